@@ -1,0 +1,68 @@
+/** Free TCP ports of the loopback interface. */
+import { randomInt } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { CommandError } from './child';
+
+export const LOOPBACK = '127.0.0.1';
+
+const LOWEST = 15_000;
+const ATTEMPTS = 3;
+
+/**
+ * Below the range from which the system takes the ports of outgoing connections: a client that keeps connecting to a
+ * stopped server would otherwise one day be given the server's own port, and the server could not start again.
+ */
+function highest(): number {
+  try {
+    const range = readFileSync('/proc/sys/net/ipv4/ip_local_port_range', 'utf8');
+    const first = Number(/^\s*(\d+)/.exec(range)?.[1]);
+    return first - 1 > LOWEST + 1_000 ? first - 1 : 65_535;
+  } catch {
+    return 49_151;
+  }
+}
+
+function isFree(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const server = createServer();
+    server.once('error', () => resolve(false));
+    server.listen({ port, host: LOOPBACK, exclusive: true }, () => server.close(() => resolve(true)));
+  });
+}
+
+async function freePort(): Promise<number> {
+  const end = highest();
+  for (let attempt = 0; attempt < 200; attempt++) {
+    const port = randomInt(LOWEST, end + 1);
+    if (await isFree(port)) {
+      return port;
+    }
+  }
+  throw new Error(`No free port found between ${LOWEST} and ${end}`);
+}
+
+/** Calls `use` with a free port of its own each time; again with others if somebody else was faster in taking one. */
+export async function withFreePorts<T>(
+  count: number,
+  use: (ports: readonly number[]) => Promise<T>,
+): Promise<T> {
+  for (let attempt = 1; ; attempt++) {
+    const ports: number[] = [];
+    while (ports.length < count) {
+      const port = await freePort();
+      if (!ports.includes(port)) {
+        ports.push(port);
+      }
+    }
+    try {
+      return await use(ports);
+    } catch (error) {
+      const taken =
+        error instanceof CommandError && /address already in use|port \d+ .*in use/i.test(error.output);
+      if (!taken || attempt === ATTEMPTS) {
+        throw error;
+      }
+    }
+  }
+}

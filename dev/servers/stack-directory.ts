@@ -1,0 +1,164 @@
+/**
+ * The directory that holds everything of one set of servers: data, logs, and a list of the processes, so that
+ * whatever a killed program left behind can be found and removed by the next one.
+ */
+import { spawnSync } from 'node:child_process';
+import {
+  chmodSync,
+  lstatSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { basename, join } from 'node:path';
+import { until } from './deadline';
+import { identify, isAlive, type ProcessIdentity, sendSignal, serversInside } from './process-table';
+import type { Log } from './types';
+
+const PREFIX = 'promo-intake-stack-';
+const LIST = 'processes.json';
+/** A directory without a list is being made right now, unless it is older than this. */
+const LISTLESS_AFTER_MS = 60_000;
+
+interface ProcessList {
+  parent: ProcessIdentity;
+  children: ProcessIdentity[];
+  /** Containers carry the directory's name as a label. */
+  containers: boolean;
+}
+
+export class StackDirectory {
+  readonly path: string;
+  private readonly list: ProcessList;
+
+  constructor() {
+    const parent = identify(process.pid);
+    if (parent === undefined) {
+      throw new Error('The start time of this process cannot be read: neither /proc nor ps is there');
+    }
+    this.path = realpathSync(mkdtempSync(join(tmpdir(), PREFIX)));
+    // Postgres refuses to run as root; the user it runs as then has to get through to its own directory.
+    chmodSync(this.path, 0o711);
+    this.list = { parent, children: [], containers: false };
+    this.save();
+  }
+
+  get name(): string {
+    return basename(this.path);
+  }
+
+  /** Blocking on purpose: nothing may come between a process's start and its entry here. */
+  addChild(pid: number): void {
+    const child = identify(pid);
+    if (child !== undefined) {
+      this.list.children.push(child);
+      this.save();
+    }
+  }
+
+  noteContainers(): void {
+    this.list.containers = true;
+    this.save();
+  }
+
+  remove(): void {
+    removeDirectory(this.path);
+  }
+
+  private save(): void {
+    const file = join(this.path, LIST);
+    writeFileSync(`${file}.new`, JSON.stringify(this.list), { mode: 0o600 });
+    renameSync(`${file}.new`, file);
+  }
+}
+
+function isIdentity(value: unknown): value is ProcessIdentity {
+  return (
+    typeof value === 'object' &&
+    value !== null &&
+    'pid' in value &&
+    'startTime' in value &&
+    Number.isInteger(value.pid) &&
+    typeof value.startTime === 'string'
+  );
+}
+
+function readList(directory: string): ProcessList | undefined {
+  try {
+    const value: unknown = JSON.parse(readFileSync(join(directory, LIST), 'utf8'));
+    if (typeof value === 'object' && value !== null && 'parent' in value && isIdentity(value.parent)) {
+      const children: unknown[] = 'children' in value && Array.isArray(value.children) ? value.children : [];
+      const containers = 'containers' in value && value.containers === true;
+      return { parent: value.parent, children: children.filter(isIdentity), containers };
+    }
+  } catch {
+    // Not there (yet), or not a list.
+  }
+  return undefined;
+}
+
+/**
+ * A Postgres that was killed leaves a System V shared memory segment behind; its number is on the seventh line of
+ * postmaster.pid. Only its next start on the same data would remove it, and there is none after this.
+ */
+function releaseSharedMemory(directory: string): void {
+  try {
+    const lines = readFileSync(join(directory, 'postgres', 'data', 'postmaster.pid'), 'utf8').split('\n');
+    const segment = /^\s*\d+\s+(\d+)\s*$/.exec(lines[6] ?? '')?.[1];
+    if (segment !== undefined) {
+      spawnSync('ipcrm', ['-m', segment], { stdio: 'ignore', timeout: 5_000 });
+    }
+  } catch {
+    // No Postgres, or one that was stopped cleanly.
+  }
+}
+
+function removeDirectory(directory: string): void {
+  releaseSharedMemory(directory);
+  rmSync(directory, { recursive: true, force: true, maxRetries: 10, retryDelay: 50 });
+}
+
+/** Ends every process and removes every directory whose program is gone. `removeContainers` gets a stack's name. */
+export async function reapLeftovers(log: Log, removeContainers: (stack: string) => Promise<void>): Promise<void> {
+  const base = realpathSync(tmpdir());
+  for (const name of readdirSync(base).filter((each) => each.startsWith(PREFIX))) {
+    const directory = join(base, name);
+    const stat = lstatSync(directory, { throwIfNoEntry: false });
+    // Only what this user made is believed: the list says which processes to kill.
+    if (stat === undefined || !stat.isDirectory() || stat.uid !== process.getuid?.()) {
+      continue;
+    }
+    const list = readList(directory);
+    const isLeftover =
+      list === undefined ? Date.now() - stat.mtimeMs > LISTLESS_AFTER_MS : !isAlive(list.parent);
+    if (!isLeftover) {
+      continue;
+    }
+    const found = [...(list?.children ?? []), ...serversInside(directory)].filter(isAlive);
+    for (const { pid } of found) {
+      sendSignal(pid, 'SIGKILL');
+    }
+    try {
+      await until(`end of the processes left in ${directory}`, 10_000, () => {
+        // Postgres backends outlive their server by a moment.
+        for (const { pid } of serversInside(directory)) {
+          sendSignal(pid, 'SIGKILL');
+        }
+        return ![...found, ...serversInside(directory)].some(isAlive);
+      });
+      if (list?.containers === true) {
+        await removeContainers(name);
+      }
+      removeDirectory(directory);
+      log(`removed what a killed program left: ${found.length} processes, ${directory}`);
+    } catch (error) {
+      // Another program may be removing the same directory; a leftover never keeps a new start from working.
+      log(`not removed: ${directory}: ${error instanceof Error ? error.message : String(error)}`);
+    }
+  }
+}

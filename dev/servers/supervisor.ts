@@ -1,0 +1,116 @@
+/**
+ * Owns the child processes and containers of one set of servers, and their directory. However this program ends, they
+ * are gone: by `stop`, on SIGINT, SIGTERM and SIGHUP at any moment, and on exit. (After SIGKILL the next start of any
+ * program that uses this library removes them: stack-directory.ts.)
+ */
+import { runInThisContext } from 'node:vm';
+import { Child, type Command } from './child';
+import { untilBlocking } from './deadline';
+import { identify, isAlive, type ProcessIdentity, serversInside } from './process-table';
+import { StackDirectory } from './stack-directory';
+import { InterruptedError, type Log } from './types';
+
+const SIGNALS = { SIGHUP: 1, SIGINT: 2, SIGTERM: 15 } as const;
+type HandledSignal = keyof typeof SIGNALS;
+
+/** The real process object: in a Jest test the global `process` is a copy that gets neither signals nor 'exit'. */
+const program: NodeJS.Process = runInThisContext('process');
+
+export class Supervisor {
+  readonly directory = new StackDirectory();
+  private readonly children = new Set<Child>();
+  private readonly cleanups: (() => Promise<void>)[] = [];
+  private stopping: Promise<void> | undefined;
+
+  constructor(
+    private readonly log: Log,
+    private readonly exitAfterSignal: boolean,
+  ) {
+    for (const signal of Object.keys(SIGNALS)) {
+      program.on(signal, this.onSignal);
+    }
+    program.on('exit', this.onExit);
+  }
+
+  /** Starts a child, unless everything is being stopped already. */
+  spawn(command: Command): Child {
+    this.refuseWhenStopping();
+    for (const child of this.children) {
+      if (child.endedBy !== undefined) {
+        this.children.delete(child);
+      }
+    }
+    const child = new Child(command, (pid) => this.directory.addChild(pid));
+    this.children.add(child);
+    return child;
+  }
+
+  /** Runs a command to its end, which has to be a success. */
+  async run(command: Command, milliseconds: number): Promise<void> {
+    const child = this.spawn(command);
+    try {
+      await child.untilDone(milliseconds);
+    } catch (error) {
+      await child.stop();
+      this.refuseWhenStopping();
+      throw error;
+    }
+  }
+
+  refuseWhenStopping(): void {
+    if (this.stopping !== undefined) {
+      throw new InterruptedError();
+    }
+  }
+
+  /** Something more to undo: called once in `stop`, after the child processes have ended. */
+  onStop(cleanup: () => Promise<void>): void {
+    this.cleanups.push(cleanup);
+  }
+
+  stop(): Promise<void> {
+    this.stopping ??= this.end();
+    return this.stopping;
+  }
+
+  private async end(): Promise<void> {
+    const results = await Promise.allSettled([...this.children].map((child) => child.stop()));
+    results.push(...(await Promise.allSettled(this.cleanups.map((cleanup) => cleanup()))));
+    this.directory.remove();
+    for (const signal of Object.keys(SIGNALS)) {
+      program.off(signal, this.onSignal);
+    }
+    program.off('exit', this.onExit);
+    const failed = results.flatMap((result) => (result.status === 'rejected' ? [result.reason] : []));
+    if (failed.length > 0) {
+      throw new AggregateError(failed, `Not everything could be stopped: ${failed.map(String).join('; ')}`);
+    }
+  }
+
+  private readonly onSignal = (signal: HandledSignal): void => {
+    if (this.stopping === undefined) {
+      this.log(`${signal}: stopping the servers`);
+    }
+    const exit = (): void => {
+      if (this.exitAfterSignal) {
+        program.exit(128 + SIGNALS[signal]);
+      }
+    };
+    this.stop().then(exit, (error: unknown) => {
+      this.log(String(error));
+      exit();
+    });
+  };
+
+  /** The program ends without having called `stop`: nothing asynchronous runs any more. */
+  private readonly onExit = (): void => {
+    const killed: ProcessIdentity[] = [];
+    for (const child of this.children) {
+      const own = child.pid === undefined || child.endedBy !== undefined ? undefined : identify(child.pid);
+      killed.push(...child.killNow(), ...(own === undefined ? [] : [own]));
+    }
+    untilBlocking(5_000, () => ![...killed, ...serversInside(this.directory.path)].some(isAlive));
+    this.directory.remove();
+  };
+}
+

@@ -1,0 +1,121 @@
+/**
+ * One round: what was counted of it, whether it is refunded, and what each further event does to it (docs/rules.md, R1-R9).
+ */
+import type { Currency } from './money';
+import { ACCEPTED, type Outcome, outcomeOf } from './verdict';
+
+/** Sums of a round in one currency, in minor units. They may exceed 64 bits. */
+export interface Sums {
+  bet: bigint;
+  win: bigint;
+  settled: bigint;
+  /** Bets that were skipped as below the brand's minimum: not counted, but part of what settled must add up to. */
+  belowMinBet: bigint;
+}
+
+/** The state of a round. The fold changes it; what changed is written back. */
+export interface Round {
+  /** The event that refunded the round, null while it stands. */
+  refundedBy: string | null;
+  /** Whether a settled was accepted. Only the first counts. */
+  settled: boolean;
+  sums: Map<Currency, Sums>;
+  /** Whose round it is, by its first event, and whether a later one named another (A3). */
+  playerHash: bigint | null;
+  brandNo: number | null;
+  secondSettled: boolean;
+  playerMismatch: boolean;
+  brandMismatch: boolean;
+}
+
+export function newRound(): Round {
+  return {
+    refundedBy: null,
+    settled: false,
+    sums: new Map(),
+    playerHash: null,
+    brandNo: null,
+    secondSettled: false,
+    playerMismatch: false,
+    brandMismatch: false,
+  };
+}
+
+/** What a round needs to know of an event that was not rejected. */
+export interface RoundEvent {
+  readonly eventId: string;
+  readonly kind: 'bet' | 'win' | 'settled' | 'refund';
+  readonly amountMinor: bigint | null;
+  readonly currency: Currency | null;
+  readonly playerHash: bigint;
+  readonly brandNo: number;
+  /** The verdict that needed no state: always a skip. Null for a candidate. */
+  readonly refusal: Outcome | null;
+}
+
+export interface RoundVerdict {
+  readonly outcome: Outcome;
+  /** Whether the event is an entry of the ledger. */
+  readonly counted: boolean;
+}
+
+const ROUND_REFUNDED: RoundVerdict = { outcome: outcomeOf('round_refunded'), counted: false };
+const COUNTED: RoundVerdict = { outcome: ACCEPTED, counted: true };
+const NOT_COUNTED: RoundVerdict = { outcome: ACCEPTED, counted: false };
+
+/** Decides an event of a round and applies it to the round. */
+export function applyToRound(round: Round, event: RoundEvent): RoundVerdict {
+  noteMismatch(round, event);
+  if (event.refusal !== null) {
+    if (event.refusal.reason === 'below_min_bet') addTo(round, event, 'belowMinBet');
+    return { outcome: event.refusal, counted: false };
+  }
+  switch (event.kind) {
+    case 'refund':
+      round.refundedBy ??= event.eventId;
+      return NOT_COUNTED;
+    case 'win':
+      if (round.refundedBy !== null) return NOT_COUNTED;
+      addTo(round, event, 'win');
+      return COUNTED;
+    case 'bet':
+      if (round.refundedBy !== null) return ROUND_REFUNDED;
+      addTo(round, event, 'bet');
+      return COUNTED;
+    case 'settled':
+      if (round.refundedBy !== null) return ROUND_REFUNDED;
+      if (round.settled) {
+        round.secondSettled = true;
+        return NOT_COUNTED;
+      }
+      round.settled = true;
+      addTo(round, event, 'settled');
+      return COUNTED;
+  }
+}
+
+function addTo(round: Round, event: RoundEvent, sum: keyof Sums): void {
+  if (event.currency === null || event.amountMinor === null) return;
+  sumsOf(round, event.currency)[sum] += event.amountMinor;
+}
+
+function sumsOf(round: Round, currency: Currency): Sums {
+  let sums = round.sums.get(currency);
+  if (sums === undefined) {
+    sums = { bet: 0n, win: 0n, settled: 0n, belowMinBet: 0n };
+    round.sums.set(currency, sums);
+  }
+  return sums;
+}
+
+/**
+ * Compares each event with the round's first: two events disagree whichever of them comes first, so the order does not matter.
+ * A second currency shows as a second entry of the sums.
+ */
+function noteMismatch(round: Round, event: RoundEvent): void {
+  round.playerHash ??= event.playerHash;
+  round.brandNo ??= event.brandNo;
+  if (round.playerHash !== event.playerHash) round.playerMismatch = true;
+  if (round.brandNo !== event.brandNo) round.brandMismatch = true;
+  if (event.currency !== null) sumsOf(round, event.currency);
+}

@@ -1,0 +1,220 @@
+/**
+ * The verdicts and their reasons: the closed lists that everything else refers to (docs/rules.md, V1-V3).
+ *
+ * The order of REASONS is their precedence: an event that several reasons fit gets the first of them.
+ * `code` is what the store keeps for a reason. It never changes and is never given to another reason.
+ * schemas/VERDICTS.md and the store's naming functions are generated from this list.
+ */
+
+/** What becomes of an event. `duplicate` answers a delivery of an event that is already decided; it is never stored as its verdict. */
+export type Verdict = 'accepted' | 'rejected' | 'skipped' | 'duplicate';
+
+/** Who has to act on a reason: the operator who sent the event, the service that took it in, or nobody. */
+export type Charge = 'operator' | 'service' | 'nobody';
+
+interface ReasonEntry {
+  readonly code: number;
+  readonly name: string;
+  readonly verdict: 'rejected' | 'skipped';
+  /** When the reason applies: a clause that completes "the event is set aside because ...". */
+  readonly meaning: string;
+  /** What the operator does about it, in the imperative. */
+  readonly remedy: string;
+  readonly charge: Charge;
+}
+
+export const REASONS = [
+  {
+    code: 1,
+    name: 'no_idempotency_key',
+    verdict: 'rejected',
+    meaning:
+      'no usable event_id can be read: the payload is not valid UTF-8, not JSON or not an object, or event_id is missing, empty, not a string or not storable as text. Such an event is counted and reported, never stored.',
+    remedy: 'Fix the payload and send the event again.',
+    charge: 'operator',
+  },
+  {
+    code: 2,
+    name: 'malformed',
+    verdict: 'rejected',
+    meaning:
+      'a field that is read has the wrong type or form: spec is not promo.event.v1, kind or occurred_at is missing, occurred_at is no RFC 3339 time with a zone, a round kind has no round_id, brand or player_ref is longer than 255 bytes, or the object is a batch.',
+    remedy: 'Fix the field and send the event with a new event_id.',
+    charge: 'operator',
+  },
+  {
+    code: 3,
+    name: 'op_unknown',
+    verdict: 'rejected',
+    meaning: 'kind is none of bet, win, settled, refund, deposit, withdrawal, login.',
+    remedy: 'Use one of the seven kinds and send the event with a new event_id.',
+    charge: 'operator',
+  },
+  {
+    code: 4,
+    name: 'no_player',
+    verdict: 'rejected',
+    meaning: 'player_ref is missing or empty.',
+    remedy: 'Name the player and send the event with a new event_id.',
+    charge: 'operator',
+  },
+  {
+    code: 5,
+    name: 'bad_amount',
+    verdict: 'rejected',
+    meaning:
+      'amount is missing where the kind needs one, is no plain decimal string, has more decimals than the currency, or does not fit a signed 64-bit number of minor units.',
+    remedy: 'Send the exact amount as a decimal string, with a new event_id.',
+    charge: 'operator',
+  },
+  {
+    code: 6,
+    name: 'no_brand',
+    verdict: 'rejected',
+    meaning: 'the connection carries several brands and the event names none.',
+    remedy: 'Add the brand and send the event with a new event_id.',
+    charge: 'operator',
+  },
+  {
+    code: 7,
+    name: 'brand_unexpected',
+    verdict: 'rejected',
+    meaning: 'the connection carries one brand and the event names one all the same.',
+    remedy: 'Leave the brand out and send the event with a new event_id.',
+    charge: 'operator',
+  },
+  {
+    code: 8,
+    name: 'brand_unmapped',
+    verdict: 'rejected',
+    meaning: 'the brand is not registered for the operator.',
+    remedy: 'Ask support to register the brand, then send the events with new event_ids.',
+    charge: 'operator',
+  },
+  {
+    code: 9,
+    name: 'operator_inactive',
+    verdict: 'rejected',
+    meaning: 'the brand, or its operator, is not active.',
+    remedy: 'Ask support why the brand is not active.',
+    charge: 'operator',
+  },
+  {
+    code: 10,
+    name: 'panic',
+    verdict: 'rejected',
+    meaning: 'processing this one event failed on the side of the service, twice.',
+    remedy: 'Send the event_id to support.',
+    charge: 'service',
+  },
+  {
+    code: 20,
+    name: 'currency_unknown',
+    verdict: 'skipped',
+    meaning: 'currency is missing or not in the table of currencies.',
+    remedy: 'Use a code of the table, or ask for the currency to be added.',
+    charge: 'operator',
+  },
+  {
+    code: 21,
+    name: 'zero_amount',
+    verdict: 'skipped',
+    meaning: 'a bet or a settled of zero counts nothing.',
+    remedy: 'Nothing to do.',
+    charge: 'nobody',
+  },
+  {
+    code: 22,
+    name: 'game_denied',
+    verdict: 'skipped',
+    meaning: 'the brand excludes the game from promotions.',
+    remedy: 'Nothing to do.',
+    charge: 'nobody',
+  },
+  {
+    code: 23,
+    name: 'game_not_allowed',
+    verdict: 'skipped',
+    meaning: 'the brand lists the games of its promotions, and the event names none of them.',
+    remedy: 'Nothing to do.',
+    charge: 'nobody',
+  },
+  {
+    code: 24,
+    name: 'below_min_bet',
+    verdict: 'skipped',
+    meaning: "the bet is below the brand's minimum in its currency.",
+    remedy: 'Nothing to do.',
+    charge: 'nobody',
+  },
+  {
+    code: 25,
+    name: 'game_unknown',
+    verdict: 'skipped',
+    meaning: "the operator's catalogue holds games, and the bet or settled names no active one.",
+    remedy: 'Add the game to the catalogue; later events of it count.',
+    charge: 'operator',
+  },
+  {
+    code: 26,
+    name: 'round_refunded',
+    verdict: 'skipped',
+    meaning: 'the round was already refunded.',
+    remedy: 'Nothing to do.',
+    charge: 'nobody',
+  },
+] as const satisfies readonly ReasonEntry[];
+
+export type Reason = (typeof REASONS)[number]['name'];
+export type ReasonInfo = (typeof REASONS)[number];
+
+/** The verdict that is stored for an event: `reason` is null exactly for `accepted`. */
+export interface Outcome {
+  readonly verdict: 'accepted' | 'rejected' | 'skipped';
+  readonly reason: Reason | null;
+  /** What the store keeps: 0 for accepted, else the reason's code. */
+  readonly code: number;
+}
+
+export const ACCEPTED: Outcome = { verdict: 'accepted', reason: null, code: 0 };
+
+const byName = new Map<Reason, ReasonInfo>(REASONS.map((entry) => [entry.name, entry]));
+const outcomeByReason = new Map<Reason, Outcome>(
+  REASONS.map((entry) => [entry.name, { verdict: entry.verdict, reason: entry.name, code: entry.code }]),
+);
+const outcomeByCode = new Map<number, Outcome>([
+  [ACCEPTED.code, ACCEPTED],
+  ...[...outcomeByReason.values()].map((outcome) => [outcome.code, outcome] as const),
+]);
+const rankByName = new Map<Reason, number>(REASONS.map((entry, rank) => [entry.name, rank]));
+
+export function reasonInfo(reason: Reason): ReasonInfo {
+  return byName.get(reason)!;
+}
+
+export function outcomeOf(reason: Reason): Outcome {
+  return outcomeByReason.get(reason)!;
+}
+
+/** Precedence of a reason: the lower rank wins (V2). */
+export function rankOf(reason: Reason): number {
+  return rankByName.get(reason)!;
+}
+
+/** The outcome behind a stored code. @throws RangeError for a code that this version does not know: a newer worker wrote it. */
+export function outcomeOfCode(code: number): Outcome {
+  const outcome = outcomeByCode.get(code);
+  if (outcome === undefined) throw new RangeError(`no verdict has the code ${code}`);
+  return outcome;
+}
+
+/** Why a record goes to the dead-letter topic instead of getting a verdict (S4, S6). */
+export const DEAD_LETTER_REASONS = [
+  { code: 1, name: 'unclaimed', meaning: 'no connection claims the record, so nobody owns its verdict' },
+  {
+    code: 2,
+    name: 'schema_unknown',
+    meaning: 'the schema registry does not know the schema id the record names',
+  },
+] as const;
+export type DeadLetterReason = (typeof DEAD_LETTER_REASONS)[number]['name'];

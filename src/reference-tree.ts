@@ -1,0 +1,255 @@
+/**
+ * Text of YAML or JSON as a tree whose nodes know their place, so that whatever is wrong with them can be pointed at.
+ *
+ * The rules of reference data are not here (src/reference-file.ts): only what holds for any file of that form.
+ */
+import { isAlias, isMap, isScalar, isSeq, parseDocument, type YAMLError } from 'yaml';
+
+/** Something wrong with a file, for the person who has to mend it. */
+export interface FileFault {
+  /** Counted from 1, as editors do; a column counts UTF-16 units. */
+  readonly line: number;
+  readonly column: number;
+  /** The node in the file, as in `operators[0].brands[1].min_bet.EUR`; "" is the whole file. */
+  readonly path: string;
+  readonly message: string;
+  readonly remedy: string;
+}
+
+/** `at` is the node's offset in the text. An aliased node has the place of its anchor. */
+export type Tree =
+  | { readonly kind: 'leaf'; readonly at: number; readonly value: unknown; readonly source: string }
+  | { readonly kind: 'list'; readonly at: number; readonly items: readonly Tree[] }
+  | { readonly kind: 'mapping'; readonly at: number; readonly entries: readonly TreeEntry[] }
+  /** Already reported: whoever reads it stays silent. */
+  | { readonly kind: 'broken'; readonly at: number };
+
+export interface TreeEntry {
+  readonly key: string;
+  readonly keyAt: number;
+  readonly value: Tree;
+}
+
+/** Characters of a file: parsing takes about a second for a million. */
+export const MAX_LENGTH = 16 * 1024 * 1024;
+/** Nodes that all aliases of a file may stand for together: a few lines of nested aliases can stand for billions. */
+export const MAX_ALIASED = 100_000;
+/** Far deeper than reference data, far from what recursion can take. */
+const MAX_DEPTH = 20;
+
+/** Collects faults by offset and hands them out in the order of the text. */
+export class Report {
+  private readonly found: FileFault[] = [];
+  private readonly lineStarts: number[] = [0];
+
+  constructor(text: string) {
+    for (let end = text.indexOf('\n'); end >= 0; end = text.indexOf('\n', end + 1)) this.lineStarts.push(end + 1);
+  }
+
+  add(at: number, path: string, message: string, remedy: string): void {
+    const line = this.lineOf(at);
+    this.found.push({ line, column: at - (this.lineStarts[line - 1] ?? 0) + 1, path, message, remedy });
+  }
+
+  lineOf(at: number): number {
+    let low = 0;
+    let high = this.lineStarts.length;
+    while (high - low > 1) {
+      const middle = (low + high) >> 1;
+      if ((this.lineStarts[middle] ?? 0) <= at) low = middle;
+      else high = middle;
+    }
+    return low + 1;
+  }
+
+  isEmpty(): boolean {
+    return this.found.length === 0;
+  }
+
+  /** Every fault once: a parser that recovers may say the same thing of one place again and again. */
+  inOrder(): FileFault[] {
+    const seen = new Set<string>();
+    return [...this.found]
+      .sort((a, b) => a.line - b.line || a.column - b.column)
+      .filter((fault) => {
+        const key = JSON.stringify([fault.line, fault.column, fault.path, fault.message]);
+        return !seen.has(key) && seen.add(key);
+      });
+  }
+}
+
+/** The path of a node's child. Keys that would be ambiguous behind a dot are put in brackets and quotes. */
+export function childPath(path: string, key: string | number): string {
+  if (typeof key === 'number') return `${path}[${key}]`;
+  if (!/^[A-Za-z_][\w-]*$/.test(key)) return `${path}[${quoted(key)}]`;
+  return path === '' ? key : `${path}.${key}`;
+}
+
+const LONGEST_SHOWN = 80;
+
+/** A text as it can be shown to a person: in quotes, shortened, with everything invisible written as an escape. */
+export function quoted(text: string): string {
+  const shown = text.length > LONGEST_SHOWN ? `${text.slice(0, LONGEST_SHOWN)}…` : text;
+  return JSON.stringify(shown).replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (char) =>
+    `\\u{${(char.codePointAt(0) ?? 0).toString(16)}}`,
+  );
+}
+
+/**
+ * Reads one document of YAML 1.2, which JSON is a part of. Nothing of the text makes it throw or run away: what it cannot
+ * take is reported.
+ * @param text without a byte order mark
+ * @returns undefined where the text is not YAML: its structure is then a guess, and faults found in a guess would mislead
+ */
+export function readTree(text: string, fileName: string, report: Report): Tree | undefined {
+  if (text.length > MAX_LENGTH) {
+    const message = `${fileName} has ${text.length} characters; the limit is ${MAX_LENGTH}.`;
+    report.add(0, '', message, 'Shorten long lists, or deny games where many are allowed.');
+    return undefined;
+  }
+  if (reportControlCharacters(text, report)) return undefined;
+  const document = parseDocument(text, {
+    schema: 'core',
+    version: '1.2',
+    merge: false,
+    resolveKnownTags: false,
+    stringKeys: true,
+    // Comparing every key with every other one takes quadratic time. Equal keys are found where the keys are read.
+    uniqueKeys: false,
+    prettyErrors: false,
+    logLevel: 'error',
+  });
+  for (const error of document.errors) reportSyntax(error, report);
+  for (const warning of document.warnings) reportSyntax(warning, report);
+  const { yaml } = document.directives;
+  if (yaml.explicit && yaml.version === '1.1') {
+    const remedy = 'Remove the %YAML line, and write true and false for yes and no.';
+    report.add(Math.max(0, text.search(/^%YAML/m)), '', 'The file declares YAML 1.1; it is read as YAML 1.2.', remedy);
+  }
+  if (!report.isEmpty()) return undefined;
+  const root = document.contents;
+  if (root === null || (isScalar(root) && root.value === null)) {
+    report.add(0, '', `${fileName} holds no data.`, 'Write at least: "operators: []".');
+    return undefined;
+  }
+  return new Converter(report).convert(root, 0, '', 0);
+}
+
+/** YAML knows no control characters but tab and line break, whereas the parser takes some of them for its own marks. */
+function reportControlCharacters(text: string, report: Report): boolean {
+  let first = -1;
+  let count = 0;
+  for (let i = 0; i < text.length; i++) {
+    const code = text.charCodeAt(i);
+    if (code >= 0x20 || code === 0x09 || code === 0x0a || code === 0x0d) continue;
+    if (first < 0) first = i;
+    count++;
+  }
+  if (first < 0) return false;
+  const shown = `U+${text.charCodeAt(first).toString(16).toUpperCase().padStart(4, '0')}`;
+  const message = `The text holds ${count} control character${count > 1 ? 's' : ''}, ${shown} first.`;
+  report.add(first, '', message, 'Remove it; inside double quotes it can be written as an escape such as "\\u0001".');
+  return true;
+}
+
+const SYNTAX_REMEDIES: Readonly<Partial<Record<YAMLError['code'], string>>> = {
+  BAD_DIRECTIVE: 'Remove the line: no directive is needed.',
+  BAD_INDENT: 'Indent the entries of one level alike, and close every bracket.',
+  MISSING_CHAR: 'Add the missing character.',
+  TAB_AS_INDENT: 'Indent with spaces.',
+  TAG_RESOLVE_FAILED: 'Remove the tag (the word that begins with "!").',
+};
+/** Where the parser speaks of its own functions and options. */
+const SYNTAX_MESSAGES: Readonly<Partial<Record<YAMLError['code'], readonly [message: string, remedy: string]>>> = {
+  MULTIPLE_DOCS: ['A second document begins here.', 'Keep one document: remove the line "---" or "...".'],
+  NON_STRING_KEY: ['The key is not a plain text.', 'Write one word in front of the colon.'],
+  RESOURCE_EXHAUSTION: ['The data is nested too deeply.', 'Close the brackets that were left open.'],
+};
+
+function reportSyntax(error: YAMLError, report: Report): void {
+  const [message, remedy] = SYNTAX_MESSAGES[error.code] ?? [
+    `The text is not valid YAML: ${error.message}.`,
+    SYNTAX_REMEDIES[error.code] ?? 'Correct the YAML at this place; texts with special characters need quotes.',
+  ];
+  report.add(error.pos[0], '', message, remedy);
+}
+
+/** Turns the parser's nodes into a tree, in the order of the text: an alias means the last anchor of its name before it. */
+class Converter {
+  private readonly anchors = new Map<string, { readonly tree: Tree; readonly size: number } | 'open'>();
+  /** Nodes of the tree, counting an aliased one each time. */
+  private size = 0;
+  private aliased = 0;
+  private tooManyAliases = false;
+
+  constructor(private readonly report: Report) {}
+
+  /** @param node what the parser has at this place: nothing, where a key has no value */
+  convert(node: unknown, fallbackAt: number, path: string, depth: number): Tree {
+    this.size++;
+    if (isAlias(node)) return this.follow(node.source, node.range?.[0] ?? fallbackAt, path);
+    if (!isScalar(node) && !isMap(node) && !isSeq(node)) {
+      return { kind: 'leaf', at: fallbackAt, value: null, source: '' };
+    }
+    const at = node.range?.[0] ?? fallbackAt;
+    if (depth > MAX_DEPTH) return this.fail(at, path, 'The data is nested too deeply.', 'Remove the inner levels.');
+    const { anchor } = node;
+    if (anchor === undefined) return this.build(node, at, path, depth);
+    const before = this.size;
+    this.anchors.set(anchor, 'open');
+    const tree = this.build(node, at, path, depth);
+    this.anchors.set(anchor, { tree, size: this.size - before + 1 });
+    return tree;
+  }
+
+  private build(node: unknown, at: number, path: string, depth: number): Tree {
+    if (isSeq(node)) {
+      const items = node.items.map((item, i) => this.convert(item, at, childPath(path, i), depth + 1));
+      return { kind: 'list', at, items };
+    }
+    if (isMap(node)) {
+      const entries = node.items.map((pair): TreeEntry => {
+        const key = this.convert(pair.key, at, path, depth + 1);
+        const text = key.kind === 'leaf' ? String(key.value) : '';
+        return { key: text, keyAt: key.at, value: this.convert(pair.value, key.at, childPath(path, text), depth + 1) };
+      });
+      return { kind: 'mapping', at, entries };
+    }
+    if (!isScalar(node)) return { kind: 'broken', at };
+    return { kind: 'leaf', at, value: node.value, source: node.source ?? '' };
+  }
+
+  private follow(name: string, at: number, path: string): Tree {
+    const anchor = this.anchors.get(name);
+    if (anchor === undefined) {
+      const remedy = `Put "&${name}" in front of the value that is meant, further up, or write the value out.`;
+      return this.fail(at, path, `The alias *${name} names no anchor before it.`, remedy);
+    }
+    if (anchor === 'open') {
+      return this.fail(at, path, `The alias *${name} stands inside of what it names.`, 'Write the value out.');
+    }
+    if (this.aliased + anchor.size > MAX_ALIASED) {
+      if (this.tooManyAliases) return { kind: 'broken', at };
+      this.tooManyAliases = true;
+      const message = `The aliases up to this one stand for more than ${MAX_ALIASED} values.`;
+      return this.fail(at, path, message, 'Write the values out, or alias smaller parts.');
+    }
+    this.aliased += anchor.size;
+    this.size += anchor.size;
+    return anchor.tree;
+  }
+
+  private fail(at: number, path: string, message: string, remedy: string): Tree {
+    this.report.add(at, path, message, remedy);
+    return { kind: 'broken', at };
+  }
+}
+
+/** The tree of a value that came out of JSON, which has no places. @throws RangeError where it is nested too deeply */
+export function treeOf(json: unknown, depth = 0): Tree {
+  if (depth > MAX_DEPTH) throw new RangeError('the data is nested too deeply');
+  if (Array.isArray(json)) return { kind: 'list', at: 0, items: json.map((item) => treeOf(item, depth + 1)) };
+  if (typeof json !== 'object' || json === null) return { kind: 'leaf', at: 0, value: json, source: String(json) };
+  const entries = Object.entries(json).map(([key, value]) => ({ key, keyAt: 0, value: treeOf(value, depth + 1) }));
+  return { kind: 'mapping', at: 0, entries };
+}
