@@ -14,7 +14,7 @@ export interface Java {
 const DEFAULT_DIRECTORIES = ['/usr/lib/jvm', '/opt/java', '/Library/Java/JavaVirtualMachines'];
 
 export function findOnPath(name: string, environment: Environment): string | undefined {
-  for (const directory of (environment['PATH'] ?? '').split(delimiter)) {
+  for (const directory of (environment.PATH ?? '').split(delimiter)) {
     const file = join(directory, name);
     try {
       accessSync(file, constants.X_OK);
@@ -40,7 +40,9 @@ function inspect(home: string): Java | undefined {
   }
   let version: number | undefined;
   try {
-    version = featureRelease(/^JAVA_VERSION="([^"]+)"/m.exec(readFileSync(join(home, 'release'), 'utf8'))?.[1]);
+    version = featureRelease(
+      /^JAVA_VERSION="([^"]+)"/m.exec(readFileSync(join(home, 'release'), 'utf8'))?.[1],
+    );
   } catch {
     // Some distributions leave that file out: then it has to be asked, which takes longer.
   }
@@ -62,16 +64,18 @@ function list(directory: string): string[] {
 /** In the order of preference: JAVA_HOME, the default java, then the others, oldest first. */
 export function findJavas(environment: Environment): Java[] {
   const preferred: string[] = [];
-  if (environment['JAVA_HOME']) {
-    preferred.push(environment['JAVA_HOME']);
+  if (environment.JAVA_HOME) {
+    preferred.push(environment.JAVA_HOME);
   }
   const onPath = findOnPath('java', environment);
   if (onPath !== undefined) {
     preferred.push(dirname(dirname(realpathSync(onPath))));
   }
-  const directories = environment['STACK_JAVA_DIRECTORIES']?.split(delimiter) ?? DEFAULT_DIRECTORIES;
+  const directories = environment.STACK_JAVA_DIRECTORIES?.split(delimiter) ?? DEFAULT_DIRECTORIES;
   const beside = preferred.map((home) => dirname(home));
-  const others = [...directories, ...beside].flatMap(list).flatMap((home) => [home, join(home, 'Contents', 'Home')]);
+  const others = [...directories, ...beside]
+    .flatMap(list)
+    .flatMap((home) => [home, join(home, 'Contents', 'Home')]);
 
   const seen = new Set<string>();
   const inspectNew = (home: string): Java[] => {
@@ -85,7 +89,8 @@ export function findJavas(environment: Environment): Java[] {
       return [];
     }
     seen.add(real);
-    return inspect(real) ?? [];
+    const java = inspect(real);
+    return java === undefined ? [] : [java];
   };
   return [
     ...preferred.flatMap(inspectNew),

@@ -103,7 +103,9 @@ export function serversInside(directory: string): ProcessIdentity[] {
       const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
       const session = stat.slice(stat.lastIndexOf(')') + 2).split(' ')[3];
       const commandLine = readFileSync(`/proc/${pid}/cmdline`, 'utf8');
-      return Number(session) === pid && (commandLine.includes(directory) || commandLine.startsWith('postgres:'));
+      return (
+        Number(session) === pid && (commandLine.includes(directory) || commandLine.startsWith('postgres:'))
+      );
     } catch {
       // Gone in the meantime, or another user's.
       return false;

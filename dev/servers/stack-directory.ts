@@ -124,7 +124,10 @@ function removeDirectory(directory: string): void {
 }
 
 /** Ends every process and removes every directory whose program is gone. `removeContainers` gets a stack's name. */
-export async function reapLeftovers(log: Log, removeContainers: (stack: string) => Promise<void>): Promise<void> {
+export async function reapLeftovers(
+  log: Log,
+  removeContainers: (stack: string) => Promise<void>,
+): Promise<void> {
   const base = realpathSync(tmpdir());
   for (const name of readdirSync(base).filter((each) => each.startsWith(PREFIX))) {
     const directory = join(base, name);

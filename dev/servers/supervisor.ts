@@ -5,12 +5,13 @@
  */
 import { runInThisContext } from 'node:vm';
 import { Child, type Command } from './child';
-import { untilBlocking } from './deadline';
+import { untilBlocking, within } from './deadline';
 import { identify, isAlive, type ProcessIdentity, serversInside } from './process-table';
 import { StackDirectory } from './stack-directory';
 import { InterruptedError, type Log } from './types';
 
 const SIGNALS = { SIGHUP: 1, SIGINT: 2, SIGTERM: 15 } as const;
+const START_END_DEADLINE_MS = 30_000;
 type HandledSignal = keyof typeof SIGNALS;
 
 /** The real process object: in a Jest test the global `process` is a copy that gets neither signals nor 'exit'. */
@@ -19,6 +20,7 @@ const program: NodeJS.Process = runInThisContext('process');
 export class Supervisor {
   readonly directory = new StackDirectory();
   private readonly children = new Set<Child>();
+  private readonly starts = new Set<Promise<unknown>>();
   private readonly cleanups: (() => Promise<void>)[] = [];
   private stopping: Promise<void> | undefined;
 
@@ -57,6 +59,18 @@ export class Supervisor {
     }
   }
 
+  /** Does something that uses the directory or starts servers; `stop` waits for its end before it removes things. */
+  async during<T>(work: () => Promise<T>): Promise<T> {
+    this.refuseWhenStopping();
+    const start = work();
+    this.starts.add(start);
+    try {
+      return await start;
+    } finally {
+      this.starts.delete(start);
+    }
+  }
+
   refuseWhenStopping(): void {
     if (this.stopping !== undefined) {
       throw new InterruptedError();
@@ -75,6 +89,11 @@ export class Supervisor {
 
   private async end(): Promise<void> {
     const results = await Promise.allSettled([...this.children].map((child) => child.stop()));
+    // With its child process gone and a new one refused, what is still starting fails soon.
+    const starts = Promise.allSettled([...this.starts]).then(() => {});
+    results.push(
+      ...(await Promise.allSettled([within('starts under way end', START_END_DEADLINE_MS, starts)])),
+    );
     results.push(...(await Promise.allSettled(this.cleanups.map((cleanup) => cleanup()))));
     this.directory.remove();
     for (const signal of Object.keys(SIGNALS)) {
@@ -113,4 +132,3 @@ export class Supervisor {
     this.directory.remove();
   };
 }
-

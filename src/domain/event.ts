@@ -70,6 +70,8 @@ export type Judged =
       readonly type: 'keyed';
       readonly eventId: string;
       readonly fields: Fields;
+      /** The registered brand of the event; null where it names none that is. */
+      readonly brandNo: number | null;
       /** First 8 bytes of a SHA-256 over what was read of the event: equal for a true resend (K4). */
       readonly contentHash: bigint;
       /** A verdict that needs no state, or null for a candidate, which the round decides. */

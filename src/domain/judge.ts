@@ -36,12 +36,9 @@ type Json = Readonly<Record<string, unknown>>;
  * @param connection undefined judges by the contract alone: brand and game rules are left out. For checking files.
  */
 export function judge(payload: Payload, connection: Connection | undefined): Judged {
-  const event = readObject(payload);
+  const event = readEventId(payload);
   if ('reason' in event) return { type: 'unkeyed', faults: [event] };
-  const eventId = event.json.event_id;
-  if (typeof eventId !== 'string' || eventId === '' || !isStorable(eventId)) {
-    return { type: 'unkeyed', faults: [fault('no_idempotency_key', '/event_id', describeEventId(eventId))] };
-  }
+  const { eventId } = event;
 
   const faults = [...contractFaults(event.json), ...textFaults(event.json)];
   const fields = readFields(event.json, connection);
@@ -58,6 +55,7 @@ export function judge(payload: Payload, connection: Connection | undefined): Jud
     type: 'keyed',
     eventId,
     fields,
+    brandNo: (fields.brand !== null && connection?.operator.brands.get(fields.brand)?.no) || null,
     contentHash: hash64(contentOf(event.json, fields)),
     refusal: deciding === undefined ? null : outcomeOf(deciding.reason),
     faults,
@@ -71,7 +69,17 @@ function fault(reason: Reason, field: string, detail: string): Fault {
   return { reason, field, detail };
 }
 
-// --- bytes to object
+// --- bytes to an object with an id
+
+/** The object and its event_id, or why there is no usable one. */
+export function readEventId(payload: Payload): { json: Json; eventId: string } | Fault {
+  const event = readObject(payload);
+  if ('reason' in event) return event;
+  const eventId = event.json.event_id;
+  if (typeof eventId === 'string' && eventId !== '' && isStorable(eventId))
+    return { json: event.json, eventId };
+  return fault('no_idempotency_key', '/event_id', describeEventId(eventId));
+}
 
 function readObject(payload: Payload): { json: Json } | Fault {
   const parsed = parse(payload);

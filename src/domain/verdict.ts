@@ -201,11 +201,9 @@ export function rankOf(reason: Reason): number {
   return rankByName.get(reason)!;
 }
 
-/** The outcome behind a stored code. @throws RangeError for a code that this version does not know: a newer worker wrote it. */
-export function outcomeOfCode(code: number): Outcome {
-  const outcome = outcomeByCode.get(code);
-  if (outcome === undefined) throw new RangeError(`no verdict has the code ${code}`);
-  return outcome;
+/** The outcome behind a stored code; undefined for a code that only a newer version knows. */
+export function outcomeOfCode(code: number): Outcome | undefined {
+  return outcomeByCode.get(code);
 }
 
 /** Why a record goes to the dead-letter topic instead of getting a verdict (S4, S6). */

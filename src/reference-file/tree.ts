@@ -1,20 +1,10 @@
 /**
  * Text of YAML or JSON as a tree whose nodes know their place, so that whatever is wrong with them can be pointed at.
  *
- * The rules of reference data are not here (src/reference-file.ts): only what holds for any file of that form.
+ * The rules of reference data are not here (src/reference-file/rules.ts): only what holds for any file of that form.
  */
-import { isAlias, isMap, isScalar, isSeq, parseDocument, type YAMLError } from 'yaml';
-
-/** Something wrong with a file, for the person who has to mend it. */
-export interface FileFault {
-  /** Counted from 1, as editors do; a column counts UTF-16 units. */
-  readonly line: number;
-  readonly column: number;
-  /** The node in the file, as in `operators[0].brands[1].min_bet.EUR`; "" is the whole file. */
-  readonly path: string;
-  readonly message: string;
-  readonly remedy: string;
-}
+import { type Document, isAlias, isMap, isScalar, isSeq, parseDocument, type YAMLError } from 'yaml';
+import { childPath, type Report, WHOLE_FILE } from './report';
 
 /** `at` is the node's offset in the text. An aliased node has the place of its anchor. */
 export type Tree =
@@ -37,64 +27,6 @@ export const MAX_ALIASED = 100_000;
 /** Far deeper than reference data, far from what recursion can take. */
 const MAX_DEPTH = 20;
 
-/** Collects faults by offset and hands them out in the order of the text. */
-export class Report {
-  private readonly found: FileFault[] = [];
-  private readonly lineStarts: number[] = [0];
-
-  constructor(text: string) {
-    for (let end = text.indexOf('\n'); end >= 0; end = text.indexOf('\n', end + 1)) this.lineStarts.push(end + 1);
-  }
-
-  add(at: number, path: string, message: string, remedy: string): void {
-    const line = this.lineOf(at);
-    this.found.push({ line, column: at - (this.lineStarts[line - 1] ?? 0) + 1, path, message, remedy });
-  }
-
-  lineOf(at: number): number {
-    let low = 0;
-    let high = this.lineStarts.length;
-    while (high - low > 1) {
-      const middle = (low + high) >> 1;
-      if ((this.lineStarts[middle] ?? 0) <= at) low = middle;
-      else high = middle;
-    }
-    return low + 1;
-  }
-
-  isEmpty(): boolean {
-    return this.found.length === 0;
-  }
-
-  /** Every fault once: a parser that recovers may say the same thing of one place again and again. */
-  inOrder(): FileFault[] {
-    const seen = new Set<string>();
-    return [...this.found]
-      .sort((a, b) => a.line - b.line || a.column - b.column)
-      .filter((fault) => {
-        const key = JSON.stringify([fault.line, fault.column, fault.path, fault.message]);
-        return !seen.has(key) && seen.add(key);
-      });
-  }
-}
-
-/** The path of a node's child. Keys that would be ambiguous behind a dot are put in brackets and quotes. */
-export function childPath(path: string, key: string | number): string {
-  if (typeof key === 'number') return `${path}[${key}]`;
-  if (!/^[A-Za-z_][\w-]*$/.test(key)) return `${path}[${quoted(key)}]`;
-  return path === '' ? key : `${path}.${key}`;
-}
-
-const LONGEST_SHOWN = 80;
-
-/** A text as it can be shown to a person: in quotes, shortened, with everything invisible written as an escape. */
-export function quoted(text: string): string {
-  const shown = text.length > LONGEST_SHOWN ? `${text.slice(0, LONGEST_SHOWN)}…` : text;
-  return JSON.stringify(shown).replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (char) =>
-    `\\u{${(char.codePointAt(0) ?? 0).toString(16)}}`,
-  );
-}
-
 /**
  * Reads one document of YAML 1.2, which JSON is a part of. Nothing of the text makes it throw or run away: what it cannot
  * take is reported.
@@ -104,35 +36,51 @@ export function quoted(text: string): string {
 export function readTree(text: string, fileName: string, report: Report): Tree | undefined {
   if (text.length > MAX_LENGTH) {
     const message = `${fileName} has ${text.length} characters; the limit is ${MAX_LENGTH}.`;
-    report.add(0, '', message, 'Shorten long lists, or deny games where many are allowed.');
+    report.add(WHOLE_FILE, message, 'Shorten long lists, or deny games where many are allowed.');
     return undefined;
   }
   if (reportControlCharacters(text, report)) return undefined;
-  const document = parseDocument(text, {
-    schema: 'core',
-    version: '1.2',
-    merge: false,
-    resolveKnownTags: false,
-    stringKeys: true,
-    // Comparing every key with every other one takes quadratic time. Equal keys are found where the keys are read.
-    uniqueKeys: false,
-    prettyErrors: false,
-    logLevel: 'error',
-  });
-  for (const error of document.errors) reportSyntax(error, report);
-  for (const warning of document.warnings) reportSyntax(warning, report);
+  const document = parsed(text, report);
+  if (document === undefined) return undefined;
   const { yaml } = document.directives;
   if (yaml.explicit && yaml.version === '1.1') {
     const remedy = 'Remove the %YAML line, and write true and false for yes and no.';
-    report.add(Math.max(0, text.search(/^%YAML/m)), '', 'The file declares YAML 1.1; it is read as YAML 1.2.', remedy);
+    const at = Math.max(0, text.search(/^%YAML/m));
+    report.add({ at, path: '' }, 'The file declares YAML 1.1; only 1.2 is read.', remedy);
+    return undefined;
   }
-  if (!report.isEmpty()) return undefined;
   const root = document.contents;
   if (root === null || (isScalar(root) && root.value === null)) {
-    report.add(0, '', `${fileName} holds no data.`, 'Write at least: "operators: []".');
+    report.add(WHOLE_FILE, `${fileName} holds no data.`, 'Write at least: "operators: []".');
     return undefined;
   }
   return new Converter(report).convert(root, 0, '', 0);
+}
+
+/** The parser's document, or undefined where it reported an error. */
+function parsed(text: string, report: Report): Document.Parsed | undefined {
+  try {
+    const document = parseDocument(text, {
+      schema: 'core',
+      version: '1.2',
+      merge: false,
+      resolveKnownTags: false,
+      stringKeys: true,
+      // Comparing every key with every other one takes quadratic time. Equal keys are found where the keys are read.
+      uniqueKeys: false,
+      prettyErrors: false,
+      logLevel: 'error',
+    });
+    // The parser recurses. Where it runs out of stack, it reports that for the level and a consequence for each one around it.
+    const tooDeep = document.errors.find((error) => error.code === 'RESOURCE_EXHAUSTION');
+    const errors = tooDeep === undefined ? [...document.errors, ...document.warnings] : [tooDeep];
+    for (const error of errors) reportSyntax(error, report);
+    return errors.length === 0 ? document : undefined;
+  } catch (error) {
+    const message = error instanceof Error ? error.message : String(error);
+    report.add(WHOLE_FILE, `The parser gave up: ${message}.`, 'Simplify the text.');
+    return undefined;
+  }
 }
 
 /** YAML knows no control characters but tab and line break, whereas the parser takes some of them for its own marks. */
@@ -148,7 +96,8 @@ function reportControlCharacters(text: string, report: Report): boolean {
   if (first < 0) return false;
   const shown = `U+${text.charCodeAt(first).toString(16).toUpperCase().padStart(4, '0')}`;
   const message = `The text holds ${count} control character${count > 1 ? 's' : ''}, ${shown} first.`;
-  report.add(first, '', message, 'Remove it; inside double quotes it can be written as an escape such as "\\u0001".');
+  const remedy = 'Remove it; inside double quotes it can be written as an escape such as "\\u0001".';
+  report.add({ at: first, path: '' }, message, remedy);
   return true;
 }
 
@@ -160,7 +109,9 @@ const SYNTAX_REMEDIES: Readonly<Partial<Record<YAMLError['code'], string>>> = {
   TAG_RESOLVE_FAILED: 'Remove the tag (the word that begins with "!").',
 };
 /** Where the parser speaks of its own functions and options. */
-const SYNTAX_MESSAGES: Readonly<Partial<Record<YAMLError['code'], readonly [message: string, remedy: string]>>> = {
+const SYNTAX_MESSAGES: Readonly<
+  Partial<Record<YAMLError['code'], readonly [message: string, remedy: string]>>
+> = {
   MULTIPLE_DOCS: ['A second document begins here.', 'Keep one document: remove the line "---" or "...".'],
   NON_STRING_KEY: ['The key is not a plain text.', 'Write one word in front of the colon.'],
   RESOURCE_EXHAUSTION: ['The data is nested too deeply.', 'Close the brackets that were left open.'],
@@ -169,9 +120,10 @@ const SYNTAX_MESSAGES: Readonly<Partial<Record<YAMLError['code'], readonly [mess
 function reportSyntax(error: YAMLError, report: Report): void {
   const [message, remedy] = SYNTAX_MESSAGES[error.code] ?? [
     `The text is not valid YAML: ${error.message}.`,
-    SYNTAX_REMEDIES[error.code] ?? 'Correct the YAML at this place; texts with special characters need quotes.',
+    SYNTAX_REMEDIES[error.code] ??
+      'Correct the YAML at this place; texts with special characters need quotes.',
   ];
-  report.add(error.pos[0], '', message, remedy);
+  report.add({ at: error.pos[0], path: '' }, message, remedy);
 }
 
 /** Turns the parser's nodes into a tree, in the order of the text: an alias means the last anchor of its name before it. */
@@ -192,7 +144,8 @@ class Converter {
       return { kind: 'leaf', at: fallbackAt, value: null, source: '' };
     }
     const at = node.range?.[0] ?? fallbackAt;
-    if (depth > MAX_DEPTH) return this.fail(at, path, 'The data is nested too deeply.', 'Remove the inner levels.');
+    if (depth > MAX_DEPTH)
+      return this.fail(at, path, 'The data is nested too deeply.', 'Remove the inner levels.');
     const { anchor } = node;
     if (anchor === undefined) return this.build(node, at, path, depth);
     const before = this.size;
@@ -209,9 +162,13 @@ class Converter {
     }
     if (isMap(node)) {
       const entries = node.items.map((pair): TreeEntry => {
-        const key = this.convert(pair.key, at, path, depth + 1);
+        const key = this.convert(pair.key, at, path, depth);
         const text = key.kind === 'leaf' ? String(key.value) : '';
-        return { key: text, keyAt: key.at, value: this.convert(pair.value, key.at, childPath(path, text), depth + 1) };
+        return {
+          key: text,
+          keyAt: key.at,
+          value: this.convert(pair.value, key.at, childPath(path, text), depth + 1),
+        };
       });
       return { kind: 'mapping', at, entries };
     }
@@ -226,7 +183,12 @@ class Converter {
       return this.fail(at, path, `The alias *${name} names no anchor before it.`, remedy);
     }
     if (anchor === 'open') {
-      return this.fail(at, path, `The alias *${name} stands inside of what it names.`, 'Write the value out.');
+      return this.fail(
+        at,
+        path,
+        `The alias *${name} stands inside of what it names.`,
+        'Write the value out.',
+      );
     }
     if (this.aliased + anchor.size > MAX_ALIASED) {
       if (this.tooManyAliases) return { kind: 'broken', at };
@@ -240,7 +202,7 @@ class Converter {
   }
 
   private fail(at: number, path: string, message: string, remedy: string): Tree {
-    this.report.add(at, path, message, remedy);
+    this.report.add({ at, path }, message, remedy);
     return { kind: 'broken', at };
   }
 }
@@ -249,7 +211,12 @@ class Converter {
 export function treeOf(json: unknown, depth = 0): Tree {
   if (depth > MAX_DEPTH) throw new RangeError('the data is nested too deeply');
   if (Array.isArray(json)) return { kind: 'list', at: 0, items: json.map((item) => treeOf(item, depth + 1)) };
-  if (typeof json !== 'object' || json === null) return { kind: 'leaf', at: 0, value: json, source: String(json) };
-  const entries = Object.entries(json).map(([key, value]) => ({ key, keyAt: 0, value: treeOf(value, depth + 1) }));
+  if (typeof json !== 'object' || json === null)
+    return { kind: 'leaf', at: 0, value: json, source: String(json) };
+  const entries = Object.entries(json).map(([key, value]) => ({
+    key,
+    keyAt: 0,
+    value: treeOf(value, depth + 1),
+  }));
   return { kind: 'mapping', at: 0, entries };
 }

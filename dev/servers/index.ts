@@ -1,0 +1,203 @@
+/**
+ * Real servers for development and tests: Kafka, Postgres and a schema registry. Each one is, in this order: the one
+ * whose address is in the environment; a container, if an engine answers; a child process. STACK=containers and
+ * STACK=processes force the latter two.
+ */
+import { makeRecipe, provideImage, startContainer } from './containers';
+import type { Context } from './download';
+import { type Engine, findEngine, removeContainers } from './engine';
+import { DEFAULT_KAFKA_VERSION, missingForKafka, startKafka } from './kafka';
+import { startPostgres } from './postgres';
+import { DEFAULT_POSTGRES_VERSION, missingForPostgres } from './postgres-programs';
+import { missingForRegistry, startRegistry } from './registry';
+import { reapLeftovers } from './stack-directory';
+import { Supervisor } from './supervisor';
+import {
+  type Environment,
+  type Log,
+  type Missing,
+  MissingRequirementsError,
+  type Origin,
+  type ServerName,
+  type Servers,
+  type Started,
+  type StartOptions,
+} from './types';
+
+export * from './types';
+
+/** Where an address is taken from, and handed on. */
+export const ADDRESS_VARIABLES = {
+  kafka: 'KAFKA_BROKERS',
+  postgres: 'DATABASE_URL',
+  registry: 'SCHEMA_REGISTRY_URL',
+} as const satisfies Record<ServerName, string>;
+
+interface Plan {
+  options: StartOptions;
+  environment: Environment;
+  log: Log;
+  versions: { kafka: string; postgres: string };
+  addresses: Partial<Record<ServerName, string>>;
+  /** What has to be started. */
+  own: ServerName[];
+  engine: Engine | undefined;
+}
+
+/** An engine that lacks the images, and cannot pull them either, is as good as none, unless it was asked for. */
+async function chooseEngine(plan: Omit<Plan, 'engine'>): Promise<Engine | undefined> {
+  const { environment, log, own, versions } = plan;
+  const choice = environment.STACK || undefined;
+  if (choice !== undefined && choice !== 'containers' && choice !== 'processes') {
+    throw new Error(`STACK=${choice} is not supported: containers or processes`);
+  }
+  if (choice === 'processes' || own.length === 0) {
+    return undefined;
+  }
+  const engine = await findEngine(environment, log);
+  if (engine === undefined) {
+    if (choice === 'containers') {
+      throw new Error('STACK=containers, but no container engine answers');
+    }
+    return undefined;
+  }
+  try {
+    await Promise.all(own.map((name) => provideImage(engine, makeRecipe(name, versions, environment), log)));
+    return engine;
+  } catch (error) {
+    if (choice === 'containers') {
+      throw error;
+    }
+    log(`no containers: ${error instanceof Error ? error.message : String(error)}; using processes`);
+    return undefined;
+  }
+}
+
+async function makePlan(options: StartOptions): Promise<Plan> {
+  const environment = options.environment ?? process.env;
+  const names = [...new Set(options.need)];
+  const addresses: Plan['addresses'] = {};
+  for (const name of names) {
+    const address = environment[ADDRESS_VARIABLES[name]]?.trim();
+    if (address) {
+      addresses[name] = address;
+    }
+  }
+  const plan = {
+    options,
+    environment,
+    log: options.log ?? (() => {}),
+    versions: {
+      kafka: options.kafkaVersion ?? DEFAULT_KAFKA_VERSION,
+      postgres: options.postgresVersion ?? DEFAULT_POSTGRES_VERSION,
+    },
+    addresses,
+    own: names.filter((name) => addresses[name] === undefined),
+  };
+  return { ...plan, engine: await chooseEngine(plan) };
+}
+
+function missingFor(name: ServerName, { versions, environment }: Plan): Missing[] {
+  switch (name) {
+    case 'kafka':
+      return missingForKafka(versions.kafka, environment);
+    case 'postgres':
+      return missingForPostgres(versions.postgres, environment);
+    case 'registry':
+      return missingForRegistry(environment);
+  }
+}
+
+function findMissing(plan: Plan): Missing[] {
+  return plan.engine === undefined ? plan.own.flatMap((name) => missingFor(name, plan)) : [];
+}
+
+/** What would keep `startServers` from working here; nothing is started. */
+export async function missingRequirements(options: StartOptions): Promise<Missing[]> {
+  return findMissing(await makePlan(options));
+}
+
+function startOne(name: ServerName, plan: Plan, supervisor: Supervisor): Promise<Started> {
+  const { engine, environment, log, versions } = plan;
+  if (engine !== undefined) {
+    return startContainer({ engine, supervisor, log }, makeRecipe(name, versions, environment));
+  }
+  const context: Context = { supervisor, environment, log };
+  switch (name) {
+    case 'kafka':
+      return startKafka(context, versions.kafka);
+    case 'postgres':
+      return startPostgres(context, versions.postgres);
+    case 'registry':
+      return startRegistry(context);
+  }
+}
+
+function present(
+  plan: Plan,
+  started: Partial<Record<ServerName, Started>>,
+  stop: () => Promise<void>,
+): Servers {
+  const addressOf = (name: ServerName): string | undefined => plan.addresses[name] ?? started[name]?.address;
+  const neededAddressOf = (name: ServerName): string => {
+    const address = addressOf(name);
+    if (address === undefined) {
+      throw new Error(`startServers was not asked for ${name}`);
+    }
+    return address;
+  };
+  const ownOrigin: Origin = plan.engine === undefined ? 'processes' : 'containers';
+  return {
+    origin: Object.fromEntries(
+      plan.options.need.map((name) => [name, plan.own.includes(name) ? ownOrigin : 'environment']),
+    ),
+    get kafkaBrokers() {
+      return neededAddressOf('kafka');
+    },
+    get databaseUrl() {
+      return neededAddressOf('postgres');
+    },
+    schemaRegistryUrl: addressOf('registry'),
+    kafka: started.kafka?.server,
+    postgres: started.postgres?.server,
+    registry: started.registry?.server,
+    stop,
+  };
+}
+
+export async function startServers(options: StartOptions): Promise<Servers> {
+  const plan = await makePlan(options);
+  const { engine, environment, log, own } = plan;
+  if (own.length === 0) {
+    return present(plan, {}, async () => {});
+  }
+  await reapLeftovers(log, async (stack) => {
+    const leftoverEngine = engine ?? (await findEngine(environment, log));
+    if (leftoverEngine === undefined) {
+      throw new Error('it had containers, and no container engine answers');
+    }
+    await removeContainers(leftoverEngine, stack);
+  });
+  const missing = findMissing(plan);
+  if (missing.length > 0) {
+    throw new MissingRequirementsError(missing);
+  }
+  const supervisor = new Supervisor(log, options.exitAfterSignal ?? true);
+  if (engine !== undefined) {
+    supervisor.directory.noteContainers();
+    supervisor.onStop(() => removeContainers(engine, supervisor.directory.name));
+  }
+  try {
+    const started: Partial<Record<ServerName, Started>> = {};
+    await Promise.all(
+      own.map(async (name) => {
+        started[name] = await supervisor.during(() => startOne(name, plan, supervisor));
+      }),
+    );
+    supervisor.refuseWhenStopping();
+    return present(plan, started, () => supervisor.stop());
+  } catch (error) {
+    await supervisor.stop();
+    throw error;
+  }
+}

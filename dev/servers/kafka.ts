@@ -1,0 +1,152 @@
+/** Apache Kafka as a child process: one KRaft node on the loopback interface. */
+import { randomBytes } from 'node:crypto';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { Kafka, logLevel } from 'kafkajs';
+import { type Context, fetchByMaven, isCached } from './download';
+import { chooseJava, describeJavas, findJavas, findOnPath } from './java';
+import { LocalServer } from './local-server';
+import { LOOPBACK, withFreePorts } from './ports';
+import type { Environment, Missing, Started } from './types';
+
+export const DEFAULT_KAFKA_VERSION = '4.4.0';
+
+const JAVA_VERSION = 17;
+const FORMAT_DEADLINE_MS = 60_000;
+const MEBIBYTE = 1024 * 1024;
+const cacheName = (version: string): string => `kafka-${version}`;
+
+/** What any broker of ours is set to, whether it runs as a child process or in a container. */
+export const BROKER_SETTINGS: Readonly<Record<string, string>> = {
+  'node.id': '1',
+  'process.roles': 'broker,controller',
+  'controller.listener.names': 'CONTROLLER',
+  // A topic that is missing has to be noticed.
+  'auto.create.topics.enable': 'false',
+  'message.max.bytes': String(16 * MEBIBYTE),
+  'replica.fetch.max.bytes': String(16 * MEBIBYTE),
+  // One node is all there is.
+  'default.replication.factor': '1',
+  'offsets.topic.replication.factor': '1',
+  'transaction.state.log.replication.factor': '1',
+  'transaction.state.log.min.isr': '1',
+  'share.coordinator.state.topic.replication.factor': '1',
+  'share.coordinator.state.topic.min.isr': '1',
+  // Fifty partitions each would only make the first group and the first transaction wait.
+  'offsets.topic.num.partitions': '4',
+  'transaction.state.log.num.partitions': '4',
+  'group.initial.rebalance.delay.ms': '0',
+  // After a kill -9 the controller keeps the broker out until its old session has run out (default: 9 s).
+  'broker.session.timeout.ms': '4000',
+  'broker.heartbeat.interval.ms': '1000',
+  // The default, 128 MiB, is a good part of the heap.
+  'log.cleaner.dedupe.buffer.size': String(4 * MEBIBYTE),
+};
+
+export function missingForKafka(version: string, environment: Environment): Missing[] {
+  const missing: Missing[] = [];
+  const javas = findJavas(environment);
+  if (chooseJava(javas, JAVA_VERSION) === undefined) {
+    missing.push({
+      server: 'kafka',
+      what: `Kafka ${version} needs Java ${JAVA_VERSION} or newer: ${describeJavas(javas)}`,
+      remedy: `apt-get install openjdk-${JAVA_VERSION}-jre-headless, or set JAVA_HOME to a newer Java`,
+    });
+  }
+  if (!isCached(cacheName(version)) && findOnPath('mvn', environment) === undefined) {
+    missing.push({
+      server: 'kafka',
+      what: `Kafka ${version} is fetched by Maven, and there is no mvn on the PATH`,
+      remedy: 'apt-get install maven',
+    });
+  }
+  return missing;
+}
+
+export async function connectToKafka(brokers: string): Promise<void> {
+  const admin = new Kafka({
+    clientId: 'local-servers',
+    brokers: brokers.split(','),
+    logLevel: logLevel.NOTHING,
+    connectionTimeout: 3_000,
+    requestTimeout: 5_000,
+    retry: { retries: 20, initialRetryTime: 50, maxRetryTime: 500 },
+  }).admin();
+  await admin.connect();
+  try {
+    await admin.describeCluster();
+  } finally {
+    await admin.disconnect();
+  }
+}
+
+export async function startKafka(context: Context, version: string): Promise<Started> {
+  const { supervisor, environment, log } = context;
+  const java = chooseJava(findJavas(environment), JAVA_VERSION);
+  if (java === undefined) {
+    throw new Error(`Kafka needs Java ${JAVA_VERSION} or newer`);
+  }
+  const jars = await fetchByMaven(context, cacheName(version), 'kafka', { 'kafka.version': version }, java);
+  supervisor.refuseWhenStopping();
+
+  const directory = join(supervisor.directory.path, 'kafka');
+  const temporary = join(directory, 'tmp');
+  const settingsFile = join(directory, 'server.properties');
+  const logFile = join(supervisor.directory.path, 'kafka.log');
+  mkdirSync(temporary, { recursive: true });
+  const javaCommand = (mainClass: string, heap: string, args: string[]) => ({
+    file: java.executable,
+    args: [
+      `-Xmx${heap}`,
+      '-XX:+UseSerialGC',
+      '-XX:TieredStopAtLevel=1',
+      // Nothing outside the stack's own directory: neither performance data nor unpacked libraries.
+      '-XX:-UsePerfData',
+      `-Djava.io.tmpdir=${temporary}`,
+      '-cp',
+      join(jars, '*'),
+      mainClass,
+      ...args,
+    ],
+    directory,
+    environment: { PATH: environment.PATH, LANG: 'C.UTF-8' },
+    logFile,
+    stopSignal: 'SIGTERM' as const,
+  });
+
+  let formatted = false;
+  return withFreePorts(2, async ([port, controllerPort]) => {
+    const brokers = `${LOOPBACK}:${port}`;
+    const settings = {
+      ...BROKER_SETTINGS,
+      listeners: `PLAINTEXT://${brokers},CONTROLLER://${LOOPBACK}:${controllerPort}`,
+      'advertised.listeners': `PLAINTEXT://${brokers}`,
+      'listener.security.protocol.map': 'PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT',
+      'controller.quorum.voters': `1@${LOOPBACK}:${controllerPort}`,
+      'log.dirs': join(directory, 'data'),
+    };
+    writeFileSync(
+      settingsFile,
+      `${Object.entries(settings)
+        .map((pair) => pair.join('='))
+        .join('\n')}\n`,
+    );
+    if (!formatted) {
+      const clusterId = randomBytes(16).toString('base64url');
+      const args = ['format', '--cluster-id', clusterId, '--config', settingsFile];
+      await supervisor.run(
+        { name: 'kafka format', ...javaCommand('kafka.tools.StorageTool', '128m', args) },
+        FORMAT_DEADLINE_MS,
+      );
+      formatted = true;
+    }
+    const server = new LocalServer(
+      supervisor,
+      { name: `kafka ${version}`, ...javaCommand('kafka.Kafka', '384m', [settingsFile]) },
+      { line: /Kafka Server started/, connect: () => connectToKafka(brokers) },
+      log,
+    );
+    await server.start();
+    return { server, address: brokers };
+  });
+}

@@ -1,0 +1,136 @@
+/** Postgres as a child process, on the loopback interface only. */
+import { randomBytes } from 'node:crypto';
+import {
+  appendFileSync,
+  chmodSync,
+  lchownSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import { join } from 'node:path';
+import { Client } from 'pg';
+import type { Context } from './download';
+import { LocalServer } from './local-server';
+import { LOOPBACK, withFreePorts } from './ports';
+import { providePostgres } from './postgres-programs';
+import type { Started } from './types';
+
+/** The names of the user and of the first database, wherever the server runs. */
+export const POSTGRES_USER = 'postgres';
+export const POSTGRES_DATABASE = 'promo';
+
+const INITDB_DEADLINE_MS = 60_000;
+const CONNECT_DEADLINE_MS = 10_000;
+
+/** As a server in production would be set where it matters for what is tested: durability above all. */
+export const POSTGRES_SETTINGS: Readonly<Record<string, string>> = {
+  fsync: 'on',
+  synchronous_commit: 'on',
+  max_connections: '200',
+  timezone: 'UTC',
+  log_timezone: 'UTC',
+  shared_preload_libraries: 'pg_stat_statements',
+};
+
+/** Postgres refuses to run as root: then it runs as nobody. */
+function unprivilegedUser(): { uid: number; gid: number } | undefined {
+  if (process.getuid?.() !== 0) {
+    return undefined;
+  }
+  const [, uid, gid] = /^nobody:[^:]*:(\d+):(\d+):/m.exec(readFileSync('/etc/passwd', 'utf8')) ?? [];
+  if (uid === undefined || gid === undefined) {
+    throw new Error('Postgres does not run as root, and /etc/passwd has no user named nobody');
+  }
+  return { uid: Number(uid), gid: Number(gid) };
+}
+
+function giveTo({ uid, gid }: { uid: number; gid: number }, directory: string): void {
+  lchownSync(directory, uid, gid);
+  for (const entry of readdirSync(directory, { recursive: true, encoding: 'utf8' })) {
+    lchownSync(join(directory, entry), uid, gid);
+  }
+}
+
+/** Connects for the first time; makes the database on a new server. */
+export async function connectToPostgres(serverUrl: string): Promise<void> {
+  const client = new Client({
+    connectionString: `${serverUrl}/postgres`,
+    connectionTimeoutMillis: CONNECT_DEADLINE_MS,
+    query_timeout: CONNECT_DEADLINE_MS,
+  });
+  client.on('error', () => {
+    // Reported by the query that was under way.
+  });
+  await client.connect();
+  try {
+    const found = await client.query('SELECT 1 FROM pg_database WHERE datname = $1', [POSTGRES_DATABASE]);
+    if (found.rowCount === 0) {
+      await client.query(`CREATE DATABASE ${POSTGRES_DATABASE}`);
+    }
+  } finally {
+    await client.end();
+  }
+}
+
+export async function startPostgres(context: Context, version: string): Promise<Started> {
+  const { supervisor, environment, log } = context;
+  const user = unprivilegedUser();
+  const directory = join(supervisor.directory.path, 'postgres');
+  const data = join(directory, 'data');
+  const passwordFile = join(directory, 'password');
+  mkdirSync(directory);
+  const programs = await providePostgres(context, version, directory);
+  supervisor.refuseWhenStopping();
+
+  // Other users of this machine can reach the port: without a password they would be superusers of this server.
+  const password = randomBytes(12).toString('hex');
+  writeFileSync(passwordFile, `${password}\n`, { mode: 0o600 });
+  if (user !== undefined) {
+    giveTo(user, directory);
+  }
+  chmodSync(directory, 0o700);
+  const common = {
+    directory,
+    environment: { PATH: environment.PATH, LC_ALL: 'C', ...programs.environment },
+    logFile: join(supervisor.directory.path, 'postgres.log'),
+    user,
+    // The fast shutdown: ends the connections instead of waiting for them.
+    stopSignal: 'SIGINT' as const,
+  };
+  await supervisor.run(
+    {
+      ...common,
+      name: 'initdb',
+      file: join(programs.binDirectory, 'initdb'),
+      args: [
+        ...['-D', data, '-U', POSTGRES_USER, '--encoding=UTF8', '--locale=C', '--auth=scram-sha-256'],
+        ...[`--pwfile=${passwordFile}`, '--no-sync', '--no-instructions'],
+      ],
+    },
+    INITDB_DEADLINE_MS,
+  );
+  rmSync(passwordFile);
+  const settings = { ...POSTGRES_SETTINGS, listen_addresses: LOOPBACK, unix_socket_directories: '' };
+  const lines = Object.entries(settings).map(([name, value]) => `${name} = '${value}'\n`);
+  appendFileSync(join(data, 'postgresql.conf'), lines.join(''));
+
+  return withFreePorts(1, async ([port]) => {
+    const serverUrl = `postgres://${POSTGRES_USER}:${password}@${LOOPBACK}:${port}`;
+    const server = new LocalServer(
+      supervisor,
+      {
+        ...common,
+        name: `postgres ${version}`,
+        file: join(programs.binDirectory, 'postgres'),
+        args: ['-D', data, '-p', String(port)],
+      },
+      { line: /database system is ready to accept connections/, connect: () => connectToPostgres(serverUrl) },
+      log,
+    );
+    await server.start();
+    return { server, address: `${serverUrl}/${POSTGRES_DATABASE}` };
+  });
+}

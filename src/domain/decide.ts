@@ -1,0 +1,172 @@
+/**
+ * The decision: a fold over a batch in the order of arrival, carrying state from one event to the next (docs/rules.md, D1-D6).
+ *
+ * Pure but for `known`, which it takes over and updates: a duplicate, or a refund, of an event earlier in the same batch is seen.
+ */
+import type { Fields } from './event';
+import { applyToRound, newRound, type Round, type RoundEvent } from './round';
+import { ACCEPTED, type DeadLetterReason, type Outcome } from './verdict';
+
+/** Where a Kafka record stands. A webhook's delivery has none: it is never read again by itself. */
+export interface Coordinates {
+  readonly partitionNo: number;
+  readonly offset: number;
+}
+
+/** A judged delivery, ready to be decided. */
+export type Item = KeyedItem | UnstoredItem;
+
+export interface KeyedItem {
+  readonly type: 'keyed';
+  readonly source: Coordinates | null;
+  readonly feedNo: number;
+  readonly connectionNo: number;
+  /** Feed and key of the event id as one text. */
+  readonly eventKey: string;
+  /** Feed and key of the round id as one text; null where the event has no valid round. */
+  readonly roundKey: string | null;
+  readonly eventId: string;
+  readonly fields: Fields;
+  readonly brandNo: number | null;
+  /** Hash of round and player, for a round's comparison; null without a round or a player. */
+  readonly playerHash: bigint | null;
+  readonly contentHash: bigint;
+  readonly refusal: Outcome | null;
+}
+
+/** A delivery that gets no verdict row: an event without key, or a dead letter. */
+export interface UnstoredItem {
+  readonly type: 'unstored';
+  readonly source: Coordinates | null;
+  readonly connectionNo: number | null;
+  readonly valueHash: bigint;
+  /** Null: no usable event_id. */
+  readonly deadLetter: DeadLetterReason | null;
+}
+
+/** The answer to one delivery. */
+export type Decision =
+  /** A fresh verdict. */
+  | {
+      readonly type: 'decided';
+      readonly outcome: Outcome;
+      readonly counted: boolean;
+      readonly redelivered: boolean;
+    }
+  /** The event had this verdict before. */
+  | {
+      readonly type: 'duplicate';
+      readonly first: Outcome;
+      readonly contentDiffers: boolean;
+      readonly redelivered: boolean;
+    }
+  | {
+      readonly type: 'unstored';
+      readonly deadLetter: DeadLetterReason | null;
+      readonly redelivered: boolean;
+    };
+
+export interface KnownEvent {
+  readonly outcome: Outcome;
+  readonly contentHash: bigint;
+  readonly source: Coordinates | null;
+}
+
+/** What the store knows of a batch, read and locked for it. */
+export interface Known {
+  /** Decided events, by event key. */
+  readonly events: Map<string, KnownEvent>;
+  /** Recorded duplicates by `deliveryKey`, with whether their content differed. */
+  readonly resends: ReadonlyMap<string, boolean>;
+  /** Recorded unstored deliveries, by `unstoredKey`. */
+  readonly unstored: ReadonlySet<string>;
+  /** State of the rounds by round key. A round that is not here is new. */
+  readonly rounds: Map<string, Round>;
+}
+
+export function deliveryKey(eventKey: string, source: Coordinates): string {
+  return `${source.partitionNo}/${source.offset}/${eventKey}`;
+}
+
+export function unstoredKey(source: Coordinates, valueHash: bigint): string {
+  return `${source.partitionNo}/${source.offset}/${valueHash}`;
+}
+
+export interface Decided {
+  /** One answer for each item, in the order of the items. */
+  readonly decisions: readonly Decision[];
+  /** Keys of the rounds whose state changed. */
+  readonly changedRounds: ReadonlySet<string>;
+}
+
+export function decide(items: readonly Item[], known: Known): Decided {
+  const changedRounds = new Set<string>();
+  const decisions = items.map((item) =>
+    item.type === 'unstored' ? decideUnstored(item, known) : decideKeyed(item, known, changedRounds),
+  );
+  return { decisions, changedRounds };
+}
+
+function decideUnstored(item: UnstoredItem, known: Known): Decision {
+  const redelivered = item.source !== null && known.unstored.has(unstoredKey(item.source, item.valueHash));
+  return { type: 'unstored', deadLetter: item.deadLetter, redelivered };
+}
+
+function decideKeyed(item: KeyedItem, known: Known, changedRounds: Set<string>): Decision {
+  const first = known.events.get(item.eventKey);
+  if (first !== undefined) return answerAgain(item, first, known);
+  const { outcome, counted } = decideFresh(item, known, changedRounds);
+  known.events.set(item.eventKey, { outcome, contentHash: item.contentHash, source: item.source });
+  return { type: 'decided', outcome, counted, redelivered: false };
+}
+
+/**
+ * An event that is decided already: the same record read again is answered as before, anything else is a duplicate (D2, K3).
+ * Coordinates count only together with the event's key, since a topic that is made anew starts at offset 0 again.
+ */
+function answerAgain(item: KeyedItem, first: KnownEvent, known: Known): Decision {
+  if (sameSource(first.source, item.source)) {
+    return { type: 'decided', outcome: first.outcome, counted: false, redelivered: true };
+  }
+  const recorded =
+    item.source === null ? undefined : known.resends.get(deliveryKey(item.eventKey, item.source));
+  return {
+    type: 'duplicate',
+    first: first.outcome,
+    contentDiffers: recorded ?? first.contentHash !== item.contentHash,
+    redelivered: recorded !== undefined,
+  };
+}
+
+function sameSource(a: Coordinates | null, b: Coordinates | null): boolean {
+  return a !== null && b !== null && a.partitionNo === b.partitionNo && a.offset === b.offset;
+}
+
+function decideFresh(
+  item: KeyedItem,
+  known: Known,
+  changedRounds: Set<string>,
+): { outcome: Outcome; counted: boolean } {
+  const { refusal, roundKey } = item;
+  if (refusal?.verdict === 'rejected') return { outcome: refusal, counted: false };
+  if (roundKey === null) return refusal === null ? ACCOUNT_COUNTED : { outcome: refusal, counted: false };
+  let round = known.rounds.get(roundKey);
+  if (round === undefined) {
+    round = newRound();
+    known.rounds.set(roundKey, round);
+  }
+  changedRounds.add(roundKey);
+  return applyToRound(round, roundEvent(item));
+}
+
+const ACCOUNT_COUNTED = { outcome: ACCEPTED, counted: true };
+
+/** @throws Error where judging let an event pass without what a round needs: a defect, which becomes a panic of this event. */
+function roundEvent(item: KeyedItem): RoundEvent {
+  const { kind, amountMinor, currency } = item.fields;
+  const { playerHash, brandNo } = item;
+  const isRoundKind = kind === 'bet' || kind === 'win' || kind === 'settled' || kind === 'refund';
+  if (!isRoundKind || playerHash === null || brandNo === null)
+    throw new Error('a round event lacks kind, player or brand');
+  return { eventId: item.eventId, kind, amountMinor, currency, playerHash, brandNo, refusal: item.refusal };
+}

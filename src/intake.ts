@@ -1,0 +1,290 @@
+/**
+ * The intake: envelopes in, answers out. Judges, decides, and says what a failure means. Knows no transport and no SQL.
+ * Every transport shares it, so that an event gets the same verdict whichever way it comes (docs/rules.md, D1).
+ */
+import type { Logger } from 'pino';
+import type { Decision, Item } from './domain/decide';
+import { hash64, hash64OfBytes, idKey } from './domain/digest';
+import { type Fault, type Judged, NO_FIELDS } from './domain/event';
+import { judge, PANIC, type Payload, readEventId } from './domain/judge';
+import { type Connection, claim, type Reference } from './domain/reference';
+import type { DeadLetterReason } from './domain/verdict';
+import { classify, StaleReference, Undecided } from './ledger/failures';
+import type { Batch } from './ledger/ledger';
+import { feedKey } from './ledger/statements';
+
+/** A delivery as a transport received it. */
+export interface Envelope {
+  /** The bytes as they came; null for a tombstone. */
+  readonly value: Buffer | null;
+  /** The same, decoded as far as the transport can. */
+  readonly payload: Payload | { readonly type: 'schema_unknown' };
+  /** Values of the `connection-id` header. */
+  readonly claims: readonly string[];
+  /** Offset in the Kafka partition. */
+  readonly offset: number;
+}
+
+/** The Kafka partition that a batch comes from. */
+export interface Source {
+  readonly topic: string;
+  readonly partition: number;
+}
+
+/** What became of one envelope. */
+export interface Answer {
+  readonly envelope: Envelope;
+  readonly connection: Connection | null;
+  /** Null where the envelope holds no usable one. */
+  readonly eventId: string | null;
+  readonly faults: readonly Fault[];
+  readonly decision: Decision;
+}
+
+export interface DeadLetter {
+  readonly envelope: Envelope;
+  readonly source: Source;
+  readonly reason: DeadLetterReason;
+}
+
+/** What was decided of a batch: all of it, or the answers up to the envelope at which `undecided` happened. */
+export interface IntakeResult {
+  readonly answers: readonly Answer[];
+  readonly undecided: Error | null;
+}
+
+/** The stored side of the intake. */
+export interface Ledger {
+  decideBatch(batch: Batch): Promise<readonly Decision[]>;
+  partitionNo(source: Source): Promise<number>;
+}
+
+/** The reference data in force, kept in memory and reloaded where the store says that it is stale. */
+export interface References {
+  current(): Promise<Reference>;
+  reload(): Promise<Reference>;
+}
+
+export interface IntakeDeps {
+  readonly ledger: Ledger;
+  readonly references: References;
+  /** Resolves once every dead letter is acknowledged by all replicas. */
+  readonly sendDeadLetters: (letters: readonly DeadLetter[]) => Promise<void>;
+  readonly logger: Logger;
+  /** Milliseconds of a clock that only the rate of panics is measured with. */
+  readonly now: () => number;
+}
+
+export interface Intake {
+  /** Decides envelopes of one partition, in their order. Never throws: what cannot be decided now is in the result. */
+  decide(source: Source, envelopes: readonly Envelope[]): Promise<IntakeResult>;
+}
+
+/** Tries at once, in ever smaller batches, after a lost race, a deadlock or new reference data (U4). */
+const MAX_TRIES_AT_ONCE = 5;
+/** A bad deploy must not use up ids: beyond this rate, what fails alone stays undecided (V9). */
+export const MAX_PANICS_PER_MINUTE = 10;
+
+export function makeIntake({ ledger, references, sendDeadLetters, logger, now }: IntakeDeps): Intake {
+  const panicTimes: number[] = [];
+
+  async function decide(source: Source, envelopes: readonly Envelope[]): Promise<IntakeResult> {
+    const answers: Answer[] = [];
+    try {
+      await settle(source, envelopes, 1, answers);
+      return { answers, undecided: null };
+    } catch (error) {
+      return { answers, undecided: error instanceof Error ? error : new Error(String(error)) };
+    }
+  }
+
+  /** Decides envelopes whole, or by halves where something in them stands in the way. Appends what is decided to `answers`. */
+  async function settle(
+    source: Source,
+    envelopes: readonly Envelope[],
+    tries: number,
+    answers: Answer[],
+  ): Promise<void> {
+    try {
+      answers.push(...(await attempt(source, envelopes)));
+      return;
+    } catch (error) {
+      if (error instanceof DeadLetterRefused && error.before > 0) {
+        await settle(source, envelopes.slice(0, error.before), tries, answers);
+        throw error;
+      }
+      const failure = classify(error);
+      if (failure === 'undecided' || (failure === 'again' && tries >= MAX_TRIES_AT_ONCE)) throw error;
+      logger.info(
+        { ...source, events: envelopes.length, failure, error: messageOf(error) },
+        'batch is decided again',
+      );
+      if (failure === 'data' && envelopes.length === 1) {
+        answers.push(await decideAlone(source, envelopes));
+        return;
+      }
+    }
+    const half = Math.ceil(envelopes.length / 2);
+    await settle(source, envelopes.slice(0, half), tries + 1, answers);
+    if (half < envelopes.length) await settle(source, envelopes.slice(half), tries + 1, answers);
+  }
+
+  /** The second try of an event that failed alone; where it fails again, the event is stored as a panic. */
+  async function decideAlone(source: Source, envelopes: readonly Envelope[]): Promise<Answer> {
+    let failure: unknown;
+    try {
+      return first(await attempt(source, envelopes));
+    } catch (error) {
+      if (classify(error) !== 'data') throw error;
+      failure = error;
+    }
+    const minuteAgo = now() - 60_000;
+    while (panicTimes[0] !== undefined && panicTimes[0] < minuteAgo) panicTimes.shift();
+    if (panicTimes.length >= MAX_PANICS_PER_MINUTE) throw failure;
+    const answer = first(await attempt(source, envelopes, messageOf(failure)));
+    panicTimes.push(now());
+    logger.error(
+      { ...source, offset: answer.envelope.offset, error: messageOf(failure) },
+      'event failed twice and is rejected as panic',
+    );
+    return answer;
+  }
+
+  /** One transaction; judged again where the reference data turns out to be stale. */
+  async function attempt(source: Source, envelopes: readonly Envelope[], panic?: string): Promise<Answer[]> {
+    const partitionNo = await ledger.partitionNo(source);
+    let reference = await references.current();
+    for (let tries = 1; ; tries++) {
+      if (reference.version === 0) throw new Undecided('no reference data has been applied yet');
+      const prepared = envelopes.map((envelope) =>
+        prepare(reference, source, partitionNo, envelope, panic !== undefined),
+      );
+      try {
+        const decisions = await ledger.decideBatch({
+          items: prepared.map(({ item }) => item),
+          partitionNo,
+          referenceVersion: reference.version,
+          beforeCommit: () => sendAll(source, prepared),
+          ...(panic === undefined ? {} : { panic: { error: panic, payload: first(envelopes).value } }),
+        });
+        return prepared.map(({ answer }, index) => ({ ...answer, decision: at(decisions, index) }));
+      } catch (error) {
+        if (!(error instanceof StaleReference) || tries >= MAX_TRIES_AT_ONCE) throw error;
+        reference = await references.reload();
+      }
+    }
+  }
+
+  async function sendAll(source: Source, prepared: readonly Prepared[]): Promise<void> {
+    const letters = prepared.flatMap(({ item, answer }) =>
+      item.type === 'unstored' && item.deadLetter !== null
+        ? [{ envelope: answer.envelope, source, reason: item.deadLetter }]
+        : [],
+    );
+    if (letters.length === 0) return;
+    try {
+      await sendDeadLetters(letters);
+    } catch (error) {
+      const before = prepared.findIndex(({ item }) => item.type === 'unstored' && item.deadLetter !== null);
+      throw new DeadLetterRefused(`the dead-letter topic refused: ${messageOf(error)}`, before, error);
+    }
+  }
+
+  return { decide };
+}
+
+/** The dead-letter topic takes nothing: the record is undecided, and so is all behind it. What stands before it need not wait. */
+class DeadLetterRefused extends Undecided {
+  override readonly name = 'DeadLetterRefused';
+  constructor(
+    message: string,
+    readonly before: number,
+    cause: unknown,
+  ) {
+    super(message, { cause });
+  }
+}
+
+interface Prepared {
+  readonly item: Item;
+  readonly answer: Omit<Answer, 'decision'>;
+}
+
+/** Claims and judges an envelope. */
+function prepare(
+  reference: Reference,
+  { topic }: Source,
+  partitionNo: number,
+  envelope: Envelope,
+  panic: boolean,
+): Prepared {
+  const source = { partitionNo, offset: envelope.offset };
+  const connection = claim(reference, topic, envelope.claims) ?? null;
+  const unstored = (deadLetter: DeadLetterReason | null, faults: readonly Fault[]): Prepared => ({
+    item: {
+      type: 'unstored',
+      source,
+      connectionNo: connection?.no ?? null,
+      valueHash: hash64OfBytes(envelope.value ?? NO_BYTES),
+      deadLetter,
+    },
+    answer: { envelope, connection, eventId: null, faults },
+  });
+  if (connection === null) return unstored('unclaimed', []);
+  if (envelope.payload.type === 'schema_unknown') return unstored('schema_unknown', []);
+
+  const judged = panic ? judgedAsPanic(envelope.payload) : judge(envelope.payload, connection);
+  if (judged.type === 'unkeyed') return unstored(null, judged.faults);
+  const { eventId, fields } = judged;
+  const roundKey = fields.roundId === null ? null : feedKey(connection.feedNo, idKey(fields.roundId));
+  return {
+    item: {
+      type: 'keyed',
+      source,
+      feedNo: connection.feedNo,
+      connectionNo: connection.no,
+      eventKey: feedKey(connection.feedNo, idKey(eventId)),
+      roundKey,
+      eventId,
+      fields,
+      brandNo: judged.brandNo,
+      playerHash:
+        roundKey === null || fields.playerRef === null ? null : hash64(`${roundKey}/${fields.playerRef}`),
+      contentHash: judged.contentHash,
+      refusal: judged.refusal,
+    },
+    answer: { envelope, connection, eventId, faults: judged.faults },
+  };
+}
+
+const NO_BYTES = Buffer.alloc(0);
+
+/** An event that failed twice, reduced to its id: any of its fields may be what failed (V9). */
+function judgedAsPanic(payload: Payload): Judged {
+  const read = readEventId(payload);
+  if ('reason' in read) return { type: 'unkeyed', faults: [read] };
+  const { eventId } = read;
+  return {
+    type: 'keyed',
+    eventId,
+    fields: NO_FIELDS,
+    brandNo: null,
+    contentHash: 0n,
+    refusal: PANIC,
+    faults: [],
+  };
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
+function first<T>(list: readonly T[]): T {
+  return at(list, 0);
+}
+
+function at<T>(list: readonly T[], index: number): T {
+  const element = list[index];
+  if (element === undefined) throw new Error(`a batch of ${list.length} has no answer ${index}`);
+  return element;
+}

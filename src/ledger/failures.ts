@@ -1,0 +1,79 @@
+/**
+ * What an error means for the batch that met it (docs/rules.md, U4, V9).
+ */
+
+/** An error of the store: thrown by a statement, a connection or a deadline. Any other error is a defect of our own. */
+export class StoreError extends Error {
+  override readonly name = 'StoreError';
+  /** SQLSTATE, or undefined where the store did not answer. */
+  readonly sqlState: string | undefined;
+  readonly constraint: string | undefined;
+
+  constructor(statement: string, cause: unknown) {
+    super(`${statement}: ${cause instanceof Error ? cause.message : String(cause)}`, { cause });
+    this.sqlState = textProperty(cause, 'code', SQL_STATE_LENGTH);
+    this.constraint = textProperty(cause, 'constraint');
+  }
+}
+
+const SQL_STATE_LENGTH = 5;
+
+function textProperty(value: unknown, name: string, length?: number): string | undefined {
+  if (typeof value !== 'object' || value === null || !(name in value)) return undefined;
+  const property: unknown = Reflect.get(value, name);
+  return typeof property === 'string' && (length === undefined || property.length === length)
+    ? property
+    : undefined;
+}
+
+/** No verdict now, for a reason that is not an error of the store: nothing was stored, the events are to be offered again (U1). */
+export class Undecided extends Error {
+  override readonly name: string = 'Undecided';
+}
+
+/** Another writer decided one of the batch's events, or opened one of its rounds, meanwhile. */
+export class LostRace extends Error {
+  override readonly name = 'LostRace';
+}
+
+/** The reference data that judged the batch is no longer in force. */
+export class StaleReference extends Error {
+  override readonly name = 'StaleReference';
+}
+
+/**
+ * - again: decide the same events again at once, they met other writers;
+ * - undecided: the store cannot decide now, whatever the events are; wait and retry;
+ * - data: it is something in the batch; find the event.
+ */
+export type FailureClass = 'again' | 'undecided' | 'data';
+
+/** SQLSTATE, or its first two characters, and what it means. https://www.postgresql.org/docs/current/errcodes-appendix.html */
+const CLASSES: Readonly<Record<string, FailureClass>> = {
+  '40001': 'again', // serialization failure
+  '40P01': 'again', // deadlock detected
+  '21': 'data', // cardinality violation
+  '22': 'data', // data exception
+  '23': 'data', // integrity constraint violation
+  '23514': 'undecided', // check violation: also "no partition found for row", which a new month's partition mends
+  '44': 'data', // check option violation
+  '54': 'data', // program limit exceeded: a value too large for its row or index
+  P0001: 'data', // raised by a trigger
+};
+
+const KEY_CONSTRAINTS = new Set(['event_keys_pkey', 'rounds_pkey']);
+
+/**
+ * Anything the store says that is not listed is undecided: waiting loses nothing, a wrong panic uses up an id.
+ * What is no error of the store is a defect of our own, met by some event of the batch.
+ */
+export function classify(error: unknown): FailureClass {
+  if (error instanceof LostRace) return 'again';
+  if (error instanceof Undecided || error instanceof StaleReference) return 'undecided';
+  if (!(error instanceof StoreError)) return 'data';
+  const { sqlState } = error;
+  if (sqlState === undefined) return 'undecided';
+  if (sqlState === '23505' && error.constraint !== undefined && KEY_CONSTRAINTS.has(error.constraint))
+    return 'again';
+  return CLASSES[sqlState] ?? CLASSES[sqlState.slice(0, 2)] ?? 'undecided';
+}

@@ -1,0 +1,161 @@
+/**
+ * The reference data in the store: applied whole as a new version, read compiled (docs/rules.md, C6-C9).
+ */
+import { isDeepStrictEqual } from 'node:util';
+import type { Pool } from 'pg';
+import {
+  compileReference,
+  feedIdOf,
+  type Numbers,
+  type Reference,
+  type ReferenceDocument,
+} from '../domain/reference';
+import { type Change, describeChanges, fromDocumentJson, toDocumentJson } from '../reference-file';
+import { inTransaction, type Session } from './connection';
+
+const EMPTY: ReferenceDocument = { operators: [] };
+
+export interface StoredReference {
+  /** 0 where none was ever applied. */
+  readonly version: number;
+  readonly document: ReferenceDocument;
+}
+
+const CURRENT = {
+  name: 'reference_current',
+  text: 'select version, document from promo_store.reference_versions order by version desc limit 1',
+};
+
+async function readCurrent(session: Session): Promise<StoredReference> {
+  const [row] = await session.query(CURRENT);
+  if (row === undefined) return { version: 0, document: EMPTY };
+  return { version: Number(row[0]), document: fromDocumentJson(JSON.parse(row[1] ?? '')) };
+}
+
+const NUMBERS = {
+  name: 'reference_numbers',
+  text: `select 'feed', f.operator_id, f.feed_id, f.feed_no from promo_store.feeds f
+union all select 'connection', '', c.connection_id, c.connection_no from promo_store.connections c
+union all select 'brand', o.operator_id, b.brand_id, b.brand_no from promo_store.brands b join promo_store.operators o using (operator_no)`,
+};
+
+/** The reference data in force, compiled. */
+export async function loadReference(pool: Pool): Promise<Reference> {
+  return inTransaction(pool, async (session) => {
+    const { version, document } = await readCurrent(session);
+    const numbers = new Map<string, number>();
+    for (const [type, operatorId, id, no] of await session.query(NUMBERS)) {
+      numbers.set(JSON.stringify([type, operatorId, id]), Number(no));
+    }
+    return compileReference(document, version, numbersIn(numbers));
+  });
+}
+
+function numbersIn(numbers: ReadonlyMap<string, number>): Numbers {
+  const find = (type: string, operatorId: string, id: string): number => {
+    const no = numbers.get(JSON.stringify([type, operatorId, id]));
+    if (no === undefined) throw new Error(`the store has no number for the ${type} ${id}`);
+    return no;
+  };
+  return {
+    feed: (operatorId, feedId) => find('feed', operatorId, feedId),
+    connection: (connectionId) => find('connection', '', connectionId),
+    brand: (operatorId, brandId) => find('brand', operatorId, brandId),
+  };
+}
+
+/** Another `reference apply` waits; readers and workers do not. */
+const LOCK_VERSIONS = 'lock table promo_store.reference_versions in share row exclusive mode';
+
+const NAME_STATEMENTS = {
+  operators: {
+    name: 'name_operators',
+    text: 'insert into promo_store.operators (operator_id) select distinct unnest($1::text[]) on conflict do nothing',
+  },
+  feeds: {
+    name: 'name_feeds',
+    text: `insert into promo_store.feeds (operator_no, operator_id, feed_id)
+select distinct o.operator_no, n.operator_id, n.feed_id from unnest($1::text[], $2::text[]) n (operator_id, feed_id)
+join promo_store.operators o using (operator_id) on conflict do nothing`,
+  },
+  connections: {
+    name: 'name_connections',
+    text: 'insert into promo_store.connections (connection_id) select distinct unnest($1::text[]) on conflict do nothing',
+  },
+  brands: {
+    name: 'name_brands',
+    text: `insert into promo_store.brands (operator_no, brand_id)
+select distinct o.operator_no, n.brand_id from unnest($1::text[], $2::text[]) n (operator_id, brand_id)
+join promo_store.operators o using (operator_id) on conflict do nothing`,
+  },
+};
+
+const ADD_VERSION = {
+  name: 'add_reference_version',
+  text: 'insert into promo_store.reference_versions (version, document) values ($1, $2)',
+};
+
+export interface Applied {
+  /** The version in force afterwards. */
+  readonly version: number;
+  /** What differs from the version before. Empty: nothing was stored. */
+  readonly changes: readonly Change[];
+}
+
+/**
+ * Applies a document whole: one new version, or none where nothing changes.
+ *
+ * @param approve is given the changes before anything is stored; false leaves the store as it is
+ */
+export async function applyReference(
+  pool: Pool,
+  document: ReferenceDocument,
+  approve: (changes: readonly Change[]) => boolean,
+): Promise<Applied> {
+  return inTransaction(pool, async (session) => {
+    await session.run('lock_reference_versions', LOCK_VERSIONS);
+    const before = await readCurrent(session);
+    const changes = describeChanges(before.document, document);
+    const same =
+      before.version > 0 && isDeepStrictEqual(toDocumentJson(before.document), toDocumentJson(document));
+    if (same || !approve(changes)) return { version: before.version, changes };
+    await giveNumbers(session, document);
+    const version = before.version + 1;
+    await session.query(ADD_VERSION, [version, JSON.stringify(toDocumentJson(document))]);
+    return { version, changes };
+  });
+}
+
+async function giveNumbers(session: Session, { operators }: ReferenceDocument): Promise<void> {
+  const feeds = operators.flatMap(({ id, connections }) =>
+    [undefined, ...connections.map(({ feed }) => feed)].map((feed) => ({ id, feedId: feedIdOf(id, feed) })),
+  );
+  const brands = operators.flatMap(({ id, brands }) => brands.map((brand) => ({ id, brandId: brand.id })));
+  await session.query(NAME_STATEMENTS.operators, [operators.map(({ id }) => id)]);
+  await session.query(NAME_STATEMENTS.feeds, [feeds.map(({ id }) => id), feeds.map(({ feedId }) => feedId)]);
+  await session.query(NAME_STATEMENTS.connections, [
+    operators.flatMap((o) => o.connections.map(({ id }) => id)),
+  ]);
+  await session.query(NAME_STATEMENTS.brands, [
+    brands.map(({ id }) => id),
+    brands.map(({ brandId }) => brandId),
+  ]);
+}
+
+/** Keeps the compiled reference data; many that ask at once share one load. */
+export function makeReferences(pool: Pool): { current(): Promise<Reference>; reload(): Promise<Reference> } {
+  let loaded: Reference | undefined;
+  let loading: Promise<Reference> | undefined;
+  const reload = () => {
+    loading ??= loadReference(pool)
+      .then((reference) => {
+        loaded = reference;
+        return reference;
+      })
+      .finally(() => {
+        loading = undefined;
+      });
+    return loading;
+  };
+  return { current: async () => loaded ?? reload(), reload };
+}

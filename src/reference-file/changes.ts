@@ -1,0 +1,195 @@
+/** What applying reference data would change, for the person who is about to do it. */
+import {
+  type ConnectionEntry,
+  feedIdOf,
+  type OperatorEntry,
+  type ReferenceDocument,
+} from '../domain/reference';
+import { quoted } from './report';
+
+export interface Change {
+  readonly what: 'operator' | 'connection' | 'brand' | 'game';
+  /** An operator's id, or `operator/id` of what belongs to it: an operator's id has no slash. */
+  readonly id: string;
+  readonly change: 'added' | 'removed' | 'changed';
+  /** `field: old -> new`; `field: new` of what was added; nothing of what was removed. */
+  readonly details: readonly string[];
+}
+
+/** A value as a person reads it; of a list its members, whose order has no meaning. */
+type Shown = string | readonly string[];
+type Fields = ReadonlyMap<string, Shown>;
+
+interface Item {
+  readonly what: Change['what'];
+  readonly operatorId: string;
+  readonly ownId: string;
+  readonly fields: Fields;
+}
+
+/**
+ * Every operator, connection, brand and game that differs between two documents, by operator and in a fixed order. The order
+ * within a document's own lists is no difference: no verdict depends on it.
+ */
+export function describeChanges(before: ReferenceDocument, after: ReferenceDocument): Change[] {
+  const old = itemsOf(before);
+  const now = itemsOf(after);
+  const found: { readonly item: Item; readonly change: Change }[] = [];
+  for (const [key, item] of now) {
+    const previous = old.get(key);
+    const details = previous === undefined ? listed(item.fields) : differences(previous.fields, item.fields);
+    if (previous !== undefined && details.length === 0) continue;
+    found.push({ item, change: change(item, previous === undefined ? 'added' : 'changed', details) });
+  }
+  for (const [key, item] of old) if (!now.has(key)) found.push({ item, change: change(item, 'removed', []) });
+  return found.sort((a, b) => inOrder(a.item, b.item)).map((entry) => entry.change);
+}
+
+/** The removals that stop what is sent from being taken in, which is why they have to be asked for by name. */
+export function removals(changes: readonly Change[]): Change[] {
+  return changes.filter(
+    (it) => it.change === 'removed' && (it.what === 'operator' || it.what === 'connection'),
+  );
+}
+
+/** One line for each change. Games of one operator that changed alike share a line: catalogues are long. */
+export function printChanges(changes: readonly Change[]): string[] {
+  const groups = new Map<string, Change[]>();
+  for (const it of changes) {
+    const operatorId = it.id.slice(0, it.id.indexOf('/'));
+    const key = JSON.stringify(it.what === 'game' ? [operatorId, it.change, it.details] : [it.what, it.id]);
+    const group = groups.get(key);
+    if (group === undefined) groups.set(key, [it]);
+    else group.push(it);
+  }
+  return [...groups.values()].flatMap((group) => {
+    const [first] = group;
+    if (first === undefined) return [];
+    const details = first.details.length > 0 ? `: ${first.details.join('; ')}` : '';
+    const what = group.length > 1 ? `${group.length} games` : first.what;
+    return [`${first.change} ${what} ${enumerated(group.map((it) => it.id))}${details}`];
+  });
+}
+
+const RANK: readonly Change['what'][] = ['operator', 'connection', 'brand', 'game'];
+
+function inOrder(a: Item, b: Item): number {
+  return (
+    compare(a.operatorId, b.operatorId) ||
+    RANK.indexOf(a.what) - RANK.indexOf(b.what) ||
+    compare(a.ownId, b.ownId)
+  );
+}
+
+/** By code units: the same on every machine, whatever its language. */
+function compare(a: string, b: string): number {
+  if (a === b) return 0;
+  return a < b ? -1 : 1;
+}
+
+function change(item: Item, kind: Change['change'], details: readonly string[]): Change {
+  const id = item.what === 'operator' ? item.ownId : `${item.operatorId}/${item.ownId}`;
+  return { what: item.what, id, change: kind, details };
+}
+
+function itemsOf(document: ReferenceDocument): Map<string, Item> {
+  const items = document.operators.flatMap((operator) => {
+    const item = (
+      what: Item['what'],
+      ownId: string,
+      fields: readonly (readonly [string, Shown])[],
+    ): Item => ({
+      what,
+      operatorId: operator.id,
+      ownId,
+      fields: new Map(fields),
+    });
+    return [
+      item('operator', operator.id, [['active', String(operator.active)]]),
+      ...operator.connections.map((it) => item('connection', it.id, connectionFields(operator, it))),
+      ...operator.brands.map((it) => item('brand', it.id, brandFields(it))),
+      ...operator.catalogue.map((it) => item('game', it.id, [['active', String(it.active)]])),
+    ];
+  });
+  return new Map(items.map((item) => [JSON.stringify([item.what, item.operatorId, item.ownId]), item]));
+}
+
+function connectionFields(
+  operator: OperatorEntry,
+  connection: ConnectionEntry,
+): (readonly [string, Shown])[] {
+  const { transport, topic, brand, feed } = connection;
+  return [
+    ['transport', transport],
+    ...(topic === undefined ? [] : [['topic', topic] as const]),
+    ['carries', brand === undefined ? 'several brands' : `only brand ${plain(brand)}`],
+    ['feed', feedIdOf(operator.id, feed)],
+  ];
+}
+
+function brandFields(brand: OperatorEntry['brands'][number]): (readonly [string, Shown])[] {
+  const { deny, allow } = brand.games;
+  return [
+    ['active', String(brand.active)],
+    ...(deny.length === 0 ? [] : [['games.deny', deny] as const]),
+    ...(allow === undefined ? [] : [['games.allow', allow] as const]),
+    ...Object.entries(brand.minBet)
+      .sort(([a], [b]) => compare(a, b))
+      .map(([code, amount]) => [`min_bet.${code}`, amount] as const),
+  ];
+}
+
+function listed(fields: Fields): string[] {
+  return [...fields].map(([name, shown]) => `${name}: ${print(shown)}`);
+}
+
+function differences(old: Fields, now: Fields): string[] {
+  return [...new Set([...old.keys(), ...now.keys()])].flatMap((name) => {
+    const before = old.get(name);
+    const after = now.get(name);
+    const same =
+      typeof before === 'string' || typeof after === 'string' ? before === after : isSameSet(before, after);
+    if (same) return [];
+    const members =
+      typeof before !== 'string' && typeof after !== 'string' ? memberChanges(before, after) : '';
+    return [`${name}: ${print(before)} -> ${print(after)}${members}`];
+  });
+}
+
+function isSameSet(a: readonly string[] | undefined, b: readonly string[] | undefined): boolean {
+  if (a === undefined || b === undefined) return a === b;
+  const left = new Set(a);
+  const right = new Set(b);
+  return left.size === right.size && a.every((member) => right.has(member));
+}
+
+const SHOWN_MEMBERS = 5;
+
+/** Long lists are shown by their first members, which may be the same ones, so what differs is named as well. */
+function memberChanges(before: readonly string[] = [], after: readonly string[] = []): string {
+  if (before.length <= SHOWN_MEMBERS && after.length <= SHOWN_MEMBERS) return '';
+  const old = new Set(before);
+  const now = new Set(after);
+  const added = [...now].filter((member) => !old.has(member));
+  const removed = [...old].filter((member) => !now.has(member));
+  const parts = [
+    added.length > 0 && `added ${enumerated(added)}`,
+    removed.length > 0 && `removed ${enumerated(removed)}`,
+  ];
+  return ` (${parts.filter((part) => part !== false).join(', ')})`;
+}
+
+function print(shown: Shown | undefined): string {
+  if (shown === undefined) return 'not given';
+  return typeof shown === 'string' ? shown : `[${enumerated(shown)}]`;
+}
+
+function enumerated(texts: readonly string[]): string {
+  const shown = texts.slice(0, SHOWN_MEMBERS).map(plain).join(', ');
+  return texts.length > SHOWN_MEMBERS ? `${shown} and ${texts.length - SHOWN_MEMBERS} more` : shown;
+}
+
+/** An id as it is where nothing in it could be misread, else in quotes. */
+function plain(text: string): string {
+  return /^[\p{L}\p{N}._:@/+-]{1,80}$/u.test(text) ? text : quoted(text);
+}

@@ -1,0 +1,80 @@
+/** What the texts of reference data have to look like. */
+import { MAX_NAME_BYTES } from '../domain/event';
+import { decimalsOf, MAX_MINOR, toMajor, toMinor } from '../domain/money';
+
+export interface Complaint {
+  readonly message: string;
+  readonly remedy: string;
+}
+
+/** What is wrong with a text, or undefined where nothing is. */
+export type Check = (text: string) => Complaint | undefined;
+
+/**
+ * Ids of operators, connections and feeds. A feed's public name is operator/feed, so neither has a slash of its own; the id of a
+ * connection has to survive in a header of a record and be typed by people, so nothing invisible is in it.
+ */
+export const checkName: Check = (text) => {
+  const complaint = checkGame(text) ?? checkBytes(text);
+  if (complaint !== undefined) return complaint;
+  if (text.includes('/')) return { message: 'An id has no slash.', remedy: 'Use a hyphen in place of "/".' };
+  if (/[\s\p{Z}\p{Cc}\p{Cf}]/u.test(text)) {
+    return {
+      message: 'The id holds a space or an invisible character.',
+      remedy: 'Use a hyphen in its place.',
+    };
+  }
+  return undefined;
+};
+
+/** Any brand that an event can name: whatever the store takes as text, up to the length of the event's field. */
+export const checkBrand: Check = (text) => checkGame(text) ?? checkBytes(text);
+
+/** Any game that an event can name. */
+export const checkGame: Check = (text) => {
+  if (text === '') return { message: 'The text is empty.', remedy: 'Write the id.' };
+  if (text.includes('\0') || !text.isWellFormed()) {
+    const message = 'The text holds U+0000 or half of a surrogate pair, which no store takes.';
+    return { message, remedy: 'Remove the character; no event that names it is ever valid.' };
+  }
+  return undefined;
+};
+
+function checkBytes(text: string): Complaint | undefined {
+  const bytes = Buffer.byteLength(text);
+  if (bytes <= MAX_NAME_BYTES) return undefined;
+  const message = `The id has ${bytes} bytes of UTF-8; the limit is ${MAX_NAME_BYTES}.`;
+  return { message, remedy: 'Shorten it; letters outside ASCII take several bytes each.' };
+}
+
+export const TOPIC_PATTERN = '^(?!\\.{1,2}$)[a-zA-Z0-9._-]{1,249}$';
+const topicPattern = new RegExp(TOPIC_PATTERN);
+
+export const checkTopic: Check = (text) => {
+  // JavaScript's $ stands for the very end only, unlike that of many other dialects.
+  if (topicPattern.test(text)) return undefined;
+  const remedy =
+    'Use 1 to 249 ASCII letters, digits, dots, underscores and hyphens, and not "." or ".." alone.';
+  return { message: 'Kafka allows no topic of that name.', remedy };
+};
+
+/** A minimum bet in major units, exact in the currency. */
+export function checkAmount(text: string, code: string, scale: number): Complaint | undefined {
+  const decimals = decimalsOf(text);
+  if (decimals < 0) {
+    const message = text.startsWith('-') ? 'The amount is negative.' : 'The amount is no plain decimal.';
+    return {
+      message,
+      remedy: 'Write digits such as "0.10": no sign, exponent, separator or needless zero in front.',
+    };
+  }
+  if (decimals > scale) {
+    const remedy = scale === 0 ? 'Write a whole number.' : `Write at most ${scale} decimals; zeros count.`;
+    return { message: `The amount has more decimals (${decimals}) than ${code} (${scale}).`, remedy };
+  }
+  if (toMinor(text, scale) !== undefined) return undefined;
+  return {
+    message: 'The amount is too large.',
+    remedy: `Write at most ${toMajor(MAX_MINOR, scale)} for ${code}.`,
+  };
+}

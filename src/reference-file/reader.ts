@@ -1,0 +1,170 @@
+/** Reads values of expected types out of a tree, and reports those that are of another type. */
+import type { Check } from './checks';
+import { childPath, type Place, quoted, type Report } from './report';
+import type { Tree } from './tree';
+
+/** Where a value is or would be. An absent one has the place of the mapping that lacks it. */
+export interface Slot extends Place {
+  readonly tree: Tree | undefined;
+}
+
+/** A mapping whose keys are all known. */
+export interface Mapping extends Place {
+  get(key: string): Slot;
+}
+
+interface Entry {
+  readonly key: string;
+  readonly keyPlace: Place;
+  readonly value: Slot;
+}
+
+/** Each method reads what is in a slot. Where it is absent, or was reported, the answer is undefined or empty. */
+export class TreeReader {
+  constructor(private readonly faults: Report) {}
+
+  /** The entries of a mapping, each key once: of equal keys the first. */
+  entries(slot: Slot): Entry[] {
+    const { tree } = slot;
+    if (tree === undefined || tree.kind === 'broken') return [];
+    if (tree.kind !== 'mapping') {
+      this.wrongType(slot, 'keys with values', 'Write "key: value" lines.');
+      return [];
+    }
+    const first = new Map<string, number>();
+    const entries: Entry[] = [];
+    for (const { key, keyAt, value } of tree.entries) {
+      const path = childPath(slot.path, key);
+      const earlier = first.get(key);
+      if (earlier === undefined) {
+        first.set(key, keyAt);
+        entries.push({ key, keyPlace: { path, at: keyAt }, value: { path, at: value.at, tree: value } });
+      } else {
+        const message = `The key ${quoted(key)} is there already, on line ${this.faults.lineOf(earlier)}.`;
+        this.faults.add({ path, at: keyAt }, message, 'Keep one of the two.');
+      }
+    }
+    return entries;
+  }
+
+  mapping(slot: Slot, known: readonly string[]): Mapping | undefined {
+    const { path, at, tree } = slot;
+    const values = new Map<string, Slot>();
+    for (const { key, keyPlace, value } of this.entries(slot)) {
+      if (known.includes(key)) values.set(key, value);
+      else this.unknownKey(key, keyPlace, known);
+    }
+    if (tree?.kind !== 'mapping') return undefined;
+    return { path, at, get: (key) => values.get(key) ?? { path: childPath(path, key), at, tree: undefined } };
+  }
+
+  /** The value of a key, whose being absent is a fault. */
+  required(node: Mapping, key: string, remedy: string): Slot {
+    const slot = node.get(key);
+    if (slot.tree === undefined) this.faults.add(node, `The key "${key}" is missing.`, remedy);
+    return slot;
+  }
+
+  /** The items that could be read. */
+  list<T>(slot: Slot, read: (item: Slot) => T | undefined): T[] {
+    const { path, tree } = slot;
+    if (tree === undefined || tree.kind === 'broken') return [];
+    if (tree.kind !== 'list') {
+      this.wrongType(slot, 'a list', 'Write one "- " line for each entry, or [] for none.');
+      return [];
+    }
+    return tree.items
+      .map((item, i) => read({ path: childPath(path, i), at: item.at, tree: item }))
+      .filter((item) => item !== undefined);
+  }
+
+  text(slot: Slot, check: Check): string | undefined {
+    const { tree } = slot;
+    if (tree === undefined || tree.kind === 'broken') return undefined;
+    if (tree.kind !== 'leaf' || typeof tree.value !== 'string') {
+      this.wrongType(slot, 'a text', remedyForText(tree));
+      return undefined;
+    }
+    const complaint = check(tree.value);
+    if (complaint === undefined) return tree.value;
+    this.faults.add(slot, complaint.message, complaint.remedy);
+    return undefined;
+  }
+
+  /** One of a few words. */
+  word<W extends string>(slot: Slot, words: readonly W[]): W | undefined {
+    const text = this.text(slot, () => undefined);
+    const found = words.find((word) => word === text);
+    if (text !== undefined && found === undefined) {
+      const remedy = suggestion(text, words) ?? `Write ${words.join(' or ')}.`;
+      this.faults.add(slot, `The value ${quoted(text)} is not known here.`, remedy);
+    }
+    return found;
+  }
+
+  /** A flag that is true where it is absent. */
+  flag(slot: Slot): boolean {
+    const { tree } = slot;
+    if (tree === undefined || tree.kind === 'broken') return true;
+    if (tree.kind === 'leaf' && typeof tree.value === 'boolean') return tree.value;
+    this.wrongType(slot, 'true or false', 'Write true or false, without quotes.');
+    return true;
+  }
+
+  private unknownKey(key: string, place: Place, known: readonly string[]): void {
+    const merge = key === '<<' ? 'Write the values out: keys are not merged.' : undefined;
+    const remedy = merge ?? suggestion(key, known) ?? `Remove it; the keys here are ${known.join(', ')}.`;
+    this.faults.add(place, `The key ${quoted(key)} is not known here.`, remedy);
+  }
+
+  private wrongType(slot: Slot, expected: string, remedy: string): void {
+    this.faults.add(slot, `Expected ${expected}, found ${describe(slot.tree)}.`, remedy);
+  }
+}
+
+function remedyForText(tree: Tree): string {
+  if (tree.kind !== 'leaf') return 'Write one text.';
+  return tree.value === null ? 'Write the value, or remove the key.' : `Put it in quotes: "${tree.source}".`;
+}
+
+function describe(tree: Tree | undefined): string {
+  if (tree === undefined) return 'nothing';
+  if (tree.kind !== 'leaf') return tree.kind === 'list' ? 'a list' : 'keys with values';
+  if (tree.value === null) return 'nothing (null)';
+  const { source } = tree;
+  const shown = source.length > 40 ? `${source.slice(0, 40)}…` : source;
+  return typeof tree.value === 'string' ? `the text ${quoted(source)}` : `the ${typeof tree.value} ${shown}`;
+}
+
+/** Two slips of the pen are taken for a slip, in short words one. */
+const MOST_EDITS = 2;
+
+/** A remedy that names the candidate a word was probably meant for, or undefined where none is near. */
+export function suggestion(word: string, candidates: readonly string[]): string | undefined {
+  const normal = normalized(word);
+  if (normal.length > 100) return undefined;
+  const near = candidates
+    .map((candidate) => ({ candidate, edits: editsBetween(normal, normalized(candidate)) }))
+    .filter(({ candidate, edits }) => edits <= Math.min(MOST_EDITS, Math.floor(candidate.length / 3)))
+    .sort((a, b) => a.edits - b.edits);
+  return near[0] === undefined ? undefined : `Did you mean ${quoted(near[0].candidate)}?`;
+}
+
+/** minBet, min-bet and Min_Bet are one word. */
+function normalized(word: string): string {
+  return word.toLowerCase().replace(/[\s_-]/g, '');
+}
+
+/** Letters to insert, remove or replace (Levenshtein). */
+function editsBetween(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_, i) => i);
+  for (let i = 1; i <= a.length; i++) {
+    const next = [i];
+    for (let j = 1; j <= b.length; j++) {
+      const replaced = (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1);
+      next.push(Math.min(replaced, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1));
+    }
+    row = next;
+  }
+  return row[b.length] ?? 0;
+}

@@ -1,0 +1,82 @@
+/** What is wrong with a file, where, and how it is said. */
+
+/** Something wrong with a file, for the person who has to mend it. */
+export interface FileFault {
+  /** Counted from 1, as editors do; a column counts UTF-16 units. */
+  readonly line: number;
+  readonly column: number;
+  /** The node in the file, as in `operators[0].brands[1].min_bet.EUR`; "" is the whole file. */
+  readonly path: string;
+  readonly message: string;
+  readonly remedy: string;
+}
+
+/** A node of the file by its offset in the text, and by its path. */
+export interface Place {
+  readonly at: number;
+  readonly path: string;
+}
+
+/** The file as such. */
+export const WHOLE_FILE: Place = { at: 0, path: '' };
+
+/** Collects faults by offset and hands them out in the order of the text. */
+export class Report {
+  private readonly found: FileFault[] = [];
+  private readonly lineStarts: number[] = [0];
+
+  constructor(text: string) {
+    for (let end = text.indexOf('\n'); end >= 0; end = text.indexOf('\n', end + 1)) {
+      this.lineStarts.push(end + 1);
+    }
+  }
+
+  add({ at, path }: Place, message: string, remedy: string): void {
+    const line = this.lineOf(at);
+    this.found.push({ line, column: at - (this.lineStarts[line - 1] ?? 0) + 1, path, message, remedy });
+  }
+
+  lineOf(at: number): number {
+    let low = 0;
+    let high = this.lineStarts.length;
+    while (high - low > 1) {
+      const middle = (low + high) >> 1;
+      if ((this.lineStarts[middle] ?? 0) <= at) low = middle;
+      else high = middle;
+    }
+    return low + 1;
+  }
+
+  isEmpty(): boolean {
+    return this.found.length === 0;
+  }
+
+  /** Every fault once: a parser that recovers may say the same thing of one place again and again. */
+  inOrder(): FileFault[] {
+    const distinct = new Map(
+      this.found.map((fault) => [
+        JSON.stringify([fault.line, fault.column, fault.path, fault.message]),
+        fault,
+      ]),
+    );
+    return [...distinct.values()].sort((a, b) => a.line - b.line || a.column - b.column);
+  }
+}
+
+/** The path of a node's child. Keys that would be ambiguous behind a dot, or too long, are put in quotes. */
+export function childPath(path: string, key: string | number): string {
+  if (typeof key === 'number') return `${path}[${key}]`;
+  if (!/^[A-Za-z_][\w-]{0,63}$/.test(key)) return `${path}[${quoted(key)}]`;
+  return path === '' ? key : `${path}.${key}`;
+}
+
+const LONGEST_SHOWN = 80;
+
+/** A text as it can be shown to a person: in quotes, shortened, with everything invisible written as an escape. */
+export function quoted(text: string): string {
+  const shown = text.length > LONGEST_SHOWN ? `${text.slice(0, LONGEST_SHOWN)}…` : text;
+  return JSON.stringify(shown).replace(
+    /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu,
+    (char) => `\\u{${(char.codePointAt(0) ?? 0).toString(16)}}`,
+  );
+}

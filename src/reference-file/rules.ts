@@ -1,0 +1,229 @@
+/**
+ * The rules of the reference data file: what has to be where, and what must not be (docs/rules.md, C1-C9).
+ *
+ * schemas/reference.schema.json says the same of the structure for editors; test/unit/reference-file.test.ts holds the two
+ * together.
+ */
+import { CURRENCIES, currencyOf, toMinor } from '../domain/money';
+import {
+  type BrandEntry,
+  type ConnectionEntry,
+  feedIdOf,
+  type GameEntry,
+  type OperatorEntry,
+  type ReferenceDocument,
+} from '../domain/reference';
+import { type Check, checkAmount, checkBrand, checkGame, checkName, checkTopic } from './checks';
+import { type Mapping, type Slot, suggestion, TreeReader } from './reader';
+import { quoted, type Report } from './report';
+import { TopicSharing } from './topics';
+import type { Tree } from './tree';
+
+/** What a connection says of its brands where it carries several. */
+export const SEVERAL = 'several';
+const TRANSPORTS = ['kafka', 'webhook'] as const;
+type Transport = (typeof TRANSPORTS)[number];
+const CODES = CURRENCIES.map((currency) => currency.code);
+
+/** Ids of one kind, each with the offset where it was given first. */
+type Ids = Map<string, number>;
+
+/** Reads one document. What it returns is valid only where nothing was reported as a fault. */
+export class DocumentReader {
+  private readonly nodes: TreeReader;
+  private readonly operatorIds: Ids = new Map();
+  private readonly connectionIds: Ids = new Map();
+  private readonly topics = new TopicSharing();
+
+  constructor(
+    private readonly faults: Report,
+    private readonly warnings: Report,
+  ) {
+    this.nodes = new TreeReader(faults);
+  }
+
+  read(tree: Tree): ReferenceDocument {
+    const top = this.nodes.mapping({ path: '', at: tree.at, tree }, ['operators']);
+    if (top === undefined) return { operators: [] };
+    const list = this.nodes.required(top, 'operators', 'List the operators, or write "operators: []".');
+    const operators = this.nodes.list(list, (item) => this.operator(item));
+    this.topics.warn(this.warnings);
+    return { operators };
+  }
+
+  private operator(slot: Slot): OperatorEntry | undefined {
+    const node = this.nodes.mapping(slot, ['id', 'active', 'connections', 'brands', 'catalogue']);
+    if (node === undefined) return undefined;
+    const id = this.id(node, 'operator', checkName, this.operatorIds);
+    const active = this.nodes.flag(node.get('active'));
+    const brandIds: Ids = new Map();
+    const brands = this.nodes.list(node.get('brands'), (item) => this.brand(item, brandIds));
+    // A brand that could not be read may be the very one that a connection names.
+    const known = brands.length === itemCount(node.get('brands')) ? brandIds : undefined;
+    const connections = this.nodes.list(node.get('connections'), (item) => this.connection(item, id, known));
+    const gameIds: Ids = new Map();
+    const catalogue = this.nodes.list(node.get('catalogue'), (item) => this.game(item, gameIds));
+    if (connections.length === 0) {
+      const message = 'The operator has no connections: nothing of it is taken in.';
+      this.warnings.add(node, message, 'Add a connection when the operator begins to send.');
+    }
+    return id === undefined ? undefined : { id, active, connections, brands, catalogue };
+  }
+
+  /** @param brandIds those that the operator lists; undefined where they are not all known */
+  private connection(
+    slot: Slot,
+    operatorId: string | undefined,
+    brandIds: Ids | undefined,
+  ): ConnectionEntry | undefined {
+    const node = this.nodes.mapping(slot, ['id', 'transport', 'topic', 'brands', 'brand', 'feed']);
+    if (node === undefined) return undefined;
+    const id = this.id(node, 'connection', checkName, this.connectionIds);
+    const remedy = 'Say how the events arrive: "transport: kafka" or "transport: webhook".';
+    const transport = this.nodes.word(this.nodes.required(node, 'transport', remedy), TRANSPORTS);
+    const topic = this.topic(node, transport);
+    const brand = this.onlyBrand(node, brandIds);
+    const feed = this.feed(node.get('feed'), operatorId);
+    if (id === undefined || transport === undefined) return undefined;
+    if (topic !== undefined && operatorId !== undefined) {
+      const { at, path } = node.get('topic');
+      this.topics.add(topic, { id, operatorId, at, path });
+    }
+    return {
+      id,
+      transport,
+      ...(topic !== undefined && { topic }),
+      ...(brand !== undefined && { brand }),
+      ...(feed !== undefined && { feed }),
+    };
+  }
+
+  private topic(node: Mapping, transport: Transport | undefined): string | undefined {
+    const topic = node.get('topic');
+    if (transport === 'kafka' && topic.tree === undefined) {
+      this.faults.add(node, 'The kafka connection has no topic.', 'Add the topic that the connection reads.');
+    } else if (transport === 'webhook' && topic.tree !== undefined) {
+      const remedy = 'Remove topic, or write "transport: kafka".';
+      this.faults.add(topic, 'A webhook connection reads no topic.', remedy);
+    }
+    return this.nodes.text(topic, checkTopic);
+  }
+
+  /** The one brand that a connection carries; undefined where it carries several. */
+  private onlyBrand(node: Mapping, brandIds: Ids | undefined): string | undefined {
+    const several = node.get('brands');
+    const only = node.get('brand');
+    const remedy =
+      'Write "brands: several" where events name their brand, "brand: <id>" where all are of one.';
+    if (several.tree === undefined && only.tree === undefined) {
+      this.faults.add(node, 'The connection says neither brands nor brand.', remedy);
+    } else if (several.tree !== undefined && only.tree !== undefined) {
+      this.faults.add(only, 'The connection says both brands and brand.', remedy);
+    }
+    this.nodes.word(several, [SEVERAL]);
+    const brand = this.nodes.text(only, checkBrand);
+    if (brand !== undefined && brandIds !== undefined && !brandIds.has(brand)) {
+      const addIt = "Add it to the operator's brands, or name one of them.";
+      this.faults.add(only, `The operator lists no brand ${quoted(brand)}.`, addIt);
+    }
+    return brand;
+  }
+
+  private feed(slot: Slot, operatorId: string | undefined): string | undefined {
+    const feed = this.nodes.text(slot, checkName);
+    if (feed !== undefined && feed === operatorId) {
+      const other = quoted(feedIdOf(operatorId, feed));
+      const remedy = "Leave feed out for the operator's own feed, or give the other one another name.";
+      this.warnings.add(slot, `This is not the operator's own feed, but another one: ${other}.`, remedy);
+    }
+    return feed;
+  }
+
+  private brand(slot: Slot, seen: Ids): BrandEntry | undefined {
+    const node = this.nodes.mapping(slot, ['id', 'active', 'games', 'min_bet']);
+    if (node === undefined) return undefined;
+    const id = this.id(node, 'brand', checkBrand, seen);
+    const active = this.nodes.flag(node.get('active'));
+    const games = this.games(node.get('games'));
+    const minBet = this.minBet(node.get('min_bet'));
+    return id === undefined ? undefined : { id, active, games, minBet };
+  }
+
+  private games(slot: Slot): BrandEntry['games'] {
+    const node = this.nodes.mapping(slot, ['deny', 'allow']);
+    if (node === undefined) return { deny: [] };
+    const deny = this.nodes.list(node.get('deny'), (item) => this.nodes.text(item, checkGame));
+    const list = node.get('allow');
+    if (list.tree === undefined) return { deny };
+    const denied = new Set(deny);
+    const allow = this.nodes.list(list, (item) => {
+      const game = this.nodes.text(item, checkGame);
+      if (game !== undefined && denied.has(game)) {
+        const message = `The game ${quoted(game)} is denied as well, and that wins.`;
+        this.warnings.add(item, message, 'Remove it from one of the two lists.');
+      }
+      return game;
+    });
+    if (itemCount(list) === 0) {
+      const remedy = 'Remove the key to allow every game, or list the allowed ones.';
+      this.warnings.add(list, 'The empty list allows no game at all.', remedy);
+    }
+    return { deny, allow };
+  }
+
+  private minBet(slot: Slot): BrandEntry['minBet'] {
+    const amounts = new Map<string, string>();
+    const keys = new Map<string, string>();
+    for (const { key, keyPlace, value } of this.nodes.entries(slot)) {
+      const currency = currencyOf(key);
+      if (currency === undefined) {
+        const remedy = suggestion(key, CODES) ?? `Use one of: ${CODES.join(', ')}.`;
+        this.faults.add(keyPlace, `There is no currency ${quoted(key)}.`, remedy);
+        continue;
+      }
+      const { code, scale } = currency;
+      const other = keys.get(code);
+      if (other !== undefined) {
+        this.faults.add(keyPlace, `${key} and ${other} are the same currency.`, 'Keep one of the two.');
+      }
+      keys.set(code, key);
+      const amount = this.nodes.text(value, (text) => checkAmount(text, code, scale));
+      if (amount === undefined) continue;
+      amounts.set(code, amount);
+      if (toMinor(amount, scale) === 0n) {
+        this.warnings.add(value, 'A minimum of zero sets no bet aside.', 'Remove it, or raise it.');
+      }
+    }
+    return Object.fromEntries(amounts);
+  }
+
+  private game(slot: Slot, seen: Ids): GameEntry | undefined {
+    const node = this.nodes.mapping(slot, ['id', 'active']);
+    if (node === undefined) return undefined;
+    const id = this.id(node, 'game', checkGame, seen);
+    const active = this.nodes.flag(node.get('active'));
+    return id === undefined ? undefined : { id, active };
+  }
+
+  /** @param seen ids that this one must differ from, and is added to */
+  private id(node: Mapping, what: string, check: Check, seen: Ids): string | undefined {
+    const slot = this.nodes.required(node, 'id', `Give the ${what} an id.`);
+    const id = this.nodes.text(slot, check);
+    if (id === undefined) return undefined;
+    const first = seen.get(id);
+    if (first === undefined) {
+      seen.set(id, slot.at);
+      return id;
+    }
+    const scope = what === 'connection' ? ' Connection ids are unique over all operators.' : '';
+    const message = `The ${what} id ${quoted(id)} is taken since line ${this.faults.lineOf(first)}.${scope}`;
+    this.faults.add(slot, message, 'Give one of the two another id, or remove it.');
+    return id;
+  }
+}
+
+/** Items of a list, none where there is no list; undefined where something else is in its place. */
+function itemCount({ tree }: Slot): number | undefined {
+  if (tree === undefined) return 0;
+  return tree.kind === 'list' ? tree.items.length : undefined;
+}

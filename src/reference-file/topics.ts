@@ -1,0 +1,41 @@
+/** Topics that several connections are bound to: valid, but somebody should have meant it. */
+import type { Place, Report } from './report';
+
+/** A connection that is bound to a topic, at the place where it says so. */
+interface Binding extends Place {
+  readonly id: string;
+  readonly operatorId: string;
+}
+
+const SHOWN_IDS = 5;
+
+export class TopicSharing {
+  private readonly bindings = new Map<string, Binding[]>();
+
+  add(topic: string, binding: Binding): void {
+    const bound = this.bindings.get(topic);
+    if (bound === undefined) this.bindings.set(topic, [binding]);
+    else bound.push(binding);
+  }
+
+  /** One warning for each shared topic: at the first connection of a second operator where there is one, else at the second. */
+  warn(warnings: Report): void {
+    for (const [topic, bound] of this.bindings) {
+      const [first, second] = bound;
+      if (first === undefined || second === undefined) continue;
+      const shown = bound.slice(0, SHOWN_IDS).map((binding) => binding.id);
+      const ids = bound.length > SHOWN_IDS ? `${shown.join(', ')} and more` : shown.join(', ');
+      const shared = `The topic ${topic} is shared by the connections ${ids}: the header connection-id of a record decides whose it is.`;
+      const stranger = bound.find((binding) => binding.operatorId !== first.operatorId);
+      if (stranger === undefined) {
+        const remedy =
+          'Give each connection a topic of its own, or make sure that every record carries the header.';
+        warnings.add(second, shared, remedy);
+      } else {
+        const message = `DANGER: ${shared} ${first.operatorId} and ${stranger.operatorId} are different operators, and the header is the sender's own claim: each can send in the name of the other.`;
+        const remedy = 'Give each operator topics of its own, each with its own ACL.';
+        warnings.add(stranger, message, remedy);
+      }
+    }
+  }
+}

@@ -1,0 +1,351 @@
+/**
+ * The compressions a Kafka batch may come in, registered with kafkajs, which brings gzip only and sets no bound on it.
+ *
+ * A batch of a few kilobytes can claim gigabytes, so that every decoder here stops at `maxDecompressedBytes` with a
+ * DecompressionLimitError, and whatever else is wrong with the bytes is a DecompressionError. The limit holds for one batch:
+ * kafkajs decodes the batches of a fetch one after another for each partition, and keeps all that it has decoded.
+ *
+ * | codec  | decoder                                   | encoder                                    |
+ * | gzip   | node:zlib                                 | node:zlib                                  |
+ * | snappy | here, raw and in the framing of snappy-java | snappyjs, raw (which Java consumers read, too) |
+ * | lz4    | lz4.ts                                    | lz4.ts: a frame of stored blocks            |
+ * | zstd   | node:zlib from Node 22.15 on, else fzstd  | node:zlib from Node 22.15 on, else refused  |
+ */
+
+import { constants } from 'node:buffer';
+import { promisify, types } from 'node:util';
+import * as zlib from 'node:zlib';
+import * as fzstd from 'fzstd';
+import { CompressionCodecs, CompressionTypes } from 'kafkajs';
+import { compress as compressSnappy } from 'snappyjs';
+import { copyMatch, DecompressionError, DecompressionLimitError, decodeLz4, encodeLz4Stored } from './lz4';
+
+export { DecompressionError, DecompressionLimitError };
+
+/** What kafkajs expects of a codec (its src/protocol/message/compression/gzip.js). */
+export interface Codec {
+  compress(encoder: { buffer: Buffer }): Promise<Buffer>;
+  decompress(bytes: Buffer): Promise<Buffer>;
+}
+
+export interface CodecLimits {
+  /** The most bytes one batch may decompress to; a whole number from 1 on. */
+  maxDecompressedBytes: number;
+}
+
+/** Which zstd decodes: node:zlib's own, or fzstd on a Node that has none. */
+export type ZstdEngine = 'native' | 'portable';
+
+const NATIVE_ZSTD: ZstdEngine = typeof zlib.zstdDecompress === 'function' ? 'native' : 'portable';
+
+/** Registers all four codecs with kafkajs, for every client of this process. Throws RangeError for a limit that is none. */
+export function registerCodecs(limits: CodecLimits): void {
+  const codecs = makeCodecs(limits);
+  CompressionCodecs[CompressionTypes.GZIP] = () => codecs.gzip;
+  CompressionCodecs[CompressionTypes.Snappy] = () => codecs.snappy;
+  CompressionCodecs[CompressionTypes.LZ4] = () => codecs.lz4;
+  CompressionCodecs[CompressionTypes.ZSTD] = () => codecs.zstd;
+}
+
+/** The codecs by name, without registering them; the engine is a parameter so that both can be tested on one Node. */
+export function makeCodecs(
+  { maxDecompressedBytes }: CodecLimits,
+  engine: ZstdEngine = NATIVE_ZSTD,
+): Record<'gzip' | 'snappy' | 'lz4' | 'zstd', Codec> {
+  if (
+    !Number.isInteger(maxDecompressedBytes) ||
+    maxDecompressedBytes < 1 ||
+    maxDecompressedBytes > constants.MAX_LENGTH
+  ) {
+    throw new RangeError(`maxDecompressedBytes must be a whole number from 1 to ${constants.MAX_LENGTH}`);
+  }
+  return {
+    gzip: {
+      compress: async ({ buffer }) => gzip(buffer),
+      decompress: (bytes) => inflate('gzip', gunzip, bytes, maxDecompressedBytes),
+    },
+    snappy: {
+      compress: async ({ buffer }) => compressSnappy(buffer),
+      decompress: async (bytes) => decodeSnappy(bytes, maxDecompressedBytes),
+    },
+    lz4: {
+      compress: async ({ buffer }) => encodeLz4Stored(buffer),
+      decompress: async (bytes) => decodeLz4(bytes, maxDecompressedBytes),
+    },
+    zstd: {
+      compress: async ({ buffer }) => {
+        if (engine === 'portable') throw new Error('zstd: compressing needs Node 22.15 or newer');
+        return zstdCompress(buffer);
+      },
+      decompress: (bytes) => decodeZstd(bytes, maxDecompressedBytes, engine),
+    },
+  };
+}
+
+// gzip
+
+const gzip = promisify(zlib.gzip);
+const gunzip = promisify<Buffer, zlib.ZlibOptions, Buffer>(zlib.gunzip);
+
+/** Runs one of node:zlib's decoders in its thread pool and gives its errors our names. */
+async function inflate(
+  codec: string,
+  decode: (bytes: Buffer, options: { maxOutputLength: number }) => Promise<Buffer>,
+  bytes: Buffer,
+  limitBytes: number,
+): Promise<Buffer> {
+  try {
+    return await decode(bytes, { maxOutputLength: limitBytes });
+  } catch (error) {
+    if (!types.isNativeError(error)) throw error;
+    if ('code' in error && error.code === 'ERR_BUFFER_TOO_LARGE')
+      throw new DecompressionLimitError(codec, limitBytes);
+    throw new DecompressionError(codec, error.message);
+  }
+}
+
+// snappy: https://github.com/google/snappy/blob/main/format_description.txt
+// Decoded here, since snappyjs 0.7.0 gives zeros for bytes that were cut off, and never ends on a literal of 2 GiB or more.
+
+/** How each value of a Java producer begins (snappy-java's SnappyCodec): this, two versions of 4 bytes, then sized chunks. */
+const XERIAL_MAGIC = Buffer.from([0x82, 0x53, 0x4e, 0x41, 0x50, 0x50, 0x59, 0x00]);
+const XERIAL_HEADER_BYTES = XERIAL_MAGIC.length + 8;
+/** The most that snappy can shrink: an element of 3 bytes stands for at most 64. A length above that is a lie. */
+const SNAPPY_MAX_RATIO = 22;
+
+/** One run of raw snappy: where its elements are, and how long it says that it becomes. */
+interface SnappyChunk {
+  start: number;
+  end: number;
+  length: number;
+}
+
+/** All lengths are read and added up before the output is taken. */
+function decodeSnappy(input: Buffer, limitBytes: number): Buffer {
+  const chunks = snappyChunks(input);
+  const total = chunks.reduce((sum, chunk) => sum + chunk.length, 0);
+  if (total > limitBytes) throw new DecompressionLimitError('snappy', limitBytes);
+  if (total > input.length * SNAPPY_MAX_RATIO) throw damagedSnappy('longer than it can be');
+  const output = Buffer.allocUnsafe(total);
+  let at = 0;
+  for (const chunk of chunks) {
+    decodeSnappyChunk(input, chunk, output.subarray(at, at + chunk.length));
+    at += chunk.length;
+  }
+  return output;
+}
+
+function snappyChunks(input: Buffer): SnappyChunk[] {
+  // No raw snappy begins like this: its first element would reach back to before the beginning.
+  if (!input.subarray(0, XERIAL_MAGIC.length).equals(XERIAL_MAGIC))
+    return [snappyChunk(input, 0, input.length)];
+  if (input.length < XERIAL_HEADER_BYTES) throw damagedSnappy('cut off');
+  const chunks: SnappyChunk[] = [];
+  for (let at = XERIAL_HEADER_BYTES; at < input.length; ) {
+    if (at + 4 > input.length) throw damagedSnappy('cut off');
+    const start = at + 4;
+    at = start + input.readUInt32BE(at);
+    if (at > input.length) throw damagedSnappy('cut off');
+    chunks.push(snappyChunk(input, start, at));
+  }
+  return chunks;
+}
+
+/** Reads the length a chunk gives itself: up to 32 bits, 7 to a byte, the low ones first. */
+function snappyChunk(input: Buffer, start: number, end: number): SnappyChunk {
+  let length = 0;
+  for (let at = start; at < end && at < start + 5; at++) {
+    const byte = input[at]!;
+    length += (byte & 0x7f) * 2 ** (7 * (at - start));
+    if (byte < 0x80) {
+      if (length >= 2 ** 32) break;
+      return { start: at + 1, end, length };
+    }
+  }
+  throw damagedSnappy('no length');
+}
+
+/** Fills the output, which is just as long as the chunk said: more and less are both errors. */
+function decodeSnappyChunk(input: Buffer, { start, end }: SnappyChunk, output: Buffer): void {
+  let at = start;
+  let out = 0;
+  const number = (bytes: number): number => {
+    if (at + bytes > end) throw damagedSnappy('cut off');
+    const value = input.readUIntLE(at, bytes);
+    at += bytes;
+    return value;
+  };
+  while (at < end) {
+    const tag = input[at++]!;
+    const kind = tag & 3;
+    if (kind === 0) {
+      const short = tag >> 2;
+      const length = (short < 60 ? short : number(short - 59)) + 1;
+      if (at + length > end) throw damagedSnappy('cut off');
+      if (out + length > output.length) throw damagedSnappy('longer than it says');
+      input.copy(output, out, at, at + length);
+      at += length;
+      out += length;
+    } else {
+      const length = kind === 1 ? ((tag >> 2) & 7) + 4 : (tag >> 2) + 1;
+      const offset = kind === 1 ? (tag >> 5) * 256 + number(1) : number(kind === 2 ? 2 : 4);
+      if (offset === 0 || offset > out) throw damagedSnappy('a copy that reaches too far back');
+      if (out + length > output.length) throw damagedSnappy('longer than it says');
+      copyMatch(output, out, offset, length);
+      out += length;
+    }
+  }
+  if (out !== output.length) throw damagedSnappy('shorter than it says');
+}
+
+function damagedSnappy(what: string): DecompressionError {
+  return new DecompressionError('snappy', what);
+}
+
+// zstd: https://datatracker.ietf.org/doc/html/rfc8878
+// Both engines are given one frame at a time: node:zlib passes over what follows the first in silence, and fzstd believes
+// whatever window a frame asks for.
+
+const zstdCompress = promisify<Buffer, Buffer>(zlib.zstdCompress ?? refuseZstd);
+const zstdDecompress = promisify<Buffer, zlib.ZstdOptions, Buffer>(zlib.zstdDecompress ?? refuseZstd);
+
+function refuseZstd(): never {
+  throw new Error('zstd: this Node has none');
+}
+
+const ZSTD_MAGIC = 0xfd2fb528;
+/** The first of sixteen magic numbers of frames that hold no data. */
+const ZSTD_SKIPPABLE_MAGIC = 0x184d2a50;
+const ZSTD_MAX_BLOCK_BYTES = 128 * 1024;
+/** Bytes of a dictionary's id and of the content's size, by their codes in the frame's descriptor. */
+const ZSTD_DICTIONARY_BYTES = [0, 1, 2, 4];
+const ZSTD_CONTENT_SIZE_BYTES = [0, 2, 4, 8];
+/**
+ * The most bytes of work that fzstd may do for one frame: it moves its whole window after each block, be the block empty.
+ * Some 3 s at 10 GiB/s; 64 MiB in blocks of 128 KiB under a window of 64 MiB is just that.
+ */
+const FZSTD_MAX_MOVED_BYTES = 32 * 1024 ** 3;
+
+/** What the headers of a frame say, before any of it is decoded. */
+interface ZstdFrame {
+  bytes: Buffer;
+  /** The size the frame gives for its content; undefined where it gives none. */
+  contentBytes: number | undefined;
+  /** The most its blocks can become, whatever the frame says. */
+  mostBytes: number;
+  /** Undefined where the window is the content. */
+  windowBytes: number | undefined;
+  blocks: number;
+}
+
+async function decodeZstd(input: Buffer, limitBytes: number, engine: ZstdEngine): Promise<Buffer> {
+  const decoded: Buffer[] = [];
+  let left = limitBytes;
+  for (const frame of zstdFrames(input)) {
+    if ((frame.contentBytes ?? 0) > left) throw new DecompressionLimitError('zstd', limitBytes);
+    const content = await decodeZstdFrame(frame, left, limitBytes, engine);
+    if (content.length !== (frame.contentBytes ?? content.length))
+      throw damagedZstd('not as long as its frame says');
+    left -= content.length;
+    decoded.push(content);
+  }
+  return decoded.length === 1 ? decoded[0]! : Buffer.concat(decoded);
+}
+
+async function decodeZstdFrame(
+  frame: ZstdFrame,
+  left: number,
+  limitBytes: number,
+  engine: ZstdEngine,
+): Promise<Buffer> {
+  // node:zlib takes no limit of 0; an empty frame may follow a batch that has used its limit up.
+  if (frame.mostBytes === 0) return Buffer.alloc(0);
+  if (left === 0) throw new DecompressionLimitError('zstd', limitBytes);
+  if (engine === 'portable') return decodeZstdPortable(frame, left, limitBytes);
+  return inflate('zstd', zstdDecompress, frame.bytes, left);
+}
+
+/** Decodes a frame by fzstd's streaming interface, which hands out each block before it reads the next. */
+function decodeZstdPortable(frame: ZstdFrame, left: number, limitBytes: number): Buffer {
+  const bytes = Buffer.from(frame.bytes);
+  let windowBytes = frame.contentBytes ?? 0;
+  if (frame.windowBytes !== undefined) {
+    // No match reaches further back than the frame is long. A window of 128 MiB (level 22) for 1 MiB would be all cost.
+    const useful = Math.max(ZSTD_MAX_BLOCK_BYTES, Math.min(frame.mostBytes, left));
+    const exponent = Math.ceil(Math.log2(useful));
+    windowBytes = Math.min(frame.windowBytes, 2 ** exponent);
+    if (windowBytes < frame.windowBytes) bytes.writeUInt8((exponent - 10) << 3, 5);
+  }
+  if (windowBytes * frame.blocks > FZSTD_MAX_MOVED_BYTES) {
+    throw damagedZstd('too many blocks for its window; Node 22.15 or newer decodes it');
+  }
+  const blocks: Uint8Array[] = [];
+  let length = 0;
+  const stream = new fzstd.Decompress((block) => {
+    length += block.length;
+    if (length > left) throw new DecompressionLimitError('zstd', limitBytes);
+    if (block.length > 0) blocks.push(block);
+  });
+  try {
+    stream.push(bytes, true);
+  } catch (error) {
+    if (error instanceof DecompressionError || !types.isNativeError(error)) throw error;
+    throw damagedZstd(error.message);
+  }
+  return Buffer.concat(blocks);
+}
+
+/** Splits the input into its frames by their headers alone. Throws DecompressionError where they do not fill it just so. */
+function zstdFrames(input: Buffer): ZstdFrame[] {
+  const frames: ZstdFrame[] = [];
+  let at = 0;
+  const number = (bytes: number): number => {
+    if (at + bytes > input.length) throw damagedZstd('cut off');
+    const value =
+      bytes === 0 ? 0 : bytes === 8 ? Number(input.readBigUInt64LE(at)) : input.readUIntLE(at, bytes);
+    at += bytes;
+    return value;
+  };
+  do {
+    const start = at;
+    const magic = number(4);
+    if (magic - (magic % 16) === ZSTD_SKIPPABLE_MAGIC) {
+      const size = number(4);
+      at += size;
+      if (at > input.length) throw damagedZstd('cut off');
+      continue;
+    }
+    if (magic !== ZSTD_MAGIC) throw damagedZstd('not a zstd frame');
+    const descriptor = number(1);
+    const singleSegment = (descriptor & 0x20) !== 0;
+    let windowBytes: number | undefined;
+    if (!singleSegment) {
+      const window = number(1);
+      windowBytes = 2 ** (10 + (window >> 3)) * (1 + (window & 7) / 8);
+    }
+    if (number(ZSTD_DICTIONARY_BYTES[descriptor & 3]!) !== 0)
+      throw damagedZstd('dictionaries are not supported');
+    const sizeCode = descriptor >> 6;
+    const sizeBytes = sizeCode === 0 && singleSegment ? 1 : ZSTD_CONTENT_SIZE_BYTES[sizeCode]!;
+    const contentBytes = sizeBytes === 0 ? undefined : number(sizeBytes) + (sizeBytes === 2 ? 256 : 0);
+
+    let mostBytes = 0;
+    let blocks = 0;
+    for (let last = false; !last; blocks++) {
+      const header = number(3);
+      const size = header >> 3;
+      const type = (header >> 1) & 3;
+      last = (header & 1) === 1;
+      mostBytes += type === 2 ? ZSTD_MAX_BLOCK_BYTES : size;
+      at += type === 1 ? 1 : size;
+    }
+    at += (descriptor & 0x04) !== 0 ? 4 : 0;
+    if (at > input.length) throw damagedZstd('cut off');
+    frames.push({ bytes: input.subarray(start, at), contentBytes, mostBytes, windowBytes, blocks });
+  } while (at < input.length);
+  return frames;
+}
+
+function damagedZstd(what: string): DecompressionError {
+  return new DecompressionError('zstd', what);
+}

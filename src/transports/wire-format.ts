@@ -1,0 +1,452 @@
+/**
+ * Kafka record values in the Confluent wire format: the byte 0x00, a schema id of 4 bytes (big endian), the payload.
+ * https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/index.html#wire-format
+ *
+ * The registry is asked once for each id; from then on decoding is synchronous. Schemas never change under their id, so that they
+ * are kept as long as the process lives. What becomes of a value:
+ *
+ * | value                                                | decoded                                              |
+ * | does not begin with 0x00                             | json, as it is                                       |
+ * | frame, no registry configured                        | not_json                                             |
+ * | frame of less than 5 bytes                           | not_json                                             |
+ * | JSON Schema                                          | json: the bytes after the frame, judged as they are  |
+ * | Avro                                                 | value; not_json where the bytes do not fit the schema |
+ * | Protobuf, or a type not known here                   | not_json: an event is JSON, or Avro of the same shape |
+ * | the registry does not know the id, twice in a row    | schema_unknown                                       |
+ * | an id that no registry can give (above 2^31 - 1)     | schema_unknown, without asking                       |
+ * | an Avro schema that cannot be read (not valid)       | schema_unknown: its values are kept, not called wrong |
+ * | the registry cannot be reached, is slow, answers otherwise | RegistryUnavailable is thrown: undecided        |
+ */
+import { isUtf8 } from 'node:buffer';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { types } from 'node:util';
+import { SchemaRegistry, SchemaType } from '@kafkajs/confluent-schema-registry';
+
+export type Decoded =
+  /** Bytes to be judged as JSON. */
+  | { type: 'json'; bytes: Buffer }
+  /**
+   * An Avro value as plain data. Null in an optional field (a union with null) leaves the field out. Numbers above 2^53 are
+   * rounded, as JSON.parse does; bytes and fixed are Buffers that share the record's memory; logical types are not applied.
+   */
+  | { type: 'value'; value: unknown }
+  | { type: 'not_json' }
+  | { type: 'schema_unknown'; schemaId: number };
+
+export interface WireFormat {
+  /** A promise only where the registry has to be asked. Rejects with RegistryUnavailable, within the time limit. */
+  decode(value: Buffer): Promise<Decoded> | Decoded;
+}
+
+export interface WireFormatOptions {
+  /** Address of the registry, with its path where it has one; user and password in it are used, and never shown. */
+  registryUrl: string | undefined;
+  /** How long one look-up of a schema may take in all, its second question and its references included. */
+  timeoutMs: number;
+}
+
+/** No verdict now: the registry cannot be reached, is slow, or answers what is no answer. Asking later may help. */
+export class RegistryUnavailable extends Error {
+  override name = 'RegistryUnavailable';
+}
+
+const MAGIC_BYTE = 0;
+const FRAME_BYTES = 5;
+/** Schema ids are positive 32-bit integers to all registries. Confluent's answers a larger one like a wrong address. */
+const MAX_SCHEMA_ID = 2 ** 31 - 1;
+/** Between the first and the second time that the registry is asked for an id it does not know. */
+const UNKNOWN_PAUSE_MS = 200;
+/** How long an unknown id is not asked for again: a flood of one bad id must not become a flood of requests. */
+const UNKNOWN_KEPT_MS = 5_000;
+/** Unknown ids that are remembered at most; the oldest is forgotten first. */
+const UNKNOWN_KEPT_IDS = 1_000;
+
+/** How values of one schema are decoded. */
+type Schema = { type: 'json' } | { type: 'avro'; read: Read } | { type: 'unsupported' };
+
+const NOT_JSON: Decoded = { type: 'not_json' };
+
+/** Throws Error for an address that is none; the message does not repeat it. */
+export function makeWireFormat({ registryUrl, timeoutMs }: WireFormatOptions): WireFormat {
+  const registry = registryUrl === undefined ? undefined : parseAddress(registryUrl);
+  const schemas = new Map<number, Schema>();
+  const unknownUntilMs = new Map<number, number>();
+  const lookUps = new Map<number, Promise<Schema | undefined>>();
+
+  /** One look-up an id at a time, whoever asks. Undefined: the registry does not know the id. */
+  function schemaOf(registry: Address, id: number): Promise<Schema | undefined> {
+    const running = lookUps.get(id);
+    if (running !== undefined) return running;
+    const lookUp = lookUpSchema(registry, id, timeoutMs)
+      .then((schema) => {
+        if (schema === undefined) rememberUnknown(id);
+        else schemas.set(id, schema);
+        return schema;
+      })
+      .finally(() => lookUps.delete(id));
+    lookUps.set(id, lookUp);
+    return lookUp;
+  }
+
+  function rememberUnknown(id: number): void {
+    unknownUntilMs.delete(id);
+    unknownUntilMs.set(id, performance.now() + UNKNOWN_KEPT_MS);
+    for (const oldest of unknownUntilMs.keys()) {
+      if (unknownUntilMs.size <= UNKNOWN_KEPT_IDS) break;
+      unknownUntilMs.delete(oldest);
+    }
+  }
+
+  return {
+    decode(value) {
+      if (value[0] !== MAGIC_BYTE) return { type: 'json', bytes: value };
+      if (registry === undefined || value.length < FRAME_BYTES) return NOT_JSON;
+      const schemaId = value.readUInt32BE(1);
+      const payload = value.subarray(FRAME_BYTES);
+      const schema = schemas.get(schemaId);
+      if (schema !== undefined) return decodeAs(schema, payload);
+      if (schemaId > MAX_SCHEMA_ID || (unknownUntilMs.get(schemaId) ?? 0) > performance.now()) {
+        return { type: 'schema_unknown', schemaId };
+      }
+      return schemaOf(registry, schemaId).then((found) =>
+        found === undefined ? { type: 'schema_unknown', schemaId } : decodeAs(found, payload),
+      );
+    },
+  };
+}
+
+function decodeAs(schema: Schema, payload: Buffer): Decoded {
+  if (schema.type === 'json') return { type: 'json', bytes: payload };
+  if (schema.type === 'unsupported') return NOT_JSON;
+  const cursor = new Cursor(payload);
+  try {
+    const value = schema.read(cursor);
+    return cursor.position === payload.length ? { type: 'value', value } : NOT_JSON;
+  } catch (error) {
+    if (error instanceof Misfit) return NOT_JSON;
+    throw error;
+  }
+}
+
+// The registry: https://docs.confluent.io/platform/current/schema-registry/develop/api.html#schemas
+
+interface Address {
+  /** Without credentials and without a slash at its end. */
+  base: string;
+  auth: { username: string; password: string } | undefined;
+}
+
+function parseAddress(text: string): Address {
+  try {
+    const url = new URL(text);
+    if (url.protocol !== 'http:' && url.protocol !== 'https:') throw new Error('not http');
+    const username = decodeURIComponent(url.username);
+    const password = decodeURIComponent(url.password);
+    const auth = username === '' && password === '' ? undefined : { username, password };
+    return { base: `${url.origin}${url.pathname}`.replace(/\/+$/, ''), auth };
+  } catch {
+    // Not the cause, since the error of URL repeats what it was given.
+    throw new Error('the address of the schema registry is not a valid http or https URL');
+  }
+}
+
+/** The registry's own code for an id that it does not know. A 404 without it is a proxy's, or a wrong path's. */
+const SCHEMA_NOT_FOUND = 40403;
+
+/** Finds a schema within the time limit. Undefined: not known, asked twice, or not to be read. Throws RegistryUnavailable. */
+async function lookUpSchema(registry: Address, id: number, timeoutMs: number): Promise<Schema | undefined> {
+  const deadline = new AbortController();
+  const expired = new Promise<never>((_, reject) => {
+    deadline.signal.addEventListener('abort', () => reject(new Error(`no answer within ${timeoutMs} ms`)));
+  });
+  const timer = setTimeout(() => deadline.abort(), timeoutMs);
+  try {
+    return await Promise.race([askForSchema(registry, id, timeoutMs, deadline.signal), expired]);
+  } catch (error) {
+    throw new RegistryUnavailable(`schema registry ${registry.base}, schema ${id}: ${reasonOf(error)}`);
+  } finally {
+    clearTimeout(timer);
+    // Ends a request that still hangs; nobody waits for it any more.
+    deadline.abort();
+  }
+}
+
+async function askForSchema(
+  registry: Address,
+  id: number,
+  timeoutMs: number,
+  signal: AbortSignal,
+): Promise<Schema | undefined> {
+  let type = await askForType(registry, id, signal);
+  if (type === undefined) {
+    // A schema registered a moment ago may not be on every replica yet.
+    await sleep(Math.min(UNKNOWN_PAUSE_MS, timeoutMs / 4), undefined, { signal });
+    type = await askForType(registry, id, signal);
+  }
+  if (type === undefined) return undefined;
+  if (type === 'JSON') return { type: 'json' };
+  if (type !== 'AVRO') return { type: 'unsupported' };
+  return readAvroSchema(registry, id, signal);
+}
+
+/**
+ * Asks what kind of schema it is: 'AVRO', 'JSON', 'PROTOBUF'; undefined for an id that is not known.
+ * Without the client, which shows neither the registry's error code nor a refused connection as what it is (it calls that
+ * status 400), and takes a proxy's page of status 200 for a broken schema.
+ */
+async function askForType(registry: Address, id: number, signal: AbortSignal): Promise<string | undefined> {
+  const headers: Record<string, string> = {
+    accept: 'application/vnd.schemaregistry.v1+json, application/json',
+  };
+  if (registry.auth !== undefined) {
+    const { username, password } = registry.auth;
+    headers.authorization = `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}`;
+  }
+  const response = await fetch(`${registry.base}/schemas/ids/${id}`, { headers, signal, redirect: 'manual' });
+  const body = parseJson(await response.text());
+  if (response.status === 404 && isObject(body) && body.error_code === SCHEMA_NOT_FOUND) return undefined;
+  if (response.status !== 200) throw new Error(`HTTP ${response.status}`);
+  if (!isObject(body) || typeof body.schema !== 'string') throw new Error('an answer that is no schema');
+  return typeof body.schemaType === 'string' ? body.schemaType : 'AVRO';
+}
+
+/** Has the client fetch the schema with all that it refers to. Undefined: it is not valid Avro. */
+async function readAvroSchema(
+  registry: Address,
+  id: number,
+  signal: AbortSignal,
+): Promise<Schema | undefined> {
+  // A client for this look-up alone, because it hands the same request to everyone who asks for an id, and never gives up on one
+  // that hangs. No retries: the caller has its own, and waits longer each time.
+  const client = new SchemaRegistry(
+    {
+      host: registry.base,
+      retry: { retries: 0 },
+      middlewares: [() => ({ prepareRequest: async (next) => (await next()).enhance({ signal }) })],
+      ...(registry.auth === undefined ? {} : { auth: registry.auth }),
+    },
+    { [SchemaType.AVRO]: { typeHook: forgetDefaults } },
+  );
+  try {
+    const schema = await client.getSchema(id);
+    // The client's object writes itself as a schema that holds all it refers to, every name in full.
+    return { type: 'avro', read: makeReader(JSON.parse(JSON.stringify(schema)), new Map()) };
+  } catch (error) {
+    if (isObject(error) && error.name === 'ConfluentSchemaRegistryArgumentError') return undefined;
+    throw error;
+  }
+}
+
+/** Defaults are for readers of another schema; an old one may have a default that newer rules refuse. */
+function forgetDefaults(schema: unknown): undefined {
+  if (!isObject(schema) || !Array.isArray(schema.fields)) return;
+  for (const field of schema.fields) if (isObject(field)) delete field.default;
+}
+
+/** What went wrong in a few words, from a source that holds no credentials. */
+function reasonOf(error: unknown): string {
+  if (!types.isNativeError(error)) return 'failed';
+  // fetch says no more than "fetch failed"; what it means is the code of the cause.
+  const code = isObject(error.cause) ? error.cause.code : undefined;
+  return typeof code === 'string' ? code : error.message;
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+// Avro's binary encoding: https://avro.apache.org/docs/1.12.0/specification/#binary-encoding
+// Read here and not by the client's avsc, which looks for the end of the bytes only when it is done: six bytes that claim an
+// array of 2^31 items end the process for want of memory. It also passes over invalid UTF-8 and refuses a long above 2^53.
+
+type Read = (cursor: Cursor) => unknown;
+
+/** Records, arrays and maps within each other: a recursive schema must not use up the stack. */
+const MAX_NESTING = 256;
+
+/** The bytes are not a value of the schema. */
+class Misfit extends Error {}
+
+/** Reads the parts that values are made of, and never past the end. */
+class Cursor {
+  position = 0;
+  depth = 0;
+  private items = 0;
+
+  constructor(private readonly bytes: Buffer) {}
+
+  take(count: number): Buffer {
+    const end = this.position + count;
+    if (!(end <= this.bytes.length)) throw new Misfit('cut off');
+    const taken = this.bytes.subarray(this.position, end);
+    this.position = end;
+    return taken;
+  }
+
+  /** A zigzag number of up to 64 bits, rounded above 2^53. */
+  long(): number {
+    let magnitude = 0;
+    let scale = 1;
+    const odd = ((this.bytes[this.position] ?? 0) & 1) === 1;
+    for (;;) {
+      const byte = this.bytes[this.position++];
+      if (byte === undefined) throw new Misfit('cut off');
+      magnitude += (byte & 0x7f) * scale;
+      if (magnitude > 2 ** 64) throw new Misfit('a number of more than 64 bits');
+      if (byte < 0x80) return odd ? -(magnitude - 1) / 2 - 1 : magnitude / 2;
+      scale *= 128;
+    }
+  }
+
+  /** Bytes after their length. */
+  sized(): Buffer {
+    const length = this.long();
+    if (length < 0) throw new Misfit('a negative length');
+    return this.take(length);
+  }
+
+  text(): string {
+    const bytes = this.sized();
+    if (!isUtf8(bytes)) throw new Misfit('not UTF-8');
+    return bytes.toString('utf8');
+  }
+
+  /**
+   * Reads the blocks of an array or a map. All together they may hold one item for each byte: items that take none (null) are
+   * free to claim, and are nothing that an event has.
+   */
+  blocks(readItem: () => void): void {
+    for (;;) {
+      let count = this.long();
+      if (count === 0) return;
+      if (count < 0) {
+        count = -count;
+        this.long(); // The block's size in bytes, for those who skip it.
+      }
+      this.items += count;
+      if (this.items > this.bytes.length) throw new Misfit('more items than bytes');
+      for (; count > 0; count--) readItem();
+    }
+  }
+}
+
+const PRIMITIVES: ReadonlyMap<string, Read> = new Map<string, Read>([
+  ['null', () => null],
+  ['boolean', (cursor) => booleanOf(cursor.take(1)[0])],
+  ['int', (cursor) => cursor.long()],
+  ['long', (cursor) => cursor.long()],
+  ['float', (cursor) => cursor.take(4).readFloatLE()],
+  ['double', (cursor) => cursor.take(8).readDoubleLE()],
+  ['bytes', (cursor) => cursor.sized()],
+  ['string', (cursor) => cursor.text()],
+]);
+
+function booleanOf(byte: number | undefined): boolean {
+  if (byte !== 0 && byte !== 1) throw new Misfit('not a boolean');
+  return byte === 1;
+}
+
+/** Makes the reader of a schema, https://avro.apache.org/docs/1.12.0/specification/#schema-declaration, names in full. */
+function makeReader(schema: unknown, named: Map<string, Read>): Read {
+  if (typeof schema === 'string') {
+    const read = PRIMITIVES.get(schema) ?? named.get(schema);
+    if (read === undefined) throw new Error(`unknown Avro type ${schema}`);
+    return read;
+  }
+  if (Array.isArray(schema)) {
+    const branches = schema.map((branch) => makeReader(branch, named));
+    return (cursor) => {
+      const read = branches[cursor.long()];
+      if (read === undefined) throw new Misfit('no such branch');
+      return read(cursor);
+    };
+  }
+  if (!isObject(schema)) throw new Error('an Avro schema that is none');
+  switch (schema.type) {
+    case 'record':
+    case 'error':
+      return makeRecordReader(schema, named);
+    case 'enum': {
+      const symbols = listOf(schema.symbols);
+      return define(schema, named, (cursor) => {
+        const symbol = symbols[cursor.long()];
+        if (symbol === undefined) throw new Misfit('no such symbol');
+        return symbol;
+      });
+    }
+    case 'fixed': {
+      const size = Number(schema.size);
+      return define(schema, named, (cursor) => cursor.take(size));
+    }
+    case 'array': {
+      const item = makeReader(schema.items, named);
+      return nested((cursor) => {
+        const items: unknown[] = [];
+        cursor.blocks(() => items.push(item(cursor)));
+        return items;
+      });
+    }
+    case 'map': {
+      const item = makeReader(schema.values, named);
+      return nested((cursor) => {
+        const entries: [string, unknown][] = [];
+        cursor.blocks(() => entries.push([cursor.text(), item(cursor)]));
+        return Object.fromEntries(entries);
+      });
+    }
+    default:
+      return makeReader(schema.type, named);
+  }
+}
+
+function makeRecordReader(schema: Record<string, unknown>, named: Map<string, Read>): Read {
+  const fields: { name: string; optional: boolean; read: Read }[] = [];
+  // Known by its name before its fields are: a record may hold records like itself.
+  const read = define(
+    schema,
+    named,
+    nested((cursor) => {
+      const entries: [string, unknown][] = [];
+      for (const field of fields) {
+        const value = field.read(cursor);
+        if (value !== null || !field.optional) entries.push([field.name, value]);
+      }
+      // Own properties for every name, as JSON.parse makes them: an assignment to __proto__ would not.
+      return Object.fromEntries(entries);
+    }),
+  );
+  for (const field of listOf(schema.fields)) {
+    if (!isObject(field) || typeof field.name !== 'string')
+      throw new Error('an Avro record with a field that is none');
+    const optional = Array.isArray(field.type) && field.type.includes('null');
+    fields.push({ name: field.name, optional, read: makeReader(field.type, named) });
+  }
+  return read;
+}
+
+function define(schema: Record<string, unknown>, named: Map<string, Read>, read: Read): Read {
+  if (typeof schema.name === 'string') named.set(schema.name, read);
+  return read;
+}
+
+function nested(read: Read): Read {
+  return (cursor) => {
+    if (++cursor.depth > MAX_NESTING) throw new Misfit('nested too deeply');
+    const value = read(cursor);
+    cursor.depth--;
+    return value;
+  };
+}
+
+function listOf(value: unknown): unknown[] {
+  if (!Array.isArray(value)) throw new Error('an Avro schema without a list it needs');
+  return value;
+}

@@ -1,0 +1,43 @@
+/**
+ * The servers of a whole Jest run. They live in Jest's main process; tests, which run in other processes, get the
+ * addresses by the environment.
+ */
+import { ADDRESS_VARIABLES, type ServerName, type Servers, startServers } from '../../dev/servers';
+
+const running: Servers[] = [];
+
+/** May be called for several projects of one run: what is up already has its address in the environment. */
+export async function startForRun(need: readonly ServerName[]): Promise<void> {
+  const servers = await startServers({
+    need,
+    log: (line) => {
+      process.stderr.write(`servers: ${line}\n`);
+    },
+  });
+  running.push(servers);
+  const addresses: Record<ServerName, () => string | undefined> = {
+    kafka: () => servers.kafkaBrokers,
+    postgres: () => servers.databaseUrl,
+    registry: () => servers.schemaRegistryUrl,
+  };
+  for (const name of need) {
+    const address = addresses[name]();
+    // The workers that run the tests inherit it.
+    process.env[ADDRESS_VARIABLES[name]] = address;
+    if (servers[name] !== undefined) {
+      owned.add(ADDRESS_VARIABLES[name]);
+    }
+  }
+}
+
+/** Set by this module, and to be unset when the servers are gone (watch mode starts them again). */
+const owned = new Set<string>();
+
+export async function stopForRun(): Promise<void> {
+  const ending = running.splice(0);
+  for (const variable of owned) {
+    delete process.env[variable];
+  }
+  owned.clear();
+  await Promise.all(ending.map((servers) => servers.stop()));
+}

@@ -1,0 +1,115 @@
+/** What tests use of the real servers: databases and topics of their own, or servers of their own. */
+import { randomBytes } from 'node:crypto';
+import { type Admin, Kafka, logLevel } from 'kafkajs';
+import { Client } from 'pg';
+import { ADDRESS_VARIABLES, type Servers, type StartOptions, startServers } from '../../dev/servers';
+
+const DATABASE_PREFIX = 'promo_test_';
+const CONNECT_DEADLINE_MS = 10_000;
+const STATEMENT_DEADLINE_MS = 30_000;
+const TOPIC_DEADLINE_MS = 15_000;
+
+function addressFrom(variable: string): string {
+  const address = process.env[variable];
+  if (!address) {
+    throw new Error(
+      `${variable} is not set: this project of jest.config.js has no globalSetup that starts servers`,
+    );
+  }
+  return address;
+}
+
+export const databaseUrl = (): string => addressFrom(ADDRESS_VARIABLES.postgres);
+export const kafkaBrokers = (): string[] => addressFrom(ADDRESS_VARIABLES.kafka).split(',');
+export const schemaRegistryUrl = (): string => addressFrom(ADDRESS_VARIABLES.registry);
+
+/** Runs one statement on a connection of its own. */
+async function execute(url: string, statement: string): Promise<void> {
+  const client = new Client({
+    connectionString: url,
+    connectionTimeoutMillis: CONNECT_DEADLINE_MS,
+    query_timeout: STATEMENT_DEADLINE_MS,
+  });
+  client.on('error', () => {
+    // The statement under way reports it.
+  });
+  await client.connect();
+  try {
+    await client.query(statement);
+  } finally {
+    await client.end();
+  }
+}
+
+export interface FreshDatabase {
+  url: string;
+  /** Drops it, and ends whatever connections it still has. */
+  drop(): Promise<void>;
+}
+
+/** An empty database of its own, on the server of `serverUrl` (default: the run's). */
+export async function freshDatabase(serverUrl: string = databaseUrl()): Promise<FreshDatabase> {
+  const name = `${DATABASE_PREFIX}${randomBytes(8).toString('hex')}`;
+  const url = new URL(serverUrl);
+  url.pathname = `/${name}`;
+  await execute(serverUrl, `CREATE DATABASE ${name}`);
+  return { url: url.href, drop: () => dropDatabase(url.href, serverUrl) };
+}
+
+/** Drops a database that `freshDatabase` made, and no other. */
+export async function dropDatabase(url: string, serverUrl: string = databaseUrl()): Promise<void> {
+  const name = new URL(url).pathname.slice(1);
+  if (!new RegExp(`^${DATABASE_PREFIX}[0-9a-f]+$`).test(name)) {
+    throw new Error(`Refused: the database ${name} was not made by freshDatabase`);
+  }
+  await execute(serverUrl, `DROP DATABASE IF EXISTS ${name} WITH (FORCE)`);
+}
+
+export const kafkaClient = (brokers: string[] = kafkaBrokers()): Kafka =>
+  new Kafka({ clientId: 'promo-intake-test', brokers, logLevel: logLevel.NOTHING });
+
+export async function withAdmin<T>(work: (admin: Admin) => Promise<T>, brokers?: string[]): Promise<T> {
+  const admin = kafkaClient(brokers).admin();
+  await admin.connect();
+  try {
+    return await work(admin);
+  } finally {
+    await admin.disconnect();
+  }
+}
+
+export interface TopicOptions {
+  partitions: number;
+  /** Settings of the topic, such as { 'cleanup.policy': 'compact' }. */
+  config?: Readonly<Record<string, string>>;
+  /** Default: the run's. */
+  brokers?: string[];
+}
+
+/** Makes a topic of its own and returns its name; every partition has a leader. */
+export async function freshTopic(
+  prefix: string,
+  { partitions, config = {}, brokers }: TopicOptions = { partitions: 1 },
+): Promise<string> {
+  const topic = `${prefix}.${randomBytes(6).toString('hex')}`;
+  const configEntries = Object.entries(config).map(([name, value]) => ({ name, value }));
+  await withAdmin(
+    (admin) =>
+      admin.createTopics({
+        topics: [{ topic, numPartitions: partitions, replicationFactor: 1, configEntries }],
+        waitForLeaders: true,
+        timeout: TOPIC_DEADLINE_MS,
+      }),
+    brokers,
+  );
+  return topic;
+}
+
+/** Servers that a test starts for itself, to disturb them; the addresses of the run's own servers are left aside. */
+export function ownServers(options: StartOptions): Promise<Servers> {
+  const environment = { ...process.env, ...options.environment };
+  for (const variable of Object.values(ADDRESS_VARIABLES)) {
+    delete environment[variable];
+  }
+  return startServers({ ...options, environment });
+}
