@@ -23,6 +23,11 @@ export interface Envelope {
   readonly claims: readonly string[];
   /** Offset in the Kafka partition. */
   readonly offset: number;
+  /** Key, headers and timestamp of the record, for a dead letter. */
+  readonly key: Buffer | null;
+  readonly headers: Readonly<Record<string, Buffer | string | (Buffer | string)[] | undefined>>;
+  /** Milliseconds since 1970, as decimal text. */
+  readonly timestamp: string;
 }
 
 /** The Kafka partition that a batch comes from. */

@@ -35,14 +35,22 @@ function engineIsConceivable(environment: Environment): boolean {
   );
 }
 
+/** Not at the top of the file: on Node 20 it cannot be loaded at all (its undici needs the zstd of newer versions). */
+async function load(): Promise<Testcontainers> {
+  try {
+    return await import('testcontainers');
+  } catch (error) {
+    throw new Error(`testcontainers does not load on Node ${process.version}`, { cause: error });
+  }
+}
+
 /** Undefined, with the reason in the log, if no engine answers. */
 export async function findEngine(environment: Environment, log: Log): Promise<Engine | undefined> {
   if (!engineIsConceivable(environment)) {
     return undefined;
   }
   try {
-    // Not at the top of the file: it cannot be loaded at all on Node 20 (its undici needs zstd).
-    const testcontainers = await import('testcontainers');
+    const testcontainers = await load();
     const client = await within(
       'answer of the container engine',
       ANSWER_DEADLINE_MS,

@@ -77,7 +77,7 @@ export class Supervisor {
     }
   }
 
-  /** Something more to undo: called once in `stop`, after the child processes have ended. */
+  /** Something more to undo: called in `stop`, once or (if something was still starting) twice. */
   onStop(cleanup: () => Promise<void>): void {
     this.cleanups.push(cleanup);
   }
@@ -89,12 +89,18 @@ export class Supervisor {
 
   private async end(): Promise<void> {
     const results = await Promise.allSettled([...this.children].map((child) => child.stop()));
-    // With its child process gone and a new one refused, what is still starting fails soon.
-    const starts = Promise.allSettled([...this.starts]).then(() => {});
-    results.push(
-      ...(await Promise.allSettled([within('starts under way end', START_END_DEADLINE_MS, starts)])),
-    );
-    results.push(...(await Promise.allSettled(this.cleanups.map((cleanup) => cleanup()))));
+    const cleanUp = async (): Promise<void> => {
+      results.push(...(await Promise.allSettled(this.cleanups.map((cleanup) => cleanup()))));
+    };
+    await cleanUp();
+    if (this.starts.size > 0) {
+      // With its server gone and a new one refused, what is still starting fails soon.
+      const starts = Promise.allSettled([...this.starts]).then(() => {});
+      results.push(
+        ...(await Promise.allSettled([within('starts under way end', START_END_DEADLINE_MS, starts)])),
+      );
+      await cleanUp();
+    }
     this.directory.remove();
     for (const signal of Object.keys(SIGNALS)) {
       program.off(signal, this.onSignal);

@@ -28,10 +28,17 @@ export interface Batch {
   readonly beforeCommit?: () => Promise<void>;
 }
 
+/** Makes the tables of this month and the next two, where they are missing. */
+export async function ensureMonths(pool: Pool): Promise<void> {
+  await inTransaction(pool, statements.ensureMonths);
+}
+
 /** The numbers that stand for Kafka partitions. They never change, so each is asked for once. */
-export function makePartitionNumbers(pool: Pool): (topic: string, partition: number) => Promise<number> {
+export function makePartitionNumbers(
+  pool: Pool,
+): (source: { topic: string; partition: number }) => Promise<number> {
   const numbers = new Map<string, number>();
-  return async (topic, partition) => {
+  return async ({ topic, partition }) => {
     const key = `${topic}/${partition}`;
     const known = numbers.get(key);
     if (known !== undefined) return known;

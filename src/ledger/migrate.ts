@@ -41,6 +41,7 @@ export async function migrate(databaseUrl: string, upTo?: string): Promise<strin
   try {
     await guard.query(`set lock_timeout = ${LOCK_TIMEOUT_MS}`);
     await guard.query('select pg_advisory_lock($1)', [ADVISORY_LOCK]);
+    await guard.query(`create schema if not exists ${STORE}`); // where knex keeps its own tables
     const migrator = database.migrate;
     const config = migrationConfig(
       (await readMigrations()).filter(({ name }) => upTo === undefined || name <= upTo),

@@ -40,6 +40,14 @@ function unreadable(statement: string, what: string): StoreError {
   return new StoreError(statement, new Error(`unreadable answer: ${what}`));
 }
 
+// --- 0 the months
+
+const ENSURE_MONTHS = { name: 'ensure_months', text: 'select promo_store.ensure_months()' };
+
+export async function ensureMonths(session: Session): Promise<void> {
+  await session.query(ENSURE_MONTHS);
+}
+
 // --- 1 the partition
 
 const LOCK_PARTITION = {

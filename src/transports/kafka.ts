@@ -80,7 +80,7 @@ export interface KafkaSourceOptions {
  */
 export function makeKafkaSource(kafka: Kafka, options: KafkaSourceOptions, logger: Logger): RecordSource {
   let consumer: Consumer | null = null;
-  let subscribed: readonly string[] = [];
+  let subscribed: readonly string[] | null = null;
   let listener: SourceListener;
   let admin: Admin | null = null;
   let timer: NodeJS.Timeout | null = null;
@@ -108,7 +108,8 @@ export function makeKafkaSource(kafka: Kafka, options: KafkaSourceOptions, logge
   async function followTopics(): Promise<void> {
     try {
       const topics = await presentTopics();
-      if (!stopped && topics.join() !== subscribed.join()) await subscribe(topics);
+      if (topics.length === 0) listener.fetched();
+      if (!stopped && (subscribed === null || topics.join() !== subscribed.join())) await subscribe(topics);
     } catch (error) {
       logger.warn({ error: messageOf(error) }, 'topics could not be checked');
     }
@@ -166,6 +167,7 @@ export function makeKafkaSource(kafka: Kafka, options: KafkaSourceOptions, logge
       if (payload.restart) logger.warn({ error: messageOf(payload.error) }, 'the Kafka client restarts');
       else if (!stopped) options.onFatal(payload.error);
     });
+    source.on(source.events.FETCH, () => listener.fetched());
     // A fetch that held nothing but transaction markers or aborted records never reaches eachBatch.
     source.on(source.events.END_BATCH_PROCESS, ({ payload }) => {
       if (payload.batchSize > 0) return;
@@ -206,11 +208,14 @@ export function makeKafkaSource(kafka: Kafka, options: KafkaSourceOptions, logge
 }
 
 function toRecord(message: KafkaMessage): StreamRecord {
-  return { offset: offsetOf(message.offset), value: message.value, claims: claimsOf(message.headers) };
+  const { key, value, timestamp, headers = NO_HEADERS } = message;
+  return { offset: offsetOf(message.offset), key, value, timestamp, headers, claims: claimsOf(headers) };
 }
 
-function claimsOf(headers: IHeaders | undefined): readonly string[] {
-  const value = headers?.[CONNECTION_ID_HEADER];
+const NO_HEADERS: IHeaders = {};
+
+function claimsOf(headers: IHeaders): readonly string[] {
+  const value = headers[CONNECTION_ID_HEADER];
   if (value === undefined) return NO_CLAIMS;
   return (Array.isArray(value) ? value : [value]).map((entry) => entry.toString('utf8'));
 }

@@ -11,12 +11,8 @@ import type { Answer, Envelope, Intake, IntakeResult, Source } from '../intake';
 import type { Metrics } from '../telemetry';
 import type { WireFormat } from './wire-format';
 
-export interface StreamRecord {
-  readonly offset: number;
-  readonly value: Buffer | null;
-  /** Values of the `connection-id` header. */
-  readonly claims: readonly string[];
-}
+/** A record as it came: an envelope whose payload is not decoded yet. */
+export type StreamRecord = Omit<Envelope, 'payload'>;
 
 /** Consecutive records of a partition. Offsets may be missing: markers, aborted and compacted records are left out. */
 export interface Chunk extends Source {
@@ -42,6 +38,8 @@ export interface SourceListener {
   /** These partitions are ours from now on, from their committed offsets; whatever was delivered before is void. */
   assigned(partitions: readonly Source[]): void;
   chunk(chunk: Chunk): void;
+  /** Kafka answered a fetch, with records or without: the client is alive. */
+  fetched(): void;
 }
 
 /** Publishes decisions. Resolves once they are stored by all replicas. */
@@ -74,6 +72,8 @@ export interface Stream {
   stop(deadlineMs: number): Promise<void>;
   /** Whether the group has given this worker its partitions. */
   joined(): boolean;
+  /** Milliseconds since Kafka last delivered, or a batch was last tried. A waiting retry counts as a try. */
+  idleMs(): number;
   /** Partitions that wait, with the milliseconds since their first failure. */
   undecided(): readonly (Source & { readonly sinceMs: number; readonly failures: number })[];
 }
@@ -85,6 +85,10 @@ export function makeStream(deps: StreamDeps): Stream {
   let loops = new Map<string, PartitionLoop>();
   let joined = false;
   let stopping = false;
+  let lastActivity = clock.now();
+  const active = () => {
+    lastActivity = clock.now();
+  };
 
   const listener: SourceListener = {
     assigned(partitions) {
@@ -93,30 +97,30 @@ export function makeStream(deps: StreamDeps): Stream {
       loops = new Map();
       if (stopping) return;
       for (const partition of partitions)
-        loops.set(keyOf(partition), new PartitionLoop(partition, deps, slots, committer));
+        loops.set(keyOf(partition), new PartitionLoop(partition, deps, slots, committer, active));
       joined = true;
       logger.info({ partitions: partitions.map(keyOf) }, 'partitions assigned');
     },
     chunk(chunk) {
       loops.get(keyOf(chunk))?.offer(chunk);
     },
+    fetched: active,
   };
 
   return {
     start: () => source.start(listener),
     async stop(deadlineMs) {
       stopping = true;
-      const deadline = AbortSignal.timeout(deadlineMs);
-      for (const loop of loops.values()) loop.close();
-      const finished = Promise.all([...loops.values()].map((loop) => loop.finished())).then(() =>
-        committer.flush(),
-      );
-      await Promise.race([finished, clock.sleep(deadlineMs, deadline)]);
-      await Promise.race([source.stop(), clock.sleep(deadlineMs, deadline)]);
-      if (deadline.aborted)
-        logger.warn({ deadlineMs }, 'stopped at the deadline; what was under way is read again');
+      const deadline = new AbortController();
+      const late = clock.sleep(deadlineMs, deadline.signal).then(() => !deadline.signal.aborted);
+      const loopsFinished = Promise.all([...loops.values()].map((loop) => loop.finish()));
+      const left = loopsFinished.then(() => committer.flush()).then(() => source.stop());
+      const isLate = await Promise.race([left.then(() => false), late]);
+      deadline.abort();
+      if (isLate) logger.warn({ deadlineMs }, 'stopped at the deadline; what was under way is read again');
     },
     joined: () => joined,
+    idleMs: () => clock.now() - lastActivity,
     undecided: () => [...loops.values()].flatMap((loop) => loop.undecided() ?? []),
   };
 }
@@ -124,6 +128,8 @@ export function makeStream(deps: StreamDeps): Stream {
 function keyOf({ topic, partition }: Source): string {
   return `${topic}/${partition}`;
 }
+
+const TOMBSTONE = { type: 'json', bytes: null } as const;
 
 /** One partition in one generation of the group. */
 class PartitionLoop {
@@ -141,6 +147,7 @@ class PartitionLoop {
     private readonly deps: StreamDeps,
     private readonly slots: Slots,
     private readonly committer: Committer,
+    private readonly active: () => void,
   ) {}
 
   offer(chunk: Chunk): void {
@@ -187,6 +194,7 @@ class PartitionLoop {
   private async run(): Promise<void> {
     while (this.queue.length > 0 && !this.ended.signal.aborted) {
       try {
+        this.active();
         await this.step();
       } catch (error) {
         // Whatever stands in the way shows as an undecided partition, a defect of this loop too.
@@ -239,18 +247,9 @@ class PartitionLoop {
 
   private async decode(records: readonly StreamRecord[]): Promise<Envelope[]> {
     const envelopes: Envelope[] = [];
-    for (const { value, claims, offset } of records) {
-      if (value === null) {
-        envelopes.push({ value, payload: { type: 'json', bytes: null }, claims, offset });
-        continue;
-      }
-      const decoded = this.deps.wireFormat.decode(value);
-      envelopes.push({
-        value,
-        payload: decoded instanceof Promise ? await decoded : decoded,
-        claims,
-        offset,
-      });
+    for (const record of records) {
+      const decoded = record.value === null ? TOMBSTONE : this.deps.wireFormat.decode(record.value);
+      envelopes.push({ ...record, payload: decoded instanceof Promise ? await decoded : decoded });
     }
     return envelopes;
   }

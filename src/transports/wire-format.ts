@@ -269,6 +269,8 @@ function isObject(value: unknown): value is Record<string, unknown> {
 
 type Read = (cursor: Cursor) => unknown;
 
+/** 64 bits, 7 to a byte. */
+const LONG_MAX_BYTES = 10;
 /** Records, arrays and maps within each other: a recursive schema must not use up the stack. */
 const MAX_NESTING = 256;
 
@@ -294,16 +296,14 @@ class Cursor {
   /** A zigzag number of up to 64 bits, rounded above 2^53. */
   long(): number {
     let magnitude = 0;
-    let scale = 1;
     const odd = ((this.bytes[this.position] ?? 0) & 1) === 1;
-    for (;;) {
+    for (let digit = 0; digit < LONG_MAX_BYTES; digit++) {
       const byte = this.bytes[this.position++];
       if (byte === undefined) throw new Misfit('cut off');
-      magnitude += (byte & 0x7f) * scale;
-      if (magnitude > 2 ** 64) throw new Misfit('a number of more than 64 bits');
+      magnitude += (byte & 0x7f) * 128 ** digit;
       if (byte < 0x80) return odd ? -(magnitude - 1) / 2 - 1 : magnitude / 2;
-      scale *= 128;
     }
+    throw new Misfit('a number of more than 64 bits');
   }
 
   /** Bytes after their length. */

@@ -1,153 +1,37 @@
 /** The local stack with real servers, as child processes. Minutes, not seconds: each start is a real one. */
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
-import { once } from 'node:events';
-import {
-  chmodSync,
-  cpSync,
-  lstatSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
-import { Client } from 'pg';
+import { execFileSync } from 'node:child_process';
+import { cpSync, lstatSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { MissingRequirementsError, startServers } from '../../dev/servers';
-import { until, within } from '../../dev/servers/deadline';
 import { findJavas } from '../../dev/servers/java';
 import { usePackage } from '../../dev/servers/postgres-programs';
-import { identify, isAlive, type ProcessIdentity, serversInside } from '../../dev/servers/process-table';
-import { freshDatabase, freshTopic, kafkaClient, ownServers } from '../support/servers';
-
-const ROOT = resolve(__dirname, '../..');
-/** Below the checkout, so that the compiled programs find node_modules and the project's root. */
-const BUILD = join(ROOT, 'build', 'test-dev');
-const STACK = join(BUILD, 'dev', 'stack.js');
-const START_DEADLINE_MS = 90_000;
-const END_DEADLINE_MS = 40_000;
-const PROCESSES = { STACK: 'processes' };
+import { isAlive, serversInside } from '../../dev/servers/process-table';
+import { freshDatabase, freshTopic, ownServers } from '../support/servers';
+import {
+  childrenOf,
+  closeDirectory,
+  compile,
+  ending,
+  openDirectory,
+  PROCESSES,
+  produceAndConsume,
+  query,
+  ROOT,
+  runNode,
+  STACK,
+  stackDirectories,
+  startAnd,
+  untilReady,
+} from './programs';
 
 jest.setTimeout(240_000);
 
 let temporary: string;
-const programs: ChildProcess[] = [];
-
-beforeAll(() => {
-  execFileSync(process.execPath, [
-    ...[join(ROOT, 'node_modules/typescript/bin/tsc'), '-p', join(ROOT, 'dev/tsconfig.json')],
-    ...['--outDir', BUILD, '--noCheck'],
-  ]);
-});
-
+beforeAll(compile);
 beforeEach(() => {
-  temporary = mkdtempSync(join(tmpdir(), 'servers-test-'));
-  chmodSync(temporary, 0o711);
+  temporary = openDirectory();
 });
-
-afterEach(() => {
-  for (const program of programs.splice(0)) {
-    program.kill('SIGKILL');
-  }
-  rmSync(temporary, { recursive: true, force: true });
-});
-
-interface Program {
-  process: ChildProcess;
-  output: () => string;
-  errors: () => string;
-  ended: Promise<number | string | null>;
-}
-
-/** Runs Node with a temporary directory of its own, so that other stacks on this machine are not seen. */
-function runNode(args: string[], environment: NodeJS.ProcessEnv = {}): Program {
-  const child = spawn(process.execPath, args, {
-    env: {
-      ...process.env,
-      KAFKA_BROKERS: '',
-      DATABASE_URL: '',
-      SCHEMA_REGISTRY_URL: '',
-      ...PROCESSES,
-      TMPDIR: temporary,
-      ...environment,
-    },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
-  programs.push(child);
-  let output = '';
-  let errors = '';
-  child.stdout.setEncoding('utf8').on('data', (text: string) => {
-    output += text;
-  });
-  child.stderr.setEncoding('utf8').on('data', (text: string) => {
-    errors += text;
-  });
-  const ended = once(child, 'close').then(([code, signal]: unknown[]) =>
-    typeof code === 'number' ? code : String(signal),
-  );
-  return { process: child, output: () => output, errors: () => errors, ended };
-}
-
-async function untilReady(program: Program): Promise<void> {
-  await until('the program says ready', START_DEADLINE_MS, () => {
-    if (program.process.exitCode !== null || program.process.signalCode !== null) {
-      throw new Error(`It ended while starting:\n${program.errors()}`);
-    }
-    return /^ready$/m.test(program.output());
-  });
-}
-
-const stackDirectories = (): string[] => readdirSync(temporary).map((name) => join(temporary, name));
-
-/** The pids and start times that a stack has written down. */
-function childrenOf(directory: string): ProcessIdentity[] {
-  const list: unknown = JSON.parse(readFileSync(join(directory, 'processes.json'), 'utf8'));
-  const children = typeof list === 'object' && list !== null && 'children' in list ? list.children : [];
-  return (Array.isArray(children) ? children : []).flatMap(
-    (child: ProcessIdentity) => identify(child.pid) ?? [],
-  );
-}
-
-async function query(url: string, statement: string, milliseconds = 5_000): Promise<unknown> {
-  const client = new Client({
-    connectionString: url,
-    connectionTimeoutMillis: milliseconds,
-    query_timeout: milliseconds,
-  });
-  client.on('error', () => {});
-  try {
-    await client.connect();
-    const { rows } = await client.query({ text: statement, rowMode: 'array' });
-    return rows[0]?.[0];
-  } finally {
-    await within('end of a connection', 5_000, client.end()).catch(() => {});
-  }
-}
-
-async function produceAndConsume(brokers: string, topic: string, value: string): Promise<string | undefined> {
-  const kafka = kafkaClient(brokers.split(','));
-  const producer = kafka.producer();
-  const consumer = kafka.consumer({ groupId: `group-${topic}-${value}` });
-  try {
-    await producer.connect();
-    await producer.send({ topic, messages: [{ value }] });
-    await consumer.connect();
-    await consumer.subscribe({ topic, fromBeginning: true });
-    const received: string[] = [];
-    await consumer.run({
-      eachMessage: async ({ message }) => {
-        received.push(String(message.value));
-      },
-    });
-    await until('a record arrives', 20_000, () => received.includes(value));
-    return received.find((each) => each === value);
-  } finally {
-    await Promise.allSettled([producer.disconnect(), consumer.disconnect()]);
-  }
-}
+afterEach(closeDirectory);
 
 test('make stack: prints addresses that work, and leaves nothing behind', async () => {
   const stack = runNode([STACK]);
@@ -174,7 +58,7 @@ test('make stack: prints addresses that work, and leaves nothing behind', async 
   expect(children).toHaveLength(3);
   expect(serversInside(directory).length).toBeGreaterThan(3);
   stack.process.kill('SIGTERM');
-  expect(await within('make stack ends', END_DEADLINE_MS, stack.ended)).toBe(0);
+  expect(await ending(stack)).toBe(0);
   expect(children.filter(isAlive)).toEqual([]);
   expect(serversInside(directory)).toEqual([]);
   expect(stackDirectories()).toEqual([]);
@@ -186,9 +70,9 @@ test.each([20, 150, 300, 500, 800, 1_500, 2_500, 4_000])(
     const stack = runNode([STACK]);
     await new Promise((done) => setTimeout(done, milliseconds));
     stack.process.kill('SIGINT');
-    const ending = await within('make stack ends', END_DEADLINE_MS, stack.ended);
+    const end = await ending(stack);
     // Before the program has its first handler, the signal itself ends it.
-    expect(['SIGINT', 130]).toContain(ending);
+    expect(['SIGINT', 130]).toContain(end);
     expect(stack.output()).not.toMatch(/ready/);
     expect(serversInside(temporary)).toEqual([]);
     expect(stackDirectories()).toEqual([]);
@@ -196,13 +80,9 @@ test.each([20, 150, 300, 500, 800, 1_500, 2_500, 4_000])(
 );
 
 test('the start after a kill -9 of the parent ends its servers and removes their data', async () => {
-  const program = (need: string): string[] => [
-    '-e',
-    `require(${JSON.stringify(join(BUILD, 'dev', 'servers'))}).startServers({ need: ${need}, log: console.error })
-      .then(() => { console.log('ready'); setInterval(() => {}, 1000); })`,
-  ];
+  const program = startAnd("['postgres']", "console.log('ready'); setInterval(() => {}, 1000);");
   // With an empty PATH there is no setpriv: the servers then outlive their parent.
-  const killed = runNode(program("['postgres']"), { PATH: join(temporary, 'nothing') });
+  const killed = runNode(program, { PATH: join(temporary, 'nothing') });
   await untilReady(killed);
   const [directory = ''] = stackDirectories();
   const children = childrenOf(directory);
@@ -211,7 +91,7 @@ test('the start after a kill -9 of the parent ends its servers and removes their
   await killed.ended;
   expect(children.filter(isAlive)).toEqual(children);
 
-  const next = runNode(program("['postgres']"));
+  const next = runNode(program);
   await untilReady(next);
   expect(children.filter(isAlive)).toEqual([]);
   expect(serversInside(directory)).toEqual([]);
@@ -220,17 +100,13 @@ test('the start after a kill -9 of the parent ends its servers and removes their
   expect(own).not.toBe(directory);
 
   next.process.kill('SIGINT');
-  expect(await within('the program ends', END_DEADLINE_MS, next.ended)).toBe(130);
+  expect(await ending(next)).toBe(130);
   expect(stackDirectories()).toEqual([]);
 });
 
 test('a program that exits without stopping its servers takes them along', async () => {
-  const program = runNode([
-    '-e',
-    `require(${JSON.stringify(join(BUILD, 'dev', 'servers'))}).startServers({ need: ['postgres'] })
-      .then(() => { process.exit(3); })`,
-  ]);
-  expect(await within('the program ends', END_DEADLINE_MS, program.ended)).toBe(3);
+  const program = runNode(startAnd("['postgres']", 'process.exit(3);'));
+  expect(await ending(program)).toBe(3);
   expect(serversInside(temporary)).toEqual([]);
   expect(stackDirectories()).toEqual([]);
 });
@@ -327,7 +203,7 @@ test('make stack without a Java for the registry works, and says what to do', as
   expect(stack.errors()).toMatch(/without a schema registry: .*Java 21 or newer: found only .*Remedy: /);
   expect(stack.output()).toMatch(/^export KAFKA_BROKERS=\S+\nexport DATABASE_URL=\S+\nready\n$/);
   stack.process.kill('SIGINT');
-  expect(await within('make stack ends', END_DEADLINE_MS, stack.ended)).toBe(0);
+  expect(await ending(stack)).toBe(0);
 });
 
 test('a start that fails shows the end of the log', async () => {

@@ -1,0 +1,12 @@
+/** `promo-intake migrate`: brings the database to this version. */
+import { readConfig } from '../config';
+import { migrate as runMigrations } from '../ledger/migrate';
+
+/** @returns the exit code */
+export async function migrate(): Promise<number> {
+  const config = readConfig(process.env, ['DATABASE_URL']);
+  const ran = await runMigrations(config.DATABASE_URL);
+  for (const name of ran) console.log(`ran ${name}`);
+  if (ran.length === 0) console.log('the database is up to date');
+  return 0;
+}

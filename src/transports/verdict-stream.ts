@@ -1,0 +1,170 @@
+/**
+ * The verdict stream: each decision as a message, by which operators learn what became of their events (docs/rules.md, S7).
+ * A message may come twice after a crash, with the same content; none is lost.
+ */
+import { REASONS, type Reason, reasonInfo } from '../domain/verdict';
+import type { Answer, DeadLetter, Source } from '../intake';
+import type { OutgoingMessage, Sender } from './kafka';
+import type { PublishVerdicts } from './stream';
+
+export const VERDICT_SPEC = 'promo.verdict.v1';
+
+/** schemas/promo.verdict.v1.json is generated from here. */
+export const VERDICT_SCHEMA = {
+  $schema: 'https://json-schema.org/draft/2020-12/schema',
+  $id: 'urn:promo-intake:promo.verdict.v1',
+  title: 'Verdict on a promotion event',
+  description:
+    'What became of one delivered record. A record that is read again after a crash gives the same message again: source names the record, so that repeats can be told.',
+  type: 'object',
+  required: [
+    'spec',
+    'event_id',
+    'operator_id',
+    'feed_id',
+    'connection_id',
+    'verdict',
+    'reason',
+    'remedy',
+    'source',
+  ],
+  properties: {
+    spec: { const: VERDICT_SPEC },
+    event_id: {
+      description: 'The event, or null where the record holds no usable event_id.',
+      type: ['string', 'null'],
+    },
+    operator_id: { description: 'Operator of the connection.', type: 'string' },
+    feed_id: { description: 'Feed of the connection: where event_id is unique.', type: 'string' },
+    connection_id: { description: 'Connection that the record belongs to.', type: 'string' },
+    verdict: {
+      description:
+        'duplicate: the event was decided already by another delivery, and keeps its first verdict.',
+      enum: ['accepted', 'rejected', 'skipped', 'duplicate'],
+    },
+    reason: {
+      description: 'Why it was rejected or skipped; null for accepted and duplicate.',
+      enum: [...REASONS.map(({ name }) => name), null],
+    },
+    remedy: {
+      description: 'What the operator does about it; null where there is nothing to do.',
+      type: ['string', 'null'],
+    },
+    details: {
+      description: 'What was found wrong, field by field; the first decided.',
+      type: 'array',
+      items: {
+        type: 'object',
+        required: ['field', 'reason', 'detail'],
+        properties: {
+          field: { description: 'JSON pointer of the field; empty for the whole record.', type: 'string' },
+          reason: { type: 'string' },
+          detail: { type: 'string' },
+        },
+      },
+    },
+    first_verdict: {
+      description: 'For a duplicate: the verdict that stands.',
+      enum: ['accepted', 'rejected', 'skipped'],
+    },
+    first_reason: { description: 'For a duplicate: the reason of that verdict.', type: ['string', 'null'] },
+    content_differs: {
+      description: 'For a duplicate: whether what was read differs from the delivery that was decided.',
+      type: 'boolean',
+    },
+    source: {
+      description: 'The Kafka record.',
+      type: 'object',
+      required: ['topic', 'partition', 'offset'],
+      properties: {
+        topic: { type: 'string' },
+        partition: { type: 'integer' },
+        offset: {
+          description: 'Decimal, as text: offsets exceed what JSON readers keep exact.',
+          type: 'string',
+        },
+      },
+    },
+  },
+} as const;
+
+/** The message for an answer; null for a dead letter, which belongs to no operator. */
+export function verdictOf(source: Source, answer: Answer): Record<string, unknown> | null {
+  const { decision, connection, eventId } = answer;
+  if (connection === null) return null;
+  const about = {
+    spec: VERDICT_SPEC,
+    event_id: eventId,
+    operator_id: connection.operator.id,
+    feed_id: connection.feedId,
+    connection_id: connection.id,
+  };
+  const at = {
+    source: { topic: source.topic, partition: source.partition, offset: String(answer.envelope.offset) },
+  };
+  switch (decision.type) {
+    case 'unstored':
+      if (decision.deadLetter !== null) return null;
+      return { ...about, verdict: 'rejected', ...explain('no_idempotency_key', answer), ...at };
+    case 'duplicate':
+      return {
+        ...about,
+        verdict: 'duplicate',
+        reason: null,
+        remedy: null,
+        first_verdict: decision.first.verdict,
+        first_reason: decision.first.reason,
+        content_differs: decision.contentDiffers,
+        ...at,
+      };
+    case 'decided':
+      return {
+        ...about,
+        verdict: decision.outcome.verdict,
+        ...explain(decision.outcome.reason, answer),
+        ...at,
+      };
+  }
+}
+
+function explain(reason: Reason | null, { faults }: Answer): Record<string, unknown> {
+  if (reason === null) return { reason: null, remedy: null };
+  const { charge, remedy } = reasonInfo(reason);
+  // Faults are of this reading; of a record read again after a change of the reference data they may not be what decided then.
+  const details = faults[0]?.reason === reason ? { details: faults } : {};
+  return { reason, remedy: charge === 'nobody' ? null : remedy, ...details };
+}
+
+/** A message's key is the feed and the event, so that all about one event stays in order. */
+export function makePublishVerdicts(sender: Sender, topic: string): PublishVerdicts {
+  return async (source, answers) => {
+    const messages = answers.flatMap((answer): OutgoingMessage[] => {
+      const verdict = verdictOf(source, answer);
+      if (verdict === null) return [];
+      const key = answer.eventId === null ? null : JSON.stringify([verdict.feed_id, answer.eventId]);
+      return [{ key, value: JSON.stringify(verdict), headers: {} }];
+    });
+    if (messages.length > 0) await sender.send(topic, messages);
+  };
+}
+
+/** Sends dead letters on as they came, with where they came from in the headers (docs/rules.md, S5). */
+export function makeSendDeadLetters(sender: Sender, topic: string) {
+  return async (letters: readonly DeadLetter[]): Promise<void> => {
+    await sender.send(
+      topic,
+      letters.map(({ envelope, source, reason }) => ({
+        key: envelope.key,
+        value: envelope.value,
+        headers: {
+          ...envelope.headers,
+          'source-topic': source.topic,
+          'source-partition': String(source.partition),
+          'source-offset': String(envelope.offset),
+          'source-timestamp': envelope.timestamp,
+          'dead-letter-reason': reason,
+        },
+      })),
+    );
+  };
+}
