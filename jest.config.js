@@ -4,11 +4,27 @@ const layer = (name, extra = {}) => ({
   testMatch: [`<rootDir>/test/${name}/**/*.test.ts`],
   testEnvironment: 'node',
   transform: {
-    '^.+\\.ts$': ['@swc/jest', { jsc: { target: 'es2022', parser: { syntax: 'typescript' } }, module: { type: 'commonjs' } }],
+    '^.+\\.ts$': [
+      '@swc/jest',
+      { jsc: { target: 'es2022', parser: { syntax: 'typescript' } }, module: { type: 'commonjs' } },
+    ],
   },
   ...extra,
 });
 
+/** Layers that need servers share one stack, started once for the run. */
+const servers = {
+  globalSetup: '<rootDir>/test/support/global-setup.ts',
+  globalTeardown: '<rootDir>/test/support/global-teardown.ts',
+};
+
 module.exports = {
-  projects: [layer('unit')],
+  projects: [
+    layer('unit'),
+    layer('dev'),
+    layer('ledger', servers),
+    layer('model', servers),
+    layer('transport', servers),
+    layer('commands', servers),
+  ],
 };

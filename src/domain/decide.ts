@@ -1,5 +1,5 @@
 /**
- * The decision: a fold over a batch in the order of arrival, carrying state from one event to the next (docs/rules.md, D1-D6).
+ * The decision: a fold over a batch in the order of arrival, carrying state from one event to the next (docs/rules.md, V1, D2).
  *
  * Pure but for `known`, which it takes over and updates: a duplicate, or a refund, of an event earlier in the same batch is seen.
  */
@@ -121,7 +121,7 @@ function decideKeyed(item: KeyedItem, known: Known, changedRounds: Set<string>):
 }
 
 /**
- * An event that is decided already: the same record read again is answered as before, anything else is a duplicate (D2, K3).
+ * An event that is decided already: the same record read again is answered as before, anything else is a duplicate (V1, K3).
  * Coordinates count only together with the event's key, since a topic that is made anew starts at offset 0 again.
  */
 function answerAgain(item: KeyedItem, first: KnownEvent, known: Known): Decision {

@@ -333,7 +333,7 @@ const SKIP_DETAILS = {
   game_unknown: 'the catalogue has no such active game',
 } as const;
 
-/** The column of guards for events that are set aside, in order of precedence (V3, G1-G5). round_refunded needs state: round.ts. */
+/** The column of guards for events that are set aside, in order of precedence (V2, G1-G5). round_refunded needs state: round.ts. */
 function skipReason(
   event: Fields & { kind: Kind },
   connection: Connection | undefined,

@@ -1,5 +1,5 @@
 /**
- * The verdicts and their reasons: the closed lists that everything else refers to (docs/rules.md, V1-V3).
+ * The verdicts and their reasons: the closed lists that everything else refers to (docs/rules.md, V1-V2).
  *
  * The order of REASONS is their precedence: an event that several reasons fit gets the first of them.
  * `code` is what the store keeps for a reason. It never changes and is never given to another reason.

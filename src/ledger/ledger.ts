@@ -1,5 +1,5 @@
 /**
- * The deciding transaction: locks, then what is known, then the decision, then the writes (docs/rules.md, D1-D8).
+ * The deciding transaction: locks, then what is known, then the decision, then the writes (docs/rules.md, D1-D3).
  * The only place that begins and commits one.
  */
 import type { Pool } from 'pg';

@@ -1,0 +1,34 @@
+# Targets that people and CI call. `make help` is made of the ## comments.
+SHELL := /bin/bash
+export PATH := $(CURDIR)/node_modules/.bin:$(PATH)
+
+.DEFAULT_GOAL := help
+.PHONY: help install build dev-build unit test lint generate demo stack bench clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 16
+
+node_modules/.package-lock.json: package.json package-lock.json
+	@command -v npm > /dev/null || { echo 'npm is missing: install Node.js 20 or newer, which brings npm'; exit 1; }
+	npm ci --ignore-scripts --no-audit --no-fund
+	@touch $@
+
+install: node_modules/.package-lock.json ## install what package-lock.json names
+
+build: install ## compile to dist/
+	npm run --silent build
+
+dev-build: build
+	npm run --silent build:dev
+
+unit: install ## tests that need no server
+	jest --selectProjects unit
+
+lint: install ## style, types
+	npm run --silent lint
+
+stack: dev-build ## start Kafka, Postgres and a schema registry, print their addresses, keep them up
+	@exec node build/dev/stack.js
+
+clean: ## remove what was built
+	rm -rf dist build coverage
