@@ -144,8 +144,9 @@ class Converter {
       return { kind: 'leaf', at: fallbackAt, value: null, source: '' };
     }
     const at = node.range?.[0] ?? fallbackAt;
-    if (depth > MAX_DEPTH)
+    if (depth > MAX_DEPTH) {
       return this.fail(at, path, 'The data is nested too deeply.', 'Remove the inner levels.');
+    }
     const { anchor } = node;
     if (anchor === undefined) return this.build(node, at, path, depth);
     const before = this.size;
@@ -211,8 +212,9 @@ class Converter {
 export function treeOf(json: unknown, depth = 0): Tree {
   if (depth > MAX_DEPTH) throw new RangeError('the data is nested too deeply');
   if (Array.isArray(json)) return { kind: 'list', at: 0, items: json.map((item) => treeOf(item, depth + 1)) };
-  if (typeof json !== 'object' || json === null)
+  if (typeof json !== 'object' || json === null) {
     return { kind: 'leaf', at: 0, value: json, source: String(json) };
+  }
   const entries = Object.entries(json).map(([key, value]) => ({
     key,
     keyAt: 0,

@@ -3,7 +3,10 @@
  *
  * A batch of a few kilobytes can claim gigabytes, so that every decoder here stops at `maxDecompressedBytes` with a
  * DecompressionLimitError, and whatever else is wrong with the bytes is a DecompressionError. The limit holds for one batch:
- * kafkajs decodes the batches of a fetch one after another for each partition, and keeps all that it has decoded.
+ * kafkajs decodes all batches of a fetch before it hands out the first, so that one fetch can hold several times as much.
+ *
+ * What kafkajs 2.2.4 does with such an error: the whole fetch fails, the good partitions of the same broker with it. It tries again,
+ * then emits CRASH with KafkaJSNumberOfRetriesExceeded, whose `cause` is our error, restarts the consumer, and so on without end.
  *
  * | codec  | decoder                                   | encoder                                    |
  * | gzip   | node:zlib                                 | node:zlib                                  |

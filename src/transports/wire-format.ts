@@ -2,8 +2,8 @@
  * Kafka record values in the Confluent wire format: the byte 0x00, a schema id of 4 bytes (big endian), the payload.
  * https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/index.html#wire-format
  *
- * The registry is asked once for each id; from then on decoding is synchronous. Schemas never change under their id, so that they
- * are kept as long as the process lives. What becomes of a value:
+ * The registry is asked for an id when it is first seen (in two requests for Avro); from then on decoding is synchronous. Schemas
+ * never change under their id, so that they are kept as long as the process lives. What becomes of a value:
  *
  * | value                                                | decoded                                              |
  * | does not begin with 0x00                             | json, as it is                                       |
