@@ -255,7 +255,7 @@ comment on column promo_store.unstored.source_offset is 'Kafka offset of the rec
 comment on column promo_store.unstored.value_hash is 'First 64 bits of the SHA-256 of the record''s value: tells a record read again from another one at the same offset of a topic made anew.';
 comment on column promo_store.unstored.partition_no is 'Kafka partition of the record.';
 comment on column promo_store.unstored.connection_no is 'Connection that the record belongs to; null where none claimed it.';
-comment on column promo_store.unstored.dead_letter is 'Why it went to the dead-letter topic: 1 unclaimed, 2 schema_unknown. Null: no usable event_id.';
+comment on column promo_store.unstored.dead_letter is 'Why it went to the dead-letter topic: 1 unclaimed, 2 schema_unknown, 3 undecodable. Null: no usable event_id.';
 create index unstored_source on promo_store.unstored (partition_no, source_offset);
 
 create table promo_store.panics (

@@ -18,14 +18,14 @@ export interface Envelope {
   /** The bytes as they came; null for a tombstone. */
   readonly value: Buffer | null;
   /** The same, decoded as far as the transport can. */
-  readonly payload: Payload | { readonly type: 'schema_unknown' };
+  readonly payload: Payload | { readonly type: 'schema_unknown' } | { readonly type: 'undecodable' };
   /** Values of the `connection-id` header. */
   readonly claims: readonly string[];
   /** Offset in the Kafka partition. */
   readonly offset: number;
   /** Key, headers and timestamp of the record, for a dead letter. */
   readonly key: Buffer | null;
-  readonly headers: Readonly<Record<string, Buffer | string | (Buffer | string)[] | undefined>>;
+  readonly headers: Readonly<Record<string, Buffer | Buffer[]>>;
   /** Milliseconds since 1970, as decimal text. */
   readonly timestamp: string;
 }
@@ -236,9 +236,10 @@ function prepare(
     answer: { envelope, connection, eventId: null, faults },
   });
   if (connection === null) return unstored('unclaimed', []);
-  if (envelope.payload.type === 'schema_unknown') return unstored('schema_unknown', []);
+  const { payload } = envelope;
+  if (payload.type === 'schema_unknown' || payload.type === 'undecodable') return unstored(payload.type, []);
 
-  const judged = panic ? judgedAsPanic(envelope.payload) : judge(envelope.payload, connection);
+  const judged = panic ? judgedAsPanic(payload) : judge(payload, connection);
   if (judged.type === 'unkeyed') return unstored(null, judged.faults);
   const { eventId, fields } = judged;
   const roundKey = fields.roundId === null ? null : feedKey(connection.feedNo, idKey(fields.roundId));

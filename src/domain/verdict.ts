@@ -214,5 +214,11 @@ export const DEAD_LETTER_REASONS = [
     name: 'schema_unknown',
     meaning: 'the schema registry does not know the schema id the record names',
   },
+  {
+    code: 3,
+    name: 'undecodable',
+    meaning:
+      'the record batch cannot be read: it is damaged, or decompresses to more than is allowed; the dead letter holds the whole batch',
+  },
 ] as const;
 export type DeadLetterReason = (typeof DEAD_LETTER_REASONS)[number]['name'];

@@ -2,19 +2,12 @@
  * Kafka by kafkajs: the consumer group behind RecordSource, a producer, and the few things asked of the cluster.
  * The only file, with codecs.ts, that knows the client.
  */
-import {
-  type Admin,
-  type Consumer,
-  type EachBatchPayload,
-  type IHeaders,
-  Kafka,
-  type KafkaMessage,
-  logLevel,
-  type Producer,
-} from 'kafkajs';
+import { type Admin, type Consumer, type EachBatchPayload, Kafka, logLevel, type Producer } from 'kafkajs';
 import type { Logger } from 'pino';
 import type { Source } from '../intake';
-import { registerCodecs } from './codecs';
+import { makeCodecs, registerCodecs } from './codecs';
+import { FetchedMessage, installFetchDecoder } from './fetch-decoding';
+import type { FetchedRecord, Headers } from './record-batches';
 import type { RecordSource, SourceListener, StreamRecord } from './stream';
 
 export interface KafkaOptions {
@@ -48,6 +41,7 @@ const CONNECTION_ID_HEADER = 'connection-id';
 
 export function makeKafka({ brokers, clientId }: KafkaOptions, logger: Logger): Kafka {
   registerCodecs({ maxDecompressedBytes: MAX_DECOMPRESSED_BYTES });
+  installFetchDecoder(decompress);
   return new Kafka({
     clientId,
     brokers: [...brokers],
@@ -63,6 +57,15 @@ export function makeKafka({ brokers, clientId }: KafkaOptions, logger: Logger): 
       else logger.debug(details, message);
     },
   });
+}
+
+const codecs = makeCodecs({ maxDecompressedBytes: MAX_DECOMPRESSED_BYTES });
+const codecByNumber = [undefined, codecs.gzip, codecs.snappy, codecs.lz4, codecs.zstd];
+
+async function decompress(codec: number, bytes: Buffer): Promise<Buffer> {
+  const found = codecByNumber[codec];
+  if (found === undefined) throw new RangeError(`there is no codec ${codec}`);
+  return found.decompress(bytes);
 }
 
 export interface KafkaSourceOptions {
@@ -168,22 +171,19 @@ export function makeKafkaSource(kafka: Kafka, options: KafkaSourceOptions, logge
       else if (!stopped) options.onFatal(payload.error);
     });
     source.on(source.events.FETCH, () => listener.fetched());
-    // A fetch that held nothing but transaction markers or aborted records never reaches eachBatch.
-    source.on(source.events.END_BATCH_PROCESS, ({ payload }) => {
-      if (payload.batchSize > 0) return;
-      const { topic, partition } = payload;
-      listener.chunk({ topic, partition, records: [], nextOffset: offsetOf(payload.lastOffset) + 1 });
-    });
   }
 
   function handOver({ batch, resolveOffset }: EachBatchPayload): void {
-    const records = batch.messages.map(toRecord);
-    const last = batch.messages.at(-1);
-    if (last === undefined) return;
-    // Resolving the last message resolves the markers behind it as well: this is where the next fetch goes on.
-    resolveOffset(last.offset);
     const { topic, partition } = batch;
-    listener.chunk({ topic, partition, records, nextOffset: offsetOf(batch.lastOffset()) + 1 });
+    for (const message of batch.messages) {
+      if (!(message instanceof FetchedMessage)) throw new Error('kafkajs decoded a fetch by itself');
+      const { fetched } = message;
+      const fromOffset = offsetOf(Reflect.get(batch, 'fetchedOffset'));
+      const records = fetched.visibleFrom(fromOffset).map(toRecord);
+      // This is where the next fetch goes on: behind the markers and aborted records at the end, too.
+      resolveOffset(message.offset);
+      listener.chunk({ topic, partition, records, nextOffset: Math.max(fetched.lastOffset + 1, fromOffset) });
+    }
   }
 
   return {
@@ -207,14 +207,11 @@ export function makeKafkaSource(kafka: Kafka, options: KafkaSourceOptions, logge
   };
 }
 
-function toRecord(message: KafkaMessage): StreamRecord {
-  const { key, value, timestamp, headers = NO_HEADERS } = message;
-  return { offset: offsetOf(message.offset), key, value, timestamp, headers, claims: claimsOf(headers) };
+function toRecord(record: FetchedRecord): StreamRecord {
+  return { ...record, claims: claimsOf(record.headers) };
 }
 
-const NO_HEADERS: IHeaders = {};
-
-function claimsOf(headers: IHeaders): readonly string[] {
+function claimsOf(headers: Headers): readonly string[] {
   const value = headers[CONNECTION_ID_HEADER];
   if (value === undefined) return NO_CLAIMS;
   return (Array.isArray(value) ? value : [value]).map((entry) => entry.toString('utf8'));
@@ -223,7 +220,7 @@ function claimsOf(headers: IHeaders): readonly string[] {
 const NO_CLAIMS: readonly string[] = [];
 
 /** @throws RangeError beyond 2^53: an offset that a number cannot hold would be another record's */
-function offsetOf(text: string): number {
+function offsetOf(text: unknown): number {
   const offset = Number(text);
   if (!Number.isSafeInteger(offset)) throw new RangeError(`offset ${text} is out of range`);
   return offset;
@@ -232,7 +229,7 @@ function offsetOf(text: string): number {
 export interface OutgoingMessage {
   readonly key: Buffer | string | null;
   readonly value: Buffer | string | null;
-  readonly headers: IHeaders;
+  readonly headers: Readonly<Record<string, Buffer | string | (Buffer | string)[]>>;
 }
 
 export interface Sender {

@@ -12,7 +12,10 @@ import type { Metrics } from '../telemetry';
 import type { WireFormat } from './wire-format';
 
 /** A record as it came: an envelope whose payload is not decoded yet. */
-export type StreamRecord = Omit<Envelope, 'payload'>;
+export interface StreamRecord extends Omit<Envelope, 'payload'> {
+  /** Why the batch that this record stands for cannot be read. */
+  readonly undecodable?: string;
+}
 
 /** Consecutive records of a partition. Offsets may be missing: markers, aborted and compacted records are left out. */
 export interface Chunk extends Source {
@@ -130,6 +133,7 @@ function keyOf({ topic, partition }: Source): string {
 }
 
 const TOMBSTONE = { type: 'json', bytes: null } as const;
+const UNDECODABLE = { type: 'undecodable' } as const;
 
 /** One partition in one generation of the group. */
 class PartitionLoop {
@@ -248,10 +252,18 @@ class PartitionLoop {
   private async decode(records: readonly StreamRecord[]): Promise<Envelope[]> {
     const envelopes: Envelope[] = [];
     for (const record of records) {
-      const decoded = record.value === null ? TOMBSTONE : this.deps.wireFormat.decode(record.value);
-      envelopes.push({ ...record, payload: decoded instanceof Promise ? await decoded : decoded });
+      const payload = this.payloadOf(record);
+      envelopes.push({ ...record, payload: payload instanceof Promise ? await payload : payload });
     }
     return envelopes;
+  }
+
+  private payloadOf({
+    value,
+    undecodable,
+  }: StreamRecord): Envelope['payload'] | Promise<Envelope['payload']> {
+    if (undecodable !== undefined) return UNDECODABLE;
+    return value === null ? TOMBSTONE : this.deps.wireFormat.decode(value);
   }
 
   /** Publishes until it succeeds: the verdicts are stored, so deciding again would only count redeliveries. */

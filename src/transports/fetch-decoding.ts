@@ -1,0 +1,61 @@
+/**
+ * Puts our decoder of record batches (record-batches.ts) into kafkajs 2.2.4, in place of the decoder of the fetch response it uses
+ * with every broker from 2.3 on. A batch that kafkajs then sees holds one message that carries everything fetched of a partition.
+ */
+import Decoder from 'kafkajs/src/protocol/decoder';
+import fetchResponse from 'kafkajs/src/protocol/requests/fetch/v11/response';
+import { type Budget, type Decompress, Fetched, readBatches } from './record-batches';
+
+/** What stands for all that was fetched of a partition, in the shape that kafkajs asks of a message. */
+export class FetchedMessage {
+  readonly isControlRecord = false;
+  readonly batchContext = { inTransaction: false };
+  readonly key = null;
+  /** Of the last record: where kafkajs takes the partition to stand once the message is resolved. */
+  readonly offset: string;
+  constructor(readonly fetched: Fetched) {
+    this.offset = String(fetched.lastOffset);
+  }
+}
+
+/** Bytes that all batches of one fetch response may decompress to, beyond the first batch of each partition. */
+const MAX_FETCH_BUDGET_BYTES = 32 * 1024 * 1024;
+
+/** Replaces the decoder for every client of this process. */
+export function installFetchDecoder(decompress: Decompress): void {
+  fetchResponse.decode = (bytes: Buffer) => decodeFetch(bytes, decompress);
+}
+
+/** Fetch response, version 11. https://kafka.apache.org/protocol#The_Messages_Fetch */
+async function decodeFetch(bytes: Buffer, decompress: Decompress) {
+  const budget: Budget = { bytesLeft: MAX_FETCH_BUDGET_BYTES };
+  const decoder = new Decoder(bytes);
+  const clientSideThrottleTime = decoder.readInt32();
+  const errorCode = decoder.readInt16();
+  const sessionId = decoder.readInt32();
+  const responses = await decoder.readArrayAsync(async () => ({
+    topicName: decoder.readString(),
+    partitions: await decoder.readArrayAsync(() => decodePartition(decoder, decompress, budget)),
+  }));
+  // A throttle time of 0, as kafkajs has it: the broker expects the client to wait, and kafkajs would wait twice.
+  return { throttleTime: 0, clientSideThrottleTime, errorCode, sessionId, responses };
+}
+
+async function decodePartition(decoder: Decoder, decompress: Decompress, budget: Budget) {
+  const about = {
+    partition: decoder.readInt32(),
+    errorCode: decoder.readInt16(),
+    highWatermark: decoder.readInt64().toString(),
+    lastStableOffset: decoder.readInt64().toString(),
+    lastStartOffset: decoder.readInt64().toString(),
+  };
+  const aborted = decoder.readArray(() => ({
+    producerId: BigInt(decoder.readInt64().toString()),
+    firstOffset: Number(decoder.readInt64().toString()),
+  }));
+  const preferredReadReplica = decoder.readInt32();
+  const size = decoder.readInt32();
+  const batches = size > 0 ? await readBatches(decoder.readBytes(size), decompress, budget) : [];
+  const messages = batches.length === 0 ? [] : [new FetchedMessage(new Fetched(batches, aborted))];
+  return { ...about, abortedTransactions: [], preferredReadReplica, messages };
+}
