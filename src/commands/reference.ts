@@ -1,5 +1,6 @@
 /** `promo-intake reference apply FILE`: puts a reference data file into force. */
 import { readFile } from 'node:fs/promises';
+import { buffer } from 'node:stream/consumers';
 import { readConfig } from '../config';
 import { makePool } from '../ledger/connection';
 import { applyReference } from '../ledger/reference-store';
@@ -15,7 +16,7 @@ export interface ApplyOptions {
 /** @returns the exit code: 1 where the file is not applied */
 export async function applyReferenceFile({ file, dryRun, allowRemoval }: ApplyOptions): Promise<number> {
   const config = readConfig(process.env, ['DATABASE_URL']);
-  const parsed = parseReference(await readFile(file, 'utf8'), file);
+  const parsed = parseReference(await readText(file), file);
   if ('faults' in parsed) {
     for (const fault of parsed.faults) console.error(describe(file, fault));
     console.error(`${file}: ${parsed.faults.length} faults, nothing was applied`);
@@ -47,6 +48,12 @@ export async function applyReferenceFile({ file, dryRun, allowRemoval }: ApplyOp
   } finally {
     await pool.end();
   }
+}
+
+/** The text of a file, `-` for standard input. @throws TypeError where it is not UTF-8 */
+async function readText(file: string): Promise<string> {
+  const bytes = file === '-' ? await buffer(process.stdin) : await readFile(file);
+  return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
 }
 
 function describe(file: string, { line, column, path, message, remedy }: FileFault): string {

@@ -2,7 +2,17 @@
  * Kafka by kafkajs: the consumer group behind RecordSource, a producer, and the few things asked of the cluster.
  * The only file, with codecs.ts, that knows the client.
  */
-import { type Admin, type Consumer, type EachBatchPayload, Kafka, logLevel, type Producer } from 'kafkajs';
+import {
+  type Admin,
+  CompressionTypes,
+  type Consumer,
+  type EachBatchPayload,
+  Kafka,
+  KafkaJSProtocolError,
+  logLevel,
+  Partitioners,
+  type Producer,
+} from 'kafkajs';
 import type { Logger } from 'pino';
 import type { Source } from '../intake';
 import { makeCodecs, registerCodecs } from './codecs';
@@ -13,6 +23,8 @@ import type { RecordSource, SourceListener, StreamRecord } from './stream';
 export interface KafkaOptions {
   readonly brokers: readonly string[];
   readonly clientId: string;
+  /** How often a broker that cannot be reached is tried again; RETRIES where absent. For asking once whether Kafka is there. */
+  readonly retries?: number;
 }
 
 /** One request to a broker, connecting included. */
@@ -39,7 +51,7 @@ const RETRIES = 8;
 const SEND_TIMEOUT_MS = 10_000;
 const CONNECTION_ID_HEADER = 'connection-id';
 
-export function makeKafka({ brokers, clientId }: KafkaOptions, logger: Logger): Kafka {
+export function makeKafka({ brokers, clientId, retries = RETRIES }: KafkaOptions, logger: Logger): Kafka {
   registerCodecs({ maxDecompressedBytes: MAX_DECOMPRESSED_BYTES });
   installFetchDecoder(decompress);
   return new Kafka({
@@ -47,7 +59,7 @@ export function makeKafka({ brokers, clientId }: KafkaOptions, logger: Logger): 
     brokers: [...brokers],
     connectionTimeout: CONNECT_TIMEOUT_MS,
     requestTimeout: REQUEST_TIMEOUT_MS,
-    retry: { initialRetryTime: FIRST_RETRY_MS, maxRetryTime: MAX_RETRY_MS, retries: RETRIES },
+    retry: { initialRetryTime: FIRST_RETRY_MS, maxRetryTime: MAX_RETRY_MS, retries },
     logLevel: logLevel.INFO,
     logCreator: () => (entry) => {
       const { message, error, groupId, topic, partition } = entry.log;
@@ -230,27 +242,82 @@ export interface OutgoingMessage {
   readonly key: Buffer | string | null;
   readonly value: Buffer | string | null;
   readonly headers: Readonly<Record<string, Buffer | string | (Buffer | string)[]>>;
+  /** Absent: chosen by the key, as `partitionChooser` does. */
+  readonly partition?: number;
 }
 
 export interface Sender {
-  /** Resolves once all in-sync replicas have the messages. @throws where they do not within SEND_TIMEOUT_MS */
+  /** Resolves once all in-sync replicas have the messages. @throws where they do not within the sender's time limit */
   send(topic: string, messages: readonly OutgoingMessage[]): Promise<void>;
   stop(): Promise<void>;
 }
 
-export async function makeSender(kafka: Kafka): Promise<Sender> {
-  const producer: Producer = kafka.producer({ allowAutoTopicCreation: false, retry: { retries: 3 } });
+const COMPRESSIONS = {
+  none: CompressionTypes.None,
+  gzip: CompressionTypes.GZIP,
+  snappy: CompressionTypes.Snappy,
+  lz4: CompressionTypes.LZ4,
+  zstd: CompressionTypes.ZSTD,
+} as const;
+export type Compression = keyof typeof COMPRESSIONS;
+
+export interface SenderOptions {
+  readonly compression?: Compression;
+  readonly timeoutMs?: number;
+  readonly retries?: number;
+}
+
+export async function makeSender(
+  kafka: Kafka,
+  { compression = 'none', timeoutMs = SEND_TIMEOUT_MS, retries = 3 }: SenderOptions = {},
+): Promise<Sender> {
+  const producer: Producer = kafka.producer({ allowAutoTopicCreation: false, retry: { retries } });
   await producer.connect();
   return {
     async send(topic, messages) {
       await withDeadline(
-        producer.send({ topic, acks: -1, timeout: SEND_TIMEOUT_MS, messages: [...messages] }),
-        SEND_TIMEOUT_MS,
-        `${topic} did not acknowledge within ${SEND_TIMEOUT_MS} ms`,
+        producer.send({
+          topic,
+          acks: -1,
+          timeout: SEND_TIMEOUT_MS,
+          compression: COMPRESSIONS[compression],
+          messages: [...messages],
+        }),
+        timeoutMs,
+        `${topic} did not acknowledge within ${timeoutMs} ms`,
       );
     },
     stop: () => producer.disconnect(),
   };
+}
+
+/**
+ * The partition of a key, as Java producers choose it; without a key, the partitions in turn. Null where the topic does not exist.
+ *
+ * For senders that need to know what one request is made of: a broker takes the records of one partition all or not at all.
+ */
+export async function partitionChooser(
+  kafka: Kafka,
+  topic: string,
+): Promise<((key: string | null) => number) | null> {
+  const admin = await connectedAdmin(kafka);
+  try {
+    if (!(await admin.listTopics()).includes(topic)) return null;
+    const { topics } = await admin.fetchTopicMetadata({ topics: [topic] });
+    const partitionMetadata = topics.find(({ name }) => name === topic)?.partitions ?? [];
+    const choose = Partitioners.DefaultPartitioner();
+    return (key) => choose({ topic, partitionMetadata, message: { key, value: null } });
+  } finally {
+    await admin.disconnect();
+  }
+}
+
+/** What the brokers say of the records themselves, one by one, so that the others of a batch may still be taken. */
+const RECORD_REFUSALS = new Set(['MESSAGE_TOO_LARGE', 'RECORD_LIST_TOO_LARGE', 'INVALID_RECORD']);
+
+/** The brokers' words where they refuse a batch for a record in it; null for every other error. */
+export function recordRefusal(error: unknown): string | null {
+  return error instanceof KafkaJSProtocolError && RECORD_REFUSALS.has(error.type) ? error.message : null;
 }
 
 async function connectedAdmin(kafka: Kafka): Promise<Admin> {

@@ -1,0 +1,99 @@
+/**
+ * Writes the files that are generated from code: `node build/dev/generate.js`, and `node build/dev/generate.js tables` for those
+ * that need Postgres. With --check nothing is written; files that differ are named, and the exit code is 1.
+ */
+import { execFileSync } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { Client } from 'pg';
+import {
+  driftOf,
+  GENERATE_TABLES_COMMAND,
+  type GeneratedFile,
+  generatedFiles,
+  projectRoot,
+  tablesFile,
+  writeFiles,
+} from './generate/files';
+import { renderTables } from './generate/tables';
+import { startServers } from './servers';
+
+const USAGE = 'usage: node build/dev/generate.js [tables] [--check]';
+const USAGE_EXIT_CODE = 2;
+const MIGRATE_TIMEOUT_MS = 60_000;
+
+async function main(): Promise<number> {
+  const { values, positionals } = parseArgs({
+    options: { check: { type: 'boolean', default: false } },
+    allowPositionals: true,
+  });
+  const [what, ...rest] = positionals;
+  if (rest.length > 0 || (what !== undefined && what !== 'tables')) {
+    console.error(USAGE);
+    return USAGE_EXIT_CODE;
+  }
+  const root = projectRoot();
+  const files = what === 'tables' ? [await makeTables(root)] : generatedFiles(root);
+  if (values.check) {
+    const drift = driftOf(files, root);
+    for (const line of drift) console.error(line);
+    if (drift.length === 0) console.log(`${files.length} generated files are up to date`);
+    return drift.length === 0 ? 0 : 1;
+  }
+  const changed = writeFiles(files, root);
+  for (const path of changed) console.log(`wrote ${path}`);
+  if (changed.length === 0) console.log(`${files.length} generated files were up to date`);
+  return 0;
+}
+
+/** Migrates a database of its own, on the server of DATABASE_URL or on one that it starts, and drops it again. */
+async function makeTables(root: string): Promise<GeneratedFile> {
+  const servers = await startServers({ need: ['postgres'], log: (line) => console.error(line) });
+  try {
+    const name = `promo_test_${randomBytes(8).toString('hex')}`;
+    const url = new URL(servers.databaseUrl);
+    url.pathname = `/${name}`;
+    await execute(servers.databaseUrl, `create database ${name}`);
+    try {
+      migrate(root, url.href);
+      return tablesFile(await renderTables(url.href, GENERATE_TABLES_COMMAND));
+    } finally {
+      await execute(servers.databaseUrl, `drop database ${name} with (force)`);
+    }
+  } finally {
+    await servers.stop();
+  }
+}
+
+/** By the product's own command: it finds its migrations beside dist/. */
+function migrate(root: string, databaseUrl: string): void {
+  const cli = join(root, 'dist', 'cli.js');
+  if (!existsSync(cli)) throw new Error('dist/cli.js is missing; run: make build');
+  execFileSync(process.execPath, [cli, 'migrate'], {
+    env: { PATH: process.env.PATH, DATABASE_URL: databaseUrl },
+    stdio: ['ignore', 'ignore', 'inherit'],
+    timeout: MIGRATE_TIMEOUT_MS,
+  });
+}
+
+async function execute(databaseUrl: string, statement: string): Promise<void> {
+  const client = new Client({ connectionString: databaseUrl, connectionTimeoutMillis: 5_000 });
+  await client.connect();
+  try {
+    await client.query(statement);
+  } finally {
+    await client.end();
+  }
+}
+
+main().then(
+  (code) => {
+    process.exitCode = code;
+  },
+  (error: unknown) => {
+    console.error(error instanceof Error ? error.message : error);
+    process.exitCode = 1;
+  },
+);

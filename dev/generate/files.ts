@@ -1,0 +1,81 @@
+/** What is generated, and how a committed file is compared with it. */
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
+import { EVENT_SCHEMA } from '../../src/domain/contract';
+import { VERDICT_SCHEMA } from '../../src/transports/verdict-stream';
+import { renderConfiguration } from './configuration';
+import { renderMetrics } from './metrics';
+import { renderVerdicts } from './verdicts';
+
+/** Makes everything but the tables. */
+export const GENERATE_COMMAND = 'node build/dev/generate.js';
+/** Makes the tables, for which it needs Postgres. */
+export const GENERATE_TABLES_COMMAND = `${GENERATE_COMMAND} tables`;
+
+export interface GeneratedFile {
+  /** Path from the project's root. */
+  readonly path: string;
+  readonly content: string;
+  /** The command that makes it. */
+  readonly command: string;
+}
+
+/** All that can be generated without a server. */
+export function generatedFiles(root: string): GeneratedFile[] {
+  const file = (path: string, content: string) => ({ path, content, command: GENERATE_COMMAND });
+  return [
+    file('schemas/promo.event.v1.json', renderSchema(EVENT_SCHEMA)),
+    file('schemas/promo.verdict.v1.json', renderSchema(VERDICT_SCHEMA)),
+    file('schemas/VERDICTS.md', renderVerdicts(GENERATE_COMMAND)),
+    file('docs/configuration.md', renderConfiguration(GENERATE_COMMAND, root)),
+    file('docs/metrics.md', renderMetrics(GENERATE_COMMAND)),
+  ];
+}
+
+export function tablesFile(content: string): GeneratedFile {
+  return { path: 'docs/tables.md', content, command: GENERATE_TABLES_COMMAND };
+}
+
+/** In the order of the source, which is the order in which people read it. */
+function renderSchema(schema: object): string {
+  return `${JSON.stringify(schema, null, 2)}\n`;
+}
+
+/** A sentence for each file whose committed content is another. */
+export function driftOf(files: readonly GeneratedFile[], root: string): string[] {
+  return files.flatMap(({ path, content, command }) => {
+    const committed = readIfThere(join(root, path));
+    if (committed === content) return [];
+    const what =
+      committed === undefined
+        ? 'is missing'
+        : `differs from what it is generated from, first in line ${firstDifference(committed, content)}`;
+    return [`${path} ${what}; run: ${command}`];
+  });
+}
+
+/** @returns the paths that changed */
+export function writeFiles(files: readonly GeneratedFile[], root: string): string[] {
+  const changed = files.filter(({ path, content }) => readIfThere(join(root, path)) !== content);
+  for (const { path, content } of changed) {
+    mkdirSync(dirname(join(root, path)), { recursive: true });
+    writeFileSync(join(root, path), content);
+  }
+  return changed.map(({ path }) => path);
+}
+
+function firstDifference(a: string, b: string): number {
+  const lines = b.split('\n');
+  const index = a.split('\n').findIndex((line, i) => line !== lines[i]);
+  return (index < 0 ? a.split('\n').length : index) + 1;
+}
+
+function readIfThere(path: string): string | undefined {
+  return existsSync(path) ? readFileSync(path, 'utf8') : undefined;
+}
+
+/** The project's root, seen from here as from the compiled program, which is a directory further down. */
+export function projectRoot(): string {
+  const above = resolve(__dirname, '..', '..');
+  return above.endsWith('build') ? dirname(above) : above;
+}

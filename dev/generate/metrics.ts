@@ -1,0 +1,43 @@
+/** docs/metrics.md: the metrics of our own, as the registry holds them. */
+import { makeMetrics } from '../../src/telemetry';
+import { code, codes, document, generatedFrom, paragraph, table } from './markdown';
+
+const OWN_PREFIX = 'promo_intake_';
+
+export function renderMetrics(command: string): string {
+  const metrics = makeMetrics()
+    .registry.getMetricsAsArray()
+    .filter(({ name }) => name.startsWith(OWN_PREFIX));
+  return document([
+    generatedFrom('the list in src/telemetry.ts', command),
+    '# Metrics',
+    paragraph(
+      'A worker serves them in the Prometheus text format at `/metrics` on `HTTP_PORT`. No label ever holds a player, an event or anything',
+      'else whose values are without number. Beside these, the usual metrics of a Node.js process are served (names that begin with',
+      '`process_` and `nodejs_`).',
+    ),
+    table(
+      ['name', 'type', 'labels', 'meaning'],
+      metrics.map((metric) => [
+        code(metric.name),
+        String(metric.type),
+        codes(textsOf(metric, 'labelNames')) || 'none',
+        metric.help,
+      ]),
+    ),
+    '## Buckets',
+    table(
+      ['histogram', 'upper bounds'],
+      metrics
+        .filter(({ type }) => String(type) === 'histogram')
+        .map((metric) => [code(metric.name), textsOf(metric, 'upperBounds').join(', ')]),
+    ),
+  ]);
+}
+
+/** A list that the client keeps with a metric but does not declare. */
+function textsOf(metric: object, field: string): string[] {
+  const list: unknown = Reflect.get(metric, field);
+  if (!Array.isArray(list)) throw new Error(`prom-client keeps no ${field} with a metric any more`);
+  return list.map(String);
+}

@@ -1,0 +1,71 @@
+/** schemas/VERDICTS.md: every verdict and reason, for the operator who meets it. */
+import { DEAD_LETTER_REASONS, type DeadLetterReason, REASONS } from '../../src/domain/verdict';
+import { code, document, generatedFrom, paragraph, table } from './markdown';
+
+/** What the owner of the service does about a dead letter. */
+const DEAD_LETTER_REMEDIES: Readonly<Record<DeadLetterReason, string>> = {
+  unclaimed:
+    'Bind the topic to a connection, or have the sender name one in the header `connection-id`; then send the record again to its topic.',
+  schema_unknown:
+    'Register the schema, or have the sender use one that is registered; then send the record again to its topic.',
+  undecodable:
+    "Look at the sender's compression and at the size of its batches; then have the sender send the batch's records again.",
+};
+
+export function renderVerdicts(command: string): string {
+  return document([
+    generatedFrom('REASONS and DEAD_LETTER_REASONS in src/domain/verdict.ts', command),
+    '# Verdicts and their reasons',
+    paragraph(
+      'Each event gets one verdict, once, and keeps it. The verdict stream and the view `promo.verdicts` name it with its reason; this',
+      'page says what a reason means and who does what about it.',
+    ),
+    [
+      '- **accepted**: the event is valid and was taken. It carries no reason. Most accepted events count; a few are taken and count',
+      '  nothing by nature: a refund, which only removes its round, a win that comes after the refund, and a second settled of one round.',
+      '- **rejected**: the event cannot be used as it is. Apart from `no_idempotency_key` it is stored, so its `event_id` is used up:',
+      '  the mended event is a new event under a new `event_id`. The old id sent again is a duplicate, however good its content is now.',
+      '- **skipped**: the event is valid, and the rules of the brand or the state of its round keep it from counting.',
+      '- **duplicate**: this `event_id` of the feed was decided before. The first verdict stands and nothing is counted again. It is the',
+      '  normal answer to a resend and calls for nothing, unless the content differs from what was decided: then one id was given to two',
+      '  events, and the second of them is lost until it is sent under an id of its own.',
+    ].join('\n'),
+    paragraph(
+      'An event that several reasons fit gets the first of them in the order of the table. The verdict stream lists all that was found',
+      'wrong in `details`, the deciding fault first, so that one look mends everything.',
+    ),
+    table(
+      ['reason', 'verdict', 'meaning', 'remedy', 'who is charged'],
+      REASONS.map(({ name, verdict, meaning, remedy, charge }) => [
+        code(name),
+        verdict,
+        sentence(meaning),
+        remedy,
+        charge,
+      ]),
+    ),
+    paragraph(
+      'Charged is whoever has to act: the operator who sent the event, the service that took it in, or nobody where the event did what it',
+      'should and the rules set it aside.',
+    ),
+    '## Dead letters',
+    paragraph(
+      'A record that cannot be given to any operator, or that cannot be read at all, gets no verdict. It goes to the dead-letter topic as',
+      'it came, with its coordinates and the header `dead-letter-reason`, and holds up nothing. The remedies are for those who run the',
+      'service.',
+    ),
+    table(
+      ['reason', 'meaning', 'remedy'],
+      DEAD_LETTER_REASONS.map(({ name, meaning }) => [
+        code(name),
+        sentence(meaning),
+        DEAD_LETTER_REMEDIES[name],
+      ]),
+    ),
+  ]);
+}
+
+/** The lists hold clauses, some with a full stop and some without. */
+function sentence(clause: string): string {
+  return clause.endsWith('.') ? clause : `${clause}.`;
+}

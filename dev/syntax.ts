@@ -1,0 +1,77 @@
+/**
+ * TypeScript as its syntax: for what is generated from code, and for the test that reads the imports.
+ * Syntax and not regular expressions, so that neither a comment nor a text is taken for code.
+ */
+import { parseSync } from '@swc/core';
+
+/** A node, or any other object inside one. Its fields are read as what they turn out to be. */
+export type SyntaxNode = Readonly<Record<string, unknown>>;
+
+export interface Source {
+  /** Every node, each before what is inside it. */
+  readonly nodes: readonly SyntaxNode[];
+  lineOf(node: SyntaxNode): number;
+}
+
+/** @throws where the text is not TypeScript */
+export function parseSource(text: string): Source {
+  const nodes = [...everyNode(parseSync(text, { syntax: 'typescript', target: 'es2022' }))];
+  const bytes = Buffer.from(text);
+  return {
+    nodes,
+    lineOf: ({ span }) => {
+      // Positions count bytes from 1.
+      const start = isNode(span) && typeof span.start === 'number' ? span.start : 1;
+      return bytes.subarray(0, start - 1).filter((byte) => byte === LINE_FEED).length + 1;
+    },
+  };
+}
+
+const LINE_FEED = 0x0a;
+
+function* everyNode(value: unknown): Generator<SyntaxNode> {
+  if (Array.isArray(value)) {
+    for (const element of value) yield* everyNode(element);
+  } else if (isNode(value)) {
+    if (typeof value.type === 'string') yield value;
+    for (const part of Object.values(value)) yield* everyNode(part);
+  }
+}
+
+export function isNode(value: unknown): value is SyntaxNode {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** The name of an identifier, or undefined where the value is something else. */
+export function nameOf(value: unknown): string | undefined {
+  return isNode(value) && value.type === 'Identifier' && typeof value.value === 'string'
+    ? value.value
+    : undefined;
+}
+
+/** The text of a string literal, or undefined where the value is something else. */
+export function textOf(value: unknown): string | undefined {
+  return isNode(value) && value.type === 'StringLiteral' && typeof value.value === 'string'
+    ? value.value
+    : undefined;
+}
+
+/** The expression of a call's argument. */
+export function argumentOf(call: SyntaxNode, index: number): unknown {
+  const argument: unknown = Array.isArray(call.arguments) ? call.arguments[index] : undefined;
+  return isNode(argument) ? argument.expression : undefined;
+}
+
+/** The object and the property of `object.property` and `object['property']`. */
+export function memberOf(value: unknown): { object: unknown; property: string | undefined } | undefined {
+  if (!isNode(value) || value.type !== 'MemberExpression') return undefined;
+  const { object, property } = value;
+  const computed = isNode(property) && property.type === 'Computed' ? property.expression : undefined;
+  return { object, property: nameOf(property) ?? textOf(computed) };
+}
+
+/** Whether a value is the expression `process.env`. */
+export function isEnvironment(value: unknown): boolean {
+  const member = memberOf(value);
+  return member?.property === 'env' && nameOf(member.object) === 'process';
+}

@@ -1,0 +1,463 @@
+/**
+ * `promo-intake check FILE`: tells the verdict of each event of a file, as far as no stored state is needed.
+ *
+ * Also reads files for `publish`: lines as bytes, never decoded on the way, since bytes that are not UTF-8 have a verdict, too.
+ */
+import { isUtf8 } from 'node:buffer';
+import { hash } from 'node:crypto';
+import { once } from 'node:events';
+import { createReadStream } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { addAbortSignal, type Readable } from 'node:stream';
+import type { Fault } from '../domain/event';
+import { judge } from '../domain/judge';
+import { type Connection, compileReference, type Numbers } from '../domain/reference';
+import { REASONS, type Reason, reasonInfo, type Verdict } from '../domain/verdict';
+
+export interface CheckOptions {
+  /** `-` is standard input. */
+  readonly file: string;
+  /** A JSON object a line and event instead of text for people. */
+  readonly json: boolean;
+  /** Whose brand and game rules apply; absent: those of nobody. */
+  readonly rules: { readonly reference: string; readonly connection: string } | undefined;
+}
+
+/** What is known of one event. Holds nothing of its payload but the id. */
+interface Finding {
+  readonly line: number;
+  readonly eventId: string | null;
+  readonly verdict: Verdict;
+  readonly reason: Reason | null;
+  readonly faults: readonly Fault[];
+  /** The event of the file that has the id already. */
+  readonly first: { readonly line: number; readonly contentDiffers: boolean } | undefined;
+}
+
+const DONE = 0;
+const NOT_CLEAN = 1;
+const USAGE = 2;
+
+/** @returns the exit code: 1 where any event is not accepted */
+export async function check({ file, json, rules }: CheckOptions, stop: AbortSignal): Promise<number> {
+  let connection: Connection | undefined;
+  if (rules !== undefined) {
+    connection = await readConnection(rules);
+    if (connection === undefined) return USAGE;
+  }
+  const notice = (text: string) => console.error(`${file}: ${text}`);
+  const seen = makeSeenIds();
+  const tally = makeTally();
+  for await (const lines of readEvents(readLines(openInput(file, stop)), notice)) {
+    const findings = lines.map((line) => inspect(line, connection, seen));
+    for (const finding of findings) tally.add(finding);
+    await print(findings.map((finding) => (json ? asJson(finding) : asText(file, finding))).join(''));
+  }
+  const summary = `${file}: ${stop.aborted ? 'interrupted; so far ' : ''}${tally.summary()}\n${leftOut(connection)}\n`;
+  if (json) process.stderr.write(summary);
+  else await print(summary);
+  return tally.isClean() && !stop.aborted ? DONE : NOT_CLEAN;
+}
+
+async function print(text: string): Promise<void> {
+  if (text !== '' && !process.stdout.write(text)) await once(process.stdout, 'drain');
+}
+
+// --- the rules to check by
+
+/** The connection as it would be compiled for the worker, or undefined after saying why there is none. */
+async function readConnection({
+  reference: file,
+  connection: id,
+}: NonNullable<CheckOptions['rules']>): Promise<Connection | undefined> {
+  const { parseReference } = await import('../reference-file.js'); // brings a YAML parser, which few checks need
+  const parsed = parseReference(await readFile(file, 'utf8'), file);
+  if ('faults' in parsed) {
+    for (const { line, column, path, message, remedy } of parsed.faults)
+      console.error(`${file}:${line}:${column}: ${path === '' ? '' : `${path}: `}${message}. ${remedy}`);
+    console.error(`${file}: ${parsed.faults.length} faults; nothing was checked`);
+    return undefined;
+  }
+  const { connections } = compileReference(parsed.document, 0, SOME_NUMBERS);
+  const connection = connections.get(id);
+  if (connection === undefined) {
+    const known = [...connections.keys()].join(', ') || 'none';
+    console.error(`${file} has no connection ${id}. Its connections: ${known}`);
+  }
+  return connection;
+}
+
+/** The store numbers names; a verdict does not depend on the numbers. */
+const SOME_NUMBERS: Numbers = { feed: () => 1, connection: () => 1, brand: () => 1 };
+
+// --- one event
+
+function inspect({ number, bytes }: Line, connection: Connection | undefined, seen: SeenIds): Finding {
+  if (bytes === null) return refused(number, [TOO_LONG]);
+  const judged = judge({ type: 'json', bytes }, connection);
+  if (judged.type === 'unkeyed') return refused(number, judged.faults);
+  const { eventId, faults, refusal, contentHash } = judged;
+  const earlier = seen.add(eventId, { line: number, contentHash });
+  // A duplicate gets no verdict of its own, whatever it says (V1); its faults are worth knowing all the same.
+  const outcome = earlier === undefined ? refusal : { verdict: 'duplicate' as const, reason: null };
+  return {
+    line: number,
+    eventId,
+    verdict: outcome?.verdict ?? 'accepted',
+    reason: outcome?.reason ?? null,
+    faults,
+    first: earlier && { line: earlier.line, contentDiffers: earlier.contentHash !== contentHash },
+  };
+}
+
+function refused(line: number, faults: readonly Fault[]): Finding {
+  const reason = 'no_idempotency_key';
+  return { line, eventId: null, verdict: 'rejected', reason, faults, first: undefined };
+}
+
+// --- what is printed
+
+function asJson({ line, eventId, verdict, reason, faults, first }: Finding): string {
+  const duplicate = first && { first_line: first.line, content_differs: first.contentDiffers };
+  return `${JSON.stringify({ line, event_id: eventId, verdict, reason, faults, ...duplicate })}\n`;
+}
+
+/** A line a fault, the deciding one first; nothing where the event is accepted. */
+function asText(file: string, { line, verdict, reason, faults, first }: Finding): string {
+  const at = `${file}:${line}:`;
+  const lines = faults.map((fault, index) => {
+    const decides = index === 0 && first === undefined;
+    return `${at} ${decides ? `${verdict}/${reason}` : `also ${fault.reason}`}  ${describe(fault)}\n`;
+  });
+  if (first !== undefined) lines.unshift(`${at} duplicate  ${describeDuplicate(first)}\n`);
+  return lines.join('');
+}
+
+function describe({ reason, field, detail }: Fault): string {
+  return `${field === '' ? 'payload' : field}: ${detail}. ${reasonInfo(reason).remedy}`;
+}
+
+function describeDuplicate({ line, contentDiffers }: NonNullable<Finding['first']>): string {
+  return contentDiffers
+    ? `/event_id: line ${line} has it, with other content. Give each event an event_id of its own.`
+    : `/event_id: line ${line} is the same event. Nothing to do.`;
+}
+
+function makeTally() {
+  const counts = new Map<string, number>();
+  let total = 0;
+  const count = (key: string) => counts.get(key) ?? 0;
+  /** "3 rejected (2 malformed, 1 no_player)" */
+  const ofReasons = (verdict: 'rejected' | 'skipped'): string => {
+    const found = REASONS.filter((entry) => entry.verdict === verdict && count(entry.name) > 0);
+    const parts = found.map(({ name }) => `${number(count(name))} ${name}`).join(', ');
+    return parts === '' ? `0 ${verdict}` : `${number(count(verdict))} ${verdict} (${parts})`;
+  };
+  return {
+    add({ verdict, reason }: Finding): void {
+      total++;
+      for (const key of reason === null ? [verdict] : [verdict, reason]) counts.set(key, count(key) + 1);
+    },
+    isClean: () => count('accepted') === total,
+    summary: () =>
+      `${number(total)} ${total === 1 ? 'event' : 'events'}: ${number(count('accepted'))} accepted, ${ofReasons('rejected')}, ` +
+      `${ofReasons('skipped')}, ${number(count('duplicate'))} duplicate`,
+  };
+}
+
+function number(value: number): string {
+  return value.toLocaleString('en');
+}
+
+function leftOut(connection: Connection | undefined): string {
+  const rules = connection === undefined ? 'brand and game rules (--reference and --connection add them); ' : '';
+  return `Not looked at: ${rules}what is stored: ids that are decided already, and rounds that are refunded.`;
+}
+
+// --- ids
+
+interface Sighting {
+  readonly line: number;
+  readonly contentHash: bigint;
+}
+
+interface SeenIds {
+  /** @returns the first sighting of the id, or undefined where this is the first */
+  add(id: string, sighting: Sighting): Sighting | undefined;
+}
+
+const FIRST_SLOTS = 2 ** 12;
+const FULLEST = 0.7;
+/** Four words of digest (K5), two of the content's hash, two of the line; a line of 0 is a free slot. */
+const WORDS = 8;
+
+/**
+ * A hash table by open addressing: 32 bytes a slot, where a Map takes five times as much and ends at 16.7 million entries.
+ */
+function makeSeenIds(): SeenIds {
+  let slots = FIRST_SLOTS;
+  let words = new Uint32Array(slots * WORDS);
+  let used = 0;
+
+  const isFree = (at: number) => words[at + 6] === 0 && words[at + 7] === 0;
+  const hasKey = (at: number, key: Uint32Array) =>
+    words[at] === key[0] &&
+    words[at + 1] === key[1] &&
+    words[at + 2] === key[2] &&
+    words[at + 3] === key[3];
+
+  /** Where the key is, or the free slot where it belongs. */
+  function find(key: Uint32Array): number {
+    let slot = (key[0] ?? 0) % slots;
+    while (!isFree(slot * WORDS) && !hasKey(slot * WORDS, key)) slot = (slot + 1) % slots;
+    return slot * WORDS;
+  }
+
+  function grow(): void {
+    const old = words;
+    slots *= 2;
+    words = new Uint32Array(slots * WORDS);
+    for (let at = 0; at < old.length; at += WORDS) {
+      const entry = old.subarray(at, at + WORDS);
+      if (entry[6] !== 0 || entry[7] !== 0) words.set(entry, find(entry));
+    }
+  }
+
+  return {
+    add(id, { line, contentHash }) {
+      const digest = hash('sha256', id, 'buffer');
+      const entry = new Uint32Array(WORDS);
+      for (let word = 0; word < 4; word++) entry[word] = digest.readUInt32LE(word * 4);
+      const at = find(entry);
+      if (!isFree(at)) return sightingOf(words.subarray(at, at + WORDS));
+      entry.set(wordsOf(BigInt.asUintN(64, contentHash)), 4);
+      entry.set(wordsOf(BigInt(line)), 6);
+      words.set(entry, at);
+      if (++used > slots * FULLEST) grow();
+      return undefined;
+    },
+  };
+}
+
+function wordsOf(value: bigint): [number, number] {
+  return [Number(value & 0xffff_ffffn), Number(value >> 32n)];
+}
+
+function sightingOf([, , , , hashLow = 0, hashHigh = 0, lineLow = 0, lineHigh = 0]: Uint32Array): Sighting {
+  return {
+    line: lineHigh * 2 ** 32 + lineLow,
+    contentHash: BigInt.asIntN(64, (BigInt(hashHigh) << 32n) | BigInt(hashLow)),
+  };
+}
+
+// --- files
+
+const READ_BYTES = 1024 * 1024;
+const NEWLINE = 0x0a;
+/** The largest record that the worker reads is no longer (MAX_DECOMPRESSED_BYTES in transports/kafka.ts). */
+export const MAX_LINE_BYTES = 64 * 1024 * 1024;
+/** A file that is one JSON document is read as a whole; a longer one has to hold an event a line. */
+const MAX_DOCUMENT_BYTES = 64 * 1024 * 1024;
+
+const TOO_LONG: Fault = {
+  reason: 'no_idempotency_key',
+  field: '',
+  detail: `the line is longer than ${MAX_LINE_BYTES} bytes, as no record can be`,
+};
+
+export interface Line {
+  /** From 1 on; of the line where the text begins. */
+  readonly number: number;
+  /** Without the line feed. Null where there are more than MAX_LINE_BYTES of them. */
+  readonly bytes: Buffer | null;
+}
+
+/** A file's bytes, or those of standard input for `-`. Ends early when it is told to stop. */
+export async function* openInput(file: string, stop: AbortSignal): AsyncGenerator<Buffer> {
+  const stream: Readable =
+    file === '-' ? process.stdin : createReadStream(file, { highWaterMark: READ_BYTES });
+  addAbortSignal(stop, stream);
+  try {
+    for await (const chunk of stream) if (Buffer.isBuffer(chunk)) yield chunk;
+  } catch (error) {
+    if (!stop.aborted) throw error;
+  }
+}
+
+/** Cuts bytes into lines, as many at a time as came together. Blank lines are left out, and counted. */
+export async function* readLines(chunks: AsyncIterable<Buffer>): AsyncGenerator<readonly Line[]> {
+  let lineNumber = 1;
+  let parts: Buffer[] = [];
+  let length = 0;
+  const extend = (part: Buffer) => {
+    length += part.length;
+    if (length > MAX_LINE_BYTES) parts = [];
+    else parts.push(part);
+  };
+  const end = (): Line => {
+    const line = { number: lineNumber++, bytes: length > MAX_LINE_BYTES ? null : whole(parts) };
+    parts = [];
+    length = 0;
+    return line;
+  };
+
+  for await (const chunk of chunks) {
+    const lines: Line[] = [];
+    let from = 0;
+    for (let to = chunk.indexOf(NEWLINE); to >= 0; to = chunk.indexOf(NEWLINE, from)) {
+      extend(chunk.subarray(from, to));
+      lines.push(end());
+      from = to + 1;
+    }
+    extend(chunk.subarray(from));
+    yield lines.filter(isNotBlank);
+  }
+  yield [end()].filter(isNotBlank);
+}
+
+function whole(parts: readonly Buffer[]): Buffer {
+  const [only] = parts;
+  return parts.length === 1 && only !== undefined ? only : Buffer.concat(parts);
+}
+
+function isNotBlank({ bytes }: Line): boolean {
+  return bytes === null || firstToken(bytes) !== undefined;
+}
+
+/** The first byte that is no white space of JSON. */
+function firstToken(bytes: Buffer): string | undefined {
+  const byte = bytes.find((code) => code !== 0x20 && code !== 0x09 && code !== 0x0d && code !== NEWLINE);
+  return byte === undefined ? undefined : String.fromCharCode(byte);
+}
+
+/**
+ * The events of a file: those of the array or batch, or the one event, that the file is as a whole, else an event a line.
+ *
+ * Only a file whose first line is no event by itself is held in memory, up to MAX_DOCUMENT_BYTES.
+ */
+async function* readEvents(
+  blocks: AsyncIterable<readonly Line[]>,
+  notice: (text: string) => void,
+): AsyncGenerator<readonly Line[]> {
+  let held: Line[] | null = [];
+  let heldBytes = 0;
+  for await (const lines of blocks) {
+    if (held === null) {
+      yield lines;
+      continue;
+    }
+    for (const line of lines) {
+      held.push(line);
+      heldBytes += line.bytes?.length ?? 0;
+    }
+    if (held.length > 0 && (!mayBeDocument(held) || heldBytes > MAX_DOCUMENT_BYTES)) {
+      yield held;
+      held = null;
+    }
+  }
+  if (held === null || held.length === 0) return;
+  const events = eventsOfDocument(held);
+  if (events === undefined) notice('is not one JSON document as a whole, so each line is taken for an event');
+  yield events ?? held;
+}
+
+/** Whether the lines can be the beginning of one document that is more than an event a line. */
+function mayBeDocument([first, second]: readonly Line[]): boolean {
+  if (first === undefined || first.bytes === null) return false;
+  const token = firstToken(first.bytes);
+  if (token !== '[' && token !== '{') return false;
+  const value = parse(first.bytes);
+  return value === undefined || (second === undefined && (Array.isArray(value.json) || isBatch(value.json)));
+}
+
+function eventsOfDocument(lines: readonly Line[]): Line[] | undefined {
+  const bytes = joined(lines);
+  const value = parse(bytes);
+  if (value === undefined) return undefined;
+  const firstLine = lines[0]?.number ?? 1;
+  const start = bytes.findIndex((code) => code === 0x5b || code === 0x7b);
+  if (Array.isArray(value.json)) return numbered(bytes, firstLine, membersOf(bytes, start));
+  if (!isBatch(value.json)) return [{ number: firstLine, bytes }];
+  return numbered(bytes, firstLine, membersOf(bytes, lastValueOf(bytes, start, 'events')));
+}
+
+function isBatch(json: unknown): boolean {
+  return typeof json === 'object' && json !== null && 'events' in json && Array.isArray(json.events);
+}
+
+function parse(bytes: Buffer): { json: unknown } | undefined {
+  if (!isUtf8(bytes)) return undefined;
+  try {
+    return { json: JSON.parse(bytes.toString('utf8')) };
+  } catch {
+    return undefined;
+  }
+}
+
+/** The text of the lines, with as many line feeds between them as there were: blank lines are white space to JSON. */
+function joined(lines: readonly Line[]): Buffer {
+  const parts = lines.flatMap(({ number, bytes }, index) => [
+    Buffer.alloc(number - (lines[index - 1]?.number ?? number), NEWLINE),
+    bytes ?? Buffer.alloc(0),
+  ]);
+  return Buffer.concat(parts);
+}
+
+interface Span {
+  readonly start: number;
+  readonly end: number;
+}
+
+function numbered(bytes: Buffer, firstLine: number, spans: readonly Span[]): Line[] {
+  let line = firstLine;
+  let at = 0;
+  return spans.map(({ start, end }) => {
+    for (; at < start; at++) if (bytes[at] === NEWLINE) line++;
+    return { number: line, bytes: bytes.subarray(start, end) };
+  });
+}
+
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+const COMMA = 0x2c;
+const OPENING = [0x5b, 0x7b];
+const CLOSING = [0x5d, 0x7d];
+
+/** The members of the array or object that begins at `start` of a valid JSON text, each as it is written. */
+function membersOf(bytes: Buffer, start: number): Span[] {
+  const spans: Span[] = [];
+  let depth = 0;
+  let from = start + 1;
+  const add = (to: number) => {
+    while (from < to && (bytes[from] ?? 0) <= 0x20) from++;
+    if (from < to) spans.push({ start: from, end: to });
+    from = to + 1;
+  };
+  for (let at = start; at < bytes.length; at++) {
+    const byte = bytes[at] ?? 0;
+    if (byte === QUOTE) at = endOfString(bytes, at);
+    else if (OPENING.includes(byte)) depth++;
+    else if (byte === COMMA && depth === 1) add(at);
+    else if (CLOSING.includes(byte) && --depth === 0) {
+      add(at);
+      break;
+    }
+  }
+  return spans;
+}
+
+/** The last byte of the string that begins at `start`. */
+function endOfString(bytes: Buffer, start: number): number {
+  let at = start + 1;
+  while (at < bytes.length && bytes[at] !== QUOTE) at += bytes[at] === BACKSLASH ? 2 : 1;
+  return at;
+}
+
+/** Where the value of a key of the object at `start` begins. Of equal keys the last counts, as it does to JSON.parse. */
+function lastValueOf(bytes: Buffer, start: number, key: string): number {
+  const values = membersOf(bytes, start).flatMap((member) => {
+    const end = endOfString(bytes, member.start) + 1;
+    return parse(bytes.subarray(member.start, end))?.json === key ? [bytes.indexOf(0x5b, end)] : [];
+  });
+  return values.at(-1) ?? start;
+}

@@ -1,0 +1,29 @@
+import { driftOf, GENERATE_TABLES_COMMAND, projectRoot, tablesFile } from '../../dev/generate/files';
+import { renderTables } from '../../dev/generate/tables';
+import { migrate } from '../../src/ledger/migrate';
+import { type FreshDatabase, freshDatabase } from '../support/servers';
+
+let database: FreshDatabase;
+let content: string;
+beforeAll(async () => {
+  database = await freshDatabase();
+  await migrate(database.url);
+  content = await renderTables(database.url, GENERATE_TABLES_COMMAND);
+});
+afterAll(() => database.drop());
+
+test('docs/tables.md is what the migrations make', () => {
+  expect(driftOf([tablesFile(content)], projectRoot())).toEqual([]);
+});
+
+test('every view for analysts, and every column of it, has a comment', () => {
+  const views = content.split('\n## ')[1]?.split('\n### ').slice(1) ?? [];
+  expect(views.map((view) => view.split('\n')[0])).toEqual(
+    ['anomalies', 'deliveries', 'ledger', 'partitions', 'rounds', 'verdicts'].map((name) => `promo.${name}`),
+  );
+  for (const view of views) {
+    const [name, , comment = ''] = view.split('\n');
+    expect([name, comment]).toEqual([name, expect.stringMatching(/^[A-Z].+\.$/)]);
+    expect([name, view.match(/^\| `\w+` \| [\w ]+ \| *\|$/gm)]).toEqual([name, null]);
+  }
+});

@@ -1,0 +1,365 @@
+/** An event is decided once, whichever way and however often it comes. */
+import {
+  aBet,
+  aDeposit,
+  aLogin,
+  anEnvelope,
+  aRefund,
+  aSettled,
+  aWin,
+  brief,
+  freshStore,
+  type TestStore,
+} from '../support/ledger';
+
+let store: TestStore;
+beforeEach(async () => {
+  store = await freshStore();
+});
+afterEach(() => store.close());
+
+const deliveries = () =>
+  store.rows(
+    `select feed_id, event_id, connection_id, content_differs, first_verdict, first_reason, source_topic, source_partition, source_offset
+     from promo.deliveries order by source_topic, source_offset`,
+  );
+
+const verdicts = () =>
+  store.rows('select feed_id, event_id, verdict, connection_id from promo.verdicts order by verdict_id');
+
+describe('duplicates', () => {
+  test('an event twice in one batch is decided once and noted as one delivery [V1] [K1] [3.1 duplicate] [7.1 duplicate]', async () => {
+    const bet = aBet({ event_id: 'e' });
+
+    expect(await store.partition('acme').read(bet, bet)).toEqual(['accepted', 'duplicate of accepted']);
+
+    expect(await verdicts()).toEqual([['acme', 'e', 'accepted', 'acme-stream']]);
+    expect(await deliveries()).toEqual([
+      ['acme', 'e', 'acme-stream', 'f', 'accepted', null, 'acme', '0', '1'],
+    ]);
+    expect(await store.balance('acme')).toEqual({ records_read: 2, accepted: 1, duplicate_deliveries: 1 });
+    expect(await store.value('select sum(amount_minor) from promo.ledger')).toBe('1050');
+  });
+
+  test('an event that comes again in a later batch is a duplicate and changes nothing [V1] [3.1 duplicate]', async () => {
+    const partition = store.partition('acme');
+    const bet = aBet({ event_id: 'e' });
+    await partition.read(bet);
+
+    expect(await partition.read(bet)).toEqual(['duplicate of accepted']);
+
+    expect(await store.value('select bet_minor from promo_store.rounds')).toBe('1050');
+    expect(await store.balance('acme')).toEqual({ records_read: 2, accepted: 1, duplicate_deliveries: 1 });
+  });
+
+  test('an event that comes to another worker is a duplicate [V1] [K1]', async () => {
+    const bet = aBet({ event_id: 'e' });
+    await store.partition('acme', 0).read(bet);
+
+    expect(await store.writer().partition('acme', 1).read(bet)).toEqual(['duplicate of accepted']);
+  });
+
+  test('an event that comes by another connection of the feed is a duplicate there [V1] [R9] [3.2 rule 5]', async () => {
+    await store.partition('acme').read(aBet({ event_id: 'e' }));
+
+    expect(await store.partition('acme.second').read(aBet({ event_id: 'e' }))).toEqual([
+      'duplicate of accepted',
+    ]);
+
+    expect(await verdicts()).toEqual([['acme', 'e', 'accepted', 'acme-stream']]);
+    expect((await deliveries()).map((row) => row[2])).toEqual(['acme-second']);
+  });
+
+  test('two workers that race for one event decide it once, and the other delivery is a duplicate [V1] [U4]', async () => {
+    const [left, right] = [store.writer(), store.writer()];
+    for (let round = 0; round < 10; round++) {
+      const events = Array.from({ length: 20 }, (_, i) =>
+        aBet({ event_id: `race-${round}-${i}`, round_id: `r-${i % 3}` }),
+      );
+      const answers = await Promise.all([
+        left.partition('acme', 0).readAt(round * 20, ...events),
+        right.partition('acme.second', 0).readAt(round * 20, ...events.toReversed()),
+      ]);
+      expect(answers.flat().filter((answer) => answer === 'accepted')).toHaveLength(20);
+      expect(answers.flat().filter((answer) => answer === 'duplicate of accepted')).toHaveLength(20);
+    }
+    expect(await store.value('select count(*) from promo.verdicts')).toBe('200');
+    expect(await store.value('select count(*) from promo.deliveries')).toBe('200');
+  });
+
+  test('one event_id in two feeds of one operator is two events [C3] [K1]', async () => {
+    const bet = aBet({ event_id: 'e' });
+    expect(await store.partition('acme').read(bet)).toEqual(['accepted']);
+    expect(await store.partition('acme.apart').read(bet)).toEqual(['accepted']);
+
+    expect(await verdicts()).toEqual([
+      ['acme', 'e', 'accepted', 'acme-stream'],
+      ['acme/apart', 'e', 'accepted', 'acme-apart'],
+    ]);
+  });
+
+  test('one event_id and round_id of two operators on one topic are two events of two rounds [C3] [C5] [K1]', async () => {
+    const shared = store.partition('shared');
+    const bet = await shared.attempt(0, [aBet({ event_id: 'e' })], ['acme-shared']);
+    const refund = await shared.attempt(1, [aRefund({ event_id: 'e' })], ['bravo-shared']);
+
+    expect([...bet.answers, ...refund.answers].map(brief)).toEqual(['accepted', 'accepted']);
+    expect(
+      await store.rows('select feed_id, refunded, net_bet_minor from promo.rounds order by feed_id'),
+    ).toEqual([
+      ['acme', 'f', '1050'],
+      ['bravo', 't', '0'],
+    ]);
+  });
+
+  test.each([
+    ['a rejected event', { kind: 'jump' }, 'rejected/op_unknown'],
+    ['a skipped event', { amount: '0' }, 'skipped/zero_amount'],
+  ])(
+    '%s uses its event_id up: the mended event is a duplicate with other content [V8] [K2] [3.1 duplicate]',
+    async (_, fault, verdict) => {
+      const partition = store.partition('acme');
+      expect(await partition.read(aBet({ event_id: 'e', ...fault }))).toEqual([verdict]);
+
+      expect(await partition.read(aBet({ event_id: 'e' }))).toEqual([`duplicate of ${verdict}, differs`]);
+
+      const [name, reason] = verdict.split('/');
+      expect(await deliveries()).toEqual([['acme', 'e', 'acme-stream', 't', name, reason, 'acme', '0', '1']]);
+      expect(await store.value('select count(*) from promo.ledger')).toBe('0');
+    },
+  );
+
+  test('a duplicate says whether its content differs, compared by value and only by what is read [K4]', async () => {
+    const partition = store.partition('acme');
+    const bet = aBet({
+      event_id: 'e',
+      amount: '10.50',
+      currency: 'EUR',
+      occurred_at: '2026-11-21T12:00:00Z',
+    });
+    await partition.read(bet);
+
+    expect(
+      await partition.read(
+        { ...bet },
+        { ...bet, amount: '10.5', currency: 'eur', occurred_at: '2026-11-21T13:00:00.000+01:00', extra: 1 },
+        { ...bet, amount: '10.51' },
+        { ...bet, player_ref: 'p-2' },
+        { ...bet, round_id: 'r-2' },
+        { ...bet, game: { id: 'g1' } },
+        { ...bet, kind: 'win' },
+      ),
+    ).toEqual([
+      'duplicate of accepted',
+      'duplicate of accepted',
+      ...Array.from({ length: 5 }, () => 'duplicate of accepted, differs'),
+    ]);
+  });
+
+  test('a duplicate opens no round, neither in the batch of its event nor in a later one [V1] [R1] [R5]', async () => {
+    const partition = store.partition('acme');
+    await partition.read(aBet({ event_id: 'e', round_id: 'r-1' }), aBet({ event_id: 'e', round_id: 'r-2' }));
+    await partition.read(aBet({ event_id: 'e', round_id: 'r-3' }));
+
+    expect(await store.rows('select round_id from promo.rounds order by 1')).toEqual([['r-1']]);
+  });
+
+  test('a duplicate of a refund under the id of a bet refunds nothing [R5] [V1]', async () => {
+    const partition = store.partition('acme');
+    await partition.read(aBet({ event_id: 'e' }));
+
+    expect(await partition.read(aRefund({ event_id: 'e' }))).toEqual(['duplicate of accepted, differs']);
+    expect(await partition.read(aBet({ event_id: 'later' }))).toEqual(['accepted']);
+  });
+
+  test('events of all kinds by connections of one brand and of several are one feed [C2] [C3] [R9]', async () => {
+    await store.partition('acme.solo').read(aBet({ event_id: 'e', brand: undefined }));
+    expect(await store.partition('acme').read(aBet({ event_id: 'e' }), aRefund())).toEqual([
+      'duplicate of accepted',
+      'accepted',
+    ]);
+    expect(await store.partition('acme.solo').read(aBet({ brand: undefined }))).toEqual([
+      'skipped/round_refunded',
+    ]);
+  });
+});
+
+describe('records read again', () => {
+  test('a record read again is answered with the verdict it has, and is no duplicate [K3] [D3]', async () => {
+    const partition = store.partition('acme');
+    const records = [
+      aBet({ event_id: 'a' }),
+      aSettled({ event_id: 'b', amount: '0' }),
+      { ...aWin({ event_id: 'c' }), kind: 'jump' },
+    ];
+    const first = await partition.readAt(0, ...records);
+
+    expect(await partition.readAt(0, ...records)).toEqual(first.map((answer) => `${answer}, again`));
+
+    expect(await deliveries()).toEqual([]);
+    expect(await store.value('select count(*) from promo.verdicts')).toBe('3');
+    expect(await store.balance('acme')).toEqual({
+      records_read: 6,
+      ...{ accepted: 1, skipped: 1, rejected: 1, redeliveries: 3 },
+    });
+  });
+
+  test('a record is known however the batches are cut when it is read again [K3] [R1]', async () => {
+    const partition = store.partition('acme');
+    const records = Array.from({ length: 7 }, (_, i) => aBet({ event_id: `e${i % 5}`, amount: `${i + 1}` }));
+    const first = [
+      ...(await partition.readAt(0, ...records.slice(0, 4))),
+      ...(await partition.readAt(4, ...records.slice(4))),
+    ];
+    const again = [
+      ...(await store
+        .writer()
+        .partition('acme')
+        .readAt(1, ...records.slice(1, 6))),
+      ...(await partition.readAt(6, ...records.slice(6))),
+    ];
+
+    expect(again).toEqual(first.slice(1).map((answer) => `${answer}, again`));
+  });
+
+  test('a batch that is partly new answers the old part again and decides the rest [K3] [D3]', async () => {
+    const partition = store.partition('acme');
+    const [a, b, c] = [aBet(), aBet(), aBet()];
+    await partition.readAt(0, a, b);
+
+    expect(await partition.readAt(1, b, c)).toEqual(['accepted, again', 'accepted']);
+    expect(await store.balance('acme')).toEqual({ records_read: 4, accepted: 3, redeliveries: 1 });
+  });
+
+  test('a duplicate that is read again makes no second delivery, and says the same of its content [K3] [K4]', async () => {
+    const partition = store.partition('acme');
+    const bet = aBet({ event_id: 'e' });
+    const records = [bet, bet, { ...bet, amount: '11' }];
+    await partition.readAt(0, ...records);
+
+    expect(await partition.readAt(0, ...records)).toEqual([
+      'accepted, again',
+      'duplicate of accepted, again',
+      'duplicate of accepted, differs, again',
+    ]);
+    expect(await partition.readAt(2, records[2] ?? null)).toEqual(['duplicate of accepted, differs, again']);
+
+    expect(await store.value('select count(*) from promo.deliveries')).toBe('2');
+    expect(await store.balance('acme')).toEqual({
+      records_read: 7,
+      ...{ accepted: 1, duplicate_deliveries: 2, redeliveries: 4 },
+    });
+  });
+
+  test('two workers that both believe to own the partition decide its batch once [K3] [D2]', async () => {
+    const [left, right] = [store.writer(), store.writer()];
+    for (let batch = 0; batch < 10; batch++) {
+      const bet = aBet({ event_id: `e${batch}`, round_id: `r${batch}` });
+      const records = [bet, bet, null, aDeposit()];
+      const answers = await Promise.all(
+        [left, right].map((worker) => worker.partition('acme').readAt(batch * 4, ...records)),
+      );
+      const decided = ['accepted', 'duplicate of accepted', 'without key', 'accepted'];
+      // Each record once by either worker: who meets the other takes the batch in halves.
+      decided.forEach((answer, record) => {
+        expect(answers.map((of) => of[record]).sort()).toEqual([answer, `${answer}, again`]);
+      });
+    }
+    expect(await store.balance('acme')).toEqual({
+      records_read: 80,
+      ...{ accepted: 20, duplicate_deliveries: 10, events_without_key: 10, redeliveries: 40 },
+    });
+  });
+
+  test('a topic made anew starts at 0 again: other events at the same coordinates are decided [K3]', async () => {
+    const partition = store.partition('acme');
+    const [a, b] = [aBet({ event_id: 'a' }), aBet({ event_id: 'b' })];
+    await partition.readAt(0, a, a, null, b);
+
+    expect(
+      await partition.readAt(0, aBet({ event_id: 'c' }), b, Buffer.from('{'), aLogin({ event_id: 'd' })),
+    ).toEqual(['accepted', 'duplicate of accepted', 'without key', 'accepted']);
+    expect(await store.balance('acme')).toEqual({
+      records_read: 8,
+      ...{ accepted: 4, duplicate_deliveries: 2, events_without_key: 2 },
+    });
+    expect(await store.value('select count(*) from promo.deliveries')).toBe('2');
+  });
+
+  test('the same offset of another partition or topic is not the same record [K3]', async () => {
+    const bet = aBet({ event_id: 'e' });
+    await store.partition('acme', 0).readAt(0, bet);
+
+    expect(await store.partition('acme', 1).readAt(0, bet)).toEqual(['duplicate of accepted']);
+    expect(await store.partition('acme.second', 0).readAt(0, bet)).toEqual(['duplicate of accepted']);
+    expect(await store.partition('acme', 0).readAt(0, bet)).toEqual(['accepted, again']);
+  });
+});
+
+describe('records without a verdict row', () => {
+  test('events without key are counted once by their coordinates, and counted as read again [V3] [D3] [7.1 no_idempotency_key]', async () => {
+    const partition = store.partition('acme');
+    const records = [null, Buffer.from('not json'), { ...aBet(), event_id: '' }, Buffer.from('[]')];
+    expect(await partition.readAt(0, ...records)).toEqual(records.map(() => 'without key'));
+    expect(await partition.readAt(0, ...records)).toEqual(records.map(() => 'without key, again'));
+
+    expect(await store.balance('acme')).toEqual({ records_read: 8, events_without_key: 4, redeliveries: 4 });
+    expect(await store.value('select count(*) from promo_store.unstored')).toBe('4');
+    expect(await store.value('select count(*) from promo.verdicts')).toBe('0');
+  });
+
+  test('dead letters are counted once by their coordinates, and sent again where they are read again [S4] [S5] [D3]', async () => {
+    const partition = store.partition('shared');
+    const bet = aBet();
+    expect((await partition.attempt(0, [bet])).answers.map(brief)).toEqual(['dead letter unclaimed']);
+    expect((await partition.attempt(0, [bet])).answers.map(brief)).toEqual(['dead letter unclaimed, again']);
+
+    expect(await store.balance('shared')).toEqual({ records_read: 2, dead_letters: 1, redeliveries: 1 });
+    expect(store.deadLetters.map(({ envelope, reason }) => [envelope.offset, reason])).toEqual([
+      [0, 'unclaimed'],
+      [0, 'unclaimed'],
+    ]);
+  });
+
+  test('each reason of a dead letter is noted by its number [S4]', async () => {
+    const { intake } = store.writer();
+    const schemaUnknown = { ...anEnvelope(aBet(), 0), payload: { type: 'schema_unknown' as const } };
+    const result = await intake.decide({ topic: 'acme', partition: 0 }, [schemaUnknown]);
+    expect(result.answers.map(brief)).toEqual(['dead letter schema_unknown']);
+    await store.partition('nobody').read(aBet());
+
+    expect(
+      await store.rows(
+        `select p.topic, u.dead_letter, c.connection_id from promo_store.unstored u join promo_store.partitions p using (partition_no)
+         left join promo_store.connections c using (connection_no) order by 1`,
+      ),
+    ).toEqual([
+      ['acme', '2', 'acme-stream'],
+      ['nobody', '1', null],
+    ]);
+  });
+
+  test('while the dead-letter topic refuses, the record and what is behind it stay undecided, and nothing is stored of them [S6] [U1]', async () => {
+    const worker = store.writer({
+      sendDeadLetters: async () => {
+        throw new Error('broker says no');
+      },
+    });
+    const source = { topic: 'shared', partition: 0 };
+    const envelopes = [
+      anEnvelope(aBet({ event_id: 'before' }), 0, ['acme-shared']),
+      anEnvelope(aBet({ event_id: 'unclaimed' }), 1),
+      anEnvelope(aBet({ event_id: 'behind' }), 2, ['acme-shared']),
+    ];
+    const refused = await worker.intake.decide(source, envelopes);
+
+    expect(refused.answers.map(brief)).toEqual(['accepted']);
+    expect(refused.undecided?.message).toMatch(/dead-letter topic refused: broker says no/);
+    expect(await store.rows('select event_id from promo.verdicts')).toEqual([['before']]);
+    expect(await store.balance('shared')).toEqual({ records_read: 1, accepted: 1 });
+    expect(await store.value('select count(*) from promo_store.unstored')).toBe('0');
+
+    const later = await store.writer().intake.decide(source, envelopes.slice(1));
+    expect(later.answers.map(brief)).toEqual(['dead letter unclaimed', 'accepted']);
+  });
+});

@@ -1,0 +1,413 @@
+/** What a failing store means for the events: undecided without a trace, decided again, or one panic. */
+import { randomBytes } from 'node:crypto';
+import { MAX_PANICS_PER_MINUTE } from '../../src/intake';
+import { classify, StoreError } from '../../src/ledger/failures';
+import {
+  aBet,
+  aDeposit,
+  anEnvelope,
+  aRefund,
+  aSettled,
+  freshStore,
+  TestStore,
+  withClient,
+} from '../support/ledger';
+
+jest.setTimeout(60_000);
+
+let store: TestStore;
+beforeEach(async () => {
+  store = await freshStore({ own: true });
+});
+afterEach(() => store.close());
+
+const verdicts = () => store.rows('select event_id, verdict, reason from promo.verdicts order by verdict_id');
+
+/** Makes every insert into history fail whose event_id begins with "poison", unless it is stored as a panic. */
+const failOnPoison = (body = `raise exception 'poisoned'`) =>
+  store.pool.query(`
+    create function fail() returns trigger language plpgsql as $$
+    begin
+      if new.event_id like 'poison%' and new.outcome <> 10 then ${body}; end if;
+      return new;
+    end $$;
+    create trigger fail before insert on promo_store.history for each row execute function fail()`);
+
+const healed = () => store.pool.query('drop function fail cascade');
+
+describe('an event that fails alone, twice', () => {
+  test('is stored as rejected/panic with its payload, and the rest of the batch is decided in order [V9] [7.1 panic]', async () => {
+    await failOnPoison();
+    const events = [
+      aBet({ event_id: 'a' }),
+      aBet({ event_id: 'b', amount: '0' }),
+      aBet({ event_id: 'poison', player_ref: 'p-secret' }),
+      aRefund({ event_id: 'c' }),
+      aBet({ event_id: 'd' }),
+    ];
+
+    expect(await store.partition('acme').read(...events)).toEqual([
+      'accepted',
+      'skipped/zero_amount',
+      'rejected/panic',
+      'accepted',
+      'skipped/round_refunded',
+    ]);
+
+    expect(await verdicts()).toEqual([
+      ['a', 'accepted', null],
+      ['b', 'skipped', 'zero_amount'],
+      ['poison', 'rejected', 'panic'],
+      ['c', 'accepted', null],
+      ['d', 'skipped', 'round_refunded'],
+    ]);
+    expect(
+      await store.rows(
+        `select v.event_id, p.error, convert_from(p.payload, 'UTF8'), v.player_ref, v.round_id, v.kind
+         from promo_store.panics p join promo.verdicts v using (verdict_id)`,
+      ),
+    ).toEqual([['poison', expect.stringContaining('poisoned'), JSON.stringify(events[2]), null, null, null]]);
+    expect(await store.balance('acme')).toEqual({ records_read: 5, accepted: 2, rejected: 1, skipped: 2 });
+  });
+
+  test('uses its event_id up: after the repair the event is a duplicate [V9] [K2] [3.1 duplicate]', async () => {
+    await failOnPoison();
+    const partition = store.partition('acme');
+    const bet = aBet({ event_id: 'poison' });
+    await partition.readAt(0, bet);
+    await healed();
+
+    expect(await partition.readAt(0, bet)).toEqual(['rejected/panic, again']);
+    expect(await partition.readAt(1, bet)).toEqual(['duplicate of rejected/panic']);
+    expect(await store.value('select count(*) from promo.ledger')).toBe('0');
+    expect(await store.value('select count(*) from promo.rounds')).toBe('0');
+  });
+
+  test.each([
+    ['a value that does not fit', `perform 9223372036854775807 + length(new.event_id)`],
+    ['a division by zero', `perform 1 / (new.outcome - new.outcome)`],
+    ['a broken constraint', `raise exclusion_violation`],
+    ['a row too large for its page', `raise program_limit_exceeded`],
+  ])('%s is a panic [V9]', async (_, body) => {
+    await failOnPoison(body);
+    expect(await store.partition('acme').read(aBet({ event_id: 'poison' }), aBet())).toEqual([
+      'rejected/panic',
+      'accepted',
+    ]);
+  });
+
+  test('an error of our own code is a panic of the event that meets it [V9]', async () => {
+    const worker = store.writer({
+      wrap: (ledger) => ({
+        ...ledger,
+        decideBatch: (batch) => {
+          const meets = batch.items.some((item) => item.type === 'keyed' && item.fields.gameId === 'bug');
+          if (meets) throw new TypeError('cannot read properties of undefined');
+          return ledger.decideBatch(batch);
+        },
+      }),
+    });
+    expect(
+      await worker.partition('acme').read(aBet(), aBet({ game: { id: 'bug' } }), aBet(), aDeposit()),
+    ).toEqual(['accepted', 'rejected/panic', 'accepted', 'accepted']);
+  });
+
+  test('that fails once only is decided as it is [V9]', async () => {
+    let failures = 1;
+    const worker = store.writer({
+      wrap: (ledger) => ({
+        ...ledger,
+        decideBatch: (batch) => {
+          if (failures-- > 0) throw new TypeError('once');
+          return ledger.decideBatch(batch);
+        },
+      }),
+    });
+    expect(await worker.partition('acme').read(aBet())).toEqual(['accepted']);
+    expect(await store.value('select count(*) from promo_store.panics')).toBe('0');
+  });
+
+  test('stays undecided where even the panic cannot be stored [V9] [U1]', async () => {
+    await failOnPoison();
+    await store.pool.query(`
+      create function never() returns trigger language plpgsql as $$ begin raise exception 'never'; end $$;
+      create trigger never before insert on promo_store.panics for each row execute function never()`);
+    const result = await store
+      .partition('acme')
+      .attempt(0, [aBet({ event_id: 'a' }), aBet({ event_id: 'poison' })]);
+
+    expect(result.answers).toHaveLength(1);
+    expect(result.undecided?.message).toMatch(/never/);
+    expect(await verdicts()).toEqual([['a', 'accepted', null]]);
+  });
+
+  test('stays undecided beyond ten panics a minute, and is decided once the minute is over [V9]', async () => {
+    await failOnPoison();
+    let now = 1_000_000;
+    const partition = store.writer({ now: () => now }).partition('acme');
+    const events = Array.from({ length: MAX_PANICS_PER_MINUTE + 3 }, (_, i) =>
+      aBet({ event_id: `poison-${i}` }),
+    );
+
+    const first = await partition.attempt(0, events);
+    expect(first.answers).toHaveLength(MAX_PANICS_PER_MINUTE);
+    expect(first.undecided?.message).toMatch(/poisoned/);
+    expect(await store.value('select count(*) from promo_store.event_keys')).toBe('10');
+
+    now += 59_000;
+    expect((await partition.attempt(10, events.slice(10))).answers).toEqual([]);
+    // What does not fail is decided meanwhile.
+    expect(await partition.readAt(100, aBet({ event_id: 'sound' }))).toEqual(['accepted']);
+    now += 1_001;
+    expect((await partition.attempt(10, events.slice(10))).answers).toHaveLength(3);
+  });
+
+  test('a resend of equal content says so [V9] [K4]', async () => {
+    await failOnPoison();
+    const bet = aBet({ event_id: 'poison' });
+    await store.partition('acme').read(bet);
+    expect(await store.partition('acme', 1).read(bet)).toEqual(['duplicate of rejected/panic']);
+  });
+});
+
+describe('a store that cannot decide', () => {
+  /** A batch that touches every table that a decision writes, over a store that holds something already. */
+  const batch = [
+    aBet({ event_id: 'a', round_id: 'known' }),
+    aSettled({ event_id: 'b', round_id: 'new' }),
+    aRefund({ event_id: 'c', round_id: 'known' }),
+    aBet({ event_id: 'first' }),
+    aDeposit({ event_id: 'd' }),
+    null,
+  ];
+  const answers = ['accepted', 'accepted', 'accepted', 'duplicate of accepted', 'accepted', 'without key'];
+  const seed = aBet({ event_id: 'first', round_id: 'known' });
+
+  async function expectUndecided(message: RegExp, worker = store.writer()) {
+    const before = await store.contents();
+    const result = await worker.partition('acme').attempt(1, batch);
+    expect(result.answers).toEqual([]);
+    expect(result.undecided?.message).toMatch(message);
+    expect(await store.contents()).toEqual(before);
+  }
+
+  const expectDecidedNow = async () =>
+    expect(
+      await store
+        .writer()
+        .partition('acme')
+        .readAt(1, ...batch),
+    ).toEqual(answers);
+
+  beforeEach(() => store.partition('acme').readAt(0, seed));
+
+  test.each([
+    ...['event_keys', 'history', 'resends', 'unstored'].map((table) => [table, 'insert'] as const),
+    ['rounds', 'insert'] as const,
+    ['rounds', 'update'] as const,
+    ['partitions', 'update'] as const,
+  ])(
+    'a missing permission on %s (%s) leaves all undecided, without a trace [V9] [U1]',
+    async (table, right) => {
+      const role = `promo_test_${randomBytes(6).toString('hex')}`;
+      const url = new URL(store.url);
+      url.username = role;
+      url.password = 'secret';
+      await store.pool.query(`
+      create role ${role} login password 'secret';
+      grant usage on schema promo_store to ${role};
+      grant select, insert, update on all tables in schema promo_store to ${role};
+      grant usage on all sequences in schema promo_store to ${role};
+      revoke ${right} on promo_store.${table} from ${role}`);
+      const limited = new TestStore(url.href, { own: true });
+      try {
+        await expectUndecided(/permission denied/, limited.writer());
+        await store.pool.query(`grant ${right} on promo_store.${table} to ${role}`);
+        await expectDecidedNow();
+      } finally {
+        await limited.disconnect();
+        await store.pool.query(`drop owned by ${role}; drop role ${role}`);
+      }
+    },
+  );
+
+  test.each([
+    ['a missing column', 'alter table promo_store.history rename player_ref to player'],
+    ['a missing table', 'alter table promo_store.event_keys rename to keys'],
+    ['a missing sequence', 'drop sequence promo_store.batch_numbers'],
+    [
+      'a new column that must not be null',
+      'alter table promo_store.rounds add column shard int not null default 1; alter table promo_store.rounds alter column shard drop default',
+    ],
+    ['a column of another type', 'alter table promo_store.unstored alter column connection_no type text'],
+    [
+      'a missing month',
+      `do $$ begin execute 'drop table promo_store.history_' || to_char(now() at time zone 'utc', 'YYYY_MM'); end $$`,
+    ],
+  ])('%s leaves all undecided, without a trace and without a panic [V9] [U1]', async (_, change) => {
+    await store.pool.query(change);
+    const before = await store.rows('select count(*) from promo_store.panics');
+    const result = await store.writer().partition('acme').attempt(1, batch);
+    expect(result.undecided).not.toBeNull();
+    expect(result.answers).toEqual([]);
+    expect(await store.rows('select count(*) from promo_store.panics')).toEqual(before);
+    expect(await store.value('select records_read from promo_store.partitions')).toBe('1');
+  });
+
+  test('a read-only store leaves all undecided, and decides once it takes writes again [V9] [U1]', async () => {
+    const name = new URL(store.url).pathname.slice(1);
+    await store.pool.query(`alter database ${name} set default_transaction_read_only = on`);
+    await expectUndecided(/read-only transaction/);
+    await withClient(store.url, (client) =>
+      client.query(`begin read write; alter database ${name} reset default_transaction_read_only; commit`),
+    );
+    await expectDecidedNow();
+  });
+
+  test('a lock held too long and a statement that runs too long leave all undecided [V9] [U1]', async () => {
+    const slow = await freshStore({ own: true });
+    try {
+      await slow.pool.query(`
+        create function slow() returns trigger language plpgsql as $$ begin perform pg_sleep(60); return new; end $$;
+        create trigger slow before insert on promo_store.event_keys for each row execute function slow()`);
+      await Promise.all([
+        withClient(store.url, async (blocker) => {
+          await blocker.query('begin');
+          await blocker.query('select from promo_store.rounds for update');
+          await expectUndecided(/lock_rounds: canceling statement due to lock timeout/);
+          await blocker.query('rollback');
+          await expectDecidedNow();
+        }),
+        (async () => {
+          const result = await slow.writer().partition('acme').attempt(0, [aBet()]);
+          expect(result.undecided?.message).toMatch(
+            /copy_keys: canceling statement due to statement timeout/,
+          );
+          expect(await slow.value('select count(*) from promo_store.event_keys')).toBe('0');
+        })(),
+      ]);
+    } finally {
+      await slow.close();
+    }
+  });
+
+  /** Errors that cannot be had from a healthy server: a trigger reports them in its name. */
+  test.each([
+    ['disk full', '53100'],
+    ['out of memory', '53200'],
+    ['too many connections', '53300'],
+    ['shutting down', '57P01'],
+    ['starting up', '57P03'],
+    ['input or output', '58030'],
+    ['damaged data', 'XX001'],
+    ['an internal error', 'XX000'],
+    ['a syntax error', '42601'],
+    ['an unknown code', 'ZZ999'],
+  ])('%s leaves all undecided, without a trace [V9] [U1]', async (_, code) => {
+    await store.pool.query(`
+      create function fail() returns trigger language plpgsql as $$ begin raise exception 'no' using errcode = '${code}'; end $$;
+      create trigger fail before update on promo_store.partitions for each row execute function fail()`);
+    await expectUndecided(/no$/);
+    await healed();
+    await expectDecidedNow();
+  });
+
+  test.each([
+    ['a serialization failure', '40001'],
+    ['a deadlock', '40P01'],
+  ])('%s is decided again at once, and is undecided after five tries [U4]', async (_, code) => {
+    await store.pool.query(`
+      create sequence tries;
+      create function fail() returns trigger language plpgsql as $$ begin
+        if nextval('tries') <= 2 then raise exception 'no' using errcode = '${code}'; end if;
+        return new;
+      end $$;
+      create trigger fail before update on promo_store.partitions for each row execute function fail()`);
+    await expectDecidedNow();
+
+    await store.pool.query(`alter sequence tries minvalue -1000 restart with -1000`);
+    const result = await store.writer().partition('acme').attempt(20, [aBet(), aBet()]);
+    expect(result.answers).toEqual([]);
+    expect(classify(result.undecided)).toBe('again');
+    // Whole, then the first half four times.
+    expect(await store.value(`select last_value from tries`)).toBe('-996');
+  });
+
+  test('a real deadlock with a foreign writer is decided again, and all of it is decided [U4]', async () => {
+    const rounds = ['x', 'y'];
+    const partition = store.partition('acme');
+    await partition.readAt(10, ...rounds.map((round_id) => aBet({ round_id })));
+    await withClient(store.url, async (foreign) => {
+      const lock = (round: string | undefined) =>
+        foreign.query('select from promo_store.rounds where round_id = $1 for update', [round]);
+      await foreign.query('begin');
+      await lock(rounds[1]);
+      const decided = partition.readAt(12, ...rounds.map((round_id) => aRefund({ round_id })));
+      // The worker holds x and waits for y; its deadlock check comes a second after it began to wait.
+      await untilBlocked();
+      await lock(rounds[0]);
+      await foreign.query('commit');
+      expect(await decided).toEqual(['accepted', 'accepted']);
+    });
+    expect(
+      await store.value('select deadlocks from pg_stat_database where datname = current_database()'),
+    ).toBe('1');
+    expect(await store.value(`select count(*) from promo.rounds where refunded`)).toBe('2');
+  });
+
+  async function untilBlocked() {
+    const waiting = `select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
+    for (let tries = 0; tries < 200; tries++) {
+      if ((await store.value(waiting)) !== '0') return;
+      await new Promise((resolve) => setTimeout(resolve, 10));
+    }
+    throw new Error('the worker did not come to wait');
+  }
+
+  test.each(['active', 'idle in transaction'])(
+    'a connection that the store ends while it is %s leaves all undecided, and the worker lives on [V9] [U1]',
+    async (state) => {
+      const worker = store.writer({
+        name: 'promo-test-victim',
+        sendDeadLetters: async () => {
+          if (state === 'idle in transaction') await kill();
+        },
+      });
+      const kill = () =>
+        store.rows(
+          `select pg_terminate_backend(pid, 1000) from pg_stat_activity where application_name = 'promo-test-victim' and state <> 'idle'`,
+        );
+      const before = await store.contents();
+      if (state === 'active') {
+        await store.pool.query(`
+          create function fail() returns trigger language plpgsql as $$ begin
+            perform pg_terminate_backend(pg_backend_pid());
+            perform pg_sleep(1);
+            return new;
+          end $$;
+          create trigger fail before update on promo_store.partitions for each row execute function fail()`);
+      }
+      const result = await worker.intake.decide({ topic: 'nobody', partition: 0 }, [anEnvelope(aBet(), 0)]);
+      expect(result.answers).toEqual([]);
+      expect(result.undecided).not.toBeNull();
+      if (result.undecided instanceof Error) expect(classify(result.undecided)).toBe('undecided');
+      const after = await store.contents();
+      expect({ ...after, partitions: null }).toEqual({ ...before, partitions: null });
+      // What a client of pg emits without a listener would end a worker; here it would fail the test.
+      await new Promise((resolve) => setTimeout(resolve, 200));
+
+      if (state === 'active') await healed();
+      expect(await worker.partition('acme').readAt(1, ...batch)).toEqual(answers);
+    },
+  );
+
+  test('a store that does not answer at all leaves all undecided [V9] [U1]', async () => {
+    const url = new URL(store.url);
+    url.port = '1';
+    const gone = new TestStore(url.href, { own: true });
+    const result = await gone.partition('acme').attempt(0, [aBet()]);
+    expect(result.undecided).toBeInstanceOf(StoreError);
+    expect(result.answers).toEqual([]);
+    await gone.disconnect();
+  });
+});

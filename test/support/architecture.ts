@@ -1,0 +1,307 @@
+/**
+ * Reads the sources and names what breaks the rules of the house: who may import whom, which package has which home, and what no
+ * file may hold. The rules are the tables below; test/unit/architecture.test.ts checks src/ by them, and them by bad examples.
+ */
+import { isBuiltin } from 'node:module';
+import { posix } from 'node:path';
+import {
+  argumentOf,
+  isEnvironment,
+  isNode,
+  memberOf,
+  nameOf,
+  parseSource,
+  type Source,
+  type SyntaxNode,
+  textOf,
+} from '../../dev/syntax';
+
+/**
+ * One direction: `domain <- reference-file <- ledger <- intake <- transports <- commands <- cli`. A layer may import itself and what
+ * is listed, types included: a type is knowledge too. Leaves import nothing of ours.
+ *
+ * Stricter than the direction where the shorter way round would spoil it: a transport reaches the store through the intake alone,
+ * and the intake knows reference data by the domain's types, not by its file.
+ */
+export const LAYERS = {
+  clock: { files: /^src\/clock\.ts$/, mayImport: [] },
+  config: { files: /^src\/config\.ts$/, mayImport: [] },
+  telemetry: { files: /^src\/telemetry\.ts$/, mayImport: [] },
+  domain: { files: /^src\/domain\//, mayImport: [] },
+  'reference-file': { files: /^src\/reference-file(\/|\.ts$)/, mayImport: ['domain'] },
+  ledger: { files: /^src\/ledger\//, mayImport: ['domain', 'reference-file'] },
+  intake: { files: /^src\/intake\.ts$/, mayImport: ['domain', 'ledger'] },
+  transports: { files: /^src\/transports\//, mayImport: ['clock', 'telemetry', 'domain', 'intake'] },
+  commands: {
+    files: /^src\/commands\//,
+    mayImport: [
+      ...['clock', 'config', 'telemetry'],
+      ...['domain', 'reference-file', 'ledger', 'intake', 'transports'],
+    ],
+  },
+  cli: { files: /^src\/cli\.ts$/, mayImport: ['config', 'commands'] },
+} as const satisfies Record<string, { files: RegExp; mayImport: readonly string[] }>;
+type Layer = keyof typeof LAYERS;
+
+/** Where each package may be imported. One that is not listed has no home yet: decide on one, and list it. */
+export const PACKAGES: Readonly<Record<string, RegExp>> = {
+  '@kafkajs/confluent-schema-registry': /^src\/transports\/wire-format\.ts$/,
+  ajv: /^src\/domain\/judge\.ts$/,
+  fzstd: /^src\/transports\/codecs\.ts$/,
+  kafkajs: /^src\/transports\/(kafka|codecs|fetch-decoding|kafkajs-internals\.d)\.ts$/,
+  knex: /^src\/ledger\//,
+  pg: /^src\/ledger\//,
+  'pg-copy-streams': /^src\/ledger\//,
+  // Its Logger is what the layers with something to tell are handed; only telemetry makes one.
+  pino: /^src\/(telemetry\.ts$|intake\.ts$|ledger\/|transports\/|commands\/)/,
+  'prom-client': /^src\/telemetry\.ts$/,
+  snappyjs: /^src\/transports\/(codecs|snappyjs\.d)\.ts$/,
+  yaml: /^src\/reference-file\/tree\.ts$/,
+};
+
+/** What the domain may use of Node: computation, no I/O. */
+export const DOMAIN_BUILTINS: readonly string[] = ['node:buffer', 'node:crypto'];
+
+/** Globals that reach out of a computation, or answer differently each time. */
+const IMPURE_GLOBALS: ReadonlySet<string> = new Set([
+  ...['process', 'console', 'fetch', 'performance', 'WebSocket'],
+  ...['setTimeout', 'setInterval', 'setImmediate', 'queueMicrotask'],
+]);
+
+export const MAX_LINES = 400;
+
+const FORBIDDEN_TEXT = /@ts-(ignore|expect-error|nocheck)|\b(TODO|FIXME|XXX|HACK)\b/g;
+
+export const RULES = {
+  direction: 'no file imports against the direction',
+  cycles: 'no files import one another in a circle',
+  packages: 'every package is imported in its home only',
+  purity: 'the domain does no I/O, reads no clock and throws no dice',
+  environment: 'only a command touches process.env, and hands it to readConfig whole',
+  console: 'only cli.ts and the commands print',
+  length: `no file has more than ${MAX_LINES} lines`,
+  text: 'no any, no silenced compiler, nothing left to do',
+} as const;
+export type Rule = keyof typeof RULES;
+
+export interface Problem {
+  readonly rule: Rule;
+  /** `file:line: what is wrong`. */
+  readonly message: string;
+}
+
+interface Import {
+  readonly specifier: string;
+  readonly line: number;
+}
+
+interface Module {
+  readonly path: string;
+  readonly text: string;
+  readonly source: Source;
+  readonly imports: readonly Import[];
+}
+
+/** @param files text by path, such as src/domain/money.ts */
+export function findProblems(files: ReadonlyMap<string, string>): Problem[] {
+  const modules = [...files].map(([path, text]): Module => {
+    const source = parseSource(text);
+    return { path, text, source, imports: importsOf(source) };
+  });
+  return [
+    ...modules.flatMap((module) => [
+      ...checkImports(module, files),
+      ...checkPurity(module),
+      ...checkEnvironment(module),
+      ...checkConsole(module),
+      ...checkLength(module),
+      ...checkText(module),
+    ]),
+    ...findCycles(modules, files),
+  ];
+}
+
+// --- imports
+
+/** Static, dynamic and re-exporting imports, `import x = require()`, `typeof import()` and `require()`. */
+function importsOf({ nodes, lineOf }: Source): Import[] {
+  return nodes.flatMap((node) => {
+    const specifier = textOf(importedBy(node));
+    return specifier === undefined ? [] : [{ specifier, line: lineOf(node) }];
+  });
+}
+
+function importedBy(node: SyntaxNode): unknown {
+  switch (node.type) {
+    case 'ImportDeclaration':
+    case 'ExportNamedDeclaration':
+    case 'ExportAllDeclaration':
+      return node.source;
+    case 'TsExternalModuleReference':
+      return node.expression;
+    case 'TsImportType':
+      return node.argument;
+    case 'CallExpression': {
+      const isDynamic = isNode(node.callee) && node.callee.type === 'Import';
+      return isDynamic || nameOf(node.callee) === 'require' ? argumentOf(node, 0) : undefined;
+    }
+    default:
+      return undefined;
+  }
+}
+
+function checkImports(module: Module, files: ReadonlyMap<string, string>): Problem[] {
+  return module.imports.flatMap(({ specifier, line }) => {
+    const at = `${module.path}:${line}`;
+    if (specifier.startsWith('.')) return checkOwn(at, module.path, specifier, files);
+    if (isBuiltin(specifier)) return checkBuiltin(at, module.path, specifier);
+    return checkPackage(at, module.path, specifier);
+  });
+}
+
+function checkOwn(
+  at: string,
+  path: string,
+  specifier: string,
+  files: ReadonlyMap<string, string>,
+): Problem[] {
+  const target = resolveOwn(path, specifier, files);
+  if (target === undefined)
+    return [{ rule: 'direction', message: `${at}: imports ${specifier}, which is not in src` }];
+  const from = layerOf(path);
+  const to = layerOf(target);
+  if (from === undefined) return [{ rule: 'direction', message: `${at}: the file belongs to no layer` }];
+  if (to === undefined)
+    return [{ rule: 'direction', message: `${at}: imports ${target}, which belongs to no layer` }];
+  const allowed: readonly string[] = LAYERS[from].mayImport;
+  if (from === to || allowed.includes(to)) return [];
+  return [{ rule: 'direction', message: `${at}: ${from} must not import ${to} (${target})` }];
+}
+
+function layerOf(path: string): Layer | undefined {
+  const isLayer = (name: string): name is Layer => name in LAYERS;
+  return Object.keys(LAYERS)
+    .filter(isLayer)
+    .find((name) => LAYERS[name].files.test(path));
+}
+
+function resolveOwn(path: string, specifier: string, files: ReadonlyMap<string, string>): string | undefined {
+  const target = posix.join(posix.dirname(path), specifier).replace(/\.js$/, '');
+  return [`${target}.ts`, `${target}.d.ts`, `${target}/index.ts`].find((candidate) => files.has(candidate));
+}
+
+function checkBuiltin(at: string, path: string, specifier: string): Problem[] {
+  const name = specifier.startsWith('node:') ? specifier : `node:${specifier}`;
+  if (name === 'node:process')
+    return [{ rule: 'environment', message: `${at}: imports ${name}; process is a global` }];
+  if (layerOf(path) !== 'domain' || DOMAIN_BUILTINS.includes(name)) return [];
+  return [{ rule: 'purity', message: `${at}: the domain must not import ${name}` }];
+}
+
+function checkPackage(at: string, path: string, specifier: string): Problem[] {
+  const name = specifier
+    .split('/')
+    .slice(0, specifier.startsWith('@') ? 2 : 1)
+    .join('/');
+  const home = PACKAGES[name];
+  if (home === undefined) return [{ rule: 'packages', message: `${at}: the package ${name} has no home` }];
+  if (home.test(path)) return [];
+  return [{ rule: 'packages', message: `${at}: the package ${name} is imported outside its home` }];
+}
+
+// --- cycles
+
+/** Each circle once, as the path that closes it. */
+function findCycles(modules: readonly Module[], files: ReadonlyMap<string, string>): Problem[] {
+  const targets = new Map(
+    modules.map(({ path, imports }) => [
+      path,
+      new Set(
+        imports
+          .filter(({ specifier }) => specifier.startsWith('.'))
+          .flatMap(({ specifier }) => resolveOwn(path, specifier, files) ?? []),
+      ),
+    ]),
+  );
+  const problems: Problem[] = [];
+  const finished = new Set<string>();
+  const visit = (path: string, trail: readonly string[]): void => {
+    const start = trail.indexOf(path);
+    if (start >= 0) {
+      problems.push({ rule: 'cycles', message: [...trail.slice(start), path].join(' -> ') });
+      return;
+    }
+    if (finished.has(path)) return;
+    for (const target of targets.get(path) ?? []) visit(target, [...trail, path]);
+    finished.add(path);
+  };
+  for (const path of targets.keys()) visit(path, []);
+  return problems;
+}
+
+// --- what a file uses
+
+function checkPurity({ path, source }: Module): Problem[] {
+  if (layerOf(path) !== 'domain') return [];
+  return source.nodes.flatMap((node): Problem[] => {
+    const used = impureUse(node);
+    if (used === undefined) return [];
+    return [{ rule: 'purity', message: `${path}:${source.lineOf(node)}: the domain must not use ${used}` }];
+  });
+}
+
+function impureUse(node: SyntaxNode): string | undefined {
+  const name = nameOf(node);
+  if (name !== undefined && IMPURE_GLOBALS.has(name)) return name;
+  const member = memberOf(node);
+  const object = nameOf(member?.object);
+  if (object === 'Date' && member?.property === 'now') return 'Date.now';
+  if (object === 'Math' && member?.property === 'random') return 'Math.random';
+  if (object === 'crypto' && /^random|^getRandomValues$/.test(member?.property ?? '')) return 'random bytes';
+  const makesNow =
+    node.type === 'NewExpression' && nameOf(node.callee) === 'Date' && argumentOf(node, 0) === undefined;
+  return makesNow ? 'new Date()' : undefined;
+}
+
+function checkEnvironment({ path, source: { nodes, lineOf } }: Module): Problem[] {
+  const handedOver = new Set(
+    nodes
+      .filter((node) => node.type === 'CallExpression' && nameOf(node.callee) === 'readConfig')
+      .map((call) => argumentOf(call, 0)),
+  );
+  const isCommand = layerOf(path) === 'commands';
+  const whole = nodes.filter((node) => nameOf(node) === 'process');
+  const membered = new Set(nodes.map((node) => memberOf(node)?.object));
+  return [
+    ...nodes.filter((node) => isEnvironment(node) && !(isCommand && handedOver.has(node))),
+    // A process that is taken apart or passed on could be asked for its env out of sight.
+    ...whole.filter((node) => !membered.has(node)),
+  ].map((node) => ({
+    rule: 'environment',
+    message: `${path}:${lineOf(node)}: process.env is for readConfig(process.env, ...) in a command`,
+  }));
+}
+
+function checkConsole({ path, source: { nodes, lineOf } }: Module): Problem[] {
+  const layer = layerOf(path);
+  if (layer === 'cli' || layer === 'commands') return [];
+  return nodes
+    .filter((node) => nameOf(node) === 'console')
+    .map((node) => ({ rule: 'console', message: `${path}:${lineOf(node)}: prints; return it, or log it` }));
+}
+
+function checkLength({ path, text }: Module): Problem[] {
+  const lines = text.replace(/\n$/, '').split('\n').length;
+  return lines <= MAX_LINES ? [] : [{ rule: 'length', message: `${path}: has ${lines} lines` }];
+}
+
+function checkText({ path, text, source: { nodes, lineOf } }: Module): Problem[] {
+  const anys = nodes
+    .filter((node) => node.type === 'TsKeywordType' && node.kind === 'any')
+    .map((node): Problem => ({ rule: 'text', message: `${path}:${lineOf(node)}: holds any` }));
+  const words = [...text.matchAll(FORBIDDEN_TEXT)].map((match): Problem => {
+    const line = text.slice(0, match.index).split('\n').length;
+    return { rule: 'text', message: `${path}:${line}: holds ${match[0]}` };
+  });
+  return [...anys, ...words];
+}

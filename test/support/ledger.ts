@@ -1,0 +1,388 @@
+/**
+ * What tests of the decision use of a real Postgres: a database of their own, cloned from a migrated template, an intake over it
+ * without Kafka, and small events.
+ */
+import { createHash, randomBytes } from 'node:crypto';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { Client, type Pool } from 'pg';
+import type { ReferenceDocument } from '../../src/domain/reference';
+import {
+  type Answer,
+  type DeadLetter,
+  type Envelope,
+  type Intake,
+  type IntakeResult,
+  type Ledger,
+  makeIntake,
+} from '../../src/intake';
+import { makePool } from '../../src/ledger/connection';
+import { decideBatch, makePartitionNumbers } from '../../src/ledger/ledger';
+import { migrate } from '../../src/ledger/migrate';
+import { applyReference, makeReferences } from '../../src/ledger/reference-store';
+import { makeLogger } from '../../src/telemetry';
+import { databaseUrl, dropDatabase } from './servers';
+
+// --- databases
+
+const MIGRATIONS = join(__dirname, '../../migrations');
+/** Two test files that want the template at once wait for one another. */
+const TEMPLATE_LOCK = 7_302_118_445;
+
+/** Another migration, or another month, needs another template: the months' tables are made by the migration. */
+function templateName(): string {
+  const hash = createHash('sha256').update(new Date().toISOString().slice(0, 7));
+  for (const name of readdirSync(MIGRATIONS).sort()) {
+    hash.update(name).update(readFileSync(join(MIGRATIONS, name)));
+  }
+  return `promo_template_${hash.digest('hex').slice(0, 16)}`;
+}
+
+/** One connection of its own to a database. */
+export async function withClient<T>(url: string, work: (client: Client) => Promise<T>): Promise<T> {
+  const client = new Client({ connectionString: url, application_name: 'promo-test' });
+  await client.connect();
+  try {
+    return await work(client);
+  } finally {
+    await client.end();
+  }
+}
+
+function urlOf(server: string, name: string): string {
+  const url = new URL(server);
+  url.pathname = `/${name}`;
+  return url.href;
+}
+
+/** A migrated database of its own. Its migrations ran once, in a template that is kept for later runs on the same server. */
+export async function migratedDatabase(server: string = databaseUrl()): Promise<string> {
+  const template = templateName();
+  const name = `promo_test_${randomBytes(8).toString('hex')}`;
+  await withClient(server, async (client) => {
+    await client.query('select pg_advisory_lock($1)', [TEMPLATE_LOCK]);
+    const found = await client.query('select from pg_database where datname = $1', [template]);
+    if (found.rowCount === 0) {
+      // Renamed once it is whole, so that a run that is killed in between leaves no half of a template.
+      const unfinished = `${template}_${randomBytes(4).toString('hex')}`;
+      await client.query(`create database ${unfinished}`);
+      await migrate(urlOf(server, unfinished));
+      await client.query(`alter database ${unfinished} rename to ${template}`);
+    }
+    await client.query('select pg_advisory_unlock($1)', [TEMPLATE_LOCK]);
+    await client.query(`create database ${name} template ${template}`);
+  });
+  return urlOf(server, name);
+}
+
+// --- the reference data of most tests
+
+/** Acme has two connections with one feed, a third with one brand, and one with a feed of its own; Bravo is another operator. */
+export const REFERENCE: ReferenceDocument = {
+  operators: [
+    {
+      id: 'acme',
+      active: true,
+      connections: [
+        { id: 'acme-stream', transport: 'kafka', topic: 'acme' },
+        { id: 'acme-second', transport: 'kafka', topic: 'acme.second' },
+        { id: 'acme-solo', transport: 'kafka', topic: 'acme.solo', brand: 'main' },
+        { id: 'acme-apart', transport: 'kafka', topic: 'acme.apart', feed: 'apart' },
+        { id: 'acme-shared', transport: 'kafka', topic: 'shared' },
+        { id: 'acme-hook', transport: 'webhook' },
+      ],
+      brands: [
+        { id: 'main', active: true, games: { deny: ['g9'] }, minBet: { EUR: '0.10' } },
+        { id: 'second', active: true, games: { deny: [] }, minBet: {} },
+        { id: 'closed', active: false, games: { deny: [] }, minBet: {} },
+      ],
+      catalogue: [],
+    },
+    {
+      id: 'bravo',
+      active: true,
+      connections: [
+        { id: 'bravo-stream', transport: 'kafka', topic: 'bravo' },
+        { id: 'bravo-shared', transport: 'kafka', topic: 'shared' },
+      ],
+      brands: [{ id: 'main', active: true, games: { deny: [] }, minBet: {} }],
+      catalogue: [],
+    },
+  ],
+};
+
+// --- events
+
+export type Json = Record<string, unknown>;
+
+let made = 0;
+
+/** A valid event with an event_id of its own. `undefined` leaves a field out. */
+export function anEvent(kind: string, fields: Json = {}): Json {
+  const common = {
+    spec: 'promo.event.v1',
+    event_id: `event-${++made}`,
+    brand: 'main',
+    player_ref: 'p-1',
+    kind,
+    occurred_at: '2026-11-21T12:00:00.250Z',
+  };
+  return { ...common, ...(kind === 'login' ? {} : { amount: '10.50', currency: 'EUR' }), ...fields };
+}
+
+const ofRound =
+  (kind: string) =>
+  (fields: Json = {}): Json =>
+    anEvent(kind, { round_id: 'r-1', ...fields });
+
+export const aBet = ofRound('bet');
+export const aWin = ofRound('win');
+export const aSettled = ofRound('settled');
+export const aRefund = ofRound('refund');
+export const aDeposit = (fields: Json = {}): Json => anEvent('deposit', fields);
+export const aWithdrawal = (fields: Json = {}): Json => anEvent('withdrawal', fields);
+export const aLogin = (fields: Json = {}): Json => anEvent('login', fields);
+
+/** What a record holds: an event, or any bytes; null is a tombstone. */
+export type Content = Json | Buffer | null;
+
+/** A record as the Kafka transport would hand it over. */
+export function anEnvelope(content: Content, offset: number, claims: readonly string[] = []): Envelope {
+  const value =
+    content === null || Buffer.isBuffer(content) ? content : Buffer.from(JSON.stringify(content), 'utf8');
+  return {
+    value,
+    payload: { type: 'json', bytes: value },
+    claims,
+    offset,
+    key: null,
+    headers: {},
+    timestamp: '1795262400000',
+  };
+}
+
+// --- a store with an intake over it
+
+/** Columns as the texts that Postgres sends: what is compared is what is stored. */
+export type TextRow = (string | null)[];
+const TEXT_ONLY = { getTypeParser: () => (value: string) => value };
+
+export async function rowsOf(
+  client: Pool | Client,
+  text: string,
+  values: readonly unknown[] = [],
+): Promise<TextRow[]> {
+  const { rows } = await client.query<TextRow>({
+    text,
+    values: [...values],
+    rowMode: 'array',
+    types: TEXT_ONLY,
+  });
+  return rows;
+}
+
+export interface StoreOptions {
+  readonly server?: string;
+  /** For a test that changes more than rows: the database is dropped afterwards, not emptied. */
+  readonly own?: boolean;
+  readonly reference?: ReferenceDocument;
+  readonly maxConnections?: number;
+}
+
+export interface WriterOptions {
+  /** Named in pg_stat_activity. */
+  readonly name?: string;
+  readonly maxConnections?: number;
+  /** Milliseconds, for the rate of panics. */
+  readonly now?: () => number;
+  readonly sendDeadLetters?: (letters: readonly DeadLetter[]) => Promise<void>;
+  /** What stands between the intake and the store. */
+  readonly wrap?: (ledger: Ledger) => Ledger;
+}
+
+/** A worker of its own: a pool, the reference data that it keeps in memory, an intake. */
+export interface Writer {
+  readonly pool: Pool;
+  readonly intake: Intake;
+  partition(topic: string, partition?: number): TestPartition;
+}
+
+/** Databases of this file that were emptied, to be used again: that takes a fifth of the time of a clone. */
+const idleDatabases: string[] = [];
+afterAll(() => Promise.all(idleDatabases.splice(0).map((url) => dropDatabase(url))));
+
+const EVERY_TABLE = `select string_agg(format('promo_store.%I', relname), ', ') from pg_class
+where relnamespace = 'promo_store'::regnamespace and relkind in ('r', 'p') and not relispartition
+and relname not in ('currencies', 'migrations', 'migrations_lock')`;
+
+async function empty(url: string): Promise<void> {
+  await withClient(url, async (client) => {
+    const [[tables] = []] = await rowsOf(client, EVERY_TABLE);
+    await client.query(`truncate ${tables} restart identity`);
+  });
+}
+
+/** An empty store with reference data in force. */
+export async function freshStore(options: StoreOptions = {}): Promise<TestStore> {
+  const isOrdinary = options.own !== true && options.server === undefined;
+  const url = (isOrdinary ? idleDatabases.pop() : undefined) ?? (await migratedDatabase(options.server));
+  const store = new TestStore(url, options);
+  await store.apply(options.reference ?? REFERENCE);
+  return store;
+}
+
+export class TestStore {
+  private readonly pools: Pool[] = [];
+  private readonly own: Writer;
+  readonly pool: Pool;
+  readonly deadLetters: DeadLetter[] = [];
+
+  constructor(
+    readonly url: string,
+    private readonly options: StoreOptions,
+  ) {
+    this.own = this.writer({ maxConnections: options.maxConnections ?? 4 });
+    this.pool = this.own.pool;
+  }
+
+  /** A further worker. The store's own one decides what `partition` reads. */
+  writer(options: WriterOptions = {}): Writer {
+    const logger = makeLogger('silent');
+    const pool = makePool(
+      {
+        databaseUrl: this.url,
+        maxConnections: options.maxConnections ?? 2,
+        applicationName: options.name ?? 'promo-test-writer',
+      },
+      logger,
+    );
+    this.pools.push(pool);
+    const ledger: Ledger = {
+      decideBatch: (batch) => decideBatch(pool, batch),
+      partitionNo: makePartitionNumbers(pool),
+    };
+    const intake = makeIntake({
+      ledger: options.wrap?.(ledger) ?? ledger,
+      references: makeReferences(pool),
+      sendDeadLetters:
+        options.sendDeadLetters ??
+        (async (letters) => {
+          this.deadLetters.push(...letters);
+        }),
+      logger,
+      now: options.now ?? (() => performance.now()),
+    });
+    return {
+      pool,
+      intake,
+      partition: (topic, partition = 0) => new TestPartition(intake, topic, partition),
+    };
+  }
+
+  partition(topic: string, partition = 0): TestPartition {
+    return this.own.partition(topic, partition);
+  }
+
+  async apply(document: ReferenceDocument): Promise<number> {
+    return (await applyReference(this.pool, document, () => true)).version;
+  }
+
+  rows(text: string, values: readonly unknown[] = []): Promise<TextRow[]> {
+    return rowsOf(this.pool, text, values);
+  }
+
+  /** The only column of the only row. */
+  async value(text: string, values: readonly unknown[] = []): Promise<string | null> {
+    const rows = await this.rows(text, values);
+    if (rows.length !== 1 || rows[0]?.length !== 1) throw new Error(`not one value: ${JSON.stringify(rows)}`);
+    return rows[0][0] ?? null;
+  }
+
+  /** What a partition counted, without what is zero. */
+  async balance(topic: string, partition = 0): Promise<Record<string, number>> {
+    const names = [
+      ...['records_read', 'accepted', 'rejected', 'skipped', 'duplicate_deliveries', 'redeliveries'],
+      ...['dead_letters', 'events_without_key'],
+    ];
+    const [row = []] = await this.rows(
+      `select ${names.join(', ')} from promo.partitions where topic = $1 and partition = $2`,
+      [topic, partition],
+    );
+    return Object.fromEntries(
+      names.map((name, index) => [name, Number(row[index])] as const).filter(([, count]) => count !== 0),
+    );
+  }
+
+  /** Everything that the store holds of events, to see that nothing was left behind. */
+  async contents(): Promise<Record<string, TextRow[]>> {
+    const contents: Record<string, TextRow[]> = {};
+    for (const table of ['event_keys', 'history', 'rounds', 'resends', 'unstored', 'panics', 'partitions']) {
+      contents[table] = await this.rows(`select t::text from promo_store.${table} t order by 1`);
+    }
+    return contents;
+  }
+
+  /** Ends the connections, and leaves the database to whoever made it. */
+  async disconnect(): Promise<void> {
+    await Promise.all(this.pools.map((pool) => pool.end()));
+  }
+
+  async close(): Promise<void> {
+    await this.disconnect();
+    if (this.options.own === true || this.options.server !== undefined) {
+      await dropDatabase(this.url, this.options.server);
+      return;
+    }
+    await empty(this.url);
+    idleDatabases.push(this.url);
+  }
+}
+
+/** One partition of a topic as its owner reads it. */
+export class TestPartition {
+  private next = 0;
+
+  constructor(
+    private readonly intake: Intake,
+    readonly topic: string,
+    readonly partition: number,
+  ) {}
+
+  /** Reads the next records as one batch. @returns each record's answer in short; throws where one stays undecided */
+  async read(...contents: readonly Content[]): Promise<string[]> {
+    const offset = this.next;
+    this.next += contents.length;
+    return this.readAt(offset, ...contents);
+  }
+
+  /** Reads records that stand at `offset` and behind it as one batch. */
+  async readAt(offset: number, ...contents: readonly Content[]): Promise<string[]> {
+    const result = await this.attempt(offset, contents);
+    if (result.undecided !== null) throw result.undecided;
+    return result.answers.map(brief);
+  }
+
+  /** The same, for what may stay undecided. */
+  attempt(
+    offset: number,
+    contents: readonly Content[],
+    claims: readonly string[] = [],
+  ): Promise<IntakeResult> {
+    return this.intake.decide(
+      { topic: this.topic, partition: this.partition },
+      contents.map((content, index) => anEnvelope(content, offset + index, claims)),
+    );
+  }
+}
+
+/** An answer in short: "accepted", "skipped/zero_amount", "duplicate of accepted, differs", "without key", each perhaps with ", again". */
+export function brief({ decision }: Answer): string {
+  const again = decision.redelivered ? ', again' : '';
+  if (decision.type === 'unstored') {
+    return (decision.deadLetter === null ? 'without key' : `dead letter ${decision.deadLetter}`) + again;
+  }
+  const { verdict, reason } = decision.type === 'duplicate' ? decision.first : decision.outcome;
+  const name = reason === null ? verdict : `${verdict}/${reason}`;
+  if (decision.type === 'decided') return name + again;
+  return `duplicate of ${name}${decision.contentDiffers ? ', differs' : ''}${again}`;
+}

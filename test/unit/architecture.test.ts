@@ -1,0 +1,305 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { join, relative, sep } from 'node:path';
+import { projectRoot } from '../../dev/generate/files';
+import { findProblems, LAYERS, MAX_LINES, PACKAGES, RULES, type Rule } from '../support/architecture';
+
+const ROOT = projectRoot();
+
+function readSources(): Map<string, string> {
+  const entries = readdirSync(join(ROOT, 'src'), { recursive: true, withFileTypes: true });
+  return new Map(
+    entries
+      .filter((entry) => entry.isFile() && entry.name.endsWith('.ts'))
+      .map((entry) => join(entry.parentPath, entry.name))
+      .sort()
+      .map((path) => [relative(ROOT, path).split(sep).join('/'), readFileSync(path, 'utf8')]),
+  );
+}
+
+/** Files by path; `index`, `money` and the like are there for others to import. */
+const given = (files: Record<string, string>): Map<string, string> => new Map(Object.entries(files));
+const messagesOf = (files: ReadonlyMap<string, string>, rule: Rule): string[] =>
+  findProblems(files)
+    .filter((problem) => problem.rule === rule)
+    .map(({ message }) => message);
+const isRule = (name: string): name is Rule => name in RULES;
+
+describe('src', () => {
+  const sources = readSources();
+  const problems = findProblems(sources);
+
+  test.each(Object.entries(RULES))('%s: %s', (rule) => {
+    expect(problems.filter((problem) => problem.rule === rule).map(({ message }) => message)).toEqual([]);
+  });
+
+  test('every layer has files, and every file a layer', () => {
+    for (const { files } of Object.values(LAYERS)) {
+      expect([files, [...sources.keys()].some((path) => files.test(path))]).toEqual([files, true]);
+    }
+    const layers = Object.values(LAYERS);
+    expect([...sources.keys()].filter((path) => !layers.some(({ files }) => files.test(path)))).toEqual([]);
+  });
+
+  test('the packages with a home are those that package.json names', () => {
+    const manifest: unknown = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
+    expect(manifest).toMatchObject({ dependencies: expect.anything() });
+    const dependencies =
+      typeof manifest === 'object' && manifest !== null && 'dependencies' in manifest
+        ? Object.keys(Object(manifest.dependencies))
+        : [];
+    expect(dependencies.sort()).toEqual(Object.keys(PACKAGES).sort());
+  });
+});
+
+describe('files that keep the rules', () => {
+  test('have no problems', () => {
+    const files = given({
+      'src/clock.ts': 'export const now = () => performance.now();',
+      'src/config.ts': 'export function readConfig(env: Record<string, string | undefined>) { return env; }',
+      'src/domain/money.ts': "import { hash } from 'node:crypto';\nexport const leap = new Date(0);",
+      'src/domain/event.ts':
+        "import { leap } from './money';\n// any process.env in a comment, or in\nexport const s = 'console.log(any)';",
+      'src/ledger/ledger.ts':
+        "import { Pool } from 'pg';\nimport type { Logger } from 'pino';\nimport { s } from '../domain/event';",
+      'src/commands/worker.ts':
+        "import { readConfig } from '../config';\nconsole.log(readConfig(process.env));\nprocess.on('SIGTERM', () => process.exit(1));",
+      'src/cli.ts': "void import('./commands/worker.js');\nprocess.exitCode = 1;",
+    });
+    expect(findProblems(files)).toEqual([]);
+  });
+});
+
+const DOMAIN = { 'src/domain/money.ts': 'export const a = 1;' };
+const STORE = { 'src/ledger/ledger.ts': 'export const b = 1;' };
+
+/** A way to break a rule, with what is said about it. */
+const BREACHES: readonly (readonly [Rule, string, Record<string, string>, string])[] = [
+  [
+    'direction',
+    'the domain imports the ledger',
+    { ...STORE, 'src/domain/decide.ts': "\nimport { b } from '../ledger/ledger';" },
+    'src/domain/decide.ts:2: domain must not import ledger (src/ledger/ledger.ts)',
+  ],
+  [
+    'direction',
+    'only a type is imported',
+    { ...STORE, 'src/domain/decide.ts': "import type { B } from '../ledger/ledger';" },
+    'src/domain/decide.ts:1: domain must not import ledger (src/ledger/ledger.ts)',
+  ],
+  [
+    'direction',
+    'a type is imported in passing',
+    { ...STORE, 'src/domain/decide.ts': "export type B = import('../ledger/ledger').B;" },
+    'src/domain/decide.ts:1: domain must not import ledger (src/ledger/ledger.ts)',
+  ],
+  [
+    'direction',
+    'the ledger is exported again',
+    { ...STORE, 'src/domain/decide.ts': "export * from '../ledger/ledger';" },
+    'src/domain/decide.ts:1: domain must not import ledger (src/ledger/ledger.ts)',
+  ],
+  [
+    'direction',
+    'the ledger is loaded later',
+    { ...STORE, 'src/domain/decide.ts': "void import('../ledger/ledger.js');" },
+    'src/domain/decide.ts:1: domain must not import ledger (src/ledger/ledger.ts)',
+  ],
+  [
+    'direction',
+    'the ledger is required',
+    { ...STORE, 'src/domain/decide.ts': "import b = require('../ledger/ledger');" },
+    'src/domain/decide.ts:1: domain must not import ledger (src/ledger/ledger.ts)',
+  ],
+  [
+    'direction',
+    'a leaf imports anything',
+    { ...DOMAIN, 'src/config.ts': "import { a } from './domain/money';" },
+    'src/config.ts:1: config must not import domain (src/domain/money.ts)',
+  ],
+  [
+    'direction',
+    'a transport goes past the intake',
+    { ...STORE, 'src/transports/webhook.ts': "import { b } from '../ledger/ledger';" },
+    'src/transports/webhook.ts:1: transports must not import ledger (src/ledger/ledger.ts)',
+  ],
+  [
+    'direction',
+    'the intake imports a transport',
+    { 'src/transports/stream.ts': '', 'src/intake.ts': "import './transports/stream';" },
+    'src/intake.ts:1: intake must not import transports (src/transports/stream.ts)',
+  ],
+  [
+    'direction',
+    'a test or a tool is imported',
+    { 'src/cli.ts': "import '../dev/servers';" },
+    'src/cli.ts:1: imports ../dev/servers, which is not in src',
+  ],
+  [
+    'direction',
+    'a file belongs nowhere',
+    { ...DOMAIN, 'src/utils.ts': "import './domain/money';" },
+    'src/utils.ts:1: the file belongs to no layer',
+  ],
+  [
+    'cycles',
+    'two files import one another',
+    { 'src/domain/a.ts': "import './b';", 'src/domain/b.ts': "import './a';" },
+    'src/domain/a.ts -> src/domain/b.ts -> src/domain/a.ts',
+  ],
+  [
+    'cycles',
+    'three files do, by types alone, beside the way in',
+    {
+      'src/domain/a.ts': "import type { B } from './b';",
+      'src/domain/b.ts': "import type { C } from './c';",
+      'src/domain/c.ts': "import type { D } from './d';",
+      'src/domain/d.ts': "import type { B } from './b';",
+    },
+    'src/domain/b.ts -> src/domain/c.ts -> src/domain/d.ts -> src/domain/b.ts',
+  ],
+  [
+    'cycles',
+    'a file imports itself',
+    { 'src/domain/a.ts': "import './a';" },
+    'src/domain/a.ts -> src/domain/a.ts',
+  ],
+  [
+    'packages',
+    'kafkajs is imported by the stream',
+    { 'src/transports/stream.ts': "import type { Kafka } from 'kafkajs';" },
+    'src/transports/stream.ts:1: the package kafkajs is imported outside its home',
+  ],
+  [
+    'packages',
+    'the registry client is imported by kafka.ts',
+    { 'src/transports/kafka.ts': "import { SchemaRegistry } from '@kafkajs/confluent-schema-registry';" },
+    'src/transports/kafka.ts:1: the package @kafkajs/confluent-schema-registry is imported outside its home',
+  ],
+  [
+    'packages',
+    'pg is imported by a command',
+    { 'src/commands/worker.ts': "import { Pool } from 'pg';" },
+    'src/commands/worker.ts:1: the package pg is imported outside its home',
+  ],
+  [
+    'packages',
+    'a part of knex is imported by the intake',
+    { 'src/intake.ts': "import x from 'knex/lib/util';" },
+    'src/intake.ts:1: the package knex is imported outside its home',
+  ],
+  [
+    'packages',
+    'the domain logs',
+    { 'src/domain/decide.ts': "import pino from 'pino';" },
+    'src/domain/decide.ts:1: the package pino is imported outside its home',
+  ],
+  [
+    'packages',
+    'a package is new',
+    { 'src/domain/decide.ts': "import _ from 'lodash';" },
+    'src/domain/decide.ts:1: the package lodash has no home',
+  ],
+  ...(['fs', 'node:fs/promises', 'net', 'node:http', 'node:timers'] as const).map(
+    (name) =>
+      [
+        'purity',
+        `the domain imports ${name}`,
+        { 'src/domain/decide.ts': `import x from '${name}';` },
+        `src/domain/decide.ts:1: the domain must not import ${name.startsWith('node:') ? name : `node:${name}`}`,
+      ] as const,
+  ),
+  ...(
+    [
+      ['Date.now()', 'Date.now'],
+      ['new Date()', 'new Date()'],
+      ['Math.random()', 'Math.random'],
+      ['performance.now()', 'performance'],
+      ['fetch(url)', 'fetch'],
+      ["Math['random']()", 'Math.random'],
+    ] as const
+  ).map(
+    ([expression, used]) =>
+      [
+        'purity',
+        `the domain uses ${expression}`,
+        { 'src/domain/decide.ts': `export const x = () => ${expression};` },
+        `src/domain/decide.ts:1: the domain must not use ${used}`,
+      ] as const,
+  ),
+  ...(
+    [
+      ['src/ledger/connection.ts', 'export const url = process.env.DATABASE_URL;'],
+      ['src/ledger/connection.ts', "export const url = process['env'].DATABASE_URL;"],
+      ['src/ledger/connection.ts', 'const { env } = process;'],
+      ['src/config.ts', 'export const level = process.env.LOG_LEVEL;'],
+      ['src/cli.ts', 'if (process.env.DEBUG) run();'],
+      ['src/commands/worker.ts', 'const debug = process.env.DEBUG;'],
+      ['src/commands/worker.ts', 'readConfig({ ...process.env, LOG_LEVEL: level }, names);'],
+      ['src/commands/worker.ts', 'other(process.env, names);'],
+    ] as const
+  ).map(
+    ([path, text]) =>
+      [
+        'environment',
+        `${path} says ${text}`,
+        { [path]: `\n${text}` },
+        `${path}:2: process.env is for readConfig(process.env, ...) in a command`,
+      ] as const,
+  ),
+  [
+    'environment',
+    'process is imported',
+    { 'src/telemetry.ts': "import { env } from 'node:process';" },
+    'src/telemetry.ts:1: imports node:process; process is a global',
+  ],
+  [
+    'console',
+    'the ledger prints',
+    { 'src/ledger/ledger.ts': "\n\nconsole.log('done');" },
+    'src/ledger/ledger.ts:3: prints; return it, or log it',
+  ],
+  [
+    'length',
+    'a file grows',
+    { 'src/domain/judge.ts': '// line\n'.repeat(MAX_LINES + 1) },
+    `src/domain/judge.ts: has ${MAX_LINES + 1} lines`,
+  ],
+  ...(['let x: any;', 'let x: any[];', 'let x = y as any;', 'function f<T = any>() {}'] as const).map(
+    (text) =>
+      [
+        'text',
+        `a file says ${text}`,
+        { 'src/clock.ts': `// é\n${text}` },
+        'src/clock.ts:2: holds any',
+      ] as const,
+  ),
+  // In two parts, so that this file itself holds none of them.
+  ...(['ts-ignore', 'ts-expect-error', 'ts-nocheck'] as const).map(
+    (word) =>
+      [
+        'text',
+        `a comment says ${word}`,
+        { 'src/clock.ts': `\n// @${word} because` },
+        `src/clock.ts:2: holds @${word}`,
+      ] as const,
+  ),
+  ...(['TO' + 'DO', 'FIX' + 'ME'] as const).map(
+    (word) =>
+      [
+        'text',
+        `a comment says ${word}`,
+        { 'src/clock.ts': `/* ${word}: later */` },
+        `src/clock.ts:1: holds ${word}`,
+      ] as const,
+  ),
+];
+
+describe('a breach is found', () => {
+  test.each(BREACHES)('%s: where %s', (rule, _, files, message) => {
+    expect(messagesOf(given(files), rule)).toContain(message);
+  });
+
+  test.each(Object.keys(RULES).filter(isRule))('there is an example of each rule: %s', (rule) => {
+    expect(BREACHES.some(([broken]) => broken === rule)).toBe(true);
+  });
+});

@@ -1,0 +1,156 @@
+/**
+ * The whole stateless way of an event, from bytes to a decision, over a store that is two maps.
+ */
+import {
+  type Coordinates,
+  type Decision,
+  decide,
+  type KeyedItem,
+  type Known,
+} from '../../../src/domain/decide';
+import { hash64, idKey } from '../../../src/domain/digest';
+import type { Judged } from '../../../src/domain/event';
+import { judge } from '../../../src/domain/judge';
+import type { Connection } from '../../../src/domain/reference';
+import type { Round } from '../../../src/domain/round';
+import type { Outcome } from '../../../src/domain/verdict';
+import { aConnection, bytesOf, type EventJson } from '../../support/builders';
+
+/** Carries several brands, of which `main` is registered and has no rules. */
+export const SEVERAL = aConnection();
+/** Carries the brand `main` alone. */
+export const ONE_BRAND = aConnection({}, { brand: 'main' });
+
+type Keyed = Extract<Judged, { type: 'keyed' }>;
+
+export function judgeBytes(
+  bytes: Buffer | string | null,
+  connection: Connection | undefined = SEVERAL,
+): Judged {
+  return judge({ type: 'json', bytes: typeof bytes === 'string' ? Buffer.from(bytes) : bytes }, connection);
+}
+
+/** What judging makes of an event that has a usable id. */
+export function judged(event: EventJson, connection: Connection | undefined = SEVERAL): Keyed {
+  const result = judgeBytes(bytesOf(event), connection);
+  if (result.type === 'unkeyed') throw new Error(`no usable id: ${result.faults[0]?.detail}`);
+  return result;
+}
+
+/** The verdict with its reason, such as `accepted` or `skipped/zero_amount`, of an event that comes first of all. */
+export function verdictOf(event: EventJson, connection: Connection = SEVERAL): string {
+  return verdictOfBytes(bytesOf(event), connection);
+}
+
+export function verdictOfBytes(bytes: Buffer | string | null, connection: Connection = SEVERAL): string {
+  const result = judgeBytes(bytes, connection);
+  return new World().decideJudged(result, connection);
+}
+
+export function named(outcome: Outcome): string {
+  return outcome.reason === null ? outcome.verdict : `${outcome.verdict}/${outcome.reason}`;
+}
+
+/** The faults of an event as `reason field`, the deciding one first. */
+export function faultsOf(event: EventJson, connection: Connection | undefined = SEVERAL): string[] {
+  return judgeBytes(bytesOf(event), connection).faults.map(({ reason, field }) => `${reason} ${field}`);
+}
+
+/** A judged event as the intake hands it to the decision. */
+export function itemOf(judgement: Keyed, connection: Connection, source: Coordinates | null): KeyedItem {
+  const { feedNo } = connection;
+  const { eventId, fields } = judgement;
+  const roundKey = fields.roundId === null ? null : `${feedNo}/${idKey(fields.roundId)}`;
+  return {
+    type: 'keyed',
+    source,
+    feedNo,
+    connectionNo: connection.no,
+    eventKey: `${feedNo}/${idKey(eventId)}`,
+    roundKey,
+    eventId,
+    fields,
+    brandNo: judgement.brandNo,
+    playerHash:
+      roundKey === null || fields.playerRef === null ? null : hash64(`${roundKey}/${fields.playerRef}`),
+    contentHash: judgement.contentHash,
+    refusal: judgement.refusal,
+  };
+}
+
+/** An entry of the ledger that the decisions amount to. */
+export interface Entry {
+  readonly roundKey: string | null;
+  readonly kind: string;
+  readonly currency: string | null;
+  readonly amountMinor: bigint;
+}
+
+/** A store in memory. Entries are added for what was counted, and reversed when a refund removes the round (R2, L1). */
+export class World {
+  readonly known: Known = { events: new Map(), resends: new Map(), unstored: new Set(), rounds: new Map() };
+  readonly entries: Entry[] = [];
+  private offset = 0;
+
+  /** Delivers events one after another, each as a record of its own; the answers as text. */
+  deliver(events: readonly EventJson[], connection: Connection = SEVERAL): string[] {
+    return events.map((event) => this.decideJudged(judged(event, connection), connection));
+  }
+
+  decideJudged(judgement: Judged, connection: Connection): string {
+    if (judgement.type === 'unkeyed') return 'rejected/no_idempotency_key';
+    const decision = this.decide([itemOf(judgement, connection, this.nextSource())])[0];
+    if (decision === undefined || decision.type === 'unstored') throw new Error('a keyed event is decided');
+    return decision.type === 'duplicate' ? 'duplicate' : named(decision.outcome);
+  }
+
+  nextSource(): Coordinates {
+    return { partitionNo: 1, offset: this.offset++ };
+  }
+
+  /** Decides a batch. */
+  decide(items: readonly KeyedItem[]): readonly Decision[] {
+    return items.map((item) => {
+      const before = this.refunded(item.roundKey);
+      const decision = decide([item], this.known).decisions[0]!;
+      if (decision.type === 'decided' && decision.counted) this.entries.push(entryOf(item));
+      if (!before && this.refunded(item.roundKey)) this.reverse(item.roundKey);
+      return decision;
+    });
+  }
+
+  private refunded(roundKey: string | null): boolean {
+    return roundKey !== null && (this.known.rounds.get(roundKey)?.refundedBy ?? null) !== null;
+  }
+
+  private reverse(roundKey: string | null): void {
+    const counted = this.entries.filter((entry) => entry.roundKey === roundKey);
+    this.entries.push(...counted.map((entry) => ({ ...entry, amountMinor: -entry.amountMinor })));
+  }
+
+  /** The state of the only round. */
+  get round(): Round {
+    const [round, ...others] = [...this.known.rounds.values()];
+    if (round === undefined || others.length > 0) throw new Error('there is not exactly one round');
+    return round;
+  }
+
+  /** What is counted, as `kind currency` to minor units. Zero sums too. */
+  net(): { readonly [kindAndCurrency: string]: bigint } {
+    const sums = new Map<string, bigint>();
+    for (const { kind, currency, amountMinor } of this.entries) {
+      const name = currency === null ? kind : `${kind} ${currency}`;
+      sums.set(name, (sums.get(name) ?? 0n) + amountMinor);
+    }
+    return Object.fromEntries([...sums].sort());
+  }
+}
+
+function entryOf({ roundKey, fields }: KeyedItem): Entry {
+  return {
+    roundKey,
+    kind: fields.kind ?? 'none',
+    currency: fields.currency?.code ?? null,
+    amountMinor: fields.amountMinor ?? 0n,
+  };
+}

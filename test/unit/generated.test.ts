@@ -1,0 +1,123 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { settingsByCommand } from '../../dev/generate/configuration';
+import {
+  driftOf,
+  type GeneratedFile,
+  generatedFiles,
+  projectRoot,
+  writeFiles,
+} from '../../dev/generate/files';
+import { ConfigError, readConfig, SETTINGS } from '../../src/config';
+import { DEAD_LETTER_REASONS, REASONS } from '../../src/domain/verdict';
+
+const ROOT = projectRoot();
+const files = generatedFiles(ROOT);
+const contentOf = (path: string): string => files.find((file) => file.path === path)?.content ?? '';
+
+let directory: string;
+beforeEach(() => {
+  directory = mkdtempSync(join(tmpdir(), 'generated-'));
+});
+afterEach(() => rmSync(directory, { recursive: true, force: true }));
+
+// docs/tables.md needs a database: test/commands/generated-tables.test.ts.
+test.each(files)('$path is what its source says', (file) => {
+  expect(driftOf([file], ROOT)).toEqual([]);
+});
+
+describe('a file that is not what it is generated from', () => {
+  const file: GeneratedFile = { path: 'docs/some.md', content: 'one\ntwo\nthree\n', command: 'make it' };
+
+  test.each([
+    ['is missing', undefined, 'docs/some.md is missing; run: make it'],
+    [
+      'has another line',
+      'one\n2\nthree\n',
+      'docs/some.md differs from what it is generated from, first in line 2; run: make it',
+    ],
+    [
+      'has a line more',
+      'one\ntwo\nthree\nfour\n',
+      'docs/some.md differs from what it is generated from, first in line 4; run: make it',
+    ],
+    [
+      'ends too early',
+      'one\ntwo',
+      'docs/some.md differs from what it is generated from, first in line 3; run: make it',
+    ],
+  ])('is named with the command that makes it, where it %s', (_, committed, message) => {
+    mkdirSync(join(directory, 'docs'));
+    if (committed !== undefined) writeFileSync(join(directory, file.path), committed);
+    expect(driftOf([file], directory)).toEqual([message]);
+  });
+
+  test('is written, with its directory, and nothing else is', () => {
+    expect(writeFiles([file], directory)).toEqual(['docs/some.md']);
+    expect(driftOf([file], directory)).toEqual([]);
+    expect(writeFiles([file], directory)).toEqual([]);
+  });
+});
+
+describe('schemas/VERDICTS.md', () => {
+  const lines = contentOf('schemas/VERDICTS.md').split('\n');
+  const names = lines.flatMap((line) => /^\| `(\w+)`/.exec(line)?.[1] ?? []);
+
+  test('lists every reason in order of precedence, and the dead letters after them', () => {
+    expect(names).toEqual([...REASONS, ...DEAD_LETTER_REASONS].map(({ name }) => name));
+  });
+});
+
+describe('docs/configuration.md', () => {
+  const text = contentOf('docs/configuration.md');
+
+  test('has a line for every setting', () => {
+    expect(text.split('\n').flatMap((line) => /^\| `(\w+)`/.exec(line)?.[1] ?? [])).toEqual(
+      Object.keys(SETTINGS),
+    );
+  });
+
+  test('names exactly the prefixes under which unknown variables are refused', () => {
+    const refused = (prefix: string): boolean => {
+      try {
+        readConfig({ [`${prefix}OTHER`]: 'x' }, []);
+        return false;
+      } catch (error) {
+        return error instanceof ConfigError;
+      }
+    };
+    const named = new Set(text.match(/(?<=`)[A-Z_]+_(?=`)/g));
+    const beginnings = Object.keys(SETTINGS).map((name) => name.replace(/[A-Z]+$/, ''));
+    expect(named.size).toBeGreaterThan(0);
+    expect([...named].filter((prefix) => !refused(prefix))).toEqual([]);
+    const covered = (beginning: string) => [...named].some((prefix) => beginning.startsWith(prefix));
+    expect(beginnings.filter((beginning) => refused(beginning) && !covered(beginning))).toEqual([]);
+  });
+
+  test.each([
+    ['a list', "readConfig(process.env, ['DATABASE_URL']);", ['DATABASE_URL']],
+    [
+      'a constant',
+      "const S = ['A', 'B'] as const satisfies readonly string[];\nreadConfig(process.env, S);",
+      ['A', 'B'],
+    ],
+    ['two lists', "readConfig(process.env, ['A']); readConfig(process.env, ['B']);", ['A', 'B']],
+  ])('finds the settings that a command reads as %s', (_, source, names) => {
+    writeFileSync(join(directory, 'some.ts'), source);
+    writeFileSync(join(directory, 'other.ts'), 'export const nothing = readConfig({}, names);');
+    expect(settingsByCommand(directory)).toEqual(new Map([['some', new Set(names)]]));
+  });
+
+  test('is not made where a command names its settings in a way that cannot be read', () => {
+    writeFileSync(join(directory, 'some.ts'), 'readConfig(process.env, namesOf(options));');
+    expect(() => settingsByCommand(directory)).toThrow('src/commands/some.ts: write the settings');
+  });
+});
+
+test('docs/metrics.md says of every metric its type and labels', () => {
+  const rows = contentOf('docs/metrics.md').match(
+    /^\| `promo_intake_\w+` \| (counter|gauge|histogram) \| .+ \| .+ \|$/gm,
+  );
+  expect(rows?.length).toBeGreaterThanOrEqual(7);
+});

@@ -1,0 +1,264 @@
+import { gzipSync } from 'node:zlib';
+import fc from 'fast-check';
+import { makeCodecs } from '../../src/transports/codecs';
+import { Fetched, readBatches } from '../../src/transports/record-batches';
+import { encodeBatch, encodeRecords, type TestBatch, type TestRecord } from '../support/record-batch';
+
+const codecs = makeCodecs({ maxDecompressedBytes: 1024 * 1024 });
+const byNumber = [undefined, codecs.gzip, codecs.snappy, codecs.lz4, codecs.zstd];
+
+async function decompress(codec: number, bytes: Buffer): Promise<Buffer> {
+  const found = byNumber[codec];
+  if (found === undefined) throw new RangeError(`no codec ${codec}`);
+  return found.decompress(bytes);
+}
+
+async function read(
+  bytes: Buffer,
+  aborted: { producerId: bigint; firstOffset: number }[] = [],
+  fromOffset = 0,
+) {
+  const fetched = new Fetched(await readBatches(bytes, decompress, { bytesLeft: 32 * 1024 * 1024 }), aborted);
+  return { records: fetched.visibleFrom(fromOffset), lastOffset: fetched.lastOffset };
+}
+
+const text = (value: string) => Buffer.from(value);
+const TRANSACTIONAL = 0x10;
+const CONTROL = 0x20;
+const endOf = (producerId: bigint, firstOffset: number, type: 'abort' | 'commit'): TestBatch => ({
+  firstOffset,
+  producerId,
+  attributes: TRANSACTIONAL | CONTROL,
+  records: [{ key: Buffer.from([0, 0, 0, type === 'abort' ? 0 : 1]), value: Buffer.alloc(6) }],
+});
+
+describe('record batches', () => {
+  it('gives back offset, timestamp, key, value and headers of each record', async () => {
+    const { records, lastOffset } = await read(
+      encodeBatch({
+        firstOffset: 40,
+        records: [
+          { key: text('k'), value: text('v'), headers: [['a', text('1')]], timestampDelta: 5n },
+          { key: null, value: null },
+          {
+            value: text(''),
+            headers: [
+              ['a', text('1')],
+              ['b', text('2')],
+              ['a', text('3')],
+            ],
+          },
+        ],
+      }),
+    );
+    expect(lastOffset).toBe(42);
+    expect(records).toEqual([
+      { offset: 40, timestamp: '1005', key: text('k'), value: text('v'), headers: { a: text('1') } },
+      { offset: 41, timestamp: '1000', key: null, value: null, headers: {} },
+      {
+        offset: 42,
+        timestamp: '1000',
+        key: null,
+        value: text(''),
+        headers: { a: [text('1'), text('3')], b: text('2') },
+      },
+    ]);
+  });
+
+  it('gives the time of the append where the topic keeps that', async () => {
+    const { records } = await read(
+      encodeBatch({ attributes: 0x08, maxTimestamp: 77n, records: [{ timestampDelta: 5n }] }),
+    );
+    expect(records[0]?.timestamp).toBe('77');
+  });
+
+  it('keeps times exact that a number cannot hold', async () => {
+    const firstTimestamp = 9_223_372_036_854_775_000n;
+    const { records } = await read(encodeBatch({ firstTimestamp, records: [{ timestampDelta: 7n }] }));
+    expect(records[0]?.timestamp).toBe('9223372036854775007');
+  });
+
+  it('leaves a last batch that was cut off for the next fetch', async () => {
+    const whole = encodeBatch({ records: [{ value: text('a') }] });
+    const cut = encodeBatch({ firstOffset: 1, records: [{ value: text('b') }] });
+    for (let length = 0; length < cut.length; length++) {
+      const { records, lastOffset } = await read(Buffer.concat([whole, cut.subarray(0, length)]));
+      expect(records.map(({ offset }) => offset)).toEqual([0]);
+      expect(lastOffset).toBe(0);
+    }
+  });
+
+  it('leaves out records before the offset that was asked for', async () => {
+    const bytes = encodeBatch({ records: [{}, {}, {}] });
+    expect((await read(bytes, [], 2)).records.map(({ offset }) => offset)).toEqual([2]);
+  });
+
+  it('takes the end of a batch from its header, since compaction may have removed its last records', async () => {
+    const { records, lastOffset } = await read(encodeBatch({ lastOffsetDelta: 9, records: [{}, {}] }));
+    expect(records).toHaveLength(2);
+    expect(lastOffset).toBe(9);
+  });
+
+  it.each([
+    [1, 'gzip'],
+    [2, 'snappy'],
+    [3, 'lz4'],
+    [4, 'zstd'],
+  ] as const)('reads codec %d, %s', async (number, name) => {
+    if (name === 'zstd' && process.versions.node.startsWith('20')) return; // cannot be compressed there
+    const records: TestRecord[] = [{ value: text('x'.repeat(1000)) }, { value: text('y') }];
+    const body = await codecs[name].compress({ buffer: encodeRecords(records) });
+    const answer = await read(encodeBatch({ attributes: number, records, body }));
+    expect(answer.records.map(({ value }) => value?.length)).toEqual([1000, 1]);
+  });
+
+  it('reads any batch back as it was written', async () => {
+    const bytes = fc.option(fc.uint8Array({ maxLength: 40 }).map((array) => Buffer.from(array)));
+    const record = fc.record({
+      key: bytes,
+      value: bytes,
+      timestampDelta: fc.bigInt({ min: -(2n ** 40n), max: 2n ** 40n }),
+    });
+    await fc.assert(
+      fc.asyncProperty(fc.array(record, { maxLength: 20 }), fc.nat(1e9), async (written, firstOffset) => {
+        const { records } = await read(encodeBatch({ firstOffset, records: written }));
+        expect(records.map(({ key, value }) => ({ key, value }))).toEqual(
+          written.map(({ key, value }) => ({ key, value })),
+        );
+        expect(records.map(({ timestamp }) => BigInt(timestamp) - 1000n)).toEqual(
+          written.map((r) => r.timestampDelta),
+        );
+        expect(records.map(({ offset }) => offset)).toEqual(written.map((_, index) => firstOffset + index));
+      }),
+    );
+  });
+});
+
+describe('transactions', () => {
+  const of = (
+    producerId: bigint,
+    firstOffset: number,
+    value: string,
+    key: Buffer | null = null,
+  ): TestBatch => ({
+    firstOffset,
+    producerId,
+    attributes: TRANSACTIONAL,
+    records: [{ key, value: text(value) }],
+  });
+  const stream = (...batches: TestBatch[]) => Buffer.concat(batches.map(encodeBatch));
+  const values = (records: { value: Buffer | null }[]) => records.map(({ value }) => value?.toString());
+
+  it('leaves out markers, and counts them in the last offset', async () => {
+    const { records, lastOffset } = await read(stream(of(1n, 0, 'a'), endOf(1n, 1, 'commit')));
+    expect(values(records)).toEqual(['a']);
+    expect(lastOffset).toBe(1);
+  });
+
+  it('leaves out the records of an aborted transaction, and only those', async () => {
+    const bytes = stream(
+      of(1n, 0, 'kept'),
+      of(2n, 1, 'aborted'),
+      of(1n, 2, 'kept too'),
+      endOf(2n, 3, 'abort'),
+      endOf(1n, 4, 'commit'),
+      of(2n, 5, 'later'),
+    );
+    const { records } = await read(bytes, [{ producerId: 2n, firstOffset: 1 }]);
+    expect(values(records)).toEqual(['kept', 'kept too', 'later']);
+  });
+
+  it('does not take a record for a marker because its key is four zero bytes', async () => {
+    const bytes = stream(
+      of(2n, 0, 'aborted', Buffer.alloc(4)),
+      of(2n, 1, 'aborted too'),
+      endOf(2n, 2, 'abort'),
+    );
+    expect((await read(bytes, [{ producerId: 2n, firstOffset: 0 }])).records).toEqual([]);
+  });
+
+  it('follows several aborted transactions of several producers', async () => {
+    const bytes = stream(
+      of(1n, 0, 'a1'),
+      of(2n, 1, 'b1'),
+      endOf(1n, 2, 'abort'),
+      of(1n, 3, 'a2'),
+      endOf(2n, 4, 'abort'),
+      endOf(1n, 5, 'commit'),
+      of(2n, 6, 'b2'),
+      endOf(2n, 7, 'abort'),
+    );
+    const aborted = [
+      { producerId: 2n, firstOffset: 6 },
+      { producerId: 1n, firstOffset: 0 },
+      { producerId: 2n, firstOffset: 1 },
+    ];
+    expect(values((await read(bytes, aborted)).records)).toEqual(['a2']);
+  });
+});
+
+describe('a batch that cannot be read', () => {
+  const expectUndecodable = async (batch: TestBatch, message: RegExp) => {
+    const bytes = encodeBatch(batch);
+    const after = encodeBatch({ firstOffset: 100, records: [{ value: text('next') }] });
+    const { records, lastOffset } = await read(Buffer.concat([bytes, after]));
+    expect(records).toHaveLength(2);
+    expect(records[0]).toMatchObject({
+      offset: batch.firstOffset ?? 0,
+      value: bytes,
+      undecodable: expect.stringMatching(message),
+    });
+    expect(records[1]?.value?.toString()).toBe('next');
+    expect(lastOffset).toBe(100);
+  };
+
+  it('stands as one record that holds it whole, and the next batch is read', async () => {
+    await expectUndecodable(
+      { attributes: 1, firstOffset: 7, lastOffsetDelta: 3, count: 4, body: text('no gzip') },
+      /gzip/,
+    );
+  });
+
+  it('is one that decompresses to more than is allowed', async () => {
+    await expectUndecodable(
+      { attributes: 1, count: 1, body: gzipSync(Buffer.alloc(8 * 1024 * 1024)) },
+      /1048576/,
+    );
+  });
+
+  it('is one with an unknown codec, another format, or more records than bytes', async () => {
+    await expectUndecodable({ attributes: 6, count: 1, body: text('x') }, /codec 6/);
+    await expectUndecodable({ magic: 1, count: 0 }, /format 1/);
+    await expectUndecodable({ count: 2_000_000_000, body: text('x') }, /do not fit/);
+  });
+
+  it('is any damaged one: nothing throws, nothing hangs', async () => {
+    const valid = encodeRecords([
+      { key: text('key'), value: text('value'), headers: [['h', text('v')]] },
+      { value: text('b') },
+    ]);
+    await fc.assert(
+      fc.asyncProperty(fc.nat(valid.length - 1), fc.nat(255), async (position, byte) => {
+        const body = Buffer.from(valid);
+        body[position] = byte;
+        const { lastOffset } = await read(encodeBatch({ count: 2, lastOffsetDelta: 1, body }));
+        expect(lastOffset).toBe(1);
+      }),
+      { numRuns: 500 },
+    );
+    await fc.assert(
+      fc.asyncProperty(fc.uint8Array({ maxLength: 300 }), async (bytes) => {
+        await read(Buffer.from(bytes));
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  it('is not one of very many tiny records, or of very many headers', async () => {
+    const many = await read(encodeBatch({ records: Array.from({ length: 300_000 }, () => ({})) }));
+    expect(many.records).toHaveLength(300_000);
+    const headers = Array.from({ length: 50_000 }, (_, index): [string, Buffer] => [`h${index}`, text('v')]);
+    const one = await read(encodeBatch({ records: [{ headers }] }));
+    expect(Object.keys(one.records[0]?.headers ?? {})).toHaveLength(50_000);
+  });
+});
