@@ -13,12 +13,12 @@ import {
   GENERATE_TABLES_COMMAND,
   type GeneratedFile,
   generatedFiles,
-  projectRoot,
   tablesFile,
   writeFiles,
 } from './generate/files';
 import { renderTables } from './generate/tables';
 import { startServers } from './servers';
+import { projectRoot } from './servers/download';
 
 const USAGE = 'usage: node build/dev/generate.js [tables] [--check]';
 const USAGE_EXIT_CODE = 2;
@@ -34,7 +34,7 @@ async function main(): Promise<number> {
     console.error(USAGE);
     return USAGE_EXIT_CODE;
   }
-  const root = projectRoot();
+  const root = projectRoot;
   const files = what === 'tables' ? [await makeTables(root)] : generatedFiles(root);
   if (values.check) {
     const drift = driftOf(files, root);

@@ -18,26 +18,19 @@ export interface Case {
   readonly weight: number;
 }
 
-/** The round's other events are sent as always; half of the senders notice, and send the mended bet with an id of its own. */
-const faultyBet =
-  (fault: FaultyBet): Scene =>
+/** A bet with something wrong in it is mended by half of the senders; one that a rule sets aside is part of a whole round. */
+export const faultyBet =
+  ({ patch, stake, sender, round: options }: FaultyBet): Scene =>
   (play, startMs) => {
-    const round = play.round(startMs, { ...fault.round, ...(fault.sender && { sender: fault.sender }) });
-    const { brand, ...patch } = fault.patch ?? {};
-    // A rule of one brand needs the whole round to be of it.
-    const isOfBrand = fault.reason === 'game_denied';
-    const whole = (fact: Fact) => (isOfBrand ? changed(fact, { brand }) : fact);
-    const bet = round.bet(fault.stake);
-    const spoiled = changed(
-      bet,
-      fault.patch === undefined || !('brand' in fault.patch) ? patch : { ...patch, brand },
-    );
-    const facts = [spoiled];
-    const isRejected = fault.patch !== undefined && !isOfBrand;
-    if (!isRejected) {
-      if (play.random.chance(0.3)) facts.push(whole(round.win(smallestStake(round.player.currency))));
-      facts.push(whole(round.settled()));
-    } else if (play.random.chance(0.5)) {
+    const { random } = play;
+    const round = play.round(startMs, { ...options, ...(sender && { sender }) });
+    const bet = round.bet(stake);
+    const facts = [changed(bet, patch ?? {})];
+    if (patch === undefined) {
+      if (random.chance(0.3)) facts.push(round.win(smallestStake(round.player.currency)));
+      facts.push(round.settled());
+    } else if (random.chance(0.5)) {
+      // The old id is used up, so the mended bet has another one.
       const mended = changed(bet, { event_id: play.eventId(bet.sender, bet.occurredMs) });
       facts.push({ ...mended, occurredMs: bet.occurredMs + 30_000 }, round.settled());
     }
@@ -192,10 +185,10 @@ const CLAIMED_ALL_THE_SAME: readonly [Sender, FeedRecord['headers']][] = [
 
 const once = (atMs: number, record: FeedRecord): Arrival[] => [{ atMs, record }];
 
-const unusable = (valueOf: (typeof UNUSABLE)[number]): Scene => {
+const unusable = (spoil: (typeof UNUSABLE)[number]): Scene => {
   return (play, startMs) => {
     const bet = play.round(startMs).bet();
-    return once(startMs, rawRecord(bet.sender, bet.playerRef, valueOf(play, bet)));
+    return once(startMs, rawRecord(bet.sender, bet.playerRef, spoil(play, bet)));
   };
 };
 

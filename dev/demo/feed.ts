@@ -23,7 +23,7 @@ const SPAN_MS = 6 * 3_600_000;
 const END_BEFORE_NOW_MS = 180_000;
 /** Until every case was there once, one scene in so many is a case; then as many by chance as their weight says. */
 const FIRST_CASES_EVERY = 8;
-const CASE_SHARE = 0.055;
+const CASE_SHARE = 0.08;
 
 /** What a long enough feed causes: every reason but the one that needs a defect of the service. */
 export const expected: { readonly reasons: readonly Reason[] } = {

@@ -52,6 +52,8 @@ export interface RoundOptions {
   readonly player?: Player;
   /** A game, or none at all. */
   readonly game?: string | null;
+  /** Instead of the player's own brand. */
+  readonly brand?: string;
 }
 
 export interface Play {
@@ -105,7 +107,9 @@ export function makePlay(random: Random): Play {
   }
 
   function round(startMs: number, options: RoundOptions = {}): RoundPlay {
-    const player = options.player ?? world.player(random, options.sender);
+    const { brand } = options;
+    const found = options.player ?? world.player(random, options.sender);
+    const player = brand === undefined ? found : { ...found, brand };
     rounds++;
     const day = new Date(startMs).toISOString().slice(0, 10).replaceAll('-', '');
     const id = `${player.sender.roundPrefix}-${day}-${String(rounds).padStart(6, '0')}`;

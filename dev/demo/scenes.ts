@@ -35,12 +35,10 @@ const scrambledRound: Scene = (play, startMs) => {
   const round = play.round(startMs);
   const facts = [round.bet(), round.bet(), round.win(), round.settled()];
   const releasedMs = startMs + play.random.between(20_000, 90_000);
-  return play.random
-    .shuffled(facts)
-    .map((fact, index) => ({
-      atMs: releasedMs + index * play.random.between(1, 40),
-      record: recordOf(fact),
-    }));
+  return play.random.shuffled(facts).map((fact, index) => ({
+    atMs: releasedMs + index * play.random.between(1, 40),
+    record: recordOf(fact),
+  }));
 };
 
 /** The game server failed: the stake goes back. */

@@ -1,6 +1,6 @@
 /** What is generated, and how a committed file is compared with it. */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { dirname, join, resolve } from 'node:path';
+import { dirname, join } from 'node:path';
 import { EVENT_SCHEMA } from '../../src/domain/contract';
 import { VERDICT_SCHEMA } from '../../src/transports/verdict-stream';
 import { renderConfiguration } from './configuration';
@@ -72,10 +72,4 @@ function firstDifference(a: string, b: string): number {
 
 function readIfThere(path: string): string | undefined {
   return existsSync(path) ? readFileSync(path, 'utf8') : undefined;
-}
-
-/** The project's root, seen from here as from the compiled program, which is a directory further down. */
-export function projectRoot(): string {
-  const above = resolve(__dirname, '..', '..');
-  return above.endsWith('build') ? dirname(above) : above;
 }

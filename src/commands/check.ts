@@ -48,10 +48,14 @@ export async function check({ file, json, rules }: CheckOptions, stop: AbortSign
   const notice = (text: string) => console.error(`${file}: ${text}`);
   const seen = makeSeenIds();
   const tally = makeTally();
-  for await (const lines of readEvents(readLines(openInput(file, stop)), notice)) {
-    const findings = lines.map((line) => inspect(line, connection, seen));
-    for (const finding of findings) tally.add(finding);
-    await print(findings.map((finding) => (json ? asJson(finding) : asText(file, finding))).join(''));
+  try {
+    for await (const lines of readEvents(readLines(openInput(file, stop)), notice)) {
+      const findings = lines.map((line) => inspect(line, connection, seen));
+      for (const finding of findings) tally.add(finding);
+      await print(findings.map((finding) => (json ? asJson(finding) : asText(file, finding))).join(''));
+    }
+  } catch (error) {
+    if (!stop.aborted) throw error;
   }
   const summary = `${file}: ${stop.aborted ? 'interrupted; so far ' : ''}${tally.summary()}\n${leftOut(connection)}\n`;
   if (json) process.stderr.write(summary);
@@ -170,7 +174,8 @@ function number(value: number): string {
 }
 
 function leftOut(connection: Connection | undefined): string {
-  const rules = connection === undefined ? 'brand and game rules (--reference and --connection add them); ' : '';
+  const rules =
+    connection === undefined ? 'brand and game rules (--reference and --connection add them); ' : '';
   return `Not looked at: ${rules}what is stored: ids that are decided already, and rounds that are refunded.`;
 }
 
@@ -201,10 +206,7 @@ function makeSeenIds(): SeenIds {
 
   const isFree = (at: number) => words[at + 6] === 0 && words[at + 7] === 0;
   const hasKey = (at: number, key: Uint32Array) =>
-    words[at] === key[0] &&
-    words[at + 1] === key[1] &&
-    words[at + 2] === key[2] &&
-    words[at + 3] === key[3];
+    words[at] === key[0] && words[at + 1] === key[1] && words[at + 2] === key[2] && words[at + 3] === key[3];
 
   /** Where the key is, or the free slot where it belongs. */
   function find(key: Uint32Array): number {
@@ -272,16 +274,11 @@ export interface Line {
   readonly bytes: Buffer | null;
 }
 
-/** A file's bytes, or those of standard input for `-`. Ends early when it is told to stop. */
+/** A file's bytes, or those of standard input for `-`. @throws once it is told to stop, so that half a line is not taken for one */
 export async function* openInput(file: string, stop: AbortSignal): AsyncGenerator<Buffer> {
   const stream: Readable =
     file === '-' ? process.stdin : createReadStream(file, { highWaterMark: READ_BYTES });
-  addAbortSignal(stop, stream);
-  try {
-    for await (const chunk of stream) if (Buffer.isBuffer(chunk)) yield chunk;
-  } catch (error) {
-    if (!stop.aborted) throw error;
-  }
+  for await (const chunk of addAbortSignal(stop, stream)) if (Buffer.isBuffer(chunk)) yield chunk;
 }
 
 /** Cuts bytes into lines, as many at a time as came together. Blank lines are left out, and counted. */

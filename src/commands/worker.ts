@@ -18,8 +18,9 @@ import {
   makeKafka,
   makeKafkaSource,
   makeSender,
+  type Sender,
 } from '../transports/kafka';
-import { makeStream } from '../transports/stream';
+import { makeStream, type Stream } from '../transports/stream';
 import { makePublishVerdicts, makeSendDeadLetters } from '../transports/verdict-stream';
 import { makeWireFormat } from '../transports/wire-format';
 
@@ -42,21 +43,32 @@ const REGISTRY_TIMEOUT_MS = 5_000;
 /** The month's partitions are made ahead, and looked after this often. */
 const MONTHS_CHECK_MS = 3_600_000;
 const DRAIN_CHECK_MS = 250;
+const DRAIN_RETRY_MS = 1_000;
 /** No fetch and no try to decide for this long: only a restart helps. */
 const STUCK_AFTER_MS = 120_000;
+/** Postgres and Kafka may come up later than their workers, by this much. */
+const START_WITHIN_MS = 60_000;
+const START_RETRY_MS = 2_000;
+/** One try to reach them: it may hang. */
+const START_TRY_MS = 15_000;
+/** Closing connections may take this long, even where deciding took all the time of a shutdown. */
+const CLOSE_WITHIN_MS = 500;
 
 /** @returns the exit code */
 export async function worker(options: { drain: boolean }): Promise<number> {
-  const config = readConfig(process.env, WORKER_SETTINGS);
+  const config = readSettings();
   const logger = makeLogger(config.LOG_LEVEL);
+  logWarnings(logger);
   const metrics = makeMetrics();
   const stop = stopSignal(logger);
+  let stream: Stream | null = null;
+  const health = await serveHealth(
+    config.HTTP_PORT,
+    { live: () => (stream?.idleMs() ?? 0) < STUCK_AFTER_MS, ready: () => stream?.joined() ?? false },
+    metrics,
+  );
+  logger.info({ port: health.port }, 'health and metrics are served');
 
-  const pending = await pendingMigrations(config.DATABASE_URL);
-  if (pending.length > 0) {
-    logger.fatal({ pending }, 'the database lacks migrations; run: promo-intake migrate');
-    return 1;
-  }
   const pool = makePool(
     {
       databaseUrl: config.DATABASE_URL,
@@ -65,22 +77,35 @@ export async function worker(options: { drain: boolean }): Promise<number> {
     },
     logger,
   );
-  await ensureMonths(pool);
+  const references = makeReferences(pool);
+  const wantedTopics = async () => config.KAFKA_TOPICS ?? [...(await references.reload()).topics.keys()];
+  const kafka = makeKafka({ brokers: config.KAFKA_BROKERS, clientId: 'promo-intake' }, logger);
+  let sender: Sender;
+  let drain: Drain | null = null;
+  try {
+    const step = makeStart(stop, logger);
+    const pending = await step('Postgres', () => pendingMigrations(config.DATABASE_URL));
+    if (pending.length > 0)
+      throw new Error(`the database lacks the migrations ${pending.join(', ')}; run: promo-intake migrate`);
+    await step('Postgres', () => ensureMonths(pool));
+    await step('Kafka', () => ensureTopics(config, logger));
+    sender = await step('Kafka', () => makeSender(kafka));
+    if (options.drain)
+      drain = await step('Kafka', async () =>
+        makeDrain(kafka, config.KAFKA_GROUP_ID, await wantedTopics(), logger),
+      );
+  } catch (error) {
+    if (stop.aborted) logger.info('stopped before it had started');
+    else logger.fatal({ error: messageOf(error) }, 'the worker cannot start');
+    // Whatever is still being waited for would keep the process.
+    process.exit(stop.aborted && !options.drain ? 0 : 1);
+  }
+
   const months = setInterval(() => {
-    ensureMonths(pool).catch((error: Error) =>
-      logger.error({ error: error.message }, 'next months could not be prepared'),
+    ensureMonths(pool).catch((error: unknown) =>
+      logger.error({ error: messageOf(error) }, 'next months could not be prepared'),
     );
   }, MONTHS_CHECK_MS);
-  const references = makeReferences(pool);
-
-  const kafka = makeKafka({ brokers: config.KAFKA_BROKERS, clientId: 'promo-intake' }, logger);
-  for (const topic of [config.DEAD_LETTER_TOPIC, config.VERDICT_TOPIC]) {
-    if (topic !== undefined && (await ensureTopic(kafka, topic)) === 'made')
-      logger.info({ topic }, 'topic was missing and is made');
-  }
-  const sender = await makeSender(kafka);
-
-  const wantedTopics = async () => config.KAFKA_TOPICS ?? [...(await references.reload()).topics.keys()];
   const failed = new AbortController();
   const source = makeKafkaSource(
     kafka,
@@ -101,7 +126,7 @@ export async function worker(options: { drain: boolean }): Promise<number> {
     logger,
     now: systemClock.now,
   });
-  const stream = makeStream({
+  stream = makeStream({
     source,
     intake,
     wireFormat: makeWireFormat({ registryUrl: config.SCHEMA_REGISTRY_URL, timeoutMs: REGISTRY_TIMEOUT_MS }),
@@ -113,27 +138,88 @@ export async function worker(options: { drain: boolean }): Promise<number> {
     batchEvents: config.BATCH_EVENTS,
     partitionsAtOnce: config.PARTITIONS_AT_ONCE,
   });
-  const health = await serveHealth(
-    config.HTTP_PORT,
-    { live: () => stream.idleMs() < STUCK_AFTER_MS, ready: () => stream.joined() },
-    metrics,
-  );
-  logger.info({ port: health.port }, 'health and metrics are served');
 
-  const drained = options.drain ? await makeDrain(kafka, config.KAFKA_GROUP_ID, await wantedTopics()) : null;
   await stream.start();
   const reason = await Promise.race([
     aborted(stop).then(() => 'told to stop'),
     aborted(failed.signal).then(() => 'failed'),
-    ...(drained === null ? [] : [drained.until(stop).then(() => 'drained')]),
+    ...(drain === null ? [] : [drain.until(stop).then(() => (stop.aborted ? 'told to stop' : 'drained'))]),
   ]);
 
+  const stopBy = systemClock.now() + config.SHUTDOWN_SECONDS * 1000;
   logger.info({ reason }, 'stopping');
   clearInterval(months);
-  await stream.stop(config.SHUTDOWN_SECONDS * 1000);
-  await Promise.all([drained?.close(), sender.stop(), health.close(), pool.end()]);
+  const finished = await stream.stop(config.SHUTDOWN_SECONDS * 1000 - CLOSE_WITHIN_MS);
+  const closing = Promise.allSettled([drain?.close(), sender.stop(), health.close(), pool.end()]);
+  const closed = await endsWithin(closing, Math.max(CLOSE_WITHIN_MS, stopBy - systemClock.now()));
   logger.info('stopped');
-  return reason === 'failed' ? 1 : 0;
+  const code = reason === 'drained' || (reason === 'told to stop' && !options.drain) ? 0 : 1;
+  // What hangs would keep the process. Nothing is lost: what was not committed is read again by the next owner.
+  if (!finished || !closed) process.exit(1);
+  return code;
+}
+
+const readSettings = () => readConfig(process.env, WORKER_SETTINGS);
+
+/** Topics of our own are made where they are missing. One short try: whoever waits for Kafka tries again. */
+async function ensureTopics(
+  config: Pick<ReturnType<typeof readSettings>, 'KAFKA_BROKERS' | 'DEAD_LETTER_TOPIC' | 'VERDICT_TOPIC'>,
+  logger: Logger,
+): Promise<void> {
+  const kafka = makeKafka({ brokers: config.KAFKA_BROKERS, clientId: 'promo-intake', retries: 1 }, logger);
+  for (const topic of [config.DEAD_LETTER_TOPIC, config.VERDICT_TOPIC]) {
+    if (topic !== undefined && (await ensureTopic(kafka, topic)) === 'made')
+      logger.info({ topic }, 'topic was missing and is made');
+  }
+}
+
+/** Does a step of the start until it succeeds: what it needs may not be up yet. @throws where it is not in time, or we are told to stop */
+function makeStart(stop: AbortSignal, logger: Logger) {
+  const giveUpAt = systemClock.now() + START_WITHIN_MS;
+  return async <T>(needed: string, step: () => Promise<T>): Promise<T> => {
+    for (;;) {
+      try {
+        return await orGiveUp(step(), stop, START_TRY_MS);
+      } catch (error) {
+        const late = systemClock.now() + START_RETRY_MS > giveUpAt;
+        if (stop.aborted || late) throw new Error(`${needed}: ${messageOf(error)}`, { cause: error });
+        logger.warn(
+          { error: messageOf(error), retryMs: START_RETRY_MS },
+          `${needed} is not ready; trying again`,
+        );
+        await systemClock.sleep(START_RETRY_MS, stop);
+      }
+    }
+  };
+}
+
+/** @throws where `work` throws, takes longer than `ms`, or we are told to stop */
+async function orGiveUp<T>(work: Promise<T>, stop: AbortSignal, ms: number): Promise<T> {
+  const over = new AbortController();
+  const giveUp = systemClock.sleep(ms, AbortSignal.any([stop, over.signal])).then((): never => {
+    throw new Error(stop.aborted ? 'told to stop' : `no answer within ${ms} ms`);
+  });
+  try {
+    return await Promise.race([work, giveUp]);
+  } finally {
+    over.abort();
+  }
+}
+
+async function endsWithin(work: Promise<unknown>, ms: number): Promise<boolean> {
+  const ended = new AbortController();
+  const late = systemClock.sleep(ms, ended.signal).then(() => false);
+  const inTime = await Promise.race([work.then(() => true), late]);
+  ended.abort();
+  return inTime;
+}
+
+/** Node's warnings as log lines. kafkajs 2.2.4 sets timers that lie in the past, which Node 24 warns of and which harms nothing. */
+function logWarnings(logger: Logger): void {
+  process.removeAllListeners('warning');
+  process.on('warning', ({ name, message }) => {
+    if (name !== 'TimeoutNegativeWarning') logger.warn({ warning: name }, message);
+  });
 }
 
 /** Aborted by SIGTERM or SIGINT. A second one ends the process at once. */
@@ -156,11 +242,22 @@ function aborted(signal: AbortSignal): Promise<void> {
   });
 }
 
+interface Drain {
+  /** Resolves when the group is drained, or `stop` is aborted. */
+  until(stop: AbortSignal): Promise<void>;
+  close(): Promise<void>;
+}
+
 /**
  * Everything that is in the topics now: drained once the group has committed up to the end that each partition has at this moment,
  * whichever worker of the group decided it.
  */
-async function makeDrain(kafka: Kafka, groupId: string, topics: readonly string[]) {
+async function makeDrain(
+  kafka: Kafka,
+  groupId: string,
+  topics: readonly string[],
+  logger: Logger,
+): Promise<Drain> {
   const ends = await highWatermarks(kafka, topics);
   const committed = makeCommittedOffsets(kafka, groupId);
   const waitedFor = [...new Set(ends.map(({ topic }) => topic))];
@@ -176,9 +273,21 @@ async function makeDrain(kafka: Kafka, groupId: string, topics: readonly string[
   }
 
   return {
-    async until(stop: AbortSignal): Promise<void> {
-      while (!stop.aborted && !(await isDrained())) await systemClock.sleep(DRAIN_CHECK_MS, stop);
+    async until(stop) {
+      while (!stop.aborted) {
+        try {
+          if (await isDrained()) return;
+          await systemClock.sleep(DRAIN_CHECK_MS, stop);
+        } catch (error) {
+          logger.warn({ error: messageOf(error) }, 'committed offsets could not be read');
+          await systemClock.sleep(DRAIN_RETRY_MS, stop);
+        }
+      }
     },
     close: () => committed.close(),
   };
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
 }

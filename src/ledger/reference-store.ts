@@ -39,9 +39,16 @@ union all select 'connection', '', c.connection_id, c.connection_no from promo_s
 union all select 'brand', o.operator_id, b.brand_id, b.brand_no from promo_store.brands b join promo_store.operators o using (operator_no)`,
 };
 
-/** The reference data in force, compiled. */
-export async function loadReference(pool: Pool): Promise<Reference> {
+const VERSION = {
+  name: 'reference_version_in_force',
+  text: 'select coalesce(max(version), 0) from promo_store.reference_versions',
+};
+
+/** The reference data in force, compiled; `loaded` itself where that is still in force. */
+async function loadReference(pool: Pool, loaded: Reference | undefined): Promise<Reference> {
   return inTransaction(pool, async (session) => {
+    const [row] = await session.query(VERSION);
+    if (loaded !== undefined && loaded.version === Number(row?.[0])) return loaded;
     const { version, document } = await readCurrent(session);
     const numbers = new Map<string, number>();
     for (const [type, operatorId, id, no] of await session.query(NUMBERS)) {
@@ -147,7 +154,7 @@ export function makeReferences(pool: Pool): { current(): Promise<Reference>; rel
   let loaded: Reference | undefined;
   let loading: Promise<Reference> | undefined;
   const reload = () => {
-    loading ??= loadReference(pool)
+    loading ??= loadReference(pool, loaded)
       .then((reference) => {
         loaded = reference;
         return reference;

@@ -66,13 +66,15 @@ const MAX_BATCH_BYTES = 4 * 1024 * 1024;
 const MAX_QUEUED_BYTES = 4 * 1024 * 1024;
 /** Memory that a record takes beside its value. */
 const RECORD_OVERHEAD_BYTES = 200;
+/** Of the records that a line of the log tells of, the first so many are named. */
+const MAX_LOGGED_OFFSETS = 20;
 /** Wait between two tries of an offset commit that failed. */
 const COMMIT_RETRY_MS = 1_000;
 
 export interface Stream {
   start(): Promise<void>;
-  /** Finishes what is being decided, commits, and leaves the group, within the deadline. */
-  stop(deadlineMs: number): Promise<void>;
+  /** Finishes what is being decided, commits, and leaves the group. @returns whether it did so within the deadline */
+  stop(deadlineMs: number): Promise<boolean>;
   /** Whether the group has given this worker its partitions. */
   joined(): boolean;
   /** Milliseconds since Kafka last delivered, or a batch was last tried. A waiting retry counts as a try. */
@@ -121,6 +123,7 @@ export function makeStream(deps: StreamDeps): Stream {
       const isLate = await Promise.race([left.then(() => false), late]);
       deadline.abort();
       if (isLate) logger.warn({ deadlineMs }, 'stopped at the deadline; what was under way is read again');
+      return !isLate;
     },
     joined: () => joined,
     idleMs: () => clock.now() - lastActivity,
@@ -187,7 +190,7 @@ class PartitionLoop {
 
   private end(): void {
     this.ended.abort();
-    this.settled();
+    this.waitNoMore();
   }
 
   undecided(): (Source & { sinceMs: number; failures: number }) | null {
@@ -226,13 +229,15 @@ class PartitionLoop {
 
   private async decide(records: readonly StreamRecord[]): Promise<IntakeResult> {
     const { clock, intake } = this.deps;
+    const { envelopes, failure } = await this.decode(records);
+    if (envelopes.length === 0) return { answers: [], undecided: failure };
     const release = await this.slots.take();
     try {
       if (this.ended.signal.aborted) return { answers: [], undecided: null };
       const began = clock.now();
-      const result = await intake.decide(this.partition, await this.decode(records));
-      this.observe(result.answers, clock.now() - began);
-      return result;
+      const { answers, undecided } = await intake.decide(this.partition, envelopes);
+      this.observe(answers, clock.now() - began);
+      return { answers, undecided: undecided ?? failure };
     } finally {
       release();
     }
@@ -249,13 +254,20 @@ class PartitionLoop {
     return this.queue.slice(0, length);
   }
 
-  private async decode(records: readonly StreamRecord[]): Promise<Envelope[]> {
+  /** Decodes records up to the first that cannot be decoded now: what stands before it need not wait for it. */
+  private async decode(
+    records: readonly StreamRecord[],
+  ): Promise<{ envelopes: Envelope[]; failure: Error | null }> {
     const envelopes: Envelope[] = [];
-    for (const record of records) {
-      const payload = this.payloadOf(record);
-      envelopes.push({ ...record, payload: payload instanceof Promise ? await payload : payload });
+    try {
+      for (const record of records) {
+        const payload = this.payloadOf(record);
+        envelopes.push({ ...record, payload: payload instanceof Promise ? await payload : payload });
+      }
+      return { envelopes, failure: null };
+    } catch (error) {
+      return { envelopes, failure: error instanceof Error ? error : new Error(String(error)) };
     }
-    return envelopes;
   }
 
   private payloadOf({
@@ -297,13 +309,13 @@ class PartitionLoop {
   }
 
   private settled(): void {
-    if (this.failures > 0) {
-      this.deps.metrics.undecidedPartitions.dec();
-      this.deps.logger.info(
-        { ...this.partition, failures: this.failures },
-        'partition is no longer undecided',
-      );
-    }
+    if (this.failures === 0) return;
+    this.deps.logger.info({ ...this.partition, failures: this.failures }, 'partition is no longer undecided');
+    this.waitNoMore();
+  }
+
+  private waitNoMore(): void {
+    if (this.failures > 0) this.deps.metrics.undecidedPartitions.dec();
     this.failures = 0;
   }
 
@@ -331,17 +343,37 @@ class PartitionLoop {
     if (answers.length === 0) return;
     metrics.batchEvents.observe(answers.length);
     metrics.batchSeconds.observe(ms / 1000);
-    for (const { decision, connection } of answers) {
+    const unstored = new Map<string, number[]>();
+    for (const { decision, connection, envelope } of answers) {
       if (decision.redelivered) {
         metrics.redeliveries.inc();
       } else if (decision.type === 'unstored') {
-        if (decision.deadLetter !== null) metrics.deadLetters.inc({ reason: decision.deadLetter });
-        else count('rejected', 'no_idempotency_key', connection?.id);
+        const reason = decision.deadLetter ?? 'no_idempotency_key';
+        const offsets = unstored.get(reason) ?? [];
+        unstored.set(reason, offsets);
+        offsets.push(envelope.offset);
+        if (decision.deadLetter !== null) metrics.deadLetters.inc({ reason });
+        else count('rejected', reason, connection?.id);
       } else if (decision.type === 'duplicate') {
         count('duplicate', decision.first.reason ?? '', connection?.id);
       } else {
         count(decision.outcome.verdict, decision.outcome.reason ?? '', connection?.id);
       }
+    }
+    // A line a batch, not one a record: a sender that gets it wrong gets it wrong often.
+    for (const [reason, offsets] of unstored) {
+      const about = {
+        ...this.partition,
+        reason,
+        records: offsets.length,
+        offsets: offsets.slice(0, MAX_LOGGED_OFFSETS),
+      };
+      logger.warn(
+        about,
+        reason === 'no_idempotency_key'
+          ? 'records without event_id'
+          : 'records sent to the dead-letter topic',
+      );
     }
     logger.debug({ ...this.partition, events: answers.length, ms: Math.round(ms) }, 'batch decided');
 
@@ -417,18 +449,18 @@ function makeCommitter({ source, clock, logger }: StreamDeps): Committer {
           'offset commit failed',
         );
         if (generation === begunIn) pending = new Map([...offsets, ...pending]);
-        if (flushing.signal.aborted) return;
+        if (flushing.signal.aborted) break;
         await clock.sleep(COMMIT_RETRY_MS, flushing.signal);
       }
     }
+    // In the same step in which nothing was left: what is decided from now on begins anew.
+    committing = null;
   }
 
-  const run = async () => {
-    committing ??= commitPending().finally(() => {
-      committing = null;
-    });
-    await committing;
-  };
+  function run(): Promise<void> {
+    committing ??= Promise.resolve().then(commitPending);
+    return committing;
+  }
 
   return {
     decided(partition, offset) {

@@ -1,4 +1,5 @@
-/** Builds record batches byte by byte, valid ones and others. https://kafka.apache.org/documentation/#recordbatch */
+/** Builds record batches byte by byte, valid ones and others, and sends them. https://kafka.apache.org/documentation/#recordbatch */
+import { connect } from 'node:net';
 
 export interface TestRecord {
   key?: Buffer | null;
@@ -68,4 +69,72 @@ export function encodeBatch(batch: TestBatch): Buffer {
   header.writeBigInt64BE(batch.producerId ?? -1n, 43);
   header.writeInt32BE(batch.count ?? records.length, 57);
   return Buffer.concat([header, body]);
+}
+
+const CRC32C_TABLE = Array.from({ length: 256 }, (_, index) => {
+  let crc = index;
+  for (let bit = 0; bit < 8; bit++) crc = crc & 1 ? (crc >>> 1) ^ 0x82f63b78 : crc >>> 1;
+  return crc >>> 0;
+});
+
+/** A batch that a broker accepts: its checksum is right. */
+export function sealed(batch: Buffer): Buffer {
+  let crc = 0xffffffff;
+  for (const byte of batch.subarray(21)) crc = ((CRC32C_TABLE[(crc ^ byte) & 0xff] ?? 0) ^ (crc >>> 8)) >>> 0;
+  const copy = Buffer.from(batch);
+  copy.writeUInt32BE((crc ^ 0xffffffff) >>> 0, 17);
+  return copy;
+}
+
+const PRODUCE_DEADLINE_MS = 30_000;
+const NO_ERROR = 0;
+
+/**
+ * Sends a batch to partition 0 of a topic as it is (Produce request, version 7), for what no client would make.
+ * @throws where the broker refuses it. https://kafka.apache.org/protocol#The_Messages_Produce
+ */
+export async function produceRaw(broker: string, topic: string, batch: Buffer): Promise<void> {
+  const [host = '', port] = broker.split(':');
+  const int16 = (value: number) => Buffer.from([(value >> 8) & 0xff, value & 0xff]);
+  const int32 = (value: number) => {
+    const bytes = Buffer.alloc(4);
+    bytes.writeInt32BE(value);
+    return bytes;
+  };
+  const string = (value: string) => Buffer.concat([int16(Buffer.byteLength(value)), Buffer.from(value)]);
+  const header = Buffer.concat([int16(0), int16(7), int32(1), string('promo-intake-test')]);
+  const partition = Buffer.concat([int32(0), int32(batch.length), batch]);
+  const body = Buffer.concat([
+    int16(-1),
+    int16(-1),
+    int32(PRODUCE_DEADLINE_MS),
+    int32(1),
+    string(topic),
+    int32(1),
+    partition,
+  ]);
+  const answer = await exchange(
+    host,
+    Number(port),
+    Buffer.concat([int32(header.length + body.length), header, body]),
+  );
+  // size, correlation id, one topic with its name, one partition with its number, then the error
+  const error = answer.readInt16BE(4 + 4 + 4 + 2 + Buffer.byteLength(topic) + 4 + 4);
+  if (error !== NO_ERROR) throw new Error(`the broker refused the batch with error ${error}`);
+}
+
+function exchange(host: string, port: number, request: Buffer): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    const socket = connect({ host, port, timeout: PRODUCE_DEADLINE_MS });
+    let received = Buffer.alloc(0);
+    socket.on('error', reject);
+    socket.on('timeout', () => socket.destroy(new Error('the broker did not answer')));
+    socket.on('data', (bytes) => {
+      received = Buffer.concat([received, bytes]);
+      if (received.length < 4 || received.length < 4 + received.readInt32BE(0)) return;
+      socket.destroy();
+      resolve(received);
+    });
+    socket.write(request);
+  });
 }

@@ -2,17 +2,11 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { settingsByCommand } from '../../dev/generate/configuration';
-import {
-  driftOf,
-  type GeneratedFile,
-  generatedFiles,
-  projectRoot,
-  writeFiles,
-} from '../../dev/generate/files';
+import { driftOf, type GeneratedFile, generatedFiles, writeFiles } from '../../dev/generate/files';
+import { projectRoot as ROOT } from '../../dev/servers/download';
 import { ConfigError, readConfig, SETTINGS } from '../../src/config';
 import { DEAD_LETTER_REASONS, REASONS } from '../../src/domain/verdict';
 
-const ROOT = projectRoot();
 const files = generatedFiles(ROOT);
 const contentOf = (path: string): string => files.find((file) => file.path === path)?.content ?? '';
 

@@ -1,5 +1,6 @@
 /** The contract of an event, field by field (F1-F9), and which reason a broken field has (V4, V5). */
 import fc from 'fast-check';
+import { judge } from '../../../src/domain/judge';
 import {
   aBet,
   aDeposit,
@@ -65,9 +66,12 @@ describe('a missing field', () => {
     ['round_id', MALFORMED, ROUND_KINDS],
     ['amount', 'rejected/bad_amount', MONEY_KINDS],
     ['currency', 'skipped/currency_unknown', MONEY_KINDS],
-  ])('%s makes %s [V4] [V5] [F8] [R2 malformed] [2.1 round conditionals] [2.1 account conditionals]', (field, expected, kinds) => {
-    for (const kind of kinds) expect(verdictOf(without(anEvent(kind), field))).toBe(expected);
-  });
+  ])(
+    '%s makes %s [V4] [V5] [F8] [R2 malformed] [2.1 round conditionals] [2.1 account conditionals]',
+    (field, expected, kinds) => {
+      for (const kind of kinds) expect(verdictOf(without(anEvent(kind), field))).toBe(expected);
+    },
+  );
 
   it('player_ref makes no_player, an empty one too [F4] [V5] [7.1 no_player] [2.1 player_ref] [R2 own reasons]', () => {
     expect(verdictOf(without(aLogin(), 'player_ref'))).toBe('rejected/no_player');
@@ -104,11 +108,18 @@ describe('a field of a wrong type', () => {
     ['round_id', MALFORMED, ROUND_KINDS],
     ['currency', MALFORMED, MONEY_KINDS],
     ['amount', 'rejected/bad_amount', MONEY_KINDS],
-  ])('%s makes %s, null included [V4] [V5] [7.1 malformed] [R2 malformed] [R2 own reasons]', (field, expected, kinds) => {
-    for (const kind of kinds)
-      for (const value of VALUES.filter((candidate) => typeof candidate !== 'string'))
-        expect([kind, value, verdictOf(anEvent(kind, { [field]: value }))]).toEqual([kind, value, expected]);
-  });
+  ])(
+    '%s makes %s, null included [V4] [V5] [7.1 malformed] [R2 malformed] [R2 own reasons]',
+    (field, expected, kinds) => {
+      for (const kind of kinds)
+        for (const value of VALUES.filter((candidate) => typeof candidate !== 'string'))
+          expect([kind, value, verdictOf(anEvent(kind, { [field]: value }))]).toEqual([
+            kind,
+            value,
+            expected,
+          ]);
+    },
+  );
 
   it('game that is no object makes malformed [F7] [V4] [2.1 game]', () => {
     for (const kind of ROUND_KINDS)
@@ -124,7 +135,7 @@ describe('a field of a wrong type', () => {
 
   it('a number as amount is refused even where it is whole [2.3 JSON number] [M1]', () => {
     for (const amount of [0, 10, 10.5, -1, 1e999]) {
-      expect(verdictOf(aBet({ amount }))).toBe('rejected/bad_amount');
+      expect(verdictOf(anEvent('bet', { amount }))).toBe('rejected/bad_amount');
       expect(verdictOf(aDeposit({ amount, currency: 'JPY' }))).toBe('rejected/bad_amount');
     }
   });
@@ -141,11 +152,18 @@ describe('what a kind does not read is never looked at [F8] [R2 unread]', () => 
     ...(kind === 'login' ? ['amount', 'currency'] : []),
   ];
 
-  it.each(['deposit', 'withdrawal', 'login'])('%s [2.1 round_id] [2.1 game] [2.1 amount] [2.1 currency]', (kind) => {
-    for (const field of unreadOf(kind))
-      for (const value of [...VALUES, '\0', '\ud800', '0', 'JPY', '1.234', { id: 7 }, { id: '\0' }])
-        expect([field, value, verdictOf(anEvent(kind, { [field]: value }))]).toEqual([field, value, 'accepted']);
-  });
+  it.each(['deposit', 'withdrawal', 'login'])(
+    '%s [2.1 round_id] [2.1 game] [2.1 amount] [2.1 currency]',
+    (kind) => {
+      for (const field of unreadOf(kind))
+        for (const value of [...VALUES, '\0', '\ud800', '0', 'JPY', '1.234', { id: 7 }, { id: '\0' }])
+          expect([field, value, verdictOf(anEvent(kind, { [field]: value }))]).toEqual([
+            field,
+            value,
+            'accepted',
+          ]);
+    },
+  );
 
   it('with an unknown kind only the fields that all kinds share are read', () => {
     const unknown = aBet({ kind: 'bonus' });
@@ -159,7 +177,7 @@ describe('what a kind does not read is never looked at [F8] [R2 unread]', () => 
   });
 
   it('with a kind that is missing or no string, likewise', () => {
-    const kindless = without(aBet({ amount: 7, currency: 7, round_id: 7, game: 7 }), 'kind');
+    const kindless = without(anEvent('bet', { amount: 7, currency: 7, round_id: 7, game: 7 }), 'kind');
     expect(faultsOf(kindless)).toEqual(['malformed /kind']);
   });
 
@@ -191,7 +209,9 @@ describe('brand and player_ref have up to 255 bytes of UTF-8 [F3] [F4] [V4] [2.1
     ['😀', 63],
   ])('as many "%s" as fit (%i) are accepted', (character, count) => {
     expect(withPlayer(character.repeat(count))).toBe('accepted');
-    expect(withPlayer(character.repeat(count) + 'a'.repeat(255 - Buffer.byteLength(character) * count))).toBe('accepted');
+    expect(withPlayer(character.repeat(count) + 'a'.repeat(255 - Buffer.byteLength(character) * count))).toBe(
+      'accepted',
+    );
   });
 
   it.each([
@@ -283,32 +303,60 @@ describe('the faults tell an operator everything that has to be mended', () => {
       currency: 'XXX',
       occurred_at: 'today',
     };
-    expect(faultsOf(event)).toEqual([
-      'malformed /spec',
+    const faults = faultsOf(event);
+    expect([...faults].sort()).toEqual([
+      'bad_amount /amount',
+      'currency_unknown /currency',
+      'malformed /game/id',
       'malformed /occurred_at',
       'malformed /round_id',
-      'malformed /game/id',
-      'no_player /player_ref',
-      'bad_amount /amount',
+      'malformed /spec',
       'no_brand /brand',
-      'currency_unknown /currency',
+      'no_player /player_ref',
+    ]);
+    expect(faults.map((fault) => fault.split(' ')[0])).toEqual([
+      ...Array(4).fill('malformed'),
+      'no_player',
+      'bad_amount',
+      'no_brand',
+      'currency_unknown',
     ]);
   });
 
   it.each([
     ['malformed', '/spec', 'spec is not "promo.event.v1"', aBet({ spec: 'x' })],
     ['malformed', '/spec', 'spec is missing', without(aBet(), 'spec')],
-    ['malformed', '/occurred_at', 'occurred_at is not an RFC 3339 date-time with a zone', aBet({ occurred_at: 'now' })],
+    [
+      'malformed',
+      '/occurred_at',
+      'occurred_at is not an RFC 3339 date-time with a zone',
+      aBet({ occurred_at: 'now' }),
+    ],
     ['malformed', '/round_id', 'round_id is empty', aBet({ round_id: '' })],
     ['malformed', '/game/id', 'game.id must be string', aBet({ game: { id: 1 } })],
-    ['malformed', '/events', 'the object has a key "events": only the webhook takes batches', aBet({ events: [] })],
+    [
+      'malformed',
+      '/events',
+      'the object has a key "events": only the webhook takes batches',
+      aBet({ events: [] }),
+    ],
     ['malformed', '/round_id', 'round_id holds U+0000 or half of a surrogate pair', aBet({ round_id: '\0' })],
-    ['malformed', '/player_ref', 'player_ref is longer than 255 bytes of UTF-8', aBet({ player_ref: 'é'.repeat(128) })],
+    [
+      'malformed',
+      '/player_ref',
+      'player_ref is longer than 255 bytes of UTF-8',
+      aBet({ player_ref: 'é'.repeat(128) }),
+    ],
     ['op_unknown', '/kind', 'kind is none of the seven kinds', aBet({ kind: 'bonus' })],
     ['no_player', '/player_ref', 'player_ref is missing', without(aBet(), 'player_ref')],
     ['bad_amount', '/amount', 'amount is not a plain decimal such as "10.50"', aBet({ amount: '1,5' })],
     ['bad_amount', '/amount', 'amount has 3 decimals, EUR has 2', aBet({ amount: '1.505' })],
-    ['bad_amount', '/amount', 'amount does not fit 64 bits in minor units of ETH', aBet({ amount: '10', currency: 'ETH' })],
+    [
+      'bad_amount',
+      '/amount',
+      'amount does not fit 64 bits in minor units of ETH',
+      aBet({ amount: '10', currency: 'ETH' }),
+    ],
     ['currency_unknown', '/currency', 'currency is missing', without(aBet(), 'currency')],
     ['currency_unknown', '/currency', 'currency is not in the table', aBet({ currency: 'XXX' })],
     ['zero_amount', '/amount', 'an amount of zero counts nothing', aBet({ amount: '0' })],
@@ -323,7 +371,14 @@ describe('the faults tell an operator everything that has to be mended', () => {
 
 describe('without a connection an event is judged by the contract alone', () => {
   it('brand, games and catalogue are left out', () => {
-    const judgedAlone = (event: EventJson) => judgeBytes(bytesOf(event), undefined);
-    expect(judgedAlone(without(aBet(), 'brand')).faults).toEqual([]);
+    const judgedAlone = (event: EventJson) => judge({ type: 'json', bytes: bytesOf(event) }, undefined);
+    expect(judgedAlone(without(aBet(), 'brand'))).toMatchObject({ refusal: null, brandNo: null, faults: [] });
+    expect(judgedAlone(aBet({ brand: 'nobody' }))).toMatchObject({
+      refusal: null,
+      brandNo: null,
+      faults: [],
+    });
+    expect(judgedAlone(aBet({ amount: '0' })).faults).toMatchObject([{ reason: 'zero_amount' }]);
+    expect(judgedAlone(aBet({ spec: 'x' })).faults).toMatchObject([{ reason: 'malformed' }]);
   });
 });

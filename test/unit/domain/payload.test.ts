@@ -138,7 +138,9 @@ describe('what is an object with a usable event_id is judged', () => {
     expect(verdictOfBytes(textWith('"event_id":7', event))).toBe('accepted');
     expect(verdictOfBytes(textWith('"kind":"bonus"', event))).toBe('accepted');
     expect(verdictOfBytes(JSON.stringify(event).replace(/}$/, ',"event_id":""}'))).toBe(NO_KEY);
-    expect(verdictOfBytes(JSON.stringify(event).replace(/}$/, ',"kind":"bonus"}'))).toBe('rejected/op_unknown');
+    expect(verdictOfBytes(JSON.stringify(event).replace(/}$/, ',"kind":"bonus"}'))).toBe(
+      'rejected/op_unknown',
+    );
   });
 
   it('a key written with escapes is that key', () => {
@@ -170,23 +172,17 @@ describe('what is an object with a usable event_id is judged', () => {
     expect(verdictOfBytes(textWith(`"round_id":${nested}`, aLogin()))).toBe('accepted');
   });
 
-  it.each([
-    'spec',
-    'brand',
-    'player_ref',
-    'kind',
-    'round_id',
-    'game',
-    'currency',
-    'occurred_at',
-  ])('however deep a wrong %s is nested, the event is malformed', (field) => {
-    const depth = 200_000;
-    const arrays = `${'['.repeat(depth)}${']'.repeat(depth)}`;
-    const objects = `${'{"id":'.repeat(depth)}1${'}'.repeat(depth)}`;
-    const event = without(aBet(), field);
-    expect(verdictOfBytes(textWith(`"${field}":${arrays}`, event))).toBe('rejected/malformed');
-    expect(verdictOfBytes(textWith(`"${field}":${objects}`, event))).toBe('rejected/malformed');
-  });
+  it.each(['spec', 'brand', 'player_ref', 'kind', 'round_id', 'game', 'currency', 'occurred_at'])(
+    'however deep a wrong %s is nested, the event is malformed',
+    (field) => {
+      const depth = 200_000;
+      const arrays = `${'['.repeat(depth)}${']'.repeat(depth)}`;
+      const objects = `${'{"id":'.repeat(depth)}1${'}'.repeat(depth)}`;
+      const event = without(aBet(), field);
+      expect(verdictOfBytes(textWith(`"${field}":${arrays}`, event))).toBe('rejected/malformed');
+      expect(verdictOfBytes(textWith(`"${field}":${objects}`, event))).toBe('rejected/malformed');
+    },
+  );
 
   it('any other event_id counts, whatever it looks like and however long it is [V3] [F2] [K5]', () => {
     for (const eventId of [' ', '0', 'null', '\u0001', 'é', '😀', '\ufffd', 'x'.repeat(1024 * 1024)])

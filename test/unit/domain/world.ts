@@ -23,15 +23,12 @@ export const ONE_BRAND = aConnection({}, { brand: 'main' });
 
 type Keyed = Extract<Judged, { type: 'keyed' }>;
 
-export function judgeBytes(
-  bytes: Buffer | string | null,
-  connection: Connection | undefined = SEVERAL,
-): Judged {
+export function judgeBytes(bytes: Buffer | string | null, connection: Connection = SEVERAL): Judged {
   return judge({ type: 'json', bytes: typeof bytes === 'string' ? Buffer.from(bytes) : bytes }, connection);
 }
 
 /** What judging makes of an event that has a usable id. */
-export function judged(event: EventJson, connection: Connection | undefined = SEVERAL): Keyed {
+export function judged(event: EventJson, connection: Connection = SEVERAL): Keyed {
   const result = judgeBytes(bytesOf(event), connection);
   if (result.type === 'unkeyed') throw new Error(`no usable id: ${result.faults[0]?.detail}`);
   return result;
@@ -52,7 +49,7 @@ export function named(outcome: Outcome): string {
 }
 
 /** The faults of an event as `reason field`, the deciding one first. */
-export function faultsOf(event: EventJson, connection: Connection | undefined = SEVERAL): string[] {
+export function faultsOf(event: EventJson, connection: Connection = SEVERAL): string[] {
   return judgeBytes(bytesOf(event), connection).faults.map(({ reason, field }) => `${reason} ${field}`);
 }
 

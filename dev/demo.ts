@@ -1,0 +1,153 @@
+/**
+ * `make demo`: a feed of two operators goes through the real commands, on real servers, and is told in the end.
+ * With a terminal it then keeps the servers up for looking around, until Ctrl-C. Whatever it made is gone afterwards.
+ */
+import { makeFeed } from './demo/feed';
+import { messageOf, withDatabase } from './demo/guest';
+import { untilDecided } from './demo/progress';
+import { publish } from './demo/publish';
+import { reportAnomalies, reportLedger, reportOutcomes, reportSpeed } from './demo/report';
+import { count, makeScreen, progressBar } from './demo/screen';
+import { describeServers, prepareStage, requireProduct, type Stage } from './demo/stage';
+import { tellStory } from './demo/story';
+import { InterruptedError, type Servers, startServers } from './servers';
+import { findEngine, removeContainers } from './servers/engine';
+import { findOnPath } from './servers/java';
+import { reapLeftovers } from './servers/stack-directory';
+import { Supervisor } from './servers/supervisor';
+
+const SEED = 20_261_121;
+const EVENTS = 20_000;
+const EXIT_CODES = { SIGHUP: 129, SIGINT: 130, SIGTERM: 143 } as const;
+type EndingSignal = keyof typeof EXIT_CODES;
+
+const screen = makeScreen(process.stdout, process.env);
+const isWatched = process.stdin.isTTY === true && process.stdout.isTTY === true;
+const log = (line: string): void => screen.step('servers', line);
+
+/** Plays the demo from the first server to the last line of the report. */
+async function perform(starting: Promise<Servers>, supervisor: Supervisor): Promise<void> {
+  const servers = await starting;
+  screen.step('servers', describeServers(servers));
+  screen.passing('servers', 'making topics and a database ...');
+  const stage = await prepareStage(servers, supervisor, log);
+
+  screen.passing('migrate', 'promo-intake migrate ...');
+  screen.step('migrate', lastLine(await stage.run('migrate')));
+  screen.passing('reference', 'promo-intake reference apply ...');
+  const applied = lastLine(await stage.run('reference', 'apply', stage.referenceFile));
+  screen.step('reference', `${applied} (dev/demo/reference.yaml)`);
+  const records = await publishFeed(stage);
+  const seconds = await decideAll(stage, records);
+
+  await withDatabase(stage.databaseUrl, async (client) => {
+    await reportOutcomes(client, screen);
+    const roundId = await tellStory(client, screen);
+    await reportLedger(client, screen);
+    await reportAnomalies(client, screen);
+    reportSpeed(records, seconds, screen);
+    sayWhereToLook(stage.databaseUrl, roundId);
+  });
+}
+
+async function publishFeed(stage: Stage): Promise<number> {
+  const begin = performance.now();
+  const feed = makeFeed({ seed: SEED, events: EVENTS, now: Date.now() });
+  const records = await publish(stage, feed, (sent) => screen.passing('publish', progressBar(sent, EVENTS)));
+  const seconds = ((performance.now() - begin) / 1_000).toFixed(1);
+  screen.step('publish', `${count(records)} records of 5 connections in 4 topics (${seconds} s)`);
+  return records;
+}
+
+async function decideAll(stage: Stage, records: number): Promise<number> {
+  screen.passing('worker', progressBar(0, records));
+  const worker = stage.start('worker', '--drain');
+  const seconds = await untilDecided(worker, stage.databaseUrl, records, (decided) =>
+    screen.passing('worker', progressBar(decided, records)),
+  );
+  screen.step('worker', `${progressBar(records, records)}, drained`);
+  return seconds;
+}
+
+function sayWhereToLook(databaseUrl: string, roundId: string | null): void {
+  screen.heading('Look further');
+  screen.line(`  psql '${databaseUrl.replaceAll("'", "'\\''")}'`);
+  if (roundId !== null)
+    screen.line(`  select * from promo.verdicts where round_id = '${roundId}' order by verdict_id;`);
+  screen.line(`  select * from promo.deliveries where content_differs;`);
+  if (findOnPath('psql', process.env) === undefined)
+    screen.line(
+      '  There is no psql on the PATH here: apt-get install postgresql-client, or use any other client.',
+    );
+  if (!isWatched)
+    screen.line('  The database is removed now. In a terminal the demo waits, and the line above works.');
+}
+
+function lastLine(output: string): string {
+  return output.trimEnd().split('\n').at(-1) ?? '';
+}
+
+/** Killed demos that had no server of their own left a directory; startServers removes those of all others. */
+async function reapWithoutOwnServers(): Promise<void> {
+  await reapLeftovers(log, async (stack) => {
+    const engine = await findEngine(process.env, log);
+    if (engine === undefined) throw new Error('it had containers, and no container engine answers');
+    await removeContainers(engine, stack);
+  });
+}
+
+/** The first signal that asks for the end. That nobody reads the output any more is one, too. */
+function endingSignal(): Promise<EndingSignal> {
+  return new Promise((resolve) => {
+    process.on('SIGINT', resolve).on('SIGTERM', resolve).on('SIGHUP', resolve);
+    process.stdout.on('error', () => resolve('SIGHUP'));
+  });
+}
+
+/** @returns the exit code */
+async function main(): Promise<number> {
+  const signalled = endingSignal();
+  requireProduct();
+  screen.line(
+    `promo-intake demo: ${count(EVENTS)} promotion events of two operators, from Kafka to their verdicts`,
+  );
+  screen.line();
+  const supervisor = new Supervisor(() => {}, false);
+  screen.passing('servers', 'Kafka and Postgres are being started ...');
+  await reapWithoutOwnServers();
+  const starting = startServers({ need: ['kafka', 'postgres'], log, exitAfterSignal: false });
+  try {
+    const interruptedBy = await Promise.race([perform(starting, supervisor).then(() => null), signalled]);
+    if (interruptedBy !== null) return EXIT_CODES[interruptedBy];
+    if (isWatched) {
+      screen.line();
+      screen.line('Everything stays up until Ctrl-C.');
+      await signalled;
+    }
+    return 0;
+  } catch (error) {
+    // Stopping the servers makes whatever is under way fail; the signal is the cause.
+    if (error instanceof InterruptedError) return EXIT_CODES[await signalled];
+    throw error;
+  } finally {
+    screen.passing('end', 'removing what was made ...');
+    await supervisor.stop();
+    const servers = await starting.catch(() => undefined);
+    await servers?.stop();
+    if (isWatched) screen.step('end', 'everything the demo made is removed');
+  }
+}
+
+// kafkajs 2.2.4 sets timers that lie in the past, which Node 24 warns of and which harms nothing.
+process.removeAllListeners('warning').on('warning', ({ name, message }) => {
+  if (name !== 'TimeoutNegativeWarning') process.stderr.write(`demo: ${name}: ${message}\n`);
+});
+// Signal handlers and child processes alone do not keep this program alive.
+setInterval(() => {}, 60_000);
+main().then(
+  (code) => process.exit(code),
+  (error: unknown) => {
+    process.stderr.write(`demo: ${messageOf(error)}\n`);
+    process.exit(1);
+  },
+);

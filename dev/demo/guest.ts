@@ -1,0 +1,145 @@
+/** The demo as a guest on servers whose addresses were given: topics, a group and a database of its own, and their removal. */
+import { type Admin, Kafka, logLevel } from 'kafkajs';
+import { Client } from 'pg';
+import type { Log } from '../servers';
+import { isLeftover, type OwnNames } from './names';
+
+const CONNECT_TIMEOUT_MS = 5_000;
+const STATEMENT_TIMEOUT_MS = 30_000;
+const TOPIC_TIMEOUT_MS = 15_000;
+export const PARTITIONS = 4;
+
+/** A client that gives up soon: a wrong address shall be a message within seconds. */
+export function kafkaAt(brokers: string): Kafka {
+  return new Kafka({
+    clientId: 'promo-demo',
+    brokers: brokers.split(',').map((broker) => broker.trim()),
+    logLevel: logLevel.NOTHING,
+    connectionTimeout: CONNECT_TIMEOUT_MS,
+    retry: { retries: 4, initialRetryTime: 100, maxRetryTime: 1_000 },
+  });
+}
+
+async function withAdmin<T>(brokers: string, work: (admin: Admin) => Promise<T>): Promise<T> {
+  const admin = kafkaAt(brokers).admin();
+  try {
+    await admin.connect();
+  } catch (error) {
+    throw new Error(`Kafka at ${brokers} does not answer: ${messageOf(error)}. Is KAFKA_BROKERS right?`);
+  }
+  try {
+    return await work(admin);
+  } finally {
+    await admin.disconnect();
+  }
+}
+
+export async function makeTopics(brokers: string, topics: readonly string[]): Promise<void> {
+  await withAdmin(brokers, (admin) =>
+    admin.createTopics({
+      topics: topics.map((topic) => ({ topic, numPartitions: PARTITIONS, replicationFactor: -1 })),
+      waitForLeaders: true,
+      timeout: TOPIC_TIMEOUT_MS,
+    }),
+  );
+}
+
+/** Removes topics and consumer groups by name, and says how many topics there were. */
+async function removeFromKafka(brokers: string, isOurs: (name: string) => boolean): Promise<number> {
+  return withAdmin(brokers, async (admin) => {
+    const topics = (await admin.listTopics()).filter(isOurs);
+    if (topics.length > 0) await admin.deleteTopics({ topics, timeout: TOPIC_TIMEOUT_MS });
+    const { groups } = await admin.listGroups();
+    const groupIds = groups.map(({ groupId }) => groupId).filter(isOurs);
+    // A group whose worker was killed has members until their session ends; then the next demo removes it.
+    if (groupIds.length > 0) await admin.deleteGroups(groupIds).catch(() => {});
+    return topics.length;
+  });
+}
+
+export async function removeOwnTopics(brokers: string, { group, topicPrefix }: OwnNames): Promise<void> {
+  await removeFromKafka(brokers, (name) => name === group || name.startsWith(topicPrefix));
+}
+
+export async function connect(databaseUrl: string): Promise<Client> {
+  const client = new Client({
+    connectionString: databaseUrl,
+    application_name: 'promo-demo',
+    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+    query_timeout: STATEMENT_TIMEOUT_MS,
+  });
+  client.on('error', () => {
+    // The statement under way, or the next one, reports it.
+  });
+  try {
+    await client.connect();
+  } catch (error) {
+    // Not the whole address: it may hold a password.
+    throw new Error(
+      `Postgres at ${hostOf(databaseUrl)} does not answer: ${messageOf(error)}. Is DATABASE_URL right?`,
+    );
+  }
+  return client;
+}
+
+export async function withDatabase<T>(databaseUrl: string, work: (client: Client) => Promise<T>): Promise<T> {
+  const client = await connect(databaseUrl);
+  try {
+    return await work(client);
+  } finally {
+    await client.end();
+  }
+}
+
+/** @returns the address of the new database */
+export async function makeDatabase(serverUrl: string, { database }: OwnNames): Promise<string> {
+  await withDatabase(serverUrl, (client) =>
+    client.query(`create database ${client.escapeIdentifier(database)}`),
+  );
+  const url = new URL(serverUrl);
+  url.pathname = `/${database}`;
+  return url.href;
+}
+
+async function drop(client: Client, database: string): Promise<void> {
+  await client.query(`drop database if exists ${client.escapeIdentifier(database)} with (force)`);
+}
+
+export async function removeOwnDatabase(serverUrl: string, { database }: OwnNames): Promise<void> {
+  await withDatabase(serverUrl, (client) => drop(client, database));
+}
+
+/** Removes what killed demos left. It never keeps a new one from starting: what cannot be removed is only said. */
+export async function removeLeftovers(
+  given: { brokers: string | undefined; serverUrl: string | undefined },
+  log: Log,
+): Promise<void> {
+  const { brokers, serverUrl } = given;
+  if (brokers !== undefined) {
+    const removed = await removeFromKafka(brokers, isLeftover);
+    if (removed > 0) log(`removed ${removed} topics that a killed demo left`);
+  }
+  if (serverUrl === undefined) return;
+  await withDatabase(serverUrl, async (client) => {
+    const { rows } = await client.query<{ datname: string }>(
+      "select datname from pg_database where datname like 'promo\\_demo\\_%'",
+    );
+    for (const { datname } of rows.filter((row) => isLeftover(row.datname))) {
+      try {
+        await drop(client, datname);
+        log(`removed the database ${datname} that a killed demo left`);
+      } catch (error) {
+        log(`the database ${datname} of a killed demo was not removed: ${messageOf(error)}`);
+      }
+    }
+  });
+}
+
+export function hostOf(databaseUrl: string): string {
+  return URL.canParse(databaseUrl) ? new URL(databaseUrl).host : 'its address';
+}
+
+export function messageOf(error: unknown): string {
+  if (error instanceof AggregateError) return error.errors.map(messageOf).join('; ');
+  return error instanceof Error ? error.message : String(error);
+}

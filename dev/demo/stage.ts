@@ -1,0 +1,117 @@
+/** Where the demo plays: servers, topics, a database, and the settings by which the product's commands find them. */
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Log, Servers } from '../servers';
+import type { Child } from '../servers/child';
+import { projectRoot } from '../servers/download';
+import type { Supervisor } from '../servers/supervisor';
+import {
+  hostOf,
+  makeDatabase,
+  makeTopics,
+  removeLeftovers,
+  removeOwnDatabase,
+  removeOwnTopics,
+} from './guest';
+import { makeNames } from './names';
+import { SENDERS, TOPIC_PREFIX } from './world';
+
+const CLI = join(projectRoot, 'dist', 'cli.js');
+const REFERENCE = join('dev', 'demo', 'reference.yaml');
+const COMMAND_DEADLINE_MS = 60_000;
+/** What a command may take over from this program's environment: no setting, so that only ours are in force. */
+const INHERITED = /^(PATH|HOME|USER|LANG|LC_\w+|TZ|TMPDIR|PG\w+|SSL_CERT_\w+|NODE_EXTRA_CA_CERTS)$/;
+
+export interface Stage {
+  readonly kafkaBrokers: string;
+  readonly databaseUrl: string;
+  /** The topic here that stands for a topic of the feed. */
+  topicHere(topic: string): string;
+  readonly referenceFile: string;
+  /** Runs a command of the product to its end, and returns what it said. */
+  run(...args: string[]): Promise<string>;
+  /** Starts a command that goes on by itself. */
+  start(...args: string[]): Child;
+}
+
+export function requireProduct(): void {
+  if (!existsSync(CLI))
+    throw new Error('dist/cli.js is missing. Build it first: make build, or npm run build.');
+}
+
+/** Everything made here is removed by the supervisor when it stops. */
+export async function prepareStage(servers: Servers, supervisor: Supervisor, log: Log): Promise<Stage> {
+  const { kafkaBrokers, databaseUrl: serverUrl, origin } = servers;
+  const isKafkaGiven = origin.kafka === 'environment';
+  const isPostgresGiven = origin.postgres === 'environment';
+  const names = makeNames();
+  const given = {
+    brokers: isKafkaGiven ? kafkaBrokers : undefined,
+    serverUrl: isPostgresGiven ? serverUrl : undefined,
+  };
+  await removeLeftovers(given, log);
+
+  const topicPrefix = isKafkaGiven ? names.topicPrefix : TOPIC_PREFIX;
+  const topicHere = (topic: string) => topic.replace(TOPIC_PREFIX, topicPrefix);
+  const topics = [...new Set(Object.values(SENDERS).map(({ topic }) => topicHere(topic)))];
+  if (isKafkaGiven) supervisor.onStop(() => removeOwnTopics(kafkaBrokers, names));
+  if (isPostgresGiven) supervisor.onStop(() => removeOwnDatabase(serverUrl, names));
+  const [databaseUrl] = await supervisor.during(() =>
+    Promise.all([
+      isPostgresGiven ? makeDatabase(serverUrl, names) : serverUrl,
+      makeTopics(kafkaBrokers, topics),
+    ]),
+  );
+
+  const directory = supervisor.directory.path;
+  const settings = {
+    KAFKA_BROKERS: kafkaBrokers,
+    DATABASE_URL: databaseUrl,
+    DEAD_LETTER_TOPIC: `${topicPrefix}dead-letter`,
+    HTTP_PORT: '0',
+    SHUTDOWN_SECONDS: '3',
+    ...(isKafkaGiven && { KAFKA_GROUP_ID: names.group }),
+  };
+  const inherited = Object.entries(process.env).filter(([name]) => INHERITED.test(name));
+  const start = (...args: string[]): Child =>
+    supervisor.spawn({
+      name: `promo-intake ${args[0]}`,
+      file: process.execPath,
+      args: [CLI, ...args],
+      directory: projectRoot,
+      environment: { ...Object.fromEntries(inherited), ...settings },
+      logFile: join(directory, `${args[0]}.log`),
+      stopSignal: 'SIGTERM',
+    });
+
+  return {
+    kafkaBrokers,
+    databaseUrl,
+    topicHere,
+    referenceFile: isKafkaGiven ? referenceWith(topicPrefix, directory) : REFERENCE,
+    start,
+    async run(...args) {
+      const child = start(...args);
+      await child.untilDone(COMMAND_DEADLINE_MS);
+      return child.output();
+    },
+  };
+}
+
+function referenceWith(topicPrefix: string, directory: string): string {
+  const text = readFileSync(join(projectRoot, REFERENCE), 'utf8');
+  const file = join(directory, 'reference.yaml');
+  writeFileSync(file, text.replaceAll(`topic: ${TOPIC_PREFIX}`, `topic: ${topicPrefix}`));
+  return file;
+}
+
+/** Where the two servers come from, in words. */
+export function describeServers({ origin, kafkaBrokers, databaseUrl }: Servers): string {
+  const words = { environment: 'as given', containers: 'in containers', processes: 'as child processes' };
+  const [ofKafka, ofPostgres] = [
+    words[origin.kafka ?? 'environment'],
+    words[origin.postgres ?? 'environment'],
+  ];
+  const kafka = `Kafka ${kafkaBrokers}${ofKafka === ofPostgres ? '' : ` ${ofKafka}`}`;
+  return `${kafka} and Postgres ${hostOf(databaseUrl)} ${ofPostgres}`;
+}

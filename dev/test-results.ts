@@ -1,0 +1,161 @@
+/** What a test run comes to: the layers and their minutes, the counts of a run, and the table that is printed. */
+import { relative, sep } from 'node:path';
+import { stripVTControlCharacters } from 'node:util';
+import { isNode } from './syntax';
+
+/** The layers in the order in which the table has them. What each one proves stands in test/README.md. */
+export const LAYERS = [
+  { name: 'checks', minutes: 1 },
+  { name: 'unit', minutes: 0.2 },
+  { name: 'dev', minutes: 1.5 },
+  { name: 'ledger', minutes: 1 },
+  { name: 'model', minutes: 2 },
+  { name: 'transport', minutes: 4 },
+  { name: 'commands', minutes: 1 },
+] as const;
+/** Build, style, types and generated files, which the runner itself checks; each one counts as a test. */
+export const CHECKS = 'checks';
+
+/** Something that ran and passed, failed or was skipped. */
+export interface Result {
+  readonly layer: string;
+  readonly test: string;
+  readonly status: 'passed' | 'failed' | 'skipped';
+  /** Why it failed. */
+  readonly message?: string;
+}
+
+/** Seconds that a layer's files took, all together: what it costs, however many of them ran at the same time. */
+export type Seconds = ReadonlyMap<string, number>;
+
+export interface LayerCount {
+  readonly name: string;
+  readonly passed: number;
+  readonly failed: number;
+  readonly skipped: number;
+  readonly seconds: number;
+  /** Null for a layer that has no budget: LAYERS does not know it. */
+  readonly budgetSeconds: number | null;
+}
+
+export interface Summary {
+  readonly passed: number;
+  readonly failed: number;
+  readonly skipped: number;
+  readonly layers: readonly LayerCount[];
+  readonly failures: readonly Result[];
+}
+
+/**
+ * Counts a run. A layer that was asked for and ran no test counts as one failed test: what nobody runs proves nothing.
+ *
+ * @param wanted the layers that were asked for
+ */
+export function summarize(wanted: readonly string[], results: readonly Result[], seconds: Seconds): Summary {
+  const ran = new Set(results.filter(({ status }) => status !== 'skipped').map(({ layer }) => layer));
+  const empty = wanted
+    .filter((layer) => !ran.has(layer))
+    .map((layer): Result => ({ layer, test: 'the layer', status: 'failed', message: 'no test ran' }));
+  const all = [...results, ...empty];
+  const names = new Set([...wanted, ...all.map(({ layer }) => layer)]);
+  const count = (status: Result['status'], layer?: string): number =>
+    all.filter((result) => result.status === status && (layer === undefined || result.layer === layer))
+      .length;
+  return {
+    passed: count('passed'),
+    failed: count('failed'),
+    skipped: count('skipped'),
+    layers: [...names].map((name) => {
+      const minutes = LAYERS.find((layer) => layer.name === name)?.minutes;
+      return {
+        name,
+        passed: count('passed', name),
+        failed: count('failed', name),
+        skipped: count('skipped', name),
+        seconds: seconds.get(name) ?? 0,
+        budgetSeconds: minutes === undefined ? null : minutes * 60,
+      };
+    }),
+    failures: all.filter(({ status }) => status === 'failed'),
+  };
+}
+
+/** The table of a run, its failures, and the line that tools read. */
+export function printSummary({ layers, failures, passed, failed, skipped }: Summary): string {
+  const rows = layers.map((layer) => [
+    layer.name,
+    String(layer.passed),
+    String(layer.failed),
+    String(layer.skipped),
+    layer.seconds.toFixed(1),
+    layer.budgetSeconds === null ? 'none' : String(layer.budgetSeconds),
+    layer.budgetSeconds !== null && layer.seconds > layer.budgetSeconds ? 'over budget' : '',
+  ]);
+  const lines = align([['layer', 'passed', 'failed', 'skipped', 'seconds', 'budget', ''], ...rows]);
+  const explained = failures.map(
+    ({ layer, test, message = '' }) => `failed: ${layer}: ${test}${message === '' ? '' : `: ${message}`}`,
+  );
+  const last = `${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ''}`;
+  return [...lines, ...explained, last].join('\n');
+}
+
+/** The first column to the left, numbers to the right, the last as it is. */
+function align(rows: readonly (readonly string[])[]): string[] {
+  const widths = rows[0]?.map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0))) ?? [];
+  return rows.map((row) =>
+    row
+      .map((cell, column) => {
+        const width = widths[column] ?? 0;
+        if (column === 0) return cell.padEnd(width);
+        return column === row.length - 1 ? cell : cell.padStart(width);
+      })
+      .join('  ')
+      .trimEnd(),
+  );
+}
+
+/**
+ * Reads what `jest --json` wrote.
+ *
+ * @throws where it is something else
+ */
+export function readJestResults(json: unknown, root: string): { results: Result[]; seconds: Seconds } {
+  if (!isNode(json) || !Array.isArray(json.testResults)) throw new Error('jest wrote no list of results');
+  const results: Result[] = [];
+  const seconds = new Map<string, number>();
+  for (const file of json.testResults) {
+    const { name, startTime, endTime } = isNode(file) ? file : {};
+    if (!isNode(file) || typeof name !== 'string' || !Array.isArray(file.assertionResults))
+      throw new Error('jest wrote a result that names no file or no tests');
+    const path = relative(root, name).split(sep);
+    const layer = path[1] ?? path.join('/');
+    if (typeof startTime === 'number' && typeof endTime === 'number')
+      seconds.set(layer, (seconds.get(layer) ?? 0) + (endTime - startTime) / 1000);
+    const tests = file.assertionResults.map((test: unknown) => readTest(layer, test));
+    results.push(...tests);
+    // A file that cannot be loaded, or fails outside of its tests, has a message and no failed test.
+    if (file.status === 'failed' && !tests.some(({ status }) => status === 'failed'))
+      results.push({ layer, test: path.join('/'), status: 'failed', message: firstLine(file.message) });
+  }
+  return { results, seconds };
+}
+
+function readTest(layer: string, test: unknown): Result {
+  if (!isNode(test) || typeof test.fullName !== 'string' || typeof test.status !== 'string')
+    throw new Error('jest wrote a test without name or status');
+  const { fullName, status, failureMessages } = test;
+  if (status === 'passed') return { layer, test: fullName, status };
+  if (status === 'failed') {
+    const message = firstLine(Array.isArray(failureMessages) ? failureMessages[0] : undefined);
+    return { layer, test: fullName, status, message };
+  }
+  // pending, todo, disabled: all of them ran nothing.
+  return { layer, test: fullName, status: 'skipped' };
+}
+
+/** Colours are for terminals, and the rest of the message is in Jest's own output. */
+function firstLine(message: unknown): string {
+  if (typeof message !== 'string') return '';
+  const lines = stripVTControlCharacters(message).split('\n');
+  return lines.find((line) => line.trim() !== '')?.trim() ?? '';
+}

@@ -1,0 +1,170 @@
+/**
+ * The runner behind `make test`: `node build/dev/test.js [LAYER...]`. Builds, checks style, types and generated files, runs the Jest
+ * projects, and prints what each layer came to. The last line is `N passed, N failed`; the exit code is 1 where anything failed or a
+ * layer ran no test. Details are in build/test-results.json, and Jest's own in build/jest-results.json.
+ */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { projectRoot as ROOT } from './servers/download';
+import { CHECKS, LAYERS, printSummary, type Result, readJestResults, summarize } from './test-results';
+
+const JEST_RESULTS = join('build', 'jest-results.json');
+const TEST_RESULTS = join('build', 'test-results.json');
+const CHECK_DEADLINE_MS = 180_000;
+/** Beyond the budget of all layers together: what still runs then hangs. */
+const JEST_DEADLINE_MS = 1_500_000;
+/** The servers of a run are stopped within this time. */
+const STOP_DEADLINE_MS = 45_000;
+const USAGE_EXIT_CODE = 2;
+const INTERRUPTED_EXIT_CODE = 130;
+
+const TSC = join('node_modules', 'typescript', 'bin', 'tsc');
+const BIOME = join('node_modules', '@biomejs', 'biome', 'bin', 'biome');
+const JEST = join('node_modules', 'jest', 'bin', 'jest.js');
+const CHECK_PROGRAMS: readonly { readonly name: string; readonly args: readonly string[] }[] = [
+  { name: 'build', args: [TSC, '-p', 'tsconfig.json'] },
+  // The generator that runs below has to be that of these sources.
+  { name: 'build of the tools', args: [TSC, '-p', join('dev', 'tsconfig.json')] },
+  { name: 'style', args: [BIOME, 'check', '--error-on-warnings', '.'] },
+  { name: 'types', args: [TSC, '--noEmit', '-p', join('test', 'tsconfig.json')] },
+  { name: 'generated files', args: [join('build', 'dev', 'generate.js'), '--check'] },
+];
+
+class Interrupted extends Error {}
+
+const interrupt = new AbortController();
+let running: ChildProcess | undefined;
+
+async function main(names: readonly string[]): Promise<number> {
+  const known: readonly string[] = LAYERS.map(({ name }) => name);
+  const unknown = names.filter((name) => !known.includes(name));
+  if (unknown.length > 0) {
+    console.error(`there is no layer ${unknown.join(', ')}; the layers are ${known.join(', ')}`);
+    return USAGE_EXIT_CODE;
+  }
+  const wanted = names.length === 0 ? known : known.filter((name) => names.includes(name));
+  const results: Result[] = [];
+  const seconds = new Map<string, number>();
+  if (wanted.includes(CHECKS)) {
+    const began = performance.now();
+    for (const { name, args } of CHECK_PROGRAMS) results.push(await check(name, args));
+    seconds.set(CHECKS, (performance.now() - began) / 1000);
+  }
+  const projects = wanted.filter((name) => name !== CHECKS);
+  if (projects.length > 0) {
+    const jest = await runJest(names.length === 0 ? [] : projects);
+    results.push(...jest.results);
+    for (const [layer, taken] of jest.seconds) seconds.set(layer, taken);
+  }
+  const summary = summarize(wanted, results, seconds);
+  mkdirSync(join(ROOT, 'build'), { recursive: true });
+  writeFileSync(join(ROOT, TEST_RESULTS), `${JSON.stringify(summary, null, 2)}\n`);
+  // One write, and the process ends by itself: process.exit would cut off what a pipe has not taken yet.
+  process.stdout.write(`${printSummary(summary)}\n`);
+  return summary.failed === 0 ? 0 : 1;
+}
+
+async function check(name: string, args: readonly string[]): Promise<Result> {
+  console.log(`checking: ${name}`);
+  const problem = await run(args, CHECK_DEADLINE_MS);
+  if (problem === undefined) return { layer: CHECKS, test: name, status: 'passed' };
+  return { layer: CHECKS, test: name, status: 'failed', message: problem };
+}
+
+/** @param projects all where it is empty */
+async function runJest(projects: readonly string[]): Promise<ReturnType<typeof readJestResults>> {
+  const selection = projects.length === 0 ? [] : ['--selectProjects', ...projects];
+  rmSync(join(ROOT, JEST_RESULTS), { force: true });
+  const problem = await run(
+    [JEST, '--ci', '--json', `--outputFile=${JEST_RESULTS}`, ...selection],
+    JEST_DEADLINE_MS,
+  );
+  const broken = (message: string): Result => ({ layer: CHECKS, test: 'jest', status: 'failed', message });
+  if (!existsSync(join(ROOT, JEST_RESULTS)))
+    return { results: [broken(problem ?? 'wrote no results')], seconds: new Map() };
+  const json: unknown = JSON.parse(readFileSync(join(ROOT, JEST_RESULTS), 'utf8'));
+  const { results, seconds } = readJestResults(json, ROOT);
+  const isExplained = problem === undefined || results.some(({ status }) => status === 'failed');
+  // Such as servers that could not be stopped, after every test has passed.
+  return {
+    results: isExplained ? results : [...results, broken(`${problem}, though no test failed`)],
+    seconds,
+  };
+}
+
+/**
+ * Runs a Node program to its end, in a process group of its own: whatever it has started can then be ended with it.
+ *
+ * @returns what went wrong, or undefined
+ * @throws Interrupted
+ */
+async function run(args: readonly string[], deadlineMs: number): Promise<string | undefined> {
+  interrupt.signal.throwIfAborted();
+  const child = spawn(process.execPath, args, {
+    cwd: ROOT,
+    detached: true,
+    stdio: ['ignore', 'inherit', 'inherit'],
+  });
+  running = child;
+  let late = false;
+  const deadline = setTimeout(() => {
+    late = true;
+    void end(child);
+  }, deadlineMs);
+  const problem = await new Promise<string | undefined>((resolve) => {
+    child.once('error', (error) => resolve(error.message));
+    child.once('exit', (code, signal) =>
+      resolve(code === 0 ? undefined : `ended with ${signal ?? `exit code ${code}`}`),
+    );
+  });
+  clearTimeout(deadline);
+  running = undefined;
+  interrupt.signal.throwIfAborted();
+  return late ? `did not end within ${deadlineMs / 1000} s` : problem;
+}
+
+/** Asks a program and all it started to stop; after a while, or when asked again, makes them. */
+async function end(child: ChildProcess): Promise<void> {
+  signalGroup(child, 'SIGINT');
+  const kill = setTimeout(() => signalGroup(child, 'SIGKILL'), STOP_DEADLINE_MS);
+  await new Promise((resolve) => child.once('exit', resolve));
+  clearTimeout(kill);
+}
+
+function signalGroup({ pid }: ChildProcess, signal: NodeJS.Signals): void {
+  if (pid === undefined) return;
+  try {
+    process.kill(-pid, signal);
+  } catch {
+    // It has ended meanwhile.
+  }
+}
+
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
+  process.on(signal, () => {
+    const again = interrupt.signal.aborted;
+    interrupt.abort(new Interrupted());
+    if (running === undefined) return;
+    if (again) signalGroup(running, 'SIGKILL');
+    else {
+      console.error(`${signal}: stopping what runs; again to kill it`);
+      void end(running);
+    }
+  });
+}
+
+main(process.argv.slice(2)).then(
+  (code) => {
+    process.exitCode = code;
+  },
+  (error: unknown) => {
+    if (error instanceof Interrupted) {
+      console.error('interrupted');
+      process.exitCode = INTERRUPTED_EXIT_CODE;
+      return;
+    }
+    console.error(error instanceof Error ? (error.stack ?? error.message) : error);
+    process.exitCode = 1;
+  },
+);

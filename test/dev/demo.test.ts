@@ -1,0 +1,235 @@
+/** `make demo` for real: with and without servers of its own, with and without a terminal, interrupted, and killed. */
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { expected } from '../../dev/demo/feed';
+import type { Servers } from '../../dev/servers';
+import { sleep, until } from '../../dev/servers/deadline';
+import { findOnPath } from '../../dev/servers/java';
+import { isAlive, serversInside } from '../../dev/servers/process-table';
+import { ownServers, withAdmin } from '../support/servers';
+import {
+  childrenOf,
+  closeDirectory,
+  ending,
+  openDirectory,
+  PROCESSES,
+  type Program,
+  query,
+  ROOT,
+  runNode,
+  stackDirectories,
+} from './programs';
+
+jest.setTimeout(240_000);
+
+/** Not the directory of the other tests in this layer, which may run at the same time. */
+const BUILD = join(ROOT, 'build', 'test-demo');
+const DEMO = join(BUILD, 'dev', 'demo.js');
+const STEP_DEADLINE_MS = 90_000;
+
+let servers: Servers;
+let given: NodeJS.ProcessEnv;
+let temporary: string;
+
+beforeAll(async () => {
+  const compiler = join(ROOT, 'node_modules/typescript/bin/tsc');
+  const compile = (...args: string[]) => execFileSync(process.execPath, [compiler, '--noCheck', ...args]);
+  compile('-p', join(ROOT, 'dev/tsconfig.json'), '--outDir', BUILD);
+  // The demo runs the product as it was built.
+  if (!existsSync(join(ROOT, 'dist/cli.js'))) compile('-p', join(ROOT, 'tsconfig.json'));
+  servers = await ownServers({ need: ['kafka', 'postgres'], environment: PROCESSES });
+  given = { KAFKA_BROKERS: servers.kafkaBrokers, DATABASE_URL: servers.databaseUrl };
+});
+afterAll(() => servers?.stop());
+beforeEach(() => {
+  temporary = openDirectory();
+});
+afterEach(closeDirectory);
+
+const said = (program: Program, text: RegExp): Promise<void> =>
+  until(`the demo says ${text}`, STEP_DEADLINE_MS, () => {
+    if (program.process.exitCode !== null)
+      throw new Error(`It has ended:\n${program.output()}${program.errors()}`);
+    return text.test(program.output());
+  });
+
+/** Everything of demos on the given servers, and in the temporary directory. */
+async function whatIsLeft(): Promise<string[]> {
+  const databases = await query(
+    servers.databaseUrl,
+    "select coalesce(array_agg(datname::text), '{}') from pg_database where datname like 'promo\\_demo\\_%'",
+  );
+  const kafka = await withAdmin(
+    async (admin) => [
+      ...(await admin.listTopics()),
+      ...(await admin.listGroups()).groups.map(({ groupId }) => groupId),
+    ],
+    servers.kafkaBrokers.split(','),
+  );
+  return [
+    ...(Array.isArray(databases) ? databases.map(String) : []),
+    ...kafka.filter((name) => name.startsWith('promo.demo.')),
+    ...stackDirectories(),
+    ...serversInside(temporary).map(({ pid }) => `process ${pid}`),
+  ];
+}
+
+/** The numbers of the printed table by verdict and reason. */
+function tableOf(output: string): Map<string, number> {
+  const rows = output.matchAll(
+    /^ {2}(accepted|rejected|skipped|duplicate|dead letter|all) {2,}(.*?) *([\d,]+)(?: +[\d.]+ %)?$/gm,
+  );
+  return new Map(
+    [...rows].map(([, verdict, reason, number]) => [
+      `${verdict} ${reason}`.trim(),
+      Number(number?.replaceAll(',', '')),
+    ]),
+  );
+}
+
+function expectWholeReport(output: string): void {
+  const { all, ...parts } = Object.fromEntries(tableOf(output));
+  expect(all).toBe(20_000);
+  expect(Object.values(parts).reduce((sum, part) => sum + part, 0)).toBe(20_000);
+  const reasons = Object.keys(parts).map((name) => name.split(' ').at(-1));
+  expect(reasons).toEqual(expect.arrayContaining([...expected.reasons, 'unclaimed']));
+  expect(Object.keys(parts)).toEqual(
+    expect.arrayContaining(['accepted', 'duplicate equal content', 'duplicate other content']),
+  );
+  for (const anomaly of [
+    'second_settled',
+    'settled_mismatch',
+    'player_mismatch',
+    'brand_mismatch',
+    'currency_mismatch',
+  ])
+    expect(output).toMatch(new RegExp(`^ {2}${anomaly} +[1-9]`, 'm'));
+  expect(output).toMatch(/The story of round fj-\d+-\d+/);
+  expect(output).toMatch(/Net: bet 0\.00 EUR, settled 0\.00 EUR, win 0\.00 EUR\./);
+  expect(output).toMatch(/rounds were refunded, and each of them sums to 0/);
+  expect(output).toMatch(/[\d,]+ events a second/);
+  expect(output).toMatch(/^ {2}psql 'postgres:\/\/\S+'$/m);
+  expect(Math.max(...output.split('\n').map((line) => line.length))).toBeLessThanOrEqual(110);
+}
+
+test('with servers of its own and no terminal: tells everything, ends with 0, leaves nothing', async () => {
+  const demo = runNode([DEMO]);
+  expect([await ending(demo), demo.errors()]).toEqual([0, '']);
+  expectWholeReport(demo.output());
+  for (const control of ['\u001b', '\r']) expect(demo.output()).not.toContain(control);
+  expect(await whatIsLeft()).toEqual([]);
+});
+
+test('on given servers: topics and a database of its own, which are gone afterwards', async () => {
+  const demo = runNode([DEMO], given);
+  await said(demo, /^ {2}migrate/m);
+  const [database, ...topics] = await whatIsLeft();
+  expect(database).toMatch(/^promo_demo_[0-9a-f]+_\d+_[0-9a-f]+$/);
+  expect(topics).toContainEqual(expect.stringMatching(/^promo\.demo\.[0-9a-f]+-\d+-[0-9a-f]+\.fjordspill$/));
+  expect([await ending(demo), demo.errors()]).toEqual([0, '']);
+  expectWholeReport(demo.output());
+  expect(demo.output()).toContain(`/${database}'`);
+  expect(await whatIsLeft()).toEqual([]);
+});
+
+test.each([
+  ['servers', 0],
+  ['migrate', 0],
+  ['reference', 200],
+  ['publish', 0],
+  ['publish', 700],
+  ['publish', 1_500],
+])('SIGINT after the line %s and %i ms leaves nothing on given servers', async (step, milliseconds) => {
+  const demo = runNode([DEMO], given);
+  await said(demo, new RegExp(`^ {2}${step}`, 'm'));
+  await sleep(milliseconds);
+  demo.process.kill('SIGINT');
+  expect([await ending(demo), demo.errors()]).toEqual([130, '']);
+  expect(await whatIsLeft()).toEqual([]);
+});
+
+test.each([100, 400, 1_000, 3_000])(
+  'SIGINT %i ms after the start leaves no servers of its own',
+  async (milliseconds) => {
+    const demo = runNode([DEMO]);
+    await sleep(milliseconds);
+    demo.process.kill('SIGINT');
+    // Before the program has its first handler, the signal itself ends it.
+    expect(['SIGINT', 130]).toContain(await ending(demo));
+    expect(await whatIsLeft()).toEqual([]);
+  },
+);
+
+test('the start after a kill -9 removes worker, topics and database of the killed demo', async () => {
+  // With an empty PATH there is no setpriv: the worker then outlives the demo.
+  const killed = runNode([DEMO], { ...given, PATH: join(temporary, 'nothing') });
+  await said(killed, /^ {2}publish/m);
+  const [directory = ''] = stackDirectories();
+  await until('the worker runs', STEP_DEADLINE_MS, () => childrenOf(directory).length > 0);
+  const children = childrenOf(directory);
+  killed.process.kill('SIGKILL');
+  await killed.ended;
+  const left = await whatIsLeft();
+  expect(left).toContainEqual(expect.stringMatching(/^promo_demo_/));
+  expect(left.filter((name) => name.startsWith('promo.demo.')).length).toBeGreaterThan(3);
+
+  const next = runNode([DEMO], given);
+  await said(next, /^ {2}migrate/m);
+  expect(children.filter(isAlive)).toEqual([]);
+  const [database = ''] = left;
+  expect(next.output()).toContain(`removed the database ${database} that a killed demo left`);
+  expect(next.output()).toMatch(/removed \d+ topics that a killed demo left/);
+  const others = left.filter((name) => !/^promo\.demo\.[^.]+$/.test(name));
+  const now = await whatIsLeft();
+  expect(others.filter((name) => now.includes(name))).toEqual([]);
+  next.process.kill('SIGTERM');
+  expect(await ending(next)).toBe(143);
+});
+
+test('an address where nothing answers is a sentence', async () => {
+  const kafka = runNode([DEMO], { ...given, KAFKA_BROKERS: '127.0.0.1:1' });
+  expect(await ending(kafka)).toBe(1);
+  expect(kafka.errors()).toMatch(
+    /^demo: Kafka at 127\.0\.0\.1:1 does not answer: .*Is KAFKA_BROKERS right\?\n$/,
+  );
+  const postgres = runNode([DEMO], { ...given, DATABASE_URL: 'postgres://demo:secret@127.0.0.1:1/promo' });
+  expect(await ending(postgres)).toBe(1);
+  expect(postgres.errors()).toMatch(
+    /^demo: Postgres at 127\.0\.0\.1:1 does not answer: .*DATABASE_URL right\?\n$/,
+  );
+  expect(await whatIsLeft()).toEqual([]);
+});
+
+describe('in a terminal', () => {
+  let terminal: ChildProcess | undefined;
+  afterEach(() => terminal?.kill('SIGKILL'));
+
+  test('it shows a bar, waits, can be looked into by its psql line, and ends with 0 on Ctrl-C', async () => {
+    // The terminal of util-linux; that of BSD has other options.
+    if (process.platform !== 'linux' || findOnPath('script', process.env) === undefined) {
+      console.warn('not tested: there is no script(1) of util-linux here');
+      return;
+    }
+    const command = `'${process.execPath}' '${DEMO}'`;
+    terminal = spawn('script', ['-qec', command, '/dev/null'], {
+      env: { ...process.env, ...given, TMPDIR: temporary, TERM: 'xterm', SCHEMA_REGISTRY_URL: '' },
+      stdio: ['pipe', 'pipe', 'inherit'],
+    });
+    let output = '';
+    terminal.stdout?.setEncoding('utf8').on('data', (text: string) => {
+      output += text;
+    });
+    const ended = once(terminal, 'close');
+    await until('the demo waits', STEP_DEADLINE_MS, () => /until Ctrl-C/.test(output));
+    expect(output).toContain('\r\u001b[K  worker      [#');
+    expect(output).toMatch(/worker {6}\[#+\.+\] +\d+ %/);
+    const url = /psql '(postgres:[^']+)'/.exec(output)?.[1] ?? '';
+    expect(await query(url, 'select count(*)::int from promo.verdicts')).toBeGreaterThan(19_000);
+    terminal.stdin?.write('\u0003');
+    expect((await ended)[0]).toBe(0);
+    expect(output).toMatch(/everything the demo made is removed/);
+    expect(await whatIsLeft()).toEqual([]);
+  });
+});

@@ -1,0 +1,132 @@
+/** Ids of any length and form, and the keys and names that stand for them in the store. */
+import fc from 'fast-check';
+import { idKey } from '../../src/domain/digest';
+import { KINDS, kindCode } from '../../src/domain/event';
+import { CURRENCIES } from '../../src/domain/money';
+import { ACCEPTED, outcomeOf, REASONS } from '../../src/domain/verdict';
+import { aBet, aRefund, freshStore, type TestStore } from '../support/ledger';
+
+let store: TestStore;
+beforeEach(async () => {
+  store = await freshStore();
+});
+afterEach(() => store.close());
+
+const MEBIBYTE = 2 ** 20;
+
+test('an event_id and a round_id of 1 MiB are stored, found again and told from their like [V3] [K5]', async () => {
+  const long = (last: string) => 'é'.repeat(MEBIBYTE / 2 - 1) + last;
+  const [one, other] = [long('a'), long('b')];
+  const acme = store.partition('acme');
+  const bet = aBet({ event_id: one, round_id: one });
+
+  expect(await acme.read(bet, bet, aBet({ event_id: other, round_id: other }))).toEqual([
+    'accepted',
+    'duplicate of accepted',
+    'accepted',
+  ]);
+  expect(await acme.readAt(1, bet)).toEqual(['duplicate of accepted, again']);
+  expect(
+    await acme.readAt(3, aRefund({ event_id: long('c'), round_id: one }), aBet({ round_id: one })),
+  ).toEqual(['accepted', 'skipped/round_refunded']);
+
+  expect(
+    await store.rows(
+      'select round_id = event_id, length(event_id), kind, counted from promo.verdicts where event_id = $1',
+      [one],
+    ),
+  ).toEqual([['t', String(MEBIBYTE / 2), 'bet', 't']]);
+  expect(
+    await store.rows('select refunded_by = $2, net_bet_minor from promo.rounds where round_id = $1', [
+      one,
+      long('c'),
+    ]),
+  ).toEqual([['t', '0']]);
+  expect(await store.value('select count(*) from promo.deliveries where event_id = $1', [one])).toBe('1');
+  expect(await store.value('select max(length(event_key)) from promo_store.event_keys')).toBe('20');
+});
+
+test('ids that look alike are different ids: case, spaces, forms of a letter, a UUID and its hex [K1] [K5]', async () => {
+  const uuid = '0192f0c1-7f3e-7cc0-b9a5-2f1d8a4c9e01';
+  const ids = [
+    ...['a', 'A', ' a', 'a ', 'é', 'e\u0301', '/', '1/a', '\\x61', '0', '00'],
+    ...[uuid, uuid.toUpperCase(), uuid.replaceAll('-', ''), `{${uuid}}`, `${uuid}\n`],
+    ...['x'.repeat(15), 'x'.repeat(16), 'é'.repeat(7), 'é'.repeat(8), '\u{1F3B0}', '\u0001', '\uFFFF'],
+  ];
+  const acme = store.partition('acme');
+  const bets = ids.map((id) => aBet({ event_id: id, round_id: id }));
+  expect(new Set(await acme.read(...bets))).toEqual(new Set(['accepted']));
+  expect(new Set(await store.partition('acme', 1).read(...bets))).toEqual(new Set(['duplicate of accepted']));
+  expect(await store.value('select count(*) from promo.rounds')).toBe(String(ids.length));
+  expect((await store.rows('select event_id from promo.verdicts order by verdict_id')).flat()).toEqual(ids);
+});
+
+test('the key of an id in SQL is that of the code [K5]', async () => {
+  const hex = fc.stringMatching(/^[0-9a-fA-F]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/);
+  const text = fc.string({ unit: 'binary', minLength: 1, maxLength: 60 });
+  const near = fc.string({ unit: 'grapheme', minLength: 10, maxLength: 18 });
+  const storable = fc
+    .oneof(
+      text,
+      near,
+      hex,
+      fc.uuid(),
+      hex.map((id) => `${id}\n`),
+      hex.map((id) => id.replace('-', '_')),
+    )
+    .filter((id) => id.isWellFormed() && !id.includes('\0'));
+  await fc.assert(
+    fc.asyncProperty(fc.array(storable, { minLength: 100, maxLength: 100 }), async (ids) => {
+      const keys = await store.rows(
+        `select encode(promo_store.id_key(id), 'hex') from unnest($1::text[]) with ordinality i (id, n) order by n`,
+        [ids],
+      );
+      expect(keys.flat()).toEqual(ids.map((id) => Buffer.from(idKey(id), 'latin1').toString('hex')));
+    }),
+    { numRuns: 30 },
+  );
+});
+
+test('the key that the store has for an event is the key of its id [K1] [K5]', async () => {
+  const ids = ['short', '0192f0c1-7f3e-7cc0-b9a5-2f1d8a4c9e01', 'longer than sixteen bytes', 'ÄÖÜäöüß'];
+  await store.partition('acme').read(...ids.map((id) => aBet({ event_id: id, round_id: id })));
+  expect(
+    await store.rows(
+      `select h.event_id, r.round_id from promo_store.history h
+       join promo_store.event_keys k on k.feed_no = h.feed_no and k.event_key = promo_store.id_key(h.event_id)
+       join promo_store.rounds r on r.round_no = h.round_no and r.round_key = promo_store.id_key(r.round_id) order by verdict_id`,
+    ),
+  ).toEqual(ids.map((id) => [id, id]));
+});
+
+test('currencies in the store are those of the code, with their numbers and scales [M4]', async () => {
+  expect(
+    await store.rows('select currency_no, code, scale, unit from promo_store.currencies order by 1'),
+  ).toEqual(
+    CURRENCIES.map(({ no, code, scale }) => [
+      String(no),
+      code,
+      String(scale),
+      scale === 0 ? '1' : `0.${'1'.padStart(scale, '0')}`,
+    ]),
+  );
+});
+
+test('verdicts, reasons and kinds in the store are those of the code, and there are no others [V1] [V2] [F5]', async () => {
+  const outcomes = new Map([
+    [ACCEPTED.code, ACCEPTED],
+    ...REASONS.map(({ code, name }) => [code, outcomeOf(name)] as const),
+  ]);
+  const stored = await store.rows(
+    'select n, promo_store.verdict_name(n::smallint), promo_store.reason_name(n::smallint), promo_store.kind_name(n::smallint) from generate_series(-1, 100) n',
+  );
+  const kinds = new Map(KINDS.map((kind) => [kindCode(kind), kind]));
+  for (const [number, verdict, reason, kind] of stored) {
+    const outcome = outcomes.get(Number(number));
+    // The first reason is never stored.
+    if (outcome !== undefined && outcome.reason !== 'no_idempotency_key') {
+      expect([number, verdict, reason]).toEqual([number, outcome.verdict, outcome.reason]);
+    } else expect([number, reason]).toEqual([number, null]);
+    expect([number, kind]).toEqual([number, kinds.get(Number(number)) ?? null]);
+  }
+});

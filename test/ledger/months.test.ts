@@ -1,0 +1,167 @@
+/** History is kept by month and dropped by month; what was decided stays decided. */
+import { ensureMonths } from '../../src/ledger/ledger';
+import {
+  aBet,
+  aDeposit,
+  aRefund,
+  aSettled,
+  aWin,
+  freshStore,
+  type TestPartition,
+  type TestStore,
+} from '../support/ledger';
+
+let store: TestStore;
+let acme: TestPartition;
+beforeEach(async () => {
+  store = await freshStore({ own: true });
+  acme = store.partition('acme');
+});
+afterEach(() => store.close());
+
+const thisMonth = async () => `${await store.value(`select to_char(now() at time zone 'utc', 'YYYY_MM')`)}`;
+
+/** What the operations guide does with an old month. The tests' events are all of this month. */
+async function dropMonth(): Promise<void> {
+  const month = await thisMonth();
+  for (const parent of ['history', 'resends', 'unstored']) {
+    await store.pool.query(`drop table promo_store.${parent}_${month}`);
+  }
+  await ensureMonths(store.pool);
+}
+
+const tables = () =>
+  store.rows(`select relname from pg_class where relispartition and relkind = 'r' order by 1`);
+
+test('this month and the next two have tables, and asking again makes none [D2]', async () => {
+  const expected = await store.rows(
+    `select parent || '_' || to_char(now() at time zone 'utc' + ahead * interval '1 month', 'YYYY_MM')
+     from unnest(array['history', 'resends', 'unstored']) parent, generate_series(0, 2) ahead order by 1`,
+  );
+  expect(await tables()).toEqual(expected);
+  await ensureMonths(store.pool);
+  expect(await tables()).toEqual(expected);
+});
+
+test('workers that start together in a new month all get its tables [D2]', async () => {
+  const month = await thisMonth();
+  for (let i = 0; i < 5; i++) {
+    for (const parent of ['history', 'resends', 'unstored']) {
+      await store.pool.query(`drop table promo_store.${parent}_${month}`);
+    }
+    const writers = Array.from({ length: 4 }, () => store.writer());
+    await Promise.all(writers.map((writer) => ensureMonths(writer.pool)));
+    await Promise.all(writers.map((writer) => writer.pool.query('select')));
+  }
+  expect(await acme.read(aBet())).toEqual(['accepted']);
+});
+
+test('months begin and end at midnight UTC, whatever the zone of the session [D2]', async () => {
+  const worker = store.writer();
+  const month = await thisMonth();
+  await store.pool.query(`drop table promo_store.history_${month}`);
+  await worker.pool.query(
+    `set time zone 'Pacific/Kiritimati'; select promo_store.ensure_months(); set time zone 'UTC'`,
+  );
+  const [[bound] = []] = await store.rows(
+    `select pg_get_expr(relpartbound, oid) from pg_class where relname = 'history_${month}'`,
+  );
+  const [year, number] = month.split('_').map(Number);
+  const first = new Date(Date.UTC(year ?? 0, (number ?? 1) - 1)).toISOString().slice(0, 10);
+  expect(bound).toContain(`FROM ('${first} 00:00:00+00')`);
+});
+
+test('after its month is dropped an event is still a duplicate, with its verdict, reason and content [K1] [K2]', async () => {
+  const events = [
+    aBet({ event_id: 'a' }),
+    aBet({ event_id: 'b', amount: '0' }),
+    aBet({ event_id: 'c', kind: 'jump' }),
+    aDeposit({ event_id: 'd' }),
+  ];
+  await acme.read(...events);
+  await dropMonth();
+
+  expect(await store.rows('select * from promo.verdicts')).toEqual([]);
+  expect(await store.partition('acme.second').read(...events, aBet({ event_id: 'a', amount: '1' }))).toEqual([
+    'duplicate of accepted',
+    'duplicate of skipped/zero_amount',
+    'duplicate of rejected/op_unknown',
+    'duplicate of accepted',
+    'duplicate of accepted, differs',
+  ]);
+  expect(
+    await store.rows(
+      'select event_id, first_verdict, first_reason, content_differs from promo.deliveries order by source_offset',
+    ),
+  ).toEqual([
+    ['a', 'accepted', null, 'f'],
+    ['b', 'skipped', 'zero_amount', 'f'],
+    ['c', 'rejected', 'op_unknown', 'f'],
+    ['d', 'accepted', null, 'f'],
+    ['a', 'accepted', null, 't'],
+  ]);
+});
+
+test('after its month is dropped a record read again is still no duplicate [K3]', async () => {
+  const bet = aBet();
+  await acme.readAt(0, bet);
+  await dropMonth();
+  expect(await acme.readAt(0, bet)).toEqual(['accepted, again']);
+});
+
+test('after its month is dropped a refunded round stays refunded and at zero [L3] [R3] [3.2 refunded]', async () => {
+  await acme.read(aBet(), aSettled(), aRefund({ event_id: 'f' }));
+  await dropMonth();
+
+  expect(await acme.read(aBet(), aSettled(), aWin(), aRefund())).toEqual([
+    'skipped/round_refunded',
+    'skipped/round_refunded',
+    'accepted',
+    'accepted',
+  ]);
+  expect(await store.value('select coalesce(sum(amount_minor), 0) from promo.ledger')).toBe('0');
+  expect(
+    await store.rows(
+      'select refunded, refunded_by, counted_bet, counted_settled, net_bet_minor, net_settled_minor from promo.rounds',
+    ),
+  ).toEqual([['t', 'f', '10.50', '10.50', '0', '0']]);
+});
+
+test('a refund of a round whose bets were dropped brings what stands of it to zero [L3] [R2] [3.2 refund]', async () => {
+  await acme.read(aBet(), aBet({ amount: '1' }));
+  await dropMonth();
+  await acme.read(aWin({ event_id: 'w', amount: '2' }));
+  const rounds = () =>
+    store.rows(
+      'select refunded, settled, counted_bet, counted_win, net_bet_minor, net_win_minor from promo.rounds',
+    );
+  expect(await rounds()).toEqual([['f', 'f', '11.50', '2.00', '1150', '200']]);
+
+  expect(await acme.read(aRefund({ event_id: 'f' }), aBet())).toEqual(['accepted', 'skipped/round_refunded']);
+
+  expect(await rounds()).toEqual([['t', 'f', '11.50', '2.00', '0', '0']]);
+  // The ledger holds what is left of history: entry and reversal go together.
+  expect(await store.rows('select event_id, kind, amount_minor from promo.ledger order by entry_id')).toEqual(
+    [
+      ['w', 'win', '200'],
+      ['f', 'win', '-200'],
+    ],
+  );
+});
+
+test('after its month is dropped a second settled still counts nothing, and sums are still compared [R6] [A1] [A2]', async () => {
+  await acme.read(aBet({ amount: '3' }), aBet({ amount: '0.05' }), aSettled({ amount: '3.05' }));
+  await dropMonth();
+  expect(await store.rows('select anomaly from promo.anomalies')).toEqual([]);
+
+  expect(await acme.read(aSettled({ amount: '3.05' }), aBet({ amount: '1' }))).toEqual([
+    'accepted',
+    'accepted',
+  ]);
+
+  expect(await store.rows('select counted from promo.verdicts order by verdict_id')).toEqual([['f'], ['t']]);
+  expect(await store.rows('select anomaly from promo.anomalies order by 1')).toEqual([
+    ['second_settled'],
+    ['settled_mismatch'],
+  ]);
+});

@@ -1,0 +1,231 @@
+/** What tests do with a real Kafka: records of every kind in, records out. */
+import { type Admin, CompressionTypes, type IHeaders, type Kafka, type Producer } from 'kafkajs';
+import { until } from '../../dev/servers/deadline';
+import { registerCodecs } from '../../src/transports/codecs';
+import { kafkaClient, withAdmin } from './servers';
+
+const MAX_BYTES = 64 * 1024 * 1024;
+const READ_DEADLINE_MS = 20_000;
+const TOPIC_DEADLINE_MS = 20_000;
+const TRANSACTION_TIMEOUT_MS = 60_000;
+
+// Producing needs them too: kafkajs compresses with gzip only.
+registerCodecs({ maxDecompressedBytes: MAX_BYTES });
+
+export interface Outgoing {
+  readonly value: Buffer | string | null;
+  readonly key?: Buffer | string | null;
+  readonly headers?: IHeaders;
+  readonly partition?: number;
+  readonly timestamp?: string;
+}
+
+export interface ProduceOptions {
+  readonly compression?: CompressionTypes;
+  readonly brokers?: string[];
+}
+
+export async function withProducer<T>(
+  work: (producer: Producer) => Promise<T>,
+  settings: Parameters<Kafka['producer']>[0] = {},
+  brokers?: string[],
+): Promise<T> {
+  const producer = kafkaClient(brokers).producer({ allowAutoTopicCreation: false, ...settings });
+  await producer.connect();
+  try {
+    return await work(producer);
+  } finally {
+    await producer.disconnect();
+  }
+}
+
+/** Produces records; those of one call and one partition are one batch. Records without a partition go to partition 0. */
+export async function produce(
+  topic: string,
+  records: readonly Outgoing[],
+  { compression = CompressionTypes.None, brokers }: ProduceOptions = {},
+): Promise<void> {
+  await withProducer((producer) => send(producer, topic, records, compression), {}, brokers);
+}
+
+async function send(
+  producer: Pick<Producer, 'send'>,
+  topic: string,
+  records: readonly Outgoing[],
+  compression = CompressionTypes.None,
+): Promise<void> {
+  const messages = records.map(({ partition = 0, ...record }) => ({ ...record, partition }));
+  await producer.send({ topic, acks: -1, compression, messages });
+}
+
+/** Produces records in a transaction of their own, and ends it. */
+export async function produceInTransaction(
+  topic: string,
+  records: readonly Outgoing[],
+  end: 'commit' | 'abort',
+  brokers?: string[],
+): Promise<void> {
+  const open = await openTransaction(topic, records, brokers);
+  await open.end(end);
+}
+
+export interface OpenTransaction {
+  end(how: 'commit' | 'abort'): Promise<void>;
+}
+
+/** Produces records in a transaction that stays open until it is ended. */
+export async function openTransaction(
+  topic: string,
+  records: readonly Outgoing[],
+  brokers?: string[],
+): Promise<OpenTransaction> {
+  const transactionalId = `test-${topic}-${process.pid}-${++transactions}`;
+  const producer = kafkaClient(brokers).producer({
+    transactionalId,
+    idempotent: true,
+    maxInFlightRequests: 1,
+    transactionTimeout: TRANSACTION_TIMEOUT_MS,
+    allowAutoTopicCreation: false,
+  });
+  await producer.connect();
+  const transaction = await producer.transaction();
+  await send(transaction, topic, records);
+  return {
+    async end(how) {
+      await transaction[how]();
+      await producer.disconnect();
+    },
+  };
+}
+let transactions = 0;
+
+export interface TopicPlan {
+  readonly partitions: number;
+  /** Settings of the topic, such as { 'cleanup.policy': 'compact' }. */
+  readonly config?: Readonly<Record<string, string>>;
+}
+
+/** Makes topics with these names, and waits until each partition has its leader. */
+export async function makeTopics(
+  plans: Readonly<Record<string, TopicPlan>>,
+  brokers?: string[],
+): Promise<void> {
+  const topics = Object.entries(plans).map(([topic, { partitions, config = {} }]) => ({
+    topic,
+    numPartitions: partitions,
+    replicationFactor: 1,
+    configEntries: Object.entries(config).map(([name, value]) => ({ name, value })),
+  }));
+  await withAdmin(async (admin) => {
+    // Waiting for leaders is left to us: kafkajs gives up where a broker does not know the topic yet.
+    await admin.createTopics({ topics, waitForLeaders: false });
+    await until('the topics have leaders', TOPIC_DEADLINE_MS, () => haveLeaders(admin, plans));
+  }, brokers);
+}
+
+async function haveLeaders(admin: Admin, plans: Readonly<Record<string, TopicPlan>>): Promise<boolean> {
+  try {
+    const { topics } = await admin.fetchTopicMetadata({ topics: Object.keys(plans) });
+    return topics.every(
+      ({ name, partitions }) =>
+        partitions.length === plans[name]?.partitions && partitions.every(({ leader }) => leader >= 0),
+    );
+  } catch {
+    return false;
+  }
+}
+
+/** A record as it stands in a topic. */
+export interface Incoming {
+  readonly partition: number;
+  readonly offset: number;
+  readonly key: string | null;
+  readonly value: Buffer | null;
+  readonly headers: Readonly<Record<string, readonly string[]>>;
+  readonly timestamp: string;
+}
+
+/** Reads a topic from its beginning until `enough` holds, or to its end where it is not given. */
+export async function readTopic(
+  topic: string,
+  enough?: (records: readonly Incoming[]) => boolean,
+  brokers?: string[],
+): Promise<Incoming[]> {
+  const ends = await withAdmin((admin) => admin.fetchTopicOffsets(topic), brokers);
+  const wanted = ends.filter(({ low, high }) => Number(high) > Number(low));
+  if (enough === undefined && wanted.length === 0) return [];
+  const records: Incoming[] = [];
+  const reached = new Map<number, number>();
+  const consumer = kafkaClient(brokers).consumer({
+    groupId: `test-reader-${topic}-${process.pid}-${++readers}`,
+    maxWaitTimeInMs: 100,
+    maxBytesPerPartition: 16 * 1024 * 1024,
+  });
+  await consumer.connect();
+  try {
+    await consumer.subscribe({ topic, fromBeginning: true });
+    const toTheEnd = () =>
+      wanted.every(({ partition, high }) => (reached.get(partition) ?? -1) >= Number(high) - 1);
+    // A marker at the end never reaches eachBatch, but its batch does end.
+    consumer.on(consumer.events.END_BATCH_PROCESS, ({ payload }) => {
+      reached.set(payload.partition, Number(payload.lastOffset));
+    });
+    await consumer.run({
+      eachBatch: async ({ batch }) => {
+        for (const { offset, key, value, headers = {}, timestamp } of batch.messages) {
+          records.push({
+            partition: batch.partition,
+            offset: Number(offset),
+            key: key === null ? null : key.toString(),
+            value,
+            headers: Object.fromEntries(
+              Object.entries(headers).map(([name, entry]) => [name, [entry ?? ''].flat().map(String)]),
+            ),
+            timestamp,
+          });
+        }
+      },
+    });
+    await until(`${topic} is read`, READ_DEADLINE_MS, () =>
+      enough === undefined ? toTheEnd() : enough(records),
+    );
+  } finally {
+    await consumer.disconnect();
+  }
+  return records.sort((a, b) => a.partition - b.partition || a.offset - b.offset);
+}
+let readers = 0;
+
+/** How far a group has committed each partition of a topic; -1 where it has not. */
+export async function committedOffsets(
+  groupId: string,
+  topic: string,
+  brokers?: string[],
+): Promise<number[]> {
+  const [found] = await withAdmin((admin) => admin.fetchOffsets({ groupId, topics: [topic] }), brokers);
+  return (found?.partitions ?? [])
+    .sort((a, b) => a.partition - b.partition)
+    .map(({ offset }) => Number(offset));
+}
+
+/** One past the last record of each partition of a topic, as readers of committed records see it. */
+export async function endOffsets(topic: string, brokers?: string[]): Promise<number[]> {
+  const offsets = await withAdmin((admin) => admin.fetchTopicOffsets(topic), brokers);
+  return offsets.sort((a, b) => a.partition - b.partition).map(({ high }) => Number(high));
+}
+
+/** Changes settings of a topic. */
+export async function alterTopic(
+  topic: string,
+  config: Readonly<Record<string, string>>,
+  brokers?: string[],
+): Promise<void> {
+  const configEntries = Object.entries(config).map(([name, value]) => ({ name, value }));
+  const alter = (admin: Admin) =>
+    admin.alterConfigs({
+      validateOnly: false,
+      resources: [{ type: TOPIC_RESOURCE, name: topic, configEntries }],
+    });
+  await withAdmin(alter, brokers);
+}
+const TOPIC_RESOURCE = 2;

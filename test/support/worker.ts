@@ -1,0 +1,200 @@
+/** Workers as their users run them: `dist/cli.js worker` in a process of its own. */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { DeadlineError, until, within } from '../../dev/servers/deadline';
+
+export const ROOT = resolve(__dirname, '../..');
+const CLI = join(ROOT, 'dist', 'cli.js');
+const START_DEADLINE_MS = 30_000;
+const END_DEADLINE_MS = 40_000;
+const DRAIN_DEADLINE_MS = 60_000;
+/** Of the lines of a log, these say how a test went wrong. */
+const SHOWN_LINES = 60;
+
+export type Settings = Readonly<Record<string, string | undefined>>;
+
+export interface LogLine {
+  readonly level: string;
+  readonly time: string;
+  readonly msg: string;
+  readonly [field: string]: unknown;
+}
+
+/** How a process ended. */
+export interface End {
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+}
+
+const running = new Set<RunningCommand>();
+
+/** Ends what a test left running. To be called after each test of a file. */
+export async function killWorkers(): Promise<void> {
+  await Promise.all([...running].map((worker) => worker.kill()));
+}
+
+/** A command of dist/cli.js that runs. */
+export class RunningCommand {
+  private readonly child: ChildProcess;
+  private text = '';
+  readonly ended: Promise<End>;
+  private end: End | null = null;
+
+  constructor(args: readonly string[], settings: Settings, node: string = process.execPath) {
+    if (!existsSync(CLI)) throw new Error(`${CLI} is missing: run \`make build\``);
+    this.child = spawn(node, [CLI, ...args], {
+      env: environmentOf(settings),
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    for (const stream of [this.child.stdout, this.child.stderr]) {
+      stream?.setEncoding('utf8').on('data', (text: string) => {
+        this.text += text;
+      });
+    }
+    running.add(this);
+    this.ended = new Promise((done, failed) => {
+      this.child.once('error', failed);
+      this.child.once('close', (code, signal) => {
+        running.delete(this);
+        this.end = { code, signal };
+        done(this.end);
+      });
+    });
+  }
+
+  /** Everything that it has written, to both streams. */
+  output(): string {
+    return this.text;
+  }
+
+  /** The lines of its log. What is no JSON is left out. */
+  log(): LogLine[] {
+    return this.text.split('\n').flatMap((line) => parseLine(line) ?? []);
+  }
+
+  /** The lines of its log with this message. */
+  logged(message: string): LogLine[] {
+    return this.log().filter(({ msg }) => msg === message);
+  }
+
+  /** Resolves with the first line of the log that `matches`. */
+  async waitForLog(
+    matches: string | ((line: LogLine) => boolean),
+    milliseconds = START_DEADLINE_MS,
+  ): Promise<LogLine> {
+    const isIt = typeof matches === 'string' ? (line: LogLine) => line.msg === matches : matches;
+    const what = typeof matches === 'string' ? `the log says "${matches}"` : 'a line of the log matches';
+    let found: LogLine | undefined;
+    try {
+      await until(what, milliseconds, () => {
+        found = this.log().find(isIt);
+        if (found === undefined && this.end !== null)
+          throw new Error(`It ended before ${what}\n${this.tail()}`);
+        return found !== undefined;
+      });
+    } catch (error) {
+      throw error instanceof DeadlineError ? new Error(`${error.message}\n${this.tail()}`) : error;
+    }
+    if (found === undefined) throw new Error(what);
+    return found;
+  }
+
+  hasEnded(): boolean {
+    return this.end !== null;
+  }
+
+  signal(signal: NodeJS.Signals): void {
+    this.child.kill(signal);
+  }
+
+  /** Resolves with how it ended. */
+  async ending(milliseconds = END_DEADLINE_MS): Promise<End> {
+    try {
+      return await within('the command ends', milliseconds, this.ended);
+    } catch (error) {
+      throw error instanceof DeadlineError ? new Error(`${error.message}\n${this.tail()}`) : error;
+    }
+  }
+
+  /** SIGTERM, and its end. */
+  async stop(milliseconds = END_DEADLINE_MS): Promise<End> {
+    this.signal('SIGTERM');
+    return this.ending(milliseconds);
+  }
+
+  /** SIGKILL, as a crash. */
+  async kill(): Promise<End> {
+    this.signal('SIGKILL');
+    return this.ended;
+  }
+
+  tail(): string {
+    return this.text.split('\n').slice(-SHOWN_LINES).join('\n');
+  }
+
+  /** Answer of its health server. */
+  async get(path: string): Promise<{ status: number; text: string }> {
+    const { port } = await this.waitForLog('health and metrics are served');
+    const response = await fetch(`http://127.0.0.1:${port}${path}`);
+    return { status: response.status, text: await response.text() };
+  }
+
+  /** A value of its metrics; 0 where the metric has no such line. `name` may hold labels: `promo_x_total{reason="unclaimed"}`. */
+  async metric(name: string): Promise<number> {
+    const { text } = await this.get('/metrics');
+    const line = text.split('\n').find((each) => each.startsWith(`${name} `));
+    return line === undefined ? 0 : Number(line.slice(name.length));
+  }
+}
+
+/** Nothing of the test's own environment reaches the command, but what programs need to run. */
+function environmentOf(settings: Settings): NodeJS.ProcessEnv {
+  const { PATH, HOME, TMPDIR } = process.env;
+  const given = Object.entries(settings).filter(([, value]) => value !== undefined);
+  return { PATH, HOME, TMPDIR, ...Object.fromEntries(given) };
+}
+
+function parseLine(line: string): LogLine | null {
+  if (!line.startsWith('{')) return null;
+  try {
+    const value: unknown = JSON.parse(line);
+    return isLogLine(value) ? value : null;
+  } catch {
+    return null; // The rest of the line is still to come.
+  }
+}
+
+function isLogLine(value: unknown): value is LogLine {
+  return typeof value === 'object' && value !== null && 'msg' in value && 'level' in value;
+}
+
+export interface WorkerOptions {
+  readonly drain?: boolean;
+  /** Another Node than the tests'. */
+  readonly node?: string;
+}
+
+/** Starts a worker. It serves health at any free port, unless the settings say otherwise. */
+export function startWorker(settings: Settings, { drain = false, node }: WorkerOptions = {}): RunningCommand {
+  return new RunningCommand(
+    drain ? ['worker', '--drain'] : ['worker'],
+    { HTTP_PORT: '0', ...settings },
+    node,
+  );
+}
+
+/** Starts a worker and waits until the group has given it its partitions. */
+export async function startedWorker(settings: Settings, options?: WorkerOptions): Promise<RunningCommand> {
+  const worker = startWorker(settings, options);
+  await worker.waitForLog('partitions assigned');
+  return worker;
+}
+
+/** Runs a worker until its group has decided everything that is in the topics. @throws where it does not end with 0 */
+export async function drain(settings: Settings, milliseconds = DRAIN_DEADLINE_MS): Promise<RunningCommand> {
+  const worker = startWorker(settings, { drain: true });
+  const { code, signal } = await worker.ending(milliseconds);
+  if (code !== 0) throw new Error(`worker --drain ended with ${code ?? signal}\n${worker.tail()}`);
+  return worker;
+}

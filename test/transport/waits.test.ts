@@ -1,0 +1,542 @@
+/**
+ * The loop of a partition above its port: waits, commits, flow of memory. Time and the source are the test's own, so that a wait of half a
+ * minute takes none.
+ */
+import type { Clock } from '../../src/clock';
+import type { Answer, Envelope, IntakeResult, Source } from '../../src/intake';
+import { makeLogger, makeMetrics } from '../../src/telemetry';
+import { FetchGate } from '../../src/transports/kafka';
+import {
+  makeStream,
+  type RecordSource,
+  type SourceListener,
+  type StreamRecord,
+} from '../../src/transports/stream';
+import type { Decoded } from '../../src/transports/wire-format';
+
+const MEBIBYTE = 1024 * 1024;
+
+class FakeClock implements Clock {
+  private time = 0;
+  private sleepers: { until: number; wake: () => void }[] = [];
+  /** Every wait that was begun. */
+  readonly waits: number[] = [];
+
+  now(): number {
+    return this.time;
+  }
+
+  sleep(ms: number, signal: AbortSignal): Promise<void> {
+    if (signal.aborted) return Promise.resolve();
+    this.waits.push(ms);
+    return new Promise((resolve) => {
+      const sleeper = { until: this.time + ms, wake: resolve };
+      this.sleepers.push(sleeper);
+      signal.addEventListener('abort', () => {
+        this.sleepers = this.sleepers.filter((each) => each !== sleeper);
+        resolve();
+      });
+    });
+  }
+
+  /** Lets time pass, and everything happen that it brings. */
+  async pass(ms: number): Promise<void> {
+    const end = this.time + ms;
+    await settle();
+    for (;;) {
+      const next = this.sleepers.reduce(
+        (least, { until }) => Math.min(least, until),
+        Number.POSITIVE_INFINITY,
+      );
+      if (next > end) break;
+      this.time = next;
+      const due = this.sleepers.filter(({ until }) => until <= next);
+      this.sleepers = this.sleepers.filter(({ until }) => until > next);
+      for (const { wake } of due) wake();
+      await settle();
+    }
+    this.time = end;
+  }
+}
+
+/** Lets everything happen that needs no time. */
+async function settle(): Promise<void> {
+  for (let i = 0; i < 5; i++) await new Promise((resolve) => setImmediate(resolve));
+}
+
+class FakeSource implements RecordSource {
+  listener: SourceListener | null = null;
+  readonly commits: string[] = [];
+  readonly paused = new Set<string>();
+  stopped = false;
+  commitFails: string | null = null;
+  /** Commits wait for it. */
+  commitHangs: Promise<void> = Promise.resolve();
+
+  async start(listener: SourceListener): Promise<void> {
+    this.listener = listener;
+  }
+  pause(partition: Source): void {
+    this.paused.add(nameOf(partition));
+  }
+  resume(partition: Source): void {
+    this.paused.delete(nameOf(partition));
+  }
+  async commit(offsets: readonly (Source & { readonly offset: number })[]): Promise<void> {
+    await this.commitHangs;
+    if (this.commitFails !== null) throw new Error(this.commitFails);
+    for (const { offset, ...partition } of offsets) this.commits.push(`${nameOf(partition)} ${offset}`);
+  }
+  async stop(): Promise<void> {
+    this.stopped = true;
+  }
+}
+
+const nameOf = ({ topic, partition }: Source) => `${topic}/${partition}`;
+const partition = (number: number): Source => ({ topic: 't', partition: number });
+
+const record = (offset: number, value = Buffer.from('{}')): StreamRecord => ({
+  offset,
+  value,
+  claims: [],
+  key: null,
+  headers: {},
+  timestamp: '0',
+});
+const answer = (envelope: Envelope): Answer => ({
+  envelope,
+  connection: null,
+  eventId: null,
+  faults: [],
+  decision: { type: 'unstored', deadLetter: 'unclaimed', redelivered: false },
+});
+
+type Decide = (source: Source, envelopes: readonly Envelope[]) => Promise<IntakeResult>;
+const decideAll: Decide = async (_, envelopes) => ({ answers: envelopes.map(answer), undecided: null });
+const storeIsDown: Decide = async () => ({ answers: [], undecided: new Error('the store is down') });
+
+function setUp(options: {
+  decide?: Decide;
+  decode?: (value: Buffer) => Decoded | Promise<Decoded>;
+  publish?: () => Promise<void>;
+  partitionsAtOnce?: number;
+  batchEvents?: number;
+}) {
+  const clock = new FakeClock();
+  const source = new FakeSource();
+  const metrics = makeMetrics();
+  const decided: string[] = [];
+  const state = { decide: options.decide ?? decideAll };
+  const stream = makeStream({
+    source,
+    clock,
+    metrics,
+    logger: makeLogger('silent'),
+    intake: {
+      async decide(from, envelopes) {
+        const result = await state.decide(from, envelopes);
+        decided.push(...result.answers.map(({ envelope }) => `${nameOf(from)} ${envelope.offset}`));
+        return result;
+      },
+    },
+    wireFormat: { decode: options.decode ?? ((bytes) => ({ type: 'json', bytes })) },
+    publishVerdicts: options.publish ?? null,
+    batchEvents: options.batchEvents ?? 100,
+    partitionsAtOnce: options.partitionsAtOnce ?? 3,
+  });
+  const listener = (): SourceListener => {
+    if (source.listener === null) throw new Error('the stream was not started');
+    return source.listener;
+  };
+  return {
+    ...{ clock, source, stream, decided, state, metrics },
+    async assign(...partitions: number[]) {
+      if (source.listener === null) await stream.start();
+      listener().assigned(partitions.map(partition));
+    },
+    /** Delivers records with these offsets as one chunk. */
+    deliver(to: number, offsets: readonly number[], nextOffset = (offsets.at(-1) ?? -1) + 1) {
+      listener().chunk({ ...partition(to), records: offsets.map((offset) => record(offset)), nextOffset });
+    },
+    deliverBytes(to: number, offset: number, bytes: number) {
+      listener().chunk({
+        ...partition(to),
+        records: [record(offset, Buffer.alloc(bytes))],
+        nextOffset: offset + 1,
+      });
+    },
+    undecidedPartitions: async () => (await metrics.undecidedPartitions.get()).values[0]?.value,
+  };
+}
+
+const SECOND = 1_000;
+
+describe('an undecided partition', () => {
+  it('waits 1, 2, 4, 8, 16, 30, 30 ... s, without end [U2] [R5 undecided] [8 retry]', async () => {
+    const { clock, source, assign, deliver } = setUp({ decide: storeIsDown });
+    await assign(0);
+    deliver(0, [0]);
+    await clock.pass(600 * SECOND);
+    const waits = clock.waits.map((ms) => ms / SECOND);
+    expect(waits.slice(0, 7)).toEqual([1, 2, 4, 8, 16, 30, 30]);
+    expect(waits.length).toBe(5 + 1 + Math.floor((600 - 31) / 30));
+    expect(new Set(waits.slice(5))).toEqual(new Set([30]));
+    expect(source.commits).toEqual([]);
+  });
+
+  it('is decided when the store is back, and its next failure waits 1 s again [U2] [R5 undecided]', async () => {
+    const { clock, source, state, assign, deliver } = setUp({ decide: storeIsDown });
+    await assign(0);
+    deliver(0, [0]);
+    await clock.pass(6 * SECOND);
+    state.decide = decideAll;
+    await clock.pass(1 * SECOND);
+    expect(source.commits).toEqual(['t/0 1']);
+    state.decide = storeIsDown;
+    deliver(0, [1]);
+    await clock.pass(1.5 * SECOND);
+    expect(clock.waits.map((ms) => ms / SECOND)).toEqual([1, 2, 4, 1, 2]);
+  });
+
+  it('that gets on by a part of its batch waits 1 s again [U2]', async () => {
+    const inPart: Decide = async (_, envelopes) => ({
+      answers: envelopes.slice(0, 1).map(answer),
+      undecided: new Error('the rest cannot be decided'),
+    });
+    const { clock, source, assign, deliver } = setUp({ decide: inPart });
+    await assign(0);
+    deliver(0, [0, 1, 2]);
+    await clock.pass(2.5 * SECOND);
+    expect(clock.waits.map((ms) => ms / SECOND)).toEqual([1, 1, 1]);
+    expect(source.commits).toEqual(['t/0 1', 't/0 2', 't/0 3']);
+  });
+
+  it('lets the others go on [U3]', async () => {
+    const decide: Decide = (from, envelopes) =>
+      (from.partition === 0 ? storeIsDown : decideAll)(from, envelopes);
+    const { clock, source, stream, assign, deliver, undecidedPartitions } = setUp({ decide });
+    await assign(0, 1, 2);
+    for (const to of [0, 1, 2]) deliver(to, [0, 1]);
+    await clock.pass(10 * SECOND);
+    expect(source.commits).toEqual(['t/1 2', 't/2 2']);
+    expect(await undecidedPartitions()).toBe(1);
+    expect(stream.undecided()).toEqual([{ ...partition(0), failures: 4, sinceMs: 10 * SECOND }]);
+  });
+
+  it('lets the others go on while many wait, however few are decided at once [U3]', async () => {
+    const decide: Decide = (from, envelopes) =>
+      (from.partition < 10 ? storeIsDown : decideAll)(from, envelopes);
+    const { clock, source, assign, deliver } = setUp({ decide, partitionsAtOnce: 1 });
+    await assign(...Array.from({ length: 12 }, (_, n) => n));
+    for (let to = 0; to < 12; to++) deliver(to, [0]);
+    await clock.pass(0);
+    expect(source.commits).toEqual(['t/10 1', 't/11 1']);
+  });
+
+  it('is no standstill: every try counts as progress [U5]', async () => {
+    const { clock, stream, assign, deliver } = setUp({ decide: storeIsDown });
+    await assign(0);
+    deliver(0, [0]);
+    let idleMs = 0;
+    for (let second = 0; second < 300; second++) {
+      await clock.pass(SECOND);
+      idleMs = Math.max(idleMs, stream.idleMs());
+    }
+    expect(idleMs).toBeLessThanOrEqual(30 * SECOND);
+  });
+
+  it('waits no longer once it is told to stop, and commits nothing of it [U2]', async () => {
+    const { clock, source, stream, assign, deliver, undecidedPartitions } = setUp({ decide: storeIsDown });
+    await assign(0);
+    deliver(0, [0]);
+    await clock.pass(20 * SECOND);
+    expect(await stream.stop(5 * SECOND)).toBe(true);
+    expect(clock.now()).toBe(20 * SECOND);
+    expect(source.stopped).toBe(true);
+    expect(source.commits).toEqual([]);
+    expect(await undecidedPartitions()).toBe(0);
+  });
+
+  it('waits no longer once it is lost; its next owner starts at 1 s [U2]', async () => {
+    const { clock, source, assign, deliver, state, undecidedPartitions } = setUp({ decide: storeIsDown });
+    await assign(0);
+    deliver(0, [0]);
+    await clock.pass(20 * SECOND);
+    await assign(1);
+    await settle();
+    expect(await undecidedPartitions()).toBe(0);
+    await assign(0, 1);
+    deliver(0, [0]);
+    await clock.pass(1.5 * SECOND);
+    expect(clock.waits.map((ms) => ms / SECOND)).toEqual([1, 2, 4, 8, 16, 1, 2]);
+    state.decide = decideAll;
+    await clock.pass(2 * SECOND);
+    expect(source.commits).toEqual(['t/0 1']);
+  });
+
+  it('is so because of a defect of ours, too [U2]', async () => {
+    const { clock, assign, deliver } = setUp({
+      decide: async () => {
+        throw new TypeError('a defect');
+      },
+    });
+    await assign(0);
+    deliver(0, [0]);
+    await clock.pass(3.5 * SECOND);
+    expect(clock.waits.map((ms) => ms / SECOND)).toEqual([1, 2, 4]);
+  });
+
+  it('for a record that cannot be decoded now: what stands before it is decided [S3]', async () => {
+    let registryIsBack = false;
+    const { clock, source, decided, assign, deliver, state } = setUp({
+      decode: async (bytes) => {
+        if (bytes.equals(Buffer.from('framed')) && !registryIsBack) throw new Error('the registry is away');
+        return { type: 'json', bytes };
+      },
+    });
+    await assign(0);
+    expect(state.decide).toBe(decideAll);
+    source.listener?.chunk({
+      ...partition(0),
+      records: [record(0), record(1), record(2, Buffer.from('framed')), record(3)],
+      nextOffset: 4,
+    });
+    await clock.pass(2 * SECOND);
+    expect(decided).toEqual(['t/0 0', 't/0 1']);
+    expect(source.commits).toEqual(['t/0 2']);
+    registryIsBack = true;
+    await clock.pass(2 * SECOND);
+    expect(source.commits).toEqual(['t/0 2', 't/0 4']);
+    deliver(0, [4]);
+    await clock.pass(0);
+    expect(source.commits.at(-1)).toBe('t/0 5');
+  });
+});
+
+describe('publishing verdicts', () => {
+  it('is tried until it succeeds, without deciding again, before the offset is committed [S7]', async () => {
+    let refused = 3;
+    const { clock, source, decided, assign, deliver } = setUp({
+      publish: async () => {
+        if (refused-- > 0) throw new Error('the verdict topic refuses');
+      },
+    });
+    await assign(0);
+    deliver(0, [0, 1]);
+    await clock.pass(6.5 * SECOND);
+    expect(source.commits).toEqual([]);
+    await clock.pass(1 * SECOND);
+    expect(source.commits).toEqual(['t/0 2']);
+    expect(decided).toEqual(['t/0 0', 't/0 1']);
+    expect(clock.waits.map((ms) => ms / SECOND)).toEqual([1, 2, 4]);
+  });
+
+  it('that fails when we are told to stop commits nothing: the next owner publishes [S7]', async () => {
+    const { clock, source, stream, assign, deliver } = setUp({
+      publish: async () => {
+        throw new Error('the verdict topic refuses');
+      },
+    });
+    await assign(0);
+    deliver(0, [0]);
+    await clock.pass(2 * SECOND);
+    expect(await stream.stop(SECOND)).toBe(true);
+    expect(source.commits).toEqual([]);
+  });
+});
+
+describe('commits', () => {
+  it('hold what was left out at the end of a chunk: markers, aborted and compacted records [R6 drain]', async () => {
+    const { clock, source, assign, deliver } = setUp({});
+    await assign(0, 1, 2);
+    deliver(0, [0, 1], 5);
+    deliver(1, [], 7);
+    deliver(2, [3]);
+    deliver(2, [], 9);
+    await clock.pass(0);
+    expect([...source.commits].sort()).toEqual(expect.arrayContaining(['t/0 5', 't/1 7', 't/2 9']));
+  });
+
+  it('come after the decision, in the order of the records [U1]', async () => {
+    let decideNow = (): void => {};
+    const { clock, source, assign, deliver } = setUp({
+      batchEvents: 2,
+      decide: async (from, envelopes) => {
+        await new Promise<void>((resolve) => {
+          decideNow = resolve;
+        });
+        return decideAll(from, envelopes);
+      },
+    });
+    await assign(0);
+    deliver(0, [0, 1, 2]);
+    await clock.pass(0);
+    expect(source.commits).toEqual([]);
+    decideNow();
+    await clock.pass(0);
+    expect(source.commits).toEqual(['t/0 2']);
+    decideNow();
+    await clock.pass(0);
+    expect(source.commits).toEqual(['t/0 2', 't/0 3']);
+  });
+
+  it('that fail are tried again with what was decided meanwhile [U1]', async () => {
+    const { clock, source, assign, deliver } = setUp({});
+    await assign(0, 1);
+    source.commitFails = 'the coordinator moved';
+    deliver(0, [0]);
+    await clock.pass(0);
+    deliver(0, [1]);
+    deliver(1, [0]);
+    await clock.pass(0.5 * SECOND);
+    source.commitFails = null;
+    await clock.pass(1 * SECOND);
+    expect(source.commits).toEqual(['t/0 2', 't/1 1']);
+  });
+
+  it('of a generation that is over are dropped: the partition may be another worker’s [U1]', async () => {
+    const { clock, source, assign, deliver } = setUp({});
+    await assign(0, 1);
+    source.commitFails = 'the group is rebalancing';
+    deliver(0, [0]);
+    deliver(1, [0]);
+    await clock.pass(0);
+    await assign(1);
+    source.commitFails = null;
+    deliver(1, [0]);
+    await clock.pass(2 * SECOND);
+    expect(source.commits).toEqual(['t/1 1']);
+  });
+
+  it('what is decided in the very step in which a commit ends is committed, too [U1]', async () => {
+    // Each decision falls a different number of steps behind the end of the commit before it.
+    for (let steps = 0; steps < 12; steps++) {
+      let commitNow = (): void => {};
+      let decideNow = (): void => {};
+      const { clock, source, assign, deliver } = setUp({
+        decide: async (from, envelopes) => {
+          if (from.partition === 1)
+            await new Promise<void>((resolve) => {
+              decideNow = resolve;
+            });
+          return decideAll(from, envelopes);
+        },
+      });
+      await assign(0, 1);
+      deliver(1, [0]);
+      source.commitHangs = new Promise((resolve) => {
+        commitNow = resolve;
+      });
+      deliver(0, [0]);
+      await settle();
+      commitNow();
+      for (let step = 0; step < steps; step++) await Promise.resolve();
+      decideNow();
+      await clock.pass(0);
+      expect({ steps, commits: source.commits }).toEqual({ steps, commits: ['t/0 1', 't/1 1'] });
+    }
+  });
+});
+
+describe('told to stop', () => {
+  it('finishes what is being decided, commits it, begins nothing more, and leaves the group [U1]', async () => {
+    let decideNow = (): void => {};
+    const { clock, source, stream, assign, deliver } = setUp({
+      batchEvents: 2,
+      decide: async (from, envelopes) => {
+        await new Promise<void>((resolve) => {
+          decideNow = resolve;
+        });
+        return decideAll(from, envelopes);
+      },
+    });
+    await assign(0);
+    deliver(0, [0, 1, 2, 3]);
+    await clock.pass(0);
+    const stopped = stream.stop(10 * SECOND);
+    deliver(0, [4]);
+    await clock.pass(0);
+    expect(source.stopped).toBe(false);
+    decideNow();
+    expect(await stopped).toBe(true);
+    expect(source.commits).toEqual(['t/0 2']);
+    expect(source.stopped).toBe(true);
+  });
+
+  it('waits for what hangs no longer than the deadline [8 shutdown]', async () => {
+    const { clock, source, stream, assign, deliver } = setUp({ decide: () => new Promise(() => {}) });
+    await assign(0);
+    deliver(0, [0]);
+    await clock.pass(0);
+    const stopped = stream.stop(10 * SECOND);
+    await clock.pass(10 * SECOND);
+    expect(await stopped).toBe(false);
+    expect(source.commits).toEqual([]);
+  });
+});
+
+describe('memory', () => {
+  it('a partition is paused while it holds more than 4 MiB, and resumed below 2 MiB [8 size]', async () => {
+    const { clock, source, state, assign, deliverBytes } = setUp({ decide: storeIsDown, batchEvents: 1 });
+    await assign(0);
+    for (let offset = 0; offset < 5; offset++) deliverBytes(0, offset, MEBIBYTE);
+    await settle();
+    expect([...source.paused]).toEqual(['t/0']);
+    state.decide = decideAll;
+    await clock.pass(2 * SECOND);
+    expect([...source.paused]).toEqual([]);
+    expect(source.commits.at(-1)).toBe('t/0 5');
+  });
+
+  it('a batch takes no further record once it holds 4 MiB [8 size]', async () => {
+    const batches: number[] = [];
+    const { clock, assign, deliverBytes } = setUp({
+      decide: (from, envelopes) => {
+        batches.push(envelopes.length);
+        return decideAll(from, envelopes);
+      },
+      partitionsAtOnce: 1,
+    });
+    await assign(0, 1);
+    for (let offset = 0; offset < 6; offset++) deliverBytes(0, offset, MEBIBYTE);
+    await clock.pass(0);
+    expect(batches.reduce((sum, count) => sum + count, 0)).toBe(6);
+    expect(Math.max(...batches)).toBeLessThanOrEqual(4);
+  });
+});
+
+describe('fetches of an old generation', () => {
+  const gateOf = () => {
+    const clock = new FakeClock();
+    return { clock, gate: new FetchGate(clock) };
+  };
+
+  it('are kept back until every broker’s loop has begun a fetch in the new one [8 rebalance]', () => {
+    const { gate } = gateOf();
+    gate.fetchBegins(1);
+    gate.fetchBegins(2);
+    expect(gate.isClosed()).toBe(false);
+    gate.joined();
+    expect(gate.isClosed()).toBe(true);
+    gate.fetchBegins(1);
+    expect(gate.isClosed()).toBe(true);
+    gate.fetchBegins(2);
+    expect(gate.isClosed()).toBe(false);
+  });
+
+  it('of a broker that is gone are waited for as long as they may take [8 rebalance]', async () => {
+    const { clock, gate } = gateOf();
+    gate.fetchBegins(1);
+    gate.joined();
+    await clock.pass(16_999);
+    expect(gate.isClosed()).toBe(true);
+    await clock.pass(1);
+    expect(gate.isClosed()).toBe(false);
+  });
+
+  it('there are none when the group is joined for the first time [8 rebalance]', () => {
+    const { gate } = gateOf();
+    gate.joined();
+    expect(gate.isClosed()).toBe(false);
+  });
+});

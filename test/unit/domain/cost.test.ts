@@ -1,0 +1,77 @@
+/**
+ * Judging costs time in proportion to the payload, whatever the payload holds: no field may be a lever for stopping a partition.
+ *
+ * Ratios are compared, not seconds: eight times the bytes may cost up to 32 times the time, which what grows with the square exceeds.
+ */
+import { performance } from 'node:perf_hooks';
+import { aBet, bytesOf, type EventJson } from '../../support/builders';
+import { judgeBytes, verdictOf } from './world';
+
+const SMALL = 96 * 1024;
+const LARGE = 8 * SMALL;
+const TEN_MEGABYTES = 10 * 1024 * 1024;
+
+/** Judging time in ms: the best of three, since everything else only adds to it. */
+function cost(event: EventJson): number {
+  const bytes = bytesOf(event);
+  const times = [1, 2, 3].map(() => {
+    const start = performance.now();
+    judgeBytes(bytes);
+    return performance.now() - start;
+  });
+  return Math.min(...times);
+}
+
+const LONG: readonly (readonly [string, (size: number) => EventJson])[] = [
+  ['spec', (size) => ({ spec: 'p'.repeat(size) })],
+  ['event_id', (size) => ({ event_id: 'e'.repeat(size) })],
+  ['brand', (size) => ({ brand: 'b'.repeat(size) })],
+  ['player_ref', (size) => ({ player_ref: 'é'.repeat(size / 2) })],
+  ['kind', (size) => ({ kind: 'bet'.repeat(size / 3) })],
+  ['round_id', (size) => ({ round_id: '😀'.repeat(size / 4) })],
+  ['game.id', (size) => ({ game: { id: 'g'.repeat(size) } })],
+  ['amount of digits', (size) => ({ amount: '9'.repeat(size) })],
+  ['amount of decimals', (size) => ({ amount: `0.${'0'.repeat(size)}` })],
+  ['amount that is wrong at its end', (size) => ({ amount: `${'1'.repeat(size)}x` })],
+  ['amount of leading zeros', (size) => ({ amount: '0'.repeat(size) })],
+  ['currency', (size) => ({ currency: 'EUR'.repeat(size / 3) })],
+  ['occurred_at with a fraction', (size) => ({ occurred_at: `2026-11-21T12:00:00.${'1'.repeat(size)}Z` })],
+  [
+    'occurred_at that is wrong at its end',
+    (size) => ({ occurred_at: `2026-11-21T12:00:00.${'1'.repeat(size)}` }),
+  ],
+  ['a field that is not listed', (size) => ({ more: 'm'.repeat(size) })],
+  [
+    'many fields that are not listed',
+    (size) => ({ more: Array.from({ length: size / 16 }, () => ({ id: 'x' })) }),
+  ],
+];
+
+it.each(LONG)('a long %s costs time in proportion to its length', (_, changes) => {
+  const small = cost(aBet(changes(SMALL)));
+  const large = cost(aBet(changes(LARGE)));
+  expect(large).toBeLessThan(32 * Math.max(small, 0.5));
+});
+
+it.each([
+  ['spec', { spec: 'x' }, 'rejected/malformed'],
+  ['event_id', { event_id: 'x' }, 'accepted'],
+  ['brand', { brand: 'x' }, 'rejected/malformed'],
+  ['player_ref', { player_ref: 'x' }, 'rejected/malformed'],
+  ['kind', { kind: 'x' }, 'rejected/op_unknown'],
+  ['round_id', { round_id: 'x' }, 'accepted'],
+  ['amount', { amount: '1' }, 'rejected/bad_amount'],
+  ['currency', { currency: 'x' }, 'skipped/currency_unknown'],
+  ['occurred_at', { occurred_at: 'x' }, 'rejected/malformed'],
+])('%s of 10 MB has a verdict [V3] [V4]', (field, changes, expected) => {
+  const text = Object.values(changes)[0]!.repeat(TEN_MEGABYTES);
+  expect(verdictOf(aBet({ [field]: text }))).toBe(expected);
+});
+
+it.each(['1e400', '-1e400', '9'.repeat(1_000_000), `0.${'0'.repeat(1_000_000)}1`, '1E-400', '-0'])(
+  'a number however large is no amount, and whatever else it is ignored as [2.3 JSON number]',
+  (number) => {
+    const text = JSON.stringify(aBet({ amount: 'HERE', more: 'HERE' })).replaceAll('"HERE"', number);
+    expect(judgeBytes(text)).toMatchObject({ refusal: { reason: 'bad_amount' } });
+  },
+);

@@ -1,0 +1,145 @@
+/** Reference data compiled for judging, and which connection a record belongs to (C1-C5). */
+
+import { CURRENCIES } from '../../../src/domain/money';
+import { claim, feedIdOf } from '../../../src/domain/reference';
+import { aBrand, aDocument, anOperator, aReference } from '../../support/builders';
+
+describe('a topic that one connection names [C4] [R1 topic of one connection]', () => {
+  const reference = aReference();
+
+  it('belongs to that connection, whatever its records claim', () => {
+    for (const claims of [[], ['acme-stream'], ['somebody'], ['a', 'b']])
+      expect(claim(reference, 'promo.event.v1', claims)?.id).toBe('acme-stream');
+  });
+
+  it('a topic that none names belongs to nobody [S4]', () => {
+    for (const claims of [[], ['acme-stream']]) expect(claim(reference, 'another', claims)).toBeUndefined();
+  });
+});
+
+describe('on a topic that several connections name the record names its connection [C5] [R1 shared topic]', () => {
+  const shared = (id: string, operatorId: string) =>
+    anOperator({
+      id: operatorId,
+      connections: [
+        { id, transport: 'kafka', topic: 'shared' },
+        { id: `${id}-own`, transport: 'kafka', topic: `${id}-own` },
+      ],
+    });
+  const reference = aReference(aDocument(shared('a', 'acme'), shared('b', 'borealis')));
+
+  it.each([
+    ['one of them', ['a'], 'a'],
+    ['the other', ['b'], 'b'],
+    ['the same one twice', ['b', 'b'], 'b'],
+    ['the same one three times', ['b', 'b', 'b'], 'b'],
+    ['nobody', [], undefined],
+    ['two', ['a', 'b'], undefined],
+    ['two, the last a repetition', ['a', 'b', 'a'], undefined],
+    ['two, one of them unknown', ['a', 'x'], undefined],
+    ['an unknown one', ['x'], undefined],
+    ['one of another topic', ['a-own'], undefined],
+    ['one in other letters', ['A'], undefined],
+    ['one with a blank', ['a '], undefined],
+    ['an empty name', [''], undefined],
+  ])('%s', (_, claims, expected) => {
+    expect(claim(reference, 'shared', claims)?.id).toBe(expected);
+  });
+});
+
+describe('feeds [C3] [R1 feed]', () => {
+  it("an operator's own feed has the operator's name, another one has it in front", () => {
+    expect(feedIdOf('acme', undefined)).toBe('acme');
+    expect(feedIdOf('acme', 'live')).toBe('acme/live');
+  });
+
+  it("all connections of an operator share the operator's feed, unless one names another", () => {
+    const connections = [
+      { id: 'stream', transport: 'kafka', topic: 't' },
+      { id: 'hook', transport: 'webhook' },
+      { id: 'live', transport: 'kafka', topic: 'l', feed: 'live' },
+    ] as const;
+    const other = anOperator({
+      id: 'borealis',
+      connections: [{ id: 'b', transport: 'kafka', topic: 'b', feed: 'live' }],
+    });
+    const { connections: compiled } = aReference(aDocument(anOperator({ connections }), other));
+    const feedOf = (id: string) => compiled.get(id)?.feedNo;
+    expect(feedOf('hook')).toBe(feedOf('stream'));
+    expect(feedOf('live')).not.toBe(feedOf('stream'));
+    expect(feedOf('b')).not.toBe(feedOf('live'));
+    expect([...compiled.values()].map(({ feedId }) => feedId)).toEqual([
+      'acme',
+      'acme',
+      'acme/live',
+      'borealis/live',
+    ]);
+  });
+});
+
+describe('a document is compiled [C1] [C2] [R1 operator]', () => {
+  const document = aDocument(
+    anOperator({
+      active: false,
+      connections: [
+        { id: 'several', transport: 'kafka', topic: 't' },
+        { id: 'solo', transport: 'kafka', topic: 'solo', brand: 'main' },
+        { id: 'hook', transport: 'webhook' },
+      ],
+      brands: [
+        aBrand({ games: { deny: ['g9'], allow: ['g1'] }, minBet: { EUR: '0.10', btc: '0.00001' } }),
+        aBrand({ id: 'plain', active: false }),
+      ],
+      catalogue: [
+        { id: 'g1', active: true },
+        { id: 'g2', active: false },
+      ],
+    }),
+  );
+  const reference = aReference(document);
+  const [several, solo, hook] = ['several', 'solo', 'hook'].map((id) => reference.connections.get(id));
+
+  it('a connection knows its operator, transport, topic, and the one brand it carries', () => {
+    expect(several).toMatchObject({ id: 'several', transport: 'kafka', topic: 't', feedId: 'acme' });
+    expect(several?.onlyBrand).toBeUndefined();
+    expect(solo?.onlyBrand).toBe(solo?.operator.brands.get('main'));
+    expect(hook).toMatchObject({ transport: 'webhook', topic: undefined });
+    expect([...reference.topics.keys()]).toEqual(['t', 'solo']);
+    expect(reference.version).toBe(1);
+    expect(several?.operator).toBe(hook?.operator);
+    expect(several?.operator).toMatchObject({ id: 'acme', active: false });
+  });
+
+  it('a brand knows its games and its minimum in minor units', () => {
+    const eur = CURRENCIES.find(({ code }) => code === 'EUR')!;
+    const btc = CURRENCIES.find(({ code }) => code === 'BTC')!;
+    const main = several?.operator.brands.get('main');
+    expect(main).toMatchObject({ id: 'main', active: true, deny: new Set(['g9']), allow: new Set(['g1']) });
+    expect(main?.minBet).toEqual(
+      new Map([
+        [eur, 10n],
+        [btc, 1000n],
+      ]),
+    );
+    const plain = several?.operator.brands.get('plain');
+    expect(plain).toMatchObject({ active: false, deny: new Set(), minBet: new Map() });
+    expect(plain?.allow).toBeUndefined();
+    expect(several?.operator.catalogue).toEqual(
+      new Map([
+        ['g1', true],
+        ['g2', false],
+      ]),
+    );
+  });
+
+  it.each([
+    ['XXX', '1'],
+    ['EUR', '0.001'],
+    ['EUR', 'x'],
+  ])('a minimum that was stored although it is not valid (%s %s) fails loudly', (code, amount) => {
+    const broken = aDocument(anOperator({ brands: [aBrand({ minBet: { [code]: amount } })] }));
+    expect(() => aReference(broken)).toThrow(
+      `brand main: min_bet ${code} was stored although it is not valid`,
+    );
+  });
+});
