@@ -24,11 +24,23 @@ dev-build: build
 unit: install ## tests that need no server
 	jest --selectProjects unit
 
+test: dev-build ## everything that is checked: style, types, generated files, every test on real servers
+	@node build/dev/test.js
+
 lint: install ## style, types
 	npm run --silent lint
 
 stack: dev-build ## start Kafka, Postgres and a schema registry, print their addresses, keep them up
 	@exec node build/dev/stack.js
+
+demo: dev-build ## watch real events go through a real Kafka into verdict tables in a real Postgres
+	@exec node build/dev/demo.js
+
+bench: dev-build ## the worker beside COPY of the same rows, in turns
+	@exec node build/dev/bench.js
+
+generate: dev-build ## write the generated files (with the tables: needs Postgres or starts one)
+	@node build/dev/generate.js && node build/dev/generate.js tables
 
 clean: ## remove what was built
 	rm -rf dist build coverage

@@ -499,8 +499,6 @@ function postgresTrouble(chain: readonly Cause[]): string | undefined {
   const broken = chain.find(({ code }) => UNREACHABLE.test(code)) ?? chain.find(isConnectionTimeout);
   if (broken !== undefined)
     return `Postgres cannot be reached: ${broken.message}. Check that the server of DATABASE_URL runs and can be reached from here.`;
-  if (chain.some(({ name }) => name === 'URIError'))
-    return 'DATABASE_URL cannot be read. Write special characters of the password as %XX.';
   return undefined;
 }
 

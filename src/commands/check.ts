@@ -13,6 +13,7 @@ import type { Fault } from '../domain/event';
 import { judge } from '../domain/judge';
 import { type Connection, compileReference, type Numbers } from '../domain/reference';
 import { REASONS, type Reason, reasonInfo, type Verdict } from '../domain/verdict';
+import { parseReference } from '../reference-file';
 
 export interface CheckOptions {
   /** `-` is standard input. */
@@ -74,7 +75,6 @@ async function readConnection({
   reference: file,
   connection: id,
 }: NonNullable<CheckOptions['rules']>): Promise<Connection | undefined> {
-  const { parseReference } = await import('../reference-file.js'); // brings a YAML parser, which few checks need
   const parsed = parseReference(await readFile(file, 'utf8'), file);
   if ('faults' in parsed) {
     for (const { line, column, path, message, remedy } of parsed.faults)

@@ -335,8 +335,8 @@ function makeReport(file: string) {
       console.log(`sent to ${topic}: ${[figures(), ...notes].join('; ')}`);
       if (failed || interrupted) {
         console.error(
-          `${file}: ${failed ? 'stopped' : 'interrupted'}. All before line ${nextLine} is sent, apart from what is named above; ` +
-            'go on from there. What is sent twice is a duplicate to the intake.',
+          `${file}: ${failed ? 'stopped' : 'interrupted'}. Go on from line ${nextLine}: all before it is dealt with. ` +
+            'What is sent twice is a duplicate to the intake.',
         );
       }
       return failed || refused > 0 || interrupted ? FAILED : DONE;

@@ -78,7 +78,9 @@ export async function worker(options: { drain: boolean }): Promise<number> {
     logger,
   );
   const references = makeReferences(pool);
-  const wantedTopics = async () => config.KAFKA_TOPICS ?? [...(await references.reload()).topics.keys()];
+  const wantedTopics = withoutOwn([config.DEAD_LETTER_TOPIC, config.VERDICT_TOPIC], logger, async () => {
+    return config.KAFKA_TOPICS ?? [...(await references.reload()).topics.keys()];
+  });
   const kafka = makeKafka({ brokers: config.KAFKA_BROKERS, clientId: 'promo-intake' }, logger);
   let sender: Sender;
   let drain: Drain | null = null;
@@ -160,6 +162,23 @@ export async function worker(options: { drain: boolean }): Promise<number> {
 }
 
 const readSettings = () => readConfig(process.env, WORKER_SETTINGS);
+
+/** A worker that reads what it writes would never end. */
+function withoutOwn(
+  own: readonly (string | undefined)[],
+  logger: Logger,
+  wanted: () => Promise<readonly string[]>,
+): () => Promise<readonly string[]> {
+  const reported = new Set<string>();
+  return async () => {
+    const topics = await wanted();
+    for (const topic of topics.filter((topic) => own.includes(topic) && !reported.has(topic))) {
+      reported.add(topic);
+      logger.error({ topic }, 'topic is not read: this worker writes to it');
+    }
+    return topics.filter((topic) => !own.includes(topic));
+  };
+}
 
 /** Topics of our own are made where they are missing. One short try: whoever waits for Kafka tries again. */
 async function ensureTopics(

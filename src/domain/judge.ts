@@ -202,12 +202,7 @@ function textFaults(json: Json): Fault[] {
   for (const name of COMMON_TEXTS) check(`/${name}`, json[name]);
   for (const name of ['brand', 'player_ref'] as const) {
     const value = json[name];
-    // Within 255 characters, which the contract checks, so that only short texts are measured.
-    if (
-      typeof value === 'string' &&
-      value.length <= MAX_NAME_BYTES &&
-      Buffer.byteLength(value) > MAX_NAME_BYTES
-    ) {
+    if (typeof value === 'string' && isTooLong(value)) {
       faults.push(fault('malformed', `/${name}`, `${name} is longer than ${MAX_NAME_BYTES} bytes of UTF-8`));
     }
   }

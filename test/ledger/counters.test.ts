@@ -1,5 +1,5 @@
 /** The balance of a partition: what was read is what became of it. */
-import { aBet, aDeposit, anEvent, aRefund, aSettled, freshStore, type TestStore } from '../support/ledger';
+import { aBet, aDeposit, aRefund, aSettled, freshStore, type TestStore } from '../support/ledger';
 
 let store: TestStore;
 beforeEach(async () => {
@@ -16,7 +16,15 @@ const unbalanced = () =>
 test('each record read is counted once as what became of it, in the transaction that decided it [D3]', async () => {
   const acme = store.partition('acme');
   const bet = aBet();
-  const records = [bet, bet, aSettled({ amount: '0' }), anEvent('jump'), null, Buffer.from('7'), aRefund()];
+  const records = [
+    bet,
+    bet,
+    aSettled({ amount: '0' }),
+    aBet({ kind: 'jump' }),
+    null,
+    Buffer.from('7'),
+    aRefund(),
+  ];
   await acme.readAt(0, ...records);
   expect(await store.balance('acme')).toEqual({
     records_read: 7,

@@ -1,8 +1,8 @@
 /** Reference data in force: applied whole, never stale, and what is gone stops being used. */
 import type { OperatorEntry, ReferenceDocument } from '../../src/domain/reference';
-import { applyReference, loadReference } from '../../src/ledger/reference-store';
+import { applyReference, makeReferences } from '../../src/ledger/reference-store';
 import { removals } from '../../src/reference-file';
-import { aBet, aDeposit, freshStore, REFERENCE, type TestStore } from '../support/ledger';
+import { aBet, aDeposit, asRead, freshStore, REFERENCE, type TestStore } from '../support/ledger';
 
 let store: TestStore;
 beforeEach(async () => {
@@ -160,7 +160,11 @@ test('an event that its operator may not send any more is still answered as befo
 
 test('removing an operator or a connection is told apart from other changes, and nothing is stored where it is not approved [C7]', async () => {
   const without = { operators: REFERENCE.operators.slice(1) };
-  const refused = await applyReference(store.pool, without, (changes) => removals(changes).length === 0);
+  const refused = await applyReference(
+    store.pool,
+    asRead(without),
+    (changes) => removals(changes).length === 0,
+  );
   expect(refused.version).toBe(1);
   expect(removals(refused.changes).map(({ what, id }) => `${what} ${id}`)).toEqual([
     'operator acme',
@@ -175,9 +179,11 @@ test('removing an operator or a connection is told apart from other changes, and
 test('two that apply at once are applied one after the other, and the later sees what the earlier did [C6]', async () => {
   const pool = store.writer({ maxConnections: 4 }).pool;
   const documents = [1, 2, 3, 4].map((n) => withAcme(() => ({ catalogue: [{ id: `g${n}`, active: true }] })));
-  const applied = await Promise.all(documents.map((document) => applyReference(pool, document, () => true)));
+  const applied = await Promise.all(
+    documents.map((document) => applyReference(pool, asRead(document), () => true)),
+  );
   expect(applied.map(({ version }) => version).sort()).toEqual([2, 3, 4, 5]);
-  expect((await loadReference(pool)).version).toBe(5);
+  expect((await makeReferences(pool).current()).version).toBe(5);
 });
 
 test('data whose lists stand in another order is the same data [C6]', async () => {
@@ -190,7 +196,7 @@ test('data whose lists stand in another order is the same data [C6]', async () =
       }))
       .toReversed(),
   };
-  const { version, changes } = await applyReference(store.pool, turned, () => true);
+  const { version, changes } = await applyReference(store.pool, asRead(turned), () => true);
   expect(changes).toEqual([]);
   // "Empty: nothing was stored" says Applied.changes.
   expect(version).toBe(1);

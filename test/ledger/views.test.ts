@@ -1,6 +1,6 @@
 /** The schema promo as people and tools read it: names, types, values, comments. */
 import { CURRENCIES } from '../../src/domain/money';
-import { aBet, aDeposit, aLogin, anEvent, aRefund, freshStore, type TestStore } from '../support/ledger';
+import { aBet, aDeposit, aLogin, aRefund, freshStore, type TestStore } from '../support/ledger';
 
 let store: TestStore;
 beforeEach(async () => {
@@ -95,7 +95,7 @@ test('a rejected event keeps what is valid by itself, and the brand that is not 
       .read(
         aBet({ event_id: 'a', brand: 'nobody' }),
         aBet({ event_id: 'b', amount: 'x', occurred_at: 'now' }),
-        anEvent('jump', { event_id: 'c', round_id: 'r', game: { id: 'g' } }),
+        aBet({ kind: 'jump', event_id: 'c', round_id: 'r', game: { id: 'g' } }),
         aBet({ event_id: 'd', brand: undefined, player_ref: '' }),
       ),
   ).toEqual(['rejected/brand_unmapped', 'rejected/malformed', 'rejected/op_unknown', 'rejected/no_player']);

@@ -2,10 +2,12 @@
  * What tests of the decision use of a real Postgres: a database of their own, cloned from a migrated template, an intake over it
  * without Kafka, and small events.
  */
+import { type ChildProcess, spawn } from 'node:child_process';
 import { createHash, randomBytes } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Client, type Pool } from 'pg';
+import type { Logger } from 'pino';
 import type { ReferenceDocument } from '../../src/domain/reference';
 import {
   type Answer,
@@ -20,7 +22,9 @@ import { makePool } from '../../src/ledger/connection';
 import { decideBatch, makePartitionNumbers } from '../../src/ledger/ledger';
 import { migrate } from '../../src/ledger/migrate';
 import { applyReference, makeReferences } from '../../src/ledger/reference-store';
+import { fromDocumentJson, toDocumentJson } from '../../src/reference-file';
 import { makeLogger } from '../../src/telemetry';
+import * as builders from './builders';
 import { databaseUrl, dropDatabase } from './servers';
 
 // --- databases
@@ -111,37 +115,31 @@ export const REFERENCE: ReferenceDocument = {
   ],
 };
 
-// --- events
-
-export type Json = Record<string, unknown>;
-
-let made = 0;
-
-/** A valid event with an event_id of its own. `undefined` leaves a field out. */
-export function anEvent(kind: string, fields: Json = {}): Json {
-  const common = {
-    spec: 'promo.event.v1',
-    event_id: `event-${++made}`,
-    brand: 'main',
-    player_ref: 'p-1',
-    kind,
-    occurred_at: '2026-11-21T12:00:00.250Z',
-  };
-  return { ...common, ...(kind === 'login' ? {} : { amount: '10.50', currency: 'EUR' }), ...fields };
+/** A document as it comes out of a file. */
+export function asRead(document: ReferenceDocument): ReferenceDocument {
+  return fromDocumentJson(toDocumentJson(document));
 }
 
+// --- events
+
+export type Json = Readonly<Record<string, unknown>>;
+
+/** Events of one player in one round, which name no game: what most tests of the store are about. */
 const ofRound =
   (kind: string) =>
-  (fields: Json = {}): Json =>
-    anEvent(kind, { round_id: 'r-1', ...fields });
+  (fields: Json = {}): Json => ({
+    ...builders.anEvent(kind),
+    ...{ player_ref: 'p-1', round_id: 'r-1', game: undefined, amount: '10.50', ...fields },
+  });
 
 export const aBet = ofRound('bet');
 export const aWin = ofRound('win');
 export const aSettled = ofRound('settled');
 export const aRefund = ofRound('refund');
-export const aDeposit = (fields: Json = {}): Json => anEvent('deposit', fields);
-export const aWithdrawal = (fields: Json = {}): Json => anEvent('withdrawal', fields);
-export const aLogin = (fields: Json = {}): Json => anEvent('login', fields);
+export const aDeposit = (fields: Json = {}): Json => builders.aDeposit({ player_ref: 'p-1', ...fields });
+export const aWithdrawal = (fields: Json = {}): Json =>
+  builders.aWithdrawal({ player_ref: 'p-1', ...fields });
+export const aLogin = (fields: Json = {}): Json => builders.aLogin({ player_ref: 'p-1', ...fields });
 
 /** What a record holds: an event, or any bytes; null is a tombstone. */
 export type Content = Json | Buffer | null;
@@ -198,6 +196,7 @@ export interface WriterOptions {
   readonly sendDeadLetters?: (letters: readonly DeadLetter[]) => Promise<void>;
   /** What stands between the intake and the store. */
   readonly wrap?: (ledger: Ledger) => Ledger;
+  readonly logger?: Logger;
 }
 
 /** A worker of its own: a pool, the reference data that it keeps in memory, an intake. */
@@ -209,7 +208,10 @@ export interface Writer {
 
 /** Databases of this file that were emptied, to be used again: that takes a fifth of the time of a clone. */
 const idleDatabases: string[] = [];
-afterAll(() => Promise.all(idleDatabases.splice(0).map((url) => dropDatabase(url))));
+// The programs that the model kills use this file too, without Jest.
+if ('afterAll' in globalThis) {
+  afterAll(() => Promise.all(idleDatabases.splice(0).map((url) => dropDatabase(url))));
+}
 
 const EVERY_TABLE = `select string_agg(format('promo_store.%I', relname), ', ') from pg_class
 where relnamespace = 'promo_store'::regnamespace and relkind in ('r', 'p') and not relispartition
@@ -247,7 +249,7 @@ export class TestStore {
 
   /** A further worker. The store's own one decides what `partition` reads. */
   writer(options: WriterOptions = {}): Writer {
-    const logger = makeLogger('silent');
+    const logger = options.logger ?? makeLogger('silent');
     const pool = makePool(
       {
         databaseUrl: this.url,
@@ -284,7 +286,7 @@ export class TestStore {
   }
 
   async apply(document: ReferenceDocument): Promise<number> {
-    return (await applyReference(this.pool, document, () => true)).version;
+    return (await applyReference(this.pool, asRead(document), () => true)).version;
   }
 
   rows(text: string, values: readonly unknown[] = []): Promise<TextRow[]> {
@@ -385,4 +387,20 @@ export function brief({ decision }: Answer): string {
   const name = reason === null ? verdict : `${verdict}/${reason}`;
   if (decision.type === 'decided') return name + again;
   return `duplicate of ${name}${decision.contentDiffers ? ', differs' : ''}${again}`;
+}
+
+// --- programs
+
+const RUN = `
+require.extensions['.ts'] = (module, file) => module._compile(require('@swc/core').transformFileSync(file, {
+  jsc: { target: 'es2022', parser: { syntax: 'typescript' } }, module: { type: 'commonjs' } }).code, file);
+require(process.argv[1]);`;
+
+/** Runs a TypeScript file of this repository as a process of its own, which a test may kill. */
+export function runProgram(file: string, environment: Readonly<Record<string, string>>): ChildProcess {
+  return spawn(process.execPath, ['-e', RUN, file], {
+    cwd: join(__dirname, '../..'),
+    env: { ...process.env, ...environment },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
 }

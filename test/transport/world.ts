@@ -23,7 +23,7 @@ const DECIDED_DEADLINE_MS = 30_000;
 export interface WorldOptions<Name extends string> {
   /** Topics by the names that the test uses; a number is how many partitions. */
   readonly topics: Readonly<Record<Name, number | TopicPlan>>;
-  /** Default: a connection for each topic, that carries several brands. */
+  /** Default: a connection for each topic but `verdicts`, that carries several brands. */
   readonly operators?: (topics: Readonly<Record<Name, string>>) => OperatorEntry[];
   /** Servers of the test's own; default: the run's. */
   readonly servers?: Servers;
@@ -81,7 +81,11 @@ export async function makeWorld<Name extends string>(options: WorldOptions<Name>
     // A test that stops the server knows.
   });
   const operators = options.operators?.(topics) ?? [
-    anOperator({ connections: Object.values<string>(topics).map((topic) => connectionOf(topic)) }),
+    anOperator({
+      connections: Object.entries<string>(topics).flatMap(([name, topic]) =>
+        name === 'verdicts' ? [] : [connectionOf(topic)],
+      ),
+    }),
   ];
 
   const rows = (text: string, values: readonly unknown[] = []) => rowsOf(pool, text, values);

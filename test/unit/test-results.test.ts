@@ -133,7 +133,7 @@ describe('the layers', () => {
 
   test('stand in test/README.md with their minutes, which are 12 at most', () => {
     const readme = readFileSync(join(ROOT, 'test', 'README.md'), 'utf8');
-    const rows = [...readme.matchAll(/^\| `(\w+)` \| ([\d.]+) \|/gm)];
+    const rows = [...readme.matchAll(/^\| `(\w+)` *\| ([\d.]+) *\|/gm)];
     expect(rows.map(([, name, minutes]) => ({ name, minutes: Number(minutes) }))).toEqual(
       LAYERS.map(({ name, minutes }) => ({ name, minutes })),
     );

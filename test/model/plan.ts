@@ -1,0 +1,195 @@
+/** What a seed stands for: the reference data, the records of every partition, who reads them, and who is killed when. */
+import type { ReferenceDocument } from '../../src/domain/reference';
+import type { Content, Json } from '../support/ledger';
+import { makeRandom, type Random } from './random';
+
+/** Two operators; one with connections of every kind in one feed, brands with rules, and a feed apart; one with a catalogue. */
+export const REFERENCE: ReferenceDocument = {
+  operators: [
+    {
+      id: 'acme',
+      active: true,
+      connections: [
+        { id: 'acme-stream', transport: 'kafka', topic: 'acme' },
+        { id: 'acme-solo', transport: 'kafka', topic: 'acme.solo', brand: 'main' },
+        { id: 'acme-apart', transport: 'kafka', topic: 'acme.apart', feed: 'apart' },
+        { id: 'acme-shared', transport: 'kafka', topic: 'shared' },
+      ],
+      brands: [
+        {
+          id: 'main',
+          active: true,
+          games: { deny: ['g9'] },
+          minBet: { EUR: '0.10', ETH: '0.000000000000000002' },
+        },
+        { id: 'second', active: true, games: { deny: [], allow: ['g1', 'g2'] }, minBet: {} },
+        { id: 'closed', active: false, games: { deny: [] }, minBet: {} },
+      ],
+      catalogue: [],
+    },
+    {
+      id: 'bravo',
+      active: true,
+      connections: [
+        { id: 'bravo-stream', transport: 'kafka', topic: 'bravo' },
+        { id: 'bravo-shared', transport: 'kafka', topic: 'shared' },
+      ],
+      brands: [{ id: 'main', active: true, games: { deny: [] }, minBet: {} }],
+      catalogue: [
+        { id: 'g1', active: true },
+        { id: 'g2', active: false },
+      ],
+    },
+  ],
+};
+
+export interface PlannedRecord {
+  readonly content: Content;
+  /** Values of the `connection-id` header. */
+  readonly claims: readonly string[];
+  /** The connection that the record belongs to; null where none claims it. */
+  readonly connection: string | null;
+}
+
+/** Somebody who reads a partition from an offset to its end, in batches of the given sizes, again and again. */
+export interface PlannedReader {
+  readonly from: number;
+  readonly sizes: readonly number[];
+  readonly pauseMs: number;
+  /** A process of its own, which is killed after so many milliseconds; null for one that reads to the end. */
+  readonly killedAfterMs: number | null;
+}
+
+export interface PlannedPartition {
+  readonly topic: string;
+  readonly partition: number;
+  readonly records: readonly PlannedRecord[];
+  readonly readers: readonly PlannedReader[];
+}
+
+export interface Plan {
+  readonly seed: number;
+  readonly partitions: readonly PlannedPartition[];
+  /** Pauses between the ends of connections of writers that are in mid transaction. */
+  readonly backendKillsMs: readonly number[];
+}
+
+/** Where the feeds' events may come by. */
+const PLACES: readonly { topic: string; partition: number; connections: readonly (string | null)[] }[] = [
+  { topic: 'acme', partition: 0, connections: ['acme-stream'] },
+  { topic: 'acme', partition: 1, connections: ['acme-stream'] },
+  { topic: 'acme.solo', partition: 0, connections: ['acme-solo'] },
+  { topic: 'acme.apart', partition: 0, connections: ['acme-apart'] },
+  { topic: 'bravo', partition: 0, connections: ['bravo-stream'] },
+  { topic: 'shared', partition: 0, connections: ['acme-shared', 'acme-shared', 'bravo-shared', null] },
+];
+
+const RECORDS_A_PARTITION = 150;
+const EVENT_IDS = 260;
+const ROUND_IDS = 16;
+
+export function makePlan(seed: number): Plan {
+  const random = makeRandom(seed);
+  const event = makeEvents(random);
+  const partitions = PLACES.map(({ topic, partition, connections }, place) => {
+    const records = Array.from({ length: RECORDS_A_PARTITION }, (): PlannedRecord => {
+      const connection = random.pick(connections);
+      const claims = connections.length > 1 && connection !== null ? [connection] : [];
+      return { content: event(connection === 'acme-solo'), claims, connection };
+    });
+    return { topic, partition, records, readers: makeReaders(random, place) };
+  });
+  const backendKillsMs = Array.from({ length: 3 + random.below(10) }, () => 10 + random.below(150));
+  return { seed, partitions, backendKillsMs };
+}
+
+/** An owner of each partition, and some who believe to be: with other batches, from other offsets, at the same time. */
+function makeReaders(random: Random, place: number): PlannedReader[] {
+  const reader = (): PlannedReader => ({
+    from: 0,
+    sizes: Array.from({ length: 5 }, () => 1 + random.below(random.pick([3, 20, 60]))),
+    pauseMs: random.below(6),
+    killedAfterMs: null,
+  });
+  const readers = [reader()];
+  if (random.chance(0.7)) readers.push({ ...reader(), from: random.below(RECORDS_A_PARTITION / 2) });
+  if (random.chance(0.3)) readers.push(reader());
+  // One process to kill: starting one takes longer than the whole of the rest.
+  if (place === 0) readers.push({ ...reader(), killedAfterMs: 100 + random.below(700) });
+  return readers;
+}
+
+/** Events of few ids and few rounds, so that they meet: resends with equal or other content, refunds anywhere, every reason. */
+function makeEvents(random: Random): (isSolo: boolean) => Content {
+  const firsts = new Map<string, Json>();
+  return (isSolo) => {
+    if (random.chance(0.03)) return random.pick([null, Buffer.from('{'), Buffer.from('[]'), { event_id: 7 }]);
+    const id = `event-${random.below(EVENT_IDS)}`;
+    const first = firsts.get(id);
+    const event = first === undefined || random.chance(0.2) ? anEvent(random, id) : first;
+    firsts.set(id, first ?? event);
+    return written(random, event, isSolo);
+  };
+}
+
+function anEvent(random: Random, event_id: string): Json {
+  const kind = random.pick([
+    ...['bet', 'bet', 'bet', 'bet', 'win', 'win', 'settled', 'deposit', 'withdrawal', 'login'],
+    ...(random.chance(0.35) ? ['refund'] : ['bet']),
+  ]);
+  const currency = random.pick(['EUR', 'EUR', 'EUR', 'EUR', 'USD', 'JPY', 'ETH']);
+  const amounts: Readonly<Record<string, readonly string[]>> = {
+    JPY: ['1', '500', '9223372036854775807', '0'],
+    ETH: ['0.000000000000000001', '1.5', '9.223372036854775807'],
+  };
+  const player = random.chance(0.95) ? 'p-1' : 'p-2';
+  const event: Json = {
+    spec: 'promo.event.v1',
+    event_id,
+    brand: random.pick(['main', 'main', 'main', 'main', 'main', 'second']),
+    player_ref: player,
+    kind,
+    round_id: `round-${random.below(ROUND_IDS)}${random.chance(0.1) ? '-with-an-id-that-is-longer' : ''}`,
+    ...(random.chance(0.7) ? { game: { id: random.pick(['g1', 'g1', 'g1', 'g2', 'g9']) } } : {}),
+    amount: random.pick(amounts[currency] ?? ['1.00', '2.50', '10', '0.09', '0.10', '0']),
+    currency,
+    occurred_at: '2026-11-21T12:00:00Z',
+  };
+  return random.chance(0.15) ? { ...event, ...aFault(random) } : event;
+}
+
+function aFault(random: Random): Json {
+  return random.pick<Json>([
+    { kind: 'jump' },
+    { kind: 5 },
+    { spec: 'promo.event.v2' },
+    { occurred_at: 'yesterday' },
+    { round_id: '' },
+    { player_ref: '' },
+    { player_ref: undefined },
+    { amount: 5 },
+    { amount: '1.0000000000000000000' },
+    { amount: '01' },
+    { brand: undefined },
+    { brand: 'closed' },
+    { brand: 'nobody' },
+    { currency: 'XXX' },
+    { currency: undefined },
+  ]);
+}
+
+/** The same event as somebody else would write it: equal by value. A connection of one brand leaves the brand out, mostly. */
+function written(random: Random, event: Json, isSolo: boolean): Json {
+  const { amount, currency } = event;
+  const isPlain = typeof amount === 'string' && currency === 'EUR' && /^\d+\.\d0$/.test(amount);
+  return {
+    ...event,
+    ...(isPlain && random.chance(0.3) ? { amount: amount.slice(0, -1) } : {}),
+    ...(currency === 'EUR' && random.chance(0.2) ? { currency: 'eur' } : {}),
+    ...(event.occurred_at === '2026-11-21T12:00:00Z' && random.chance(0.2)
+      ? { occurred_at: '2026-11-21T14:00:00.000+02:00' }
+      : {}),
+    ...(isSolo && random.chance(0.9) ? { brand: undefined } : {}),
+    ...(random.chance(0.2) ? { note: random.below(1000) } : {}),
+  };
+}
