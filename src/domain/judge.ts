@@ -268,9 +268,11 @@ function textOrNull(value: unknown): string | null {
 
 function nameOrNull(value: unknown): string | null {
   const text = textOrNull(value);
-  return text !== null && text.length <= MAX_NAME_BYTES && Buffer.byteLength(text) <= MAX_NAME_BYTES
-    ? text
-    : null;
+  return text === null || isTooLong(text) ? null : text;
+}
+
+function isTooLong(text: string): boolean {
+  return text.length > MAX_NAME_BYTES || Buffer.byteLength(text) > MAX_NAME_BYTES;
 }
 
 // --- brand and promotion rules
