@@ -148,14 +148,14 @@ function renderTests(tests: readonly Cited[], isOpen: boolean): string[] {
     const more = names.length - share;
     return [
       `- \`${file}\``,
-      ...names.slice(0, share).map((name) => `  - ${escape(name)}`),
+      ...names.slice(0, share).map((name) => `  - ${printable(name)}`),
       ...(more > 0 ? [`  - and ${more} more`] : []),
     ];
   });
 }
 
 /** Titles hold what a test sends, which may look like markup or hold characters that break a line. */
-function escape(name: string): string {
+function printable(name: string): string {
   const shown = name.length > 200 ? `${name.slice(0, 200)}…` : name;
   // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is replaced
   return shown.replace(/[\u0000-\u001f\u007f\ud800-\udfff]+/g, '·').replace(/[\\`*_<>|[\]]/g, '\\$&');

@@ -4,14 +4,13 @@
  */
 import type { Logger } from 'pino';
 import type { Decision, Item } from './domain/decide';
-import { hash64, hash64OfBytes, idKey } from './domain/digest';
+import { feedKey, hash64, hash64OfBytes } from './domain/digest';
 import { type Fault, type Judged, NO_FIELDS } from './domain/event';
 import { judge, PANIC, type Payload, readEventId } from './domain/judge';
 import { type Connection, claim, type Reference } from './domain/reference';
 import type { DeadLetterReason } from './domain/verdict';
 import { classify, StaleReference, Undecided } from './ledger/failures';
 import type { Batch } from './ledger/ledger';
-import { feedKey } from './ledger/statements';
 
 /** A delivery as a transport received it. */
 export interface Envelope {
@@ -242,14 +241,14 @@ function prepare(
   const judged = panic ? judgedAsPanic(payload) : judge(payload, connection);
   if (judged.type === 'unkeyed') return unstored(null, judged.faults);
   const { eventId, fields } = judged;
-  const roundKey = fields.roundId === null ? null : feedKey(connection.feedNo, idKey(fields.roundId));
+  const roundKey = fields.roundId === null ? null : feedKey(connection.feedNo, fields.roundId);
   return {
     item: {
       type: 'keyed',
       source,
       feedNo: connection.feedNo,
       connectionNo: connection.no,
-      eventKey: feedKey(connection.feedNo, idKey(eventId)),
+      eventKey: feedKey(connection.feedNo, eventId),
       roundKey,
       eventId,
       fields,

@@ -27,6 +27,11 @@ export function idKey(id: string): string {
   return sha256(id).toString('latin1', 0, DIGEST_BYTES);
 }
 
+/** The key of an id in its feed as one text: the number of the feed, a slash, the bytes of the id's key. */
+export function feedKey(feedNo: number, id: string): string {
+  return `${feedNo}/${idKey(id)}`;
+}
+
 const DASH = 0x2d;
 
 function isLowerCaseUuid(text: string): boolean {

@@ -1,6 +1,9 @@
 /**
- * The deciding transaction: locks, then what is known, then the decision, then the writes (docs/rules.md, D1-D3).
- * The only place that begins and commits one.
+ * The deciding transaction: the partition's lock, what is decided already, the rounds' locks, the decision, the writes
+ * (docs/rules.md, D1-D3). The only place that begins and commits one.
+ *
+ * All statements work on sets. Keys and rounds are handed over in ascending order, since two batches that lock in different orders
+ * deadlock; rounds are locked before keys are written, in every transaction.
  */
 import type { Pool } from 'pg';
 import {
@@ -12,8 +15,10 @@ import {
   type Known,
 } from '../domain/decide';
 import { inTransaction, type Session } from './connection';
+import * as events from './events';
 import { StaleReference } from './failures';
-import * as statements from './statements';
+import * as partitions from './partitions';
+import * as rounds from './rounds';
 
 export interface Batch {
   /** In the order of arrival; at most MAX_BATCH_EVENTS, all of one Kafka partition or all of one webhook request. */
@@ -30,7 +35,7 @@ export interface Batch {
 
 /** Makes the tables of this month and the next two, where they are missing. */
 export async function ensureMonths(pool: Pool): Promise<void> {
-  await inTransaction(pool, statements.ensureMonths);
+  await inTransaction(pool, partitions.ensureMonths);
 }
 
 /** The numbers that stand for Kafka partitions. They never change, so each is asked for once. */
@@ -42,7 +47,7 @@ export function makePartitionNumbers(
     const key = `${topic}/${partition}`;
     const known = numbers.get(key);
     if (known !== undefined) return known;
-    const no = await inTransaction(pool, (session) => statements.partitionNoOf(session, topic, partition));
+    const no = await inTransaction(pool, (session) => partitions.partitionNoOf(session, topic, partition));
     numbers.set(key, no);
     return no;
   };
@@ -56,32 +61,32 @@ export function makePartitionNumbers(
  */
 export async function decideBatch(pool: Pool, batch: Batch): Promise<readonly Decision[]> {
   return inTransaction(pool, async (session) => {
-    const { nextOffset, referenceVersion } = await statements.lockPartition(session, batch.partitionNo);
+    const { nextOffset, referenceVersion } = await partitions.lockPartition(session, batch.partitionNo);
     if (referenceVersion !== batch.referenceVersion)
       throw new StaleReference(`version ${referenceVersion} is in force`);
 
     const answered = await findAnswered(session, batch.items, nextOffset);
-    const rounds = await statements.lockRounds(session, roundIdsOf(batch.items, answered.events));
-    const known: Known = { ...answered, rounds: rounds.states };
-    const { firstVerdictId, nowMicros } = await statements.nextBatch(session);
+    const locked = await rounds.lockRounds(session, roundIdsOf(batch.items, answered.events));
+    const known: Known = { ...answered, rounds: locked.states };
+    const { firstVerdictId, nowMicros } = await events.nextBatch(session);
 
     const { decisions, changedRounds } = decide(batch.items, known);
 
     const { fresh, resends, unstored } = sortOut(batch.items, decisions, firstVerdictId);
-    await statements.recordKeys(session, fresh);
-    await statements.recordHistory(session, fresh, {
+    await events.recordKeys(session, fresh);
+    await events.recordHistory(session, fresh, {
       nowMicros,
       referenceVersion,
-      roundNumbers: rounds.numbers,
+      roundNumbers: locked.numbers,
     });
-    await statements.updateRounds(session, changesOf(changedRounds, known, rounds));
-    await statements.recordResends(session, resends, nowMicros);
-    await statements.recordUnstored(session, unstored, nowMicros);
+    await rounds.updateRounds(session, changesOf(changedRounds, known, locked));
+    await events.recordResends(session, resends, nowMicros);
+    await events.recordUnstored(session, unstored, nowMicros);
     if (batch.panic && fresh[0])
-      await statements.recordPanic(session, { verdictId: fresh[0].verdictId, ...batch.panic });
+      await events.recordPanic(session, { verdictId: fresh[0].verdictId, ...batch.panic });
     if (batch.partitionNo !== null) {
       const next = (sourcesOf(batch.items).last?.offset ?? -1) + 1;
-      await statements.countPartition(
+      await partitions.countPartition(
         session,
         batch.partitionNo,
         next,
@@ -112,10 +117,13 @@ async function findAnswered(
 ): Promise<Omit<Known, 'rounds'>> {
   const eventKeys = new Set<string>();
   for (const item of items) if (item.type === 'keyed') eventKeys.add(item.eventKey);
-  const events = await statements.findEvents(session, [...eventKeys].sort());
+  const decided = await events.findEvents(session, [...eventKeys].sort());
   const { first, last } = sourcesOf(items);
   const readBefore = first !== undefined && last !== undefined && first.offset < nextOffset;
-  return { events, ...(readBefore ? await statements.findAnswered(session, first, last) : NOTHING_ANSWERED) };
+  return {
+    events: decided,
+    ...(readBefore ? await events.findAnswered(session, first, last) : NOTHING_ANSWERED),
+  };
 }
 
 const NOTHING_ANSWERED = { resends: new Map<string, boolean>(), unstored: new Set<string>() };
@@ -128,8 +136,8 @@ function sourcesOf(items: readonly Item[]): {
 }
 
 interface SortedOut {
-  fresh: statements.Fresh[];
-  resends: { item: KeyedItem; first: statements.Fresh['outcome']; contentDiffers: boolean }[];
+  fresh: events.Fresh[];
+  resends: { item: KeyedItem; first: events.Fresh['outcome']; contentDiffers: boolean }[];
   unstored: Item[];
 }
 
@@ -150,16 +158,16 @@ function sortOut(items: readonly Item[], decisions: readonly Decision[], firstVe
   return sorted;
 }
 
-function changesOf(changed: ReadonlySet<string>, known: Known, rounds: statements.LockedRounds) {
+function changesOf(changed: ReadonlySet<string>, known: Known, locked: rounds.LockedRounds) {
   return [...changed].map((key) => {
-    const no = rounds.numbers.get(key);
+    const no = locked.numbers.get(key);
     const round = known.rounds.get(key);
     if (no === undefined || round === undefined) throw new Error('a round changed that was not locked');
     return { no, round };
   });
 }
 
-function countsOf(decisions: readonly Decision[]): statements.Counts {
+function countsOf(decisions: readonly Decision[]): partitions.Counts {
   const counts = {
     accepted: 0,
     rejected: 0,

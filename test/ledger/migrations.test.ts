@@ -2,7 +2,16 @@
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { migrate, migrationNames, pendingMigrations } from '../../src/ledger/migrate';
-import { aBet, aRefund, REFERENCE, rowsOf, TestStore, type TextRow, withClient } from '../support/ledger';
+import {
+  aBet,
+  aRefund,
+  REFERENCE,
+  rowsOf,
+  runProgram,
+  TestStore,
+  type TextRow,
+  withClient,
+} from '../support/ledger';
 import { type FreshDatabase, freshDatabase } from '../support/servers';
 
 jest.setTimeout(120_000);

@@ -1,14 +1,14 @@
 /** A world for one test or one file: a database with reference data, topics, and the settings of workers that join them. */
 import { randomBytes } from 'node:crypto';
 import { Pool } from 'pg';
-import type { Servers } from '../../dev/servers';
+import type { Server, Servers, StartOptions } from '../../dev/servers';
 import { until } from '../../dev/servers/deadline';
 import type { ConnectionEntry, OperatorEntry, ReferenceDocument } from '../../src/domain/reference';
 import { applyReference } from '../../src/ledger/reference-store';
 import { anOperator } from '../support/builders';
 import { committedOffsets, endOffsets, makeTopics, type TopicPlan } from '../support/kafka';
 import { migratedDatabase, rowsOf, type TextRow } from '../support/ledger';
-import { databaseUrl, dropDatabase, kafkaBrokers, withAdmin } from '../support/servers';
+import { databaseUrl, dropDatabase, kafkaBrokers, ownServers, withAdmin } from '../support/servers';
 import {
   drain,
   type RunningCommand,
@@ -25,7 +25,7 @@ export interface WorldOptions<Name extends string> {
   readonly topics: Readonly<Record<Name, number | TopicPlan>>;
   /** Default: a connection for each topic but `verdicts`, that carries several brands. */
   readonly operators?: (topics: Readonly<Record<Name, string>>) => OperatorEntry[];
-  /** Servers of the test's own; default: the run's. */
+  /** Servers of the test's own, that end with it; the run's for what they lack. */
   readonly servers?: Servers;
   readonly settings?: Settings;
 }
@@ -67,8 +67,9 @@ export const connectionOf = (topic: string, more: Partial<ConnectionEntry> = {})
 });
 
 export async function makeWorld<Name extends string>(options: WorldOptions<Name>): Promise<World<Name>> {
-  const brokers = options.servers?.kafkaBrokers.split(',') ?? kafkaBrokers();
-  const server = options.servers?.databaseUrl ?? databaseUrl();
+  const { servers } = options;
+  const brokers = servers?.origin.kafka ? servers.kafkaBrokers.split(',') : kafkaBrokers();
+  const server = servers?.origin.postgres ? servers.databaseUrl : databaseUrl();
   const id = randomBytes(6).toString('hex');
   const [url, topics] = await Promise.all([
     migratedDatabase(server),
@@ -152,7 +153,8 @@ export async function makeWorld<Name extends string>(options: WorldOptions<Name>
     async close() {
       await Promise.all(workers.map((worker) => worker.kill()));
       await pool.end();
-      await dropDatabase(url, server);
+      if (!servers?.origin.postgres) await dropDatabase(url, server);
+      if (servers?.origin.kafka) return;
       await withAdmin(async (admin) => {
         const ours = [...Object.values<string>(topics), deadLetterTopic];
         const existing = await admin.listTopics();
@@ -173,6 +175,39 @@ export async function inWorld<Name extends string>(
   } finally {
     await world.close();
   }
+}
+
+/** The same on servers of the test's own, which it may disturb. */
+export async function inOwnWorld<Name extends string>(
+  start: StartOptions,
+  options: WorldOptions<Name>,
+  work: (world: World<Name>, servers: OwnServers) => Promise<void>,
+): Promise<void> {
+  const servers = await ownServers(start);
+  try {
+    await inWorld({ ...options, servers }, (world) =>
+      work(world, {
+        get kafka() {
+          return ours('kafka', servers.kafka);
+        },
+        get postgres() {
+          return ours('postgres', servers.postgres);
+        },
+      }),
+    );
+  } finally {
+    await servers.stop();
+  }
+}
+
+export interface OwnServers {
+  readonly kafka: Server;
+  readonly postgres: Server;
+}
+
+function ours(name: string, server: Server | undefined): Server {
+  if (server === undefined) throw new Error(`the test did not start ${name}`);
+  return server;
 }
 
 const COUNTS = [

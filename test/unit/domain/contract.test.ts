@@ -134,7 +134,7 @@ describe('a field of a wrong type', () => {
   });
 
   it('a number as amount is refused even where it is whole [2.3 JSON number] [M1]', () => {
-    for (const amount of [0, 10, 10.5, -1, 1e999]) {
+    for (const amount of [0, 10, 10.5, -1, 1e300]) {
       expect(verdictOf(anEvent('bet', { amount }))).toBe('rejected/bad_amount');
       expect(verdictOf(aDeposit({ amount, currency: 'JPY' }))).toBe('rejected/bad_amount');
     }
@@ -217,7 +217,7 @@ describe('brand and player_ref have up to 255 bytes of UTF-8 [F3] [F4] [V4] [2.1
   it.each([
     ['256 letters', 'a'.repeat(256)],
     ['257 letters', 'a'.repeat(257)],
-    ['a megabyte', 'a'.repeat(1024 * 1024)],
+    ['100,000 letters', 'a'.repeat(100_000)],
     ['254 letters and one of two bytes', `${'a'.repeat(254)}é`],
     ['128 of two bytes', 'é'.repeat(128)],
     ['86 of three bytes', '€'.repeat(86)],
@@ -240,10 +240,12 @@ describe('brand and player_ref have up to 255 bytes of UTF-8 [F3] [F4] [V4] [2.1
   });
 
   it('bytes decide, for any text', () => {
-    const nearLimit = fc.string({ unit: 'binary', minLength: 60, maxLength: 270 });
+    const nearLimit = fc
+      .tuple(fc.integer({ min: 200, max: 256 }), fc.string({ unit: 'binary', maxLength: 20 }))
+      .map(([letters, rest]) => 'a'.repeat(letters) + rest)
+      .filter((player) => player.isWellFormed() && !player.includes('\0'));
     fc.assert(
       fc.property(nearLimit, (player) => {
-        fc.pre(player.isWellFormed() && !player.includes('\0'));
         expect(withPlayer(player)).toBe(Buffer.byteLength(player) <= 255 ? 'accepted' : MALFORMED);
       }),
     );

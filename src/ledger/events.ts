@@ -1,0 +1,249 @@
+/**
+ * Statements on the events: which are decided already, and what is written of those that are not.
+ */
+import {
+  type Coordinates,
+  deliveryKey,
+  type Item,
+  type KeyedItem,
+  type KnownEvent,
+  unstoredKey,
+} from '../domain/decide';
+import { kindCode } from '../domain/event';
+import { DEAD_LETTER_REASONS, type DeadLetterReason, type Outcome, outcomeOfCode } from '../domain/verdict';
+import { CopyRows } from './binary';
+import type { Session } from './connection';
+import { feedKeyColumns, joinFeedKey, splitFeedKey, unreadable } from './keys';
+
+const FIND_EVENTS = {
+  name: 'find_events',
+  text: `select k.n, e.outcome, e.content_hash, e.partition_no, e.source_offset
+from unnest($1::int[], $2::bytea[]) with ordinality as k (feed_no, event_key, n)
+cross join lateral (
+  select * from promo_store.event_keys e where e.feed_no = k.feed_no and e.event_key = k.event_key limit 1
+) e`,
+};
+
+/**
+ * The events of the batch that are decided already. A decided key never changes, so it needs no lock. One that another writer
+ * decides after this statement is met again by `recordKeys`, as a lost race.
+ */
+export async function findEvents(
+  session: Session,
+  eventKeys: readonly string[],
+): Promise<Map<string, KnownEvent>> {
+  const known = new Map<string, KnownEvent>();
+  if (eventKeys.length === 0) return known;
+  for (const row of await session.query(FIND_EVENTS, feedKeyColumns(eventKeys))) {
+    const key = eventKeys[Number(row[0]) - 1];
+    const outcome = outcomeOfCode(Number(row[1]));
+    if (key === undefined || outcome === undefined) throw unreadable(FIND_EVENTS.name, `outcome ${row[1]}`);
+    known.set(key, {
+      outcome,
+      contentHash: BigInt(row[2] ?? 0),
+      source: row[3] == null ? null : { partitionNo: Number(row[3]), offset: Number(row[4]) },
+    });
+  }
+  return known;
+}
+
+const FIND_RESENDS = {
+  name: 'find_resends',
+  text: `select source_offset, feed_no, event_key, content_differs from promo_store.resends
+where partition_no = $1 and source_offset between $2 and $3`,
+};
+
+const FIND_UNSTORED = {
+  name: 'find_unstored',
+  text: `select source_offset, value_hash from promo_store.unstored
+where partition_no = $1 and source_offset between $2 and $3`,
+};
+
+/** Duplicates and unstored records of a range of offsets that were answered before: needed only where the range was read before. */
+export async function findAnswered(
+  session: Session,
+  first: Coordinates,
+  last: Coordinates,
+): Promise<{ resends: Map<string, boolean>; unstored: Set<string> }> {
+  const range = [first.partitionNo, first.offset, last.offset];
+  const resends = new Map<string, boolean>();
+  for (const [offset, feedNo, eventKey, differs] of await session.query(FIND_RESENDS, range)) {
+    const idKey = Buffer.from((eventKey ?? '').slice('\\x'.length), 'hex').toString('latin1');
+    const source = { partitionNo: first.partitionNo, offset: Number(offset) };
+    resends.set(deliveryKey(joinFeedKey(Number(feedNo), idKey), source), differs === 't');
+  }
+  const unstored = new Set<string>();
+  for (const [offset, valueHash] of await session.query(FIND_UNSTORED, range)) {
+    unstored.add(
+      unstoredKey({ partitionNo: first.partitionNo, offset: Number(offset) }, BigInt(valueHash ?? 0)),
+    );
+  }
+  return { resends, unstored };
+}
+
+/** Verdict ids of one batch are its number times this, plus the position in the batch. */
+export const MAX_BATCH_EVENTS = 8_192;
+
+const NEXT_BATCH = {
+  name: 'next_batch',
+  text: `select nextval('promo_store.batch_numbers'), now()::timestamptz(6)::text, (extract(epoch from now()) * 1000000)::bigint`,
+};
+
+/**
+ * Number and time of the batch. Taken under the locks: of two batches that share a round, the later decided has the higher number.
+ */
+export async function nextBatch(session: Session): Promise<{ firstVerdictId: number; nowMicros: bigint }> {
+  const [row] = await session.query(NEXT_BATCH);
+  return { firstVerdictId: Number(row?.[0]) * MAX_BATCH_EVENTS, nowMicros: BigInt(row?.[2] ?? 0) };
+}
+
+/** A fresh verdict about to be written. */
+export interface Fresh {
+  readonly item: KeyedItem;
+  readonly outcome: Outcome;
+  readonly counted: boolean;
+  readonly verdictId: number;
+}
+
+/** 2000-01-01, from which Postgres counts, in microseconds since 1970. */
+const POSTGRES_EPOCH_MICROS = 946_684_800_000_000n;
+
+const COPY_KEYS = {
+  name: 'copy_keys',
+  text: 'copy promo_store.event_keys (content_hash, source_offset, feed_no, partition_no, outcome, event_key) from stdin binary',
+};
+
+/**
+ * Writes the keys of fresh events, ascending, so that two writers of the same keys wait for one another in one order.
+ * A unique violation is a lost race: another writer decided one of them since `findEvents`.
+ */
+export async function recordKeys(session: Session, fresh: readonly Fresh[]): Promise<void> {
+  if (fresh.length === 0) return;
+  const rows = new CopyRows();
+  const sorted = [...fresh].sort((a, b) => (a.item.eventKey < b.item.eventKey ? -1 : 1));
+  for (const { item, outcome } of sorted) {
+    const { feedNo, idKey } = splitFeedKey(item.eventKey);
+    rows.row(6);
+    rows.int8Value(item.contentHash);
+    rows.int8Value(item.source?.offset ?? null);
+    rows.int4Value(feedNo);
+    rows.int4Value(item.source?.partitionNo ?? null);
+    rows.int2Value(outcome.code);
+    rows.byteaValue(idKey);
+  }
+  await session.copy(COPY_KEYS, rows.end());
+}
+
+const COPY_HISTORY = {
+  name: 'copy_history',
+  text: `copy promo_store.history (verdict_id, decided_at, occurred_at, amount_minor, round_no, source_offset, feed_no, connection_no,
+  partition_no, brand_no, reference_version, outcome, kind, currency_no, counted, event_id, player_ref, game_id, unmapped_brand)
+from stdin binary`,
+};
+
+/** Appends the verdicts to history. */
+export async function recordHistory(
+  session: Session,
+  fresh: readonly Fresh[],
+  batch: { nowMicros: bigint; referenceVersion: number; roundNumbers: ReadonlyMap<string, number> },
+): Promise<void> {
+  if (fresh.length === 0) return;
+  const rows = new CopyRows();
+  const decidedAt = batch.nowMicros - POSTGRES_EPOCH_MICROS;
+  for (const { item, outcome, counted, verdictId } of fresh) {
+    const { fields } = item;
+    rows.row(19);
+    rows.int8Value(verdictId);
+    rows.int8Value(decidedAt);
+    rows.int8Value(fields.occurredAtMicros === null ? null : fields.occurredAtMicros - POSTGRES_EPOCH_MICROS);
+    rows.int8Value(fields.amountMinor);
+    rows.int8Value(item.roundKey === null ? null : (batch.roundNumbers.get(item.roundKey) ?? null));
+    rows.int8Value(item.source?.offset ?? null);
+    rows.int4Value(item.feedNo);
+    rows.int4Value(item.connectionNo);
+    rows.int4Value(item.source?.partitionNo ?? null);
+    rows.int4Value(item.brandNo);
+    rows.int4Value(batch.referenceVersion);
+    rows.int2Value(outcome.code);
+    rows.int2Value(fields.kind === null ? null : kindCode(fields.kind));
+    rows.int2Value(fields.currency?.no ?? null);
+    rows.boolValue(counted);
+    rows.textValue(item.eventId);
+    rows.textValue(fields.playerRef);
+    rows.textValue(fields.gameId);
+    rows.textValue(item.brandNo === null ? fields.brand : null);
+  }
+  await session.copy(COPY_HISTORY, rows.end());
+}
+
+const COPY_RESENDS = {
+  name: 'copy_resends',
+  text: `copy promo_store.resends (received_at, source_offset, feed_no, connection_no, partition_no, first_outcome, content_differs,
+  event_key, event_id) from stdin binary`,
+};
+
+/** Notes each duplicate as a delivery. */
+export async function recordResends(
+  session: Session,
+  resends: readonly { item: KeyedItem; first: Outcome; contentDiffers: boolean }[],
+  nowMicros: bigint,
+): Promise<void> {
+  if (resends.length === 0) return;
+  const rows = new CopyRows();
+  for (const { item, first, contentDiffers } of resends) {
+    rows.row(9);
+    rows.int8Value(nowMicros - POSTGRES_EPOCH_MICROS);
+    rows.int8Value(item.source?.offset ?? null);
+    rows.int4Value(item.feedNo);
+    rows.int4Value(item.connectionNo);
+    rows.int4Value(item.source?.partitionNo ?? null);
+    rows.int2Value(first.code);
+    rows.boolValue(contentDiffers);
+    rows.byteaValue(splitFeedKey(item.eventKey).idKey);
+    rows.textValue(item.eventId);
+  }
+  await session.copy(COPY_RESENDS, rows.end());
+}
+
+const COPY_UNSTORED = {
+  name: 'copy_unstored',
+  text: 'copy promo_store.unstored (received_at, source_offset, value_hash, partition_no, connection_no, dead_letter) from stdin binary',
+};
+
+const deadLetterCodes = new Map<DeadLetterReason, number>(
+  DEAD_LETTER_REASONS.map(({ name, code }) => [name, code]),
+);
+
+/** Notes each record that got no verdict row. A webhook's delivery has no coordinates to note; its answer is all there is. */
+export async function recordUnstored(
+  session: Session,
+  items: readonly Item[],
+  nowMicros: bigint,
+): Promise<void> {
+  const rows = new CopyRows();
+  let count = 0;
+  for (const item of items) {
+    if (item.type !== 'unstored' || item.source === null) continue;
+    count++;
+    rows.row(6);
+    rows.int8Value(nowMicros - POSTGRES_EPOCH_MICROS);
+    rows.int8Value(item.source.offset);
+    rows.int8Value(item.valueHash);
+    rows.int4Value(item.source.partitionNo);
+    rows.int4Value(item.connectionNo);
+    rows.int2Value(item.deadLetter === null ? null : (deadLetterCodes.get(item.deadLetter) ?? null));
+  }
+  if (count > 0) await session.copy(COPY_UNSTORED, rows.end());
+}
+
+const RECORD_PANIC = {
+  name: 'record_panic',
+  text: 'insert into promo_store.panics (verdict_id, error, payload) values ($1, $2, $3)',
+};
+
+export async function recordPanic(
+  session: Session,
+  panic: { verdictId: number; error: string; payload: Buffer | null },
+): Promise<void> {
+  await session.query(RECORD_PANIC, [panic.verdictId, panic.error, panic.payload]);
+}

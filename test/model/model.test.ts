@@ -1,0 +1,155 @@
+/**
+ * Random feeds on a real Postgres: many writers that race for the same events and rounds, some of them for the same partition, and
+ * that are killed in the middle. Then the store must be what the rules say, in the order in which it decided.
+ *
+ * A seed repeats the records, the partitions, the batches, the readers and the times of the kills. Which writer comes first, and
+ * which transaction a kill meets, is decided by Postgres and the operating system: a failing seed fails again mostly, not always.
+ */
+import { once } from 'node:events';
+import { join } from 'node:path';
+import { pino } from 'pino';
+import type { Item } from '../../src/domain/decide';
+import { freshStore, runProgram, type TestStore, type Writer, withClient } from '../support/ledger';
+import { makePlan, type Plan, type PlannedPartition, type PlannedReader, REFERENCE } from './plan';
+import { pause, read } from './reading';
+import { placeOf, verify } from './verify';
+
+const RUNS = process.env.SEED === undefined ? Number(process.env.MODEL_RUNS ?? 4) : 1;
+jest.setTimeout(30_000 + RUNS * 30_000);
+
+const seeds = Array.from({ length: RUNS }, () =>
+  process.env.SEED === undefined ? Math.floor(Math.random() * 2 ** 31) : Number(process.env.SEED),
+);
+
+test('whatever writers race and die, the store holds what the rules say, each record once [R1] [R8] [V1] [K1] [K3] [L3] [D2] [D3] [U1] [U4]', async () => {
+  for (const seed of seeds) {
+    try {
+      await carryOut(makePlan(seed));
+    } catch (error) {
+      const command = `SEED=${seed} npx jest --selectProjects model`;
+      throw new Error(`seed ${seed} failed; again: ${command}`, { cause: error });
+    }
+  }
+});
+
+async function carryOut(plan: Plan): Promise<void> {
+  const began = performance.now();
+  const store = await freshStore({ reference: REFERENCE, own: true });
+  try {
+    const run = makeRun(store);
+    const ended = new AbortController();
+    const killed = endBackends(store, plan, ended.signal);
+    const readings = Promise.all(
+      plan.partitions.flatMap((partition, place) =>
+        partition.readers.map((reader, index) =>
+          reader.killedAfterMs === null
+            ? run.reader(partition, reader)
+            : killedProcess(store, plan.seed, [place, index], reader.killedAfterMs),
+        ),
+      ),
+    );
+    const undecided = (await readings.finally(() => ended.abort())).reduce((sum, count) => sum + count, 0);
+    const backends = await killed;
+    await verify({ store, plan, items: run.items, answers: run.answers });
+    const { races, deadlocks, others } = run.again;
+    // The order of locks leaves none; one that came all the same was decided again, and is a finding.
+    expect({ deadlocks, unnoticed: await deadlocksOf(store) }).toEqual({ deadlocks: 0, unnoticed: 0 });
+    process.stdout.write(
+      `model: seed ${plan.seed}: ${[...run.answers.values()].flat().length} answers, ${races} lost races, ${others} other retries, ` +
+        `${undecided} undecided batches, ${backends} connections and 1 process killed, ${Math.round(performance.now() - began)} ms\n`,
+    );
+  } finally {
+    await store.close();
+  }
+}
+
+/** The readers of this process, and what they are seen to do. */
+function makeRun(store: TestStore) {
+  const items = new Map<string, Item>();
+  const answers = new Map<string, string[]>();
+  const again = { races: 0, deadlocks: 0, others: 0 };
+  const logger = pino(
+    { level: 'info' },
+    {
+      write(line: string) {
+        if (!line.includes('batch is decided again')) return;
+        if (line.includes('deadlock detected')) again.deadlocks++;
+        else if (/another w|event_keys_pkey|rounds_pkey/.test(line)) again.races++;
+        else again.others++;
+      },
+    },
+  );
+
+  function writer({ topic, partition }: PlannedPartition): Writer {
+    return store.writer({
+      name: 'promo-model',
+      logger,
+      wrap: (ledger) => ({
+        ...ledger,
+        decideBatch: (batch) => {
+          for (const item of batch.items) {
+            if (item.source !== null) items.set(placeOf(topic, partition, item.source.offset), item);
+          }
+          return ledger.decideBatch(batch);
+        },
+      }),
+    });
+  }
+
+  async function reader(partition: PlannedPartition, planned: PlannedReader): Promise<number> {
+    const reading = await read(writer(partition), partition, planned);
+    for (const { offset, answer } of reading.answers) {
+      const place = placeOf(partition.topic, partition.partition, offset);
+      answers.set(place, [...(answers.get(place) ?? []), answer]);
+    }
+    return reading.undecided;
+  }
+
+  return { items, answers, again, reader };
+}
+
+/** A reader in a process of its own, ended by SIGKILL wherever it stands. */
+async function killedProcess(
+  store: TestStore,
+  seed: number,
+  [place, reader]: readonly [number, number],
+  milliseconds: number,
+): Promise<number> {
+  const child = runProgram(join(__dirname, 'reader-program.ts'), {
+    ...{
+      DATABASE_URL: store.url,
+      MODEL_SEED: `${seed}`,
+      MODEL_PARTITION: `${place}`,
+      MODEL_READER: `${reader}`,
+    },
+  });
+  const ended = once(child, 'exit');
+  if (child.stdout !== null) await Promise.race([once(child.stdout, 'data'), ended]);
+  await pause(milliseconds);
+  child.kill('SIGKILL');
+  await ended;
+  return 0;
+}
+
+/** Ends connections of writers that are in a transaction, one at a time. @returns how many */
+function endBackends(store: TestStore, { backendKillsMs }: Plan, ended: AbortSignal): Promise<number> {
+  return withClient(store.url, async (client) => {
+    let killed = 0;
+    for (const milliseconds of backendKillsMs) {
+      await pause(milliseconds);
+      if (ended.aborted) break;
+      const { rowCount } = await client.query(
+        `select pg_terminate_backend(pid) from (select pid from pg_stat_activity
+         where datname = current_database() and application_name = 'promo-model' and xact_start is not null order by random() limit 1) a`,
+      );
+      killed += rowCount ?? 0;
+    }
+    return killed;
+  });
+}
+
+async function deadlocksOf(store: TestStore): Promise<number> {
+  return Number(
+    await store.value('select deadlocks from pg_stat_database where datname = current_database()'),
+  );
+}

@@ -1,0 +1,41 @@
+/** How a planned reader reads its partition: batch by batch, again where a batch stays undecided. */
+import { anEnvelope, brief, type Writer } from '../support/ledger';
+import type { PlannedPartition, PlannedReader } from './plan';
+
+export interface Reading {
+  /** What each record was answered, in the order of the answers. */
+  readonly answers: { offset: number; answer: string }[];
+  undecided: number;
+}
+
+const PAUSE_AFTER_UNDECIDED_MS = 5;
+/** A hundred times more than all the kills of a run: beyond it somebody stays undecided without end. */
+const MOST_UNDECIDED = 2_000;
+
+export async function read(
+  writer: Writer,
+  { topic, partition, records }: PlannedPartition,
+  { from, sizes, pauseMs }: PlannedReader,
+): Promise<Reading> {
+  const reading: Reading = { answers: [], undecided: 0 };
+  const envelopes = records.map(({ content, claims }, offset) => anEnvelope(content, offset, claims));
+  let offset = from;
+  for (let batch = 0; offset < envelopes.length; batch++) {
+    const size = sizes[batch % sizes.length] ?? 1;
+    const { answers, undecided } = await writer.intake.decide(
+      { topic, partition },
+      envelopes.slice(offset, offset + size),
+    );
+    for (const answer of answers) {
+      reading.answers.push({ offset: answer.envelope.offset, answer: brief(answer) });
+    }
+    offset += answers.length;
+    if (undecided !== null && ++reading.undecided > MOST_UNDECIDED) throw undecided;
+    await pause(undecided === null ? pauseMs : PAUSE_AFTER_UNDECIDED_MS);
+  }
+  return reading;
+}
+
+export function pause(milliseconds: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, milliseconds));
+}

@@ -1,0 +1,294 @@
+/**
+ * What cannot be decided now waits: for Postgres, for a lock, for the dead-letter topic, for the registry. What else can be decided goes on.
+ * Postgres is the test's own where it is stopped.
+ */
+import { sleep, until } from '../../dev/servers/deadline';
+import { aBrand, aLogin, anOperator, bytesOf } from '../support/builders';
+import { alterTopic, type Outgoing, produce, readTopic } from '../support/kafka';
+import { withClient } from '../support/ledger';
+import { schemaRegistryUrl } from '../support/servers';
+import type { LogLine, RunningCommand } from '../support/worker';
+import { throughLine } from './line';
+import { framed, TestRegistry } from './registry';
+import { sideBySide } from './side-by-side';
+import { connectionOf, inOwnWorld, inWorld } from './world';
+
+const LONG = 60_000;
+const together = sideBySide(4 * LONG);
+const SECOND = 1_000;
+
+const login = (event_id: string, partition = 0): Outgoing => ({
+  value: bytesOf(aLogin({ event_id })),
+  partition,
+});
+
+interface Wait {
+  readonly waitMs: number;
+  readonly at: number;
+  readonly partition: number;
+}
+const waitOf = ({ waitMs, time, partition }: LogLine): Wait => ({
+  waitMs: Number(waitMs),
+  at: Date.parse(time),
+  partition: Number(partition),
+});
+const waitsOf = (worker: RunningCommand) => worker.logged('partition is undecided').map(waitOf);
+const assignments = (worker: RunningCommand) => worker.logged('partitions assigned').length;
+
+describe('Postgres stopped', () => {
+  together(
+    'every partition waits 1, 2, 4, 8 s and stays with its member; when it is back, all is decided [U2 U3 U5] [R5 undecided] [8 retry]',
+    () =>
+      inOwnWorld({ need: ['postgres'] }, { topics: { main: 2 } }, async (world, { postgres }) => {
+        const { main } = world.topics;
+        await produce(main, [login('before-0', 0), login('before-1', 1)]);
+        const workers = [await world.started(), world.start()];
+        await Promise.all(
+          workers.map((worker) =>
+            worker.waitForLog(
+              ({ msg, partitions }) =>
+                msg === 'partitions assigned' && Array.isArray(partitions) && partitions.length === 1,
+            ),
+          ),
+        );
+        await world.untilDecided(2);
+        const assigned = workers.map(assignments);
+
+        await postgres.stop();
+        await produce(main, [login('meanwhile-0', 0), login('meanwhile-1', 1)]);
+        await until('both have waited four times', 40 * SECOND, () =>
+          workers.every((worker) => waitsOf(worker).length >= 4),
+        );
+        const [health] = await Promise.all(workers.map((worker) => worker.get('/livez')));
+        expect(health?.status).toBe(200);
+        expect(await workers[0]?.metric('promo_intake_undecided_partitions')).toBe(1);
+        await sleep(4 * SECOND);
+        await postgres.start();
+        await world.untilDecided(4, 40 * SECOND);
+        await Promise.all(workers.map((worker) => worker.waitForLog('partition is no longer undecided')));
+
+        for (const worker of workers) {
+          const waits = waitsOf(worker);
+          expect(waits.slice(0, 4).map(({ waitMs }) => waitMs)).toEqual([1_000, 2_000, 4_000, 8_000]);
+          // From the log of one failure to the next: the wait, and the try behind it, which ends at once where nobody listens.
+          for (const [index, { at, waitMs }] of waits.slice(0, 3).entries()) {
+            const measured = (waits[index + 1]?.at ?? 0) - at;
+            expect(measured).toBeGreaterThanOrEqual(waitMs - 20);
+            expect(measured).toBeLessThan(waitMs + 3 * SECOND);
+          }
+        }
+        expect(workers.map(assignments)).toEqual(assigned);
+        expect(await world.balance()).toEqual({ records_read: 4, accepted: 4 });
+        await until('all is committed', LONG, async () => (await world.committed(main)).join() === '2,2');
+        expect(await Promise.all(workers.map((worker) => worker.stop()))).toEqual(
+          [0, 0].map((code) => ({ code, signal: null })),
+        );
+      }),
+  );
+
+  together('SIGTERM ends the wait at once [U2] [8 shutdown]', () =>
+    inOwnWorld({ need: ['postgres'] }, { topics: { main: 1 } }, async (world, { postgres }) => {
+      await produce(world.topics.main, [login('before')]);
+      const worker = await world.started();
+      await world.untilDecided(1);
+      await until('it is committed', LONG, async () => (await world.committed(world.topics.main))[0] === 1);
+      await postgres.stop();
+      await produce(world.topics.main, [login('meanwhile')]);
+      await worker.waitForLog(
+        ({ msg, waitMs }) => msg === 'partition is undecided' && waitMs === 8_000,
+        LONG,
+      );
+      const began = Date.now();
+      expect(await worker.stop()).toEqual({ code: 0, signal: null });
+      expect(Date.now() - began).toBeLessThan(5 * SECOND);
+      expect(await world.committed(world.topics.main)).toEqual([1]);
+      await postgres.start();
+      await world.drain();
+      expect(await world.verdicts()).toEqual({ before: 'accepted', meanwhile: 'accepted' });
+    }),
+  );
+});
+
+describe('Postgres hangs', () => {
+  together(
+    'SIGTERM ends the worker within SHUTDOWN_SECONDS, a second one at once; nothing is lost [8 shutdown]',
+    () =>
+      inOwnWorld({ need: ['postgres'] }, { topics: { main: 1 } }, async (world, { postgres }) => {
+        const { main } = world.topics;
+        const hangs = async (event: string, seconds: string) => {
+          const worker = await world.started({ SHUTDOWN_SECONDS: seconds });
+          await postgres.suspend();
+          await produce(main, [login(event)]);
+          await sleep(1 * SECOND);
+          return worker;
+        };
+
+        const patient = await hangs('first', '4');
+        let began = Date.now();
+        const end = await patient.stop();
+        const took = Date.now() - began;
+        expect(end).toEqual({ code: 1, signal: null });
+        expect(took).toBeGreaterThan(3 * SECOND);
+        expect(took).toBeLessThan(5 * SECOND);
+        expect(patient.logged('stopped at the deadline; what was under way is read again')).toHaveLength(1);
+        await postgres.resume();
+
+        const hurried = await hangs('second', '60');
+        hurried.signal('SIGTERM');
+        await hurried.waitForLog('signal received');
+        began = Date.now();
+        hurried.signal('SIGTERM');
+        expect(await hurried.ending()).toEqual({ code: 1, signal: null });
+        expect(Date.now() - began).toBeLessThan(1 * SECOND);
+        await postgres.resume();
+
+        await world.drain();
+        expect(await world.verdicts()).toEqual({ first: 'accepted', second: 'accepted' });
+      }),
+  );
+});
+
+describe('a partition that is locked', () => {
+  together('is undecided, and the others go on [U2 U3]', () =>
+    inWorld({ topics: { main: 4 } }, async (world) => {
+      const { main } = world.topics;
+      const onAll = (name: string) =>
+        [0, 1, 2, 3].map((partition) => login(`${name}-${partition}`, partition));
+      await produce(main, onAll('first'));
+      const worker = await world.started();
+      await world.untilDecided(4);
+      await withClient(world.databaseUrl, async (holder) => {
+        await holder.query('begin');
+        await holder.query(
+          'select * from promo_store.partitions where topic = $1 and partition = 0 for update',
+          [main],
+        );
+        await produce(main, onAll('second'));
+        await worker.waitForLog('partition is undecided');
+        await produce(main, onAll('third'));
+        await world.untilDecided(10);
+        expect(await world.committed(main)).toEqual([1, 3, 3, 3]);
+        const [wait] = worker.logged('partition is undecided');
+        expect(wait).toMatchObject({ partition: 0, waitMs: 1_000 });
+        expect(wait?.error).toMatch(/lock/);
+        await holder.query('rollback');
+      });
+      await world.untilDecided(12);
+      expect(new Set(waitsOf(worker).map(({ partition }) => partition))).toEqual(new Set([0]));
+      expect(await world.balance()).toEqual({ records_read: 12, accepted: 12 });
+      expect(assignments(worker)).toBe(1);
+    }),
+  );
+});
+
+describe('a dead-letter topic that refuses', () => {
+  together(
+    'leaves the record undecided: what stands before it is decided, other partitions go on, and it is sent when the topic accepts [S6 U3]',
+    () =>
+      inWorld(
+        {
+          topics: { shared: 2 },
+          operators: ({ shared }) =>
+            ['acme', 'bravo'].map((id) =>
+              anOperator({ id, connections: [connectionOf(shared, { id })], brands: [aBrand()] }),
+            ),
+        },
+        async (world) => {
+          const { shared } = world.topics;
+          const claimed = (event: string, partition = 0) => ({
+            ...login(event, partition),
+            headers: { 'connection-id': 'acme' },
+          });
+          const worker = await world.started();
+          await alterTopic(world.deadLetterTopic, { 'max.message.bytes': '1' });
+          await produce(shared, [
+            ...[claimed('before-1'), claimed('before-2'), login('unclaimed'), claimed('behind')],
+            ...[claimed('other-1', 1), claimed('other-2', 1)],
+          ]);
+          await world.untilDecided(4);
+          await until(
+            'what is decided is committed',
+            LONG,
+            async () => (await world.committed(shared)).join() === '2,2',
+          );
+          await until('it is tried again', LONG, () => waitsOf(worker).length >= 2);
+          expect(Object.keys(await world.verdicts()).sort()).toEqual([
+            'before-1',
+            'before-2',
+            'other-1',
+            'other-2',
+          ]);
+          expect(await world.balance()).toEqual({ records_read: 4, accepted: 4 });
+          const [wait] = worker.logged('partition is undecided');
+          expect(wait).toMatchObject({ partition: 0, waitMs: 1_000 });
+
+          await alterTopic(world.deadLetterTopic, { 'max.message.bytes': '1000000' });
+          await world.untilDecided(5, LONG);
+          const letters = await readTopic(world.deadLetterTopic);
+          expect(letters.map(({ headers }) => headers['source-offset'])).toEqual([['2']]);
+          expect(await world.balance()).toEqual({ records_read: 6, accepted: 5, dead_letters: 1 });
+        },
+      ),
+  );
+});
+
+describe('a registry that is away', () => {
+  together(
+    'leaves its records undecided, and others go on; when it is back, they are decided [S3 U3]',
+    async () => {
+      const id = await new TestRegistry(schemaRegistryUrl()).jsonSchema();
+      const { line, address } = await throughLine(schemaRegistryUrl());
+      line.become('broken');
+      try {
+        await inWorld({ topics: { main: 2 }, settings: { SCHEMA_REGISTRY_URL: address } }, async (world) => {
+          const { main } = world.topics;
+          await produce(main, [
+            ...[
+              login('before'),
+              { value: framed(id, bytesOf(aLogin({ event_id: 'framed' }))) },
+              login('behind'),
+            ],
+            login('other', 1),
+          ]);
+          const worker = await world.started();
+          await world.untilDecided(2);
+          await until('it is tried again', LONG, () => waitsOf(worker).length >= 2);
+          expect(Object.keys(await world.verdicts()).sort()).toEqual(['before', 'other']);
+          line.become('open');
+          await world.untilDecided(4);
+          expect(new Set(Object.values(await world.verdicts()))).toEqual(new Set(['accepted']));
+          expect(await world.balance()).toEqual({ records_read: 4, accepted: 4 });
+        });
+      } finally {
+        await line.close();
+      }
+    },
+  );
+});
+
+describe('at the start', () => {
+  together('Postgres may come later than its worker, which answers health from the start [U5]', () =>
+    inOwnWorld({ need: ['postgres'] }, { topics: { main: 1 } }, async (world, { postgres }) => {
+      await produce(world.topics.main, [login('e')]);
+      await postgres.stop();
+      const worker = world.start();
+      expect(await worker.get('/livez')).toEqual({ status: 200, text: 'live\n' });
+      expect((await worker.get('/readyz')).status).toBe(503);
+      expect((await worker.get('/metrics')).status).toBe(200);
+      await worker.waitForLog('Postgres is not ready; trying again');
+      await postgres.start();
+      await world.untilDecided(1);
+      expect((await worker.get('/readyz')).status).toBe(200);
+    }),
+  );
+
+  together('SIGTERM ends the wait for Kafka [8 shutdown]', () =>
+    inWorld({ topics: { main: 1 } }, async (world) => {
+      const worker = world.start({ KAFKA_BROKERS: '127.0.0.1:1' });
+      await worker.waitForLog('Kafka is not ready; trying again');
+      const began = Date.now();
+      expect(await worker.stop()).toEqual({ code: 0, signal: null });
+      expect(Date.now() - began).toBeLessThan(2 * SECOND);
+    }),
+  );
+});
