@@ -13,7 +13,7 @@ import type { Fault } from '../domain/event';
 import { judge } from '../domain/judge';
 import { type Connection, compileReference, type Numbers } from '../domain/reference';
 import { REASONS, type Reason, reasonInfo, type Verdict } from '../domain/verdict';
-import { parseReference } from '../reference-file';
+import { type FileFault, parseReference } from '../reference-file';
 
 export interface CheckOptions {
   /** `-` is standard input. */
@@ -77,8 +77,7 @@ async function readConnection({
 }: NonNullable<CheckOptions['rules']>): Promise<Connection | undefined> {
   const parsed = parseReference(await readFile(file, 'utf8'), file);
   if ('faults' in parsed) {
-    for (const { line, column, path, message, remedy } of parsed.faults)
-      console.error(`${file}:${line}:${column}: ${path === '' ? '' : `${path}: `}${message}. ${remedy}`);
+    for (const fault of parsed.faults.slice(0, FAULTS_SHOWN)) console.error(describeFileFault(file, fault));
     console.error(`${file}: ${parsed.faults.length} faults; nothing was checked`);
     return undefined;
   }
@@ -90,6 +89,14 @@ async function readConnection({
   }
   return connection;
 }
+
+/** A file that is not even YAML may be events, taken for the reference data: what YAML quotes of them is left out. */
+function describeFileFault(file: string, { line, column, path, message, remedy }: FileFault): string {
+  const problem = path === '' ? message.replace(/: .*/s, '') : `${path}: ${message}`;
+  return `${file}:${line}:${column}: ${problem}. ${remedy}`;
+}
+
+const FAULTS_SHOWN = 20;
 
 /** The store numbers names; a verdict does not depend on the numbers. */
 const SOME_NUMBERS: Numbers = { feed: () => 1, connection: () => 1, brand: () => 1 };

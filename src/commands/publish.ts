@@ -74,13 +74,12 @@ export async function publish(options: PublishOptions, stop: AbortSignal): Promi
   });
   const report = makeReport(file);
   const delivery = makeDelivery({ sender, topic, connection, choosePartition, report });
+  // Input may be long in coming: a failure ends the wait for it.
+  const ending = AbortSignal.any([stop, delivery.failed]);
   try {
-    for await (const lines of readLines(report.counted(openInput(file, stop)))) {
-      await delivery.add(lines);
-      if (delivery.hasFailed()) break;
-    }
+    for await (const lines of readLines(report.counted(openInput(file, ending)))) await delivery.add(lines);
   } catch (error) {
-    if (!stop.aborted) throw error;
+    if (!ending.aborted) throw error;
   } finally {
     await delivery.end();
     report.close();
@@ -157,7 +156,8 @@ function makeDelivery({ sender, topic, connection, choosePartition, report }: De
   let inFlight = 0;
   let waitingBytes = 0;
   let lastLine = 0;
-  let failed = false;
+  const failure = new AbortController();
+  const failed = failure.signal;
   let wake = () => {};
 
   function laneOf(partition: number): Lane {
@@ -167,7 +167,7 @@ function makeDelivery({ sender, topic, connection, choosePartition, report }: De
   }
 
   function startBatches(): void {
-    while (inFlight < BATCHES_IN_FLIGHT && !failed) {
+    while (inFlight < BATCHES_IN_FLIGHT && !failed.aborted) {
       const lane = ready.shift();
       if (lane === undefined) return;
       inFlight++;
@@ -202,9 +202,9 @@ function makeDelivery({ sender, topic, connection, choosePartition, report }: De
     } catch (error) {
       const refusal = recordRefusal(error);
       if (refusal === null) {
-        failed = true;
         lane.waiting.push(...batch);
         report.stopped(batch, error);
+        failure.abort();
         return;
       }
       if (batch.length > 1) return deliverHalves(batch, lane);
@@ -216,7 +216,7 @@ function makeDelivery({ sender, topic, connection, choosePartition, report }: De
   async function deliverHalves(batch: readonly Outgoing[], lane: Lane): Promise<void> {
     const middle = Math.ceil(batch.length / 2);
     await deliver(batch.slice(0, middle), lane);
-    if (failed) lane.waiting.push(...batch.slice(middle));
+    if (failed.aborted) lane.waiting.push(...batch.slice(middle));
     else await deliver(batch.slice(middle), lane);
   }
 
@@ -248,11 +248,12 @@ function makeDelivery({ sender, topic, connection, choosePartition, report }: De
         }
       }
       startBatches();
-      await until(() => failed || waitingBytes <= MAX_WAITING_BYTES);
+      await until(() => failed.aborted || waitingBytes <= MAX_WAITING_BYTES);
     },
     /** Resolves once every line was sent, or none can be any more. */
-    end: () => until(() => inFlight === 0 && (failed || ready.length === 0)),
-    hasFailed: () => failed,
+    end: () => until(() => inFlight === 0 && (failed.aborted || ready.length === 0)),
+    /** Aborted once Kafka does not answer for a batch: nothing more is sent then. */
+    failed,
     /** Where to go on: all before this line was sent or refused. */
     nextLine: () =>
       [...lanes.values()]

@@ -97,7 +97,7 @@ test('one that is killed in the middle leaves nothing in the way of the next [D1
   const whole = await database();
   await migrate(whole);
   const shape = await shapeOf(whole);
-  for (const milliseconds of [20, 60, 100, 150, 220, 300]) {
+  for (const milliseconds of [30, 90, 160, 240]) {
     const url = await database();
     const child = runProgram(join(__dirname, 'migrate-program.ts'), { DATABASE_URL: url });
     const ended = once(child, 'exit');
@@ -114,7 +114,7 @@ test('one that is killed in the middle leaves nothing in the way of the next [D1
 
 test('one whose connections the server ends in the middle leaves nothing in the way of the next [D1] [U1]', async () => {
   const url = await database();
-  for (const milliseconds of [30, 80, 150]) {
+  for (const milliseconds of [40, 120]) {
     const migrated = migrate(url).then(
       () => 'done',
       (error: unknown) => String(error),

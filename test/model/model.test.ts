@@ -11,7 +11,7 @@ import { pino } from 'pino';
 import type { Item } from '../../src/domain/decide';
 import { freshStore, runProgram, type TestStore, type Writer, withClient } from '../support/ledger';
 import { makePlan, type Plan, type PlannedPartition, type PlannedReader, REFERENCE } from './plan';
-import { pause, read } from './reading';
+import { type Progress, pause, read } from './reading';
 import { placeOf, verify } from './verify';
 
 const RUNS = process.env.SEED === undefined ? Number(process.env.MODEL_RUNS ?? 4) : 1;
@@ -67,6 +67,7 @@ async function carryOut(plan: Plan): Promise<void> {
 function makeRun(store: TestStore) {
   const items = new Map<string, Item>();
   const answers = new Map<string, string[]>();
+  const progresses = new Map<PlannedPartition, Progress>();
   const again = { races: 0, deadlocks: 0, others: 0 };
   const logger = pino(
     { level: 'info' },
@@ -97,7 +98,9 @@ function makeRun(store: TestStore) {
   }
 
   async function reader(partition: PlannedPartition, planned: PlannedReader): Promise<number> {
-    const reading = await read(writer(partition), partition, planned);
+    const progress = progresses.get(partition) ?? { offset: 0 };
+    progresses.set(partition, progress);
+    const reading = await read(writer(partition), partition, planned, progress);
     for (const { offset, answer } of reading.answers) {
       const place = placeOf(partition.topic, partition.partition, offset);
       answers.set(place, [...(answers.get(place) ?? []), answer]);

@@ -1,4 +1,4 @@
-/** Random choices that a seed repeats. https://en.wikipedia.org/wiki/Linear_congruential_generator is not enough; this is mulberry32. */
+/** Random choices that a seed repeats, by mulberry32: 32 bits of state, far more than a plan draws. */
 export interface Random {
   /** A number from 0 up to, but not including, `below`. */
   below(below: number): number;

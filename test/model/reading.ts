@@ -12,11 +12,19 @@ const PAUSE_AFTER_UNDECIDED_MS = 5;
 /** A hundred times more than all the kills of a run: beyond it somebody stays undecided without end. */
 const MOST_UNDECIDED = 2_000;
 
+/** How far the readers of a partition have come. */
+export interface Progress {
+  offset: number;
+}
+
+/** Reads to the end of the partition. Nobody begins beyond what somebody has decided: an offset is committed only after its record. */
 export async function read(
   writer: Writer,
   { topic, partition, records }: PlannedPartition,
   { from, sizes, pauseMs }: PlannedReader,
+  progress: Progress = { offset: 0 },
 ): Promise<Reading> {
+  while (progress.offset < from) await pause(2);
   const reading: Reading = { answers: [], undecided: 0 };
   const envelopes = records.map(({ content, claims }, offset) => anEnvelope(content, offset, claims));
   let offset = from;
@@ -30,6 +38,7 @@ export async function read(
       reading.answers.push({ offset: answer.envelope.offset, answer: brief(answer) });
     }
     offset += answers.length;
+    progress.offset = Math.max(progress.offset, offset);
     if (undecided !== null && ++reading.undecided > MOST_UNDECIDED) throw undecided;
     await pause(undecided === null ? pauseMs : PAUSE_AFTER_UNDECIDED_MS);
   }

@@ -1,8 +1,7 @@
-/** The tests that have to notice a mutant of src/domain: those without a server. What measures time is left out. */
+/** For Stryker: one file that runs every test of src/domain. */
 module.exports = {
   rootDir: '../..',
-  testMatch: ['<rootDir>/test/unit/domain/**/*.test.ts'],
-  testPathIgnorePatterns: ['cost.test.ts', 'rules-tests.test.ts'],
+  testMatch: ['<rootDir>/test/mutation/all.test.js'],
   testEnvironment: '@stryker-mutator/jest-runner/jest-env/node',
   transform: {
     '^.+\\.ts$': [

@@ -1,11 +1,23 @@
-/** Workers as their users run them: `dist/cli.js worker` in a process of its own. */
-import { type ChildProcess, spawn } from 'node:child_process';
-import { existsSync } from 'node:fs';
+/** Workers as their users run them: the compiled `cli.js worker` in a process of its own. */
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+} from 'node:fs';
 import { join, resolve } from 'node:path';
 import { DeadlineError, until, within } from '../../dev/servers/deadline';
 
 export const ROOT = resolve(__dirname, '../..');
-const CLI = join(ROOT, 'dist', 'cli.js');
+const PROGRAMS = join(ROOT, 'build', 'test-worker');
+/** A program of other sources is removed once nobody can be using it any more. */
+const PROGRAM_KEPT_MS = 3_600_000;
 const START_DEADLINE_MS = 30_000;
 const END_DEADLINE_MS = 40_000;
 const DRAIN_DEADLINE_MS = 60_000;
@@ -34,7 +46,7 @@ export async function killWorkers(): Promise<void> {
   await Promise.all([...running].map((worker) => worker.kill()));
 }
 
-/** A command of dist/cli.js that runs. */
+/** A command of the program that runs. */
 export class RunningCommand {
   private readonly child: ChildProcess;
   private text = '';
@@ -42,8 +54,7 @@ export class RunningCommand {
   private end: End | null = null;
 
   constructor(args: readonly string[], settings: Settings, node: string = process.execPath) {
-    if (!existsSync(CLI)) throw new Error(`${CLI} is missing: run \`make build\``);
-    this.child = spawn(node, [CLI, ...args], {
+    this.child = spawn(node, [program(), ...args], {
       env: environmentOf(settings),
       stdio: ['ignore', 'pipe', 'pipe'],
     });
@@ -148,6 +159,46 @@ export class RunningCommand {
   }
 }
 
+let compiled: string | undefined;
+
+/**
+ * The program, compiled from the sources as they are: whoever runs tests forgets to build, and whoever builds meanwhile would change it
+ * below a running test. Runs with the same sources share it.
+ */
+function program(): string {
+  compiled ??= compile();
+  return compiled;
+}
+
+function compile(): string {
+  const hash = createHash('sha256');
+  const sources = join(ROOT, 'src');
+  for (const name of readdirSync(sources, { recursive: true, encoding: 'utf8' }).sort()) {
+    const { mtimeMs, size } = statSync(join(sources, name));
+    hash.update(`${name} ${mtimeMs} ${size}\n`);
+  }
+  const directory = join(PROGRAMS, hash.digest('hex').slice(0, 16));
+  const cli = join(directory, 'dist', 'cli.js');
+  if (existsSync(cli)) return cli;
+  mkdirSync(PROGRAMS, { recursive: true });
+  for (const name of readdirSync(PROGRAMS)) {
+    const old = join(PROGRAMS, name);
+    if (statSync(old).mtimeMs < Date.now() - PROGRAM_KEPT_MS) rmSync(old, { recursive: true, force: true });
+  }
+  const unfinished = mkdtempSync(join(PROGRAMS, 'unfinished-'));
+  const tsc = join(ROOT, 'node_modules', 'typescript', 'bin', 'tsc');
+  execFileSync(process.execPath, [tsc, '-p', ROOT, '--outDir', join(unfinished, 'dist'), '--noCheck']);
+  for (const name of ['migrations', 'package.json']) symlinkSync(join(ROOT, name), join(unfinished, name));
+  try {
+    renameSync(unfinished, directory);
+  } catch (error) {
+    // Another run was faster.
+    rmSync(unfinished, { recursive: true, force: true });
+    if (!existsSync(cli)) throw error;
+  }
+  return cli;
+}
+
 /** Nothing of the test's own environment reaches the command, but what programs need to run. */
 function environmentOf(settings: Settings): NodeJS.ProcessEnv {
   const { PATH, HOME, TMPDIR } = process.env;
@@ -184,17 +235,15 @@ export function startWorker(settings: Settings, { drain = false, node }: WorkerO
   );
 }
 
-/** Starts a worker and waits until the group has given it its partitions. */
-export async function startedWorker(settings: Settings, options?: WorkerOptions): Promise<RunningCommand> {
-  const worker = startWorker(settings, options);
-  await worker.waitForLog('partitions assigned');
-  return worker;
+/** Waits for the end of a worker that drains. @throws where it does not end with 0 */
+export async function drained(worker: RunningCommand, milliseconds = DRAIN_DEADLINE_MS): Promise<void> {
+  const { code, signal } = await worker.ending(milliseconds);
+  if (code !== 0) throw new Error(`worker --drain ended with ${code ?? signal}\n${worker.tail()}`);
 }
 
 /** Runs a worker until its group has decided everything that is in the topics. @throws where it does not end with 0 */
 export async function drain(settings: Settings, milliseconds = DRAIN_DEADLINE_MS): Promise<RunningCommand> {
   const worker = startWorker(settings, { drain: true });
-  const { code, signal } = await worker.ending(milliseconds);
-  if (code !== 0) throw new Error(`worker --drain ended with ${code ?? signal}\n${worker.tail()}`);
+  await drained(worker, milliseconds);
   return worker;
 }

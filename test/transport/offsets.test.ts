@@ -164,27 +164,25 @@ describe('worker --drain', () => {
 });
 
 describe('SIGTERM', () => {
-  together(
-    'in the middle of the load: ends with 0, and what is committed is what is decided [U1] [8 shutdown]',
-    () =>
-      inWorld({ topics: { main: 3 } }, async (world) => {
-        const { main } = world.topics;
-        for (let partition = 0; partition < 3; partition++)
-          await produce(main, logins(3_000, `p${partition}`, partition));
-        const worker = await world.started({ BATCH_EVENTS: '20' });
-        await world.untilDecided(200);
-        expect(await worker.stop(20_000)).toEqual({ code: 0, signal: null });
-        const decided = await world.rows('select partition, next_offset from promo.partitions order by 1');
-        const committed = await world.committed(main);
-        expect(decided.map(([partition, next]) => [Number(partition), Number(next)])).toEqual(
-          committed.flatMap((offset, partition) => (offset < 0 ? [] : [[partition, offset]])),
-        );
-        const { accepted = 0, redeliveries } = await world.balance();
-        expect(accepted).toBeGreaterThanOrEqual(200);
-        expect(accepted).toBeLessThan(9_000);
-        expect(redeliveries).toBeUndefined();
-        await world.drain();
-        expect(await world.balance()).toEqual({ records_read: 9_000, accepted: 9_000 });
-      }),
+  together('in the middle of the load: ends with 0, and what is committed is what is decided [U1]', () =>
+    inWorld({ topics: { main: 3 } }, async (world) => {
+      const { main } = world.topics;
+      for (let partition = 0; partition < 3; partition++)
+        await produce(main, logins(3_000, `p${partition}`, partition));
+      const worker = await world.started({ BATCH_EVENTS: '20' });
+      await world.untilDecided(200);
+      expect(await worker.stop(20_000)).toEqual({ code: 0, signal: null });
+      const decided = await world.rows('select partition, next_offset from promo.partitions order by 1');
+      const committed = await world.committed(main);
+      expect(decided.map(([partition, next]) => [Number(partition), Number(next)])).toEqual(
+        committed.flatMap((offset, partition) => (offset < 0 ? [] : [[partition, offset]])),
+      );
+      const { accepted = 0, redeliveries } = await world.balance();
+      expect(accepted).toBeGreaterThanOrEqual(200);
+      expect(accepted).toBeLessThan(9_000);
+      expect(redeliveries).toBeUndefined();
+      await world.drain();
+      expect(await world.balance()).toEqual({ records_read: 9_000, accepted: 9_000 });
+    }),
   );
 });

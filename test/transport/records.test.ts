@@ -14,7 +14,7 @@ import {
   readTopic,
 } from '../support/kafka';
 import { schemaRegistryUrl } from '../support/servers';
-import { drain, killWorkers, type RunningCommand } from '../support/worker';
+import type { RunningCommand } from '../support/worker';
 import { framed, TestRegistry } from './registry';
 import { connectionOf, makeWorld, type World } from './world';
 
@@ -182,8 +182,7 @@ beforeAll(async () => {
     ],
   });
   await Promise.all([produceRecords(), produceTransactions(), produceBig(), produceFramed()]);
-  worker = await drain({
-    ...world.settings,
+  worker = await world.drain({
     SCHEMA_REGISTRY_URL: schemaRegistryUrl(),
     VERDICT_TOPIC: world.topics.verdicts,
   });
@@ -194,7 +193,6 @@ beforeAll(async () => {
   ]);
 }, 120_000);
 afterAll(async () => {
-  await killWorkers();
   await world?.close();
 });
 
@@ -243,7 +241,7 @@ describe('one record is one event', () => {
 });
 
 describe('batches', () => {
-  it.each(Object.keys(CODECS))('records of a batch compressed with %s are decided [8 codecs]', (codec) => {
+  it.each(Object.keys(CODECS))('records of a batch compressed with %s are decided', (codec) => {
     expect(decided(`${codec}-1`, `${codec}-2`, `${codec}-3`)).toEqual({
       [`${codec}-1`]: 'accepted',
       [`${codec}-2`]: 'accepted',
@@ -251,26 +249,26 @@ describe('batches', () => {
     });
   });
 
-  it('a record of 10 MiB is decided, compressed or not [8 size]', () => {
+  it('a record of 10 MiB is decided, compressed or not', () => {
     expect(decided('ten-mebibytes', 'compressed')).toEqual({
       'ten-mebibytes': 'accepted',
       compressed: 'accepted',
     });
   });
 
-  it('small records before and behind a giant of the same batch are decided [8 size]', () => {
+  it('small records before and behind a giant of the same batch are decided', () => {
     const events = ['giant', ...[1, 2, 3].flatMap((n) => [`small-before-${n}`, `small-behind-${n}`])];
     expect(events.map((id) => verdicts[id])).toEqual(events.map(() => 'accepted'));
   });
 });
 
 describe('transactions', () => {
-  it('records of committed transactions are decided, between others and behind aborted ones, too [8 transactions]', () => {
+  it('records of committed transactions are decided, between others and behind aborted ones, too', () => {
     const events = ['committed-1', 'committed-2', 'behind-aborted', 'both-2', 'between', 'before-the-tail'];
     expect(events.map((id) => verdicts[id])).toEqual(events.map(() => 'accepted'));
   });
 
-  it('aborted records are never decided [8 transactions]', () => {
+  it('aborted records are never decided', () => {
     const aborted = [1, 2, 3, 4, 5, 6].map((n) => `aborted-${n}`);
     expect([...aborted, 'both-1', 'marker-like'].map((id) => verdicts[id])).toEqual(
       [...aborted, 'both-1', 'marker-like'].map(() => undefined),
@@ -458,7 +456,7 @@ describe('without a registry', () => {
     await produce(world.topics.framed, [
       { value: framed(schemas.json, JSON.stringify(aLogin({ event_id: 'nobody-decodes' }))) },
     ]);
-    await drain(world.settings);
+    await world.drain();
     expect(await world.committed(world.topics.framed)).toEqual(before.map((end) => end + 1));
     expect(await world.balance(world.topics.framed)).toMatchObject({
       records_read: (records_read ?? 0) + 1,

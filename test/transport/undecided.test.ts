@@ -37,7 +37,7 @@ const assignments = (worker: RunningCommand) => worker.logged('partitions assign
 
 describe('Postgres stopped', () => {
   together(
-    'every partition waits 1, 2, 4, 8 s and stays with its member; when it is back, all is decided [U2 U3 U5] [R5 undecided] [8 retry]',
+    'every partition waits 1, 2, 4, 8 s and stays with its member; when it is back, all is decided [U2 U3 U5] [R5 backoff] [8 retry of undecided]',
     () =>
       inOwnWorld({ need: ['postgres'] }, { topics: { main: 2 } }, async (world, { postgres }) => {
         const { main } = world.topics;
@@ -86,7 +86,7 @@ describe('Postgres stopped', () => {
       }),
   );
 
-  together('SIGTERM ends the wait at once [U2] [8 shutdown]', () =>
+  together('SIGTERM ends the wait at once [U2]', () =>
     inOwnWorld({ need: ['postgres'] }, { topics: { main: 1 } }, async (world, { postgres }) => {
       await produce(world.topics.main, [login('before')]);
       const worker = await world.started();
@@ -110,41 +110,39 @@ describe('Postgres stopped', () => {
 });
 
 describe('Postgres hangs', () => {
-  together(
-    'SIGTERM ends the worker within SHUTDOWN_SECONDS, a second one at once; nothing is lost [8 shutdown]',
-    () =>
-      inOwnWorld({ need: ['postgres'] }, { topics: { main: 1 } }, async (world, { postgres }) => {
-        const { main } = world.topics;
-        const hangs = async (event: string, seconds: string) => {
-          const worker = await world.started({ SHUTDOWN_SECONDS: seconds });
-          await postgres.suspend();
-          await produce(main, [login(event)]);
-          await sleep(1 * SECOND);
-          return worker;
-        };
+  together('SIGTERM ends the worker within SHUTDOWN_SECONDS, a second one at once; nothing is lost', () =>
+    inOwnWorld({ need: ['postgres'] }, { topics: { main: 1 } }, async (world, { postgres }) => {
+      const { main } = world.topics;
+      const hangs = async (event: string, seconds: string) => {
+        const worker = await world.started({ SHUTDOWN_SECONDS: seconds });
+        await postgres.suspend();
+        await produce(main, [login(event)]);
+        await sleep(1 * SECOND);
+        return worker;
+      };
 
-        const patient = await hangs('first', '4');
-        let began = Date.now();
-        const end = await patient.stop();
-        const took = Date.now() - began;
-        expect(end).toEqual({ code: 1, signal: null });
-        expect(took).toBeGreaterThan(3 * SECOND);
-        expect(took).toBeLessThan(5 * SECOND);
-        expect(patient.logged('stopped at the deadline; what was under way is read again')).toHaveLength(1);
-        await postgres.resume();
+      const patient = await hangs('first', '4');
+      let began = Date.now();
+      const end = await patient.stop();
+      const took = Date.now() - began;
+      expect(end).toEqual({ code: 1, signal: null });
+      expect(took).toBeGreaterThan(3 * SECOND);
+      expect(took).toBeLessThan(5 * SECOND);
+      expect(patient.logged('stopped at the deadline; what was under way is read again')).toHaveLength(1);
+      await postgres.resume();
 
-        const hurried = await hangs('second', '60');
-        hurried.signal('SIGTERM');
-        await hurried.waitForLog('signal received');
-        began = Date.now();
-        hurried.signal('SIGTERM');
-        expect(await hurried.ending()).toEqual({ code: 1, signal: null });
-        expect(Date.now() - began).toBeLessThan(1 * SECOND);
-        await postgres.resume();
+      const hurried = await hangs('second', '60');
+      hurried.signal('SIGTERM');
+      await hurried.waitForLog('signal received');
+      began = Date.now();
+      hurried.signal('SIGTERM');
+      expect(await hurried.ending()).toEqual({ code: 1, signal: null });
+      expect(Date.now() - began).toBeLessThan(1 * SECOND);
+      await postgres.resume();
 
-        await world.drain();
-        expect(await world.verdicts()).toEqual({ first: 'accepted', second: 'accepted' });
-      }),
+      await world.drain();
+      expect(await world.verdicts()).toEqual({ first: 'accepted', second: 'accepted' });
+    }),
   );
 });
 
@@ -282,7 +280,7 @@ describe('at the start', () => {
     }),
   );
 
-  together('SIGTERM ends the wait for Kafka [8 shutdown]', () =>
+  together('SIGTERM ends the wait for Kafka', () =>
     inWorld({ topics: { main: 1 } }, async (world) => {
       const worker = world.start({ KAFKA_BROKERS: '127.0.0.1:1' });
       await worker.waitForLog('Kafka is not ready; trying again');

@@ -172,7 +172,7 @@ function setUp(options: {
 const SECOND = 1_000;
 
 describe('an undecided partition', () => {
-  it('waits 1, 2, 4, 8, 16, 30, 30 ... s, without end [U2] [R5 undecided] [8 retry]', async () => {
+  it('waits 1, 2, 4, 8, 16, 30, 30 ... s, without end [U2] [R5 backoff] [8 retry of undecided]', async () => {
     const { clock, source, assign, deliver } = setUp({ decide: storeIsDown });
     await assign(0);
     deliver(0, [0]);
@@ -184,7 +184,7 @@ describe('an undecided partition', () => {
     expect(source.commits).toEqual([]);
   });
 
-  it('is decided when the store is back, and its next failure waits 1 s again [U2] [R5 undecided]', async () => {
+  it('is decided when the store is back, and its next failure waits 1 s again [U2] [R5 backoff]', async () => {
     const { clock, source, state, assign, deliver } = setUp({ decide: storeIsDown });
     await assign(0);
     deliver(0, [0]);
@@ -463,7 +463,7 @@ describe('told to stop', () => {
     expect(source.stopped).toBe(true);
   });
 
-  it('waits for what hangs no longer than the deadline [8 shutdown]', async () => {
+  it('waits for what hangs no longer than the deadline', async () => {
     const { clock, source, stream, assign, deliver } = setUp({ decide: () => new Promise(() => {}) });
     await assign(0);
     deliver(0, [0]);
@@ -476,7 +476,7 @@ describe('told to stop', () => {
 });
 
 describe('memory', () => {
-  it('a partition is paused while it holds more than 4 MiB, and resumed below 2 MiB [8 size]', async () => {
+  it('a partition is paused while it holds more than 4 MiB, and resumed below 2 MiB', async () => {
     const { clock, source, state, assign, deliverBytes } = setUp({ decide: storeIsDown, batchEvents: 1 });
     await assign(0);
     for (let offset = 0; offset < 5; offset++) deliverBytes(0, offset, MEBIBYTE);
@@ -488,7 +488,7 @@ describe('memory', () => {
     expect(source.commits.at(-1)).toBe('t/0 5');
   });
 
-  it('a batch takes no further record once it holds 4 MiB [8 size]', async () => {
+  it('a batch takes no further record once it holds 4 MiB', async () => {
     const batches: number[] = [];
     const { clock, assign, deliverBytes } = setUp({
       decide: (from, envelopes) => {
@@ -511,7 +511,7 @@ describe('fetches of an old generation', () => {
     return { clock, gate: new FetchGate(clock) };
   };
 
-  it('are kept back until every broker’s loop has begun a fetch in the new one [8 rebalance]', () => {
+  it('are kept back until every broker’s loop has begun a fetch in the new one', () => {
     const { gate } = gateOf();
     gate.fetchBegins(1);
     gate.fetchBegins(2);
@@ -524,7 +524,7 @@ describe('fetches of an old generation', () => {
     expect(gate.isClosed()).toBe(false);
   });
 
-  it('of a broker that is gone are waited for as long as they may take [8 rebalance]', async () => {
+  it('of a broker that is gone are waited for as long as they may take', async () => {
     const { clock, gate } = gateOf();
     gate.fetchBegins(1);
     gate.joined();
@@ -534,7 +534,7 @@ describe('fetches of an old generation', () => {
     expect(gate.isClosed()).toBe(false);
   });
 
-  it('there are none when the group is joined for the first time [8 rebalance]', () => {
+  it('there are none when the group is joined for the first time', () => {
     const { gate } = gateOf();
     gate.joined();
     expect(gate.isClosed()).toBe(false);

@@ -10,7 +10,7 @@ import { committedOffsets, endOffsets, makeTopics, type TopicPlan } from '../sup
 import { migratedDatabase, rowsOf, type TextRow } from '../support/ledger';
 import { databaseUrl, dropDatabase, kafkaBrokers, ownServers, withAdmin } from '../support/servers';
 import {
-  drain,
+  drained,
   type RunningCommand,
   type Settings,
   startWorker,
@@ -122,7 +122,11 @@ export async function makeWorld<Name extends string>(options: WorldOptions<Name>
       await worker.waitForLog('partitions assigned');
       return worker;
     },
-    drain: (more = {}, milliseconds) => drain({ ...settings, ...more }, milliseconds),
+    async drain(more, milliseconds) {
+      const worker = start(more, { drain: true });
+      await drained(worker, milliseconds);
+      return worker;
+    },
     pool,
     apply,
     rows,

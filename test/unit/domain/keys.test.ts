@@ -60,7 +60,9 @@ describe('the key of an id [K5] [K1] [R2 no_idempotency_key]', () => {
   it('the three classes cannot be taken for one another: their lengths differ', () => {
     const short = fc.string({ unit: 'binary', maxLength: 15 }).filter((id) => Buffer.byteLength(id) < 16);
     const uuid = fc.uuid();
-    const long = fc.string({ unit: 'binary', minLength: 16, maxLength: 40 }).filter((id) => !/^[0-9a-f-]{36}$/.test(id));
+    const long = fc
+      .string({ unit: 'binary', minLength: 16, maxLength: 40 })
+      .filter((id) => !/^[0-9a-f-]{36}$/.test(id));
     fc.assert(
       fc.property(short, uuid, long, (a, b, c) => {
         expect(idKey(a).length).toBeLessThan(16);

@@ -1,0 +1,150 @@
+/**
+ * `make mutation`: Stryker changes src/domain in a thousand small ways, one at a time, and the tests have to notice each. Exits 1 where
+ * a mutant survives that test/mutation/equivalent.json does not explain, and where that list explains what no longer survives.
+ *
+ * `node build/dev/mutation.js --report-only` reads the report of the last run again.
+ */
+import { spawnSync } from 'node:child_process';
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+const CONFIG = join('test', 'mutation', 'stryker.config.json');
+const EXPLAINED = join('test', 'mutation', 'equivalent.json');
+const REPORT = join('build', 'mutation', 'report.json');
+const STRYKER = join('node_modules', '@stryker-mutator', 'core', 'bin', 'stryker.js');
+const INSTALL = 'npm install --no-save @stryker-mutator/core@10.0.0 @stryker-mutator/jest-runner@10.0.0';
+
+/** A mutant, and what became of it. */
+export interface Mutant {
+  readonly file: string;
+  readonly line: number;
+  /** The source line that it changes, without the blanks around it. */
+  readonly code: string;
+  readonly replacement: string;
+  readonly status: string;
+}
+
+/** Mutants of one source line that no test can notice, with the reason. */
+export interface Explanation {
+  readonly file: string;
+  readonly code: string;
+  readonly replacements: readonly string[];
+  readonly why: string;
+}
+
+const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+const isTexts = (value: unknown): value is readonly string[] =>
+  Array.isArray(value) && value.every((item) => typeof item === 'string');
+
+/**
+ * The mutants of a report. https://github.com/stryker-mutator/mutation-testing-elements/tree/master/packages/report-schema
+ * @throws Error where the report has another form
+ */
+export function readReport(report: unknown): Mutant[] {
+  if (!isRecord(report) || !isRecord(report.files)) throw new Error('the report names no files');
+  return Object.entries(report.files).flatMap(([file, entry]) => {
+    if (!isRecord(entry) || typeof entry.source !== 'string' || !Array.isArray(entry.mutants))
+      throw new Error(`the report of ${file} has no source or no mutants`);
+    const lines = entry.source.split('\n');
+    return entry.mutants.map((mutant: unknown) => readMutant(file, lines, mutant));
+  });
+}
+
+function readMutant(file: string, lines: readonly string[], mutant: unknown): Mutant {
+  const start = isRecord(mutant) && isRecord(mutant.location) ? mutant.location.start : undefined;
+  if (
+    !isRecord(mutant) ||
+    !isRecord(start) ||
+    typeof start.line !== 'number' ||
+    typeof mutant.status !== 'string'
+  )
+    throw new Error(`the report of ${file} has a mutant without place or status`);
+  const { replacement, status } = mutant;
+  return {
+    file,
+    line: start.line,
+    code: (lines[start.line - 1] ?? '').trim(),
+    replacement: typeof replacement === 'string' ? replacement : '',
+    status,
+  };
+}
+
+/** @throws Error where the list has another form */
+export function readExplanations(list: unknown): Explanation[] {
+  if (!Array.isArray(list)) throw new Error(`${EXPLAINED} is no list`);
+  return list.map((entry: unknown) => {
+    if (!isRecord(entry)) throw new Error(`${EXPLAINED} has an entry that is no object`);
+    const { file, code, replacements, why } = entry;
+    if (
+      typeof file !== 'string' ||
+      typeof code !== 'string' ||
+      typeof why !== 'string' ||
+      !isTexts(replacements)
+    )
+      throw new Error(`${EXPLAINED} has an entry without file, code, replacements or why`);
+    return { file, code, replacements, why };
+  });
+}
+
+export interface Score {
+  readonly total: number;
+  readonly noticed: number;
+  readonly explained: number;
+  /** A sentence for each thing that is wrong. */
+  readonly problems: readonly string[];
+}
+
+/** What a run comes to. A mutant that does not compile or load is noticed by the compiler and counts as no mutant. */
+export function scoreOf(mutants: readonly Mutant[], explanations: readonly Explanation[]): Score {
+  const counted = mutants.filter(
+    ({ status }) => !['CompileError', 'RuntimeError', 'Ignored'].includes(status),
+  );
+  const survivors = counted.filter(({ status }) => status !== 'Killed' && status !== 'Timeout');
+  const explains = (explanation: Explanation, mutant: Mutant, replacement: string) =>
+    explanation.file === mutant.file &&
+    explanation.code === mutant.code &&
+    replacement === mutant.replacement;
+  const unexplained = survivors.filter(
+    (mutant) =>
+      !explanations.some((entry) => entry.replacements.some((text) => explains(entry, mutant, text))),
+  );
+  const stale = explanations.flatMap((entry) =>
+    entry.replacements
+      .filter((replacement) => !survivors.some((mutant) => explains(entry, mutant, replacement)))
+      .map((replacement) => `${EXPLAINED} explains what does not survive: ${entry.code} -> ${replacement}`),
+  );
+  return {
+    total: counted.length,
+    noticed: counted.length - survivors.length,
+    explained: survivors.length - unexplained.length,
+    problems: [
+      ...unexplained.map(
+        ({ file, line, code, replacement }) => `${file}:${line} survives: ${code} -> ${replacement}`,
+      ),
+      ...stale,
+    ],
+  };
+}
+
+function main(args: readonly string[]): number {
+  if (!args.includes('--report-only')) {
+    if (!existsSync(STRYKER)) {
+      console.error(`Stryker is not installed; run: ${INSTALL}`);
+      return 2;
+    }
+    const { status } = spawnSync(process.execPath, [STRYKER, 'run', CONFIG], { stdio: 'inherit' });
+    if (status !== 0) return status ?? 1;
+  }
+  const mutants = readReport(JSON.parse(readFileSync(REPORT, 'utf8')));
+  const explanations = readExplanations(JSON.parse(readFileSync(EXPLAINED, 'utf8')));
+  const { total, noticed, explained, problems } = scoreOf(mutants, explanations);
+  for (const problem of problems) console.error(problem);
+  const percent = ((100 * noticed) / total).toFixed(1);
+  console.log(
+    `${noticed} of ${total} mutants are noticed (${percent} %), ${explained} are explained, ${problems.length} problems`,
+  );
+  return problems.length === 0 ? 0 : 1;
+}
+
+if (require.main === module) process.exitCode = main(process.argv.slice(2));

@@ -1,0 +1,365 @@
+/** The commands as a user runs them: the compiled program, as a process, with real servers. */
+import { execFileSync, spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import * as zlib from 'node:zlib';
+import { until } from '../../dev/servers/deadline';
+import { aBet } from '../support/builders';
+import {
+  databaseUrl,
+  type FreshDatabase,
+  freshDatabase,
+  freshTopic,
+  kafkaBrokers,
+  kafkaClient,
+  ownServers,
+  withAdmin,
+} from '../support/servers';
+
+jest.setTimeout(180_000);
+
+const ROOT = resolve(__dirname, '../..');
+const DEADLINE_MS = 100_000;
+let directory: string;
+let program: string;
+let database: FreshDatabase;
+
+beforeAll(async () => {
+  mkdirSync(join(ROOT, 'build'), { recursive: true });
+  directory = mkdtempSync(join(ROOT, 'build', 'test-commands-'));
+  const tsc = join(ROOT, 'node_modules/typescript/bin/tsc');
+  execFileSync(process.execPath, [tsc, '-p', ROOT, '--outDir', join(directory, 'dist'), '--noCheck']);
+  for (const name of ['migrations', 'package.json']) symlinkSync(join(ROOT, name), join(directory, name));
+  program = join(directory, 'dist', 'cli.js');
+  database = await freshDatabase();
+});
+afterAll(async () => {
+  rmSync(directory, { recursive: true, force: true });
+  await database.drop();
+});
+
+interface Run {
+  code: number | string;
+  output: string;
+  errors: string;
+}
+
+/** Starts the program with nothing of this process's settings. */
+function start(args: readonly string[], settings: Readonly<Record<string, string>> = {}) {
+  const child = spawn(process.execPath, [program, ...args], {
+    cwd: ROOT,
+    env: { PATH: process.env.PATH, ...settings },
+  });
+  let output = '';
+  let errors = '';
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    output += text;
+  });
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    errors += text;
+  });
+  child.stdin.on('error', () => {}); // it may end before it has read everything
+  const timer = setTimeout(() => child.kill('SIGKILL'), DEADLINE_MS);
+  const ended: Promise<Run> = once(child, 'close').then(([code, signal]: unknown[]) => {
+    clearTimeout(timer);
+    return { code: typeof code === 'number' ? code : String(signal), output, errors };
+  });
+  return { child, ended, errorsSoFar: () => errors };
+}
+
+function run(args: readonly string[], settings?: Readonly<Record<string, string>>, input = ''): Promise<Run> {
+  const { child, ended } = start(args, settings);
+  child.stdin.end(input);
+  return ended;
+}
+
+function file(content: string | Buffer): string {
+  const path = join(directory, `${randomBytes(6).toString('hex')}.ndjson`);
+  writeFileSync(path, content);
+  return path;
+}
+
+const kafka = () => ({ KAFKA_BROKERS: kafkaBrokers().join() });
+const json = (value: unknown) => JSON.stringify(value);
+
+async function countRecords(topic: string): Promise<number> {
+  const offsets = await withAdmin((admin) => admin.fetchTopicOffsets(topic));
+  return offsets.reduce((sum, { high }) => sum + Number(high), 0);
+}
+
+interface Received {
+  partition: number;
+  key: string | undefined;
+  value: Buffer | null;
+  connection: string | undefined;
+}
+
+/** Every record of a topic, in the order of its partitions. */
+async function records(topic: string): Promise<Received[]> {
+  const wanted = await countRecords(topic);
+  const received: Received[] = [];
+  const consumer = kafkaClient().consumer({ groupId: `${topic}-reader` });
+  await consumer.connect();
+  try {
+    await consumer.subscribe({ topic, fromBeginning: true });
+    await consumer.run({
+      eachMessage: async ({ partition, message }) => {
+        const connection = message.headers?.['connection-id']?.toString();
+        received.push({ partition, key: message.key?.toString(), value: message.value, connection });
+      },
+    });
+    await until('all records are read', DEADLINE_MS, () => received.length >= wanted);
+  } finally {
+    await consumer.disconnect();
+  }
+  return received.sort((a, b) => a.partition - b.partition);
+}
+
+describe('the program', () => {
+  test('--help and --version answer without any setting', async () => {
+    expect(await run(['--help'])).toMatchObject({
+      code: 0,
+      output: expect.stringContaining('reference apply FILE'),
+    });
+    expect(await run(['publish', '--help'])).toMatchObject({
+      code: 0,
+      output: expect.stringContaining('--topic'),
+    });
+    const version: unknown = expect.stringMatching(/^promo-intake \d+\.\d+\.\d+\n$/);
+    expect(await run(['--version'])).toEqual({ code: 0, output: version, errors: '' });
+  });
+
+  test('wrong usage ends with 2, says what is wrong on stderr, and starts nothing', async () => {
+    expect(await run([])).toMatchObject({ code: 2, output: '' });
+    expect(await run(['worker', '--drian'])).toEqual({
+      code: 2,
+      output: '',
+      errors:
+        'worker has no option --drian; did you mean --drain?\nUsage: promo-intake worker [--drain]\npromo-intake worker --help tells more.\n',
+    });
+    const missing = await run(['check', '/no/such', '--reference', directory, '--connection', 'c']);
+    expect(missing).toEqual({
+      code: 2,
+      output: '',
+      errors: `there is no file /no/such\n${directory} is a directory; name a file\n`,
+    });
+  });
+
+  test('the webhook says that it joins later', async () => {
+    expect(await run(['webhook'])).toMatchObject({
+      code: 2,
+      errors: expect.stringContaining('later version'),
+    });
+  });
+
+  test('all wrong settings are told at once', async () => {
+    const { code, errors } = await run(['worker'], { DATABASE_URL: 'x', HTTP_PORT: 'y' });
+    expect(code).toBe(2);
+    for (const name of ['KAFKA_BROKERS', 'DATABASE_URL', 'HTTP_PORT']) expect(errors).toContain(`${name}: `);
+  });
+});
+
+describe('migrate and reference apply', () => {
+  const reference = 'schemas/examples/reference.yaml';
+
+  test('bring a new database into use, and change nothing the second time', async () => {
+    const settings = { DATABASE_URL: database.url };
+    expect(await run(['reference', 'apply', reference], settings)).toEqual({
+      code: 1,
+      output: '',
+      errors: expect.stringMatching(/The database lacks migrations\. Run: promo-intake migrate\n$/),
+    });
+    expect(await run(['migrate'], settings)).toMatchObject({
+      code: 0,
+      output: expect.stringMatching(/^ran 0001/),
+    });
+    expect(await run(['migrate'], settings)).toMatchObject({
+      code: 0,
+      output: 'the database is up to date\n',
+    });
+    expect(await run(['reference', 'apply', reference], settings)).toMatchObject({
+      code: 0,
+      output: expect.stringMatching(/version 1 is in force\n$/),
+    });
+    expect(await run(['reference', 'apply', '--dry-run', reference], settings)).toMatchObject({
+      code: 0,
+      output: expect.stringContaining('nothing changes'),
+    });
+  });
+
+  test.each([
+    [
+      'nobody listens',
+      () => 'postgres://promo:s3cret@127.0.0.1:1/promo',
+      /^Postgres cannot be reached: .*ECONNREFUSED/,
+    ],
+    [
+      'there is no such database',
+      () => Object.assign(new URL(databaseUrl()), { pathname: '/promo_test_none' }).href,
+      /^Postgres answered: .* does not exist\. Create the database/,
+    ],
+  ])('where %s, say so in a sentence and without the password', async (_, url, expected) => {
+    const { password } = new URL(url());
+    for (const args of [['migrate'], ['reference', 'apply', reference]]) {
+      const { code, output, errors } = await run(args, { DATABASE_URL: url() });
+      expect({ code, errors }).toEqual({ code: 1, errors: expect.stringMatching(expected) });
+      expect(errors.trim().split('\n')).toHaveLength(1);
+      expect(password === '' || !(output + errors).includes(password)).toBe(true);
+    }
+  });
+});
+
+describe('publish', () => {
+  test('sends the bytes of each line as they are, keyed by player, with the connection', async () => {
+    const topic = await freshTopic('publish', { partitions: 3 });
+    const bets = Array.from({ length: 60 }, (_, index) => aBet({ player_ref: `p${index % 5}` }));
+    const odd = [
+      Buffer.from('{"event_id":"no-player"}\r'),
+      Buffer.from('not json'),
+      Buffer.from([0x7b, 0xff, 0x7d]),
+      Buffer.from('{"player_ref":7,"event_id":""}'),
+    ];
+    const content = Buffer.concat(
+      [...odd, Buffer.from('  '), ...bets.map((bet) => Buffer.from(json(bet)))].flatMap((line) => [
+        line,
+        Buffer.from('\n'),
+      ]),
+    );
+    const path = file(content);
+    const { code, output, errors } = await run(
+      ['publish', path, '--topic', topic, '--connection', 'c1'],
+      kafka(),
+    );
+    expect([code, output]).toEqual([0, expect.stringMatching(/: 64 events, .*; 2 are no JSON objects\n$/)]);
+    expect(errors).toBe(
+      [2, 3].map((line) => `${path}:${line}: warning: is no JSON object; it is sent as it is\n`).join(''),
+    );
+
+    const received = await records(topic);
+    const sorted = (lines: (Buffer | null)[]) => lines.map((line) => line?.toString('latin1')).sort();
+    expect(sorted(received.map(({ value }) => value))).toEqual(
+      sorted([...odd, ...bets.map((bet) => Buffer.from(json(bet)))]),
+    );
+    expect(new Set(received.map(({ connection }) => connection))).toEqual(new Set(['c1']));
+    expect(received.filter(({ key }) => key === undefined)).toHaveLength(3);
+    expect(received.some(({ key }) => key === 'no-player')).toBe(true);
+    for (const player of ['p0', 'p1', 'p2', 'p3', 'p4']) {
+      const own = received.filter(({ key }) => key === player);
+      expect(new Set(own.map(({ partition }) => partition)).size).toBe(1);
+      expect(own.map(({ value }) => String(value))).toEqual(
+        bets.filter(({ player_ref }) => player_ref === player).map(json),
+      );
+    }
+  });
+
+  test.each(['none', 'gzip', 'snappy', 'lz4', ...('zstdCompress' in zlib ? ['zstd'] : [])])(
+    'reads standard input and compresses: %s',
+    async (compression) => {
+      const topic = await freshTopic('publish');
+      const line = json(aBet());
+      const args = ['publish', '-', '--topic', topic, '--compression', compression];
+      expect(await run(args, kafka(), `${line}\n${line}`)).toMatchObject({ code: 0, errors: '' });
+      expect(await countRecords(topic)).toBe(2);
+    },
+  );
+
+  test('reports a line that the broker does not take, and sends the others once', async () => {
+    const config = { 'max.message.bytes': '20000' };
+    const topic = await freshTopic('publish', { partitions: 2, config });
+    const lines = Array.from({ length: 200 }, (_, index) =>
+      json(aBet({ player_ref: `p${index}`, pad: 'x'.repeat(index === 50 || index === 120 ? 30_000 : 100) })),
+    );
+    const { code, output, errors } = await run(['publish', '-', '--topic', topic], kafka(), lines.join('\n'));
+    expect([code, output]).toEqual([1, expect.stringMatching(/: 198 events, .*; 2 not delivered\n$/)]);
+    expect(errors.trim().split('\n').sort()).toEqual([
+      expect.stringMatching(/^-:121: not delivered \(30,\d+ bytes\): .*larger than/),
+      expect.stringMatching(/^-:51: not delivered \(30,\d+ bytes\): .*larger than/),
+    ]);
+    expect(await countRecords(topic)).toBe(198);
+  });
+
+  test('sends nothing to a topic that does not exist, and does not make it', async () => {
+    const topic = `publish.missing.${randomBytes(6).toString('hex')}`;
+    expect(await run(['publish', '-', '--topic', topic], kafka(), json(aBet()))).toEqual({
+      code: 1,
+      output: '',
+      errors: `Kafka has no topic ${topic}, or does not show it to you. Create it, or correct --topic. Nothing was sent.\n`,
+    });
+    expect(await withAdmin((admin) => admin.listTopics())).not.toContain(topic);
+  });
+
+  test('says in a sentence that Kafka cannot be reached', async () => {
+    const { code, errors } = await run(['publish', '-', '--topic', 't'], { KAFKA_BROKERS: '127.0.0.1:1' });
+    expect([code, errors]).toEqual([
+      1,
+      expect.stringMatching(/^Kafka cannot be reached: .*ECONNREFUSED.*KAFKA_BROKERS.*\n$/),
+    ]);
+  });
+
+  test('ends cleanly on Ctrl-C: what it read is sent, half a line is not', async () => {
+    const topic = await freshTopic('publish');
+    const { child, ended } = start(['publish', '-', '--topic', topic], kafka());
+    child.stdin.write(`${json(aBet())}\n${json(aBet())}\n{"half":`);
+    await until('two records are there', DEADLINE_MS, async () => (await countRecords(topic)) === 2);
+    child.kill('SIGINT');
+    expect(await ended).toEqual({
+      code: 1,
+      output: expect.stringContaining('2 events'),
+      errors: expect.stringMatching(/^-: interrupted\. Go on from line 3: /),
+    });
+    expect(await countRecords(topic)).toBe(2);
+  });
+
+  test('stops when Kafka is away for long, and says where to go on', async () => {
+    const servers = await ownServers({ need: ['kafka'] });
+    try {
+      const brokers = servers.kafkaBrokers.split(',');
+      const topic = await freshTopic('publish', { partitions: 1, brokers });
+      const { child, ended, errorsSoFar } = start(['publish', '-', '--topic', topic], {
+        KAFKA_BROKERS: servers.kafkaBrokers,
+      });
+      child.stdin.write(`${json(aBet())}\n`);
+      // That the record is there does not mean that its acknowledgement is.
+      await until('a record is acknowledged', DEADLINE_MS, () => errorsSoFar().includes('-: 1 event,'));
+      await servers.kafka?.kill();
+      child.stdin.write(`${json(aBet())}\n${json(aBet())}\n`);
+      const { code, output, errors } = await ended;
+      expect([code, output]).toEqual([1, expect.stringContaining('1 event,')]);
+      expect(errors).toMatch(/^-: not delivered: lines 2-3: .+$/m);
+      expect(errors).toMatch(/^-: stopped\. Go on from line 2: /m);
+    } finally {
+      await servers.stop();
+    }
+  });
+});
+
+describe('check', () => {
+  test('needs neither settings nor servers, and ends with 1 where an event is not accepted', async () => {
+    expect(await run(['check', '-'], {}, json(aBet()))).toMatchObject({ code: 0, errors: '' });
+    expect(await run(['check', file(json(aBet({ amount: '-1' })))])).toMatchObject({
+      code: 1,
+      output: expect.stringMatching(/^\S+\.ndjson:1: rejected\/bad_amount {2}\/amount: /),
+    });
+  });
+
+  test('ends quietly when its reader has gone', async () => {
+    const { child, ended } = start(['check', '-', '--json']);
+    child.stdout.destroy();
+    child.stdin.end(`${json(aBet())}\n`.repeat(20_000));
+    expect(await ended).toMatchObject({ code: 1, errors: '' });
+  });
+
+  test('ends cleanly on Ctrl-C: half a line is not judged', async () => {
+    const { child, ended } = start(['check', '-', '--json']);
+    child.stdin.write(`${json(aBet())}\n{"half":`);
+    await once(child.stdout, 'data');
+    child.kill('SIGINT');
+    expect(await ended).toMatchObject({
+      code: 1,
+      output: expect.stringMatching(/^\{"line":1,.*\}\n$/),
+      errors: expect.stringContaining('interrupted; so far 1 event: 1 accepted'),
+    });
+  });
+});

@@ -1,0 +1,313 @@
+/** `check`: what it says of a file. The command itself, with files of the test's own. */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type CheckOptions, check, type Line, MAX_LINE_BYTES, readLines } from '../../src/commands/check';
+import { aBet, aDeposit } from '../support/builders';
+
+let directory: string;
+let output: string;
+let errors: string;
+beforeEach(() => {
+  directory = mkdtempSync(join(tmpdir(), 'check-test-'));
+  output = '';
+  errors = '';
+  jest.spyOn(process.stdout, 'write').mockImplementation((text) => {
+    output += String(text);
+    return true;
+  });
+  jest.spyOn(process.stderr, 'write').mockImplementation((text) => {
+    errors += String(text);
+    return true;
+  });
+  jest.spyOn(console, 'error').mockImplementation((text) => {
+    errors += `${String(text)}\n`;
+  });
+});
+afterEach(() => {
+  jest.restoreAllMocks();
+  rmSync(directory, { recursive: true });
+});
+
+function file(name: string, content: string | Buffer): string {
+  const path = join(directory, name);
+  writeFileSync(path, content);
+  return path;
+}
+
+interface Checked {
+  code: number;
+  /** What is said of the events, without the directory of the file. */
+  lines: string[];
+  summary: string;
+}
+
+async function checked(content: string | Buffer, options: Partial<CheckOptions> = {}): Promise<Checked> {
+  output = '';
+  const path = file('events', content);
+  const code = await check(
+    { file: path, json: false, rules: undefined, ...options },
+    new AbortController().signal,
+  );
+  const lines = output.replaceAll(`${directory}/`, '').trimEnd().split('\n');
+  return { code, lines: lines.slice(0, -2), summary: lines.at(-2) ?? '' };
+}
+
+async function checkedAsJson(content: string, options: Partial<CheckOptions> = {}): Promise<unknown[]> {
+  output = '';
+  await check(
+    { file: file('events', content), json: true, rules: undefined, ...options },
+    new AbortController().signal,
+  );
+  return output
+    .trimEnd()
+    .split('\n')
+    .map((line): unknown => JSON.parse(line));
+}
+
+const lines = (...values: unknown[]) => values.map((value) => `${JSON.stringify(value)}\n`).join('');
+const aLogin = (event_id: string) => ({
+  spec: 'promo.event.v1',
+  event_id,
+  player_ref: 'p',
+  kind: 'login',
+  occurred_at: '2026-11-21T12:00:00Z',
+});
+
+describe('events', () => {
+  test('a file of accepted events is clean', async () => {
+    expect(await checked(lines(aBet(), aDeposit()))).toEqual({
+      code: 0,
+      lines: [],
+      summary: 'events: 2 events: 2 accepted, 0 rejected, 0 skipped, 0 duplicate',
+    });
+  });
+
+  test('every fault of an event is told with its field and remedy, the deciding one with the verdict', async () => {
+    const { code, lines: told } = await checked(lines(aBet(), aBet({ round_id: '', amount: '1.505' })));
+    expect(code).toBe(1);
+    expect(told).toEqual([
+      'events:2: rejected/malformed  /round_id: round_id is empty. Fix the field and send the event with a new event_id.',
+      'events:2: also bad_amount  /amount: amount has 3 decimals, EUR has 2. Send the exact amount as a decimal string, with a new event_id.',
+    ]);
+  });
+
+  test('a skipped event is not clean either', async () => {
+    const { code, summary } = await checked(lines(aBet({ amount: '0' })));
+    expect(code).toBe(1);
+    expect(summary).toBe('events: 1 event: 0 accepted, 0 rejected, 1 skipped (1 zero_amount), 0 duplicate');
+  });
+
+  test('the player is never told, whatever is wrong', async () => {
+    const player_ref = 'SECRET-PLAYER';
+    const content = `${lines(
+      { ...aBet({ player_ref, event_id: 'same' }), amount: 1 },
+      aBet({ player_ref, event_id: 'same' }),
+      aBet({ player_ref: `${player_ref}${'x'.repeat(300)}` }),
+    )}{"player_ref":"${player_ref}"`;
+    await checked(content);
+    expect(output + errors).not.toContain(player_ref);
+    await checkedAsJson(content);
+    expect(output + errors).not.toContain(player_ref);
+    const rules = { reference: file('swapped', content), connection: 'c' };
+    await checked(content, { rules });
+    expect(errors).toContain('not valid YAML');
+    expect(output + errors).not.toContain(player_ref);
+  });
+
+  test('bytes that are no UTF-8 are judged as they are', async () => {
+    const { lines: told } = await checked(
+      Buffer.concat([Buffer.from('{"event_id":"a'), Buffer.from([0xff]), Buffer.from('"}\n')]),
+    );
+    expect(told).toEqual([
+      'events:1: rejected/no_idempotency_key  payload: the payload is not valid UTF-8. Fix the payload and send the event again.',
+    ]);
+  });
+
+  test('--json is an object an event, accepted ones too', async () => {
+    const bet = aBet();
+    expect(await checkedAsJson(lines(aLogin('a'), bet, { ...bet, amount: '9' }, 5))).toEqual([
+      { line: 1, event_id: 'a', verdict: 'accepted', reason: null, faults: [] },
+      { line: 2, event_id: bet.event_id, verdict: 'accepted', reason: null, faults: [] },
+      {
+        ...{ line: 3, event_id: bet.event_id, verdict: 'duplicate', reason: null, faults: [] },
+        ...{ first_line: 2, content_differs: true },
+      },
+      {
+        ...{ line: 4, event_id: null, verdict: 'rejected', reason: 'no_idempotency_key' },
+        faults: [{ reason: 'no_idempotency_key', field: '', detail: 'the payload is not a JSON object' }],
+      },
+    ]);
+    expect(errors).toContain(
+      '4 events: 2 accepted, 1 rejected (1 no_idempotency_key), 0 skipped, 1 duplicate',
+    );
+  });
+
+  test('what needs stored state is said to be left out', async () => {
+    await checked(lines(aBet()));
+    expect(output).toContain(
+      'Not looked at: brand and game rules (--reference and --connection add them); what is stored',
+    );
+  });
+});
+
+describe('duplicates', () => {
+  test('tell the line of the first, and whether the content differs', async () => {
+    const bet = aBet({ amount: '1.5' });
+    const same = { ...bet, amount: '1.50', extra: true };
+    const { code, lines: told, summary } = await checked(lines(bet, aBet(), same, { ...bet, amount: '2' }));
+    expect(code).toBe(1);
+    expect(told).toEqual([
+      'events:3: duplicate  /event_id: line 1 is the same event. Nothing to do.',
+      'events:4: duplicate  /event_id: line 1 has it, with other content. Give each event an event_id of its own.',
+    ]);
+    expect(summary).toBe('events: 4 events: 2 accepted, 0 rejected, 0 skipped, 2 duplicate');
+  });
+
+  test('a rejected event uses its id up', async () => {
+    const rejected = aBet({ amount: 'x' });
+    const { lines: told } = await checked(lines(rejected, { ...rejected, amount: '1' }));
+    expect(told[1]).toMatch(/^events:2: duplicate {2}\/event_id: line 1 has it, with other content/);
+  });
+
+  test('are found among many ids', async () => {
+    const many = Array.from({ length: 20_000 }, (_, index) => aLogin(`id-${index % 15_000}`));
+    const found = await checkedAsJson(lines(...many));
+    const duplicates = found.filter((entry) => JSON.stringify(entry).includes('"duplicate"'));
+    expect(duplicates).toHaveLength(5_000);
+    expect(duplicates.at(-1)).toMatchObject({ line: 20_000, first_line: 5_000, content_differs: false });
+  });
+});
+
+describe('what a file may be', () => {
+  const bad = aBet({ amount: '-1' });
+
+  test('lines, blank ones and carriage returns among them', async () => {
+    const { lines: told } = await checked(`\n${JSON.stringify(aBet())}\r\n  \n${JSON.stringify(bad)}`);
+    expect(told).toEqual([expect.stringMatching(/^events:4: rejected\/bad_amount/)]);
+  });
+
+  test.each([
+    [
+      'an array',
+      [aBet(), bad, 5],
+      [
+        ['3', 'bad_amount'],
+        ['4', 'no_idempotency_key'],
+      ],
+    ],
+    ['a batch', { note: ']}', events: [aBet(), bad] }, [['5', 'bad_amount']]],
+  ] as const)('%s over several lines', async (_, value, expected) => {
+    const events = Array.isArray(value) ? value : 'events' in value ? value.events : [];
+    const inner = events.map((event) => `  ${JSON.stringify(event)}`).join(',\n');
+    const content = Array.isArray(value)
+      ? `[\n${inner}\n]`
+      : `{\n "note": "]},\\"",\n "events": [\n${inner}\n]}`;
+    const { lines: told } = await checked(content);
+    expect(told.map((line) => line.split(/[:/]/).slice(1, 4))).toEqual(
+      expected.map(([line, reason]) => [line, ' rejected', expect.stringContaining(reason)]),
+    );
+  });
+
+  test.each([
+    ['one event over several lines', JSON.stringify(bad, null, 2)],
+    ['an array in one line', JSON.stringify([bad])],
+    ['a batch in one line', JSON.stringify({ events: [bad] })],
+    ['a batch whose key is escaped and given twice', `{"events":1,"\\u0065vents":[${JSON.stringify(bad)}]}`],
+  ])('%s', async (_, content) => {
+    const { lines: told } = await checked(`\n${content}\n\n`);
+    expect(told).toEqual([expect.stringMatching(/^events:2: rejected\/bad_amount/)]);
+  });
+
+  test('an array behind which another line follows is a line that is no event', async () => {
+    const { lines: told } = await checked(lines([bad], aBet()));
+    expect(told).toEqual([
+      expect.stringMatching(/^events:1: rejected\/no_idempotency_key .*not a JSON object/),
+    ]);
+  });
+
+  test('a file that is no document as a whole is read by lines, and that is said', async () => {
+    const { lines: told } = await checked(`{"event_id":\n${lines(aBet())}`);
+    expect(told).toEqual([expect.stringMatching(/^events:1: rejected\/no_idempotency_key/)]);
+    expect(errors).toContain('is not one JSON document as a whole');
+  });
+
+  test('nothing is clean', async () => {
+    expect(await checked('')).toMatchObject({ code: 0, summary: expect.stringContaining('0 events') });
+  });
+});
+
+describe('with reference data', () => {
+  const REFERENCE = `
+operators:
+  - id: acme
+    connections:
+      - { id: several, transport: kafka, topic: t, brands: several }
+      - { id: solo, transport: webhook, brand: main }
+    brands:
+      - { id: main, games: { deny: [g9] }, min_bet: { EUR: "0.10" } }
+`;
+  const withRules = async (connection: string, ...events: unknown[]) => {
+    const rules = { reference: file('reference.yaml', REFERENCE), connection };
+    const { code, lines: told } = await checked(lines(...events), { rules });
+    return [code, ...told.map((line) => / (\S+) /.exec(line)?.[1])];
+  };
+
+  test('brand and game rules apply', async () => {
+    expect(await withRules('several', aBet())).toEqual([0]);
+    expect(await withRules('several', aBet({ brand: 'other' }))).toEqual([1, 'rejected/brand_unmapped']);
+    expect(await withRules('solo', aBet())).toEqual([1, 'rejected/brand_unexpected']);
+    expect(await withRules('several', aBet({ game: { id: 'g9' } }))).toEqual([1, 'skipped/game_denied']);
+    expect(await withRules('several', aBet({ amount: '0.09' }))).toEqual([1, 'skipped/below_min_bet']);
+    expect(output).not.toContain('brand and game rules');
+  });
+
+  test('a connection that it has not is wrong usage, and those that it has are named', async () => {
+    expect(await withRules('severel', aBet())).toEqual([2]);
+    expect(errors).toContain('has no connection severel. Its connections: several, solo');
+  });
+
+  test('faults of the reference data are told, and nothing is checked', async () => {
+    const rules = { reference: file('reference.yaml', 'operators: [{ id: 5 }]'), connection: 'c' };
+    expect(await checked(lines(aBet()), { rules })).toMatchObject({ code: 2, summary: '' });
+    expect(errors).toMatch(/reference\.yaml:1:\d+: operators/);
+  });
+});
+
+describe('lines', () => {
+  const split = async (...chunks: (string | Buffer)[]): Promise<Line[]> => {
+    const found: Line[] = [];
+    async function* source() {
+      for (const chunk of chunks) yield Buffer.from(chunk);
+    }
+    for await (const some of readLines(source())) found.push(...some);
+    return found;
+  };
+  const texts = (found: readonly Line[]) =>
+    found.map(({ number, bytes }) => [number, bytes?.toString('latin1')]);
+
+  test('are the same however their bytes come', async () => {
+    const text = '{"a":1}\n\n \t\r\n{"b":"\u00e9"}\r\n\nlast';
+    const whole = texts(await split(text));
+    expect(whole.map(([number]) => number)).toEqual([1, 4, 6]);
+    for (const size of [1, 2, 3, 7]) {
+      const bytes = Buffer.from(text);
+      const pieces = Array.from({ length: Math.ceil(bytes.length / size) }, (_, index) =>
+        bytes.subarray(index * size, (index + 1) * size),
+      );
+      expect(texts(await split(...pieces))).toEqual(whole);
+    }
+  });
+
+  test('keep every byte but the line feed', async () => {
+    const found = await split(Buffer.from([0xef, 0xbb, 0xbf, 0x00, 0xff, 0x0d, 0x0a]));
+    expect(found.map(({ bytes }) => bytes)).toEqual([Buffer.from([0xef, 0xbb, 0xbf, 0x00, 0xff, 0x0d])]);
+  });
+
+  test('that are too long for any record are not held, and the next is read', async () => {
+    const half = Buffer.alloc(MAX_LINE_BYTES / 2 + 1, 'x');
+    const found = await split(half, half, '\nnext');
+    expect(found[0]).toEqual({ number: 1, bytes: null });
+    expect(texts(found.slice(1))).toEqual([[2, 'next']]);
+  });
+});

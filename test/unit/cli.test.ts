@@ -1,0 +1,183 @@
+/** What the arguments ask for, what the help teaches, and what is told of an error. */
+import { COMMANDS, explain, helpOf, overview, readArguments } from '../../src/cli';
+import { PUBLISH_SETTINGS } from '../../src/commands/publish';
+import { WORKER_SETTINGS } from '../../src/commands/worker';
+import { ConfigError, SETTINGS } from '../../src/config';
+import { StoreError } from '../../src/ledger/failures';
+
+const read = (line: string) => readArguments(line === '' ? [] : line.split(' '));
+/** What the command would be run with. */
+function given(line: string): unknown {
+  const request = read(line);
+  if (request.type !== 'run') return request;
+  const { file, options } = request.given;
+  return [request.command.name, file, Object.fromEntries(options)];
+}
+function problem(line: string): string {
+  const request = read(line);
+  return request.type === 'wrong' ? request.problem : `it is ${request.type}`;
+}
+const commandNamed = (name: string) => COMMANDS.find((command) => command.name === name)!;
+
+describe('arguments', () => {
+  test.each([
+    ['migrate', ['migrate', '', {}]],
+    ['worker --drain', ['worker', '', { drain: '' }]],
+    ['webhook', ['webhook', '', {}]],
+    ['reference apply a.yaml --dry-run', ['reference apply', 'a.yaml', { 'dry-run': '' }]],
+    ['reference apply --allow-removal a.yaml', ['reference apply', 'a.yaml', { 'allow-removal': '' }]],
+    ['publish a.ndjson --topic t', ['publish', 'a.ndjson', { topic: 't' }]],
+    ['publish --topic=t --connection c -', ['publish', '-', { topic: 't', connection: 'c' }]],
+    ['publish - --topic t --compression lz4', ['publish', '-', { topic: 't', compression: 'lz4' }]],
+    ['check - --json', ['check', '-', { json: '' }]],
+    ['check a --reference r --connection c', ['check', 'a', { reference: 'r', connection: 'c' }]],
+    ['check -- --odd-name', ['check', '--odd-name', {}]],
+  ])('%s', (line, expected) => {
+    expect(given(line)).toEqual(expected);
+  });
+
+  test.each([
+    ['', 'a command is missing'],
+    ['wroker', 'there is no command "wroker"; did you mean worker?'],
+    ['replay', 'there is no command "replay"'],
+    ['reference', 'the command is "reference apply"'],
+    ['reference aply a.yaml', 'the command is "reference apply"'],
+    ['--drain worker', 'the command comes first, then its options: --drain'],
+    ['worker --drian', 'worker has no option --drian; did you mean --drain?'],
+    ['worker --colour', 'worker has no option --colour'],
+    ['worker -d', 'worker has no option -d'],
+    ['migrate --dry-run', 'migrate has no option --dry-run; it is an option of reference apply'],
+    ['worker --drain=no', '--drain takes no value, but was given "no"'],
+    ['worker now', 'worker takes no FILE, but was given "now"'],
+    ['reference apply', 'reference apply needs a FILE'],
+    ['reference apply -', 'reference apply does not read standard input; name a FILE'],
+    ['check a b', 'check takes one FILE, but was given "b" as well'],
+    ['publish a', 'publish needs --topic TOPIC'],
+    ['publish a --topic', '--topic needs a value: --topic TOPIC'],
+    ['publish a --topic --connection c', '--topic needs a value: --topic TOPIC'],
+    ['publish a --topic=', '--topic needs a value: --topic TOPIC'],
+    [
+      'publish a --topic t --compression zstdd',
+      '--compression zstdd is not one of none, gzip, snappy, lz4, zstd; did you mean zstd?',
+    ],
+    ['check a --reference r', '--reference needs --connection as well'],
+    ['check a --connection c', '--connection needs --reference as well'],
+    [
+      'worker --drian --colour',
+      'worker has no option --drian; did you mean --drain?\nworker has no option --colour',
+    ],
+  ])('%s is wrong: %s', (line, expected) => {
+    expect(problem(line)).toBe(expected);
+  });
+
+  test.each(['--help', '-h'])('%s is the overview alone, and the help of a command behind one', (flag) => {
+    expect(read(flag)).toEqual({ type: 'help', command: undefined });
+    expect(read(`publish ${flag}`)).toEqual({ type: 'help', command: commandNamed('publish') });
+    expect(read(`reference ${flag}`)).toEqual({ type: 'help', command: commandNamed('reference apply') });
+    // Who asks for help is helped, whatever else is wrong.
+    expect(read(`worker --drian extra ${flag}`)).toEqual({ type: 'help', command: commandNamed('worker') });
+  });
+
+  test('--version', () => {
+    expect(read('--version')).toEqual({ type: 'version' });
+  });
+});
+
+describe('help', () => {
+  test('the overview names every command in a line that fits a terminal', () => {
+    for (const { name, summary } of COMMANDS) {
+      expect(overview()).toContain(`  ${name}`);
+      expect(overview().replace(/\s+/g, ' ')).toContain(summary);
+    }
+    expect(
+      Math.max(
+        ...overview()
+          .split('\n')
+          .map((line) => line.length),
+      ),
+    ).toBeLessThanOrEqual(100);
+  });
+
+  test.each(COMMANDS.map((command) => [command.name, command] as const))(
+    '%s tells its usage, an example, options, settings and exit codes',
+    (name, command) => {
+      const help = helpOf(command);
+      const words = help.replace(/\s+/g, ' ');
+      expect(help).toContain(`Usage\n  promo-intake ${name}`);
+      expect(help).toContain(`Example\n  ${command.example}`);
+      for (const [option, { help: sentence }] of Object.entries(command.options)) {
+        expect(help).toContain(`  --${option}`);
+        expect(words).toContain(sentence);
+      }
+      for (const setting of command.settings)
+        expect(words).toContain(`${setting} ${SETTINGS[setting].describe}`);
+      for (const [code, sentence] of Object.entries(command.exits))
+        expect(words).toContain(`${code} ${sentence}`);
+    },
+  );
+
+  test('examples are right: each can be run as it is written', () => {
+    for (const { name, example } of COMMANDS) {
+      const [, line = ''] = example.split('promo-intake ');
+      expect([name, read(line).type]).toEqual([name, 'run']);
+    }
+  });
+
+  test('the settings that the help names are those that the command reads', () => {
+    expect(commandNamed('worker').settings).toEqual(WORKER_SETTINGS);
+    expect(commandNamed('publish').settings).toEqual(PUBLISH_SETTINGS);
+  });
+});
+
+describe('an error that a person can mend is a sentence with the remedy', () => {
+  const error = (message: string, fields: object) => Object.assign(new Error(message), fields);
+  const refused = error('connect ECONNREFUSED 127.0.0.1:5432', { code: 'ECONNREFUSED' });
+
+  test.each([
+    ['a refused connection', refused, /^Postgres cannot be reached: connect ECONNREFUSED .* DATABASE_URL/],
+    ['one of the store', new StoreError('connect', refused), /^Postgres cannot be reached/],
+    ['several attempts', new AggregateError([refused]), /^Postgres cannot be reached: connect ECONNREFUSED/],
+    [
+      'a wrong password',
+      error('no', { code: '28P01' }),
+      /^Postgres answered: no. Correct the user or the password/,
+    ],
+    ['missing tables', error('no', { code: '42P01' }), /Run: promo-intake migrate$/],
+    ['any other answer', error('no', { code: '99X99' }), /^Postgres answered: no. SQLSTATE 99X99.$/],
+    [
+      'no Kafka',
+      error('retries', {
+        name: 'KafkaJSNumberOfRetriesExceeded',
+        cause: error('connect ECONNREFUSED', { name: 'KafkaJSConnectionError' }),
+      }),
+      /^Kafka cannot be reached: connect ECONNREFUSED. .* KAFKA_BROKERS/,
+    ],
+    [
+      'no permission',
+      error('not allowed', { name: 'KafkaJSProtocolError' }),
+      /^Kafka answered: not allowed$/,
+    ],
+    ['a file', error('ENOENT: x', { code: 'ENOENT', path: '/a' }), /^\/a cannot be read \(ENOENT\)$/],
+  ])('%s', (_, cause, expected) => {
+    expect(explain(cause)).toEqual({ message: expect.stringMatching(expected), code: 1 });
+  });
+
+  test('wrong settings are told all at once, and end with 2', () => {
+    const fault = { problem: 'is not set', remedy: 'Set it' };
+    const faults = [
+      { setting: 'A', ...fault },
+      { setting: 'B', ...fault },
+    ];
+    expect(explain(new ConfigError(faults))).toEqual({
+      message: 'A: is not set. Set it.\nB: is not set. Set it.',
+      code: 2,
+    });
+  });
+
+  test('a defect is told with its stack, but without the password of an address', () => {
+    const { message } = explain(new TypeError('no host in postgres://promo:s3cret@db/promo'));
+    expect(message).toContain('postgres://promo:***@db/promo');
+    expect(message).toContain('cli.test.ts');
+    expect(message).not.toContain('s3cret');
+  });
+});
