@@ -136,7 +136,7 @@ export const SETTINGS = {
   }),
   DEAD_LETTER_TOPIC: setting({
     describe:
-      'Topic for records that no connection claims or whose schema is unknown. Made at start where it is missing.',
+      'Topic for records that no connection claims, whose schema is unknown, or whose batch cannot be read. Made at start where it is missing.',
     fallback: 'promo.event.v1.dead-letter',
     example: 'promo.event.v1.dead-letter',
     parse: topic,

@@ -2,11 +2,14 @@
 import { type Admin, Kafka, logLevel } from 'kafkajs';
 import { Client } from 'pg';
 import type { Log } from '../servers';
+import { until } from '../servers/deadline';
 import { isLeftover, type OwnNames } from './names';
 
 const CONNECT_TIMEOUT_MS = 5_000;
 const STATEMENT_TIMEOUT_MS = 30_000;
 const TOPIC_TIMEOUT_MS = 15_000;
+/** Longer than the session of a worker, which is 10 s. */
+const REMOVAL_DEADLINE_MS = 20_000;
 export const PARTITIONS = 4;
 
 /** A client that gives up soon: a wrong address shall be a message within seconds. */
@@ -44,21 +47,35 @@ export async function makeTopics(brokers: string, topics: readonly string[]): Pr
   );
 }
 
-/** Removes topics and consumer groups by name, and says how many topics there were. */
-async function removeFromKafka(brokers: string, isOurs: (name: string) => boolean): Promise<number> {
-  return withAdmin(brokers, async (admin) => {
+/**
+ * Removes topics and consumer groups by name, and returns once Kafka lists none that is awaited, which may be a moment later:
+ * a group whose worker was killed, or told to stop while it was joining, has a member until its session ends.
+ *
+ * @returns how many topics there were
+ */
+async function removeFromKafka(
+  admin: Admin,
+  isOurs: (name: string) => boolean,
+  isAwaited: (name: string) => boolean,
+): Promise<number> {
+  let removed = 0;
+  await until('Kafka lists nothing of the demo any more', REMOVAL_DEADLINE_MS, async () => {
     const topics = (await admin.listTopics()).filter(isOurs);
-    if (topics.length > 0) await admin.deleteTopics({ topics, timeout: TOPIC_TIMEOUT_MS });
-    const { groups } = await admin.listGroups();
-    const groupIds = groups.map(({ groupId }) => groupId).filter(isOurs);
-    // A group whose worker was killed has members until their session ends; then the next demo removes it.
+    const groupIds = (await admin.listGroups()).groups.map(({ groupId }) => groupId).filter(isOurs);
+    removed = Math.max(removed, topics.length);
+    // Another demo may be removing the same leftovers; what is still there in the next round is tried again.
+    if (topics.length > 0) await admin.deleteTopics({ topics, timeout: TOPIC_TIMEOUT_MS }).catch(() => {});
     if (groupIds.length > 0) await admin.deleteGroups(groupIds).catch(() => {});
-    return topics.length;
+    return ![...topics, ...groupIds].some(isAwaited);
   });
+  return removed;
 }
 
 export async function removeOwnTopics(brokers: string, { group, topicPrefix }: OwnNames): Promise<void> {
-  await removeFromKafka(brokers, (name) => name === group || name.startsWith(topicPrefix));
+  const isOwn = (name: string): boolean => name === group || name.startsWith(topicPrefix);
+  // With the group of a killed demo, which could not be removed yet when this one started.
+  const isOurs = (name: string): boolean => isOwn(name) || isLeftover(name);
+  await withAdmin(brokers, (admin) => removeFromKafka(admin, isOurs, isOwn));
 }
 
 export async function connect(databaseUrl: string): Promise<Client> {
@@ -115,9 +132,20 @@ export async function removeLeftovers(
   log: Log,
 ): Promise<void> {
   const { brokers, serverUrl } = given;
+  const attempt = async (what: string, work: () => Promise<void>): Promise<void> => {
+    try {
+      await work();
+    } catch (error) {
+      log(`${what} of a killed demo may be left: ${messageOf(error)}`);
+    }
+  };
   if (brokers !== undefined) {
-    const removed = await removeFromKafka(brokers, isLeftover);
-    if (removed > 0) log(`removed ${removed} topics that a killed demo left`);
+    await withAdmin(brokers, (admin) =>
+      attempt('topics', async () => {
+        const removed = await removeFromKafka(admin, isLeftover, () => false);
+        if (removed > 0) log(`removed ${removed} topics that a killed demo left`);
+      }),
+    );
   }
   if (serverUrl === undefined) return;
   await withDatabase(serverUrl, async (client) => {
@@ -125,12 +153,10 @@ export async function removeLeftovers(
       "select datname from pg_database where datname like 'promo\\_demo\\_%'",
     );
     for (const { datname } of rows.filter((row) => isLeftover(row.datname))) {
-      try {
+      await attempt(`the database ${datname}`, async () => {
         await drop(client, datname);
         log(`removed the database ${datname} that a killed demo left`);
-      } catch (error) {
-        log(`the database ${datname} of a killed demo was not removed: ${messageOf(error)}`);
-      }
+      });
     }
   });
 }

@@ -50,6 +50,7 @@ export async function migrate(databaseUrl: string, upTo?: string): Promise<strin
     await migrator.forceFreeMigrationsLock(config);
     const [, ran]: [number, unknown[]] = await migrator.latest(config);
     await guard.query(`comment on table ${STORE}.migrations is 'Migrations that ran, kept by knex.'`);
+    await guard.query(`comment on table ${STORE}.migrations_lock is 'A lock that knex keeps; promo-intake relies on an advisory lock.'`);
     return ran.map(String);
   } finally {
     await database.destroy();

@@ -87,6 +87,33 @@ describe('duplicates', () => {
     expect(await store.value('select count(*) from promo.deliveries')).toBe('200');
   });
 
+  test.each([
+    ['events', 'event_keys', () => aDeposit()],
+    ['rounds', 'rounds', (i: number) => aBet({ round_id: `r-${i}` })],
+  ])(
+    'two workers that meet the same %s in opposite orders never deadlock [V1] [U4] [R1]',
+    async (_, table, event) => {
+      const deadlocks = () =>
+        store.value('select deadlocks from pg_stat_database where datname = current_database()');
+      const before = await deadlocks();
+      // Slow enough that both are in the middle of it at once.
+      await store.pool.query(`
+      create function slow() returns trigger language plpgsql as $$ begin perform pg_sleep(0.005); return new; end $$;
+      create trigger slow before insert on promo_store.${table} for each row execute function slow()`);
+      const workers = [store.writer(), store.writer()];
+      const [left, right] = workers.map((worker, n) => worker.partition('acme', n));
+      await Promise.all([left?.read(null), right?.read(null)]);
+      const events = Array.from({ length: 40 }, (_, i) => event(i));
+
+      const answers = await Promise.all([left?.read(...events), right?.read(...events.toReversed())]);
+
+      await store.pool.query('drop function slow cascade');
+      expect(answers.flat().filter((answer) => answer === 'accepted')).toHaveLength(events.length);
+      await Promise.all(workers.map((worker) => worker.pool.query('select pg_stat_force_next_flush()')));
+      expect(await deadlocks()).toBe(before);
+    },
+  );
+
   test('one event_id in two feeds of one operator is two events [C3] [K1]', async () => {
     const bet = aBet({ event_id: 'e' });
     expect(await store.partition('acme').read(bet)).toEqual(['accepted']);

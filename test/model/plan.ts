@@ -85,18 +85,23 @@ const PLACES: readonly { topic: string; partition: number; connections: readonly
 ];
 
 const RECORDS_A_PARTITION = 150;
+/** So many of the first partition's records stand at the beginning of the second too, in another order: both begin with them at once. */
+const SENT_TWICE = 60;
 const EVENT_IDS = 260;
 const ROUND_IDS = 16;
 
 export function makePlan(seed: number): Plan {
   const random = makeRandom(seed);
   const event = makeEvents(random);
+  const twin: PlannedRecord[] = [];
   const partitions = PLACES.map(({ topic, partition, connections }, place) => {
-    const records = Array.from({ length: RECORDS_A_PARTITION }, (): PlannedRecord => {
+    const records = Array.from({ length: RECORDS_A_PARTITION }, (_, offset): PlannedRecord => {
       const connection = random.pick(connections);
       const claims = connections.length > 1 && connection !== null ? [connection] : [];
-      return { content: event(connection === 'acme-solo'), claims, connection };
+      const sent = topic === 'acme' && partition === 1 ? twin[offset] : undefined;
+      return sent ?? { content: event(connection === 'acme-solo'), claims, connection };
     });
+    if (place === 0) twin.push(...random.shuffled(records.slice(0, SENT_TWICE)));
     return { topic, partition, records, readers: makeReaders(random, place) };
   });
   const backendKillsMs = Array.from({ length: 3 + random.below(10) }, () => 10 + random.below(150));
@@ -107,7 +112,7 @@ export function makePlan(seed: number): Plan {
 function makeReaders(random: Random, place: number): PlannedReader[] {
   const reader = (): PlannedReader => ({
     from: 0,
-    sizes: Array.from({ length: 5 }, () => 1 + random.below(random.pick([3, 20, 60]))),
+    sizes: Array.from({ length: 5 }, () => 1 + random.below(random.pick([3, 20, 80]))),
     pauseMs: random.below(6),
     killedAfterMs: null,
   });
@@ -143,13 +148,19 @@ function anEvent(random: Random, event_id: string): Json {
     ETH: ['0.000000000000000001', '1.5', '9.223372036854775807'],
   };
   const player = random.chance(0.95) ? 'p-1' : 'p-2';
+  const round = random.below(ROUND_IDS);
   const event: Json = {
     spec: 'promo.event.v1',
     event_id,
     brand: random.pick(['main', 'main', 'main', 'main', 'main', 'second']),
     player_ref: player,
     kind,
-    round_id: `round-${random.below(ROUND_IDS)}${random.chance(0.1) ? '-with-an-id-that-is-longer' : ''}`,
+    round_id: random.pick([
+      `round-${round}`,
+      `round-${round}`,
+      `round-${round}-with-a-longer-id`,
+      `rare-${random.below(1000)}`,
+    ]),
     ...(random.chance(0.7) ? { game: { id: random.pick(['g1', 'g1', 'g1', 'g2', 'g9']) } } : {}),
     amount: random.pick(amounts[currency] ?? ['1.00', '2.50', '10', '0.09', '0.10', '0']),
     currency,

@@ -1,0 +1,244 @@
+/** Workers that come and go, topics that come and go. */
+import { sleep, until } from '../../dev/servers/deadline';
+import { aLogin, anOperator, bytesOf } from '../support/builders';
+import { makeTopics, type Outgoing, produce } from '../support/kafka';
+import { withClient } from '../support/ledger';
+import { withAdmin } from '../support/servers';
+import type { LogLine, RunningCommand } from '../support/worker';
+import { sideBySide } from './side-by-side';
+import { connectionOf, inWorld, type World } from './world';
+
+const LONG = 90_000;
+const together = sideBySide(3 * LONG, 8);
+/** New topics and new partitions are taken up within this time. */
+const TAKEN_UP_MS = 60_000;
+
+const login = (event_id: string, partition = 0, more = {}): Outgoing => ({
+  value: bytesOf(aLogin({ event_id, ...more })),
+  partition,
+});
+const assigned =
+  (count: number) =>
+  ({ msg, partitions }: LogLine): boolean =>
+    msg === 'partitions assigned' && Array.isArray(partitions) && partitions.length === count;
+const lastAssigned = (worker: RunningCommand): number => {
+  const partitions = worker.logged('partitions assigned').at(-1)?.partitions;
+  return Array.isArray(partitions) ? partitions.length : -1;
+};
+
+describe('workers that join and leave under load', () => {
+  together('lose nothing, and what is read twice is no duplicate [U1 K3] [R4 redelivery]', () =>
+    inWorld({ topics: { main: 4 }, settings: { BATCH_EVENTS: '20' } }, async (world) => {
+      const { main } = world.topics;
+      const each = 2_000;
+      const load = [0, 1, 2, 3].map((partition) =>
+        produce(
+          main,
+          Array.from({ length: each }, (_, n) => login(`p${partition}-${n}`, partition)),
+        ),
+      );
+      await Promise.all(load);
+      const first = await world.started();
+      await world.untilDecided(200);
+      const second = await world.started();
+      await first.waitForLog(assigned(2));
+      const third = world.start();
+      await third.waitForLog('partitions assigned');
+      expect(await first.stop()).toEqual({ code: 0, signal: null });
+      expect(await third.stop()).toEqual({ code: 0, signal: null });
+      await second.waitForLog(({ msg }) => msg === 'partitions assigned' && lastAssigned(second) === 4);
+      await world.untilDecided(4 * each, LONG);
+      await until('all is committed', LONG, async () =>
+        (await world.committed(main)).every((offset) => offset === each),
+      );
+      const { accepted, duplicate_deliveries, records_read = 0, redeliveries = 0 } = await world.balance();
+      expect({ accepted, duplicate_deliveries }).toEqual({
+        accepted: 4 * each,
+        duplicate_deliveries: undefined,
+      });
+      expect(records_read - redeliveries).toBe(4 * each);
+    }),
+  );
+});
+
+describe('a partition that is undecided and full while the group rebalances', () => {
+  together('is read again by its next owner, who waits 1 s first, and is decided once it can be [U2]', () =>
+    inWorld({ topics: { main: 2 } }, async (world) => {
+      const { main } = world.topics;
+      const mebibyte = 'x'.repeat(1024 * 1024);
+      await produce(main, [login('first', 0), login('first-1', 1)]);
+      const patient = await world.started();
+      await world.untilDecided(2);
+      const waits = (worker: RunningCommand) =>
+        worker.logged('partition is undecided').map(({ waitMs }) => Number(waitMs) / 1_000);
+      await withClient(world.databaseUrl, async (holder) => {
+        await holder.query('begin');
+        await holder.query(
+          'select from promo_store.partitions where topic = $1 and partition = 0 for update',
+          [main],
+        );
+        // More than a worker holds of one partition: it is paused.
+        for (let n = 0; n < 8; n++) await produce(main, [login(`big-${n}`, 0, { padding: mebibyte })]);
+        await until('it has waited twice', LONG, () => waits(patient).length >= 2);
+        const guest = await world.started();
+        await patient.waitForLog(assigned(1));
+        await until('the new owner has waited', LONG, () =>
+          [patient, guest].some((worker) => waits(worker).length > 0 && lastAssigned(worker) === 1),
+        );
+        expect(await guest.stop()).toEqual({ code: 0, signal: null });
+        await until('it is back', LONG, () => lastAssigned(patient) === 2);
+        const before = waits(patient).length;
+        await until('it waits again', LONG, () => waits(patient).length > before);
+        expect(waits(patient)[before]).toBe(1);
+        expect(waits(patient).slice(0, 2)).toEqual([1, 2]);
+        await holder.query('rollback');
+      });
+      await world.untilDecided(10, LONG);
+      await until('all is committed', LONG, async () => (await world.committed(main)).join() === '9,1');
+      const { accepted, duplicate_deliveries } = await world.balance();
+      expect({ accepted, duplicate_deliveries }).toEqual({ accepted: 10, duplicate_deliveries: undefined });
+    }),
+  );
+});
+
+describe('topics', () => {
+  together('new partitions of a topic are taken up within 60 s [U6]', () =>
+    inWorld({ topics: { main: 1 } }, async (world) => {
+      const { main } = world.topics;
+      await produce(main, [login('old')]);
+      await world.started();
+      await world.untilDecided(1);
+      await withAdmin((admin) => admin.createPartitions({ topicPartitions: [{ topic: main, count: 3 }] }));
+      await until('the partitions can be written', LONG, async () => {
+        try {
+          await produce(main, [login('new-1', 1), login('new-2', 2)]);
+          return true;
+        } catch {
+          return false;
+        }
+      });
+      await world.untilDecided(3, TAKEN_UP_MS);
+    }),
+  );
+
+  together(
+    'a missing topic is reported once, stops no other, and is taken up within 60 s once it exists [U6]',
+    () =>
+      inWorld<'main'>(
+        {
+          topics: { main: 1 },
+          operators: ({ main }) => [
+            anOperator({ connections: [connectionOf(main), connectionOf(`${main}.later`)] }),
+          ],
+        },
+        async (world) => {
+          const { main } = world.topics;
+          const later = `${main}.later`;
+          await produce(main, [login('present')]);
+          const worker = await world.started();
+          await world.untilDecided(1);
+          // Long enough for a second look.
+          await sleep(22_000);
+          const missing = worker.logged('topic does not exist; it is read as soon as it does');
+          expect(missing.map(({ topic }) => topic)).toEqual([later]);
+          await makeTopics({ [later]: { partitions: 2 } });
+          await produce(later, [login('later-0', 0), login('later-1', 1)]);
+          await world.untilDecided(3, TAKEN_UP_MS);
+          await withAdmin((admin) => admin.deleteTopics({ topics: [later] }));
+        },
+      ),
+  );
+
+  together(
+    'a topic that new reference data names is taken up within 60 s; one that it no longer names is left [U6 C6]',
+    () =>
+      inWorld<'first' | 'second'>(
+        {
+          topics: { first: 1, second: 1 },
+          operators: ({ first }) => [anOperator({ connections: [connectionOf(first)] })],
+        },
+        async (world) => {
+          const { first, second } = world.topics;
+          await produce(first, [login('first')]);
+          await produce(second, [login('second')]);
+          await world.started();
+          await world.untilDecided(1);
+          await world.apply([anOperator({ connections: [connectionOf(second)] })]);
+          await world.untilDecided(2, TAKEN_UP_MS);
+          await produce(first, [login('first-later')]);
+          await sleep(1_000);
+          expect(await world.verdicts()).toEqual({ first: 'accepted', second: 'accepted' });
+        },
+      ),
+  );
+
+  together('KAFKA_TOPICS names the topics that are read, whatever the reference data says [U6]', () =>
+    inWorld({ topics: { first: 1, second: 1 } }, async (world) => {
+      const { first, second } = world.topics;
+      await produce(first, [login('first')]);
+      await produce(second, [login('second')]);
+      await world.drain({ KAFKA_TOPICS: second });
+      expect(await world.verdicts()).toEqual({ second: 'accepted' });
+      await world.drain({ KAFKA_TOPICS: `${first}, ${second}` });
+      expect(await world.verdicts()).toEqual({ first: 'accepted', second: 'accepted' });
+    }),
+  );
+
+  together('a topic of no connection that KAFKA_TOPICS names holds dead letters [S4]', () =>
+    inWorld<'main' | 'stray'>(
+      {
+        topics: { main: 1, stray: 1 },
+        operators: ({ main }) => [anOperator({ connections: [connectionOf(main)] })],
+      },
+      async (world) => {
+        const { main, stray } = world.topics;
+        await produce(stray, [login('stray')]);
+        await world.drain({ KAFKA_TOPICS: `${main},${stray}` });
+        expect(await world.balance()).toEqual({ records_read: 1, dead_letters: 1 });
+      },
+    ),
+  );
+
+  together('a worker does not read the topics that it writes to [S5]', () =>
+    inWorld({ topics: { main: 1 } }, async (world) => {
+      await produce(world.topics.main, [login('e')]);
+      const worker = await world.drain({ KAFKA_TOPICS: `${world.topics.main},${world.deadLetterTopic}` });
+      expect(worker.logged('topic is not read: this worker writes to it')).toMatchObject([
+        { topic: world.deadLetterTopic },
+      ]);
+    }),
+  );
+
+  together(
+    'a topic that is deleted and made again starts at offset 0: its new records are decided, and other topics go on [K3 U6] [R4 redelivery]',
+    () => inWorld({ topics: { main: 1, other: 1 } }, (world) => madeAgain(world)),
+  );
+});
+
+async function madeAgain(world: World<'main' | 'other'>): Promise<void> {
+  const { main, other } = world.topics;
+  await produce(
+    main,
+    [0, 1, 2, 3].map((n) => login(`old-${n}`)),
+  );
+  const worker = await world.started();
+  await world.untilDecided(4);
+  await until('they are committed', LONG, async () => (await world.committed(main))[0] === 4);
+
+  await withAdmin((admin) => admin.deleteTopics({ topics: [main] }));
+  await produce(other, [login('other-1')]);
+  const began = Date.now();
+  await world.untilDecided(5, TAKEN_UP_MS);
+  expect(Date.now() - began).toBeLessThan(35_000);
+
+  await until('the topic is gone', LONG, () =>
+    withAdmin(async (admin) => !(await admin.listTopics()).includes(main)),
+  );
+  await makeTopics({ [main]: { partitions: 1 } });
+  // Where old-0 stood, another event stands now; old-1 comes again, and not from where it came first.
+  await produce(main, [login('new-0'), login('new-1'), login('old-1')]);
+  await world.untilDecided(7, TAKEN_UP_MS);
+  await until('they are committed', LONG, async () => (await world.committed(main))[0] === 3);
+  expect(await world.balance(main)).toEqual({ records_read: 7, accepted: 6, duplicate_deliveries: 1 });
+  expect(worker.hasEnded()).toBe(false);
+}
