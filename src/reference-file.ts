@@ -9,7 +9,7 @@ import { DocumentReader, SEVERAL } from './reference-file/rules';
 import { readTree, treeOf } from './reference-file/tree';
 
 export { type Change, describeChanges, printChanges, removals } from './reference-file/changes';
-export type { FileFault } from './reference-file/report';
+export { describeFileFault, type FileFault } from './reference-file/report';
 
 export type ParsedReference =
   | { readonly document: ReferenceDocument; readonly warnings: readonly FileFault[] }

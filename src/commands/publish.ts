@@ -15,7 +15,7 @@ import {
   recordRefusal,
   type Sender,
 } from '../transports/kafka';
-import { type Line, MAX_LINE_BYTES, openInput, readLines } from './check';
+import { type Line, MAX_LINE_BYTES, openInput, readLines } from './lines';
 
 export const PUBLISH_SETTINGS = ['KAFKA_BROKERS'] as const satisfies readonly SettingName[];
 

@@ -4,7 +4,7 @@ import { buffer } from 'node:stream/consumers';
 import { readConfig } from '../config';
 import { makePool } from '../ledger/connection';
 import { applyReference } from '../ledger/reference-store';
-import { type Change, type FileFault, parseReference, printChanges, removals } from '../reference-file';
+import { type Change, describeFileFault, parseReference, printChanges, removals } from '../reference-file';
 import { makeLogger } from '../telemetry';
 
 export interface ApplyOptions {
@@ -18,11 +18,11 @@ export async function applyReferenceFile({ file, dryRun, allowRemoval }: ApplyOp
   const config = readConfig(process.env, ['DATABASE_URL']);
   const parsed = parseReference(await readText(file), file);
   if ('faults' in parsed) {
-    for (const fault of parsed.faults) console.error(describe(file, fault));
+    for (const fault of parsed.faults) console.error(describeFileFault(file, fault));
     console.error(`${file}: ${parsed.faults.length} faults, nothing was applied`);
     return 1;
   }
-  for (const warning of parsed.warnings) console.error(`warning: ${describe(file, warning)}`);
+  for (const warning of parsed.warnings) console.error(`warning: ${describeFileFault(file, warning)}`);
 
   const pool = makePool(
     { databaseUrl: config.DATABASE_URL, maxConnections: 1, applicationName: 'promo-intake-reference' },
@@ -54,8 +54,4 @@ export async function applyReferenceFile({ file, dryRun, allowRemoval }: ApplyOp
 async function readText(file: string): Promise<string> {
   const bytes = file === '-' ? await buffer(process.stdin) : await readFile(file);
   return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
-}
-
-function describe(file: string, { line, column, path, message, remedy }: FileFault): string {
-  return `${file}:${line}:${column}: ${path === '' ? '' : `${path}: `}${message}. ${remedy}`;
 }

@@ -11,6 +11,11 @@ export interface FileFault {
   readonly remedy: string;
 }
 
+/** A fault as a line that editors can jump from: file, line, column, then what is wrong and the remedy. */
+export function describeFileFault(file: string, { line, column, path, message, remedy }: FileFault): string {
+  return `${file}:${line}:${column}: ${path === '' ? '' : `${path}: `}${message} ${remedy}`;
+}
+
 /** A node of the file by its offset in the text, and by its path. */
 export interface Place {
   readonly at: number;

@@ -73,7 +73,7 @@ function parsed(text: string, report: Report): Document.Parsed | undefined {
     });
     // The parser recurses. Where it runs out of stack, it reports that for the level and a consequence for each one around it.
     const tooDeep = document.errors.find((error) => error.code === 'RESOURCE_EXHAUSTION');
-    const errors = tooDeep === undefined ? [...document.errors, ...document.warnings] : [tooDeep];
+    const errors = tooDeep === undefined ? telling([...document.errors, ...document.warnings]) : [tooDeep];
     for (const error of errors) reportSyntax(error, report);
     return errors.length === 0 ? document : undefined;
   } catch (error) {
@@ -117,9 +117,20 @@ const SYNTAX_MESSAGES: Readonly<
   RESOURCE_EXHAUSTION: ['The data is nested too deeply.', 'Close the brackets that were left open.'],
 };
 
+/** Once the parser has lost its way it objects to every further token; the first of them is the one to mend. */
+function telling(errors: readonly YAMLError[]): YAMLError[] {
+  const lost = errors.find((error) => error.code === 'UNEXPECTED_TOKEN');
+  return errors.filter((error) => error.code !== 'UNEXPECTED_TOKEN' || error === lost);
+}
+
+/** What the parser says, without the text that it quotes: a file of events, given by mistake, holds players. */
+function unquoted(message: string): string {
+  return message.replace(/: ".*$/s, '').replace(/[.:]+$/, '');
+}
+
 function reportSyntax(error: YAMLError, report: Report): void {
   const [message, remedy] = SYNTAX_MESSAGES[error.code] ?? [
-    `The text is not valid YAML: ${error.message}.`,
+    `The text is not valid YAML: ${unquoted(error.message)}.`,
     SYNTAX_REMEDIES[error.code] ??
       'Correct the YAML at this place; texts with special characters need quotes.',
   ];

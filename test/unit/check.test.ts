@@ -2,7 +2,8 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type CheckOptions, check, type Line, MAX_LINE_BYTES, readLines } from '../../src/commands/check';
+import { type CheckOptions, check } from '../../src/commands/check';
+import { type Line, MAX_LINE_BYTES, readLines } from '../../src/commands/lines';
 import { aBet, aDeposit } from '../support/builders';
 
 let directory: string;

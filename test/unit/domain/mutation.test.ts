@@ -9,7 +9,12 @@ const report = (...mutants: { line: number; status: string; replacement?: string
     },
   },
 });
-const explained = { file: 'src/domain/a.ts', code: 'if (a > 0) return;', replacements: ['a >= 0'], why: 'a is never 0' };
+const explained = {
+  file: 'src/domain/a.ts',
+  code: 'if (a > 0) return;',
+  replacements: ['a >= 0'],
+  why: 'a is never 0',
+};
 
 it('a mutant that no test notices is a problem unless it is explained', () => {
   const mutants = readReport(
@@ -39,5 +44,6 @@ it('an explanation of what no longer survives is a problem', () => {
 it('what has another form is refused', () => {
   for (const wrong of [null, {}, { files: { a: {} } }, { files: { a: { source: '', mutants: [{}] } } }])
     expect(() => readReport(wrong)).toThrow('the report');
-  for (const wrong of [{}, [1], [{ file: 'a' }]]) expect(() => readExplanations(wrong)).toThrow('equivalent.json');
+  for (const wrong of [{}, [1], [{ file: 'a' }]])
+    expect(() => readExplanations(wrong)).toThrow('equivalent.json');
 });

@@ -53,6 +53,17 @@ export function faultsOf(event: EventJson, connection: Connection = SEVERAL): st
   return judgeBytes(bytesOf(event), connection).faults.map(({ reason, field }) => `${reason} ${field}`);
 }
 
+/** Reasons that an event has because of the contract's schema. */
+const OF_THE_SCHEMA = ['no_idempotency_key', 'malformed', 'op_unknown', 'no_player', 'bad_amount'];
+/** Whether the contract's schema refuses an event, whatever connection it comes by. */
+export const isRefusedByContract = (event: unknown): boolean => {
+  const { faults } = judge({ type: 'json', bytes: bytesOf(event) }, undefined);
+  return faults.some(
+    ({ reason, detail }) =>
+      OF_THE_SCHEMA.includes(reason) || (reason === 'currency_unknown' && detail.endsWith('is missing')),
+  );
+};
+
 /** A judged event as the intake hands it to the decision. */
 export function itemOf(judgement: Keyed, connection: Connection, source: Coordinates | null): KeyedItem {
   const { feedNo } = connection;

@@ -1,0 +1,206 @@
+/**
+ * Files of events: bytes cut into lines, or one JSON document cut into its events. Never decoded on the way, since bytes that are not
+ * UTF-8 have a verdict, too.
+ */
+import { isUtf8 } from 'node:buffer';
+import { createReadStream } from 'node:fs';
+import { addAbortSignal, type Readable } from 'node:stream';
+
+const READ_BYTES = 1024 * 1024;
+const NEWLINE = 0x0a;
+/** The largest record that the worker reads is no longer (MAX_DECOMPRESSED_BYTES in transports/kafka.ts). */
+export const MAX_LINE_BYTES = 64 * 1024 * 1024;
+/** A file that is one JSON document is read as a whole; a longer one has to hold an event a line. */
+const MAX_DOCUMENT_BYTES = 64 * 1024 * 1024;
+
+export interface Line {
+  /** From 1 on; of the line where the text begins. */
+  readonly number: number;
+  /** Without the line feed. Null where there are more than MAX_LINE_BYTES of them. */
+  readonly bytes: Buffer | null;
+}
+
+/** A file's bytes, or those of standard input for `-`. @throws once it is told to stop, so that half a line is not taken for one */
+export async function* openInput(file: string, stop: AbortSignal): AsyncGenerator<Buffer> {
+  const stream: Readable =
+    file === '-' ? process.stdin : createReadStream(file, { highWaterMark: READ_BYTES });
+  for await (const chunk of addAbortSignal(stop, stream)) if (Buffer.isBuffer(chunk)) yield chunk;
+}
+
+/** Cuts bytes into lines, as many at a time as came together. Blank lines are left out, and counted. */
+export async function* readLines(chunks: AsyncIterable<Buffer>): AsyncGenerator<readonly Line[]> {
+  let lineNumber = 1;
+  let parts: Buffer[] = [];
+  let length = 0;
+  const extend = (part: Buffer) => {
+    length += part.length;
+    if (length > MAX_LINE_BYTES) parts = [];
+    else parts.push(part);
+  };
+  const end = (): Line => {
+    const line = { number: lineNumber++, bytes: length > MAX_LINE_BYTES ? null : whole(parts) };
+    parts = [];
+    length = 0;
+    return line;
+  };
+
+  for await (const chunk of chunks) {
+    const lines: Line[] = [];
+    let from = 0;
+    for (let to = chunk.indexOf(NEWLINE); to >= 0; to = chunk.indexOf(NEWLINE, from)) {
+      extend(chunk.subarray(from, to));
+      lines.push(end());
+      from = to + 1;
+    }
+    extend(chunk.subarray(from));
+    yield lines.filter(isNotBlank);
+  }
+  yield [end()].filter(isNotBlank);
+}
+
+function whole(parts: readonly Buffer[]): Buffer {
+  const [only] = parts;
+  return parts.length === 1 && only !== undefined ? only : Buffer.concat(parts);
+}
+
+function isNotBlank({ bytes }: Line): boolean {
+  return bytes === null || firstToken(bytes) !== undefined;
+}
+
+/** The first byte that is no white space of JSON. */
+function firstToken(bytes: Buffer): string | undefined {
+  const byte = bytes.find((code) => code !== 0x20 && code !== 0x09 && code !== 0x0d && code !== NEWLINE);
+  return byte === undefined ? undefined : String.fromCharCode(byte);
+}
+
+/**
+ * The events of a file: those of the array or batch, or the one event, that the file is as a whole, else an event a line.
+ *
+ * Only a file whose first line is no event by itself is held in memory, up to MAX_DOCUMENT_BYTES.
+ */
+export async function* readEvents(
+  blocks: AsyncIterable<readonly Line[]>,
+  notice: (text: string) => void,
+): AsyncGenerator<readonly Line[]> {
+  let held: Line[] | null = [];
+  let heldBytes = 0;
+  for await (const lines of blocks) {
+    if (held === null) {
+      yield lines;
+      continue;
+    }
+    for (const line of lines) {
+      held.push(line);
+      heldBytes += line.bytes?.length ?? 0;
+    }
+    if (held.length > 0 && (!mayBeDocument(held) || heldBytes > MAX_DOCUMENT_BYTES)) {
+      yield held;
+      held = null;
+    }
+  }
+  if (held === null || held.length === 0) return;
+  const events = eventsOfDocument(held);
+  if (events === undefined) notice('is not one JSON document as a whole, so each line is taken for an event');
+  yield events ?? held;
+}
+
+/** Whether the lines can be the beginning of one document that is more than an event a line. */
+function mayBeDocument([first, second]: readonly Line[]): boolean {
+  if (first === undefined || first.bytes === null) return false;
+  const token = firstToken(first.bytes);
+  if (token !== '[' && token !== '{') return false;
+  const value = parse(first.bytes);
+  return value === undefined || (second === undefined && (Array.isArray(value.json) || isBatch(value.json)));
+}
+
+function eventsOfDocument(lines: readonly Line[]): Line[] | undefined {
+  const bytes = joined(lines);
+  const value = parse(bytes);
+  if (value === undefined) return undefined;
+  const firstLine = lines[0]?.number ?? 1;
+  const start = bytes.findIndex((code) => code === 0x5b || code === 0x7b);
+  if (Array.isArray(value.json)) return numbered(bytes, firstLine, membersOf(bytes, start));
+  if (!isBatch(value.json)) return [{ number: firstLine, bytes }];
+  return numbered(bytes, firstLine, membersOf(bytes, lastValueOf(bytes, start, 'events')));
+}
+
+function isBatch(json: unknown): boolean {
+  return typeof json === 'object' && json !== null && 'events' in json && Array.isArray(json.events);
+}
+
+function parse(bytes: Buffer): { json: unknown } | undefined {
+  if (!isUtf8(bytes)) return undefined;
+  try {
+    return { json: JSON.parse(bytes.toString('utf8')) };
+  } catch {
+    return undefined;
+  }
+}
+
+/** The text of the lines, with as many line feeds between them as there were: blank lines are white space to JSON. */
+function joined(lines: readonly Line[]): Buffer {
+  const parts = lines.flatMap(({ number, bytes }, index) => [
+    Buffer.alloc(number - (lines[index - 1]?.number ?? number), NEWLINE),
+    bytes ?? Buffer.alloc(0),
+  ]);
+  return Buffer.concat(parts);
+}
+
+interface Span {
+  readonly start: number;
+  readonly end: number;
+}
+
+function numbered(bytes: Buffer, firstLine: number, spans: readonly Span[]): Line[] {
+  let line = firstLine;
+  let at = 0;
+  return spans.map(({ start, end }) => {
+    for (; at < start; at++) if (bytes[at] === NEWLINE) line++;
+    return { number: line, bytes: bytes.subarray(start, end) };
+  });
+}
+
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+const COMMA = 0x2c;
+const OPENING = [0x5b, 0x7b];
+const CLOSING = [0x5d, 0x7d];
+
+/** The members of the array or object that begins at `start` of a valid JSON text, each as it is written. */
+function membersOf(bytes: Buffer, start: number): Span[] {
+  const spans: Span[] = [];
+  let depth = 0;
+  let from = start + 1;
+  const add = (to: number) => {
+    while (from < to && (bytes[from] ?? 0) <= 0x20) from++;
+    if (from < to) spans.push({ start: from, end: to });
+    from = to + 1;
+  };
+  for (let at = start; at < bytes.length; at++) {
+    const byte = bytes[at] ?? 0;
+    if (byte === QUOTE) at = endOfString(bytes, at);
+    else if (OPENING.includes(byte)) depth++;
+    else if (byte === COMMA && depth === 1) add(at);
+    else if (CLOSING.includes(byte) && --depth === 0) {
+      add(at);
+      break;
+    }
+  }
+  return spans;
+}
+
+/** The last byte of the string that begins at `start`. */
+function endOfString(bytes: Buffer, start: number): number {
+  let at = start + 1;
+  while (at < bytes.length && bytes[at] !== QUOTE) at += bytes[at] === BACKSLASH ? 2 : 1;
+  return at;
+}
+
+/** Where the value of a key of the object at `start` begins. Of equal keys the last counts, as it does to JSON.parse. */
+function lastValueOf(bytes: Buffer, start: number, key: string): number {
+  const values = membersOf(bytes, start).flatMap((member) => {
+    const end = endOfString(bytes, member.start) + 1;
+    return parse(bytes.subarray(member.start, end))?.json === key ? [bytes.indexOf(0x5b, end)] : [];
+  });
+  return values.at(-1) ?? start;
+}

@@ -1,0 +1,235 @@
+/**
+ * Long faults, minutes of them: `FAULTS=all npx jest --selectProjects transport faults`. The other files have a short form of each.
+ */
+import { CompressionTypes } from 'kafkajs';
+import { sleep, until } from '../../dev/servers/deadline';
+import { aLogin, bytesOf } from '../support/builders';
+import { type Outgoing, produce, produceInTransaction, readTopic } from '../support/kafka';
+import { withAdmin } from '../support/servers';
+import type { RunningCommand } from '../support/worker';
+import { makeFeed, outcomeOf } from './feed';
+import { sideBySide } from './side-by-side';
+import { inOwnWorld, inWorld, type World } from './world';
+
+const wanted = process.env.FAULTS === 'all';
+const MINUTE = 60_000;
+const SECOND = 1_000;
+const SEED = 20261121;
+
+const login = (event_id: string, partition = 0, key: string | null = null): Outgoing => ({
+  value: bytesOf(aLogin({ event_id })),
+  partition,
+  key,
+});
+
+async function untilDone(world: World<string>, topic: string, milliseconds: number): Promise<void> {
+  const ends = await world.ends(topic);
+  await until(
+    'all is committed',
+    milliseconds,
+    async () => (await world.committed(topic)).join() === ends.join(),
+  );
+}
+
+(wanted ? describe : describe.skip)('long faults', () => {
+  const together = wanted ? sideBySide(10 * MINUTE, 5) : it;
+  const feed = wanted ? makeFeed(SEED, 5_000) : [];
+  let undisturbed: Promise<Record<string, unknown>> | undefined;
+
+  /** What a run of one worker without faults leaves. */
+  async function withoutFaults(): Promise<Record<string, unknown>> {
+    let outcome: Record<string, unknown> = {};
+    await inWorld({ topics: { main: 4 } }, async (world) => {
+      await produce(world.topics.main, feed);
+      await world.drain();
+      outcome = await outcomeOf(world);
+    });
+    return outcome;
+  }
+
+  together(
+    'Postgres stopped for 40 s and a worker killed three times: the tables of an undisturbed run, but for which of bet and refund came first [U1 U2 R1] [R4 redelivery]',
+    () =>
+      inOwnWorld(
+        { need: ['postgres'] },
+        { topics: { main: 4, verdicts: 1 } },
+        async (world, { postgres }) => {
+          undisturbed ??= withoutFaults();
+          const { main, verdicts } = world.topics;
+          const settings = { BATCH_EVENTS: '20', VERDICT_TOPIC: verdicts };
+          let worker = await world.started(settings);
+          const sending = (async () => {
+            for (let from = 0; from < feed.length; from += 100) {
+              await produce(main, feed.slice(from, from + 100));
+              await sleep(0.5 * SECOND);
+            }
+          })();
+          await world.untilDecided(500);
+          await postgres.stop();
+          await sleep(40 * SECOND);
+          await postgres.start();
+          for (let kill = 1; kill <= 3; kill++) {
+            const [[count] = []] = await world.rows('select count(*) from promo_store.event_keys');
+            await world.untilDecided(Number(count) + 200, MINUTE);
+            await worker.kill();
+            worker = world.start(settings);
+          }
+          await sending;
+          await untilDone(world, main, 2 * MINUTE);
+          expect(await outcomeOf(world)).toEqual(await undisturbed);
+          const { redeliveries = 0 } = await world.balance();
+          expect(redeliveries).toBeGreaterThan(0);
+
+          const coordinates = new Map<string, Set<string>>();
+          for (const { value } of await readTopic(verdicts)) {
+            const text = value?.toString() ?? '';
+            const source = JSON.stringify(JSON.parse(text).source);
+            coordinates.set(source, (coordinates.get(source) ?? new Set()).add(text));
+          }
+          expect(coordinates.size).toBe(feed.length);
+          expect([...coordinates.values()].filter((texts) => texts.size > 1)).toEqual([]);
+        },
+      ),
+  );
+
+  together('three workers that are killed and replaced in turn: the same tables [U1 R1 K3]', () =>
+    inWorld({ topics: { main: 4 }, settings: { BATCH_EVENTS: '20' } }, async (world) => {
+      undisturbed ??= withoutFaults();
+      const { main } = world.topics;
+      const workers: RunningCommand[] = [await world.started(), world.start(), world.start()];
+      const sending = (async () => {
+        for (let from = 0; from < feed.length; from += 50) {
+          await produce(main, feed.slice(from, from + 50));
+          await sleep(0.3 * SECOND);
+        }
+      })();
+      for (let round = 0; round < 4; round++) {
+        await sleep(7 * SECOND);
+        const victim = workers.shift();
+        await (round % 2 === 0 ? victim?.kill() : victim?.stop());
+        workers.push(world.start());
+      }
+      await sending;
+      await untilDone(world, main, 2 * MINUTE);
+      expect(await outcomeOf(world)).toEqual(await undisturbed);
+    }),
+  );
+
+  together(
+    'Kafka stopped and started again: the worker goes on by itself, and takes up new topics, too [U6 U1]',
+    () =>
+      inOwnWorld({ need: ['kafka'] }, { topics: { main: 2 } }, async (world, { kafka }) => {
+        const { main } = world.topics;
+        await produce(main, [login('before')], { brokers: world.brokers });
+        const worker = await world.started();
+        await world.untilDecided(1);
+        await kafka.stop();
+        await sleep(20 * SECOND);
+        await kafka.start();
+        await produce(main, [login('behind-0'), login('behind-1', 1)], { brokers: world.brokers });
+        await world.untilDecided(3, MINUTE);
+        await kafka.kill();
+        await sleep(5 * SECOND);
+        await kafka.start();
+        await produce(main, [login('behind-the-crash')], { brokers: world.brokers });
+        await world.untilDecided(4, MINUTE);
+        await untilDone(world, main, MINUTE);
+        expect(worker.hasEnded()).toBe(false);
+        expect(await worker.stop()).toEqual({ code: 0, signal: null });
+      }),
+  );
+
+  together('Kafka hangs: liveness tells after two minutes, and SIGTERM ends the worker in time [U5]', () =>
+    inOwnWorld({ need: ['kafka'] }, { topics: { main: 1 } }, async (world, { kafka }) => {
+      const worker = await world.started({ SHUTDOWN_SECONDS: '5' });
+      expect((await worker.get('/livez')).status).toBe(200);
+      await kafka.suspend();
+      await until('liveness fails', 3 * MINUTE, async () => (await worker.get('/livez')).status === 503);
+      const began = Date.now();
+      await worker.stop();
+      expect(Date.now() - began).toBeLessThan(6.5 * SECOND);
+      await kafka.resume();
+    }),
+  );
+
+  together('a worker whose Kafka does not come up says so and ends with 1 after a minute', () =>
+    inWorld({ topics: { main: 1 } }, async (world) => {
+      const began = Date.now();
+      const worker = world.start({ KAFKA_BROKERS: '127.0.0.1:1' });
+      expect(await worker.ending(1.5 * MINUTE)).toEqual({ code: 1, signal: null });
+      expect(Date.now() - began).toBeGreaterThan(50 * SECOND);
+      expect(worker.logged('the worker cannot start')[0]?.error).toMatch(/^Kafka: /);
+    }),
+  );
+
+  together('gaps of compaction are no end: a compacted topic is drained [R6 drain]', () =>
+    inWorld(
+      {
+        topics: {
+          main: {
+            partitions: 1,
+            config: {
+              'cleanup.policy': 'compact',
+              'segment.ms': '200',
+              'segment.bytes': '1048576',
+              'min.cleanable.dirty.ratio': '0.001',
+              'max.compaction.lag.ms': '500',
+              'delete.retention.ms': '0',
+            },
+          },
+        },
+      },
+      async (world) => {
+        const { main } = world.topics;
+        for (let n = 0; n < 6; n++) {
+          const batch = [0, 1, 2, 3, 4].map((k) => login(`e-${n}-${k}`, 0, `key-${k}`));
+          await produce(main, n % 2 === 0 ? batch : batch.slice(0, 3), {
+            compression: n % 3 === 0 ? CompressionTypes.GZIP : CompressionTypes.None,
+          });
+          await sleep(0.4 * SECOND);
+        }
+        await produceInTransaction(main, [login('aborted', 0, 'key-9')], 'abort');
+        await sleep(0.4 * SECOND);
+        await produce(main, [login('last', 0, 'key-0')]);
+        await until('it is compacted', 2 * MINUTE, async () => {
+          await sleep(SECOND);
+          return (await readTopic(main)).length <= 8;
+        });
+        const left = await readTopic(main);
+        await world.drain();
+        expect(Object.keys(await world.verdicts()).sort()).toEqual(
+          left.map(({ value }) => JSON.parse(value?.toString() ?? '').event_id).sort(),
+        );
+        expect(await world.committed(main)).toEqual(await world.ends(main));
+      },
+    ),
+  );
+
+  together(
+    'records that were deleted before they were read are reported, and what is left is decided [U1]',
+    () =>
+      inWorld({ topics: { main: 1 } }, async (world) => {
+        const { main } = world.topics;
+        const deleteBefore = (offset: string) =>
+          withAdmin((admin) =>
+            admin.deleteTopicRecords({ topic: main, partitions: [{ partition: 0, offset }] }),
+          );
+        await produce(
+          main,
+          [0, 1, 2, 3].map((n) => login(`e-${n}`)),
+        );
+        await world.drain();
+        await produce(
+          main,
+          [4, 5, 6, 7].map((n) => login(`e-${n}`)),
+        );
+        await deleteBefore('6');
+        const worker = await world.drain();
+        expect(Object.keys(await world.verdicts()).sort()).toEqual([0, 1, 2, 3, 6, 7].map((n) => `e-${n}`));
+        expect(await world.committed(main)).toEqual([8]);
+        expect(
+          worker.log().some(({ level, msg }) => level !== 'info' && /out of range|deleted/.test(msg)),
+        ).toBe(true);
+      }),
+  );
+});
