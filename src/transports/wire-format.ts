@@ -17,10 +17,10 @@
  * | an Avro schema that cannot be read (not valid)       | schema_unknown: its values are kept, not called wrong |
  * | the registry cannot be reached, is slow, answers otherwise | RegistryUnavailable is thrown: undecided        |
  */
-import { isUtf8 } from 'node:buffer';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { types } from 'node:util';
 import { SchemaRegistry, SchemaType } from '@kafkajs/confluent-schema-registry';
+import { isObject, makeAvroReader, type ReadAvro } from './avro';
 
 export type Decoded =
   /** Bytes to be judged as JSON. */
@@ -62,7 +62,7 @@ const UNKNOWN_KEPT_MS = 5_000;
 const UNKNOWN_KEPT_IDS = 1_000;
 
 /** How values of one schema are decoded. */
-type Schema = { type: 'json' } | { type: 'avro'; read: Read } | { type: 'unsupported' };
+type Schema = { type: 'json' } | { type: 'avro'; read: ReadAvro } | { type: 'unsupported' };
 
 const NOT_JSON: Decoded = { type: 'not_json' };
 
@@ -115,17 +115,14 @@ export function makeWireFormat({ registryUrl, timeoutMs }: WireFormatOptions): W
   };
 }
 
+function asDecoded(read: ReturnType<ReadAvro>): Decoded {
+  return read === undefined ? NOT_JSON : { type: 'value', value: read.value };
+}
+
 function decodeAs(schema: Schema, payload: Buffer): Decoded {
   if (schema.type === 'json') return { type: 'json', bytes: payload };
   if (schema.type === 'unsupported') return NOT_JSON;
-  const cursor = new Cursor(payload);
-  try {
-    const value = schema.read(cursor);
-    return cursor.position === payload.length ? { type: 'value', value } : NOT_JSON;
-  } catch (error) {
-    if (error instanceof Misfit) return NOT_JSON;
-    throw error;
-  }
+  return asDecoded(schema.read(payload));
 }
 
 // The registry: https://docs.confluent.io/platform/current/schema-registry/develop/api.html#schemas
@@ -230,7 +227,7 @@ async function readAvroSchema(
   try {
     const schema = await client.getSchema(id);
     // The client's object writes itself as a schema that holds all it refers to, every name in full.
-    return { type: 'avro', read: makeReader(JSON.parse(JSON.stringify(schema)), new Map()) };
+    return { type: 'avro', read: makeAvroReader(JSON.parse(JSON.stringify(schema))) };
   } catch (error) {
     if (isObject(error) && error.name === 'ConfluentSchemaRegistryArgumentError') return undefined;
     throw error;
@@ -257,196 +254,4 @@ function parseJson(text: string): unknown {
   } catch {
     return undefined;
   }
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
-// Avro's binary encoding: https://avro.apache.org/docs/1.12.0/specification/#binary-encoding
-// Read here and not by the client's avsc, which looks for the end of the bytes only when it is done: six bytes that claim an
-// array of 2^31 items end the process for want of memory. It also passes over invalid UTF-8 and refuses a long above 2^53.
-
-type Read = (cursor: Cursor) => unknown;
-
-/** 64 bits, 7 to a byte. */
-const LONG_MAX_BYTES = 10;
-/** Records, arrays and maps within each other: a recursive schema must not use up the stack. */
-const MAX_NESTING = 256;
-
-/** The bytes are not a value of the schema. */
-class Misfit extends Error {}
-
-/** Reads the parts that values are made of, and never past the end. */
-class Cursor {
-  position = 0;
-  depth = 0;
-  private items = 0;
-
-  constructor(private readonly bytes: Buffer) {}
-
-  take(count: number): Buffer {
-    const end = this.position + count;
-    if (!(end <= this.bytes.length)) throw new Misfit('cut off');
-    const taken = this.bytes.subarray(this.position, end);
-    this.position = end;
-    return taken;
-  }
-
-  /** A zigzag number of up to 64 bits, rounded above 2^53. */
-  long(): number {
-    let magnitude = 0;
-    const odd = ((this.bytes[this.position] ?? 0) & 1) === 1;
-    for (let digit = 0; digit < LONG_MAX_BYTES; digit++) {
-      const byte = this.bytes[this.position++];
-      if (byte === undefined) throw new Misfit('cut off');
-      magnitude += (byte & 0x7f) * 128 ** digit;
-      if (byte < 0x80) return odd ? -(magnitude - 1) / 2 - 1 : magnitude / 2;
-    }
-    throw new Misfit('a number of more than 64 bits');
-  }
-
-  /** Bytes after their length. */
-  sized(): Buffer {
-    const length = this.long();
-    if (length < 0) throw new Misfit('a negative length');
-    return this.take(length);
-  }
-
-  text(): string {
-    const bytes = this.sized();
-    if (!isUtf8(bytes)) throw new Misfit('not UTF-8');
-    return bytes.toString('utf8');
-  }
-
-  /**
-   * Reads the blocks of an array or a map. All together they may hold one item for each byte: items that take none (null) are
-   * free to claim, and are nothing that an event has.
-   */
-  blocks(readItem: () => void): void {
-    for (;;) {
-      let count = this.long();
-      if (count === 0) return;
-      if (count < 0) {
-        count = -count;
-        this.long(); // The block's size in bytes, for those who skip it.
-      }
-      this.items += count;
-      if (this.items > this.bytes.length) throw new Misfit('more items than bytes');
-      for (; count > 0; count--) readItem();
-    }
-  }
-}
-
-const PRIMITIVES: ReadonlyMap<string, Read> = new Map<string, Read>([
-  ['null', () => null],
-  ['boolean', (cursor) => booleanOf(cursor.take(1)[0])],
-  ['int', (cursor) => cursor.long()],
-  ['long', (cursor) => cursor.long()],
-  ['float', (cursor) => cursor.take(4).readFloatLE()],
-  ['double', (cursor) => cursor.take(8).readDoubleLE()],
-  ['bytes', (cursor) => cursor.sized()],
-  ['string', (cursor) => cursor.text()],
-]);
-
-function booleanOf(byte: number | undefined): boolean {
-  if (byte !== 0 && byte !== 1) throw new Misfit('not a boolean');
-  return byte === 1;
-}
-
-/** Makes the reader of a schema, https://avro.apache.org/docs/1.12.0/specification/#schema-declaration, names in full. */
-function makeReader(schema: unknown, named: Map<string, Read>): Read {
-  if (typeof schema === 'string') {
-    const read = PRIMITIVES.get(schema) ?? named.get(schema);
-    if (read === undefined) throw new Error(`unknown Avro type ${schema}`);
-    return read;
-  }
-  if (Array.isArray(schema)) {
-    const branches = schema.map((branch) => makeReader(branch, named));
-    return (cursor) => {
-      const read = branches[cursor.long()];
-      if (read === undefined) throw new Misfit('no such branch');
-      return read(cursor);
-    };
-  }
-  if (!isObject(schema)) throw new Error('an Avro schema that is none');
-  switch (schema.type) {
-    case 'record':
-    case 'error':
-      return makeRecordReader(schema, named);
-    case 'enum': {
-      const symbols = listOf(schema.symbols);
-      return define(schema, named, (cursor) => {
-        const symbol = symbols[cursor.long()];
-        if (symbol === undefined) throw new Misfit('no such symbol');
-        return symbol;
-      });
-    }
-    case 'fixed': {
-      const size = Number(schema.size);
-      return define(schema, named, (cursor) => cursor.take(size));
-    }
-    case 'array': {
-      const item = makeReader(schema.items, named);
-      return nested((cursor) => {
-        const items: unknown[] = [];
-        cursor.blocks(() => items.push(item(cursor)));
-        return items;
-      });
-    }
-    case 'map': {
-      const item = makeReader(schema.values, named);
-      return nested((cursor) => {
-        const entries: [string, unknown][] = [];
-        cursor.blocks(() => entries.push([cursor.text(), item(cursor)]));
-        return Object.fromEntries(entries);
-      });
-    }
-    default:
-      return makeReader(schema.type, named);
-  }
-}
-
-function makeRecordReader(schema: Record<string, unknown>, named: Map<string, Read>): Read {
-  const fields: { name: string; optional: boolean; read: Read }[] = [];
-  // Known by its name before its fields are: a record may hold records like itself.
-  const read = define(
-    schema,
-    named,
-    nested((cursor) => {
-      const entries: [string, unknown][] = [];
-      for (const field of fields) {
-        const value = field.read(cursor);
-        if (value !== null || !field.optional) entries.push([field.name, value]);
-      }
-      // Own properties for every name, as JSON.parse makes them: an assignment to __proto__ would not.
-      return Object.fromEntries(entries);
-    }),
-  );
-  for (const field of listOf(schema.fields)) {
-    if (!isObject(field) || typeof field.name !== 'string')
-      throw new Error('an Avro record with a field that is none');
-    const optional = Array.isArray(field.type) && field.type.includes('null');
-    fields.push({ name: field.name, optional, read: makeReader(field.type, named) });
-  }
-  return read;
-}
-
-function define(schema: Record<string, unknown>, named: Map<string, Read>, read: Read): Read {
-  if (typeof schema.name === 'string') named.set(schema.name, read);
-  return read;
-}
-
-function nested(read: Read): Read {
-  return (cursor) => {
-    if (++cursor.depth > MAX_NESTING) throw new Misfit('nested too deeply');
-    const value = read(cursor);
-    cursor.depth--;
-    return value;
-  };
-}
-
-function listOf(value: unknown): unknown[] {
-  if (!Array.isArray(value)) throw new Error('an Avro schema without a list it needs');
-  return value;
 }

@@ -52,14 +52,11 @@ describe('any validator finds malformed what our judge does [V4]', () => {
   const KINDS = EVENT_SCHEMA.properties.kind.enum;
 
   it.each(KINDS)('%s with any field of any value, or without it', (kind) => {
-    for (const field of FIELDS) {
-      const events = [
-        without(anEvent(kind), field),
-        ...VALUES.map((value) => anEvent(kind, { [field]: value })),
-      ];
-      for (const event of events)
-        expect([event, !isRefusedByContract(event)]).toEqual([event, matchesSchema(event)]);
-    }
+    const events = FIELDS.flatMap((field) => [
+      without(anEvent(kind), field),
+      ...VALUES.map((value) => anEvent(kind, { [field]: value })),
+    ]);
+    expect(events.filter((event) => isRefusedByContract(event) === matchesSchema(event))).toEqual([]);
   });
 
   it('any event with several fields at once', () => {
@@ -131,7 +128,7 @@ describe('the committed examples [7.1 malformed]', () => {
     'bad_amount-ten-ether',
   ];
   const UNREADABLE = ['no_idempotency_key-not-json', 'no_idempotency_key-byte-order-mark'];
-  /** What the contract says of a connection is said by its reference data. */
+  /** These depend on the connection, not on the contract. */
   const REFUSED_FOR_ITS_BRAND = /^(no_brand|brand_unexpected|brand_unmapped|operator_inactive)-/;
   const events = ['valid', 'invalid', 'skipped', 'duplicate'].flatMap((folder) =>
     readdirSync(join(EXAMPLES, folder))
