@@ -250,6 +250,10 @@ describe('a store that cannot decide', () => {
       'drop view promo.verdicts; drop view promo.ledger; alter table promo_store.history alter column brand_no type bigint',
     ],
     [
+      'a column of a narrower type',
+      'drop view promo.verdicts; alter table promo_store.history alter column source_offset type int',
+    ],
+    [
       'a missing month',
       `do $$ begin execute 'drop table promo_store.history_' || to_char(now() at time zone 'utc', 'YYYY_MM'); end $$`,
     ],

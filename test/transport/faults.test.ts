@@ -211,9 +211,11 @@ async function untilDone(world: World<string>, topic: string, milliseconds: numb
       inWorld({ topics: { main: 1 } }, async (world) => {
         const { main } = world.topics;
         const deleteBefore = (offset: string) =>
-          withAdmin((admin) =>
-            admin.deleteTopicRecords({ topic: main, partitions: [{ partition: 0, offset }] }),
-          );
+          withAdmin(async (admin) => {
+            // Asked first, so that the client knows the topic.
+            await admin.fetchTopicOffsets(main);
+            await admin.deleteTopicRecords({ topic: main, partitions: [{ partition: 0, offset }] });
+          });
         await produce(
           main,
           [0, 1, 2, 3].map((n) => login(`e-${n}`)),

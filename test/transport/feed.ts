@@ -66,7 +66,7 @@ export function makeFeed(seed: number, records: number): Outgoing[] {
 
 /**
  * What a run leaves in the tables, without what may differ: numbers, times, and whether a bet or settled came before the refund of its
- * round (accepted, then reversed) or behind it (skipped).
+ * round (accepted, then reversed) or behind it (skipped), with the marks that it leaves on the round.
  */
 export async function outcomeOf(world: World<string>): Promise<Record<string, unknown>> {
   const { redeliveries = 0, records_read = 0, accepted = 0, skipped = 0, ...became } = await world.balance();
@@ -77,7 +77,7 @@ export async function outcomeOf(world: World<string>): Promise<Record<string, un
         v.player_ref, v.kind, v.round_id, v.amount_minor, v.currency, v.occurred_at
       from promo.verdicts v left join (select distinct round_id, refunded from promo.rounds) r using (round_id) order by 1`),
     rounds: await world.rows(`
-      select round_id, refunded, refunded_by, settled, currency, net_bet_minor, net_win_minor, net_settled_minor
+      select round_id, refunded, refunded_by, settled and not refunded, currency, net_bet_minor, net_win_minor, net_settled_minor
       from promo.rounds order by 1, 5`),
     ledger: await world.rows(`
       select round_id, kind, currency, sum(amount_minor) from promo.ledger
@@ -85,7 +85,9 @@ export async function outcomeOf(world: World<string>): Promise<Record<string, un
     deliveries: await world.rows(
       'select event_id, content_differs, count(*) from promo.deliveries group by 1, 2 order by 1, 2',
     ),
-    anomalies: await world.rows('select round_id, anomaly from promo.anomalies order by 1, 2'),
+    anomalies: await world.rows(`
+      select round_id, anomaly from promo.anomalies
+      where round_id not in (select round_id from promo.rounds where refunded) order by 1, 2`),
     balance: { ...became, records_read: records_read - redeliveries, acceptedOrSkipped: accepted + skipped },
     isBalanced:
       Object.values(became).reduce((sum, count) => sum + count, accepted + skipped) ===

@@ -55,6 +55,8 @@ export interface World<Name extends string> {
   untilDecided(events: number, milliseconds?: number): Promise<void>;
   committed(topic: string): Promise<number[]>;
   ends(topic: string): Promise<number[]>;
+  /** The ends of its workers' logs. */
+  logs(): string;
   close(): Promise<void>;
 }
 
@@ -154,6 +156,7 @@ export async function makeWorld<Name extends string>(options: WorldOptions<Name>
     },
     committed: (topic) => committedOffsets(groupId, topic, brokers),
     ends: (topic) => endOffsets(topic, brokers),
+    logs: () => workers.map((worker, index) => `\n--- worker ${index + 1}\n${worker.tail()}`).join(''),
     async close() {
       await Promise.all(workers.map((worker) => worker.kill()));
       await pool.end();
@@ -176,6 +179,10 @@ export async function inWorld<Name extends string>(
   const world = await makeWorld(options);
   try {
     await work(world);
+  } catch (error) {
+    // What its workers logged says more than what was expected.
+    if (error instanceof Error) error.message += world.logs();
+    throw error;
   } finally {
     await world.close();
   }
