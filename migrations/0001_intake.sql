@@ -192,7 +192,7 @@ create table promo_store.history (
 ) partition by range (decided_at);
 comment on table promo_store.history is 'One row for each decided event, append-only, one partition a month (UTC) of decided_at.';
 comment on column promo_store.history.verdict_id is 'Number of the verdict, ascending in the order in which events of one round were decided.';
-comment on column promo_store.history.decided_at is 'When the deciding transaction began.';
+comment on column promo_store.history.decided_at is 'When it was decided: the time at which the batch had its locks.';
 comment on column promo_store.history.occurred_at is 'The event''s own time, to the microsecond; null where it was not valid.';
 comment on column promo_store.history.amount_minor is 'Amount in minor units; null where not read or not valid.';
 comment on column promo_store.history.round_no is 'Round of the event; null for account kinds and where round_id was not valid.';
@@ -213,9 +213,9 @@ comment on column promo_store.history.unmapped_brand is 'Brand text that is not 
 create index history_event on promo_store.history using hash (event_id);
 create index history_round on promo_store.history (round_no);
 create index history_player on promo_store.history (player_ref);
-create index history_verdict on promo_store.history using brin (verdict_id);
-create index history_decided on promo_store.history using brin (decided_at);
-create index history_occurred on promo_store.history using brin (occurred_at timestamptz_minmax_multi_ops);
+create index history_verdict on promo_store.history using brin (verdict_id) with (pages_per_range = 32);
+create index history_decided on promo_store.history using brin (decided_at) with (pages_per_range = 32);
+create index history_occurred on promo_store.history using brin (occurred_at timestamptz_minmax_multi_ops) with (pages_per_range = 32);
 
 create table promo_store.resends (
   received_at timestamptz not null,
@@ -315,6 +315,7 @@ comment on column promo_store.rounds.settled_minor is 'Its counted settled, befo
 comment on column promo_store.rounds.below_min_bet_minor is 'Sum of its bets that were skipped as below the minimum.';
 comment on column promo_store.rounds.other_sums is 'The same four sums for every further currency, by code. Null for a round in one currency.';
 create unique index rounds_no on promo_store.rounds (round_no);
+create index rounds_refunded_by on promo_store.rounds using hash (refunded_by) where refunded_by is not null;
 create index rounds_id on promo_store.rounds using hash (round_id);
 
 -- ---------------------------------------------------------------- months
@@ -329,11 +330,17 @@ begin
   for ahead in 0 .. months_ahead loop
     foreach parent in array array['history', 'resends', 'unstored'] loop
       name := parent || '_' || to_char(month, 'YYYY_MM');
-      if to_regclass('promo_store.' || name) is null then
-        execute format('create table if not exists promo_store.%I partition of promo_store.%I for values from (%L) to (%L)',
-          name, parent, month::timestamp at time zone 'utc', (month + interval '1 month')::timestamp at time zone 'utc');
-        created := created + 1;
-      end if;
+      continue when to_regclass('promo_store.' || name) is not null;
+      perform pg_advisory_xact_lock(4915023772); -- workers that start together make a month once
+      continue when to_regclass('promo_store.' || name) is not null;
+      -- Made apart and attached: unlike "partition of", that lets writers of the parent go on.
+      execute format('create table promo_store.%I (like promo_store.%I including defaults including comments)', name, parent);
+      execute format('comment on table promo_store.%I is %L', name, 'One month of ' || parent || '.');
+      -- BRIN finds what is summarized, which a vacuum does. By default it waits for a fifth of the table.
+      execute format('alter table promo_store.%I set (autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 100000)', name);
+      execute format('alter table promo_store.%I attach partition promo_store.%I for values from (%L) to (%L)',
+        parent, name, month::timestamp at time zone 'utc', (month + interval '1 month')::timestamp at time zone 'utc');
+      created := created + 1;
     end loop;
     month := month + interval '1 month';
   end loop;

@@ -109,6 +109,7 @@ export function makeIntake({ ledger, references, sendDeadLetters, logger, now }:
     tries: number,
     answers: Answer[],
   ): Promise<void> {
+    let next = tries;
     try {
       answers.push(...(await attempt(source, envelopes)));
       return;
@@ -127,10 +128,12 @@ export function makeIntake({ ledger, references, sendDeadLetters, logger, now }:
         answers.push(await decideAlone(source, envelopes));
         return;
       }
+      // Halving towards an event that fails is no further try: however deep it goes, a lost race there has all of its tries.
+      if (failure === 'again') next++;
     }
     const half = Math.ceil(envelopes.length / 2);
-    await settle(source, envelopes.slice(0, half), tries + 1, answers);
-    if (half < envelopes.length) await settle(source, envelopes.slice(half), tries + 1, answers);
+    await settle(source, envelopes.slice(0, half), next, answers);
+    if (half < envelopes.length) await settle(source, envelopes.slice(half), next, answers);
   }
 
   /** The second try of an event that failed alone; where it fails again, the event is stored as a panic. */
@@ -238,7 +241,7 @@ function prepare(
   const { payload } = envelope;
   if (payload.type === 'schema_unknown' || payload.type === 'undecodable') return unstored(payload.type, []);
 
-  const judged = panic ? judgedAsPanic(payload) : judge(payload, connection);
+  const judged = panic ? judgedAsPanic(payload, connection) : judge(payload, connection);
   if (judged.type === 'unkeyed') return unstored(null, judged.faults);
   const { eventId, fields } = judged;
   const roundKey = fields.roundId === null ? null : feedKey(connection.feedNo, fields.roundId);
@@ -265,7 +268,7 @@ function prepare(
 const NO_BYTES = Buffer.alloc(0);
 
 /** An event that failed twice, reduced to its id: any of its fields may be what failed (V9). */
-function judgedAsPanic(payload: Payload): Judged {
+function judgedAsPanic(payload: Payload, connection: Connection): Judged {
   const read = readEventId(payload);
   if ('reason' in read) return { type: 'unkeyed', faults: [read] };
   const { eventId } = read;
@@ -274,10 +277,19 @@ function judgedAsPanic(payload: Payload): Judged {
     eventId,
     fields: NO_FIELDS,
     brandNo: null,
-    contentHash: 0n,
+    contentHash: contentHashOf(payload, connection),
     refusal: PANIC,
     faults: [],
   };
+}
+
+function contentHashOf(payload: Payload, connection: Connection): bigint {
+  try {
+    const judged = judge(payload, connection);
+    return judged.type === 'keyed' ? judged.contentHash : 0n;
+  } catch {
+    return 0n; // judging is what failed
+  }
 }
 
 function messageOf(error: unknown): string {

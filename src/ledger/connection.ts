@@ -41,6 +41,10 @@ export function makePool(options: StoreOptions, logger: Logger): Pool {
   });
   // An idle connection that the store closes is an event of the pool; without a listener it would end the process.
   pool.on('error', (error) => logger.warn({ error: error.message }, 'the store closed an idle connection'));
+  // The same while a transaction holds it: the statement under way reports it, and the event must find a listener.
+  pool.on('connect', (client) => {
+    client.on('error', (error) => logger.warn({ error: error.message }, 'the store closed a connection'));
+  });
   return pool;
 }
 

@@ -86,7 +86,7 @@ export const MAX_BATCH_EVENTS = 8_192;
 
 const NEXT_BATCH = {
   name: 'next_batch',
-  text: `select nextval('promo_store.batch_numbers'), now()::timestamptz(6)::text, (extract(epoch from now()) * 1000000)::bigint`,
+  text: `select nextval('promo_store.batch_numbers'), (extract(epoch from clock_timestamp()) * 1000000)::bigint`,
 };
 
 /**
@@ -94,7 +94,7 @@ const NEXT_BATCH = {
  */
 export async function nextBatch(session: Session): Promise<{ firstVerdictId: number; nowMicros: bigint }> {
   const [row] = await session.query(NEXT_BATCH);
-  return { firstVerdictId: Number(row?.[0]) * MAX_BATCH_EVENTS, nowMicros: BigInt(row?.[2] ?? 0) };
+  return { firstVerdictId: Number(row?.[0]) * MAX_BATCH_EVENTS, nowMicros: BigInt(row?.[1] ?? 0) };
 }
 
 /** A fresh verdict about to be written. */

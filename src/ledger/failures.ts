@@ -55,6 +55,9 @@ const CLASSES: Readonly<Record<string, FailureClass>> = {
   '21': 'data', // cardinality violation
   '22': 'data', // data exception
   '23': 'data', // integrity constraint violation
+  '22P03': 'undecided', // incorrect binary data: a column has another type than this version knows
+  '22P04': 'undecided', // bad COPY format: the same
+  '23502': 'undecided', // not null violation: a column that this version does not write
   '23514': 'undecided', // check violation: also "no partition found for row", which a new month's partition mends
   '44': 'data', // check option violation
   '54': 'data', // program limit exceeded: a value too large for its row or index

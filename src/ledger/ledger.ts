@@ -60,6 +60,7 @@ export function makePartitionNumbers(
  * @throws LostRace, StoreError: see failures.ts
  */
 export async function decideBatch(pool: Pool, batch: Batch): Promise<readonly Decision[]> {
+  if (batch.items.length > events.MAX_BATCH_EVENTS) throw new RangeError('a batch holds too many events');
   return inTransaction(pool, async (session) => {
     const { nextOffset, referenceVersion } = await partitions.lockPartition(session, batch.partitionNo);
     if (referenceVersion !== batch.referenceVersion)
@@ -79,7 +80,7 @@ export async function decideBatch(pool: Pool, batch: Batch): Promise<readonly De
       referenceVersion,
       roundNumbers: locked.numbers,
     });
-    await rounds.updateRounds(session, changesOf(changedRounds, known, locked));
+    await rounds.updateRounds(session, changesOf(changedRounds, known, locked), nowMicros);
     await events.recordResends(session, resends, nowMicros);
     await events.recordUnstored(session, unstored, nowMicros);
     if (batch.panic && fresh[0])
@@ -102,8 +103,11 @@ export async function decideBatch(pool: Pool, batch: Batch): Promise<readonly De
 /** The rounds of the events that are not decided yet. What is decided changes no round, whatever a resend says. */
 function roundIdsOf(items: readonly Item[], decided: Known['events']): Map<string, string> {
   const roundIds = new Map<string, string>();
+  const seen = new Set<string>();
   for (const item of items) {
-    if (item.type !== 'keyed' || item.roundKey === null || decided.has(item.eventKey)) continue;
+    if (item.type !== 'keyed' || decided.has(item.eventKey) || seen.has(item.eventKey)) continue;
+    seen.add(item.eventKey);
+    if (item.roundKey === null) continue;
     if (item.fields.roundId !== null) roundIds.set(item.roundKey, item.fields.roundId);
   }
   return roundIds;

@@ -36,6 +36,8 @@ export async function migrationNames(): Promise<string[]> {
  */
 export async function migrate(databaseUrl: string, upTo?: string): Promise<string[]> {
   const guard = new Client({ connectionString: databaseUrl, application_name: 'promo-intake-migrate' });
+  // A connection that ends is reported by the statement under way, or by the next one; an event without a listener ends the process.
+  guard.on('error', () => undefined);
   await guard.connect();
   const database = knex({ client: 'pg', connection: databaseUrl, pool: { min: 0, max: 1 } });
   try {
@@ -50,7 +52,9 @@ export async function migrate(databaseUrl: string, upTo?: string): Promise<strin
     await migrator.forceFreeMigrationsLock(config);
     const [, ran]: [number, unknown[]] = await migrator.latest(config);
     await guard.query(`comment on table ${STORE}.migrations is 'Migrations that ran, kept by knex.'`);
-    await guard.query(`comment on table ${STORE}.migrations_lock is 'A lock that knex keeps; promo-intake relies on an advisory lock.'`);
+    await guard.query(
+      `comment on table ${STORE}.migrations_lock is 'A lock that knex keeps; promo-intake relies on an advisory lock.'`,
+    );
     return ran.map(String);
   } finally {
     await database.destroy();

@@ -123,7 +123,7 @@ const UPDATE_ROUNDS = {
   name: 'update_rounds',
   text: `update promo_store.rounds r set
   refunded_by = c.refunded_by,
-  refunded_at = case when c.refunded_by is null then null else coalesce(r.refunded_at, now()) end,
+  refunded_at = case when c.refunded_by is null then null else coalesce(r.refunded_at, timestamptz 'epoch' + $15::bigint * interval '1 microsecond') end,
   settled = c.settled, second_settled = c.second_settled, player_mismatch = c.player_mismatch, brand_mismatch = c.brand_mismatch,
   player_hash = c.player_hash, brand_no = c.brand_no, currency_no = c.currency_no,
   bet_minor = c.bet_minor::numeric, win_minor = c.win_minor::numeric, settled_minor = c.settled_minor::numeric,
@@ -139,6 +139,7 @@ where r.round_no = c.round_no`,
 export async function updateRounds(
   session: Session,
   changed: readonly { no: number; round: Round }[],
+  nowMicros: bigint,
 ): Promise<void> {
   if (changed.length === 0) return;
   const rounds = changed.map(({ round }) => round);
@@ -160,6 +161,7 @@ export async function updateRounds(
     sum('settled'),
     sum('belowMinBet'),
     arrays.text(rounds.map(otherSums)),
+    nowMicros,
   ]);
 }
 

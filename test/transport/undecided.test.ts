@@ -109,6 +109,39 @@ describe('Postgres stopped', () => {
   );
 });
 
+describe('Postgres ended in the middle of the load', () => {
+  together(
+    'by its operator and by a crash: the worker lives, and decides everything once [U1 U2] [R5 offsets]',
+    () =>
+      inOwnWorld({ need: ['postgres'] }, { topics: { main: 4 } }, async (world, { postgres }) => {
+        const { main } = world.topics;
+        const each = 1_000;
+        for (let partition = 0; partition < 4; partition++) {
+          await produce(
+            main,
+            Array.from({ length: each }, (_, n) => login(`p${partition}-${n}`, partition)),
+          );
+        }
+        const worker = await world.started({ BATCH_EVENTS: '10' });
+        await world.untilDecided(300);
+        await postgres.stop();
+        await postgres.start();
+        await world.untilDecided(1_000);
+        await postgres.kill();
+        await postgres.start();
+        await world.untilDecided(4 * each, LONG);
+        await until('all is committed', LONG, async () =>
+          (await world.committed(main)).every((offset) => offset === each),
+        );
+        expect(worker.hasEnded()).toBe(false);
+        // A transaction whose commit was not answered may have been stored: its records are then read again.
+        const { accepted, redeliveries = 0, records_read = 0, ...more } = await world.balance();
+        expect({ accepted, more }).toEqual({ accepted: 4 * each, more: {} });
+        expect(records_read - redeliveries).toBe(4 * each);
+      }),
+  );
+});
+
 describe('Postgres hangs', () => {
   together('SIGTERM ends the worker within SHUTDOWN_SECONDS, a second one at once; nothing is lost', () =>
     inOwnWorld({ need: ['postgres'] }, { topics: { main: 1 } }, async (world, { postgres }) => {
