@@ -12,7 +12,7 @@ const CONFIG = join('test', 'mutation', 'stryker.config.json');
 const EXPLAINED = join('test', 'mutation', 'equivalent.json');
 const REPORT = join('build', 'mutation', 'report.json');
 const STRYKER = join('node_modules', '@stryker-mutator', 'core', 'bin', 'stryker.js');
-const INSTALL = 'npm install --no-save @stryker-mutator/core@10.0.0 @stryker-mutator/jest-runner@10.0.0';
+const INSTALL = 'npm install --no-save @stryker-mutator/core@10.0.0';
 
 /** A mutant, and what became of it. */
 export interface Mutant {

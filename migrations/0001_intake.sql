@@ -332,7 +332,8 @@ begin
       name := parent || '_' || to_char(month, 'YYYY_MM');
       continue when to_regclass('promo_store.' || name) is not null;
       perform pg_advisory_xact_lock(4915023772); -- workers that start together make a month once
-      continue when to_regclass('promo_store.' || name) is not null;
+      -- Read from the table: what to_regclass answers may be kept from before the lock.
+      continue when exists (select from pg_class where relnamespace = 'promo_store'::regnamespace and relname = name);
       -- Made apart and attached: unlike "partition of", that lets writers of the parent go on.
       execute format('create table promo_store.%I (like promo_store.%I including defaults including comments)', name, parent);
       execute format('comment on table promo_store.%I is %L', name, 'One month of ' || parent || '.');
