@@ -133,7 +133,8 @@ export async function startKafka(context: Context, version: string): Promise<Sta
     );
     if (!formatted) {
       const clusterId = randomBytes(16).toString('base64url');
-      const args = ['format', '--cluster-id', clusterId, '--config', settingsFile];
+      // As one argument: an id may begin with "-".
+      const args = ['format', `--cluster-id=${clusterId}`, '--config', settingsFile];
       await supervisor.run(
         { name: 'kafka format', ...javaCommand('kafka.tools.StorageTool', '128m', args) },
         FORMAT_DEADLINE_MS,
