@@ -182,6 +182,10 @@ describe('the smallest bet [G3] [R2 below_min_bet]', () => {
     });
   });
 
+  it('is not asked of an amount that is none', () => {
+    expect(faultsOf(aBet({ amount: '1,5' }), connection)).toEqual(['bad_amount /amount']);
+  });
+
   it('is that of the brand', () => {
     const two = aConnection({ brands: [...brands, aBrand({ id: 'other' })] });
     expect(verdictOf(aBet({ amount: '0.01', brand: 'other' }), two)).toBe('accepted');

@@ -356,6 +356,12 @@ describe('the faults tell an operator everything that has to be mended', () => {
     [
       'bad_amount',
       '/amount',
+      'amount does not fit 64 bits in minor units of EUR',
+      aBet({ amount: '92233720368547758.08' }),
+    ],
+    [
+      'bad_amount',
+      '/amount',
       'amount does not fit 64 bits in minor units of ETH',
       aBet({ amount: '10', currency: 'ETH' }),
     ],
@@ -364,6 +370,20 @@ describe('the faults tell an operator everything that has to be mended', () => {
     ['zero_amount', '/amount', 'an amount of zero counts nothing', aBet({ amount: '0' })],
   ])('%s at %s: %s', (reason, field, detail, event) => {
     expect(judgeBytes(bytesOf(event)).faults).toEqual([{ reason, field, detail }]);
+  });
+
+  it.each([
+    ['brand', '/brand', aBet({ brand: '\0' }), ['brand_unmapped /brand']],
+    ['kind', '/kind', aBet({ kind: '\0' }), ['op_unknown /kind']],
+    ['game.id', '/game/id', aBet({ game: { id: '\0' } }), []],
+    ['currency', '/currency', aBet({ currency: '\0' }), ['currency_unknown /currency']],
+  ])('a %s that the store cannot hold is malformed at %s', (_, field, event, more) => {
+    expect(faultsOf(event)).toEqual([`malformed ${field}`, ...more]);
+  });
+
+  it('a name that is too long is one fault, in characters as in bytes', () => {
+    expect(faultsOf(aBet({ player_ref: 'a'.repeat(256) }))).toEqual(['malformed /player_ref']);
+    expect(faultsOf(aBet({ player_ref: 'é'.repeat(128) }))).toEqual(['malformed /player_ref']);
   });
 
   it('an event that is accepted has none', () => {

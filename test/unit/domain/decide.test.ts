@@ -1,7 +1,7 @@
 /** The fold over a batch: duplicates, records that are read again, and what gets no verdict row (V1, K3, K4, D2). */
 import { decide, deliveryKey, type KeyedItem, type Known, unstoredKey } from '../../../src/domain/decide';
 import { ACCEPTED, outcomeOf } from '../../../src/domain/verdict';
-import { type AnEvent, aBet, aLogin, aRefund, aSettledOf } from '../../support/builders';
+import { type AnEvent, aBet, aDeposit, aLogin, aRefund, aSettledOf } from '../../support/builders';
 import { itemOf, judged, SEVERAL } from './world';
 
 const nothingKnown = (more: Partial<Known> = {}): Known => ({
@@ -43,6 +43,9 @@ describe('an event gets one verdict [V1] [3.1 duplicate] [7.1 duplicate]', () =>
     const twice = decide([item(bet, null), item(bet, null)], known).decisions;
     expect(twice).toMatchObject([{ type: 'decided' }, { type: 'duplicate', redelivered: false }]);
     expect(decide([item(bet, at(0))], known).decisions).toMatchObject([{ type: 'duplicate' }]);
+    const other = aBet();
+    decide([item(other, at(1))], known);
+    expect(decide([item(other, null)], known).decisions).toMatchObject([{ type: 'duplicate' }]);
   });
 
   it('a duplicate of a rejected or skipped event is a duplicate, and names the first verdict', () => {
@@ -184,6 +187,13 @@ describe('a batch is decided in the order of arrival, each event on its own [D2]
       nothingKnown(),
     );
     expect(decisions).toEqual([fresh(true), fresh(false, outcomeOf('malformed')), fresh(true)]);
+  });
+
+  it('an account event that is set aside is not counted', () => {
+    const deposit = item(aDeposit({ currency: 'XXX' }), at(0));
+    expect(decide([deposit], nothingKnown()).decisions).toEqual([
+      fresh(false, outcomeOf('currency_unknown')),
+    ]);
   });
 
   it('a refund earlier in the batch is seen, and so is a settled', () => {

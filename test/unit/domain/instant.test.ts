@@ -129,6 +129,8 @@ describe('a text that is no such date-time makes malformed [F6] [V4] [R2 malform
     ['a letter in the minute', '2026-11-21T12:x0:00Z'],
     ['a letter in the second', '2026-11-21T12:00:0xZ'],
     ['a letter in the day', '2026-11-x1T12:00:00Z'],
+    ['a character before 0 for a digit', '2026-11-21T12:00:1/Z'],
+    ['a character behind 9 for a digit', '2026-11-21T12:00:0:Z'],
     ['Arabic-Indic digits', '\u0662026-11-21T12:00:00Z'],
     ['nothing', ''],
   ])('%s: %s', (_, text) => {
@@ -186,6 +188,9 @@ describe('second 60 stands only at the end of 30 June and 31 December in UTC [F6
     '2016-12-31T23:59:60-00:30',
     '2017-01-01T00:30:60+01:00',
     '2016-12-31T12:00:60Z',
+    '2017-01-01T04:59:60Z',
+    '2017-01-14T23:59:60Z',
+    '2016-07-14T23:59:60Z',
   ])('%s is refused', (text) => {
     expect(parseInstant(text)).toBeUndefined();
   });

@@ -1,7 +1,7 @@
 /** Keys that stand for ids, and hashes of content (K1, K2, K4, K5, V6). */
 import { createHash } from 'node:crypto';
 import fc from 'fast-check';
-import { hash64, hash64OfBytes, idKey } from '../../../src/domain/digest';
+import { feedKey, hash64, hash64OfBytes, idKey } from '../../../src/domain/digest';
 import { judge } from '../../../src/domain/judge';
 import {
   aBet,
@@ -87,6 +87,12 @@ describe('the key of an id [K5] [K1] [R2 no_idempotency_key]', () => {
     fc.assert(fc.property(id, id, (a, b) => expect(idKey(a) === idKey(b)).toBe(a === b)));
     expect(idKey('Ä')).not.toBe(idKey('A\u0308'));
     expect(idKey('E-1')).not.toBe(idKey('e-1'));
+  });
+
+  it('has the feed in front, so that feeds do not meet [C3]', () => {
+    expect(feedKey(7, 'e-1')).toBe('7/e-1');
+    expect(feedKey(7, 'x'.repeat(16))).toBe(`7/${sha160('x'.repeat(16))}`);
+    expect(feedKey(1, '1/e')).not.toBe(feedKey(11, '/e'));
   });
 
   it('time-ordered UUIDs keep their order', () => {
@@ -175,6 +181,25 @@ describe('content is what is read of the event, by value [K4] [R4 key keeps]', (
     }
     const games = [null, true, 7, 'g1', 'g2', [], {}].map((id) => hashOf({ ...bet, game: { id } }));
     expect(new Set(games).size).toBe(games.length);
+  });
+
+  it('with an unknown kind, what only some kinds read is not content', () => {
+    const unknown = { ...bet, kind: 'bonus' };
+    const read = { round_id: 'another', game: { id: 'g2' }, amount: '99', currency: 'USD' };
+    expect(hashOf({ ...unknown, ...read })).toBe(hashOf(unknown));
+  });
+
+  it('the hash is stored forever: what is read of an event is never put together in another way [K2]', () => {
+    const event = {
+      ...bet,
+      event_id: 'e-1',
+      round_id: 'r-1',
+      player_ref: 'p-1',
+      occurred_at: '2026-11-21T12:00:00Z',
+    };
+    expect(hashOf(event)).toBe(0n);
+    expect(hashOf(without({ ...event, player_ref: [1] }, 'spec'))).toBe(0n);
+    expect(hashOf({ ...event, player_ref: { a: 1 } })).toBe(0n);
   });
 
   it('a game without id is no game', () => {

@@ -1,4 +1,5 @@
 /** From bytes to an object with a usable event_id. Whatever else the bytes are has no verdict row: V3. */
+import { NO_FIELDS } from '../../../src/domain/event';
 import { judge, PANIC, readEventId } from '../../../src/domain/judge';
 import { aBet, aLogin, anEvent, bytesOf, type EventJson, without } from '../../support/builders';
 import { judgeBytes, SEVERAL, verdictOf, verdictOfBytes } from './world';
@@ -198,6 +199,7 @@ describe('what is an object with a usable event_id is judged', () => {
   it('the id alone can be read, for an event whose processing fails [V9]', () => {
     const event = aBet({ kind: 'bonus' });
     expect(readEventId({ type: 'json', bytes: bytesOf(event) })).toMatchObject({ eventId: event.event_id });
+    expect(Object.values(NO_FIELDS)).toEqual(Array(8).fill(null));
     expect(PANIC).toEqual({ verdict: 'rejected', reason: 'panic', code: 10 });
   });
 });

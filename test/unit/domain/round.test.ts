@@ -218,6 +218,10 @@ describe('anomalies of a round [R3 anomalies]', () => {
     expect([...world.round.sums.values()]).toEqual([{ bet: 0n, win: 0n, settled: 0n, belowMinBet: 0n }]);
   });
 
+  it('an event of an unknown currency is of no currency [A3]', () => {
+    expect([...after(aBet({ currency: 'XXX' })).round.sums]).toEqual([]);
+  });
+
   const brands = [aBrand(), aBrand({ id: 'other' })];
   const connection = aConnection({ brands });
   const noted = (...events: readonly ARoundEvent[]) => {

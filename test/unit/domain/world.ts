@@ -8,7 +8,7 @@ import {
   type KeyedItem,
   type Known,
 } from '../../../src/domain/decide';
-import { hash64, idKey } from '../../../src/domain/digest';
+import { feedKey, hash64 } from '../../../src/domain/digest';
 import type { Judged } from '../../../src/domain/event';
 import { judge } from '../../../src/domain/judge';
 import type { Connection } from '../../../src/domain/reference';
@@ -68,13 +68,13 @@ export const isRefusedByContract = (event: unknown): boolean => {
 export function itemOf(judgement: Keyed, connection: Connection, source: Coordinates | null): KeyedItem {
   const { feedNo } = connection;
   const { eventId, fields } = judgement;
-  const roundKey = fields.roundId === null ? null : `${feedNo}/${idKey(fields.roundId)}`;
+  const roundKey = fields.roundId === null ? null : feedKey(feedNo, fields.roundId);
   return {
     type: 'keyed',
     source,
     feedNo,
     connectionNo: connection.no,
-    eventKey: `${feedNo}/${idKey(eventId)}`,
+    eventKey: feedKey(feedNo, eventId),
     roundKey,
     eventId,
     fields,
