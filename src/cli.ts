@@ -79,7 +79,7 @@ export const COMMANDS: readonly Command[] = [
   },
   {
     name: 'reference apply',
-    file: 'file',
+    file: 'file or -',
     summary: 'put operators, connections, brands and rules into force',
     purpose:
       'Applies a reference data file (YAML or JSON) whole, and prints what changes. What the file no longer holds stops being used; decided events stay as they are. The same file again changes nothing. All faults of a file are told at once, with their lines.',

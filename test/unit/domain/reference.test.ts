@@ -104,7 +104,7 @@ describe('a document is compiled [C1] [C2] [R1 operator]', () => {
     expect(several?.onlyBrand).toBeUndefined();
     expect(solo?.onlyBrand).toBe(solo?.operator.brands.get('main'));
     expect(hook).toMatchObject({ transport: 'webhook', topic: undefined });
-    expect([...reference.topics.keys()]).toEqual(['t', 'solo']);
+    expect([...reference.topics.keys()]).toStrictEqual(['t', 'solo']);
     expect(reference.version).toBe(1);
     expect(several?.operator).toBe(hook?.operator);
     expect(several?.operator).toMatchObject({ id: 'acme', active: false });
