@@ -5,7 +5,7 @@
 import type { Logger } from 'pino';
 import type { Decision, Item } from './domain/decide';
 import { feedKey, hash64, hash64OfBytes } from './domain/digest';
-import { type Fault, type Judged, NO_FIELDS } from './domain/event';
+import { type Fault, type Judged, type Kind, NO_FIELDS } from './domain/event';
 import { judge, PANIC, type Payload, readEventId } from './domain/judge';
 import { type Connection, claim, type Reference } from './domain/reference';
 import type { DeadLetterReason } from './domain/verdict';
@@ -41,6 +41,8 @@ export interface Answer {
   readonly connection: Connection | null;
   /** Null where the envelope holds no usable one. */
   readonly eventId: string | null;
+  /** Null where it is none of the seven. */
+  readonly kind: Kind | null;
   readonly faults: readonly Fault[];
   readonly decision: Decision;
 }
@@ -235,7 +237,7 @@ function prepare(
       valueHash: hash64OfBytes(envelope.value ?? NO_BYTES),
       deadLetter,
     },
-    answer: { envelope, connection, eventId: null, faults },
+    answer: { envelope, connection, eventId: null, kind: null, faults },
   });
   if (connection === null) return unstored('unclaimed', []);
   const { payload } = envelope;
@@ -261,7 +263,7 @@ function prepare(
       contentHash: judged.contentHash,
       refusal: judged.refusal,
     },
-    answer: { envelope, connection, eventId, faults: judged.faults },
+    answer: { envelope, connection, eventId, kind: fields.kind, faults: judged.faults },
   };
 }
 

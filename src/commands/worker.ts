@@ -1,7 +1,6 @@
 /**
  * `promo-intake worker`: reads topics, decides, until it is told to stop or, with --drain, until nothing is left.
  */
-import type { Kafka } from 'kafkajs';
 import type { Logger } from 'pino';
 import { systemClock } from '../clock';
 import { readConfig, type SettingName } from '../config';
@@ -11,15 +10,9 @@ import { decideBatch, ensureMonths, makePartitionNumbers } from '../ledger/ledge
 import { pendingMigrations } from '../ledger/migrate';
 import { makeReferences } from '../ledger/reference-store';
 import { makeLogger, makeMetrics, serveHealth } from '../telemetry';
-import {
-  ensureTopic,
-  highWatermarks,
-  makeCommittedOffsets,
-  makeKafka,
-  makeKafkaSource,
-  makeSender,
-  type Sender,
-} from '../transports/kafka';
+import { type Drain, makeDrain } from '../transports/drain';
+import { ensureTopic, makeKafka, makeSender, type Sender } from '../transports/kafka';
+import { makeKafkaSource } from '../transports/kafka-source';
 import { makeStream, type Stream } from '../transports/stream';
 import { makePublishVerdicts, makeSendDeadLetters } from '../transports/verdict-stream';
 import { makeWireFormat } from '../transports/wire-format';
@@ -42,8 +35,6 @@ export const WORKER_SETTINGS = [
 const REGISTRY_TIMEOUT_MS = 5_000;
 /** The month's partitions are made ahead, and looked after this often. */
 const MONTHS_CHECK_MS = 3_600_000;
-const DRAIN_CHECK_MS = 250;
-const DRAIN_RETRY_MS = 1_000;
 /** No fetch and no try to decide for this long: only a restart helps. */
 const STUCK_AFTER_MS = 120_000;
 /** Postgres and Kafka may come up later than their workers, by this much. */
@@ -259,52 +250,6 @@ function aborted(signal: AbortSignal): Promise<void> {
     if (signal.aborted) resolve();
     else signal.addEventListener('abort', () => resolve(), { once: true });
   });
-}
-
-interface Drain {
-  /** Resolves when the group is drained, or `stop` is aborted. */
-  until(stop: AbortSignal): Promise<void>;
-  close(): Promise<void>;
-}
-
-/**
- * Everything that is in the topics now: drained once the group has committed up to the end that each partition has at this moment,
- * whichever worker of the group decided it.
- */
-async function makeDrain(
-  kafka: Kafka,
-  groupId: string,
-  topics: readonly string[],
-  logger: Logger,
-): Promise<Drain> {
-  const ends = await highWatermarks(kafka, topics);
-  const committed = makeCommittedOffsets(kafka, groupId);
-  const waitedFor = [...new Set(ends.map(({ topic }) => topic))];
-
-  async function isDrained(): Promise<boolean> {
-    if (ends.length === 0) return true;
-    const offsets = new Map(
-      (await committed.read(waitedFor)).map((c) => [`${c.topic}/${c.partition}`, c.offset]),
-    );
-    return ends.every(
-      ({ topic, partition, offset }) => (offsets.get(`${topic}/${partition}`) ?? -1) >= offset,
-    );
-  }
-
-  return {
-    async until(stop) {
-      while (!stop.aborted) {
-        try {
-          if (await isDrained()) return;
-          await systemClock.sleep(DRAIN_CHECK_MS, stop);
-        } catch (error) {
-          logger.warn({ error: messageOf(error) }, 'committed offsets could not be read');
-          await systemClock.sleep(DRAIN_RETRY_MS, stop);
-        }
-      }
-    },
-    close: () => committed.close(),
-  };
 }
 
 function messageOf(error: unknown): string {

@@ -1,11 +1,10 @@
 /**
- * Kafka by kafkajs: the consumer group behind RecordSource, a producer, and the few things asked of the cluster.
- * The only file, with codecs.ts, that knows the client.
+ * Kafka by kafkajs: the client, a producer, and the few things asked of the cluster.
+ * The client is known here, in kafka-source.ts, drain.ts, codecs.ts and fetch-decoding.ts, and nowhere else.
  */
 import {
   type Admin,
   CompressionTypes,
-  type EachBatchPayload,
   Kafka,
   KafkaJSProtocolError,
   logLevel,
@@ -13,12 +12,8 @@ import {
   type Producer,
 } from 'kafkajs';
 import type { Logger } from 'pino';
-import { type Clock, systemClock } from '../clock';
-import type { Source } from '../intake';
 import { makeCodecs, registerCodecs } from './codecs';
-import { FetchedMessage, installFetchDecoder } from './fetch-decoding';
-import type { FetchedRecord, Headers } from './record-batches';
-import type { RecordSource, SourceListener, StreamRecord } from './stream';
+import { installFetchDecoder } from './fetch-decoding';
 
 export interface KafkaOptions {
   readonly brokers: readonly string[];
@@ -29,32 +24,14 @@ export interface KafkaOptions {
 
 /** One request to a broker, connecting included. */
 const CONNECT_TIMEOUT_MS = 5_000;
-const REQUEST_TIMEOUT_MS = 15_000;
-/** Without a heartbeat for this long the group gives our partitions to others (I9: progress within 35 s of a fault's end). */
-const SESSION_TIMEOUT_MS = 10_000;
-const HEARTBEAT_MS = 2_000;
-const REBALANCE_TIMEOUT_MS = 15_000;
-/** A fetch waits this long for new records; also how long a resumed partition may wait for its next fetch. */
-const MAX_FETCH_WAIT_MS = 250;
-const MAX_FETCH_BYTES_PER_PARTITION = 1024 * 1024;
-const MAX_FETCH_BYTES = 8 * 1024 * 1024;
+export const REQUEST_TIMEOUT_MS = 15_000;
 /** Bytes that one compressed batch may decompress to; with it, the largest record that can be read. */
 export const MAX_DECOMPRESSED_BYTES = 64 * 1024 * 1024;
-/** New partitions are noticed within this time. */
-const METADATA_MAX_AGE_MS = 30_000;
-/** New topics, and topics that appear, are taken up within this time. */
-const TOPIC_CHECK_MS = 20_000;
-/** The same after a check that failed, and the shortest time between two checks. */
-const TOPIC_RETRY_MS = 2_000;
-/** A fetch, and the handing over of what it brought, has ended after this time, one way or other. */
-const FETCH_OVER_MS = REQUEST_TIMEOUT_MS + 2_000;
-const GATE_CHECK_MS = 20;
-const FIRST_RETRY_MS = 300;
-const MAX_RETRY_MS = 5_000;
-const RETRIES = 8;
+export const FIRST_RETRY_MS = 300;
+export const MAX_RETRY_MS = 5_000;
+export const RETRIES = 8;
 /** A message that the brokers do not acknowledge within this time is an error. */
 const SEND_TIMEOUT_MS = 10_000;
-const CONNECTION_ID_HEADER = 'connection-id';
 
 export function makeKafka({ brokers, clientId, retries = RETRIES }: KafkaOptions, logger: Logger): Kafka {
   registerCodecs({ maxDecompressedBytes: MAX_DECOMPRESSED_BYTES });
@@ -85,290 +62,8 @@ async function decompress(codec: number, bytes: Buffer): Promise<Buffer> {
   return found.decompress(bytes);
 }
 
-export interface KafkaSourceOptions {
-  readonly groupId: string;
-  /** The topics to read, asked for again from time to time. */
-  readonly wantedTopics: () => Promise<readonly string[]>;
-  /** The client has ended and will not come back by itself. */
-  readonly onFatal: (error: Error) => void;
-}
-
-/**
- * The consumer group. Records are handed over as they are fetched; the position in a partition runs ahead of what is committed.
- *
- * kafkajs fixes a consumer's topics when it starts, so that a change of topics is a new consumer: a new membership.
- */
-export function makeKafkaSource(kafka: Kafka, options: KafkaSourceOptions, logger: Logger): RecordSource {
-  let listener: SourceListener;
-  let admin: Admin | null = null;
-  let membership: Membership | null = null;
-  let subscribed: string | null = null;
-  let following: Promise<void> = Promise.resolve();
-  const stopping = new AbortController();
-  let checkSooner = new AbortController();
-  const reported = new Set<string>();
-
-  /** The wanted topics that exist. A missing one is reported once, and stops no other. */
-  async function presentTopics(): Promise<string[]> {
-    admin ??= await connectedAdmin(kafka);
-    const wanted = await options.wantedTopics();
-    const existing = new Set(await admin.listTopics());
-    for (const topic of wanted) {
-      if (existing.has(topic)) reported.delete(topic);
-      else if (!reported.has(topic)) {
-        reported.add(topic);
-        logger.warn(
-          { topic, checkEveryMs: TOPIC_CHECK_MS },
-          'topic does not exist; it is read as soon as it does',
-        );
-      }
-    }
-    return wanted.filter((topic) => existing.has(topic)).sort();
-  }
-
-  async function checkTopics(): Promise<void> {
-    const topics = await presentTopics();
-    // No topic, no fetch: the check is what shows that we are alive.
-    if (topics.length === 0) listener.fetched();
-    if (stopping.signal.aborted || topics.join() === subscribed) return;
-    subscribed = null;
-    await membership?.leave();
-    membership = null;
-    logger.info({ topics }, topics.length === 0 ? 'there are no topics to read yet' : 'reading topics');
-    if (topics.length === 0) listener.assigned([]);
-    else {
-      const onTrouble = () => checkSooner.abort();
-      membership = await joinGroup(kafka, topics, { ...options, listener, onTrouble, logger });
-    }
-    subscribed = topics.join();
-  }
-
-  async function follow(): Promise<void> {
-    while (!stopping.signal.aborted) {
-      let waitMs = TOPIC_CHECK_MS;
-      checkSooner = new AbortController();
-      try {
-        await checkTopics();
-      } catch (error) {
-        waitMs = TOPIC_RETRY_MS;
-        logger.warn({ error: messageOf(error), retryMs: waitMs }, 'topics could not be checked');
-      }
-      await systemClock.sleep(TOPIC_RETRY_MS, stopping.signal);
-      await systemClock.sleep(
-        waitMs - TOPIC_RETRY_MS,
-        AbortSignal.any([stopping.signal, checkSooner.signal]),
-      );
-    }
-  }
-
-  return {
-    async start(to) {
-      listener = to;
-      following = follow();
-    },
-    pause: (partition) => membership?.pause(partition),
-    resume: (partition) => membership?.resume(partition),
-    async commit(offsets) {
-      if (membership === null) throw new Error('the worker is in no group');
-      await membership.commit(offsets);
-    },
-    async stop() {
-      stopping.abort();
-      // A consumer that is left while it still joins would go on by itself.
-      await following;
-      await Promise.all([membership?.leave(), admin?.disconnect()]);
-    },
-  };
-}
-
-/** A consumer of fixed topics, as a member of the group. */
-interface Membership {
-  readonly topics: readonly string[];
-  pause(partition: Source): void;
-  resume(partition: Source): void;
-  commit: RecordSource['commit'];
-  leave(): Promise<void>;
-}
-
-interface MembershipDeps {
-  readonly groupId: string;
-  readonly listener: SourceListener;
-  readonly onFatal: (error: Error) => void;
-  /** The client begins anew after errors: a topic may be gone. */
-  readonly onTrouble: () => void;
-  readonly logger: Logger;
-}
-
-async function joinGroup(
-  kafka: Kafka,
-  topics: readonly string[],
-  { groupId, listener, onFatal, onTrouble, logger }: MembershipDeps,
-): Promise<Membership> {
-  let left = false;
-  let commitOffsets: EachBatchPayload['commitOffsetsIfNecessary'] | null = null;
-  const gate = new FetchGate(systemClock);
-  const positions = new Map<string, number>();
-
-  const consumer = kafka.consumer({
-    groupId,
-    sessionTimeout: SESSION_TIMEOUT_MS,
-    heartbeatInterval: HEARTBEAT_MS,
-    rebalanceTimeout: REBALANCE_TIMEOUT_MS,
-    maxWaitTimeInMs: MAX_FETCH_WAIT_MS,
-    maxBytesPerPartition: MAX_FETCH_BYTES_PER_PARTITION,
-    maxBytes: MAX_FETCH_BYTES,
-    metadataMaxAge: METADATA_MAX_AGE_MS,
-    allowAutoTopicCreation: false,
-    retry: {
-      initialRetryTime: FIRST_RETRY_MS,
-      maxRetryTime: MAX_RETRY_MS,
-      retries: RETRIES,
-      // A consumer that was left in the middle of a crash would come back otherwise.
-      restartOnFailure: async () => !left,
-    },
-  });
-  consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => {
-    if (left) return;
-    const partitions = Object.entries(payload.memberAssignment).flatMap(([topic, numbers]) =>
-      numbers.map((partition) => ({ topic, partition })),
-    );
-    gate.joined();
-    positions.clear();
-    commitOffsets = null;
-    // kafkajs keeps a partition paused over a rebalance, and whoever paused it is gone.
-    consumer.resume(partitions.map(toTopicPartitions));
-    listener.assigned(partitions);
-  });
-  consumer.on(consumer.events.CRASH, ({ payload }) => {
-    if (left) return;
-    // With restart the client begins anew by itself; without it, it has ended silently (kafkajs#1445).
-    if (payload.restart) logger.warn({ error: messageOf(payload.error) }, 'the Kafka client restarts');
-    else onFatal(payload.error);
-    onTrouble();
-  });
-  consumer.on(consumer.events.FETCH_START, ({ payload }) => gate.fetchBegins(payload.nodeId));
-  consumer.on(consumer.events.FETCH, () => listener.fetched());
-
-  async function handOver(payload: EachBatchPayload): Promise<void> {
-    const { batch, resolveOffset, commitOffsetsIfNecessary } = payload;
-    if (gate.isClosed()) {
-      // Not resolved, so it is fetched again.
-      await systemClock.sleep(GATE_CHECK_MS, NEVER);
-      return;
-    }
-    const { topic, partition } = batch;
-    for (const message of batch.messages) {
-      if (!(message instanceof FetchedMessage)) throw new Error('kafkajs decoded a fetch by itself');
-      const { fetched } = message;
-      const fromOffset = offsetOf(Reflect.get(batch, 'fetchedOffset'));
-      reportJump({ topic, partition }, fromOffset);
-      const records = fetched.visibleFrom(fromOffset).map(toRecord);
-      const nextOffset = Math.max(fetched.lastOffset + 1, fromOffset);
-      // This is where the next fetch goes on: behind the markers and aborted records at the end, too.
-      resolveOffset(message.offset);
-      positions.set(`${topic}/${partition}`, nextOffset);
-      commitOffsets = commitOffsetsIfNecessary;
-      listener.chunk({ topic, partition, records, nextOffset });
-    }
-  }
-
-  /** An offset that the log does not have any more, or not yet again, makes kafkajs go on at the log's beginning. */
-  function reportJump(source: Source, fromOffset: number): void {
-    const expected = positions.get(`${source.topic}/${source.partition}`);
-    if (expected === undefined || expected === fromOffset) return;
-    const details = { ...source, from: expected, to: fromOffset };
-    if (fromOffset > expected) logger.error(details, 'records were deleted before they were read');
-    else logger.warn(details, 'the partition begins anew; it is read from its beginning');
-  }
-
-  const membership: Membership = {
-    topics,
-    pause: (partition) => consumer.pause([toTopicPartitions(partition)]),
-    resume: (partition) => consumer.resume([toTopicPartitions(partition)]),
-    async commit(offsets) {
-      // consumer.commitOffsets would try again by itself, over a rebalance too, and set back what the new owner has committed.
-      if (commitOffsets === null) throw new Error('nothing was read since the group assigned its partitions');
-      await commitOffsets({ topics: byTopic(offsets) });
-    },
-    async leave() {
-      left = true;
-      await consumer.disconnect();
-    },
-  };
-  try {
-    await consumer.connect();
-    await consumer.subscribe({ topics: [...topics], fromBeginning: true });
-    await consumer.run({ autoCommit: false, eachBatchAutoResolve: false, eachBatch: handOver });
-    return membership;
-  } catch (error) {
-    await membership.leave();
-    throw error;
-  }
-}
-
-/**
- * Keeps back what was fetched before the group last assigned its partitions.
- *
- * kafkajs runs a loop of fetches for each broker, and one of them may rejoin the group while another still waits for its records. Those would
- * be taken for the new generation's, which begins at the committed offset: what lies between would never be decided. So nothing is
- * taken from any broker until each of them has begun a fetch in the new generation, or its old one must have timed out.
- */
-export class FetchGate {
-  private readonly begunAt = new Map<number, number>();
-  private readonly old = new Set<number>();
-
-  constructor(private readonly clock: Pick<Clock, 'now'>) {}
-
-  joined(): void {
-    for (const nodeId of this.begunAt.keys()) this.old.add(nodeId);
-  }
-
-  fetchBegins(nodeId: number): void {
-    this.begunAt.set(nodeId, this.clock.now());
-    this.old.delete(nodeId);
-  }
-
-  isClosed(): boolean {
-    for (const nodeId of this.old) {
-      if (this.clock.now() - (this.begunAt.get(nodeId) ?? 0) < FETCH_OVER_MS) return true;
-      // A broker that is gone begins no further fetch.
-      this.old.delete(nodeId);
-      this.begunAt.delete(nodeId);
-    }
-    return false;
-  }
-}
-
-function toTopicPartitions({ topic, partition }: Source): { topic: string; partitions: number[] } {
-  return { topic, partitions: [partition] };
-}
-
-function byTopic(offsets: readonly (Source & { readonly offset: number })[]) {
-  const topics = new Map<string, { partition: number; offset: string }[]>();
-  for (const { topic, partition, offset } of offsets) {
-    const partitions = topics.get(topic) ?? [];
-    partitions.push({ partition, offset: String(offset) });
-    topics.set(topic, partitions);
-  }
-  return [...topics].map(([topic, partitions]) => ({ topic, partitions }));
-}
-
-const NEVER = new AbortController().signal;
-
-function toRecord(record: FetchedRecord): StreamRecord {
-  return { ...record, claims: claimsOf(record.headers) };
-}
-
-function claimsOf(headers: Headers): readonly string[] {
-  const value = headers[CONNECTION_ID_HEADER];
-  if (value === undefined) return NO_CLAIMS;
-  return (Array.isArray(value) ? value : [value]).map((entry) => entry.toString('utf8'));
-}
-
-const NO_CLAIMS: readonly string[] = [];
-
 /** @throws RangeError beyond 2^53: an offset that a number cannot hold would be another record's */
-function offsetOf(text: unknown): number {
+export function offsetOf(text: unknown): number {
   const offset = Number(text);
   if (!Number.isSafeInteger(offset)) throw new RangeError(`offset ${text} is out of range`);
   return offset;
@@ -456,7 +151,7 @@ export function recordRefusal(error: unknown): string | null {
   return error instanceof KafkaJSProtocolError && RECORD_REFUSALS.has(error.type) ? error.message : null;
 }
 
-async function connectedAdmin(kafka: Kafka): Promise<Admin> {
+export async function connectedAdmin(kafka: Kafka): Promise<Admin> {
   const admin = kafka.admin();
   await admin.connect();
   return admin;
@@ -477,70 +172,6 @@ export async function ensureTopic(kafka: Kafka, topic: string): Promise<'present
   }
 }
 
-/** The end of every partition of the topics as it is now: one past its last record, whatever its transactions. */
-export async function highWatermarks(
-  kafka: Kafka,
-  topics: readonly string[],
-): Promise<(Source & { offset: number })[]> {
-  const admin = await connectedAdmin(readingUncommitted(kafka));
-  try {
-    const existing = new Set(await admin.listTopics());
-    const present = topics.filter((topic) => existing.has(topic));
-    const ends = await Promise.all(
-      present.map(async (topic) => {
-        const offsets = await admin.fetchTopicOffsets(topic);
-        return offsets.map(({ partition, low, high }) => ({
-          topic,
-          partition,
-          low: offsetOf(low),
-          offset: offsetOf(high),
-        }));
-      }),
-    );
-    // A partition with nothing in it has nothing to be decided, and no committed offset to wait for.
-    return ends.flat().filter(({ low, offset }) => offset > low);
-  } finally {
-    await admin.disconnect();
-  }
-}
-
-/**
- * The same client, asking for ends as readers of uncommitted records see them. kafkajs' admin asks for the last stable offset, which an open
- * transaction holds back, and has no option for it; the option is one of the cluster that a client makes for its admin.
- */
-function readingUncommitted(kafka: Kafka): Kafka {
-  const makesCluster = Object.getOwnPropertySymbols(kafka).find(
-    ({ description }) => description === 'private:Kafka:createCluster',
-  );
-  const makeCluster: unknown = makesCluster && Reflect.get(kafka, makesCluster);
-  if (makesCluster === undefined || typeof makeCluster !== 'function')
-    throw new Error('kafkajs makes its clusters in another way than version 2.2.4');
-  return Object.create(kafka, {
-    [makesCluster]: {
-      value: (options: object) => makeCluster({ ...options, isolationLevel: READ_UNCOMMITTED }),
-    },
-  });
-}
-
-const READ_UNCOMMITTED = 0;
-
-/** A group's committed offsets, by topic and partition; -1 where it has none. */
-export function makeCommittedOffsets(kafka: Kafka, groupId: string) {
-  let admin: Admin | null = null;
-  return {
-    async read(topics: readonly string[]): Promise<(Source & { offset: number })[]> {
-      admin ??= await connectedAdmin(kafka);
-      const committed = await admin.fetchOffsets({ groupId, topics: [...topics] });
-      return committed.flatMap(({ topic, partitions }) =>
-        partitions.map(({ partition, offset }) => ({ topic, partition, offset: offsetOf(offset) })),
-      );
-    },
-    async close(): Promise<void> {
-      await admin?.disconnect();
-    },
-  };
-}
-
 async function withDeadline<T>(work: Promise<T>, ms: number, message: string): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const deadline = new Promise<never>((_, reject) => {
@@ -553,6 +184,6 @@ async function withDeadline<T>(work: Promise<T>, ms: number, message: string): P
   }
 }
 
-function messageOf(error: unknown): string {
+export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }

@@ -5,7 +5,7 @@
 import { REASONS, type Reason, reasonInfo } from '../domain/verdict';
 import type { Answer, DeadLetter, Source } from '../intake';
 import type { OutgoingMessage, Sender } from './kafka';
-import type { PublishVerdicts } from './stream';
+import type { PublishVerdicts } from './record-source';
 
 export const VERDICT_SPEC = 'promo.verdict.v1';
 

@@ -39,7 +39,7 @@ export const LAYERS = {
       ...['domain', 'reference-file', 'ledger', 'intake', 'transports'],
     ],
   },
-  cli: { files: /^src\/cli\.ts$/, mayImport: ['config', 'commands'] },
+  cli: { files: /^src\/cli\.ts$/, mayImport: ['config', 'commands', 'domain'] },
 } as const satisfies Record<string, { files: RegExp; mayImport: readonly string[] }>;
 type Layer = keyof typeof LAYERS;
 
@@ -48,7 +48,7 @@ export const PACKAGES: Readonly<Record<string, RegExp>> = {
   '@kafkajs/confluent-schema-registry': /^src\/transports\/wire-format\.ts$/,
   ajv: /^src\/domain\/judge\.ts$/,
   fzstd: /^src\/transports\/codecs\.ts$/,
-  kafkajs: /^src\/transports\/(kafka|codecs|fetch-decoding|kafkajs-internals\.d)\.ts$/,
+  kafkajs: /^src\/transports\/(kafka|kafka-source|drain|codecs|fetch-decoding|kafkajs-internals\.d)\.ts$/,
   knex: /^src\/ledger\//,
   pg: /^src\/ledger\//,
   'pg-copy-streams': /^src\/ledger\//,

@@ -201,10 +201,15 @@ describe('topics', () => {
 
   together('a worker does not read the topics that it writes to [S5]', () =>
     inWorld({ topics: { main: 1 } }, async (world) => {
-      await produce(world.topics.main, [login('e')]);
-      const worker = await world.drain({ KAFKA_TOPICS: `${world.topics.main},${world.deadLetterTopic}` });
+      const { deadLetterTopic } = world;
+      const { main } = world.topics;
+      await makeTopics({ [deadLetterTopic]: { partitions: 1 } });
+      await produce(deadLetterTopic, [login('a dead letter')]);
+      await produce(main, [login('e')]);
+      const worker = await world.drain({ KAFKA_TOPICS: `${main},${deadLetterTopic}` });
+      expect(await world.balance()).toEqual({ records_read: 1, accepted: 1 });
       expect(worker.logged('topic is not read: this worker writes to it')).toMatchObject([
-        { topic: world.deadLetterTopic },
+        { topic: deadLetterTopic },
       ]);
     }),
   );

@@ -5,13 +5,9 @@
 import type { Clock } from '../../src/clock';
 import type { Answer, Envelope, IntakeResult, Source } from '../../src/intake';
 import { makeLogger, makeMetrics } from '../../src/telemetry';
-import { FetchGate } from '../../src/transports/kafka';
-import {
-  makeStream,
-  type RecordSource,
-  type SourceListener,
-  type StreamRecord,
-} from '../../src/transports/stream';
+import { FetchGate } from '../../src/transports/kafka-source';
+import type { RecordSource, SourceListener, StreamRecord } from '../../src/transports/record-source';
+import { makeStream } from '../../src/transports/stream';
 import type { Decoded } from '../../src/transports/wire-format';
 
 const MEBIBYTE = 1024 * 1024;
@@ -107,6 +103,7 @@ const answer = (envelope: Envelope): Answer => ({
   envelope,
   connection: null,
   eventId: null,
+  kind: null,
   faults: [],
   decision: { type: 'unstored', deadLetter: 'unclaimed', redelivered: false },
 });
@@ -406,6 +403,26 @@ describe('commits', () => {
     deliver(1, [0]);
     await clock.pass(2 * SECOND);
     expect(source.commits).toEqual(['t/1 1']);
+  });
+
+  it('are not made for a batch that was under way when its partition was lost [U1]', async () => {
+    let decideNow = (): void => {};
+    const { clock, source, decided, assign, deliver } = setUp({
+      decide: async (from, envelopes) => {
+        await new Promise<void>((resolve) => {
+          decideNow = resolve;
+        });
+        return decideAll(from, envelopes);
+      },
+    });
+    await assign(0);
+    deliver(0, [0, 1]);
+    await clock.pass(0);
+    await assign(0, 1);
+    decideNow();
+    await clock.pass(2 * SECOND);
+    expect(decided).toEqual(['t/0 0', 't/0 1']);
+    expect(source.commits).toEqual([]);
   });
 
   it('what is decided in the very step in which a commit ends is committed, too [U1]', async () => {

@@ -1,0 +1,67 @@
+/** Offset commits: how far partitions are decided, told to the group after the transactions that decided (docs/rules.md, U1). */
+import type { Source } from '../intake';
+import { keyOf, type StreamDeps } from './record-source';
+
+/** Wait between two tries of an offset commit that failed. */
+const COMMIT_RETRY_MS = 1_000;
+
+export interface Committer {
+  decided(partition: Source, offset: number): void;
+  /** Drops what is not committed yet: the group has moved on. */
+  forget(): void;
+  /** Resolves when everything decided is committed, or a commit failed. */
+  flush(): Promise<void>;
+}
+
+/** Commits how far partitions are decided: one commit at a time, each with everything that has been decided meanwhile. */
+export function makeCommitter({
+  source,
+  clock,
+  logger,
+}: Pick<StreamDeps, 'source' | 'clock' | 'logger'>): Committer {
+  let pending = new Map<string, Source & { offset: number }>();
+  let generation = 0;
+  let committing: Promise<void> | null = null;
+  const flushing = new AbortController();
+
+  async function commitPending(): Promise<void> {
+    while (pending.size > 0) {
+      const offsets = pending;
+      const begunIn = generation;
+      pending = new Map();
+      try {
+        await source.commit([...offsets.values()]);
+      } catch (error) {
+        logger.warn(
+          { error: error instanceof Error ? error.message : String(error) },
+          'offset commit failed',
+        );
+        if (generation === begunIn) pending = new Map([...offsets, ...pending]);
+        if (flushing.signal.aborted) break;
+        await clock.sleep(COMMIT_RETRY_MS, flushing.signal);
+      }
+    }
+    // In the same step in which nothing was left: what is decided from now on begins anew.
+    committing = null;
+  }
+
+  function run(): Promise<void> {
+    committing ??= Promise.resolve().then(commitPending);
+    return committing;
+  }
+
+  return {
+    decided(partition, offset) {
+      pending.set(keyOf(partition), { ...partition, offset });
+      void run();
+    },
+    forget() {
+      generation++;
+      pending = new Map();
+    },
+    async flush() {
+      flushing.abort();
+      await run();
+    },
+  };
+}

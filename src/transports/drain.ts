@@ -1,0 +1,119 @@
+/** What `worker --drain` waits for: the ends of partitions, and how far the group has committed. */
+import type { Admin, Kafka } from 'kafkajs';
+import type { Logger } from 'pino';
+import { systemClock } from '../clock';
+import type { Source } from '../intake';
+import { connectedAdmin, messageOf, offsetOf } from './kafka';
+
+const DRAIN_CHECK_MS = 250;
+const DRAIN_RETRY_MS = 1_000;
+
+export interface Drain {
+  /** Resolves when the group is drained, or `stop` is aborted. */
+  until(stop: AbortSignal): Promise<void>;
+  close(): Promise<void>;
+}
+
+/**
+ * Everything that is in the topics now: drained once the group has committed up to the end that each partition has at this moment,
+ * whichever worker of the group decided it.
+ */
+export async function makeDrain(
+  kafka: Kafka,
+  groupId: string,
+  topics: readonly string[],
+  logger: Logger,
+): Promise<Drain> {
+  const ends = await highWatermarks(kafka, topics);
+  const committed = makeCommittedOffsets(kafka, groupId);
+  const waitedFor = [...new Set(ends.map(({ topic }) => topic))];
+
+  async function isDrained(): Promise<boolean> {
+    if (ends.length === 0) return true;
+    const offsets = new Map(
+      (await committed.read(waitedFor)).map((c) => [`${c.topic}/${c.partition}`, c.offset]),
+    );
+    return ends.every(
+      ({ topic, partition, offset }) => (offsets.get(`${topic}/${partition}`) ?? -1) >= offset,
+    );
+  }
+
+  return {
+    async until(stop) {
+      while (!stop.aborted) {
+        try {
+          if (await isDrained()) return;
+          await systemClock.sleep(DRAIN_CHECK_MS, stop);
+        } catch (error) {
+          logger.warn({ error: messageOf(error) }, 'committed offsets could not be read');
+          await systemClock.sleep(DRAIN_RETRY_MS, stop);
+        }
+      }
+    },
+    close: () => committed.close(),
+  };
+}
+
+/** The end of every partition of the topics as it is now: one past its last record, whatever its transactions. */
+async function highWatermarks(
+  kafka: Kafka,
+  topics: readonly string[],
+): Promise<(Source & { offset: number })[]> {
+  const admin = await connectedAdmin(readingUncommitted(kafka));
+  try {
+    const existing = new Set(await admin.listTopics());
+    const present = topics.filter((topic) => existing.has(topic));
+    const ends = await Promise.all(
+      present.map(async (topic) => {
+        const offsets = await admin.fetchTopicOffsets(topic);
+        return offsets.map(({ partition, low, high }) => ({
+          topic,
+          partition,
+          low: offsetOf(low),
+          offset: offsetOf(high),
+        }));
+      }),
+    );
+    // A partition with nothing in it has nothing to be decided, and no committed offset to wait for.
+    return ends.flat().filter(({ low, offset }) => offset > low);
+  } finally {
+    await admin.disconnect();
+  }
+}
+
+/**
+ * The same client, asking for ends as readers of uncommitted records see them. kafkajs' admin asks for the last stable offset, which an open
+ * transaction holds back, and has no option for it; the option is one of the cluster that a client makes for its admin.
+ */
+function readingUncommitted(kafka: Kafka): Kafka {
+  const makesCluster = Object.getOwnPropertySymbols(kafka).find(
+    ({ description }) => description === 'private:Kafka:createCluster',
+  );
+  const makeCluster: unknown = makesCluster && Reflect.get(kafka, makesCluster);
+  if (makesCluster === undefined || typeof makeCluster !== 'function')
+    throw new Error('kafkajs makes its clusters in another way than version 2.2.4');
+  return Object.create(kafka, {
+    [makesCluster]: {
+      value: (options: object) => makeCluster({ ...options, isolationLevel: READ_UNCOMMITTED }),
+    },
+  });
+}
+
+const READ_UNCOMMITTED = 0;
+
+/** A group's committed offsets, by topic and partition; -1 where it has none. */
+function makeCommittedOffsets(kafka: Kafka, groupId: string) {
+  let admin: Admin | null = null;
+  return {
+    async read(topics: readonly string[]): Promise<(Source & { offset: number })[]> {
+      admin ??= await connectedAdmin(kafka);
+      const committed = await admin.fetchOffsets({ groupId, topics: [...topics] });
+      return committed.flatMap(({ topic, partitions }) =>
+        partitions.map(({ partition, offset }) => ({ topic, partition, offset: offsetOf(offset) })),
+      );
+    },
+    async close(): Promise<void> {
+      await admin?.disconnect();
+    },
+  };
+}

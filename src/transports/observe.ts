@@ -1,0 +1,63 @@
+/** What a decided batch adds to metrics and log. */
+import type { Answer, Source } from '../intake';
+import type { StreamDeps } from './record-source';
+
+/** Of the records that a line of the log tells of, the first so many are named. */
+const MAX_LOGGED_OFFSETS = 20;
+
+/** Counts each answer once, in as few increments as the batch has different ones, and tells of records without a verdict row. */
+export function observeBatch(
+  { metrics, logger }: Pick<StreamDeps, 'metrics' | 'logger'>,
+  partition: Source,
+  answers: readonly Answer[],
+  ms: number,
+): void {
+  metrics.batchEvents.observe(answers.length);
+  metrics.batchSeconds.observe(ms / 1000);
+  const verdicts = new Map<string, { labels: Record<string, string>; count: number }>();
+  const unstored = new Map<string, number[]>();
+  let redeliveries = 0;
+  for (const answer of answers) {
+    const { decision, envelope } = answer;
+    if (decision.redelivered) {
+      redeliveries++;
+      continue;
+    }
+    if (decision.type === 'unstored') {
+      const reason = decision.deadLetter ?? 'no_idempotency_key';
+      const offsets = unstored.get(reason);
+      if (offsets === undefined) unstored.set(reason, [envelope.offset]);
+      else offsets.push(envelope.offset);
+      if (decision.deadLetter !== null) continue;
+    }
+    const [verdict, reason] = verdictAndReason(answer);
+    const kind = answer.kind ?? '';
+    const connection = answer.connection?.id ?? '';
+    const key = `${verdict}/${reason}/${kind}/${connection}`;
+    const seen = verdicts.get(key);
+    if (seen === undefined) verdicts.set(key, { labels: { verdict, reason, kind, connection }, count: 1 });
+    else seen.count++;
+  }
+  if (redeliveries > 0) metrics.redeliveries.inc(redeliveries);
+  for (const { labels, count } of verdicts.values()) metrics.verdicts.inc(labels, count);
+  // A line a batch, not one a record: a sender that gets it wrong gets it wrong often.
+  for (const [reason, offsets] of unstored) {
+    const isDeadLetter = reason !== 'no_idempotency_key';
+    if (isDeadLetter) metrics.deadLetters.inc({ reason }, offsets.length);
+    logger.warn(
+      { ...partition, reason, records: offsets.length, offsets: offsets.slice(0, MAX_LOGGED_OFFSETS) },
+      isDeadLetter ? 'records sent to the dead-letter topic' : 'records without event_id',
+    );
+  }
+}
+
+function verdictAndReason({ decision }: Answer): [verdict: string, reason: string] {
+  switch (decision.type) {
+    case 'unstored':
+      return ['rejected', 'no_idempotency_key'];
+    case 'duplicate':
+      return ['duplicate', decision.first.reason ?? ''];
+    case 'decided':
+      return [decision.outcome.verdict, decision.outcome.reason ?? ''];
+  }
+}

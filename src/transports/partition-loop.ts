@@ -1,0 +1,267 @@
+/**
+ * The loop of a Kafka partition: take records in their order, have them decided, publish the decisions, commit the offset
+ * (docs/rules.md, U1-U5).
+ */
+import { backoffMs } from '../domain/backoff';
+import type { Answer, Envelope, IntakeResult, Source } from '../intake';
+import type { Committer } from './committer';
+import { observeBatch } from './observe';
+import type { Chunk, StreamDeps, StreamRecord } from './record-source';
+
+/** A batch takes no further record once it holds this many bytes. */
+const MAX_BATCH_BYTES = 4 * 1024 * 1024;
+/** A partition is paused while it holds more than this, and resumed below half of it. */
+const MAX_QUEUED_BYTES = 4 * 1024 * 1024;
+/** Memory that a record takes beside its value. */
+const RECORD_OVERHEAD_BYTES = 200;
+
+const TOMBSTONE = { type: 'json', bytes: null } as const;
+const UNDECODABLE = { type: 'undecodable' } as const;
+
+/** One partition in one generation of the group. */
+export class PartitionLoop {
+  private readonly queue: { record: StreamRecord | null; nextOffset: number; bytes: number }[] = [];
+  private queuedBytes = 0;
+  private paused = false;
+  private running: Promise<void> | null = null;
+  private readonly ended = new AbortController();
+  private revoked = false;
+  private failures = 0;
+  private failingSince = 0;
+
+  constructor(
+    private readonly partition: Source,
+    private readonly deps: StreamDeps,
+    private readonly slots: Slots,
+    private readonly committer: Committer,
+    private readonly active: () => void,
+  ) {}
+
+  offer(chunk: Chunk): void {
+    if (this.ended.signal.aborted) return;
+    for (const record of chunk.records) {
+      const bytes = RECORD_OVERHEAD_BYTES + (record.value?.length ?? 0);
+      this.queue.push({ record, nextOffset: record.offset + 1, bytes });
+      this.queuedBytes += bytes;
+    }
+    // The end of a chunk may lie beyond its last record: what was left out has to be committed too.
+    const last = this.queue.at(-1);
+    if (chunk.records.length > 0 && last !== undefined) last.nextOffset = chunk.nextOffset;
+    else this.queue.push({ record: null, nextOffset: chunk.nextOffset, bytes: 0 });
+
+    if (this.queuedBytes > MAX_QUEUED_BYTES && !this.paused) {
+      this.paused = true;
+      this.deps.source.pause(this.partition);
+    }
+    this.running ??= this.run();
+  }
+
+  /** The partition is no longer ours: what is being decided is not committed by us. */
+  revoke(): void {
+    this.revoked = true;
+    this.end();
+  }
+
+  /** Begins no further batch, and resolves when the one under way is decided and published, or cannot be now. */
+  async finish(): Promise<void> {
+    this.end();
+    await this.running;
+  }
+
+  private end(): void {
+    this.ended.abort();
+    this.waitNoMore();
+  }
+
+  undecided(): (Source & { sinceMs: number; failures: number }) | null {
+    if (this.failures === 0) return null;
+    return { ...this.partition, sinceMs: this.deps.clock.now() - this.failingSince, failures: this.failures };
+  }
+
+  private async run(): Promise<void> {
+    while (this.queue.length > 0 && !this.ended.signal.aborted) {
+      try {
+        this.active();
+        await this.step();
+      } catch (error) {
+        // Whatever stands in the way shows as an undecided partition, a defect of this loop too.
+        await this.wait(error);
+      }
+    }
+    this.running = null;
+  }
+
+  /** Decides one batch, or as much of its beginning as can be decided now. @throws where not even its first record can be */
+  private async step(): Promise<void> {
+    const batch = this.peek();
+    const records = batch.flatMap(({ record }) => (record === null ? [] : [record]));
+    if (records.length === 0) {
+      this.advance(batch.length);
+      return;
+    }
+    const { answers, undecided } = await this.decide(records);
+    if (answers.length > 0) {
+      await this.publish(answers);
+      this.advance(undecided === null ? batch.length : positionAfter(batch, answers.length));
+    }
+    if (undecided !== null) throw undecided;
+  }
+
+  private async decide(records: readonly StreamRecord[]): Promise<IntakeResult> {
+    const { clock, intake } = this.deps;
+    const { envelopes, failure } = await this.decode(records);
+    if (envelopes.length === 0) return { answers: [], undecided: failure };
+    const release = await this.slots.take();
+    try {
+      if (this.ended.signal.aborted) return { answers: [], undecided: null };
+      const began = clock.now();
+      const { answers, undecided } = await intake.decide(this.partition, envelopes);
+      this.observe(answers, clock.now() - began);
+      return { answers, undecided: undecided ?? failure };
+    } finally {
+      release();
+    }
+  }
+
+  /** The head of the queue, up to the limits of a batch. */
+  private peek() {
+    let bytes = 0;
+    let length = 0;
+    while (length < this.queue.length && length < this.deps.batchEvents && bytes < MAX_BATCH_BYTES) {
+      bytes += this.queue[length]?.bytes ?? 0;
+      length++;
+    }
+    return this.queue.slice(0, length);
+  }
+
+  /** Decodes records up to the first that cannot be decoded now: what stands before it need not wait for it. */
+  private async decode(
+    records: readonly StreamRecord[],
+  ): Promise<{ envelopes: Envelope[]; failure: Error | null }> {
+    const envelopes: Envelope[] = [];
+    try {
+      for (const record of records) {
+        const payload = this.payloadOf(record);
+        envelopes.push({ ...record, payload: payload instanceof Promise ? await payload : payload });
+      }
+      return { envelopes, failure: null };
+    } catch (error) {
+      return { envelopes, failure: error instanceof Error ? error : new Error(String(error)) };
+    }
+  }
+
+  private payloadOf({
+    value,
+    undecodable,
+  }: StreamRecord): Envelope['payload'] | Promise<Envelope['payload']> {
+    if (undecodable !== undefined) return UNDECODABLE;
+    return value === null ? TOMBSTONE : this.deps.wireFormat.decode(value);
+  }
+
+  /** Publishes until it succeeds: the verdicts are stored, so deciding again would only count redeliveries. */
+  private async publish(answers: readonly Answer[]): Promise<void> {
+    const { publishVerdicts } = this.deps;
+    if (publishVerdicts === null) return;
+    for (;;) {
+      try {
+        await publishVerdicts(this.partition, answers);
+        return;
+      } catch (error) {
+        // Not committed, so the next owner reads these records again and publishes their verdicts.
+        if (this.ended.signal.aborted) throw error;
+        await this.wait(error);
+      }
+    }
+  }
+
+  private advance(entries: number): void {
+    if (this.revoked) return;
+    const done = this.queue.splice(0, entries);
+    const last = done.at(-1);
+    if (last === undefined) return;
+    for (const { bytes } of done) this.queuedBytes -= bytes;
+    this.settled();
+    this.committer.decided(this.partition, last.nextOffset);
+    if (this.paused && this.queuedBytes < MAX_QUEUED_BYTES / 2) {
+      this.paused = false;
+      this.deps.source.resume(this.partition);
+    }
+  }
+
+  private settled(): void {
+    if (this.failures === 0) return;
+    this.deps.logger.info({ ...this.partition, failures: this.failures }, 'partition is no longer undecided');
+    this.waitNoMore();
+  }
+
+  private waitNoMore(): void {
+    if (this.failures > 0) this.deps.metrics.undecidedPartitions.dec();
+    this.failures = 0;
+  }
+
+  /** The wait of an undecided partition: 1, 2, 4 ... 30 s, cut short by shutdown and by losing the partition (U2). */
+  private async wait(error: unknown): Promise<void> {
+    const { clock, logger, metrics } = this.deps;
+    if (this.ended.signal.aborted) return;
+    if (this.failures === 0) {
+      this.failingSince = clock.now();
+      metrics.undecidedPartitions.inc();
+    }
+    this.failures++;
+    metrics.retries.inc();
+    const waitMs = backoffMs(this.failures);
+    const message = error instanceof Error ? error.message : String(error);
+    logger.warn(
+      { ...this.partition, failures: this.failures, waitMs, error: message },
+      'partition is undecided',
+    );
+    await clock.sleep(waitMs, this.ended.signal);
+  }
+
+  private observe(answers: readonly Answer[], ms: number): void {
+    if (answers.length === 0) return;
+    observeBatch(this.deps, this.partition, answers, ms);
+    this.deps.logger.debug(
+      { ...this.partition, events: answers.length, ms: Math.round(ms) },
+      'batch decided',
+    );
+  }
+}
+
+/** Entries of the queue that the first `answers` records make up. */
+function positionAfter(batch: readonly { record: StreamRecord | null }[], answers: number): number {
+  let seen = 0;
+  for (let index = 0; index < batch.length; index++) {
+    if (batch[index]?.record === null) continue;
+    if (seen === answers) return index;
+    seen++;
+  }
+  return batch.length;
+}
+
+export interface Slots {
+  /** Resolves with the function that gives the slot back. */
+  take(): Promise<() => void>;
+}
+
+/** At most `count` holders at once; the others wait in the order in which they came. */
+export function makeSlots(count: number): Slots {
+  const waiting: (() => void)[] = [];
+  let free = count;
+  const release = () => {
+    const next = waiting.shift();
+    if (next === undefined) free++;
+    else next();
+  };
+  return {
+    async take() {
+      if (free > 0) free--;
+      else await new Promise<void>((resolve) => waiting.push(resolve));
+      let held = true;
+      return () => {
+        if (held) release();
+        held = false;
+      };
+    },
+  };
+}

@@ -1,0 +1,62 @@
+/**
+ * The port between the loops of the partitions and a consumer group: kafka-source.ts implements it for a real cluster.
+ */
+import type { Logger } from 'pino';
+import type { Clock } from '../clock';
+import type { Answer, Envelope, Intake, Source } from '../intake';
+import type { Metrics } from '../telemetry';
+import type { WireFormat } from './wire-format';
+
+/** A record as it came: an envelope whose payload is not decoded yet. */
+export interface StreamRecord extends Omit<Envelope, 'payload'> {
+  /** Why the batch that this record stands for cannot be read. */
+  readonly undecodable?: string;
+}
+
+/** Consecutive records of a partition. Offsets may be missing: markers, aborted and compacted records are left out. */
+export interface Chunk extends Source {
+  readonly records: readonly StreamRecord[];
+  /** Where the partition goes on after this chunk, with everything counted that was left out. */
+  readonly nextOffset: number;
+}
+
+/** A consumer group's side of Kafka. */
+export interface RecordSource {
+  /** Begins to deliver to the listener. */
+  start(listener: SourceListener): Promise<void>;
+  /** Delivers no more of a partition until `resume`. */
+  pause(partition: Source): void;
+  resume(partition: Source): void;
+  /** Stores how far partitions are decided. @throws where the group has moved on: the records come again */
+  commit(offsets: readonly (Source & { readonly offset: number })[]): Promise<void>;
+  /** Leaves the group. */
+  stop(): Promise<void>;
+}
+
+export interface SourceListener {
+  /** These partitions are ours from now on, from their committed offsets; whatever was delivered before is void. */
+  assigned(partitions: readonly Source[]): void;
+  chunk(chunk: Chunk): void;
+  /** Kafka answered a fetch, with records or without: the client is alive. */
+  fetched(): void;
+}
+
+/** Publishes decisions. Resolves once they are stored by all replicas. */
+export type PublishVerdicts = (source: Source, answers: readonly Answer[]) => Promise<void>;
+
+export interface StreamDeps {
+  readonly source: RecordSource;
+  readonly intake: Intake;
+  readonly wireFormat: WireFormat;
+  readonly publishVerdicts: PublishVerdicts | null;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly metrics: Metrics;
+  readonly batchEvents: number;
+  readonly partitionsAtOnce: number;
+}
+
+/** A partition's name in logs and maps. */
+export function keyOf({ topic, partition }: Source): string {
+  return `${topic}/${partition}`;
+}
