@@ -21,6 +21,7 @@ const servers = {
 module.exports = {
   projects: [
     layer('unit'),
+    layer('fuzz'),
     layer('dev'),
     layer('ledger', servers),
     layer('model', servers),

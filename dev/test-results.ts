@@ -7,6 +7,7 @@ import { isNode } from './syntax';
 export const LAYERS = [
   { name: 'checks', minutes: 1 },
   { name: 'unit', minutes: 0.2 },
+  { name: 'fuzz', minutes: 0.5 },
   { name: 'dev', minutes: 1.5 },
   { name: 'ledger', minutes: 1 },
   { name: 'model', minutes: 2 },
