@@ -20,7 +20,8 @@ export interface Mutant {
   readonly line: number;
   /** The source line that it changes, without the blanks around it. */
   readonly code: string;
-  readonly replacement: string;
+  /** What it puts in the place of what: `a > 0 -> a >= 0`. */
+  readonly change: string;
   readonly status: string;
 }
 
@@ -28,7 +29,7 @@ export interface Mutant {
 export interface Explanation {
   readonly file: string;
   readonly code: string;
-  readonly replacements: readonly string[];
+  readonly changes: readonly string[];
   readonly why: string;
 }
 
@@ -52,22 +53,29 @@ export function readReport(report: unknown): Mutant[] {
 }
 
 function readMutant(file: string, lines: readonly string[], mutant: unknown): Mutant {
-  const start = isRecord(mutant) && isRecord(mutant.location) ? mutant.location.start : undefined;
-  if (
-    !isRecord(mutant) ||
-    !isRecord(start) ||
-    typeof start.line !== 'number' ||
-    typeof mutant.status !== 'string'
-  )
+  const location = isRecord(mutant) && isRecord(mutant.location) ? mutant.location : {};
+  const [start, end] = [readPosition(location.start), readPosition(location.end)];
+  if (!isRecord(mutant) || !start || !end || typeof mutant.status !== 'string')
     throw new Error(`the report of ${file} has a mutant without place or status`);
+  const replaced = lines.slice(start.line - 1, end.line);
+  // From the end first: on one line it would move what the start cuts.
+  replaced.push((replaced.pop() ?? '').slice(0, end.column - 1));
+  replaced.unshift((replaced.shift() ?? '').slice(start.column - 1));
   const { replacement, status } = mutant;
   return {
     file,
     line: start.line,
     code: (lines[start.line - 1] ?? '').trim(),
-    replacement: typeof replacement === 'string' ? replacement : '',
+    change: `${replaced.join('\n')} -> ${typeof replacement === 'string' ? replacement : ''}`,
     status,
   };
+}
+
+/** Lines and columns count from 1. */
+function readPosition(position: unknown): { line: number; column: number } | undefined {
+  if (!isRecord(position)) return undefined;
+  const { line, column } = position;
+  return typeof line === 'number' && typeof column === 'number' ? { line, column } : undefined;
 }
 
 /** @throws Error where the list has another form */
@@ -75,15 +83,10 @@ export function readExplanations(list: unknown): Explanation[] {
   if (!Array.isArray(list)) throw new Error(`${EXPLAINED} is no list`);
   return list.map((entry: unknown) => {
     if (!isRecord(entry)) throw new Error(`${EXPLAINED} has an entry that is no object`);
-    const { file, code, replacements, why } = entry;
-    if (
-      typeof file !== 'string' ||
-      typeof code !== 'string' ||
-      typeof why !== 'string' ||
-      !isTexts(replacements)
-    )
-      throw new Error(`${EXPLAINED} has an entry without file, code, replacements or why`);
-    return { file, code, replacements, why };
+    const { file, code, changes, why } = entry;
+    if (typeof file !== 'string' || typeof code !== 'string' || typeof why !== 'string' || !isTexts(changes))
+      throw new Error(`${EXPLAINED} has an entry without file, code, changes or why`);
+    return { file, code, changes, why };
   });
 }
 
@@ -101,27 +104,23 @@ export function scoreOf(mutants: readonly Mutant[], explanations: readonly Expla
     ({ status }) => !['CompileError', 'RuntimeError', 'Ignored'].includes(status),
   );
   const survivors = counted.filter(({ status }) => status !== 'Killed' && status !== 'Timeout');
-  const explains = (explanation: Explanation, mutant: Mutant, replacement: string) =>
-    explanation.file === mutant.file &&
-    explanation.code === mutant.code &&
-    replacement === mutant.replacement;
+  const explains = (entry: Explanation, change: string, mutant: Mutant) =>
+    entry.file === mutant.file && entry.code === mutant.code && change === mutant.change;
   const unexplained = survivors.filter(
     (mutant) =>
-      !explanations.some((entry) => entry.replacements.some((text) => explains(entry, mutant, text))),
+      !explanations.some((entry) => entry.changes.some((change) => explains(entry, change, mutant))),
   );
   const stale = explanations.flatMap((entry) =>
-    entry.replacements
-      .filter((replacement) => !survivors.some((mutant) => explains(entry, mutant, replacement)))
-      .map((replacement) => `${EXPLAINED} explains what does not survive: ${entry.code} -> ${replacement}`),
+    entry.changes
+      .filter((change) => !survivors.some((mutant) => explains(entry, change, mutant)))
+      .map((change) => `${EXPLAINED} explains what does not survive: ${entry.file}: ${change}`),
   );
   return {
     total: counted.length,
     noticed: counted.length - survivors.length,
     explained: survivors.length - unexplained.length,
     problems: [
-      ...unexplained.map(
-        ({ file, line, code, replacement }) => `${file}:${line} survives: ${code} -> ${replacement}`,
-      ),
+      ...unexplained.map(({ file, line, change }) => `${file}:${line} survives: ${change}`),
       ...stale,
     ],
   };

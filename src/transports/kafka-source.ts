@@ -32,6 +32,8 @@ const METADATA_MAX_AGE_MS = 30_000;
 const TOPIC_CHECK_MS = 20_000;
 /** The same after a check that failed, and the shortest time between two checks. */
 const TOPIC_RETRY_MS = 2_000;
+/** Without a fetch for this long a topic may be gone: kafkajs then fetches nothing of the others either. */
+const STALLED_MS = 3_000;
 /** A fetch, and the handing over of what it brought, has ended after this time, one way or other. */
 const FETCH_OVER_MS = REQUEST_TIMEOUT_MS + 2_000;
 const GATE_CHECK_MS = 20;
@@ -57,7 +59,6 @@ export function makeKafkaSource(kafka: Kafka, options: KafkaSourceOptions, logge
   let subscribed: string | null = null;
   let following: Promise<void> = Promise.resolve();
   const stopping = new AbortController();
-  let checkSooner = new AbortController();
   const reported = new Set<string>();
 
   /** The wanted topics that exist. A missing one is reported once, and stops no other. */
@@ -88,27 +89,26 @@ export function makeKafkaSource(kafka: Kafka, options: KafkaSourceOptions, logge
     membership = null;
     logger.info({ topics }, topics.length === 0 ? 'there are no topics to read yet' : 'reading topics');
     if (topics.length === 0) listener.assigned([]);
-    else {
-      const onTrouble = () => checkSooner.abort();
-      membership = await joinGroup(kafka, topics, { ...options, listener, onTrouble, logger });
-    }
+    else membership = await joinGroup(kafka, topics, { ...options, listener, logger });
     subscribed = topics.join();
   }
 
   async function follow(): Promise<void> {
     while (!stopping.signal.aborted) {
       let waitMs = TOPIC_CHECK_MS;
-      checkSooner = new AbortController();
       try {
         await checkTopics();
       } catch (error) {
         waitMs = TOPIC_RETRY_MS;
         logger.warn({ error: messageOf(error), retryMs: waitMs }, 'topics could not be checked');
       }
-      await systemClock.sleep(TOPIC_RETRY_MS, stopping.signal);
-      await systemClock.sleep(
-        waitMs - TOPIC_RETRY_MS,
-        AbortSignal.any([stopping.signal, checkSooner.signal]),
+      const checkAt = systemClock.now() + waitMs;
+      do {
+        await systemClock.sleep(TOPIC_RETRY_MS, stopping.signal);
+      } while (
+        systemClock.now() < checkAt &&
+        (membership?.idleMs() ?? 0) < STALLED_MS &&
+        !stopping.signal.aborted
       );
     }
   }
@@ -139,6 +139,8 @@ interface Membership {
   pause(partition: Source): void;
   resume(partition: Source): void;
   commit: RecordSource['commit'];
+  /** Milliseconds since the last fetch. */
+  idleMs(): number;
   leave(): Promise<void>;
 }
 
@@ -146,17 +148,16 @@ interface MembershipDeps {
   readonly groupId: string;
   readonly listener: SourceListener;
   readonly onFatal: (error: Error) => void;
-  /** The client begins anew after errors: a topic may be gone. */
-  readonly onTrouble: () => void;
   readonly logger: Logger;
 }
 
 async function joinGroup(
   kafka: Kafka,
   topics: readonly string[],
-  { groupId, listener, onFatal, onTrouble, logger }: MembershipDeps,
+  { groupId, listener, onFatal, logger }: MembershipDeps,
 ): Promise<Membership> {
   let left = false;
+  let fetchedAt = systemClock.now();
   let commitOffsets: EachBatchPayload['commitOffsetsIfNecessary'] | null = null;
   const gate = new FetchGate(systemClock);
   const positions = new Map<string, number>();
@@ -186,6 +187,7 @@ async function joinGroup(
     );
     gate.joined();
     positions.clear();
+    fetchedAt = systemClock.now();
     commitOffsets = null;
     // kafkajs keeps a partition paused over a rebalance, and whoever paused it is gone.
     consumer.resume(partitions.map(toTopicPartitions));
@@ -196,10 +198,12 @@ async function joinGroup(
     // With restart the client begins anew by itself; without it, it has ended silently (kafkajs#1445).
     if (payload.restart) logger.warn({ error: messageOf(payload.error) }, 'the Kafka client restarts');
     else onFatal(payload.error);
-    onTrouble();
   });
   consumer.on(consumer.events.FETCH_START, ({ payload }) => gate.fetchBegins(payload.nodeId));
-  consumer.on(consumer.events.FETCH, () => listener.fetched());
+  consumer.on(consumer.events.FETCH, () => {
+    fetchedAt = systemClock.now();
+    listener.fetched();
+  });
 
   async function handOver(payload: EachBatchPayload): Promise<void> {
     const { batch, resolveOffset, commitOffsetsIfNecessary } = payload;
@@ -242,6 +246,7 @@ async function joinGroup(
       if (commitOffsets === null) throw new Error('nothing was read since the group assigned its partitions');
       await commitOffsets({ topics: byTopic(offsets) });
     },
+    idleMs: () => systemClock.now() - fetchedAt,
     async leave() {
       left = true;
       await consumer.disconnect();

@@ -27,7 +27,7 @@ const together = sideBySide(4 * LONG);
 
 describe('a crash', () => {
   together(
-    'between the transaction and the offset commit loses nothing, and what is read again is answered, no duplicate [U1 K3]',
+    'between the transaction and the offset commit loses nothing, and what is read again is answered, no duplicate [U1 K3] [R5 offsets] [R4 redelivery]',
     () =>
       inWorld({ topics: { main: 1, verdicts: 1 } }, async (world) => {
         const { main, verdicts } = world.topics;

@@ -228,7 +228,7 @@ describe('one record is one event', () => {
     });
   });
 
-  it('an event that comes again is a duplicate, with equal or with other content [V1 K4]', async () => {
+  it('an event that comes again is a duplicate, with equal or with other content [V1 K4] [R4 one row]', async () => {
     const deliveries = await world.rows(
       'select event_id, content_differs, source_offset from promo.deliveries where source_topic = $1 order by 3',
       [world.topics.main],
@@ -285,7 +285,7 @@ describe('transactions', () => {
 });
 
 describe('whose a record is', () => {
-  it('a topic of one connection is that connection’s, whatever the header says [C4]', async () => {
+  it('a topic of one connection is that connection’s, whatever the header says [C4] [R1 topic of one connection]', async () => {
     expect(decided('solo', 'solo-claiming')).toEqual({ solo: 'accepted', 'solo-claiming': 'accepted' });
     const rows = await world.rows(
       "select distinct connection_id, operator_id, brand from promo.verdicts where event_id like 'solo%'",
@@ -293,7 +293,7 @@ describe('whose a record is', () => {
     expect(rows).toEqual([['acme-solo', 'acme', 'main']]);
   });
 
-  it('on a shared topic the header connection-id names the connection, once or twice with equal values [C5]', async () => {
+  it('on a shared topic the header connection-id names the connection, once or twice with equal values [C5] [R1 shared topic]', async () => {
     const rows = await world.rows(
       "select event_id, connection_id, operator_id from promo.verdicts where connection_id like '%-shared' order by 2, 1",
     );
@@ -305,7 +305,7 @@ describe('whose a record is', () => {
     ]);
   });
 
-  it('without header, with an unknown, a contradicting or an inexact one a record is a dead letter [C5 S4]', () => {
+  it('without header, with an unknown, a contradicting or an inexact one a record is a dead letter [C5 S4] [R1 shared topic]', () => {
     const letters = deadLettersOf(world.topics.shared);
     expect(letters.map(({ value }) => eventIdOf(value))).toEqual([
       ...[
@@ -324,7 +324,7 @@ describe('whose a record is', () => {
     );
   });
 
-  it('a dead letter has the record’s bytes, key and headers, and its coordinates [S5]', () => {
+  it('a dead letter has the record’s bytes, key and headers, and its coordinates [S5] [R1 dead letter]', () => {
     const letter = deadLettersOf(world.topics.shared).find(({ value }) => value?.equals(BYTES));
     expect(letter).toEqual({
       partition: expect.any(Number),
@@ -350,7 +350,7 @@ describe('whose a record is', () => {
     expect(letter?.value).toBeNull();
   });
 
-  it('dead letters are counted, logged without their content, and block nothing [S5 D3]', async () => {
+  it('dead letters are counted, logged without their content, and block nothing [S5 D3] [R1 dead letter]', async () => {
     expect(await world.balance(world.topics.shared)).toEqual({
       records_read: 12,
       accepted: 4,
@@ -365,14 +365,14 @@ describe('whose a record is', () => {
 });
 
 describe('the Confluent wire format', () => {
-  it('JSON Schema: the bytes behind the frame are judged as they are [S2]', () => {
+  it('JSON Schema: the bytes behind the frame are judged as they are [S2] [R1 wire format]', () => {
     expect(decided('json-schema', 'json-incomplete')).toEqual({
       'json-schema': 'accepted',
       'json-incomplete': 'rejected/malformed',
     });
   });
 
-  it('Avro: a null of an optional field is a missing field [S2]', () => {
+  it('Avro: a null of an optional field is a missing field [S2] [R1 wire format]', () => {
     expect(decided('avro', 'avro-nulls', 'avro-null-amount')).toEqual({
       avro: 'accepted',
       'avro-nulls': 'accepted',
@@ -380,7 +380,7 @@ describe('the Confluent wire format', () => {
     });
   });
 
-  it('bytes that do not fit their schema, and half a frame, have no key [S3 V3]', async () => {
+  it('bytes that do not fit their schema, and half a frame, have no key [S3 V3] [R1 registry]', async () => {
     expect(await world.balance(world.topics.framed)).toEqual({
       records_read: 10,
       accepted: 4,
@@ -390,7 +390,7 @@ describe('the Confluent wire format', () => {
     });
   });
 
-  it('a schema id that the registry does not know makes a dead letter [S4]', () => {
+  it('a schema id that the registry does not know makes a dead letter [S4] [R1 registry]', () => {
     const [letter, ...more] = deadLettersOf(world.topics.framed);
     expect(more).toEqual([]);
     expect(letter?.headers['dead-letter-reason']).toEqual(['schema_unknown']);
@@ -450,7 +450,7 @@ it('what was read is the sum of what became of it [D3]', async () => {
 });
 
 describe('without a registry', () => {
-  it('a value in the wire format is not JSON, so it has no key [S2]', async () => {
+  it('a value in the wire format is not JSON, so it has no key [S2] [R1 wire format]', async () => {
     const { records_read } = await world.balance(world.topics.framed);
     const before = await world.ends(world.topics.framed);
     await produce(world.topics.framed, [

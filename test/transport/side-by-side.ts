@@ -1,6 +1,6 @@
 /**
  * Tests that run side by side: most of the time of a worker's test is waiting. Jest's own `it.concurrent` cannot be used here: kafkajs
- * loads parts of itself when they are first needed, which Jest forbids between two tests.
+ * loads parts of itself when they are first needed, which Jest forbids between two tests. `-t` chooses what is reported, not what runs.
  */
 
 interface Scenario {

@@ -230,7 +230,7 @@ describe('an undecided partition', () => {
     expect(source.commits).toEqual(['t/10 1', 't/11 1']);
   });
 
-  it('is no standstill: every try counts as progress [U5]', async () => {
+  it('is no standstill: every try counts as progress [U5] [R5 liveness]', async () => {
     const { clock, stream, assign, deliver } = setUp({ decide: storeIsDown });
     await assign(0);
     deliver(0, [0]);

@@ -1,44 +1,58 @@
 /** What a mutation run comes to: dev/mutation.ts over a report of Stryker's. */
 import { readExplanations, readReport, scoreOf } from '../../../dev/mutation';
 
-const report = (...mutants: { line: number; status: string; replacement?: string }[]) => ({
+const SOURCE = 'const a = 1;\n  if (a > 0) return;\n';
+/** A report of mutants that change `a > 0` in the second line, or the 1 in the first. */
+const report = (...mutants: { at: 'one' | 'condition'; status: string; replacement: string }[]) => ({
   files: {
     'src/domain/a.ts': {
-      source: 'const a = 1;\n  if (a > 0) return;\n',
-      mutants: mutants.map(({ line, ...more }) => ({ location: { start: { line, column: 1 } }, ...more })),
+      source: SOURCE,
+      mutants: mutants.map(({ at, ...more }) => ({ location: PLACES[at], ...more })),
     },
   },
 });
+const PLACES = {
+  one: { start: { line: 1, column: 11 }, end: { line: 1, column: 12 } },
+  condition: { start: { line: 2, column: 7 }, end: { line: 2, column: 12 } },
+};
 const explained = {
   file: 'src/domain/a.ts',
   code: 'if (a > 0) return;',
-  replacements: ['a >= 0'],
+  changes: ['a > 0 -> a >= 0'],
   why: 'a is never 0',
 };
 
 it('a mutant that no test notices is a problem unless it is explained', () => {
   const mutants = readReport(
     report(
-      { line: 1, status: 'Killed', replacement: '2' },
-      { line: 1, status: 'Timeout', replacement: '3' },
-      { line: 1, status: 'RuntimeError', replacement: '4' },
-      { line: 2, status: 'Survived', replacement: 'a >= 0' },
-      { line: 2, status: 'NoCoverage', replacement: 'true' },
+      { at: 'one', status: 'Killed', replacement: '2' },
+      { at: 'one', status: 'Timeout', replacement: '3' },
+      { at: 'one', status: 'RuntimeError', replacement: '4' },
+      { at: 'condition', status: 'Survived', replacement: 'a >= 0' },
+      { at: 'condition', status: 'NoCoverage', replacement: 'true' },
     ),
   );
   expect(scoreOf(mutants, [explained])).toEqual({
     total: 4,
     noticed: 2,
     explained: 1,
-    problems: ['src/domain/a.ts:2 survives: if (a > 0) return; -> true'],
+    problems: ['src/domain/a.ts:2 survives: a > 0 -> true'],
   });
 });
 
 it('an explanation of what no longer survives is a problem', () => {
-  const mutants = readReport(report({ line: 2, status: 'Killed', replacement: 'a >= 0' }));
+  const mutants = readReport(report({ at: 'condition', status: 'Killed', replacement: 'a >= 0' }));
   expect(scoreOf(mutants, [explained]).problems).toEqual([
-    'test/mutation/equivalent.json explains what does not survive: if (a > 0) return; -> a >= 0',
+    'test/mutation/equivalent.json explains what does not survive: src/domain/a.ts: a > 0 -> a >= 0',
   ]);
+});
+
+it('a change of several lines is told whole', () => {
+  const location = { start: { line: 1, column: 7 }, end: { line: 2, column: 5 } };
+  const json = {
+    files: { a: { source: SOURCE, mutants: [{ location, status: 'Survived', replacement: '{}' }] } },
+  };
+  expect(readReport(json)[0]?.change).toBe('a = 1;\n  if -> {}');
 });
 
 it('what has another form is refused', () => {
