@@ -39,6 +39,9 @@ demo: dev-build ## watch real events go through a real Kafka into verdict tables
 bench: dev-build ## the worker beside COPY of the same rows, in turns
 	@exec node build/dev/bench.js
 
+mutation: dev-build ## change the rules one by one and see that a test notices (15 minutes)
+	@node build/dev/mutation.js
+
 generate: dev-build ## write the generated files (with the tables: needs Postgres or starts one)
 	@node build/dev/generate.js && node build/dev/generate.js tables
 
