@@ -43,9 +43,9 @@ export function parseInstant(text: string): bigint | undefined {
 
   const minutes = daysFromEpoch(year, month, day) * 1440 + hour * 60 + minute - offsetMinutes;
   if (second === 60 && !mayEndInLeapSecond(minutes)) return undefined;
-  const seconds = minutes * 60 + second;
-  if (seconds < FIRST_SECOND) return undefined;
-  return BigInt(seconds) * MICROS_PER_SECOND + BigInt(micros);
+  // By the minute: a leap second at the end of the year 0000 belongs to it, although the instant kept for it does not.
+  if (minutes * 60 < FIRST_SECOND) return undefined;
+  return BigInt(minutes * 60 + second) * MICROS_PER_SECOND + BigInt(micros);
 }
 
 /** Digits at a place as a number, -1 where a character is none. */

@@ -44,7 +44,7 @@ export function currencyOfNo(no: number): Currency | undefined {
   return byNo.get(no);
 }
 
-/** The grammar of an amount as published in the contract. The scan below is the same grammar: test/unit/money.test.ts compares them. */
+/** The grammar of an amount as published in the contract. The scan below is the same grammar: test/unit/domain/money.test.ts compares them. */
 export const AMOUNT_PATTERN = '^(0|[1-9][0-9]*)(\\.[0-9]+)?$';
 
 const ZERO = 0x30;

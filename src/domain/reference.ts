@@ -106,6 +106,11 @@ export function compileReference(document: ReferenceDocument, version: number, n
     const operator: Operator = { id: entry.id, active: entry.active, brands, catalogue };
     for (const bound of entry.connections) {
       const feedId = feedIdOf(entry.id, bound.feed);
+      if (bound.brand !== undefined && !brands.has(bound.brand)) {
+        throw new RangeError(
+          `connection ${bound.id} was stored although its brand ${bound.brand} is not registered`,
+        );
+      }
       const connection: Connection = {
         no: numbers.connection(bound.id),
         id: bound.id,

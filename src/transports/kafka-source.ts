@@ -26,8 +26,8 @@ const REBALANCE_TIMEOUT_MS = 15_000;
 const MAX_FETCH_WAIT_MS = 250;
 const MAX_FETCH_BYTES_PER_PARTITION = 1024 * 1024;
 const MAX_FETCH_BYTES = 8 * 1024 * 1024;
-/** New partitions are noticed within this time. */
-const METADATA_MAX_AGE_MS = 30_000;
+/** New partitions are noticed within this time, and partitions that had no leader when the group assigned them are fetched again. */
+const METADATA_MAX_AGE_MS = 10_000;
 /** New topics, and topics that appear, are taken up within this time. */
 const TOPIC_CHECK_MS = 20_000;
 /** The same after a check that failed, and the shortest time between two checks. */
@@ -37,13 +37,15 @@ const STALLED_MS = 3_000;
 /** A fetch, and the handing over of what it brought, has ended after this time, one way or other. */
 const FETCH_OVER_MS = REQUEST_TIMEOUT_MS + 2_000;
 const GATE_CHECK_MS = 20;
+/** A client that has ended is made anew so many times in a row; then the worker ends. */
+const MAX_ENDS_IN_A_ROW = 5;
 const CONNECTION_ID_HEADER = 'connection-id';
 
 export interface KafkaSourceOptions {
   readonly groupId: string;
   /** The topics to read, asked for again from time to time. */
   readonly wantedTopics: () => Promise<readonly string[]>;
-  /** The client has ended and will not come back by itself. */
+  /** The client has ended, again and again. */
   readonly onFatal: (error: Error) => void;
 }
 
@@ -53,10 +55,12 @@ export interface KafkaSourceOptions {
  * kafkajs fixes a consumer's topics when it starts, so that a change of topics is a new consumer: a new membership.
  */
 export function makeKafkaSource(kafka: Kafka, options: KafkaSourceOptions, logger: Logger): RecordSource {
+  const { groupId } = options;
   let listener: SourceListener;
   let admin: Admin | null = null;
   let membership: Membership | null = null;
   let subscribed: string | null = null;
+  let endsInARow = 0;
   let following: Promise<void> = Promise.resolve();
   const stopping = new AbortController();
   const reported = new Set<string>();
@@ -83,15 +87,24 @@ export function makeKafkaSource(kafka: Kafka, options: KafkaSourceOptions, logge
     const topics = await presentTopics();
     // No topic, no fetch: the check is what shows that we are alive.
     if (topics.length === 0) listener.fetched();
-    if (stopping.signal.aborted || topics.join() === subscribed) return;
+    const isJoined = topics.join() === subscribed && membership?.hasEnded() !== true;
+    if (stopping.signal.aborted || isJoined) return;
     subscribed = null;
     await membership?.leave();
     membership = null;
     logger.info({ topics }, topics.length === 0 ? 'there are no topics to read yet' : 'reading topics');
     if (topics.length === 0) listener.assigned([]);
-    else membership = await joinGroup(kafka, topics, { ...options, listener, logger });
+    else membership = await joinGroup(kafka, topics, { groupId, listener, onAssigned, onEnd, logger });
     subscribed = topics.join();
   }
+
+  const onAssigned = () => {
+    endsInARow = 0;
+  };
+  const onEnd = (error: Error) => {
+    logger.error({ error: error.message }, 'the Kafka client has ended; another one is made');
+    if (++endsInARow >= MAX_ENDS_IN_A_ROW) options.onFatal(error);
+  };
 
   async function follow(): Promise<void> {
     while (!stopping.signal.aborted) {
@@ -135,28 +148,31 @@ export function makeKafkaSource(kafka: Kafka, options: KafkaSourceOptions, logge
 
 /** A consumer of fixed topics, as a member of the group. */
 interface Membership {
-  readonly topics: readonly string[];
   pause(partition: Source): void;
   resume(partition: Source): void;
   commit: RecordSource['commit'];
   /** Milliseconds since the last fetch. */
   idleMs(): number;
+  /** Whether the client has given up. */
+  hasEnded(): boolean;
   leave(): Promise<void>;
 }
 
 interface MembershipDeps {
   readonly groupId: string;
   readonly listener: SourceListener;
-  readonly onFatal: (error: Error) => void;
+  readonly onAssigned: () => void;
+  readonly onEnd: (error: Error) => void;
   readonly logger: Logger;
 }
 
 async function joinGroup(
   kafka: Kafka,
   topics: readonly string[],
-  { groupId, listener, onFatal, logger }: MembershipDeps,
+  { groupId, listener, onAssigned, onEnd, logger }: MembershipDeps,
 ): Promise<Membership> {
   let left = false;
+  let ended = false;
   let fetchedAt = systemClock.now();
   let commitOffsets: EachBatchPayload['commitOffsetsIfNecessary'] | null = null;
   const gate = new FetchGate(systemClock);
@@ -191,13 +207,18 @@ async function joinGroup(
     commitOffsets = null;
     // kafkajs keeps a partition paused over a rebalance, and whoever paused it is gone.
     consumer.resume(partitions.map(toTopicPartitions));
+    onAssigned();
     listener.assigned(partitions);
   });
   consumer.on(consumer.events.CRASH, ({ payload }) => {
     if (left) return;
-    // With restart the client begins anew by itself; without it, it has ended silently (kafkajs#1445).
-    if (payload.restart) logger.warn({ error: messageOf(payload.error) }, 'the Kafka client restarts');
-    else onFatal(payload.error);
+    if (payload.restart) {
+      logger.warn({ error: messageOf(payload.error) }, 'the Kafka client restarts');
+      return;
+    }
+    // Without restart it has ended (kafkajs#1445), for errors, too, that pass, such as a coordinator that moves.
+    ended = true;
+    onEnd(payload.error);
   });
   consumer.on(consumer.events.FETCH_START, ({ payload }) => gate.fetchBegins(payload.nodeId));
   consumer.on(consumer.events.FETCH, () => {
@@ -238,7 +259,6 @@ async function joinGroup(
   }
 
   const membership: Membership = {
-    topics,
     pause: (partition) => consumer.pause([toTopicPartitions(partition)]),
     resume: (partition) => consumer.resume([toTopicPartitions(partition)]),
     async commit(offsets) {
@@ -247,6 +267,7 @@ async function joinGroup(
       await commitOffsets({ topics: byTopic(offsets) });
     },
     idleMs: () => systemClock.now() - fetchedAt,
+    hasEnded: () => ended,
     async leave() {
       left = true;
       await consumer.disconnect();

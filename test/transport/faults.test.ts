@@ -139,6 +139,34 @@ async function untilDone(world: World<string>, topic: string, milliseconds: numb
       }),
   );
 
+  together(
+    'Kafka hangs for half a minute: what was sent meanwhile is decided within 35 s of its end [U1]',
+    () =>
+      inOwnWorld({ need: ['kafka'] }, { topics: { main: 3 } }, async (world, { kafka }) => {
+        const { main } = world.topics;
+        const onAll = (name: string) =>
+          [0, 1, 2].map((partition) => login(`${name}-${partition}`, partition));
+        await produce(main, onAll('before'), { brokers: world.brokers });
+        const worker = await world.started();
+        await world.untilDecided(3);
+        await kafka.suspend();
+        await sleep(30 * SECOND);
+        await kafka.resume();
+        const began = Date.now();
+        await until('records are taken', MINUTE, async () => {
+          try {
+            await produce(main, onAll('behind'), { brokers: world.brokers });
+            return true;
+          } catch {
+            return false;
+          }
+        });
+        await world.untilDecided(6, MINUTE);
+        expect(Date.now() - began).toBeLessThan(35 * SECOND);
+        expect(worker.hasEnded()).toBe(false);
+      }),
+  );
+
   together('Kafka hangs: liveness tells after two minutes, and SIGTERM ends the worker in time [U5]', () =>
     inOwnWorld({ need: ['kafka'] }, { topics: { main: 1 } }, async (world, { kafka }) => {
       const worker = await world.started({ SHUTDOWN_SECONDS: '5' });

@@ -198,6 +198,7 @@ describe('second 60 stands only at the end of 30 June and 31 December in UTC [F6
 
 describe('the year 0000 is refused [F6] [R2 malformed]', () => {
   it.each([
+    ['as the instant, by a leap second', '0001-01-01T00:59:60+01:00'],
     ['as written', '0000-01-01T00:00:00Z'],
     ['as written', '0000-06-15T12:00:00Z'],
     ['as written, although the instant is in the year 1', '0000-12-31T23:59:59-00:01'],
