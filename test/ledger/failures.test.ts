@@ -42,7 +42,7 @@ const failOnPoison = (body = `raise exception 'poisoned'`) =>
 const healed = () => store.pool.query('drop function fail cascade');
 
 describe('an event that fails alone, twice', () => {
-  test('is stored as rejected/panic with its payload, and the rest of the batch is decided in order [V9] [7.1 panic]', async () => {
+  test('is stored as rejected/panic with its payload, and the rest of the batch is decided in order [V9] [7.1 panic] [R2 panic]', async () => {
     await failOnPoison();
     const events = [
       aBet({ event_id: 'a' }),
@@ -351,7 +351,7 @@ describe('a store that cannot decide', () => {
     expect(await store.value(`select last_value from tries`)).toBe('-996');
   });
 
-  test('a real deadlock with a foreign writer is decided again, and all of it is decided [U4]', async () => {
+  test('a real deadlock with a foreign writer is decided again, and all of it is decided [U4] [R5 at once]', async () => {
     const rounds = ['x', 'y'];
     const partition = store.partition('acme');
     await partition.readAt(10, ...rounds.map((round_id) => aBet({ round_id })));

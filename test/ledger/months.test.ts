@@ -109,7 +109,7 @@ test('after its month is dropped a record read again is still no duplicate [K3]'
   expect(await acme.readAt(0, bet)).toEqual(['accepted, again']);
 });
 
-test('after its month is dropped a refunded round stays refunded and at zero [L3] [R3] [3.2 refunded]', async () => {
+test('after its month is dropped a refunded round stays refunded and at zero [L3] [R3] [3.2 refunded] [R4 history dropped]', async () => {
   await acme.read(aBet(), aSettled(), aRefund({ event_id: 'f' }));
   await dropMonth();
 

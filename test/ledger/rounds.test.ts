@@ -30,7 +30,7 @@ const sums = () =>
 const anomalies = () => store.rows('select round_id, anomaly from promo.anomalies order by 1, 2');
 
 describe('a refund', () => {
-  test('removes what was counted of its round, exactly once, and names what it reverses [R2] [L1] [3.2 refund]', async () => {
+  test('removes what was counted of its round, exactly once, and names what it reverses [R2] [L1] [3.2 refund] [R4 ledger]', async () => {
     expect(
       await acme.read(
         aBet({ event_id: 'b1', amount: '10.00' }),
@@ -109,7 +109,7 @@ describe('a refund', () => {
     ]);
   });
 
-  test('costs the same whatever the round holds [R4]', async () => {
+  test('costs the same whatever the round holds [R4] [R3 refund cost]', async () => {
     const many = Array.from({ length: 5_000 }, () => aBet({ round_id: 'big', amount: '1' }));
     await acme.read(...many);
     await acme.read(aBet({ round_id: 'small' }));
