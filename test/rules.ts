@@ -62,6 +62,7 @@ export const CHAPTERS: readonly Chapter[] = [
     S5 | what a dead letter carries | elsewhere
     S6 | a dead-letter topic that refuses | elsewhere
     S7 | verdict topic | elsewhere
+    S8 | codecs, and the limit of a batch | elsewhere
     F1 | one JSON object, unlisted fields ignored | domain
     F2 | spec, event_id | domain
     F3 | brand | domain

@@ -52,7 +52,7 @@ async function connect(databaseUrl: string, topic: string): Promise<void> {
 afterEach(killWorkers);
 
 it(
-  'decides what stands behind a bomb, 300,000 tiny records, 100,000 headers and a 10 MiB record [F1] [S4]',
+  'decides what stands behind a bomb, 300,000 tiny records, 100,000 headers and a 10 MiB record [S4] [S8]',
   async () => {
     const topic = await freshTopic('hostile', {
       partitions: 1,

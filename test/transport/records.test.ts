@@ -241,7 +241,7 @@ describe('one record is one event', () => {
 });
 
 describe('batches', () => {
-  it.each(Object.keys(CODECS))('records of a batch compressed with %s are decided', (codec) => {
+  it.each(Object.keys(CODECS))('records of a batch compressed with %s are decided [S8]', (codec) => {
     expect(decided(`${codec}-1`, `${codec}-2`, `${codec}-3`)).toEqual({
       [`${codec}-1`]: 'accepted',
       [`${codec}-2`]: 'accepted',
