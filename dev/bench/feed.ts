@@ -3,6 +3,7 @@
  * 1 % invalid events and 2 % of the rounds refunded.
  */
 import { randomBytes } from 'node:crypto';
+import { makeRandom } from '../random';
 
 export interface FeedMessage {
   readonly key: string;
@@ -24,17 +25,6 @@ export const USUAL_SHAPE: Omit<FeedShape, 'events'> = {
   refundShare: 0.02,
 };
 
-/** A generator that repeats with its seed (mulberry32), so that runs can be compared. */
-export function makeRandom(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let t = Math.imul(state ^ (state >>> 15), 1 | state);
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
-    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
-
 /** A time-ordered UUID (version 7) whose random part is from the system: no two runs share an id. */
 export function uuidV7(now: number): string {
   const bytes = randomBytes(16);
@@ -52,10 +42,10 @@ export function* makeFeed(shape: FeedShape, seed: number): Generator<FeedMessage
   const recent: FeedMessage[] = [];
   let made = 0;
   while (made < shape.events) {
-    const player = `player-${Math.floor(random() * shape.players)}`;
+    const player = `player-${random.below(shape.players)}`;
     const round = uuidV7(start + made);
-    const refunded = random() < shape.refundShare;
-    const stake = `${1 + Math.floor(random() * 50)}.50`;
+    const refunded = random.chance(shape.refundShare);
+    const stake = `${random.between(1, 50)}.50`;
     const kinds = [
       ['bet', stake],
       [refunded ? 'refund' : 'win', stake],
@@ -64,12 +54,12 @@ export function* makeFeed(shape: FeedShape, seed: number): Generator<FeedMessage
     ] as const;
     for (const [kind, amount] of kinds) {
       if (made++ >= shape.events) return;
-      const resend = random() < shape.resendShare ? recent[Math.floor(random() * recent.length)] : undefined;
+      const resend = random.chance(shape.resendShare) ? recent[random.below(recent.length)] : undefined;
       if (resend !== undefined) {
         yield resend;
         continue;
       }
-      const invalid = random() < shape.invalidShare;
+      const invalid = random.chance(shape.invalidShare);
       const message = {
         key: player,
         value: JSON.stringify({

@@ -3,9 +3,9 @@
  * A feed of any length is made on the fly: only what is on its way at one moment is held.
  */
 import { REASONS, type Reason } from '../../src/domain/verdict';
+import { makeRandom, makeWeighted } from '../random';
 import { CASES } from './cases';
 import { type Arrival, type FeedRecord, makePlay } from './play';
-import { makeRandom, makeWeighted } from './random';
 import { type Scene, USUAL_SCENES } from './scenes';
 
 export type { FeedRecord } from './play';

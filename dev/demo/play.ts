@@ -1,7 +1,7 @@
 /** What players do, as events; and how events arrive, as Kafka records. */
 import { SPEC } from '../../src/domain/event';
 import { currencyOf, toMajor } from '../../src/domain/money';
-import type { Random } from './random';
+import type { Random } from '../random';
 import {
   makeWorld,
   type Player,

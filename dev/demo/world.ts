@@ -1,5 +1,5 @@
 /** Who sends and who plays in the demo's feed: the senders of reference.yaml, their players, games, stakes and ways to write ids. */
-import { makeWeighted, type Random } from './random';
+import { makeWeighted, type Random } from '../random';
 
 /** A Kafka connection of reference.yaml, as its operator's side knows it. */
 export interface Sender {

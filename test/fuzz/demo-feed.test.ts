@@ -6,7 +6,7 @@ import { faultyBet } from '../../dev/demo/cases';
 import { FAULTY_BETS } from '../../dev/demo/faults';
 import { expected, type FeedRecord, makeFeed } from '../../dev/demo/feed';
 import { makePlay } from '../../dev/demo/play';
-import { makeRandom } from '../../dev/demo/random';
+import { makeRandom } from '../../dev/random';
 import { decide, type Known } from '../../src/domain/decide';
 import { judge } from '../../src/domain/judge';
 import { claim, compileReference, type Reference } from '../../src/domain/reference';

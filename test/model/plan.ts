@@ -1,7 +1,8 @@
 /** What a seed stands for: the reference data, the records of every partition, who reads them, and who is killed when. */
+
+import { makeRandom, type Random } from '../../dev/random';
 import type { ReferenceDocument } from '../../src/domain/reference';
 import type { Content, Json } from '../support/ledger';
-import { makeRandom, type Random } from './random';
 
 /** Two operators; one with connections of every kind in one feed, brands with rules, and a feed apart; one with a catalogue. */
 export const REFERENCE: ReferenceDocument = {

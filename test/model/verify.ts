@@ -1,9 +1,10 @@
 /** What must hold of a store in which a plan was carried out, whoever decided what in which order. */
+
+import { makeRandom } from '../../dev/random';
 import { decide, type Item, type Known } from '../../src/domain/decide';
 import type { Sums } from '../../src/domain/round';
 import type { TestStore, TextRow } from '../support/ledger';
 import { type Plan, type PlannedRecord, REFERENCE } from './plan';
-import { makeRandom } from './random';
 import { type Delivery, type Net, ReferenceModel } from './reference-model';
 
 export interface Carried {

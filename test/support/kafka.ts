@@ -1,5 +1,13 @@
 /** What tests do with a real Kafka: records of every kind in, records out. */
-import { type Admin, CompressionTypes, type IHeaders, type Kafka, type Producer } from 'kafkajs';
+import {
+  type Admin,
+  CompressionTypes,
+  type IHeaders,
+  type Kafka,
+  KafkaJSAggregateError,
+  KafkaJSProtocolError,
+  type Producer,
+} from 'kafkajs';
 import { until } from '../../dev/servers/deadline';
 import { registerCodecs } from '../../src/transports/codecs';
 import { kafkaClient, withAdmin } from './servers';
@@ -117,11 +125,26 @@ export async function makeTopics(
     configEntries: Object.entries(config).map(([name, value]) => ({ name, value })),
   }));
   await withAdmin(async (admin) => {
-    // Waiting for leaders is left to us: kafkajs gives up where a broker does not know the topic yet.
-    await admin.createTopics({ topics, waitForLeaders: false });
+    await until('the topics are made', TOPIC_DEADLINE_MS, async () => {
+      try {
+        // Waiting for leaders is left to us: kafkajs gives up where a broker does not know the topic yet.
+        await admin.createTopics({ topics, waitForLeaders: false });
+        return true;
+      } catch (error) {
+        // A broker that had no time to say that it lives is none for a moment.
+        if (error instanceof KafkaJSAggregateError && error.errors.every(isForNow)) return false;
+        throw error;
+      }
+    });
     await until('the topics have leaders', TOPIC_DEADLINE_MS, () => haveLeaders(admin, plans));
   }, brokers);
 }
+
+function isForNow(error: Error | string): boolean {
+  return error instanceof KafkaJSProtocolError && FOR_NOW.has(error.type);
+}
+/** The second: of several topics, the one that was made by the first try. */
+const FOR_NOW = new Set(['INVALID_REPLICATION_FACTOR', 'TOPIC_ALREADY_EXISTS']);
 
 async function haveLeaders(admin: Admin, plans: Readonly<Record<string, TopicPlan>>): Promise<boolean> {
   try {

@@ -1,5 +1,5 @@
 /** A small feed of every kind of record, for runs that are compared with one another. The same seed gives the same feed. */
-import { makeRandom } from '../../dev/demo/random';
+import { makeRandom } from '../../dev/random';
 import {
   aBet,
   aDeposit,
