@@ -174,7 +174,7 @@ export async function readTopic(
   enough?: (records: readonly Incoming[]) => boolean,
   brokers?: string[],
 ): Promise<Incoming[]> {
-  const ends = await withAdmin((admin) => admin.fetchTopicOffsets(topic), brokers);
+  const ends = await fetchOffsets(topic, brokers);
   const wanted = ends.filter(({ low, high }) => Number(high) > Number(low));
   if (enough === undefined && wanted.length === 0) return [];
   const records: Incoming[] = [];
@@ -219,6 +219,21 @@ export async function readTopic(
 }
 let readers = 0;
 
+/** The ends of a topic's partitions; asked again while a partition has no leader. */
+async function fetchOffsets(topic: string, brokers?: string[]) {
+  let offsets: Awaited<ReturnType<Admin['fetchTopicOffsets']>> = [];
+  await until(`${topic} has leaders`, TOPIC_DEADLINE_MS, async () => {
+    try {
+      offsets = await withAdmin((admin) => admin.fetchTopicOffsets(topic), brokers);
+      return true;
+    } catch (error) {
+      if (error instanceof KafkaJSProtocolError && error.retriable) return false;
+      throw error;
+    }
+  });
+  return offsets;
+}
+
 /** How far a group has committed each partition of a topic; -1 where it has not. */
 export async function committedOffsets(
   groupId: string,
@@ -233,7 +248,7 @@ export async function committedOffsets(
 
 /** One past the last record of each partition of a topic, as readers of committed records see it. */
 export async function endOffsets(topic: string, brokers?: string[]): Promise<number[]> {
-  const offsets = await withAdmin((admin) => admin.fetchTopicOffsets(topic), brokers);
+  const offsets = await fetchOffsets(topic, brokers);
   return offsets.sort((a, b) => a.partition - b.partition).map(({ high }) => Number(high));
 }
 

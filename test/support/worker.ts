@@ -18,7 +18,7 @@ export const ROOT = resolve(__dirname, '../..');
 const PROGRAMS = join(ROOT, 'build', 'test-worker');
 /** A program of other sources is removed once nobody can be using it any more. */
 const PROGRAM_KEPT_MS = 3_600_000;
-const START_DEADLINE_MS = 30_000;
+const START_DEADLINE_MS = 60_000;
 const END_DEADLINE_MS = 40_000;
 const DRAIN_DEADLINE_MS = 60_000;
 /** Of the lines of a log, these say how a test went wrong. */

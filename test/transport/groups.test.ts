@@ -51,12 +51,7 @@ describe('workers that join and leave under load', () => {
       await until('all is committed', LONG, async () =>
         (await world.committed(main)).every((offset) => offset === each),
       );
-      const { accepted, duplicate_deliveries, records_read = 0, redeliveries = 0 } = await world.balance();
-      expect({ accepted, duplicate_deliveries }).toEqual({
-        accepted: 4 * each,
-        duplicate_deliveries: undefined,
-      });
-      expect(records_read - redeliveries).toBe(4 * each);
+      expect(await world.balance()).toEqual({ records: 4 * each, accepted: 4 * each });
     }),
   );
 });
@@ -97,8 +92,7 @@ describe('a partition that is undecided and full while the group rebalances', ()
         });
         await world.untilDecided(10, LONG);
         await until('all is committed', LONG, async () => (await world.committed(main)).join() === '9,1');
-        const { accepted, duplicate_deliveries } = await world.balance();
-        expect({ accepted, duplicate_deliveries }).toEqual({ accepted: 10, duplicate_deliveries: undefined });
+        expect(await world.balance()).toEqual({ records: 10, accepted: 10 });
       }),
   );
 });
@@ -196,7 +190,7 @@ describe('topics', () => {
         const { main, stray } = world.topics;
         await produce(stray, [login('stray')]);
         await world.drain({ KAFKA_TOPICS: `${main},${stray}` });
-        expect(await world.balance()).toEqual({ records_read: 1, dead_letters: 1 });
+        expect(await world.balance()).toEqual({ records: 1, dead_letters: 1 });
       },
     ),
   );
@@ -209,7 +203,7 @@ describe('topics', () => {
       await produce(deadLetterTopic, [login('a dead letter')]);
       await produce(main, [login('e')]);
       const worker = await world.drain({ KAFKA_TOPICS: `${main},${deadLetterTopic}` });
-      expect(await world.balance()).toEqual({ records_read: 1, accepted: 1 });
+      expect(await world.balance()).toEqual({ records: 1, accepted: 1 });
       expect(worker.logged('topic is not read: this worker writes to it')).toMatchObject([
         { topic: deadLetterTopic },
       ]);
@@ -246,6 +240,6 @@ async function madeAgain(world: World<'main' | 'other'>): Promise<void> {
   await produce(main, [login('new-0'), login('new-1'), login('old-1')]);
   await world.untilDecided(7, TAKEN_UP_MS);
   await until('they are committed', LONG, async () => (await world.committed(main))[0] === 3);
-  expect(await world.balance(main)).toEqual({ records_read: 7, accepted: 6, duplicate_deliveries: 1 });
+  expect(await world.balance(main)).toEqual({ records: 7, accepted: 6, duplicate_deliveries: 1 });
   expect(worker.hasEnded()).toBe(false);
 }

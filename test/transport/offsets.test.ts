@@ -51,12 +51,12 @@ describe('a crash', () => {
         expect(await world.rows('select * from promo.verdicts order by event_id')).toEqual(before);
         expect(await world.committed(main)).toEqual([5]);
         expect(await world.balance()).toEqual({
-          records_read: 10,
+          records: 5,
           accepted: 3,
           duplicate_deliveries: 1,
           events_without_key: 1,
-          redeliveries: 5,
         });
+        expect(await world.redeliveries()).toBeGreaterThanOrEqual(5);
         expect(await world.rows('select count(*) from promo.deliveries')).toEqual([['1']]);
         const published = (await readTopic(verdicts)).map(({ value }) => JSON.parse(value?.toString() ?? ''));
         expect(published).toEqual([
@@ -90,9 +90,7 @@ describe('a crash', () => {
         }
         expect(byRecord.size).toBe(records.length);
         expect([...byRecord.values()].filter((texts) => texts.size > 1)).toEqual([]);
-        const { records_read = 0, redeliveries = 0, ...became } = await world.balance();
-        expect(became).toEqual({ accepted: 6_000, duplicate_deliveries: 100 });
-        expect(records_read - redeliveries).toBe(records.length);
+        expect(await world.balance()).toEqual({ records: 6_100, accepted: 6_000, duplicate_deliveries: 100 });
         expect(await world.committed(main)).toEqual(await world.ends(main));
       }),
   );
@@ -145,11 +143,7 @@ describe('worker --drain', () => {
       const ends = await Promise.all(workers.map((worker) => worker.ending(LONG)));
       expect(ends).toEqual([0, 0].map((code) => ({ code, signal: null })));
       expect(await world.committed(main)).toEqual(await world.ends(main));
-      const { accepted, duplicate_deliveries } = await world.balance();
-      expect({ accepted, duplicate_deliveries }).toEqual({
-        accepted: 2_000,
-        duplicate_deliveries: undefined,
-      });
+      expect(await world.balance()).toEqual({ records: 2_000, accepted: 2_000 });
     }),
   );
 
@@ -177,12 +171,12 @@ describe('SIGTERM', () => {
       expect(decided.map(([partition, next]) => [Number(partition), Number(next)])).toEqual(
         committed.flatMap((offset, partition) => (offset < 0 ? [] : [[partition, offset]])),
       );
-      const { accepted = 0, redeliveries } = await world.balance();
+      const { accepted = 0 } = await world.balance();
       expect(accepted).toBeGreaterThanOrEqual(200);
       expect(accepted).toBeLessThan(9_000);
-      expect(redeliveries).toBeUndefined();
+      expect(await world.redeliveries()).toBe(0);
       await world.drain();
-      expect(await world.balance()).toEqual({ records_read: 9_000, accepted: 9_000 });
+      expect(await world.balance()).toEqual({ records: 9_000, accepted: 9_000 });
     }),
   );
 });

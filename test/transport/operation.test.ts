@@ -66,7 +66,7 @@ describe('logs', () => {
           SCHEMA_REGISTRY_URL: schemaRegistryUrl(),
         });
         expect(await world.balance()).toMatchObject({
-          records_read: 2 * records.length,
+          records: 2 * records.length,
           dead_letters: records.length + 1,
         });
         expect(worker.output()).toContain('"level":"debug"');

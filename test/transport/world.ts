@@ -18,7 +18,7 @@ import {
 } from '../support/worker';
 
 /** What is decided, and by whom it can be waited for. */
-const DECIDED_DEADLINE_MS = 30_000;
+const DECIDED_DEADLINE_MS = 60_000;
 
 export interface WorldOptions<Name extends string> {
   /** Topics by the names that the test uses; a number is how many partitions. */
@@ -49,8 +49,13 @@ export interface World<Name extends string> {
   rows(text: string, values?: readonly unknown[]): Promise<TextRow[]>;
   /** "accepted", "skipped/zero_amount" ... by event_id. */
   verdicts(): Promise<Record<string, string>>;
-  /** What the partitions of a topic counted, or of all topics, without what is zero. */
+  /**
+   * What the partitions of a topic counted, or of all topics, without what is zero. `records` are those read for the first time: a member
+   * that the group takes for dead on a slow machine has records read again, which is as it should be.
+   */
   balance(topic?: string): Promise<Record<string, number>>;
+  /** Records that were read again. */
+  redeliveries(): Promise<number>;
   /** Resolves when that many events have a verdict. */
   untilDecided(events: number, milliseconds?: number): Promise<void>;
   committed(topic: string): Promise<number[]>;
@@ -140,13 +145,19 @@ export async function makeWorld<Name extends string>(options: WorldOptions<Name>
     },
     async balance(topic) {
       const [row = []] = await rows(
-        `select ${COUNTS.map((name) => `coalesce(sum(${name}), 0)`).join(', ')} from promo.partitions
-         where $1::text is null or topic = $1`,
+        `select coalesce(sum(records_read - redeliveries), 0), ${COUNTS.map((name) => `coalesce(sum(${name}), 0)`).join(', ')}
+         from promo.partitions where $1::text is null or topic = $1`,
         [topic ?? null],
       );
       return Object.fromEntries(
-        COUNTS.map((name, index) => [name, Number(row[index])] as const).filter(([, count]) => count !== 0),
+        ['records', ...COUNTS]
+          .map((name, index) => [name, Number(row[index])] as const)
+          .filter(([, count]) => count !== 0),
       );
+    },
+    async redeliveries() {
+      const [[count] = []] = await rows('select coalesce(sum(redeliveries), 0) from promo.partitions');
+      return Number(count);
     },
     async untilDecided(events, milliseconds = DECIDED_DEADLINE_MS) {
       await until(`${events} events have a verdict`, milliseconds, async () => {
@@ -222,8 +233,7 @@ function ours(name: string, server: Server | undefined): Server {
 }
 
 const COUNTS = [
-  ...['records_read', 'accepted', 'rejected', 'skipped', 'duplicate_deliveries', 'redeliveries'],
-  ...['dead_letters', 'events_without_key'],
+  ...['accepted', 'rejected', 'skipped', 'duplicate_deliveries', 'dead_letters', 'events_without_key'],
 ];
 
 async function freshTopics<Name extends string>(
