@@ -22,7 +22,7 @@ dev-build: build
 	npm run --silent build:dev
 
 unit: install ## tests that need no server
-	jest --selectProjects unit
+	jest --selectProjects unit --maxWorkers=100%
 
 test: dev-build ## everything that is checked: style, types, generated files, every test on real servers
 	@node build/dev/test.js
