@@ -2,6 +2,7 @@
  * The store's connections: a pool with a deadline on every wait, and errors that name the statement that met them.
  */
 import { once } from 'node:events';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Pool, type PoolClient, type QueryArrayResult } from 'pg';
 import { from as copyFrom } from 'pg-copy-streams';
 import type { Logger } from 'pino';
@@ -124,17 +125,23 @@ function makeSession(client: PoolClient): Session {
 /** Every column as the text that the store sent, so that no number is rounded on the way. */
 const TEXT_ONLY = { getTypeParser: () => (value: string) => value };
 
+/** Longest time of a timer. */
+const NEVER_MS = 2 ** 31 - 1;
+
 async function copyRows(client: PoolClient, text: string, rows: Buffer): Promise<void> {
-  const stream = client.query(copyFrom(text));
-  const deadline = setTimeout(
-    () => stream.destroy(new Error(`no answer within ${ANSWER_TIMEOUT_MS} ms`)),
-    ANSWER_TIMEOUT_MS,
-  );
+  const stream = client.query(Object.assign(copyFrom(text), { query_timeout: NEVER_MS }));
+  // Given up, the stream is left to itself: destroyed, or without a listener, it would end the process once the store answers after all.
+  stream.on('error', () => undefined);
+  const over = new AbortController();
+  const late = sleep(ANSWER_TIMEOUT_MS, undefined, { signal: over.signal }).then((): never => {
+    throw new Error(`no answer within ${ANSWER_TIMEOUT_MS} ms`);
+  });
+  const finished = once(stream, 'finish');
+  stream.end(rows);
   try {
-    stream.end(rows);
-    await once(stream, 'finish');
+    await Promise.race([finished, late]);
   } finally {
-    clearTimeout(deadline);
+    over.abort();
   }
 }
 

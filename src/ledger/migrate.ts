@@ -11,6 +11,7 @@ const STORE = 'promo_store';
 /** One number for all of our migrators: two of one database wait for one another. */
 const ADVISORY_LOCK = 4_915_023_771;
 const LOCK_TIMEOUT_MS = 60_000;
+const CONNECT_TIMEOUT_MS = 5_000;
 
 interface SqlFile {
   readonly name: string;
@@ -35,10 +36,7 @@ export async function migrationNames(): Promise<string[]> {
  * @returns the names of the migrations that ran
  */
 export async function migrate(databaseUrl: string, upTo?: string): Promise<string[]> {
-  const guard = new Client({ connectionString: databaseUrl, application_name: 'promo-intake-migrate' });
-  // A connection that ends is reported by the statement under way, or by the next one; an event without a listener ends the process.
-  guard.on('error', () => undefined);
-  await guard.connect();
+  const guard = await connect(databaseUrl);
   const database = knex({ client: 'pg', connection: databaseUrl, pool: { min: 0, max: 1 } });
   try {
     await guard.query(`set lock_timeout = ${LOCK_TIMEOUT_MS}`);
@@ -64,8 +62,7 @@ export async function migrate(databaseUrl: string, upTo?: string): Promise<strin
 
 /** Names of the migrations that a database still lacks. */
 export async function pendingMigrations(databaseUrl: string): Promise<string[]> {
-  const client = new Client({ connectionString: databaseUrl, application_name: 'promo-intake-migrate' });
-  await client.connect();
+  const client = await connect(databaseUrl);
   try {
     const { rows: tables } = await client.query<{ found: boolean }>(
       `select to_regclass('${STORE}.migrations') is not null as found`,
@@ -77,6 +74,18 @@ export async function pendingMigrations(databaseUrl: string): Promise<string[]> 
   } finally {
     await client.end();
   }
+}
+
+async function connect(connectionString: string): Promise<Client> {
+  const client = new Client({
+    connectionString,
+    application_name: 'promo-intake-migrate',
+    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+  });
+  // A connection that ends is reported by the statement under way, or by the next one; an event without a listener ends the process.
+  client.on('error', () => undefined);
+  await client.connect();
+  return client;
 }
 
 function migrationConfig(files: readonly SqlFile[]) {
