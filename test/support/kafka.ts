@@ -4,13 +4,14 @@ import {
   CompressionTypes,
   type IHeaders,
   type Kafka,
-  KafkaJSAggregateError,
   KafkaJSProtocolError,
   type Producer,
 } from 'kafkajs';
 import { until } from '../../dev/servers/deadline';
 import { registerCodecs } from '../../src/transports/codecs';
 import { kafkaClient, withAdmin } from './servers';
+
+export { makeTopics, type TopicPlan } from './servers';
 
 const MAX_BYTES = 64 * 1024 * 1024;
 const READ_DEADLINE_MS = 20_000;
@@ -106,57 +107,6 @@ export async function openTransaction(
   };
 }
 let transactions = 0;
-
-export interface TopicPlan {
-  readonly partitions: number;
-  /** Settings of the topic, such as { 'cleanup.policy': 'compact' }. */
-  readonly config?: Readonly<Record<string, string>>;
-}
-
-/** Makes topics with these names, and waits until each partition has its leader. */
-export async function makeTopics(
-  plans: Readonly<Record<string, TopicPlan>>,
-  brokers?: string[],
-): Promise<void> {
-  const topics = Object.entries(plans).map(([topic, { partitions, config = {} }]) => ({
-    topic,
-    numPartitions: partitions,
-    replicationFactor: 1,
-    configEntries: Object.entries(config).map(([name, value]) => ({ name, value })),
-  }));
-  await withAdmin(async (admin) => {
-    await until('the topics are made', TOPIC_DEADLINE_MS, async () => {
-      try {
-        // Waiting for leaders is left to us: kafkajs gives up where a broker does not know the topic yet.
-        await admin.createTopics({ topics, waitForLeaders: false });
-        return true;
-      } catch (error) {
-        // A broker that had no time to say that it lives is none for a moment.
-        if (error instanceof KafkaJSAggregateError && error.errors.every(isForNow)) return false;
-        throw error;
-      }
-    });
-    await until('the topics have leaders', TOPIC_DEADLINE_MS, () => haveLeaders(admin, plans));
-  }, brokers);
-}
-
-function isForNow(error: Error | string): boolean {
-  return error instanceof KafkaJSProtocolError && FOR_NOW.has(error.type);
-}
-/** The second: of several topics, the one that was made by the first try. */
-const FOR_NOW = new Set(['INVALID_REPLICATION_FACTOR', 'TOPIC_ALREADY_EXISTS']);
-
-async function haveLeaders(admin: Admin, plans: Readonly<Record<string, TopicPlan>>): Promise<boolean> {
-  try {
-    const { topics } = await admin.fetchTopicMetadata({ topics: Object.keys(plans) });
-    return topics.every(
-      ({ name, partitions }) =>
-        partitions.length === plans[name]?.partitions && partitions.every(({ leader }) => leader >= 0),
-    );
-  } catch {
-    return false;
-  }
-}
 
 /** A record as it stands in a topic. */
 export interface Incoming {

@@ -1,8 +1,9 @@
 /** What tests use of the real servers: databases and topics of their own, or servers of their own. */
 import { randomBytes } from 'node:crypto';
-import { type Admin, Kafka, logLevel } from 'kafkajs';
+import { type Admin, Kafka, KafkaJSAggregateError, KafkaJSProtocolError, logLevel } from 'kafkajs';
 import { Client } from 'pg';
 import { ADDRESS_VARIABLES, type Servers, type StartOptions, startServers } from '../../dev/servers';
+import { until } from '../../dev/servers/deadline';
 
 const DATABASE_PREFIX = 'promo_test_';
 const CONNECT_DEADLINE_MS = 10_000;
@@ -92,17 +93,59 @@ export async function freshTopic(
   { partitions, config = {}, brokers }: TopicOptions = { partitions: 1 },
 ): Promise<string> {
   const topic = `${prefix}.${randomBytes(6).toString('hex')}`;
-  const configEntries = Object.entries(config).map(([name, value]) => ({ name, value }));
-  await withAdmin(
-    (admin) =>
-      admin.createTopics({
-        topics: [{ topic, numPartitions: partitions, replicationFactor: 1, configEntries }],
-        waitForLeaders: true,
-        timeout: TOPIC_DEADLINE_MS,
-      }),
-    brokers,
-  );
+  await makeTopics({ [topic]: { partitions, config } }, brokers);
   return topic;
+}
+
+export interface TopicPlan {
+  readonly partitions: number;
+  /** Settings of the topic, such as { 'cleanup.policy': 'compact' }. */
+  readonly config?: Readonly<Record<string, string>>;
+}
+
+/** Makes topics with these names, and waits until each partition has its leader. */
+export async function makeTopics(
+  plans: Readonly<Record<string, TopicPlan>>,
+  brokers?: string[],
+): Promise<void> {
+  const topics = Object.entries(plans).map(([topic, { partitions, config = {} }]) => ({
+    topic,
+    numPartitions: partitions,
+    replicationFactor: 1,
+    configEntries: Object.entries(config).map(([name, value]) => ({ name, value })),
+  }));
+  await withAdmin(async (admin) => {
+    await until('the topics are made', TOPIC_DEADLINE_MS, async () => {
+      try {
+        // Waiting for leaders is left to us: kafkajs gives up where a broker does not know the topic yet.
+        await admin.createTopics({ topics, waitForLeaders: false });
+        return true;
+      } catch (error) {
+        // A broker that had no time to say that it lives is none for a moment.
+        if (error instanceof KafkaJSAggregateError && error.errors.every(isForNow)) return false;
+        throw error;
+      }
+    });
+    await until('the topics have leaders', TOPIC_DEADLINE_MS, () => haveLeaders(admin, plans));
+  }, brokers);
+}
+
+function isForNow(error: Error | string): boolean {
+  return error instanceof KafkaJSProtocolError && FOR_NOW.has(error.type);
+}
+/** The second: of several topics, the one that was made by the first try. */
+const FOR_NOW = new Set(['INVALID_REPLICATION_FACTOR', 'TOPIC_ALREADY_EXISTS']);
+
+async function haveLeaders(admin: Admin, plans: Readonly<Record<string, TopicPlan>>): Promise<boolean> {
+  try {
+    const { topics } = await admin.fetchTopicMetadata({ topics: Object.keys(plans) });
+    return topics.every(
+      ({ name, partitions }) =>
+        partitions.length === plans[name]?.partitions && partitions.every(({ leader }) => leader >= 0),
+    );
+  } catch {
+    return false;
+  }
 }
 
 /** Servers that a test starts for itself, to disturb them; the addresses of the run's own servers are left aside. */
