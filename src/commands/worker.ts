@@ -13,6 +13,7 @@ import { makeLogger, makeMetrics, serveHealth } from '../telemetry';
 import { type Drain, makeDrain } from '../transports/drain';
 import { ensureTopic, makeKafka, makeSender, type Sender } from '../transports/kafka';
 import { makeKafkaSource } from '../transports/kafka-source';
+import { messageOf } from '../transports/record-source';
 import { makeStream, type Stream } from '../transports/stream';
 import { makePublishVerdicts, makeSendDeadLetters } from '../transports/verdict-stream';
 import { makeWireFormat } from '../transports/wire-format';
@@ -250,8 +251,4 @@ function aborted(signal: AbortSignal): Promise<void> {
     if (signal.aborted) resolve();
     else signal.addEventListener('abort', () => resolve(), { once: true });
   });
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

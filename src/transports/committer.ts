@@ -1,6 +1,6 @@
 /** Offset commits: how far partitions are decided, told to the group after the transactions that decided (docs/rules.md, U1). */
 import type { Source } from '../intake';
-import { keyOf, type StreamDeps } from './record-source';
+import { keyOf, messageOf, type StreamDeps } from './record-source';
 
 /** Wait between two tries of an offset commit that failed. */
 const COMMIT_RETRY_MS = 1_000;
@@ -32,10 +32,7 @@ export function makeCommitter({
       try {
         await source.commit([...offsets.values()]);
       } catch (error) {
-        logger.warn(
-          { error: error instanceof Error ? error.message : String(error) },
-          'offset commit failed',
-        );
+        logger.warn({ error: messageOf(error) }, 'offset commit failed');
         if (generation === begunIn) pending = new Map([...offsets, ...pending]);
         if (flushing.signal.aborted) break;
         await clock.sleep(COMMIT_RETRY_MS, flushing.signal);

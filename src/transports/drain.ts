@@ -3,7 +3,8 @@ import type { Admin, Kafka } from 'kafkajs';
 import type { Logger } from 'pino';
 import { systemClock } from '../clock';
 import type { Source } from '../intake';
-import { connectedAdmin, messageOf, offsetOf } from './kafka';
+import { connectedAdmin, offsetOf } from './kafka';
+import { keyOf, messageOf } from './record-source';
 
 const DRAIN_CHECK_MS = 250;
 const DRAIN_RETRY_MS = 1_000;
@@ -31,11 +32,9 @@ export async function makeDrain(
   async function isDrained(): Promise<boolean> {
     if (ends.length === 0) return true;
     const offsets = new Map(
-      (await committed.read(waitedFor)).map((c) => [`${c.topic}/${c.partition}`, c.offset]),
+      (await committed.read(waitedFor)).map((position) => [keyOf(position), position.offset]),
     );
-    return ends.every(
-      ({ topic, partition, offset }) => (offsets.get(`${topic}/${partition}`) ?? -1) >= offset,
-    );
+    return ends.every((end) => (offsets.get(keyOf(end)) ?? -1) >= end.offset);
   }
 
   return {

@@ -6,17 +6,9 @@ import type { Logger } from 'pino';
 import { type Clock, systemClock } from '../clock';
 import type { Source } from '../intake';
 import { FetchedMessage } from './fetch-decoding';
-import {
-  connectedAdmin,
-  FIRST_RETRY_MS,
-  MAX_RETRY_MS,
-  messageOf,
-  offsetOf,
-  REQUEST_TIMEOUT_MS,
-  RETRIES,
-} from './kafka';
+import { connectedAdmin, FIRST_RETRY_MS, MAX_RETRY_MS, offsetOf, REQUEST_TIMEOUT_MS, RETRIES } from './kafka';
 import type { FetchedRecord, Headers } from './record-batches';
-import type { RecordSource, SourceListener, StreamRecord } from './record-source';
+import { keyOf, messageOf, type RecordSource, type SourceListener, type StreamRecord } from './record-source';
 
 /** Without a heartbeat for this long the group gives our partitions to others. */
 const SESSION_TIMEOUT_MS = 10_000;
@@ -243,7 +235,7 @@ async function joinGroup(
       const nextOffset = Math.max(fetched.lastOffset + 1, fromOffset);
       // This is where the next fetch goes on: behind the markers and aborted records at the end, too.
       resolveOffset(message.offset);
-      positions.set(`${topic}/${partition}`, nextOffset);
+      positions.set(keyOf({ topic, partition }), nextOffset);
       commitOffsets = commitOffsetsIfNecessary;
       listener.chunk({ topic, partition, records, nextOffset });
     }
@@ -251,7 +243,7 @@ async function joinGroup(
 
   /** An offset that the log does not have any more, or not yet again, makes kafkajs go on at the log's beginning. */
   function reportJump(source: Source, fromOffset: number): void {
-    const expected = positions.get(`${source.topic}/${source.partition}`);
+    const expected = positions.get(keyOf(source));
     if (expected === undefined || expected === fromOffset) return;
     const details = { ...source, from: expected, to: fromOffset };
     if (fromOffset > expected) logger.error(details, 'records were deleted before they were read');

@@ -183,7 +183,3 @@ async function withDeadline<T>(work: Promise<T>, ms: number, message: string): P
     clearTimeout(timer);
   }
 }
-
-export function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
-}

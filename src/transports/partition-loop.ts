@@ -6,7 +6,7 @@ import { backoffMs } from '../domain/backoff';
 import type { Answer, Envelope, IntakeResult, Source } from '../intake';
 import type { Committer } from './committer';
 import { observeBatch } from './observe';
-import type { Chunk, StreamDeps, StreamRecord } from './record-source';
+import { type Chunk, messageOf, type StreamDeps, type StreamRecord } from './record-source';
 
 /** A batch takes no further record once it holds this many bytes. */
 const MAX_BATCH_BYTES = 4 * 1024 * 1024;
@@ -210,9 +210,8 @@ export class PartitionLoop {
     this.failures++;
     metrics.retries.inc();
     const waitMs = backoffMs(this.failures);
-    const message = error instanceof Error ? error.message : String(error);
     logger.warn(
-      { ...this.partition, failures: this.failures, waitMs, error: message },
+      { ...this.partition, failures: this.failures, waitMs, error: messageOf(error) },
       'partition is undecided',
     );
     await clock.sleep(waitMs, this.ended.signal);

@@ -60,3 +60,8 @@ export interface StreamDeps {
 export function keyOf({ topic, partition }: Source): string {
   return `${topic}/${partition}`;
 }
+
+/** What an error says, for a line of the log. */
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
