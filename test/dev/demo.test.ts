@@ -215,7 +215,8 @@ describe('in a terminal', () => {
       console.warn('not tested: there is no script(1) of util-linux here');
       return;
     }
-    const command = `'${process.execPath}' '${DEMO}'`;
+    // Without exec, a shell that stays (dash does, bash does not) gets the Ctrl-C as well, and its end is what script reports.
+    const command = `exec '${process.execPath}' '${DEMO}'`;
     terminal = spawn('script', ['-qec', command, '/dev/null'], {
       env: { ...process.env, ...given, TMPDIR: temporary, TERM: 'xterm', SCHEMA_REGISTRY_URL: '' },
       stdio: ['pipe', 'pipe', 'inherit'],
