@@ -16,7 +16,11 @@ export async function publish(
     let total = 0;
     let waiting: FeedRecord[] = [];
     const flush = async (): Promise<void> => {
-      const byTopic = Map.groupBy(waiting, ({ topic }) => topicHere(topic));
+      const byTopic = new Map<string, FeedRecord[]>();
+      for (const each of waiting) {
+        const topic = topicHere(each.topic);
+        byTopic.set(topic, [...(byTopic.get(topic) ?? []), each]);
+      }
       waiting = [];
       await producer.sendBatch({
         acks: -1,

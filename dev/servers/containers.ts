@@ -1,18 +1,22 @@
 /** The same servers as containers of the official images. */
 import { randomBytes } from 'node:crypto';
+import { CommandError } from './child';
 import { until, within } from './deadline';
 import { type Engine, STACK_LABEL } from './engine';
-import { BROKER_SETTINGS, connectToKafka } from './kafka';
-import { withFreePorts } from './ports';
+import { BROKER_HEAP, BROKER_SETTINGS, connectToKafka } from './kafka';
+import { LOOPBACK, withFreePorts } from './ports';
 import { connectToPostgres, POSTGRES_DATABASE, POSTGRES_SETTINGS, POSTGRES_USER } from './postgres';
 import { connectToRegistry, REGISTRY_PATH, REGISTRY_READY_LINE, REGISTRY_VERSION } from './registry';
 import type { Supervisor } from './supervisor';
-import type { Environment, Log, Server, ServerName, Started } from './types';
+import { type Environment, type Log, messageOf, type Server, type ServerName, type Started } from './types';
 
 const PULL_DEADLINE_MS = 10 * 60_000;
 const READY_DEADLINE_MS = 120_000;
+const CONNECT_DEADLINE_MS = 30_000;
 const STOP_SECONDS = 15;
 const KILL_DEADLINE_MS = 15_000;
+
+type Container = ReturnType<Engine['client']['container']['getById']>;
 
 interface Recipe {
   name: ServerName;
@@ -21,9 +25,8 @@ interface Recipe {
   port: number;
   environment: (address: string) => Readonly<Record<string, string>>;
   command?: readonly string[];
-  readyLine: RegExp;
-  /** How often that line comes before it is ready. */
-  readyTimes?: number;
+  /** Matches its log as soon as it serves. */
+  readyLog: RegExp;
   connect: (address: string) => Promise<void>;
   url: (address: string) => string;
 }
@@ -54,11 +57,12 @@ function kafkaRecipe(version: string, environment: Environment): Recipe {
     port: 9092,
     environment: (address) => ({
       ...variables,
+      KAFKA_HEAP_OPTS: `-Xmx${BROKER_HEAP}`,
       CLUSTER_ID: randomBytes(16).toString('base64url'),
       KAFKA_ADVERTISED_LISTENERS: `PLAINTEXT://${address},BROKER://localhost:9093`,
     }),
-    readyLine: /Kafka Server started/,
-    connect: connectToKafka,
+    readyLog: /Kafka Server started/,
+    connect: (address) => connectToKafka(address, 0),
     url: (address) => address,
   };
 }
@@ -79,9 +83,8 @@ function postgresRecipe(version: string, environment: Environment): Recipe {
       'postgres',
       ...Object.entries(POSTGRES_SETTINGS).flatMap(([name, value]) => ['-c', `${name}=${value}`]),
     ],
-    // The image starts a first, private server to set things up.
-    readyLine: /database system is ready to accept connections/,
-    readyTimes: 2,
+    // A first, private server that the image sets things up with is ready, too, but does not listen.
+    readyLog: /listening on IP.*database system is ready to accept connections/s,
     connect: (address) => connectToPostgres(serverUrl(address)),
     url: (address) => `${serverUrl(address)}/${POSTGRES_DATABASE}`,
   };
@@ -94,7 +97,7 @@ function registryRecipe(environment: Environment): Recipe {
     image: environment.STACK_REGISTRY_IMAGE || `apicurio/apicurio-registry:${REGISTRY_VERSION}`,
     port: 8080,
     environment: () => ({ APICURIO_STORAGE_KIND: 'sql' }),
-    readyLine: REGISTRY_READY_LINE,
+    readyLog: REGISTRY_READY_LINE,
     connect: (address) => connectToRegistry(url(address)),
     url,
   };
@@ -126,7 +129,11 @@ export async function provideImage(
     return;
   }
   log(`pulling ${image} …`);
-  await within(`pull of ${image}`, PULL_DEADLINE_MS, client.image.pull(name));
+  try {
+    await within(`pull of ${image}`, PULL_DEADLINE_MS, client.image.pull(name));
+  } catch (error) {
+    throw new Error(`${image} could not be pulled: ${messageOf(error)}`, { cause: error });
+  }
   // The client takes a pull that failed half-way for a success.
   if (!(await client.image.exists(name))) {
     throw new Error(`${image} could not be pulled`);
@@ -134,26 +141,34 @@ export async function provideImage(
 }
 
 class ContainerServer implements Server {
-  private readonly container: ReturnType<Engine['client']['container']['getById']>;
-
   constructor(
     private readonly context: ContainerContext,
-    id: string,
+    private readonly container: Container,
     private readonly recipe: Recipe,
     private readonly address: string,
-  ) {
-    this.container = context.engine.client.container.getById(id);
-  }
+  ) {}
 
   async start(): Promise<void> {
-    this.context.supervisor.refuseWhenStopping();
-    await this.container.start();
-    await until(`first connection to ${this.recipe.name}`, READY_DEADLINE_MS, () =>
-      this.recipe.connect(this.address).then(
-        () => true,
-        () => false,
-      ),
-    );
+    const { supervisor, log } = this.context;
+    const { name, image, connect } = this.recipe;
+    supervisor.refuseWhenStopping();
+    const begin = Date.now();
+    try {
+      await this.container.start();
+      await this.untilLogged();
+      // An engine in a virtual machine may open the port later than the server does.
+      await until(`first connection to ${name} at ${this.address}`, CONNECT_DEADLINE_MS, () => {
+        supervisor.refuseWhenStopping();
+        return connect(this.address).then(
+          () => true,
+          () => false,
+        );
+      });
+    } catch (error) {
+      supervisor.refuseWhenStopping();
+      throw error;
+    }
+    log(`${image} is ready (${((Date.now() - begin) / 1000).toFixed(1)} s)`);
   }
 
   async stop(): Promise<void> {
@@ -174,6 +189,33 @@ class ContainerServer implements Server {
     await this.container.unpause();
   }
 
+  /** Follows the log of this start, and throws with its last lines if the server does not get ready. */
+  private async untilLogged(): Promise<void> {
+    const { name, readyLog } = this.recipe;
+    const { StartedAt } = (await this.container.inspect()).State;
+    const stream = await this.context.engine.client.container.logs(this.container, {
+      since: Date.parse(StartedAt) / 1000,
+    });
+    let output = '';
+    const read = async (): Promise<void> => {
+      for await (const text of stream) {
+        output += text;
+        if (readyLog.test(output)) {
+          return;
+        }
+      }
+      const { ExitCode } = (await this.container.inspect()).State;
+      throw new Error(`ended while starting (exit code ${ExitCode})`);
+    };
+    try {
+      await within(`it logs ${readyLog}`, READY_DEADLINE_MS, read());
+    } catch (error) {
+      throw new CommandError(`${name}: ${messageOf(error)}`, output, 'its log');
+    } finally {
+      stream.destroy();
+    }
+  }
+
   private async ifRunning(action: () => Promise<unknown>): Promise<void> {
     const { State } = await this.container.inspect();
     if (State.Paused) {
@@ -186,28 +228,26 @@ class ContainerServer implements Server {
 }
 
 export async function startContainer(context: ContainerContext, recipe: Recipe): Promise<Started> {
-  const { GenericContainer, Wait } = context.engine.testcontainers;
-  const { host } = context.engine.client.info.containerRuntime;
-  const begin = Date.now();
+  const { client, testcontainers } = context.engine;
+  const { host } = client.info.containerRuntime;
+  const isOnThisMachine = host === 'localhost';
   // A port that the engine picks would be another one after a restart, and Kafka has to know its own address.
   return withFreePorts(1, async ([port]) => {
-    const hostPort = port ?? 0;
-    const address = `${host}:${hostPort}`;
-    const container = new GenericContainer(recipe.image)
-      .withLabels({ [STACK_LABEL]: context.supervisor.directory.name })
-      .withEnvironment(recipe.environment(address))
-      .withExposedPorts({ container: recipe.port, host: hostPort })
-      .withWaitStrategy(Wait.forLogMessage(recipe.readyLine, recipe.readyTimes ?? 1))
-      .withStartupTimeout(READY_DEADLINE_MS);
-    if (recipe.command !== undefined) {
-      container.withCommand([...recipe.command]);
-    }
-    const started = await container.start();
-    await within(`first connection to ${recipe.name}`, READY_DEADLINE_MS, recipe.connect(address));
-    context.log(`${recipe.image} is ready (${((Date.now() - begin) / 1000).toFixed(1)} s)`);
-    return {
-      server: new ContainerServer(context, started.getId(), recipe, address),
-      address: recipe.url(address),
-    };
+    const address = `${isOnThisMachine ? LOOPBACK : host}:${port}`;
+    const containerPort = `${recipe.port}/tcp`;
+    const binding = { HostPort: String(port), ...(isOnThisMachine && { HostIp: LOOPBACK }) };
+    // Not as a GenericContainer: that one is open to the network, says nothing of the log of a server that does not start, and asks
+    // for one more image, of a container that cleans up; here the label sees to that.
+    const container = await client.container.create({
+      Image: testcontainers.ImageName.fromString(recipe.image).string,
+      Labels: { [STACK_LABEL]: context.supervisor.directory.name },
+      Env: Object.entries(recipe.environment(address)).map((pair) => pair.join('=')),
+      ...(recipe.command && { Cmd: [...recipe.command] }),
+      ExposedPorts: { [containerPort]: {} },
+      HostConfig: { PortBindings: { [containerPort]: [binding] } },
+    });
+    const server = new ContainerServer(context, container, recipe, address);
+    await server.start();
+    return { server, address: recipe.url(address) };
   });
 }

@@ -3,8 +3,8 @@ import { existsSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import type { ContainerRuntimeClient } from 'testcontainers';
-import { within } from './deadline';
-import type { Environment, Log } from './types';
+import { until, within } from './deadline';
+import { type Environment, type Log, messageOf } from './types';
 
 /** On every container of ours; its value is the name of the stack's directory. */
 export const STACK_LABEL = 'promo-intake.stack';
@@ -20,7 +20,7 @@ export interface Engine {
 }
 
 /** The places where testcontainers looks. Loading it takes most of a second, which is saved where none of them exists. */
-function engineIsConceivable(environment: Environment): boolean {
+export function engineIsConceivable(environment: Environment): boolean {
   const runtimeDirectory = environment.XDG_RUNTIME_DIR;
   return (
     Boolean(environment.DOCKER_HOST) ||
@@ -40,25 +40,35 @@ async function load(): Promise<Testcontainers> {
   try {
     return await import('testcontainers');
   } catch (error) {
-    throw new Error(`testcontainers does not load on Node ${process.version}`, { cause: error });
+    throw new Error(`testcontainers does not load on Node ${process.version}; it needs a newer one`, {
+      cause: error,
+    });
   }
 }
 
-/** Undefined, with the reason in the log, if no engine answers. */
+/** Throws with the reason if no engine answers. */
+export async function connectToEngine(environment: Environment): Promise<Engine> {
+  if (!engineIsConceivable(environment)) {
+    throw new Error('no container engine was found; DOCKER_HOST can name its address');
+  }
+  const testcontainers = await load();
+  const client = await within(
+    'answer of the container engine',
+    ANSWER_DEADLINE_MS,
+    testcontainers.getContainerRuntimeClient(),
+  );
+  return { testcontainers, client };
+}
+
+/** Undefined if no engine answers, with the reason in the log where one could have been expected. */
 export async function findEngine(environment: Environment, log: Log): Promise<Engine | undefined> {
   if (!engineIsConceivable(environment)) {
     return undefined;
   }
   try {
-    const testcontainers = await load();
-    const client = await within(
-      'answer of the container engine',
-      ANSWER_DEADLINE_MS,
-      testcontainers.getContainerRuntimeClient(),
-    );
-    return { testcontainers, client };
+    return await connectToEngine(environment);
   } catch (error) {
-    log(`no container engine: ${error instanceof Error ? error.message : String(error)}`);
+    log(`no containers: ${messageOf(error)}`);
     return undefined;
   }
 }
@@ -67,11 +77,14 @@ export async function findEngine(environment: Environment, log: Log): Promise<En
 export async function removeContainers({ client }: Engine, stack: string): Promise<void> {
   const { dockerode } = client.container;
   const filters = { label: [`${STACK_LABEL}=${stack}`] };
-  const work = async (): Promise<void> => {
+  const what = `removal of the containers of ${stack}`;
+  const removeAll = until(what, REMOVE_DEADLINE_MS, async () => {
     const containers = await dockerode.listContainers({ all: true, filters });
-    await Promise.all(
+    // What somebody else is removing at the same time fails here, and is gone when it is looked for again.
+    await Promise.allSettled(
       containers.map(({ Id }) => dockerode.getContainer(Id).remove({ force: true, v: true })),
     );
-  };
-  await within(`removal of the containers of ${stack}`, REMOVE_DEADLINE_MS, work());
+    return containers.length === 0;
+  });
+  await within(what, REMOVE_DEADLINE_MS, removeAll);
 }

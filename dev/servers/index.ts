@@ -5,18 +5,19 @@
  */
 import { makeRecipe, provideImage, startContainer } from './containers';
 import type { Context } from './download';
-import { type Engine, findEngine, removeContainers } from './engine';
+import { connectToEngine, type Engine, engineIsConceivable, removeContainers } from './engine';
 import { DEFAULT_KAFKA_VERSION, missingForKafka, startKafka } from './kafka';
 import { startPostgres } from './postgres';
 import { DEFAULT_POSTGRES_VERSION, missingForPostgres } from './postgres-programs';
 import { missingForRegistry, startRegistry } from './registry';
 import { reapLeftovers } from './stack-directory';
-import { Supervisor } from './supervisor';
+import { Supervisor, unlessSignalled } from './supervisor';
 import {
   type Environment,
   type Log,
   type Missing,
   MissingRequirementsError,
+  messageOf,
   type Origin,
   type ServerName,
   type Servers,
@@ -44,6 +45,9 @@ interface Plan {
   engine: Engine | undefined;
 }
 
+/** Containers were tried in vain. Asking again would take as long again. */
+let containersFailed = false;
+
 /** An engine that lacks the images, and cannot pull them either, is as good as none, unless it was asked for. */
 async function chooseEngine(plan: Omit<Plan, 'engine'>): Promise<Engine | undefined> {
   const { environment, log, own, versions } = plan;
@@ -54,21 +58,22 @@ async function chooseEngine(plan: Omit<Plan, 'engine'>): Promise<Engine | undefi
   if (choice === 'processes' || own.length === 0) {
     return undefined;
   }
-  const engine = await findEngine(environment, log);
-  if (engine === undefined) {
-    if (choice === 'containers') {
-      throw new Error('STACK=containers, but no container engine answers');
-    }
+  if (choice === undefined && (containersFailed || !engineIsConceivable(environment))) {
     return undefined;
   }
   try {
-    await Promise.all(own.map((name) => provideImage(engine, makeRecipe(name, versions, environment), log)));
+    const engine = await connectToEngine(environment);
+    // One after another: the first that cannot be had decides, and no pull goes on behind it.
+    for (const name of own) {
+      await provideImage(engine, makeRecipe(name, versions, environment), log);
+    }
     return engine;
   } catch (error) {
     if (choice === 'containers') {
-      throw error;
+      throw new Error(`STACK=containers: ${messageOf(error)}`, { cause: error });
     }
-    log(`no containers: ${error instanceof Error ? error.message : String(error)}; using processes`);
+    containersFailed = true;
+    log(`no containers: ${messageOf(error)}; using processes`);
     return undefined;
   }
 }
@@ -114,7 +119,7 @@ function findMissing(plan: Plan): Missing[] {
 
 /** What would keep `startServers` from working here; nothing is started. */
 export async function missingRequirements(options: StartOptions): Promise<Missing[]> {
-  return findMissing(await makePlan(options));
+  return findMissing(await unlessSignalled(makePlan(options)));
 }
 
 function startOne(name: ServerName, plan: Plan, supervisor: Supervisor): Promise<Started> {
@@ -166,18 +171,16 @@ function present(
 }
 
 export async function startServers(options: StartOptions): Promise<Servers> {
-  const plan = await makePlan(options);
+  const plan = await unlessSignalled(makePlan(options));
   const { engine, environment, log, own } = plan;
   if (own.length === 0) {
     return present(plan, {}, async () => {});
   }
-  await reapLeftovers(log, async (stack) => {
-    const leftoverEngine = engine ?? (await findEngine(environment, log));
-    if (leftoverEngine === undefined) {
-      throw new Error('it had containers, and no container engine answers');
-    }
-    await removeContainers(leftoverEngine, stack);
-  });
+  await unlessSignalled(
+    reapLeftovers(log, async (stack) => {
+      await removeContainers(engine ?? (await connectToEngine(environment)), stack);
+    }),
+  );
   const missing = findMissing(plan);
   if (missing.length > 0) {
     throw new MissingRequirementsError(missing);

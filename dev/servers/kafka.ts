@@ -16,6 +16,8 @@ const FORMAT_DEADLINE_MS = 60_000;
 const MEBIBYTE = 1024 * 1024;
 const cacheName = (version: string): string => `kafka-${version}`;
 
+export const BROKER_HEAP = '384m';
+
 /** What any broker of ours is set to, whether it runs as a child process or in a container. */
 export const BROKER_SETTINGS: Readonly<Record<string, string>> = {
   'node.id': '1',
@@ -63,14 +65,14 @@ export function missingForKafka(version: string, environment: Environment): Miss
   return missing;
 }
 
-export async function connectToKafka(brokers: string): Promise<void> {
+export async function connectToKafka(brokers: string, retries = 20): Promise<void> {
   const admin = new Kafka({
     clientId: 'local-servers',
     brokers: brokers.split(','),
     logLevel: logLevel.NOTHING,
     connectionTimeout: 3_000,
     requestTimeout: 5_000,
-    retry: { retries: 20, initialRetryTime: 50, maxRetryTime: 500 },
+    retry: { retries, initialRetryTime: 50, maxRetryTime: 500 },
   }).admin();
   await admin.connect();
   try {
@@ -143,7 +145,7 @@ export async function startKafka(context: Context, version: string): Promise<Sta
     }
     const server = new LocalServer(
       supervisor,
-      { name: `kafka ${version}`, ...javaCommand('kafka.Kafka', '384m', [settingsFile]) },
+      { name: `kafka ${version}`, ...javaCommand('kafka.Kafka', BROKER_HEAP, [settingsFile]) },
       { line: /Kafka Server started/, connect: () => connectToKafka(brokers) },
       log,
     );

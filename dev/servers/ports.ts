@@ -3,6 +3,7 @@ import { randomInt } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { CommandError } from './child';
+import { messageOf } from './types';
 
 export const LOOPBACK = '127.0.0.1';
 
@@ -42,6 +43,14 @@ async function freePort(): Promise<number> {
   throw new Error(`No free port found between ${LOWEST} and ${end}`);
 }
 
+/** As servers say it in their logs, and container engines in their answers. */
+function isTaken(error: unknown): boolean {
+  const text = error instanceof CommandError ? error.output : messageOf(error);
+  return /address already in use|port \d+ .*in use|port is already allocated|ports are not available/i.test(
+    text,
+  );
+}
+
 /** Calls `use` with a free port of its own each time; again with others if somebody else was faster in taking one. */
 export async function withFreePorts<T>(
   count: number,
@@ -58,9 +67,7 @@ export async function withFreePorts<T>(
     try {
       return await use(ports);
     } catch (error) {
-      const taken =
-        error instanceof CommandError && /address already in use|port \d+ .*in use/i.test(error.output);
-      if (!taken || attempt === ATTEMPTS) {
+      if (!isTaken(error) || attempt === ATTEMPTS) {
         throw error;
       }
     }

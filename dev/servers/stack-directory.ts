@@ -61,6 +61,10 @@ export class StackDirectory {
     }
   }
 
+  get hasContainers(): boolean {
+    return this.list.containers;
+  }
+
   noteContainers(): void {
     this.list.containers = true;
     this.save();
@@ -154,11 +158,13 @@ export async function reapLeftovers(
         }
         return ![...found, ...serversInside(directory)].some(isAlive);
       });
+      const removed = [`${found.length} processes`];
       if (list?.containers === true) {
         await removeContainers(name);
+        removed.push('its containers');
       }
       removeDirectory(directory);
-      log(`removed what a killed program left: ${found.length} processes, ${directory}`);
+      log(`removed what a killed program left: ${removed.join(', ')}, ${directory}`);
     } catch (error) {
       // Another program may be removing the same directory; a leftover never keeps a new start from working.
       log(`not removed: ${directory}: ${error instanceof Error ? error.message : String(error)}`);

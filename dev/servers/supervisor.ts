@@ -1,7 +1,7 @@
 /**
  * Owns the child processes and containers of one set of servers, and their directory. However this program ends, they
- * are gone: by `stop`, on SIGINT, SIGTERM and SIGHUP at any moment, and on exit. (After SIGKILL the next start of any
- * program that uses this library removes them: stack-directory.ts.)
+ * are gone: by `stop`, on SIGINT, SIGTERM and SIGHUP at any moment, and on exit. (What is left after SIGKILL, and containers after an
+ * exit without `stop`, are removed by the next start of any program that uses this library: stack-directory.ts.)
  */
 import { runInThisContext } from 'node:vm';
 import { Child, type Command } from './child';
@@ -16,6 +16,27 @@ type HandledSignal = keyof typeof SIGNALS;
 
 /** The real process object: in a Jest test the global `process` is a copy that gets neither signals nor 'exit'. */
 const program: NodeJS.Process = runInThisContext('process');
+
+/**
+ * Waits for work that comes before there is anything to stop. A signal that asks this program to end throws InterruptedError at once; the
+ * work is left to itself.
+ */
+export async function unlessSignalled<T>(work: Promise<T>): Promise<T> {
+  let interrupt = (): void => {};
+  const interrupted = new Promise<never>((_resolve, reject) => {
+    interrupt = () => reject(new InterruptedError());
+  });
+  for (const signal of Object.keys(SIGNALS)) {
+    program.on(signal, interrupt);
+  }
+  try {
+    return await Promise.race([work, interrupted]);
+  } finally {
+    for (const signal of Object.keys(SIGNALS)) {
+      program.off(signal, interrupt);
+    }
+  }
+}
 
 export class Supervisor {
   readonly directory = new StackDirectory();
@@ -101,12 +122,15 @@ export class Supervisor {
       );
       await cleanUp();
     }
-    this.directory.remove();
+    const failed = results.flatMap((result) => (result.status === 'rejected' ? [result.reason] : []));
+    // The next start finds containers that could not be removed by their directory.
+    if (failed.length === 0 || !this.directory.hasContainers) {
+      this.directory.remove();
+    }
     for (const signal of Object.keys(SIGNALS)) {
       program.off(signal, this.onSignal);
     }
     program.off('exit', this.onExit);
-    const failed = results.flatMap((result) => (result.status === 'rejected' ? [result.reason] : []));
     if (failed.length > 0) {
       throw new AggregateError(failed, `Not everything could be stopped: ${failed.map(String).join('; ')}`);
     }
@@ -135,6 +159,8 @@ export class Supervisor {
       killed.push(...child.killNow(), ...(own === undefined ? [] : [own]));
     }
     untilBlocking(5_000, () => ![...killed, ...serversInside(this.directory.path)].some(isAlive));
-    this.directory.remove();
+    if (!this.directory.hasContainers) {
+      this.directory.remove();
+    }
   };
 }

@@ -79,3 +79,6 @@ export class InterruptedError extends Error {
     this.name = 'InterruptedError';
   }
 }
+
+export const messageOf = (error: unknown): string =>
+  (error instanceof Error ? error.message : String(error)).trim();

@@ -10,10 +10,14 @@ import { identify, type ProcessIdentity } from '../../dev/servers/process-table'
 import { kafkaClient } from '../support/servers';
 
 export const ROOT = resolve(__dirname, '../..');
-/** Below the checkout, so that the compiled programs find node_modules and the project's root. */
-const BUILD = join(ROOT, 'build', 'test-dev');
-export const STACK = join(BUILD, 'dev', 'stack.js');
-const SERVERS = join(BUILD, 'dev', 'servers');
+
+export interface Build {
+  /** The file of `make stack`. */
+  stack: string;
+  /** The module of the servers. */
+  servers: string;
+}
+
 const START_DEADLINE_MS = 90_000;
 const END_DEADLINE_MS = 40_000;
 export const PROCESSES = { STACK: 'processes' };
@@ -21,12 +25,17 @@ export const PROCESSES = { STACK: 'processes' };
 let directory: string;
 const programs: ChildProcess[] = [];
 
-/** To be called before all tests. */
-export function compile(): void {
+/**
+ * To be called before all tests, with a name of the test file's own: others may run at the same time. What it builds is below the
+ * checkout, so that it finds node_modules and the project's root.
+ */
+export function compile(name: string): Build {
+  const build = join(ROOT, 'build', name);
   execFileSync(process.execPath, [
     ...[join(ROOT, 'node_modules/typescript/bin/tsc'), '-p', join(ROOT, 'dev/tsconfig.json')],
-    ...['--outDir', BUILD, '--noCheck'],
+    ...['--outDir', build, '--noCheck'],
   ]);
+  return { stack: join(build, 'dev', 'stack.js'), servers: join(build, 'dev', 'servers') };
 }
 
 /** To be called before each test. Returns the temporary directory that its programs get. */
@@ -52,8 +61,12 @@ export interface Program {
 }
 
 /** Runs Node with a temporary directory of its own, so that other stacks on this machine are not seen. */
-export function runNode(args: string[], environment: NodeJS.ProcessEnv = {}): Program {
-  const child = spawn(process.execPath, args, {
+export function runNode(
+  args: string[],
+  environment: NodeJS.ProcessEnv = {},
+  node: string = process.execPath,
+): Program {
+  const child = spawn(node, args, {
     env: {
       ...process.env,
       KAFKA_BROKERS: '',
@@ -147,7 +160,7 @@ export const ending = (program: Program): Promise<number | string | null> =>
   within('the program ends', END_DEADLINE_MS, program.ended);
 
 /** The text of a program that starts servers and goes on by `then`. */
-export const startAnd = (need: string, then: string): string[] => [
+export const startAnd = ({ servers }: Build, need: string, then: string): string[] => [
   '-e',
-  `require(${JSON.stringify(SERVERS)}).startServers({ need: ${need}, log: console.error }).then(() => { ${then} })`,
+  `require(${JSON.stringify(servers)}).startServers({ need: ${need}, log: console.error }).then(() => { ${then} })`,
 ];

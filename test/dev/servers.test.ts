@@ -8,6 +8,7 @@ import { usePackage } from '../../dev/servers/postgres-programs';
 import { isAlive, serversInside } from '../../dev/servers/process-table';
 import { freshDatabase, freshTopic, ownServers } from '../support/servers';
 import {
+  type Build,
   childrenOf,
   closeDirectory,
   compile,
@@ -18,7 +19,6 @@ import {
   query,
   ROOT,
   runNode,
-  STACK,
   stackDirectories,
   startAnd,
   untilReady,
@@ -26,15 +26,18 @@ import {
 
 jest.setTimeout(240_000);
 
+let build: Build;
 let temporary: string;
-beforeAll(compile);
+beforeAll(() => {
+  build = compile('test-dev');
+});
 beforeEach(() => {
   temporary = openDirectory();
 });
 afterEach(closeDirectory);
 
 test('make stack: prints addresses that work, and leaves nothing behind', async () => {
-  const stack = runNode([STACK]);
+  const stack = runNode([build.stack]);
   await untilReady(stack);
   const addresses = Object.fromEntries(
     [...stack.output().matchAll(/^export (\w+)=(.+)$/gm)].map(([, name, value]) => [name, value]),
@@ -67,7 +70,7 @@ test('make stack: prints addresses that work, and leaves nothing behind', async 
 test.each([20, 150, 300, 500, 800, 1_500, 2_500, 4_000])(
   'SIGINT %i ms into the start leaves nothing behind',
   async (milliseconds) => {
-    const stack = runNode([STACK]);
+    const stack = runNode([build.stack]);
     await new Promise((done) => setTimeout(done, milliseconds));
     stack.process.kill('SIGINT');
     const end = await ending(stack);
@@ -80,7 +83,7 @@ test.each([20, 150, 300, 500, 800, 1_500, 2_500, 4_000])(
 );
 
 test('the start after a kill -9 of the parent ends its servers and removes their data', async () => {
-  const program = startAnd("['postgres']", "console.log('ready'); setInterval(() => {}, 1000);");
+  const program = startAnd(build, "['postgres']", "console.log('ready'); setInterval(() => {}, 1000);");
   // With an empty PATH there is no setpriv: the servers then outlive their parent.
   const killed = runNode(program, { PATH: join(temporary, 'nothing') });
   await untilReady(killed);
@@ -105,7 +108,7 @@ test('the start after a kill -9 of the parent ends its servers and removes their
 });
 
 test('a program that exits without stopping its servers takes them along', async () => {
-  const program = runNode(startAnd("['postgres']", 'process.exit(3);'));
+  const program = runNode(startAnd(build, "['postgres']", 'process.exit(3);'));
   expect(await ending(program)).toBe(3);
   expect(serversInside(temporary)).toEqual([]);
   expect(stackDirectories()).toEqual([]);
@@ -194,7 +197,7 @@ test('make stack without a Java for the registry works, and says what to do', as
   const home = join(temporary, 'jvm', 'old');
   mkdirSync(join(temporary, 'jvm'));
   symlinkSync(old.home, home);
-  const stack = runNode([STACK], {
+  const stack = runNode([build.stack], {
     PATH: join(temporary, 'nothing'),
     JAVA_HOME: home,
     STACK_JAVA_DIRECTORIES: join(temporary, 'jvm'),

@@ -1,0 +1,270 @@
+/** The servers as containers where this machine has an engine with the images, and what happens where an engine is of no help. */
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdirSync } from 'node:fs';
+import { basename, join } from 'node:path';
+import { until } from '../../dev/servers/deadline';
+import { type Engine, removeContainers } from '../../dev/servers/engine';
+import { withFreePorts } from '../../dev/servers/ports';
+import { freshTopic, ownServers } from '../support/servers';
+import { containersOf, type EngineWithoutImages, engineWithImages, engineWithoutImages } from './engines';
+import {
+  type Build,
+  closeDirectory,
+  compile,
+  ending,
+  openDirectory,
+  produceAndConsume,
+  query,
+  runNode,
+  stackDirectories,
+  startAnd,
+  untilReady,
+} from './programs';
+
+jest.setTimeout(240_000);
+
+const CONTAINERS = { STACK: 'containers' };
+const OLD_NODE = process.env.OLD_NODE ?? '/usr/bin/node';
+const KEEP_UP = "console.log('ready'); setInterval(() => {}, 1000);";
+
+let build: Build;
+let temporary: string;
+beforeAll(() => {
+  build = compile('test-containers');
+});
+beforeEach(() => {
+  temporary = openDirectory();
+});
+afterEach(closeDirectory);
+
+const stacks = (): string[] => stackDirectories().map((directory) => basename(directory));
+
+describe('with an engine that has the images', () => {
+  let engine: Engine | undefined;
+  beforeAll(async () => {
+    const found = await engineWithImages();
+    if (typeof found === 'string') {
+      console.warn(`servers in containers are not tested: ${found}`);
+    } else {
+      engine = found;
+    }
+  });
+  afterEach(async () => {
+    // Of a test that failed.
+    const names = stacks();
+    await Promise.all(names.map((name) => engine && removeContainers(engine, name)));
+  });
+
+  function testWithEngine(name: string, work: (engine: Engine) => Promise<void>): void {
+    test(name, async () => {
+      if (engine !== undefined) {
+        await work(engine);
+      }
+    });
+  }
+
+  testWithEngine('make stack: prints addresses that work, and leaves nothing behind', async (engine) => {
+    const stack = runNode([build.stack], CONTAINERS);
+    await untilReady(stack);
+    const addresses = Object.fromEntries(
+      [...stack.output().matchAll(/^export (\w+)=(.+)$/gm)].map(([, name, value]) => [name, value]),
+    );
+    const { KAFKA_BROKERS = '', DATABASE_URL = '', SCHEMA_REGISTRY_URL = '' } = addresses;
+    const topic = await freshTopic('containers', { partitions: 3, brokers: KAFKA_BROKERS.split(',') });
+    expect(await produceAndConsume(KAFKA_BROKERS, topic, 'one')).toBe('one');
+    expect(await query(DATABASE_URL, 'SHOW server_version')).toMatch(/^18/);
+    expect(await query(DATABASE_URL, 'SHOW timezone')).toBe('UTC');
+    expect(await query(DATABASE_URL, 'SELECT current_database()')).toBe('promo');
+    const subjects = await fetch(`${SCHEMA_REGISTRY_URL}/subjects`);
+    expect(await subjects.json()).toEqual([]);
+
+    const [name = ''] = stacks();
+    const { client } = engine;
+    const containers = await Promise.all(
+      (await containersOf(engine, name)).map((id) => client.container.getById(id).inspect()),
+    );
+    expect(containers).toHaveLength(3);
+    if (client.info.containerRuntime.host === 'localhost') {
+      const bindings = containers.flatMap(({ NetworkSettings }) => Object.values(NetworkSettings.Ports));
+      const openTo = bindings.flatMap((each) => each ?? []).map(({ HostIp }) => HostIp);
+      expect(openTo).toEqual(['127.0.0.1', '127.0.0.1', '127.0.0.1']);
+    }
+
+    stack.process.kill('SIGINT');
+    expect(await ending(stack)).toBe(0);
+    expect(await containersOf(engine, name)).toEqual([]);
+    expect(stackDirectories()).toEqual([]);
+    const volumes = containers.flatMap(({ Mounts }) => Mounts.flatMap(({ Name }) => Name ?? []));
+    expect(volumes.length).toBeGreaterThan(0);
+    const { Volumes } = await client.container.dockerode.listVolumes();
+    expect(Volumes.filter(({ Name }) => volumes.includes(Name))).toEqual([]);
+  });
+
+  for (const milliseconds of [300, 1_500, 3_500]) {
+    testWithEngine(`SIGINT ${milliseconds} ms into the start leaves nothing behind`, async (engine) => {
+      const stack = runNode([build.stack], CONTAINERS);
+      await new Promise((done) => setTimeout(done, milliseconds));
+      const names = stacks();
+      stack.process.kill('SIGINT');
+      // Before the program has its first handler, the signal itself ends it.
+      expect(['SIGINT', 130]).toContain(await ending(stack));
+      expect(stack.output()).not.toMatch(/ready/);
+      expect(stackDirectories()).toEqual([]);
+      expect(await Promise.all(names.map((name) => containersOf(engine, name)))).toEqual(names.map(() => []));
+    });
+  }
+
+  for (const [how, then] of [
+    ['a kill -9 of the program', KEEP_UP],
+    ['an exit that stops nothing', "console.log('ready'); process.exit(3);"],
+  ] as const) {
+    testWithEngine(`the start after ${how} removes its containers`, async (engine) => {
+      const first = runNode(startAnd(build, "['postgres']", then), CONTAINERS);
+      await until('the first program is ready', 90_000, () => /^ready$/m.test(first.output()));
+      first.process.kill('SIGKILL');
+      await first.ended;
+      const [name = ''] = stacks();
+      expect(await containersOf(engine, name)).toHaveLength(1);
+
+      const next = runNode(startAnd(build, "['postgres']", KEEP_UP), CONTAINERS);
+      await untilReady(next);
+      expect(await containersOf(engine, name)).toEqual([]);
+      const [own = '', ...others] = stacks();
+      expect(others).toEqual([]);
+      expect(own).not.toBe(name);
+      next.process.kill('SIGINT');
+      expect(await ending(next)).toBe(130);
+      expect(await containersOf(engine, own)).toEqual([]);
+      expect(stackDirectories()).toEqual([]);
+    });
+  }
+
+  testWithEngine(
+    'servers can be killed, suspended and started again on the same address and data',
+    async () => {
+      const servers = await ownServers({ need: ['kafka', 'postgres'], environment: CONTAINERS });
+      try {
+        const { kafkaBrokers, databaseUrl, kafka, postgres } = servers;
+        expect(servers.origin).toEqual({ kafka: 'containers', postgres: 'containers' });
+        const topic = await freshTopic('faults', { partitions: 1, brokers: kafkaBrokers.split(',') });
+        expect(await produceAndConsume(kafkaBrokers, topic, 'before')).toBe('before');
+        await query(databaseUrl, 'CREATE TABLE kept AS SELECT 7 AS value');
+
+        await Promise.all([kafka?.kill(), postgres?.kill()]);
+        await expect(query(databaseUrl, 'SELECT 1')).rejects.toThrow(/ECONNREFUSED/);
+        await Promise.all([kafka?.start(), postgres?.start()]);
+        expect(await query(databaseUrl, 'SELECT value FROM kept')).toBe(7);
+        expect(await produceAndConsume(kafkaBrokers, topic, 'after')).toBe('after');
+
+        await postgres?.suspend();
+        await expect(query(databaseUrl, 'SELECT 1', 500)).rejects.toThrow(/timeout/);
+        await postgres?.resume();
+        expect(await query(databaseUrl, 'SELECT 1')).toBe(1);
+
+        await postgres?.stop();
+        await postgres?.start();
+        expect(await query(databaseUrl, 'SELECT value FROM kept')).toBe(7);
+        await kafka?.suspend();
+      } finally {
+        await servers.stop();
+      }
+    },
+  );
+
+  testWithEngine('a start that fails shows the end of the log', async () => {
+    const environment = { ...CONTAINERS, STACK_KAFKA_IMAGE: 'postgres:18' };
+    await expect(ownServers({ need: ['kafka'], environment })).rejects.toThrow(
+      /kafka: ended while starting \(exit code 1\); the end of its log:\n.*password is not specified/s,
+    );
+  });
+});
+
+describe('with an engine that lacks an image and cannot get it', () => {
+  let engine: EngineWithoutImages;
+  afterEach(() => engine.close());
+
+  test('the servers are processes, and the reason is told', async () => {
+    engine = await engineWithoutImages(temporary, 'fails');
+    const environment = { STACK: '', DOCKER_HOST: engine.address, TMPDIR: ownDirectory() };
+    const program = runNode(startAnd(build, "['postgres']", KEEP_UP), environment);
+    await untilReady(program);
+    expect(program.errors()).toMatch(
+      /no containers: postgres:18 could not be pulled: .*the registry is out of reach.*; using processes\npostgres 18 is ready/,
+    );
+    expect(engine.pulls()).toBe(1);
+    program.process.kill('SIGINT');
+    expect(await ending(program)).toBe(130);
+  });
+
+  test('STACK=containers fails with the reason', async () => {
+    engine = await engineWithoutImages(temporary, 'fails');
+    const program = runNode([build.stack], { ...CONTAINERS, DOCKER_HOST: engine.address });
+    expect(await ending(program)).toBe(1);
+    expect(program.errors()).toMatch(/STACK=containers: apicurio\/\S+ could not be pulled: .*out of reach/);
+  });
+
+  test.each(['SIGINT', 'SIGTERM'] as const)('%s ends the wait for a pull', async (signal) => {
+    engine = await engineWithoutImages(temporary, 'hangs');
+    const program = runNode([build.stack], { STACK: '', DOCKER_HOST: engine.address });
+    await until('a pull hangs', 20_000, () => engine.pulls() === 1);
+    program.process.kill(signal);
+    expect(await ending(program)).toBe(130);
+  });
+
+  /** The engine's socket is in `temporary`, which then holds more than stacks. */
+  function ownDirectory(): string {
+    const directory = join(temporary, 'tmp');
+    mkdirSync(directory, { mode: 0o711 });
+    return directory;
+  }
+});
+
+describe('without an engine', () => {
+  test('an address where none answers is as good as none, unless containers are asked for', async () => {
+    const DOCKER_HOST = `unix://${join(temporary, 'nobody.sock')}`;
+    const program = runNode(startAnd(build, "['postgres']", KEEP_UP), { STACK: '', DOCKER_HOST });
+    await until('it uses processes', 20_000, () =>
+      /^no containers: .*; using processes$/m.test(program.errors()),
+    );
+    program.process.kill('SIGINT');
+    expect(await ending(program)).toBe(130);
+
+    const forced = runNode([build.stack], { ...CONTAINERS, DOCKER_HOST });
+    expect(await ending(forced)).toBe(1);
+    expect(forced.errors()).toMatch(/STACK=containers: .*container runtime/);
+  });
+
+  test('a Node that testcontainers does not run on is told, and processes are used', async () => {
+    const version = existsSync(OLD_NODE) && execFileSync(OLD_NODE, ['--version'], { encoding: 'utf8' });
+    if (!version || Number(/^v(\d+)/.exec(version)?.[1]) >= 22) {
+      console.warn(`not tested: ${OLD_NODE} is no Node older than 22 (set OLD_NODE)`);
+      return;
+    }
+    const DOCKER_HOST = `unix://${join(temporary, 'nobody.sock')}`;
+    const program = runNode(startAnd(build, "['postgres']", KEEP_UP), { STACK: '', DOCKER_HOST }, OLD_NODE);
+    const line = /^no containers: testcontainers does not load on Node v.*; using processes$/m;
+    await until('it uses processes', 20_000, () => line.test(program.errors()));
+    program.process.kill('SIGINT');
+    expect(await ending(program)).toBe(130);
+
+    const forced = runNode([build.stack], { ...CONTAINERS, DOCKER_HOST }, OLD_NODE);
+    expect(await ending(forced)).toBe(1);
+    expect(forced.errors()).toMatch(/STACK=containers: testcontainers does not load on Node v/);
+  });
+});
+
+test.each([
+  'driver failed programming external connectivity on endpoint x: Bind for 0.0.0.0:1 failed: port is already allocated',
+  'Error starting userland proxy: listen tcp4 127.0.0.1:1: bind: address already in use',
+  'Ports are not available: exposing port TCP 127.0.0.1:1 -> 0.0.0.0:0: listen tcp 127.0.0.1:1: bind: ...',
+])('another port is tried where the engine says: %s', async (message) => {
+  const tried: number[] = [];
+  const used = await withFreePorts(1, async ([port = 0]) => {
+    tried.push(port);
+    if (tried.length === 1) {
+      throw new Error(message);
+    }
+    return port;
+  });
+  expect(tried).toEqual([expect.any(Number), used]);
+});

@@ -1,0 +1,81 @@
+/** Container engines for tests: the one of this machine, and one that has no image and gets none. */
+import { createServer } from 'node:http';
+import { join } from 'node:path';
+import { makeRecipe } from '../../dev/servers/containers';
+import { type Engine, findEngine, STACK_LABEL } from '../../dev/servers/engine';
+import { DEFAULT_KAFKA_VERSION } from '../../dev/servers/kafka';
+import { DEFAULT_POSTGRES_VERSION } from '../../dev/servers/postgres-programs';
+
+const VERSIONS = { kafka: DEFAULT_KAFKA_VERSION, postgres: DEFAULT_POSTGRES_VERSION };
+
+/** The engine of this machine if it has every image, or else the reason why there is nothing to test. */
+export async function engineWithImages(): Promise<Engine | string> {
+  let reason = 'no place where a container engine would be is there';
+  const engine = await findEngine(process.env, (line) => {
+    reason = line;
+  });
+  if (engine === undefined) {
+    return reason;
+  }
+  const { testcontainers, client } = engine;
+  for (const name of ['kafka', 'postgres', 'registry'] as const) {
+    const { image } = makeRecipe(name, VERSIONS, process.env);
+    // Not pulled here: that would take longer than all tests together.
+    if (!(await client.image.exists(testcontainers.ImageName.fromString(image)))) {
+      return `the container engine does not have ${image}`;
+    }
+  }
+  return engine;
+}
+
+export async function containersOf({ client }: Engine, stack: string): Promise<string[]> {
+  const filters = { label: [`${STACK_LABEL}=${stack}`] };
+  const containers = await client.container.dockerode.listContainers({ all: true, filters });
+  return containers.map(({ Id }) => Id);
+}
+
+export interface EngineWithoutImages {
+  /** For DOCKER_HOST. */
+  address: string;
+  pulls: () => number;
+  close(): Promise<void>;
+}
+
+/** @param pull whether a pull fails at once, or hangs */
+export async function engineWithoutImages(
+  directory: string,
+  pull: 'fails' | 'hangs',
+): Promise<EngineWithoutImages> {
+  let pulls = 0;
+  const server = createServer(({ url = '' }, response) => {
+    const answer = (code: number, body: object): void => {
+      response.writeHead(code, { 'content-type': 'application/json' }).end(JSON.stringify(body));
+    };
+    if (url.startsWith('/info')) {
+      answer(200, { ServerVersion: '1', OSType: 'linux', OperatingSystem: 'none', Architecture: 'none' });
+    } else if (url.startsWith('/networks/')) {
+      // Asked for where the tests themselves run in a container.
+      answer(200, { IPAM: { Config: [{ Gateway: '127.0.0.1' }] } });
+    } else if (!url.startsWith('/images/create')) {
+      answer(404, { message: 'No such image' });
+    } else {
+      pulls++;
+      if (pull === 'fails') {
+        answer(500, { message: 'the registry is out of reach' });
+      }
+    }
+  });
+  const socket = join(directory, 'engine.sock');
+  await new Promise<void>((resolve) => {
+    server.listen(socket, resolve);
+  });
+  return {
+    address: `unix://${socket}`,
+    pulls: () => pulls,
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve());
+        server.closeAllConnections();
+      }),
+  };
+}
