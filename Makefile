@@ -36,7 +36,7 @@ stack: dev-build ## start Kafka, Postgres and a schema registry, print their add
 demo: dev-build ## watch real events go through a real Kafka into verdict tables in a real Postgres
 	@exec node build/dev/demo.js
 
-bench: dev-build ## the worker beside COPY of the same rows, in turns
+bench: dev-build ## measure; BENCH=mode, see docs/performance.md
 	@exec node build/dev/bench.js
 
 mutation: dev-build ## change the rules one by one and see that a test notices (15 minutes)

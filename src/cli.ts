@@ -1,4 +1,4 @@
-#!/usr/bin/env node
+#!/usr/bin/env -S node --max-semi-space-size=8
 /**
  * The commands: what each is called, takes, reads and tells. Exit codes: 0 done, 1 failed or not clean, 2 wrong usage or configuration.
  *

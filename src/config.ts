@@ -160,9 +160,10 @@ export const SETTINGS = {
     parse: logLevel,
   }),
   BATCH_EVENTS: setting({
-    describe: 'Most events that one transaction decides.',
-    fallback: '2000',
-    example: '2000',
+    describe:
+      'Most events that one transaction decides. It takes what has come, so it is small while little comes.',
+    fallback: '8000',
+    example: '8000',
     parse: integer(1, 8_000),
   }),
   PARTITIONS_AT_ONCE: setting({

@@ -4,8 +4,8 @@
  */
 import type { Logger } from 'pino';
 import type { Decision, Item } from './domain/decide';
-import { feedKey, hash64, hash64OfBytes } from './domain/digest';
-import { type Fault, type Judged, type Kind, NO_FIELDS } from './domain/event';
+import { ContentHash, hash64OfBytes } from './domain/digest';
+import { type Fault, type Fields, type Judged, type Kind, NO_FIELDS } from './domain/event';
 import { judge, PANIC, type Payload, readEventId } from './domain/judge';
 import { type Connection, claim, type Reference } from './domain/reference';
 import type { DeadLetterReason } from './domain/verdict';
@@ -88,11 +88,18 @@ export interface Intake {
 
 /** Tries at once, in ever smaller batches, after a lost race, a deadlock or new reference data (U4). */
 const MAX_TRIES_AT_ONCE = 5;
+/**
+ * Where a round's events come by several partitions, as with random keys, batches that are decided at the same time open the same rounds, and
+ * all but one have to be decided again. After such a race so many batches take their turn, before it is tried without again.
+ */
+const CONTENDED_BATCHES = 200;
 /** A bad deploy must not use up ids: beyond this rate, what fails alone stays undecided (V9). */
 export const MAX_PANICS_PER_MINUTE = 10;
 
 export function makeIntake({ ledger, references, sendDeadLetters, logger, now }: IntakeDeps): Intake {
   const panicTimes: number[] = [];
+  /** So many more batches wait for others of their feeds, since batches that did not have lost a race. */
+  let contendedBatches = 0;
 
   async function decide(source: Source, envelopes: readonly Envelope[]): Promise<IntakeResult> {
     const answers: Answer[] = [];
@@ -131,7 +138,10 @@ export function makeIntake({ ledger, references, sendDeadLetters, logger, now }:
         return;
       }
       // Halving towards an event that fails is no further try: however deep it goes, a lost race there has all of its tries.
-      if (failure === 'again') next++;
+      if (failure === 'again') {
+        next++;
+        contendedBatches = CONTENDED_BATCHES;
+      }
     }
     const half = Math.ceil(envelopes.length / 2);
     await settle(source, envelopes.slice(0, half), next, answers);
@@ -173,10 +183,12 @@ export function makeIntake({ ledger, references, sendDeadLetters, logger, now }:
           items: prepared.map(({ item }) => item),
           partitionNo,
           referenceVersion: reference.version,
+          contended: contendedBatches > 0,
           beforeCommit: () => sendAll(source, prepared),
           ...(panic === undefined ? {} : { panic: { error: panic, payload: first(envelopes).value } }),
         });
-        return prepared.map(({ answer }, index) => ({ ...answer, decision: at(decisions, index) }));
+        if (contendedBatches > 0) contendedBatches--;
+        return prepared.map((each, index) => answerOf(each, at(decisions, index)));
       } catch (error) {
         if (!(error instanceof StaleReference) || tries >= MAX_TRIES_AT_ONCE) throw error;
         reference = await references.reload();
@@ -185,11 +197,11 @@ export function makeIntake({ ledger, references, sendDeadLetters, logger, now }:
   }
 
   async function sendAll(source: Source, prepared: readonly Prepared[]): Promise<void> {
-    const letters = prepared.flatMap(({ item, answer }) =>
-      item.type === 'unstored' && item.deadLetter !== null
-        ? [{ envelope: answer.envelope, source, reason: item.deadLetter }]
-        : [],
-    );
+    const letters: DeadLetter[] = [];
+    for (const { item, envelope } of prepared) {
+      if (item.type === 'unstored' && item.deadLetter !== null)
+        letters.push({ envelope, source, reason: item.deadLetter });
+    }
     if (letters.length === 0) return;
     try {
       await sendDeadLetters(letters);
@@ -216,8 +228,18 @@ class DeadLetterRefused extends Undecided {
 
 interface Prepared {
   readonly item: Item;
-  readonly answer: Omit<Answer, 'decision'>;
+  readonly envelope: Envelope;
+  readonly connection: Connection | null;
+  readonly faults: readonly Fault[];
 }
+
+function answerOf({ item, envelope, connection, faults }: Prepared, decision: Decision): Answer {
+  const { eventId, kind } =
+    item.type === 'keyed' ? { eventId: item.eventId, kind: item.fields.kind } : NO_EVENT;
+  return { envelope, connection, eventId, kind, faults, decision };
+}
+
+const NO_EVENT = { eventId: null, kind: null };
 
 /** Claims and judges an envelope. */
 function prepare(
@@ -237,7 +259,9 @@ function prepare(
       valueHash: hash64OfBytes(envelope.value ?? NO_BYTES),
       deadLetter,
     },
-    answer: { envelope, connection, eventId: null, kind: null, faults },
+    envelope,
+    connection,
+    faults,
   });
   if (connection === null) return unstored('unclaimed', []);
   const { payload } = envelope;
@@ -246,25 +270,29 @@ function prepare(
   const judged = panic ? judgedAsPanic(payload, connection) : judge(payload, connection);
   if (judged.type === 'unkeyed') return unstored(null, judged.faults);
   const { eventId, fields } = judged;
-  const roundKey = fields.roundId === null ? null : feedKey(connection.feedNo, fields.roundId);
   return {
     item: {
       type: 'keyed',
       source,
       feedNo: connection.feedNo,
       connectionNo: connection.no,
-      eventKey: feedKey(connection.feedNo, eventId),
-      roundKey,
       eventId,
       fields,
       brandNo: judged.brandNo,
-      playerHash:
-        roundKey === null || fields.playerRef === null ? null : hash64(`${roundKey}/${fields.playerRef}`),
+      playerHash: playerHashOf(fields),
       contentHash: judged.contentHash,
       refusal: judged.refusal,
     },
-    answer: { envelope, connection, eventId, kind: fields.kind, faults: judged.faults },
+    envelope,
+    connection,
+    faults: judged.faults,
   };
+}
+
+/** Of round and player together, so that rounds tell nothing of a player. */
+function playerHashOf({ roundId, playerRef }: Fields): number | null {
+  if (roundId === null || playerRef === null) return null;
+  return new ContentHash().text(roundId).text(playerRef).value();
 }
 
 const NO_BYTES = Buffer.alloc(0);
@@ -285,12 +313,12 @@ function judgedAsPanic(payload: Payload, connection: Connection): Judged {
   };
 }
 
-function contentHashOf(payload: Payload, connection: Connection): bigint {
+function contentHashOf(payload: Payload, connection: Connection): number {
   try {
     const judged = judge(payload, connection);
-    return judged.type === 'keyed' ? judged.contentHash : 0n;
+    return judged.type === 'keyed' ? judged.contentHash : 0;
   } catch {
-    return 0n; // judging is what failed
+    return 0; // judging is what failed
   }
 }
 

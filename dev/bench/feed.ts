@@ -1,13 +1,15 @@
 /**
- * The feed that the benchmark measures with: rounds of four events, events of some 263 bytes, keyed by player, with 5 % resends,
+ * The feed that the benchmark measures with: rounds of four events, events of some 270 bytes, keyed by player, with 5 % resends,
  * 1 % invalid events and 2 % of the rounds refunded.
  */
-import { randomBytes } from 'node:crypto';
-import { makeRandom } from '../random';
+import { randomUUID } from 'node:crypto';
+import { makeRandom, type Random } from '../random';
 
 export interface FeedMessage {
   readonly key: string;
   readonly value: string;
+  /** Absent: chosen by the key. */
+  readonly partition?: number;
 }
 
 export interface FeedShape {
@@ -16,6 +18,10 @@ export interface FeedShape {
   readonly resendShare: number;
   readonly invalidShare: number;
   readonly refundShare: number;
+  /** Of events and rounds. Random ones scatter over the indexes, time-ordered ones are appended to them. */
+  readonly ids: 'time-ordered' | 'random';
+  /** Of the records: random ones spread a player's events, and those of a round, over the partitions. */
+  readonly keys: 'player' | 'random';
 }
 
 export const USUAL_SHAPE: Omit<FeedShape, 'events'> = {
@@ -23,60 +29,126 @@ export const USUAL_SHAPE: Omit<FeedShape, 'events'> = {
   resendShare: 0.05,
   invalidShare: 0.01,
   refundShare: 0.02,
+  ids: 'time-ordered',
+  keys: 'player',
 };
+
+export const SEED = 1;
+
+/** A resend is of one of so many events before it. */
+const RECENT = 1_000;
 
 /** A time-ordered UUID (version 7) whose random part is from the system: no two runs share an id. */
 export function uuidV7(now: number): string {
-  const bytes = randomBytes(16);
-  bytes.writeUIntBE(now, 0, 6);
-  bytes[6] = 0x70 | ((bytes[6] ?? 0) & 0x0f);
-  bytes[8] = 0x80 | ((bytes[8] ?? 0) & 0x3f);
-  const hex = bytes.toString('hex');
-  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
+  const time = now.toString(16).padStart(12, '0');
+  return `${time.slice(0, 8)}-${time.slice(8)}-7${randomUUID().slice(15)}`;
 }
 
-/** Yields the messages of a feed, a round at a time. */
-export function* makeFeed(shape: FeedShape, seed: number): Generator<FeedMessage> {
+interface EventOf {
+  readonly eventId: string;
+  readonly player: string;
+  readonly kind: string;
+  readonly round: string;
+  readonly amount: string;
+  readonly at: number;
+}
+
+/** Yields the messages of a feed, a round at a time. Two feeds of one seed differ in their ids and times. */
+export function* makeFeed(shape: FeedShape, seed = SEED): Generator<FeedMessage> {
   const random = makeRandom(seed);
+  const newId = shape.ids === 'random' ? () => randomUUID() : uuidV7;
+  const keyOf = (player: string) => (shape.keys === 'random' ? random.hex(8) : player);
   const start = Date.now();
   const recent: FeedMessage[] = [];
   let made = 0;
   while (made < shape.events) {
     const player = `player-${random.below(shape.players)}`;
-    const round = uuidV7(start + made);
-    const refunded = random.chance(shape.refundShare);
-    const stake = `${random.between(1, 50)}.50`;
-    const kinds = [
-      ['bet', stake],
-      [refunded ? 'refund' : 'win', stake],
-      ['settled', stake],
-      ['win', '0.10'],
-    ] as const;
-    for (const [kind, amount] of kinds) {
+    const round = newId(start + made);
+    for (const [kind, amount] of roundOf(random.chance(shape.refundShare), random)) {
       if (made++ >= shape.events) return;
       const resend = random.chance(shape.resendShare) ? recent[random.below(recent.length)] : undefined;
       if (resend !== undefined) {
-        yield resend;
+        yield { key: shape.keys === 'random' ? keyOf('') : resend.key, value: resend.value };
         continue;
       }
-      const invalid = random.chance(shape.invalidShare);
-      const message = {
-        key: player,
-        value: JSON.stringify({
-          spec: 'promo.event.v1',
-          event_id: uuidV7(start + made),
-          brand: 'main',
-          player_ref: player,
-          kind,
-          round_id: round,
-          game: { id: 'g1' },
-          amount: invalid ? 'ten' : amount,
-          currency: 'EUR',
-          occurred_at: new Date(start + made).toISOString(),
-        }),
-      };
-      recent[made % 1000] = message;
+      const at = start + made;
+      const stated = random.chance(shape.invalidShare) ? 'ten' : amount;
+      const event = { eventId: newId(at), player, kind, round, amount: stated, at };
+      const message = { key: keyOf(player), value: eventText(event) };
+      recent[made % RECENT] = message;
       yield message;
     }
+  }
+}
+
+function roundOf(refunded: boolean, random: Random): readonly (readonly [kind: string, amount: string])[] {
+  const stake = `${random.between(1, 50)}.50`;
+  return [
+    ['bet', stake],
+    [refunded ? 'refund' : 'win', stake],
+    ['settled', stake],
+    ['win', '0.10'],
+  ];
+}
+
+export function eventText({ eventId, player, kind, round, amount, at }: EventOf): string {
+  return JSON.stringify({
+    spec: 'promo.event.v1',
+    event_id: eventId,
+    brand: 'main',
+    player_ref: player,
+    kind,
+    round_id: round,
+    game: { id: 'g1' },
+    amount,
+    currency: 'EUR',
+    occurred_at: new Date(at).toISOString(),
+  });
+}
+
+/** Bets and wins of so few rounds that every batch of every partition writes to all of them. */
+export function* makeHotRounds(events: number, rounds: number): Generator<FeedMessage> {
+  const random = makeRandom(SEED);
+  const start = Date.now();
+  const ids = Array.from({ length: rounds }, () => uuidV7(start));
+  for (let made = 0; made < events; made++) {
+    const at = start + made;
+    const index = random.below(rounds);
+    const event = {
+      eventId: uuidV7(at),
+      player: `player-${index}`,
+      kind: random.chance(0.5) ? 'bet' : 'win',
+      round: ids[index] ?? '',
+      amount: '1.00',
+      at,
+    };
+    yield { key: random.hex(8), value: eventText(event) };
+  }
+}
+
+/** Events of a single round. */
+export function* makeBetsOf(round: string, bets: number): Generator<FeedMessage> {
+  const player = `player-of-${round}`;
+  const start = Date.now();
+  for (let made = 0; made < bets; made++) {
+    const at = start + made;
+    yield {
+      key: player,
+      value: eventText({ eventId: uuidV7(at), player, kind: 'bet', round, amount: '1.00', at }),
+    };
+  }
+}
+
+/** Fresh messages, of which a share is replaced by messages of before, in their order. */
+export function* mixResends(
+  fresh: Iterable<FeedMessage>,
+  before: readonly FeedMessage[],
+  share: number,
+): Generator<FeedMessage> {
+  const random = makeRandom(SEED);
+  let next = 0;
+  for (const message of fresh) {
+    const resend = random.chance(share) ? before[next++ % before.length] : undefined;
+    yield resend ?? message;
   }
 }

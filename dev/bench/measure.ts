@@ -5,6 +5,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 const TICKS_PER_SECOND = 100;
 
 interface ProcessStat {
+  readonly name: string;
   readonly parent: number;
   /** CPU of the process itself. */
   readonly seconds: number;
@@ -13,32 +14,65 @@ interface ProcessStat {
 }
 
 function readStat(pid: number): ProcessStat | undefined {
+  const text = readProc(pid, 'stat');
+  if (text === undefined) return undefined;
+  const fields = text
+    .slice(text.lastIndexOf(')') + 2)
+    .split(' ')
+    .map(Number);
+  const cpu = (user: number) => ((fields[user] ?? 0) + (fields[user + 1] ?? 0)) / TICKS_PER_SECOND;
+  return {
+    name: text.slice(text.indexOf('(') + 1, text.lastIndexOf(')')),
+    parent: fields[1] ?? 0,
+    seconds: cpu(11),
+    endedChildrenSeconds: cpu(13),
+  };
+}
+
+function readProc(pid: number, file: string): string | undefined {
   try {
-    const text = readFileSync(`/proc/${pid}/stat`, 'utf8');
-    const fields = text
-      .slice(text.lastIndexOf(')') + 2)
-      .split(' ')
-      .map(Number);
-    const [, parent = 0] = fields;
-    const seconds = ((fields[11] ?? 0) + (fields[12] ?? 0)) / TICKS_PER_SECOND;
-    return {
-      parent,
-      seconds,
-      endedChildrenSeconds: ((fields[13] ?? 0) + (fields[14] ?? 0)) / TICKS_PER_SECOND,
-    };
+    return readFileSync(`/proc/${pid}/${file}`, 'utf8');
   } catch {
-    return undefined; // it has ended meanwhile
+    return undefined; // it has ended meanwhile, or is another's
   }
 }
 
-/** CPU seconds of a Postgres server and all its processes, ended ones included, by the pid of any of its backends. */
-export function postgresCpuSeconds(backendPid: number): number {
-  const postmaster = readStat(backendPid)?.parent;
+function allPids(): number[] {
+  try {
+    return readdirSync('/proc')
+      .filter((name) => /^\d+$/.test(name))
+      .map(Number);
+  } catch {
+    return []; // no Linux
+  }
+}
+
+/**
+ * The postmaster of a backend, whose pid is what the server calls it: in a container that is another number than here.
+ *
+ * @returns undefined where the server runs elsewhere, or cannot be told from another one
+ */
+export function findPostmaster(backendPid: number): number | undefined {
+  const backends = allPids().filter(
+    (pid) => readStat(pid)?.name === 'postgres' && innermostPid(pid) === backendPid,
+  );
+  const [backend] = backends;
+  return backend === undefined || backends.length > 1 ? undefined : readStat(backend)?.parent;
+}
+
+function innermostPid(pid: number): number {
+  const pids = /^NSpid:(.*)$/m
+    .exec(readProc(pid, 'status') ?? '')?.[1]
+    ?.trim()
+    .split(/\s+/);
+  return Number(pids?.at(-1) ?? pid);
+}
+
+/** CPU seconds of a Postgres server and all its processes, ended ones included; NaN where it is not known. */
+export function postgresCpuSeconds(postmaster: number | undefined): number {
   if (postmaster === undefined) return Number.NaN;
   let seconds = 0;
-  for (const name of readdirSync('/proc')) {
-    const pid = Number(name);
-    if (!Number.isInteger(pid)) continue;
+  for (const pid of allPids()) {
     const stat = readStat(pid);
     if (stat === undefined) continue;
     if (pid === postmaster) seconds += stat.seconds + stat.endedChildrenSeconds;
@@ -53,35 +87,31 @@ export interface ProcessUse {
 }
 
 /** Watches a process until it ends; the last reading stands. */
-export function watchProcess(pid: number, everyMs = 100): { stop(): ProcessUse } {
+export function watchProcess(pid: number, everyMs = 50): { stop(): ProcessUse } {
   let use: ProcessUse = { cpuSeconds: 0, peakRssMib: 0 };
   const read = () => {
     const stat = readStat(pid);
-    if (stat === undefined) return;
-    use = { cpuSeconds: stat.seconds, peakRssMib: Math.max(use.peakRssMib, peakRssMib(pid)) };
+    const peak = statusMib(pid, 'VmHWM');
+    if (stat === undefined || peak === undefined) return;
+    use = { cpuSeconds: stat.seconds, peakRssMib: peak };
   };
   read();
   const timer = setInterval(read, everyMs);
   return {
     stop() {
+      read();
       clearInterval(timer);
       return use;
     },
   };
 }
 
-function peakRssMib(pid: number): number {
-  try {
-    const kib = /VmHWM:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1];
-    return Math.round(Number(kib ?? 0) / 1024);
-  } catch {
-    return 0;
-  }
+/** Resident memory at this moment; NaN where the process has ended. */
+export function residentMib(pid: number): number {
+  return statusMib(pid, 'VmRSS') ?? Number.NaN;
 }
 
-export function median(values: readonly number[]): number {
-  const sorted = [...values].sort((a, b) => a - b);
-  const middle = Math.floor(sorted.length / 2);
-  const upper = sorted[middle] ?? Number.NaN;
-  return sorted.length % 2 === 1 ? upper : (upper + (sorted[middle - 1] ?? Number.NaN)) / 2;
+function statusMib(pid: number, field: 'VmHWM' | 'VmRSS'): number | undefined {
+  const kib = new RegExp(`^${field}:\\s+(\\d+) kB`, 'm').exec(readProc(pid, 'status') ?? '')?.[1];
+  return kib === undefined ? undefined : Math.round(Number(kib) / 102.4) / 10;
 }

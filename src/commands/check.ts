@@ -186,7 +186,7 @@ function leftOut(connection: Connection | undefined): string {
 
 interface Sighting {
   readonly line: number;
-  readonly contentHash: bigint;
+  readonly contentHash: number;
 }
 
 interface SeenIds {
@@ -235,8 +235,8 @@ function makeSeenIds(): SeenIds {
       for (let word = 0; word < 4; word++) entry[word] = digest.readUInt32LE(word * 4);
       const at = find(entry);
       if (!isFree(at)) return sightingOf(words.subarray(at, at + WORDS));
-      entry.set(wordsOf(BigInt.asUintN(64, contentHash)), 4);
-      entry.set(wordsOf(BigInt(line)), 6);
+      entry.set(wordsOf(contentHash), 4);
+      entry.set(wordsOf(line), 6);
       words.set(entry, at);
       if (++used > slots * FULLEST) grow();
       return undefined;
@@ -244,13 +244,10 @@ function makeSeenIds(): SeenIds {
   };
 }
 
-function wordsOf(value: bigint): [number, number] {
-  return [Number(value & 0xffff_ffffn), Number(value >> 32n)];
+function wordsOf(value: number): [low: number, high: number] {
+  return [value >>> 0, Math.floor(value / 2 ** 32)];
 }
 
 function sightingOf([, , , , hashLow = 0, hashHigh = 0, lineLow = 0, lineHigh = 0]: Uint32Array): Sighting {
-  return {
-    line: lineHigh * 2 ** 32 + lineLow,
-    contentHash: BigInt.asIntN(64, (BigInt(hashHigh) << 32n) | BigInt(hashLow)),
-  };
+  return { line: lineHigh * 2 ** 32 + lineLow, contentHash: hashHigh * 2 ** 32 + hashLow };
 }

@@ -4,6 +4,7 @@
  * Pure but for `known`, which it takes over and updates: a duplicate, or a refund, of an event earlier in the same batch is seen.
  */
 import type { Fields } from './event';
+import type { FeedMap } from './feed-map';
 import { applyToRound, newRound, type Round, type RoundEvent } from './round';
 import { ACCEPTED, type DeadLetterReason, type Outcome } from './verdict';
 
@@ -21,16 +22,12 @@ export interface KeyedItem {
   readonly source: Coordinates | null;
   readonly feedNo: number;
   readonly connectionNo: number;
-  /** Feed and key of the event id as one text. */
-  readonly eventKey: string;
-  /** Feed and key of the round id as one text; null where the event has no valid round. */
-  readonly roundKey: string | null;
   readonly eventId: string;
   readonly fields: Fields;
   readonly brandNo: number | null;
   /** Hash of round and player, for a round's comparison; null without a round or a player. */
-  readonly playerHash: bigint | null;
-  readonly contentHash: bigint;
+  readonly playerHash: number | null;
+  readonly contentHash: number;
   readonly refusal: Outcome | null;
 }
 
@@ -68,24 +65,24 @@ export type Decision =
 
 export interface KnownEvent {
   readonly outcome: Outcome;
-  readonly contentHash: bigint;
+  readonly contentHash: number;
   readonly source: Coordinates | null;
 }
 
 /** What the store knows of a batch, read and locked for it. */
 export interface Known {
-  /** Decided events, by event key. */
-  readonly events: Map<string, KnownEvent>;
+  /** Decided events, by event id. */
+  readonly events: FeedMap<KnownEvent>;
   /** Recorded duplicates by `deliveryKey`, with whether their content differed. */
   readonly resends: ReadonlyMap<string, boolean>;
   /** Recorded unstored deliveries, by `unstoredKey`. */
   readonly unstored: ReadonlySet<string>;
-  /** State of the rounds by round key. A round that is not here is new. */
-  readonly rounds: Map<string, Round>;
+  /** State of the rounds, by round id. A round that is not here is new. */
+  readonly rounds: FeedMap<Round>;
 }
 
-export function deliveryKey(eventKey: string, source: Coordinates): string {
-  return `${source.partitionNo}/${source.offset}/${eventKey}`;
+export function deliveryKey(feedNo: number, eventId: string, source: Coordinates): string {
+  return `${source.partitionNo}/${source.offset}/${feedNo}/${eventId}`;
 }
 
 export function unstoredKey(source: Coordinates, valueHash: bigint): string {
@@ -95,12 +92,12 @@ export function unstoredKey(source: Coordinates, valueHash: bigint): string {
 export interface Decided {
   /** One answer for each item, in the order of the items. */
   readonly decisions: readonly Decision[];
-  /** Keys of the rounds whose state changed. */
-  readonly changedRounds: ReadonlySet<string>;
+  /** Those of the rounds whose state changed. */
+  readonly changedRounds: ReadonlySet<Round>;
 }
 
 export function decide(items: readonly Item[], known: Known): Decided {
-  const changedRounds = new Set<string>();
+  const changedRounds = new Set<Round>();
   const decisions = items.map((item) =>
     item.type === 'unstored' ? decideUnstored(item, known) : decideKeyed(item, known, changedRounds),
   );
@@ -112,11 +109,15 @@ function decideUnstored(item: UnstoredItem, known: Known): Decision {
   return { type: 'unstored', deadLetter: item.deadLetter, redelivered };
 }
 
-function decideKeyed(item: KeyedItem, known: Known, changedRounds: Set<string>): Decision {
-  const first = known.events.get(item.eventKey);
+function decideKeyed(item: KeyedItem, known: Known, changedRounds: Set<Round>): Decision {
+  const first = known.events.get(item.feedNo, item.eventId);
   if (first !== undefined) return answerAgain(item, first, known);
   const { outcome, counted } = decideFresh(item, known, changedRounds);
-  known.events.set(item.eventKey, { outcome, contentHash: item.contentHash, source: item.source });
+  known.events.set(item.feedNo, item.eventId, {
+    outcome,
+    contentHash: item.contentHash,
+    source: item.source,
+  });
   return { type: 'decided', outcome, counted, redelivered: false };
 }
 
@@ -129,7 +130,7 @@ function answerAgain(item: KeyedItem, first: KnownEvent, known: Known): Decision
     return { type: 'decided', outcome: first.outcome, counted: false, redelivered: true };
   }
   const recorded =
-    item.source === null ? undefined : known.resends.get(deliveryKey(item.eventKey, item.source));
+    item.source === null ? undefined : known.resends.get(deliveryKey(item.feedNo, item.eventId, item.source));
   return {
     type: 'duplicate',
     first: first.outcome,
@@ -145,17 +146,18 @@ function sameSource(a: Coordinates | null, b: Coordinates | null): boolean {
 function decideFresh(
   item: KeyedItem,
   known: Known,
-  changedRounds: Set<string>,
+  changedRounds: Set<Round>,
 ): { outcome: Outcome; counted: boolean } {
-  const { refusal, roundKey } = item;
+  const { feedNo, refusal } = item;
+  const { roundId } = item.fields;
   if (refusal?.verdict === 'rejected') return { outcome: refusal, counted: false };
-  if (roundKey === null) return refusal === null ? ACCOUNT_COUNTED : { outcome: refusal, counted: false };
-  let round = known.rounds.get(roundKey);
+  if (roundId === null) return refusal === null ? ACCOUNT_COUNTED : { outcome: refusal, counted: false };
+  let round = known.rounds.get(feedNo, roundId);
   if (round === undefined) {
     round = newRound();
-    known.rounds.set(roundKey, round);
+    known.rounds.set(feedNo, roundId, round);
   }
-  changedRounds.add(roundKey);
+  changedRounds.add(round);
   return applyToRound(round, roundEvent(item));
 }
 

@@ -3,13 +3,14 @@
  */
 import { createHash, hash } from 'node:crypto';
 
-const DIGEST_BYTES = 20;
+/** The longest key. */
+export const MAX_ID_KEY_BYTES = 20;
 const UUID_BYTES = 16;
 const UUID_CHARS = 36;
 
 /**
- * The key of an event_id or round_id: bytes as a Latin-1 string, one character a byte, so that it can be a Map's key and keeps the
- * order of its bytes. However long the id, the key has at most 20 bytes, so it fits any index.
+ * Writes the key of an event_id or round_id, the bytes that stand for it in the store, and returns how many there are. However long the
+ * id, the key has at most 20 bytes, so it fits any index.
  *
  * - an id of fewer than 16 bytes of UTF-8 is its own key;
  * - a UUID in its usual lower-case text is its 16 bytes, which keep the order of time-ordered UUIDs;
@@ -17,43 +18,86 @@ const UUID_CHARS = 36;
  *
  * The three cannot be taken for one another, since their lengths differ. `promo_store.id_key` is the same function in SQL.
  */
-export function idKey(id: string): string {
-  if (id.length === UUID_CHARS && isLowerCaseUuid(id))
-    return Buffer.from(id.replaceAll('-', ''), 'hex').toString('latin1');
-  if (id.length < UUID_BYTES) {
-    const bytes = Buffer.from(id, 'utf8');
-    if (bytes.length < UUID_BYTES) return bytes.toString('latin1');
+export function writeIdKey(id: string, bytes: Buffer, start: number): number {
+  if (id.length === UUID_CHARS && writeUuid(id, bytes, start)) return UUID_BYTES;
+  if (id.length < UUID_BYTES && Buffer.byteLength(id) < UUID_BYTES) return bytes.write(id, start);
+  return hash('sha256', id, 'buffer').copy(bytes, start, 0, MAX_ID_KEY_BYTES);
+}
+
+/** By character code: the digit's value, or more than any where it is no lower-case digit. */
+const HEX_DIGITS = new Uint8Array(128).fill(0xff);
+for (let digit = 0; digit < 16; digit++) HEX_DIGITS[digit.toString(16).charCodeAt(0)] = digit;
+
+const DASH = '-';
+
+/** @returns false where the text is no UUID in its usual form; then what was written means nothing */
+function writeUuid(text: string, bytes: Buffer, start: number): boolean {
+  if (text[8] !== DASH || text[13] !== DASH || text[18] !== DASH || text[23] !== DASH) return false;
+  let wrong = 0;
+  let at = 0;
+  for (let byte = 0; byte < UUID_BYTES; byte++) {
+    if (byte === 4 || byte === 6 || byte === 8 || byte === 10) at++;
+    const high = HEX_DIGITS[text.charCodeAt(at)] ?? 0xff;
+    const low = HEX_DIGITS[text.charCodeAt(at + 1)] ?? 0xff;
+    wrong |= high | low;
+    bytes[start + byte] = (high << 4) | low;
+    at += 2;
   }
-  return sha256(id).toString('latin1', 0, DIGEST_BYTES);
+  return wrong < 16;
 }
 
-/** The key of an id in its feed as one text: the number of the feed, a slash, the bytes of the id's key. */
-export function feedKey(feedNo: number, id: string): string {
-  return `${feedNo}/${idKey(id)}`;
-}
+/** Once, since the tests run where each look-up of a global takes longer than all the rest. */
+const { imul } = Math;
 
-const DASH = 0x2d;
+/**
+ * A hash of 53 bits over a sequence of values, for telling content apart, never for identity: two 32-bit lanes, mixed as in cyrb53
+ * (https://github.com/bryc/code/blob/master/jshash/experimental/cyrb53.js, public domain). Each value ends with a mark, so that
+ * 'ab', 'c' is not 'a', 'bc'.
+ */
+export class ContentHash {
+  private a = 0xdeadbeef;
+  private b = 0x41c6ce57;
 
-function isLowerCaseUuid(text: string): boolean {
-  for (let i = 0; i < UUID_CHARS; i++) {
-    const code = text.charCodeAt(i);
-    if (i === 8 || i === 13 || i === 18 || i === 23) {
-      if (code !== DASH) return false;
-    } else if (!((code >= 0x30 && code <= 0x39) || (code >= 0x61 && code <= 0x66))) return false;
+  private mix(word: number): void {
+    this.a = imul(this.a ^ word, 2654435761);
+    this.b = imul(this.b ^ word, 1597334677);
   }
-  return true;
+
+  text(text: string): this {
+    let { a, b } = this;
+    for (let i = 0; i < text.length; i++) {
+      const unit = text.charCodeAt(i);
+      a = imul(a ^ unit, 2654435761);
+      b = imul(b ^ unit, 1597334677);
+    }
+    this.a = a;
+    this.b = b;
+    this.mix(TEXT_END);
+    return this;
+  }
+
+  /** @param integer up to 2^53 */
+  integer(integer: number): this {
+    this.mix(integer | 0);
+    this.mix(Math.floor(integer / 2 ** 32) | 0);
+    this.mix(INTEGER_END);
+    return this;
+  }
+
+  /** From 0 to 2^53 - 1. */
+  value(): number {
+    let { a, b } = this;
+    a = imul(a ^ (a >>> 16), 2246822507) ^ imul(b ^ (b >>> 13), 3266489909);
+    b = imul(b ^ (b >>> 16), 2246822507) ^ imul(a ^ (a >>> 13), 3266489909);
+    return 2 ** 32 * (b & 0x1fffff) + (a >>> 0);
+  }
 }
 
-/** First 64 bits of the SHA-256 of a text, as the signed number that the store keeps. For comparing content, never for identity. */
-export function hash64(text: string): bigint {
-  return sha256(text).readBigInt64BE(0);
-}
+/** Beyond any UTF-16 code unit. */
+const TEXT_END = 0x10000;
+const INTEGER_END = 0x10001;
 
-/** First 64 bits of the SHA-256 of bytes, as `hash64`. */
+/** First 64 bits of the SHA-256 of bytes, as the signed number that the store keeps. */
 export function hash64OfBytes(bytes: Uint8Array): bigint {
   return createHash('sha256').update(bytes).digest().readBigInt64BE(0);
-}
-
-function sha256(text: string): Buffer {
-  return hash('sha256', text, 'buffer');
 }

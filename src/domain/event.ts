@@ -12,17 +12,19 @@ export const ACCOUNT_KINDS = ['deposit', 'withdrawal', 'login'] as const;
 export const KINDS = [...ROUND_KINDS, ...ACCOUNT_KINDS] as const;
 export type Kind = (typeof KINDS)[number];
 
+const codes = new Map<string, number>(KINDS.map((kind, index) => [kind, index + 1]));
+
 export function isKind(text: string): text is Kind {
-  return (KINDS as readonly string[]).includes(text);
+  return codes.has(text);
 }
 
-export function isRoundKind(kind: Kind): boolean {
-  return (ROUND_KINDS as readonly string[]).includes(kind);
+export function isRoundKind(kind: Kind): kind is (typeof ROUND_KINDS)[number] {
+  return kindCode(kind) <= ROUND_KINDS.length;
 }
 
 /** What the store keeps for a kind. */
 export function kindCode(kind: Kind): number {
-  return KINDS.indexOf(kind) + 1;
+  return codes.get(kind)!;
 }
 
 /** Bytes of UTF-8 that `brand` and `player_ref` may have (F3, F4). */
@@ -42,6 +44,13 @@ export interface Fields {
   readonly currency: Currency | null;
   /** Microseconds since 1970 in UTC. */
   readonly occurredAtMicros: bigint | null;
+}
+
+/** An object as it was parsed. */
+export type Json = Readonly<Record<string, unknown>>;
+
+export function gameIdOf(game: unknown): unknown {
+  return typeof game === 'object' && game !== null && 'id' in game ? game.id : undefined;
 }
 
 export const NO_FIELDS: Fields = {
@@ -72,8 +81,8 @@ export type Judged =
       readonly fields: Fields;
       /** The registered brand of the event; null where it names none that is. */
       readonly brandNo: number | null;
-      /** First 8 bytes of a SHA-256 over what was read of the event: equal for a true resend (K4). */
-      readonly contentHash: bigint;
+      /** Hash of what was read of the event, from 0 to 2^53 - 1: equal for a true resend (K4). */
+      readonly contentHash: number;
       /** A verdict that needs no state, or null for a candidate, which the round decides. */
       readonly refusal: Outcome | null;
       /** Every fault, the deciding one first. Empty for a candidate. */

@@ -45,7 +45,55 @@ export function parseInstant(text: string): bigint | undefined {
   if (second === 60 && !mayEndInLeapSecond(minutes)) return undefined;
   // By the minute: a leap second at the end of the year 0000 belongs to it, although the instant kept for it does not.
   if (minutes * 60 < FIRST_SECOND) return undefined;
-  return BigInt(minutes * 60 + second) * MICROS_PER_SECOND + BigInt(micros);
+  const seconds = minutes * 60 + second;
+  const wanted = seconds * 1_000_000 + micros;
+  // One conversion where a double is exact, as it is until the year 2255.
+  if (Number.isSafeInteger(wanted)) return BigInt(wanted);
+  return BigInt(seconds) * MICROS_PER_SECOND + BigInt(micros);
+}
+
+/**
+ * The same for the plainest form, `2026-11-21T12:00:00Z` with up to six decimals, from bytes of ASCII. NaN where the text has another
+ * form, be it right or wrong.
+ */
+export function scanInstant(bytes: Uint8Array, start: number, end: number): number {
+  const length = end - start;
+  if (length < 20 || length > 27 || bytes[end - 1] !== 0x5a) return Number.NaN;
+  if (bytes[start + 4] !== 0x2d || bytes[start + 7] !== 0x2d || bytes[start + 10] !== 0x54) return Number.NaN;
+  if (bytes[start + 13] !== 0x3a || bytes[start + 16] !== 0x3a) return Number.NaN;
+  const year = pairAt(bytes, start) * 100 + pairAt(bytes, start + 2);
+  const month = pairAt(bytes, start + 5);
+  const day = pairAt(bytes, start + 8);
+  const hour = pairAt(bytes, start + 11);
+  const minute = pairAt(bytes, start + 14);
+  const second = pairAt(bytes, start + 17);
+  // Written so that NaN, a character that is no digit, fails each of them.
+  if (!(year >= FIRST_EXACT_YEAR && year <= LAST_EXACT_YEAR)) return Number.NaN;
+  if (!(month >= 1 && month <= 12 && day >= 1)) return Number.NaN;
+  if (!(day <= daysInMonth(year, month) && hour <= 23 && minute <= 59 && second <= 59)) return Number.NaN;
+  let micros = 0;
+  if (length > 20) {
+    if (bytes[start + 19] !== 0x2e || length === 21) return Number.NaN;
+    for (let i = 0, at = start + 20; i < FRACTION_DIGITS; i++) {
+      micros = micros * 10 + (at + i < end - 1 ? digitAt(bytes, at + i) : 0);
+    }
+  }
+  const seconds = daysFromEpoch(year, month, day) * SECONDS_PER_DAY + hour * 3600 + minute * 60 + second;
+  return seconds * 1_000_000 + micros;
+}
+
+/** Microseconds of these years and those between them are exact as a double: 2^53 of them are 285 years. */
+const FIRST_EXACT_YEAR = 1685;
+const LAST_EXACT_YEAR = 2254;
+
+function pairAt(bytes: Uint8Array, at: number): number {
+  return digitAt(bytes, at) * 10 + digitAt(bytes, at + 1);
+}
+
+/** NaN where the byte is no digit. */
+function digitAt(bytes: Uint8Array, at: number): number {
+  const digit = (bytes[at] ?? 0) - 0x30;
+  return digit >= 0 && digit <= 9 ? digit : Number.NaN;
 }
 
 /** Digits at a place as a number, -1 where a character is none. */

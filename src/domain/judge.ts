@@ -5,13 +5,15 @@
  */
 import { isUtf8 } from 'node:buffer';
 import Ajv2020, { type ErrorObject } from 'ajv/dist/2020';
+import { hashContent } from './content';
 import { EVENT_SCHEMA } from './contract';
-import { hash64 } from './digest';
 import {
   type Fault,
   type Fields,
+  gameIdOf,
   isKind,
   isRoundKind,
+  type Json,
   type Judged,
   type Kind,
   MAX_NAME_BYTES,
@@ -20,6 +22,7 @@ import {
 import { parseInstant } from './instant';
 import { AMOUNT_PATTERN, currencyOf, decimalsOf, toMinor } from './money';
 import type { Brand, Connection } from './reference';
+import { type Scanned, scan } from './scan';
 import { type Outcome, outcomeOf, type Reason, rankOf } from './verdict';
 
 /** What a transport hands over: the bytes of a JSON text, a value decoded from another format, or something that could not be decoded. */
@@ -28,35 +31,56 @@ export type Payload =
   | { readonly type: 'value'; readonly value: unknown }
   | { readonly type: 'not_json' };
 
-type Json = Readonly<Record<string, unknown>>;
-
 /**
  * Judges one payload for the connection it came by.
  *
  * @param connection undefined judges by the contract alone: brand and game rules are left out. For checking files.
  */
 export function judge(payload: Payload, connection: Connection | undefined): Judged {
+  if (payload.type === 'json' && payload.bytes !== null) {
+    const scanned = scan(payload.bytes, connection?.onlyBrand?.id ?? null);
+    if (scanned !== undefined) return conclude(scanned, SPEC_ONLY, [], connection);
+  }
+  return judgeByContract(payload, connection);
+}
+
+/** All that content is made of beside the fields, where each of them is valid. */
+const SPEC_ONLY: Json = { spec: SPEC };
+
+function judgeByContract(payload: Payload, connection: Connection | undefined): Judged {
   const event = readEventId(payload);
   if ('reason' in event) return { type: 'unkeyed', faults: [event] };
-  const { eventId } = event;
+  const { eventId, json, texts } = event;
+  const fields = readFields(json, connection, texts);
+  const faults: Fault[] = [];
+  addContractFaults(json, faults);
+  addTextFaults(json, texts, faults);
+  addAmountFault(json, fields, faults);
+  const read = { eventId, brand: json.brand, hasGame: json.game !== undefined, fields };
+  return conclude(read, json, faults, connection);
+}
 
-  const faults = [...contractFaults(event.json), ...textFaults(event.json)];
-  const fields = readFields(event.json, connection);
-  faults.push(...amountFaults(event.json, fields));
-  const brand = connection && brandOf(event.json.brand, connection);
-  if (brand?.fault) faults.push(brand.fault);
+interface Read extends Omit<Scanned, 'brand'> {
+  /** As it was sent. */
+  readonly brand: unknown;
+}
 
-  const skip = skipFault(event.json, fields, connection, brand?.brand);
+/** Adds the faults that reference data finds to those of the contract, and takes the one that decides. */
+function conclude(read: Read, json: Json, faults: Fault[], connection: Connection | undefined): Judged {
+  const { eventId, fields } = read;
+  const brand = connection && brandFor(read.brand, connection);
+  const brandFault = connection && brandFaultOf(read.brand, connection, brand);
+  if (brandFault) faults.push(brandFault);
+  const skip = skipFault(fields, read.hasGame, connection, brand);
   if (skip) faults.push(skip);
-  faults.sort((a, b) => rankOf(a.reason) - rankOf(b.reason));
-
+  if (faults.length > 1) faults.sort((a, b) => rankOf(a.reason) - rankOf(b.reason));
   const deciding = faults[0];
   return {
     type: 'keyed',
     eventId,
     fields,
     brandNo: (fields.brand !== null && connection?.operator.brands.get(fields.brand)?.no) || null,
-    contentHash: hash64(contentOf(event.json, fields)),
+    contentHash: hashContent(json, fields),
     refusal: deciding === undefined ? null : outcomeOf(deciding.reason),
     faults,
   };
@@ -72,33 +96,35 @@ function fault(reason: Reason, field: string, detail: string): Fault {
 // --- bytes to an object with an id
 
 /** The object and its event_id, or why there is no usable one. */
-export function readEventId(payload: Payload): { json: Json; eventId: string } | Fault {
+export function readEventId(payload: Payload): { json: Json; eventId: string; texts: Texts } | Fault {
   const event = readObject(payload);
   if ('reason' in event) return event;
-  const eventId = event.json.event_id;
-  if (typeof eventId === 'string' && eventId !== '' && isStorable(eventId))
-    return { json: event.json, eventId };
+  const { json, texts } = event;
+  const eventId = json.event_id;
+  if (typeof eventId === 'string' && eventId !== '' && isStorable(eventId, texts))
+    return { json, eventId, texts };
   return fault('no_idempotency_key', '/event_id', describeEventId(eventId));
 }
 
-function readObject(payload: Payload): { json: Json } | Fault {
+function readObject(payload: Payload): { json: Json; texts: Texts } | Fault {
   const parsed = parse(payload);
   if (typeof parsed !== 'object' || 'reason' in parsed) return parsed;
-  const { value } = parsed;
+  const { value, texts } = parsed;
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
     return fault('no_idempotency_key', '', 'the payload is not a JSON object');
   }
-  return { json: value as Json };
+  return { json: value as Json, texts };
 }
 
-function parse(payload: Payload): { value: unknown } | Fault {
-  if (payload.type === 'value') return { value: payload.value };
+function parse(payload: Payload): { value: unknown; texts: Texts } | Fault {
+  if (payload.type === 'value') return { value: payload.value, texts: 'any' };
   if (payload.type === 'not_json') return fault('no_idempotency_key', '', 'the payload cannot be decoded');
   const { bytes } = payload;
   if (bytes === null) return fault('no_idempotency_key', '', 'the record has no value (a tombstone)');
   if (!isUtf8(bytes)) return fault('no_idempotency_key', '', 'the payload is not valid UTF-8');
+  const text = bytes.toString('utf8');
   try {
-    return { value: JSON.parse(bytes.toString('utf8')) };
+    return { value: JSON.parse(text), texts: text.includes('\\') ? 'any' : 'storable' };
   } catch {
     return fault('no_idempotency_key', '', 'the payload is not JSON');
   }
@@ -110,9 +136,12 @@ function describeEventId(value: unknown): string {
   return value === '' ? 'event_id is empty' : 'event_id holds U+0000 or half of a surrogate pair';
 }
 
+/** What is known of an object's texts: in JSON that is valid UTF-8 and escapes nothing, none holds what cannot be stored. */
+type Texts = 'storable' | 'any';
+
 /** Whether Postgres can hold the text: no U+0000, and UTF-16 that has a UTF-8 form. */
-function isStorable(text: string): boolean {
-  return text.isWellFormed() && !text.includes('\0');
+function isStorable(text: string, texts: Texts): boolean {
+  return texts === 'storable' || (text.isWellFormed() && !text.includes('\0'));
 }
 
 // --- the contract, by ajv
@@ -139,9 +168,11 @@ const matchesContract = ajv.compile(EVENT_SCHEMA);
 /** `if` repeats the fault of its `then`; lengths are measured in bytes below, which is stricter. */
 const COVERED_KEYWORDS = new Set(['if', 'maxLength']);
 
-function contractFaults(json: Json): Fault[] {
-  if (matchesContract(json)) return [];
-  return (matchesContract.errors ?? []).filter((error) => !COVERED_KEYWORDS.has(error.keyword)).map(toFault);
+function addContractFaults(json: Json, faults: Fault[]): void {
+  if (matchesContract(json)) return;
+  for (const error of matchesContract.errors ?? []) {
+    if (!COVERED_KEYWORDS.has(error.keyword)) faults.push(toFault(error));
+  }
 }
 
 function toFault(error: ErrorObject): Fault {
@@ -190,55 +221,51 @@ function describeError(error: ErrorObject, field: string): string {
 /** The text fields that every kind reads. event_id has its own reason, spec and occurred_at cannot hold such text. */
 const COMMON_TEXTS = ['brand', 'player_ref', 'kind'] as const;
 
-function textFaults(json: Json): Fault[] {
-  const faults: Fault[] = [];
-  const check = (field: string, value: unknown) => {
-    if (typeof value === 'string' && !isStorable(value)) {
-      faults.push(fault('malformed', field, `${field.slice(1)} holds U+0000 or half of a surrogate pair`));
-    }
-  };
-  for (const name of COMMON_TEXTS) check(`/${name}`, json[name]);
+function addTextFaults(json: Json, texts: Texts, faults: Fault[]): void {
   for (const name of ['brand', 'player_ref'] as const) {
     const value = json[name];
     if (typeof value === 'string' && isTooLong(value)) {
       faults.push(fault('malformed', `/${name}`, `${name} is longer than ${MAX_NAME_BYTES} bytes of UTF-8`));
     }
   }
+  if (texts === 'storable') return;
+  const check = (field: string, value: unknown) => {
+    if (typeof value === 'string' && !isStorable(value, texts)) {
+      faults.push(fault('malformed', field, `${field.slice(1)} holds U+0000 or half of a surrogate pair`));
+    }
+  };
+  for (const name of COMMON_TEXTS) check(`/${name}`, json[name]);
   const kind = kindOf(json);
   if (kind !== null && isRoundKind(kind)) {
     check('/round_id', json.round_id);
     check('/game/id', gameIdOf(json.game));
   }
   if (kind !== null && kind !== 'login') check('/currency', json.currency);
-  return faults;
 }
 
 function kindOf(json: Json): Kind | null {
   return typeof json.kind === 'string' && isKind(json.kind) ? json.kind : null;
 }
 
-function gameIdOf(game: unknown): unknown {
-  return typeof game === 'object' && game !== null && 'id' in game ? game.id : undefined;
-}
-
-function amountFaults(json: Json, fields: Fields): Fault[] {
+function addAmountFault(json: Json, fields: Fields, faults: Fault[]): void {
   const { kind, currency } = fields;
-  if (kind === null || kind === 'login') return [];
+  if (kind === null || kind === 'login' || fields.amountMinor !== null) return;
   if (typeof json.currency === 'string' && currency === null) {
-    return [fault('currency_unknown', '/currency', 'currency is not in the table')];
+    faults.push(fault('currency_unknown', '/currency', 'currency is not in the table'));
+    return;
   }
-  if (typeof json.amount !== 'string' || currency === null || fields.amountMinor !== null) return [];
+  if (typeof json.amount !== 'string' || currency === null) return;
   const decimals = decimalsOf(json.amount);
-  if (decimals < 0) return [];
+  if (decimals < 0) return;
   const detail =
     decimals > currency.scale
       ? `amount has ${decimals} decimals, ${currency.code} has ${currency.scale}`
       : `amount does not fit 64 bits in minor units of ${currency.code}`;
-  return [fault('bad_amount', '/amount', detail)];
+  faults.push(fault('bad_amount', '/amount', detail));
 }
 
 /** Each field that is valid by itself (V6). A connection with one brand supplies it where the event names none. */
-function readFields(json: Json, connection: Connection | undefined): Fields {
+function readFields(json: Json, connection: Connection | undefined, texts: Texts): Fields {
   const kind = kindOf(json);
   const isRound = kind !== null && isRoundKind(kind);
   const hasMoney = kind !== null && kind !== 'login';
@@ -250,37 +277,42 @@ function readFields(json: Json, connection: Connection | undefined): Fields {
   const occurredAt = typeof json.occurred_at === 'string' ? parseInstant(json.occurred_at) : undefined;
   return {
     kind,
-    brand: json.brand === undefined ? (connection?.onlyBrand?.id ?? null) : nameOrNull(json.brand),
-    playerRef: json.player_ref === '' ? null : nameOrNull(json.player_ref),
-    roundId: isRound && json.round_id !== '' ? textOrNull(json.round_id) : null,
-    gameId: isRound ? textOrNull(gameIdOf(json.game)) : null,
+    brand: json.brand === undefined ? (connection?.onlyBrand?.id ?? null) : nameOrNull(json.brand, texts),
+    playerRef: json.player_ref === '' ? null : nameOrNull(json.player_ref, texts),
+    roundId: isRound && json.round_id !== '' ? textOrNull(json.round_id, texts) : null,
+    gameId: isRound ? textOrNull(gameIdOf(json.game), texts) : null,
     amountMinor,
     currency,
     occurredAtMicros: occurredAt ?? null,
   };
 }
 
-function textOrNull(value: unknown): string | null {
-  return typeof value === 'string' && isStorable(value) ? value : null;
+function textOrNull(value: unknown, texts: Texts): string | null {
+  return typeof value === 'string' && isStorable(value, texts) ? value : null;
 }
 
-function nameOrNull(value: unknown): string | null {
-  const text = textOrNull(value);
+function nameOrNull(value: unknown, texts: Texts): string | null {
+  const text = textOrNull(value, texts);
   return text === null || isTooLong(text) ? null : text;
 }
 
+/** One UTF-16 unit has at most three bytes of UTF-8. */
+const MAX_UNIT_BYTES = 3;
+
 function isTooLong(text: string): boolean {
+  if (text.length * MAX_UNIT_BYTES <= MAX_NAME_BYTES) return false;
   return text.length > MAX_NAME_BYTES || Buffer.byteLength(text) > MAX_NAME_BYTES;
 }
 
 // --- brand and promotion rules
 
-function brandOf(value: unknown, connection: Connection): { brand?: Brand; fault?: Fault } {
-  const brand =
-    connection.onlyBrand ?? (typeof value === 'string' ? connection.operator.brands.get(value) : undefined);
+function brandFor(value: unknown, { onlyBrand, operator }: Connection): Brand | undefined {
+  return onlyBrand ?? (typeof value === 'string' ? operator.brands.get(value) : undefined);
+}
+
+function brandFaultOf(value: unknown, connection: Connection, brand: Brand | undefined): Fault | undefined {
   const reason = brandReason(value, connection, brand);
-  const found = brand === undefined ? {} : { brand };
-  return reason === undefined ? found : { ...found, fault: fault(reason, '/brand', BRAND_DETAILS[reason]) };
+  return reason === undefined ? undefined : fault(reason, '/brand', BRAND_DETAILS[reason]);
 }
 
 const BRAND_DETAILS = {
@@ -303,20 +335,15 @@ function brandReason(
 }
 
 function skipFault(
-  json: Json,
   fields: Fields,
+  hasGame: boolean,
   connection: Connection | undefined,
   brand: Brand | undefined,
 ): Fault | undefined {
-  if (fields.kind === null) return undefined;
-  const reason = skipReason({ ...fields, kind: fields.kind }, connection, brand);
+  const reason = skipReason(fields, connection, brand);
   if (reason === undefined) return undefined;
   const field =
-    reason === 'zero_amount' || reason === 'below_min_bet'
-      ? '/amount'
-      : json.game === undefined
-        ? '/game'
-        : '/game/id';
+    reason === 'zero_amount' || reason === 'below_min_bet' ? '/amount' : hasGame ? '/game/id' : '/game';
   return fault(reason, field, SKIP_DETAILS[reason]);
 }
 
@@ -330,7 +357,7 @@ const SKIP_DETAILS = {
 
 /** The column of guards for events that are set aside, in order of precedence (V2, G1-G5). round_refunded needs state: round.ts. */
 function skipReason(
-  event: Fields & { kind: Kind },
+  event: Fields,
   connection: Connection | undefined,
   brand: Brand | undefined,
 ): keyof typeof SKIP_DETAILS | undefined {
@@ -352,38 +379,4 @@ function skipReason(
   if (isBetOrSettled && catalogue.size > 0 && (gameId === null || catalogue.get(gameId) !== true))
     return 'game_unknown';
   return undefined;
-}
-
-// --- content
-
-/**
- * What was read of an event as one text, by which a true resend is told from another event under the same id (K4).
- * Valid values are normalized, so that "10.5" and "10.50", or one instant written in two zones, are the same content.
- */
-function contentOf(json: Json, fields: Fields): string {
-  const { kind, currency } = fields;
-  const isRound = kind !== null && isRoundKind(kind);
-  const hasMoney = kind !== null && kind !== 'login';
-  return JSON.stringify([
-    json.spec === SPEC ? 1 : raw(json.spec),
-    fields.kind ?? raw(json.kind),
-    fields.brand ?? raw(json.brand),
-    fields.playerRef ?? raw(json.player_ref),
-    fields.occurredAtMicros?.toString() ?? raw(json.occurred_at),
-    isRound ? (fields.roundId ?? raw(json.round_id)) : 0,
-    isRound ? (fields.gameId ?? raw(gameContent(json.game))) : 0,
-    hasMoney ? (fields.amountMinor?.toString() ?? raw(json.amount)) : 0,
-    hasMoney ? (currency?.code ?? raw(json.currency)) : 0,
-  ]);
-}
-
-function gameContent(game: unknown): unknown {
-  return typeof game === 'object' && game !== null && !Array.isArray(game) ? gameIdOf(game) : game;
-}
-
-/** A value that is not valid: a scalar as it is, a structure by its type alone, since it may be nested deeper than a stack. */
-function raw(value: unknown): unknown[] {
-  if (value === undefined) return [];
-  if (typeof value === 'object' && value !== null) return [Array.isArray(value) ? 'array' : 'object', 0];
-  return [typeof value === 'bigint' ? value.toString() : value];
 }

@@ -68,6 +68,16 @@ export function decimalsOf(text: string): number {
   return length > firstDecimal ? length - firstDecimal : -1;
 }
 
+/** A well-formed amount in its shortest form, without zeros at the end: one text for one number. Null where it is no plain decimal. */
+export function plainDecimal(text: string): string | null {
+  const decimals = decimalsOf(text);
+  if (decimals < 0) return null;
+  if (decimals === 0) return text;
+  let end = text.length;
+  while (text.charCodeAt(end - 1) === ZERO) end--;
+  return text.slice(0, text.charCodeAt(end - 1) === DOT ? end - 1 : end);
+}
+
 function isDigit(charCode: number): boolean {
   return charCode >= ZERO && charCode <= NINE;
 }

@@ -21,7 +21,7 @@ export interface Round {
   settled: boolean;
   sums: Map<Currency, Sums>;
   /** Whose round it is, by its first event, and whether a later one named another (A3). */
-  playerHash: bigint | null;
+  playerHash: number | null;
   brandNo: number | null;
   secondSettled: boolean;
   playerMismatch: boolean;
@@ -47,7 +47,7 @@ export interface RoundEvent {
   readonly kind: 'bet' | 'win' | 'settled' | 'refund';
   readonly amountMinor: bigint | null;
   readonly currency: Currency | null;
-  readonly playerHash: bigint;
+  readonly playerHash: number;
   readonly brandNo: number;
   /** The verdict that needed no state: always a skip. Null for a candidate. */
   readonly refusal: Outcome | null;

@@ -1,23 +1,40 @@
 /**
  * Postgres' binary formats: rows for COPY, and arrays as parameters. Both spare the store the parsing of text.
- * https://www.postgresql.org/docs/current/sql-copy.html#id-1.9.3.55.9.4 and array_recv in src/backend/utils/adt/arrayfuncs.c
+ * https://www.postgresql.org/docs/current/sql-copy.html#id-1.9.3.55.9.4, and the functions *_recv in src/backend/utils/adt
  */
+import { MAX_ID_KEY_BYTES, writeIdKey } from '../domain/digest';
 
-const OID = { bool: 16, bytea: 17, int8: 20, int2: 21, int4: 23, text: 25 } as const;
+const OID = { bool: 16, bytea: 17, int8: 20, int2: 21, int4: 23, text: 25, numeric: 1700 } as const;
 const FIRST_CAPACITY = 16 * 1024;
+/** Texts up to this length are written character by character, which is faster than a call into Node. */
+const SHORT_TEXT = 64;
+const NUMERIC_BASE = 10_000;
+
+/** Buffers of this size and less are kept for the next rows, and no more of them than this. */
+const MAX_SPARE_BYTES = 4 * 1024 * 1024;
+const MAX_SPARES = 8;
+const spares: Buffer[] = [];
 
 /** A buffer that grows while values are appended. */
 class Writer {
-  private bytes = Buffer.allocUnsafe(FIRST_CAPACITY);
+  protected bytes: Buffer;
+  private view: DataView;
   private length = 0;
 
+  constructor(bytes: Buffer) {
+    this.bytes = bytes;
+    this.view = new DataView(bytes.buffer);
+  }
+
+  /** Makes room for `size` bytes and returns where they begin. */
   private reserve(size: number): number {
     const start = this.length;
     this.length += size;
     if (this.length > this.bytes.length) {
-      const grown = Buffer.allocUnsafe(Math.max(this.length, this.bytes.length * 2));
+      const grown = Buffer.allocUnsafeSlow(Math.max(this.length, this.bytes.length * 2));
       this.bytes.copy(grown, 0, 0, start);
       this.bytes = grown;
+      this.view = new DataView(grown.buffer);
     }
     return start;
   }
@@ -28,11 +45,11 @@ class Writer {
   }
   int16(value: number): void {
     const start = this.reserve(2);
-    this.bytes.writeInt16BE(value, start);
+    this.view.setInt16(start, value);
   }
   int32(value: number): void {
     const start = this.reserve(4);
-    this.bytes.writeInt32BE(value, start);
+    this.view.setInt32(start, value);
   }
 
   // A value with its length in front, as both COPY and arrays have it. A length of -1 is null.
@@ -45,8 +62,8 @@ class Writer {
       return;
     }
     const start = this.reserve(5);
-    this.bytes.writeInt32BE(1, start);
-    this.bytes[start + 4] = value ? 1 : 0;
+    this.view.setInt32(start, 1);
+    this.view.setInt8(start + 4, value ? 1 : 0);
   }
   int2Value(value: number | null): void {
     if (value === null) {
@@ -54,8 +71,8 @@ class Writer {
       return;
     }
     const start = this.reserve(6);
-    this.bytes.writeInt32BE(2, start);
-    this.bytes.writeInt16BE(value, start + 4);
+    this.view.setInt32(start, 2);
+    this.view.setInt16(start + 4, value);
   }
   int4Value(value: number | null): void {
     if (value === null) {
@@ -63,8 +80,8 @@ class Writer {
       return;
     }
     const start = this.reserve(8);
-    this.bytes.writeInt32BE(4, start);
-    this.bytes.writeInt32BE(value, start + 4);
+    this.view.setInt32(start, 4);
+    this.view.setInt32(start + 4, value);
   }
   int8Value(value: bigint | number | null): void {
     if (value === null) {
@@ -72,34 +89,74 @@ class Writer {
       return;
     }
     const start = this.reserve(12);
-    this.bytes.writeInt32BE(8, start);
+    this.view.setInt32(start, 8);
     if (typeof value === 'bigint') {
-      this.bytes.writeBigInt64BE(value, start + 4);
+      this.view.setBigInt64(start + 4, value);
     } else {
-      this.bytes.writeInt32BE(Math.floor(value / 2 ** 32), start + 4);
-      this.bytes.writeUInt32BE(value >>> 0, start + 8);
+      this.view.setInt32(start + 4, Math.floor(value / 2 ** 32));
+      this.view.setUint32(start + 8, value >>> 0);
     }
+  }
+  /** @param value zero or more */
+  numericValue(value: bigint): void {
+    const digits: number[] = [];
+    if (value <= Number.MAX_SAFE_INTEGER) {
+      for (let rest = Number(value); rest > 0; rest = Math.floor(rest / NUMERIC_BASE))
+        digits.push(rest % NUMERIC_BASE);
+    } else {
+      for (let rest = value; rest > 0n; rest /= BigInt(NUMERIC_BASE))
+        digits.push(Number(rest % BigInt(NUMERIC_BASE)));
+    }
+    this.int32(8 + 2 * digits.length);
+    this.int16(digits.length);
+    this.int16(digits.length - 1); // weight of the first digit
+    this.int16(0); // sign: positive
+    this.int16(0); // no decimals
+    for (let i = digits.length - 1; i >= 0; i--) this.int16(digits[i] ?? 0);
   }
   textValue(value: string | null): void {
     if (value === null) {
       this.nil();
       return;
     }
-    this.encoded(value, 'utf8');
+    if (value.length <= SHORT_TEXT && this.asciiValue(value)) return;
+    const size = Buffer.byteLength(value);
+    const start = this.reserve(4 + size);
+    this.view.setInt32(start, size);
+    this.bytes.write(value, start + 4);
   }
-  /** Bytes held as a Latin-1 string, one character a byte. */
-  byteaValue(value: string | null): void {
-    if (value === null) {
+  /** Writes a text of ASCII characters; appends nothing and returns false where it holds another. */
+  private asciiValue(value: string): boolean {
+    const { length } = value;
+    const start = this.reserve(4 + length);
+    this.view.setInt32(start, length);
+    for (let i = 0, at = start + 4; i < length; i++) {
+      const code = value.charCodeAt(i);
+      if (code > 0x7f) {
+        this.length = start;
+        return false;
+      }
+      this.bytes[at + i] = code;
+    }
+    return true;
+  }
+  jsonbValue(json: string | null): void {
+    if (json === null) {
       this.nil();
       return;
     }
-    this.encoded(value, 'latin1');
+    const size = Buffer.byteLength(json);
+    const start = this.reserve(5 + size);
+    this.view.setInt32(start, 1 + size);
+    this.bytes[start + 4] = 1; // version of the format
+    this.bytes.write(json, start + 5);
   }
-  private encoded(value: string, encoding: 'utf8' | 'latin1'): void {
-    const size = encoding === 'latin1' ? value.length : Buffer.byteLength(value);
-    const start = this.reserve(4 + size);
-    this.bytes.writeInt32BE(size, start);
-    this.bytes.write(value, start + 4, size, encoding);
+  /** The key that stands for an id. */
+  idKeyValue(id: string): void {
+    const start = this.reserve(4 + MAX_ID_KEY_BYTES);
+    const size = writeIdKey(id, this.bytes, start + 4);
+    this.view.setInt32(start, size);
+    this.length = start + 4 + size;
   }
 
   take(): Buffer {
@@ -112,7 +169,7 @@ const COPY_SIGNATURE = Buffer.from('PGCOPY\n\xff\r\n\0', 'latin1');
 /** Rows in the binary format of COPY: `row(n)` begins a row of n columns, then exactly n values follow. */
 export class CopyRows extends Writer {
   constructor() {
-    super();
+    super(spares.pop() ?? Buffer.allocUnsafeSlow(FIRST_CAPACITY));
     this.raw(COPY_SIGNATURE);
     this.int32(0); // flags
     this.int32(0); // no header extension
@@ -123,6 +180,10 @@ export class CopyRows extends Writer {
   end(): Buffer {
     this.int16(-1);
     return this.take();
+  }
+  /** Leaves the buffer to other rows, once nobody reads what `end` returned any more. Megabytes made anew for each batch cost more than their use. */
+  recycle(): void {
+    if (this.bytes.length <= MAX_SPARE_BYTES && spares.length < MAX_SPARES) spares.push(this.bytes);
   }
 }
 
@@ -136,9 +197,16 @@ export const arrays = {
     array(OID.int4, values, (writer, value) => writer.int4Value(value)),
   int8: (values: readonly (bigint | number | null)[]) =>
     array(OID.int8, values, (writer, value) => writer.int8Value(value)),
+  numeric: (values: readonly bigint[]) =>
+    array(OID.numeric, values, (writer, value) => writer.numericValue(value)),
   text: (values: readonly (string | null)[]) =>
     array(OID.text, values, (writer, value) => writer.textValue(value)),
-  bytea: (values: readonly string[]) => array(OID.bytea, values, (writer, value) => writer.byteaValue(value)),
+  /** The keys of ids, as bytea. */
+  idKey: (ids: readonly string[]) => {
+    const writer = arrayWriter(OID.bytea, ids.length);
+    for (const id of ids) writer.idKeyValue(id);
+    return writer.take();
+  },
 };
 
 function array<T>(
@@ -146,14 +214,24 @@ function array<T>(
   values: readonly T[],
   append: (writer: Writer, value: T) => void,
 ): Buffer {
-  const writer = new Writer();
-  writer.int32(values.length === 0 ? 0 : 1);
-  writer.int32(1); // nulls are possible
-  writer.int32(elementOid);
-  if (values.length > 0) {
-    writer.int32(values.length);
-    writer.int32(1); // the first subscript
-  }
+  const writer = arrayWriter(elementOid, values.length);
   for (const value of values) append(writer, value);
   return writer.take();
 }
+
+/** A writer that stands where the first element of an array begins. */
+function arrayWriter(elementOid: number, length: number): Writer {
+  const writer = new Writer(Buffer.allocUnsafeSlow(ARRAY_HEADER_BYTES + length * ELEMENT_BYTES));
+  writer.int32(length === 0 ? 0 : 1);
+  writer.int32(1); // nulls are possible
+  writer.int32(elementOid);
+  if (length > 0) {
+    writer.int32(length);
+    writer.int32(1); // the first subscript
+  }
+  return writer;
+}
+
+const ARRAY_HEADER_BYTES = 20;
+/** What an element usually takes; the writer grows for more. */
+const ELEMENT_BYTES = 24;

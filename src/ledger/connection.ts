@@ -2,10 +2,10 @@
  * The store's connections: a pool with a deadline on every wait, and errors that name the statement that met them.
  */
 import { once } from 'node:events';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { Pool, type PoolClient, type QueryArrayResult } from 'pg';
 import { from as copyFrom } from 'pg-copy-streams';
 import type { Logger } from 'pino';
+import type { CopyRows } from './binary';
 import { StoreError } from './failures';
 
 /** Getting a connection, new or from the pool. */
@@ -55,8 +55,8 @@ export interface Session {
   query(statement: Statement, values?: readonly unknown[]): Promise<Row[]>;
   /** One or several statements without parameters. @throws StoreError */
   run(name: string, text: string): Promise<void>;
-  /** Rows in COPY's binary format into the columns that `text` names. @throws StoreError */
-  copy(statement: Statement, rows: Buffer): Promise<void>;
+  /** Rows into the columns that `text` names; they are not to be used afterwards. @throws StoreError */
+  copy(statement: Statement, rows: CopyRows): Promise<void>;
 }
 
 export type Row = readonly (string | null)[];
@@ -85,8 +85,15 @@ export async function inTransaction<T>(pool: Pool, work: (session: Session) => P
   }
 }
 
-/** Settings of the transaction, not of the session: a pooler in front of the store may hand the session to others. */
+/**
+ * Settings of the transaction, not of the session: a pooler in front of the store may hand the session to others.
+ *
+ * Every statement is to use its index. The planner, which knows of a table that is growing only what it was when last analyzed, would read
+ * all of it; and it would weigh the thousands of keys of a batch again for each batch.
+ */
 const BEGIN = `begin isolation level read committed;
+set local enable_seqscan = off;
+set local plan_cache_mode = force_generic_plan;
 set local statement_timeout = ${STATEMENT_TIMEOUT_MS};
 set local lock_timeout = ${LOCK_TIMEOUT_MS};
 set local idle_in_transaction_session_timeout = ${IDLE_TIMEOUT_MS}`;
@@ -118,7 +125,11 @@ function makeSession(client: PoolClient): Session {
     async run(name, text) {
       await storeErrors(name, () => client.query(text));
     },
-    copy: (statement, rows) => storeErrors(statement.name, () => copyRows(client, statement.text, rows)),
+    async copy(statement, rows) {
+      await storeErrors(statement.name, () => copyRows(client, statement.text, rows.end()));
+      // Where it failed, the connection may still be reading them.
+      rows.recycle();
+    },
   };
 }
 
@@ -132,16 +143,19 @@ async function copyRows(client: PoolClient, text: string, rows: Buffer): Promise
   const stream = client.query(Object.assign(copyFrom(text), { query_timeout: NEVER_MS }));
   // Given up, the stream is left to itself: destroyed, or without a listener, it would end the process once the store answers after all.
   stream.on('error', () => undefined);
-  const over = new AbortController();
-  const late = sleep(ANSWER_TIMEOUT_MS, undefined, { signal: over.signal }).then((): never => {
-    throw new Error(`no answer within ${ANSWER_TIMEOUT_MS} ms`);
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(
+      () => reject(new Error(`no answer within ${ANSWER_TIMEOUT_MS} ms`)),
+      ANSWER_TIMEOUT_MS,
+    );
   });
   const finished = once(stream, 'finish');
   stream.end(rows);
   try {
     await Promise.race([finished, late]);
   } finally {
-    over.abort();
+    clearTimeout(timer);
   }
 }
 

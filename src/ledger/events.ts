@@ -11,45 +11,42 @@ import {
 } from '../domain/decide';
 import { kindCode } from '../domain/event';
 import { DEAD_LETTER_REASONS, type DeadLetterReason, type Outcome, outcomeOfCode } from '../domain/verdict';
-import { CopyRows } from './binary';
+import { arrays, CopyRows } from './binary';
 import type { Session } from './connection';
-import { feedKeyColumns, joinFeedKey, splitFeedKey, unreadable } from './keys';
+import { type FeedIds, idFinder, unreadable } from './keys';
 
 const FIND_EVENTS = {
   name: 'find_events',
-  text: `select k.n, e.outcome, e.content_hash, e.partition_no, e.source_offset
-from unnest($1::int[], $2::bytea[]) with ordinality as k (feed_no, event_key, n)
-cross join lateral (
-  select * from promo_store.event_keys e where e.feed_no = k.feed_no and e.event_key = k.event_key limit 1
-) e`,
+  text: `select event_key, outcome, content_hash, partition_no, source_offset from promo_store.event_keys
+where feed_no = $1 and event_key = any($2)`,
 };
 
 /**
- * The events of the batch that are decided already. A decided key never changes, so it needs no lock. One that another writer
- * decides after this statement is met again by `recordKeys`, as a lost race.
+ * Hands over those events of one feed that are decided already. A decided key never changes, so it needs no lock. One that another
+ * writer decides after this statement is met again by `recordKeys`, as a lost race.
  */
 export async function findEvents(
   session: Session,
-  eventKeys: readonly string[],
-): Promise<Map<string, KnownEvent>> {
-  const known = new Map<string, KnownEvent>();
-  if (eventKeys.length === 0) return known;
-  for (const row of await session.query(FIND_EVENTS, feedKeyColumns(eventKeys))) {
-    const key = eventKeys[Number(row[0]) - 1];
-    const outcome = outcomeOfCode(Number(row[1]));
-    if (key === undefined || outcome === undefined) throw unreadable(FIND_EVENTS.name, `outcome ${row[1]}`);
-    known.set(key, {
+  { feedNo, ids }: FeedIds,
+  found: (eventId: string, event: KnownEvent) => void,
+): Promise<void> {
+  const rows = await session.query(FIND_EVENTS, [feedNo, arrays.idKey(ids)]);
+  const idOf = idFinder(ids);
+  for (const [key, code, contentHash, partitionNo, offset] of rows) {
+    const id = idOf(key ?? '');
+    const outcome = outcomeOfCode(Number(code));
+    if (id === undefined || outcome === undefined) throw unreadable(FIND_EVENTS.name, `outcome ${code}`);
+    found(id, {
       outcome,
-      contentHash: BigInt(row[2] ?? 0),
-      source: row[3] == null ? null : { partitionNo: Number(row[3]), offset: Number(row[4]) },
+      contentHash: Number(contentHash),
+      source: partitionNo == null ? null : { partitionNo: Number(partitionNo), offset: Number(offset) },
     });
   }
-  return known;
 }
 
 const FIND_RESENDS = {
   name: 'find_resends',
-  text: `select source_offset, feed_no, event_key, content_differs from promo_store.resends
+  text: `select source_offset, feed_no, event_id, content_differs from promo_store.resends
 where partition_no = $1 and source_offset between $2 and $3`,
 };
 
@@ -67,10 +64,9 @@ export async function findAnswered(
 ): Promise<{ resends: Map<string, boolean>; unstored: Set<string> }> {
   const range = [first.partitionNo, first.offset, last.offset];
   const resends = new Map<string, boolean>();
-  for (const [offset, feedNo, eventKey, differs] of await session.query(FIND_RESENDS, range)) {
-    const idKey = Buffer.from((eventKey ?? '').slice('\\x'.length), 'hex').toString('latin1');
+  for (const [offset, feedNo, eventId, differs] of await session.query(FIND_RESENDS, range)) {
     const source = { partitionNo: first.partitionNo, offset: Number(offset) };
-    resends.set(deliveryKey(joinFeedKey(Number(feedNo), idKey), source), differs === 't');
+    resends.set(deliveryKey(Number(feedNo), eventId ?? '', source), differs === 't');
   }
   const unstored = new Set<string>();
   for (const [offset, valueHash] of await session.query(FIND_UNSTORED, range)) {
@@ -81,7 +77,7 @@ export async function findAnswered(
   return { resends, unstored };
 }
 
-/** Verdict ids of one batch are its number times this, plus the position in the batch. */
+/** Verdict ids of one batch are its number times this, plus the position in the batch. Numbers of its new rounds likewise. */
 export const MAX_BATCH_EVENTS = 8_192;
 
 const NEXT_BATCH = {
@@ -92,9 +88,9 @@ const NEXT_BATCH = {
 /**
  * Number and time of the batch. Taken under the locks: of two batches that share a round, the later decided has the higher number.
  */
-export async function nextBatch(session: Session): Promise<{ firstVerdictId: number; nowMicros: bigint }> {
+export async function nextBatch(session: Session): Promise<{ firstNo: number; nowMicros: bigint }> {
   const [row] = await session.query(NEXT_BATCH);
-  return { firstVerdictId: Number(row?.[0]) * MAX_BATCH_EVENTS, nowMicros: BigInt(row?.[1] ?? 0) };
+  return { firstNo: Number(row?.[0]) * MAX_BATCH_EVENTS, nowMicros: BigInt(row?.[1] ?? 0) };
 }
 
 /** A fresh verdict about to be written. */
@@ -108,30 +104,40 @@ export interface Fresh {
 /** 2000-01-01, from which Postgres counts, in microseconds since 1970. */
 const POSTGRES_EPOCH_MICROS = 946_684_800_000_000n;
 
+/** Microseconds since 1970 as Postgres keeps a time. */
+export function sinceEpoch(micros: bigint): bigint {
+  return micros - POSTGRES_EPOCH_MICROS;
+}
+
 const COPY_KEYS = {
   name: 'copy_keys',
-  text: 'copy promo_store.event_keys (content_hash, source_offset, feed_no, partition_no, outcome, event_key) from stdin binary',
+  text: 'copy promo_store.event_keys (verdict_id, content_hash, source_offset, feed_no, partition_no, outcome, event_key) from stdin binary',
 };
 
+function compareIds(a: KeyedItem, b: KeyedItem): number {
+  if (a.feedNo !== b.feedNo) return a.feedNo - b.feedNo;
+  return a.eventId < b.eventId ? -1 : 1;
+}
+
 /**
- * Writes the keys of fresh events, ascending, so that two writers of the same keys wait for one another in one order.
+ * Writes the keys of fresh events, ascending by feed and id, so that two writers of the same keys wait for one another in one order.
  * A unique violation is a lost race: another writer decided one of them since `findEvents`.
  */
 export async function recordKeys(session: Session, fresh: readonly Fresh[]): Promise<void> {
   if (fresh.length === 0) return;
   const rows = new CopyRows();
-  const sorted = [...fresh].sort((a, b) => (a.item.eventKey < b.item.eventKey ? -1 : 1));
-  for (const { item, outcome } of sorted) {
-    const { feedNo, idKey } = splitFeedKey(item.eventKey);
-    rows.row(6);
+  const sorted = [...fresh].sort((a, b) => compareIds(a.item, b.item));
+  for (const { item, outcome, verdictId } of sorted) {
+    rows.row(7);
+    rows.int8Value(verdictId);
     rows.int8Value(item.contentHash);
     rows.int8Value(item.source?.offset ?? null);
-    rows.int4Value(feedNo);
+    rows.int4Value(item.feedNo);
     rows.int4Value(item.source?.partitionNo ?? null);
     rows.int2Value(outcome.code);
-    rows.byteaValue(idKey);
+    rows.idKeyValue(item.eventId);
   }
-  await session.copy(COPY_KEYS, rows.end());
+  await session.copy(COPY_KEYS, rows);
 }
 
 const COPY_HISTORY = {
@@ -145,19 +151,19 @@ from stdin binary`,
 export async function recordHistory(
   session: Session,
   fresh: readonly Fresh[],
-  batch: { nowMicros: bigint; referenceVersion: number; roundNumbers: ReadonlyMap<string, number> },
+  batch: { nowMicros: bigint; referenceVersion: number; roundNumberOf: (item: KeyedItem) => number | null },
 ): Promise<void> {
   if (fresh.length === 0) return;
   const rows = new CopyRows();
-  const decidedAt = batch.nowMicros - POSTGRES_EPOCH_MICROS;
+  const decidedAt = Number(sinceEpoch(batch.nowMicros));
   for (const { item, outcome, counted, verdictId } of fresh) {
     const { fields } = item;
     rows.row(19);
     rows.int8Value(verdictId);
     rows.int8Value(decidedAt);
-    rows.int8Value(fields.occurredAtMicros === null ? null : fields.occurredAtMicros - POSTGRES_EPOCH_MICROS);
+    rows.int8Value(fields.occurredAtMicros === null ? null : sinceEpoch(fields.occurredAtMicros));
     rows.int8Value(fields.amountMinor);
-    rows.int8Value(item.roundKey === null ? null : (batch.roundNumbers.get(item.roundKey) ?? null));
+    rows.int8Value(batch.roundNumberOf(item));
     rows.int8Value(item.source?.offset ?? null);
     rows.int4Value(item.feedNo);
     rows.int4Value(item.connectionNo);
@@ -173,13 +179,13 @@ export async function recordHistory(
     rows.textValue(fields.gameId);
     rows.textValue(item.brandNo === null ? fields.brand : null);
   }
-  await session.copy(COPY_HISTORY, rows.end());
+  await session.copy(COPY_HISTORY, rows);
 }
 
 const COPY_RESENDS = {
   name: 'copy_resends',
   text: `copy promo_store.resends (received_at, source_offset, feed_no, connection_no, partition_no, first_outcome, content_differs,
-  event_key, event_id) from stdin binary`,
+  event_id) from stdin binary`,
 };
 
 /** Notes each duplicate as a delivery. */
@@ -191,18 +197,17 @@ export async function recordResends(
   if (resends.length === 0) return;
   const rows = new CopyRows();
   for (const { item, first, contentDiffers } of resends) {
-    rows.row(9);
-    rows.int8Value(nowMicros - POSTGRES_EPOCH_MICROS);
+    rows.row(8);
+    rows.int8Value(sinceEpoch(nowMicros));
     rows.int8Value(item.source?.offset ?? null);
     rows.int4Value(item.feedNo);
     rows.int4Value(item.connectionNo);
     rows.int4Value(item.source?.partitionNo ?? null);
     rows.int2Value(first.code);
     rows.boolValue(contentDiffers);
-    rows.byteaValue(splitFeedKey(item.eventKey).idKey);
     rows.textValue(item.eventId);
   }
-  await session.copy(COPY_RESENDS, rows.end());
+  await session.copy(COPY_RESENDS, rows);
 }
 
 const COPY_UNSTORED = {
@@ -220,20 +225,20 @@ export async function recordUnstored(
   items: readonly Item[],
   nowMicros: bigint,
 ): Promise<void> {
+  const noted = items.filter((item) => item.type === 'unstored' && item.source !== null);
+  if (noted.length === 0) return;
   const rows = new CopyRows();
-  let count = 0;
-  for (const item of items) {
+  for (const item of noted) {
     if (item.type !== 'unstored' || item.source === null) continue;
-    count++;
     rows.row(6);
-    rows.int8Value(nowMicros - POSTGRES_EPOCH_MICROS);
+    rows.int8Value(sinceEpoch(nowMicros));
     rows.int8Value(item.source.offset);
     rows.int8Value(item.valueHash);
     rows.int4Value(item.source.partitionNo);
     rows.int4Value(item.connectionNo);
     rows.int2Value(item.deadLetter === null ? null : (deadLetterCodes.get(item.deadLetter) ?? null));
   }
-  if (count > 0) await session.copy(COPY_UNSTORED, rows.end());
+  await session.copy(COPY_UNSTORED, rows);
 }
 
 const RECORD_PANIC = {

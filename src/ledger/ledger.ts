@@ -14,6 +14,8 @@ import {
   type KeyedItem,
   type Known,
 } from '../domain/decide';
+import { FeedMap } from '../domain/feed-map';
+import { newRound, type Round } from '../domain/round';
 import { inTransaction, type Session } from './connection';
 import * as events from './events';
 import { StaleReference } from './failures';
@@ -27,6 +29,8 @@ export interface Batch {
   readonly partitionNo: number | null;
   /** Version of the reference data that judged the items. */
   readonly referenceVersion: number;
+  /** Batches of the same feeds met of late: rather than undo one another's work, those that say so wait for one another. */
+  readonly contended?: boolean;
   /** Where the batch is one event that failed twice: what failed and on which payload. */
   readonly panic?: { readonly error: string; readonly payload: Buffer | null };
   /** Runs as the last thing before the commit; what it throws rolls the batch back. */
@@ -66,21 +70,25 @@ export async function decideBatch(pool: Pool, batch: Batch): Promise<readonly De
     if (referenceVersion !== batch.referenceVersion)
       throw new StaleReference(`version ${referenceVersion} is in force`);
 
+    if (batch.contended) await rounds.lockFeeds(session, feedsOf(batch.items));
     const answered = await findAnswered(session, batch.items, nextOffset);
-    const locked = await rounds.lockRounds(session, roundIdsOf(batch.items, answered.events));
-    const known: Known = { ...answered, rounds: locked.states };
-    const { firstVerdictId, nowMicros } = await events.nextBatch(session);
+    const locked = await lockRounds(session, batch.items, answered.events);
+    const { firstNo, nowMicros } = await events.nextBatch(session);
 
-    const { decisions, changedRounds } = decide(batch.items, known);
+    const { decisions, changedRounds } = decide(batch.items, { ...answered, rounds: locked.states });
 
-    const { fresh, resends, unstored } = sortOut(batch.items, decisions, firstVerdictId);
+    const { fresh, resends, unstored } = sortOut(batch.items, decisions, firstNo);
+    const opened = openedRounds(fresh, locked, firstNo);
+    await rounds.openRounds(session, opened.values(), events.sinceEpoch(nowMicros));
     await events.recordKeys(session, fresh);
     await events.recordHistory(session, fresh, {
       nowMicros,
       referenceVersion,
-      roundNumbers: locked.numbers,
+      roundNumberOf: ({ feedNo, fields: { roundId } }) =>
+        roundId === null ? null : numberOf(locked.rounds.get(feedNo, roundId) ?? opened.get(feedNo, roundId)),
     });
-    await rounds.updateRounds(session, changesOf(changedRounds, known, locked), nowMicros);
+    const changed = locked.rounds.values().filter(({ round }) => changedRounds.has(round));
+    await rounds.updateRounds(session, changed, nowMicros);
     await events.recordResends(session, resends, nowMicros);
     await events.recordUnstored(session, unstored, nowMicros);
     if (batch.panic && fresh[0])
@@ -100,17 +108,65 @@ export async function decideBatch(pool: Pool, batch: Batch): Promise<readonly De
   });
 }
 
-/** The rounds of the events that are not decided yet. What is decided changes no round, whatever a resend says. */
-function roundIdsOf(items: readonly Item[], decided: Known['events']): Map<string, string> {
-  const roundIds = new Map<string, string>();
-  const seen = new Set<string>();
+function feedsOf(items: readonly Item[]): number[] {
+  const feeds = new Set<number>();
+  for (const item of items) if (item.type === 'keyed') feeds.add(item.feedNo);
+  return [...feeds].sort((a, b) => a - b);
+}
+
+interface Locked {
+  readonly rounds: FeedMap<rounds.LockedRound>;
+  /** Their states; the decision adds those of new rounds. */
+  readonly states: FeedMap<Round>;
+}
+
+/** Locks the rounds of the events that are not decided yet. What is decided changes no round, whatever a resend says. */
+async function lockRounds(
+  session: Session,
+  items: readonly Item[],
+  decided: Known['events'],
+): Promise<Locked> {
+  const wanted = new FeedMap<true>();
   for (const item of items) {
-    if (item.type !== 'keyed' || decided.has(item.eventKey) || seen.has(item.eventKey)) continue;
-    seen.add(item.eventKey);
-    if (item.roundKey === null) continue;
-    if (item.fields.roundId !== null) roundIds.set(item.roundKey, item.fields.roundId);
+    if (item.type !== 'keyed' || item.fields.roundId === null) continue;
+    if (!decided.has(item.feedNo, item.eventId)) wanted.set(item.feedNo, item.fields.roundId, true);
   }
-  return roundIds;
+  const locked: Locked = { rounds: new FeedMap(), states: new FeedMap() };
+  for (const ids of wanted.inOrder()) {
+    await rounds.lockRounds(session, ids, (roundId, round) => {
+      locked.rounds.set(ids.feedNo, roundId, round);
+      locked.states.set(ids.feedNo, roundId, round.round);
+    });
+  }
+  return locked;
+}
+
+/** The rounds that fresh events are the first to name, with their numbers, in the order in which they are written. */
+function openedRounds(
+  fresh: readonly events.Fresh[],
+  locked: Locked,
+  firstNo: number,
+): FeedMap<rounds.NewRound> {
+  const named = new FeedMap<true>();
+  for (const { item } of fresh) {
+    const { roundId } = item.fields;
+    if (roundId !== null && !locked.rounds.has(item.feedNo, roundId)) named.set(item.feedNo, roundId, true);
+  }
+  const opened = new FeedMap<rounds.NewRound>();
+  let no = firstNo;
+  for (const { feedNo, ids } of named.inOrder()) {
+    for (const roundId of ids) {
+      // A rejected event changes no round, but is shown with it.
+      const round = locked.states.get(feedNo, roundId) ?? newRound();
+      opened.set(feedNo, roundId, { no: no++, feedNo, roundId, round });
+    }
+  }
+  return opened;
+}
+
+function numberOf(round: { readonly no: number } | undefined): number {
+  if (round === undefined) throw new Error('a fresh event names a round that is neither locked nor opened');
+  return round.no;
 }
 
 /** What of the batch was answered before. Read before any round is locked: what is decided stays as it is, so it needs no lock. */
@@ -119,9 +175,12 @@ async function findAnswered(
   items: readonly Item[],
   nextOffset: number,
 ): Promise<Omit<Known, 'rounds'>> {
-  const eventKeys = new Set<string>();
-  for (const item of items) if (item.type === 'keyed') eventKeys.add(item.eventKey);
-  const decided = await events.findEvents(session, [...eventKeys].sort());
+  const wanted = new FeedMap<true>();
+  for (const item of items) if (item.type === 'keyed') wanted.set(item.feedNo, item.eventId, true);
+  const decided: Known['events'] = new FeedMap();
+  for (const ids of wanted.inOrder()) {
+    await events.findEvents(session, ids, (id, event) => decided.set(ids.feedNo, id, event));
+  }
   const { first, last } = sourcesOf(items);
   const readBefore = first !== undefined && last !== undefined && first.offset < nextOffset;
   return {
@@ -146,7 +205,7 @@ interface SortedOut {
 }
 
 /** What of a batch has to be written: nothing for a delivery that was answered before. */
-function sortOut(items: readonly Item[], decisions: readonly Decision[], firstVerdictId: number): SortedOut {
+function sortOut(items: readonly Item[], decisions: readonly Decision[], firstNo: number): SortedOut {
   const sorted: SortedOut = { fresh: [], resends: [], unstored: [] };
   items.forEach((item, index) => {
     const decision = decisions[index];
@@ -156,19 +215,10 @@ function sortOut(items: readonly Item[], decisions: readonly Decision[], firstVe
       sorted.resends.push({ item, first: decision.first, contentDiffers: decision.contentDiffers });
     } else if (decision.type === 'decided') {
       const { outcome, counted } = decision;
-      sorted.fresh.push({ item, outcome, counted, verdictId: firstVerdictId + index });
+      sorted.fresh.push({ item, outcome, counted, verdictId: firstNo + index });
     }
   });
   return sorted;
-}
-
-function changesOf(changed: ReadonlySet<string>, known: Known, locked: rounds.LockedRounds) {
-  return [...changed].map((key) => {
-    const no = locked.numbers.get(key);
-    const round = known.rounds.get(key);
-    if (no === undefined || round === undefined) throw new Error('a round changed that was not locked');
-    return { no, round };
-  });
 }
 
 function countsOf(decisions: readonly Decision[]): partitions.Counts {

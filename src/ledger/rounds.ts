@@ -1,70 +1,56 @@
 /**
- * Statements on the rounds: locked with their state before the batch is decided, written back afterwards.
+ * Statements on the rounds: those that exist are locked with their state before the batch is decided; afterwards new ones are written
+ * and changed ones written back.
  */
 import { type Currency, currencyOf, currencyOfNo } from '../domain/money';
 import type { Round, Sums } from '../domain/round';
-import { arrays } from './binary';
+import { arrays, CopyRows } from './binary';
 import type { Row, Session } from './connection';
-import { LostRace } from './failures';
-import { feedKeyColumns, unreadable } from './keys';
+import { type FeedIds, idFinder, unreadable } from './keys';
 
-export interface LockedRounds {
-  /** Number of each round of the batch, by round key. */
-  readonly numbers: Map<string, number>;
-  /** State of those that existed before, by round key. */
-  readonly states: Map<string, Round>;
+/** The first of the two numbers of our advisory locks on feeds; the second is the feed's. */
+const FEED_LOCK = 1_347_571_023;
+
+const LOCK_FEEDS = {
+  name: 'lock_feeds',
+  text: `select pg_advisory_xact_lock(${FEED_LOCK}, feed_no) from unnest($1::int[]) feed_no`,
+};
+
+/** Waits until no other batch holds one of these feeds. Ascending, and before any other lock but the partition's. */
+export async function lockFeeds(session: Session, feedNos: readonly number[]): Promise<void> {
+  await session.query(LOCK_FEEDS, [arrays.int4(feedNos)]);
+}
+
+/** A round that is in the store, locked. */
+export interface LockedRound {
+  readonly no: number;
+  readonly round: Round;
 }
 
 const LOCK_ROUNDS = {
   name: 'lock_rounds',
-  text: `select k.n, r.round_no, r.refunded_by, r.settled, r.second_settled, r.player_mismatch, r.brand_mismatch, r.player_hash, r.brand_no,
-  r.currency_no, r.bet_minor, r.win_minor, r.settled_minor, r.below_min_bet_minor, r.other_sums
-from unnest($1::int[], $2::bytea[]) with ordinality as k (feed_no, round_key, n)
-cross join lateral (
-  select * from promo_store.rounds r where r.feed_no = k.feed_no and r.round_key = k.round_key for update
-) r`,
-};
-
-const OPEN_ROUNDS = {
-  name: 'open_rounds',
-  text: `insert into promo_store.rounds (feed_no, round_key, round_id)
-select * from unnest($1::int[], $2::bytea[], $3::text[]) on conflict do nothing returning round_no`,
+  text: `select round_key, round_no, refunded_by, settled, second_settled, player_mismatch, brand_mismatch, player_hash, brand_no,
+  currency_no, bet_minor, win_minor, settled_minor, below_min_bet_minor, other_sums
+from promo_store.rounds where feed_no = $1 and round_key = any($2) order by round_key for update`,
 };
 
 /**
- * Locks the rounds of the batch and returns their state.
+ * Locks the rounds of one feed that exist, ascending by key, and hands over the state of each.
  *
- * Locks: one row a round, ascending by key; the lateral subquery locks in the order of the array. Rounds never seen before are
- * inserted, since a missing row cannot be locked. Two phases, each ascending, cannot deadlock: a writer that waits for another's
- * insert holds only inserts below it.
- *
- * @param roundIds the round id of each round key
- * @throws LostRace where another writer opened one of the missing rounds meanwhile
+ * A round that does not exist cannot be locked. `openRounds` meets another writer's, as a lost race.
  */
 export async function lockRounds(
   session: Session,
-  roundIds: ReadonlyMap<string, string>,
-): Promise<LockedRounds> {
-  const locked: LockedRounds = { numbers: new Map(), states: new Map() };
-  if (roundIds.size === 0) return locked;
-  const keys = [...roundIds.keys()].sort();
-  for (const row of await session.query(LOCK_ROUNDS, feedKeyColumns(keys))) {
-    const key = keys[Number(row[0]) - 1];
-    if (key === undefined) throw unreadable(LOCK_ROUNDS.name, `position ${row[0]}`);
-    locked.numbers.set(key, Number(row[1]));
-    locked.states.set(key, readRound(row));
+  { feedNo, ids }: FeedIds,
+  found: (roundId: string, locked: LockedRound) => void,
+): Promise<void> {
+  const rows = await session.query(LOCK_ROUNDS, [feedNo, arrays.idKey(ids)]);
+  const idOf = idFinder(ids);
+  for (const row of rows) {
+    const id = idOf(row[0] ?? '');
+    if (id === undefined) throw unreadable(LOCK_ROUNDS.name, 'a round that was not asked for');
+    found(id, { no: Number(row[1]), round: readRound(row) });
   }
-  const missing = keys.filter((key) => !locked.numbers.has(key));
-  if (missing.length === 0) return locked;
-  const opened = await session.query(OPEN_ROUNDS, [
-    ...feedKeyColumns(missing),
-    arrays.text(missing.map((key) => roundIds.get(key) ?? null)),
-  ]);
-  if (opened.length < missing.length) throw new LostRace('another writer opened a round of this batch');
-  missing.forEach((key, index) => {
-    locked.numbers.set(key, Number(opened[index]?.[0]));
-  });
-  return locked;
 }
 
 function readRound(row: Row): Round {
@@ -97,7 +83,7 @@ function readRound(row: Row): Round {
     refundedBy: refundedBy ?? null,
     settled: settled === 't',
     sums,
-    playerHash: playerHash == null ? null : BigInt(playerHash),
+    playerHash: playerHash == null ? null : Number(playerHash),
     brandNo: brandNo == null ? null : Number(brandNo),
     secondSettled: secondSettled === 't',
     playerMismatch: playerMismatch === 't',
@@ -106,6 +92,7 @@ function readRound(row: Row): Round {
 }
 
 const SUM_NAMES = ['bet', 'win', 'settled', 'belowMinBet'] as const;
+const NO_SUMS: Readonly<Sums> = { bet: 0n, win: 0n, settled: 0n, belowMinBet: 0n };
 
 function readOtherSums(json: string | null, sums: Round['sums']): void {
   if (json === null) return;
@@ -113,10 +100,64 @@ function readOtherSums(json: string | null, sums: Round['sums']): void {
   for (const [code, value] of Object.entries(byCode ?? {})) {
     const currency = currencyOf(code);
     if (currency === undefined) throw unreadable(LOCK_ROUNDS.name, `currency ${code}`);
-    const read: Sums = { bet: 0n, win: 0n, settled: 0n, belowMinBet: 0n };
+    const read: Sums = { ...NO_SUMS };
     for (const name of SUM_NAMES) read[name] = BigInt(String(Reflect.get(Object(value), name)));
     sums.set(currency, read);
   }
+}
+
+/** A round that the batch was the first to meet. */
+export interface NewRound {
+  readonly no: number;
+  readonly feedNo: number;
+  readonly roundId: string;
+  readonly round: Round;
+}
+
+const COPY_ROUNDS = {
+  name: 'copy_rounds',
+  text: `copy promo_store.rounds (round_no, opened_at, refunded_at, player_hash, feed_no, brand_no, currency_no, settled, second_settled,
+  player_mismatch, brand_mismatch, round_key, round_id, refunded_by, bet_minor, win_minor, settled_minor, below_min_bet_minor, other_sums)
+from stdin binary`,
+};
+
+/**
+ * Writes rounds that the batch opened, with the state in which it leaves them.
+ *
+ * Locks: in the order in which they are given, ascending by feed and id, after the rounds that exist and before the keys of events, in
+ * every transaction. A unique violation is a lost race: another writer opened one of them meanwhile.
+ *
+ * @param openedAt microseconds since 2000
+ */
+export async function openRounds(
+  session: Session,
+  opened: readonly NewRound[],
+  openedAt: bigint,
+): Promise<void> {
+  if (opened.length === 0) return;
+  const rows = new CopyRows();
+  for (const { no, feedNo, roundId, round } of opened) {
+    const first = [...round.sums][0];
+    const sums = first?.[1] ?? NO_SUMS;
+    rows.row(19);
+    rows.int8Value(no);
+    rows.int8Value(openedAt);
+    rows.int8Value(round.refundedBy === null ? null : openedAt);
+    rows.int8Value(round.playerHash);
+    rows.int4Value(feedNo);
+    rows.int4Value(round.brandNo);
+    rows.int2Value(first?.[0].no ?? null);
+    rows.boolValue(round.settled);
+    rows.boolValue(round.secondSettled);
+    rows.boolValue(round.playerMismatch);
+    rows.boolValue(round.brandMismatch);
+    rows.idKeyValue(roundId);
+    rows.textValue(roundId);
+    rows.textValue(round.refundedBy);
+    for (const name of SUM_NAMES) rows.numericValue(sums[name]);
+    rows.jsonbValue(otherSums(round));
+  }
+  await session.copy(COPY_ROUNDS, rows);
 }
 
 const UPDATE_ROUNDS = {
@@ -126,26 +167,25 @@ const UPDATE_ROUNDS = {
   refunded_at = case when c.refunded_by is null then null else coalesce(r.refunded_at, timestamptz 'epoch' + $15::bigint * interval '1 microsecond') end,
   settled = c.settled, second_settled = c.second_settled, player_mismatch = c.player_mismatch, brand_mismatch = c.brand_mismatch,
   player_hash = c.player_hash, brand_no = c.brand_no, currency_no = c.currency_no,
-  bet_minor = c.bet_minor::numeric, win_minor = c.win_minor::numeric, settled_minor = c.settled_minor::numeric,
-  below_min_bet_minor = c.below_min_bet_minor::numeric, other_sums = c.other_sums::jsonb
+  bet_minor = c.bet_minor, win_minor = c.win_minor, settled_minor = c.settled_minor, below_min_bet_minor = c.below_min_bet_minor,
+  other_sums = c.other_sums::jsonb
 from unnest($1::bigint[], $2::text[], $3::boolean[], $4::boolean[], $5::boolean[], $6::boolean[], $7::bigint[], $8::int[], $9::smallint[],
-  $10::text[], $11::text[], $12::text[], $13::text[], $14::text[])
+  $10::numeric[], $11::numeric[], $12::numeric[], $13::numeric[], $14::text[])
   as c (round_no, refunded_by, settled, second_settled, player_mismatch, brand_mismatch, player_hash, brand_no, currency_no,
   bet_minor, win_minor, settled_minor, below_min_bet_minor, other_sums)
 where r.round_no = c.round_no`,
 };
 
-/** Writes the state of the rounds that changed; their rows are locked already. */
+/** Writes the state of locked rounds that changed. @param nowMicros microseconds since 1970 */
 export async function updateRounds(
   session: Session,
-  changed: readonly { no: number; round: Round }[],
+  changed: readonly LockedRound[],
   nowMicros: bigint,
 ): Promise<void> {
   if (changed.length === 0) return;
   const rounds = changed.map(({ round }) => round);
   const first = rounds.map((round) => [...round.sums][0]);
-  const sum = (name: keyof Sums) =>
-    arrays.text(first.map((entry) => (entry ? entry[1][name].toString() : '0')));
+  const sum = (name: keyof Sums) => arrays.numeric(first.map((entry) => entry?.[1][name] ?? 0n));
   await session.query(UPDATE_ROUNDS, [
     arrays.int8(changed.map(({ no }) => no)),
     arrays.text(rounds.map((round) => round.refundedBy)),

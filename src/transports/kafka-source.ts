@@ -7,17 +7,19 @@ import { type Clock, systemClock } from '../clock';
 import type { Source } from '../intake';
 import { FetchedMessage } from './fetch-decoding';
 import { connectedAdmin, FIRST_RETRY_MS, MAX_RETRY_MS, offsetOf, REQUEST_TIMEOUT_MS, RETRIES } from './kafka';
-import type { FetchedRecord, Headers } from './record-batches';
-import { keyOf, messageOf, type RecordSource, type SourceListener, type StreamRecord } from './record-source';
+import { keyOf, messageOf, type RecordSource, type SourceListener } from './record-source';
 
 /** Without a heartbeat for this long the group gives our partitions to others. */
 const SESSION_TIMEOUT_MS = 10_000;
 const HEARTBEAT_MS = 2_000;
 const REBALANCE_TIMEOUT_MS = 15_000;
-/** A fetch waits this long for new records; also how long a resumed partition may wait for its next fetch. */
-const MAX_FETCH_WAIT_MS = 250;
-const MAX_FETCH_BYTES_PER_PARTITION = 1024 * 1024;
-const MAX_FETCH_BYTES = 8 * 1024 * 1024;
+/** What a fetch asks for. */
+export const FETCH = {
+  /** It waits this long for new records; also how long a resumed partition may wait for its next fetch. */
+  maxWaitTimeInMs: 250,
+  maxBytesPerPartition: 512 * 1024,
+  maxBytes: 4 * 1024 * 1024,
+} as const;
 /** New partitions are noticed within this time, and partitions that had no leader when the group assigned them are fetched again. */
 const METADATA_MAX_AGE_MS = 10_000;
 /** New topics, and topics that appear, are taken up within this time. */
@@ -31,7 +33,6 @@ const FETCH_OVER_MS = REQUEST_TIMEOUT_MS + 2_000;
 const GATE_CHECK_MS = 20;
 /** A client that has ended is made anew so many times in a row; then the worker ends. */
 const MAX_ENDS_IN_A_ROW = 5;
-const CONNECTION_ID_HEADER = 'connection-id';
 
 export interface KafkaSourceOptions {
   readonly groupId: string;
@@ -175,9 +176,7 @@ async function joinGroup(
     sessionTimeout: SESSION_TIMEOUT_MS,
     heartbeatInterval: HEARTBEAT_MS,
     rebalanceTimeout: REBALANCE_TIMEOUT_MS,
-    maxWaitTimeInMs: MAX_FETCH_WAIT_MS,
-    maxBytesPerPartition: MAX_FETCH_BYTES_PER_PARTITION,
-    maxBytes: MAX_FETCH_BYTES,
+    ...FETCH,
     metadataMaxAge: METADATA_MAX_AGE_MS,
     allowAutoTopicCreation: false,
     retry: {
@@ -231,7 +230,7 @@ async function joinGroup(
       const { fetched } = message;
       const fromOffset = offsetOf(Reflect.get(batch, 'fetchedOffset'));
       reportJump({ topic, partition }, fromOffset);
-      const records = fetched.visibleFrom(fromOffset).map(toRecord);
+      const records = fetched.visibleFrom(fromOffset);
       const nextOffset = Math.max(fetched.lastOffset + 1, fromOffset);
       // This is where the next fetch goes on: behind the markers and aborted records at the end, too.
       resolveOffset(message.offset);
@@ -324,15 +323,3 @@ function byTopic(offsets: readonly (Source & { readonly offset: number })[]) {
 }
 
 const NEVER = new AbortController().signal;
-
-function toRecord(record: FetchedRecord): StreamRecord {
-  return { ...record, claims: claimsOf(record.headers) };
-}
-
-function claimsOf(headers: Headers): readonly string[] {
-  const value = headers[CONNECTION_ID_HEADER];
-  if (value === undefined) return NO_CLAIMS;
-  return (Array.isArray(value) ? value : [value]).map((entry) => entry.toString('utf8'));
-}
-
-const NO_CLAIMS: readonly string[] = [];

@@ -1,4 +1,5 @@
 /** What a decided batch adds to metrics and log. */
+import { kindCode } from '../domain/event';
 import type { Answer, Source } from '../intake';
 import type { StreamDeps } from './record-source';
 
@@ -14,7 +15,7 @@ export function observeBatch(
 ): void {
   metrics.batchEvents.observe(answers.length);
   metrics.batchSeconds.observe(ms / 1000);
-  const verdicts = new Map<string, { labels: Record<string, string>; count: number }>();
+  const verdicts = new Map<number, { labels: Record<string, string>; count: number }>();
   const unstored = new Map<string, number[]>();
   let redeliveries = 0;
   for (const answer of answers) {
@@ -30,12 +31,9 @@ export function observeBatch(
       else offsets.push(envelope.offset);
       if (decision.deadLetter !== null) continue;
     }
-    const [verdict, reason] = verdictAndReason(answer);
-    const kind = answer.kind ?? '';
-    const connection = answer.connection?.id ?? '';
-    const key = `${verdict}/${reason}/${kind}/${connection}`;
+    const key = classOf(answer);
     const seen = verdicts.get(key);
-    if (seen === undefined) verdicts.set(key, { labels: { verdict, reason, kind, connection }, count: 1 });
+    if (seen === undefined) verdicts.set(key, { labels: labelsOf(answer), count: 1 });
     else seen.count++;
   }
   if (redeliveries > 0) metrics.redeliveries.inc(redeliveries);
@@ -49,6 +47,22 @@ export function observeBatch(
       isDeadLetter ? 'records sent to the dead-letter topic' : 'records without event_id',
     );
   }
+}
+
+/** One number for each combination of labels: text would have to be put together for each answer. */
+function classOf({ decision, kind, connection }: Answer): number {
+  const outcome =
+    decision.type === 'decided' ? decision.outcome : decision.type === 'duplicate' ? decision.first : null;
+  const verdict = outcome === null ? 0 : 1 + outcome.code * 2 + (decision.type === 'duplicate' ? 1 : 0);
+  return ((connection?.no ?? 0) * MAX_KINDS + (kind === null ? 0 : kindCode(kind))) * MAX_VERDICTS + verdict;
+}
+
+const MAX_KINDS = 16;
+const MAX_VERDICTS = 128;
+
+function labelsOf(answer: Answer): Record<string, string> {
+  const [verdict, reason] = verdictAndReason(answer);
+  return { verdict, reason, kind: answer.kind ?? '', connection: answer.connection?.id ?? '' };
 }
 
 function verdictAndReason({ decision }: Answer): [verdict: string, reason: string] {

@@ -4,6 +4,7 @@
  */
 import { backoffMs } from '../domain/backoff';
 import type { Answer, Envelope, IntakeResult, Source } from '../intake';
+import { ChunkQueue } from './chunk-queue';
 import type { Committer } from './committer';
 import { observeBatch } from './observe';
 import { type Chunk, messageOf, type StreamDeps, type StreamRecord } from './record-source';
@@ -11,17 +12,14 @@ import { type Chunk, messageOf, type StreamDeps, type StreamRecord } from './rec
 /** A batch takes no further record once it holds this many bytes. */
 const MAX_BATCH_BYTES = 4 * 1024 * 1024;
 /** A partition is paused while it holds more than this, and resumed below half of it. */
-const MAX_QUEUED_BYTES = 4 * 1024 * 1024;
-/** Memory that a record takes beside its value. */
-const RECORD_OVERHEAD_BYTES = 200;
+const MAX_QUEUED_BYTES = 2 * 1024 * 1024;
 
 const TOMBSTONE = { type: 'json', bytes: null } as const;
 const UNDECODABLE = { type: 'undecodable' } as const;
 
 /** One partition in one generation of the group. */
 export class PartitionLoop {
-  private readonly queue: { record: StreamRecord | null; nextOffset: number; bytes: number }[] = [];
-  private queuedBytes = 0;
+  private readonly queue = new ChunkQueue();
   private paused = false;
   private running: Promise<void> | null = null;
   private readonly ended = new AbortController();
@@ -39,17 +37,8 @@ export class PartitionLoop {
 
   offer(chunk: Chunk): void {
     if (this.ended.signal.aborted) return;
-    for (const record of chunk.records) {
-      const bytes = RECORD_OVERHEAD_BYTES + (record.value?.length ?? 0);
-      this.queue.push({ record, nextOffset: record.offset + 1, bytes });
-      this.queuedBytes += bytes;
-    }
-    // The end of a chunk may lie beyond its last record: what was left out has to be committed too.
-    const last = this.queue.at(-1);
-    if (chunk.records.length > 0 && last !== undefined) last.nextOffset = chunk.nextOffset;
-    else this.queue.push({ record: null, nextOffset: chunk.nextOffset, bytes: 0 });
-
-    if (this.queuedBytes > MAX_QUEUED_BYTES && !this.paused) {
+    this.queue.push(chunk);
+    if (this.queue.bytes > MAX_QUEUED_BYTES && !this.paused) {
       this.paused = true;
       this.deps.source.pause(this.partition);
     }
@@ -79,7 +68,7 @@ export class PartitionLoop {
   }
 
   private async run(): Promise<void> {
-    while (this.queue.length > 0 && !this.ended.signal.aborted) {
+    while (!this.queue.isEmpty && !this.ended.signal.aborted) {
       try {
         this.active();
         await this.step();
@@ -93,16 +82,15 @@ export class PartitionLoop {
 
   /** Decides one batch, or as much of its beginning as can be decided now. @throws where not even its first record can be */
   private async step(): Promise<void> {
-    const batch = this.peek();
-    const records = batch.flatMap(({ record }) => (record === null ? [] : [record]));
+    const records = this.queue.peek(this.deps.batchEvents, MAX_BATCH_BYTES);
     if (records.length === 0) {
-      this.advance(batch.length);
+      this.advance(0);
       return;
     }
     const { answers, undecided } = await this.decide(records);
     if (answers.length > 0) {
       await this.publish(answers);
-      this.advance(undecided === null ? batch.length : positionAfter(batch, answers.length));
+      this.advance(answers.length);
     }
     if (undecided !== null) throw undecided;
   }
@@ -123,17 +111,6 @@ export class PartitionLoop {
     }
   }
 
-  /** The head of the queue, up to the limits of a batch. */
-  private peek() {
-    let bytes = 0;
-    let length = 0;
-    while (length < this.queue.length && length < this.deps.batchEvents && bytes < MAX_BATCH_BYTES) {
-      bytes += this.queue[length]?.bytes ?? 0;
-      length++;
-    }
-    return this.queue.slice(0, length);
-  }
-
   /** Decodes records up to the first that cannot be decoded now: what stands before it need not wait for it. */
   private async decode(
     records: readonly StreamRecord[],
@@ -142,7 +119,7 @@ export class PartitionLoop {
     try {
       for (const record of records) {
         const payload = this.payloadOf(record);
-        envelopes.push({ ...record, payload: payload instanceof Promise ? await payload : payload });
+        envelopes.push(new RecordEnvelope(record, payload instanceof Promise ? await payload : payload));
       }
       return { envelopes, failure: null };
     } catch (error) {
@@ -174,15 +151,12 @@ export class PartitionLoop {
     }
   }
 
-  private advance(entries: number): void {
+  private advance(records: number): void {
     if (this.revoked) return;
-    const done = this.queue.splice(0, entries);
-    const last = done.at(-1);
-    if (last === undefined) return;
-    for (const { bytes } of done) this.queuedBytes -= bytes;
+    const nextOffset = this.queue.remove(records);
     this.settled();
-    this.committer.decided(this.partition, last.nextOffset);
-    if (this.paused && this.queuedBytes < MAX_QUEUED_BYTES / 2) {
+    this.committer.decided(this.partition, nextOffset);
+    if (this.paused && this.queue.bytes < MAX_QUEUED_BYTES / 2) {
       this.paused = false;
       this.deps.source.resume(this.partition);
     }
@@ -218,25 +192,46 @@ export class PartitionLoop {
   }
 
   private observe(answers: readonly Answer[], ms: number): void {
-    if (answers.length === 0) return;
+    const last = answers.at(-1);
+    if (last === undefined) return;
     observeBatch(this.deps, this.partition, answers, ms);
+    const nextOffset = last.envelope.offset + 1;
     this.deps.logger.debug(
-      { ...this.partition, events: answers.length, ms: Math.round(ms) },
+      { ...this.partition, events: answers.length, nextOffset, ms: Math.round(ms) },
       'batch decided',
     );
   }
 }
 
-/** Entries of the queue that the first `answers` records make up. */
-function positionAfter(batch: readonly { record: StreamRecord | null }[], answers: number): number {
-  let seen = 0;
-  for (let index = 0; index < batch.length; index++) {
-    if (batch[index]?.record === null) continue;
-    if (seen === answers) return index;
-    seen++;
+/** A record with its payload. What only a dead letter needs of the record is made when it is asked for. */
+class RecordEnvelope implements Envelope {
+  readonly value: Buffer | null;
+  readonly offset: number;
+  constructor(
+    private readonly record: StreamRecord,
+    readonly payload: Envelope['payload'],
+  ) {
+    this.value = record.value;
+    this.offset = record.offset;
   }
-  return batch.length;
+  get claims(): readonly string[] {
+    const value = this.record.headers[CONNECTION_ID_HEADER];
+    if (value === undefined) return NO_CLAIMS;
+    return (Array.isArray(value) ? value : [value]).map((entry) => entry.toString('utf8'));
+  }
+  get key(): Buffer | null {
+    return this.record.key;
+  }
+  get headers(): Envelope['headers'] {
+    return this.record.headers;
+  }
+  get timestamp(): string {
+    return this.record.timestamp;
+  }
 }
+
+const CONNECTION_ID_HEADER = 'connection-id';
+const NO_CLAIMS: readonly string[] = [];
 
 export interface Slots {
   /** Resolves with the function that gives the slot back. */

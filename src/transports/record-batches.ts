@@ -6,16 +6,29 @@
  * any record with a key of four zero bytes for the end of an aborted transaction. It is also several times faster.
  */
 
-/** A record as it stands in a batch. */
-export interface FetchedRecord {
-  readonly offset: number;
+/** A record as it stands in a batch. What few readers ask for is taken from the bytes when they do. */
+export class FetchedRecord {
+  constructor(
+    readonly offset: number,
+    readonly value: Buffer | null,
+    readonly headers: Headers,
+    /** Milliseconds since 1970; a bigint beyond 2^53. */
+    private readonly time: number | bigint,
+    private readonly body: Buffer,
+    /** Where the key's length stands in the body. */
+    private readonly keyAt: number,
+    /** Why the batch that stands here as one record cannot be read. The value is then the whole batch as it came. */
+    readonly undecodable?: string,
+  ) {}
+
+  get key(): Buffer | null {
+    return this.undecodable === undefined ? new RecordReader(this.body, this.keyAt).bytes() : null;
+  }
+
   /** Milliseconds since 1970, as decimal text. */
-  readonly timestamp: string;
-  readonly key: Buffer | null;
-  readonly value: Buffer | null;
-  readonly headers: Headers;
-  /** Why the batch that stands here as one record cannot be read. The value is then the whole batch as it came. */
-  readonly undecodable?: string;
+  get timestamp(): string {
+    return this.time.toString();
+  }
 }
 
 /** Header values by key; a key that is given several times has all its values in order. */
@@ -99,15 +112,15 @@ async function readBatch(bytes: Buffer, decompress: Decompress, budget: Budget):
     return { ...about, control: controlOf(records[0]), records: [] };
   } catch (error) {
     const undecodable = error instanceof Error ? error.message : String(error);
-    const timestamp = bytes.readBigInt64BE(35).toString();
-    const record = {
-      offset: firstOffset,
-      timestamp,
-      key: null,
-      value: bytes,
-      headers: NO_HEADERS,
+    const record = new FetchedRecord(
+      firstOffset,
+      bytes,
+      NO_HEADERS,
+      bytes.readBigInt64BE(35),
+      bytes,
+      0,
       undecodable,
-    };
+    );
     return { ...about, control: null, records: [record] };
   }
 }
@@ -127,23 +140,23 @@ function readRecords(
 ): FetchedRecord[] {
   if (count < 0 || count * MIN_RECORD_BYTES > body.length)
     throw new RangeError(`${count} records do not fit into the batch`);
-  const reader = new RecordReader(body);
-  const appendTime = batch.appendTime?.toString();
+  const reader = new RecordReader(body, 0);
   const firstTimestamp = Number(batch.firstTimestamp);
   const records = new Array<FetchedRecord>(count);
   for (let i = 0; i < count; i++) {
     const end = reader.varint() + reader.position;
     reader.position++; // attributes: unused
     const delta = reader.varlong();
-    const timestamp =
-      appendTime ??
+    const time =
+      batch.appendTime ??
       (Number.isSafeInteger(firstTimestamp + delta)
-        ? String(firstTimestamp + delta)
-        : (batch.firstTimestamp + BigInt(delta)).toString());
+        ? firstTimestamp + delta
+        : batch.firstTimestamp + BigInt(delta));
     const offset = batch.firstOffset + reader.varint();
-    const key = reader.bytes();
+    const keyAt = reader.position;
+    reader.skipBytes();
     const value = reader.bytes();
-    records[i] = { offset, timestamp, key, value, headers: readHeaders(reader) };
+    records[i] = new FetchedRecord(offset, value, readHeaders(reader), time, body, keyAt);
     if (reader.position !== end) throw new RangeError('a record does not end where it says');
   }
   return records;
@@ -168,8 +181,10 @@ const EMPTY = Buffer.alloc(0);
 
 /** Reads what records are made of: zigzag varints, and bytes with their length in front. @throws RangeError beyond the end */
 class RecordReader {
-  position = 0;
-  constructor(private readonly buffer: Buffer) {}
+  constructor(
+    private readonly buffer: Buffer,
+    public position: number,
+  ) {}
 
   private byte(): number {
     const byte = this.buffer[this.position++];
@@ -203,12 +218,17 @@ class RecordReader {
   }
 
   bytes(): Buffer | null {
+    const length = this.skipBytes();
+    return length < 0 ? null : this.buffer.subarray(this.position - length, this.position);
+  }
+
+  /** @returns how many bytes there are, less than 0 for null */
+  skipBytes(): number {
     const length = this.varint();
-    if (length < 0) return null;
-    const start = this.position;
+    if (length <= 0) return length;
     this.position += length;
     if (this.position > this.buffer.length) throw new RangeError('a record ends beyond its batch');
-    return this.buffer.subarray(start, this.position);
+    return length;
   }
 }
 

@@ -7,10 +7,10 @@ import type { Answer, Envelope, Intake, Source } from '../intake';
 import type { Metrics } from '../telemetry';
 import type { WireFormat } from './wire-format';
 
-/** A record as it came: an envelope whose payload is not decoded yet. */
-export interface StreamRecord extends Omit<Envelope, 'payload'> {
+/** A record as it came: what an envelope is made of once its payload is decoded. */
+export interface StreamRecord extends Omit<Envelope, 'payload' | 'claims'> {
   /** Why the batch that this record stands for cannot be read. */
-  readonly undecodable?: string;
+  readonly undecodable?: string | undefined;
 }
 
 /** Consecutive records of a partition. Offsets may be missing: markers, aborted and compacted records are left out. */

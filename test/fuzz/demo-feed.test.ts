@@ -7,12 +7,13 @@ import { FAULTY_BETS } from '../../dev/demo/faults';
 import { expected, type FeedRecord, makeFeed } from '../../dev/demo/feed';
 import { makePlay } from '../../dev/demo/play';
 import { makeRandom } from '../../dev/random';
-import { decide, type Known } from '../../src/domain/decide';
+import { decide } from '../../src/domain/decide';
 import { judge } from '../../src/domain/judge';
 import { claim, compileReference, type Reference } from '../../src/domain/reference';
 import { REASONS } from '../../src/domain/verdict';
 import { type Answer, type Envelope, makeIntake } from '../../src/intake';
 import { parseReference } from '../../src/reference-file';
+import { nothingKnown } from '../support/builders';
 
 const NOW = Date.UTC(2026, 10, 21, 12);
 const feedOf = (events: number, seed = 1) => [...makeFeed({ seed, events, now: NOW })];
@@ -52,7 +53,7 @@ function toEnvelope({ key, value, headers }: FeedRecord, offset: number): Envelo
 /** Decides a feed as if it came from one partition a topic. */
 async function decideFeed(records: readonly FeedRecord[]) {
   const reference = readReference();
-  const known: Known = { events: new Map(), resends: new Map(), unstored: new Set(), rounds: new Map() };
+  const known = nothingKnown();
   const intake = makeIntake({
     ledger: {
       decideBatch: async ({ items }) => decide(items, known).decisions,
@@ -69,7 +70,7 @@ async function decideFeed(records: readonly FeedRecord[]) {
     if (result.undecided !== null) throw result.undecided;
     answers.push(...result.answers);
   }
-  return { answers, rounds: [...known.rounds.values()] };
+  return { answers, rounds: known.rounds.values() };
 }
 
 function describeAnswer({ decision, faults }: Answer): string {

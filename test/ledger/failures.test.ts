@@ -247,11 +247,11 @@ describe('a store that cannot decide', () => {
     ],
     [
       'a column of another type',
-      'drop view promo.verdicts; drop view promo.ledger; alter table promo_store.history alter column brand_no type bigint',
+      'drop view promo.verdicts cascade; drop view promo.ledger; alter table promo_store.history alter column brand_no type bigint',
     ],
     [
       'a column of a narrower type',
-      'drop view promo.verdicts; alter table promo_store.history alter column source_offset type int',
+      'drop view promo.verdicts cascade; alter table promo_store.history alter column source_offset type int',
     ],
     [
       'a missing month',

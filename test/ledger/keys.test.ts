@@ -1,10 +1,11 @@
 /** Ids of any length and form, and the keys and names that stand for them in the store. */
 import fc from 'fast-check';
-import { idKey } from '../../src/domain/digest';
 import { KINDS, kindCode } from '../../src/domain/event';
 import { CURRENCIES } from '../../src/domain/money';
 import { ACCEPTED, outcomeOf, REASONS } from '../../src/domain/verdict';
+import { idKey } from '../support/id-key';
 import { aBet, aRefund, freshStore, type TestStore } from '../support/ledger';
+import { anyCharacter } from '../support/texts';
 
 let store: TestStore;
 beforeEach(async () => {
@@ -63,7 +64,7 @@ test('ids that look alike are different ids: case, spaces, forms of a letter, a 
 
 test('the key of an id in SQL is that of the code [K5]', async () => {
   const hex = fc.stringMatching(/^[0-9a-fA-F]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/);
-  const text = fc.string({ unit: 'binary', minLength: 1, maxLength: 60 });
+  const text = fc.string({ unit: anyCharacter, minLength: 1, maxLength: 60 });
   const near = fc.string({ unit: 'grapheme', minLength: 10, maxLength: 18 });
   const storable = fc
     .oneof(
@@ -81,7 +82,7 @@ test('the key of an id in SQL is that of the code [K5]', async () => {
         `select encode(promo_store.id_key(id), 'hex') from unnest($1::text[]) with ordinality i (id, n) order by n`,
         [ids],
       );
-      expect(keys.flat()).toEqual(ids.map((id) => Buffer.from(idKey(id), 'latin1').toString('hex')));
+      expect(keys.flat()).toEqual(ids.map((id) => idKey(id).toString('hex')));
     }),
     { numRuns: 30 },
   );
@@ -93,8 +94,8 @@ test('the key that the store has for an event is the key of its id [K1] [K5]', a
   expect(
     await store.rows(
       `select h.event_id, r.round_id from promo_store.history h
-       join promo_store.event_keys k on k.feed_no = h.feed_no and k.event_key = promo_store.id_key(h.event_id)
-       join promo_store.rounds r on r.round_no = h.round_no and r.round_key = promo_store.id_key(r.round_id) order by verdict_id`,
+       join promo_store.event_keys k on k.verdict_id = h.verdict_id and k.feed_no = h.feed_no and k.event_key = promo_store.id_key(h.event_id)
+       join promo_store.rounds r on r.round_no = h.round_no and r.round_key = promo_store.id_key(r.round_id) order by h.verdict_id`,
     ),
   ).toEqual(ids.map((id) => [id, id]));
 });

@@ -102,6 +102,38 @@ test('after its month is dropped an event is still a duplicate, with its verdict
   ]);
 });
 
+test('after its month is dropped an event has no verdict to look at, but what became of it is still told [K1] [K2]', async () => {
+  await acme.read(aBet({ event_id: 'a' }), aBet({ event_id: 'b', amount: '0' }));
+  const verdicts = () =>
+    store.rows(
+      `select id, v.verdict, v.reason from unnest(array['a', 'b', 'c']) id, promo.verdict_of('acme', id) v order by id`,
+    );
+  const events = () =>
+    store.rows(
+      `select convert_from(event_key, 'utf8'), feed_id, operator_id, verdict, reason, source_topic, source_partition, source_offset
+       from promo.events order by verdict_id`,
+    );
+  const decided = [
+    ['a', 'acme', 'acme', 'accepted', null, 'acme', '0', '0'],
+    ['b', 'acme', 'acme', 'skipped', 'zero_amount', 'acme', '0', '1'],
+  ];
+  expect(await verdicts()).toEqual([
+    ['a', 'accepted', null],
+    ['b', 'skipped', 'zero_amount'],
+  ]);
+  expect(await events()).toEqual(decided);
+
+  await dropMonth();
+
+  expect(await verdicts()).toEqual([]);
+  expect(await events()).toEqual(decided);
+  expect(
+    await store.rows(
+      `select verdict from promo.events where feed_id = 'acme' and event_key = promo_store.id_key('b')`,
+    ),
+  ).toEqual([['skipped']]);
+});
+
 test('after its month is dropped a record read again is still no duplicate [K3]', async () => {
   const bet = aBet();
   await acme.readAt(0, bet);

@@ -220,6 +220,61 @@ test('a round is the same in one batch, in batches of one, and over two partitio
   for (const round of ['single', 'backwards', 'spread']) expect(of(round)).toEqual(of('whole'));
 });
 
+test('a round that is opened in the state in which a batch leaves it has the row of one that came to it step by step [R1]', async () => {
+  const uuid = '0192f0c1-7f3e-7cc0-b9a5-2f1d8a4c9e01';
+  const events = (round: string): Json[] => [
+    aBet({ round_id: round, amount: '3.00' }),
+    aBet({ round_id: round, amount: '0.05' }),
+    aBet({ round_id: round, amount: '9.223372036854775807', currency: 'ETH' }),
+    aBet({ round_id: round, amount: '9.223372036854775807', currency: 'ETH' }),
+    aWin({ round_id: round, amount: '7', currency: 'JPY', player_ref: 'p-2', brand: 'second' }),
+    aSettled({ round_id: round, amount: '4.00' }),
+    aSettled({ round_id: round, amount: '5.00' }),
+    aRefund({ event_id: `refund of ${round}`, round_id: round }),
+  ];
+  const ids = ['short', uuid, 'longer than sixteen bytes', 'é€🎰'];
+  // Half of the batch is of rounds that are there, in other orders, so that both are met by one transaction.
+  const atOnce = ids.map((id) => `${id} 1`);
+  const stepByStep = ids.map((id) => `${id} 2`);
+  for (const [position] of events('').entries())
+    await acme.read(...stepByStep.map((round) => events(round)[position] ?? null));
+  await acme.read(
+    ...stepByStep.map((round) => aWin({ round_id: round })),
+    ...atOnce.flatMap(events),
+    ...atOnce.map((round) => aWin({ round_id: round })),
+  );
+
+  const rows = (n: number) =>
+    store.rows(
+      `select left(round_id, -2), left(refunded_by, -2), refunded_at is null, settled, second_settled, player_mismatch, brand_mismatch, feed_no, brand_no,
+         currency_no, bet_minor, win_minor, settled_minor, below_min_bet_minor, other_sums, round_key = promo_store.id_key(round_id)
+       from promo_store.rounds where right(round_id, 1) = '${n}' order by 1`,
+    );
+  const first = await rows(1);
+  expect(first).toHaveLength(ids.length);
+  expect(first).toEqual(await rows(2));
+  expect(first[0]?.slice(1, 7)).toEqual([expect.stringMatching(/^refund of /), 'f', 't', 't', 't', 't']);
+  expect(
+    await store.rows(
+      `select round_id, refunded_at = opened_at, refunded_at >= opened_at from promo_store.rounds where right(round_id, 1) = '1' order by 1`,
+    ),
+  ).toEqual([...atOnce].sort().map((round) => [round, 't', 't']));
+  expect(await store.value('select count(*) - count(distinct round_no) from promo_store.rounds')).toBe('0');
+});
+
+test('a rejected event that is the first to name a round is shown with it, and the round stands as if it were new [R5] [V6]', async () => {
+  await acme.read(aBet({ event_id: 'x', spec: 'other', player_ref: 'p-9' }));
+  expect(await store.rows('select event_id, verdict, round_id from promo.verdicts')).toEqual([
+    ['x', 'rejected', 'r-1'],
+  ]);
+  const state = () =>
+    store.rows('select round_id, refunded, settled, currency, net_bet_minor from promo.rounds');
+  expect(await state()).toEqual([['r-1', 'f', 'f', null, '0']]);
+  await acme.read(aBet());
+  expect(await state()).toEqual([['r-1', 'f', 'f', 'EUR', '1050']]);
+  expect(await anomalies()).toEqual([]);
+});
+
 test('sums may exceed 64 bits, in the ledger and in the rounds, for every scale [M5] [R7]', async () => {
   const max = '9223372036854775807';
   await acme.read(

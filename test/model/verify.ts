@@ -1,8 +1,9 @@
 /** What must hold of a store in which a plan was carried out, whoever decided what in which order. */
 
 import { makeRandom } from '../../dev/random';
-import { decide, type Item, type Known } from '../../src/domain/decide';
+import { decide, type Item } from '../../src/domain/decide';
 import type { Sums } from '../../src/domain/round';
+import { nothingKnown } from '../support/builders';
 import type { TestStore, TextRow } from '../support/ledger';
 import { type Plan, type PlannedRecord, REFERENCE } from './plan';
 import { type Delivery, type Net, ReferenceModel } from './reference-model';
@@ -199,8 +200,8 @@ async function expectRounds(store: TestStore, model: ReferenceModel): Promise<Ne
 
 /** The store's verdicts and rounds are those of src/domain/decide.ts, run over one event after the other. */
 async function expectFoldOfCode({ store, items }: Carried, stored: readonly Stored[]): Promise<void> {
-  const known: Known = { events: new Map(), resends: new Map(), unstored: new Set(), rounds: new Map() };
-  const keyOfRound = new Map<string, string>();
+  const known = nothingKnown();
+  const feedNumbers = new Map<string, number>();
   for (const { place, feed, name, counted } of stored) {
     const item = items.get(place);
     if (item?.type !== 'keyed') throw new Error(`${place} was never judged`);
@@ -215,15 +216,16 @@ async function expectFoldOfCode({ store, items }: Carried, stored: readonly Stor
       place,
       ...{ name, counted },
     });
-    if (item.roundKey !== null) keyOfRound.set(`${feed} ${item.fields.roundId}`, item.roundKey);
+    feedNumbers.set(feed, item.feedNo);
   }
   const rows = await store.rows(
-    `select f.feed_id || ' ' || r.round_id, r.refunded_by, r.settled, r.second_settled, r.player_mismatch, r.brand_mismatch, r.player_hash, r.brand_no,
+    `select f.feed_id, r.round_id, r.refunded_by, r.settled, r.second_settled, r.player_mismatch, r.brand_mismatch, r.player_hash, r.brand_no,
        u.code, r.bet_minor, r.win_minor, r.settled_minor, r.below_min_bet_minor, r.other_sums
      from promo_store.rounds r join promo_store.feeds f using (feed_no) left join promo_store.currencies u using (currency_no)`,
   );
-  for (const [name, ...state] of rows) {
-    const round = known.rounds.get(keyOfRound.get(`${name}`) ?? '');
+  for (const [feed, roundId, ...state] of rows) {
+    const name = `${feed} ${roundId}`;
+    const round = known.rounds.get(feedNumbers.get(`${feed}`) ?? 0, `${roundId}`);
     const flag = (value: boolean | undefined) => (value ? 't' : 'f');
     const [first, ...others] = round ? [...round.sums] : [];
     const texts = (sums: Sums | undefined) =>

@@ -4,6 +4,8 @@
  * An event is what an operator sends, before anything judged it. The defaults are accepted by `aConnection()`.
  */
 import { randomUUID } from 'node:crypto';
+import type { Known } from '../../src/domain/decide';
+import { FeedMap } from '../../src/domain/feed-map';
 import {
   type BrandEntry,
   type Connection,
@@ -120,6 +122,17 @@ export function without(event: EventJson, ...fields: readonly string[]): EventJs
 export function bytesOf(event: unknown): Buffer {
   return Buffer.from(JSON.stringify(event));
 }
+
+// --- what a store knows
+
+/** Of a store that knows nothing, or only what is given. */
+export const nothingKnown = (more: Partial<Known> = {}): Known => ({
+  events: new FeedMap(),
+  resends: new Map(),
+  unstored: new Set(),
+  rounds: new FeedMap(),
+  ...more,
+});
 
 // --- reference data
 

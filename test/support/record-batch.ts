@@ -1,5 +1,7 @@
 /** Builds record batches byte by byte, valid ones and others, and sends them. https://kafka.apache.org/documentation/#recordbatch */
 import { connect } from 'node:net';
+import { makeCodecs } from '../../src/transports/codecs';
+import { Fetched, type FetchedRecord, readBatches } from '../../src/transports/record-batches';
 
 export interface TestRecord {
   key?: Buffer | null;
@@ -70,6 +72,35 @@ export function encodeBatch(batch: TestBatch): Buffer {
   header.writeInt32BE(batch.count ?? records.length, 57);
   return Buffer.concat([header, body]);
 }
+
+// --- reading what was built
+
+/** They decompress up to a mebibyte. */
+export const codecs = makeCodecs({ maxDecompressedBytes: 1024 * 1024 });
+const byNumber = [undefined, codecs.gzip, codecs.snappy, codecs.lz4, codecs.zstd];
+
+async function decompress(codec: number, bytes: Buffer): Promise<Buffer> {
+  const found = byNumber[codec];
+  if (found === undefined) throw new RangeError(`no codec ${codec}`);
+  return found.decompress(bytes);
+}
+
+/** The visible records of a fetch. */
+export async function readFetch(
+  bytes: Buffer,
+  aborted: { producerId: bigint; firstOffset: number }[] = [],
+  fromOffset = 0,
+) {
+  const fetched = new Fetched(await readBatches(bytes, decompress, { bytesLeft: 32 * 1024 * 1024 }), aborted);
+  return { records: fetched.visibleFrom(fromOffset), lastOffset: fetched.lastOffset };
+}
+
+/** A record with what is made of it when it is asked for. */
+export const plainRecord = ({ offset, timestamp, key, value, headers }: FetchedRecord) => ({
+  ...{ offset, timestamp, key, value, headers },
+});
+
+// --- sending it
 
 const CRC32C_TABLE = Array.from({ length: 256 }, (_, index) => {
   let crc = index;

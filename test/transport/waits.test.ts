@@ -94,7 +94,6 @@ const partition = (number: number): Source => ({ topic: 't', partition: number }
 const record = (offset: number, value = Buffer.from('{}')): StreamRecord => ({
   offset,
   value,
-  claims: [],
   key: null,
   headers: {},
   timestamp: '0',
@@ -492,15 +491,124 @@ describe('told to stop', () => {
   });
 });
 
+describe('what is decided', () => {
+  const header = (value: string | Buffer) => ({ 'connection-id': Buffer.from(value) });
+
+  it.each<[string, StreamRecord['headers'], string[]]>([
+    ['no header', {}, []],
+    ['another header', { 'Connection-Id': Buffer.from('a'), other: Buffer.from('b') }, []],
+    ['one', header('acme-stream'), ['acme-stream']],
+    ['an empty one', header(''), ['']],
+    ['several', { 'connection-id': [Buffer.from('a'), Buffer.from('b'), Buffer.from('a')] }, ['a', 'b', 'a']],
+    ['one that is not UTF-8', header(Buffer.from([0xff, 0x61])), ['\ufffda']],
+  ])('claims what its header says: %s [C5]', async (_, headers, claims) => {
+    const seen: Envelope[] = [];
+    const { clock, source, assign } = setUp({
+      decide: (from, envelopes) => {
+        seen.push(...envelopes);
+        return decideAll(from, envelopes);
+      },
+    });
+    await assign(0);
+    source.listener?.chunk({ ...partition(0), records: [{ ...record(3), headers }], nextOffset: 4 });
+    await clock.pass(0);
+    expect(seen.map((envelope) => envelope.claims)).toEqual([claims]);
+  });
+
+  it('is the record as it came, with its payload decoded: value, key, headers, time and offset [S5]', async () => {
+    const seen: Envelope[] = [];
+    const { clock, source, assign } = setUp({
+      decide: (from, envelopes) => {
+        seen.push(...envelopes);
+        return decideAll(from, envelopes);
+      },
+      decode: () => ({ type: 'value', value: 7 }),
+    });
+    await assign(0);
+    const headers = { a: Buffer.from('1'), b: [Buffer.from('2'), Buffer.from('3')] };
+    const records: StreamRecord[] = [
+      {
+        offset: 5,
+        value: Buffer.from('v'),
+        key: Buffer.from('k'),
+        headers,
+        timestamp: '9223372036854775807',
+      },
+      { offset: 9, value: null, key: null, headers: {}, timestamp: '-1' },
+      { ...record(10, Buffer.from('a batch')), undecodable: 'it is damaged' },
+    ];
+    source.listener?.chunk({ ...partition(0), records, nextOffset: 11 });
+    await clock.pass(0);
+    expect(
+      seen.map(({ offset, value, key, headers, timestamp, payload }) => ({
+        offset,
+        value,
+        key,
+        headers,
+        timestamp,
+        payload,
+      })),
+    ).toEqual([
+      {
+        ...{
+          offset: 5,
+          value: Buffer.from('v'),
+          key: Buffer.from('k'),
+          headers,
+          timestamp: '9223372036854775807',
+        },
+        payload: { type: 'value', value: 7 },
+      },
+      {
+        ...{ offset: 9, value: null, key: null, headers: {}, timestamp: '-1' },
+        payload: { type: 'json', bytes: null },
+      },
+      {
+        ...{ offset: 10, value: Buffer.from('a batch'), key: null, headers: {}, timestamp: '0' },
+        payload: { type: 'undecodable' },
+      },
+    ]);
+  });
+
+  it('goes on behind what was left out in the middle of a batch, too, and with a batch over several chunks', async () => {
+    const batches: number[] = [];
+    const { clock, source, assign, deliver } = setUp({
+      batchEvents: 3,
+      decide: (from, envelopes) => {
+        batches.push(envelopes.length);
+        return decideAll(from, envelopes);
+      },
+    });
+    await assign(0);
+    deliver(0, []);
+    deliver(0, [1, 4], 6);
+    deliver(0, [], 8);
+    deliver(0, [8, 9, 12], 20);
+    await clock.pass(0);
+    expect(batches.reduce((sum, count) => sum + count, 0)).toBe(5);
+    expect(Math.max(...batches)).toBeLessThanOrEqual(3);
+    expect(source.commits.at(-1)).toBe('t/0 20');
+  });
+});
+
 describe('memory', () => {
-  it('a partition is paused while it holds more than 4 MiB, and resumed below 2 MiB', async () => {
+  it('a partition is paused while it holds more than 2 MiB, and resumed below 1 MiB', async () => {
     const { clock, source, state, assign, deliverBytes } = setUp({ decide: storeIsDown, batchEvents: 1 });
     await assign(0);
-    for (let offset = 0; offset < 5; offset++) deliverBytes(0, offset, MEBIBYTE);
-    await settle();
-    expect([...source.paused]).toEqual(['t/0']);
-    state.decide = decideAll;
+    const paused: boolean[] = [];
+    for (let offset = 0; offset < 5; offset++) {
+      deliverBytes(0, offset, MEBIBYTE / 2);
+      paused.push(source.paused.has('t/0'));
+    }
+    // With what a record takes beside its value, four halves are more than two.
+    expect(paused).toEqual([false, false, false, true, true]);
+    const whileDecided: boolean[] = [];
+    state.decide = (from, envelopes) => {
+      whileDecided.push(source.paused.has('t/0'));
+      return decideAll(from, envelopes);
+    };
     await clock.pass(2 * SECOND);
+    expect(whileDecided).toEqual([true, true, true, true, false]);
     expect([...source.paused]).toEqual([]);
     expect(source.commits.at(-1)).toBe('t/0 5');
   });

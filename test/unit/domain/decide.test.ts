@@ -1,16 +1,17 @@
 /** The fold over a batch: duplicates, records that are read again, and what gets no verdict row (V1, K3, K4, D2). */
-import { decide, deliveryKey, type KeyedItem, type Known, unstoredKey } from '../../../src/domain/decide';
+import { decide, deliveryKey, type KeyedItem, unstoredKey } from '../../../src/domain/decide';
 import { ACCEPTED, outcomeOf } from '../../../src/domain/verdict';
-import { type AnEvent, aBet, aDeposit, aLogin, aRefund, aSettledOf } from '../../support/builders';
+import {
+  type AnEvent,
+  aBet,
+  aDeposit,
+  aLogin,
+  aRefund,
+  aSettledOf,
+  nothingKnown,
+} from '../../support/builders';
 import { itemOf, judged, SEVERAL } from './world';
 
-const nothingKnown = (more: Partial<Known> = {}): Known => ({
-  events: new Map(),
-  resends: new Map(),
-  unstored: new Set(),
-  rounds: new Map(),
-  ...more,
-});
 const at = (offset: number, partitionNo = 1) => ({ partitionNo, offset });
 const item = (event: AnEvent, source: KeyedItem['source']) => itemOf(judged(event), SEVERAL, source);
 const fresh = (counted: boolean, outcome = ACCEPTED) => ({
@@ -102,7 +103,7 @@ describe('a record that is read again is no resend [K3] [R4 redelivery]', () => 
 
   it('a duplicate that is read again makes no second delivery, and says what it said', () => {
     const duplicate = item({ ...bet, amount: '99' }, at(5));
-    const resends = new Map([[deliveryKey(duplicate.eventKey, at(5)), true]]);
+    const resends = new Map([[deliveryKey(duplicate.feedNo, duplicate.eventId, at(5)), true]]);
     const known = nothingKnown({ resends });
     const { decisions } = decide([item(bet, at(0)), duplicate, item(bet, at(6))], known);
     expect(decisions[1]).toEqual({
@@ -121,22 +122,26 @@ describe('a record that is read again is no resend [K3] [R4 redelivery]', () => 
 
   it('a recorded duplicate keeps whether its content differed', () => {
     const duplicate = item({ ...bet, amount: '99' }, at(5));
-    const resends = new Map([[deliveryKey(duplicate.eventKey, at(5)), false]]);
+    const resends = new Map([[deliveryKey(duplicate.feedNo, duplicate.eventId, at(5)), false]]);
     const { decisions } = decide([item(bet, at(0)), duplicate], nothingKnown({ resends }));
     expect(decisions[1]).toMatchObject({ contentDiffers: false, redelivered: true });
   });
 
-  it('deliveries are told apart by partition, offset and event', () => {
+  it('deliveries are told apart by partition, offset, feed and event', () => {
     const keys = [
-      deliveryKey('a', at(1, 1)),
-      deliveryKey('b', at(1, 1)),
-      deliveryKey('a', at(2, 1)),
-      deliveryKey('a', at(1, 2)),
-      deliveryKey('a', at(11, 1)),
-      deliveryKey('1/a', at(1, 1)),
+      deliveryKey(1, 'a', at(1, 1)),
+      deliveryKey(1, 'b', at(1, 1)),
+      deliveryKey(2, 'a', at(1, 1)),
+      deliveryKey(11, 'a', at(1, 1)),
+      deliveryKey(1, 'a', at(2, 1)),
+      deliveryKey(1, 'a', at(1, 2)),
+      deliveryKey(1, 'a', at(11, 1)),
+      deliveryKey(1, 'a', at(1, 11)),
+      deliveryKey(1, '1/a', at(1, 1)),
+      deliveryKey(1, '', at(1, 1)),
     ];
     expect(new Set(keys).size).toBe(keys.length);
-    expect(deliveryKey('a', at(1, 1))).toBe(keys[0]);
+    expect(deliveryKey(1, 'a', at(1, 1))).toBe(keys[0]);
   });
 });
 
@@ -217,24 +222,60 @@ describe('a batch is decided in the order of arrival, each event on its own [D2]
 
   it('the rounds that events touched are named, for writing back', () => {
     const bet = item(aBet({ event_id: 'e-1' }), at(0));
+    const known = nothingKnown();
     const { changedRounds } = decide(
       [bet, item(aBet({ event_id: 'e-1' }), at(1)), item(aBet({ brand: 'x' }), at(2)), item(aLogin(), at(3))],
-      nothingKnown(),
+      known,
     );
-    expect([...changedRounds]).toEqual([bet.roundKey]);
+    expect(changedRounds).toEqual(new Set(known.rounds.values()));
+    expect([...changedRounds]).toEqual([known.rounds.get(bet.feedNo, bet.fields.roundId!)]);
+  });
+
+  it('a round that is known is changed in its place, and one that no event touched is not named', () => {
+    const [mine, other] = [item(aBet(), at(0)), item(aBet(), at(1))];
+    const known = nothingKnown();
+    decide([mine, other], known);
+    const rounds = known.rounds.values();
+    const settled = aSettledOf(aBet({ round_id: mine.fields.roundId! }));
+    const { changedRounds } = decide([item(settled, at(2))], known);
+    expect(rounds.map((round) => [round.settled, changedRounds.has(round)])).toEqual([
+      [true, true],
+      [false, false],
+    ]);
+    expect(known.rounds.values()).toHaveLength(2);
   });
 
   it('a stored round goes on from its state', () => {
     const bet = aBet();
-    const { roundKey } = item(bet, at(0));
+    const { feedNo } = SEVERAL;
+    const earlier = nothingKnown();
+    decide([item(aRefund(bet), at(0))], earlier);
     const known = nothingKnown();
-    decide([item(aRefund(bet), at(0))], known);
-    const stored = known.rounds.get(roundKey!)!;
-    const { decisions } = decide(
-      [item(bet, at(1))],
-      nothingKnown({ rounds: new Map([[roundKey!, stored]]) }),
-    );
+    known.rounds.set(feedNo, bet.round_id, earlier.rounds.get(feedNo, bet.round_id)!);
+    const { decisions } = decide([item(bet, at(1))], known);
     expect(decisions).toEqual([fresh(false, outcomeOf('round_refunded'))]);
+  });
+
+  it('events and rounds of two feeds do not meet, whatever their ids [K1] [C3]', () => {
+    const bet = aBet();
+    const elsewhere = { ...SEVERAL, feedNo: SEVERAL.feedNo + 1 };
+    const known = nothingKnown();
+    const { decisions } = decide(
+      [
+        item(aRefund(bet, { event_id: 'r' }), at(0)),
+        itemOf(judged(bet), elsewhere, at(1)),
+        itemOf(judged({ ...bet, event_id: 'r' }), elsewhere, at(2)),
+        item(bet, at(3)),
+      ],
+      known,
+    );
+    expect(decisions).toEqual([
+      fresh(false),
+      fresh(true),
+      fresh(true),
+      fresh(false, outcomeOf('round_refunded')),
+    ]);
+    expect(known.rounds.values()).toHaveLength(2);
   });
 
   it.each([

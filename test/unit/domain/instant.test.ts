@@ -1,6 +1,6 @@
 /** Instants by RFC 3339 (F6): what is taken, and as which microsecond. */
 import fc from 'fast-check';
-import { parseInstant } from '../../../src/domain/instant';
+import { parseInstant, scanInstant } from '../../../src/domain/instant';
 import { aLogin } from '../../support/builders';
 import { judged, verdictOf } from './world';
 
@@ -43,7 +43,7 @@ describe('a date-time with a zone is read [F6] [2.1 occurred_at]', () => {
         fc.pre(local.getUTCFullYear() >= 1 && local.getUTCFullYear() <= 9999);
         const zone = `${offset < 0 ? '-' : '+'}${two(offset / 60)}:${two(offset % 60)}`;
         const text = local.toISOString().replace(/\.000Z$/, zone);
-        expect(parseInstant(text)).toBe(BigInt(utc) * 1_000_000n);
+        return parseInstant(text) === BigInt(utc) * 1_000_000n;
       }),
       { numRuns: 1_000 },
     );
@@ -243,5 +243,77 @@ describe('fractions are kept to the microsecond, finer digits are cut off [F6] [
 
   it('before 1970 they are cut towards the past', () => {
     expect(parseInstant('1969-12-31T23:59:59.9999999Z')).toBe(-1n);
+  });
+});
+
+describe('the fast way reads the plainest form, and says nothing of any other [F6]', () => {
+  /** From the middle of other bytes, as an event holds it. */
+  const scanned = (text: string) => {
+    const bytes = Buffer.from(`"${text}",0Z`);
+    return scanInstant(bytes, 1, 1 + Buffer.byteLength(text));
+  };
+
+  it.each([
+    '1970-01-01T00:00:00Z',
+    '1969-12-31T23:59:59.999999Z',
+    '2026-11-21T12:00:00.2Z',
+    '2026-11-21T12:00:00.25Z',
+    '2026-11-21T12:00:00.000001Z',
+    '2024-02-29T23:59:59.123456Z',
+    '2000-02-29T00:00:00Z',
+    '1685-01-01T00:00:00.000001Z',
+    '2254-12-31T23:59:59.999999Z',
+  ])('%s', (text) => {
+    expect(scanned(text)).toBe(Number(parseInstant(text)));
+  });
+
+  it.each([
+    ['a year whose microseconds are beyond 2^53', '0001-01-28T00:00:00.0001Z'],
+    ['a year whose microseconds are beyond 2^53', '1684-12-31T23:59:59.999999Z'],
+    ['a year whose microseconds are beyond 2^53', '2255-12-31T23:59:59.999999Z'],
+    ['a zone', '2026-11-21T12:00:00+00:00'],
+    ['a fraction with a zone', '2026-11-21T12:00:00.5+00:00'],
+    ['seven digits', '2026-11-21T12:00:00.1234567Z'],
+    ['a small t', '2026-11-21t12:00:00Z'],
+    ['a small z', '2026-11-21T12:00:00z'],
+    ['second 60', '2016-12-31T23:59:60Z'],
+  ])('nothing of %s, although it is right: %s', (_, text) => {
+    expect(parseInstant(text)).toBeDefined();
+    expect(scanned(text)).toBeNaN();
+  });
+
+  it('and never anything else than what the other way says, for texts that are nearly instants', () => {
+    const valid = fc
+      .tuple(
+        fc.integer({ min: -62_135_596_800, max: 253_402_300_799 }),
+        fc.constantFrom('', '.5', '.250', '.123456'),
+      )
+      .map(([seconds, fraction]) => new Date(seconds * 1000).toISOString().replace('.000', fraction));
+    const near = fc
+      .tuple(valid, fc.nat(), fc.constantFrom(...'0123456789/:;.-+TZtz @x', '', '00'))
+      .map(([text, at, other]) => {
+        const place = at % text.length;
+        return text.slice(0, place) + other + text.slice(place + 1);
+      });
+    let read = 0;
+    fc.assert(
+      fc.property(fc.oneof(valid, near), (text) => {
+        const micros = scanned(text);
+        if (Number.isNaN(micros)) return true;
+        read++;
+        return BigInt(micros) === parseInstant(text);
+      }),
+      { numRuns: 1_000 },
+    );
+    expect(read).toBeGreaterThan(30);
+  });
+
+  it('while every day of the years that it reads is what the other way says', () => {
+    const wrong: string[] = [];
+    for (let day = 0; day < 366 * 570; day += 17) {
+      const text = new Date(Date.UTC(1685, 0, 1) + day * 86_400_000).toISOString();
+      if (text < '2255' && scanned(text) !== Date.parse(text) * 1000) wrong.push(text);
+    }
+    expect(wrong).toEqual([]);
   });
 });

@@ -7,6 +7,7 @@ import {
   currencyOfNo,
   decimalsOf,
   MAX_MINOR,
+  plainDecimal,
   toMajor,
   toMinor,
 } from '../../../src/domain/money';
@@ -181,7 +182,7 @@ describe('the form of an amount [M1] [2.3 pattern]', () => {
     fc.assert(
       fc.property(fc.oneof(near, fc.string()), (text) => {
         const groups = pattern.exec(text);
-        expect(decimalsOf(text)).toBe(groups === null ? -1 : (groups[2] ?? '.').length - 1);
+        return decimalsOf(text) === (groups === null ? -1 : (groups[2] ?? '.').length - 1);
       }),
       { numRuns: 2_000 },
     );
@@ -255,7 +256,7 @@ describe('minor units are exact [M2] [2.3 exact minor units]', () => {
             ? undefined
             : BigInt(head) * 10n ** BigInt(scale) +
               BigInt(decimals || '0') * 10n ** BigInt(scale - decimals.length);
-        expect(toMinor(text, scale)).toBe(exact === undefined || exact > MAX_MINOR ? undefined : exact);
+        return toMinor(text, scale) === (exact === undefined || exact > MAX_MINOR ? undefined : exact);
       }),
       { numRuns: 2_000 },
     );
@@ -333,6 +334,47 @@ describe('minor units can be read in major units [M5] [R4 money]', () => {
       fc.property(fc.bigInt({ min: 0n, max: MAX_MINOR }), fc.constantFrom(...SCALES), (minor, scale) => {
         expect(toMinor(toMajor(minor, scale), scale)).toBe(minor);
         expect(toMajor(-minor, scale)).toBe(minor === 0n ? toMajor(0n, scale) : `-${toMajor(minor, scale)}`);
+      }),
+    );
+  });
+});
+
+describe('an amount in its shortest form, which is content where no currency says more [K4]', () => {
+  it.each([
+    ['0', '0'],
+    ['0.0', '0'],
+    ['0.000', '0'],
+    ['10', '10'],
+    ['100', '100'],
+    ['10.0', '10'],
+    ['10.5', '10.5'],
+    ['10.50', '10.5'],
+    ['10.05', '10.05'],
+    ['10.050', '10.05'],
+    ['0.10', '0.1'],
+    ['100.00', '100'],
+    ['9'.repeat(40), '9'.repeat(40)],
+  ])('%s is %s', (text, plain) => {
+    expect(plainDecimal(text)).toBe(plain);
+  });
+
+  it.each(['', '.', '1.', '.5', '01', '00', '-1', '1e2', '1,5', ' 1', '1 ', '1.5x', 'x'])(
+    '"%s" has none, as it is no amount',
+    (text) => {
+      expect(plainDecimal(text)).toBeNull();
+    },
+  );
+
+  it('two amounts have one shortest form where they are one number, and only there', () => {
+    const digits = fc.string({ unit: fc.constantFrom('0', '0', '1', '5'), maxLength: 4 });
+    const amount = fc
+      .tuple(fc.nat(120), digits)
+      .map(([whole, decimals]) => (decimals === '' ? `${whole}` : `${whole}.${decimals}`));
+    fc.assert(
+      fc.property(amount, amount, (a, b) => {
+        expect(plainDecimal(a) === plainDecimal(b)).toBe(Number(a) === Number(b));
+        expect(Number(plainDecimal(a))).toBe(Number(a));
+        expect(plainDecimal(`${a}`)).toBe(plainDecimal(plainDecimal(a) ?? ''));
       }),
     );
   });

@@ -8,13 +8,14 @@ import {
   type KeyedItem,
   type Known,
 } from '../../../src/domain/decide';
-import { feedKey, hash64 } from '../../../src/domain/digest';
+import { ContentHash } from '../../../src/domain/digest';
 import type { Judged } from '../../../src/domain/event';
 import { judge } from '../../../src/domain/judge';
 import type { Connection } from '../../../src/domain/reference';
 import type { Round } from '../../../src/domain/round';
 import type { Outcome } from '../../../src/domain/verdict';
-import { aConnection, bytesOf, type EventJson } from '../../support/builders';
+import { judgeBothWays } from '../../support/both-ways';
+import { aConnection, bytesOf, type EventJson, nothingKnown } from '../../support/builders';
 
 /** Carries several brands, of which `main` is registered and has no rules. */
 export const SEVERAL = aConnection();
@@ -24,7 +25,7 @@ export const ONE_BRAND = aConnection({}, { brand: 'main' });
 type Keyed = Extract<Judged, { type: 'keyed' }>;
 
 export function judgeBytes(bytes: Buffer | string | null, connection: Connection = SEVERAL): Judged {
-  return judge({ type: 'json', bytes: typeof bytes === 'string' ? Buffer.from(bytes) : bytes }, connection);
+  return judgeBothWays(typeof bytes === 'string' ? Buffer.from(bytes) : bytes, connection);
 }
 
 /** What judging makes of an event that has a usable id. */
@@ -66,21 +67,18 @@ export const isRefusedByContract = (event: unknown): boolean => {
 
 /** A judged event as the intake hands it to the decision. */
 export function itemOf(judgement: Keyed, connection: Connection, source: Coordinates | null): KeyedItem {
-  const { feedNo } = connection;
-  const { eventId, fields } = judgement;
-  const roundKey = fields.roundId === null ? null : feedKey(feedNo, fields.roundId);
+  const { fields } = judgement;
+  const { roundId, playerRef } = fields;
   return {
     type: 'keyed',
     source,
-    feedNo,
+    feedNo: connection.feedNo,
     connectionNo: connection.no,
-    eventKey: feedKey(feedNo, eventId),
-    roundKey,
-    eventId,
+    eventId: judgement.eventId,
     fields,
     brandNo: judgement.brandNo,
     playerHash:
-      roundKey === null || fields.playerRef === null ? null : hash64(`${roundKey}/${fields.playerRef}`),
+      roundId === null || playerRef === null ? null : new ContentHash().text(roundId).text(playerRef).value(),
     contentHash: judgement.contentHash,
     refusal: judgement.refusal,
   };
@@ -88,7 +86,8 @@ export function itemOf(judgement: Keyed, connection: Connection, source: Coordin
 
 /** An entry of the ledger that the decisions amount to. */
 export interface Entry {
-  readonly roundKey: string | null;
+  readonly feedNo: number;
+  readonly roundId: string | null;
   readonly kind: string;
   readonly currency: string | null;
   readonly amountMinor: bigint;
@@ -96,7 +95,7 @@ export interface Entry {
 
 /** A store in memory. Entries are added for what was counted, and reversed when a refund removes the round (R2, L1). */
 export class World {
-  readonly known: Known = { events: new Map(), resends: new Map(), unstored: new Set(), rounds: new Map() };
+  readonly known: Known = nothingKnown();
   readonly entries: Entry[] = [];
   private offset = 0;
 
@@ -119,26 +118,26 @@ export class World {
   /** Decides a batch. */
   decide(items: readonly KeyedItem[]): readonly Decision[] {
     return items.map((item) => {
-      const before = this.refunded(item.roundKey);
+      const before = this.refunded(item);
       const decision = decide([item], this.known).decisions[0]!;
       if (decision.type === 'decided' && decision.counted) this.entries.push(entryOf(item));
-      if (!before && this.refunded(item.roundKey)) this.reverse(item.roundKey);
+      if (!before && this.refunded(item)) this.reverse(item);
       return decision;
     });
   }
 
-  private refunded(roundKey: string | null): boolean {
-    return roundKey !== null && (this.known.rounds.get(roundKey)?.refundedBy ?? null) !== null;
+  private refunded({ feedNo, fields: { roundId } }: KeyedItem): boolean {
+    return roundId !== null && (this.known.rounds.get(feedNo, roundId)?.refundedBy ?? null) !== null;
   }
 
-  private reverse(roundKey: string | null): void {
-    const counted = this.entries.filter((entry) => entry.roundKey === roundKey);
+  private reverse({ feedNo, fields: { roundId } }: KeyedItem): void {
+    const counted = this.entries.filter((entry) => entry.feedNo === feedNo && entry.roundId === roundId);
     this.entries.push(...counted.map((entry) => ({ ...entry, amountMinor: -entry.amountMinor })));
   }
 
   /** The state of the only round. */
   get round(): Round {
-    const [round, ...others] = [...this.known.rounds.values()];
+    const [round, ...others] = this.known.rounds.values();
     if (round === undefined || others.length > 0) throw new Error('there is not exactly one round');
     return round;
   }
@@ -154,9 +153,10 @@ export class World {
   }
 }
 
-function entryOf({ roundKey, fields }: KeyedItem): Entry {
+function entryOf({ feedNo, fields }: KeyedItem): Entry {
   return {
-    roundKey,
+    feedNo,
+    roundId: fields.roundId,
     kind: fields.kind ?? 'none',
     currency: fields.currency?.code ?? null,
     amountMinor: fields.amountMinor ?? 0n,

@@ -1,0 +1,47 @@
+/** How long records took from their scheduled send to the answered commit: what a producer sent, joined with what a worker logged. */
+import { groupBy, type Weighted } from './statistics';
+
+/** Records of one tick and one partition: consecutive. */
+export interface Sent {
+  /** Milliseconds since 1970. */
+  readonly scheduledAt: number;
+  readonly partition: number;
+  readonly baseOffset: number;
+  readonly count: number;
+}
+
+/** A batch of a partition that was decided: everything before `nextOffset`. */
+export interface DecidedUpTo {
+  /** Milliseconds since 1970, after the commit was answered. */
+  readonly at: number;
+  readonly partition: number;
+  readonly nextOffset: number;
+}
+
+/**
+ * @returns milliseconds of each record, those of one tick and batch together
+ * @throws where a record was not decided
+ */
+export function latenciesOf(sent: readonly Sent[], decided: readonly DecidedUpTo[]): Weighted[] {
+  const latencies: Weighted[] = [];
+  const batchesOf = groupBy(decided, ({ partition }) => partition);
+  for (const [partition, sends] of groupBy(sent, (each) => each.partition)) {
+    const batches = (batchesOf.get(partition) ?? []).toSorted((a, b) => a.at - b.at);
+    let index = 0;
+    for (const { scheduledAt, baseOffset, count } of sends.toSorted((a, b) => a.baseOffset - b.baseOffset)) {
+      const end = baseOffset + count;
+      for (let offset = baseOffset; offset < end; ) {
+        const batch = batches[index];
+        if (batch === undefined)
+          throw new Error(`offset ${offset} of partition ${partition} was not decided`);
+        if (batch.nextOffset <= offset) index++;
+        else {
+          const next = Math.min(end, batch.nextOffset);
+          latencies.push({ value: batch.at - scheduledAt, count: next - offset });
+          offset = next;
+        }
+      }
+    }
+  }
+  return latencies;
+}

@@ -1,0 +1,18 @@
+/** What a mode of the benchmark is. */
+import type { Defaults, Extent } from './extent';
+import type { Measured } from './result';
+import type { Stage } from './stage';
+
+export interface Bench {
+  readonly stage: Stage;
+  readonly extent: Extent;
+  /** Tells how far it is. */
+  readonly say: (line: string) => void;
+}
+
+export interface Mode {
+  readonly name: string;
+  readonly about: string;
+  readonly extent: Defaults;
+  run(bench: Bench): Promise<Measured>;
+}

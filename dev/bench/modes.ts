@@ -1,0 +1,43 @@
+/** The modes of the benchmark, in the order in which they are documented. */
+import { describeExtent } from './extent';
+import type { Mode } from './mode';
+import { batch } from './modes/batch';
+import { duplicates } from './modes/duplicates';
+import { hot } from './modes/hot';
+import { keys } from './modes/keys';
+import { latency } from './modes/latency';
+import { refund } from './modes/refund';
+import { rtt } from './modes/rtt';
+import { short } from './modes/short';
+import { soak } from './modes/soak';
+import { start } from './modes/start';
+import { stream } from './modes/stream';
+import { throughput } from './modes/throughput';
+import { workers } from './modes/workers';
+
+export const MODES: readonly Mode[] = [
+  throughput,
+  batch,
+  latency,
+  keys,
+  duplicates,
+  soak,
+  rtt,
+  workers,
+  start,
+  hot,
+  refund,
+  stream,
+  short,
+];
+
+export const DEFAULT_MODE = throughput.name;
+
+/** A line for each mode, with its extent as one would write it. */
+export function listModes(): string[] {
+  const width = Math.max(...MODES.map(({ name }) => name.length));
+  return MODES.flatMap(({ name, about, extent }) => [
+    `  ${name.padEnd(width)}  ${about}`,
+    `  ${''.padEnd(width)}  ${describeExtent(extent)}`,
+  ]);
+}

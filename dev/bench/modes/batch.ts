@@ -1,0 +1,66 @@
+/** The worker's rate by the size of its batches. */
+import type { Mode } from '../mode';
+import type { Run } from '../runs';
+import { drain, rateOf, recordOf } from '../runs';
+import { median, sumOf } from '../statistics';
+import { figure, times } from '../table';
+import { publishUsual } from '../usual';
+
+interface Entry {
+  readonly size: number;
+  readonly run: Run;
+  /** Events of a transaction, on average: a batch is no larger than what has come. */
+  readonly decidedAtOnce: number;
+}
+
+export const batch: Mode = {
+  name: 'batch',
+  about: 'rate by BATCH_EVENTS',
+  extent: { events: 250_000, rounds: 3, sizes: [500, 1_000, 2_000, 4_000, 8_000] },
+  async run(bench) {
+    const { stage, extent, say } = bench;
+    const [rounds, sizes] = [extent.number('rounds'), extent.numbers('sizes')];
+    const { topic, records } = await publishUsual(bench, extent.number('events'));
+    const entries: Entry[] = [];
+    for (let round = 1; round <= rounds; round++) {
+      for (const size of sizes) {
+        const run = await stage.withDatabase([topic], (databaseUrl) =>
+          drain(stage, {
+            databaseUrl,
+            topic,
+            records,
+            groupId: stage.newGroup(),
+            settings: { BATCH_EVENTS: String(size) },
+          }),
+        );
+        const batches = sumOf(run.logs, (log) => log.batches.length);
+        entries.push({ size, run, decidedAtOnce: records / batches });
+        say(`round ${round} of ${rounds}: batches of ${size}: ${figure(rateOf(run))} events/s`);
+      }
+    }
+    const bySize = sizes.map((size) => entries.filter((entry) => entry.size === size));
+    const rate = (list: readonly Entry[]) => median(list.map(({ run }) => rateOf(run)));
+    const best = Math.max(...bySize.map(rate));
+    return {
+      table: {
+        columns: ['BATCH_EVENTS', 'events/s', 'x best', 'events at once', 'RSS MiB'],
+        rows: bySize.map((list, index) => [
+          figure(sizes[index] ?? 0),
+          figure(rate(list)),
+          times(rate(list) / best),
+          figure(median(list.map(({ decidedAtOnce }) => decidedAtOnce))),
+          figure(median(list.map(({ run }) => run.peakRssMib))),
+        ]),
+        notes: ['Medians. A batch takes what has come, so it may hold less than it could.'],
+      },
+      goals: [],
+      runs: entries.map(({ size, run }) => ({ batch_events: size, ...recordOf('worker', run) })),
+      chart: {
+        title: 'Rate by batch size',
+        x: { label: 'BATCH_EVENTS', scale: 'linear' },
+        y: { label: 'events a second', scale: 'linear' },
+        series: [{ name: 'worker', points: bySize.map((list, index) => [sizes[index] ?? 0, rate(list)]) }],
+      },
+    };
+  },
+};

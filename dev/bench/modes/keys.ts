@@ -1,0 +1,97 @@
+/** The rate with many keys stored beforehand, for ids that are ordered by time and for random ones (P4). */
+import { makeFeed, USUAL_SHAPE } from '../feed';
+import type { Bench, Mode } from '../mode';
+import { publish } from '../publish';
+import type { Goal } from '../result';
+import { drain, type Run, rateOf, recordOf } from '../runs';
+import { median } from '../statistics';
+import { type IdKind, storeKeys } from '../stored-keys';
+import { figure, times } from '../table';
+
+const KINDS: readonly IdKind[] = ['time-ordered', 'random'];
+const GOALS: Record<IdKind, number> = { 'time-ordered': 0.9, random: 0.6 };
+
+interface Entry {
+  readonly kind: IdKind;
+  readonly stored: number;
+  readonly run: Run;
+}
+
+export const keys: Mode = {
+  name: 'keys',
+  about: 'rate by the number of keys stored before, for time-ordered and for random ids',
+  extent: { events: 200_000, rounds: 3, stored: [0, 1_000_000, 5_000_000, 20_000_000] },
+  async run(bench) {
+    const sizes = [...bench.extent.numbers('stored')].sort((a, b) => a - b);
+    const entries: Entry[] = [];
+    for (const kind of KINDS) entries.push(...(await measureKind(bench, kind, sizes)));
+    const rate = (kind: IdKind, stored: number) =>
+      median(
+        entries.filter((each) => each.kind === kind && each.stored === stored).map(({ run }) => rateOf(run)),
+      );
+    const share = (kind: IdKind, stored: number) => rate(kind, stored) / rate(kind, sizes[0] ?? 0);
+    return {
+      table: {
+        columns: ['keys stored', ...KINDS.flatMap((kind) => [`${kind}: events/s`, 'x empty'])],
+        rows: sizes.map((stored) => [
+          figure(stored),
+          ...KINDS.flatMap((kind) => [figure(rate(kind, stored)), times(share(kind, stored))]),
+        ]),
+        notes: ['Medians. The keys of the runs themselves come on top.'],
+      },
+      goals: KINDS.flatMap((kind) =>
+        sizes.filter((stored) => stored > 0).map((stored) => goalOf(kind, stored, share(kind, stored))),
+      ),
+      runs: entries.map(({ kind, stored, run }) => ({ ids: kind, stored, ...recordOf('worker', run) })),
+      chart: {
+        title: 'Rate by the number of keys stored before',
+        x: { label: 'keys stored', scale: 'linear' },
+        y: { label: 'events a second', scale: 'linear' },
+        series: KINDS.map((kind) => ({
+          name: `${kind} ids`,
+          points: sizes.map((stored) => [stored, rate(kind, stored)] as const),
+        })),
+      },
+    };
+  },
+};
+
+/** In one database that grows: each run has a feed of its own, whose ids are new. */
+async function measureKind(
+  { stage, extent, say }: Bench,
+  kind: IdKind,
+  sizes: readonly number[],
+): Promise<Entry[]> {
+  const [events, rounds] = [extent.number('events'), extent.number('rounds')];
+  const topic = await stage.makeTopic();
+  // One group that goes on: each run reads what was published since the one before.
+  const groupId = stage.newGroup();
+  const entries: Entry[] = [];
+  await stage.withDatabase([topic], async (databaseUrl) => {
+    let there = 0;
+    for (const stored of sizes) {
+      await storeKeys(databaseUrl, kind, there, stored, say);
+      there = stored;
+      for (let round = 1; round <= rounds; round++) {
+        const feed = makeFeed({ ...USUAL_SHAPE, events, ids: kind });
+        const { records } = await publish(stage.brokers, topic, feed);
+        const run = await drain(stage, { databaseUrl, topic, records, groupId });
+        say(
+          `${kind} ids, ${figure(stored)} keys, round ${round} of ${rounds}: ${figure(rateOf(run))} events/s`,
+        );
+        entries.push({ kind, stored, run });
+      }
+    }
+  });
+  await stage.removeTopic(topic);
+  return entries;
+}
+
+function goalOf(kind: IdKind, stored: number, share: number): Goal {
+  return {
+    id: 'P4',
+    goal: `${figure(stored)} keys, ${kind} ids: >= ${GOALS[kind].toFixed(1)} x the empty table`,
+    measured: `${times(share)} x`,
+    met: Number.isFinite(share) ? share >= GOALS[kind] : null,
+  };
+}

@@ -1,0 +1,155 @@
+/** Resident memory over a long time at half load, with a month of history dropped in the middle (P6). */
+import type { Child } from '../../servers/child';
+import { sleep } from '../../servers/deadline';
+import { withClient } from '../guest';
+import { latenciesOf } from '../latencies';
+import { residentMib } from '../measure';
+import type { Bench, Mode } from '../mode';
+import { runPaced } from '../paced';
+import { median, percentiles, rounded } from '../statistics';
+import { figure } from '../table';
+import { fullRate } from '../usual';
+
+const LOAD = 0.5;
+const RSS_GOAL_MIB = 256;
+/** What "no growth" means: the last quarter of the time compared with the second. */
+const GROWTH_GOAL = 1.1;
+/** One of so many ticks is looked at for its latency: all would be millions of lines. */
+const RECORD_EVERY = 40;
+const OLD_ROWS = 1_000_000;
+/** A month long ago, which retention drops. */
+const OLD_MONTH = 'promo_store.history_2020_01';
+const FILL_MS = 300_000;
+
+/** What was decided long ago need not fill the disk. */
+const KEPT = { 'retention.bytes': String(256 * 1024 ** 2), 'segment.bytes': String(64 * 1024 ** 2) };
+
+interface Sample {
+  readonly minute: number;
+  readonly rss: number;
+}
+
+export const soak: Mode = {
+  name: 'soak',
+  about: 'resident memory over half an hour at half load, with a month dropped in the middle',
+  extent: { rate: 0, events: 250_000, minutes: 30, sample: 10 },
+  async run(bench) {
+    const { stage, extent, say } = bench;
+    const minutes = extent.number('minutes');
+    const rate = Math.round((await fullRate(bench)) * LOAD);
+    const topic = await stage.makeTopic(KEPT);
+    const samples: Sample[] = [];
+    let dropMs = Number.NaN;
+    say(`${figure(rate)} events/s for ${minutes} minutes`);
+    const run = await stage.withDatabase([topic], async (databaseUrl) => {
+      await makeOldMonth(databaseUrl);
+      return runPaced(bench, {
+        topic,
+        databaseUrl,
+        rate,
+        seconds: minutes * 60,
+        recordEvery: RECORD_EVERY,
+        meanwhile: async (worker, startedAt) => {
+          const dropping = sleep(startedAt + minutes * 30_000 - Date.now()).then(async () => {
+            dropMs = await dropOldMonth(databaseUrl);
+            say(`a month of history is dropped, in ${figure(dropMs)} ms`);
+          });
+          await Promise.all([sample(bench, worker, startedAt, samples), dropping]);
+        },
+      });
+    });
+    await stage.removeTopic(topic);
+    const [p50 = 0, p99 = 0] = percentiles(latenciesOf(run.sends, run.log.batches), [0.5, 0.99]);
+    const quarter = (index: number) =>
+      median(
+        samples.filter(({ minute }) => Math.floor((minute / minutes) * 4) === index).map(({ rss }) => rss),
+      );
+    const highest = Math.max(...samples.map(({ rss }) => rss));
+    const growth = quarter(3) / quarter(1);
+    return {
+      table: {
+        columns: ['quarter', 'RSS MiB, median', 'highest'],
+        rows: [0, 1, 2, 3].map((index) => {
+          const within = samples.filter(({ minute }) => Math.floor((minute / minutes) * 4) === index);
+          return [
+            String(index + 1),
+            figure(quarter(index), 1),
+            figure(Math.max(...within.map(({ rss }) => rss)), 1),
+          ];
+        }),
+        notes: [
+          `${figure(run.records)} events; latency p50 ${figure(p50)} ms, p99 ${figure(p99)} ms; dropping a month of ${figure(OLD_ROWS)} rows took ${figure(dropMs)} ms.`,
+        ],
+      },
+      goals: [
+        {
+          id: 'P6',
+          goal: `resident memory at half load <= ${RSS_GOAL_MIB} MiB`,
+          measured: `${figure(highest, 1)} MiB at most`,
+          met: highest <= RSS_GOAL_MIB,
+        },
+        {
+          id: 'P6',
+          goal: `it does not grow (last quarter <= ${GROWTH_GOAL} x the second)`,
+          measured: `${figure(growth, 2)} x`,
+          met: Number.isFinite(growth) ? growth <= GROWTH_GOAL : null,
+        },
+      ],
+      runs: [
+        { rate, minutes, records: run.records, p50, p99, drop_ms: dropMs, retries: run.log.undecided.length },
+        ...samples.map(({ minute, rss }) => ({ minute, rss_mib: rss })),
+      ],
+      chart: {
+        title: 'Resident memory at half load',
+        x: { label: 'minutes', scale: 'linear' },
+        y: { label: 'MiB', scale: 'linear' },
+        series: [{ name: 'worker', points: samples.map(({ minute, rss }) => [minute, rss] as const) }],
+      },
+    };
+  },
+};
+
+async function sample(
+  { extent, say }: Bench,
+  worker: Child,
+  startedAt: number,
+  samples: Sample[],
+): Promise<void> {
+  const everyMs = extent.number('sample') * 1000;
+  const end = startedAt + extent.number('minutes') * 60_000;
+  for (let at = startedAt; at < end; at += everyMs) {
+    await sleep(at - Date.now());
+    const rss = residentMib(worker.pid ?? 0);
+    if (Number.isNaN(rss)) throw worker.failure(`ended (${worker.endedBy})`);
+    const minute = rounded((at - startedAt) / 60_000, 3);
+    samples.push({ minute, rss });
+    say(`minute ${figure(minute, 1)}: ${figure(rss, 1)} MiB`);
+  }
+}
+
+/** Only what a row must have. */
+async function makeOldMonth(databaseUrl: string): Promise<void> {
+  await withClient(
+    databaseUrl,
+    async (client) => {
+      await client.query(
+        `create table ${OLD_MONTH} partition of promo_store.history for values from ('2020-01-01') to ('2020-02-01')`,
+      );
+      await client.query(
+        `insert into ${OLD_MONTH} (verdict_id, decided_at, feed_no, connection_no, reference_version, outcome, counted, event_id)
+         select -n, '2020-01-15', 1, 1, 1, 0, false, 'old-' || n from generate_series(1, $1::int) n`,
+        [OLD_ROWS],
+      );
+    },
+    FILL_MS,
+  );
+}
+
+/** @returns milliseconds it took, with waiting for the writers */
+async function dropOldMonth(databaseUrl: string): Promise<number> {
+  return withClient(databaseUrl, async (client) => {
+    const began = performance.now();
+    await client.query(`drop table ${OLD_MONTH}`);
+    return rounded(performance.now() - began, 1);
+  });
+}

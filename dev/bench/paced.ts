@@ -1,0 +1,103 @@
+/** A run under a paced load: a worker that goes on, and the open-loop producer beside it. */
+import { readFileSync } from 'node:fs';
+import type { Child } from '../servers/child';
+import { until } from '../servers/deadline';
+import { withClient } from './guest';
+import type { Sent } from './latencies';
+import { type ProcessUse, watchProcess } from './measure';
+import type { Bench } from './mode';
+import { type PacedEnd, readEnd, readSends, readStart } from './programs/paced-lines';
+import { PARTITIONS, type Settings, type Stage } from './stage';
+import { readWorkerLog, type WorkerLog } from './worker-log';
+
+const START_DEADLINE_MS = 60_000;
+const STOP_DEADLINE_MS = 30_000;
+/** Beyond the time of a run: what has not caught up by then does not keep up. */
+const BEHIND_DEADLINE_MS = 120_000;
+
+export interface PacedLoad {
+  readonly topic: string;
+  readonly databaseUrl: string;
+  /** Records a second. */
+  readonly rate: number;
+  readonly seconds: number;
+  /** The sends of each so-manieth tick are kept; 1 where absent, 0 for none. */
+  readonly recordEvery?: number;
+  readonly settings?: Settings;
+  /** Records that are in the topic besides the paced ones. */
+  readonly otherRecords?: number;
+  /** Runs once the worker has its partitions, before the load begins. */
+  readonly before?: (worker: Child) => Promise<void>;
+  /** Runs beside the load; its end is waited for. */
+  readonly meanwhile?: (worker: Child, startedAt: number) => Promise<void>;
+  /** Runs once everything was sent, before what is still undecided is waited for. */
+  readonly after?: () => Promise<void>;
+}
+
+export interface PacedRun extends PacedEnd {
+  /** Milliseconds since 1970 of the first tick. */
+  readonly startedAt: number;
+  readonly sends: readonly Sent[];
+  readonly log: WorkerLog;
+  readonly worker: ProcessUse;
+}
+
+/** Runs until everything that was sent is decided. */
+export async function runPaced({ stage }: Bench, load: PacedLoad): Promise<PacedRun> {
+  const worker = stage.startWorker([], {
+    DATABASE_URL: load.databaseUrl,
+    KAFKA_GROUP_ID: stage.newGroup(),
+    KAFKA_TOPICS: load.topic,
+    ...load.settings,
+  });
+  const watch = watchProcess(worker.pid ?? 0);
+  try {
+    await worker.untilLogged(/"partitions assigned"/, START_DEADLINE_MS);
+    await load.before?.(worker);
+    const paced = await producePaced(stage, load, worker);
+    await load.after?.();
+    await untilDecided(load.databaseUrl, paced.records + (load.otherRecords ?? 0), worker);
+    const use = watch.stop();
+    await stopWorker(worker);
+    return { ...paced, log: readWorkerLog(worker.output()), worker: use };
+  } finally {
+    watch.stop();
+  }
+}
+
+async function producePaced(stage: Stage, load: PacedLoad, worker: Child) {
+  const sendsFile = stage.file('sends');
+  const recordEvery = load.recordEvery ?? 1;
+  const producer = stage.startProgram('paced-producer', {
+    TOPIC: load.topic,
+    PARTITIONS: String(PARTITIONS),
+    RATE: String(load.rate),
+    SECONDS: String(load.seconds),
+    RECORD_EVERY: String(recordEvery),
+    SENDS_FILE: sendsFile,
+  });
+  await producer.untilLogged(/"startedAt"/, START_DEADLINE_MS);
+  const startedAt = readStart(producer.output())?.startedAt ?? Number.NaN;
+  const ended = producer.untilDone(load.seconds * 1000 + BEHIND_DEADLINE_MS);
+  await Promise.all([ended, load.meanwhile?.(worker, startedAt)]);
+  const sends = recordEvery > 0 ? readSends(readFileSync(sendsFile, 'utf8')) : [];
+  return { startedAt, sends, ...readEnd(producer.output()) };
+}
+
+export async function untilDecided(databaseUrl: string, records: number, worker: Child): Promise<void> {
+  await withClient(databaseUrl, (client) =>
+    until(`${records} records are decided`, BEHIND_DEADLINE_MS, async () => {
+      if (worker.endedBy !== undefined) throw worker.failure(`ended (${worker.endedBy})`);
+      const { rows } = await client.query<{ decided: number }>(
+        'select coalesce(sum(records_read), 0)::float8 as decided from promo_store.partitions',
+      );
+      return (rows[0]?.decided ?? 0) >= records;
+    }),
+  );
+}
+
+/** As a deployment stops it: the group is left in order. */
+export async function stopWorker(worker: Child): Promise<void> {
+  if (worker.pid !== undefined && worker.endedBy === undefined) process.kill(worker.pid, 'SIGTERM');
+  await worker.untilDone(STOP_DEADLINE_MS);
+}

@@ -1,0 +1,20 @@
+/** The schedule of an open-loop producer: what is due when follows from the rate alone, never from how fast anything answers. */
+
+export const TICK_MS = 5;
+
+/** Records that are due in a tick, so that any number of ticks together keep the rate. */
+export function recordsDue(perSecond: number, tick: number): number {
+  const until = (ticks: number) => Math.floor((perSecond * ticks * TICK_MS) / 1000 + ROUNDING);
+  return until(tick + 1) - until(tick);
+}
+
+const ROUNDING = 1e-6;
+
+/** When the tick is due, in the unit of `startedAt`, milliseconds. */
+export function dueAt(startedAt: number, tick: number): number {
+  return startedAt + tick * TICK_MS;
+}
+
+export function ticksIn(seconds: number): number {
+  return Math.round((seconds * 1000) / TICK_MS);
+}

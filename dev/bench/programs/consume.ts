@@ -1,0 +1,66 @@
+/**
+ * What the contenders that are plain kafkajs programs share: a group that reads a topic once, with the worker's fetch settings, and
+ * says on stdout when its partitions were assigned and when the last record was dealt with.
+ */
+import { type EachBatchPayload, Kafka, logLevel } from 'kafkajs';
+import { FETCH } from '../../../src/transports/kafka-source';
+import { told } from './settings';
+import { type Span, writeSpan } from './span';
+
+const STOPPED_EXIT_CODE = 143;
+
+/**
+ * @param handle deals with a batch of one partition, and says how many records it held
+ * @returns once `records` records were dealt with and their offsets are committed
+ */
+export async function consume(
+  records: number,
+  partitionsAtOnce: number,
+  handle: (payload: EachBatchPayload) => Promise<number>,
+): Promise<Span> {
+  const kafka = new Kafka({ brokers: told('KAFKA_BROKERS').split(','), logLevel: logLevel.NOTHING });
+  const consumer = kafka.consumer({ groupId: told('KAFKA_GROUP_ID'), ...FETCH });
+  let assignedAt = Number.NaN;
+  consumer.on(consumer.events.GROUP_JOIN, () => {
+    assignedAt = Date.now();
+  });
+  let seen = 0;
+  let done = (): void => undefined;
+  const all = new Promise<void>((resolve) => {
+    done = resolve;
+  });
+  // Asked to stop, it leaves the group: what is not a member any more can be removed at once.
+  process.once('SIGTERM', () => {
+    consumer.disconnect().finally(() => process.exit(STOPPED_EXIT_CODE));
+  });
+  await consumer.connect();
+  await consumer.subscribe({ topic: told('TOPIC'), fromBeginning: true });
+  await consumer.run({
+    autoCommit: false,
+    eachBatchAutoResolve: false,
+    partitionsConsumedConcurrently: partitionsAtOnce,
+    eachBatch: async (payload) => {
+      const handled = await handle(payload);
+      payload.resolveOffset(payload.batch.lastOffset());
+      const offset = String(BigInt(payload.batch.lastOffset()) + 1n);
+      const { topic, partition } = payload.batch;
+      await payload.commitOffsetsIfNecessary({
+        topics: [{ topic, partitions: [{ partition, offset }] }],
+      });
+      seen += handled;
+      if (seen >= records) done();
+    },
+  });
+  await all;
+  const endedAt = Date.now();
+  await consumer.disconnect();
+  return { assignedAt, endedAt };
+}
+
+/** Runs a contender and prints its span as one line of JSON. */
+export function play(contender: () => Promise<Span>): void {
+  contender().then(writeSpan, (error: unknown) => {
+    console.error(error);
+    process.exit(1);
+  });
+}

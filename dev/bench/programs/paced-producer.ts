@@ -1,0 +1,121 @@
+/**
+ * An open-loop producer: it sends what is due at each tick, however late the answers to earlier ticks are, and writes down which records
+ * were due when. A program of its own, so that neither the worker nor the benchmark can slow it down unseen.
+ *
+ * It prints its start, and its end with how late its sends were.
+ */
+import { createWriteStream, type WriteStream } from 'node:fs';
+import { Kafka, logLevel, type Producer } from 'kafkajs';
+import { type FeedMessage, makeFeed, USUAL_SHAPE } from '../feed';
+import { dueAt, recordsDue, TICK_MS, ticksIn } from '../pacing';
+import { percentiles, type Weighted } from '../statistics';
+import { type PacedEnd, type PacedStart, sentLine } from './paced-lines';
+import { told, toldNumber } from './settings';
+
+/** From being connected to the first tick. */
+const LEAD_MS = 200;
+const ACKNOWLEDGED_WITHIN_MS = 60_000;
+const MAX_PENDING = 20_000;
+
+const rate = toldNumber('RATE');
+const partitions = toldNumber('PARTITIONS');
+/** The sends of each so-manieth tick are written down; 0 for none. */
+const recordEvery = toldNumber('RECORD_EVERY');
+const topic = told('TOPIC');
+let pending = 0;
+
+/** Sends what is due in a tick, and returns without waiting for the answer. */
+function sendTick(
+  producer: Producer,
+  messages: FeedMessage[],
+  scheduledAt: number,
+  sends: WriteStream | null,
+) {
+  const counts = new Map<number, number>();
+  const placed = messages.map(({ key, value }) => {
+    const partition = partitionOf(key);
+    counts.set(partition, (counts.get(partition) ?? 0) + 1);
+    return { key, value, partition };
+  });
+  if (++pending > MAX_PENDING) throw new Error(`${pending} sends are not acknowledged`);
+  producer.send({ topic, messages: placed }).then((acknowledged) => {
+    pending--;
+    for (const { partition, baseOffset } of acknowledged) {
+      const count = counts.get(partition) ?? 0;
+      sends?.write(sentLine({ scheduledAt, partition, baseOffset: Number(baseOffset), count }));
+    }
+  }, fail);
+}
+
+/** Any hash does; it only has to be the same for a player's records. */
+function partitionOf(key: string): number {
+  let hash = 0;
+  for (let index = 0; index < key.length; index++) hash = (Math.imul(hash, 31) + key.charCodeAt(index)) >>> 0;
+  return hash % partitions;
+}
+
+async function keepPace(producer: Producer, sends: WriteStream | null): Promise<PacedEnd> {
+  const ticks = ticksIn(toldNumber('SECONDS'));
+  const feed = makeFeed({ ...USUAL_SHAPE, events: Number.MAX_SAFE_INTEGER }, process.pid);
+  const startedAt = Date.now() + LEAD_MS;
+  print({ startedAt });
+  const lateness: Weighted[] = [];
+  let records = 0;
+  for (let tick = 0; tick < ticks; tick++) {
+    const scheduledAt = dueAt(startedAt, tick);
+    // Behind the schedule it does not wait, and the schedule stays as it is.
+    const wait = scheduledAt - Date.now();
+    if (wait > 0) await new Promise((resolve) => setTimeout(resolve, wait));
+    else if (tick % YIELD_TICKS === 0) await new Promise(setImmediate);
+    const count = recordsDue(rate, tick);
+    if (count === 0) continue;
+    const messages = Array.from({ length: count }, () => nextOf(feed));
+    sendTick(producer, messages, scheduledAt, recordEvery > 0 && tick % recordEvery === 0 ? sends : null);
+    lateness.push({ value: Date.now() - scheduledAt, count });
+    records += count;
+  }
+  await untilAcknowledged();
+  const [half = 0, most = 0] = percentiles(lateness, [0.5, 0.99]);
+  return { records, lateP50Ms: half, lateP99Ms: most };
+}
+
+/** Behind the schedule, answers still have to be taken. */
+const YIELD_TICKS = 4;
+
+function nextOf(feed: Generator<FeedMessage>): FeedMessage {
+  const next = feed.next();
+  if (next.done === true) throw new Error('the feed has ended');
+  return next.value;
+}
+
+async function untilAcknowledged(): Promise<void> {
+  const end = Date.now() + ACKNOWLEDGED_WITHIN_MS;
+  while (pending > 0) {
+    if (Date.now() > end) throw new Error(`${pending} sends were not acknowledged`);
+    await new Promise((resolve) => setTimeout(resolve, TICK_MS));
+  }
+}
+
+function print(line: PacedStart | PacedEnd): void {
+  process.stdout.write(`${JSON.stringify(line)}\n`);
+}
+
+function fail(error: unknown): never {
+  console.error(error);
+  process.exit(1);
+}
+
+async function main(): Promise<void> {
+  const kafka = new Kafka({ brokers: told('KAFKA_BROKERS').split(','), logLevel: logLevel.NOTHING });
+  const producer = kafka.producer({ allowAutoTopicCreation: false });
+  await producer.connect();
+  // The first send also asks for the topic's metadata, which would make it late.
+  await producer.send({ topic, messages: [] }).catch(() => {});
+  const sends = recordEvery > 0 ? createWriteStream(told('SENDS_FILE')) : null;
+  const end = await keepPace(producer, sends);
+  if (sends !== null) await new Promise<void>((resolve) => sends.end(resolve));
+  await producer.disconnect();
+  print(end);
+}
+
+main().catch(fail);

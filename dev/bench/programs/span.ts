@@ -1,0 +1,23 @@
+/** What a contender says of its run on stdout, a line of JSON among whatever else is printed. */
+
+/** Milliseconds since 1970. */
+export interface Span {
+  readonly assignedAt: number;
+  readonly endedAt: number;
+}
+
+export function writeSpan(span: Span): void {
+  process.stdout.write(`${JSON.stringify(span)}\n`);
+}
+
+/** @throws where the output holds none */
+export function readSpan(output: string): Span {
+  for (const line of output.split('\n')) {
+    if (!line.startsWith('{"assignedAt":')) continue;
+    const value: unknown = JSON.parse(line);
+    if (typeof value !== 'object' || value === null) continue;
+    const [assignedAt, endedAt] = ['assignedAt', 'endedAt'].map((name) => Number(Reflect.get(value, name)));
+    if (assignedAt !== undefined && endedAt !== undefined) return { assignedAt, endedAt };
+  }
+  throw new Error('the program did not say when it began and ended');
+}

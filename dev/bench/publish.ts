@@ -1,0 +1,88 @@
+/** Puts a feed into a topic before anything reads it. */
+import type { Producer } from 'kafkajs';
+import type { FeedMessage } from './feed';
+import { kafkaAt } from './guest';
+
+const SEND_MESSAGES = 2_000;
+const SAY_EVERY = 200_000;
+
+export interface Published {
+  readonly topic: string;
+  readonly records: number;
+  /** Of a record's value, on average. */
+  readonly bytes: number;
+}
+
+export async function publish(
+  brokers: string,
+  topic: string,
+  feed: Iterable<FeedMessage>,
+  say: (line: string) => void = () => {},
+): Promise<Published> {
+  const producer = kafkaAt(brokers).producer({ allowAutoTopicCreation: false });
+  await producer.connect();
+  try {
+    return { topic, ...(await sendAll(producer, topic, feed, say)) };
+  } finally {
+    await producer.disconnect();
+  }
+}
+
+export interface HeldBack extends Published {
+  /** Lets readers see the records, all at once. */
+  release(): Promise<void>;
+}
+
+/** Longer than it takes to publish a feed, and less than what brokers allow. */
+const TRANSACTION_MS = 600_000;
+
+/** Publishes in a transaction that stays open: readers of committed records wait before it. */
+export async function publishHeldBack(
+  brokers: string,
+  topic: string,
+  feed: Iterable<FeedMessage>,
+): Promise<HeldBack> {
+  const producer = kafkaAt(brokers).producer({
+    allowAutoTopicCreation: false,
+    idempotent: true,
+    maxInFlightRequests: 1,
+    transactionalId: topic,
+    transactionTimeout: TRANSACTION_MS,
+  });
+  await producer.connect();
+  const transaction = await producer.transaction();
+  const sent = await sendAll(transaction, topic, feed, () => {});
+  return {
+    topic,
+    ...sent,
+    async release() {
+      await transaction.commit();
+      await producer.disconnect();
+    },
+  };
+}
+
+/** The next messages are made while the last ones are on their way. */
+async function sendAll(
+  producer: Pick<Producer, 'send'>,
+  topic: string,
+  feed: Iterable<FeedMessage>,
+  say: (line: string) => void,
+): Promise<{ records: number; bytes: number }> {
+  let records = 0;
+  let bytes = 0;
+  let messages: FeedMessage[] = [];
+  let sending: Promise<unknown> = Promise.resolve();
+  for (const message of feed) {
+    bytes += message.value.length;
+    messages.push(message);
+    if (++records % SAY_EVERY === 0) say(`published ${records} records`);
+    if (messages.length < SEND_MESSAGES) continue;
+    await sending;
+    sending = producer.send({ topic, messages });
+    messages = [];
+  }
+  await sending;
+  if (messages.length > 0) await producer.send({ topic, messages });
+  return { records, bytes: bytes / records };
+}

@@ -1,0 +1,184 @@
+/** One run of the worker over records that wait for it, and what the run took. */
+import type { Client } from 'pg';
+import type { Child } from '../servers/child';
+import { until } from '../servers/deadline';
+import { withClient } from './guest';
+import { findPostmaster, postgresCpuSeconds, watchProcess } from './measure';
+import type { RunRecord } from './result';
+import { checkpoint, type Settings, type Stage } from './stage';
+import { rounded, sumOf } from './statistics';
+import { readWorkerLog, type WorkerLog } from './worker-log';
+
+/** What is slower than this hangs. */
+const LEAST_EVENTS_PER_SECOND = 500;
+const START_AND_END_MS = 90_000;
+const SHARED_WITHIN_MS = 60_000;
+
+export function deadlineFor(events: number): number {
+  return START_AND_END_MS + (events / LEAST_EVENTS_PER_SECOND) * 1000;
+}
+
+export interface Run {
+  readonly events: number;
+  readonly seconds: number;
+  /** CPU of the processes that are measured, all their time from start to end; Postgres' meanwhile. NaN where it is not known. */
+  readonly cpuSeconds: number;
+  readonly postgresCpuSeconds: number;
+  /** Of the largest process. */
+  readonly peakRssMib: number;
+  readonly bytes: number;
+}
+
+/** The names of a run's figures, as they are printed. */
+export function recordOf(name: string, run: Run): RunRecord {
+  const per100k = (value: number) => rounded((value / run.events) * 100_000);
+  return {
+    name,
+    events: run.events,
+    seconds: rounded(run.seconds),
+    events_per_second: Math.round(rateOf(run)),
+    cpu_seconds_per_100k: per100k(run.cpuSeconds),
+    postgres_cpu_seconds_per_100k: per100k(run.postgresCpuSeconds),
+    rss_mib: Math.round(run.peakRssMib),
+    bytes_per_event: Math.round(run.bytes / run.events),
+  };
+}
+
+export function rateOf({ events, seconds }: Pick<Run, 'events' | 'seconds'>): number {
+  return events / seconds;
+}
+
+export function cpuPer100k(run: Run): number {
+  return ((run.cpuSeconds + run.postgresCpuSeconds) / run.events) * 100_000;
+}
+
+export interface Drain {
+  readonly databaseUrl: string;
+  readonly topic: string;
+  readonly groupId: string;
+  /** What has to be decided; another number is an error. */
+  readonly records: number;
+  readonly settings?: Settings;
+}
+
+export interface DrainRun extends Run {
+  readonly logs: readonly WorkerLog[];
+}
+
+/** Runs a worker until nothing is left. Its time runs from being assigned its partitions to the last answered commit. */
+export function drain(stage: Stage, course: Drain): Promise<DrainRun> {
+  return runDraining(stage, course, 1, async ([worker]) => {
+    return () => readWorkerLog(worker?.output() ?? '').assignments[0]?.at ?? Number.NaN;
+  });
+}
+
+/**
+ * Runs several workers of one group until nothing is left. Their time begins when `release` lets them see the records, which is when they
+ * have shared the partitions out.
+ */
+export function drainTogether(
+  stage: Stage,
+  course: Drain & { readonly partitions: number },
+  count: number,
+  release: () => Promise<void>,
+): Promise<DrainRun> {
+  return runDraining(stage, course, count, async (workers) => {
+    await untilShared(workers, course.partitions);
+    const began = Date.now();
+    await release();
+    return () => began;
+  });
+}
+
+/** Each has its part, and together they have all: no further rebalance is due. */
+async function untilShared(workers: readonly Child[], partitions: number): Promise<void> {
+  const least = Math.floor(partitions / workers.length);
+  await until('the workers have shared the partitions out', SHARED_WITHIN_MS, () => {
+    const shares = workers.map((worker) => {
+      if (worker.endedBy !== undefined) throw worker.failure(`ended (${worker.endedBy})`);
+      return readWorkerLog(worker.output()).assignments.at(-1)?.partitions ?? 0;
+    });
+    return shares.every((share) => share >= least) && sumOf(shares, (share) => share) === partitions;
+  });
+}
+
+async function runDraining(
+  stage: Stage,
+  course: Drain,
+  count: number,
+  begin: (workers: readonly Child[]) => Promise<() => number>,
+): Promise<DrainRun> {
+  await checkpoint(course.databaseUrl);
+  return withClient(stage.serverUrl, async (client) => {
+    const postgres = await watchPostgres(client);
+    const env = {
+      DATABASE_URL: course.databaseUrl,
+      KAFKA_GROUP_ID: course.groupId,
+      KAFKA_TOPICS: course.topic,
+      ...course.settings,
+    };
+    const workers = Array.from({ length: count }, () => stage.startWorker(['--drain'], env));
+    const [beganAt, ...uses] = await Promise.all([
+      begin(workers),
+      ...workers.map((worker) => useOf(worker, deadlineFor(course.records))),
+    ]);
+    const postgresSeconds = postgres.stop();
+    const logs = workers.map((worker) => readWorkerLog(worker.output()));
+    return {
+      ...spanOf(logs, course.records, beganAt()),
+      cpuSeconds: sumOf(uses, ({ cpuSeconds }) => cpuSeconds),
+      postgresCpuSeconds: postgresSeconds,
+      peakRssMib: Math.max(...uses.map(({ peakRssMib }) => peakRssMib)),
+      bytes: await withDatabaseOf(stage, course.databaseUrl, storedBytes),
+      logs,
+    };
+  });
+}
+
+/** Not by the worker's own address, which may lead over a slow line. */
+function withDatabaseOf<T>(stage: Stage, databaseUrl: string, work: (client: Client) => Promise<T>) {
+  const url = new URL(stage.serverUrl);
+  url.pathname = new URL(databaseUrl).pathname;
+  return withClient(url.href, work);
+}
+
+function spanOf(
+  logs: readonly WorkerLog[],
+  records: number,
+  began: number,
+): { events: number; seconds: number } {
+  const batches = logs.flatMap((log) => log.batches);
+  const decided = sumOf(batches, ({ events }) => events);
+  // What a rebalance interrupted is read again, so that there may be more.
+  if (decided < records) throw new Error(`${decided} of ${records} records were decided`);
+  const ended = Math.max(...batches.map(({ at }) => at));
+  return { events: records, seconds: (ended - began) / 1000 };
+}
+
+/** Waits for the end of a process. */
+export async function useOf(child: Child, deadlineMs: number) {
+  const watch = watchProcess(child.pid ?? 0);
+  try {
+    await child.untilDone(deadlineMs);
+  } finally {
+    watch.stop();
+  }
+  return watch.stop();
+}
+
+/** CPU of all of Postgres from now on. */
+export async function watchPostgres(client: Client): Promise<{ stop(): number }> {
+  const { rows } = await client.query<{ pid: number }>('select pg_backend_pid() as pid');
+  const postmaster = findPostmaster(rows[0]?.pid ?? 0);
+  const before = postgresCpuSeconds(postmaster);
+  return { stop: () => postgresCpuSeconds(postmaster) - before };
+}
+
+/** Tables and indexes of the product. */
+async function storedBytes(client: Client): Promise<number> {
+  const { rows } = await client.query<{ bytes: string }>(
+    `select sum(pg_total_relation_size(c.oid)) as bytes from pg_class c join pg_namespace n on n.oid = c.relnamespace
+     where n.nspname = 'promo_store' and c.relkind = 'r'`,
+  );
+  return Number(rows[0]?.bytes);
+}

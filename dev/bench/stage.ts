@@ -1,0 +1,189 @@
+/**
+ * What a mode measures on: topics, databases, consumer groups and processes of its own. All of them are gone once the stage is closed,
+ * and on Ctrl-C too, since the supervisor closes it.
+ */
+import { existsSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Servers } from '../servers';
+import type { Child } from '../servers/child';
+import { projectRoot } from '../servers/download';
+import type { Supervisor } from '../servers/supervisor';
+import {
+  makeDatabase,
+  makeTopic,
+  removeDatabase,
+  removeDatabases,
+  removeFromKafka,
+  removeTopic,
+  type TopicSettings,
+  withClient,
+} from './guest';
+
+const CLI = join(projectRoot, 'dist', 'cli.js');
+const PROGRAMS = join(__dirname, 'programs');
+const COMMAND_DEADLINE_MS = 60_000;
+/** What is taken over from this program's environment: no setting, so that only ours are in force. */
+const INHERITED = /^(PATH|HOME|USER|LANG|LC_\w+|TZ|TMPDIR|PG\w+|SSL_CERT_\w+|NODE_EXTRA_CA_CERTS)$/;
+
+/** Options of Node that the image and the bin of package.json give: where there is much memory, Node lets young objects take 128 MiB. */
+const WORKER_NODE_OPTIONS = ['--max-semi-space-size=16'];
+/** kafkajs 2.2.4 sets timers that lie in the past, which Node 24 warns of and which harms nothing. */
+const PROGRAM_NODE_OPTIONS = [...WORKER_NODE_OPTIONS, '--disable-warning=TimeoutNegativeWarning'];
+
+export const PARTITIONS = 8;
+/** What the worker and the contenders beside it are set to, where a mode changes nothing. */
+export const SETTINGS = { BATCH_EVENTS: '8000', PARTITIONS_AT_ONCE: '3' } as const;
+
+export type Settings = Readonly<Record<string, string>>;
+
+export function requireProduct(): void {
+  if (!existsSync(CLI))
+    throw new Error('dist/cli.js is missing. Build it first: make build, or npm run build.');
+}
+
+export class Stage {
+  readonly brokers: string;
+  /** Of a database that nothing is written to. */
+  readonly serverUrl: string;
+  private readonly topicPrefix: string;
+  private readonly databasePrefix: string;
+  private readonly beingMade = new Set<Promise<unknown>>();
+  private made = 0;
+
+  constructor(
+    servers: Servers,
+    private readonly supervisor: Supervisor,
+  ) {
+    this.brokers = servers.kafkaBrokers;
+    this.serverUrl = servers.databaseUrl;
+    const mark = `${process.pid}_${Date.now().toString(36)}`;
+    this.topicPrefix = `promo.bench.${mark}.`;
+    this.databasePrefix = `promo_bench_${mark}_`;
+    // Servers of our own end with everything in them.
+    if (servers.origin.kafka === 'environment')
+      supervisor.onStop(() => this.remove(() => removeFromKafka(this.brokers, this.topicPrefix)));
+    if (servers.origin.postgres === 'environment')
+      supervisor.onStop(() => this.remove(() => removeDatabases(this.serverUrl, this.databasePrefix)));
+  }
+
+  /** What is being made at this moment has to be there before it can be removed. */
+  private async remove(work: () => Promise<void>): Promise<void> {
+    await Promise.allSettled(this.beingMade);
+    await work();
+  }
+
+  private async make<T>(work: () => Promise<T>): Promise<T> {
+    this.supervisor.refuseWhenStopping();
+    const making = work();
+    this.beingMade.add(making);
+    try {
+      return await making;
+    } finally {
+      this.beingMade.delete(making);
+    }
+  }
+
+  /** A path below a directory that is removed with the stage. */
+  file(name: string): string {
+    return join(this.supervisor.directory.path, `${this.made++}-${name}`);
+  }
+
+  newGroup(): string {
+    return `${this.topicPrefix}group.${this.made++}`;
+  }
+
+  async makeTopic(settings: TopicSettings = {}): Promise<string> {
+    const topic = `${this.topicPrefix}${this.made++}`;
+    await this.make(() => makeTopic(this.brokers, topic, PARTITIONS, settings));
+    return topic;
+  }
+
+  async removeTopic(topic: string): Promise<void> {
+    await removeTopic(this.brokers, topic);
+  }
+
+  /** A database with the product's tables, and with reference data that has a connection for each topic, all of one feed. */
+  async makeDatabase(...topics: readonly string[]): Promise<string> {
+    const name = `${this.databasePrefix}${this.made++}`;
+    const url = await this.make(() => makeDatabase(this.serverUrl, name));
+    await this.command(['migrate'], url);
+    const file = this.file('reference.json');
+    writeFileSync(file, JSON.stringify(referenceOf(topics)));
+    await this.command(['reference', 'apply', file], url);
+    return url;
+  }
+
+  async dropDatabase(url: string): Promise<void> {
+    await removeDatabase(this.serverUrl, new URL(url).pathname.slice(1));
+  }
+
+  /** Does something with a database that is there only for it. */
+  async withDatabase<T>(topics: readonly string[], work: (databaseUrl: string) => Promise<T>): Promise<T> {
+    const url = await this.makeDatabase(...topics);
+    const result = await work(url);
+    await this.dropDatabase(url);
+    return result;
+  }
+
+  /** Starts `promo-intake worker`, with a line in its log for each batch. */
+  startWorker(args: readonly string[], settings: Settings): Child {
+    return this.spawn('worker', [...WORKER_NODE_OPTIONS, CLI, 'worker', ...args], {
+      KAFKA_BROKERS: this.brokers,
+      DEAD_LETTER_TOPIC: `${this.topicPrefix}dead-letter`,
+      HTTP_PORT: '0',
+      LOG_LEVEL: 'debug',
+      SHUTDOWN_SECONDS: '5',
+      ...SETTINGS,
+      ...settings,
+    });
+  }
+
+  /** Starts one of the programs of this benchmark. */
+  startProgram(name: string, settings: Settings): Child {
+    const args = [...PROGRAM_NODE_OPTIONS, join(PROGRAMS, `${name}.js`)];
+    return this.spawn(name, args, { KAFKA_BROKERS: this.brokers, ...SETTINGS, ...settings });
+  }
+
+  private async command(args: readonly string[], databaseUrl: string): Promise<void> {
+    const child = this.spawn(args[0] ?? '', [CLI, ...args], { DATABASE_URL: databaseUrl });
+    await child.untilDone(COMMAND_DEADLINE_MS);
+  }
+
+  private spawn(name: string, args: readonly string[], settings: Settings): Child {
+    const inherited = Object.entries(process.env).filter(([variable]) => INHERITED.test(variable));
+    return this.supervisor.spawn({
+      name,
+      file: process.execPath,
+      args,
+      directory: projectRoot,
+      environment: { ...Object.fromEntries(inherited), ...settings },
+      logFile: this.file(`${name}.log`),
+      stopSignal: 'SIGTERM',
+    });
+  }
+}
+
+function referenceOf(topics: readonly string[]): object {
+  const connections = topics.map((topic, index) => ({
+    id: `bench-stream-${index}`,
+    transport: 'kafka',
+    topic,
+    brands: 'several',
+  }));
+  const brands = [{ id: 'main', min_bet: { EUR: '0.10' } }];
+  return { operators: [{ id: 'bench', connections, brands, catalogue: [{ id: 'g1' }] }] };
+}
+
+const NO_PRIVILEGE = '42501';
+
+/** Has Postgres write out what earlier runs left in memory, so that the next run does not pay for it. */
+export async function checkpoint(databaseUrl: string): Promise<void> {
+  await withClient(databaseUrl, async (client) => {
+    try {
+      await client.query('checkpoint');
+    } catch (error) {
+      const code = error instanceof Error && 'code' in error ? error.code : undefined;
+      if (code !== NO_PRIVILEGE) throw error;
+    }
+  });
+}

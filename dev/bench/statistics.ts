@@ -1,0 +1,58 @@
+/** Medians and percentiles. */
+
+export function median(values: readonly number[]): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  const middle = Math.floor(sorted.length / 2);
+  const upper = sorted[middle] ?? Number.NaN;
+  return sorted.length % 2 === 1 ? upper : (upper + (sorted[middle - 1] ?? Number.NaN)) / 2;
+}
+
+/** A value, and how often it was met. */
+export interface Weighted {
+  readonly value: number;
+  readonly count: number;
+}
+
+/**
+ * The smallest value that at least the share of all is at or below: the nearest-rank method, which needs no interpolation.
+ *
+ * @param shares from 0 to 1
+ * @returns one value for each share; NaN of nothing
+ */
+export function percentiles(values: readonly Weighted[], shares: readonly number[]): number[] {
+  const sorted = [...values].sort((a, b) => a.value - b.value);
+  const total = sorted.reduce((sum, { count }) => sum + count, 0);
+  return shares.map((share) => {
+    const rank = Math.max(1, Math.ceil(share * total - ROUNDING));
+    let seen = 0;
+    for (const { value, count } of sorted) {
+      seen += count;
+      if (seen >= rank) return value;
+    }
+    return Number.NaN;
+  });
+}
+
+/** 0.999 times a thousand is a little more than 999. */
+const ROUNDING = 1e-6;
+
+export function sumOf<T>(list: readonly T[], pick: (element: T) => number): number {
+  return list.reduce((sum, element) => sum + pick(element), 0);
+}
+
+/** With so many decimals at most. */
+export function rounded(value: number, decimals = 2): number {
+  return Number(value.toFixed(decimals));
+}
+
+/** Map.groupBy, which Node 20 has not. */
+export function groupBy<T, K>(list: readonly T[], keyOf: (element: T) => K): Map<K, T[]> {
+  const groups = new Map<K, T[]>();
+  for (const element of list) {
+    const key = keyOf(element);
+    const group = groups.get(key);
+    if (group === undefined) groups.set(key, [element]);
+    else group.push(element);
+  }
+  return groups;
+}

@@ -1,0 +1,38 @@
+/** The usual feed, published and measured: what several modes compare with. */
+import { makeFeed, USUAL_SHAPE } from './feed';
+import type { Bench } from './mode';
+import { type Published, publish } from './publish';
+import { drain, rateOf } from './runs';
+import { median } from './statistics';
+import { figure } from './table';
+
+export async function publishUsual(bench: Bench, events: number): Promise<Published> {
+  const { stage, extent, say } = bench;
+  const keys = extent.has('keys') ? extent.word('keys') : USUAL_SHAPE.keys;
+  if (keys !== 'player' && keys !== 'random')
+    throw new RangeError(`BENCH_KEYS=${keys}: keys are player or random`);
+  say(`publishing ${figure(events)} records`);
+  return publish(stage.brokers, await stage.makeTopic(), makeFeed({ ...USUAL_SHAPE, keys, events }), say);
+}
+
+/** How much a single worker decides where records wait for it; half of it is what paced modes offer. */
+export async function measureFullRate(bench: Bench, events: number, runs: number): Promise<number> {
+  const { stage, say } = bench;
+  const { topic, records } = await publishUsual(bench, events);
+  const rates: number[] = [];
+  for (let run = 1; run <= runs; run++) {
+    const measured = await stage.withDatabase([topic], (databaseUrl) =>
+      drain(stage, { databaseUrl, topic, records, groupId: stage.newGroup() }),
+    );
+    rates.push(rateOf(measured));
+    say(`full rate, run ${run} of ${runs}: ${figure(rateOf(measured))} events/s`);
+  }
+  await stage.removeTopic(topic);
+  return median(rates);
+}
+
+/** The rate that was given by BENCH_RATE, or else the one that is measured now. */
+export async function fullRate(bench: Bench, runs = 2): Promise<number> {
+  const given = bench.extent.number('rate');
+  return given > 0 ? given : measureFullRate(bench, bench.extent.number('events'), runs);
+}

@@ -1,0 +1,304 @@
+/**
+ * The fast way from bytes to fields, for events as they usually come: one flat JSON object in ASCII, without escapes, with nothing in it but
+ * fields of the contract, all of them right.
+ *
+ * It may only accept. Whatever else an event may hold, right or wrong, is left to the parser and the contract (judge.ts), and what is
+ * accepted here has the same fields there: test/fuzz/scan.test.ts compares the two.
+ */
+import type { Fields, Kind } from './event';
+import { scanInstant } from './instant';
+import { type Currency, currencyOf } from './money';
+
+/** An event that the contract accepts. */
+export interface Scanned {
+  readonly eventId: string;
+  /** As it was sent; undefined where the event names none. */
+  readonly brand: string | undefined;
+  readonly hasGame: boolean;
+  readonly fields: Fields;
+}
+
+/** Names of at most this many characters have at most 255 bytes (F3, F4), and cost no count of bytes. */
+const MAX_NAME = 255;
+/** Integers of up to 15 digits are exact as a double. */
+const MAX_DIGITS = 15;
+
+const SPACE = 0x20;
+const QUOTE = 0x22;
+const COMMA = 0x2c;
+const DOT = 0x2e;
+const ZERO = 0x30;
+const COLON = 0x3a;
+const BACKSLASH = 0x5c;
+const OPEN = 0x7b;
+const CLOSE = 0x7d;
+const TILDE = 0x7e;
+
+const POWERS = Array.from({ length: MAX_DIGITS + 1 }, (_, exponent) => 10 ** exponent);
+
+/** A field's name with the quote that ends it, and its place in the set of those that were seen. */
+function field(name: string, bit: number) {
+  return { bytes: Buffer.from(`${name}"`), bit };
+}
+const SPEC = field('spec', 1);
+const EVENT_ID = field('event_id', 2);
+const KIND = field('kind', 4);
+const PLAYER_REF = field('player_ref', 8);
+const OCCURRED_AT = field('occurred_at', 16);
+const BRAND = field('brand', 32);
+const ROUND_ID = field('round_id', 64);
+const GAME = field('game', 128);
+const AMOUNT = field('amount', 256);
+const CURRENCY = field('currency', 512);
+const ID = field('id', 0);
+
+const REQUIRED = SPEC.bit | EVENT_ID.bit | KIND.bit | PLAYER_REF.bit | OCCURRED_AT.bit;
+const MONEY = AMOUNT.bit | CURRENCY.bit;
+
+const SPEC_VALUE = Buffer.from('promo.event.v1');
+const KINDS = new Map<string, { kind: Kind; needs: number; isRound: boolean; hasMoney: boolean }>([
+  ...(['bet', 'win', 'settled', 'refund'] as const).map(
+    (kind) =>
+      [kind, { kind, needs: REQUIRED | MONEY | ROUND_ID.bit, isRound: true, hasMoney: true }] as const,
+  ),
+  ...(['deposit', 'withdrawal'] as const).map(
+    (kind) => [kind, { kind, needs: REQUIRED | MONEY, isRound: false, hasMoney: true }] as const,
+  ),
+  ['login', { kind: 'login', needs: REQUIRED, isRound: false, hasMoney: false }],
+]);
+
+const CACHE_SIZE = 509;
+const MAX_CACHED = 40;
+const cache = new Array<string>(CACHE_SIZE).fill('');
+
+/**
+ * @param onlyBrand the brand of an event that names none, where its connection supplies it
+ * @returns undefined where the bytes are not as they usually come
+ */
+export function scan(bytes: Buffer, onlyBrand: string | null): Scanned | undefined {
+  return new Scanner(bytes).event(onlyBrand);
+}
+
+class Scanner {
+  private position = 0;
+  /** Where the text that was read last stands. */
+  private start = 0;
+  private end = 0;
+
+  constructor(private readonly bytes: Buffer) {}
+
+  event(onlyBrand: string | null): Scanned | undefined {
+    let seen = 0;
+    let eventId = '';
+    let kind = '';
+    let brand: string | undefined;
+    let playerRef = '';
+    let roundId: string | null = null;
+    let gameId: string | null = null;
+    let currencyCode = '';
+    let occurredAtMicros = 0;
+    let amountStart = 0;
+    let amountEnd = 0;
+
+    if (!this.take(OPEN)) return undefined;
+    do {
+      this.skipSpaces();
+      const found = this.name();
+      if (found === undefined || (seen & found.bit) !== 0) return undefined;
+      seen |= found.bit;
+      this.skipSpaces();
+      if (found === GAME) {
+        const id = this.game();
+        if (id === undefined) return undefined;
+        gameId = id;
+      } else {
+        if (!this.text()) return undefined;
+        switch (found) {
+          case SPEC:
+            if (!this.holds(SPEC_VALUE)) return undefined;
+            break;
+          case EVENT_ID:
+            eventId = this.taken();
+            break;
+          case KIND:
+            kind = this.takenOften();
+            break;
+          case PLAYER_REF:
+            playerRef = this.takenOften();
+            break;
+          case BRAND:
+            brand = this.takenOften();
+            break;
+          case ROUND_ID:
+            roundId = this.takenOften();
+            break;
+          case CURRENCY:
+            currencyCode = this.takenOften();
+            break;
+          case AMOUNT:
+            amountStart = this.start;
+            amountEnd = this.end;
+            break;
+          case OCCURRED_AT:
+            occurredAtMicros = scanInstant(this.bytes, this.start, this.end);
+            break;
+        }
+      }
+      this.skipSpaces();
+    } while (this.take(COMMA));
+    if (!this.take(CLOSE) || this.position !== this.bytes.length) return undefined;
+
+    const rules = KINDS.get(kind);
+    if (rules === undefined || (seen & rules.needs) !== rules.needs) return undefined;
+    if (eventId === '' || playerRef === '' || playerRef.length > MAX_NAME) return undefined;
+    if (Number.isNaN(occurredAtMicros) || (brand !== undefined && brand.length > MAX_NAME)) return undefined;
+    if (rules.isRound && roundId === '') return undefined;
+    let currency: Currency | null = null;
+    let amountMinor: bigint | null = null;
+    if (rules.hasMoney) {
+      currency = currencyOf(currencyCode) ?? null;
+      if (currency === null) return undefined;
+      const minor = this.minor(amountStart, amountEnd, currency.scale);
+      if (minor < 0) return undefined;
+      amountMinor = BigInt(minor);
+    }
+    const fields: Fields = {
+      kind: rules.kind,
+      brand: brand ?? onlyBrand,
+      playerRef,
+      roundId: rules.isRound ? roundId : null,
+      gameId: rules.isRound ? gameId : null,
+      amountMinor,
+      currency,
+      occurredAtMicros: BigInt(occurredAtMicros),
+    };
+    return { eventId, brand, hasGame: (seen & GAME.bit) !== 0, fields };
+  }
+
+  private take(byte: number): boolean {
+    if (this.bytes[this.position] !== byte) return false;
+    this.position++;
+    return true;
+  }
+
+  private skipSpaces(): void {
+    while (this.bytes[this.position] === SPACE) this.position++;
+  }
+
+  /** Reads the name of a field and the colon behind it; undefined where it is none of the contract. */
+  private name(): ReturnType<typeof field> | undefined {
+    if (!this.take(QUOTE)) return undefined;
+    const candidate = candidateFor(this.bytes[this.position]);
+    return candidate !== undefined && this.isNamed(candidate) ? candidate : undefined;
+  }
+
+  private isNamed({ bytes: name }: ReturnType<typeof field>): boolean {
+    for (let i = 0; i < name.length; i++) if (this.bytes[this.position + i] !== name[i]) return false;
+    this.position += name.length;
+    this.skipSpaces();
+    return this.take(COLON);
+  }
+
+  /** Reads a text of printable ASCII without escapes. */
+  private text(): boolean {
+    if (!this.take(QUOTE)) return false;
+    const { bytes } = this;
+    let at = this.position;
+    for (let byte = bytes[at]; byte !== QUOTE; byte = bytes[++at]) {
+      if (byte === undefined || byte < SPACE || byte > TILDE || byte === BACKSLASH) return false;
+    }
+    this.start = this.position;
+    this.end = at;
+    this.position = at + 1;
+    return true;
+  }
+
+  private taken(): string {
+    return this.bytes.latin1Slice(this.start, this.end);
+  }
+
+  /** The same for texts that come again and again: the one that stood in the same place of the cache, where it is equal. */
+  private takenOften(): string {
+    const { bytes, start, end } = this;
+    const length = end - start;
+    if (length === 0 || length > MAX_CACHED) return this.taken();
+    const place = ((bytes[end - 1] ?? 0) * 7 + (bytes[end - 2] ?? 0) * 31 + length) % CACHE_SIZE;
+    const cached = cache[place] ?? '';
+    let equal = cached.length === length;
+    for (let i = 0; equal && i < length; i++) equal = cached.charCodeAt(i) === bytes[start + i];
+    if (equal) return cached;
+    const text = this.taken();
+    cache[place] = text;
+    return text;
+  }
+
+  private holds(expected: Buffer): boolean {
+    if (this.end - this.start !== expected.length) return false;
+    for (let i = 0; i < expected.length; i++) if (this.bytes[this.start + i] !== expected[i]) return false;
+    return true;
+  }
+
+  /** Reads an object that holds an id and nothing else. */
+  private game(): string | undefined {
+    if (!this.take(OPEN)) return undefined;
+    this.skipSpaces();
+    if (!this.take(QUOTE) || !this.isNamed(ID)) return undefined;
+    this.skipSpaces();
+    if (!this.text()) return undefined;
+    const id = this.takenOften();
+    this.skipSpaces();
+    return this.take(CLOSE) ? id : undefined;
+  }
+
+  /** Minor units of an amount (M1, M2), -1 where it is not right or too long to be exact as a double. */
+  private minor(start: number, end: number, scale: number): number {
+    const { bytes } = this;
+    let value = 0;
+    let decimals = -1;
+    for (let at = start; at < end; at++) {
+      const byte = bytes[at] ?? 0;
+      if (byte === DOT) {
+        if (decimals >= 0 || at === start) return -1;
+        decimals = 0;
+      } else {
+        if (byte < ZERO || byte > ZERO + 9) return -1;
+        value = value * 10 + byte - ZERO;
+        if (decimals >= 0) decimals++;
+      }
+    }
+    if (decimals === 0 || end === start) return -1;
+    if (decimals < 0) decimals = 0;
+    const wholeEnd = decimals === 0 ? end : end - decimals - 1;
+    if (bytes[start] === ZERO && wholeEnd - start > 1) return -1;
+    if (decimals > scale || wholeEnd - start + scale > MAX_DIGITS) return -1;
+    return value * (POWERS[scale - decimals] ?? Number.NaN);
+  }
+}
+
+/** The only field whose name may begin with this character. */
+function candidateFor(first: number | undefined): ReturnType<typeof field> | undefined {
+  switch (first) {
+    case 0x61: // a
+      return AMOUNT;
+    case 0x62: // b
+      return BRAND;
+    case 0x63: // c
+      return CURRENCY;
+    case 0x65: // e
+      return EVENT_ID;
+    case 0x67: // g
+      return GAME;
+    case 0x6b: // k
+      return KIND;
+    case 0x6f: // o
+      return OCCURRED_AT;
+    case 0x70: // p
+      return PLAYER_REF;
+    case 0x72: // r
+      return ROUND_ID;
+    case 0x73: // s
+      return SPEC;
+    default:
+      return undefined;
+  }
+}

@@ -1,0 +1,377 @@
+/** The parts of the benchmark that figures depend on, without any server but sockets on loopback. */
+import { createHash, randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { connect, createServer, type Server, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { buffer } from 'node:stream/consumers';
+import { type Chart, chartSvg } from '../../dev/bench/chart';
+import { type DelayProxy, type MakeAlarm, startDelayProxy } from '../../dev/bench/delay-line';
+import { Extent } from '../../dev/bench/extent';
+import { latenciesOf } from '../../dev/bench/latencies';
+import { MODES } from '../../dev/bench/modes';
+import { dueAt, recordsDue, TICK_MS, ticksIn } from '../../dev/bench/pacing';
+import { describeResult, fillMarks } from '../../dev/bench/report';
+import { type Result, readResult, writeResult } from '../../dev/bench/result';
+import { makeScale } from '../../dev/bench/scale';
+import { median, percentiles } from '../../dev/bench/statistics';
+import { tableMarkdown, tableText } from '../../dev/bench/table';
+import { lostToRetries, readWorkerLog } from '../../dev/bench/worker-log';
+
+describe('percentiles', () => {
+  test('the median of an even number of values is the middle of the two in the middle', () => {
+    expect(median([4, 1, 3, 2])).toBe(2.5);
+    expect(median([3, 1, 2])).toBe(2);
+    expect(median([])).toBeNaN();
+  });
+
+  test('are the smallest values that the share is at or below', () => {
+    const values = Array.from({ length: 1000 }, (_, index) => ({ value: index + 1, count: 1 })).reverse();
+    expect(percentiles(values, [0, 0.5, 0.99, 0.999, 1])).toEqual([1, 500, 990, 999, 1000]);
+  });
+
+  test('count a value as often as it was met', () => {
+    const values = [
+      { value: 10, count: 98 },
+      { value: 500, count: 2 },
+    ];
+    expect(percentiles(values, [0.5, 0.98, 0.99])).toEqual([10, 10, 500]);
+    expect(percentiles([], [0.5])).toEqual([Number.NaN]);
+  });
+});
+
+describe('pacing', () => {
+  test.each([1, 199, 200, 7_777, 33_333.3])(
+    'at %d a second no record is lost or added, however many ticks',
+    (rate) => {
+      const ticks = ticksIn(60);
+      let sent = 0;
+      let worst = 0;
+      for (let tick = 0; tick < ticks; tick++) {
+        sent += recordsDue(rate, tick);
+        worst = Math.max(worst, Math.abs(sent - (rate * (tick + 1) * TICK_MS) / 1000));
+      }
+      expect(worst).toBeLessThan(1);
+      expect(sent).toBe(Math.floor(rate * 60 + 1e-6));
+    },
+  );
+
+  test('the schedule follows from its start alone', () => {
+    expect(dueAt(1_000, 0)).toBe(1_000);
+    expect(dueAt(1_000, 12_000)).toBe(61_000);
+  });
+});
+
+describe('latencies', () => {
+  const sent = (scheduledAt: number, partition: number, baseOffset: number, count: number) => ({
+    scheduledAt,
+    partition,
+    baseOffset,
+    count,
+  });
+
+  test('run from the schedule to the batch that decided the record', () => {
+    const latencies = latenciesOf(
+      [sent(100, 0, 5, 3), sent(105, 0, 8, 2), sent(105, 1, 0, 1)],
+      [
+        { at: 140, partition: 0, nextOffset: 10 },
+        { at: 120, partition: 0, nextOffset: 7 },
+        { at: 111, partition: 1, nextOffset: 1 },
+      ],
+    );
+    expect(latencies.sort((a, b) => a.value - b.value)).toEqual([
+      { value: 6, count: 1 },
+      { value: 20, count: 2 },
+      { value: 35, count: 2 },
+      { value: 40, count: 1 },
+    ]);
+  });
+
+  test('a record that was not decided is no latency, but an error', () => {
+    expect(() => latenciesOf([sent(100, 0, 5, 3)], [{ at: 120, partition: 0, nextOffset: 7 }])).toThrow(
+      'offset 7 of partition 0 was not decided',
+    );
+  });
+});
+
+describe('the log of a worker', () => {
+  const line = (seconds: number, msg: string, details: object = {}) =>
+    JSON.stringify({ level: 'info', time: new Date(seconds * 1000).toISOString(), ...details, msg });
+
+  test('tells when partitions came and which batches were decided, among lines of other kinds', () => {
+    const text = [
+      line(1, 'health and metrics are served'),
+      '(node:7) Warning: something',
+      line(2, 'partitions assigned', { partitions: ['t/0', 't/1'] }),
+      line(3, 'batch decided', { topic: 't', partition: 1, events: 40, nextOffset: 45, ms: 500 }),
+      '{"level":"info","time":"2026-01-',
+    ].join('\n');
+    const log = readWorkerLog(text);
+    expect(log).toMatchObject({ startedAt: 1_000, assignments: [{ at: 2_000, partitions: 2 }] });
+    expect(log.batches).toEqual([
+      { at: 3_000, topic: 't', partition: 1, events: 40, nextOffset: 45, ms: 500 },
+    ]);
+  });
+
+  test('lost to retries is what had passed of a batch before the last one, and every wait', () => {
+    const batch = { topic: 't', partition: 0, events: 40, nextOffset: 45 };
+    const log = readWorkerLog(
+      [
+        line(10.1, 'batch is decided again', { topic: 't', partition: 0 }),
+        line(10.3, 'batch is decided again', { topic: 't', partition: 0 }),
+        line(10.2, 'batch is decided again', { topic: 't', partition: 7 }),
+        line(11, 'batch decided', { ...batch, ms: 1000 }),
+        line(12, 'batch decided', { ...batch, ms: 900 }),
+        line(13, 'partition is undecided', { topic: 't', partition: 3, waitMs: 2000 }),
+      ].join('\n'),
+    );
+    expect(lostToRetries(log)).toBe(2_300);
+  });
+});
+
+describe('the extent of a run', () => {
+  const defaults = { events: 100, stored: [0, 5], keys: 'player' };
+
+  test('is the default, or what the environment says', () => {
+    const extent = new Extent(defaults, { BENCH: 'keys', BENCH_STORED: '1, 2.5', BENCH_KEYS: 'random' });
+    expect([extent.number('events'), extent.numbers('stored'), extent.word('keys')]).toEqual([
+      100,
+      [1, 2.5],
+      'random',
+    ]);
+    expect(extent.describe()).toBe('BENCH_EVENTS=100 BENCH_STORED=1,2.5 BENCH_KEYS=random');
+  });
+
+  test.each([
+    [{ BENCH_EVENTS: 'many' }, 'BENCH_EVENTS: "many" is not a number'],
+    [{ BENCH_STORED: '1,,2' }, 'BENCH_STORED: "" is not a number'],
+    [{ BENCH_EVENT: '5' }, 'BENCH_EVENT means nothing to this mode'],
+  ])('%j is refused', (environment, message) => {
+    expect(() => new Extent(defaults, environment)).toThrow(message);
+  });
+
+  test('every mode has a name of its own and reads its own defaults', () => {
+    expect(new Set(MODES.map(({ name }) => name)).size).toBe(MODES.length);
+    for (const { extent } of MODES) expect(new Extent(extent, {}).describe()).toMatch(/^BENCH_/);
+  });
+});
+
+const CHART: Chart = {
+  title: 'Rate <by> size',
+  x: { label: 'keys & more', scale: 'linear' },
+  y: { label: 'events a second', scale: 'linear' },
+  series: [
+    {
+      name: 'worker',
+      points: [
+        [0, 30_000],
+        [20_000_000, 24_000],
+      ],
+    },
+    {
+      name: 'random',
+      points: [
+        [0, 28_000],
+        [20_000_000, 12_000],
+      ],
+    },
+  ],
+};
+
+describe('a chart', () => {
+  test('has a title, labels, a legend, and a line with marks for each series', () => {
+    const svg = chartSvg(CHART);
+    for (const text of ['Rate &lt;by&gt; size', 'keys &amp; more', 'events a second', 'worker', 'random'])
+      expect(svg).toContain(`>${text}</text>`);
+    expect(svg.match(/<polyline /g)).toHaveLength(2);
+    expect(svg.match(/<circle /g)).toHaveLength(4);
+    expect(svg).toContain('>20 M</text>');
+    expect(svg).toContain('>30,000</text>');
+    expect(svg).toContain('@media (prefers-color-scheme: dark)');
+    expect(svg).not.toMatch(/NaN|undefined|Infinity/);
+  });
+
+  test('without points, or with more series than colours, is refused', () => {
+    expect(() => chartSvg({ ...CHART, series: [] })).toThrow('has no points');
+    const [series] = CHART.series;
+    const many = Array.from({ length: 6 }, () => series ?? { name: '', points: [] });
+    expect(() => chartSvg({ ...CHART, series: many })).toThrow('6 series are too many');
+  });
+
+  test('a linear axis begins at 0 and ends at or above the highest value', () => {
+    const scale = makeScale({ label: '', scale: 'linear' }, [7, 43], 300, 0);
+    expect(scale.ticks.map(({ label }) => label)).toEqual(['0', '10', '20', '30', '40', '50']);
+    expect([scale.place(0), scale.place(25), scale.place(50)]).toEqual([300, 150, 0]);
+  });
+
+  test('a logarithmic axis has its powers of ten equally far apart', () => {
+    const scale = makeScale({ label: '', scale: 'log' }, [3, 4_000], 300, 0);
+    expect(scale.ticks).toEqual([
+      { at: 300, label: '1' },
+      { at: 225, label: '10' },
+      { at: 150, label: '100' },
+      { at: 75, label: '1,000' },
+      { at: 0, label: '10,000' },
+    ]);
+  });
+
+  test('across, the values that were measured at are written, unless they are too close', () => {
+    const labels = (values: number[]) =>
+      makeScale({ label: '', scale: 'linear' }, values, 0, 600).ticks.map(({ label }) => label);
+    expect(labels([0, 1, 2.5, 10])).toEqual(['0', '1', '2.5', '10']);
+    expect(labels([0, 0.1, 10])).toEqual(['0', '2', '4', '6', '8', '10']);
+  });
+});
+
+describe('results', () => {
+  const RESULT: Result = {
+    name: 'keys',
+    measuredAt: '2026-01-02T03:04:05.678Z',
+    machine: ['2 cores'],
+    settings: ['BENCH_EVENTS=5'],
+    table: { columns: ['keys', 'events/s'], rows: [['none', '30,000']], notes: ['Medians.'] },
+    goals: [{ id: 'P4', goal: '>= 0.9 x', measured: '0.95 x', met: true }],
+    runs: [{ name: 'worker', events: 5, seconds: null }],
+    chart: CHART,
+  };
+
+  test('are read as they were written, without what could not be measured', () => {
+    const root = mkdtempSync(join(tmpdir(), 'bench-test-'));
+    try {
+      const series = [
+        {
+          name: 'worker',
+          points: [
+            [0, 1],
+            [1, Number.NaN],
+          ] as const,
+        },
+      ];
+      const paths = writeResult({ ...RESULT, chart: { ...CHART, series } }, root);
+      expect(paths).toEqual(['docs/performance/keys.json', 'docs/performance/keys.svg']);
+      expect(readResult('keys', root)).toEqual({
+        ...RESULT,
+        chart: { ...CHART, series: [{ name: 'worker', points: [[0, 1]] }] },
+      });
+      expect(readResult('latency', root)).toBeUndefined();
+    } finally {
+      rmSync(root, { recursive: true });
+    }
+  });
+
+  test('are written between their marks, as often as one likes', () => {
+    const text = 'a\n<!-- bench:keys -->\n<!-- /bench -->\nb\n<!-- bench:soak -->\nold\n<!-- /bench -->\n';
+    const once = fillMarks(text, (name) => `figures of ${name} for $1`);
+    expect(once).toBe(
+      'a\n<!-- bench:keys -->\n\nfigures of keys for $1\n\n<!-- /bench -->\nb\n<!-- bench:soak -->\n\nfigures of soak for $1\n\n<!-- /bench -->\n',
+    );
+    expect(fillMarks(once, (name) => `figures of ${name} for $1`)).toBe(once);
+  });
+
+  test('show table, goals, chart and circumstances in Markdown', () => {
+    const text = describeResult(RESULT);
+    expect(text).toContain('| keys | events/s |\n| --- | ---: |\n| none | 30,000 |\n\nMedians.');
+    expect(text).toContain('- P4, >= 0.9 x: 0.95 x, met.');
+    expect(text).toContain('![Rate <by> size](performance/keys.svg)');
+    expect(text).toContain('Measured on 2026-01-02.\n2 cores\nBENCH_EVENTS=5');
+  });
+
+  test('a table in text has its figures below one another', () => {
+    const table = {
+      columns: ['load', 'p50'],
+      rows: [
+        ['10', '5'],
+        ['none', '1,000'],
+      ],
+      notes: ['Medians.'],
+    };
+    expect(tableText(table)).toEqual(['load    p50', '10        5', 'none  1,000', 'Medians.']);
+    expect(tableMarkdown({ ...table, rows: [['a|b', 'x']], notes: [] })).toBe(
+      '| load | p50 |\n| --- | --- |\n| a\\|b | x |',
+    );
+  });
+});
+
+/** By the timers of Node: exact enough for looking whether anything comes early. */
+const makeTimerAlarm: MakeAlarm = (ring) => {
+  let timer: NodeJS.Timeout | undefined;
+  return {
+    now: () => performance.now(),
+    set(at) {
+      clearTimeout(timer);
+      timer = setTimeout(ring, Math.max(0, at - performance.now()));
+    },
+    close: () => clearTimeout(timer),
+  };
+};
+
+describe('the delaying proxy', () => {
+  let server: Server;
+  let proxy: DelayProxy | undefined;
+
+  async function startBefore(delayMs: number, onConnection: (socket: Socket) => void): Promise<Socket> {
+    server = createServer({ allowHalfOpen: true }, onConnection);
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const address = server.address();
+    const port = typeof address === 'object' && address !== null ? address.port : 0;
+    proxy = await startDelayProxy({ host: '127.0.0.1', port, delayMs }, makeTimerAlarm);
+    const socket = connect({ port: proxy.port, host: '127.0.0.1', noDelay: true, allowHalfOpen: true });
+    await once(socket, 'connect');
+    return socket;
+  }
+
+  afterEach(async () => {
+    await proxy?.close();
+    proxy = undefined;
+    await new Promise((resolve) => server.close(resolve));
+  });
+
+  test('an answer takes the delay of both directions', async () => {
+    const client = await startBefore(20, (socket) => socket.pipe(socket));
+    for (const word of ['one', 'two', 'three']) {
+      const began = performance.now();
+      client.write(word);
+      const [answer] = await once(client, 'data');
+      expect(String(answer)).toBe(word);
+      expect(performance.now() - began).toBeGreaterThanOrEqual(39);
+    }
+    client.destroy();
+  });
+
+  test('what is sent while other bytes are under way is delayed beside them, not after them', async () => {
+    const client = await startBefore(50, (socket) => socket.pipe(socket));
+    const began = performance.now();
+    for (let count = 0; count < 20; count++) {
+      client.write(`${count},`);
+      await new Promise((resolve) => setTimeout(resolve, 2));
+    }
+    client.end();
+    const received = (await buffer(client)).toString();
+    expect(received).toBe(Array.from({ length: 20 }, (_, count) => `${count},`).join(''));
+    expect(performance.now() - began).toBeGreaterThanOrEqual(99);
+    // One after another they would take two seconds.
+    expect(performance.now() - began).toBeLessThan(1_500);
+  });
+
+  test('a slow reader gets every byte in order, and holds its writer back', async () => {
+    const bytes = randomBytes(24 * 1024 * 1024);
+    let readable: Socket | undefined;
+    const client = await startBefore(1, (socket) => {
+      readable = socket.pause();
+      socket.end();
+    });
+    client.resume();
+    let taken = false;
+    client.end(bytes, () => {
+      taken = true;
+    });
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    expect(taken).toBe(false);
+    if (readable === undefined) throw new Error('the proxy did not connect');
+    const digest = (data: Buffer) => createHash('sha256').update(data).digest('hex');
+    expect(digest(await buffer(readable))).toBe(digest(bytes));
+    expect(taken).toBe(true);
+  });
+});

@@ -1,0 +1,42 @@
+/** Record batches that are damaged, or made to be hostile: nothing throws, nothing hangs. Those that are read: test/unit. */
+import fc from 'fast-check';
+import { encodeBatch, encodeRecords, plainRecord, readFetch } from '../support/record-batch';
+
+const text = (value: string) => Buffer.from(value);
+
+describe('a batch that cannot be read', () => {
+  it('is any damaged one: nothing throws, nothing hangs', async () => {
+    const valid = encodeRecords([
+      { key: text('key'), value: text('value'), headers: [['h', text('v')]] },
+      { value: text('b') },
+    ]);
+    await fc.assert(
+      fc.asyncProperty(fc.nat(valid.length - 1), fc.nat(255), async (position, byte) => {
+        const body = Buffer.from(valid);
+        body[position] = byte;
+        const { records, lastOffset } = await readFetch(encodeBatch({ count: 2, lastOffsetDelta: 1, body }));
+        expect(lastOffset).toBe(1);
+        // What is made when it is asked for is there, whatever was damaged.
+        expect(() => records.map(plainRecord)).not.toThrow();
+      }),
+      { numRuns: 500 },
+    );
+    await fc.assert(
+      fc.asyncProperty(fc.uint8Array({ maxLength: 300 }), async (bytes) => {
+        await readFetch(Buffer.from(bytes));
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  it('is not one of very many tiny records, or of very many headers', async () => {
+    const tiny = encodeRecords([{}]);
+    const many = await readFetch(
+      encodeBatch({ count: 300_000, body: Buffer.alloc(300_000 * tiny.length, tiny) }),
+    );
+    expect(many.records).toHaveLength(300_000);
+    const headers = Array.from({ length: 50_000 }, (_, index): [string, Buffer] => [`h${index}`, text('v')]);
+    const one = await readFetch(encodeBatch({ records: [{ headers }] }));
+    expect(Object.keys(one.records[0]?.headers ?? {})).toHaveLength(50_000);
+  });
+});

@@ -1,0 +1,36 @@
+/** The two ways on which an event is judged, which have to agree on all that a test says of it. */
+import { isUtf8 } from 'node:buffer';
+import { isDeepStrictEqual } from 'node:util';
+import type { Judged } from '../../src/domain/event';
+import { judge } from '../../src/domain/judge';
+import type { Connection } from '../../src/domain/reference';
+import { scan } from '../../src/domain/scan';
+
+const LARGE = 100_000;
+
+/** Judges bytes, by the fast way from bytes to fields where it may be taken (src/domain/scan.ts), and expects what the other way says. */
+export function judgeBothWays(bytes: Buffer | null, connection: Connection | undefined): Judged {
+  const judged = judge({ type: 'json', bytes }, connection);
+  // Megabytes that the fast way refuses went the other way already.
+  if (bytes !== null && bytes.length > LARGE && scan(bytes, null) === undefined) return judged;
+  const slowly = judgeSlowly(bytes, connection);
+  // The quick comparison first; the other one tells the difference.
+  if (!isDeepStrictEqual(judged, slowly)) expect(judged).toEqual(slowly);
+  return judged;
+}
+
+/** By the parser and the contract alone. What is no JSON has no event_id. */
+function judgeSlowly(bytes: Buffer | null, connection: Connection | undefined): Judged {
+  const unkeyed = (detail: string): Judged => {
+    return { type: 'unkeyed', faults: [{ reason: 'no_idempotency_key', field: '', detail }] };
+  };
+  if (bytes === null) return unkeyed('the record has no value (a tombstone)');
+  if (!isUtf8(bytes)) return unkeyed('the payload is not valid UTF-8');
+  let value: unknown;
+  try {
+    value = JSON.parse(bytes.toString());
+  } catch {
+    return unkeyed('the payload is not JSON');
+  }
+  return judge({ type: 'value', value }, connection);
+}
