@@ -27,5 +27,6 @@ module.exports = {
     layer('model', servers),
     layer('transport', servers),
     layer('commands', servers),
+    layer('bench', servers),
   ],
 };

@@ -42,9 +42,11 @@ async function measure(
     machine,
     settings: [extent.describe(), ...settings],
   };
-  const files = writeResult(result);
   print(mode, [...result.machine, ...result.settings], measured);
-  say(`written: ${files.join(', ')}; into docs/performance.md by: node build/dev/bench.js report`);
+  if (mode.isCheck !== true) {
+    const files = writeResult(result);
+    say(`written: ${files.join(', ')}; into docs/performance.md by: node build/dev/bench.js report`);
+  }
   if (failure === undefined) return 0;
   say(`failed: ${failure}`);
   return 1;

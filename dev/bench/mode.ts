@@ -5,6 +5,8 @@ import type { Stage } from './stage';
 
 export interface Bench {
   readonly stage: Stage;
+  /** It fails or passes; its figures are not kept. */
+  readonly isCheck?: true;
   readonly extent: Extent;
   /** Tells how far it is. */
   readonly say: (line: string) => void;
@@ -13,6 +15,8 @@ export interface Bench {
 export interface Mode {
   readonly name: string;
   readonly about: string;
+  /** It passes or fails, and its figures are not kept. */
+  readonly isCheck?: true;
   readonly extent: Defaults;
   run(bench: Bench): Promise<Measured>;
 }

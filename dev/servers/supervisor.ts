@@ -113,10 +113,11 @@ export class Supervisor {
     const cleanUp = async (): Promise<void> => {
       results.push(...(await Promise.allSettled(this.cleanups.map((cleanup) => cleanup()))));
     };
+    const underWay = [...this.starts];
     await cleanUp();
-    if (this.starts.size > 0) {
-      // With its server gone and a new one refused, what is still starting fails soon.
-      const starts = Promise.allSettled([...this.starts]).then(() => {});
+    if (underWay.length > 0) {
+      // With its server gone and a new one refused, what was starting fails soon; or it has succeeded, and left something, meanwhile.
+      const starts = Promise.allSettled(underWay).then(() => {});
       results.push(
         ...(await Promise.allSettled([within('starts under way end', START_END_DEADLINE_MS, starts)])),
       );
