@@ -6,7 +6,6 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { KINDS } from '../../src/domain/event';
-import { CURRENCIES } from '../../src/domain/money';
 import type { Connection } from '../../src/domain/reference';
 import { scan } from '../../src/domain/scan';
 import { judgeBothWays } from '../support/both-ways';
@@ -106,8 +105,7 @@ describe('an event is judged the same by the fast way and by the parser with the
 });
 
 describe('the fast way takes', () => {
-  const takes = (event: unknown) =>
-    scan(Buffer.from(typeof event === 'string' ? event : JSON.stringify(event)), null) !== undefined;
+  const takes = (event: unknown) => scan(bytesOf(event), null) !== undefined;
 
   it.each(KINDS)('a %s, with and without what need not be there', (one) => {
     const event = anEvent(one);
@@ -116,39 +114,6 @@ describe('the fast way takes', () => {
     // What the kind does not read stands in its way no more than what it reads.
     expect(takes({ ...anEvent('bet'), kind: one })).toBe(true);
     expect(takes(Object.fromEntries(Object.entries(event).reverse()))).toBe(true);
-  });
-
-  it('every currency, in any letters, unless its amounts are beyond 15 digits', () => {
-    for (const { code, scale } of CURRENCIES) {
-      for (const written of [code, code.toLowerCase()]) {
-        const amounts = ['0', '1', '12', ...(scale > 0 ? ['1.5', `0.${'0'.repeat(scale - 1)}7`] : [])];
-        for (const text of amounts)
-          expect([written, text, takes(anEvent('bet', { currency: written, amount: text }))]).toEqual([
-            ...[written, text, scale < 18],
-          ]);
-      }
-    }
-  });
-
-  it('instants in UTC, whole seconds and up to six digits of a fraction', () => {
-    for (const fraction of ['', '.2', '.25', '.250', '.2500', '.25000', '.250000'])
-      expect([fraction, takes(anEvent('login', { occurred_at: `2026-11-21T12:00:00${fraction}Z` }))]).toEqual(
-        [...[fraction, true]],
-      );
-  });
-
-  it('names of up to 255 letters, and ids of any length', () => {
-    for (const field of ['brand', 'player_ref']) {
-      expect(takes(anEvent('bet', { [field]: 'n'.repeat(255) }))).toBe(true);
-      expect(takes(anEvent('bet', { [field]: 'n'.repeat(256) }))).toBe(false);
-    }
-    for (const field of ['event_id', 'round_id'])
-      expect(takes(anEvent('bet', { [field]: 'n'.repeat(10_000) }))).toBe(true);
-  });
-
-  it('blanks between its parts', () => {
-    const text = JSON.stringify(anEvent('bet'));
-    expect(takes(text.replaceAll(/([{}:,])(?=["}])/g, '$1  '))).toBe(true);
   });
 
   it('every valid example of schemas/examples that is plain', () => {

@@ -80,11 +80,17 @@ describe('a run', () => {
     ['model', 999],
   ]);
 
+  /** Seconds that a layer may take, as the last but one column has them. */
+  const budgetOf = (layer: string) => {
+    const { minutes = Number.NaN } = LAYERS.find(({ name }) => name === layer) ?? {};
+    return String(minutes * 60).padStart(6);
+  };
+
   test('ends with the line that tools read', () => {
     const summary = summarize(['unit'], [passed('unit'), passed('unit')], seconds);
     expect(printSummary(summary).split('\n')).toEqual([
       'layer  passed  failed  skipped  seconds  budget',
-      'unit        2       0        0      9.0      12',
+      `unit        2       0        0      9.0  ${budgetOf('unit')}`,
       '2 passed, 0 failed',
     ]);
   });
@@ -97,8 +103,8 @@ describe('a run', () => {
     ];
     expect(printSummary(summarize(['unit', 'model'], results, seconds)).split('\n')).toEqual([
       'layer  passed  failed  skipped  seconds  budget',
-      'unit        1       0        1      9.0      12',
-      'model       0       1        0    999.0     120  over budget',
+      `unit        1       0        1      9.0  ${budgetOf('unit')}`,
+      `model       0       1        0    999.0  ${budgetOf('model')}  over budget`,
       'failed: model: it holds: Error: seed 7',
       '1 passed, 1 failed, 1 skipped',
     ]);

@@ -1,0 +1,148 @@
+/** Batches that open the same rounds at the same time: after one has undone another's work they take their turn (R1, U4). */
+import type { Ledger } from '../../src/intake';
+import { LostRace } from '../../src/ledger/failures';
+import { aBet, anEnvelope, brief, freshStore, type TestStore } from '../support/ledger';
+
+let store: TestStore;
+beforeEach(async () => {
+  store = await freshStore();
+});
+afterEach(() => store.close());
+
+type Batch = Parameters<Ledger['decideBatch']>[0];
+
+/** A writer whose batches all take their turn, or none of them, and do something before they commit. */
+const writer = (contended: boolean, beforeCommit: () => Promise<void> = async () => {}) =>
+  store.writer({
+    wrap: (ledger) => ({
+      ...ledger,
+      decideBatch: (batch: Batch) => ledger.decideBatch({ ...batch, contended, beforeCommit }),
+    }),
+  });
+
+/** Whether each of the ledger's batches takes its turn, where it loses a race at some of them. */
+async function turnsOf(batches: number, races: readonly number[]): Promise<boolean[]> {
+  const turns: boolean[] = [];
+  const worker = store.writer({
+    wrap: (ledger) => ({
+      ...ledger,
+      decideBatch: async ({ items, contended }: Batch) => {
+        turns.push(contended === true);
+        if (races.includes(turns.length - 1)) throw new LostRace('another writer was first');
+        return items.map(() => ({ type: 'unstored', deadLetter: null, redelivered: false }));
+      },
+    }),
+  });
+  const acme = worker.partition('acme');
+  for (let batch = 0; batch < batches; batch++) await acme.read(aBet());
+  return turns;
+}
+const times = (count: number, turn: boolean) => Array.from({ length: count }, () => turn);
+
+test('after a lost race two hundred batches take their turn, then it is tried without again [U4]', async () => {
+  expect(await turnsOf(500, [0, 251])).toEqual([
+    ...[...times(1, false), ...times(200, true), ...times(51, false)],
+    ...[...times(200, true), ...times(50, false)],
+  ]);
+});
+
+test('a race that is lost while batches take their turn begins the two hundred anew [U4]', async () => {
+  expect(await turnsOf(400, [0, 100])).toEqual([
+    ...times(1, false),
+    ...times(300, true),
+    ...times(101, false),
+  ]);
+});
+
+test('a batch that takes its turn waits for those of its feed that do, and for nobody else [R1] [C3]', async () => {
+  let holds = (): void => {};
+  let letGo = (): void => {};
+  const held = new Promise<void>((resolve) => {
+    holds = resolve;
+  });
+  const gone = new Promise<void>((resolve) => {
+    letGo = resolve;
+  });
+  const first = writer(true, async () => {
+    holds();
+    await gone;
+  })
+    .partition('acme')
+    .read(aBet({ round_id: 'first' }));
+  await held;
+  // Another feed of the operator, and a batch of the same feed that met no race.
+  expect(await writer(true).partition('acme.apart').read(aBet())).toEqual(['accepted']);
+  expect(
+    await writer(false)
+      .partition('acme.second')
+      .read(aBet({ round_id: 'second' })),
+  ).toEqual(['accepted']);
+
+  let isDecided = false;
+  const second = writer(true)
+    .partition('acme.second', 1)
+    .read(aBet({ round_id: 'third' }))
+    .finally(() => {
+      isDecided = true;
+    });
+  await new Promise((resolve) => setTimeout(resolve, 200));
+  expect(isDecided).toBe(false);
+  letGo();
+  expect([await first, await second]).toEqual([['accepted'], ['accepted']]);
+});
+
+test('batches of several feeds that take their turn never deadlock, in whatever order their feeds come [U4] [C3]', async () => {
+  const [operators, rounds] = [['acme-shared', 'bravo-shared'], 10];
+  for (let n = 0; n < rounds; n++) {
+    const results = await Promise.all(
+      [0, 1, 2].map((partition) => {
+        const inOrder = partition === 1 ? [...operators].reverse() : operators;
+        const envelopes = [...inOrder, ...inOrder].map((claim, index) =>
+          anEnvelope(aBet({ round_id: `${n}-${index >> 1}` }), n * 4 + index, [claim]),
+        );
+        return writer(true).intake.decide({ topic: 'shared', partition }, envelopes);
+      }),
+    );
+    expect(results.map(({ undecided }) => undecided)).toEqual([null, null, null]);
+    expect(results.flatMap(({ answers }) => answers.map(brief))).toEqual(
+      Array.from({ length: 12 }, () => 'accepted'),
+    );
+  }
+  expect(await store.rows('select feed_id, count(*) from promo.verdicts group by 1 order by 1')).toEqual([
+    ['acme', String(rounds * 6)],
+    ['bravo', String(rounds * 6)],
+  ]);
+});
+
+test('partitions that share all of their rounds decide all of their events, and each round as one [R1] [U4]', async () => {
+  // A prime, so that each partition goes through all of the rounds in a step of its own.
+  const [partitions, batches, rounds] = [4, 5, 23];
+  const undecided: string[] = [];
+  await Promise.all(
+    Array.from({ length: partitions }, async (_, n) => {
+      const partition = store.writer().partition('acme', n);
+      for (let batch = 0; batch < batches; batch++) {
+        const bets = Array.from({ length: rounds }, (_round, i) =>
+          aBet({
+            event_id: `${n}-${batch}-${i}`,
+            round_id: `${batch}-${(i * (2 * n + 1)) % rounds}`,
+            amount: '1.00',
+          }),
+        );
+        const result = await partition.attempt(batch * rounds, bets);
+        if (result.undecided !== null) undecided.push(result.undecided.message);
+      }
+    }),
+  );
+  expect(undecided).toEqual([]);
+  const events = partitions * batches * rounds;
+  expect(await store.value(`select count(*) from promo.verdicts where verdict = 'accepted'`)).toBe(
+    String(events),
+  );
+  expect(await store.value('select sum(records_read) from promo.partitions')).toBe(String(events));
+  expect(await store.value('select sum(redeliveries) from promo.partitions')).toBe('0');
+  expect(await store.rows('select distinct net_bet_minor from promo.rounds')).toEqual([
+    [String(partitions * 100)],
+  ]);
+  expect(await store.value('select count(*) from promo.rounds')).toBe(String(batches * rounds));
+});
