@@ -410,10 +410,10 @@ comment on column promo.verdicts.source_partition is 'Kafka partition of the dec
 comment on column promo.verdicts.source_offset is 'Kafka offset of the deciding delivery.';
 
 create function promo.verdict_of(feed text, event text) returns setof promo.verdicts language sql stable parallel safe as $$
-  select v.*
-  from promo_store.event_keys k
-  join promo.verdicts v on v.verdict_id = k.verdict_id
-  where k.feed_no = (select feed_no from promo_store.feeds where feed_id = feed) and k.event_key = promo_store.id_key(event)
+  -- By a value, not by a join: the planner carries a value, and no join, into what this is joined with.
+  select v.* from promo.verdicts v where v.verdict_id = (
+    select k.verdict_id from promo_store.event_keys k
+    where k.feed_no = (select f.feed_no from promo_store.feeds f where f.feed_id = feed) and k.event_key = promo_store.id_key(event))
 $$;
 comment on function promo.verdict_of is 'The verdict on one event, by feed_id and event_id. Nothing where the event was never decided, or its month was dropped (see promo.events).';
 

@@ -25,7 +25,8 @@ export async function renderTables(databaseUrl: string, command: string): Promis
     const columns = groupByFirst(await rowsOf(client, COLUMNS));
     const constraints = groupByFirst(await rowsOf(client, CONSTRAINTS));
     const indexes = groupByFirst(await rowsOf(client, INDEXES));
-    const others = await rowsOf(client, OTHERS);
+    const readers = await rowsOf(client, OTHERS, ['promo']);
+    const others = await rowsOf(client, OTHERS, ['promo_store']);
     return document([
       generatedFrom('the comments in migrations/', command),
       '# Tables',
@@ -47,6 +48,11 @@ export async function renderTables(databaseUrl: string, command: string): Promis
           ]),
         ),
       ]),
+      '## Functions of schema promo',
+      table(
+        ['name', 'result', 'meaning'],
+        readers.map(([name = '', result = '', meaning = '']) => [code(name), code(result), meaning]),
+      ),
       '## Tables of schema promo_store',
       ...tables.flatMap(({ oid, name, comment, storage }) => [
         `### promo_store.${name}`,
@@ -126,11 +132,11 @@ const OTHERS = `
 select name, result, meaning from (
   select p.proname || '(' || pg_get_function_identity_arguments(p.oid) || ')', pg_get_function_result(p.oid),
     coalesce(obj_description(p.oid, 'pg_proc'), '')
-  from pg_proc p where p.pronamespace = 'promo_store'::regnamespace
+  from pg_proc p where p.pronamespace = $1::text::regnamespace
   union all
   select c.relname::text, 'sequence', coalesce(obj_description(c.oid, 'pg_class'), '')
   from pg_class c
-  where c.relnamespace = 'promo_store'::regnamespace and c.relkind = 'S'
+  where c.relnamespace = $1::text::regnamespace and c.relkind = 'S'
     and not exists (select from pg_depend d where d.objid = c.oid and d.deptype in ('a', 'i') and d.refobjsubid > 0)
 ) as others (name, result, meaning)
 order by name collate "C"`;

@@ -78,8 +78,13 @@ export class ContentHash {
 
   /** @param integer up to 2^53 */
   integer(integer: number): this {
-    this.mix(integer | 0);
-    this.mix(Math.floor(integer / 2 ** 32) | 0);
+    const low = integer | 0;
+    const high = Math.floor(integer / 2 ** 32) | 0;
+    // By halves: a multiplication carries nothing on from the highest bit, so that two of them could cancel out.
+    this.mix(low & 0xffff);
+    this.mix(low >>> 16);
+    this.mix(high & 0xffff);
+    this.mix(high >>> 16);
     this.mix(INTEGER_END);
     return this;
   }

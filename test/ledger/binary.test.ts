@@ -11,7 +11,8 @@ import { anyCharacter } from '../support/texts';
 
 let store: TestStore;
 beforeAll(async () => {
-  store = await freshStore();
+  // Its own, since the databases that serve again are dropped before this file closes it.
+  store = await freshStore({ own: true });
 });
 afterAll(() => store.close());
 

@@ -106,7 +106,7 @@ const lookups: readonly Lookup[] = [
   ],
   [
     'the ledger of an event',
-    'select * from promo.ledger where verdict_id = (select verdict_id from promo.verdict_of($1, $2))',
+    'select l.* from promo.verdict_of($1, $2) v join promo.ledger l on l.verdict_id = v.verdict_id',
     ['acme', `event-${middle}`],
     1,
   ],

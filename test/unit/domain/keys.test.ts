@@ -274,13 +274,13 @@ describe('content is what is read of the event, by value [K4] [R4 key keeps]', (
       occurred_at: '2026-11-21T12:00:00Z',
     };
     // The store is new with this version and nothing was released before it, so these numbers are the first that anybody keeps.
-    expect(hashOf(event)).toBe(7852464941981622);
-    expect(hashOf(without({ ...event, player_ref: [1] }, 'spec'))).toBe(1868642651395625);
-    expect(hashOf({ ...event, player_ref: { a: 1 } })).toBe(2303248611467010);
-    expect(hashOf({ ...event, currency: 'XXX' })).toBe(8031294162151276);
-    expect(hashOf({ ...event, currency: 'ETH', amount: '9.223372036854775807' })).toBe(6364231975960839);
-    expect(hashOf({ ...event, occurred_at: '1969-12-31T23:59:59.999999Z' })).toBe(2271843652372562);
-    expect(hashOf(aLogin({ ...event, kind: 'login' }))).toBe(8762970301224334);
+    expect(hashOf(event)).toBe(6621900199448631);
+    expect(hashOf(without({ ...event, player_ref: [1] }, 'spec'))).toBe(2011333768292389);
+    expect(hashOf({ ...event, player_ref: { a: 1 } })).toBe(2498805990217525);
+    expect(hashOf({ ...event, currency: 'XXX' })).toBe(5732775687886884);
+    expect(hashOf({ ...event, currency: 'ETH', amount: '9.223372036854775807' })).toBe(1246002439567947);
+    expect(hashOf({ ...event, occurred_at: '1969-12-31T23:59:59.999999Z' })).toBe(624485814941465);
+    expect(hashOf(aLogin({ ...event, kind: 'login' }))).toBe(1107881742750506);
   });
 
   it('the amount is content by value where its currency is unknown, or cannot hold it, too', () => {
