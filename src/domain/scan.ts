@@ -67,6 +67,7 @@ const KINDS = new Map<string, { kind: Kind; needs: number; isRound: boolean; has
   ['login', { kind: 'login', needs: REQUIRED, isRound: false, hasMoney: false }],
 ]);
 
+/** Texts that were read before, each at a place that its length and its end lead to. Whatever else leads there takes the place over. */
 const CACHE_SIZE = 509;
 const MAX_CACHED = 40;
 const cache = new Array<string>(CACHE_SIZE).fill('');
@@ -76,7 +77,8 @@ const cache = new Array<string>(CACHE_SIZE).fill('');
  * @returns undefined where the bytes are not as they usually come
  */
 export function scan(bytes: Buffer, onlyBrand: string | null): Scanned | undefined {
-  return new Scanner(bytes).event(onlyBrand);
+  const scanner = new Scanner(bytes);
+  return scanner.object() ? scanner.event(onlyBrand) : undefined;
 }
 
 class Scanner {
@@ -84,81 +86,51 @@ class Scanner {
   /** Where the text that was read last stands. */
   private start = 0;
   private end = 0;
+  /** The fields that were read, by their bits. */
+  private seen = 0;
+  private eventId = '';
+  private kind = '';
+  private brand: string | undefined;
+  private playerRef = '';
+  private roundId: string | null = null;
+  private gameId: string | null = null;
+  private currencyCode = '';
+  /** NaN where it is not right, or not in its plainest form. */
+  private occurredAtMicros = 0;
+  /** Where the amount stands: how it is read depends on the currency. */
+  private amountStart = 0;
+  private amountEnd = 0;
 
   constructor(private readonly bytes: Buffer) {}
 
-  event(onlyBrand: string | null): Scanned | undefined {
-    let seen = 0;
-    let eventId = '';
-    let kind = '';
-    let brand: string | undefined;
-    let playerRef = '';
-    let roundId: string | null = null;
-    let gameId: string | null = null;
-    let currencyCode = '';
-    let occurredAtMicros = 0;
-    let amountStart = 0;
-    let amountEnd = 0;
-
-    if (!this.take(OPEN)) return undefined;
+  /** Reads the object, from the first byte to the last. @returns whether it is made of fields of the contract, each once */
+  object(): boolean {
+    if (!this.take(OPEN)) return false;
     do {
       this.skipSpaces();
       const found = this.name();
-      if (found === undefined || (seen & found.bit) !== 0) return undefined;
-      seen |= found.bit;
+      if (found === undefined || (this.seen & found.bit) !== 0) return false;
+      this.seen |= found.bit;
       this.skipSpaces();
-      if (found === GAME) {
-        const id = this.game();
-        if (id === undefined) return undefined;
-        gameId = id;
-      } else {
-        if (!this.text()) return undefined;
-        switch (found) {
-          case SPEC:
-            if (!this.holds(SPEC_VALUE)) return undefined;
-            break;
-          case EVENT_ID:
-            eventId = this.taken();
-            break;
-          case KIND:
-            kind = this.takenOften();
-            break;
-          case PLAYER_REF:
-            playerRef = this.takenOften();
-            break;
-          case BRAND:
-            brand = this.takenOften();
-            break;
-          case ROUND_ID:
-            roundId = this.takenOften();
-            break;
-          case CURRENCY:
-            currencyCode = this.takenOften();
-            break;
-          case AMOUNT:
-            amountStart = this.start;
-            amountEnd = this.end;
-            break;
-          case OCCURRED_AT:
-            occurredAtMicros = scanInstant(this.bytes, this.start, this.end);
-            break;
-        }
-      }
+      if (!(found === GAME ? this.game() : this.text() && this.keep(found))) return false;
       this.skipSpaces();
     } while (this.take(COMMA));
-    if (!this.take(CLOSE) || this.position !== this.bytes.length) return undefined;
+    return this.take(CLOSE) && this.position === this.bytes.length;
+  }
 
-    const rules = KINDS.get(kind);
+  /** The event, where all that its kind needs is there and right. */
+  event(onlyBrand: string | null): Scanned | undefined {
+    const { seen, eventId, brand, playerRef, roundId } = this;
+    const rules = KINDS.get(this.kind);
     if (rules === undefined || (seen & rules.needs) !== rules.needs) return undefined;
     if (eventId === '' || playerRef === '' || playerRef.length > MAX_NAME) return undefined;
-    if (Number.isNaN(occurredAtMicros) || (brand !== undefined && brand.length > MAX_NAME)) return undefined;
-    if (rules.isRound && roundId === '') return undefined;
+    if (brand !== undefined && brand.length > MAX_NAME) return undefined;
+    if (Number.isNaN(this.occurredAtMicros) || (rules.isRound && roundId === '')) return undefined;
     let currency: Currency | null = null;
     let amountMinor: bigint | null = null;
     if (rules.hasMoney) {
-      currency = currencyOf(currencyCode) ?? null;
-      if (currency === null) return undefined;
-      const minor = this.minor(amountStart, amountEnd, currency.scale);
+      currency = currencyOf(this.currencyCode) ?? null;
+      const minor = currency === null ? -1 : this.minor(this.amountStart, this.amountEnd, currency.scale);
       if (minor < 0) return undefined;
       amountMinor = BigInt(minor);
     }
@@ -167,12 +139,46 @@ class Scanner {
       brand: brand ?? onlyBrand,
       playerRef,
       roundId: rules.isRound ? roundId : null,
-      gameId: rules.isRound ? gameId : null,
+      gameId: rules.isRound ? this.gameId : null,
       amountMinor,
       currency,
-      occurredAtMicros: BigInt(occurredAtMicros),
+      occurredAtMicros: BigInt(this.occurredAtMicros),
     };
     return { eventId, brand, hasGame: (seen & GAME.bit) !== 0, fields };
+  }
+
+  /** Keeps the text that was read last as the value of a field. @returns false where it can be right in no event */
+  private keep(found: ReturnType<typeof field>): boolean {
+    switch (found) {
+      case SPEC:
+        return this.holds(SPEC_VALUE);
+      case EVENT_ID:
+        this.eventId = this.taken();
+        break;
+      case KIND:
+        this.kind = this.takenOften();
+        break;
+      case PLAYER_REF:
+        this.playerRef = this.takenOften();
+        break;
+      case BRAND:
+        this.brand = this.takenOften();
+        break;
+      case ROUND_ID:
+        this.roundId = this.takenOften();
+        break;
+      case CURRENCY:
+        this.currencyCode = this.takenOften();
+        break;
+      case AMOUNT:
+        this.amountStart = this.start;
+        this.amountEnd = this.end;
+        break;
+      case OCCURRED_AT:
+        this.occurredAtMicros = scanInstant(this.bytes, this.start, this.end);
+        break;
+    }
+    return true;
   }
 
   private take(byte: number): boolean {
@@ -239,15 +245,15 @@ class Scanner {
   }
 
   /** Reads an object that holds an id and nothing else. */
-  private game(): string | undefined {
-    if (!this.take(OPEN)) return undefined;
+  private game(): boolean {
+    if (!this.take(OPEN)) return false;
     this.skipSpaces();
-    if (!this.take(QUOTE) || !this.isNamed(ID)) return undefined;
+    if (!this.take(QUOTE) || !this.isNamed(ID)) return false;
     this.skipSpaces();
-    if (!this.text()) return undefined;
-    const id = this.takenOften();
+    if (!this.text()) return false;
+    this.gameId = this.takenOften();
     this.skipSpaces();
-    return this.take(CLOSE) ? id : undefined;
+    return this.take(CLOSE);
   }
 
   /** Minor units of an amount (M1, M2), -1 where it is not right or too long to be exact as a double. */
