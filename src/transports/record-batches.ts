@@ -101,7 +101,8 @@ async function readBatch(bytes: Buffer, decompress: Decompress, budget: Budget):
     if (!Number.isSafeInteger(lastOffset)) throw new RangeError('an offset is beyond 2^53');
     const codec = attributes & CODEC_MASK;
     const stored = bytes.subarray(HEADER_BYTES);
-    const body = codec === 0 ? stored : await decompress(codec, stored);
+    // A copy, since records keep it: they would keep the whole fetch, with what it brought of other partitions.
+    const body = codec === 0 ? Buffer.from(stored) : await decompress(codec, stored);
     budget.bytesLeft -= body.length;
     const records = readRecords(body, bytes.readInt32BE(57), {
       firstOffset,
