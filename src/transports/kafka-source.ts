@@ -17,8 +17,8 @@ const REBALANCE_TIMEOUT_MS = 15_000;
 export const FETCH = {
   /** It waits this long for new records; also how long a resumed partition may wait for its next fetch. */
   maxWaitTimeInMs: 250,
-  maxBytesPerPartition: 512 * 1024,
-  maxBytes: 4 * 1024 * 1024,
+  maxBytesPerPartition: 1024 * 1024,
+  maxBytes: 8 * 1024 * 1024,
 } as const;
 /** New partitions are noticed within this time, and partitions that had no leader when the group assigned them are fetched again. */
 const METADATA_MAX_AGE_MS = 10_000;

@@ -12,7 +12,7 @@ import { type Chunk, messageOf, type StreamDeps, type StreamRecord } from './rec
 /** A batch takes no further record once it holds this many bytes. */
 const MAX_BATCH_BYTES = 4 * 1024 * 1024;
 /** A partition is paused while it holds more than this, and resumed below half of it. */
-const MAX_QUEUED_BYTES = 2 * 1024 * 1024;
+const MAX_QUEUED_BYTES = 3 * 1024 * 1024;
 
 const TOMBSTONE = { type: 'json', bytes: null } as const;
 const UNDECODABLE = { type: 'undecodable' } as const;

@@ -592,15 +592,15 @@ describe('what is decided', () => {
 });
 
 describe('memory', () => {
-  it('a partition is paused while it holds more than 2 MiB, and resumed below 1 MiB', async () => {
+  it('a partition is paused while it holds more than 3 MiB, and resumed below half of it', async () => {
     const { clock, source, state, assign, deliverBytes } = setUp({ decide: storeIsDown, batchEvents: 1 });
     await assign(0);
     const paused: boolean[] = [];
     for (let offset = 0; offset < 5; offset++) {
-      deliverBytes(0, offset, MEBIBYTE / 2);
+      deliverBytes(0, offset, (MEBIBYTE * 3) / 4);
       paused.push(source.paused.has('t/0'));
     }
-    // With what a record takes beside its value, four halves are more than two.
+    // With what a record takes beside its value, four of these are more than three.
     expect(paused).toEqual([false, false, false, true, true]);
     const whileDecided: boolean[] = [];
     state.decide = (from, envelopes) => {
