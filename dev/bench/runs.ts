@@ -4,6 +4,7 @@ import type { Child } from '../servers/child';
 import { until } from '../servers/deadline';
 import { withClient } from './guest';
 import { findPostmaster, postgresCpuSeconds, watchProcess } from './measure';
+import type { Published } from './publish';
 import type { RunRecord } from './result';
 import { checkpoint, type Settings, type Stage } from './stage';
 import { rounded, sumOf } from './statistics';
@@ -70,6 +71,17 @@ export function drain(stage: Stage, course: Drain): Promise<DrainRun> {
   return runDraining(stage, course, 1, async ([worker]) => {
     return () => readWorkerLog(worker?.output() ?? '').assignments[0]?.at ?? Number.NaN;
   });
+}
+
+/** Runs a worker over all that was published, into a database of its own. */
+export function drainAfresh(
+  stage: Stage,
+  { topic, records }: Pick<Published, 'topic' | 'records'>,
+  settings: Settings = {},
+): Promise<DrainRun> {
+  return stage.withDatabase([topic], (databaseUrl) =>
+    drain(stage, { databaseUrl, topic, records, groupId: stage.newGroup(), settings }),
+  );
 }
 
 /**

@@ -2,7 +2,7 @@
 import { makeFeed, USUAL_SHAPE } from './feed';
 import type { Bench } from './mode';
 import { type Published, publish } from './publish';
-import { drain, rateOf } from './runs';
+import { drainAfresh, rateOf } from './runs';
 import { median } from './statistics';
 import { figure } from './table';
 
@@ -18,16 +18,14 @@ export async function publishUsual(bench: Bench, events: number): Promise<Publis
 /** How much a single worker decides where records wait for it; half of it is what paced modes offer. */
 export async function measureFullRate(bench: Bench, events: number, runs: number): Promise<number> {
   const { stage, say } = bench;
-  const { topic, records } = await publishUsual(bench, events);
+  const published = await publishUsual(bench, events);
   const rates: number[] = [];
   for (let run = 1; run <= runs; run++) {
-    const measured = await stage.withDatabase([topic], (databaseUrl) =>
-      drain(stage, { databaseUrl, topic, records, groupId: stage.newGroup() }),
-    );
+    const measured = await drainAfresh(stage, published);
     rates.push(rateOf(measured));
     say(`full rate, run ${run} of ${runs}: ${figure(rateOf(measured))} events/s`);
   }
-  await stage.removeTopic(topic);
+  await stage.removeTopic(published.topic);
   return median(rates);
 }
 

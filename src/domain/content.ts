@@ -2,7 +2,7 @@
  * The content of an event, as one number (docs/rules.md, K4).
  */
 import { ContentHash } from './digest';
-import { type Fields, gameIdOf, isRoundKind, type Json, kindCode, SPEC } from './event';
+import { type Fields, gameIdOf, hasMoney, isRoundKind, type Json, kindCode, SPEC } from './event';
 import { plainDecimal } from './money';
 
 /**
@@ -21,7 +21,7 @@ export function hashContent(json: Json, fields: Fields): number {
     addText(hash, fields.roundId, json.round_id);
     addText(hash, fields.gameId, gameContent(json.game));
   }
-  if (kind !== null && kind !== 'login') {
+  if (kind !== null && hasMoney(kind)) {
     if (fields.amountMinor !== null) addInteger(hash, fields.amountMinor, undefined);
     else addText(hash, typeof json.amount === 'string' ? plainDecimal(json.amount) : null, json.amount);
     addInteger(hash, currency === null ? null : currency.no, json.currency);

@@ -22,6 +22,11 @@ export function isRoundKind(kind: Kind): kind is (typeof ROUND_KINDS)[number] {
   return kindCode(kind) <= ROUND_KINDS.length;
 }
 
+/** Whether the kind reads amount and currency (F8). */
+export function hasMoney(kind: Kind): boolean {
+  return kind !== 'login';
+}
+
 /** What the store keeps for a kind. */
 export function kindCode(kind: Kind): number {
   return codes.get(kind)!;

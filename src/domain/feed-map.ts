@@ -1,3 +1,9 @@
+/** Ids of one feed. */
+export interface FeedIds {
+  readonly feedNo: number;
+  readonly ids: readonly string[];
+}
+
 /** Values by feed and id: what an event or a round is known by (docs/rules.md, K1). */
 export class FeedMap<V> {
   private readonly feeds = new Map<number, Map<string, V>>();
@@ -21,7 +27,7 @@ export class FeedMap<V> {
   }
 
   /** Each feed with its ids, both ascending: an order that all writers share. */
-  inOrder(): { readonly feedNo: number; readonly ids: readonly string[] }[] {
+  inOrder(): FeedIds[] {
     return [...this.feeds]
       .sort(([a], [b]) => a - b)
       .map(([feedNo, values]) => ({ feedNo, ids: [...values.keys()].sort() }));

@@ -11,6 +11,7 @@ import {
   type Fault,
   type Fields,
   gameIdOf,
+  hasMoney,
   isKind,
   isRoundKind,
   type Json,
@@ -240,7 +241,7 @@ function addTextFaults(json: Json, texts: Texts, faults: Fault[]): void {
     check('/round_id', json.round_id);
     check('/game/id', gameIdOf(json.game));
   }
-  if (kind !== null && kind !== 'login') check('/currency', json.currency);
+  if (kind !== null && hasMoney(kind)) check('/currency', json.currency);
 }
 
 function kindOf(json: Json): Kind | null {
@@ -249,7 +250,7 @@ function kindOf(json: Json): Kind | null {
 
 function addAmountFault(json: Json, fields: Fields, faults: Fault[]): void {
   const { kind, currency } = fields;
-  if (kind === null || kind === 'login' || fields.amountMinor !== null) return;
+  if (kind === null || !hasMoney(kind) || fields.amountMinor !== null) return;
   if (typeof json.currency === 'string' && currency === null) {
     faults.push(fault('currency_unknown', '/currency', 'currency is not in the table'));
     return;
@@ -268,8 +269,9 @@ function addAmountFault(json: Json, fields: Fields, faults: Fault[]): void {
 function readFields(json: Json, connection: Connection | undefined, texts: Texts): Fields {
   const kind = kindOf(json);
   const isRound = kind !== null && isRoundKind(kind);
-  const hasMoney = kind !== null && kind !== 'login';
-  const currency = hasMoney && typeof json.currency === 'string' ? (currencyOf(json.currency) ?? null) : null;
+  const readsMoney = kind !== null && hasMoney(kind);
+  const currency =
+    readsMoney && typeof json.currency === 'string' ? (currencyOf(json.currency) ?? null) : null;
   const amountMinor =
     currency !== null && typeof json.amount === 'string'
       ? (toMinor(json.amount, currency.scale) ?? null)

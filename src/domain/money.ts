@@ -86,7 +86,7 @@ function isDigit(charCode: number): boolean {
 export const MAX_MINOR = 9_223_372_036_854_775_807n;
 const MAX_MINOR_DIGITS = 19;
 /** Integers of up to 15 digits are exact as a double, which is the fast way to a bigint. */
-const EXACT_DOUBLE_DIGITS = 15;
+export const EXACT_DOUBLE_DIGITS = 15;
 
 /**
  * Minor units of a decimal text (M2, M3), or undefined where the text is no plain decimal, has more decimals than `scale`

@@ -5,9 +5,9 @@
  * It may only accept. Whatever else an event may hold, right or wrong, is left to the parser and the contract (judge.ts), and what is
  * accepted here has the same fields there: test/fuzz/scan.test.ts compares the two.
  */
-import type { Fields, Kind } from './event';
+import { type Fields, hasMoney, isRoundKind, KINDS, type Kind, MAX_NAME_BYTES } from './event';
 import { scanInstant } from './instant';
-import { type Currency, currencyOf } from './money';
+import { type Currency, currencyOf, EXACT_DOUBLE_DIGITS } from './money';
 
 /** An event that the contract accepts. */
 export interface Scanned {
@@ -17,11 +17,6 @@ export interface Scanned {
   readonly hasGame: boolean;
   readonly fields: Fields;
 }
-
-/** Names of at most this many characters have at most 255 bytes (F3, F4), and cost no count of bytes. */
-const MAX_NAME = 255;
-/** Integers of up to 15 digits are exact as a double. */
-const MAX_DIGITS = 15;
 
 const SPACE = 0x20;
 const QUOTE = 0x22;
@@ -34,7 +29,7 @@ const OPEN = 0x7b;
 const CLOSE = 0x7d;
 const TILDE = 0x7e;
 
-const POWERS = Array.from({ length: MAX_DIGITS + 1 }, (_, exponent) => 10 ** exponent);
+const POWERS = Array.from({ length: EXACT_DOUBLE_DIGITS + 1 }, (_, exponent) => 10 ** exponent);
 
 /** A field's name with the quote that ends it, and its place in the set of those that were seen. */
 function field(name: string, bit: number) {
@@ -56,16 +51,12 @@ const REQUIRED = SPEC.bit | EVENT_ID.bit | KIND.bit | PLAYER_REF.bit | OCCURRED_
 const MONEY = AMOUNT.bit | CURRENCY.bit;
 
 const SPEC_VALUE = Buffer.from('promo.event.v1');
-const KINDS = new Map<string, { kind: Kind; needs: number; isRound: boolean; hasMoney: boolean }>([
-  ...(['bet', 'win', 'settled', 'refund'] as const).map(
-    (kind) =>
-      [kind, { kind, needs: REQUIRED | MONEY | ROUND_ID.bit, isRound: true, hasMoney: true }] as const,
-  ),
-  ...(['deposit', 'withdrawal'] as const).map(
-    (kind) => [kind, { kind, needs: REQUIRED | MONEY, isRound: false, hasMoney: true }] as const,
-  ),
-  ['login', { kind: 'login', needs: REQUIRED, isRound: false, hasMoney: false }],
-]);
+const RULES = new Map<string, { kind: Kind; needs: number }>(
+  KINDS.map((kind) => {
+    const needs = REQUIRED | (hasMoney(kind) ? MONEY : 0) | (isRoundKind(kind) ? ROUND_ID.bit : 0);
+    return [kind, { kind, needs }];
+  }),
+);
 
 /** Texts that were read before, each at a place that its length and its end lead to. Whatever else leads there takes the place over. */
 const CACHE_SIZE = 509;
@@ -121,14 +112,16 @@ class Scanner {
   /** The event, where all that its kind needs is there and right. */
   event(onlyBrand: string | null): Scanned | undefined {
     const { seen, eventId, brand, playerRef, roundId } = this;
-    const rules = KINDS.get(this.kind);
+    const rules = RULES.get(this.kind);
     if (rules === undefined || (seen & rules.needs) !== rules.needs) return undefined;
-    if (eventId === '' || playerRef === '' || playerRef.length > MAX_NAME) return undefined;
-    if (brand !== undefined && brand.length > MAX_NAME) return undefined;
-    if (Number.isNaN(this.occurredAtMicros) || (rules.isRound && roundId === '')) return undefined;
+    const isRound = isRoundKind(rules.kind);
+    // A character is a byte here.
+    if (eventId === '' || playerRef === '' || playerRef.length > MAX_NAME_BYTES) return undefined;
+    if (brand !== undefined && brand.length > MAX_NAME_BYTES) return undefined;
+    if (Number.isNaN(this.occurredAtMicros) || (isRound && roundId === '')) return undefined;
     let currency: Currency | null = null;
     let amountMinor: bigint | null = null;
-    if (rules.hasMoney) {
+    if (hasMoney(rules.kind)) {
       currency = currencyOf(this.currencyCode) ?? null;
       const minor = currency === null ? -1 : this.minor(this.amountStart, this.amountEnd, currency.scale);
       if (minor < 0) return undefined;
@@ -138,8 +131,8 @@ class Scanner {
       kind: rules.kind,
       brand: brand ?? onlyBrand,
       playerRef,
-      roundId: rules.isRound ? roundId : null,
-      gameId: rules.isRound ? this.gameId : null,
+      roundId: isRound ? roundId : null,
+      gameId: isRound ? this.gameId : null,
       amountMinor,
       currency,
       occurredAtMicros: BigInt(this.occurredAtMicros),
@@ -276,7 +269,7 @@ class Scanner {
     if (decimals < 0) decimals = 0;
     const wholeEnd = decimals === 0 ? end : end - decimals - 1;
     if (bytes[start] === ZERO && wholeEnd - start > 1) return -1;
-    if (decimals > scale || wholeEnd - start + scale > MAX_DIGITS) return -1;
+    if (decimals > scale || wholeEnd - start + scale > EXACT_DOUBLE_DIGITS) return -1;
     return value * (POWERS[scale - decimals] ?? Number.NaN);
   }
 }

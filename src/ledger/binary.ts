@@ -164,6 +164,14 @@ class Writer {
   }
 }
 
+/** 2000-01-01, from which Postgres counts, in microseconds since 1970. */
+const POSTGRES_EPOCH_MICROS = 946_684_800_000_000n;
+
+/** Microseconds since 1970 as a timestamptz has them. */
+export function sinceEpoch(micros: bigint): bigint {
+  return micros - POSTGRES_EPOCH_MICROS;
+}
+
 const COPY_SIGNATURE = Buffer.from('PGCOPY\n\xff\r\n\0', 'latin1');
 
 /** Rows in the binary format of COPY: `row(n)` begins a row of n columns, then exactly n values follow. */

@@ -88,8 +88,9 @@ export async function inTransaction<T>(pool: Pool, work: (session: Session) => P
 /**
  * Settings of the transaction, not of the session: a pooler in front of the store may hand the session to others.
  *
- * Keys are read as hex digits, whatever a database or role is set to. Every statement is to use its index. The planner, which knows of a table that is growing only what it was when last analyzed, would read
- * all of it; and it would weigh the thousands of keys of a batch again for each batch.
+ * - Every statement is to use its index. The planner, which knows of a table that is growing only what it was when last analyzed, would read
+ *   all of it; and it would weigh the thousands of keys of a batch again for each batch.
+ * - Keys are read as hex digits (keys.ts), whatever a database or role is set to.
  */
 const BEGIN = `begin isolation level read committed;
 set local enable_seqscan = off;

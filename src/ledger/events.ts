@@ -10,10 +10,11 @@ import {
   unstoredKey,
 } from '../domain/decide';
 import { kindCode } from '../domain/event';
+import type { FeedIds } from '../domain/feed-map';
 import { DEAD_LETTER_REASONS, type DeadLetterReason, type Outcome, outcomeOfCode } from '../domain/verdict';
-import { arrays, CopyRows } from './binary';
+import { arrays, CopyRows, sinceEpoch } from './binary';
 import type { Session } from './connection';
-import { type FeedIds, idFinder, unreadable } from './keys';
+import { idFinder, unreadable } from './keys';
 
 const FIND_EVENTS = {
   name: 'find_events',
@@ -99,14 +100,6 @@ export interface Fresh {
   readonly outcome: Outcome;
   readonly counted: boolean;
   readonly verdictId: number;
-}
-
-/** 2000-01-01, from which Postgres counts, in microseconds since 1970. */
-const POSTGRES_EPOCH_MICROS = 946_684_800_000_000n;
-
-/** Microseconds since 1970 as Postgres keeps a time. */
-export function sinceEpoch(micros: bigint): bigint {
-  return micros - POSTGRES_EPOCH_MICROS;
 }
 
 const COPY_KEYS = {
@@ -225,16 +218,17 @@ export async function recordUnstored(
   items: readonly Item[],
   nowMicros: bigint,
 ): Promise<void> {
-  const noted = items.filter((item) => item.type === 'unstored' && item.source !== null);
+  const noted = items.flatMap((item) =>
+    item.type === 'unstored' && item.source !== null ? [{ item, source: item.source }] : [],
+  );
   if (noted.length === 0) return;
   const rows = new CopyRows();
-  for (const item of noted) {
-    if (item.type !== 'unstored' || item.source === null) continue;
+  for (const { item, source } of noted) {
     rows.row(6);
     rows.int8Value(sinceEpoch(nowMicros));
-    rows.int8Value(item.source.offset);
+    rows.int8Value(source.offset);
     rows.int8Value(item.valueHash);
-    rows.int4Value(item.source.partitionNo);
+    rows.int4Value(source.partitionNo);
     rows.int4Value(item.connectionNo);
     rows.int2Value(item.deadLetter === null ? null : (deadLetterCodes.get(item.deadLetter) ?? null));
   }

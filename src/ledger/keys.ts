@@ -5,12 +5,6 @@
 import { MAX_ID_KEY_BYTES, writeIdKey } from '../domain/digest';
 import { StoreError } from './failures';
 
-/** Ids of one feed. */
-export interface FeedIds {
-  readonly feedNo: number;
-  readonly ids: readonly string[];
-}
-
 /**
  * Finds the id behind a key that the store answers with, among the ids that it was asked for. Most keys tell their id by themselves;
  * digests do not, and are made of the long ids once the first of them is met.

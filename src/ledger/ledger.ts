@@ -79,7 +79,7 @@ export async function decideBatch(pool: Pool, batch: Batch): Promise<readonly De
 
     const { fresh, resends, unstored } = sortOut(batch.items, decisions, firstNo);
     const opened = openedRounds(fresh, locked, firstNo);
-    await rounds.openRounds(session, opened.values(), events.sinceEpoch(nowMicros));
+    await rounds.openRounds(session, opened.values(), nowMicros);
     await events.recordKeys(session, fresh);
     await events.recordHistory(session, fresh, {
       nowMicros,

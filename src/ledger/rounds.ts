@@ -2,11 +2,12 @@
  * Statements on the rounds: those that exist are locked with their state before the batch is decided; afterwards new ones are written
  * and changed ones written back.
  */
+import type { FeedIds } from '../domain/feed-map';
 import { type Currency, currencyOf, currencyOfNo } from '../domain/money';
 import type { Round, Sums } from '../domain/round';
-import { arrays, CopyRows } from './binary';
+import { arrays, CopyRows, sinceEpoch } from './binary';
 import type { Row, Session } from './connection';
-import { type FeedIds, idFinder, unreadable } from './keys';
+import { idFinder, unreadable } from './keys';
 
 /** The first of the two numbers of our advisory locks on feeds; the second is the feed's. */
 const FEED_LOCK = 1_347_571_023;
@@ -127,14 +128,15 @@ from stdin binary`,
  * Locks: in the order in which they are given, ascending by feed and id, after the rounds that exist and before the keys of events, in
  * every transaction. A unique violation is a lost race: another writer opened one of them meanwhile.
  *
- * @param openedAt microseconds since 2000
+ * @param nowMicros microseconds since 1970
  */
 export async function openRounds(
   session: Session,
   opened: readonly NewRound[],
-  openedAt: bigint,
+  nowMicros: bigint,
 ): Promise<void> {
   if (opened.length === 0) return;
+  const openedAt = sinceEpoch(nowMicros);
   const rows = new CopyRows();
   for (const { no, feedNo, roundId, round } of opened) {
     const first = [...round.sums][0];

@@ -23,6 +23,7 @@ import {
   startAnd,
   untilReady,
 } from './programs';
+import { expectToSurviveFaults } from './survive-faults';
 
 jest.setTimeout(240_000);
 
@@ -114,35 +115,8 @@ test('a program that exits without stopping its servers takes them along', async
   expect(stackDirectories()).toEqual([]);
 });
 
-test('servers can be killed, suspended and started again on the same address and data', async () => {
-  const servers = await ownServers({ need: ['kafka', 'postgres'], environment: PROCESSES });
-  try {
-    const { kafkaBrokers, databaseUrl, kafka, postgres } = servers;
-    expect(servers.origin).toEqual({ kafka: 'processes', postgres: 'processes' });
-    expect(servers.registry).toBeUndefined();
-    const topic = await freshTopic('faults', { partitions: 1, brokers: kafkaBrokers.split(',') });
-    expect(await produceAndConsume(kafkaBrokers, topic, 'before')).toBe('before');
-    await query(databaseUrl, 'CREATE TABLE kept AS SELECT 7 AS value');
-
-    await Promise.all([kafka?.kill(), postgres?.kill()]);
-    await expect(query(databaseUrl, 'SELECT 1')).rejects.toThrow(/ECONNREFUSED/);
-    await Promise.all([kafka?.start(), postgres?.start()]);
-    expect(await query(databaseUrl, 'SELECT value FROM kept')).toBe(7);
-    expect(await produceAndConsume(kafkaBrokers, topic, 'after')).toBe('after');
-
-    await postgres?.suspend();
-    await expect(query(databaseUrl, 'SELECT 1', 500)).rejects.toThrow(/timeout/);
-    await postgres?.resume();
-    expect(await query(databaseUrl, 'SELECT 1')).toBe(1);
-
-    await postgres?.stop();
-    await postgres?.start();
-    expect(await query(databaseUrl, 'SELECT value FROM kept')).toBe(7);
-    await kafka?.suspend();
-  } finally {
-    await servers.stop();
-  }
-});
+test('servers can be killed, suspended and started again on the same address and data', () =>
+  expectToSurviveFaults(PROCESSES, 'processes'));
 
 test('other versions: Kafka 3.9 and Postgres 15', async () => {
   const servers = await ownServers({

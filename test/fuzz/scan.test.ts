@@ -5,7 +5,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
-import { KINDS } from '../../src/domain/event';
 import type { Connection } from '../../src/domain/reference';
 import { scan } from '../../src/domain/scan';
 import { judgeBothWays } from '../support/both-ways';
@@ -106,15 +105,6 @@ describe('an event is judged the same by the fast way and by the parser with the
 
 describe('the fast way takes', () => {
   const takes = (event: unknown) => scan(bytesOf(event), null) !== undefined;
-
-  it.each(KINDS)('a %s, with and without what need not be there', (one) => {
-    const event = anEvent(one);
-    expect(takes(event)).toBe(true);
-    for (const field of ['brand', 'game']) expect(takes({ ...event, [field]: undefined })).toBe(true);
-    // What the kind does not read stands in its way no more than what it reads.
-    expect(takes({ ...anEvent('bet'), kind: one })).toBe(true);
-    expect(takes(Object.fromEntries(Object.entries(event).reverse()))).toBe(true);
-  });
 
   it('every valid example of schemas/examples that is plain', () => {
     const folder = join(__dirname, '../../schemas/examples/valid');

@@ -1,9 +1,8 @@
 /** Postgres' binary formats as Postgres reads them: rows of COPY, arrays as parameters, and keys on their way back to ids. */
 import fc from 'fast-check';
 import { parseInstant } from '../../src/domain/instant';
-import { arrays, CopyRows } from '../../src/ledger/binary';
+import { arrays, CopyRows, sinceEpoch } from '../../src/ledger/binary';
 import { inTransaction, type Row } from '../../src/ledger/connection';
-import { sinceEpoch } from '../../src/ledger/events';
 import { idFinder } from '../../src/ledger/keys';
 import { idKey } from '../support/id-key';
 import { freshStore, type TestStore } from '../support/ledger';

@@ -1,7 +1,7 @@
 /** The worker's rate by the size of its batches. */
 import type { Mode } from '../mode';
 import type { Run } from '../runs';
-import { drain, rateOf, recordOf } from '../runs';
+import { drainAfresh, rateOf, recordOf } from '../runs';
 import { median, sumOf } from '../statistics';
 import { figure, times } from '../table';
 import { publishUsual } from '../usual';
@@ -20,21 +20,13 @@ export const batch: Mode = {
   async run(bench) {
     const { stage, extent, say } = bench;
     const [rounds, sizes] = [extent.number('rounds'), extent.numbers('sizes')];
-    const { topic, records } = await publishUsual(bench, extent.number('events'));
+    const published = await publishUsual(bench, extent.number('events'));
     const entries: Entry[] = [];
     for (let round = 1; round <= rounds; round++) {
       for (const size of sizes) {
-        const run = await stage.withDatabase([topic], (databaseUrl) =>
-          drain(stage, {
-            databaseUrl,
-            topic,
-            records,
-            groupId: stage.newGroup(),
-            settings: { BATCH_EVENTS: String(size) },
-          }),
-        );
+        const run = await drainAfresh(stage, published, { BATCH_EVENTS: String(size) });
         const batches = sumOf(run.logs, (log) => log.batches.length);
-        entries.push({ size, run, decidedAtOnce: records / batches });
+        entries.push({ size, run, decidedAtOnce: published.records / batches });
         say(`round ${round} of ${rounds}: batches of ${size}: ${figure(rateOf(run))} events/s`);
       }
     }

@@ -2,7 +2,7 @@
 import { runInsertOnly } from '../contenders';
 import type { Mode } from '../mode';
 import type { Goal, Measured } from '../result';
-import { cpuPer100k, drain, type Run, rateOf, recordOf } from '../runs';
+import { cpuPer100k, drainAfresh, type Run, rateOf, recordOf } from '../runs';
 import { median } from '../statistics';
 import { figure, times } from '../table';
 import { publishUsual } from '../usual';
@@ -26,13 +26,10 @@ export const short: Mode = {
     const { stage, extent, say } = bench;
     const rounds = extent.number('rounds');
     const published = await publishUsual(bench, extent.number('events'));
-    const { topic, records } = published;
     const pairs: Pair[] = [];
     for (let round = 1; round <= rounds; round++) {
-      const worker = await stage.withDatabase([topic], (databaseUrl) =>
-        drain(stage, { databaseUrl, topic, records, groupId: stage.newGroup() }),
-      );
-      const insertOnly = await stage.withDatabase([topic], (databaseUrl) =>
+      const worker = await drainAfresh(stage, published);
+      const insertOnly = await stage.withDatabase([published.topic], (databaseUrl) =>
         runInsertOnly(stage, { published, databaseUrl }),
       );
       pairs.push({ worker, insertOnly });

@@ -1,6 +1,6 @@
 /** What the verdict stream costs (P12). */
 import type { Mode } from '../mode';
-import { drain, type Run, rateOf, recordOf } from '../runs';
+import { drainAfresh, type Run, rateOf, recordOf } from '../runs';
 import { median } from '../statistics';
 import { figure, times } from '../table';
 import { publishUsual } from '../usual';
@@ -15,20 +15,12 @@ export const stream: Mode = {
   async run(bench) {
     const { stage, extent, say } = bench;
     const rounds = extent.number('rounds');
-    const { topic, records } = await publishUsual(bench, extent.number('events'));
+    const published = await publishUsual(bench, extent.number('events'));
     const runs: Record<(typeof NAMES)[number], Run[]> = { without: [], with: [] };
     for (let round = 1; round <= rounds; round++) {
       for (const name of NAMES) {
         const verdicts = name === 'with' ? await stage.makeTopic() : null;
-        const run = await stage.withDatabase([topic], (databaseUrl) =>
-          drain(stage, {
-            databaseUrl,
-            topic,
-            records,
-            groupId: stage.newGroup(),
-            settings: verdicts === null ? {} : { VERDICT_TOPIC: verdicts },
-          }),
-        );
+        const run = await drainAfresh(stage, published, verdicts === null ? {} : { VERDICT_TOPIC: verdicts });
         if (verdicts !== null) await stage.removeTopic(verdicts);
         runs[name].push(run);
         say(`round ${round} of ${rounds}: ${name} the verdict topic ${figure(rateOf(run))} events/s`);

@@ -3,7 +3,7 @@ import { type Course, runCopy, runInsertOnly, runRawConsume } from '../contender
 import type { Bench, Mode } from '../mode';
 import type { Published } from '../publish';
 import type { Goal, Measured } from '../result';
-import { cpuPer100k, drain, type Run, rateOf, recordOf } from '../runs';
+import { cpuPer100k, drainAfresh, type Run, rateOf, recordOf } from '../runs';
 import { median } from '../statistics';
 import { figure, type Table, times } from '../table';
 import { publishUsual } from '../usual';
@@ -50,15 +50,9 @@ async function runRound(
   published: Published,
   round: number,
 ): Promise<(readonly [Contender, Run])[]> {
-  const { topic, records } = published;
-  const worker = async () => {
-    const run = await stage.withDatabase([topic], (databaseUrl) =>
-      drain(stage, { databaseUrl, topic, records, groupId: stage.newGroup() }),
-    );
-    return [['worker', run] as const];
-  };
+  const worker = async () => [['worker', await drainAfresh(stage, published)] as const];
   const others = async () =>
-    stage.withDatabase([topic], async (databaseUrl) => {
+    stage.withDatabase([published.topic], async (databaseUrl) => {
       const course: Course = { published, databaseUrl };
       return [
         ['insert-only', await runInsertOnly(stage, course)] as const,
