@@ -1,16 +1,16 @@
-/** Records of a partition that wait to be decided, in the chunks in which they came. */
-import type { Chunk, StreamRecord } from './record-source';
+/** Records of a partition that wait to be decided. They stay in the bytes in which they came until it is their turn. */
+import type { Chunk, RecordCursor, StreamRecord } from './record-source';
 
-/** Memory that a record takes beside its value. */
+/** Memory that a chunk takes beside its bytes. */
+const CHUNK_OVERHEAD_BYTES = 400;
+/** Memory that a record takes beside its value, once it is read. */
 const RECORD_OVERHEAD_BYTES = 400;
 
 export class ChunkQueue {
-  private readonly chunks: Chunk[] = [];
-  /** Records of the first chunk that are gone already. */
-  private gone = 0;
+  private readonly chunks: WaitingChunk[] = [];
   private heldBytes = 0;
 
-  /** Memory of the records that wait. */
+  /** Memory of the chunks that wait, each until its last record is removed. */
   get bytes(): number {
     return this.heldBytes;
   }
@@ -20,53 +20,80 @@ export class ChunkQueue {
   }
 
   push(chunk: Chunk): void {
-    this.chunks.push(chunk);
-    for (const record of chunk.records) this.heldBytes += bytesOf(record);
+    this.chunks.push(new WaitingChunk(chunk));
+    this.heldBytes += memoryOf(chunk);
   }
 
   /** The records at the head: at most so many, and none more once they hold so many bytes. */
-  peek(maxRecords: number, maxBytes: number): StreamRecord[] {
+  async peek(maxRecords: number, maxBytes: number): Promise<StreamRecord[]> {
     const head: StreamRecord[] = [];
     let bytes = 0;
-    let first = this.gone;
-    for (const { records } of this.chunks) {
-      for (let index = first; index < records.length; index++) {
-        const record = records[index];
-        if (record === undefined || head.length >= maxRecords || bytes >= maxBytes) return head;
+    for (const chunk of this.chunks) {
+      for (let index = 0; ; index++) {
+        if (head.length >= maxRecords || bytes >= maxBytes) return head;
+        if (!chunk.isOpen) await chunk.open();
+        const record = chunk.recordAt(index);
+        if (record === null) break;
         head.push(record);
-        bytes += bytesOf(record);
+        bytes += RECORD_OVERHEAD_BYTES + (record.value === null ? 0 : record.value.length);
       }
-      first = 0;
     }
     return head;
   }
 
   /**
-   * Removes records from the head, and what follows them that holds no record.
+   * Removes records that were peeked at from the head, and chunks that were opened and hold no further one.
    *
    * @returns where the partition goes on: behind what was left out between or after its records, too
    */
   remove(records: number): number {
     let left = records;
     let nextOffset = -1;
-    for (let chunk = this.chunks[0]; chunk !== undefined; chunk = this.chunks[0]) {
-      const end = Math.min(this.gone + left, chunk.records.length);
-      left -= end - this.gone;
-      for (; this.gone < end; this.gone++) {
-        const record = chunk.records[this.gone];
-        if (record === undefined) continue;
-        this.heldBytes -= bytesOf(record);
-        nextOffset = record.offset + 1;
-      }
-      if (end < chunk.records.length) break;
-      nextOffset = chunk.nextOffset;
+    for (let first = this.chunks[0]; first?.isOpen; first = this.chunks[0]) {
+      const removed = first.remove(left);
+      left -= removed.length;
+      const last = removed.at(-1);
+      if (last !== undefined) nextOffset = last.offset + 1;
+      if (first.recordAt(0) !== null) break;
+      nextOffset = first.chunk.nextOffset;
+      this.heldBytes -= memoryOf(first.chunk);
       this.chunks.shift();
-      this.gone = 0;
     }
     return nextOffset;
   }
 }
 
-function bytesOf({ value }: StreamRecord): number {
-  return RECORD_OVERHEAD_BYTES + (value === null ? 0 : value.length);
+function memoryOf({ bytes }: Chunk): number {
+  return CHUNK_OVERHEAD_BYTES + bytes;
+}
+
+class WaitingChunk {
+  private cursor: RecordCursor | null = null;
+  /** Records that were read and not removed: those of the batch that is being decided. */
+  private records: StreamRecord[] = [];
+
+  constructor(readonly chunk: Chunk) {}
+
+  get isOpen(): boolean {
+    return this.cursor !== null;
+  }
+
+  async open(): Promise<void> {
+    this.cursor = await this.chunk.open();
+  }
+
+  /** A record, counted from the first that is not removed; null behind the last. Asked for in their order. */
+  recordAt(index: number): StreamRecord | null {
+    if (index === this.records.length) {
+      const next = this.cursor?.next() ?? null;
+      if (next === null) return null;
+      this.records.push(next);
+    }
+    return this.records[index] ?? null;
+  }
+
+  /** Removes the first records that were read, at most so many. */
+  remove(count: number): StreamRecord[] {
+    return this.records.splice(0, count);
+  }
 }

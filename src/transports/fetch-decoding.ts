@@ -4,7 +4,7 @@
  */
 import Decoder from 'kafkajs/src/protocol/decoder';
 import fetchResponse from 'kafkajs/src/protocol/requests/fetch/v11/response';
-import { type Budget, type Decompress, Fetched, readBatches } from './record-batches';
+import { type Decompress, Fetched } from './record-batches';
 
 /** What stands for all that was fetched of a partition, in the shape that kafkajs asks of a message. */
 export class FetchedMessage {
@@ -18,30 +18,26 @@ export class FetchedMessage {
   }
 }
 
-/** Bytes that all batches of one fetch response may decompress to, beyond the first batch of each partition. */
-const MAX_FETCH_BUDGET_BYTES = 32 * 1024 * 1024;
-
 /** Replaces the decoder for every client of this process. */
 export function installFetchDecoder(decompress: Decompress): void {
   fetchResponse.decode = (bytes: Buffer) => decodeFetch(bytes, decompress);
 }
 
 /** Fetch response, version 11. https://kafka.apache.org/protocol#The_Messages_Fetch */
-async function decodeFetch(bytes: Buffer, decompress: Decompress) {
-  const budget: Budget = { bytesLeft: MAX_FETCH_BUDGET_BYTES };
+function decodeFetch(bytes: Buffer, decompress: Decompress) {
   const decoder = new Decoder(bytes);
   const clientSideThrottleTime = decoder.readInt32();
   const errorCode = decoder.readInt16();
   const sessionId = decoder.readInt32();
-  const responses = await decoder.readArrayAsync(async () => ({
+  const responses = decoder.readArray(() => ({
     topicName: decoder.readString(),
-    partitions: await decoder.readArrayAsync(() => decodePartition(decoder, decompress, budget)),
+    partitions: decoder.readArray(() => decodePartition(decoder, decompress)),
   }));
   // A throttle time of 0, as kafkajs has it: the broker expects the client to wait, and kafkajs would wait twice.
   return { throttleTime: 0, clientSideThrottleTime, errorCode, sessionId, responses };
 }
 
-async function decodePartition(decoder: Decoder, decompress: Decompress, budget: Budget) {
+function decodePartition(decoder: Decoder, decompress: Decompress) {
   const about = {
     partition: decoder.readInt32(),
     errorCode: decoder.readInt16(),
@@ -55,7 +51,7 @@ async function decodePartition(decoder: Decoder, decompress: Decompress, budget:
   }));
   const preferredReadReplica = decoder.readInt32();
   const size = decoder.readInt32();
-  const batches = size > 0 ? await readBatches(decoder.readBytes(size), decompress, budget) : [];
-  const messages = batches.length === 0 ? [] : [new FetchedMessage(new Fetched(batches, aborted))];
+  const fetched = size > 0 ? new Fetched(decoder.readBytes(size), aborted, decompress) : null;
+  const messages = fetched === null || fetched.isEmpty ? [] : [new FetchedMessage(fetched)];
   return { ...about, abortedTransactions: [], preferredReadReplica, messages };
 }

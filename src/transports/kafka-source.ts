@@ -230,13 +230,11 @@ async function joinGroup(
       const { fetched } = message;
       const fromOffset = offsetOf(Reflect.get(batch, 'fetchedOffset'));
       reportJump({ topic, partition }, fromOffset);
-      const records = fetched.visibleFrom(fromOffset);
-      const nextOffset = Math.max(fetched.lastOffset + 1, fromOffset);
       // This is where the next fetch goes on: behind the markers and aborted records at the end, too.
       resolveOffset(message.offset);
-      positions.set(keyOf({ topic, partition }), nextOffset);
+      positions.set(keyOf({ topic, partition }), Math.max(fetched.lastOffset + 1, fromOffset));
       commitOffsets = commitOffsetsIfNecessary;
-      listener.chunk({ topic, partition, records, nextOffset });
+      for (const chunk of fetched.chunksFrom(fromOffset)) listener.chunk({ topic, partition, ...chunk });
     }
   }
 

@@ -8,12 +8,11 @@ declare module 'kafkajs/src/protocol/decoder' {
     readString(): string;
     readBytes(length: number): Buffer;
     readArray<T>(read: () => T): T[];
-    readArrayAsync<T>(read: () => Promise<T>): Promise<T[]>;
   }
   export = Decoder;
 }
 
 declare module 'kafkajs/src/protocol/requests/fetch/v11/response' {
-  const response: { decode: (bytes: Buffer) => Promise<unknown> };
+  const response: { decode: (bytes: Buffer) => unknown };
   export = response;
 }

@@ -16,6 +16,7 @@ const MAX_QUEUED_BYTES = 3 * 1024 * 1024;
 
 const TOMBSTONE = { type: 'json', bytes: null } as const;
 const UNDECODABLE = { type: 'undecodable' } as const;
+const NOTHING = { answers: [], undecided: null, isEmpty: false } as const;
 
 /** One partition in one generation of the group. */
 export class PartitionLoop {
@@ -30,7 +31,7 @@ export class PartitionLoop {
   constructor(
     private readonly partition: Source,
     private readonly deps: StreamDeps,
-    private readonly slots: Slots,
+    private readonly turns: Turns,
     private readonly committer: Committer,
     private readonly active: () => void,
   ) {}
@@ -82,12 +83,8 @@ export class PartitionLoop {
 
   /** Decides one batch, or as much of its beginning as can be decided now. @throws where not even its first record can be */
   private async step(): Promise<void> {
-    const records = this.queue.peek(this.deps.batchEvents, MAX_BATCH_BYTES);
-    if (records.length === 0) {
-      this.advance(0);
-      return;
-    }
-    const { answers, undecided } = await this.decide(records);
+    const { answers, undecided, isEmpty } = await this.decideNext();
+    if (isEmpty) this.advance(0);
     if (answers.length > 0) {
       await this.publish(answers);
       this.advance(answers.length);
@@ -95,19 +92,22 @@ export class PartitionLoop {
     if (undecided !== null) throw undecided;
   }
 
-  private async decide(records: readonly StreamRecord[]): Promise<IntakeResult> {
-    const { clock, intake } = this.deps;
-    const { envelopes, failure } = await this.decode(records);
-    if (envelopes.length === 0) return { answers: [], undecided: failure };
-    const release = await this.slots.take();
+  /** Reads, decodes and decides in its turn: what waits for others of its worker waits as bytes. */
+  private async decideNext(): Promise<IntakeResult & { isEmpty: boolean }> {
+    const { clock, intake, batchEvents } = this.deps;
+    await this.turns.begin();
     try {
-      if (this.ended.signal.aborted) return { answers: [], undecided: null };
+      if (this.ended.signal.aborted) return NOTHING;
+      const records = await this.queue.peek(batchEvents, MAX_BATCH_BYTES);
+      const { envelopes, failure } = await this.decode(records);
+      if (this.ended.signal.aborted) return NOTHING;
+      if (envelopes.length === 0) return { answers: [], undecided: failure, isEmpty: failure === null };
       const began = clock.now();
       const { answers, undecided } = await intake.decide(this.partition, envelopes);
       this.observe(answers, clock.now() - began);
-      return { answers, undecided: undecided ?? failure };
+      return { answers, undecided: undecided ?? failure, isEmpty: false };
     } finally {
-      release();
+      this.turns.end();
     }
   }
 
@@ -118,8 +118,9 @@ export class PartitionLoop {
     const envelopes: Envelope[] = [];
     try {
       for (const record of records) {
-        const payload = this.payloadOf(record);
-        envelopes.push(new RecordEnvelope(record, payload instanceof Promise ? await payload : payload));
+        let payload = this.payloadOf(record);
+        if (payload instanceof Promise) payload = await this.turns.without(payload);
+        envelopes.push(new RecordEnvelope(record, payload));
       }
       return { envelopes, failure: null };
     } catch (error) {
@@ -233,29 +234,30 @@ class RecordEnvelope implements Envelope {
 const CONNECTION_ID_HEADER = 'connection-id';
 const NO_CLAIMS: readonly string[] = [];
 
-export interface Slots {
-  /** Resolves with the function that gives the slot back. */
-  take(): Promise<() => void>;
-}
+/** At most `free` turns at once; the others wait in the order in which they came. */
+export class Turns {
+  private readonly waiting: (() => void)[] = [];
 
-/** At most `count` holders at once; the others wait in the order in which they came. */
-export function makeSlots(count: number): Slots {
-  const waiting: (() => void)[] = [];
-  let free = count;
-  const release = () => {
-    const next = waiting.shift();
-    if (next === undefined) free++;
+  constructor(private free: number) {}
+
+  async begin(): Promise<void> {
+    if (this.free > 0) this.free--;
+    else await new Promise<void>((resolve) => this.waiting.push(resolve));
+  }
+
+  end(): void {
+    const next = this.waiting.shift();
+    if (next === undefined) this.free++;
     else next();
-  };
-  return {
-    async take() {
-      if (free > 0) free--;
-      else await new Promise<void>((resolve) => waiting.push(resolve));
-      let held = true;
-      return () => {
-        if (held) release();
-        held = false;
-      };
-    },
-  };
+  }
+
+  /** Leaves the turn to others while something else is waited for. */
+  async without<T>(promise: Promise<T>): Promise<T> {
+    this.end();
+    try {
+      return await promise;
+    } finally {
+      await this.begin();
+    }
+  }
 }

@@ -3,45 +3,74 @@
  *
  * Ours instead of the client's, whose decoder a producer can end: it spreads a batch's records over the stack (300,000 tiny records
  * overflow it), copies all headers for each header, lets a batch that cannot be decompressed fail the whole fetch for good, and takes
- * any record with a key of four zero bytes for the end of an aborted transaction. It is also several times faster.
+ * any record with a key of four zero bytes for the end of an aborted transaction. It is also several times faster, and leaves the records
+ * in their bytes until they are decided: tens of thousands wait at any moment, and as objects they would take several times the memory.
  */
 
+import type { Source } from '../intake';
+import type { Chunk, RecordCursor, StreamRecord } from './record-source';
+
+/** Where records stand, and what they have in common. */
+interface Body {
+  readonly bytes: Buffer;
+  readonly firstOffset: number;
+  readonly firstTimestamp: bigint;
+  /** The time of all its records, where the topic keeps the time of the append. */
+  readonly appendTime: bigint | null;
+}
+
 /** A record as it stands in a batch. What few readers ask for is taken from the bytes when they do. */
-export class FetchedRecord {
+class FetchedRecord implements StreamRecord {
   constructor(
     readonly offset: number,
     readonly value: Buffer | null,
-    readonly headers: Headers,
-    /** Milliseconds since 1970; a bigint beyond 2^53. */
-    private readonly time: number | bigint,
-    private readonly body: Buffer,
-    /** Where the key's length stands in the body. */
-    private readonly keyAt: number,
-    /** Why the batch that stands here as one record cannot be read. The value is then the whole batch as it came. */
-    readonly undecodable?: string,
+    private readonly body: Body,
+    /** Where its attributes stand in the body; what follows them has been checked. */
+    private readonly at: number,
   ) {}
 
   get key(): Buffer | null {
-    return this.undecodable === undefined ? new RecordReader(this.body, this.keyAt).bytes() : null;
+    return this.reader('key').bytes();
+  }
+
+  get headers(): Headers {
+    return readHeaders(this.reader('headers'));
   }
 
   /** Milliseconds since 1970, as decimal text. */
   get timestamp(): string {
-    return this.time.toString();
+    const { appendTime, firstTimestamp } = this.body;
+    return (appendTime ?? firstTimestamp + this.reader('timestamp').varlong()).toString();
+  }
+
+  private reader(to: 'timestamp' | 'key' | 'headers'): RecordReader {
+    const reader = new RecordReader(this.body.bytes, this.at + 1);
+    if (to === 'timestamp') return reader;
+    reader.skipNumber();
+    reader.varint();
+    if (to === 'key') return reader;
+    reader.skipBytes();
+    reader.skipBytes();
+    return reader;
   }
 }
 
-/** Header values by key; a key that is given several times has all its values in order. */
-export type Headers = Readonly<Record<string, Buffer | Buffer[]>>;
-
-interface RecordBatch {
-  readonly lastOffset: number;
-  readonly producerId: bigint;
-  readonly isTransactional: boolean;
-  /** Control batches mark the end of a transaction: `abort` or `commit`. */
-  readonly control: 'abort' | 'commit' | null;
-  readonly records: readonly FetchedRecord[];
+/** What stands for a batch that cannot be read. */
+class UndecodableBatch implements StreamRecord {
+  readonly key = null;
+  readonly headers = NO_HEADERS;
+  constructor(
+    readonly offset: number,
+    /** The whole batch as it came. */
+    readonly value: Buffer,
+    readonly timestamp: string,
+    /** Why it cannot be read. */
+    readonly undecodable: string,
+  ) {}
 }
+
+/** Header values by key; a key that is given several times has all its values in order. */
+type Headers = Readonly<Record<string, Buffer | Buffer[]>>;
 
 export interface AbortedTransaction {
   readonly producerId: bigint;
@@ -62,106 +91,133 @@ const CONTROL = 0x20;
 /** A record is at least this long: length, attributes, two deltas, two lengths and the number of headers, a byte each. */
 const MIN_RECORD_BYTES = 7;
 
-/** Bytes that the batches of one fetch may decompress to together; what is beyond is left for the next fetch. */
-export interface Budget {
-  bytesLeft: number;
-}
+/** A batch in its bytes: what its header says, and its records when they are asked for. */
+class RecordBatch {
+  readonly firstOffset: number;
+  readonly lastOffset: number;
+  readonly producerId: bigint;
+  readonly isTransactional: boolean;
+  private readonly attributes: number;
 
-/**
- * Reads the batches of one partition from a fetch. A last batch that was cut off is left for the next fetch.
- * Never throws: a batch that cannot be read stands as one record with `undecodable`.
- */
-export async function readBatches(
-  bytes: Buffer,
-  decompress: Decompress,
-  budget: Budget,
-): Promise<RecordBatch[]> {
-  const batches: RecordBatch[] = [];
-  let position = 0;
-  while (position + HEADER_BYTES <= bytes.length && (batches.length === 0 || budget.bytesLeft > 0)) {
-    const end = position + PREFIX_BYTES + bytes.readInt32BE(position + 8);
-    if (end > bytes.length || end < position + HEADER_BYTES) break;
-    batches.push(await readBatch(bytes.subarray(position, end), decompress, budget));
-    position = end;
+  constructor(readonly bytes: Buffer) {
+    this.firstOffset = Number(bytes.readBigInt64BE(0));
+    this.attributes = bytes.readInt16BE(21);
+    this.lastOffset = this.firstOffset + bytes.readInt32BE(23);
+    this.producerId = bytes.readBigInt64BE(43);
+    this.isTransactional = (this.attributes & TRANSACTIONAL) !== 0;
   }
-  return batches;
-}
 
-async function readBatch(bytes: Buffer, decompress: Decompress, budget: Budget): Promise<RecordBatch> {
-  const firstOffset = Number(bytes.readBigInt64BE(0));
-  const attributes = bytes.readInt16BE(21);
-  const lastOffset = firstOffset + bytes.readInt32BE(23);
-  const about = {
-    lastOffset,
-    producerId: bytes.readBigInt64BE(43),
-    isTransactional: (attributes & TRANSACTIONAL) !== 0,
-  };
-  try {
-    if (bytes[16] !== MAGIC) throw new RangeError(`message format ${bytes[16]} is not supported`);
-    if (!Number.isSafeInteger(lastOffset)) throw new RangeError('an offset is beyond 2^53');
-    const codec = attributes & CODEC_MASK;
-    const stored = bytes.subarray(HEADER_BYTES);
-    // A copy, since records keep it: they would keep the whole fetch, with what it brought of other partitions.
-    const body = codec === 0 ? Buffer.from(stored) : await decompress(codec, stored);
-    budget.bytesLeft -= body.length;
-    const records = readRecords(body, bytes.readInt32BE(57), {
-      firstOffset,
-      firstTimestamp: bytes.readBigInt64BE(27),
-      appendTime: (attributes & LOG_APPEND_TIME) === 0 ? null : bytes.readBigInt64BE(35),
-    });
-    if ((attributes & CONTROL) === 0) return { ...about, control: null, records };
-    return { ...about, control: controlOf(records[0]), records: [] };
-  } catch (error) {
-    const undecodable = error instanceof Error ? error.message : String(error);
-    const record = new FetchedRecord(
-      firstOffset,
-      bytes,
-      NO_HEADERS,
-      bytes.readBigInt64BE(35),
-      bytes,
-      0,
-      undecodable,
+  /** Which end of a transaction it marks; null for a batch of records, and for a marker that cannot be read. */
+  get marker(): 'abort' | 'commit' | null {
+    if ((this.attributes & CONTROL) === 0) return null;
+    const record = this.read(this.bytes.subarray(HEADER_BYTES), 0).next();
+    if (record?.undecodable !== undefined) return null;
+    // Its key is a version and a type, 16 bits each; type 0 aborts, 1 commits.
+    const key = record?.key;
+    return key && key.length >= 4 && key.readInt16BE(2) === 0 ? 'abort' : 'commit';
+  }
+
+  /** Its records from an offset on. A promise only where they are compressed; a batch that cannot be read is one record. */
+  open(fromOffset: number, decompress: Decompress): RecordCursor | Promise<RecordCursor> {
+    const stored = this.bytes.subarray(HEADER_BYTES);
+    const codec = this.attributes & CODEC_MASK;
+    if (codec === 0 || this.bytes[16] !== MAGIC) return this.read(stored, fromOffset);
+    return decompress(codec, stored).then(
+      (body) => this.read(body, fromOffset),
+      (error: unknown) => this.undecodable(error),
     );
-    return { ...about, control: null, records: [record] };
+  }
+
+  private read(bytes: Buffer, fromOffset: number): RecordCursor {
+    try {
+      if (this.bytes[16] !== MAGIC) throw new RangeError(`message format ${this.bytes[16]} is not supported`);
+      if (!Number.isSafeInteger(this.lastOffset)) throw new RangeError('an offset is beyond 2^53');
+      const count = this.bytes.readInt32BE(57);
+      checkRecords(bytes, count, this.lastOffset - this.firstOffset);
+      const body = {
+        bytes,
+        firstOffset: this.firstOffset,
+        firstTimestamp: this.bytes.readBigInt64BE(27),
+        appendTime: (this.attributes & LOG_APPEND_TIME) === 0 ? null : this.bytes.readBigInt64BE(35),
+      };
+      return new BodyCursor(body, count, fromOffset);
+    } catch (error) {
+      return this.undecodable(error);
+    }
+  }
+
+  private undecodable(error: unknown): RecordCursor {
+    const reason = error instanceof Error ? error.message : String(error);
+    const timestamp = this.bytes.readBigInt64BE(35).toString();
+    let record: UndecodableBatch | null = new UndecodableBatch(
+      this.firstOffset,
+      this.bytes,
+      timestamp,
+      reason,
+    );
+    return {
+      next: () => {
+        const next = record;
+        record = null;
+        return next;
+      },
+    };
   }
 }
 
-/** A control record's key is a version and a type, 16 bits each; type 0 aborts, 1 commits. */
-function controlOf(record: FetchedRecord | undefined): 'abort' | 'commit' {
-  const key = record?.key;
-  return key && key.length >= 4 && key.readInt16BE(2) === 0 ? 'abort' : 'commit';
-}
-
-const NO_HEADERS: Headers = Object.freeze({});
-
-function readRecords(
-  body: Buffer,
-  count: number,
-  batch: { firstOffset: number; firstTimestamp: bigint; appendTime: bigint | null },
-): FetchedRecord[] {
+/** Finds what does not fit, so that the records can then be read without doubt. @throws RangeError with what it is */
+function checkRecords(body: Buffer, count: number, lastOffsetDelta: number): void {
   if (count < 0 || count * MIN_RECORD_BYTES > body.length)
     throw new RangeError(`${count} records do not fit into the batch`);
   const reader = new RecordReader(body, 0);
-  const firstTimestamp = Number(batch.firstTimestamp);
-  const records = new Array<FetchedRecord>(count);
+  let previous = -1;
   for (let i = 0; i < count; i++) {
     const end = reader.varint() + reader.position;
     reader.position++; // attributes: unused
-    const delta = reader.varlong();
-    const time =
-      batch.appendTime ??
-      (Number.isSafeInteger(firstTimestamp + delta)
-        ? firstTimestamp + delta
-        : batch.firstTimestamp + BigInt(delta));
-    const offset = batch.firstOffset + reader.varint();
-    const keyAt = reader.position;
+    reader.skipNumber();
+    const offsetDelta = reader.varint();
+    if (offsetDelta <= previous || offsetDelta > lastOffsetDelta)
+      throw new RangeError("a record's offset is not of its batch");
+    previous = offsetDelta;
     reader.skipBytes();
-    const value = reader.bytes();
-    records[i] = new FetchedRecord(offset, value, readHeaders(reader), time, body, keyAt);
+    reader.skipBytes();
+    for (let headers = reader.varint(); headers > 0; headers--) {
+      reader.skipBytes();
+      reader.skipBytes();
+    }
     if (reader.position !== end) throw new RangeError('a record does not end where it says');
   }
-  return records;
 }
+
+class BodyCursor implements RecordCursor {
+  private readonly reader: RecordReader;
+  constructor(
+    private readonly body: Body,
+    private left: number,
+    private readonly fromOffset: number,
+  ) {
+    this.reader = new RecordReader(body.bytes, 0);
+  }
+
+  next(): FetchedRecord | null {
+    const { reader } = this;
+    while (this.left > 0) {
+      this.left--;
+      const end = reader.varint() + reader.position;
+      const at = reader.position;
+      reader.position++;
+      reader.skipNumber();
+      const offset = this.body.firstOffset + reader.varint();
+      reader.skipBytes();
+      const value = reader.bytes();
+      reader.position = end;
+      if (offset >= this.fromOffset) return new FetchedRecord(offset, value, this.body, at);
+    }
+    return null;
+  }
+}
+
+const NO_HEADERS: Headers = Object.freeze({});
 
 function readHeaders(reader: RecordReader): Headers {
   const count = reader.varint();
@@ -204,18 +260,21 @@ class RecordReader {
     return (value >>> 1) ^ -(value & 1);
   }
 
-  /** Exact within 2^53, which no real time reaches. */
-  varlong(): number {
+  /** Of up to 64 bits. */
+  varlong(): bigint {
     const start = this.position;
-    let byte = this.byte();
-    if (byte < 0x80) return (byte >>> 1) ^ -(byte & 1);
-    let value = BigInt(byte & 0x7f);
-    for (let shift = 7n; byte >= 0x80; shift += 7n) {
+    this.skipNumber();
+    let value = 0n;
+    for (let at = this.position - 1; at >= start; at--)
+      value = (value << 7n) | BigInt((this.buffer[at] ?? 0) & 0x7f);
+    return BigInt.asIntN(64, (value >> 1n) ^ -(value & 1n));
+  }
+
+  skipNumber(): void {
+    const start = this.position;
+    while (this.byte() >= 0x80) {
       if (this.position - start >= 10) throw new RangeError('a number is longer than 64 bits');
-      byte = this.byte();
-      value |= BigInt(byte & 0x7f) << shift;
     }
-    return Number(BigInt.asIntN(64, (value >> 1n) ^ -(value & 1n)));
   }
 
   bytes(): Buffer | null {
@@ -233,28 +292,40 @@ class RecordReader {
   }
 }
 
+const NO_RECORDS: RecordCursor = { next: () => null };
+
 /** What a fetch brought of one partition. */
 export class Fetched {
-  constructor(
-    private readonly batches: readonly RecordBatch[],
-    private readonly aborted: readonly AbortedTransaction[],
-  ) {}
+  private readonly batches: readonly RecordBatch[];
 
-  /** Offset of the last record, whether it can be seen or not. */
+  constructor(
+    bytes: Buffer,
+    private readonly aborted: readonly AbortedTransaction[],
+    private readonly decompress: Decompress,
+  ) {
+    // A copy, since batches keep it: they would keep the whole fetch, with what it brought of other partitions.
+    this.batches = splitBatches(Buffer.from(bytes));
+  }
+
+  /** Whether no batch is there whole. */
+  get isEmpty(): boolean {
+    return this.batches.length === 0;
+  }
+
+  /** Offset of the last record, whether it can be seen or not; -1 where there is none. */
   get lastOffset(): number {
     return this.batches.at(-1)?.lastOffset ?? -1;
   }
 
   /**
-   * The records from `fromOffset` on, without transaction markers and without those of aborted transactions. A transaction is aborted
-   * from the first offset that the broker names until its producer's abort marker.
+   * A chunk for each batch, with its records from `fromOffset` on; transaction markers and batches of aborted transactions have none.
+   * A transaction is aborted from the first offset that the broker names until its producer's abort marker.
    */
-  visibleFrom(fromOffset: number): FetchedRecord[] {
+  chunksFrom(fromOffset: number): Omit<Chunk, keyof Source>[] {
     const begins = [...this.aborted].sort((a, b) => a.firstOffset - b.firstOffset);
     const aborting = new Set<bigint>();
-    const visible: FetchedRecord[] = [];
     let next = 0;
-    for (const batch of this.batches) {
+    return this.batches.map((batch) => {
       for (
         let begin = begins[next];
         begin !== undefined && begin.firstOffset <= batch.lastOffset;
@@ -262,12 +333,26 @@ export class Fetched {
       ) {
         aborting.add(begin.producerId);
       }
-      if (batch.control === 'abort') aborting.delete(batch.producerId);
-      if (batch.control !== null || (batch.isTransactional && aborting.has(batch.producerId))) continue;
-      for (const record of batch.records) {
-        if (record.offset >= fromOffset || record.undecodable !== undefined) visible.push(record);
-      }
-    }
-    return visible;
+      const { marker } = batch;
+      if (marker === 'abort') aborting.delete(batch.producerId);
+      const nextOffset = Math.max(batch.lastOffset + 1, fromOffset);
+      if (marker !== null || (batch.isTransactional && aborting.has(batch.producerId)))
+        return { bytes: 0, nextOffset, open: () => NO_RECORDS };
+      const open = () => batch.open(fromOffset, this.decompress);
+      return { bytes: batch.bytes.length, nextOffset, open };
+    });
   }
+}
+
+/** The batches that are there whole. A last one that was cut off is left for the next fetch. */
+function splitBatches(bytes: Buffer): RecordBatch[] {
+  const batches: RecordBatch[] = [];
+  let position = 0;
+  while (position + HEADER_BYTES <= bytes.length) {
+    const end = position + PREFIX_BYTES + bytes.readInt32BE(position + 8);
+    if (end > bytes.length || end < position + HEADER_BYTES) break;
+    batches.push(new RecordBatch(bytes.subarray(position, end)));
+    position = end;
+  }
+  return batches;
 }

@@ -13,11 +13,20 @@ export interface StreamRecord extends Omit<Envelope, 'payload' | 'claims'> {
   readonly undecodable?: string | undefined;
 }
 
-/** Consecutive records of a partition. Offsets may be missing: markers, aborted and compacted records are left out. */
+/** Consecutive records of a partition, as bytes. Offsets may be missing: markers, aborted and compacted records are left out. */
 export interface Chunk extends Source {
-  readonly records: readonly StreamRecord[];
+  /** What it holds of memory until it is opened. */
+  readonly bytes: number;
   /** Where the partition goes on after this chunk, with everything counted that was left out. */
   readonly nextOffset: number;
+  /** Its records; a promise only where they are compressed. Never fails: bytes that cannot be read are one record that says so. */
+  open(): RecordCursor | Promise<RecordCursor>;
+}
+
+/** Gives records one after the other. */
+export interface RecordCursor {
+  /** The next record; null behind the last. */
+  next(): StreamRecord | null;
 }
 
 /** A consumer group's side of Kafka. */

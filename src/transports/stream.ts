@@ -4,7 +4,7 @@
  */
 import type { Source } from '../intake';
 import { makeCommitter } from './committer';
-import { makeSlots, PartitionLoop } from './partition-loop';
+import { PartitionLoop, Turns } from './partition-loop';
 import { keyOf, type SourceListener, type StreamDeps } from './record-source';
 
 export interface Stream {
@@ -21,7 +21,7 @@ export interface Stream {
 
 export function makeStream(deps: StreamDeps): Stream {
   const { source, clock, logger } = deps;
-  const slots = makeSlots(deps.partitionsAtOnce);
+  const turns = new Turns(deps.partitionsAtOnce);
   const committer = makeCommitter(deps);
   let loops = new Map<string, PartitionLoop>();
   let joined = false;
@@ -38,7 +38,7 @@ export function makeStream(deps: StreamDeps): Stream {
       loops = new Map();
       if (stopping) return;
       for (const partition of partitions)
-        loops.set(keyOf(partition), new PartitionLoop(partition, deps, slots, committer, active));
+        loops.set(keyOf(partition), new PartitionLoop(partition, deps, turns, committer, active));
       joined = true;
       logger.info({ partitions: partitions.map(keyOf) }, 'partitions assigned');
     },

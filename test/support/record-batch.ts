@@ -1,7 +1,8 @@
 /** Builds record batches byte by byte, valid ones and others, and sends them. https://kafka.apache.org/documentation/#recordbatch */
 import { connect } from 'node:net';
 import { makeCodecs } from '../../src/transports/codecs';
-import { Fetched, type FetchedRecord, readBatches } from '../../src/transports/record-batches';
+import { Fetched } from '../../src/transports/record-batches';
+import type { StreamRecord } from '../../src/transports/record-source';
 
 export interface TestRecord {
   key?: Buffer | null;
@@ -91,12 +92,17 @@ export async function readFetch(
   aborted: { producerId: bigint; firstOffset: number }[] = [],
   fromOffset = 0,
 ) {
-  const fetched = new Fetched(await readBatches(bytes, decompress, { bytesLeft: 32 * 1024 * 1024 }), aborted);
-  return { records: fetched.visibleFrom(fromOffset), lastOffset: fetched.lastOffset };
+  const fetched = new Fetched(bytes, aborted, decompress);
+  const records: StreamRecord[] = [];
+  for (const chunk of fetched.chunksFrom(fromOffset)) {
+    const cursor = await chunk.open();
+    for (let record = cursor.next(); record !== null; record = cursor.next()) records.push(record);
+  }
+  return { records, lastOffset: fetched.lastOffset };
 }
 
 /** A record with what is made of it when it is asked for. */
-export const plainRecord = ({ offset, timestamp, key, value, headers }: FetchedRecord) => ({
+export const plainRecord = ({ offset, timestamp, key, value, headers }: StreamRecord) => ({
   ...{ offset, timestamp, key, value, headers },
 });
 

@@ -9,6 +9,7 @@ import { FetchGate } from '../../src/transports/kafka-source';
 import type { RecordSource, SourceListener, StreamRecord } from '../../src/transports/record-source';
 import { makeStream } from '../../src/transports/stream';
 import type { Decoded } from '../../src/transports/wire-format';
+import { chunkOf, streamRecord } from '../support/chunk';
 
 const MEBIBYTE = 1024 * 1024;
 
@@ -91,13 +92,6 @@ class FakeSource implements RecordSource {
 const nameOf = ({ topic, partition }: Source) => `${topic}/${partition}`;
 const partition = (number: number): Source => ({ topic: 't', partition: number });
 
-const record = (offset: number, value = Buffer.from('{}')): StreamRecord => ({
-  offset,
-  value,
-  key: null,
-  headers: {},
-  timestamp: '0',
-});
 const answer = (envelope: Envelope): Answer => ({
   envelope,
   connection: null,
@@ -152,14 +146,11 @@ function setUp(options: {
     },
     /** Delivers records with these offsets as one chunk. */
     deliver(to: number, offsets: readonly number[], nextOffset = (offsets.at(-1) ?? -1) + 1) {
-      listener().chunk({ ...partition(to), records: offsets.map((offset) => record(offset)), nextOffset });
+      const records = offsets.map((offset) => streamRecord(offset));
+      listener().chunk(chunkOf(partition(to), records, nextOffset));
     },
     deliverBytes(to: number, offset: number, bytes: number) {
-      listener().chunk({
-        ...partition(to),
-        records: [record(offset, Buffer.alloc(bytes))],
-        nextOffset: offset + 1,
-      });
+      listener().chunk(chunkOf(partition(to), [streamRecord(offset, Buffer.alloc(bytes))]));
     },
     undecidedPartitions: async () => (await metrics.undecidedPartitions.get()).values[0]?.value,
   };
@@ -292,11 +283,10 @@ describe('an undecided partition', () => {
     });
     await assign(0);
     expect(state.decide).toBe(decideAll);
-    source.listener?.chunk({
-      ...partition(0),
-      records: [record(0), record(1), record(2, Buffer.from('framed')), record(3)],
-      nextOffset: 4,
-    });
+    const records = [0, 1, 2, 3].map((offset) =>
+      streamRecord(offset, Buffer.from(offset === 2 ? 'framed' : '{}')),
+    );
+    source.listener?.chunk(chunkOf(partition(0), records));
     await clock.pass(2 * SECOND);
     expect(decided).toEqual(['t/0 0', 't/0 1']);
     expect(source.commits).toEqual(['t/0 2']);
@@ -510,7 +500,7 @@ describe('what is decided', () => {
       },
     });
     await assign(0);
-    source.listener?.chunk({ ...partition(0), records: [{ ...record(3), headers }], nextOffset: 4 });
+    source.listener?.chunk(chunkOf(partition(0), [{ ...streamRecord(3), headers }]));
     await clock.pass(0);
     expect(seen.map((envelope) => envelope.claims)).toEqual([claims]);
   });
@@ -535,9 +525,9 @@ describe('what is decided', () => {
         timestamp: '9223372036854775807',
       },
       { offset: 9, value: null, key: null, headers: {}, timestamp: '-1' },
-      { ...record(10, Buffer.from('a batch')), undecodable: 'it is damaged' },
+      { ...streamRecord(10, Buffer.from('a batch')), undecodable: 'it is damaged' },
     ];
-    source.listener?.chunk({ ...partition(0), records, nextOffset: 11 });
+    source.listener?.chunk(chunkOf(partition(0), records));
     await clock.pass(0);
     expect(
       seen.map(({ offset, value, key, headers, timestamp, payload }) => ({
@@ -627,6 +617,27 @@ describe('memory', () => {
     await clock.pass(0);
     expect(batches.reduce((sum, count) => sum + count, 0)).toBe(6);
     expect(Math.max(...batches)).toBeLessThanOrEqual(4);
+  });
+
+  it('a record that waits for the registry leaves its turn to the other partitions', async () => {
+    let answer: (decoded: Decoded) => void = () => undefined;
+    const hanging = new Promise<Decoded>((resolve) => {
+      answer = resolve;
+    });
+    const framed = Buffer.from('framed');
+    const { clock, source, decided, assign, deliver } = setUp({
+      decode: (bytes) => (bytes.equals(framed) ? hanging : { type: 'json', bytes }),
+      partitionsAtOnce: 1,
+    });
+    await assign(0, 1);
+    source.listener?.chunk(chunkOf(partition(0), [streamRecord(0, framed)]));
+    deliver(1, [0, 1]);
+    await clock.pass(0);
+    expect(decided).toEqual(['t/1 0', 't/1 1']);
+    answer({ type: 'json', bytes: framed });
+    deliver(1, [2]);
+    await clock.pass(0);
+    expect(new Set(decided)).toEqual(new Set(['t/0 0', 't/1 0', 't/1 1', 't/1 2']));
   });
 });
 

@@ -256,6 +256,35 @@ describe('a batch that cannot be read', () => {
     );
   });
 
+  it("is one whose records' offsets are not rising, or not its own", async () => {
+    const withDeltas = (...deltas: number[]): TestBatch => ({
+      lastOffsetDelta: 3,
+      records: deltas.map((offsetDelta) => ({ offsetDelta })),
+    });
+    for (const deltas of [
+      [0, 0],
+      [1, 0],
+      [-1, 0],
+      [0, 4],
+    ])
+      await expectUndecodable(withDeltas(...deltas), /offset is not of its batch/);
+    expect((await readFetch(encodeBatch(withDeltas(0, 2, 3)))).records.map(({ offset }) => offset)).toEqual([
+      0, 2, 3,
+    ]);
+  });
+
+  it('is a marker without its record, which ends no transaction', async () => {
+    const marker = { attributes: TRANSACTIONAL | CONTROL, producerId: 1n, count: 1, body: text('') };
+    await expectUndecodable(marker, /do not fit/);
+    const bytes = [
+      encodeBatch({ attributes: TRANSACTIONAL, producerId: 1n, records: [{ value: text('aborted') }] }),
+      encodeBatch({ ...marker, firstOffset: 1 }),
+      encodeBatch({ firstOffset: 2, records: [{ value: text('next') }] }),
+    ];
+    const { records } = await readFetch(Buffer.concat(bytes), [{ producerId: 1n, firstOffset: 0 }]);
+    expect(records.map(({ offset }) => offset)).toEqual([2]);
+  });
+
   it('is one with an unknown codec, another format, or more records than bytes', async () => {
     await expectUndecodable({ attributes: 6, count: 1, body: text('x') }, /codec 6/);
     await expectUndecodable({ magic: 1, count: 0 }, /format 1/);

@@ -1,0 +1,25 @@
+/** Chunks of records as a source hands them over. */
+import type { Source } from '../../src/intake';
+import type { Chunk, StreamRecord } from '../../src/transports/record-source';
+
+/** A record without key and headers. */
+export const streamRecord = (offset: number, value: Buffer | null = Buffer.from('{}')): StreamRecord => ({
+  ...{ offset, value, key: null, headers: {}, timestamp: '0' },
+});
+
+/** A chunk that holds as many bytes as the values of its records. */
+export function chunkOf(
+  source: Source,
+  records: readonly StreamRecord[],
+  nextOffset = (records.at(-1)?.offset ?? -1) + 1,
+): Chunk {
+  return {
+    ...source,
+    bytes: records.reduce((sum, { value }) => sum + (value?.length ?? 0), 0),
+    nextOffset,
+    open() {
+      const left = records.values();
+      return { next: () => left.next().value ?? null };
+    },
+  };
+}
