@@ -184,11 +184,13 @@ export function makeIntake({ ledger, references, sendDeadLetters, logger, now }:
           partitionNo,
           referenceVersion: reference.version,
           contended: contendedBatches > 0,
-          beforeCommit: () => sendAll(source, prepared),
+          beforeCommit: () => sendAll(source, envelopes, prepared),
           ...(panic === undefined ? {} : { panic: { error: panic, payload: first(envelopes).value } }),
         });
         if (contendedBatches > 0) contendedBatches--;
-        return prepared.map((each, index) => answerOf(each, at(decisions, index)));
+        return envelopes.map((envelope, index) =>
+          answerOf(envelope, at(prepared, index), at(decisions, index)),
+        );
       } catch (error) {
         if (!(error instanceof StaleReference) || tries >= MAX_TRIES_AT_ONCE) throw error;
         reference = await references.reload();
@@ -196,12 +198,16 @@ export function makeIntake({ ledger, references, sendDeadLetters, logger, now }:
     }
   }
 
-  async function sendAll(source: Source, prepared: readonly Prepared[]): Promise<void> {
+  async function sendAll(
+    source: Source,
+    envelopes: readonly Envelope[],
+    prepared: readonly Prepared[],
+  ): Promise<void> {
     const letters: DeadLetter[] = [];
-    for (const { item, envelope } of prepared) {
+    prepared.forEach(({ item }, index) => {
       if (item.type === 'unstored' && item.deadLetter !== null)
-        letters.push({ envelope, source, reason: item.deadLetter });
-    }
+        letters.push({ envelope: at(envelopes, index), source, reason: item.deadLetter });
+    });
     if (letters.length === 0) return;
     try {
       await sendDeadLetters(letters);
@@ -226,14 +232,14 @@ class DeadLetterRefused extends Undecided {
   }
 }
 
+/** What an envelope holds, ready to be decided. */
 interface Prepared {
   readonly item: Item;
-  readonly envelope: Envelope;
   readonly connection: Connection | null;
   readonly faults: readonly Fault[];
 }
 
-function answerOf({ item, envelope, connection, faults }: Prepared, decision: Decision): Answer {
+function answerOf(envelope: Envelope, { item, connection, faults }: Prepared, decision: Decision): Answer {
   const { eventId, kind } =
     item.type === 'keyed' ? { eventId: item.eventId, kind: item.fields.kind } : NO_EVENT;
   return { envelope, connection, eventId, kind, faults, decision };
@@ -259,7 +265,6 @@ function prepare(
       valueHash: hash64OfBytes(envelope.value ?? NO_BYTES),
       deadLetter,
     },
-    envelope,
     connection,
     faults,
   });
@@ -283,7 +288,6 @@ function prepare(
       contentHash: judged.contentHash,
       refusal: judged.refusal,
     },
-    envelope,
     connection,
     faults: judged.faults,
   };

@@ -2,7 +2,7 @@
  * What a mode measures on: topics, databases, consumer groups and processes of its own. All of them are gone once the stage is closed,
  * and on Ctrl-C too, since the supervisor closes it.
  */
-import { existsSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Servers } from '../servers';
 import type { Child } from '../servers/child';
@@ -25,10 +25,12 @@ const COMMAND_DEADLINE_MS = 60_000;
 /** What is taken over from this program's environment: no setting, so that only ours are in force. */
 const INHERITED = /^(PATH|HOME|USER|LANG|LC_\w+|TZ|TMPDIR|PG\w+|SSL_CERT_\w+|NODE_EXTRA_CA_CERTS)$/;
 
-/** Options of Node that the image and the bin of package.json give: where there is much memory, Node lets young objects take 128 MiB. */
-const WORKER_NODE_OPTIONS = ['--max-semi-space-size=16'];
-/** kafkajs 2.2.4 sets timers that lie in the past, which Node 24 warns of and which harms nothing. */
-const PROGRAM_NODE_OPTIONS = [...WORKER_NODE_OPTIONS, '--disable-warning=TimeoutNegativeWarning'];
+/** Options of Node for the programs beside the worker: its young objects, but all the memory that Node likes. */
+const PROGRAM_NODE_OPTIONS = [
+  '--max-semi-space-size=16',
+  // kafkajs 2.2.4 sets timers that lie in the past, which Node 24 warns of and which harms nothing.
+  '--disable-warning=TimeoutNegativeWarning',
+];
 
 export const PARTITIONS = 8;
 /** What the worker and the contenders beside it are set to, where a mode changes nothing. */
@@ -39,6 +41,12 @@ export type Settings = Readonly<Record<string, string>>;
 export function requireProduct(): void {
   if (!existsSync(CLI))
     throw new Error('dist/cli.js is missing. Build it first: make build, or npm run build.');
+}
+
+/** Options of Node that the command is started with, by its first line. */
+function productNodeOptions(): string[] {
+  const [firstLine = ''] = readFileSync(CLI, 'utf8').split('\n', 1);
+  return firstLine.split(' ').filter((word) => word.startsWith('--'));
 }
 
 export class Stage {
@@ -127,7 +135,7 @@ export class Stage {
 
   /** Starts `promo-intake worker`, with a line in its log for each batch. */
   startWorker(args: readonly string[], settings: Settings): Child {
-    return this.spawn('worker', [...WORKER_NODE_OPTIONS, CLI, 'worker', ...args], {
+    return this.spawn('worker', [...productNodeOptions(), CLI, 'worker', ...args], {
       KAFKA_BROKERS: this.brokers,
       DEAD_LETTER_TOPIC: `${this.topicPrefix}dead-letter`,
       HTTP_PORT: '0',

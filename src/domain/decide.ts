@@ -118,8 +118,22 @@ function decideKeyed(item: KeyedItem, known: Known, changedRounds: Set<Round>): 
     contentHash: item.contentHash,
     source: item.source,
   });
-  return { type: 'decided', outcome, counted, redelivered: false };
+  return freshDecision(outcome, counted);
 }
+
+/** There are few different ones, and a batch has thousands: each is made once. */
+function freshDecision(outcome: Outcome, counted: boolean): Decision {
+  const made = counted ? COUNTED : NOT_COUNTED;
+  let decision = made.get(outcome);
+  if (decision === undefined) {
+    decision = { type: 'decided', outcome, counted, redelivered: false };
+    made.set(outcome, decision);
+  }
+  return decision;
+}
+
+const COUNTED = new Map<Outcome, Decision>();
+const NOT_COUNTED = new Map<Outcome, Decision>();
 
 /**
  * An event that is decided already: the same record read again is answered as before, anything else is a duplicate (V1, K3).

@@ -40,13 +40,14 @@ export type Payload =
 export function judge(payload: Payload, connection: Connection | undefined): Judged {
   if (payload.type === 'json' && payload.bytes !== null) {
     const scanned = scan(payload.bytes, connection?.onlyBrand?.id ?? null);
-    if (scanned !== undefined) return conclude(scanned, SPEC_ONLY, [], connection);
+    if (scanned !== undefined) return conclude(scanned, SPEC_ONLY, NO_FAULTS, connection);
   }
   return judgeByContract(payload, connection);
 }
 
 /** All that content is made of beside the fields, where each of them is valid. */
 const SPEC_ONLY: Json = { spec: SPEC };
+const NO_FAULTS: readonly Fault[] = [];
 
 function judgeByContract(payload: Payload, connection: Connection | undefined): Judged {
   const event = readEventId(payload);
@@ -67,14 +68,20 @@ interface Read extends Omit<Scanned, 'brand'> {
 }
 
 /** Adds the faults that reference data finds to those of the contract, and takes the one that decides. */
-function conclude(read: Read, json: Json, faults: Fault[], connection: Connection | undefined): Judged {
+function conclude(
+  read: Read,
+  json: Json,
+  contractFaults: readonly Fault[],
+  connection: Connection | undefined,
+): Judged {
   const { eventId, fields } = read;
   const brand = connection && brandFor(read.brand, connection);
   const brandFault = connection && brandFaultOf(read.brand, connection, brand);
-  if (brandFault) faults.push(brandFault);
   const skip = skipFault(fields, read.hasGame, connection, brand);
-  if (skip) faults.push(skip);
-  if (faults.length > 1) faults.sort((a, b) => rankOf(a.reason) - rankOf(b.reason));
+  let faults = contractFaults;
+  if (brandFault) faults = [...faults, brandFault];
+  if (skip) faults = [...faults, skip];
+  if (faults.length > 1) faults = [...faults].sort((a, b) => rankOf(a.reason) - rankOf(b.reason));
   const deciding = faults[0];
   return {
     type: 'keyed',

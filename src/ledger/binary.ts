@@ -9,6 +9,8 @@ const FIRST_CAPACITY = 16 * 1024;
 /** Texts up to this length are written character by character, which is faster than a call into Node. */
 const SHORT_TEXT = 64;
 const NUMERIC_BASE = 10_000;
+/** Digits of the number that is being written, the lowest first. */
+const digits: number[] = [];
 
 /** Buffers of this size and less are kept for the next rows, and no more of them than this. */
 const MAX_SPARE_BYTES = 4 * 1024 * 1024;
@@ -99,20 +101,18 @@ class Writer {
   }
   /** @param value zero or more */
   numericValue(value: bigint): void {
-    const digits: number[] = [];
-    if (value <= Number.MAX_SAFE_INTEGER) {
-      for (let rest = Number(value); rest > 0; rest = Math.floor(rest / NUMERIC_BASE))
-        digits.push(rest % NUMERIC_BASE);
-    } else {
-      for (let rest = value; rest > 0n; rest /= BigInt(NUMERIC_BASE))
-        digits.push(Number(rest % BigInt(NUMERIC_BASE)));
-    }
-    this.int32(8 + 2 * digits.length);
-    this.int16(digits.length);
-    this.int16(digits.length - 1); // weight of the first digit
+    let count = 0;
+    let rest = value;
+    for (; rest > Number.MAX_SAFE_INTEGER; rest /= BigInt(NUMERIC_BASE))
+      digits[count++] = Number(rest % BigInt(NUMERIC_BASE));
+    for (let exact = Number(rest); exact > 0; exact = Math.floor(exact / NUMERIC_BASE))
+      digits[count++] = exact % NUMERIC_BASE;
+    this.int32(8 + 2 * count);
+    this.int16(count);
+    this.int16(count - 1); // weight of the first digit
     this.int16(0); // sign: positive
     this.int16(0); // no decimals
-    for (let i = digits.length - 1; i >= 0; i--) this.int16(digits[i] ?? 0);
+    while (count > 0) this.int16(digits[--count] ?? 0);
   }
   textValue(value: string | null): void {
     if (value === null) {

@@ -175,11 +175,16 @@ async function findAnswered(
   items: readonly Item[],
   nextOffset: number,
 ): Promise<Omit<Known, 'rounds'>> {
-  const wanted = new FeedMap<true>();
-  for (const item of items) if (item.type === 'keyed') wanted.set(item.feedNo, item.eventId, true);
+  const wanted = new Map<number, string[]>();
+  for (const item of items) {
+    if (item.type !== 'keyed') continue;
+    const ids = wanted.get(item.feedNo);
+    if (ids === undefined) wanted.set(item.feedNo, [item.eventId]);
+    else ids.push(item.eventId);
+  }
   const decided: Known['events'] = new FeedMap();
-  for (const ids of wanted.inOrder()) {
-    await events.findEvents(session, ids, (id, event) => decided.set(ids.feedNo, id, event));
+  for (const [feedNo, ids] of wanted) {
+    await events.findEvents(session, { feedNo, ids }, (id, event) => decided.set(feedNo, id, event));
   }
   const { first, last } = sourcesOf(items);
   const readBefore = first !== undefined && last !== undefined && first.offset < nextOffset;

@@ -3,7 +3,6 @@
  */
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { knex } from 'knex';
 import { Client } from 'pg';
 
 const DIRECTORY = join(__dirname, '..', '..', 'migrations');
@@ -36,6 +35,8 @@ export async function migrationNames(): Promise<string[]> {
  * @returns the names of the migrations that ran
  */
 export async function migrate(databaseUrl: string, upTo?: string): Promise<string[]> {
+  // Loaded here, since the worker asks only what is pending.
+  const { default: knex } = await import('knex');
   const guard = await connect(databaseUrl);
   const database = knex({ client: 'pg', connection: databaseUrl, pool: { min: 0, max: 1 } });
   try {

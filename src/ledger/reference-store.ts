@@ -9,7 +9,8 @@ import {
   type Reference,
   type ReferenceDocument,
 } from '../domain/reference';
-import { type Change, describeChanges, fromDocumentJson, toDocumentJson } from '../reference-file';
+import { type Change, describeChanges } from '../reference-file/changes';
+import { fromDocumentJson, toDocumentJson } from '../reference-file/stored';
 import { inTransaction, type Session } from './connection';
 
 const EMPTY: ReferenceDocument = { operators: [] };

@@ -35,7 +35,7 @@ export class ChunkQueue {
         const record = chunk.recordAt(index);
         if (record === null) break;
         head.push(record);
-        bytes += RECORD_OVERHEAD_BYTES + (record.value === null ? 0 : record.value.length);
+        bytes += RECORD_OVERHEAD_BYTES + record.size;
       }
     }
     return head;

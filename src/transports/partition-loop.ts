@@ -12,7 +12,7 @@ import { type Chunk, messageOf, type StreamDeps, type StreamRecord } from './rec
 /** A batch takes no further record once it holds this many bytes. */
 const MAX_BATCH_BYTES = 4 * 1024 * 1024;
 /** A partition is paused while it holds more than this, and resumed below half of it. */
-const MAX_QUEUED_BYTES = 3 * 1024 * 1024;
+const MAX_QUEUED_BYTES = 1.5 * 1024 * 1024;
 
 const TOMBSTONE = { type: 'json', bytes: null } as const;
 const UNDECODABLE = { type: 'undecodable' } as const;
@@ -118,9 +118,8 @@ export class PartitionLoop {
     const envelopes: Envelope[] = [];
     try {
       for (const record of records) {
-        let payload = this.payloadOf(record);
-        if (payload instanceof Promise) payload = await this.turns.without(payload);
-        envelopes.push(new RecordEnvelope(record, payload));
+        const envelope = this.envelopeOf(record);
+        envelopes.push(envelope instanceof Promise ? await this.turns.without(envelope) : envelope);
       }
       return { envelopes, failure: null };
     } catch (error) {
@@ -128,12 +127,14 @@ export class PartitionLoop {
     }
   }
 
-  private payloadOf({
-    value,
-    undecodable,
-  }: StreamRecord): Envelope['payload'] | Promise<Envelope['payload']> {
-    if (undecodable !== undefined) return UNDECODABLE;
-    return value === null ? TOMBSTONE : this.deps.wireFormat.decode(value);
+  private envelopeOf(record: StreamRecord): Envelope | Promise<Envelope> {
+    if (record.undecodable !== undefined) return new RecordEnvelope(record, UNDECODABLE);
+    const { value } = record;
+    if (value === null) return new RecordEnvelope(record, TOMBSTONE);
+    const decoded = this.deps.wireFormat.decode(value);
+    if (decoded instanceof Promise) return decoded.then((payload) => new RecordEnvelope(record, payload));
+    const isPlain = decoded.type === 'json' && decoded.bytes === value;
+    return new RecordEnvelope(record, isPlain ? null : decoded);
   }
 
   /** Publishes until it succeeds: the verdicts are stored, so deciding again would only count redeliveries. */
@@ -204,16 +205,21 @@ export class PartitionLoop {
   }
 }
 
-/** A record with its payload. What only a dead letter needs of the record is made when it is asked for. */
+/** A record with its payload. Thousands of them wait for the store: what can be made again when it is asked for is not kept. */
 class RecordEnvelope implements Envelope {
-  readonly value: Buffer | null;
-  readonly offset: number;
   constructor(
     private readonly record: StreamRecord,
-    readonly payload: Envelope['payload'],
-  ) {
-    this.value = record.value;
-    this.offset = record.offset;
+    /** Null: the record's value is JSON as it is. */
+    private readonly decoded: Envelope['payload'] | null,
+  ) {}
+  get value(): Buffer | null {
+    return this.record.value;
+  }
+  get offset(): number {
+    return this.record.offset;
+  }
+  get payload(): Envelope['payload'] {
+    return this.decoded ?? { type: 'json', bytes: this.record.value };
   }
   get claims(): readonly string[] {
     const value = this.record.headers[CONNECTION_ID_HEADER];

@@ -23,18 +23,31 @@ interface Body {
 class FetchedRecord implements StreamRecord {
   constructor(
     readonly offset: number,
-    readonly value: Buffer | null,
     private readonly body: Body,
     /** Where its attributes stand in the body; what follows them has been checked. */
     private readonly at: number,
+    /** Where its value ends, and its headers begin. */
+    private readonly valueEnd: number,
+    /** Less than 0 for null. */
+    private readonly valueLength: number,
   ) {}
+
+  get size(): number {
+    return Math.max(0, this.valueLength);
+  }
+
+  get value(): Buffer | null {
+    const { valueEnd, valueLength } = this;
+    return valueLength < 0 ? null : this.body.bytes.subarray(valueEnd - valueLength, valueEnd);
+  }
 
   get key(): Buffer | null {
     return this.reader('key').bytes();
   }
 
   get headers(): Headers {
-    return readHeaders(this.reader('headers'));
+    if (this.body.bytes[this.valueEnd] === 0) return NO_HEADERS;
+    return readHeaders(new RecordReader(this.body.bytes, this.valueEnd));
   }
 
   /** Milliseconds since 1970, as decimal text. */
@@ -43,14 +56,11 @@ class FetchedRecord implements StreamRecord {
     return (appendTime ?? firstTimestamp + this.reader('timestamp').varlong()).toString();
   }
 
-  private reader(to: 'timestamp' | 'key' | 'headers'): RecordReader {
+  private reader(to: 'timestamp' | 'key'): RecordReader {
     const reader = new RecordReader(this.body.bytes, this.at + 1);
     if (to === 'timestamp') return reader;
     reader.skipNumber();
     reader.varint();
-    if (to === 'key') return reader;
-    reader.skipBytes();
-    reader.skipBytes();
     return reader;
   }
 }
@@ -67,6 +77,10 @@ class UndecodableBatch implements StreamRecord {
     /** Why it cannot be read. */
     readonly undecodable: string,
   ) {}
+
+  get size(): number {
+    return this.value.length;
+  }
 }
 
 /** Header values by key; a key that is given several times has all its values in order. */
@@ -209,9 +223,10 @@ class BodyCursor implements RecordCursor {
       reader.skipNumber();
       const offset = this.body.firstOffset + reader.varint();
       reader.skipBytes();
-      const value = reader.bytes();
+      const valueLength = reader.skipBytes();
+      const valueEnd = reader.position;
       reader.position = end;
-      if (offset >= this.fromOffset) return new FetchedRecord(offset, value, this.body, at);
+      if (offset >= this.fromOffset) return new FetchedRecord(offset, this.body, at, valueEnd, valueLength);
     }
     return null;
   }
@@ -221,7 +236,6 @@ const NO_HEADERS: Headers = Object.freeze({});
 
 function readHeaders(reader: RecordReader): Headers {
   const count = reader.varint();
-  if (count === 0) return NO_HEADERS;
   const headers = new Map<string, Buffer | Buffer[]>();
   for (let i = 0; i < count; i++) {
     const key = reader.bytes()?.toString('utf8') ?? '';

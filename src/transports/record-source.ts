@@ -9,6 +9,8 @@ import type { WireFormat } from './wire-format';
 
 /** A record as it came: what an envelope is made of once its payload is decoded. */
 export interface StreamRecord extends Omit<Envelope, 'payload' | 'claims'> {
+  /** Bytes of its value. */
+  readonly size: number;
   /** Why the batch that this record stands for cannot be read. */
   readonly undecodable?: string | undefined;
 }

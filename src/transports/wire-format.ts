@@ -19,7 +19,6 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { types } from 'node:util';
-import { SchemaRegistry, SchemaType } from '@kafkajs/confluent-schema-registry';
 import { isObject, makeAvroReader, type ReadAvro } from './avro';
 
 export type Decoded =
@@ -213,6 +212,8 @@ async function readAvroSchema(
   id: number,
   signal: AbortSignal,
 ): Promise<Schema | undefined> {
+  // Loaded where the first Avro schema is met: it is much code, and most workers never need it.
+  const { SchemaRegistry, SchemaType } = await import('@kafkajs/confluent-schema-registry');
   // A client for this look-up alone, because it hands the same request to everyone who asks for an id, and never gives up on one
   // that hangs. No retries: the caller has its own, and waits longer each time.
   const client = new SchemaRegistry(

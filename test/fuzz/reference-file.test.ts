@@ -14,14 +14,13 @@ import type {
 import {
   describeChanges,
   type FileFault,
-  fromDocumentJson,
   parseReference,
   printChanges,
   removals,
-  toDocumentJson,
 } from '../../src/reference-file';
 import { TOPIC_PATTERN } from '../../src/reference-file/checks';
-import { MAX_ALIASED, MAX_LENGTH } from '../../src/reference-file/tree';
+import { fromDocumentJson, toDocumentJson } from '../../src/reference-file/stored';
+import { MAX_ALIASED, MAX_LENGTH } from '../../src/reference-file/yaml';
 
 const SCHEMAS = join(__dirname, '../../schemas');
 const schemaText = readFileSync(join(SCHEMAS, 'reference.schema.json'), 'utf8');

@@ -4,7 +4,7 @@ import type { Chunk, StreamRecord } from '../../src/transports/record-source';
 
 /** A record without key and headers. */
 export const streamRecord = (offset: number, value: Buffer | null = Buffer.from('{}')): StreamRecord => ({
-  ...{ offset, value, key: null, headers: {}, timestamp: '0' },
+  ...{ offset, value, size: value?.length ?? 0, key: null, headers: {}, timestamp: '0' },
 });
 
 /** A chunk that holds as many bytes as the values of its records. */

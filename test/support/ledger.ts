@@ -22,7 +22,7 @@ import { makePool } from '../../src/ledger/connection';
 import { decideBatch, makePartitionNumbers } from '../../src/ledger/ledger';
 import { migrate } from '../../src/ledger/migrate';
 import { applyReference, makeReferences } from '../../src/ledger/reference-store';
-import { fromDocumentJson, toDocumentJson } from '../../src/reference-file';
+import { fromDocumentJson, toDocumentJson } from '../../src/reference-file/stored';
 import { makeLogger } from '../../src/telemetry';
 import * as builders from './builders';
 import { databaseUrl, dropDatabase } from './servers';

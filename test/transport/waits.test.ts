@@ -520,11 +520,12 @@ describe('what is decided', () => {
       {
         offset: 5,
         value: Buffer.from('v'),
+        size: 1,
         key: Buffer.from('k'),
         headers,
         timestamp: '9223372036854775807',
       },
-      { offset: 9, value: null, key: null, headers: {}, timestamp: '-1' },
+      { ...streamRecord(9, null), timestamp: '-1' },
       { ...streamRecord(10, Buffer.from('a batch')), undecodable: 'it is damaged' },
     ];
     source.listener?.chunk(chunkOf(partition(0), records));
@@ -582,15 +583,15 @@ describe('what is decided', () => {
 });
 
 describe('memory', () => {
-  it('a partition is paused while it holds more than 3 MiB, and resumed below half of it', async () => {
+  it('a partition is paused while it holds more than 1.5 MiB, and resumed below half of it', async () => {
     const { clock, source, state, assign, deliverBytes } = setUp({ decide: storeIsDown, batchEvents: 1 });
     await assign(0);
     const paused: boolean[] = [];
     for (let offset = 0; offset < 5; offset++) {
-      deliverBytes(0, offset, (MEBIBYTE * 3) / 4);
+      deliverBytes(0, offset, (MEBIBYTE * 3) / 8);
       paused.push(source.paused.has('t/0'));
     }
-    // With what a record takes beside its value, four of these are more than three.
+    // With what a chunk takes beside its bytes, four of these are more than one and a half.
     expect(paused).toEqual([false, false, false, true, true]);
     const whileDecided: boolean[] = [];
     state.decide = (from, envelopes) => {

@@ -1,0 +1,205 @@
+/**
+ * Text of YAML or JSON as a tree.
+ *
+ * The rules of reference data are not here (src/reference-file/rules.ts): only what holds for any file of that form.
+ */
+import { type Document, isAlias, isMap, isScalar, isSeq, parseDocument, type YAMLError } from 'yaml';
+import { childPath, type Report, WHOLE_FILE } from './report';
+import { MAX_DEPTH, type Tree, type TreeEntry } from './tree';
+
+/** Characters of a file: parsing takes about a second for a million. */
+export const MAX_LENGTH = 16 * 1024 * 1024;
+/** Nodes that all aliases of a file may stand for together: a few lines of nested aliases can stand for billions. */
+export const MAX_ALIASED = 100_000;
+
+/**
+ * Reads one document of YAML 1.2, which JSON is a part of. Nothing of the text makes it throw or run away: what it cannot
+ * take is reported.
+ * @param text without a byte order mark
+ * @returns undefined where the text is not YAML: its structure is then a guess, and faults found in a guess would mislead
+ */
+export function readTree(text: string, fileName: string, report: Report): Tree | undefined {
+  if (text.length > MAX_LENGTH) {
+    const message = `${fileName} has ${text.length} characters; the limit is ${MAX_LENGTH}.`;
+    report.add(WHOLE_FILE, message, 'Shorten long lists, or deny games where many are allowed.');
+    return undefined;
+  }
+  if (reportControlCharacters(text, report)) return undefined;
+  const document = parsed(text, report);
+  if (document === undefined) return undefined;
+  const { yaml } = document.directives;
+  if (yaml.explicit && yaml.version === '1.1') {
+    const remedy = 'Remove the %YAML line, and write true and false for yes and no.';
+    const at = Math.max(0, text.search(/^%YAML/m));
+    report.add({ at, path: '' }, 'The file declares YAML 1.1; only 1.2 is read.', remedy);
+    return undefined;
+  }
+  const root = document.contents;
+  if (root === null || (isScalar(root) && root.value === null)) {
+    report.add(WHOLE_FILE, `${fileName} holds no data.`, 'Write at least: "operators: []".');
+    return undefined;
+  }
+  return new Converter(report).convert(root, 0, '', 0);
+}
+
+/** The parser's document, or undefined where it reported an error. */
+function parsed(text: string, report: Report): Document.Parsed | undefined {
+  try {
+    const document = parseDocument(text, {
+      schema: 'core',
+      version: '1.2',
+      merge: false,
+      resolveKnownTags: false,
+      stringKeys: true,
+      // Comparing every key with every other one takes quadratic time. Equal keys are found where the keys are read.
+      uniqueKeys: false,
+      prettyErrors: false,
+      logLevel: 'error',
+    });
+    // The parser recurses. Where it runs out of stack, it reports that for the level and a consequence for each one around it.
+    const tooDeep = document.errors.find((error) => error.code === 'RESOURCE_EXHAUSTION');
+    const errors = tooDeep === undefined ? telling([...document.errors, ...document.warnings]) : [tooDeep];
+    for (const error of errors) reportSyntax(error, report);
+    return errors.length === 0 ? document : undefined;
+  } catch (error) {
+    const message = error instanceof Error ? error.message : String(error);
+    report.add(WHOLE_FILE, `The parser gave up: ${message}.`, 'Simplify the text.');
+    return undefined;
+  }
+}
+
+/** YAML knows no control characters but tab and line break, whereas the parser takes some of them for its own marks. */
+function reportControlCharacters(text: string, report: Report): boolean {
+  let first = -1;
+  let count = 0;
+  for (let i = 0; i < text.length; i++) {
+    const code = text.charCodeAt(i);
+    if (code >= 0x20 || code === 0x09 || code === 0x0a || code === 0x0d) continue;
+    if (first < 0) first = i;
+    count++;
+  }
+  if (first < 0) return false;
+  const shown = `U+${text.charCodeAt(first).toString(16).toUpperCase().padStart(4, '0')}`;
+  const message = `The text holds ${count} control character${count > 1 ? 's' : ''}, ${shown} first.`;
+  const remedy = 'Remove it; inside double quotes it can be written as an escape such as "\\u0001".';
+  report.add({ at: first, path: '' }, message, remedy);
+  return true;
+}
+
+const SYNTAX_REMEDIES: Readonly<Partial<Record<YAMLError['code'], string>>> = {
+  BAD_DIRECTIVE: 'Remove the line: no directive is needed.',
+  BAD_INDENT: 'Indent the entries of one level alike, and close every bracket.',
+  MISSING_CHAR: 'Add the missing character.',
+  TAB_AS_INDENT: 'Indent with spaces.',
+  TAG_RESOLVE_FAILED: 'Remove the tag (the word that begins with "!").',
+};
+/** Where the parser speaks of its own functions and options. */
+const SYNTAX_MESSAGES: Readonly<
+  Partial<Record<YAMLError['code'], readonly [message: string, remedy: string]>>
+> = {
+  MULTIPLE_DOCS: ['A second document begins here.', 'Keep one document: remove the line "---" or "...".'],
+  NON_STRING_KEY: ['The key is not a plain text.', 'Write one word in front of the colon.'],
+  RESOURCE_EXHAUSTION: ['The data is nested too deeply.', 'Close the brackets that were left open.'],
+};
+
+/** Once the parser has lost its way it objects to every further token; the first of them is the one to mend. */
+function telling(errors: readonly YAMLError[]): YAMLError[] {
+  const lost = errors.find((error) => error.code === 'UNEXPECTED_TOKEN');
+  return errors.filter((error) => error.code !== 'UNEXPECTED_TOKEN' || error === lost);
+}
+
+/** What the parser says, without the text that it quotes: a file of events, given by mistake, holds players. */
+function unquoted(message: string): string {
+  return message.replace(/: ".*$/s, '').replace(/[.:]+$/, '');
+}
+
+function reportSyntax(error: YAMLError, report: Report): void {
+  const [message, remedy] = SYNTAX_MESSAGES[error.code] ?? [
+    `The text is not valid YAML: ${unquoted(error.message)}.`,
+    SYNTAX_REMEDIES[error.code] ??
+      'Correct the YAML at this place; texts with special characters need quotes.',
+  ];
+  report.add({ at: error.pos[0], path: '' }, message, remedy);
+}
+
+/** Turns the parser's nodes into a tree, in the order of the text: an alias means the last anchor of its name before it. */
+class Converter {
+  private readonly anchors = new Map<string, { readonly tree: Tree; readonly size: number } | 'open'>();
+  /** Nodes of the tree, counting an aliased one each time. */
+  private size = 0;
+  private aliased = 0;
+  private tooManyAliases = false;
+
+  constructor(private readonly report: Report) {}
+
+  /** @param node what the parser has at this place: nothing, where a key has no value */
+  convert(node: unknown, fallbackAt: number, path: string, depth: number): Tree {
+    this.size++;
+    if (isAlias(node)) return this.follow(node.source, node.range?.[0] ?? fallbackAt, path);
+    if (!isScalar(node) && !isMap(node) && !isSeq(node)) {
+      return { kind: 'leaf', at: fallbackAt, value: null, source: '' };
+    }
+    const at = node.range?.[0] ?? fallbackAt;
+    if (depth > MAX_DEPTH) {
+      return this.fail(at, path, 'The data is nested too deeply.', 'Remove the inner levels.');
+    }
+    const { anchor } = node;
+    if (anchor === undefined) return this.build(node, at, path, depth);
+    const before = this.size;
+    this.anchors.set(anchor, 'open');
+    const tree = this.build(node, at, path, depth);
+    this.anchors.set(anchor, { tree, size: this.size - before + 1 });
+    return tree;
+  }
+
+  private build(node: unknown, at: number, path: string, depth: number): Tree {
+    if (isSeq(node)) {
+      const items = node.items.map((item, i) => this.convert(item, at, childPath(path, i), depth + 1));
+      return { kind: 'list', at, items };
+    }
+    if (isMap(node)) {
+      const entries = node.items.map((pair): TreeEntry => {
+        const key = this.convert(pair.key, at, path, depth);
+        const text = key.kind === 'leaf' ? String(key.value) : '';
+        return {
+          key: text,
+          keyAt: key.at,
+          value: this.convert(pair.value, key.at, childPath(path, text), depth + 1),
+        };
+      });
+      return { kind: 'mapping', at, entries };
+    }
+    if (!isScalar(node)) return { kind: 'broken', at };
+    return { kind: 'leaf', at, value: node.value, source: node.source ?? '' };
+  }
+
+  private follow(name: string, at: number, path: string): Tree {
+    const anchor = this.anchors.get(name);
+    if (anchor === undefined) {
+      const remedy = `Put "&${name}" in front of the value that is meant, further up, or write the value out.`;
+      return this.fail(at, path, `The alias *${name} names no anchor before it.`, remedy);
+    }
+    if (anchor === 'open') {
+      return this.fail(
+        at,
+        path,
+        `The alias *${name} stands inside of what it names.`,
+        'Write the value out.',
+      );
+    }
+    if (this.aliased + anchor.size > MAX_ALIASED) {
+      if (this.tooManyAliases) return { kind: 'broken', at };
+      this.tooManyAliases = true;
+      const message = `The aliases up to this one stand for more than ${MAX_ALIASED} values.`;
+      return this.fail(at, path, message, 'Write the values out, or alias smaller parts.');
+    }
+    this.aliased += anchor.size;
+    this.size += anchor.size;
+    return anchor.tree;
+  }
+
+  private fail(at: number, path: string, message: string, remedy: string): Tree {
+    this.report.add({ at, path }, message, remedy);
+    return { kind: 'broken', at };
+  }
+}
