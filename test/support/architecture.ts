@@ -56,7 +56,7 @@ export const PACKAGES: Readonly<Record<string, RegExp>> = {
   pino: /^src\/(telemetry\.ts$|intake\.ts$|ledger\/|transports\/|commands\/)/,
   'prom-client': /^src\/telemetry\.ts$/,
   snappyjs: /^src\/transports\/(codecs|snappyjs\.d)\.ts$/,
-  yaml: /^src\/reference-file\/tree\.ts$/,
+  yaml: /^src\/reference-file\/yaml\.ts$/,
 };
 
 /** What the domain may use of Node: computation, no I/O. */
