@@ -27,12 +27,17 @@ export async function runInsertOnly(stage: Stage, course: Course): Promise<Run> 
     await checkpoint(course.databaseUrl);
     const postgres = await watchPostgres(client);
     const played = await runProgram(stage, 'insert-only', course);
-    return { ...played, postgresCpuSeconds: postgres.stop(), bytes: await sizeOf(client) };
+    return { ...played, ...(await postgres.stop()), bytes: await sizeOf(client) };
   });
 }
 
 export async function runRawConsume(stage: Stage, course: Course): Promise<Run> {
-  return { ...(await runProgram(stage, 'raw-consume', course)), postgresCpuSeconds: 0, bytes: 0 };
+  return {
+    ...(await runProgram(stage, 'raw-consume', course)),
+    postgresCpuSeconds: 0,
+    walBytes: 0,
+    bytes: 0,
+  };
 }
 
 async function runProgram(stage: Stage, name: string, { published, databaseUrl, settings }: Course) {
@@ -64,12 +69,12 @@ export async function runCopy({ databaseUrl }: Course): Promise<Run> {
     }
     const seconds = (performance.now() - began) / 1000;
     const { user, system } = process.cpuUsage(own);
-    const postgresCpuSeconds = postgres.stop();
+    const postgresUse = await postgres.stop();
     return {
       events: await countOf(client),
       seconds,
       cpuSeconds: (user + system) / 1e6,
-      postgresCpuSeconds,
+      ...postgresUse,
       peakRssMib: 0,
       bytes: await sizeOf(client),
     };

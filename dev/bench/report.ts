@@ -5,16 +5,21 @@ import { projectRoot } from '../servers/download';
 import { describeExtent } from './extent';
 import { MODES } from './modes';
 import { type Goal, type Result, readResult } from './result';
+import { scaleOutTable } from './scale-out';
 import { tableMarkdown } from './table';
 
 const DOCUMENT = join('docs', 'performance.md');
 const MODES_MARK = 'modes';
+const SCALE_OUT_MARK = 'scale-out';
 
 /** @returns the paths that changed */
 export function writeReport(root = projectRoot): string[] {
   const path = join(root, DOCUMENT);
   const before = readFileSync(path, 'utf8');
-  const after = fillMarks(before, (name) => (name === MODES_MARK ? modesTable() : section(name, root)));
+  const after = fillMarks(before, (name) => {
+    if (name === MODES_MARK) return modesTable();
+    return name === SCALE_OUT_MARK ? scaleOut(root) : section(name, root);
+  });
   if (after === before) return [];
   writeFileSync(path, after);
   return [DOCUMENT];
@@ -29,9 +34,16 @@ export function fillMarks(text: string, contentOf: (name: string) => string): st
   });
 }
 
+const NOT_MEASURED = 'Not measured yet.';
+
 function section(name: string, root: string): string {
   const result = readResult(name, root);
-  return result === undefined ? 'Not measured yet.' : describeResult(result);
+  return result === undefined ? NOT_MEASURED : describeResult(result);
+}
+
+function scaleOut(root: string): string {
+  const throughput = readResult('throughput', root);
+  return throughput === undefined ? NOT_MEASURED : tableMarkdown(scaleOutTable(throughput));
 }
 
 export function describeResult({ name, measuredAt, machine, settings, goals, table, chart }: Result): string {

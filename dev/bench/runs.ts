@@ -19,15 +19,21 @@ export function deadlineFor(events: number): number {
   return START_AND_END_MS + (events / LEAST_EVENTS_PER_SECOND) * 1000;
 }
 
-export interface Run {
+export interface Run extends PostgresUse {
   readonly events: number;
   readonly seconds: number;
-  /** CPU of the processes that are measured, all their time from start to end; Postgres' meanwhile. NaN where it is not known. */
+  /** CPU of the processes that are measured, all their time from start to end. */
   readonly cpuSeconds: number;
-  readonly postgresCpuSeconds: number;
   /** Of the largest process. */
   readonly peakRssMib: number;
   readonly bytes: number;
+}
+
+/** What all of Postgres took meanwhile. */
+export interface PostgresUse {
+  /** NaN where it is not known. */
+  readonly postgresCpuSeconds: number;
+  readonly walBytes: number;
 }
 
 /** The names of a run's figures, as they are printed. */
@@ -38,10 +44,11 @@ export function recordOf(name: string, run: Run): RunRecord {
     events: run.events,
     seconds: rounded(run.seconds),
     events_per_second: Math.round(rateOf(run)),
-    cpu_seconds_per_100k: per100k(run.cpuSeconds),
+    worker_cpu_seconds_per_100k: per100k(run.cpuSeconds),
     postgres_cpu_seconds_per_100k: per100k(run.postgresCpuSeconds),
     rss_mib: Math.round(run.peakRssMib),
     bytes_per_event: Math.round(run.bytes / run.events),
+    wal_bytes_per_event: Math.round(run.walBytes / run.events),
   };
 }
 
@@ -134,12 +141,12 @@ async function runDraining(
       begin(workers),
       ...workers.map((worker) => useOf(worker, deadlineFor(course.records))),
     ]);
-    const postgresSeconds = postgres.stop();
+    const postgresUse = await postgres.stop();
     const logs = workers.map((worker) => readWorkerLog(worker.output()));
     return {
       ...spanOf(logs, course.records, beganAt()),
       cpuSeconds: sumOf(uses, ({ cpuSeconds }) => cpuSeconds),
-      postgresCpuSeconds: postgresSeconds,
+      ...postgresUse,
       peakRssMib: Math.max(...uses.map(({ peakRssMib }) => peakRssMib)),
       bytes: await withDatabaseOf(stage, course.databaseUrl, storedBytes),
       logs,
@@ -178,12 +185,26 @@ export async function useOf(child: Child, deadlineMs: number) {
   return watch.stop();
 }
 
-/** CPU of all of Postgres from now on. */
-export async function watchPostgres(client: Client): Promise<{ stop(): number }> {
+/** What all of Postgres takes from now on. */
+export async function watchPostgres(client: Client): Promise<{ stop(): Promise<PostgresUse> }> {
   const { rows } = await client.query<{ pid: number }>('select pg_backend_pid() as pid');
   const postmaster = findPostmaster(rows[0]?.pid ?? 0);
+  const walBefore = await walWritten(client);
   const before = postgresCpuSeconds(postmaster);
-  return { stop: () => postgresCpuSeconds(postmaster) - before };
+  return {
+    async stop() {
+      const seconds = postgresCpuSeconds(postmaster) - before;
+      return { postgresCpuSeconds: seconds, walBytes: (await walWritten(client)) - walBefore };
+    },
+  };
+}
+
+/** Bytes of WAL that the server has written since it was made. */
+async function walWritten(client: Client): Promise<number> {
+  const { rows } = await client.query<{ bytes: string }>(
+    `select pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0') as bytes`,
+  );
+  return Number(rows[0]?.bytes);
 }
 
 /** Tables and indexes of the product. */

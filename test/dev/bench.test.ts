@@ -15,6 +15,7 @@ import { dueAt, recordsDue, TICK_MS, ticksIn } from '../../dev/bench/pacing';
 import { describeResult, fillMarks } from '../../dev/bench/report';
 import { type Result, readResult, writeResult } from '../../dev/bench/result';
 import { makeScale } from '../../dev/bench/scale';
+import { scaleOutTable } from '../../dev/bench/scale-out';
 import { median, percentiles } from '../../dev/bench/statistics';
 import { tableMarkdown, tableText } from '../../dev/bench/table';
 import { lostToRetries, readWorkerLog } from '../../dev/bench/worker-log';
@@ -305,6 +306,34 @@ const makeTimerAlarm: MakeAlarm = (ring) => {
     close: () => clearTimeout(timer),
   };
 };
+
+describe('what higher rates take', () => {
+  const run = (worker: number, store: number, wal: number) => ({
+    name: 'worker',
+    worker_cpu_seconds_per_100k: worker,
+    postgres_cpu_seconds_per_100k: store,
+    wal_bytes_per_event: wal,
+    bytes_per_event: 400,
+  });
+  const tableOf = (...runs: Result['runs']) =>
+    scaleOutTable({
+      ...{ name: 'throughput', measuredAt: '', machine: [], settings: [], goals: [] },
+      ...{ table: { columns: [], rows: [], notes: [] }, runs },
+    }).rows;
+
+  test('is the median cost of the worker times the rate, with room left', () => {
+    const others = { name: 'insert-only', worker_cpu_seconds_per_100k: 100 };
+    const runs = [run(1.2, 0.9, 500), run(9, 9, 9_000), run(0.1, 0.1, 1), others];
+    // 10,000 events a second: 0.12 cores of a worker, 0.09 of the store, 5 MB of WAL, 400 bytes * 86,400 seconds.
+    expect(tableOf(...runs)[0]).toEqual(['10,000', '0.1', '1', '4', '0.1', '5.0', '1', '346']);
+    // A million: 12 cores are 20 pods at 60 %; 9 cores are one node of 16, but 500 MB/s of WAL are four.
+    expect(tableOf(...runs)[2]).toEqual(['1,000,000', '12.0', '20', '80', '9.0', '500.0', '4', '34,560']);
+  });
+
+  test('is bound by the cores of the store where these are scarcer than its WAL', () => {
+    expect(tableOf(run(1.2, 3, 100))[2]?.[6]).toBe('4');
+  });
+});
 
 describe('the delaying proxy', () => {
   let server: Server;

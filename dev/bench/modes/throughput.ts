@@ -109,6 +109,7 @@ function table(runsOf: RunsOf, notCounted: number): Table {
       times(per100k(({ postgresCpuSeconds }) => postgresCpuSeconds)),
       name === 'copy' ? '-' : figure(column(({ peakRssMib }) => peakRssMib)),
       name === 'raw-consume' ? '-' : figure(column(({ bytes, events }) => bytes / events)),
+      name === 'raw-consume' ? '-' : figure(column(({ walBytes, events }) => walBytes / events)),
       runs.length === 0 ? '-' : `${figure(Math.min(...rates))} - ${figure(Math.max(...rates))}`,
     ];
   });
@@ -121,6 +122,7 @@ function table(runsOf: RunsOf, notCounted: number): Table {
     'Postgres CPU s',
     'RSS MiB',
     'bytes/event',
+    'WAL bytes/event',
     'events/s from - to',
   ];
   const notes = ['Medians. CPU in seconds for 100,000 events, with the start of the process.'];

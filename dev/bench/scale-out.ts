@@ -1,0 +1,55 @@
+/** What higher rates take, on paper: the measured costs of an event, multiplied, with room to catch up. */
+import type { Result } from './result';
+import { median } from './statistics';
+import { figure, type Table } from './table';
+
+const RATES = [10_000, 100_000, 1_000_000] as const;
+/** How busy pods and nodes are meant to be: the rest is for peaks, and for catching up after a stop. */
+const BUSY = 0.6;
+/** So many pods can be added, and so evenly the load falls on those that are there. */
+const PARTITIONS_PER_POD = 4;
+const NODE_CORES = 16;
+/** What a node writes and its standby follows, without special disks. */
+const NODE_WAL_BYTES_PER_SECOND = 150e6;
+const SECONDS_PER_DAY = 86_400;
+
+/** What an event costs, and how it adds up. @param throughput the result of the mode of that name */
+export function scaleOutTable(throughput: Result): Table {
+  const runs = throughput.runs.filter(({ name }) => name === 'worker');
+  const cost = (field: string) => median(runs.map((run) => Number(run[field])));
+  const workerCores = cost('worker_cpu_seconds_per_100k') / 1e5;
+  const storeCores = cost('postgres_cpu_seconds_per_100k') / 1e5;
+  const walBytes = cost('wal_bytes_per_event');
+  const storedBytes = cost('bytes_per_event');
+  return {
+    columns: [
+      'events/s',
+      'worker cores',
+      'pods of 1 core',
+      'partitions',
+      'store cores',
+      'WAL MB/s',
+      `store nodes of ${NODE_CORES} cores`,
+      'GB stored a day',
+    ],
+    rows: RATES.map((rate) => {
+      const pods = Math.ceil((rate * workerCores) / BUSY);
+      const byCores = Math.ceil((rate * storeCores) / (NODE_CORES * BUSY));
+      const byWal = Math.ceil((rate * walBytes) / NODE_WAL_BYTES_PER_SECOND);
+      return [
+        figure(rate),
+        figure(rate * workerCores, 1),
+        figure(pods),
+        figure(pods * PARTITIONS_PER_POD),
+        figure(rate * storeCores, 1),
+        figure((rate * walBytes) / 1e6, 1),
+        figure(Math.max(byCores, byWal)),
+        figure((rate * storedBytes * SECONDS_PER_DAY) / 1e9),
+      ];
+    }),
+    notes: [
+      `Of the worker's runs above: ${figure(workerCores * 1e6, 1)} microseconds of a worker's core, ${figure(storeCores * 1e6, 1)} of the store's, ${figure(walBytes)} bytes of WAL and ${figure(storedBytes)} stored an event.`,
+      `Pods and nodes ${BUSY * 100} % busy, ${PARTITIONS_PER_POD} partitions a pod, at most ${NODE_WAL_BYTES_PER_SECOND / 1e6} MB/s of WAL a node.`,
+    ],
+  };
+}
