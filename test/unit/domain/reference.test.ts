@@ -132,6 +132,13 @@ describe('a document is compiled [C1] [C2] [R1 operator]', () => {
     );
   });
 
+  it('a connection that was stored although its brand is not registered fails loudly', () => {
+    const connections = [{ id: 'stream', transport: 'kafka' as const, topic: 't', brand: 'gone' }];
+    expect(() => aReference(aDocument(anOperator({ connections, brands: [aBrand()] })))).toThrow(
+      'connection stream was stored although its brand gone is not registered',
+    );
+  });
+
   it.each([
     ['XXX', '1'],
     ['EUR', '0.001'],

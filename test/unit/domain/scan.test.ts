@@ -90,9 +90,33 @@ describe('the fast way takes [F1] [F8]', () => {
       expect(takes(anEvent('bet', { [field]: 'n'.repeat(10_000) }))).toBe(true);
   });
 
-  it('blanks between its parts', () => {
-    const text = JSON.stringify(anEvent('bet'));
-    expect(takes(text.replaceAll(/([{}:,])(?=["}])/g, '$1  '))).toBe(true);
+  it('blanks between all of its parts', () => {
+    const event = aBet({ event_id: 'e', round_id: 'r', occurred_at: '2026-11-21T12:00:00Z' });
+    const spaced = JSON.stringify(event)
+      .replaceAll(/"[^"]*"|[{}:,]/g, '  $&  ')
+      .trim();
+    expect(scanned(spaced)).toEqual(scanned(event));
+    expect(takes(spaced)).toBe(true);
+  });
+
+  it('texts of any printable ASCII but quotes and backslashes', () => {
+    const codes = Array.from({ length: 0x7e - 0x20 + 1 }, (_, index) => 0x20 + index);
+    const printable = String.fromCharCode(...codes).replaceAll(/["\\]/g, '');
+    for (const text of [printable, ...printable])
+      expect(scanned(anEvent('login', { player_ref: text }))?.fields.playerRef).toBe(text);
+  });
+
+  it('a text as it stands there, whatever was read before', () => {
+    const playerOf = (text: string) =>
+      scan(Buffer.from(JSON.stringify(anEvent('login', { player_ref: text }))), null)?.fields.playerRef;
+    const letters = Array.from({ length: 26 }, (_, index) => String.fromCharCode(0x61 + index));
+    // Texts are kept for when they come again: one that begins like another, or ends like it, must not be taken for it.
+    for (const first of letters) {
+      for (const last of letters) {
+        for (const text of [`p${first}${last}`, 'p', `q${first}${last}`, `p${first}${last}`])
+          expect(playerOf(text)).toBe(text);
+      }
+    }
   });
 });
 
@@ -168,8 +192,32 @@ describe('the fast way leaves to the other', () => {
     ['a name that breaks off', text.replace('"kind"', '"kin"')],
     ['a game without end', text.replace('"}', '"')],
     ['an empty object', '{}'],
+    ['a control character as it is', text.replace('"main"', '"ma\u0001n"')],
+    ['no value of the game', text.replace(/"game":{[^}]*}/, '"game":')],
+    ['no content of the game', text.replace(/"game":{[^}]*}/, '"game":{')],
+    ["no value of the game's id", text.replace(/"game":{[^}]*}/, '"game":{"id":')],
   ])('%s', (_, sent) => {
     expect(scanned(sent)).toBeUndefined();
+  });
+
+  it.each(['spec', 'event_id', 'kind', 'occurred_at', 'brand', 'round_id', 'amount', 'currency'])(
+    'no value of %s, where the text before it would do',
+    (field) => {
+      const value = JSON.stringify(bet[field]);
+      const others = JSON.stringify({ player_ref: '?', ...without(bet, field, 'player_ref') }).slice(1);
+      // As the player it does.
+      expect(takes(`{${others.replace('"?"', value)}`.replace(/}$/, `,"${field}":${value}}`))).toBe(true);
+      expect(takes(`{${others.replace('"?"', `${value},"${field}":`)}`)).toBe(false);
+    },
+  );
+
+  it('a name of which one letter is another', () => {
+    for (const name of [...Object.keys(bet), 'id']) {
+      for (let place = 0; place < name.length; place++) {
+        const other = `${name.slice(0, place)}X${name.slice(place + 1)}`;
+        expect([other, takes(text.replace(`"${name}":`, `"${other}":`))]).toEqual([other, false]);
+      }
+    }
   });
 
   it('amounts that a double may not hold, and takes those that it does', () => {
