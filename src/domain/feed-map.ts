@@ -7,19 +7,34 @@ export interface FeedIds {
 /** Values by feed and id: what an event or a round is known by (docs/rules.md, K1). */
 export class FeedMap<V> {
   private readonly feeds = new Map<number, Map<string, V>>();
+  /** The feed that was asked for last, which is nearly always asked for next. */
+  private lastNo = Number.NaN;
+  private last: Map<string, V> | undefined;
 
   get(feedNo: number, id: string): V | undefined {
-    return this.feeds.get(feedNo)?.get(id);
+    return this.feed(feedNo)?.get(id);
   }
 
   has(feedNo: number, id: string): boolean {
-    return this.feeds.get(feedNo)?.has(id) === true;
+    return this.feed(feedNo)?.has(id) === true;
   }
 
   set(feedNo: number, id: string, value: V): void {
-    const feed = this.feeds.get(feedNo);
-    if (feed === undefined) this.feeds.set(feedNo, new Map([[id, value]]));
-    else feed.set(id, value);
+    let feed = this.feed(feedNo);
+    if (feed === undefined) {
+      feed = new Map();
+      this.feeds.set(feedNo, feed);
+      this.last = feed;
+    }
+    feed.set(id, value);
+  }
+
+  private feed(feedNo: number): Map<string, V> | undefined {
+    if (feedNo !== this.lastNo) {
+      this.lastNo = feedNo;
+      this.last = this.feeds.get(feedNo);
+    }
+    return this.last;
   }
 
   values(): V[] {

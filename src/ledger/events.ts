@@ -149,7 +149,7 @@ export async function recordHistory(
   if (fresh.length === 0) return;
   const rows = new CopyRows();
   const decidedAt = Number(sinceEpoch(batch.nowMicros));
-  for (const { item, outcome, counted, verdictId } of fresh) {
+  for (const { item, outcome, counted, verdictId } of byPlayer(fresh)) {
     const { fields } = item;
     rows.row(19);
     rows.int8Value(verdictId);
@@ -173,6 +173,18 @@ export async function recordHistory(
     rows.textValue(item.brandNo === null ? fields.brand : null);
   }
   await session.copy(COPY_HISTORY, rows);
+}
+
+/** Each player's events beside one another, so that his place in the index is looked for once and then at hand. */
+function byPlayer(fresh: readonly Fresh[]): Fresh[] {
+  const players = new Map<string | null, Fresh[]>();
+  for (const each of fresh) {
+    const { playerRef } = each.item.fields;
+    const others = players.get(playerRef);
+    if (others === undefined) players.set(playerRef, [each]);
+    else others.push(each);
+  }
+  return [...players.values()].flat();
 }
 
 const COPY_RESENDS = {
