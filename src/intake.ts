@@ -184,7 +184,7 @@ export function makeIntake({ ledger, references, sendDeadLetters, logger, now }:
           partitionNo,
           referenceVersion: reference.version,
           contended: contendedBatches > 0,
-          beforeCommit: () => sendAll(source, envelopes, prepared),
+          beforeCommit: deadLettersOf(source, envelopes, prepared),
           ...(panic === undefined ? {} : { panic: { error: panic, payload: first(envelopes).value } }),
         });
         if (contendedBatches > 0) contendedBatches--;
@@ -198,23 +198,27 @@ export function makeIntake({ ledger, references, sendDeadLetters, logger, now }:
     }
   }
 
-  async function sendAll(
+  /** Sends the dead letters of a batch; undefined where it has none. */
+  function deadLettersOf(
     source: Source,
     envelopes: readonly Envelope[],
     prepared: readonly Prepared[],
-  ): Promise<void> {
+  ): (() => Promise<void>) | undefined {
     const letters: DeadLetter[] = [];
+    let before = 0;
     prepared.forEach(({ item }, index) => {
-      if (item.type === 'unstored' && item.deadLetter !== null)
-        letters.push({ envelope: at(envelopes, index), source, reason: item.deadLetter });
+      if (item.type !== 'unstored' || item.deadLetter === null) return;
+      if (letters.length === 0) before = index;
+      letters.push({ envelope: at(envelopes, index), source, reason: item.deadLetter });
     });
-    if (letters.length === 0) return;
-    try {
-      await sendDeadLetters(letters);
-    } catch (error) {
-      const before = prepared.findIndex(({ item }) => item.type === 'unstored' && item.deadLetter !== null);
-      throw new DeadLetterRefused(`the dead-letter topic refused: ${messageOf(error)}`, before, error);
-    }
+    if (letters.length === 0) return undefined;
+    return async () => {
+      try {
+        await sendDeadLetters(letters);
+      } catch (error) {
+        throw new DeadLetterRefused(`the dead-letter topic refused: ${messageOf(error)}`, before, error);
+      }
+    };
   }
 
   return { decide };

@@ -174,10 +174,15 @@ export function sinceEpoch(micros: bigint): bigint {
 
 const COPY_SIGNATURE = Buffer.from('PGCOPY\n\xff\r\n\0', 'latin1');
 
+/** Messages of the protocol: a letter, and the length of all that follows the letter. */
+const COPY_DATA = Buffer.from([0x64, 0, 0, 0, 0]);
+const COPY_DONE = Buffer.from([0x63, 0, 0, 0, 4]);
+
 /** Rows in the binary format of COPY: `row(n)` begins a row of n columns, then exactly n values follow. */
 export class CopyRows extends Writer {
   constructor() {
     super(spares.pop() ?? Buffer.allocUnsafeSlow(FIRST_CAPACITY));
+    this.raw(COPY_DATA);
     this.raw(COPY_SIGNATURE);
     this.int32(0); // flags
     this.int32(0); // no header extension
@@ -185,9 +190,13 @@ export class CopyRows extends Writer {
   row(columns: number): void {
     this.int16(columns);
   }
+  /** The messages that hand the rows over: all of them in one, and the end. */
   end(): Buffer {
     this.int16(-1);
-    return this.take();
+    this.raw(COPY_DONE);
+    const messages = this.take();
+    messages.writeInt32BE(messages.length - COPY_DONE.length - 1, 1);
+    return messages;
   }
   /** Leaves the buffer to other rows, once nobody reads what `end` returned any more. Megabytes made anew for each batch cost more than their use. */
   recycle(): void {

@@ -1,12 +1,10 @@
 /**
  * The store's connections: a pool with a deadline on every wait, and errors that name the statement that met them.
  */
-import { once } from 'node:events';
 import { Pool, type PoolClient, type QueryArrayResult } from 'pg';
-import { from as copyFrom } from 'pg-copy-streams';
 import type { Logger } from 'pino';
-import type { CopyRows } from './binary';
 import { StoreError } from './failures';
+import { runWrites, type Write } from './writing';
 
 /** Getting a connection, new or from the pool. */
 const CONNECT_TIMEOUT_MS = 5_000;
@@ -53,10 +51,10 @@ export function makePool(options: StoreOptions, logger: Logger): Pool {
 export interface Session {
   /** Rows as arrays of text or null, in the order of the statement's columns. @throws StoreError */
   query(statement: Statement, values?: readonly unknown[]): Promise<Row[]>;
-  /** One or several statements without parameters. @throws StoreError */
-  run(name: string, text: string): Promise<void>;
-  /** Rows into the columns that `text` names; they are not to be used afterwards. @throws StoreError */
-  copy(statement: Statement, rows: CopyRows): Promise<void>;
+  /** All of them in one round trip. @throws StoreError */
+  write(writes: readonly Write[]): Promise<void>;
+  /** The same, and commits: the last thing to do. @throws StoreError */
+  writeAndCommit(writes: readonly Write[]): Promise<void>;
 }
 
 export type Row = readonly (string | null)[];
@@ -64,26 +62,32 @@ export type Row = readonly (string | null)[];
 /**
  * Runs `work` in one READ COMMITTED transaction: committed where it returns, rolled back where it throws.
  *
+ * @param opening a statement without parameters that begins it, in the same round trip; `work` is given its rows
  * @throws StoreError, or what `work` throws
  */
-export async function inTransaction<T>(pool: Pool, work: (session: Session) => Promise<T>): Promise<T> {
+export async function inTransaction<T>(
+  pool: Pool,
+  work: (session: Session, opened: Row[]) => Promise<T>,
+  opening: Statement = NOTHING,
+): Promise<T> {
   const client = await storeErrors('connect', () => pool.connect());
-  const session = makeSession(client);
+  const transaction = new Transaction(client);
   let healthy = false;
   try {
-    await session.run('begin', BEGIN);
-    const result = await work(session);
-    await session.run('commit', 'commit');
+    const result = await work(transaction, await transaction.begin(opening));
+    await transaction.commit();
     healthy = true;
     return result;
   } catch (error) {
-    healthy = await rollback(session);
+    healthy = await transaction.rollback();
     throw error;
   } finally {
     // A connection that is not known to be clean is closed: it may still be busy with what was given up.
     client.release(!healthy);
   }
 }
+
+const NOTHING: Statement = { name: 'begin', text: 'select' };
 
 /**
  * Settings of the transaction, not of the session: a pooler in front of the store may hand the session to others.
@@ -100,66 +104,64 @@ set local statement_timeout = ${STATEMENT_TIMEOUT_MS};
 set local lock_timeout = ${LOCK_TIMEOUT_MS};
 set local idle_in_transaction_session_timeout = ${IDLE_TIMEOUT_MS}`;
 
-async function rollback(session: Session): Promise<boolean> {
-  try {
-    await session.run('rollback', 'rollback');
-    return true;
-  } catch {
-    // The connection is gone, and the transaction with it; the error that led here is the one to report.
-    return false;
-  }
-}
+const COMMIT = { name: 'commit', text: 'commit' };
 
-function makeSession(client: PoolClient): Session {
-  return {
-    async query(statement, values = []) {
-      const result: QueryArrayResult<(string | null)[]> = await storeErrors(statement.name, () =>
-        client.query<(string | null)[]>({
-          name: statement.name,
-          text: statement.text,
-          values: [...values],
-          rowMode: 'array',
-          types: TEXT_ONLY,
-        }),
-      );
-      return result.rows;
-    },
-    async run(name, text) {
-      await storeErrors(name, () => client.query(text));
-    },
-    async copy(statement, rows) {
-      await storeErrors(statement.name, () => copyRows(client, statement.text, rows.end()));
-      // Where it failed, the connection may still be reading them.
-      rows.recycle();
-    },
-  };
+class Transaction implements Session {
+  private isCommitted = false;
+
+  constructor(private readonly client: PoolClient) {}
+
+  async begin({ name, text }: Statement): Promise<Row[]> {
+    const results: unknown = await storeErrors(name, () =>
+      this.client.query({ text: `${BEGIN};\n${text}`, rowMode: 'array', types: TEXT_ONLY }),
+    );
+    // One for each of the statements.
+    const last: QueryArrayResult<(string | null)[]> | undefined = Array.isArray(results)
+      ? results.at(-1)
+      : undefined;
+    return last?.rows ?? [];
+  }
+
+  async query(statement: Statement, values: readonly unknown[] = []): Promise<Row[]> {
+    const result: QueryArrayResult<(string | null)[]> = await storeErrors(statement.name, () =>
+      this.client.query<(string | null)[]>({
+        name: statement.name,
+        text: statement.text,
+        values: [...values],
+        rowMode: 'array',
+        types: TEXT_ONLY,
+      }),
+    );
+    return result.rows;
+  }
+
+  async write(writes: readonly Write[]): Promise<void> {
+    if (writes.length > 0) await runWrites(this.client, writes, ANSWER_TIMEOUT_MS);
+  }
+
+  async writeAndCommit(writes: readonly Write[]): Promise<void> {
+    await this.write([...writes, COMMIT]);
+    this.isCommitted = true;
+  }
+
+  async commit(): Promise<void> {
+    if (!this.isCommitted) await this.writeAndCommit([]);
+  }
+
+  /** @returns whether the connection is clean */
+  async rollback(): Promise<boolean> {
+    try {
+      await this.write([{ name: 'rollback', text: 'rollback' }]);
+      return true;
+    } catch {
+      // The connection is gone, and the transaction with it; the error that led here is the one to report.
+      return false;
+    }
+  }
 }
 
 /** Every column as the text that the store sent, so that no number is rounded on the way. */
 const TEXT_ONLY = { getTypeParser: () => (value: string) => value };
-
-/** Longest time of a timer. */
-const NEVER_MS = 2 ** 31 - 1;
-
-async function copyRows(client: PoolClient, text: string, rows: Buffer): Promise<void> {
-  const stream = client.query(Object.assign(copyFrom(text), { query_timeout: NEVER_MS }));
-  // Given up, the stream is left to itself: destroyed, or without a listener, it would end the process once the store answers after all.
-  stream.on('error', () => undefined);
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(
-      () => reject(new Error(`no answer within ${ANSWER_TIMEOUT_MS} ms`)),
-      ANSWER_TIMEOUT_MS,
-    );
-  });
-  const finished = once(stream, 'finish');
-  stream.end(rows);
-  try {
-    await Promise.race([finished, late]);
-  } finally {
-    clearTimeout(timer);
-  }
-}
 
 async function storeErrors<T>(statement: string, work: () => Promise<T>): Promise<T> {
   try {

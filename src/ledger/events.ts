@@ -15,6 +15,7 @@ import { DEAD_LETTER_REASONS, type DeadLetterReason, type Outcome, outcomeOfCode
 import { arrays, CopyRows, sinceEpoch } from './binary';
 import type { Session } from './connection';
 import { idFinder, unreadable } from './keys';
+import type { Write } from './writing';
 
 const FIND_EVENTS = {
   name: 'find_events',
@@ -24,7 +25,7 @@ where feed_no = $1 and event_key = any($2)`,
 
 /**
  * Hands over those events of one feed that are decided already. A decided key never changes, so it needs no lock. One that another
- * writer decides after this statement is met again by `recordKeys`, as a lost race.
+ * writer decides after this statement is met again by `copyKeys`, as a lost race.
  */
 export async function findEvents(
   session: Session,
@@ -116,8 +117,8 @@ function compareIds(a: KeyedItem, b: KeyedItem): number {
  * Writes the keys of fresh events, ascending by feed and id, so that two writers of the same keys wait for one another in one order.
  * A unique violation is a lost race: another writer decided one of them since `findEvents`.
  */
-export async function recordKeys(session: Session, fresh: readonly Fresh[]): Promise<void> {
-  if (fresh.length === 0) return;
+export function copyKeys(fresh: readonly Fresh[]): Write[] {
+  if (fresh.length === 0) return [];
   const rows = new CopyRows();
   const sorted = [...fresh].sort((a, b) => compareIds(a.item, b.item));
   for (const { item, outcome, verdictId } of sorted) {
@@ -130,7 +131,7 @@ export async function recordKeys(session: Session, fresh: readonly Fresh[]): Pro
     rows.int2Value(outcome.code);
     rows.idKeyValue(item.eventId);
   }
-  await session.copy(COPY_KEYS, rows);
+  return [{ ...COPY_KEYS, rows }];
 }
 
 const COPY_HISTORY = {
@@ -141,12 +142,11 @@ from stdin binary`,
 };
 
 /** Appends the verdicts to history. */
-export async function recordHistory(
-  session: Session,
+export function copyHistory(
   fresh: readonly Fresh[],
   batch: { nowMicros: bigint; referenceVersion: number; roundNumberOf: (item: KeyedItem) => number | null },
-): Promise<void> {
-  if (fresh.length === 0) return;
+): Write[] {
+  if (fresh.length === 0) return [];
   const rows = new CopyRows();
   const decidedAt = Number(sinceEpoch(batch.nowMicros));
   for (const { item, outcome, counted, verdictId } of byPlayer(fresh)) {
@@ -172,7 +172,7 @@ export async function recordHistory(
     rows.textValue(fields.gameId);
     rows.textValue(item.brandNo === null ? fields.brand : null);
   }
-  await session.copy(COPY_HISTORY, rows);
+  return [{ ...COPY_HISTORY, rows }];
 }
 
 /** Each player's events beside one another, so that his place in the index is looked for once and then at hand. */
@@ -194,12 +194,11 @@ const COPY_RESENDS = {
 };
 
 /** Notes each duplicate as a delivery. */
-export async function recordResends(
-  session: Session,
+export function copyResends(
   resends: readonly { item: KeyedItem; first: Outcome; contentDiffers: boolean }[],
   nowMicros: bigint,
-): Promise<void> {
-  if (resends.length === 0) return;
+): Write[] {
+  if (resends.length === 0) return [];
   const rows = new CopyRows();
   for (const { item, first, contentDiffers } of resends) {
     rows.row(8);
@@ -212,7 +211,7 @@ export async function recordResends(
     rows.boolValue(contentDiffers);
     rows.textValue(item.eventId);
   }
-  await session.copy(COPY_RESENDS, rows);
+  return [{ ...COPY_RESENDS, rows }];
 }
 
 const COPY_UNSTORED = {
@@ -225,15 +224,11 @@ const deadLetterCodes = new Map<DeadLetterReason, number>(
 );
 
 /** Notes each record that got no verdict row. A webhook's delivery has no coordinates to note; its answer is all there is. */
-export async function recordUnstored(
-  session: Session,
-  items: readonly Item[],
-  nowMicros: bigint,
-): Promise<void> {
+export function copyUnstored(items: readonly Item[], nowMicros: bigint): Write[] {
   const noted = items.flatMap((item) =>
     item.type === 'unstored' && item.source !== null ? [{ item, source: item.source }] : [],
   );
-  if (noted.length === 0) return;
+  if (noted.length === 0) return [];
   const rows = new CopyRows();
   for (const { item, source } of noted) {
     rows.row(6);
@@ -244,7 +239,7 @@ export async function recordUnstored(
     rows.int4Value(item.connectionNo);
     rows.int2Value(item.deadLetter === null ? null : (deadLetterCodes.get(item.deadLetter) ?? null));
   }
-  await session.copy(COPY_UNSTORED, rows);
+  return [{ ...COPY_UNSTORED, rows }];
 }
 
 const RECORD_PANIC = {

@@ -16,11 +16,12 @@ import {
 } from '../domain/decide';
 import { FeedMap } from '../domain/feed-map';
 import { newRound, type Round } from '../domain/round';
-import { inTransaction, type Session } from './connection';
+import { inTransaction, type Row, type Session } from './connection';
 import * as events from './events';
 import { StaleReference } from './failures';
 import * as partitions from './partitions';
 import * as rounds from './rounds';
+import type { Write } from './writing';
 
 export interface Batch {
   /** In the order of arrival; at most MAX_BATCH_EVENTS, all of one Kafka partition or all of one webhook request. */
@@ -33,8 +34,8 @@ export interface Batch {
   readonly contended?: boolean;
   /** Where the batch is one event that failed twice: what failed and on which payload. */
   readonly panic?: { readonly error: string; readonly payload: Buffer | null };
-  /** Runs as the last thing before the commit; what it throws rolls the batch back. */
-  readonly beforeCommit?: () => Promise<void>;
+  /** Runs as the last thing before the commit, which then takes a round trip of its own; what it throws rolls the batch back. */
+  readonly beforeCommit?: (() => Promise<void>) | undefined;
 }
 
 /** Makes the tables of this month and the next two, where they are missing. */
@@ -65,8 +66,8 @@ export function makePartitionNumbers(
  */
 export async function decideBatch(pool: Pool, batch: Batch): Promise<readonly Decision[]> {
   if (batch.items.length > events.MAX_BATCH_EVENTS) throw new RangeError('a batch holds too many events');
-  return inTransaction(pool, async (session) => {
-    const { nextOffset, referenceVersion } = await partitions.lockPartition(session, batch.partitionNo);
+  const decideIn = async (session: Session, opened: readonly Row[]): Promise<readonly Decision[]> => {
+    const { nextOffset, referenceVersion } = partitions.readLocked(opened);
     if (referenceVersion !== batch.referenceVersion)
       throw new StaleReference(`version ${referenceVersion} is in force`);
 
@@ -78,34 +79,38 @@ export async function decideBatch(pool: Pool, batch: Batch): Promise<readonly De
     const { decisions, changedRounds } = decide(batch.items, { ...answered, rounds: locked.states });
 
     const { fresh, resends, unstored } = sortOut(batch.items, decisions, firstNo);
-    const opened = openedRounds(fresh, locked, firstNo);
-    await rounds.openRounds(session, opened.values(), nowMicros);
-    await events.recordKeys(session, fresh);
-    await events.recordHistory(session, fresh, {
-      nowMicros,
-      referenceVersion,
-      roundNumberOf: ({ feedNo, fields: { roundId } }) =>
-        roundId === null ? null : numberOf(locked.rounds.get(feedNo, roundId) ?? opened.get(feedNo, roundId)),
-    });
+    const newRounds = openedRounds(fresh, locked, firstNo);
     const changed = locked.rounds.values().filter(({ round }) => changedRounds.has(round));
     await rounds.updateRounds(session, changed, nowMicros);
-    await events.recordResends(session, resends, nowMicros);
-    await events.recordUnstored(session, unstored, nowMicros);
     if (batch.panic && fresh[0])
       await events.recordPanic(session, { verdictId: fresh[0].verdictId, ...batch.panic });
-    if (batch.partitionNo !== null) {
-      const next = (sourcesOf(batch.items).last?.offset ?? -1) + 1;
-      await partitions.countPartition(
-        session,
-        batch.partitionNo,
-        next,
-        batch.items.length,
-        countsOf(decisions),
-      );
+    const roundNumberOf = ({ feedNo, fields: { roundId } }: KeyedItem) =>
+      roundId === null
+        ? null
+        : numberOf(locked.rounds.get(feedNo, roundId) ?? newRounds.get(feedNo, roundId));
+    const writes = [
+      ...rounds.copyRounds(newRounds.values(), nowMicros),
+      ...events.copyKeys(fresh),
+      ...events.copyHistory(fresh, { nowMicros, referenceVersion, roundNumberOf }),
+      ...events.copyResends(resends, nowMicros),
+      ...events.copyUnstored(unstored, nowMicros),
+      ...countsIn(batch, decisions),
+    ];
+    if (batch.beforeCommit === undefined) {
+      await session.writeAndCommit(writes);
+    } else {
+      await session.write(writes);
+      await batch.beforeCommit();
     }
-    await batch.beforeCommit?.();
     return decisions;
-  });
+  };
+  return inTransaction(pool, decideIn, partitions.lockPartition(batch.partitionNo));
+}
+
+function countsIn({ partitionNo, items }: Batch, decisions: readonly Decision[]): Write[] {
+  if (partitionNo === null) return [];
+  const nextOffset = (sourcesOf(items).last?.offset ?? -1) + 1;
+  return [partitions.countPartition(partitionNo, nextOffset, items.length, countsOf(decisions))];
 }
 
 function feedsOf(items: readonly Item[]): number[] {

@@ -72,7 +72,10 @@ function numbersIn(numbers: ReadonlyMap<string, number>): Numbers {
 }
 
 /** Another `reference apply` waits; readers and workers do not. */
-const LOCK_VERSIONS = 'lock table promo_store.reference_versions in share row exclusive mode';
+const LOCK_VERSIONS = {
+  name: 'lock_reference_versions',
+  text: 'lock table promo_store.reference_versions in share row exclusive mode',
+};
 
 const NAME_STATEMENTS = {
   operators: {
@@ -120,7 +123,7 @@ export async function applyReference(
   approve: (changes: readonly Change[]) => boolean,
 ): Promise<Applied> {
   return inTransaction(pool, async (session) => {
-    await session.run('lock_reference_versions', LOCK_VERSIONS);
+    await session.write([LOCK_VERSIONS]);
     const before = await readCurrent(session);
     const changes = describeChanges(before.document, document);
     const same = before.version > 0 && changes.length === 0;

@@ -8,6 +8,7 @@ import type { Round, Sums } from '../domain/round';
 import { arrays, CopyRows, sinceEpoch } from './binary';
 import type { Row, Session } from './connection';
 import { idFinder, unreadable } from './keys';
+import type { Write } from './writing';
 
 /** The first of the two numbers of our advisory locks on feeds; the second is the feed's. */
 const FEED_LOCK = 1_347_571_023;
@@ -38,7 +39,7 @@ from promo_store.rounds where feed_no = $1 and round_key = any($2) order by roun
 /**
  * Locks the rounds of one feed that exist, ascending by key, and hands over the state of each.
  *
- * A round that does not exist cannot be locked. `openRounds` meets another writer's, as a lost race.
+ * A round that does not exist cannot be locked. `copyRounds` meets another writer's, as a lost race.
  */
 export async function lockRounds(
   session: Session,
@@ -130,12 +131,8 @@ from stdin binary`,
  *
  * @param nowMicros microseconds since 1970
  */
-export async function openRounds(
-  session: Session,
-  opened: readonly NewRound[],
-  nowMicros: bigint,
-): Promise<void> {
-  if (opened.length === 0) return;
+export function copyRounds(opened: readonly NewRound[], nowMicros: bigint): Write[] {
+  if (opened.length === 0) return [];
   const openedAt = sinceEpoch(nowMicros);
   const rows = new CopyRows();
   for (const { no, feedNo, roundId, round } of opened) {
@@ -159,7 +156,7 @@ export async function openRounds(
     for (const name of SUM_NAMES) rows.numericValue(sums[name]);
     rows.jsonbValue(otherSums(round));
   }
-  await session.copy(COPY_ROUNDS, rows);
+  return [{ ...COPY_ROUNDS, rows }];
 }
 
 const UPDATE_ROUNDS = {

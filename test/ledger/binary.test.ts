@@ -20,8 +20,10 @@ type Texts = (string | null)[];
 /** What a table holds after a COPY of rows, as text, in the order of its first column. */
 async function copied(columns: string, rows: CopyRows): Promise<Row[]> {
   return inTransaction(store.pool, async (session) => {
-    await session.run('create', `create temp table copied (${columns}) on commit drop`);
-    await session.copy({ name: 'copy_in', text: 'copy copied from stdin binary' }, rows);
+    await session.write([
+      { name: 'create', text: `create temp table copied (${columns}) on commit drop` },
+      { name: 'copy_in', text: 'copy copied from stdin binary', rows },
+    ]);
     return session.query({ name: `read_${columns}`, text: 'select * from copied order by 1' });
   });
 }
