@@ -65,6 +65,14 @@ class Writing implements Submittable {
     // The rows are on their way.
   }
 
+  handleRowDescription(): void {
+    // What a statement returns is not read.
+  }
+
+  handleDataRow(): void {
+    // The same.
+  }
+
   handleCommandComplete(): void {
     this.done++;
     this.wait();

@@ -9,6 +9,11 @@ import type { Committer } from './committer';
 import { observeBatch } from './observe';
 import { type Chunk, messageOf, type StreamDeps, type StreamRecord } from './record-source';
 
+/**
+ * A partition's first batch takes no more records than this, and each one after it twice as many, up to BATCH_EVENTS: workers that begin
+ * together may meet in the rounds that they open, and what is decided anew then is little.
+ */
+const FIRST_BATCH_EVENTS = 500;
 /** A batch takes no further record once it holds this many bytes. */
 const MAX_BATCH_BYTES = 4 * 1024 * 1024;
 /** A partition is paused while it holds more than this, and resumed below half of it. */
@@ -27,6 +32,7 @@ export class PartitionLoop {
   private revoked = false;
   private failures = 0;
   private failingSince = 0;
+  private maxEvents = FIRST_BATCH_EVENTS;
 
   constructor(
     private readonly partition: Source,
@@ -95,16 +101,18 @@ export class PartitionLoop {
   /** Reads, decodes and decides in its turn: what waits for others of its worker waits as bytes. */
   private async decideNext(): Promise<IntakeResult & { isEmpty: boolean }> {
     const { clock, intake, batchEvents } = this.deps;
+    const maxEvents = Math.min(this.maxEvents, batchEvents);
     await this.turns.begin();
     try {
       if (this.ended.signal.aborted) return NOTHING;
-      const records = await this.queue.peek(batchEvents, MAX_BATCH_BYTES);
+      const records = await this.queue.peek(maxEvents, MAX_BATCH_BYTES);
       const { envelopes, failure } = await this.decode(records);
       if (this.ended.signal.aborted) return NOTHING;
       if (envelopes.length === 0) return { answers: [], undecided: failure, isEmpty: failure === null };
       const began = clock.now();
       const { answers, undecided } = await intake.decide(this.partition, envelopes);
       this.observe(answers, clock.now() - began);
+      this.maxEvents = maxEvents * 2;
       return { answers, undecided: undecided ?? failure, isEmpty: false };
     } finally {
       this.turns.end();

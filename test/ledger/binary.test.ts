@@ -3,6 +3,7 @@ import fc from 'fast-check';
 import { parseInstant } from '../../src/domain/instant';
 import { arrays, CopyRows, sinceEpoch } from '../../src/ledger/binary';
 import { inTransaction, type Row } from '../../src/ledger/connection';
+import { StoreError } from '../../src/ledger/failures';
 import { idFinder } from '../../src/ledger/keys';
 import { idKey } from '../support/id-key';
 import { freshStore, type TestStore } from '../support/ledger';
@@ -42,6 +43,55 @@ async function throughCopy<T>(
   });
   return (await copied(`n int, value ${type}`, rows)).map(([, value]) => value ?? null);
 }
+
+describe('what is written at once', () => {
+  const rowsOf = (values: readonly number[]) => {
+    const rows = new CopyRows();
+    for (const value of values) {
+      rows.row(1);
+      rows.int4Value(value);
+    }
+    return rows;
+  };
+  const copyInto = (table: string, values: readonly number[]) => ({
+    name: `copy_${table}`,
+    text: `copy ${table} from stdin binary`,
+    rows: rowsOf(values),
+  });
+  const upTo = (count: number) => Array.from({ length: count }, (_, index) => index);
+  const tables = (...names: string[]) =>
+    names.map((name) => ({ name, text: `create temp table ${name} (n int primary key) on commit drop` }));
+
+  test('runs in its order, each COPY with the rows that are its own', async () => {
+    const [counts] = await inTransaction(store.pool, async (session) => {
+      await session.write([
+        ...tables('a', 'b'),
+        copyInto('a', [1, 2, 3]),
+        { name: 'delete', text: 'delete from a where n = 2' },
+        copyInto('b', upTo(100_000)),
+        copyInto('a', [2, 4]),
+      ]);
+      return session.query({ name: 'counts', text: 'select (select sum(n) from a), (select sum(n) from b)' });
+    });
+    expect(counts).toEqual(['10', '4999950000']);
+  });
+
+  test('ends at what fails, which is named; the rows behind it are passed over, and the connection serves on', async () => {
+    const many = upTo(200_000);
+    for (const failing of [
+      copyInto('a', [1, 1]),
+      copyInto('missing', many),
+      { name: 'division', text: 'select 1 / 0' },
+    ]) {
+      const error = await inTransaction(store.pool, (session) =>
+        session.writeAndCommit([...tables('a', 'b'), copyInto('b', [1]), failing, copyInto('b', many)]),
+      ).catch((reason: unknown) => reason);
+      expect(error).toBeInstanceOf(StoreError);
+      expect(String(error)).toContain(`StoreError: ${failing.name}: `);
+      expect(await copied('n int', rowsOf([7]))).toEqual([['7']]);
+    }
+  });
+});
 
 /** Values that went through a parameter, as text. */
 async function throughArray(type: string, array: Buffer): Promise<Texts> {

@@ -51,7 +51,6 @@ export const PACKAGES: Readonly<Record<string, RegExp>> = {
   kafkajs: /^src\/transports\/(kafka|kafka-source|drain|codecs|fetch-decoding|kafkajs-internals\.d)\.ts$/,
   knex: /^src\/ledger\//,
   pg: /^src\/ledger\//,
-  'pg-copy-streams': /^src\/ledger\//,
   // Its Logger is what the layers with something to tell are handed; only telemetry makes one.
   pino: /^src\/(telemetry\.ts$|intake\.ts$|ledger\/|transports\/|commands\/)/,
   'prom-client': /^src\/telemetry\.ts$/,

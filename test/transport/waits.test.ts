@@ -604,6 +604,28 @@ describe('memory', () => {
     expect(source.commits.at(-1)).toBe('t/0 5');
   });
 
+  it('a partition begins with a small batch, and each next one may hold twice as many, up to the setting', async () => {
+    const sizesWith = async (batchEvents: number) => {
+      const sizes: number[] = [];
+      const { clock, assign, deliver } = setUp({
+        decide: (from, envelopes) => {
+          sizes.push(envelopes.length);
+          return decideAll(from, envelopes);
+        },
+        batchEvents,
+      });
+      await assign(0);
+      deliver(
+        0,
+        Array.from({ length: 10_000 }, (_, offset) => offset),
+      );
+      await clock.pass(0);
+      return sizes;
+    };
+    expect(await sizesWith(3_000)).toEqual([500, 1_000, 2_000, 3_000, 3_000, 500]);
+    expect((await sizesWith(400)).slice(0, 3)).toEqual([400, 400, 400]);
+  });
+
   it('a batch takes no further record once it holds 4 MiB', async () => {
     const batches: number[] = [];
     const { clock, assign, deliverBytes } = setUp({
