@@ -6,7 +6,7 @@
 import type { Fields } from './event';
 import type { FeedMap } from './feed-map';
 import { applyToRound, newRound, type Round, type RoundEvent } from './round';
-import { ACCEPTED, type DeadLetterReason, type Outcome } from './verdict';
+import { ACCEPTED, type DeadLetterReason, type Outcome, outcomeOf, REASONS } from './verdict';
 
 /** Where a Kafka record stands. A webhook's delivery has none: it is never read again by itself. */
 export interface Coordinates {
@@ -123,17 +123,18 @@ function decideKeyed(item: KeyedItem, known: Known, changedRounds: Set<Round>): 
 
 /** There are few different ones, and a batch has thousands: each is made once. */
 function freshDecision(outcome: Outcome, counted: boolean): Decision {
-  const made = counted ? COUNTED : NOT_COUNTED;
-  let decision = made.get(outcome);
-  if (decision === undefined) {
-    decision = { type: 'decided', outcome, counted, redelivered: false };
-    made.set(outcome, decision);
-  }
-  return decision;
+  return (counted ? COUNTED : NOT_COUNTED).get(outcome)!;
 }
 
-const COUNTED = new Map<Outcome, Decision>();
-const NOT_COUNTED = new Map<Outcome, Decision>();
+const OUTCOMES = [ACCEPTED, ...REASONS.map(({ name }) => outcomeOf(name))];
+const COUNTED = decisionsOf(true);
+const NOT_COUNTED = decisionsOf(false);
+
+function decisionsOf(counted: boolean): ReadonlyMap<Outcome, Decision> {
+  return new Map(
+    OUTCOMES.map((outcome) => [outcome, { type: 'decided', outcome, counted, redelivered: false }]),
+  );
+}
 
 /**
  * An event that is decided already: the same record read again is answered as before, anything else is a duplicate (V1, K3).
