@@ -39,7 +39,7 @@ demo: dev-build ## watch real events go through a real Kafka into verdict tables
 bench: dev-build ## measure; BENCH=mode, see docs/performance.md
 	@exec node build/dev/bench.js
 
-mutation: dev-build ## change the rules one by one and see that a test notices (15 minutes)
+mutation: dev-build ## change the rules one by one and see that a test notices (half an hour)
 	@node build/dev/mutation.js
 
 generate: dev-build ## write the generated files (with the tables: needs Postgres or starts one)
