@@ -205,17 +205,16 @@ export function makeIntake({ ledger, references, sendDeadLetters, logger, now }:
     prepared: readonly Prepared[],
   ): (() => Promise<void>) | undefined {
     const letters: DeadLetter[] = [];
-    let before = 0;
     prepared.forEach(({ item }, index) => {
-      if (item.type !== 'unstored' || item.deadLetter === null) return;
-      if (letters.length === 0) before = index;
-      letters.push({ envelope: at(envelopes, index), source, reason: item.deadLetter });
+      if (item.type === 'unstored' && item.deadLetter !== null)
+        letters.push({ envelope: at(envelopes, index), source, reason: item.deadLetter });
     });
     if (letters.length === 0) return undefined;
     return async () => {
       try {
         await sendDeadLetters(letters);
       } catch (error) {
+        const before = envelopes.indexOf(first(letters).envelope);
         throw new DeadLetterRefused(`the dead-letter topic refused: ${messageOf(error)}`, before, error);
       }
     };

@@ -44,15 +44,3 @@ export function sumOf<T>(list: readonly T[], pick: (element: T) => number): numb
 export function rounded(value: number, decimals = 2): number {
   return Number(value.toFixed(decimals));
 }
-
-/** Map.groupBy, which Node 20 has not. */
-export function groupBy<T, K>(list: readonly T[], keyOf: (element: T) => K): Map<K, T[]> {
-  const groups = new Map<K, T[]>();
-  for (const element of list) {
-    const key = keyOf(element);
-    const group = groups.get(key);
-    if (group === undefined) groups.set(key, [element]);
-    else group.push(element);
-  }
-  return groups;
-}

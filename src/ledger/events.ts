@@ -14,6 +14,7 @@ import type { FeedIds } from '../domain/feed-map';
 import { DEAD_LETTER_REASONS, type DeadLetterReason, type Outcome, outcomeOfCode } from '../domain/verdict';
 import { arrays, CopyRows, sinceEpoch } from './binary';
 import type { Session } from './connection';
+import { groupBy } from './group-by';
 import { idFinder, unreadable } from './keys';
 import type { Write } from './writing';
 
@@ -177,14 +178,7 @@ export function copyHistory(
 
 /** Each player's events beside one another, so that his place in the index is looked for once and then at hand. */
 function byPlayer(fresh: readonly Fresh[]): Fresh[] {
-  const players = new Map<string | null, Fresh[]>();
-  for (const each of fresh) {
-    const { playerRef } = each.item.fields;
-    const others = players.get(playerRef);
-    if (others === undefined) players.set(playerRef, [each]);
-    else others.push(each);
-  }
-  return [...players.values()].flat();
+  return [...groupBy(fresh, ({ item }) => item.fields.playerRef).values()].flat();
 }
 
 const COPY_RESENDS = {

@@ -19,6 +19,7 @@ import { newRound, type Round } from '../domain/round';
 import { inTransaction, type Row, type Session } from './connection';
 import * as events from './events';
 import { StaleReference } from './failures';
+import { groupBy } from './group-by';
 import * as partitions from './partitions';
 import * as rounds from './rounds';
 import type { Write } from './writing';
@@ -180,15 +181,10 @@ async function findAnswered(
   items: readonly Item[],
   nextOffset: number,
 ): Promise<Omit<Known, 'rounds'>> {
-  const wanted = new Map<number, string[]>();
-  for (const item of items) {
-    if (item.type !== 'keyed') continue;
-    const ids = wanted.get(item.feedNo);
-    if (ids === undefined) wanted.set(item.feedNo, [item.eventId]);
-    else ids.push(item.eventId);
-  }
+  const keyed = items.filter((item) => item.type === 'keyed');
   const decided: Known['events'] = new FeedMap();
-  for (const [feedNo, ids] of wanted) {
+  for (const [feedNo, wanted] of groupBy(keyed, (item) => item.feedNo)) {
+    const ids = wanted.map(({ eventId }) => eventId);
     await events.findEvents(session, { feedNo, ids }, (id, event) => decided.set(feedNo, id, event));
   }
   const { first, last } = sourcesOf(items);

@@ -70,7 +70,7 @@ function memoryOf({ bytes }: Chunk): number {
 class WaitingChunk {
   private cursor: RecordCursor | null = null;
   /** Records that were read and not removed: those of the batch that is being decided. */
-  private records: StreamRecord[] = [];
+  private readonly records: StreamRecord[] = [];
 
   constructor(readonly chunk: Chunk) {}
 

@@ -86,13 +86,13 @@ it('only tests that passed prove anything', () => {
   });
   const json = {
     testResults: [
-      { name: '/root/test/a.test.ts', assertionResults: ['passed', 'failed', 'pending'].map(assertion) },
+      { name: '/project/test/a.test.ts', assertionResults: ['passed', 'failed', 'pending'].map(assertion) },
     ],
   };
-  expect(readCited(json, '/root')).toEqual([
+  expect(readCited(json, '/project')).toEqual([
     { file: 'test/a.test.ts', name: 'a bet: is passed', tags: ['G1', 'V1'] },
   ]);
-  expect(() => readCited({}, '/root')).toThrow('no list of results');
+  expect(() => readCited({}, '/project')).toThrow('no list of results');
 });
 
 it('the page names the tests of each line, a few of many, and what has none', () => {
