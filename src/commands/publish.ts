@@ -7,14 +7,14 @@ import { statSync } from 'node:fs';
 import { constants as zlibConstants } from 'node:zlib';
 import { readConfig, type SettingName } from '../config';
 import { makeLogger } from '../telemetry';
+import { makeKafka } from '../transports/kafka';
 import {
   type Compression,
-  makeKafka,
   makeSender,
   partitionChooser,
-  recordRefusal,
+  RecordsRefused,
   type Sender,
-} from '../transports/kafka';
+} from '../transports/sender';
 import { type Line, MAX_LINE_BYTES, openInput, readLines } from './lines';
 
 export const PUBLISH_SETTINGS = ['KAFKA_BROKERS'] as const satisfies readonly SettingName[];
@@ -192,32 +192,28 @@ function makeDelivery({ sender, topic, connection, choosePartition, report }: De
     return lane.waiting.splice(0, count);
   }
 
-  /** Never throws: what Kafka does not answer for, or refuses for a reason that is not in a line, ends the delivery. */
+  /** Never throws: what Kafka does not answer for ends the delivery. */
   async function deliver(batch: readonly Outgoing[], lane: Lane): Promise<void> {
     const { partition } = lane;
+    const messages = batch.map(({ key, bytes }) => ({ key, value: bytes, headers, partition }));
     try {
-      const messages = batch.map(({ key, bytes }) => ({ key, value: bytes, headers, partition }));
       await sender.send(topic, messages);
       report.sent(batch);
     } catch (error) {
-      const refusal = recordRefusal(error);
-      if (refusal === null) {
+      if (!(error instanceof RecordsRefused)) {
         lane.waiting.push(...batch);
         report.stopped(batch, error);
         failure.abort();
         return;
       }
-      if (batch.length > 1) return deliverHalves(batch, lane);
-      for (const line of batch) report.refused(line, refusal);
+      const refusals = messages.map((message) => error.refused.get(message));
+      report.sent(batch.filter((_, index) => refusals[index] === undefined));
+      batch.forEach((line, index) => {
+        const why = refusals[index];
+        if (why !== undefined) report.refused(line, why);
+      });
     }
     waitingBytes -= bytesOf(batch);
-  }
-
-  async function deliverHalves(batch: readonly Outgoing[], lane: Lane): Promise<void> {
-    const middle = Math.ceil(batch.length / 2);
-    await deliver(batch.slice(0, middle), lane);
-    if (failed.aborted) lane.waiting.push(...batch.slice(middle));
-    else await deliver(batch.slice(middle), lane);
   }
 
   /** Waits until batches have ended so far that `isEnough`. */

@@ -1,16 +1,8 @@
 /**
- * Kafka by kafkajs: the client, a producer, and the few things asked of the cluster.
- * The client is known here, in kafka-source.ts, drain.ts, codecs.ts and fetch-decoding.ts, and nowhere else.
+ * Kafka by kafkajs: the client, and the few things asked of the cluster.
+ * The client is known here, in kafka-source.ts, sender.ts, drain.ts, codecs.ts, fetch-decoding.ts and produce-encoding.ts, and nowhere else.
  */
-import {
-  type Admin,
-  CompressionTypes,
-  Kafka,
-  KafkaJSProtocolError,
-  logLevel,
-  Partitioners,
-  type Producer,
-} from 'kafkajs';
+import { type Admin, Kafka, logLevel } from 'kafkajs';
 import type { Logger } from 'pino';
 import { makeCodecs, registerCodecs } from './codecs';
 import { installFetchDecoder } from './fetch-decoding';
@@ -30,8 +22,6 @@ export const MAX_DECOMPRESSED_BYTES = 64 * 1024 * 1024;
 export const FIRST_RETRY_MS = 300;
 export const MAX_RETRY_MS = 5_000;
 export const RETRIES = 8;
-/** A message that the brokers do not acknowledge within this time is an error. */
-const SEND_TIMEOUT_MS = 10_000;
 
 export function makeKafka({ brokers, clientId, retries = RETRIES }: KafkaOptions, logger: Logger): Kafka {
   registerCodecs({ maxDecompressedBytes: MAX_DECOMPRESSED_BYTES });
@@ -69,88 +59,6 @@ export function offsetOf(text: unknown): number {
   return offset;
 }
 
-export interface OutgoingMessage {
-  readonly key: Buffer | string | null;
-  readonly value: Buffer | string | null;
-  readonly headers: Readonly<Record<string, Buffer | string | (Buffer | string)[]>>;
-  /** Absent: chosen by the key, as `partitionChooser` does. */
-  readonly partition?: number;
-}
-
-export interface Sender {
-  /** Resolves once all in-sync replicas have the messages. @throws where they do not within the sender's time limit */
-  send(topic: string, messages: readonly OutgoingMessage[]): Promise<void>;
-  stop(): Promise<void>;
-}
-
-const COMPRESSIONS = {
-  none: CompressionTypes.None,
-  gzip: CompressionTypes.GZIP,
-  snappy: CompressionTypes.Snappy,
-  lz4: CompressionTypes.LZ4,
-  zstd: CompressionTypes.ZSTD,
-} as const;
-export type Compression = keyof typeof COMPRESSIONS;
-
-export interface SenderOptions {
-  readonly compression?: Compression;
-  readonly timeoutMs?: number;
-  readonly retries?: number;
-}
-
-export async function makeSender(
-  kafka: Kafka,
-  { compression = 'none', timeoutMs = SEND_TIMEOUT_MS, retries = 3 }: SenderOptions = {},
-): Promise<Sender> {
-  const producer: Producer = kafka.producer({ allowAutoTopicCreation: false, retry: { retries } });
-  await producer.connect();
-  return {
-    async send(topic, messages) {
-      await withDeadline(
-        producer.send({
-          topic,
-          acks: -1,
-          timeout: SEND_TIMEOUT_MS,
-          compression: COMPRESSIONS[compression],
-          messages: [...messages],
-        }),
-        timeoutMs,
-        `${topic} did not acknowledge within ${timeoutMs} ms`,
-      );
-    },
-    stop: () => producer.disconnect(),
-  };
-}
-
-/**
- * The partition of a key, as Java producers choose it; without a key, the partitions in turn. Null where the topic does not exist.
- *
- * For senders that need to know what one request is made of: a broker takes the records of one partition all or not at all.
- */
-export async function partitionChooser(
-  kafka: Kafka,
-  topic: string,
-): Promise<((key: string | null) => number) | null> {
-  const admin = await connectedAdmin(kafka);
-  try {
-    if (!(await admin.listTopics()).includes(topic)) return null;
-    const { topics } = await admin.fetchTopicMetadata({ topics: [topic] });
-    const partitionMetadata = topics.find(({ name }) => name === topic)?.partitions ?? [];
-    const choose = Partitioners.DefaultPartitioner();
-    return (key) => choose({ topic, partitionMetadata, message: { key, value: null } });
-  } finally {
-    await admin.disconnect();
-  }
-}
-
-/** What the brokers say of the records themselves, one by one, so that the others of a batch may still be taken. */
-const RECORD_REFUSALS = new Set(['MESSAGE_TOO_LARGE', 'RECORD_LIST_TOO_LARGE', 'INVALID_RECORD']);
-
-/** The brokers' words where they refuse a batch for a record in it; null for every other error. */
-export function recordRefusal(error: unknown): string | null {
-  return error instanceof KafkaJSProtocolError && RECORD_REFUSALS.has(error.type) ? error.message : null;
-}
-
 export async function connectedAdmin(kafka: Kafka): Promise<Admin> {
   const admin = kafka.admin();
   await admin.connect();
@@ -169,17 +77,5 @@ export async function ensureTopic(kafka: Kafka, topic: string): Promise<'present
     return 'made';
   } finally {
     await admin.disconnect();
-  }
-}
-
-async function withDeadline<T>(work: Promise<T>, ms: number, message: string): Promise<T> {
-  let timer: NodeJS.Timeout | undefined;
-  const deadline = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error(message)), ms);
-  });
-  try {
-    return await Promise.race([work, deadline]);
-  } finally {
-    clearTimeout(timer);
   }
 }

@@ -16,3 +16,37 @@ declare module 'kafkajs/src/protocol/requests/fetch/v11/response' {
   const response: { decode: (bytes: Buffer) => unknown };
   export = response;
 }
+
+declare module 'kafkajs/src/protocol/encoder' {
+  class Encoder {
+    constructor(initialBytes?: number);
+    writeInt16(value: number): this;
+    writeInt32(value: number): this;
+    writeString(value: string | null): this;
+    /** With their length in front, 32 bits. */
+    writeBytes(value: Buffer): this;
+  }
+  export = Encoder;
+}
+
+declare module 'kafkajs/src/protocol/requests/produce' {
+  import type { Message } from 'kafkajs';
+  import type Encoder from 'kafkajs/src/protocol/encoder';
+
+  namespace produce {
+    interface Options {
+      readonly acks: number;
+      readonly timeout: number;
+      readonly topicData: readonly {
+        readonly topic: string;
+        readonly partitions: readonly { readonly partition: number; readonly messages: readonly Message[] }[];
+      }[];
+    }
+    interface Made {
+      readonly request: { readonly encode: () => Promise<Encoder> };
+      readonly response: unknown;
+    }
+  }
+  const produce: { protocol: (about: { version: number }) => (options: produce.Options) => produce.Made };
+  export = produce;
+}

@@ -4,8 +4,9 @@
  */
 import { REASONS, type Reason, reasonInfo } from '../domain/verdict';
 import type { Answer, DeadLetter, Source } from '../intake';
-import type { OutgoingMessage, Sender } from './kafka';
+import type { OutgoingMessage } from './record-batch-writer';
 import type { PublishVerdicts } from './record-source';
+import type { Sender } from './sender';
 
 export const VERDICT_SPEC = 'promo.verdict.v1';
 

@@ -1,0 +1,59 @@
+/**
+ * Lets kafkajs 2.2.4 send record batches that are made already (record-batch-writer.ts): a producer finds the leader, sends and tries again
+ * as always, and only the bytes of the batch are ours. Brokers from 0.11.0 on answer the version of the produce request that it uses.
+ */
+import type { Message } from 'kafkajs';
+import Encoder from 'kafkajs/src/protocol/encoder';
+import produce from 'kafkajs/src/protocol/requests/produce';
+
+/** All that is sent to a partition in one request, in the shape that kafkajs asks of a message. */
+export class EncodedBatch implements Message {
+  readonly key = null;
+  constructor(
+    readonly partition: number,
+    /** The record batch. */
+    readonly value: Buffer,
+  ) {}
+}
+
+/** The produce request that is extended, the newest that kafkajs 2.2.4 knows; every broker it can talk to from 2.1 to 4.x takes it. */
+const VERSION = 7;
+const original = produce.protocol;
+
+/** Extends the requests of every client of this process; those with messages of another kind are made as before. */
+export function installProduceEncoder(): void {
+  produce.protocol = ({ version }) => {
+    const make = original({ version });
+    return version === VERSION ? (options) => withEncodedBatches(options, make(options)) : make;
+  };
+}
+
+function withEncodedBatches(options: produce.Options, made: produce.Made): produce.Made {
+  const topics = options.topicData.map(({ topic, partitions }) => ({
+    topic,
+    batches: partitions.flatMap(({ messages }) => messages.filter((each) => each instanceof EncodedBatch)),
+  }));
+  if (topics.every(({ batches }) => batches.length === 0)) return made;
+  return { ...made, request: { ...made.request, encode: async () => encode(options, topics) } };
+}
+
+/** Produce request, version 7. https://kafka.apache.org/protocol#The_Messages_Produce */
+function encode(
+  { acks, timeout }: produce.Options,
+  topics: readonly { readonly topic: string; readonly batches: readonly EncodedBatch[] }[],
+): Encoder {
+  const bytes = topics.flatMap(({ batches }) => batches).reduce((sum, { value }) => sum + value.length, 0);
+  const encoder = new Encoder(bytes + REST_BYTES)
+    .writeString(null) // no transaction
+    .writeInt16(acks)
+    .writeInt32(timeout)
+    .writeInt32(topics.length);
+  for (const { topic, batches } of topics) {
+    encoder.writeString(topic).writeInt32(batches.length);
+    for (const { partition, value } of batches) encoder.writeInt32(partition).writeBytes(value);
+  }
+  return encoder;
+}
+
+/** What stands beside the batches; the encoder grows where it is more. */
+const REST_BYTES = 1_024;

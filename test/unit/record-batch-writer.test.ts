@@ -1,0 +1,96 @@
+import fc from 'fast-check';
+import { Partitioners } from 'kafkajs';
+import { crc32c, encodeRecordBatch, type OutgoingMessage } from '../../src/transports/record-batch-writer';
+import { chooserOf } from '../../src/transports/sender';
+import { codecs, readFetch, sealed } from '../support/record-batch';
+
+const NOW = 1_760_000_000_123;
+
+/** As a reader gets it: bytes, and several values of a header as a list. */
+function asRead({ key, value, headers }: OutgoingMessage) {
+  const bytes = (content: Buffer | string | null) => (content === null ? null : Buffer.from(content));
+  const values = Object.entries(headers).flatMap(([name, value]) => {
+    const list = (typeof value === 'string' || Buffer.isBuffer(value) ? [value] : value).map(bytes);
+    return list.length === 0 ? [] : [[name, list.length === 1 ? list[0] : list]];
+  });
+  return { key: bytes(key), value: bytes(value), headers: Object.fromEntries(values) };
+}
+
+const content = fc.oneof(
+  fc.string({ unit: 'binary' }),
+  fc.uint8Array().map((bytes) => Buffer.from(bytes)),
+);
+const message: fc.Arbitrary<OutgoingMessage> = fc.record({
+  key: fc.option(content),
+  value: fc.option(content),
+  headers: fc.dictionary(
+    fc.string({ unit: 'binary' }).filter((name) => name !== '__proto__'),
+    fc.oneof(content, fc.array(content, { maxLength: 3 })),
+    { maxKeys: 3 },
+  ),
+});
+
+describe('a record batch that is written', () => {
+  it('holds what it was given, as a reader finds it', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(message, { minLength: 1, maxLength: 20 }), async (messages) => {
+        const batch = await encodeRecordBatch(messages, NOW, null);
+        const { records } = await readFetch(batch);
+        expect(records.map(({ key, value, headers }) => ({ key, value, headers }))).toEqual(
+          messages.map(asRead),
+        );
+        expect(records.map(({ offset }) => offset)).toEqual(messages.map((_, index) => index));
+        expect(new Set(records.map(({ timestamp }) => timestamp))).toEqual(new Set([String(NOW)]));
+      }),
+    );
+  });
+
+  it.each(Object.entries(codecs).map(([name, codec], index) => ({ name, codec, number: index + 1 })))(
+    'is compressed with $name',
+    async ({ codec, number }) => {
+      const value = 'a verdict '.repeat(1_000);
+      const messages = Array.from({ length: 50 }, () => ({ key: 'k', value, headers: {} }));
+      const batch = await encodeRecordBatch(messages, NOW, { codec: number, ...codec });
+      const { records } = await readFetch(batch);
+      expect(records.map((record) => record.value?.toString())).toEqual(messages.map(() => value));
+    },
+  );
+
+  it('is sealed with the checksum that brokers check', async () => {
+    expect(crc32c(Buffer.from('123456789'), 0)).toBe(0xe3069283);
+    await fc.assert(
+      fc.asyncProperty(fc.array(message, { minLength: 1, maxLength: 3 }), async (messages) => {
+        const batch = await encodeRecordBatch(messages, NOW, null);
+        expect(sealed(batch)).toEqual(batch);
+      }),
+    );
+  });
+});
+
+describe('the partition of a key', () => {
+  const partitions = Array.from({ length: 7 }, (_, partitionId) => ({ partitionId, leader: 1 }));
+
+  it("is the one that kafkajs' producer, and with it a Java producer, chooses", () => {
+    const choose = chooserOf(partitions);
+    const theirs = Partitioners.DefaultPartitioner();
+    const partitionMetadata = partitions.map((each) => ({
+      ...each,
+      partitionErrorCode: 0,
+      replicas: [1],
+      isr: [1],
+    }));
+    fc.assert(
+      fc.property(content, (key) => {
+        expect(choose(key)).toBe(theirs({ topic: 't', partitionMetadata, message: { key, value: null } }));
+      }),
+      { numRuns: 1_000 },
+    );
+  });
+
+  it('is any that has a leader where there is no key', () => {
+    const choose = chooserOf(
+      partitions.map((each) => ({ ...each, leader: each.partitionId % 2 === 0 ? 1 : -1 })),
+    );
+    expect(Array.from({ length: 8 }, () => choose(null))).toEqual([0, 2, 4, 6, 0, 2, 4, 6]);
+  });
+});
