@@ -1,4 +1,5 @@
 /** What the worker and `publish` send, as a broker stores it and readers of kafkajs find it. */
+import type { OutgoingMessage } from '../../src/transports/record-batch-writer';
 import { makeSender, RecordsRefused, type Sender } from '../../src/transports/sender';
 import { readTopic } from '../support/kafka';
 import { freshTopic, kafkaClient, makeTopics, withAdmin } from '../support/servers';
@@ -40,13 +41,13 @@ test(
   'sends what stands beside messages that are too large, and says which these were',
   async () => {
     const topic = await freshTopic('sender', { partitions: 3, config: { 'max.message.bytes': '20000' } });
-    const messages = numbered(300, 100).map((message, index) =>
+    const messages: OutgoingMessage[] = numbered(300, 100).map((message, index) =>
       index === 40 || index === 41 ? { ...message, value: `${index} ${'x'.repeat(30_000)}` } : message,
     );
     const error: unknown = await sender.send(topic, messages).catch((reason: unknown) => reason);
     expect(error).toBeInstanceOf(RecordsRefused);
     const refused = error instanceof RecordsRefused ? [...error.refused.keys()] : [];
-    expect(refused.map((message) => messages.findIndex((each) => each === message)).sort()).toEqual([40, 41]);
+    expect(refused.map((message) => messages.indexOf(message)).sort()).toEqual([40, 41]);
     const stored = (await readTopic(topic)).map(numberOf);
     expect([...new Set(stored)].sort((a, b) => a - b)).toEqual(
       messages.map((_, index) => index).filter((index) => index !== 40 && index !== 41),
