@@ -78,7 +78,12 @@ async function bench(mode: Mode): Promise<number> {
   requireProduct();
   const signalled = endingSignal();
   const supervisor = new Supervisor(() => {}, false);
-  const starting = startServers({ need: ['kafka', 'postgres'], log: say, exitAfterSignal: false });
+  const starting = startServers({
+    need: ['kafka', 'postgres'],
+    log: say,
+    longLived: true,
+    exitAfterSignal: false,
+  });
   try {
     const outcome = await Promise.race([measure(mode, extent, starting, supervisor), signalled]);
     return typeof outcome === 'number' ? outcome : EXIT_CODES[outcome];

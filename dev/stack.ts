@@ -32,6 +32,7 @@ async function main(): Promise<void> {
   const servers = await startServers({
     need: missing.length === 0 ? need : need.filter((name) => name !== 'registry'),
     log,
+    longLived: true,
     exitAfterSignal: false,
   });
 

@@ -92,18 +92,8 @@ function roundOf(refunded: boolean, random: Random): readonly (readonly [kind: s
 }
 
 export function eventText({ eventId, player, kind, round, amount, at }: EventOf): string {
-  return JSON.stringify({
-    spec: 'promo.event.v1',
-    event_id: eventId,
-    brand: 'main',
-    player_ref: player,
-    kind,
-    round_id: round,
-    game: { id: 'g1' },
-    amount,
-    currency: 'EUR',
-    occurred_at: new Date(at).toISOString(),
-  });
+  // A template, since nothing here needs an escape and the producer shares the machine with what it measures.
+  return `{"spec":"promo.event.v1","event_id":"${eventId}","brand":"main","player_ref":"${player}","kind":"${kind}","round_id":"${round}","game":{"id":"g1"},"amount":"${amount}","currency":"EUR","occurred_at":"${new Date(at).toISOString()}"}`;
 }
 
 /** Bets and wins of so few rounds that every batch of every partition writes to all of them. */

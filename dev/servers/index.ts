@@ -123,14 +123,14 @@ export async function missingRequirements(options: StartOptions): Promise<Missin
 }
 
 function startOne(name: ServerName, plan: Plan, supervisor: Supervisor): Promise<Started> {
-  const { engine, environment, log, versions } = plan;
+  const { engine, environment, log, options, versions } = plan;
   if (engine !== undefined) {
     return startContainer({ engine, supervisor, log }, makeRecipe(name, versions, environment));
   }
   const context: Context = { supervisor, environment, log };
   switch (name) {
     case 'kafka':
-      return startKafka(context, versions.kafka);
+      return startKafka(context, versions.kafka, options.longLived === true);
     case 'postgres':
       return startPostgres(context, versions.postgres);
     case 'registry':

@@ -47,6 +47,8 @@ export interface StartOptions {
   log?: Log;
   /** Addresses, STACK and the names of images are read from here; default: the environment of this process. */
   environment?: Environment;
+  /** They live for minutes: rather fast than quickly started. */
+  longLived?: boolean;
   /** False: on SIGINT or SIGTERM the servers are stopped, and ending the process is the program's own affair. */
   exitAfterSignal?: boolean;
 }

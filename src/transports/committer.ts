@@ -2,7 +2,12 @@
 import type { Source } from '../intake';
 import { keyOf, messageOf, type StreamDeps } from './record-source';
 
-/** Wait between two tries of an offset commit that failed. */
+/**
+ * Wait between two commits: each costs the worker and the broker as much as a small batch does. What was decided meanwhile is read again
+ * where the group moves on, and recognized.
+ */
+const COMMIT_INTERVAL_MS = 100;
+/** The same after a commit that failed. */
 const COMMIT_RETRY_MS = 1_000;
 
 export interface Committer {
@@ -29,14 +34,16 @@ export function makeCommitter({
       const offsets = pending;
       const begunIn = generation;
       pending = new Map();
+      let waitMs = COMMIT_INTERVAL_MS;
       try {
         await source.commit([...offsets.values()]);
       } catch (error) {
         logger.warn({ error: messageOf(error) }, 'offset commit failed');
         if (generation === begunIn) pending = new Map([...offsets, ...pending]);
         if (flushing.signal.aborted) break;
-        await clock.sleep(COMMIT_RETRY_MS, flushing.signal);
+        waitMs = COMMIT_RETRY_MS;
       }
+      await clock.sleep(waitMs, flushing.signal);
     }
     // In the same step in which nothing was left: what is decided from now on begins anew.
     committing = null;

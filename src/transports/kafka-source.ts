@@ -20,6 +20,13 @@ export const FETCH = {
   maxBytesPerPartition: 1024 * 1024,
   maxBytes: 8 * 1024 * 1024,
 } as const;
+/**
+ * Fetches that bring something begin at least this far apart: each costs the worker and the broker about a millisecond, however little it
+ * brings. A record that comes after a pause does not wait for it.
+ */
+const FETCH_INTERVAL_MS = 10;
+/** Batches of a fetch that are handed over side by side. More only wait for one another. */
+const BATCHES_HANDED_OVER_AT_ONCE = 64;
 /** New partitions are noticed within this time, and partitions that had no leader when the group assigned them are fetched again. */
 const METADATA_MAX_AGE_MS = 10_000;
 /** New topics, and topics that appear, are taken up within this time. */
@@ -166,6 +173,7 @@ async function joinGroup(
 ): Promise<Membership> {
   let left = false;
   let ended = false;
+  let fetchBeganAt = systemClock.now();
   let fetchedAt = systemClock.now();
   let commitOffsets: EachBatchPayload['commitOffsetsIfNecessary'] | null = null;
   const gate = new FetchGate(systemClock);
@@ -211,7 +219,10 @@ async function joinGroup(
     ended = true;
     onEnd(payload.error);
   });
-  consumer.on(consumer.events.FETCH_START, ({ payload }) => gate.fetchBegins(payload.nodeId));
+  consumer.on(consumer.events.FETCH_START, ({ payload }) => {
+    fetchBeganAt = systemClock.now();
+    gate.fetchBegins(payload.nodeId);
+  });
   consumer.on(consumer.events.FETCH, () => {
     fetchedAt = systemClock.now();
     listener.fetched();
@@ -236,6 +247,9 @@ async function joinGroup(
       commitOffsets = commitOffsetsIfNecessary;
       for (const chunk of fetched.chunksFrom(fromOffset)) listener.chunk({ topic, partition, ...chunk });
     }
+    // The next fetch begins once all that this one brought is handed over.
+    const early = fetchBeganAt + FETCH_INTERVAL_MS - systemClock.now();
+    if (early > 0) await systemClock.sleep(early, NEVER);
   }
 
   /** An offset that the log does not have any more, or not yet again, makes kafkajs go on at the log's beginning. */
@@ -265,7 +279,12 @@ async function joinGroup(
   try {
     await consumer.connect();
     await consumer.subscribe({ topics: [...topics], fromBeginning: true });
-    await consumer.run({ autoCommit: false, eachBatchAutoResolve: false, eachBatch: handOver });
+    await consumer.run({
+      autoCommit: false,
+      eachBatchAutoResolve: false,
+      partitionsConsumedConcurrently: BATCHES_HANDED_OVER_AT_ONCE,
+      eachBatch: handOver,
+    });
     return membership;
   } catch (error) {
     await membership.leave();
