@@ -100,12 +100,17 @@ export async function inTransaction<T>(
     isClean = true;
     return result;
   } catch (error) {
-    isClean = await transaction.rollback();
+    // pg sends nothing before it has the last answer, and sets no deadline for what it has not sent: a store that is silent would never be given up.
+    isClean = !isUnanswered(error) && (await transaction.rollback());
     throw error;
   } finally {
     // A connection that is not known to be clean is closed: it may still be busy with what was given up.
     connection.release(isClean);
   }
+}
+
+function isUnanswered(error: unknown): boolean {
+  return error instanceof StoreError && error.sqlState === undefined;
 }
 
 const NOTHING: Statement = { name: 'begin', text: 'select' };
