@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { connect, createServer, type Socket } from 'node:net';
 import { MAX_PANICS_PER_MINUTE } from '../../src/intake';
-import { classify, StoreError } from '../../src/ledger/failures';
+import { classify, LostRace, StoreError } from '../../src/ledger/failures';
 import {
   aBet,
   aDeposit,
@@ -132,6 +132,27 @@ describe('an event that fails alone, twice', () => {
     });
     expect(await worker.partition('acme').read(aBet())).toEqual(['accepted']);
     expect(await store.value('select count(*) from promo_store.panics')).toBe('0');
+  });
+
+  test('that meets another writer in one of its tries is decided again at once [V9] [U4]', async () => {
+    const failures = [
+      new TypeError('once'),
+      new LostRace('first'),
+      new TypeError('again'),
+      new LostRace('second'),
+    ];
+    const worker = store.writer({
+      wrap: (ledger) => ({
+        ...ledger,
+        decideBatch: (batch) => {
+          const failure = failures.shift();
+          if (failure !== undefined) throw failure;
+          return ledger.decideBatch(batch);
+        },
+      }),
+    });
+    expect(await worker.partition('acme').read(aBet())).toEqual(['accepted']);
+    expect(failures).toEqual([]);
   });
 
   test('stays undecided where even the panic cannot be stored [V9] [U1]', async () => {

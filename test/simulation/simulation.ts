@@ -171,9 +171,10 @@ class World {
 
   /** As SIGTERM does: what is decided is committed, and nobody waits any longer. */
   private async stopAll(): Promise<void> {
-    const stopping = [...this.workers.values()].filter(({ actor }) => actor.alive);
-    let left = stopping.length;
-    for (const { stream } of stopping) {
+    let left = 0;
+    for (const { stream, isStopping } of this.workers.values()) {
+      if (isStopping) continue;
+      left++;
       void stream.stop(STOP_DEADLINE_MS).then((inTime) => {
         left--;
         if (!inTime) this.broken ??= new Violation('stop: a worker with nothing to do does not stop in time');
