@@ -80,8 +80,29 @@ export class Coverage {
   hitsOf(point: Point, fault: Fault): number {
     return this.hits.get(`${point} / ${fault}`) ?? 0;
   }
-  missing(): string[] {
-    return PAIRS.filter(([point, fault]) => this.hitsOf(point, fault) === 0).map((pair) => pair.join(' / '));
+  /** The pairs that never came about, by their places in PAIRS. */
+  missing(): number[] {
+    return PAIRS.flatMap(([point, fault], place) => (this.hitsOf(point, fault) === 0 ? [place] : []));
+  }
+
+  /** A line for each await, a column for each fault: how often it struck there, "-" where it cannot. */
+  table(): string {
+    const faults = [...new Set(PAIRS.map(([, fault]) => fault))];
+    const points = [...new Set(PAIRS.map(([point]) => point))];
+    const letters = faults.map((_, column) => String.fromCharCode('A'.charCodeAt(0) + column));
+    const rows = points.map((point) => [
+      point,
+      String(this.reached.get(point) ?? 0),
+      ...faults.map((fault) => {
+        const canStrike = PAIRS.some((pair) => pair[0] === point && pair[1] === fault);
+        return canStrike ? String(this.hitsOf(point, fault)) : '-';
+      }),
+    ]);
+    const legend = faults.map((fault, column) => `${letters[column]} ${fault}`).join(', ');
+    const lines = [['await', 'reached', ...letters], ...rows].map(([point = '', ...cells]) =>
+      [point.padEnd(32), ...cells.map((cell, column) => cell.padStart(column === 0 ? 9 : 5))].join(''),
+    );
+    return [...lines, legend].join('\n');
   }
 }
 
@@ -91,18 +112,20 @@ export interface FaultPlan {
   /** Chance of a fault at any await. */
   readonly rate: number;
   readonly most: number;
-  /** No fault begins after this time. */
+  /** No fault begins after this time, but that of the focus, which may come later. */
   readonly untilMs: number;
   /** Faults that are left out, by their number in the run: to find out which of them matter. */
   readonly without: ReadonlySet<number>;
 }
 
 /** Of the awaits at the pair's point, so many are let go by before the fault strikes there. */
-const FOCUS_CHANCE = 0.4;
+const FOCUS_CHANCE = 0.5;
+const FOCUS_UNTIL_MS = 60_000;
 
 export class Faults {
   private drawn = 0;
   private hasFocused = false;
+  private areEnded = false;
   /** When the last effect of any fault ends. */
   lastEffect = 0;
   /** What struck, in words, by the number that leaves it out. */
@@ -117,15 +140,15 @@ export class Faults {
     private readonly strike: (fault: WorldFault, worker: string) => void,
   ) {}
 
-  get areOver(): boolean {
-    return this.scheduler.now() > this.plan.untilMs || this.drawn >= this.plan.most;
+  /** From now on nothing befalls anybody. */
+  end(): void {
+    this.areEnded = true;
   }
 
   /** What befalls a request at this moment; null for nothing, and where it befalls more than the request. */
   at(point: Point, worker: string): Exclude<Fault, WorldFault> | null {
     this.coverage.count(point);
-    if (this.areOver) return null;
-    const fault = this.draw(point);
+    const fault = this.areEnded ? null : this.draw(point);
     if (fault === null) return null;
     const number = ++this.drawn;
     if (this.plan.without.has(number)) return null;
@@ -140,10 +163,17 @@ export class Faults {
 
   private draw(point: Point): Fault | null {
     const [focusPoint, focusFault] = this.plan.focus;
-    if (point === focusPoint && !this.hasFocused && this.random.chance(FOCUS_CHANCE)) {
+    const now = this.scheduler.now();
+    if (
+      point === focusPoint &&
+      !this.hasFocused &&
+      now < FOCUS_UNTIL_MS &&
+      this.random.chance(FOCUS_CHANCE)
+    ) {
       this.hasFocused = true;
       return focusFault;
     }
+    if (now > this.plan.untilMs || this.drawn >= this.plan.most) return null;
     return this.random.chance(this.plan.rate) ? this.random.pick<Fault>(POINTS[point]) : null;
   }
 

@@ -3,7 +3,7 @@ import { makeRandom, type Random } from '../../dev/random';
 import type { ReferenceDocument } from '../../src/domain/reference';
 import { makeEvents, type PlannedRecord, REFERENCE } from '../model/plan';
 import type { Content, Json } from '../support/ledger';
-import { type FaultPlan, PAIRS } from './faults';
+import { type FaultPlan, PAIRS, type Point } from './faults';
 
 /** Where an event of a record makes the code fail that decides it, each time; null for all others. */
 export type Poison = 'judging' | 'deciding' | 'storing' | null;
@@ -33,6 +33,8 @@ export interface SimulationPlan {
   readonly compressed: number;
   readonly chunkBytes: number;
   readonly faults: FaultPlan;
+  /** When the group is told to read again what it has read; null where it is not. */
+  readonly setBackAtMs: number | null;
 }
 
 /** What is left out of a run, to find the least that still fails. */
@@ -52,10 +54,12 @@ const PLACES: readonly { topic: string; partition: number; connections: readonly
 
 export function makePlan(seed: number, without: Without = WITHOUT_NOTHING): SimulationPlan {
   const random = makeRandom(seed);
+  const focus = PAIRS[seed % PAIRS.length] ?? (['connect', 'cut before'] as const);
+  const needs = NEEDS[focus[0]] ?? {};
   const event = makeEvents(random, { eventIds: 8 + random.below(50), roundIds: 2 + random.below(5) });
   let number = 0;
   const twins: SimulatedRecord[] = [];
-  const partitions = PLACES.slice(0, 2 + random.below(PLACES.length - 1)).map(
+  const partitions = PLACES.slice(0, (needs.deadLetters ? 3 : 2) + random.below(PLACES.length - 2)).map(
     ({ topic, partition, connections }, place): SimulatedPartition => {
       const entries = Array.from({ length: 4 + random.below(14) }, (_, index): SimulatedRecord | null => {
         if (random.chance(0.06)) return null;
@@ -64,7 +68,7 @@ export function makePlan(seed: number, without: Without = WITHOUT_NOTHING): Simu
         if (twin !== undefined) return twin;
         const connection = random.pick(connections);
         const claims = connections.length > 1 && connection !== null ? [connection] : [];
-        return { ...poisoned(random, event(connection === 'acme-solo'), place), claims, connection };
+        return { ...poisoned(random, event(connection === 'acme-solo'), place, needs), claims, connection };
       }).filter(() => !without.records.has(number++));
       if (place === 0) {
         const records = entries.filter((entry) => entry !== null);
@@ -86,23 +90,46 @@ export function makePlan(seed: number, without: Without = WITHOUT_NOTHING): Simu
     compressed: random.pick([0, 0.3, 1]),
     chunkBytes: random.pick([0, 0, 400_000, 1_000_000]),
     faults: {
-      focus: PAIRS[seed % PAIRS.length] ?? ['connect', 'cut before'],
+      focus,
       rate: random.pick([0, 0.005, 0.02, 0.05, 0.2]),
       most: random.below(random.pick([4, 12, 60])) + 1,
       untilMs: random.pick([2_000, 20_000, 120_000]),
       without: without.faults,
     },
+    setBackAtMs: needs.setBack || random.chance(0.1) ? 100 + random.below(1_500) : null,
   };
 }
+
+/** What a run has to have for its point to be come by. */
+interface Needs {
+  readonly setBack?: boolean;
+  readonly deadLetters?: boolean;
+  readonly poison?: boolean;
+  readonly framed?: boolean;
+}
+const NEEDS: Partial<Record<Point, Needs>> = {
+  find_resends: { setBack: true },
+  find_unstored: { setBack: true },
+  record_panic: { poison: true },
+  decode: { framed: true },
+  write: { deadLetters: true },
+  'send dead letters': { deadLetters: true },
+};
 
 /** Few events make the code fail; their ids are their own, and what is sent again of them is the same. */
 function poisoned(
   random: Random,
   content: Content,
   place: number,
+  needs: Needs,
 ): { content: Content; poison: Poison; isFramed: boolean } {
-  const isFramed = random.chance(0.1) && content !== null && !Buffer.isBuffer(content);
-  if (!random.chance(0.04) || content === null || Buffer.isBuffer(content) || !isRoundEvent(content))
+  const isFramed = random.chance(needs.framed ? 0.5 : 0.1) && content !== null && !Buffer.isBuffer(content);
+  if (
+    !random.chance(needs.poison ? 0.3 : 0.04) ||
+    content === null ||
+    Buffer.isBuffer(content) ||
+    !isRoundEvent(content)
+  )
     return { content, poison: null, isFramed };
   const poison = random.pick(['judging', 'deciding', 'storing'] as const);
   const id = `${poison}-${place}-${random.below(3)}`;

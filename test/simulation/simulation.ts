@@ -6,12 +6,12 @@ import { pino } from 'pino';
 import { makeRandom } from '../../dev/random';
 import type { Clock } from '../../src/clock';
 import { feedIdOf } from '../../src/domain/reference';
-import { makeIntake, type Source } from '../../src/intake';
+import { type Ledger, makeIntake, type Source } from '../../src/intake';
 import { decideBatch, makePartitionNumbers } from '../../src/ledger/ledger';
 import { makeReferences } from '../../src/ledger/reference-store';
 import { toDocumentJson } from '../../src/reference-file/stored';
 import { makeMetrics } from '../../src/telemetry';
-import { keyOf, type StreamRecord } from '../../src/transports/record-source';
+import { keyOf, type RecordSource, type StreamRecord } from '../../src/transports/record-source';
 import { makeStream, type Stream } from '../../src/transports/stream';
 import { makePublishVerdicts, makeSendDeadLetters } from '../../src/transports/verdict-stream';
 import { type Decoded, RegistryUnavailable, type WireFormat } from '../../src/transports/wire-format';
@@ -29,7 +29,7 @@ const DEAD_LETTERS = 'dead-letters';
 const DONE_WITHIN_MS = 240_000;
 const MAX_STEPS = 400_000;
 const STOP_DEADLINE_MS = 20_000;
-/** Panic is the code of store.refuses: an event that is stored as such is not refused. */
+/** The outcome of an event that is stored as a panic. */
 const PANIC = '10';
 /** The metrics are the process's: nothing here looks at them. */
 const metrics = makeMetrics();
@@ -43,12 +43,19 @@ export interface Outcome {
   readonly trace: readonly string[];
 }
 
+/** Breaks a worker on purpose, to see that it is noticed. */
+export interface Sabotage {
+  readonly source?: (source: RecordSource) => RecordSource;
+  readonly ledger?: (ledger: Ledger) => Ledger;
+  readonly clock?: (clock: Clock) => Clock;
+}
+
 export async function simulate(
   plan: SimulationPlan,
   coverage: Coverage,
-  { traced = false }: { traced?: boolean } = {},
+  { traced = false, sabotage = {} }: { traced?: boolean; sabotage?: Sabotage } = {},
 ): Promise<Outcome> {
-  const world = new World(plan, coverage, traced);
+  const world = new World(plan, coverage, traced, sabotage);
   let problem: string | null = null;
   try {
     await world.run();
@@ -91,6 +98,7 @@ class World {
     private readonly plan: SimulationPlan,
     coverage: Coverage,
     traced: boolean,
+    private readonly sabotage: Sabotage,
   ) {
     const chance = (stream: number) => makeRandom(plan.seed * 7 + stream);
     this.random = chance(1);
@@ -131,6 +139,9 @@ class World {
   async run(): Promise<void> {
     this.produce();
     for (let worker = 0; worker < this.plan.workers; worker++) this.startWorker();
+    const { setBackAtMs } = this.plan;
+    if (setBackAtMs !== null)
+      this.scheduler.after(setBackAtMs, this.outside, 'set back', () => this.strike('offsets set back', ''));
     while (!this.isDone()) {
       if (this.scheduler.steps > MAX_STEPS) throw new Violation('end: it never comes to an end');
       if (!(await this.scheduler.step())) throw new Violation('I9: nothing can happen any more');
@@ -172,12 +183,15 @@ class World {
   /** As SIGTERM does: what is decided is committed, and nobody waits any longer. */
   private async stopAll(): Promise<void> {
     let left = 0;
+    this.faults.end();
+    const isUndisturbed = this.faults.lastEffect <= this.scheduler.now();
     for (const { stream, isStopping } of this.workers.values()) {
       if (isStopping) continue;
       left++;
       void stream.stop(STOP_DEADLINE_MS).then((inTime) => {
         left--;
-        if (!inTime) this.broken ??= new Violation('stop: a worker with nothing to do does not stop in time');
+        if (!inTime && isUndisturbed)
+          this.broken ??= new Violation('stop: a worker with nothing to do does not stop in time');
       });
     }
     while (left > 0) {
@@ -243,22 +257,25 @@ class World {
       { write: (line) => this.onLine(actor, line) },
     );
 
-    const intake = makeIntake({
-      ledger: {
-        decideBatch: (batch) => {
-          const meets = batch.items.some((item) => item.type === 'keyed' && item.fields.gameId === BUG);
-          if (meets) throw new TypeError('cannot read properties of undefined');
-          return decideBatch(store, batch);
-        },
-        partitionNo: makePartitionNumbers(store),
+    const ledger: Ledger = {
+      decideBatch: (batch) => {
+        const meets = batch.items.some((item) => item.type === 'keyed' && item.fields.gameId === BUG);
+        if (meets) throw new TypeError('cannot read properties of undefined');
+        return decideBatch(store, batch);
       },
+      partitionNo: makePartitionNumbers(store),
+    };
+    const intake = makeIntake({
+      ledger: this.sabotage.ledger?.(ledger) ?? ledger,
       references: makeReferences(store),
       sendDeadLetters: makeSendDeadLetters(sender, DEAD_LETTERS),
       logger,
       now: () => scheduler.now(),
     });
     const publish = makePublishVerdicts(sender, VERDICTS);
-    const source = broker.source(actor);
+    const joined = broker.source(actor);
+    const source = this.sabotage.source?.(joined) ?? joined;
+    const clock = this.clock(actor);
     const stream = makeStream({
       source: {
         ...source,
@@ -288,7 +305,7 @@ class World {
         if (first !== undefined && generationOf.get(first.envelope) === generation)
           this.monitor.onProgress(`${actor.name} ${keyOf(from)}`);
       },
-      clock: this.clock(actor),
+      clock: this.sabotage.clock?.(clock) ?? clock,
       logger,
       metrics,
       batchEvents: plan.batchEvents,
@@ -336,7 +353,7 @@ class World {
   private onLine(actor: Actor, line: string): void {
     const parsed: Record<string, unknown> = JSON.parse(line);
     const { msg, topic, partition, waitMs } = parsed;
-    this.scheduler.note(actor.name, `log: ${msg} ${line.trim()}`);
+    this.scheduler.note(actor.name, `logs ${line.trim()}`);
     if (msg !== 'partition is undecided') return;
     this.expectedWaitMs = Number(waitMs);
     this.watched(() => this.monitor.onWait(`${actor.name} ${topic}/${partition}`, Number(waitMs)));
