@@ -22,6 +22,7 @@ module.exports = {
   projects: [
     layer('unit'),
     layer('fuzz'),
+    layer('simulation'),
     layer('dev'),
     layer('ledger', servers),
     layer('model', servers),

@@ -88,6 +88,8 @@ export interface Intake {
 
 /** Tries at once, in ever smaller batches, after a lost race, a deadlock or new reference data (U4). */
 const MAX_TRIES_AT_ONCE = 5;
+/** Tries of an event that fails by itself, before it is a panic (V9). */
+const TRIES_ALONE = 2;
 /**
  * Where a round's events come by several partitions, as with random keys, batches that are decided at the same time open the same rounds, and
  * all but one have to be decided again. After such a race so many batches take their turn, before it is tried without again.
@@ -119,8 +121,9 @@ export function makeIntake({ ledger, references, sendDeadLetters, logger, now }:
     answers: Answer[],
   ): Promise<void> {
     let next = tries;
+    const isAlone = envelopes.length === 1;
     try {
-      answers.push(...(await attempt(source, envelopes)));
+      answers.push(...(await (isAlone ? decideAlone(source, envelopes) : attempt(source, envelopes))));
       return;
     } catch (error) {
       if (error instanceof DeadLetterRefused && error.before > 0) {
@@ -129,14 +132,11 @@ export function makeIntake({ ledger, references, sendDeadLetters, logger, now }:
       }
       const failure = classify(error);
       if (failure === 'undecided' || (failure === 'again' && tries >= MAX_TRIES_AT_ONCE)) throw error;
+      if (failure === 'data' && isAlone) throw error;
       logger.info(
         { ...source, events: envelopes.length, failure, error: messageOf(error) },
         'batch is decided again',
       );
-      if (failure === 'data' && envelopes.length === 1) {
-        answers.push(await decideAlone(source, envelopes));
-        return;
-      }
       // Halving towards an event that fails is no further try: however deep it goes, a lost race there has all of its tries.
       if (failure === 'again') {
         next++;
@@ -148,25 +148,27 @@ export function makeIntake({ ledger, references, sendDeadLetters, logger, now }:
     if (half < envelopes.length) await settle(source, envelopes.slice(half), next, answers);
   }
 
-  /** The second try of an event that failed alone; where it fails again, the event is stored as a panic. */
-  async function decideAlone(source: Source, envelopes: readonly Envelope[]): Promise<Answer> {
+  /** An event by itself: what fails twice is stored as a panic. @throws as `attempt` does, and where no panic can be stored */
+  async function decideAlone(source: Source, envelopes: readonly Envelope[]): Promise<Answer[]> {
     let failure: unknown;
-    try {
-      return first(await attempt(source, envelopes));
-    } catch (error) {
-      if (classify(error) !== 'data') throw error;
-      failure = error;
+    for (let tries = 1; tries <= TRIES_ALONE; tries++) {
+      try {
+        return await attempt(source, envelopes);
+      } catch (error) {
+        if (classify(error) !== 'data') throw error;
+        failure = error;
+      }
     }
     const minuteAgo = now() - 60_000;
     while (panicTimes[0] !== undefined && panicTimes[0] < minuteAgo) panicTimes.shift();
     if (panicTimes.length >= MAX_PANICS_PER_MINUTE) throw failure;
-    const answer = first(await attempt(source, envelopes, messageOf(failure)));
+    const answers = await attempt(source, envelopes, messageOf(failure));
     panicTimes.push(now());
     logger.error(
-      { ...source, offset: answer.envelope.offset, error: messageOf(failure) },
+      { ...source, offset: first(envelopes).offset, error: messageOf(failure) },
       'event failed twice and is rejected as panic',
     );
-    return answer;
+    return answers;
   }
 
   /** One transaction; judged again where the reference data turns out to be stale. */

@@ -29,8 +29,8 @@ export interface Statement {
   readonly text: string;
 }
 
-export function makePool(options: StoreOptions, logger: Logger): Pool {
-  const pool = new Pool({
+export function makePool(options: StoreOptions, logger: Logger): PostgresPool {
+  const pool = new PostgresPool({
     connectionString: options.databaseUrl,
     max: options.maxConnections,
     application_name: options.applicationName,
@@ -47,7 +47,28 @@ export function makePool(options: StoreOptions, logger: Logger): Pool {
   return pool;
 }
 
-/** A connection held for one transaction. */
+/** Where transactions run: a pool of connections to Postgres, or the simulator's model of one. */
+export interface Store {
+  /** A connection for one transaction. @throws StoreError */
+  acquire(): Promise<StoreConnection>;
+}
+
+/** A connection of the store. What it is given next waits for the answer to what it was given before. */
+export interface StoreConnection extends Pick<Session, 'query' | 'write'> {
+  /** Begins a transaction by a statement, in one round trip, and returns the statement's rows. @throws StoreError */
+  begin(opening: Statement): Promise<Row[]>;
+  /** Gives it back, to be used again where it is known to be clean, and to be closed where it is not. */
+  release(isClean: boolean): void;
+}
+
+/** A pool of pg that transactions can run in. */
+export class PostgresPool extends Pool implements Store {
+  async acquire(): Promise<StoreConnection> {
+    return new PostgresConnection(await storeErrors('connect', () => this.connect()));
+  }
+}
+
+/** What a transaction does on the connection that it holds. */
 export interface Session {
   /** Rows as arrays of text or null, in the order of the statement's columns. @throws StoreError */
   query(statement: Statement, values?: readonly unknown[]): Promise<Row[]>;
@@ -66,25 +87,30 @@ export type Row = readonly (string | null)[];
  * @throws StoreError, or what `work` throws
  */
 export async function inTransaction<T>(
-  pool: Pool,
+  store: Store,
   work: (session: Session, opened: Row[]) => Promise<T>,
   opening: Statement = NOTHING,
 ): Promise<T> {
-  const client = await storeErrors('connect', () => pool.connect());
-  const transaction = new Transaction(client);
-  let healthy = false;
+  const connection = await store.acquire();
+  const transaction = new Transaction(connection);
+  let isClean = false;
   try {
-    const result = await work(transaction, await transaction.begin(opening));
+    const result = await work(transaction, await connection.begin(opening));
     await transaction.commit();
-    healthy = true;
+    isClean = true;
     return result;
   } catch (error) {
-    healthy = await transaction.rollback();
+    // pg sends nothing before it has the last answer, and sets no deadline for what it has not sent: a store that is silent would never be given up.
+    isClean = !isUnanswered(error) && (await transaction.rollback());
     throw error;
   } finally {
     // A connection that is not known to be clean is closed: it may still be busy with what was given up.
-    client.release(!healthy);
+    connection.release(isClean);
   }
+}
+
+function isUnanswered(error: unknown): boolean {
+  return error instanceof StoreError && error.sqlState === undefined;
 }
 
 const NOTHING: Statement = { name: 'begin', text: 'select' };
@@ -105,10 +131,43 @@ set local lock_timeout = ${LOCK_TIMEOUT_MS};
 set local idle_in_transaction_session_timeout = ${IDLE_TIMEOUT_MS}`;
 
 const COMMIT = { name: 'commit', text: 'commit' };
+const ROLLBACK = { name: 'rollback', text: 'rollback' };
 
 class Transaction implements Session {
   private isCommitted = false;
 
+  constructor(private readonly connection: StoreConnection) {}
+
+  query(statement: Statement, values: readonly unknown[] = []): Promise<Row[]> {
+    return this.connection.query(statement, values);
+  }
+
+  async write(writes: readonly Write[]): Promise<void> {
+    if (writes.length > 0) await this.connection.write(writes);
+  }
+
+  async writeAndCommit(writes: readonly Write[]): Promise<void> {
+    await this.write([...writes, COMMIT]);
+    this.isCommitted = true;
+  }
+
+  async commit(): Promise<void> {
+    if (!this.isCommitted) await this.writeAndCommit([]);
+  }
+
+  /** @returns whether the connection is clean */
+  async rollback(): Promise<boolean> {
+    try {
+      await this.write([ROLLBACK]);
+      return true;
+    } catch {
+      // The connection is gone, and the transaction with it; the error that led here is the one to report.
+      return false;
+    }
+  }
+}
+
+class PostgresConnection implements StoreConnection {
   constructor(private readonly client: PoolClient) {}
 
   async begin({ name, text }: Statement): Promise<Row[]> {
@@ -135,28 +194,12 @@ class Transaction implements Session {
     return result.rows;
   }
 
-  async write(writes: readonly Write[]): Promise<void> {
-    if (writes.length > 0) await runWrites(this.client, writes, ANSWER_TIMEOUT_MS);
+  write(writes: readonly Write[]): Promise<void> {
+    return runWrites(this.client, writes, ANSWER_TIMEOUT_MS);
   }
 
-  async writeAndCommit(writes: readonly Write[]): Promise<void> {
-    await this.write([...writes, COMMIT]);
-    this.isCommitted = true;
-  }
-
-  async commit(): Promise<void> {
-    if (!this.isCommitted) await this.writeAndCommit([]);
-  }
-
-  /** @returns whether the connection is clean */
-  async rollback(): Promise<boolean> {
-    try {
-      await this.write([{ name: 'rollback', text: 'rollback' }]);
-      return true;
-    } catch {
-      // The connection is gone, and the transaction with it; the error that led here is the one to report.
-      return false;
-    }
+  release(isClean: boolean): void {
+    this.client.release(!isClean);
   }
 }
 

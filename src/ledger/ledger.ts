@@ -5,7 +5,6 @@
  * All statements work on sets. Keys and rounds are handed over in ascending order, since two batches that lock in different orders
  * deadlock; rounds are locked before keys are written, in every transaction.
  */
-import type { Pool } from 'pg';
 import {
   type Coordinates,
   type Decision,
@@ -16,7 +15,7 @@ import {
 } from '../domain/decide';
 import { FeedMap } from '../domain/feed-map';
 import { newRound, type Round } from '../domain/round';
-import { inTransaction, type Row, type Session } from './connection';
+import { inTransaction, type Row, type Session, type Store } from './connection';
 import * as events from './events';
 import { StaleReference } from './failures';
 import { groupBy } from './group-by';
@@ -40,20 +39,20 @@ export interface Batch {
 }
 
 /** Makes the tables of this month and the next two, where they are missing. */
-export async function ensureMonths(pool: Pool): Promise<void> {
-  await inTransaction(pool, partitions.ensureMonths);
+export async function ensureMonths(store: Store): Promise<void> {
+  await inTransaction(store, partitions.ensureMonths);
 }
 
 /** The numbers that stand for Kafka partitions. They never change, so each is asked for once. */
 export function makePartitionNumbers(
-  pool: Pool,
+  store: Store,
 ): (source: { topic: string; partition: number }) => Promise<number> {
   const numbers = new Map<string, number>();
   return async ({ topic, partition }) => {
     const key = `${topic}/${partition}`;
     const known = numbers.get(key);
     if (known !== undefined) return known;
-    const no = await inTransaction(pool, (session) => partitions.partitionNoOf(session, topic, partition));
+    const no = await inTransaction(store, (session) => partitions.partitionNoOf(session, topic, partition));
     numbers.set(key, no);
     return no;
   };
@@ -65,7 +64,7 @@ export function makePartitionNumbers(
  * @throws StaleReference where newer reference data is in force: judge again
  * @throws LostRace, StoreError: see failures.ts
  */
-export async function decideBatch(pool: Pool, batch: Batch): Promise<readonly Decision[]> {
+export async function decideBatch(store: Store, batch: Batch): Promise<readonly Decision[]> {
   if (batch.items.length > events.MAX_BATCH_EVENTS) throw new RangeError('a batch holds too many events');
   const decideIn = async (session: Session, opened: readonly Row[]): Promise<readonly Decision[]> => {
     const { nextOffset, referenceVersion } = partitions.readLocked(opened);
@@ -105,7 +104,7 @@ export async function decideBatch(pool: Pool, batch: Batch): Promise<readonly De
     }
     return decisions;
   };
-  return inTransaction(pool, decideIn, partitions.lockPartition(batch.partitionNo));
+  return inTransaction(store, decideIn, partitions.lockPartition(batch.partitionNo));
 }
 
 function countsIn({ partitionNo, items }: Batch, decisions: readonly Decision[]): Write[] {

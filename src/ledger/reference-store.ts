@@ -1,7 +1,6 @@
 /**
  * The reference data in the store: applied whole as a new version, read compiled (docs/rules.md, C6-C9).
  */
-import type { Pool } from 'pg';
 import {
   compileReference,
   feedIdOf,
@@ -11,7 +10,7 @@ import {
 } from '../domain/reference';
 import { type Change, describeChanges } from '../reference-file/changes';
 import { fromDocumentJson, toDocumentJson } from '../reference-file/stored';
-import { inTransaction, type Session } from './connection';
+import { inTransaction, type Session, type Store } from './connection';
 
 const EMPTY: ReferenceDocument = { operators: [] };
 
@@ -45,8 +44,8 @@ const VERSION = {
 };
 
 /** The reference data in force, compiled; `loaded` itself where that is still in force. */
-async function loadReference(pool: Pool, loaded: Reference | undefined): Promise<Reference> {
-  return inTransaction(pool, async (session) => {
+async function loadReference(store: Store, loaded: Reference | undefined): Promise<Reference> {
+  return inTransaction(store, async (session) => {
     const [row] = await session.query(VERSION);
     if (loaded !== undefined && loaded.version === Number(row?.[0])) return loaded;
     const { version, document } = await readCurrent(session);
@@ -118,11 +117,11 @@ export interface Applied {
  * @param approve is given the changes before anything is stored; false leaves the store as it is
  */
 export async function applyReference(
-  pool: Pool,
+  store: Store,
   document: ReferenceDocument,
   approve: (changes: readonly Change[]) => boolean,
 ): Promise<Applied> {
-  return inTransaction(pool, async (session) => {
+  return inTransaction(store, async (session) => {
     await session.write([LOCK_VERSIONS]);
     const before = await readCurrent(session);
     const changes = describeChanges(before.document, document);
@@ -152,11 +151,14 @@ async function giveNumbers(session: Session, { operators }: ReferenceDocument): 
 }
 
 /** Keeps the compiled reference data; many that ask at once share one load. */
-export function makeReferences(pool: Pool): { current(): Promise<Reference>; reload(): Promise<Reference> } {
+export function makeReferences(store: Store): {
+  current(): Promise<Reference>;
+  reload(): Promise<Reference>;
+} {
   let loaded: Reference | undefined;
   let loading: Promise<Reference> | undefined;
   const reload = () => {
-    loading ??= loadReference(pool, loaded)
+    loading ??= loadReference(store, loaded)
       .then((reference) => {
         loaded = reference;
         return reference;

@@ -1,7 +1,8 @@
 /** What a failing store means for the events: undecided without a trace, decided again, or one panic. */
 import { randomBytes } from 'node:crypto';
+import { connect, createServer, type Socket } from 'node:net';
 import { MAX_PANICS_PER_MINUTE } from '../../src/intake';
-import { classify, StoreError } from '../../src/ledger/failures';
+import { classify, LostRace, StoreError } from '../../src/ledger/failures';
 import {
   aBet,
   aDeposit,
@@ -131,6 +132,27 @@ describe('an event that fails alone, twice', () => {
     });
     expect(await worker.partition('acme').read(aBet())).toEqual(['accepted']);
     expect(await store.value('select count(*) from promo_store.panics')).toBe('0');
+  });
+
+  test('that meets another writer in one of its tries is decided again at once [V9] [U4]', async () => {
+    const failures = [
+      new TypeError('once'),
+      new LostRace('first'),
+      new TypeError('again'),
+      new LostRace('second'),
+    ];
+    const worker = store.writer({
+      wrap: (ledger) => ({
+        ...ledger,
+        decideBatch: (batch) => {
+          const failure = failures.shift();
+          if (failure !== undefined) throw failure;
+          return ledger.decideBatch(batch);
+        },
+      }),
+    });
+    expect(await worker.partition('acme').read(aBet())).toEqual(['accepted']);
+    expect(failures).toEqual([]);
   });
 
   test('stays undecided where even the panic cannot be stored [V9] [U1]', async () => {
@@ -419,6 +441,24 @@ describe('a store that cannot decide', () => {
     },
   );
 
+  test('a store that falls silent in the middle of a batch leaves all undecided, and is given up [V9] [U1]', async () => {
+    const way = await aWay(new URL(store.url));
+    const silenced = new TestStore(way.url, { own: true });
+    const worker = silenced.writer({ maxConnections: 1, sendDeadLetters: async () => way.fallSilent() });
+    try {
+      const began = performance.now();
+      const result = await worker.intake.decide({ topic: 'nobody', partition: 0 }, [anEnvelope(aBet(), 0)]);
+      expect(result.undecided?.message).toMatch(/^commit: no answer within/);
+      expect(performance.now() - began).toBeLessThan(15_000);
+      way.speakAgain();
+      // On another connection: the only one there may be was given up.
+      expect(await worker.partition('acme').readAt(1, ...batch)).toEqual(answers);
+    } finally {
+      await silenced.disconnect();
+      await way.close();
+    }
+  });
+
   test('a store that does not answer at all leaves all undecided [V9] [U1]', async () => {
     const url = new URL(store.url);
     url.port = '1';
@@ -429,3 +469,44 @@ describe('a store that cannot decide', () => {
     await gone.disconnect();
   });
 });
+
+/** A way to a server that can fall silent: whatever is on it stays up, and nothing comes through any more. */
+async function aWay(url: URL) {
+  const sockets: Socket[] = [];
+  let speaks = true;
+  const server = createServer((near) => {
+    const far = connect(Number(url.port), url.hostname);
+    sockets.push(near, far);
+    for (const [from, to] of [
+      [near, far],
+      [far, near],
+    ] as const) {
+      let isHeard = true;
+      from.on('data', (bytes) => {
+        isHeard &&= speaks;
+        if (isHeard) to.write(bytes);
+      });
+      // Nor is an end heard of.
+      from.on('close', () => speaks && to.destroy());
+      from.on('error', () => speaks && to.destroy());
+    }
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const address = server.address();
+  if (address === null || typeof address === 'string') throw new Error('the way has no port');
+  const through = new URL(url);
+  through.host = `127.0.0.1:${address.port}`;
+  return {
+    url: through.href,
+    fallSilent: () => {
+      speaks = false;
+    },
+    speakAgain: () => {
+      speaks = true;
+    },
+    close: async () => {
+      for (const socket of sockets) socket.destroy();
+      await new Promise<void>((resolve) => server.close(() => resolve()));
+    },
+  };
+}

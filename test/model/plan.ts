@@ -88,12 +88,11 @@ const PLACES: readonly { topic: string; partition: number; connections: readonly
 const RECORDS_A_PARTITION = 150;
 /** So many of the first partition's records stand at the beginning of the second too, in another order: both begin with them at once. */
 const SENT_TWICE = 60;
-const EVENT_IDS = 260;
-const ROUND_IDS = 16;
+const IDS = { eventIds: 260, roundIds: 16 };
 
 export function makePlan(seed: number): Plan {
   const random = makeRandom(seed);
-  const event = makeEvents(random);
+  const event = makeEvents(random, IDS);
   const twin: PlannedRecord[] = [];
   const partitions = PLACES.map(({ topic, partition, connections }, place) => {
     const records = Array.from({ length: RECORDS_A_PARTITION }, (_, offset): PlannedRecord => {
@@ -126,19 +125,22 @@ function makeReaders(random: Random, place: number): PlannedReader[] {
 }
 
 /** Events of few ids and few rounds, so that they meet: resends with equal or other content, refunds anywhere, every reason. */
-function makeEvents(random: Random): (isSolo: boolean) => Content {
+export function makeEvents(
+  random: Random,
+  { eventIds, roundIds }: { readonly eventIds: number; readonly roundIds: number },
+): (isSolo: boolean) => Content {
   const firsts = new Map<string, Json>();
   return (isSolo) => {
     if (random.chance(0.03)) return random.pick([null, Buffer.from('{'), Buffer.from('[]'), { event_id: 7 }]);
-    const id = `event-${random.below(EVENT_IDS)}`;
+    const id = `event-${random.below(eventIds)}`;
     const first = firsts.get(id);
-    const event = first === undefined || random.chance(0.2) ? anEvent(random, id) : first;
+    const event = first === undefined || random.chance(0.2) ? anEvent(random, id, roundIds) : first;
     firsts.set(id, first ?? event);
     return written(random, event, isSolo);
   };
 }
 
-function anEvent(random: Random, event_id: string): Json {
+function anEvent(random: Random, event_id: string, roundIds: number): Json {
   const kind = random.pick([
     ...['bet', 'bet', 'bet', 'bet', 'win', 'win', 'settled', 'deposit', 'withdrawal', 'login'],
     ...(random.chance(0.35) ? ['refund'] : ['bet']),
@@ -149,7 +151,7 @@ function anEvent(random: Random, event_id: string): Json {
     ETH: ['0.000000000000000001', '1.5', '9.223372036854775807'],
   };
   const player = random.chance(0.95) ? 'p-1' : 'p-2';
-  const round = random.below(ROUND_IDS);
+  const round = random.below(roundIds);
   const event: Json = {
     spec: 'promo.event.v1',
     event_id,

@@ -76,7 +76,8 @@ export class ReferenceModel {
   /** Duplicates by event and source, with whether their content differs. */
   private readonly resends = new Map<string, boolean>();
 
-  constructor(private readonly reference: ReferenceDocument) {}
+  /** @param reference what is in force; another document may be put in its place, for the deliveries to come */
+  constructor(public reference: ReferenceDocument) {}
 
   /** Takes a delivery and says what becomes of it, in the words of test/support/ledger.ts. */
   take(delivery: Delivery): string {

@@ -18,7 +18,7 @@ import {
   type Ledger,
   makeIntake,
 } from '../../src/intake';
-import { makePool } from '../../src/ledger/connection';
+import { makePool, type PostgresPool } from '../../src/ledger/connection';
 import { decideBatch, makePartitionNumbers } from '../../src/ledger/ledger';
 import { migrate } from '../../src/ledger/migrate';
 import { applyReference, makeReferences } from '../../src/ledger/reference-store';
@@ -201,7 +201,7 @@ export interface WriterOptions {
 
 /** A worker of its own: a pool, the reference data that it keeps in memory, an intake. */
 export interface Writer {
-  readonly pool: Pool;
+  readonly pool: PostgresPool;
   readonly intake: Intake;
   partition(topic: string, partition?: number): TestPartition;
 }
@@ -234,9 +234,9 @@ export async function freshStore(options: StoreOptions = {}): Promise<TestStore>
 }
 
 export class TestStore {
-  private readonly pools: Pool[] = [];
+  private readonly pools: PostgresPool[] = [];
   private readonly own: Writer;
-  readonly pool: Pool;
+  readonly pool: PostgresPool;
   readonly deadLetters: DeadLetter[] = [];
 
   constructor(

@@ -1,10 +1,12 @@
 /** A world for one test or one file: a database with reference data, topics, and the settings of workers that join them. */
 import { randomBytes } from 'node:crypto';
-import { Pool } from 'pg';
+import type { Pool } from 'pg';
 import type { Server, Servers, StartOptions } from '../../dev/servers';
 import { until } from '../../dev/servers/deadline';
 import type { ConnectionEntry, OperatorEntry, ReferenceDocument } from '../../src/domain/reference';
+import { makePool } from '../../src/ledger/connection';
 import { applyReference } from '../../src/ledger/reference-store';
+import { makeLogger } from '../../src/telemetry';
 import { anOperator } from '../support/builders';
 import { committedOffsets, endOffsets, makeTopics, type TopicPlan } from '../support/kafka';
 import { migratedDatabase, rowsOf, type TextRow } from '../support/ledger';
@@ -84,10 +86,11 @@ export async function makeWorld<Name extends string>(options: WorldOptions<Name>
   ]);
   const deadLetterTopic = `dead-letter.${id}`;
   const groupId = `promo-test-${id}`;
-  const pool = new Pool({ connectionString: url, max: 3 });
-  pool.on('error', () => {
-    // A test that stops the server knows.
-  });
+  // Silent: a test that stops the server knows.
+  const pool = makePool(
+    { databaseUrl: url, maxConnections: 3, applicationName: 'promo-test' },
+    makeLogger('silent'),
+  );
   const operators = options.operators?.(topics) ?? [
     anOperator({
       connections: Object.entries<string>(topics).flatMap(([name, topic]) =>

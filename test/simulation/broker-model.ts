@@ -1,0 +1,288 @@
+/**
+ * A model of Kafka: logs with gaps, a group whose partitions move, offset commits that an old generation is refused, and the topics that
+ * workers write to. test/support/source-contract.ts holds it against a real Kafka.
+ */
+import type { Random } from '../../dev/random';
+import type { Source } from '../../src/intake';
+import type { OutgoingMessage, Sender } from '../../src/transports/kafka';
+import {
+  type Chunk,
+  keyOf,
+  type RecordSource,
+  type SourceListener,
+  type StreamRecord,
+} from '../../src/transports/record-source';
+import type { Faults, Point } from './faults';
+import { Actor, type Scheduler } from './scheduler';
+
+const SESSION_TIMEOUT_MS = 10_000;
+const SEND_TIMEOUT_MS = 10_000;
+const COMMIT_TIMEOUT_MS = 10_000;
+/** A member hears of its new partitions within this time: until then it goes on with the old ones. */
+const REJOIN_MS = 300;
+const FETCH_MS = 30;
+/** Records of a chunk, at most. */
+const CHUNK_RECORDS = 12;
+
+export interface Log {
+  readonly source: Source;
+  /** By offset; null for what is no record: the marker of a transaction, or a record of an aborted one. */
+  readonly entries: (StreamRecord | null)[];
+  /** Where the group goes on; -1 where it never was. */
+  committed: number;
+}
+
+export interface Observer {
+  onOffsetCommit(log: Log, offset: number): void;
+  onSent(topic: string, messages: readonly OutgoingMessage[]): void;
+}
+
+export interface BrokerOptions {
+  /** Chance that a chunk's records are compressed, so that opening it takes time. */
+  readonly compressed: number;
+  /** Memory that a chunk is said to hold beside its records. */
+  readonly chunkBytes: number;
+}
+
+export class BrokerModel {
+  readonly actor = new Actor('kafka');
+  readonly logs = new Map<string, Log>();
+  private members = new Set<Member>();
+  private generation = 0;
+
+  constructor(
+    readonly scheduler: Scheduler,
+    readonly random: Random,
+    readonly faults: Faults,
+    readonly observer: Observer,
+    readonly options: BrokerOptions,
+  ) {}
+
+  append(source: Source, entries: readonly (Omit<StreamRecord, 'offset'> | null)[]): void {
+    const log = this.logOf(source);
+    for (const entry of entries)
+      log.entries.push(entry === null ? null : { ...entry, offset: log.entries.length });
+    for (const member of this.members) member.fetch();
+  }
+
+  logOf(source: Source): Log {
+    let log = this.logs.get(keyOf(source));
+    if (log === undefined) {
+      log = { source, entries: [], committed: -1 };
+      this.logs.set(keyOf(source), log);
+    }
+    return log;
+  }
+
+  /** A worker's membership of the group. */
+  source(worker: Actor): RecordSource {
+    const member = new Member(this, worker);
+    return {
+      async start(listener) {
+        member.join(listener);
+      },
+      pause: (partition) => member.pause(partition),
+      resume: (partition) => member.resume(partition),
+      commit: (offsets) => member.commit(offsets),
+      stop: () => member.leave(),
+    };
+  }
+
+  sender(worker: Actor, points: Readonly<Record<string, Point>>): Sender {
+    return {
+      send: async (topic, messages) => {
+        const point = points[topic];
+        if (point === undefined) throw new Error(`nothing is known of the topic ${topic}`);
+        await this.request(point, worker, SEND_TIMEOUT_MS, () => this.observer.onSent(topic, messages));
+      },
+      stop: async () => {},
+    };
+  }
+
+  /** A request to a broker. @throws where it fails, whether the broker has done it or not */
+  async request(point: Point, worker: Actor, timeoutMs: number, done: () => void): Promise<void> {
+    const { scheduler, faults } = this;
+    const fault = faults.at(point, worker.name);
+    scheduler.note(worker.name, point);
+    await scheduler.turn(this.actor, point);
+    if (fault === 'silence before' || fault === 'silence after') {
+      faults.lasts(timeoutMs);
+      if (fault === 'silence after') done();
+      await new Promise<void>((resolve) => scheduler.after(timeoutMs, worker, 'no answer', resolve));
+      throw new Error(`${point}: no answer within ${timeoutMs} ms`);
+    }
+    if (fault !== 'refused') done();
+    await scheduler.turn(worker, 'answer');
+    if (fault === 'refused') throw new Error(`${point}: refused`);
+    if (fault === 'answer lost') throw new Error(`${point}: connection lost`);
+  }
+
+  joined(member: Member): void {
+    this.members.add(member);
+    this.rebalance();
+  }
+
+  left(member: Member): void {
+    if (this.members.delete(member)) this.rebalance();
+  }
+
+  isMember(member: Member): boolean {
+    return this.members.has(member);
+  }
+
+  /** Whether a member may commit: it has heard of the generation that the group is in. */
+  isCurrent(member: Member): boolean {
+    return this.isMember(member) && member.generation === this.generation;
+  }
+
+  /** Gives the partitions to the members anew. Each hears of it in its own time. */
+  rebalance(): void {
+    this.generation++;
+    const { generation } = this;
+    const members = this.random.shuffled([...this.members]);
+    if (members.length === 0) return;
+    const shares = new Map<Member, Source[]>(members.map((member) => [member, []]));
+    this.random.shuffled([...this.logs.values()]).forEach(({ source }, index) => {
+      const member = members[index % members.length];
+      if (member !== undefined) shares.get(member)?.push(source);
+    });
+    for (const [member, share] of shares) {
+      this.scheduler.after(this.random.below(REJOIN_MS), member.worker, 'assigned', () => {
+        if (this.generation === generation) member.assigned(generation, share);
+      });
+    }
+  }
+
+  /** What the group does about members that it has not heard of for too long: called when a worker dies or stops for a while. */
+  watch(worker: Actor): void {
+    this.scheduler.after(SESSION_TIMEOUT_MS, this.actor, 'session timeout', () => {
+      const isGone = !worker.alive || worker.frozenUntil > this.scheduler.now();
+      const member = [...this.members].find((each) => each.worker === worker);
+      if (!isGone || member === undefined) return;
+      this.scheduler.note('kafka', `${worker.name} is taken for dead`);
+      this.left(member);
+      // A process that goes on learns by its next heartbeat that it is out, and joins anew.
+      this.scheduler.after(0, worker, 'joins anew', () => member.rejoin());
+    });
+  }
+}
+
+class Member {
+  generation = -1;
+  private listener: SourceListener | null = null;
+  private hasLeft = false;
+  /** What is being read in this generation, and from which offset on. */
+  private positions = new Map<string, { readonly source: Source; offset: number; isFetching: boolean }>();
+  private readonly paused = new Set<string>();
+  /** As with the real one, nothing can be committed before something was read. */
+  private hasRead = false;
+
+  constructor(
+    private readonly broker: BrokerModel,
+    readonly worker: Actor,
+  ) {}
+
+  join(listener: SourceListener): void {
+    this.listener = listener;
+    this.broker.joined(this);
+  }
+
+  rejoin(): void {
+    if (!this.hasLeft) this.broker.joined(this);
+  }
+
+  async leave(): Promise<void> {
+    this.hasLeft = true;
+    this.positions.clear();
+    await this.broker.scheduler.turn(this.broker.actor, 'leaves the group');
+    this.broker.left(this);
+    await this.broker.scheduler.turn(this.worker, 'left');
+  }
+
+  assigned(generation: number, share: readonly Source[]): void {
+    if (this.hasLeft) return;
+    this.generation = generation;
+    this.hasRead = false;
+    this.paused.clear();
+    this.positions = new Map(
+      share.map((source) => [
+        keyOf(source),
+        { source, offset: Math.max(0, this.broker.logOf(source).committed), isFetching: false },
+      ]),
+    );
+    this.broker.scheduler.note(this.worker.name, `assigned: ${share.map(keyOf).join(', ')}`);
+    this.listener?.assigned(share);
+    this.fetch();
+  }
+
+  pause(partition: Source): void {
+    this.paused.add(keyOf(partition));
+  }
+
+  resume(partition: Source): void {
+    this.paused.delete(keyOf(partition));
+    this.fetch();
+  }
+
+  /** Fetches what is there of each partition, in its own time. */
+  fetch(): void {
+    const { scheduler, random } = this.broker;
+    for (const [key, position] of this.positions) {
+      if (position.isFetching || this.paused.has(key)) continue;
+      if (position.offset >= this.broker.logOf(position.source).entries.length) continue;
+      position.isFetching = true;
+      scheduler.after(random.below(FETCH_MS), this.worker, 'fetched', () => {
+        position.isFetching = false;
+        // What was fetched in an older generation is nobody's; of a paused partition nothing is handed over.
+        if (this.positions.get(key) !== position || this.paused.has(key)) return;
+        this.handOver(position);
+        this.fetch();
+      });
+    }
+  }
+
+  private handOver(position: { readonly source: Source; offset: number }): void {
+    const { random, options } = this.broker;
+    const log = this.broker.logOf(position.source);
+    const from = position.offset;
+    const to = Math.min(log.entries.length, from + 1 + random.below(CHUNK_RECORDS));
+    position.offset = to;
+    this.hasRead = true;
+    const records = log.entries.slice(from, to).filter((entry) => entry !== null);
+    const isCompressed = random.chance(options.compressed);
+    const cursor = () => {
+      const left = records.values();
+      return { next: () => left.next().value ?? null };
+    };
+    const chunk: Chunk = {
+      ...position.source,
+      bytes: records.reduce((sum, { size }) => sum + size, options.chunkBytes),
+      nextOffset: to,
+      open: () => (isCompressed ? this.decompressed().then(cursor) : cursor()),
+    };
+    this.listener?.fetched();
+    this.listener?.chunk(chunk);
+  }
+
+  private async decompressed(): Promise<void> {
+    this.broker.faults.at('open chunk', this.worker.name);
+    await this.broker.scheduler.turn(this.worker, 'decompressed');
+  }
+
+  async commit(offsets: readonly (Source & { readonly offset: number })[]): Promise<void> {
+    if (!this.hasRead) throw new Error('nothing was read since the group assigned its partitions');
+    const { broker, generation } = this;
+    let isRefused = false;
+    await broker.request('commit offsets', this.worker, COMMIT_TIMEOUT_MS, () => {
+      isRefused = generation !== this.generation || !broker.isCurrent(this);
+      if (isRefused) return;
+      for (const { topic, partition, offset } of offsets) {
+        const log = broker.logOf({ topic, partition });
+        broker.scheduler.note('kafka', `${topic}/${partition} is committed to ${offset}`);
+        log.committed = offset;
+        broker.observer.onOffsetCommit(log, offset);
+      }
+    });
+    if (isRefused) throw new Error('the group is rebalancing');
+  }
+}

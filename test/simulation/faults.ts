@@ -1,0 +1,184 @@
+/** Where faults strike, which can strike where, and the draw of those that do. */
+import type { Random } from '../../dev/random';
+import type { Scheduler } from './scheduler';
+
+/** What befalls a request to the store. */
+const STORE = [
+  ...['cut before', 'answer lost', 'silence before', 'silence after'],
+  ...['admin shutdown', 'statement timeout', 'disk full'],
+] as const;
+const LOCKS = ['lock timeout', 'deadlock', 'serialization failure'] as const;
+/** What befalls a request to Kafka. */
+const KAFKA = ['refused', 'answer lost', 'silence before', 'silence after'] as const;
+/** What befalls the world while somebody waits. */
+export const WORLD = [
+  ...(['store away', 'rebalance', 'worker killed', 'worker vanishes', 'worker frozen'] as const),
+  ...(['worker stopped', 'new reference', 'offsets set back'] as const),
+] as const;
+export type WorldFault = (typeof WORLD)[number];
+
+/** The awaits of the code under test that reach out of it, and the faults that can strike there. */
+export const POINTS = {
+  connect: ['silence before', 'cut before', 'too many connections', ...WORLD],
+  begin: [...STORE, ...WORLD],
+  partition_no: [...STORE, ...LOCKS, ...WORLD],
+  reference_version_in_force: [...STORE, ...WORLD],
+  reference_current: [...STORE, ...WORLD],
+  reference_numbers: [...STORE, ...WORLD],
+  lock_partition: [...STORE, ...LOCKS, ...WORLD],
+  lock_feeds: [...STORE, ...LOCKS, ...WORLD],
+  find_events: [...STORE, ...WORLD],
+  find_resends: [...STORE, ...WORLD],
+  find_unstored: [...STORE, ...WORLD],
+  lock_rounds: [...STORE, ...LOCKS, ...WORLD],
+  next_batch: [...STORE, ...WORLD],
+  update_rounds: [...STORE, ...LOCKS, ...WORLD],
+  record_panic: [...STORE, ...WORLD],
+  write: [...STORE, ...LOCKS, ...WORLD],
+  'write and commit': [...STORE, ...LOCKS, ...WORLD],
+  commit: [...STORE, 'serialization failure', ...WORLD],
+  rollback: ['cut before', 'answer lost', 'silence before', 'silence after', 'admin shutdown', ...WORLD],
+  'send dead letters': [...KAFKA, ...WORLD],
+  'send verdicts': [...KAFKA, ...WORLD],
+  'commit offsets': [...KAFKA, ...WORLD],
+  'open chunk': WORLD,
+  decode: ['registry away', ...WORLD],
+  'wait of an undecided partition': WORLD,
+  'wait of an offset commit': WORLD,
+} as const satisfies Record<string, readonly string[]>;
+export type Point = keyof typeof POINTS;
+export type Fault = (typeof POINTS)[Point][number];
+
+const isPoint = (name: string): name is Point => name in POINTS;
+
+/** The point of a statement or message of the ledger. @throws Error for one that is not in the table: it was never thought about */
+export function pointOf(name: string): Point {
+  if (!isPoint(name)) throw new Error(`no faults are listed for ${name}`);
+  return name;
+}
+
+/** Every await with every fault that can strike there. */
+export const PAIRS: readonly (readonly [Point, Fault])[] = Object.entries(POINTS).flatMap(
+  ([point, faults]: [string, readonly Fault[]]) =>
+    faults.map((fault): readonly [Point, Fault] => [pointOf(point), fault]),
+);
+
+const isWorldFault = (fault: Fault): fault is WorldFault => WORLD.some((name) => name === fault);
+
+/** How often a point was come by, and how often a fault struck there. */
+export class Coverage {
+  readonly reached = new Map<Point, number>();
+  private readonly hits = new Map<string, number>();
+
+  count(point: Point): void {
+    this.reached.set(point, (this.reached.get(point) ?? 0) + 1);
+  }
+  hit(point: Point, fault: Fault): void {
+    const key = `${point} / ${fault}`;
+    this.hits.set(key, (this.hits.get(key) ?? 0) + 1);
+  }
+  hitsOf(point: Point, fault: Fault): number {
+    return this.hits.get(`${point} / ${fault}`) ?? 0;
+  }
+  /** The pairs that never came about, by their places in PAIRS. */
+  missing(): number[] {
+    return PAIRS.flatMap(([point, fault], place) => (this.hitsOf(point, fault) === 0 ? [place] : []));
+  }
+
+  /** A line for each await, a column for each fault: how often it struck there, "-" where it cannot. */
+  table(): string {
+    const faults = [...new Set(PAIRS.map(([, fault]) => fault))];
+    const points = [...new Set(PAIRS.map(([point]) => point))];
+    const letters = faults.map((_, column) => String.fromCharCode('A'.charCodeAt(0) + column));
+    const rows = points.map((point) => [
+      point,
+      String(this.reached.get(point) ?? 0),
+      ...faults.map((fault) => {
+        const canStrike = PAIRS.some((pair) => pair[0] === point && pair[1] === fault);
+        return canStrike ? String(this.hitsOf(point, fault)) : '-';
+      }),
+    ]);
+    const legend = faults.map((fault, column) => `${letters[column]} ${fault}`).join(', ');
+    const lines = [['await', 'reached', ...letters], ...rows].map(([point = '', ...cells]) =>
+      [point.padEnd(32), ...cells.map((cell, column) => cell.padStart(column === 0 ? 9 : 5))].join(''),
+    );
+    return [...lines, legend].join('\n');
+  }
+}
+
+export interface FaultPlan {
+  /** The pair that this run is about. */
+  readonly focus: readonly [Point, Fault];
+  /** Chance of a fault at any await. */
+  readonly rate: number;
+  readonly most: number;
+  /** No fault begins after this time, but that of the focus, which may come later. */
+  readonly untilMs: number;
+  /** Faults that are left out, by their number in the run: to find out which of them matter. */
+  readonly without: ReadonlySet<number>;
+}
+
+/** Of the awaits at the pair's point, so many are let go by before the fault strikes there. */
+const FOCUS_CHANCE = 0.5;
+const FOCUS_UNTIL_MS = 60_000;
+
+export class Faults {
+  private drawn = 0;
+  private hasFocused = false;
+  private areEnded = false;
+  /** When the last effect of any fault ends. */
+  lastEffect = 0;
+  /** What struck, in words, by the number that leaves it out. */
+  readonly struck: { readonly number: number; readonly what: string }[] = [];
+
+  constructor(
+    private readonly plan: FaultPlan,
+    private readonly random: Random,
+    private readonly scheduler: Scheduler,
+    private readonly coverage: Coverage,
+    /** Has the world's faults happen; those of a single request are left to who made it. */
+    private readonly strike: (fault: WorldFault, worker: string) => void,
+  ) {}
+
+  /** From now on nothing befalls anybody. */
+  end(): void {
+    this.areEnded = true;
+  }
+
+  /** What befalls a request at this moment; null for nothing, and where it befalls more than the request. */
+  at(point: Point, worker: string): Exclude<Fault, WorldFault> | null {
+    this.coverage.count(point);
+    const fault = this.areEnded ? null : this.draw(point);
+    if (fault === null) return null;
+    const number = ++this.drawn;
+    if (this.plan.without.has(number)) return null;
+    this.coverage.hit(point, fault);
+    this.struck.push({ number, what: `${fault} at ${point} of ${worker}` });
+    this.scheduler.note(worker, `FAULT ${number}: ${fault} at ${point}`);
+    this.lasts(0);
+    if (!isWorldFault(fault)) return fault;
+    this.strike(fault, worker);
+    return null;
+  }
+
+  private draw(point: Point): Fault | null {
+    const [focusPoint, focusFault] = this.plan.focus;
+    const now = this.scheduler.now();
+    if (
+      point === focusPoint &&
+      !this.hasFocused &&
+      now < FOCUS_UNTIL_MS &&
+      this.random.chance(FOCUS_CHANCE)
+    ) {
+      this.hasFocused = true;
+      return focusFault;
+    }
+    if (now > this.plan.untilMs || this.drawn >= this.plan.most) return null;
+    return this.random.chance(this.plan.rate) ? this.random.pick<Fault>(POINTS[point]) : null;
+  }
+
+  /** The effect of a fault ends so much later. */
+  lasts(ms: number): void {
+    this.lastEffect = Math.max(this.lastEffect, this.scheduler.now() + ms);
+  }
+}

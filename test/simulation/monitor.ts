@@ -1,0 +1,365 @@
+/** Watches a run, and says at once where something happens that must not (the invariants I1-I6, I9, I10 of docs/rules.md's promises). */
+import { currencyOf } from '../../src/domain/money';
+import { outcomeOfCode } from '../../src/domain/verdict';
+import type { Answer, Source } from '../../src/intake';
+import type { OutgoingMessage } from '../../src/transports/kafka';
+import { keyOf } from '../../src/transports/record-source';
+import { type Delivery, ReferenceModel } from '../model/reference-model';
+import { placeOf } from '../model/verify';
+import { brief } from '../support/ledger';
+import type { Log } from './broker-model';
+import { documentOf, type SimulatedRecord } from './plan';
+import type { Scheduler } from './scheduler';
+import type { StoreModel, Transaction } from './store-model';
+import type { Values } from './wire';
+
+/** A promise that was broken, by the name of the invariant. */
+export class Violation extends Error {}
+
+/** I9: a partition gets on within this time after the last fault. */
+const PROGRESS_WITHIN_MS = 35_000;
+/** I10. */
+const WAITS_MS = [1_000, 2_000, 4_000, 8_000, 16_000, 30_000];
+const COUNTED_KINDS: Readonly<Record<string, 'bet' | 'win' | 'settled'>> = {
+  1: 'bet',
+  2: 'win',
+  3: 'settled',
+};
+const BELOW_MIN_BET = '24';
+
+type SumName = 'bet' | 'win' | 'settled' | 'belowMinBet';
+type RoundSums = Record<SumName, Map<string, bigint>>;
+
+export class Monitor {
+  /** What the store holds of each record, in short. */
+  private readonly stored = new Map<string, string>();
+  /** What workers were told of each record. */
+  private readonly told = new Map<string, string>();
+  private readonly toldFresh = new Set<string>();
+  private readonly verdicts = new Map<string, string>();
+  private readonly deadLetters = new Map<string, string>();
+  private readonly partitionNames = new Map<string, string>();
+  private readonly rows = { verdicts: new Map<string, number>(), resends: new Map<string, number>() };
+  private readonly unstored = new Map<string, number>();
+  private readonly sums = new Map<string, RoundSums>();
+  private readonly settledRounds = new Set<string>();
+  private readonly verdictIds = new Set<string>();
+  /** Up to where offsets were found to be decided. */
+  private readonly checkedTo = new Map<string, number>();
+  private readonly progressAt = new Map<string, number>();
+  /** Waits of a worker's partition since it last got on. */
+  private readonly waits = new Map<string, number>();
+
+  constructor(
+    private readonly scheduler: Scheduler,
+    private readonly recordAt: (source: Source, offset: number) => SimulatedRecord | null | undefined,
+  ) {}
+
+  // --- the store
+
+  onCommit(store: StoreModel, transaction: Transaction): void {
+    for (const row of store.partitions.values()) {
+      const { partition_no: no, topic, partition } = row.newest ?? {};
+      if (no != null) this.partitionNames.set(no, `${topic}/${partition}`);
+    }
+    const keys = [...transaction.changed].filter(([, table]) => table === 'event_keys');
+    const history = transaction.appended.filter(({ table }) => table === 'history');
+    require(keys.length === history.length, 'I1', 'keys and verdicts of a transaction differ in number');
+    for (const { table, values } of transaction.appended) this.onAppended(table, values, transaction);
+    for (const [row] of keys) {
+      const id = row.newest?.verdict_id ?? '';
+      require(history.some(({ values }) => values.verdict_id === id), 'I1', `key ${id} has no verdict`);
+    }
+    for (const [row, table] of transaction.changed) {
+      if (table === 'rounds') this.checkRound(row.newest ?? {});
+      if (table === 'partitions') this.checkBalance(row.newest ?? {});
+    }
+  }
+
+  private onAppended(table: string, values: Values, { beganUnder }: Transaction): void {
+    if (table === 'panics') return;
+    const partition = this.partitionNames.get(values.partition_no ?? '') ?? '';
+    const place = `${partition}/${values.source_offset}`;
+    if (table === 'history') {
+      const outcome = outcomeOfCode(Number(values.outcome));
+      require(outcome !== undefined, 'I1', `${place} has the outcome ${values.outcome}`);
+      this.decided(place, [outcome?.verdict, outcome?.reason].filter(Boolean).join('/'));
+      count(this.rows.verdicts, partition);
+      const id = values.verdict_id ?? '';
+      require(!this.verdictIds.has(id), 'I1', `the verdict id ${id} was given twice`);
+      this.verdictIds.add(id);
+      const version = Number(values.reference_version);
+      require(version === beganUnder, 'C9', `${place} is judged by version ${version}, not ${beganUnder}`);
+      require(values.counted !== 't' || values.outcome === '0', 'I4', `${place} counts and is not accepted`);
+      this.addToRound(place, values);
+    } else if (table === 'resends') {
+      const first = outcomeOfCode(Number(values.first_outcome));
+      const name = [first?.verdict, first?.reason].filter(Boolean).join('/');
+      this.decided(place, `duplicate of ${name}${values.content_differs === 't' ? ', differs' : ''}`);
+      count(this.rows.resends, partition);
+    } else {
+      this.decided(place, values.dead_letter === null ? 'without key' : 'dead letter');
+      count(this.unstored, partition);
+    }
+    this.progressAt.set(partition, this.scheduler.now());
+  }
+
+  private decided(place: string, what: string): void {
+    const before = this.stored.get(place);
+    require(before === undefined, 'I1', `${place} is decided twice: ${before}, then ${what}`);
+    this.stored.set(place, what);
+  }
+
+  private addToRound(place: string, values: Values): void {
+    const { round_no: round, currency_no: currency, amount_minor: amount } = values;
+    if (round == null) return;
+    const sums = this.sums.get(round) ?? {
+      ...{ bet: new Map(), win: new Map(), settled: new Map(), belowMinBet: new Map() },
+    };
+    this.sums.set(round, sums);
+    const kind = COUNTED_KINDS[values.kind ?? ''];
+    const isBelow = values.outcome === BELOW_MIN_BET;
+    if (values.counted === 't' && kind === 'settled') {
+      require(!this.settledRounds.has(round), 'I3', `${place} is the second settled that counts`);
+      this.settledRounds.add(round);
+    }
+    const name: SumName | undefined = isBelow ? 'belowMinBet' : values.counted === 't' ? kind : undefined;
+    if (name === undefined || currency == null) return;
+    sums[name].set(currency, (sums[name].get(currency) ?? 0n) + BigInt(amount ?? 0));
+  }
+
+  /** I3: what a round has summed up is what was counted of it. */
+  private checkRound(row: Values): void {
+    const sums = this.sums.get(row.round_no ?? '');
+    const found = new Map<string, readonly string[]>();
+    if (row.currency_no != null)
+      found.set(
+        row.currency_no,
+        [row.bet_minor, row.win_minor, row.settled_minor, row.below_min_bet_minor].map(String),
+      );
+    const others: unknown = JSON.parse(row.other_sums ?? '{}');
+    for (const [code, value] of Object.entries(others ?? {})) {
+      const names = ['bet', 'win', 'settled', 'belowMinBet'];
+      found.set(
+        String(currencyOf(code)?.no),
+        names.map((name) => String(Reflect.get(Object(value), name))),
+      );
+    }
+    const currencies = new Set([
+      ...found.keys(),
+      ...Object.values(sums ?? {}).flatMap((map) => [...map.keys()]),
+    ]);
+    for (const currency of currencies) {
+      const expected = (['bet', 'win', 'settled', 'belowMinBet'] as const).map((name) =>
+        String(sums?.[name].get(currency) ?? 0n),
+      );
+      const held = found.get(currency) ?? ['0', '0', '0', '0'];
+      require(held.join() ===
+        expected.join(), 'I3', `round ${row.round_id} holds ${held.join()} of currency ${currency}, counted was ${expected.join()}`);
+    }
+  }
+
+  /** I5: what a partition has counted adds up, and is what the rows say. */
+  private checkBalance(row: Values): void {
+    const partition = `${row.topic}/${row.partition}`;
+    const [accepted, rejected, skipped, duplicates, redeliveries, deadLetters, withoutKey, read] = [
+      ...[row.accepted, row.rejected, row.skipped, row.duplicates, row.redeliveries],
+      ...[row.dead_letters, row.without_key, row.records_read],
+    ].map(Number);
+    const verdicts = (accepted ?? 0) + (rejected ?? 0) + (skipped ?? 0);
+    const unstored = (deadLetters ?? 0) + (withoutKey ?? 0);
+    const sum = verdicts + (duplicates ?? 0) + (redeliveries ?? 0) + unstored;
+    require(read === sum, 'I5', `${partition} has read ${read} records and answered ${sum}`);
+    const rows = [this.rows.verdicts, this.rows.resends, this.unstored].map((map) => map.get(partition) ?? 0);
+    const counted = [verdicts, duplicates, unstored];
+    require(rows.join() ===
+      counted.join(), 'I5', `${partition} has counted ${counted}, its rows are ${rows}`);
+  }
+
+  // --- Kafka
+
+  /** I2, S5, S7: what the offset passes is decided, and its verdict or dead letter is with Kafka. */
+  onOffsetCommit({ source, entries }: Log, offset: number): void {
+    const partition = keyOf(source);
+    require(offset <= entries.length, 'I2', `${partition} is committed to ${offset}, behind its end`);
+    let at = this.checkedTo.get(partition) ?? 0;
+    for (; at < offset; at++) {
+      if (entries[at] === null) continue;
+      const place = `${partition}/${at}`;
+      const stored = this.stored.get(place);
+      require(stored !== undefined, 'I2', `the offset ${offset} passes ${place}, which is not decided`);
+      const isTold = stored === 'dead letter' ? this.deadLetters.has(place) : this.verdicts.has(place);
+      require(isTold, 'S7', `the offset ${offset} passes ${place} (${stored}), which was not published`);
+    }
+    this.checkedTo.set(partition, at);
+    this.progressAt.set(partition, this.scheduler.now());
+  }
+
+  onVerdicts(messages: readonly OutgoingMessage[]): void {
+    for (const { value } of messages) {
+      const { source, details, ...message } = JSON.parse(String(value));
+      const place = placeOf(source.topic, source.partition, source.offset);
+      const stored = this.stored.get(place);
+      require(stored !== undefined, 'S7', `${place} is published and not decided`);
+      const text = JSON.stringify(message);
+      const before = this.verdicts.get(place) ?? text;
+      require(before === text, 'I6', `${place} is published as ${before}, then as ${text}`);
+      require(nameOf(message) === stored, 'I6', `${place} is ${stored} and published as ${nameOf(message)}`);
+      require(details === undefined || Array.isArray(details), 'S7', `${place} has details of another form`);
+      this.verdicts.set(place, text);
+      this.progressAt.set(`${source.topic}/${source.partition}`, this.scheduler.now());
+    }
+  }
+
+  onDeadLetters(messages: readonly OutgoingMessage[]): void {
+    for (const { headers, value } of messages) {
+      const place = [headers['source-topic'], headers['source-partition'], headers['source-offset']].join(
+        '/',
+      );
+      this.deadLetters.set(place, String(value));
+    }
+  }
+
+  // --- the workers
+
+  /** I6: a record is answered as it is stored, each time, and as new at most once. */
+  onAnswers(source: Source, answers: readonly Answer[]): void {
+    for (const answer of answers) {
+      const place = placeOf(source.topic, source.partition, answer.envelope.offset);
+      const text = brief(answer)
+        .replace(/, again$/, '')
+        .replace(/^(dead letter) .*/, '$1');
+      const stored = this.stored.get(place);
+      require(stored === text, 'I6', `${place} is ${stored} and answered as ${text}`);
+      const before = this.told.get(place) ?? text;
+      require(before === text, 'I6', `${place} is answered as ${before}, then as ${text}`);
+      this.told.set(place, text);
+      if (answer.decision.redelivered) continue;
+      require(!this.toldFresh.has(place), 'K3', `${place} is answered as new twice`);
+      this.toldFresh.add(place);
+    }
+  }
+
+  /** I10: 1, 2, 4, 8, 16, 30, 30 s. */
+  onWait(partition: string, waitMs: number): void {
+    const waits = (this.waits.get(partition) ?? 0) + 1;
+    this.waits.set(partition, waits);
+    const expected = WAITS_MS[Math.min(waits, WAITS_MS.length) - 1];
+    require(waitMs === expected, 'I10', `wait ${waits} of ${partition} is ${waitMs} ms, not ${expected}`);
+  }
+
+  /** A worker's partition got on, or is another's now. */
+  onProgress(partition: string): void {
+    this.waits.delete(partition);
+  }
+
+  // --- the end
+
+  /** I9: every partition that was not done when the last fault ended has got on soon after. */
+  checkProgress(logs: Iterable<Log>, lastEffectMs: number): void {
+    const late = this.scheduler.now() - lastEffectMs;
+    for (const log of logs) {
+      if (log.committed === log.entries.length || log.entries.length === 0) continue;
+      const partition = keyOf(log.source);
+      const at = this.progressAt.get(partition) ?? 0;
+      require(late <= PROGRESS_WITHIN_MS ||
+        at > lastEffectMs, 'I9', `${partition} has not got on for ${late} ms since the last fault`);
+    }
+  }
+
+  /** Everything is decided, dead-lettered or counted, and told; and it is what the rules say, in the order in which it was decided. */
+  checkEnd(store: StoreModel, logs: Iterable<Log>): void {
+    for (const log of logs) {
+      const partition = keyOf(log.source);
+      log.entries.forEach((entry, offset) => {
+        if (entry === null) return;
+        const stored = this.stored.get(`${partition}/${offset}`);
+        require(stored !== undefined, 'nothing lost', `${partition}/${offset} was never decided`);
+      });
+    }
+    require(store.deadlocks === 0, 'U4', 'workers have met in a deadlock, which the order of locks forbids');
+    this.checkRules(store);
+  }
+
+  private checkRules(store: StoreModel): void {
+    const model = new ReferenceModel(documentOf(1));
+    const history = store.appended.history.map(({ values }) => values);
+    history.sort((a, b) => Number(a.verdict_id) - Number(b.verdict_id));
+    const lastOffset = new Map<string, number>();
+    const decided = new Set<string>();
+    for (const values of history) {
+      const { source, offset, place } = this.sourceOf(values);
+      const partition = keyOf(source);
+      require(offset > (lastOffset.get(partition) ?? -1), 'D2', `${place} is decided behind a later one`);
+      lastOffset.set(partition, offset);
+      decided.add(place);
+      model.reference = documentOf(Number(values.reference_version));
+      const record = this.record(source, offset);
+      const taken = model.take(deliveryOf(place, record));
+      const name = record.poison === null ? taken : 'rejected/panic';
+      require(name === this.stored.get(place), 'rules', `${place} is ${this.stored.get(place)}, not ${name}`);
+      if (record.poison !== null) continue;
+      const verdict = model.verdictOf(feedName(store, values.feed_no), values.event_id ?? '');
+      require(verdict?.counted ===
+        (values.counted ===
+          't'), 'rules', `${place} counts ${values.counted}, by the rules ${verdict?.counted}`);
+    }
+    for (const [place, stored] of this.stored) {
+      if (decided.has(place) || stored === 'dead letter') continue;
+      const [topic = '', partition, offset] = place.split('/');
+      const record = this.record({ topic, partition: Number(partition) }, Number(offset));
+      const taken = model
+        .take(deliveryOf(place, record))
+        .replace(/of rejected\/malformed/, (found) => (record.poison === null ? found : 'of rejected/panic'));
+      require(taken === stored, 'rules', `${place} is ${stored}, by the rules ${taken}`);
+    }
+    for (const row of store.rounds.values()) {
+      const round = row.newest;
+      if (round === undefined) continue;
+      const refundedBy = model.refundedBy(feedName(store, round.feed_no), round.round_id ?? '');
+      require(refundedBy ===
+        round.refunded_by, 'I3', `round ${round.round_id} is refunded by ${round.refunded_by}, by the rules ${refundedBy}`);
+    }
+  }
+
+  private sourceOf(values: Values): { source: Source; offset: number; place: string } {
+    const name = this.partitionNames.get(values.partition_no ?? '') ?? '';
+    const [topic = '', partition] = name.split('/');
+    const offset = Number(values.source_offset);
+    return { source: { topic, partition: Number(partition) }, offset, place: `${name}/${offset}` };
+  }
+
+  private record(source: Source, offset: number): SimulatedRecord {
+    const record = this.recordAt(source, offset);
+    if (record == null) throw new Violation(`I1: a verdict of no record: ${keyOf(source)}/${offset}`);
+    return record;
+  }
+}
+
+function deliveryOf(place: string, { connection, content, poison }: SimulatedRecord): Delivery {
+  if (connection === null) throw new Violation(`C5: nobody claims ${place}, and it is decided`);
+  if (content === null || Buffer.isBuffer(content)) return { connection, source: place, event: null };
+  // Of an event that cannot be processed nothing is kept but its id.
+  const event = poison === null ? content : { event_id: content.event_id };
+  return { connection, source: place, event };
+}
+
+function feedName(store: StoreModel, no: string | null | undefined): string {
+  return store.numbers.find(([type, , , number]) => type === 'feed' && number === no)?.[2] ?? '';
+}
+
+function nameOf(message: Record<string, unknown>): string {
+  const { verdict, reason, first_verdict, first_reason, content_differs } = message;
+  if (reason === 'no_idempotency_key') return 'without key';
+  if (verdict !== 'duplicate') return [verdict, reason].filter(Boolean).join('/');
+  const first = [first_verdict, first_reason].filter(Boolean).join('/');
+  return `duplicate of ${first}${content_differs === true ? ', differs' : ''}`;
+}
+
+function count(map: Map<string, number>, key: string): void {
+  map.set(key, (map.get(key) ?? 0) + 1);
+}
+
+function require(holds: boolean, invariant: string, what: string): void {
+  if (!holds) throw new Violation(`${invariant}: ${what}`);
+}

@@ -1,0 +1,172 @@
+/** What a seed stands for: the records of each partition, the workers and their settings, the changes of reference data, the faults. */
+import { makeRandom, type Random } from '../../dev/random';
+import type { ReferenceDocument } from '../../src/domain/reference';
+import { makeEvents, type PlannedRecord, REFERENCE } from '../model/plan';
+import type { Content, Json } from '../support/ledger';
+import { type FaultPlan, PAIRS, type Point } from './faults';
+
+/** Where an event of a record makes the code fail that decides it, each time; null for all others. */
+export type Poison = 'judging' | 'deciding' | 'storing' | null;
+
+export interface SimulatedRecord extends PlannedRecord {
+  readonly poison: Poison;
+  /** In the Confluent wire format: a registry has to be asked. */
+  readonly isFramed: boolean;
+}
+
+export interface SimulatedPartition {
+  readonly topic: string;
+  readonly partition: number;
+  /** Null for offsets without a record. */
+  readonly entries: readonly (SimulatedRecord | null)[];
+  /** So many of them are there at the beginning; the others come after so many milliseconds. */
+  readonly first: number;
+  readonly laterMs: number;
+}
+
+export interface SimulationPlan {
+  readonly seed: number;
+  readonly partitions: readonly SimulatedPartition[];
+  readonly workers: number;
+  readonly batchEvents: number;
+  readonly partitionsAtOnce: number;
+  readonly compressed: number;
+  readonly chunkBytes: number;
+  readonly faults: FaultPlan;
+  /** When the group is told to read again what it has read; null where it is not. */
+  readonly setBackAtMs: number | null;
+}
+
+/** What is left out of a run, to find the least that still fails. */
+export interface Without {
+  readonly records: ReadonlySet<number>;
+  readonly faults: ReadonlySet<number>;
+}
+export const WITHOUT_NOTHING: Without = { records: new Set(), faults: new Set() };
+
+const PLACES: readonly { topic: string; partition: number; connections: readonly (string | null)[] }[] = [
+  { topic: 'acme', partition: 0, connections: ['acme-stream'] },
+  { topic: 'acme', partition: 1, connections: ['acme-stream'] },
+  { topic: 'shared', partition: 0, connections: ['acme-shared', 'acme-shared', 'bravo-shared', null] },
+  { topic: 'acme.solo', partition: 0, connections: ['acme-solo'] },
+  { topic: 'bravo', partition: 0, connections: ['bravo-stream'] },
+];
+
+export function makePlan(seed: number, without: Without = WITHOUT_NOTHING): SimulationPlan {
+  const random = makeRandom(seed);
+  const focus = PAIRS[seed % PAIRS.length] ?? (['connect', 'cut before'] as const);
+  const needs = NEEDS[focus[0]] ?? {};
+  const event = makeEvents(random, { eventIds: 8 + random.below(50), roundIds: 2 + random.below(5) });
+  let number = 0;
+  const twins: SimulatedRecord[] = [];
+  const partitions = PLACES.slice(0, (needs.deadLetters ? 3 : 2) + random.below(PLACES.length - 2)).map(
+    ({ topic, partition, connections }, place): SimulatedPartition => {
+      const entries = Array.from({ length: 4 + random.below(14) }, (_, index): SimulatedRecord | null => {
+        if (random.chance(0.06)) return null;
+        // The second partition begins with what the first does: both open the same rounds at once.
+        const twin = topic === 'acme' && partition === 1 ? twins[index] : undefined;
+        if (twin !== undefined) return twin;
+        const connection = random.pick(connections);
+        const claims = connections.length > 1 && connection !== null ? [connection] : [];
+        return { ...poisoned(random, event(connection === 'acme-solo'), place, needs), claims, connection };
+      }).filter(() => !without.records.has(number++));
+      if (place === 0) {
+        const records = entries.filter((entry) => entry !== null);
+        twins.push(...random.shuffled(records.slice(0, random.below(records.length + 1))));
+      }
+      return {
+        ...{ topic, partition, entries },
+        first: random.below(entries.length + 1),
+        laterMs: random.below(random.pick([200, 5_000, 20_000])),
+      };
+    },
+  );
+  return {
+    seed,
+    partitions,
+    workers: 2 + random.below(2),
+    batchEvents: 1 + random.below(random.pick([4, 20])),
+    partitionsAtOnce: 1 + random.below(3),
+    compressed: random.pick([0, 0.3, 1]),
+    chunkBytes: random.pick([0, 0, 400_000, 1_000_000]),
+    faults: {
+      focus,
+      rate: random.pick([0, 0.005, 0.02, 0.05, 0.2]),
+      most: random.below(random.pick([4, 12, 60])) + 1,
+      untilMs: random.pick([2_000, 20_000, 120_000]),
+      without: without.faults,
+    },
+    setBackAtMs: needs.setBack || random.chance(0.1) ? 100 + random.below(1_500) : null,
+  };
+}
+
+/** What a run has to have for its point to be come by. */
+interface Needs {
+  readonly setBack?: boolean;
+  readonly deadLetters?: boolean;
+  readonly poison?: boolean;
+  readonly framed?: boolean;
+}
+const NEEDS: Partial<Record<Point, Needs>> = {
+  find_resends: { setBack: true },
+  find_unstored: { setBack: true },
+  record_panic: { poison: true },
+  decode: { framed: true },
+  write: { deadLetters: true },
+  'send dead letters': { deadLetters: true },
+};
+
+/** Few events make the code fail; their ids are their own, and what is sent again of them is the same. */
+function poisoned(
+  random: Random,
+  content: Content,
+  place: number,
+  needs: Needs,
+): { content: Content; poison: Poison; isFramed: boolean } {
+  const isFramed = random.chance(needs.framed ? 0.5 : 0.1) && content !== null && !Buffer.isBuffer(content);
+  if (
+    !random.chance(needs.poison ? 0.3 : 0.04) ||
+    content === null ||
+    Buffer.isBuffer(content) ||
+    !isRoundEvent(content)
+  )
+    return { content, poison: null, isFramed };
+  const poison = random.pick(['judging', 'deciding', 'storing'] as const);
+  const id = `${poison}-${place}-${random.below(3)}`;
+  const game = poison === 'deciding' ? { game: { id: BUG } } : {};
+  return {
+    content: { ...VALID, ...game, event_id: id },
+    poison,
+    isFramed: poison === 'judging',
+  };
+}
+
+/** The game whose events nobody can decide. */
+export const BUG = 'bug';
+
+const VALID: Json = {
+  spec: 'promo.event.v1',
+  brand: 'main',
+  player_ref: 'p-1',
+  kind: 'win',
+  round_id: 'round-0',
+  amount: '1.00',
+  currency: 'EUR',
+  occurred_at: '2026-11-21T12:00:00Z',
+};
+
+const isRoundEvent = (content: Json) => typeof content.round_id === 'string';
+
+/** The versions of the reference data: brands come and go, a minimum changes. */
+export function documentOf(version: number): ReferenceDocument {
+  return {
+    operators: REFERENCE.operators.map((operator) => ({
+      ...operator,
+      brands: operator.brands.map((brand) => ({
+        ...brand,
+        active: brand.id === 'second' ? version % 2 === 1 : brand.active,
+        minBet: brand.id === 'main' && version % 3 === 0 ? { ...brand.minBet, EUR: '2.00' } : brand.minBet,
+      })),
+    })),
+  };
+}

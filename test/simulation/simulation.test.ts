@@ -1,0 +1,133 @@
+/**
+ * Many runs of the simulator. Without settings they are the same seeds each time; `make simulate` draws others, or plays one again.
+ */
+import type { RecordSource } from '../../src/transports/record-source';
+import { Coverage, PAIRS } from './faults';
+import { makePlan, WITHOUT_NOTHING } from './plan';
+import { describeFailure, type Failure, readWithout, shrink } from './shrink';
+import { type Sabotage, simulate } from './simulation';
+
+const { SEED, SEEDS, FIRST_SEED, WITHOUT } = process.env;
+const COUNT = Number(SEEDS ?? 1_000);
+const FIRST = Number(FIRST_SEED ?? 1);
+/** Runs that are about a pair of await and fault that no other has brought about. */
+const MAX_RUNS_FOR_A_PAIR = 40;
+/** Failures that are told of at most: the first says most. */
+const MAX_TOLD = 3;
+
+jest.setTimeout(60_000 + COUNT * 200);
+
+const ofAllSeeds = SEED === undefined ? test : test.skip;
+const ofOneSeed = SEED === undefined ? test.skip : test;
+
+ofAllSeeds(
+  'whatever fails at whatever moment, nothing is lost or counted twice, and all of it is decided in the end [D2] [D3] [K1] [K3] [L3] [R1] [S5] [S6] [S7] [U1] [U2] [U3] [U4] [V1] [V9] [C9] [R5 offsets] [R5 backoff]',
+  async () => {
+    const coverage = new Coverage();
+    const failed = new Map<number, string>();
+    const began = performance.now();
+    let steps = 0;
+    const run = async (seed: number) => {
+      const outcome = await simulate(makePlan(seed), coverage);
+      steps += outcome.steps;
+      if (outcome.problem !== null) failed.set(seed, outcome.problem);
+    };
+    for (let seed = FIRST; seed < FIRST + COUNT; seed++) await run(seed);
+    let seeds = COUNT;
+    for (const place of coverage.missing()) {
+      // A seed is about the pair at its place: more of those that are about this one.
+      const next = FIRST + COUNT + PAIRS.length - ((FIRST + COUNT) % PAIRS.length) + place;
+      for (let tries = 0; tries < MAX_RUNS_FOR_A_PAIR && coverage.missing().includes(place); tries++) {
+        await run(next + tries * PAIRS.length);
+        seeds++;
+      }
+    }
+    const seconds = ((performance.now() - began) / 1000).toFixed(1);
+    process.stdout.write(
+      `${coverage.table()}\nsimulation: ${seeds} seeds from ${FIRST} on, ${steps} steps, ${failed.size} failed, ${seconds} s\n`,
+    );
+    const told: Failure[] = [];
+    for (const [seed, problem] of [...failed].slice(0, MAX_TOLD)) told.push(await shrink(seed, problem));
+    const others = [...failed].slice(MAX_TOLD).map(([seed, problem]) => `seed ${seed} breaks ${problem}`);
+    expect([...told.map(describeFailure), ...others].join('\n\n')).toBe('');
+    expect(coverage.missing().map((place) => PAIRS[place]?.join(' / '))).toEqual([]);
+  },
+);
+
+ofOneSeed('one seed, with all that happens', async () => {
+  const seed = Number(SEED);
+  const without = WITHOUT === undefined ? WITHOUT_NOTHING : readWithout(WITHOUT);
+  const outcome = await simulate(makePlan(seed, without), new Coverage(), { traced: true });
+  process.stdout.write(`${describeFailure({ seed, without, outcome })}\n`);
+  expect(outcome.problem).toBeNull();
+});
+
+ofAllSeeds('a seed is a run: played again it takes the same steps', async () => {
+  for (const seed of [3, 17, 400]) {
+    const traces = [];
+    for (let times = 0; times < 2; times++) {
+      const { trace } = await simulate(makePlan(seed), new Coverage(), { traced: true });
+      traces.push(trace);
+    }
+    expect(traces[0]?.length).toBeGreaterThan(50);
+    expect(traces[0]).toEqual(traces[1]);
+  }
+});
+
+/** Workers that are broken on purpose, and the invariant that has to notice. */
+const BROKEN: readonly (readonly [string, string, Sabotage])[] = [
+  ['commits an offset too far', 'I2', { source: (source) => committing(source, (offset) => offset + 1) }],
+  [
+    'answers without deciding',
+    'I6',
+    {
+      ledger: (ledger) => ({
+        ...ledger,
+        decideBatch: async ({ items }) =>
+          items.map(() => ({ type: 'unstored', deadLetter: null, redelivered: false })),
+      }),
+    },
+  ],
+  [
+    'decides every batch twice under other coordinates',
+    'rules',
+    {
+      ledger: (ledger) => ({
+        ...ledger,
+        async decideBatch(batch) {
+          const isOne = batch.items.length === 1 && batch.items[0]?.type === 'keyed';
+          const items = batch.items.map((item) =>
+            item.type === 'keyed' && isOne ? { ...item, contentHash: item.contentHash + 1 } : item,
+          );
+          return ledger.decideBatch({ ...batch, items });
+        },
+      }),
+    },
+  ],
+  [
+    'waits half as long as it says',
+    'I10',
+    { clock: (clock) => ({ ...clock, sleep: (ms, signal) => clock.sleep(ms / 2, signal) }) },
+  ],
+];
+
+function committing(source: RecordSource, change: (offset: number) => number): RecordSource {
+  return {
+    ...source,
+    commit: (offsets) => source.commit(offsets.map((each) => ({ ...each, offset: change(each.offset) }))),
+  };
+}
+
+describe('a worker that', () => {
+  test.each(BROKEN)('%s is found out (%s)', async (_, invariant, sabotage) => {
+    for (let seed = 1; seed <= 60; seed++) {
+      const { problem } = await simulate(makePlan(seed), new Coverage(), { sabotage });
+      if (problem?.startsWith(`${invariant}:`) !== true) continue;
+      const least = await shrink(seed, problem, sabotage);
+      expect(least.outcome.problem).toContain(`${invariant}:`);
+      expect(least.outcome.steps).toBeGreaterThan(0);
+      return;
+    }
+    throw new Error(`60 seeds broke nothing of ${invariant}`);
+  });
+});

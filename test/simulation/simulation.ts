@@ -1,0 +1,467 @@
+/**
+ * One run of the simulator: workers of the project's real code (stream, intake, ledger, domain) over the models of the store and of Kafka,
+ * until everything is decided. A seed is a run: the same seed, the same run.
+ */
+import { pino } from 'pino';
+import { makeRandom } from '../../dev/random';
+import type { Clock } from '../../src/clock';
+import { feedIdOf } from '../../src/domain/reference';
+import { type Ledger, makeIntake, type Source } from '../../src/intake';
+import { decideBatch, makePartitionNumbers } from '../../src/ledger/ledger';
+import { makeReferences } from '../../src/ledger/reference-store';
+import { toDocumentJson } from '../../src/reference-file/stored';
+import { makeMetrics } from '../../src/telemetry';
+import { keyOf, type RecordSource, type StreamRecord } from '../../src/transports/record-source';
+import { makeStream, type Stream } from '../../src/transports/stream';
+import { makePublishVerdicts, makeSendDeadLetters } from '../../src/transports/verdict-stream';
+import { type Decoded, RegistryUnavailable, type WireFormat } from '../../src/transports/wire-format';
+import { BrokerModel } from './broker-model';
+import { type Coverage, Faults, type WorldFault } from './faults';
+import { Monitor, Violation } from './monitor';
+import { BUG, documentOf, type SimulatedRecord, type SimulationPlan } from './plan';
+import { Actor, Scheduler } from './scheduler';
+import { ModelPool, type Network } from './store-client';
+import { StoreModel } from './store-model';
+
+const VERDICTS = 'verdicts';
+const DEAD_LETTERS = 'dead-letters';
+/** After the last fault everything has to be done within this time. */
+const DONE_WITHIN_MS = 240_000;
+const MAX_STEPS = 400_000;
+const STOP_DEADLINE_MS = 20_000;
+/** The outcome of an event that is stored as a panic. */
+const PANIC = '10';
+/** The metrics are the process's: nothing here looks at them. */
+const metrics = makeMetrics();
+
+export interface Outcome {
+  /** What was broken, or null. */
+  readonly problem: string | null;
+  readonly steps: number;
+  readonly virtualMs: number;
+  readonly struck: Faults['struck'];
+  readonly trace: readonly string[];
+}
+
+/** Breaks a worker on purpose, to see that it is noticed. */
+export interface Sabotage {
+  readonly source?: (source: RecordSource) => RecordSource;
+  readonly ledger?: (ledger: Ledger) => Ledger;
+  readonly clock?: (clock: Clock) => Clock;
+}
+
+export async function simulate(
+  plan: SimulationPlan,
+  coverage: Coverage,
+  { traced = false, sabotage = {} }: { traced?: boolean; sabotage?: Sabotage } = {},
+): Promise<Outcome> {
+  const world = new World(plan, coverage, traced, sabotage);
+  let problem: string | null = null;
+  try {
+    await world.run();
+  } catch (error) {
+    problem =
+      error instanceof Violation ? error.message : String(error instanceof Error ? error.stack : error);
+  }
+  const { scheduler, faults } = world;
+  return {
+    problem,
+    steps: scheduler.steps,
+    virtualMs: scheduler.now(),
+    struck: faults.struck,
+    trace: scheduler.trace ?? [],
+  };
+}
+
+interface Worker {
+  readonly actor: Actor;
+  readonly stream: Stream;
+  isStopping: boolean;
+}
+
+class World {
+  readonly scheduler: Scheduler;
+  readonly faults: Faults;
+  private readonly random;
+  private readonly store: StoreModel;
+  private readonly broker: BrokerModel;
+  private readonly monitor: Monitor;
+  private readonly network: Network;
+  private readonly workers = new Map<string, Worker>();
+  private readonly outside = new Actor('world');
+  private started = 0;
+  private expectedEntries = 0;
+  /** What was broken in a callback, to be thrown by the run. */
+  private broken: unknown = null;
+
+  constructor(
+    private readonly plan: SimulationPlan,
+    coverage: Coverage,
+    traced: boolean,
+    private readonly sabotage: Sabotage,
+  ) {
+    const chance = (stream: number) => makeRandom(plan.seed * 7 + stream);
+    this.random = chance(1);
+    const scheduler = new Scheduler(chance(2), traced);
+    this.scheduler = scheduler;
+    this.faults = new Faults(plan.faults, chance(3), scheduler, coverage, (fault, worker) =>
+      scheduler.soon(this.outside, fault, () => this.strike(fault, worker)),
+    );
+    this.monitor = new Monitor(scheduler, (source, offset) => this.recordAt(source, offset));
+    this.store = new StoreModel(
+      scheduler,
+      chance(4),
+      (transaction) => this.watched(() => this.monitor.onCommit(this.store, transaction)),
+      ({ event_id, outcome }) => event_id?.startsWith('storing-') === true && outcome !== PANIC,
+    );
+    this.broker = new BrokerModel(
+      scheduler,
+      chance(5),
+      this.faults,
+      {
+        onOffsetCommit: (log, offset) => this.watched(() => this.monitor.onOffsetCommit(log, offset)),
+        onSent: (topic, messages) =>
+          this.watched(() =>
+            topic === VERDICTS ? this.monitor.onVerdicts(messages) : this.monitor.onDeadLetters(messages),
+          ),
+      },
+      plan,
+    );
+    this.network = {
+      ...{ scheduler, store: this.store, faults: this.faults },
+      isStoreAway: false,
+      connections: new Set(),
+    };
+    this.nameEverything();
+    this.applyReference();
+  }
+
+  async run(): Promise<void> {
+    this.produce();
+    for (let worker = 0; worker < this.plan.workers; worker++) this.startWorker();
+    const { setBackAtMs } = this.plan;
+    if (setBackAtMs !== null)
+      this.scheduler.after(setBackAtMs, this.outside, 'set back', () => this.strike('offsets set back', ''));
+    while (!this.isDone()) {
+      if (this.scheduler.steps > MAX_STEPS) throw new Violation('end: it never comes to an end');
+      if (!(await this.scheduler.step())) throw new Violation('I9: nothing can happen any more');
+      if (this.broken !== null) throw this.broken;
+      this.checkTime();
+    }
+    await this.stopAll();
+    this.monitor.checkEnd(this.store, this.broker.logs.values());
+  }
+
+  private watched(check: () => void): void {
+    try {
+      check();
+    } catch (error) {
+      this.broken ??= error;
+    }
+  }
+
+  private isDone(): boolean {
+    let entries = 0;
+    for (const log of this.broker.logs.values()) {
+      if (log.committed < log.entries.length && log.entries.length > 0) return false;
+      entries += log.entries.length;
+    }
+    return entries === this.expectedEntries;
+  }
+
+  private checkTime(): void {
+    const lastEffect = Math.max(
+      this.faults.lastEffect,
+      ...this.plan.partitions.map(({ laterMs }) => laterMs),
+    );
+    const late = this.scheduler.now() - lastEffect;
+    if (late <= 0) return;
+    this.monitor.checkProgress(this.broker.logs.values(), lastEffect);
+    if (late > DONE_WITHIN_MS) throw new Violation(`I9: not done ${late} ms after the last fault`);
+  }
+
+  /** As SIGTERM does: what is decided is committed, and nobody waits any longer. */
+  private async stopAll(): Promise<void> {
+    let left = 0;
+    this.faults.end();
+    const isUndisturbed = this.faults.lastEffect <= this.scheduler.now();
+    for (const { stream, isStopping } of this.workers.values()) {
+      if (isStopping) continue;
+      left++;
+      void stream.stop(STOP_DEADLINE_MS).then((inTime) => {
+        left--;
+        if (!inTime && isUndisturbed)
+          this.broken ??= new Violation('stop: a worker with nothing to do does not stop in time');
+      });
+    }
+    while (left > 0) {
+      if (!(await this.scheduler.step())) throw new Violation('stop: a worker does not stop');
+      if (this.broken !== null) throw this.broken;
+    }
+  }
+
+  // --- records
+
+  private produce(): void {
+    for (const { topic, partition, entries, first, laterMs } of this.plan.partitions) {
+      const source = { topic, partition };
+      const records = entries.map((entry) => (entry === null ? null : recordOf(entry)));
+      this.expectedEntries += records.length;
+      this.broker.append(source, records.slice(0, first));
+      const later = records.slice(first);
+      if (later.length > 0)
+        this.scheduler.after(laterMs, this.outside, 'produced', () => this.broker.append(source, later));
+    }
+  }
+
+  private recordAt({ topic, partition }: Source, offset: number): SimulatedRecord | null | undefined {
+    return this.plan.partitions.find((each) => each.topic === topic && each.partition === partition)?.entries[
+      offset
+    ];
+  }
+
+  // --- reference data
+
+  private nameEverything(): void {
+    const names = new Map<string, readonly [string, string, string]>();
+    for (const { id, connections, brands } of documentOf(1).operators) {
+      for (const feed of [undefined, ...connections.map((connection) => connection.feed)])
+        names.set(`feed ${feedIdOf(id, feed)}`, ['feed', id, feedIdOf(id, feed)]);
+      for (const connection of connections)
+        names.set(`c ${connection.id}`, ['connection', '', connection.id]);
+      for (const brand of brands) names.set(`b ${id} ${brand.id}`, ['brand', id, brand.id]);
+    }
+    for (const [index, [type, operator, name]] of [...names.values()].entries())
+      this.store.numbers.push([type, operator, name, String(index + 1)]);
+  }
+
+  private applyReference(): void {
+    const { references } = this.store;
+    const document = JSON.stringify(toDocumentJson(documentOf(references.length + 1)));
+    references.push({ since: ++this.store.committed, document });
+  }
+
+  // --- workers
+
+  private startWorker(): void {
+    const { scheduler, broker, faults, plan } = this;
+    const actor = new Actor(`worker-${++this.started}`);
+    actor.weight = this.random.pick([1, 1, 1, 0.2]);
+    scheduler.note(actor.name, 'starts');
+    const store = new ModelPool(this.network, actor, plan.partitionsAtOnce + 2);
+    const sender = broker.sender(actor, { [VERDICTS]: 'send verdicts', [DEAD_LETTERS]: 'send dead letters' });
+    let generation = 0;
+    const generationOf = new WeakMap<object, number>();
+    const logger = pino(
+      { level: 'info', base: null, timestamp: false },
+      { write: (line) => this.onLine(actor, line) },
+    );
+
+    const ledger: Ledger = {
+      decideBatch: (batch) => {
+        const meets = batch.items.some((item) => item.type === 'keyed' && item.fields.gameId === BUG);
+        if (meets) throw new TypeError('cannot read properties of undefined');
+        return decideBatch(store, batch);
+      },
+      partitionNo: makePartitionNumbers(store),
+    };
+    const intake = makeIntake({
+      ledger: this.sabotage.ledger?.(ledger) ?? ledger,
+      references: makeReferences(store),
+      sendDeadLetters: makeSendDeadLetters(sender, DEAD_LETTERS),
+      logger,
+      now: () => scheduler.now(),
+    });
+    const publish = makePublishVerdicts(sender, VERDICTS);
+    const joined = broker.source(actor);
+    const source = this.sabotage.source?.(joined) ?? joined;
+    const clock = this.clock(actor);
+    const stream = makeStream({
+      source: {
+        ...source,
+        start: (listener) =>
+          source.start({
+            ...listener,
+            assigned: (partitions) => {
+              generation++;
+              for (const partition of broker.logs.keys())
+                this.monitor.onProgress(`${actor.name} ${partition}`);
+              listener.assigned(partitions);
+            },
+          }),
+      },
+      intake: {
+        decide: async (from, envelopes) => {
+          for (const envelope of envelopes) generationOf.set(envelope, generation);
+          const result = await intake.decide(from, envelopes);
+          this.watched(() => this.monitor.onAnswers(from, result.answers));
+          return result;
+        },
+      },
+      wireFormat: this.wireFormat(actor),
+      publishVerdicts: async (from, answers) => {
+        await publish(from, answers);
+        const [first] = answers;
+        if (first !== undefined && generationOf.get(first.envelope) === generation)
+          this.monitor.onProgress(`${actor.name} ${keyOf(from)}`);
+      },
+      clock: this.sabotage.clock?.(clock) ?? clock,
+      logger,
+      metrics,
+      batchEvents: plan.batchEvents,
+      partitionsAtOnce: plan.partitionsAtOnce,
+    });
+    this.workers.set(actor.name, { actor, stream, isStopping: false });
+    stream.start().catch((error: unknown) => {
+      this.broken ??= error;
+    });
+    faults.lasts(0);
+  }
+
+  private clock(actor: Actor): Clock {
+    const { scheduler, faults } = this;
+    return {
+      now: () => scheduler.now(),
+      sleep: (ms, signal) =>
+        new Promise((resolve) => {
+          if (signal.aborted) {
+            resolve();
+            return;
+          }
+          if (ms === COMMIT_RETRY_MS && this.expectedWaitMs === null)
+            faults.at('wait of an offset commit', actor.name);
+          else if (this.expectedWaitMs !== null) {
+            const expected = this.expectedWaitMs;
+            this.expectedWaitMs = null;
+            if (expected !== ms) this.broken ??= new Violation(`I10: waits ${ms} ms and says ${expected}`);
+            faults.at('wait of an undecided partition', actor.name);
+          }
+          const done = () => {
+            cancel();
+            signal.removeEventListener('abort', done);
+            resolve();
+          };
+          const cancel = scheduler.after(ms, actor, 'time', done);
+          signal.addEventListener('abort', done);
+        }),
+    };
+  }
+
+  /** What the partition that said so last is about to wait. */
+  private expectedWaitMs: number | null = null;
+
+  private onLine(actor: Actor, line: string): void {
+    const parsed: Record<string, unknown> = JSON.parse(line);
+    const { msg, topic, partition, waitMs } = parsed;
+    this.scheduler.note(actor.name, `logs ${line.trim()}`);
+    if (msg !== 'partition is undecided') return;
+    this.expectedWaitMs = Number(waitMs);
+    this.watched(() => this.monitor.onWait(`${actor.name} ${topic}/${partition}`, Number(waitMs)));
+  }
+
+  /** Values that begin with 0x00 are decoded by a registry that may be away; some of them nobody can process. */
+  private wireFormat(actor: Actor): WireFormat {
+    const { scheduler, faults } = this;
+    return {
+      decode(value): Decoded | Promise<Decoded> {
+        if (value[0] !== 0) return { type: 'json', bytes: value };
+        const fault = faults.at('decode', actor.name);
+        return scheduler.turn(actor, 'decoded').then((): Decoded => {
+          if (fault === 'registry away') throw new RegistryUnavailable('the registry is away');
+          const event: Record<string, unknown> = JSON.parse(value.toString('utf8', 1));
+          if (!String(event.event_id).startsWith('judging-')) return { type: 'value', value: event };
+          const broken = Object.defineProperty({ ...event }, 'kind', {
+            enumerable: true,
+            get() {
+              throw new TypeError('a value that cannot be read');
+            },
+          });
+          return { type: 'value', value: broken };
+        });
+      },
+    };
+  }
+
+  // --- what befalls the world
+
+  private strike(fault: WorldFault, name: string): void {
+    const worker = this.workers.get(name);
+    this.scheduler.note('world', `${fault} (${name})`);
+    this.faults.lasts(0);
+    switch (fault) {
+      case 'store away': {
+        if (this.network.isStoreAway) return;
+        const ms = this.random.pick([100, 3_000, 20_000, 150_000]);
+        this.network.isStoreAway = true;
+        for (const connection of [...this.network.connections]) connection.cut();
+        this.store.terminateAll();
+        this.faults.lasts(ms);
+        this.scheduler.after(ms, this.outside, 'the store is back', () => {
+          this.network.isStoreAway = false;
+        });
+        return;
+      }
+      case 'rebalance':
+        this.broker.rebalance();
+        return;
+      case 'new reference':
+        this.applyReference();
+        return;
+      case 'offsets set back':
+        // As an operator does: the group reads again what it has read.
+        for (const log of this.broker.logs.values())
+          if (log.committed > 0) log.committed = this.random.below(log.committed + 1);
+        this.broker.rebalance();
+        return;
+      case 'worker frozen': {
+        if (worker === undefined || !worker.actor.alive) return;
+        const ms = this.random.pick([2_000, 12_000, 25_000]);
+        worker.actor.frozenUntil = this.scheduler.now() + ms;
+        this.broker.watch(worker.actor);
+        this.faults.lasts(ms);
+        return;
+      }
+      case 'worker killed':
+      case 'worker vanishes':
+        if (worker?.actor.alive === true) this.kill(worker, fault === 'worker vanishes');
+        return;
+      case 'worker stopped':
+        if (worker === undefined || !worker.actor.alive || worker.isStopping) return;
+        worker.isStopping = true;
+        void worker.stream.stop(STOP_DEADLINE_MS).then(() => {
+          this.kill(worker, false);
+        });
+        return;
+    }
+  }
+
+  private kill(worker: Worker, vanishes: boolean): void {
+    const { actor } = worker;
+    actor.alive = false;
+    this.workers.delete(actor.name);
+    for (const connection of [...this.network.connections]) {
+      if (connection.worker !== actor) continue;
+      if (vanishes) connection.vanish();
+      else connection.close();
+    }
+    if (vanishes) this.faults.lasts(VANISHED_MS);
+    this.broker.watch(actor);
+    this.scheduler.after(this.random.pick([300, 3_000, 8_000]), this.outside, 'a worker starts', () =>
+      this.startWorker(),
+    );
+  }
+}
+
+/** So long the store keeps the transactions of a worker that it hears nothing of. */
+const VANISHED_MS = 15_000;
+/** The committer's wait between two tries. */
+const COMMIT_RETRY_MS = 1_000;
+
+function recordOf({ content, claims, isFramed }: SimulatedRecord): Omit<StreamRecord, 'offset'> {
+  const bytes = content === null || Buffer.isBuffer(content) ? content : Buffer.from(JSON.stringify(content));
+  const value = isFramed && bytes !== null ? Buffer.concat([Buffer.from([0]), bytes]) : bytes;
+  return {
+    ...{ value, size: value?.length ?? 0, key: null, timestamp: '1795262400000' },
+    headers: claims.length === 0 ? {} : { 'connection-id': claims.map((claim) => Buffer.from(claim)) },
+  };
+}

@@ -1,0 +1,253 @@
+/** What each statement of the ledger does to the model of the store, by its name, with the parameters and rows that Postgres would get. */
+import { type Execution, Row, StoreFailure } from './store-model';
+import { copyTarget, readArray, readCopy, type Text, type Values } from './wire';
+
+/** A statement as it arrives. */
+export interface Request {
+  readonly name: string;
+  readonly text: string;
+  readonly values?: readonly unknown[];
+  /** The messages behind a COPY. */
+  readonly rows?: Buffer;
+}
+
+/** @throws StoreFailure as the store would, Error for a statement that is not known here */
+export function run(on: Execution, request: Request): Promise<Text[][]> {
+  const statement = STATEMENTS[request.name];
+  if (statement === undefined) throw new Error(`the model knows no statement ${request.name}`);
+  return statement(on, request);
+}
+
+type Statement = (on: Execution, request: Request) => Promise<Text[][]>;
+
+const STATEMENTS: Readonly<Record<string, Statement>> = {
+  begin: async () => [],
+
+  async lock_partition(on, { text }) {
+    const row = partitionByNo(on, numberIn(text, /where p\.partition_no = (\d+) for update$/));
+    if (row === undefined) return [];
+    await on.lock(row);
+    return [[on.current(row)?.next_offset ?? null, String(versionSeen(on))]];
+  },
+
+  async partition_no(on, { values = [] }) {
+    const [topic, partition] = [String(values[0]), String(values[1])];
+    const key = `${topic}/${partition}`;
+    const before = on.store.partitions.get(key);
+    const known = before && on.seen(before);
+    let no: Text = null;
+    const isOpened = await on.insert(on.store.partitions, key, 'partitions', () => {
+      no = String(on.store.nextPartitionNo++);
+      return { ...NO_COUNTS, partition_no: no, topic, partition };
+    });
+    if (isOpened) return [[no]];
+    return known === undefined ? [] : [[known.partition_no ?? null]];
+  },
+
+  reference_version_in_force: async (on) => [[String(versionSeen(on))]],
+  async reference_current(on) {
+    const version = versionSeen(on);
+    const reference = on.store.references[version - 1];
+    return reference === undefined ? [] : [[String(version), reference.document]];
+  },
+  reference_numbers: async (on) => on.store.numbers.map((row) => [...row]),
+
+  async lock_feeds(on, { values = [] }) {
+    for (const feed of readArray(values[0])) {
+      const key = String(feed);
+      const lock = on.store.feedLocks.get(key) ?? new Row();
+      on.store.feedLocks.set(key, lock);
+      await on.lock(lock);
+      await on.betweenRows();
+    }
+    return [];
+  },
+
+  async find_events(on, { values = [] }) {
+    return readArray(values[1]).flatMap((key) => {
+      const row = on.store.eventKeys.get(`${values[0]}/${key}`);
+      const seen = row && on.seen(row);
+      return seen === undefined
+        ? []
+        : [columnsOf(seen, ['event_key', 'outcome', 'content_hash', 'partition_no', 'source_offset'])];
+    });
+  },
+  find_resends: async (on, { values = [] }) =>
+    inRange(on, 'resends', values, ['source_offset', 'feed_no', 'event_id', 'content_differs']),
+  find_unstored: async (on, { values = [] }) =>
+    inRange(on, 'unstored', values, ['source_offset', 'value_hash']),
+
+  async lock_rounds(on, { text, values = [] }) {
+    const keys = readArray(values[1]).map(String);
+    // Without "order by" the store goes through the index in any order.
+    if (/order by round_key\s+for update/.test(text)) keys.sort();
+    else keys.splice(0, keys.length, ...on.store.random.shuffled(keys));
+    const wanted = keys.flatMap((key) => {
+      const row = on.store.rounds.get(`${values[0]}/${key}`);
+      return row !== undefined && on.seen(row) !== undefined ? [row] : [];
+    });
+    const found: Text[][] = [];
+    for (const row of wanted) {
+      if (/for update$/.test(text)) await on.lock(row);
+      const current = on.current(row);
+      if (current !== undefined) found.push(columnsOf(current, ROUND_COLUMNS));
+      await on.betweenRows();
+    }
+    return found;
+  },
+
+  async next_batch(on) {
+    return [[String(on.store.nextBatchNo++), String(on.store.nowMicros())]];
+  },
+
+  async update_rounds(on, { values = [] }) {
+    const columns = values.slice(0, UPDATED_COLUMNS.length).map(readArray);
+    const byNo = new Map<Text, Row>();
+    for (const row of on.store.rounds.values()) byNo.set(on.current(row)?.round_no ?? null, row);
+    const count = columns[0]?.length ?? 0;
+    for (let index = 0; index < count; index++) {
+      const change: Record<string, Text> = {};
+      for (const [column, name] of UPDATED_COLUMNS.entries()) change[name] = columns[column]?.[index] ?? null;
+      const row = byNo.get(change.round_no ?? null);
+      if (row === undefined) continue;
+      await on.lock(row);
+      const before = on.current(row);
+      const refundedAt = before?.refunded_at ?? String(values[14]);
+      on.change(row, 'rounds', {
+        ...before,
+        ...change,
+        refunded_at: change.refunded_by === null ? null : refundedAt,
+      });
+      await on.betweenRows();
+    }
+    return [];
+  },
+
+  async record_panic(on, { values = [] }) {
+    on.append('panics', { verdict_id: String(values[0]), error: String(values[1]) });
+    return [];
+  },
+
+  copy_keys: (on, request) =>
+    copyUnique(
+      on,
+      request,
+      on.store.eventKeys,
+      'event_keys',
+      ({ feed_no, event_key }) => `${feed_no}/${event_key}`,
+    ),
+  copy_rounds: (on, request) =>
+    copyUnique(on, request, on.store.rounds, 'rounds', ({ feed_no, round_key }) => `${feed_no}/${round_key}`),
+  async copy_history(on, request) {
+    for (const values of rowsOf(request)) {
+      if (on.store.refuses(values)) throw new StoreFailure('P0001', 'poisoned');
+      on.append('history', values);
+    }
+    return [];
+  },
+  async copy_resends(on, request) {
+    for (const values of rowsOf(request)) on.append('resends', values);
+    return [];
+  },
+  async copy_unstored(on, request) {
+    for (const values of rowsOf(request)) on.append('unstored', values);
+    return [];
+  },
+
+  async count_partition(on, { text }) {
+    const row = partitionByNo(on, numberIn(text, /where partition_no = (\d+)$/));
+    if (row === undefined) return [];
+    await on.lock(row);
+    const before: Values = on.current(row) ?? {};
+    const after: Record<string, Text> = { ...before };
+    const least = numberIn(text, /next_offset = greatest\(next_offset, (-?\d+)\)/);
+    after.next_offset = String(Math.max(Number(before.next_offset), least));
+    for (const [, column = '', more] of text.matchAll(/(\w+) = \1 \+ (\d+)/g))
+      after[column] = String(Number(before[column]) + Number(more));
+    on.change(row, 'partitions', after);
+    return [];
+  },
+};
+
+export const STATEMENT_NAMES: readonly string[] = Object.keys(STATEMENTS);
+
+const NO_COUNTS: Values = Object.fromEntries(
+  'next_offset records_read accepted rejected skipped duplicates redeliveries dead_letters without_key'
+    .split(' ')
+    .map((name) => [name, '0']),
+);
+
+const ROUND_COLUMNS =
+  'round_key round_no refunded_by settled second_settled player_mismatch brand_mismatch player_hash brand_no currency_no bet_minor win_minor settled_minor below_min_bet_minor other_sums'.split(
+    ' ',
+  );
+const UPDATED_COLUMNS =
+  'round_no refunded_by settled second_settled player_mismatch brand_mismatch player_hash brand_no currency_no bet_minor win_minor settled_minor below_min_bet_minor other_sums'.split(
+    ' ',
+  );
+
+function versionSeen({ store, snapshot }: Execution): number {
+  let version = store.references.length;
+  while (version > 0 && (store.references[version - 1]?.since ?? 0) > snapshot) version--;
+  return version;
+}
+
+function partitionByNo(on: Execution, no: number): Row | undefined {
+  for (const row of on.store.partitions.values()) {
+    if (on.seen(row)?.partition_no === String(no)) return row;
+  }
+  return undefined;
+}
+
+function inRange(
+  on: Execution,
+  table: 'resends' | 'unstored',
+  [partitionNo, first, last]: readonly unknown[],
+  columns: readonly string[],
+): Text[][] {
+  return on.store.appended[table]
+    .filter(
+      ({ since, values }) =>
+        since <= on.snapshot &&
+        values.partition_no === String(partitionNo) &&
+        Number(values.source_offset) >= Number(first) &&
+        Number(values.source_offset) <= Number(last),
+    )
+    .map(({ values }) => columnsOf(values, columns));
+}
+
+async function copyUnique(
+  on: Execution,
+  request: Request,
+  rows: Map<string, Row>,
+  table: 'event_keys' | 'rounds',
+  keyOf: (values: Values) => string,
+): Promise<Text[][]> {
+  for (const values of rowsOf(request)) {
+    if (!(await on.insert(rows, keyOf(values), table, () => values))) {
+      const constraint = `${table}_pkey`;
+      throw new StoreFailure(
+        '23505',
+        `duplicate key value violates unique constraint "${constraint}"`,
+        constraint,
+      );
+    }
+    await on.betweenRows();
+  }
+  return [];
+}
+
+function rowsOf({ text, rows }: Request): Values[] {
+  if (rows === undefined) throw new Error('a COPY without rows');
+  return readCopy(rows, copyTarget(text).columns);
+}
+
+function columnsOf(values: Values, columns: readonly string[]): Text[] {
+  return columns.map((column) => values[column] ?? null);
+}
+
+function numberIn(text: string, pattern: RegExp): number {
+  const [, digits] = pattern.exec(text) ?? [];
+  if (digits === undefined) throw new Error(`a statement of another form: ${text}`);
+  return Number(digits);
+}

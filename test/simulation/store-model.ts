@@ -1,0 +1,434 @@
+/**
+ * A model of Postgres, as far as our statements can tell it from the real one: READ COMMITTED with a snapshot for each statement, row locks
+ * that are waited for in line, unique keys that wait for a writer who is not done, deadlocks found after a second, the three timeouts.
+ * test/support/store-contract.ts holds it against a real Postgres.
+ */
+import type { Random } from '../../dev/random';
+import { IDLE_TIMEOUT_MS, LOCK_TIMEOUT_MS, STATEMENT_TIMEOUT_MS } from '../../src/ledger/connection';
+import { Actor, type Scheduler } from './scheduler';
+import { type Request, run } from './statements';
+import type { Text, Values } from './wire';
+
+const DEADLOCK_TIMEOUT_MS = 1_000;
+
+/** An error as the store reports it. */
+export class StoreFailure extends Error {
+  constructor(
+    readonly code: string,
+    message: string,
+    readonly constraint?: string,
+  ) {
+    super(message);
+  }
+}
+
+export const FAILURES = {
+  'lock timeout': new StoreFailure('55P03', 'canceling statement due to lock timeout'),
+  deadlock: new StoreFailure('40P01', 'deadlock detected'),
+  'serialization failure': new StoreFailure('40001', 'could not serialize access due to concurrent update'),
+  'statement timeout': new StoreFailure('57014', 'canceling statement due to statement timeout'),
+  'admin shutdown': new StoreFailure('57P01', 'terminating connection due to administrator command'),
+  'disk full': new StoreFailure('53100', 'could not extend file: No space left on device'),
+  'too many connections': new StoreFailure('53300', 'sorry, too many clients already'),
+} as const;
+
+/** Whoever holds it has changed the row, or means to; the others wait in line. */
+export class Lock {
+  holder: Transaction | null = null;
+  readonly queue: Waiter[] = [];
+}
+
+interface Waiter {
+  readonly transaction: Transaction;
+  readonly grant: () => void;
+  readonly fail: (error: StoreFailure) => void;
+}
+
+/** A row by its key: what was committed of it, and what the holder of its lock has made of it. */
+export class Row extends Lock {
+  readonly versions: { readonly since: number; readonly values: Values }[] = [];
+  pending: Values | null = null;
+
+  get newest(): Values | undefined {
+    return this.versions.at(-1)?.values;
+  }
+
+  /** What a statement sees that began when so many transactions had committed. */
+  seenAt(snapshot: number, by: Transaction): Values | undefined {
+    if (this.pending !== null && this.holder === by) return this.pending;
+    for (let index = this.versions.length - 1; index >= 0; index--) {
+      const version = this.versions[index];
+      if (version !== undefined && version.since <= snapshot) return version.values;
+    }
+    return undefined;
+  }
+}
+
+export type AppendOnly = 'history' | 'resends' | 'unstored' | 'panics';
+
+export class Transaction {
+  readonly locks = new Set<Lock>();
+  readonly changed = new Map<Row, string>();
+  readonly appended: { readonly table: AppendOnly; readonly values: Values }[] = [];
+  waitingFor: Lock | null = null;
+  hasFailed = false;
+  /** The version of the reference data in force when it began. */
+  readonly beganUnder: number;
+
+  constructor(beganUnder: number) {
+    this.beganUnder = beganUnder;
+  }
+}
+
+export class StoreModel {
+  readonly actor = new Actor('store');
+  readonly partitions = new Map<string, Row>();
+  readonly eventKeys = new Map<string, Row>();
+  readonly rounds = new Map<string, Row>();
+  readonly feedLocks = new Map<string, Lock>();
+  readonly appended: Record<AppendOnly, { readonly since: number; readonly values: Values }[]> = {
+    history: [],
+    resends: [],
+    unstored: [],
+    panics: [],
+  };
+  /** Documents of the reference data, the first of which is version 1. */
+  readonly references: { readonly since: number; readonly document: string }[] = [];
+  /** Numbers of names, as promo_store.feeds and the like have them: type, operator, name, number. */
+  readonly numbers: (readonly [type: string, operator: string, name: string, no: string])[] = [];
+  /** Transactions that committed. */
+  committed = 0;
+  nextBatchNo = 1;
+  nextPartitionNo = 1;
+  /** Deadlocks that came about, without those that were injected. */
+  deadlocks = 0;
+  private readonly backends = new Set<Backend>();
+
+  constructor(
+    readonly scheduler: Scheduler,
+    readonly random: Random,
+    /** Sees each transaction that changed something, at its commit. */
+    private readonly onCommit: (transaction: Transaction) => void,
+    /** A trigger on history that raises an exception for some rows. */
+    readonly refuses: (history: Values) => boolean = () => false,
+  ) {}
+
+  /** Microseconds since 1970. */
+  nowMicros(): bigint {
+    return 1_795_262_400_000_000n + BigInt(Math.round(this.scheduler.now() * 1000));
+  }
+
+  open(): Backend {
+    const backend = new Backend(this);
+    this.backends.add(backend);
+    return backend;
+  }
+
+  closed(backend: Backend): void {
+    this.backends.delete(backend);
+  }
+
+  /** Ends every connection, as a restart does. */
+  terminateAll(): void {
+    for (const backend of [...this.backends]) backend.terminate(FAILURES['admin shutdown']);
+  }
+
+  commit(transaction: Transaction): void {
+    if (transaction.changed.size > 0 || transaction.appended.length > 0) {
+      this.committed++;
+      for (const row of transaction.changed.keys()) {
+        if (row.pending !== null) row.versions.push({ since: this.committed, values: row.pending });
+        row.pending = null;
+      }
+      for (const { table, values } of transaction.appended)
+        this.appended[table].push({ since: this.committed, values });
+      this.onCommit(transaction);
+    }
+    this.release(transaction);
+  }
+
+  rollback(transaction: Transaction): void {
+    for (const row of transaction.changed.keys()) row.pending = null;
+    this.release(transaction);
+  }
+
+  private release(transaction: Transaction): void {
+    for (const lock of transaction.locks) this.pass(lock);
+    transaction.locks.clear();
+  }
+
+  /** Gives a lock to the next who waits for it. */
+  pass(lock: Lock): void {
+    const next = lock.queue.shift();
+    lock.holder = next?.transaction ?? null;
+    next?.grant();
+  }
+
+  /** Whether waiting for this lock closes a circle of transactions that wait for one another. */
+  isDeadlock(from: Transaction): boolean {
+    const seen = new Set<Transaction>();
+    const visit = (transaction: Transaction): boolean => {
+      const { waitingFor } = transaction;
+      if (waitingFor === null) return false;
+      const ahead = waitingFor.queue.findIndex((waiter) => waiter.transaction === transaction);
+      const blockers = waitingFor.queue.slice(0, Math.max(0, ahead)).map((waiter) => waiter.transaction);
+      if (waitingFor.holder !== null) blockers.push(waitingFor.holder);
+      return blockers.some((blocker) => {
+        if (blocker === from) return true;
+        if (seen.has(blocker)) return false;
+        seen.add(blocker);
+        return visit(blocker);
+      });
+    };
+    return visit(from);
+  }
+}
+
+/** A connection as the store has it: one statement after the other, in a transaction or between two. */
+export class Backend {
+  private transaction: Transaction | null = null;
+  private isBusy = false;
+  private isClosing = false;
+  private ended: StoreFailure | null = null;
+  private idleSince = 0;
+  private isWatched = false;
+  /** The wait for a lock under way. */
+  private interrupt: ((error: StoreFailure) => void) | null = null;
+  /** Names of the statements that the message under way has finished. */
+  done = 0;
+
+  constructor(private readonly store: StoreModel) {}
+
+  /**
+   * Runs the statements of one message one after the other.
+   *
+   * @param failing what is to fail, and how, without having run
+   * @returns the rows of the last
+   * @throws StoreFailure; the statements behind it do not run
+   */
+  async execute(
+    message: readonly Request[],
+    failing: { readonly index: number; readonly failure: StoreFailure } | null,
+  ): Promise<Text[][]> {
+    this.isBusy = true;
+    this.done = 0;
+    let rows: Text[][] = [];
+    try {
+      for (const [index, request] of message.entries()) {
+        this.check();
+        if (failing?.index === index) throw failing.failure;
+        rows = await this.statement(request);
+        this.check();
+        this.done++;
+      }
+      return rows;
+    } catch (error) {
+      if (this.transaction !== null) this.transaction.hasFailed = true;
+      throw error;
+    } finally {
+      this.isBusy = false;
+      this.idleSince = this.store.scheduler.now();
+      if (this.isClosing) this.end();
+      else this.watch();
+    }
+  }
+
+  private async statement(request: Request): Promise<Text[][]> {
+    const { store } = this;
+    switch (request.name) {
+      case 'start transaction':
+        this.transaction = new Transaction(store.references.length);
+        return [];
+      case 'commit':
+      case 'rollback': {
+        const { transaction } = this;
+        this.transaction = null;
+        if (transaction === null) return [];
+        // Of a transaction that has failed, commit makes a rollback without a word.
+        if (request.name === 'commit' && !transaction.hasFailed) store.commit(transaction);
+        else store.rollback(transaction);
+        return [];
+      }
+      default: {
+        const { transaction } = this;
+        if (transaction === null) throw new Error(`${request.name} outside of a transaction`);
+        if (transaction.hasFailed)
+          throw new StoreFailure('25P02', 'current transaction is aborted, commands ignored until end');
+        return run(new Execution(store, this, transaction), request);
+      }
+    }
+  }
+
+  /** @throws StoreFailure once it was terminated */
+  check(): void {
+    if (this.ended !== null) throw this.ended;
+  }
+
+  /** Waits in line for a lock. @throws StoreFailure */
+  wait(transaction: Transaction, lock: Lock, statementEndsAt: number): Promise<void> {
+    const { scheduler, actor } = this.store;
+    return new Promise((resolve, reject) => {
+      const timers: (() => void)[] = [];
+      const over = () => {
+        for (const cancel of timers) cancel();
+        transaction.waitingFor = null;
+        this.interrupt = null;
+      };
+      const fail = (error: StoreFailure) => {
+        over();
+        const place = lock.queue.indexOf(waiter);
+        if (place >= 0) lock.queue.splice(place, 1);
+        reject(error);
+      };
+      const waiter: Waiter = {
+        transaction,
+        grant: () => {
+          over();
+          transaction.locks.add(lock);
+          scheduler.soon(actor, 'lock granted', resolve);
+        },
+        fail,
+      };
+      const at = (ms: number, what: string, failure: () => StoreFailure | null) =>
+        timers.push(
+          scheduler.after(ms, actor, what, () => {
+            const error = failure();
+            if (error === null) return;
+            scheduler.note('store', `${what}`);
+            fail(error);
+          }),
+        );
+      lock.queue.push(waiter);
+      transaction.waitingFor = lock;
+      this.interrupt = fail;
+      at(LOCK_TIMEOUT_MS, 'lock timeout', () => FAILURES['lock timeout']);
+      at(
+        Math.max(0, statementEndsAt - scheduler.now()),
+        'statement timeout',
+        () => FAILURES['statement timeout'],
+      );
+      at(DEADLOCK_TIMEOUT_MS, 'deadlock', () => {
+        if (!this.store.isDeadlock(transaction)) return null;
+        this.store.deadlocks++;
+        return FAILURES.deadlock;
+      });
+    });
+  }
+
+  /** The client has gone: what is being done is done to its end, then the transaction is rolled back. */
+  close(): void {
+    this.isClosing = true;
+    if (!this.isBusy) this.end();
+  }
+
+  /** Ends it at once, in the middle of a statement too. */
+  terminate(failure: StoreFailure): void {
+    this.ended ??= failure;
+    this.interrupt?.(failure);
+    this.end();
+  }
+
+  private end(): void {
+    this.ended ??= FAILURES['admin shutdown'];
+    if (this.transaction !== null) {
+      this.transaction.hasFailed = true;
+      this.store.rollback(this.transaction);
+    }
+    this.transaction = null;
+    this.store.closed(this);
+  }
+
+  /** A transaction whose client says nothing is ended after a while. */
+  private watch(): void {
+    if (this.isWatched || this.transaction === null) return;
+    this.isWatched = true;
+    const { scheduler, actor } = this.store;
+    scheduler.after(this.idleSince + IDLE_TIMEOUT_MS - scheduler.now(), actor, 'idle in transaction', () => {
+      this.isWatched = false;
+      if (this.transaction === null || this.ended !== null) return;
+      if (this.isBusy || scheduler.now() < this.idleSince + IDLE_TIMEOUT_MS) {
+        if (!this.isBusy) this.watch();
+        return;
+      }
+      scheduler.note('store', 'a transaction that was idle for too long is ended');
+      this.terminate(new StoreFailure('25P03', 'terminating connection due to idle-in-transaction timeout'));
+    });
+  }
+}
+
+/** One statement under way: its snapshot, and what it does to rows. */
+export class Execution {
+  /** READ COMMITTED: what had been committed when the statement began. */
+  readonly snapshot: number;
+  private readonly endsAt: number;
+
+  constructor(
+    readonly store: StoreModel,
+    private readonly backend: Backend,
+    readonly transaction: Transaction,
+  ) {
+    this.snapshot = store.committed;
+    this.endsAt = store.scheduler.now() + STATEMENT_TIMEOUT_MS;
+  }
+
+  /** Between two rows of a statement others may get on. */
+  async betweenRows(): Promise<void> {
+    if (!this.store.random.chance(BETWEEN_ROWS)) return;
+    await this.store.scheduler.turn(this.store.actor, 'between rows');
+    this.backend.check();
+  }
+
+  async lock(lock: Lock): Promise<void> {
+    if (lock.holder === this.transaction) return;
+    if (lock.holder === null) {
+      lock.holder = this.transaction;
+      this.transaction.locks.add(lock);
+      return;
+    }
+    await this.backend.wait(this.transaction, lock, this.endsAt);
+    this.backend.check();
+  }
+
+  seen(row: Row): Values | undefined {
+    return row.seenAt(this.snapshot, this.transaction);
+  }
+
+  /** A row as it is now, to be changed by whoever holds its lock. */
+  current(row: Row): Values | undefined {
+    return row.pending !== null && row.holder === this.transaction ? row.pending : row.newest;
+  }
+
+  change(row: Row, table: string, values: Values): void {
+    row.pending = values;
+    this.transaction.changed.set(row, table);
+  }
+
+  /**
+   * Adds a row with a unique key. Waits for another writer of the key to commit or roll back.
+   *
+   * @returns whether it did; false where the key exists
+   */
+  async insert(rows: Map<string, Row>, key: string, table: string, values: () => Values): Promise<boolean> {
+    let row = rows.get(key);
+    if (row === undefined) {
+      row = new Row();
+      rows.set(key, row);
+    }
+    if (row.newest !== undefined || (row.pending !== null && row.holder === this.transaction)) return false;
+    await this.lock(row);
+    if (row.newest !== undefined) {
+      this.transaction.locks.delete(row);
+      this.store.pass(row);
+      return false;
+    }
+    this.change(row, table, values());
+    return true;
+  }
+
+  append(table: AppendOnly, values: Values): void {
+    this.transaction.appended.push({ table, values });
+  }
+}
+
+/** How often a statement lets others get on after one of its rows. */
+const BETWEEN_ROWS = 0.2;
