@@ -4,7 +4,7 @@
  */
 import type { Random } from '../../dev/random';
 import type { Source } from '../../src/intake';
-import type { OutgoingMessage, Sender } from '../../src/transports/kafka';
+import type { OutgoingMessage } from '../../src/transports/record-batch-writer';
 import {
   type Chunk,
   keyOf,
@@ -12,6 +12,7 @@ import {
   type SourceListener,
   type StreamRecord,
 } from '../../src/transports/record-source';
+import type { Sender } from '../../src/transports/sender';
 import type { Faults, Point } from './faults';
 import { Actor, type Scheduler } from './scheduler';
 

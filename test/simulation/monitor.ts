@@ -2,7 +2,7 @@
 import { currencyOf } from '../../src/domain/money';
 import { outcomeOfCode } from '../../src/domain/verdict';
 import type { Answer, Source } from '../../src/intake';
-import type { OutgoingMessage } from '../../src/transports/kafka';
+import type { OutgoingMessage } from '../../src/transports/record-batch-writer';
 import { keyOf } from '../../src/transports/record-source';
 import { type Delivery, ReferenceModel } from '../model/reference-model';
 import { placeOf } from '../model/verify';
