@@ -10,7 +10,7 @@ import { writeReport } from './bench/report';
 import { goalText, type Measured, writeResult } from './bench/result';
 import { requireProduct, Stage } from './bench/stage';
 import { tableText } from './bench/table';
-import { InterruptedError, messageOf, type Servers, startServers } from './servers';
+import { ADDRESS_VARIABLES, InterruptedError, messageOf, type Servers, startServers } from './servers';
 import { Supervisor } from './servers/supervisor';
 
 const USAGE_EXIT_CODE = 2;
@@ -78,7 +78,12 @@ async function bench(mode: Mode): Promise<number> {
   requireProduct();
   const signalled = endingSignal();
   const supervisor = new Supervisor(() => {}, false);
-  const starting = startServers({ need: ['kafka', 'postgres'], log: say, exitAfterSignal: false });
+  const starting = startServers({
+    need: ['kafka', 'postgres'],
+    log: say,
+    environment: mode.ownPostgres ? { ...process.env, [ADDRESS_VARIABLES.postgres]: undefined } : process.env,
+    exitAfterSignal: false,
+  });
   try {
     const outcome = await Promise.race([measure(mode, extent, starting, supervisor), signalled]);
     return typeof outcome === 'number' ? outcome : EXIT_CODES[outcome];
