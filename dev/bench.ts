@@ -10,7 +10,7 @@ import { writeReport } from './bench/report';
 import { goalText, type Measured, writeResult } from './bench/result';
 import { requireProduct, Stage } from './bench/stage';
 import { tableText } from './bench/table';
-import { InterruptedError, messageOf, type Servers, startServers } from './servers';
+import { ADDRESS_VARIABLES, InterruptedError, messageOf, type Servers, startServers } from './servers';
 import { Supervisor } from './servers/supervisor';
 
 const USAGE_EXIT_CODE = 2;
@@ -82,6 +82,7 @@ async function bench(mode: Mode): Promise<number> {
     need: ['kafka', 'postgres'],
     log: say,
     longLived: true,
+    environment: mode.ownPostgres ? { ...process.env, [ADDRESS_VARIABLES.postgres]: undefined } : process.env,
     exitAfterSignal: false,
   });
   try {

@@ -90,6 +90,20 @@ export async function removeFromKafka(brokers: string, prefix: string): Promise<
   );
 }
 
+/** What Postgres is set to from its next start on, beside its configuration file. */
+export async function alterSystem(
+  serverUrl: string,
+  settings: Readonly<Record<string, string>>,
+): Promise<void> {
+  await withClient(serverUrl, async (client) => {
+    await client.query('alter system reset all');
+    for (const [name, value] of Object.entries(settings))
+      await client.query(
+        `alter system set ${client.escapeIdentifier(name)} = ${client.escapeLiteral(value)}`,
+      );
+  });
+}
+
 /** @returns the address of the new database */
 export async function makeDatabase(serverUrl: string, name: string): Promise<string> {
   await withClient(serverUrl, (client) => client.query(`create database ${client.escapeIdentifier(name)}`));

@@ -6,6 +6,7 @@ import { duplicates } from './modes/duplicates';
 import { hot } from './modes/hot';
 import { keys } from './modes/keys';
 import { latency } from './modes/latency';
+import { postgres } from './modes/postgres';
 import { refund } from './modes/refund';
 import { rtt } from './modes/rtt';
 import { short } from './modes/short';
@@ -28,6 +29,7 @@ export const MODES: readonly Mode[] = [
   hot,
   refund,
   stream,
+  postgres,
   short,
 ];
 

@@ -67,6 +67,8 @@ export interface Drain {
   /** What has to be decided; another number is an error. */
   readonly records: number;
   readonly settings?: Settings;
+  /** What is done right before the run; by default a checkpoint. */
+  readonly prepare?: (databaseUrl: string) => Promise<void>;
 }
 
 export interface DrainRun extends Run {
@@ -127,7 +129,7 @@ async function runDraining(
   count: number,
   begin: (workers: readonly Child[]) => Promise<() => number>,
 ): Promise<DrainRun> {
-  await checkpoint(course.databaseUrl);
+  await (course.prepare ?? checkpoint)(course.databaseUrl);
   return withClient(stage.serverUrl, async (client) => {
     const postgres = await watchPostgres(client);
     const env = {

@@ -4,11 +4,12 @@
  */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Servers } from '../servers';
+import type { Server, Servers } from '../servers';
 import type { Child } from '../servers/child';
 import { projectRoot } from '../servers/download';
 import type { Supervisor } from '../servers/supervisor';
 import {
+  alterSystem,
   makeDatabase,
   makeTopic,
   removeDatabase,
@@ -53,6 +54,7 @@ export class Stage {
   readonly brokers: string;
   /** Of a database that nothing is written to. */
   readonly serverUrl: string;
+  private readonly postgres: Server | undefined;
   private readonly topicPrefix: string;
   private readonly databasePrefix: string;
   private readonly beingMade = new Set<Promise<unknown>>();
@@ -64,6 +66,7 @@ export class Stage {
   ) {
     this.brokers = servers.kafkaBrokers;
     this.serverUrl = servers.databaseUrl;
+    this.postgres = servers.postgres;
     const mark = `${process.pid}_${Date.now().toString(36)}`;
     this.topicPrefix = `promo.bench.${mark}.`;
     this.databasePrefix = `promo_bench_${mark}_`;
@@ -131,6 +134,18 @@ export class Stage {
     const result = await work(url);
     await this.dropDatabase(url);
     return result;
+  }
+
+  /**
+   * Starts Postgres anew with these settings, and all others as they were at first.
+   *
+   * @throws where Postgres is not ours, and where it does not know a setting, in which case it goes on as it was
+   */
+  async restartPostgres(settings: Settings): Promise<void> {
+    if (this.postgres === undefined) throw new Error('Postgres is not ours to start anew');
+    await alterSystem(this.serverUrl, settings);
+    await this.postgres.stop();
+    await this.postgres.start();
   }
 
   /** Starts `promo-intake worker`, with a line in its log for each batch. */

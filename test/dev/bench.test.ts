@@ -11,6 +11,7 @@ import { type DelayProxy, type MakeAlarm, startDelayProxy } from '../../dev/benc
 import { Extent } from '../../dev/bench/extent';
 import { latenciesOf } from '../../dev/bench/latencies';
 import { MODES } from '../../dev/bench/modes';
+import { type Entry, settingsTable, VARIANTS } from '../../dev/bench/modes/postgres';
 import { dueAt, recordsDue, TICK_MS, ticksIn } from '../../dev/bench/pacing';
 import { describeResult, fillMarks } from '../../dev/bench/report';
 import { type Result, readResult, writeResult } from '../../dev/bench/result';
@@ -332,6 +333,44 @@ describe('what higher rates take', () => {
 
   test('is bound by the cores of the store where these are scarcer than its WAL', () => {
     expect(tableOf(run(1.2, 3, 100))[2]?.[6]).toBe('4');
+  });
+});
+
+describe('settings of Postgres', () => {
+  const [baseline = {}, , , fewerCheckpoints = {}] = VARIANTS;
+  const entry = (round: number, settings: Entry['settings'], rate: number, wal: number): Entry => {
+    const use = { cpuSeconds: 1, postgresCpuSeconds: 2, peakRssMib: 200, bytes: 400 };
+    const run = { ...use, events: 1_000, seconds: 1_000 / rate, walBytes: 1_000 * wal };
+    return { round, settings, run, checkpoints: settings === baseline ? 1 : 0 };
+  };
+
+  test('are compared with the baseline of their own round, whoever ran first', () => {
+    const { rows } = settingsTable(
+      [
+        entry(1, baseline, 40_000, 700),
+        entry(1, fewerCheckpoints, 44_000, 490),
+        entry(2, fewerCheckpoints, 24_000, 350),
+        entry(2, baseline, 20_000, 700),
+      ],
+      [],
+    );
+    const name = 'max_wal_size=4GB checkpoint_timeout=15min';
+    expect(rows).toEqual([
+      ['baseline', '30,000', '1.00', '1.00 - 1.00', '300.00', '1.00', '700', '1.00', '1'],
+      [name, '34,000', '1.15', '1.10 - 1.20', '300.00', '1.00', '420', '0.60', '0'],
+    ]);
+  });
+
+  test('that the server was built without are named', () => {
+    const { notes } = settingsTable([entry(1, baseline, 40_000, 700)], [{ wal_compression: 'lz4' }]);
+    expect(notes.at(-1)).toMatch(/^Not measured, .*: wal_compression=lz4\.$/);
+  });
+
+  test('never trade durability for speed', () => {
+    const names = VARIANTS.flatMap((settings) => Object.keys(settings));
+    expect(names).toContain('max_wal_size');
+    for (const name of ['fsync', 'full_page_writes', 'synchronous_commit', 'wal_sync_method'])
+      expect(names).not.toContain(name);
   });
 });
 

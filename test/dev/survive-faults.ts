@@ -25,8 +25,10 @@ export async function expectToSurviveFaults(environment: Environment, origin: Or
     await postgres?.resume();
     expect(await query(databaseUrl, 'SELECT 1')).toBe(1);
 
+    await query(databaseUrl, "ALTER SYSTEM SET shared_buffers = '64MB'");
     await postgres?.stop();
     await postgres?.start();
+    expect(await query(databaseUrl, 'SHOW shared_buffers')).toBe('64MB');
     expect(await query(databaseUrl, 'SELECT value FROM kept')).toBe(7);
     await kafka?.suspend();
   } finally {

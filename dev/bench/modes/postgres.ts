@@ -1,0 +1,205 @@
+/** What settings of Postgres give the worker: each beside Postgres as it is by default, in turns. */
+import { groupBy } from '../../../src/ledger/group-by';
+import { withClient } from '../guest';
+import type { Bench, Mode } from '../mode';
+import type { Published } from '../publish';
+import { cpuPer100k, drain, type Run, rateOf, recordOf, watchPostgres } from '../runs';
+import { checkpoint, type Settings, type Stage } from '../stage';
+import { median } from '../statistics';
+import { figure, type Table, times } from '../table';
+import { publishUsual } from '../usual';
+
+const FEWER_CHECKPOINTS: Settings = { max_wal_size: '4GB', checkpoint_timeout: '15min' };
+const MORE_MEMORY: Settings = { shared_buffers: '1GB' };
+
+/** The first is what all are compared with. None may lose what was committed: fsync and the like stay as they are, which is on. */
+export const VARIANTS: readonly Settings[] = [
+  {},
+  { wal_compression: 'lz4' },
+  { wal_compression: 'pglz' },
+  FEWER_CHECKPOINTS,
+  MORE_MEMORY,
+  { ...FEWER_CHECKPOINTS, ...MORE_MEMORY },
+  { wal_buffers: '64MB' },
+  // It waits where so many others are about to commit: by default five, and the worker has three connections in all.
+  { commit_delay: '500', commit_siblings: '1' },
+];
+
+/** Whether autovacuum came within a run, and before its checkpoint or after it, would be chance, and cost more than any setting. */
+const IN_EVERY_RUN: Settings = { autovacuum: 'off' };
+
+const MEBIBYTE = 1024 ** 2;
+/** WAL from one checkpoint to the next with max_wal_size=1GB and checkpoint_completion_target=0.9, as they are by default. */
+const CHECKPOINT_DISTANCE = 512 * MEBIBYTE;
+/** WAL of an event before any page is written whole: near enough to have the checkpoint in the middle. */
+const WAL_OF_EVENT = 480;
+/** Longest time of vacuuming what a run has written. */
+const VACUUM_MS = 300_000;
+
+export interface Entry {
+  readonly round: number;
+  readonly settings: Settings;
+  readonly run: Run;
+  /** That began within the run. */
+  readonly checkpoints: number;
+}
+
+export const postgres: Mode = {
+  name: 'postgres',
+  about: 'what settings of Postgres give, each beside the defaults',
+  ownPostgres: true,
+  extent: { events: 800_000, rounds: 3 },
+  async run(bench) {
+    const { stage, extent, say } = bench;
+    const rounds = extent.number('rounds');
+    const lacking = await variantsLacking(stage);
+    const variants = VARIANTS.filter((settings) => !lacking.includes(settings));
+    const published = await publishUsual(bench, extent.number('events'));
+    // A server that has run for a while has its files of WAL; a new one makes them, which the first run would pay for.
+    await writeWal(stage.serverUrl, 2 * CHECKPOINT_DISTANCE);
+    const entries: Entry[] = [];
+    for (let round = 1; round <= rounds; round++) {
+      // Who runs first changes from round to round.
+      for (const settings of round % 2 === 1 ? variants : variants.toReversed()) {
+        const entry = { round, settings, ...(await measure(bench, published, settings)) };
+        entries.push(entry);
+        say(
+          `round ${round} of ${rounds}: ${nameOf(settings)}: ${figure(rateOf(entry.run))} events/s, ${entry.checkpoints} checkpoints`,
+        );
+      }
+    }
+    return {
+      table: settingsTable(entries, lacking),
+      goals: [],
+      runs: entries.map(({ round, settings, run, checkpoints }) => ({
+        round,
+        settings: nameOf(settings),
+        ...recordOf('worker', run),
+        checkpoints,
+      })),
+      settings: [`every run with ${nameOf(IN_EVERY_RUN)}, and a vacuum after it`],
+    };
+  },
+};
+
+function nameOf(settings: Settings): string {
+  const list = Object.entries(settings).map(([name, value]) => `${name}=${value}`);
+  return list.length === 0 ? 'baseline' : list.join(' ');
+}
+
+/** Variants with a setting, or a choice of one, that this server was not built with. */
+async function variantsLacking({ serverUrl }: Stage): Promise<readonly Settings[]> {
+  return withClient(serverUrl, async (client) => {
+    const { rows } = await client.query<{ name: string; choices: readonly string[] | null }>(
+      'select name, enumvals as choices from pg_settings',
+    );
+    const choicesOf = new Map(rows.map(({ name, choices }) => [name, choices]));
+    const has = ([name, value]: readonly [string, string]) =>
+      choicesOf.has(name) && (choicesOf.get(name)?.includes(value) ?? true);
+    return VARIANTS.filter((settings) => !Object.entries(settings).every(has));
+  });
+}
+
+async function measure(
+  { stage }: Bench,
+  { topic, records }: Published,
+  settings: Settings,
+): Promise<Pick<Entry, 'run' | 'checkpoints'>> {
+  await stage.restartPostgres({ ...IN_EVERY_RUN, ...settings });
+  return stage.withDatabase([topic], async (databaseUrl) => {
+    let before = 0;
+    const prepare = async () => {
+      await checkpoint(databaseUrl);
+      await writeWal(databaseUrl, CHECKPOINT_DISTANCE - (records / 2) * WAL_OF_EVENT);
+      before = await checkpointsBegun(databaseUrl);
+    };
+    const drained = await drain(stage, { databaseUrl, topic, records, groupId: stage.newGroup(), prepare });
+    const checkpoints = (await checkpointsBegun(databaseUrl)) - before;
+    return { run: await vacuumAfter(drained, databaseUrl), checkpoints };
+  });
+}
+
+/** Messages that nobody reads. */
+async function writeWal(databaseUrl: string, bytes: number): Promise<void> {
+  await withClient(databaseUrl, (client) =>
+    client.query(
+      `select count(pg_logical_emit_message(false, 'bench', repeat('x', $1))) from generate_series(1, $2)`,
+      [MEBIBYTE, Math.max(0, Math.round(bytes / MEBIBYTE))],
+    ),
+  );
+}
+
+/** Of the server, since it was made. */
+async function checkpointsBegun(databaseUrl: string): Promise<number> {
+  return withClient(databaseUrl, async (client) => {
+    const { rows } = await client.query<{ begun: number }>(
+      'select (num_timed + num_requested)::float8 as begun from pg_stat_checkpointer',
+    );
+    return rows[0]?.begun ?? Number.NaN;
+  });
+}
+
+/** Vacuums what the run has written, and charges it to the run. */
+async function vacuumAfter(run: Run, databaseUrl: string): Promise<Run> {
+  return withClient(
+    databaseUrl,
+    async (client) => {
+      const postgres = await watchPostgres(client);
+      await client.query('vacuum promo_store.history, promo_store.event_keys, promo_store.rounds');
+      const { postgresCpuSeconds, walBytes } = await postgres.stop();
+      return {
+        ...run,
+        postgresCpuSeconds: run.postgresCpuSeconds + postgresCpuSeconds,
+        walBytes: run.walBytes + walBytes,
+      };
+    },
+    VACUUM_MS,
+  );
+}
+
+/** @param entries beginning with the baseline's */
+export function settingsTable(entries: readonly Entry[], lacking: readonly Settings[]): Table {
+  const bySettings = [...groupBy(entries, ({ settings }) => settings)];
+  const baselines = new Map(bySettings[0]?.[1].map(({ round, run }) => [round, run]));
+  const rows = bySettings.map(([settings, list]) => {
+    const middle = (pick: (run: Run) => number) => median(list.map(({ run }) => pick(run)));
+    const ratios = (pick: (run: Run) => number) =>
+      list.flatMap(({ round, run }) => {
+        const baseline = baselines.get(round);
+        return baseline === undefined ? [] : [pick(run) / pick(baseline)];
+      });
+    const rates = ratios(rateOf);
+    return [
+      nameOf(settings),
+      figure(middle(rateOf)),
+      times(median(rates)),
+      `${times(Math.min(...rates))} - ${times(Math.max(...rates))}`,
+      times(middle(cpuPer100k)),
+      times(median(ratios(cpuPer100k))),
+      figure(middle(walPerEvent)),
+      times(median(ratios(walPerEvent))),
+      figure(median(list.map(({ checkpoints }) => checkpoints))),
+    ];
+  });
+  const notes = [
+    'Medians; x: beside the baseline of the same round. CPU of worker and Postgres in seconds for 100,000 events. CPU and WAL include the vacuum.',
+  ];
+  if (lacking.length > 0)
+    notes.push(`Not measured, since this server was built without it: ${lacking.map(nameOf).join('; ')}.`);
+  const columns = [
+    'settings',
+    'events/s',
+    'x',
+    'x from - to',
+    'CPU s',
+    'x',
+    'WAL bytes/event',
+    'x',
+    'checkpoints',
+  ];
+  return { columns, rows, notes };
+}
+
+function walPerEvent({ walBytes, events }: Run): number {
+  return walBytes / events;
+}
