@@ -61,7 +61,7 @@ const PLACES: readonly { topic: string; partition: number; connections: readonly
  * so that all open the same rounds and write the same keys, or others of rounds that the first partition has opened before.
  */
 const CROWDS: readonly (typeof PLACES)[] = [
-  [0, 1, 2].map((partition) => ({ topic: 'acme', partition, connections: ['acme-stream'] })),
+  [0, 1, 2, 3].map((partition) => ({ topic: 'acme', partition, connections: ['acme-stream'] })),
   [0, 1, 2].map((partition) => ({
     topic: 'shared',
     partition,
@@ -87,18 +87,21 @@ export function makePlan(seed: number, without: Without = WITHOUT_NOTHING): Simu
   const partitions = places.map(({ topic, partition, connections }, place): SimulatedPartition => {
     const hasTwins = partition > 0 && !(isCrowd && crowd === 'same rounds');
     const twins = hasTwins ? random.shuffled(firsts) : [];
-    const entries = Array.from({ length: 4 + random.below(14) }, (_, index): SimulatedRecord | null => {
-      if (random.chance(0.06)) return null;
-      const twin = twins[index];
-      if (twin !== undefined) return twin;
-      const connection = random.pick(connections);
-      const claims = connections.length > 1 && connection !== null ? [connection] : [];
-      const sound = event(connection === 'acme-solo');
-      const made = poisoned(random, sound, place, needs);
-      const isTooMany = made.poison !== null && ++poisons > (isCrowd ? 1 : MAX_POISONS);
-      const record = isTooMany ? { content: sound, poison: null, isFramed: false } : made;
-      return { ...record, claims, connection };
-    }).filter(() => !without.records.has(number++));
+    const entries = Array.from(
+      { length: (isCrowd ? 12 : 4) + random.below(14) },
+      (_, index): SimulatedRecord | null => {
+        if (random.chance(0.06)) return null;
+        const twin = twins[index];
+        if (twin !== undefined) return twin;
+        const connection = random.pick(connections);
+        const claims = connections.length > 1 && connection !== null ? [connection] : [];
+        const sound = event(connection === 'acme-solo');
+        const made = poisoned(random, sound, place, needs);
+        const isTooMany = made.poison !== null && ++poisons > (isCrowd ? 1 : MAX_POISONS);
+        const record = isTooMany ? { content: sound, poison: null, isFramed: false } : made;
+        return { ...record, claims, connection };
+      },
+    ).filter(() => !without.records.has(number++));
     if (place === 0) {
       const records = entries.filter((entry) => entry !== null);
       firsts.push(...records.slice(0, isCrowd ? records.length : random.below(records.length + 1)));
@@ -117,10 +120,10 @@ export function makePlan(seed: number, without: Without = WITHOUT_NOTHING): Simu
   return {
     seed,
     partitions,
-    workers: 2 + random.below(2),
-    batchEvents: isCrowd ? 4 + random.below(12) : 1 + random.below(random.pick([4, 20])),
-    partitionsAtOnce: 1 + random.below(3),
-    betweenRows: isCrowd ? 0.8 : 0.2,
+    workers: isCrowd ? 3 : 2 + random.below(2),
+    batchEvents: isCrowd ? 8 + random.below(12) : 1 + random.below(random.pick([4, 20])),
+    partitionsAtOnce: (isCrowd ? 2 : 1) + random.below(3),
+    betweenRows: isCrowd ? 0.9 : 0.2,
     fetchMs: isCrowd ? 3 : 30,
     compressed: random.pick([0, 0.3, 1]),
     chunkBytes: random.pick([0, 0, 400_000, 1_000_000]),
@@ -128,6 +131,8 @@ export function makePlan(seed: number, without: Without = WITHOUT_NOTHING): Simu
       focus,
       rate: random.pick([0, 0.005, 0.02, 0.05, 0.2]),
       most: random.below(random.pick([4, 12, 60])) + 1,
+      // A crowd is left alone until it has met.
+      fromMs: isCrowd ? 2_500 : 0,
       untilMs: random.pick([2_000, 20_000, 120_000]),
       without: without.faults,
     },

@@ -112,7 +112,7 @@ export class StoreModel {
     private readonly onCommit: (transaction: Transaction) => void,
     /** A trigger on history that raises an exception for some rows. */
     readonly refuses: (history: Values) => boolean = () => false,
-    /** Chance that a statement lets others get on after one of its rows. */
+    /** Chance that a statement lets others get on after one of its rows, and again after that. */
     readonly betweenRows = 0.3,
   ) {}
 
@@ -387,9 +387,10 @@ export class Execution {
 
   /** Between two rows of a statement others may get on. */
   async betweenRows(): Promise<void> {
-    if (!this.store.random.chance(this.store.betweenRows)) return;
-    await this.store.scheduler.turn(this.store.actor, 'between rows');
-    this.backend.check();
+    while (this.store.random.chance(this.store.betweenRows)) {
+      await this.store.scheduler.turn(this.store.actor, 'between rows');
+      this.backend.check();
+    }
   }
 
   async lock(lock: Lock): Promise<void> {
