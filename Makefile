@@ -3,7 +3,7 @@ SHELL := /bin/bash
 export PATH := $(CURDIR)/node_modules/.bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help install build dev-build unit test lint generate demo stack bench clean
+.PHONY: help install build dev-build unit test lint generate demo stack bench simulate clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 16
@@ -38,6 +38,12 @@ demo: dev-build ## watch real events go through a real Kafka into verdict tables
 
 bench: dev-build ## measure; BENCH=mode, see docs/performance.md
 	@exec node build/dev/bench.js
+
+# Seeds that were drawn, unless one is given: SEED=n, WITHOUT=what is left out of it.
+SEEDS ?= 10000
+simulate: install ## run the simulator; SEEDS=how many or SEED=which, see test/README.md
+	@FIRST_SEED=$$(( RANDOM * 32768 + RANDOM )) SEEDS=$(SEEDS) $(if $(SEED),SEED=$(SEED)) $(if $(WITHOUT),WITHOUT=$(WITHOUT)) \
+	  jest --selectProjects simulation --testPathPatterns simulation.test
 
 mutation: dev-build ## change the rules one by one and see that a test notices (half an hour)
 	@node build/dev/mutation.js

@@ -21,7 +21,6 @@ const SEND_TIMEOUT_MS = 10_000;
 const COMMIT_TIMEOUT_MS = 10_000;
 /** A member hears of its new partitions within this time: until then it goes on with the old ones. */
 const REJOIN_MS = 300;
-const FETCH_MS = 30;
 /** Records of a chunk, at most. */
 const CHUNK_RECORDS = 12;
 
@@ -34,13 +33,16 @@ export interface Log {
 }
 
 export interface Observer {
-  onOffsetCommit(log: Log, offset: number): void;
+  /** @param isOwner whether the partition is of the member that commits; Kafka does not ask */
+  onOffsetCommit(log: Log, offset: number, isOwner: boolean): void;
   onSent(topic: string, messages: readonly OutgoingMessage[]): void;
 }
 
 export interface BrokerOptions {
   /** Chance that a chunk's records are compressed, so that opening it takes time. */
   readonly compressed: number;
+  /** A fetch takes this long at most. */
+  readonly fetchMs: number;
   /** Memory that a chunk is said to hold beside its records. */
   readonly chunkBytes: number;
 }
@@ -54,7 +56,7 @@ export class BrokerModel {
   constructor(
     readonly scheduler: Scheduler,
     readonly random: Random,
-    readonly faults: Faults,
+    readonly faults: Pick<Faults, 'at' | 'lasts'>,
     readonly observer: Observer,
     readonly options: BrokerOptions,
   ) {}
@@ -232,7 +234,7 @@ class Member {
       if (position.isFetching || this.paused.has(key)) continue;
       if (position.offset >= this.broker.logOf(position.source).entries.length) continue;
       position.isFetching = true;
-      scheduler.after(random.below(FETCH_MS), this.worker, 'fetched', () => {
+      scheduler.after(random.below(this.broker.options.fetchMs), this.worker, 'fetched', () => {
         position.isFetching = false;
         // What was fetched in an older generation is nobody's; of a paused partition nothing is handed over.
         if (this.positions.get(key) !== position || this.paused.has(key)) return;
@@ -281,7 +283,7 @@ class Member {
         const log = broker.logOf({ topic, partition });
         broker.scheduler.note('kafka', `${topic}/${partition} is committed to ${offset}`);
         log.committed = offset;
-        broker.observer.onOffsetCommit(log, offset);
+        broker.observer.onOffsetCommit(log, offset, this.positions.has(keyOf(log.source)));
       }
     });
     if (isRefused) throw new Error('the group is rebalancing');

@@ -112,6 +112,8 @@ export interface FaultPlan {
   /** Chance of a fault at any await. */
   readonly rate: number;
   readonly most: number;
+  /** No fault begins before this time. */
+  readonly fromMs: number;
   /** No fault begins after this time, but that of the focus, which may come later. */
   readonly untilMs: number;
   /** Faults that are left out, by their number in the run: to find out which of them matter. */
@@ -164,6 +166,7 @@ export class Faults {
   private draw(point: Point): Fault | null {
     const [focusPoint, focusFault] = this.plan.focus;
     const now = this.scheduler.now();
+    if (now < this.plan.fromMs) return null;
     if (
       point === focusPoint &&
       !this.hasFocused &&

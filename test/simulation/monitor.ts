@@ -64,11 +64,15 @@ export class Monitor {
     }
     const keys = [...transaction.changed].filter(([, table]) => table === 'event_keys');
     const history = transaction.appended.filter(({ table }) => table === 'history');
-    require(keys.length === history.length, 'I1', 'keys and verdicts of a transaction differ in number');
+    must(keys.length === history.length, 'I1', 'keys and verdicts of a transaction differ in number');
     for (const { table, values } of transaction.appended) this.onAppended(table, values, transaction);
     for (const [row] of keys) {
       const id = row.newest?.verdict_id ?? '';
-      require(history.some(({ values }) => values.verdict_id === id), 'I1', `key ${id} has no verdict`);
+      must(
+        history.some(({ values }) => values.verdict_id === id),
+        'I1',
+        `key ${id} has no verdict`,
+      );
     }
     for (const [row, table] of transaction.changed) {
       if (table === 'rounds') this.checkRound(row.newest ?? {});
@@ -82,15 +86,15 @@ export class Monitor {
     const place = `${partition}/${values.source_offset}`;
     if (table === 'history') {
       const outcome = outcomeOfCode(Number(values.outcome));
-      require(outcome !== undefined, 'I1', `${place} has the outcome ${values.outcome}`);
+      must(outcome !== undefined, 'I1', `${place} has the outcome ${values.outcome}`);
       this.decided(place, [outcome?.verdict, outcome?.reason].filter(Boolean).join('/'));
       count(this.rows.verdicts, partition);
       const id = values.verdict_id ?? '';
-      require(!this.verdictIds.has(id), 'I1', `the verdict id ${id} was given twice`);
+      must(!this.verdictIds.has(id), 'I1', `the verdict id ${id} was given twice`);
       this.verdictIds.add(id);
       const version = Number(values.reference_version);
-      require(version === beganUnder, 'C9', `${place} is judged by version ${version}, not ${beganUnder}`);
-      require(values.counted !== 't' || values.outcome === '0', 'I4', `${place} counts and is not accepted`);
+      must(version === beganUnder, 'C9', `${place} is judged by version ${version}, not ${beganUnder}`);
+      must(values.counted !== 't' || values.outcome === '0', 'I4', `${place} counts and is not accepted`);
       this.addToRound(place, values);
     } else if (table === 'resends') {
       const first = outcomeOfCode(Number(values.first_outcome));
@@ -106,7 +110,7 @@ export class Monitor {
 
   private decided(place: string, what: string): void {
     const before = this.stored.get(place);
-    require(before === undefined, 'I1', `${place} is decided twice: ${before}, then ${what}`);
+    must(before === undefined, 'I1', `${place} is decided twice: ${before}, then ${what}`);
     this.stored.set(place, what);
   }
 
@@ -120,7 +124,7 @@ export class Monitor {
     const kind = COUNTED_KINDS[values.kind ?? ''];
     const isBelow = values.outcome === BELOW_MIN_BET;
     if (values.counted === 't' && kind === 'settled') {
-      require(!this.settledRounds.has(round), 'I3', `${place} is the second settled that counts`);
+      must(!this.settledRounds.has(round), 'I3', `${place} is the second settled that counts`);
       this.settledRounds.add(round);
     }
     const name: SumName | undefined = isBelow ? 'belowMinBet' : values.counted === 't' ? kind : undefined;
@@ -154,8 +158,11 @@ export class Monitor {
         String(sums?.[name].get(currency) ?? 0n),
       );
       const held = found.get(currency) ?? ['0', '0', '0', '0'];
-      require(held.join() ===
-        expected.join(), 'I3', `round ${row.round_id} holds ${held.join()} of currency ${currency}, counted was ${expected.join()}`);
+      must(
+        held.join() === expected.join(),
+        'I3',
+        `round ${row.round_id} holds ${held.join()} of currency ${currency}, counted was ${expected.join()}`,
+      );
     }
   }
 
@@ -169,27 +176,27 @@ export class Monitor {
     const verdicts = (accepted ?? 0) + (rejected ?? 0) + (skipped ?? 0);
     const unstored = (deadLetters ?? 0) + (withoutKey ?? 0);
     const sum = verdicts + (duplicates ?? 0) + (redeliveries ?? 0) + unstored;
-    require(read === sum, 'I5', `${partition} has read ${read} records and answered ${sum}`);
+    must(read === sum, 'I5', `${partition} has read ${read} records and answered ${sum}`);
     const rows = [this.rows.verdicts, this.rows.resends, this.unstored].map((map) => map.get(partition) ?? 0);
     const counted = [verdicts, duplicates, unstored];
-    require(rows.join() ===
-      counted.join(), 'I5', `${partition} has counted ${counted}, its rows are ${rows}`);
+    must(rows.join() === counted.join(), 'I5', `${partition} has counted ${counted}, its rows are ${rows}`);
   }
 
   // --- Kafka
 
   /** I2, S5, S7: what the offset passes is decided, and its verdict or dead letter is with Kafka. */
-  onOffsetCommit({ source, entries }: Log, offset: number): void {
+  onOffsetCommit({ source, entries }: Log, offset: number, isOwner: boolean): void {
     const partition = keyOf(source);
-    require(offset <= entries.length, 'I2', `${partition} is committed to ${offset}, behind its end`);
+    must(isOwner, 'I2', `${partition} is committed by a worker that has lost it`);
+    must(offset <= entries.length, 'I2', `${partition} is committed to ${offset}, behind its end`);
     let at = this.checkedTo.get(partition) ?? 0;
     for (; at < offset; at++) {
       if (entries[at] === null) continue;
       const place = `${partition}/${at}`;
       const stored = this.stored.get(place);
-      require(stored !== undefined, 'I2', `the offset ${offset} passes ${place}, which is not decided`);
+      must(stored !== undefined, 'I2', `the offset ${offset} passes ${place}, which is not decided`);
       const isTold = stored === 'dead letter' ? this.deadLetters.has(place) : this.verdicts.has(place);
-      require(isTold, 'S7', `the offset ${offset} passes ${place} (${stored}), which was not published`);
+      must(isTold, 'S7', `the offset ${offset} passes ${place} (${stored}), which was not published`);
     }
     this.checkedTo.set(partition, at);
     this.progressAt.set(partition, this.scheduler.now());
@@ -200,12 +207,12 @@ export class Monitor {
       const { source, details, ...message } = JSON.parse(String(value));
       const place = placeOf(source.topic, source.partition, source.offset);
       const stored = this.stored.get(place);
-      require(stored !== undefined, 'S7', `${place} is published and not decided`);
+      must(stored !== undefined, 'S7', `${place} is published and not decided`);
       const text = JSON.stringify(message);
       const before = this.verdicts.get(place) ?? text;
-      require(before === text, 'I6', `${place} is published as ${before}, then as ${text}`);
-      require(nameOf(message) === stored, 'I6', `${place} is ${stored} and published as ${nameOf(message)}`);
-      require(details === undefined || Array.isArray(details), 'S7', `${place} has details of another form`);
+      must(before === text, 'I6', `${place} is published as ${before}, then as ${text}`);
+      must(nameOf(message) === stored, 'I6', `${place} is ${stored} and published as ${nameOf(message)}`);
+      must(details === undefined || Array.isArray(details), 'S7', `${place} has details of another form`);
       this.verdicts.set(place, text);
       this.progressAt.set(`${source.topic}/${source.partition}`, this.scheduler.now());
     }
@@ -230,12 +237,12 @@ export class Monitor {
         .replace(/, again$/, '')
         .replace(/^(dead letter) .*/, '$1');
       const stored = this.stored.get(place);
-      require(stored === text, 'I6', `${place} is ${stored} and answered as ${text}`);
+      must(stored === text, 'I6', `${place} is ${stored} and answered as ${text}`);
       const before = this.told.get(place) ?? text;
-      require(before === text, 'I6', `${place} is answered as ${before}, then as ${text}`);
+      must(before === text, 'I6', `${place} is answered as ${before}, then as ${text}`);
       this.told.set(place, text);
       if (answer.decision.redelivered) continue;
-      require(!this.toldFresh.has(place), 'K3', `${place} is answered as new twice`);
+      must(!this.toldFresh.has(place), 'K3', `${place} is answered as new twice`);
       this.toldFresh.add(place);
     }
   }
@@ -245,7 +252,7 @@ export class Monitor {
     const waits = (this.waits.get(partition) ?? 0) + 1;
     this.waits.set(partition, waits);
     const expected = WAITS_MS[Math.min(waits, WAITS_MS.length) - 1];
-    require(waitMs === expected, 'I10', `wait ${waits} of ${partition} is ${waitMs} ms, not ${expected}`);
+    must(waitMs === expected, 'I10', `wait ${waits} of ${partition} is ${waitMs} ms, not ${expected}`);
   }
 
   /** A worker's partition got on, or is another's now. */
@@ -262,8 +269,11 @@ export class Monitor {
       if (log.committed === log.entries.length || log.entries.length === 0) continue;
       const partition = keyOf(log.source);
       const at = this.progressAt.get(partition) ?? 0;
-      require(late <= PROGRESS_WITHIN_MS ||
-        at > lastEffectMs, 'I9', `${partition} has not got on for ${late} ms since the last fault`);
+      must(
+        late <= PROGRESS_WITHIN_MS || at > lastEffectMs,
+        'I9',
+        `${partition} has not got on for ${late} ms since the last fault`,
+      );
     }
   }
 
@@ -274,10 +284,10 @@ export class Monitor {
       log.entries.forEach((entry, offset) => {
         if (entry === null) return;
         const stored = this.stored.get(`${partition}/${offset}`);
-        require(stored !== undefined, 'nothing lost', `${partition}/${offset} was never decided`);
+        must(stored !== undefined, 'nothing lost', `${partition}/${offset} was never decided`);
       });
     }
-    require(store.deadlocks === 0, 'U4', 'workers have met in a deadlock, which the order of locks forbids');
+    must(store.deadlocks === 0, 'U4', 'workers have met in a deadlock, which the order of locks forbids');
     this.checkRules(store);
   }
 
@@ -290,19 +300,21 @@ export class Monitor {
     for (const values of history) {
       const { source, offset, place } = this.sourceOf(values);
       const partition = keyOf(source);
-      require(offset > (lastOffset.get(partition) ?? -1), 'D2', `${place} is decided behind a later one`);
+      must(offset > (lastOffset.get(partition) ?? -1), 'D2', `${place} is decided behind a later one`);
       lastOffset.set(partition, offset);
       decided.add(place);
       model.reference = documentOf(Number(values.reference_version));
       const record = this.record(source, offset);
       const taken = model.take(deliveryOf(place, record));
       const name = record.poison === null ? taken : 'rejected/panic';
-      require(name === this.stored.get(place), 'rules', `${place} is ${this.stored.get(place)}, not ${name}`);
+      must(name === this.stored.get(place), 'rules', `${place} is ${this.stored.get(place)}, not ${name}`);
       if (record.poison !== null) continue;
       const verdict = model.verdictOf(feedName(store, values.feed_no), values.event_id ?? '');
-      require(verdict?.counted ===
-        (values.counted ===
-          't'), 'rules', `${place} counts ${values.counted}, by the rules ${verdict?.counted}`);
+      must(
+        verdict?.counted === (values.counted === 't'),
+        'rules',
+        `${place} counts ${values.counted}, by the rules ${verdict?.counted}`,
+      );
     }
     for (const [place, stored] of this.stored) {
       if (decided.has(place) || stored === 'dead letter') continue;
@@ -311,14 +323,17 @@ export class Monitor {
       const taken = model
         .take(deliveryOf(place, record))
         .replace(/of rejected\/malformed/, (found) => (record.poison === null ? found : 'of rejected/panic'));
-      require(taken === stored, 'rules', `${place} is ${stored}, by the rules ${taken}`);
+      must(taken === stored, 'rules', `${place} is ${stored}, by the rules ${taken}`);
     }
     for (const row of store.rounds.values()) {
       const round = row.newest;
       if (round === undefined) continue;
       const refundedBy = model.refundedBy(feedName(store, round.feed_no), round.round_id ?? '');
-      require(refundedBy ===
-        round.refunded_by, 'I3', `round ${round.round_id} is refunded by ${round.refunded_by}, by the rules ${refundedBy}`);
+      must(
+        refundedBy === round.refunded_by,
+        'I3',
+        `round ${round.round_id} is refunded by ${round.refunded_by}, by the rules ${refundedBy}`,
+      );
     }
   }
 
@@ -360,6 +375,6 @@ function count(map: Map<string, number>, key: string): void {
   map.set(key, (map.get(key) ?? 0) + 1);
 }
 
-function require(holds: boolean, invariant: string, what: string): void {
+function must(holds: boolean, invariant: string, what: string): void {
   if (!holds) throw new Violation(`${invariant}: ${what}`);
 }

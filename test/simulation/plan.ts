@@ -30,6 +30,10 @@ export interface SimulationPlan {
   readonly workers: number;
   readonly batchEvents: number;
   readonly partitionsAtOnce: number;
+  /** Chance that a statement lets others get on after one of its rows. */
+  readonly betweenRows: number;
+  /** A fetch takes this long at most. */
+  readonly fetchMs: number;
   readonly compressed: number;
   readonly chunkBytes: number;
   readonly faults: FaultPlan;
@@ -52,53 +56,93 @@ const PLACES: readonly { topic: string; partition: number; connections: readonly
   { topic: 'bravo', partition: 0, connections: ['bravo-stream'] },
 ];
 
+/**
+ * Partitions whose events come at the same moment: whoever takes locks in another order is found out here. Either they are the same events,
+ * so that all open the same rounds and write the same keys, or others of rounds that the first partition has opened before.
+ */
+const CROWDS: readonly (typeof PLACES)[] = [
+  [0, 1, 2, 3].map((partition) => ({ topic: 'acme', partition, connections: ['acme-stream'] })),
+  [0, 1, 2].map((partition) => ({
+    topic: 'shared',
+    partition,
+    connections: ['acme-shared', 'bravo-shared'],
+  })),
+];
+
 export function makePlan(seed: number, without: Without = WITHOUT_NOTHING): SimulationPlan {
   const random = makeRandom(seed);
   const focus = PAIRS[seed % PAIRS.length] ?? (['connect', 'cut before'] as const);
   const needs = NEEDS[focus[0]] ?? {};
-  const event = makeEvents(random, { eventIds: 8 + random.below(50), roundIds: 2 + random.below(5) });
+  const crowd = random.pick(['same events', 'same rounds'] as const);
+  const isCrowd = random.chance(0.3) && needs.deadLetters !== true && needs.poison !== true;
+  const some = PLACES.slice(0, (needs.deadLetters ? 3 : 2) + random.below(PLACES.length - 2));
+  const places = isCrowd ? random.pick(CROWDS) : some;
+  const event = makeEvents(random, {
+    eventIds: (isCrowd ? 40 : 8) + random.below(50),
+    roundIds: 2 + random.below(5),
+  });
   let number = 0;
-  const twins: SimulatedRecord[] = [];
-  const partitions = PLACES.slice(0, (needs.deadLetters ? 3 : 2) + random.below(PLACES.length - 2)).map(
-    ({ topic, partition, connections }, place): SimulatedPartition => {
-      const entries = Array.from({ length: 4 + random.below(14) }, (_, index): SimulatedRecord | null => {
+  let poisons = 0;
+  const firsts: SimulatedRecord[] = [];
+  const partitions = places.map(({ topic, partition, connections }, place): SimulatedPartition => {
+    const hasTwins = partition > 0 && !(isCrowd && crowd === 'same rounds');
+    const twins = hasTwins ? random.shuffled(firsts) : [];
+    const entries = Array.from(
+      { length: (isCrowd ? 12 : 4) + random.below(14) },
+      (_, index): SimulatedRecord | null => {
         if (random.chance(0.06)) return null;
-        // The second partition begins with what the first does: both open the same rounds at once.
-        const twin = topic === 'acme' && partition === 1 ? twins[index] : undefined;
+        const twin = twins[index];
         if (twin !== undefined) return twin;
         const connection = random.pick(connections);
         const claims = connections.length > 1 && connection !== null ? [connection] : [];
-        return { ...poisoned(random, event(connection === 'acme-solo'), place, needs), claims, connection };
-      }).filter(() => !without.records.has(number++));
-      if (place === 0) {
-        const records = entries.filter((entry) => entry !== null);
-        twins.push(...random.shuffled(records.slice(0, random.below(records.length + 1))));
-      }
-      return {
-        ...{ topic, partition, entries },
-        first: random.below(entries.length + 1),
-        laterMs: random.below(random.pick([200, 5_000, 20_000])),
-      };
-    },
-  );
+        const sound = event(connection === 'acme-solo');
+        const made = poisoned(random, sound, place, needs);
+        const isTooMany = made.poison !== null && ++poisons > (isCrowd ? 1 : MAX_POISONS);
+        const record = isTooMany ? { content: sound, poison: null, isFramed: false } : made;
+        return { ...record, claims, connection };
+      },
+    ).filter(() => !without.records.has(number++));
+    if (place === 0) {
+      const records = entries.filter((entry) => entry !== null);
+      firsts.push(...records.slice(0, isCrowd ? records.length : random.below(records.length + 1)));
+    }
+    const late = {
+      first: random.below(entries.length + 1),
+      laterMs: random.below(random.pick([200, 5_000, 20_000])),
+    };
+    return {
+      topic,
+      partition,
+      entries,
+      ...(isCrowd ? inCrowd(crowd === 'same rounds' && place === 0, entries.length) : late),
+    };
+  });
   return {
     seed,
     partitions,
-    workers: 2 + random.below(2),
-    batchEvents: 1 + random.below(random.pick([4, 20])),
-    partitionsAtOnce: 1 + random.below(3),
+    workers: isCrowd ? 3 : 2 + random.below(2),
+    batchEvents: isCrowd ? 8 + random.below(12) : 1 + random.below(random.pick([4, 20])),
+    partitionsAtOnce: (isCrowd ? 2 : 1) + random.below(3),
+    betweenRows: isCrowd ? 0.9 : 0.2,
+    fetchMs: isCrowd ? 3 : 30,
     compressed: random.pick([0, 0.3, 1]),
     chunkBytes: random.pick([0, 0, 400_000, 1_000_000]),
     faults: {
       focus,
       rate: random.pick([0, 0.005, 0.02, 0.05, 0.2]),
       most: random.below(random.pick([4, 12, 60])) + 1,
+      // A crowd is left alone until it has met.
+      fromMs: isCrowd ? 2_500 : 0,
       untilMs: random.pick([2_000, 20_000, 120_000]),
       without: without.faults,
     },
     setBackAtMs: needs.setBack || random.chance(0.1) ? 100 + random.below(1_500) : null,
   };
 }
+
+/** All at once, once every worker has its partitions; the one that is early is done by then. */
+const inCrowd = (isEarly: boolean, entries: number) =>
+  isEarly ? { first: entries, laterMs: 0 } : { first: 0, laterMs: 2_000 };
 
 /** What a run has to have for its point to be come by. */
 interface Needs {
@@ -115,6 +159,9 @@ const NEEDS: Partial<Record<Point, Needs>> = {
   write: { deadLetters: true },
   'send dead letters': { deadLetters: true },
 };
+
+/** Each is read again now and then, and more than ten panics a minute leave a partition undecided (V9). */
+const MAX_POISONS = 3;
 
 /** Few events make the code fail; their ids are their own, and what is sent again of them is the same. */
 function poisoned(

@@ -49,6 +49,12 @@ export class Scheduler {
     return this.time;
   }
 
+  /** Whether something can happen without any wait. */
+  get isBusy(): boolean {
+    this.takeDue();
+    return this.ready.some((task) => this.weightOf(task) > 0);
+  }
+
   note(actor: string, what: string): void {
     if (this.trace === null || this.trace.length >= MAX_TRACE_LINES) return;
     this.trace.push(`${(this.time / 1000).toFixed(3).padStart(9)} s  ${actor.padEnd(9)} ${what}`);

@@ -34,7 +34,7 @@ ofAllSeeds(
     };
     for (let seed = FIRST; seed < FIRST + COUNT; seed++) await run(seed);
     let seeds = COUNT;
-    for (const place of coverage.missing()) {
+    for (const place of failed.size === 0 ? coverage.missing() : []) {
       // A seed is about the pair at its place: more of those that are about this one.
       const next = FIRST + COUNT + PAIRS.length - ((FIRST + COUNT) % PAIRS.length) + place;
       for (let tries = 0; tries < MAX_RUNS_FOR_A_PAIR && coverage.missing().includes(place); tries++) {
@@ -89,7 +89,7 @@ const BROKEN: readonly (readonly [string, string, Sabotage])[] = [
     },
   ],
   [
-    'decides every batch twice under other coordinates',
+    'reads another content of an event that stands alone',
     'rules',
     {
       ledger: (ledger) => ({

@@ -113,13 +113,15 @@ class World {
       chance(4),
       (transaction) => this.watched(() => this.monitor.onCommit(this.store, transaction)),
       ({ event_id, outcome }) => event_id?.startsWith('storing-') === true && outcome !== PANIC,
+      plan.betweenRows,
     );
     this.broker = new BrokerModel(
       scheduler,
       chance(5),
       this.faults,
       {
-        onOffsetCommit: (log, offset) => this.watched(() => this.monitor.onOffsetCommit(log, offset)),
+        onOffsetCommit: (log, offset, isOwner) =>
+          this.watched(() => this.monitor.onOffsetCommit(log, offset, isOwner)),
         onSent: (topic, messages) =>
           this.watched(() =>
             topic === VERDICTS ? this.monitor.onVerdicts(messages) : this.monitor.onDeadLetters(messages),
@@ -131,6 +133,9 @@ class World {
       ...{ scheduler, store: this.store, faults: this.faults },
       isStoreAway: false,
       connections: new Set(),
+      onDefect: (error) => {
+        this.broken ??= error;
+      },
     };
     this.nameEverything();
     this.applyReference();
@@ -315,11 +320,12 @@ class World {
     stream.start().catch((error: unknown) => {
       this.broken ??= error;
     });
+    // Until it is there, its partitions may have nobody.
     faults.lasts(0);
   }
 
   private clock(actor: Actor): Clock {
-    const { scheduler, faults } = this;
+    const { scheduler } = this;
     return {
       now: () => scheduler.now(),
       sleep: (ms, signal) =>
@@ -328,14 +334,7 @@ class World {
             resolve();
             return;
           }
-          if (ms === COMMIT_RETRY_MS && this.expectedWaitMs === null)
-            faults.at('wait of an offset commit', actor.name);
-          else if (this.expectedWaitMs !== null) {
-            const expected = this.expectedWaitMs;
-            this.expectedWaitMs = null;
-            if (expected !== ms) this.broken ??= new Violation(`I10: waits ${ms} ms and says ${expected}`);
-            faults.at('wait of an undecided partition', actor.name);
-          }
+          this.onSleep(actor, ms);
           const done = () => {
             cancel();
             signal.removeEventListener('abort', done);
@@ -347,15 +346,26 @@ class World {
     };
   }
 
-  /** What the partition that said so last is about to wait. */
-  private expectedWaitMs: number | null = null;
+  /** What a partition has just said that it is about to wait. */
+  private announcedMs: number | null = null;
+
+  private onSleep({ name }: Actor, ms: number): void {
+    const announced = this.announcedMs;
+    this.announcedMs = null;
+    if (announced === null) {
+      if (ms === COMMIT_RETRY_MS) this.faults.at('wait of an offset commit', name);
+      return;
+    }
+    if (announced !== ms) this.broken ??= new Violation(`I10: waits ${ms} ms and says ${announced}`);
+    this.faults.at('wait of an undecided partition', name);
+  }
 
   private onLine(actor: Actor, line: string): void {
     const parsed: Record<string, unknown> = JSON.parse(line);
     const { msg, topic, partition, waitMs } = parsed;
     this.scheduler.note(actor.name, `logs ${line.trim()}`);
     if (msg !== 'partition is undecided') return;
-    this.expectedWaitMs = Number(waitMs);
+    this.announcedMs = Number(waitMs);
     this.watched(() => this.monitor.onWait(`${actor.name} ${topic}/${partition}`, Number(waitMs)));
   }
 

@@ -24,8 +24,9 @@ const STATEMENTS: Readonly<Record<string, Statement>> = {
   begin: async () => [],
 
   async lock_partition(on, { text }) {
-    const row = partitionByNo(on, numberIn(text, /where p\.partition_no = (\d+) for update$/));
+    const row = partitionByNo(on, numberIn(text, /where p\.partition_no = (\d+)/));
     if (row === undefined) return [];
+    if (!/for update$/.test(text)) return [[on.seen(row)?.next_offset ?? null, String(versionSeen(on))]];
     await on.lock(row);
     return [[on.current(row)?.next_offset ?? null, String(versionSeen(on))]];
   },

@@ -9,7 +9,7 @@ import {
 } from '../../src/ledger/connection';
 import { StoreError } from '../../src/ledger/failures';
 import type { Write } from '../../src/ledger/writing';
-import { type Fault, type Faults, type Point, pointOf, type WorldFault } from './faults';
+import { type Fault, type Faults, pointOf, type WorldFault } from './faults';
 import type { Actor, Scheduler } from './scheduler';
 import type { Request } from './statements';
 import { type Backend, FAILURES, StoreFailure, type StoreModel } from './store-model';
@@ -22,8 +22,10 @@ const ANSWER_TIMEOUT_MS = STATEMENT_TIMEOUT_MS + 2_000;
 export interface Network {
   readonly scheduler: Scheduler;
   readonly store: StoreModel;
-  readonly faults: Faults;
+  readonly faults: Pick<Faults, 'at' | 'lasts'>;
   isStoreAway: boolean;
+  /** Takes what is neither the store's error nor pg's: a statement that the model does not know. The run ends with it. */
+  readonly onDefect: (error: unknown) => void;
   /** Every connection, to be cut with the store. */
   readonly connections: Set<ModelConnection>;
 }
@@ -121,11 +123,11 @@ export class ModelConnection implements StoreConnection {
   }
 
   begin(opening: Statement): Promise<Row[]> {
-    return this.send(pointOf(opening.name), [{ name: 'start transaction', text: '' }, opening]);
+    return this.send(opening.name, [{ name: 'start transaction', text: '' }, opening]);
   }
 
   query(statement: Statement, values: readonly unknown[] = []): Promise<Row[]> {
-    return this.send(pointOf(statement.name), [{ ...statement, values }]);
+    return this.send(statement.name, [{ ...statement, values }]);
   }
 
   async write(writes: readonly Write[]): Promise<void> {
@@ -136,8 +138,8 @@ export class ModelConnection implements StoreConnection {
     for (const { rows } of writes) rows?.recycle();
     const last = writes.at(-1)?.name;
     const isEnd = last === 'commit' || last === 'rollback';
-    const point = writes.length === 1 && isEnd ? last : isEnd ? 'write and commit' : 'write';
-    await this.send(pointOf(point), message);
+    const isAlone = writes.length === 1 && isEnd;
+    await this.send(isAlone ? last : isEnd ? 'write and commit' : 'write', message);
   }
 
   release(isClean: boolean): void {
@@ -169,15 +171,15 @@ export class ModelConnection implements StoreConnection {
     this.network.connections.delete(this);
   }
 
-  private send(point: Point, message: readonly Request[]): Promise<Row[]> {
+  private send(point: string, message: readonly Request[]): Promise<Row[]> {
     const { scheduler, faults } = this.network;
     const names = message.filter(({ name }) => name !== 'start transaction').map(({ name }) => name);
     scheduler.note(this.worker.name, names.join(', '));
     return new Promise((resolve, reject) => {
       const failed = (error: unknown, at = 0) => {
         this.fail = null;
-        const isOurs = !(error instanceof StoreFailure) && !(error instanceof ClientError);
-        reject(isOurs ? error : new StoreError(names[at] ?? names[0] ?? point, error));
+        if (!(error instanceof StoreFailure) && !(error instanceof ClientError)) this.network.onDefect(error);
+        reject(new StoreError(names[at] ?? names[0] ?? point, error));
       };
       if (this.isBroken) {
         scheduler.soon(this.worker, 'not sent', () => failed(new ClientError(NOT_QUERYABLE)));
@@ -185,7 +187,13 @@ export class ModelConnection implements StoreConnection {
       }
       // pg sends nothing before it has the answer to what was sent before, and sets no deadline for what it has not sent.
       if (this.isSent) return;
-      const fault = faults.at(point, this.worker.name);
+      let fault: RequestFault | null;
+      try {
+        fault = faults.at(pointOf(point), this.worker.name);
+      } catch (error) {
+        failed(error);
+        return;
+      }
       this.isSent = true;
       this.fail = failed;
       const answered = (rows: Text[][]) => {

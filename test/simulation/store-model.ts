@@ -41,7 +41,8 @@ export class Lock {
 interface Waiter {
   readonly transaction: Transaction;
   readonly grant: () => void;
-  readonly fail: (error: StoreFailure) => void;
+  /** It is the first in line now. */
+  readonly isNext: () => void;
 }
 
 /** A row by its key: what was committed of it, and what the holder of its lock has made of it. */
@@ -111,6 +112,8 @@ export class StoreModel {
     private readonly onCommit: (transaction: Transaction) => void,
     /** A trigger on history that raises an exception for some rows. */
     readonly refuses: (history: Values) => boolean = () => false,
+    /** Chance that a statement lets others get on after one of its rows, and again after that. */
+    readonly betweenRows = 0.3,
   ) {}
 
   /** Microseconds since 1970. */
@@ -162,6 +165,7 @@ export class StoreModel {
     const next = lock.queue.shift();
     lock.holder = next?.transaction ?? null;
     next?.grant();
+    lock.queue[0]?.isNext();
   }
 
   /** Whether waiting for this lock closes a circle of transactions that wait for one another. */
@@ -268,9 +272,14 @@ export class Backend {
   wait(transaction: Transaction, lock: Lock, statementEndsAt: number): Promise<void> {
     const { scheduler, actor } = this.store;
     return new Promise((resolve, reject) => {
-      const timers: (() => void)[] = [];
-      const over = () => {
+      let timers: (() => void)[] = [];
+      const stopTimers = () => {
         for (const cancel of timers) cancel();
+        timers = [];
+      };
+      const over = () => {
+        stopTimers();
+        stopStatement();
         transaction.waitingFor = null;
         this.interrupt = null;
       };
@@ -278,7 +287,25 @@ export class Backend {
         over();
         const place = lock.queue.indexOf(waiter);
         if (place >= 0) lock.queue.splice(place, 1);
+        if (place === 0) lock.queue[0]?.isNext();
         reject(error);
+      };
+      const failAfter = (ms: number, failureNow: () => StoreFailure | null) =>
+        scheduler.after(Math.max(0, ms), actor, 'end of a wait', () => {
+          const failure = failureNow();
+          if (failure === null) return;
+          scheduler.note('store', failure.message);
+          fail(failure);
+        });
+      const startTimers = () => {
+        timers.push(
+          failAfter(LOCK_TIMEOUT_MS, () => FAILURES['lock timeout']),
+          failAfter(DEADLOCK_TIMEOUT_MS, () => {
+            if (!this.store.isDeadlock(transaction)) return null;
+            this.store.deadlocks++;
+            return FAILURES.deadlock;
+          }),
+        );
       };
       const waiter: Waiter = {
         transaction,
@@ -287,31 +314,18 @@ export class Backend {
           transaction.locks.add(lock);
           scheduler.soon(actor, 'lock granted', resolve);
         },
-        fail,
+        isNext: () => {
+          // In line for a row, one waits for the place at its head first, and then for the row: two waits to the store.
+          if (!(lock instanceof Row) || lock.newest === undefined) return;
+          stopTimers();
+          startTimers();
+        },
       };
-      const at = (ms: number, what: string, failure: () => StoreFailure | null) =>
-        timers.push(
-          scheduler.after(ms, actor, what, () => {
-            const error = failure();
-            if (error === null) return;
-            scheduler.note('store', `${what}`);
-            fail(error);
-          }),
-        );
       lock.queue.push(waiter);
       transaction.waitingFor = lock;
       this.interrupt = fail;
-      at(LOCK_TIMEOUT_MS, 'lock timeout', () => FAILURES['lock timeout']);
-      at(
-        Math.max(0, statementEndsAt - scheduler.now()),
-        'statement timeout',
-        () => FAILURES['statement timeout'],
-      );
-      at(DEADLOCK_TIMEOUT_MS, 'deadlock', () => {
-        if (!this.store.isDeadlock(transaction)) return null;
-        this.store.deadlocks++;
-        return FAILURES.deadlock;
-      });
+      const stopStatement = failAfter(statementEndsAt - scheduler.now(), () => FAILURES['statement timeout']);
+      startTimers();
     });
   }
 
@@ -373,9 +387,10 @@ export class Execution {
 
   /** Between two rows of a statement others may get on. */
   async betweenRows(): Promise<void> {
-    if (!this.store.random.chance(BETWEEN_ROWS)) return;
-    await this.store.scheduler.turn(this.store.actor, 'between rows');
-    this.backend.check();
+    while (this.store.random.chance(this.store.betweenRows)) {
+      await this.store.scheduler.turn(this.store.actor, 'between rows');
+      this.backend.check();
+    }
   }
 
   async lock(lock: Lock): Promise<void> {
@@ -429,6 +444,3 @@ export class Execution {
     this.transaction.appended.push({ table, values });
   }
 }
-
-/** How often a statement lets others get on after one of its rows. */
-const BETWEEN_ROWS = 0.2;

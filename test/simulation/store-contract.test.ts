@@ -1,0 +1,43 @@
+/** The model of the store, held against the scripts that test/ledger/store-contract.test.ts holds Postgres against. */
+import { makeRandom } from '../../dev/random';
+import { describeStoreContract } from '../support/store-contract';
+import { Actor, Scheduler } from './scheduler';
+import { ModelPool } from './store-client';
+import { StoreModel } from './store-model';
+
+describe.each([1, 2, 3, 4, 5])('with seed %d', (seed) => {
+  describeStoreContract(async () => {
+    const scheduler = new Scheduler(makeRandom(seed), false);
+    const store = new StoreModel(scheduler, makeRandom(seed + 100), () => undefined);
+    const network = {
+      ...{ scheduler, store, isStoreAway: false, connections: new Set<never>() },
+      faults: { at: () => null, lasts: () => undefined },
+      onDefect: (error: unknown) => {
+        throw error;
+      },
+    };
+    return {
+      store: new ModelPool(network, new Actor('test'), 5),
+      async settle() {
+        do await scheduler.step();
+        while (scheduler.isBusy);
+      },
+      async get(promise) {
+        const state = { isOver: false };
+        const over = promise.finally(() => {
+          state.isOver = true;
+        });
+        over.catch(() => undefined);
+        await new Promise((resolve) => setImmediate(resolve));
+        while (!state.isOver) {
+          if (!(await scheduler.step())) throw new Error('nothing can happen any more');
+        }
+        return over;
+      },
+      async applyReference() {
+        store.references.push({ since: ++store.committed, document: '{}' });
+      },
+      close: async () => undefined,
+    };
+  });
+});

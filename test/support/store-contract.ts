@@ -1,0 +1,450 @@
+/**
+ * What the ledger relies on of its store, told as transactions that meet: who waits, who gets which rows, who gets which error. Postgres and
+ * the simulator's model of it are held against the same scripts.
+ */
+import type { KeyedItem } from '../../src/domain/decide';
+import { NO_FIELDS } from '../../src/domain/event';
+import { newRound } from '../../src/domain/round';
+import { ACCEPTED } from '../../src/domain/verdict';
+import type { Session, Statement, Store, StoreConnection } from '../../src/ledger/connection';
+import * as events from '../../src/ledger/events';
+import { LostRace, StoreError } from '../../src/ledger/failures';
+import * as partitions from '../../src/ledger/partitions';
+import * as rounds from '../../src/ledger/rounds';
+
+/** A store that is empty, and time as it goes there. */
+export interface Side {
+  readonly store: Store;
+  /** Lets everything happen that needs no time. */
+  settle(): Promise<void>;
+  /** The same as awaiting it, with all the time that it takes. */
+  get<T>(promise: Promise<T>): Promise<T>;
+  /** Applies a new version of the reference data, in a transaction of its own. */
+  applyReference(): Promise<void>;
+  close(): Promise<void>;
+}
+
+const FEED = 7;
+const NOW_MICROS = 1_795_262_400_000_000n;
+const COMMIT = { name: 'commit', text: 'commit' };
+const ROLLBACK = { name: 'rollback', text: 'rollback' };
+const NOTHING: Statement = { name: 'begin', text: 'select' };
+
+/** A transaction in its steps. */
+class Tx {
+  private readonly session: Session;
+  private isOver = false;
+  constructor(private readonly connection: StoreConnection) {
+    this.session = {
+      query: (statement, values) => connection.query(statement, values),
+      write: (writes) => connection.write(writes),
+      writeAndCommit: (writes) => connection.write([...writes, COMMIT]),
+    };
+  }
+
+  async lockRounds(...ids: string[]): Promise<Record<string, string>> {
+    const found: Record<string, string> = {};
+    await rounds.lockRounds(this.session, { feedNo: FEED, ids }, (id, { no, round }) => {
+      found[id] = round.refundedBy === null ? `${no}` : `${no}, refunded by ${round.refundedBy}`;
+    });
+    return found;
+  }
+  lockFeeds = (...feeds: number[]) => rounds.lockFeeds(this.session, feeds);
+  refund = (no: number, by: string) =>
+    rounds.updateRounds(this.session, [{ no, round: { ...newRound(), refundedBy: by } }], NOW_MICROS);
+  async find(...ids: string[]): Promise<string[]> {
+    const found: string[] = [];
+    await events.findEvents(this.session, { feedNo: FEED, ids }, (id) => found.push(id));
+    return found.sort();
+  }
+  partitionNo = (partition: number) => partitions.partitionNoOf(this.session, 'contract', partition);
+  openRounds = (...opened: (readonly [no: number, id: string])[]) =>
+    this.connection.write(roundsOf(...opened));
+  writeKeys = (...ids: string[]) => this.connection.write(keysOf(...ids));
+  count = (partitionNo: number, nextOffset: number) =>
+    this.connection.write([countOf(partitionNo, nextOffset)]);
+  write: StoreConnection['write'] = (writes) => this.connection.write(writes);
+
+  async commit(): Promise<void> {
+    await this.connection.write([COMMIT]);
+    this.release(true);
+  }
+  async rollback(): Promise<void> {
+    await this.connection.write([ROLLBACK]);
+    this.release(true);
+  }
+  /** Closes the connection, as after an error that leaves it in doubt. */
+  abandon(): void {
+    this.release(false);
+  }
+  private release(isClean: boolean): void {
+    if (!this.isOver) this.connection.release(isClean);
+    this.isOver = true;
+  }
+}
+
+const keyed = (eventId: string): KeyedItem => ({
+  ...{ type: 'keyed', source: null, feedNo: FEED, connectionNo: 1, eventId, fields: NO_FIELDS },
+  ...{ brandNo: null, playerHash: null, contentHash: 1, refusal: null },
+});
+let verdictId = 1;
+const keysOf = (...ids: string[]) =>
+  events.copyKeys(
+    ids.map((id) => ({ item: keyed(id), outcome: ACCEPTED, counted: false, verdictId: verdictId++ })),
+  );
+const roundsOf = (...opened: (readonly [no: number, id: string])[]) =>
+  rounds.copyRounds(
+    opened.map(([no, roundId]) => ({ no, feedNo: FEED, roundId, round: newRound() })),
+    NOW_MICROS,
+  );
+const countOf = (partitionNo: number, nextOffset: number) =>
+  partitions.countPartition(partitionNo, nextOffset, 1, {
+    ...{
+      accepted: 1,
+      rejected: 0,
+      skipped: 0,
+      duplicates: 0,
+      redeliveries: 0,
+      deadLetters: 0,
+      withoutKey: 0,
+    },
+  });
+
+/** SQLSTATE and constraint of an error of the store, with the statement that met it. */
+function errorOf(error: unknown): string {
+  if (error instanceof LostRace) return 'lost race';
+  if (!(error instanceof StoreError)) throw error;
+  const statement = error.message.split(':')[0];
+  return [statement, error.sqlState, error.constraint].filter((part) => part !== undefined).join(' ');
+}
+
+export function describeStoreContract(makeSide: () => Promise<Side>): void {
+  let side: Side;
+  const opened: Tx[] = [];
+  beforeEach(async () => {
+    side = await makeSide();
+  });
+  afterEach(async () => {
+    for (const tx of opened.splice(0)) tx.abandon();
+    await side.close();
+  });
+
+  const held = (connection: StoreConnection): Tx => {
+    const tx = new Tx(connection);
+    opened.push(tx);
+    return tx;
+  };
+  const begin = async (opening: Statement = NOTHING): Promise<Tx> => {
+    const connection = await side.get(side.store.acquire());
+    await side.get(connection.begin(opening));
+    return held(connection);
+  };
+  /** A step that may have to wait for others. */
+  const start = <T>(step: Promise<T>) => {
+    const state = { isOver: false };
+    const result = step
+      .then(
+        (value) => value,
+        (error: unknown) => errorOf(error),
+      )
+      .finally(() => {
+        state.isOver = true;
+      });
+    return {
+      isWaiting: async () => {
+        await side.settle();
+        return !state.isOver;
+      },
+      over: result,
+      result: () => side.get(result),
+    };
+  };
+  const outcome = (step: Promise<unknown>) => start(step).result();
+  const inOne = async (work: (tx: Tx) => Promise<unknown>): Promise<void> => {
+    const tx = await begin();
+    await side.get(work(tx));
+    await side.get(tx.commit());
+  };
+  const inNew = async <T>(work: (tx: Tx) => Promise<T>): Promise<T> => {
+    const tx = await begin();
+    const result = await side.get(work(tx));
+    await side.get(tx.rollback());
+    return result;
+  };
+  /** Locks a partition as the first statement of a transaction, as deciding does. */
+  const lockPartition = async (no: number) => {
+    const connection = await side.get(side.store.acquire());
+    const step = connection.begin(partitions.lockPartition(no)).then((rows) => partitions.readLocked(rows));
+    return { tx: held(connection), step };
+  };
+  const aPartition = async (): Promise<number> => {
+    let no = 0;
+    await inOne(async (tx) => {
+      no = await tx.partitionNo(0);
+    });
+    return no;
+  };
+
+  test('a partition that another transaction holds is waited for, and read as that one leaves it', async () => {
+    const no = await aPartition();
+    for (const [end, nextOffset] of [
+      ['commit', 5],
+      ['rollback', 5],
+      ['commit', 9],
+    ] as const) {
+      const first = await lockPartition(no);
+      await side.get(first.step);
+      const second = await lockPartition(no);
+      const waits = start(second.step);
+      expect(await waits.isWaiting()).toBe(true);
+      await side.get(first.tx.count(no, end === 'commit' ? nextOffset : 100));
+      expect(await waits.isWaiting()).toBe(true);
+      await side.get(first.tx[end]());
+      expect(await waits.result()).toEqual({ nextOffset, referenceVersion: 0 });
+      await side.get(second.tx.commit());
+    }
+  });
+
+  test('who waits for a partition reads the version of the reference data as it was when the wait began', async () => {
+    const no = await aPartition();
+    const first = await lockPartition(no);
+    await side.get(first.step);
+    const second = await lockPartition(no);
+    const waits = start(second.step);
+    expect(await waits.isWaiting()).toBe(true);
+    await side.get(side.applyReference());
+    await side.get(first.tx.commit());
+    expect(await waits.result()).toEqual({ nextOffset: 0, referenceVersion: 0 });
+    await side.get(second.tx.commit());
+    const third = await lockPartition(no);
+    expect(await side.get(third.step)).toEqual({ nextOffset: 0, referenceVersion: 1 });
+    await side.get(third.tx.commit());
+  });
+
+  test('those who wait for a row get it in the order in which they came', async () => {
+    const no = await aPartition();
+    const first = await lockPartition(no);
+    await side.get(first.step);
+    const second = await lockPartition(no);
+    const secondWaits = start(second.step);
+    expect(await secondWaits.isWaiting()).toBe(true);
+    const third = await lockPartition(no);
+    const thirdWaits = start(third.step);
+    expect(await thirdWaits.isWaiting()).toBe(true);
+    await side.get(first.tx.commit());
+    await secondWaits.result();
+    expect(await thirdWaits.isWaiting()).toBe(true);
+    await side.get(second.tx.count(no, 3));
+    await side.get(second.tx.commit());
+    expect(await thirdWaits.result()).toEqual({ nextOffset: 3, referenceVersion: 0 });
+    await side.get(third.tx.rollback());
+  });
+
+  test('a round that another transaction holds is waited for, and read as that one leaves it', async () => {
+    await inOne((tx) => tx.openRounds([1, 'r-1'], [2, 'r-2']));
+    const [first, second] = [await begin(), await begin()];
+    expect(await side.get(first.lockRounds('r-1'))).toEqual({ 'r-1': '1' });
+    const waits = start(second.lockRounds('r-2', 'r-1'));
+    expect(await waits.isWaiting()).toBe(true);
+    await side.get(first.refund(1, 'e-1'));
+    await side.get(first.commit());
+    expect(await waits.result()).toEqual({ 'r-1': '1, refunded by e-1', 'r-2': '2' });
+    await side.get(second.rollback());
+  });
+
+  test('a round that is opened while others are waited for is not seen by the statement that waits, and by the next one', async () => {
+    await inOne((tx) => tx.openRounds([1, 'r-1']));
+    const [first, second] = [await begin(), await begin()];
+    await side.get(first.lockRounds('r-1'));
+    const waits = start(second.lockRounds('r-0', 'r-1'));
+    expect(await waits.isWaiting()).toBe(true);
+    await side.get(first.openRounds([2, 'r-0']));
+    await side.get(first.commit());
+    expect(await waits.result()).toEqual({ 'r-1': '1' });
+    expect(await side.get(second.lockRounds('r-0', 'r-1'))).toEqual({ 'r-0': '2', 'r-1': '1' });
+    await side.get(second.rollback());
+  });
+
+  test('rounds are locked in the order of their keys, whatever order they are asked for in', async () => {
+    await inOne((tx) => tx.openRounds([1, 'a'], [2, 'b'], [3, 'c']));
+    const [first, second, third] = [await begin(), await begin(), await begin()];
+    await side.get(first.lockRounds('b'));
+    const waits = start(second.lockRounds('c', 'b', 'a'));
+    expect(await waits.isWaiting()).toBe(true);
+    // The one who waits for b holds a, and not c.
+    expect(await side.get(third.lockRounds('c'))).toEqual({ c: '3' });
+    const waitsToo = start(third.lockRounds('a'));
+    expect(await waitsToo.isWaiting()).toBe(true);
+    await side.get(first.commit());
+    // Now each holds what the other wants, since the third went against the order.
+    const results = [await waits.result(), await waitsToo.result()];
+    expect(results.filter((result) => result === 'lock_rounds 40P01')).toHaveLength(1);
+    await side.get(second.rollback());
+    await side.get(third.rollback());
+  });
+
+  test.each([
+    ['commit', 'copy_keys 23505 event_keys_pkey'],
+    ['rollback', undefined],
+  ] as const)(
+    'a key that another transaction has written is waited for: after its %s',
+    async (end, result) => {
+      const [first, second] = [await begin(), await begin()];
+      await side.get(first.writeKeys('e-1', 'e-2'));
+      const waits = start(second.writeKeys('e-0', 'e-2'));
+      expect(await waits.isWaiting()).toBe(true);
+      await side.get(first[end]());
+      expect(await waits.result()).toBe(result);
+      await side.get(second.rollback());
+    },
+  );
+
+  test.each([
+    ['commit', 'copy_rounds 23505 rounds_pkey'],
+    ['rollback', undefined],
+  ] as const)(
+    'a round that another transaction has opened is waited for: after its %s',
+    async (end, result) => {
+      const [first, second] = [await begin(), await begin()];
+      await side.get(first.openRounds([1, 'r-1']));
+      expect(await side.get(second.lockRounds('r-1'))).toEqual({});
+      const waits = start(second.openRounds([2, 'r-1']));
+      expect(await waits.isWaiting()).toBe(true);
+      await side.get(first[end]());
+      expect(await waits.result()).toBe(result);
+      await side.get(second.rollback());
+    },
+  );
+
+  test('a key that is there is no wait, and what stood behind it in the message does not run', async () => {
+    const no = await aPartition();
+    await inOne((tx) => tx.writeKeys('e-1'));
+    const tx = await begin();
+    expect(await outcome(tx.write([...keysOf('e-1'), countOf(no, 9), COMMIT]))).toBe(
+      'copy_keys 23505 event_keys_pkey',
+    );
+    await side.get(tx.rollback());
+    const after = await lockPartition(no);
+    expect((await side.get(after.step)).nextOffset).toBe(0);
+    await side.get(after.tx.commit());
+  });
+
+  test('a statement sees what had been committed when it began, and what its own transaction has written', async () => {
+    const [first, second] = [await begin(), await begin()];
+    await side.get(first.writeKeys('e-1'));
+    expect(await side.get(first.find('e-1'))).toEqual(['e-1']);
+    expect(await side.get(second.find('e-1'))).toEqual([]);
+    await side.get(first.commit());
+    expect(await side.get(second.find('e-1'))).toEqual(['e-1']);
+    await side.get(second.commit());
+  });
+
+  test('what is written and committed in one message is there, and what is rolled back is not', async () => {
+    const tx = await begin();
+    await side.get(tx.write([...roundsOf([1, 'r-1']), ...keysOf('e-1'), COMMIT]));
+    const other = await begin();
+    await side.get(other.writeKeys('e-2'));
+    await side.get(other.rollback());
+    expect(await inNew((each) => each.find('e-1', 'e-2'))).toEqual(['e-1']);
+  });
+
+  test('two who want what the other holds: one of them is told, the other goes on', async () => {
+    await inOne((tx) => tx.openRounds([1, 'a'], [2, 'b']));
+    const [first, second] = [await begin(), await begin()];
+    await side.get(first.lockRounds('a'));
+    await side.get(second.lockRounds('b'));
+    const [one, other] = [start(first.lockRounds('b')), start(second.lockRounds('a'))];
+    expect(await Promise.all([one.isWaiting(), other.isWaiting()])).toEqual([true, true]);
+    const rolledBack = async (tx: Tx, result: unknown) => {
+      if (result === DEADLOCK) await tx.rollback();
+      return result;
+    };
+    const results = await side.get(
+      Promise.all([
+        one.over.then((result) => rolledBack(first, result)),
+        other.over.then((result) => rolledBack(second, result)),
+      ]),
+    );
+    expect(results.filter((result) => result === DEADLOCK)).toHaveLength(1);
+    await side.get((results[0] === DEADLOCK ? second : first).rollback());
+  });
+
+  test('a failed transaction takes no further statement, and its commit stores nothing, without a word', async () => {
+    await inOne((tx) => tx.writeKeys('e-1'));
+    const tx = await begin();
+    await side.get(tx.writeKeys('e-2'));
+    expect(await outcome(tx.writeKeys('e-1'))).toBe('copy_keys 23505 event_keys_pkey');
+    expect(await outcome(tx.find('e-2'))).toBe('find_events 25P02');
+    expect(await outcome(tx.commit())).toBeUndefined();
+    expect(await inNew((each) => each.find('e-1', 'e-2'))).toEqual(['e-1']);
+  });
+
+  test.each([
+    ['commit', 'lost race'],
+    ['rollback', expect.any(Number)],
+  ] as const)(
+    'a partition that another transaction takes up is waited for: after its %s',
+    async (end, result) => {
+      const [first, second] = [await begin(), await begin()];
+      const no = await side.get(first.partitionNo(4));
+      const waits = start(second.partitionNo(4));
+      expect(await waits.isWaiting()).toBe(true);
+      await side.get(first[end]());
+      const got = await waits.result();
+      expect(got).toEqual(result);
+      expect(got).not.toBe(no);
+      await side.get(second.rollback());
+    },
+  );
+
+  test('a partition keeps its number', async () => {
+    const no = await aPartition();
+    expect(await inNew((tx) => tx.partitionNo(0))).toBe(no);
+  });
+
+  test('feeds are held until the end of the transaction, and only by those who lock them', async () => {
+    const [first, second, third] = [await begin(), await begin(), await begin()];
+    await side.get(first.lockFeeds(1, 2));
+    await side.get(first.lockFeeds(1));
+    await side.get(third.lockFeeds(3));
+    const waits = start(second.lockFeeds(2, 3));
+    expect(await waits.isWaiting()).toBe(true);
+    await side.get(first.commit());
+    expect(await waits.isWaiting()).toBe(true);
+    await side.get(third.rollback());
+    await waits.result();
+    await side.get(second.commit());
+  });
+
+  test('a connection that is closed in the middle of a transaction takes the transaction with it', async () => {
+    await inOne((tx) => tx.openRounds([1, 'r-1']));
+    const [first, second] = [await begin(), await begin()];
+    await side.get(first.lockRounds('r-1'));
+    await side.get(first.refund(1, 'e-1'));
+    const waits = start(second.lockRounds('r-1'));
+    expect(await waits.isWaiting()).toBe(true);
+    first.abandon();
+    expect(await waits.result()).toEqual({ 'r-1': '1' });
+    await side.get(second.rollback());
+  });
+
+  test('a lock is waited for as long as the lock timeout, by the next in line from when it is its turn, and a transaction whose client is silent is ended', async () => {
+    await inOne((tx) => tx.openRounds([1, 'r-1']));
+    const [silent, ...others] = [await begin(), await begin(), await begin()];
+    await side.get(silent?.lockRounds('r-1') ?? Promise.reject(new Error('no transaction')));
+    const waits = others.map((tx) => start(tx.lockRounds('r-1')));
+    // The second in line waits for the row from the fifth second on, and its statement may take eight.
+    const results = [];
+    for (const wait of waits) results.push(await wait.result());
+    expect(results.sort()).toEqual(['lock_rounds 55P03', 'lock_rounds 57014']);
+    for (const tx of others) await side.get(tx.rollback());
+    // The first is ended in the fifteenth second.
+    const [early, late] = [await begin(), await begin()];
+    expect(await outcome(early.lockRounds('r-1'))).toBe('lock_rounds 55P03');
+    await side.get(early.rollback());
+    expect(await outcome(late.lockRounds('r-1'))).toEqual({ 'r-1': '1' });
+    await side.get(late.rollback());
+  });
+}
+
+const DEADLOCK = 'lock_rounds 40P01';
