@@ -36,6 +36,7 @@ export function makePool(options: StoreOptions, logger: Logger): PostgresPool {
     application_name: options.applicationName,
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
     query_timeout: ANSWER_TIMEOUT_MS,
+    pipeline: true,
     keepAlive: true,
   });
   // An idle connection that the store closes is an event of the pool; without a listener it would end the process.
@@ -53,7 +54,7 @@ export interface Store {
   acquire(): Promise<StoreConnection>;
 }
 
-/** A connection of the store. What it is given next waits for the answer to what it was given before. */
+/** A connection of the store. What it is given it does one after the other, whether the answer to what was before has come or not. */
 export interface StoreConnection extends Pick<Session, 'query' | 'write'> {
   /** Begins a transaction by a statement, in one round trip, and returns the statement's rows. @throws StoreError */
   begin(opening: Statement): Promise<Row[]>;
@@ -68,7 +69,10 @@ export class PostgresPool extends Pool implements Store {
   }
 }
 
-/** What a transaction does on the connection that it holds. */
+/**
+ * What a transaction does on the connection that it holds. What is asked for in one step of the program, without waiting in between, takes
+ * one round trip together. Where one of it fails, so does all behind it: the first error is the one that tells.
+ */
 export interface Session {
   /** Rows as arrays of text or null, in the order of the statement's columns. @throws StoreError */
   query(statement: Statement, values?: readonly unknown[]): Promise<Row[]>;
@@ -83,19 +87,24 @@ export type Row = readonly (string | null)[];
 /**
  * Runs `work` in one READ COMMITTED transaction: committed where it returns, rolled back where it throws.
  *
- * @param opening a statement without parameters that begins it, in the same round trip; `work` is given its rows
+ * @param opening a statement without parameters that begins it, in the same round trip; `work` is given its rows, and may ask for more before
+ *   they have come. It must not write before: where the store does not begin, what it is given runs by itself
  * @throws StoreError, or what `work` throws
  */
 export async function inTransaction<T>(
   store: Store,
-  work: (session: Session, opened: Row[]) => Promise<T>,
+  work: (session: Session, opened: Promise<Row[]>) => Promise<T>,
   opening: Statement = NOTHING,
 ): Promise<T> {
   const connection = await store.acquire();
   const transaction = new Transaction(connection);
   let isClean = false;
   try {
-    const result = await work(transaction, await connection.begin(opening));
+    const opened = connection.begin(opening);
+    // Where `work` fails before it has waited for it, its own error is reported.
+    opened.catch(() => {});
+    if (opening === NOTHING) await opened;
+    const result = await work(transaction, opened);
     await transaction.commit();
     isClean = true;
     return result;
@@ -168,9 +177,24 @@ class Transaction implements Session {
 }
 
 class PostgresConnection implements StoreConnection {
+  private isCorked = false;
+
   constructor(private readonly client: PoolClient) {}
 
+  /** Keeps back what is sent until the program waits: a packet costs both sides more than what is in it. */
+  private cork(): void {
+    if (this.isCorked) return;
+    this.isCorked = true;
+    const { stream } = this.client.connection;
+    stream.cork();
+    process.nextTick(() => {
+      this.isCorked = false;
+      stream.uncork();
+    });
+  }
+
   async begin({ name, text }: Statement): Promise<Row[]> {
+    this.cork();
     const results: unknown = await storeErrors(name, () =>
       this.client.query({ text: `${BEGIN};\n${text}`, rowMode: 'array', types: TEXT_ONLY }),
     );
@@ -182,6 +206,7 @@ class PostgresConnection implements StoreConnection {
   }
 
   async query(statement: Statement, values: readonly unknown[] = []): Promise<Row[]> {
+    this.cork();
     const result: QueryArrayResult<(string | null)[]> = await storeErrors(statement.name, () =>
       this.client.query<(string | null)[]>({
         name: statement.name,
@@ -195,6 +220,7 @@ class PostgresConnection implements StoreConnection {
   }
 
   write(writes: readonly Write[]): Promise<void> {
+    this.cork();
     return runWrites(this.client, writes, ANSWER_TIMEOUT_MS);
   }
 

@@ -66,24 +66,27 @@ export function makePartitionNumbers(
  */
 export async function decideBatch(store: Store, batch: Batch): Promise<readonly Decision[]> {
   if (batch.items.length > events.MAX_BATCH_EVENTS) throw new RangeError('a batch holds too many events');
-  const decideIn = async (session: Session, opened: readonly Row[]): Promise<readonly Decision[]> => {
+  const decideIn = async (session: Session, opening: Promise<Row[]>): Promise<readonly Decision[]> => {
+    const [opened, , decided] = await Promise.all([
+      opening,
+      batch.contended ? rounds.lockFeeds(session, feedsOf(batch.items)) : null,
+      findDecided(session, batch.items),
+    ]);
     const { nextOffset, referenceVersion } = partitions.readLocked(opened);
     if (referenceVersion !== batch.referenceVersion)
       throw new StaleReference(`version ${referenceVersion} is in force`);
 
-    if (batch.contended) await rounds.lockFeeds(session, feedsOf(batch.items));
-    const answered = await findAnswered(session, batch.items, nextOffset);
-    const locked = await lockRounds(session, batch.items, answered.events);
-    const { firstNo, nowMicros } = await events.nextBatch(session);
+    const answered = { events: decided, ...(await findAnswered(session, batch.items, nextOffset)) };
+    const [locked, { firstNo, nowMicros }] = await Promise.all([
+      lockRounds(session, batch.items, decided),
+      events.nextBatch(session),
+    ]);
 
     const { decisions, changedRounds } = decide(batch.items, { ...answered, rounds: locked.states });
 
     const { fresh, resends, unstored } = sortOut(batch.items, decisions, firstNo);
     const newRounds = openedRounds(fresh, locked, firstNo);
     const changed = locked.rounds.values().filter(({ round }) => changedRounds.has(round));
-    await rounds.updateRounds(session, changed, nowMicros);
-    if (batch.panic && fresh[0])
-      await events.recordPanic(session, { verdictId: fresh[0].verdictId, ...batch.panic });
     const roundNumberOf = ({ feedNo, fields: { roundId } }: KeyedItem) =>
       roundId === null
         ? null
@@ -96,12 +99,16 @@ export async function decideBatch(store: Store, batch: Batch): Promise<readonly 
       ...events.copyUnstored(unstored, nowMicros),
       ...countsIn(batch, decisions),
     ];
-    if (batch.beforeCommit === undefined) {
-      await session.writeAndCommit(writes);
-    } else {
-      await session.write(writes);
-      await batch.beforeCommit();
-    }
+    // Made before any of it is sent: what could not be made must not be missing from what is committed.
+    const update = rounds.updateOf(changed, nowMicros);
+    await Promise.all([
+      update && session.query(update.statement, update.values),
+      batch.panic && fresh[0]
+        ? events.recordPanic(session, { verdictId: fresh[0].verdictId, ...batch.panic })
+        : null,
+      batch.beforeCommit === undefined ? session.writeAndCommit(writes) : session.write(writes),
+    ]);
+    await batch.beforeCommit?.();
     return decisions;
   };
   return inTransaction(store, decideIn, partitions.lockPartition(batch.partitionNo));
@@ -137,12 +144,14 @@ async function lockRounds(
     if (!decided.has(item.feedNo, item.eventId)) wanted.set(item.feedNo, item.fields.roundId, true);
   }
   const locked: Locked = { rounds: new FeedMap(), states: new FeedMap() };
-  for (const ids of wanted.inOrder()) {
-    await rounds.lockRounds(session, ids, (roundId, round) => {
-      locked.rounds.set(ids.feedNo, roundId, round);
-      locked.states.set(ids.feedNo, roundId, round.round);
-    });
-  }
+  await Promise.all(
+    [...wanted.inOrder()].map((ids) =>
+      rounds.lockRounds(session, ids, (roundId, round) => {
+        locked.rounds.set(ids.feedNo, roundId, round);
+        locked.states.set(ids.feedNo, roundId, round.round);
+      }),
+    ),
+  );
   return locked;
 }
 
@@ -174,24 +183,28 @@ function numberOf(round: { readonly no: number } | undefined): number {
   return round.no;
 }
 
-/** What of the batch was answered before. Read before any round is locked: what is decided stays as it is, so it needs no lock. */
+/** Which events of the batch are decided. Read before any round is locked: what is decided stays as it is, so it needs no lock. */
+async function findDecided(session: Session, items: readonly Item[]): Promise<Known['events']> {
+  const keyed = items.filter((item) => item.type === 'keyed');
+  const decided: Known['events'] = new FeedMap();
+  await Promise.all(
+    [...groupBy(keyed, (item) => item.feedNo)].map(([feedNo, wanted]) => {
+      const ids = wanted.map(({ eventId }) => eventId);
+      return events.findEvents(session, { feedNo, ids }, (id, event) => decided.set(feedNo, id, event));
+    }),
+  );
+  return decided;
+}
+
+/** What else of the batch was answered before: nothing, where its records are read for the first time. */
 async function findAnswered(
   session: Session,
   items: readonly Item[],
   nextOffset: number,
-): Promise<Omit<Known, 'rounds'>> {
-  const keyed = items.filter((item) => item.type === 'keyed');
-  const decided: Known['events'] = new FeedMap();
-  for (const [feedNo, wanted] of groupBy(keyed, (item) => item.feedNo)) {
-    const ids = wanted.map(({ eventId }) => eventId);
-    await events.findEvents(session, { feedNo, ids }, (id, event) => decided.set(feedNo, id, event));
-  }
+): Promise<Omit<Known, 'rounds' | 'events'>> {
   const { first, last } = sourcesOf(items);
   const readBefore = first !== undefined && last !== undefined && first.offset < nextOffset;
-  return {
-    events: decided,
-    ...(readBefore ? await events.findAnswered(session, first, last) : NOTHING_ANSWERED),
-  };
+  return readBefore ? events.findAnswered(session, first, last) : NOTHING_ANSWERED;
 }
 
 const NOTHING_ANSWERED = { resends: new Map<string, boolean>(), unstored: new Set<string>() };

@@ -6,7 +6,7 @@ import type { FeedIds } from '../domain/feed-map';
 import { type Currency, currencyOf, currencyOfNo } from '../domain/money';
 import type { Round, Sums } from '../domain/round';
 import { arrays, CopyRows, sinceEpoch } from './binary';
-import type { Row, Session } from './connection';
+import type { Row, Session, Statement } from './connection';
 import { idFinder, unreadable } from './keys';
 import type { Write } from './writing';
 
@@ -175,17 +175,16 @@ from unnest($1::bigint[], $2::text[], $3::boolean[], $4::boolean[], $5::boolean[
 where r.round_no = c.round_no`,
 };
 
-/** Writes the state of locked rounds that changed. @param nowMicros microseconds since 1970 */
-export async function updateRounds(
-  session: Session,
+/** What writes the state of locked rounds that changed; null where none did. @param nowMicros microseconds since 1970 */
+export function updateOf(
   changed: readonly LockedRound[],
   nowMicros: bigint,
-): Promise<void> {
-  if (changed.length === 0) return;
+): { readonly statement: Statement; readonly values: readonly unknown[] } | null {
+  if (changed.length === 0) return null;
   const rounds = changed.map(({ round }) => round);
   const first = rounds.map((round) => [...round.sums][0]);
   const sum = (name: keyof Sums) => arrays.numeric(first.map((entry) => entry?.[1][name] ?? 0n));
-  await session.query(UPDATE_ROUNDS, [
+  const values = [
     arrays.int8(changed.map(({ no }) => no)),
     arrays.text(rounds.map((round) => round.refundedBy)),
     arrays.bool(rounds.map((round) => round.settled)),
@@ -201,7 +200,8 @@ export async function updateRounds(
     sum('belowMinBet'),
     arrays.text(rounds.map(otherSums)),
     nowMicros,
-  ]);
+  ];
+  return { statement: UPDATE_ROUNDS, values };
 }
 
 /** Sums beyond the first currency as JSON, null where there are none. Numbers as text: they may exceed what JSON readers keep exact. */

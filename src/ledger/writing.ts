@@ -3,7 +3,7 @@
  * reads the rows when it gets to their statement, and passes over those whose statement it never gets to.
  * https://www.postgresql.org/docs/current/protocol-flow.html#PROTOCOL-COPY
  */
-import type { Connection, Submittable } from 'pg';
+import { type Connection, Query } from 'pg';
 import type { CopyRows } from './binary';
 import { StoreError } from './failures';
 
@@ -20,7 +20,7 @@ export interface Write {
 const NEVER_MS = 2 ** 31 - 1;
 
 /**
- * Runs writes in their order, in one request. pg knows no such query, which is why this is one of its Submittables.
+ * Runs writes in their order, in one request.
  *
  * @param deadlineMs for each of them: how long after the one before it is answered
  * @throws StoreError with the name of the one that failed; those behind it did not run
@@ -35,7 +35,8 @@ export function runWrites(
   });
 }
 
-class Writing implements Submittable {
+/** A query of another kind: a client that pipelines takes none but its own and what extends them. */
+class Writing extends Query {
   /** pg's own deadline counts for the whole; ours is each statement's. */
   readonly query_timeout = NEVER_MS;
   /** pg wraps it to know when the query is over. */
@@ -49,17 +50,15 @@ class Writing implements Submittable {
     private readonly deadlineMs: number,
     callback: (error: Error | null) => void,
   ) {
+    super();
     this.callback = callback;
   }
 
-  submit(connection: Connection): void {
-    const { stream } = connection;
-    stream.cork();
+  override submit = (connection: Connection): void => {
     connection.query(this.writes.map(({ text }) => text).join(';\n'));
-    for (const { rows } of this.writes) if (rows !== undefined) stream.write(rows.end());
-    stream.uncork();
+    for (const { rows } of this.writes) if (rows !== undefined) connection.stream.write(rows.end());
     this.wait();
-  }
+  };
 
   handleCopyInResponse(): void {
     // The rows are on their way.

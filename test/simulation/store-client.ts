@@ -108,10 +108,19 @@ type RequestFault = Exclude<Fault, WorldFault>;
 
 export class ModelConnection implements StoreConnection {
   isBroken = false;
-  /** The network swallows everything: not even its end is heard of on the other side. */
+  /** The network swallows what the store says, and that either side is gone. */
   private isSilent = false;
-  private isSent = false;
-  private fail: ((error: Error) => void) | null = null;
+  /** The network swallows what the store is sent, too. */
+  private isSwallowed = false;
+  /** The store has heard that the connection is gone, or has ended it. */
+  private isEnded = false;
+  /** Requests that the store has not dealt with yet. It deals with one after the other. */
+  private underWay = 0;
+  private dealtWith: Promise<void> = Promise.resolve();
+  /** How the requests that have no answer yet end where the connection is lost. */
+  private readonly unanswered = new Set<(error: unknown) => void>();
+  /** Answers on their way: they arrive in the order in which they were sent. */
+  private readonly arriving: (() => void)[] = [];
 
   constructor(
     private readonly network: Network,
@@ -152,22 +161,21 @@ export class ModelConnection implements StoreConnection {
   close(): void {
     this.isBroken = true;
     this.network.connections.delete(this);
-    if (!this.isSent && !this.isSilent) this.backend.close();
+    if (this.underWay === 0 && !this.isSilent) this.end();
   }
 
   /** Both sides are gone. */
   cut(): void {
     this.isBroken = true;
     this.network.connections.delete(this);
-    const { fail } = this;
-    this.fail = null;
-    if (fail !== null)
-      this.network.scheduler.soon(this.worker, 'connection lost', () => fail(new ClientError(TERMINATED)));
+    if (this.unanswered.size > 0)
+      this.network.scheduler.soon(this.worker, 'connection lost', () => this.lose());
   }
 
   /** Nothing is heard of the client any more, nor that it is gone. */
   vanish(): void {
     this.isSilent = true;
+    this.isSwallowed = true;
     this.network.connections.delete(this);
   }
 
@@ -177,16 +185,15 @@ export class ModelConnection implements StoreConnection {
     scheduler.note(this.worker.name, names.join(', '));
     return new Promise((resolve, reject) => {
       const failed = (error: unknown, at = 0) => {
-        this.fail = null;
+        if (!this.unanswered.delete(failed)) return;
         if (!(error instanceof StoreFailure) && !(error instanceof ClientError)) this.network.onDefect(error);
         reject(new StoreError(names[at] ?? names[0] ?? point, error));
       };
+      this.unanswered.add(failed);
       if (this.isBroken) {
         scheduler.soon(this.worker, 'not sent', () => failed(new ClientError(NOT_QUERYABLE)));
         return;
       }
-      // pg sends nothing before it has the answer to what was sent before, and sets no deadline for what it has not sent.
-      if (this.isSent) return;
       let fault: RequestFault | null;
       try {
         fault = faults.at(pointOf(point), this.worker.name);
@@ -194,17 +201,10 @@ export class ModelConnection implements StoreConnection {
         failed(error);
         return;
       }
-      this.isSent = true;
-      this.fail = failed;
       const answered = (rows: Text[][]) => {
-        if (this.fail !== failed) return;
-        this.fail = null;
-        resolve(rows);
+        if (this.unanswered.delete(failed)) resolve(rows);
       };
-      const failedOnce = (error: unknown, at?: number) => {
-        if (this.fail === failed) failed(error, at);
-      };
-      void this.carry(message, fault, answered, failedOnce).catch(failedOnce);
+      void this.carry(message, fault, answered, failed).catch(failed);
     });
   }
 
@@ -216,59 +216,93 @@ export class ModelConnection implements StoreConnection {
     failed: (error: unknown, at?: number) => void,
   ): Promise<void> {
     const { scheduler, store, faults } = this.network;
-    const toClient = (what: string, run: () => void) => scheduler.soon(this.worker, what, run);
+    const before = this.dealtWith;
+    let done = () => {};
+    this.dealtWith = new Promise((resolve) => {
+      done = resolve;
+    });
+    this.underWay++;
     if (fault === 'silence before' || fault === 'silence after') {
       this.isSilent = true;
+      if (fault === 'silence before') this.isSwallowed = true;
       // The store keeps what the transaction has locked until it ends it.
       faults.lasts(IDLE_TIMEOUT_MS);
-      scheduler.after(ANSWER_TIMEOUT_MS, this.worker, 'no answer', () =>
-        failed(new ClientError('Query read timeout')),
-      );
-      if (fault === 'silence before') return;
     }
+    if (this.isSilent) {
+      // pg then closes the connection, which is the end of all that it was given.
+      scheduler.after(ANSWER_TIMEOUT_MS, this.worker, 'no answer', () => {
+        failed(new ClientError('Query read timeout'));
+        this.lose();
+      });
+    }
+    if (this.isSwallowed) return;
+    await before;
     await scheduler.turn(store.actor, 'request');
+    if (!this.isEnded) await this.deal(message, fault, answered, failed);
+    this.underWay--;
+    if (this.isBroken && this.underWay === 0) this.end();
+    done();
+  }
+
+  /** What the store does with a request. */
+  private async deal(
+    message: readonly Request[],
+    fault: RequestFault | null,
+    answered: (rows: Text[][]) => void,
+    failed: (error: unknown, at?: number) => void,
+  ): Promise<void> {
+    const { store } = this.network;
     if (fault === 'cut before') {
-      this.backend.close();
-      toClient('connection lost', () => this.lose(failed));
+      this.end();
+      this.arrives('connection lost', () => this.lose());
       return;
     }
     if (fault === 'answer lost' && store.random.chance(0.5))
-      toClient('connection lost', () => this.lose(failed));
+      this.arrives('connection lost', () => this.lose());
     if (fault === 'admin shutdown') {
       this.backend.terminate(FAILURES['admin shutdown']);
     }
     const failure = fault !== null && fault in FAILURES ? failureOf(fault) : null;
-    const failing = failure === null ? null : { index: store.random.below(message.length), failure };
+    // To begin a transaction does not fail; what is done first in it may.
+    const opening = message[0]?.name === 'start transaction' ? 1 : 0;
+    const failing =
+      failure === null ? null : { index: opening + store.random.below(message.length - opening), failure };
     try {
       const rows = await this.backend.execute(message, failing);
-      if (this.isSilent) return;
       if (fault === 'answer lost') {
-        this.isSent = false;
-        this.backend.close();
-        toClient('connection lost', () => this.lose(failed));
-        return;
+        this.end();
+        this.arrives('connection lost', () => this.lose());
+      } else {
+        this.arrives('answer', () => answered(rows));
       }
-      this.isSent = false;
-      if (this.isBroken) this.backend.close();
-      toClient('answer', () => answered(rows));
     } catch (error) {
       if (!(error instanceof StoreFailure)) throw error;
-      if (this.isSilent) return;
-      this.isSent = false;
-      const opening = message[0]?.name === 'start transaction' ? 1 : 0;
       const at = Math.max(0, this.backend.done - opening);
       const isEnd = error.code === '57P01' || error.code === '25P03';
-      if (this.isBroken) this.backend.close();
-      toClient('error', () => {
-        if (isEnd) this.isBroken = true;
+      if (isEnd) this.isEnded = true;
+      this.arrives('error', () => {
         failed(error, at);
+        if (isEnd) this.lose();
       });
     }
   }
 
-  private lose(failed: (error: unknown) => void): void {
+  /** What the client hears of, unless the network swallows it. */
+  private arrives(what: string, run: () => void): void {
+    if (this.isSilent) return;
+    this.arriving.push(run);
+    this.network.scheduler.soon(this.worker, what, () => this.arriving.shift()?.());
+  }
+
+  private end(): void {
+    this.isEnded = true;
+    this.backend.close();
+  }
+
+  /** Everything that has no answer ends, in the order in which it was sent. */
+  private lose(): void {
     this.isBroken = true;
-    failed(new ClientError(TERMINATED));
+    for (const failed of [...this.unanswered]) failed(new ClientError(TERMINATED));
   }
 }
 

@@ -50,8 +50,10 @@ class Tx {
     return found;
   }
   lockFeeds = (...feeds: number[]) => rounds.lockFeeds(this.session, feeds);
-  refund = (no: number, by: string) =>
-    rounds.updateRounds(this.session, [{ no, round: { ...newRound(), refundedBy: by } }], NOW_MICROS);
+  async refund(no: number, by: string): Promise<void> {
+    const update = rounds.updateOf([{ no, round: { ...newRound(), refundedBy: by } }], NOW_MICROS);
+    if (update !== null) await this.session.query(update.statement, update.values);
+  }
   async find(...ids: string[]): Promise<string[]> {
     const found: string[] = [];
     await events.findEvents(this.session, { feedNo: FEED, ids }, (id) => found.push(id));
