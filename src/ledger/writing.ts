@@ -50,7 +50,7 @@ class Writing extends Query {
     private readonly deadlineMs: number,
     callback: (error: Error | null) => void,
   ) {
-    super();
+    super('');
     this.callback = callback;
   }
 
