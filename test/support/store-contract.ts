@@ -434,7 +434,13 @@ export function describeStoreContract(makeSide: () => Promise<Side>): void {
     await inOne((tx) => tx.openRounds([1, 'r-1']));
     const [silent, ...others] = [await begin(), await begin(), await begin()];
     await side.get(silent?.lockRounds('r-1') ?? Promise.reject(new Error('no transaction')));
-    const waits = others.map((tx) => start(tx.lockRounds('r-1')));
+    const waits: ReturnType<typeof start>[] = [];
+    for (const tx of others) {
+      const wait = start(tx.lockRounds('r-1'));
+      // Not at the same moment as the next: who is first in line must be known.
+      expect(await wait.isWaiting()).toBe(true);
+      waits.push(wait);
+    }
     // The second in line waits for the row from the fifth second on, and its statement may take eight.
     const results = [];
     for (const wait of waits) results.push(await wait.result());
