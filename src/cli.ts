@@ -63,6 +63,18 @@ export const COMMANDS: readonly Command[] = [
       (await import('./commands/worker.js')).worker({ drain: options.has('drain') }),
   },
   {
+    name: 'verify',
+    summary: 'tell whether what is stored is sound, and agrees with Kafka',
+    purpose:
+      'Runs promo.check_invariants() on the database, compares what the group has committed with what is decided, and what is decided with the offsets that Kafka has. Names each damage. Workers may run meanwhile. Everything stored is read once. Where more is committed than is decided, the records between are read, as a group of its own (KAFKA_GROUP_ID.verify-...): transaction markers and aborted records are no damage.',
+    example:
+      'KAFKA_BROKERS=localhost:9092 DATABASE_URL=postgres://postgres@localhost/promo promo-intake verify',
+    options: {},
+    settings: ['KAFKA_BROKERS', 'KAFKA_GROUP_ID', 'DATABASE_URL'],
+    exits: { 0: 'sound', 1: 'a damage is named, or it could not be told', 2: WRONG_USAGE },
+    run: async () => (await import('./commands/verify.js')).verify(),
+  },
+  {
     name: 'webhook',
     summary: 'take in events over HTTP (joins later)',
     purpose: 'Will take in events over HTTP. This version has no webhook yet: Kafka is the way in.',
