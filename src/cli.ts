@@ -18,6 +18,7 @@ const LINGER_MS = 2_000;
 // --- the commands as data
 
 const WRONG_USAGE = 'a wrong option, setting or FILE; nothing was started';
+const ROLES = ['writer', 'reader', 'janitor'] as const;
 const COMPRESSIONS = ['none', 'gzip', 'snappy', 'lz4', 'zstd'] as const;
 
 export const COMMANDS: readonly Command[] = [
@@ -31,6 +32,33 @@ export const COMMANDS: readonly Command[] = [
     settings: ['DATABASE_URL'],
     exits: { 0: 'the database is up to date', 1: 'a migration failed', 2: WRONG_USAGE },
     run: async () => (await import('./commands/migrate.js')).migrate(),
+  },
+  {
+    name: 'grant',
+    summary: 'give roles of the database what they need, and nothing more',
+    purpose:
+      'Roles exist already, under names of your choosing. Run it as the owner of the tables, after each migrate: whatever else the named roles were granted in the schemas promo and promo_store is taken from them. The writer is for the worker, the reader for analysts (no player_ref) and verify, the janitor for promo.drop_months_before.',
+    example: 'promo-intake grant --writer promo_app --reader analysts --janitor promo_cron',
+    options: {
+      writer: { value: 'NAME', help: 'decides events; cannot change or delete what is decided' },
+      reader: { value: 'NAME', help: 'reads the views of promo, without player_ref' },
+      janitor: { value: 'NAME', help: 'drops months that are over' },
+      print: { help: 'only print the SQL, for somebody else to run; needs no database' },
+    },
+    settings: ['DATABASE_URL'],
+    exits: {
+      0: 'granted, or printed',
+      1: 'a role does not exist or cannot be limited; nothing was granted',
+      2: WRONG_USAGE,
+    },
+    run: async ({ options }) => {
+      const { grant } = await import('./commands/grant.js');
+      const grantees = ROLES.flatMap((role) => {
+        const name = options.get(role);
+        return name === undefined ? [] : [{ role, name }];
+      });
+      return grant(grantees, options.has('print'));
+    },
   },
   {
     name: 'worker',

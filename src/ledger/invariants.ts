@@ -47,18 +47,8 @@ const TOPICS = 'select distinct topic from promo.partitions order by topic';
 const DAMAGES = `select invariant, what, array_remove(array[feed_id, event_id, round_id, source], null), in_all::int
 from promo.check_invariants()`;
 
-const PARTITIONS = `with wanted as (
-  select p.partition_no, p.topic, p.partition, p.next_offset, p.records_read - p.redeliveries as records, coalesce(r.low, 0) as low
-  from promo_store.partitions p left join unnest($1::text[], $2::int[], $3::bigint[]) r (topic, partition, low) using (topic, partition)
-),
-rows_of as (
-  select partition_no, source_offset from promo_store.event_keys
-  union all select partition_no, source_offset from promo_store.resends
-  union all select partition_no, source_offset from promo_store.unstored
-)
-select w.topic, w.partition, w.next_offset::text, w.records::text, count(distinct o.source_offset)::int
-from wanted w left join rows_of o on o.partition_no = w.partition_no and o.source_offset >= w.low
-group by w.topic, w.partition, w.next_offset, w.records order by w.topic, w.partition`;
+const PARTITIONS = `select topic, partition, next_offset::text, records::text, offsets::int
+from promo_store.decided_offsets($1, $2, $3) order by topic, partition`;
 
 /** @throws StoreError */
 export async function storedTopics(databaseUrl: string): Promise<string[]> {
@@ -117,7 +107,6 @@ async function withStore<T>(connectionString: string, work: (query: Query) => Pr
   try {
     await query('begin', 'begin isolation level repeatable read read only');
     await query('settings', `set local statement_timeout = ${CHECK_TIMEOUT_MS}`);
-    await query('settings', 'set local enable_nestloop = off');
     return await work(query);
   } finally {
     await client.end();

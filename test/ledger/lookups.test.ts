@@ -95,6 +95,18 @@ const lookups: readonly Lookup[] = [
   ],
   ['an event of another feed', 'select * from promo.verdict_of($1, $2)', ['bravo', `event-${middle}`], 0],
   [
+    'an event by the number of its verdict',
+    'select * from promo.verdicts where verdict_id = (select promo.verdict_id_of($1, $2))',
+    ['acme', `event-${middle}`],
+    1,
+  ],
+  [
+    'the ledger of an event by the number of its verdict',
+    'select * from promo.ledger where verdict_id = (select promo.verdict_id_of($1, $2))',
+    ['acme', `event-${middle}`],
+    1,
+  ],
+  [
     'some columns of an event',
     'select verdict, reason from promo.verdict_of($1, $2) where counted',
     ['acme', `event-${middle}`],

@@ -1,4 +1,5 @@
--- promo.check_invariants(): whether what is stored is sound; promo.drop_months_before(): retention that leaves it checkable.
+-- promo.check_invariants(): whether what is stored is sound; promo.drop_months_before(): retention that leaves it checkable; and what lets
+-- roles do with few privileges what they have to (see src/ledger/roles.ts): functions that run as the owner, for those that are granted them.
 --
 -- Locks: creates and replaces only, nothing waits. Time: instant. Safe while older workers run: the replaced ensure_months does for them what
 -- it did.
@@ -31,7 +32,10 @@ comment on column promo_store.dropped_rows.duplicates is 'Rows of resends.';
 comment on column promo_store.dropped_rows.dead_letters is 'Rows of unstored that were dead letters.';
 comment on column promo_store.dropped_rows.without_key is 'Rows of unstored that had no usable event_id.';
 
-create or replace function promo_store.ensure_months(months_ahead int default 2) returns int language plpgsql as $$
+create or replace function promo_store.ensure_months(months_ahead int default 2) returns int language plpgsql
+-- Attaching a partition is the owner's right.
+security definer set search_path = ''
+as $$
 declare
   month date := date_trunc('month', now() at time zone 'utc');
   created int := 0;
@@ -61,10 +65,14 @@ begin
   return created;
 end
 $$;
+revoke execute on function promo_store.ensure_months from public;
 
 -- ---------------------------------------------------------------- retention
 
-create function promo.drop_months_before(first_kept date) returns setof text language plpgsql set search_path = '' set lock_timeout = '3s' as $$
+create function promo.drop_months_before(first_kept date) returns setof text language plpgsql
+security definer set search_path = ''
+set lock_timeout = '3s'
+as $$
 #variable_conflict use_column
 declare
   kept_from timestamptz := date_trunc('month', first_kept::timestamp) at time zone 'utc';
@@ -103,6 +111,7 @@ begin
 end
 $$;
 comment on function promo.drop_months_before is 'Drops the history, resends and unstored records of all months before the one that the date is in, and answers with the tables that it dropped. Keys, rounds and counters stay. Gives up where it would wait more than 3 s for somebody.';
+revoke execute on function promo.drop_months_before from public;
 
 create function promo_store.month_tables() returns table (parent text, month date, name text) language sql stable set search_path = '' as $$
   select p.relname::text, to_date(right(c.relname, 7), 'YYYY_MM'), c.relname::text
@@ -143,7 +152,7 @@ create function promo.check_invariants()
 returns table (invariant text, what text, feed_id text, event_id text, round_id text, source text, in_all bigint)
 -- Stable: every statement in it sees what the calling one sees, so that workers may go on meanwhile.
 language plpgsql stable
-set search_path = ''
+security definer set search_path = ''
 -- Everything is read once and joined by hashes. What the planner knows of a growing table may be old, and a nested loop over millions would not end.
 set enable_nestloop = off
 set jit = off
@@ -346,3 +355,36 @@ begin
 end
 $$;
 comment on function promo.check_invariants is 'What of the stored contradicts itself: a row for each damage found, at most 100 of an invariant, and none where everything is sound. Reads everything once; may run beside workers, and on a replica.';
+revoke execute on function promo.check_invariants from public;
+
+create function promo_store.decided_offsets(topics text[], partitions int[], lows bigint[])
+returns table (topic text, partition int, next_offset bigint, records bigint, offsets bigint)
+language sql stable
+security definer set search_path = ''
+set enable_nestloop = off
+as $$
+  with wanted as (
+    select p.partition_no, p.topic, p.partition, p.next_offset, p.records_read - p.redeliveries as records, coalesce(r.low, 0) as low
+    from promo_store.partitions p left join unnest(topics, partitions, lows) r (topic, partition, low) using (topic, partition)
+  ),
+  rows_of as (
+    select partition_no, source_offset from promo_store.event_keys
+    union all select partition_no, source_offset from promo_store.resends
+    union all select partition_no, source_offset from promo_store.unstored
+  )
+  select w.topic, w.partition, w.next_offset, w.records, count(distinct o.source_offset)
+  from wanted w left join rows_of o on o.partition_no = w.partition_no and o.source_offset >= w.low
+  group by w.topic, w.partition, w.next_offset, w.records
+$$;
+comment on function promo_store.decided_offsets is 'How far each partition is decided, the records read for the first time, and the offsets from a low one on that rows stand for.';
+revoke execute on function promo_store.decided_offsets from public;
+
+-- ---------------------------------------------------------------- readers without player data
+
+-- promo.verdict_of answers with all columns, and is refused to whoever may not read all of them.
+create function promo.verdict_id_of(feed text, event text) returns bigint language sql stable parallel safe as $$
+  select verdict_id from promo.events where feed_id = feed and event_key = promo_store.id_key(event)
+$$;
+comment on function promo.verdict_id_of is 'Number of the verdict on one event, by feed_id and event_id; null where it was never decided. Its row: where verdict_id = (select promo.verdict_id_of(feed, event)).';
+comment on column promo.verdicts.event_id is 'The event''s id, unique forever in its feed. To look one up use promo.verdict_id_of or promo.verdict_of: no index leads from here.';
+comment on column promo.ledger.verdict_id is 'Verdict of the event whose entry this is, or is reversed here. The entries of an event: where verdict_id = (select promo.verdict_id_of(feed, event)).';
