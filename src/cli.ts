@@ -18,6 +18,7 @@ const LINGER_MS = 2_000;
 // --- the commands as data
 
 const WRONG_USAGE = 'a wrong option, setting or FILE; nothing was started';
+const ROLES = ['writer', 'reader', 'janitor'] as const;
 const COMPRESSIONS = ['none', 'gzip', 'snappy', 'lz4', 'zstd'] as const;
 
 export const COMMANDS: readonly Command[] = [
@@ -31,6 +32,33 @@ export const COMMANDS: readonly Command[] = [
     settings: ['DATABASE_URL'],
     exits: { 0: 'the database is up to date', 1: 'a migration failed', 2: WRONG_USAGE },
     run: async () => (await import('./commands/migrate.js')).migrate(),
+  },
+  {
+    name: 'grant',
+    summary: 'give roles of the database what they need, and nothing more',
+    purpose:
+      'Roles exist already, under names of your choosing. Run it as the owner of the tables, after each migrate: whatever else the named roles were granted in the schemas promo and promo_store is taken from them. The writer is for the worker, the reader for analysts (no player_ref) and verify, the janitor for promo.drop_months_before.',
+    example: 'promo-intake grant --writer promo_app --reader analysts --janitor promo_cron',
+    options: {
+      writer: { value: 'NAME', help: 'decides events; cannot change or delete what is decided' },
+      reader: { value: 'NAME', help: 'reads the views of promo, without player_ref' },
+      janitor: { value: 'NAME', help: 'drops months that are over' },
+      print: { help: 'only print the SQL, for somebody else to run; needs no database' },
+    },
+    settings: ['DATABASE_URL'],
+    exits: {
+      0: 'granted, or printed',
+      1: 'a role does not exist or cannot be limited; nothing was granted',
+      2: WRONG_USAGE,
+    },
+    run: async ({ options }) => {
+      const { grant } = await import('./commands/grant.js');
+      const grantees = ROLES.flatMap((role) => {
+        const name = options.get(role);
+        return name === undefined ? [] : [{ role, name }];
+      });
+      return grant(grantees, options.has('print'));
+    },
   },
   {
     name: 'worker',
@@ -61,6 +89,18 @@ export const COMMANDS: readonly Command[] = [
     },
     run: async ({ options }) =>
       (await import('./commands/worker.js')).worker({ drain: options.has('drain') }),
+  },
+  {
+    name: 'verify',
+    summary: 'tell whether what is stored is sound, and agrees with Kafka',
+    purpose:
+      'Runs promo.check_invariants() on the database, compares what the group has committed with what is decided, and what is decided with the offsets that Kafka has. Names each damage. Workers may run meanwhile. Everything stored is read once. Where more is committed than is decided, the records between are read, as a group of its own (KAFKA_GROUP_ID.verify-...): transaction markers and aborted records are no damage.',
+    example:
+      'KAFKA_BROKERS=localhost:9092 DATABASE_URL=postgres://postgres@localhost/promo promo-intake verify',
+    options: {},
+    settings: ['KAFKA_BROKERS', 'KAFKA_GROUP_ID', 'DATABASE_URL'],
+    exits: { 0: 'sound', 1: 'a damage is named, or it could not be told', 2: WRONG_USAGE },
+    run: async () => (await import('./commands/verify.js')).verify(),
   },
   {
     name: 'webhook',

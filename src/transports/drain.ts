@@ -25,7 +25,8 @@ export async function makeDrain(
   topics: readonly string[],
   logger: Logger,
 ): Promise<Drain> {
-  const ends = await highWatermarks(kafka, topics);
+  // A partition with nothing in it has nothing to be decided, and no committed offset to wait for.
+  const ends = (await watermarks(kafka, topics)).filter(({ low, offset }) => offset > low);
   const committed = makeCommittedOffsets(kafka, groupId);
   const waitedFor = [...new Set(ends.map(({ topic }) => topic))];
 
@@ -53,11 +54,11 @@ export async function makeDrain(
   };
 }
 
-/** The end of every partition of the topics as it is now: one past its last record, whatever its transactions. */
-async function highWatermarks(
+/** The beginning and end of every partition of those topics that exist, as they are now: the end is one past the last record, whatever its transactions. */
+export async function watermarks(
   kafka: Kafka,
   topics: readonly string[],
-): Promise<(Source & { offset: number })[]> {
+): Promise<(Source & { low: number; offset: number })[]> {
   const admin = await connectedAdmin(readingUncommitted(kafka));
   try {
     const existing = new Set(await admin.listTopics());
@@ -73,8 +74,7 @@ async function highWatermarks(
         }));
       }),
     );
-    // A partition with nothing in it has nothing to be decided, and no committed offset to wait for.
-    return ends.flat().filter(({ low, offset }) => offset > low);
+    return ends.flat();
   } finally {
     await admin.disconnect();
   }
@@ -101,7 +101,7 @@ function readingUncommitted(kafka: Kafka): Kafka {
 const READ_UNCOMMITTED = 0;
 
 /** A group's committed offsets, by topic and partition; -1 where it has none. */
-function makeCommittedOffsets(kafka: Kafka, groupId: string) {
+export function makeCommittedOffsets(kafka: Kafka, groupId: string) {
   let admin: Admin | null = null;
   return {
     async read(topics: readonly string[]): Promise<(Source & { offset: number })[]> {

@@ -1,8 +1,10 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { Client } from 'pg';
 import { projectRoot as ROOT } from '../../dev/servers/download';
 import { migrate } from '../../src/ledger/migrate';
+import { grantRoles } from '../../src/ledger/roles';
+import { withClient } from '../support/ledger';
+import { dropRoles, makeRole } from '../support/roles';
 import { type FreshDatabase, freshDatabase } from '../support/servers';
 
 const DOCUMENTS = [
@@ -23,18 +25,24 @@ const QUERIES = DOCUMENTS.flatMap((document) =>
 );
 
 let database: FreshDatabase;
-let client: Client;
+let reader: { name: string; url: string };
+let janitor: { name: string; url: string };
 beforeAll(async () => {
   database = await freshDatabase();
   await migrate(database.url);
-  client = new Client({ connectionString: database.url });
-  await client.connect();
+  reader = await makeRole(database.url, 'reader');
+  janitor = await makeRole(database.url, 'janitor');
+  await grantRoles(database.url, [
+    { role: 'reader', name: reader.name },
+    { role: 'janitor', name: janitor.name },
+  ]);
 });
 afterAll(async () => {
-  await client.end();
+  await dropRoles(database.url, [reader.name, janitor.name]);
   await database.drop();
 });
 
-test.each(QUERIES)('$name runs', async ({ sql }) => {
-  await expect(client.query(sql)).resolves.toMatchObject({ command: 'SELECT' });
+test.each(QUERIES)('$name runs for the role that it is meant for', async ({ sql }) => {
+  const { url } = sql.includes('drop_months') ? janitor : reader;
+  await withClient(url, (client) => expect(client.query(sql)).resolves.toMatchObject({ command: 'SELECT' }));
 });

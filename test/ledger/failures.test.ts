@@ -281,6 +281,7 @@ describe('a store that cannot decide', () => {
     ],
   ])('%s leaves all undecided, without a trace and without a panic [V9] [U1]', async (_, change) => {
     const changed = await freshStore({ own: true });
+    changed.damaged = true;
     try {
       await changed.partition('acme').readAt(0, seed);
       await changed.pool.query(change);

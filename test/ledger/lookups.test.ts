@@ -11,6 +11,8 @@ const DAYS = 60;
 let store: TestStore;
 beforeAll(async () => {
   store = await freshStore({ own: true });
+  // Millions of rows as a store of years would have them, without all that belongs to them.
+  store.damaged = true;
   await store.partition('acme').read({ event_id: 'opens the partition' });
   await fill();
 });
@@ -92,6 +94,18 @@ const lookups: readonly Lookup[] = [
     0,
   ],
   ['an event of another feed', 'select * from promo.verdict_of($1, $2)', ['bravo', `event-${middle}`], 0],
+  [
+    'an event by the number of its verdict',
+    'select * from promo.verdicts where verdict_id = (select promo.verdict_id_of($1, $2))',
+    ['acme', `event-${middle}`],
+    1,
+  ],
+  [
+    'the ledger of an event by the number of its verdict',
+    'select * from promo.ledger where verdict_id = (select promo.verdict_id_of($1, $2))',
+    ['acme', `event-${middle}`],
+    1,
+  ],
   [
     'some columns of an event',
     'select verdict, reason from promo.verdict_of($1, $2) where counted',

@@ -113,7 +113,8 @@ describe('a refund', () => {
     const many = Array.from({ length: 5_000 }, () => aBet({ round_id: 'big', amount: '1' }));
     await acme.read(...many);
     await acme.read(aBet({ round_id: 'small' }));
-    // Twenty thousand more, as decided before: the refund must not touch them.
+    // Twenty thousand more, as decided before, but without their keys: the refund must not touch them.
+    store.damaged = true;
     await store.pool.query(`
       insert into promo_store.history select verdict_id + 8192 * n, decided_at, occurred_at, amount_minor, round_no, source_offset, feed_no,
         connection_no, partition_no, brand_no, reference_version, outcome, kind, currency_no, counted, event_id || '-' || n, player_ref, game_id, unmapped_brand

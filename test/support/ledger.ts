@@ -213,6 +213,14 @@ if ('afterAll' in globalThis) {
   afterAll(() => Promise.all(idleDatabases.splice(0).map((url) => dropDatabase(url))));
 }
 
+/** What promo.check_invariants() finds: nothing in a sound store, at any moment. */
+export function damagesOf(client: Pool | Client): Promise<TextRow[]> {
+  return rowsOf(
+    client,
+    'select invariant, what, feed_id, event_id, round_id, source, in_all from promo.check_invariants()',
+  );
+}
+
 const EVERY_TABLE = `select string_agg(format('promo_store.%I', relname), ', ') from pg_class
 where relnamespace = 'promo_store'::regnamespace and relkind in ('r', 'p') and not relispartition
 and relname not in ('currencies', 'migrations', 'migrations_lock')`;
@@ -238,6 +246,8 @@ export class TestStore {
   private readonly own: Writer;
   readonly pool: PostgresPool;
   readonly deadLetters: DeadLetter[] = [];
+  /** Set by a test that damages the store by hand: whether it is sound is not looked at in the end. */
+  damaged = false;
 
   constructor(
     readonly url: string,
@@ -329,8 +339,15 @@ export class TestStore {
     await Promise.all(this.pools.map((pool) => pool.end()));
   }
 
+  /** @throws where the invariants do not hold of what the test left in the store */
   async close(): Promise<void> {
+    const damages = this.damaged ? [] : await withClient(this.url, damagesOf);
     await this.disconnect();
+    await this.leave();
+    if (damages.length > 0) throw new Error(`the store is not sound: ${JSON.stringify(damages)}`);
+  }
+
+  private async leave(): Promise<void> {
     if (this.options.own === true || this.options.server !== undefined) {
       await dropDatabase(this.url, this.options.server);
       return;

@@ -9,7 +9,7 @@ import { applyReference } from '../../src/ledger/reference-store';
 import { makeLogger } from '../../src/telemetry';
 import { anOperator } from '../support/builders';
 import { committedOffsets, endOffsets, makeTopics, type TopicPlan } from '../support/kafka';
-import { migratedDatabase, rowsOf, type TextRow } from '../support/ledger';
+import { damagesOf, migratedDatabase, rowsOf, type TextRow } from '../support/ledger';
 import { databaseUrl, dropDatabase, kafkaBrokers, ownServers, withAdmin } from '../support/servers';
 import {
   drained,
@@ -193,6 +193,8 @@ export async function inWorld<Name extends string>(
   const world = await makeWorld(options);
   try {
     await work(world);
+    // At any moment: its workers may still be at it.
+    expect(await damagesOf(world.pool)).toEqual([]);
   } catch (error) {
     // What its workers logged says more than what was expected.
     if (error instanceof Error) error.message += world.logs();

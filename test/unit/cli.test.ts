@@ -25,6 +25,9 @@ describe('arguments', () => {
   test.each([
     ['migrate', ['migrate', '', {}]],
     ['worker --drain', ['worker', '', { drain: '' }]],
+    ['verify', ['verify', '', {}]],
+    ['grant --writer a --reader "b"', ['grant', '', { writer: 'a', reader: '"b"' }]],
+    ['grant --janitor=c --print', ['grant', '', { janitor: 'c', print: '' }]],
     ['webhook', ['webhook', '', {}]],
     ['reference apply a.yaml --dry-run', ['reference apply', 'a.yaml', { 'dry-run': '' }]],
     ['reference apply --allow-removal a.yaml', ['reference apply', 'a.yaml', { 'allow-removal': '' }]],

@@ -1,0 +1,25 @@
+/** `promo-intake grant`: gives roles of the database what they need and nothing more. */
+import { readConfig } from '../config';
+import { type Grantee, grantRoles, grantStatements, UnfitRole } from '../ledger/roles';
+
+/** @param print only prints the statements, for somebody else to run @returns the exit code */
+export async function grant(grantees: readonly Grantee[], print: boolean): Promise<number> {
+  if (grantees.length === 0) {
+    console.error('name a role: --writer NAME, --reader NAME or --janitor NAME');
+    return 2;
+  }
+  if (print) {
+    for (const statement of ['begin', ...grantStatements(grantees), 'commit']) console.log(`${statement};`);
+    return 0;
+  }
+  const config = readConfig(process.env, ['DATABASE_URL']);
+  try {
+    await grantRoles(config.DATABASE_URL, grantees);
+  } catch (error) {
+    if (!(error instanceof UnfitRole)) throw error;
+    console.error(`${error.message}\nnothing was granted`);
+    return 1;
+  }
+  for (const { role, name } of grantees) console.log(`${name} is a ${role}`);
+  return 0;
+}

@@ -1,0 +1,113 @@
+/** `promo-intake verify`: whether what is stored is sound, and agrees with Kafka. */
+import { readConfig } from '../config';
+import { type Inspection, inspect, type StoredPartition, storedTopics } from '../ledger/invariants';
+import { makeLogger } from '../telemetry';
+import { makeKafka } from '../transports/kafka';
+import { type Position, readableOffsets, readPositions } from '../transports/positions';
+import { keyOf } from '../transports/record-source';
+
+/** @returns the exit code: 1 where anything is wrong */
+export async function verify(): Promise<number> {
+  const config = readConfig(process.env, ['KAFKA_BROKERS', 'KAFKA_GROUP_ID', 'DATABASE_URL']);
+  const logger = makeLogger('warn');
+  const kafka = makeKafka({ brokers: config.KAFKA_BROKERS, clientId: 'promo-intake-verify' }, logger);
+  const topics = await storedTopics(config.DATABASE_URL);
+  // Kafka first: a worker commits behind the store, so that what the store holds afterwards cannot lie before what was committed.
+  const positions = await readPositions(kafka, config.KAFKA_GROUP_ID, topics);
+  const inspection = await inspect(config.DATABASE_URL, positions);
+  const beyond = committedBeyond(positions, inspection.partitions);
+  const passed =
+    beyond.length === 0 ? new Map() : await readableOffsets(kafka, config.KAFKA_GROUP_ID, beyond, logger);
+
+  const { lines, problems } = compare(positions, inspection, passed);
+  for (const line of lines) console.log(line);
+  for (const problem of problems) console.error(problem);
+  console.log(problems.length === 0 ? 'sound' : `not sound: ${problems.length} problems are told above`);
+  return problems.length === 0 ? 0 : 1;
+}
+
+/** What was committed though no row says that it is decided: markers and aborted records, or records that were passed over. */
+function committedBeyond(positions: readonly Position[], partitions: readonly StoredPartition[]) {
+  const stored = byKey(partitions);
+  return positions.flatMap(({ topic, partition, low, committed }) => {
+    const from = Math.max(low, stored.get(keyOf({ topic, partition }))?.nextOffset ?? 0);
+    return committed !== null && committed > from ? [{ topic, partition, from, to: committed }] : [];
+  });
+}
+
+/**
+ * A line for each partition, and the problems found.
+ *
+ * @param passed offsets of records that are committed and not decided, by `keyOf`
+ */
+export function compare(
+  positions: readonly Position[],
+  { damages, partitions }: Inspection,
+  passed: ReadonlyMap<string, readonly number[]>,
+): { lines: string[]; problems: string[] } {
+  const inKafka = byKey(positions);
+  const stored = byKey(partitions);
+  const lines = partitions.map((partition) => describe(partition, inKafka.get(keyOf(partition))));
+  const problems = [
+    ...damages.map(({ invariant, what, where }) => `${invariant} ${[...where, what].join(': ')}`),
+    ...untold(damages),
+    ...positions.flatMap((position) => {
+      const key = keyOf(position);
+      const nextOffset = stored.get(key)?.nextOffset ?? 0;
+      const { low, committed } = position;
+      const [first] = passed.get(key) ?? [];
+      const count = passed.get(key)?.length ?? 0;
+      return [
+        ...(first === undefined
+          ? []
+          : [
+              `I2 ${key}: offset ${committed} is committed, and ${count} records before it are not decided, the first at offset ${first}`,
+            ]),
+        ...(committed !== null && low > Math.max(committed, nextOffset)
+          ? [
+              `I2 ${key}: offsets ${Math.max(committed, nextOffset)} to ${low - 1} were deleted from Kafka before they were read; whether they held records cannot be told`,
+            ]
+          : []),
+      ];
+    }),
+  ];
+  return { lines, problems };
+}
+
+function describe(stored: StoredPartition, position: Position | undefined): string {
+  const { nextOffset, records, offsets } = stored;
+  const read = `${keyOf(stored)}: ${records} records decided, up to offset ${nextOffset}`;
+  if (position === undefined) return `${read}; Kafka has no such partition`;
+  const { low, high, committed } = position;
+  const group = committed === null ? 'nothing is committed' : `${committed} is committed`;
+  const parts = [read, `${group}, ${high} is the end`];
+  if (nextOffset < low) parts.push(`Kafka has nothing before offset ${low}`);
+  if (nextOffset > high) {
+    parts.push('the store is beyond the end, so the topic was made anew: its offsets cannot be compared');
+  } else if (nextOffset > low) {
+    const without = nextOffset - low - offsets;
+    parts.push(`of the ${nextOffset - low} offsets from ${low} on, ${offsets} hold decided records`);
+    if (without > 0)
+      parts.push(
+        `${without} do not: markers, aborted or compacted records, the rest of batches that cannot be read, or rows of dropped months`,
+      );
+  }
+  return parts.join('; ');
+}
+
+/** Where there are more damages of an invariant than are told. */
+function untold(damages: Inspection['damages']): string[] {
+  const told = new Map<string, { count: number; inAll: number }>();
+  for (const { invariant, inAll } of damages) {
+    told.set(invariant, { count: (told.get(invariant)?.count ?? 0) + 1, inAll });
+  }
+  return [...told].flatMap(([invariant, { count, inAll }]) =>
+    inAll > count ? [`${invariant} ${inAll - count} more`] : [],
+  );
+}
+
+function byKey<T extends { readonly topic: string; readonly partition: number }>(
+  entries: readonly T[],
+): Map<string, T> {
+  return new Map(entries.map((entry) => [keyOf(entry), entry]));
+}

@@ -1,0 +1,100 @@
+/**
+ * What each role of the database may do, as SQL. Roles are made by whoever runs the cluster, under names of their choosing; here they are
+ * granted what they need and nothing more.
+ *
+ * The migrator is the owner of everything, and needs no grant of ours: CREATE on the database.
+ */
+import { Client, escapeIdentifier } from 'pg';
+
+export type Role = 'writer' | 'reader' | 'janitor';
+
+const STORED_ROUND = `refunded_by, refunded_at, settled, second_settled, player_mismatch, brand_mismatch, player_hash, brand_no, currency_no,
+  bet_minor, win_minor, settled_minor, below_min_bet_minor, other_sums`;
+const COUNTERS = `next_offset, records_read, accepted, rejected, skipped, duplicates, redeliveries, dead_letters, without_key, updated_at`;
+
+/** Without `to NAME`. */
+const GRANTS: Readonly<Record<Role, readonly string[]>> = {
+  /** The worker. A verdict never changes: nothing of history, keys and deliveries can be updated or deleted. */
+  writer: [
+    'usage on schema promo_store',
+    'select on promo_store.migrations, promo_store.reference_versions, promo_store.operators, promo_store.feeds, promo_store.connections, promo_store.brands',
+    'select, insert on promo_store.event_keys, promo_store.resends, promo_store.unstored, promo_store.rounds',
+    'insert on promo_store.history, promo_store.panics',
+    `update (${STORED_ROUND}) on promo_store.rounds`,
+    `select, insert (topic, partition), update (${COUNTERS}) on promo_store.partitions`,
+    'usage on sequence promo_store.batch_numbers',
+    'execute on function promo_store.ensure_months(int)',
+  ],
+  /** Analysts and `verify`. No player_ref, and so no `select *` of the two views that have one. */
+  reader: [
+    'usage on schema promo, promo_store',
+    'select on promo.events, promo.deliveries, promo.rounds, promo.anomalies, promo.partitions',
+    `select (operator_id, feed_id, event_id, verdict, reason, connection_id, brand, kind, round_id, game_id, amount_minor, currency, scale, amount,
+  occurred_at, decided_at, counted, verdict_id, reference_version, source_topic, source_partition, source_offset) on promo.verdicts`,
+    `select (entry_id, operator_id, feed_id, event_id, round_id, brand, kind, currency, scale, amount_minor, amount, reverses_entry_id, entered_at,
+  verdict_id) on promo.ledger`,
+    'execute on function promo.verdict_id_of(text, text), promo.check_invariants(), promo_store.decided_offsets(text[], int[], bigint[])',
+  ],
+  /** Retention. */
+  janitor: ['usage on schema promo', 'execute on function promo.drop_months_before(date)'],
+};
+
+export interface Grantee {
+  readonly role: Role;
+  /** As it is in pg_roles. */
+  readonly name: string;
+}
+
+/** Statements after which each grantee may do what its roles say, and nothing else in our schemas, whatever it was granted before. */
+export function grantStatements(grantees: readonly Grantee[]): string[] {
+  const names = [...new Set(grantees.map(({ name }) => escapeIdentifier(name)))];
+  return [
+    ...names.flatMap((name) =>
+      ['all tables in schema', 'all sequences in schema', 'all functions in schema', 'schema'].map(
+        (objects) => `revoke all on ${objects} promo, promo_store from ${name}`,
+      ),
+    ),
+    ...grantees.flatMap(({ role, name }) =>
+      GRANTS[role].map((grant) => `grant ${grant} to ${escapeIdentifier(name)}`),
+    ),
+  ];
+}
+
+/** A role that cannot be given less than everything, or does not exist. */
+export class UnfitRole extends Error {
+  override readonly name = 'UnfitRole';
+}
+
+const CONNECT_TIMEOUT_MS = 5_000;
+const STATEMENT_TIMEOUT_MS = 30_000;
+
+const UNFIT = `select g.name,
+  case when r.oid is null then 'does not exist; create it first'
+    when r.rolsuper then 'is a superuser, to whom nothing can be refused; name another role'
+    else 'is, or is a member of, the owner of the tables, to whom nothing can be refused; name another role' end
+from unnest($1::text[]) with ordinality g (name, place)
+left join pg_roles r on r.rolname = g.name
+where r.oid is null or r.rolsuper
+  or pg_has_role(r.oid, (select nspowner from pg_namespace where nspname = 'promo_store'), 'member')
+order by g.place`;
+
+/** Grants, in one transaction. To be run as the owner. @throws UnfitRole */
+export async function grantRoles(databaseUrl: string, grantees: readonly Grantee[]): Promise<void> {
+  const client = new Client({
+    connectionString: databaseUrl,
+    application_name: 'promo-intake-grant',
+    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+    statement_timeout: STATEMENT_TIMEOUT_MS,
+  });
+  // A connection that ends is reported by the statement under way; an event without a listener ends the process.
+  client.on('error', () => undefined);
+  await client.connect();
+  try {
+    const names = grantees.map(({ name }) => name);
+    const { rows } = await client.query<string[]>({ text: UNFIT, values: [names], rowMode: 'array' });
+    if (rows.length > 0) throw new UnfitRole(rows.map(([name, why]) => `the role ${name} ${why}`).join('\n'));
+    await client.query(['begin', ...grantStatements(grantees), 'commit'].join(';\n'));
+  } finally {
+    await client.end();
+  }
+}

@@ -1,0 +1,244 @@
+/** Roles of the database: what each of them is refused, and that what it needs is enough. */
+import { ensureMonths } from '../../src/ledger/ledger';
+import { type Grantee, grantRoles, grantStatements, UnfitRole } from '../../src/ledger/roles';
+import { aBet, aRefund, damagesOf, freshStore, rowsOf, TestStore, withClient } from '../support/ledger';
+import { dropRoles, makeRole } from '../support/roles';
+
+type Name = 'writer' | 'reader' | 'janitor' | 'nobody';
+const NAMES: readonly Name[] = ['writer', 'reader', 'janitor', 'nobody'];
+
+let store: TestStore;
+const roles = new Map<Name, { name: string; url: string }>();
+const roleOf = (name: Name) => {
+  const role = roles.get(name);
+  if (role === undefined) throw new Error(`no role ${name}`);
+  return role;
+};
+const grantees = (): Grantee[] =>
+  (['writer', 'reader', 'janitor'] as const).map((role) => ({ role, name: roleOf(role).name }));
+
+beforeAll(async () => {
+  store = await freshStore({ own: true });
+  for (const name of NAMES) roles.set(name, await makeRole(store.url, name));
+  await grantRoles(store.url, grantees());
+  await store
+    .partition('acme')
+    .read(aBet({ event_id: 'a' }), aBet({ event_id: 'a' }), aRefund(), null, aBet({ event_id: 'b' }));
+  // A month that is over, to be dropped.
+  await store.pool.query(`create table promo_store.history_2020_01 partition of promo_store.history
+    for values from ('2020-01-01 00:00:00+00') to ('2020-02-01 00:00:00+00')`);
+});
+afterAll(async () => {
+  await dropRoles(
+    store.url,
+    [...roles.values()].map(({ name }) => name),
+  );
+  await store.close();
+});
+
+/** Runs a statement as a role, and takes it back. @returns whether it is allowed; any other error is thrown */
+async function isAllowed(role: Name, statement: string): Promise<boolean> {
+  return withClient(roleOf(role).url, async (client) => {
+    await client.query('begin');
+    try {
+      await client.query(statement);
+      return true;
+    } catch (error) {
+      const code = error instanceof Error ? Reflect.get(error, 'code') : undefined;
+      if (code === '42501') return false;
+      throw error;
+    } finally {
+      await client.query('rollback');
+    }
+  });
+}
+
+const STORED = ['event_keys', 'history', 'resends', 'unstored', 'panics', 'rounds', 'partitions'];
+const ALL_TABLES = [
+  ...STORED,
+  ...[
+    'operators',
+    'feeds',
+    'connections',
+    'brands',
+    'reference_versions',
+    'currencies',
+    'months',
+    'dropped_rows',
+  ],
+  ...['migrations', 'migrations_lock'],
+];
+const month = `to_char(now() at time zone 'utc', 'YYYY_MM')`;
+const inMonth = (statement: string) =>
+  `do $$ begin execute format('${statement}', 'history_' || ${month}); end $$`;
+/** Of columns that are the same in every table of that kind. */
+const anyColumn: Readonly<Record<string, string>> = {
+  ...{
+    event_keys: 'outcome',
+    history: 'outcome',
+    resends: 'first_outcome',
+    unstored: 'dead_letter',
+    panics: 'error',
+  },
+  ...{ rounds: 'round_id', partitions: 'topic', operators: 'operator_id', feeds: 'feed_id' },
+  ...{ connections: 'connection_id', brands: 'brand_id', reference_versions: 'document', currencies: 'code' },
+  ...{ months: 'made_at', dropped_rows: 'duplicates', migrations: 'name', migrations_lock: 'is_locked' },
+};
+
+/** A statement, and who is allowed it; everybody else is refused. */
+const TABLE: readonly (readonly [statement: string, allowed: readonly Name[]])[] = [
+  // What is decided stays as it is: for everybody but the owner.
+  ...ALL_TABLES.flatMap((table) => [
+    [`delete from promo_store.${table}`, []] as const,
+    [`truncate promo_store.${table}`, []] as const,
+    [`update promo_store.${table} set ${anyColumn[table]} = ${anyColumn[table]}`, []] as const,
+    [`drop table promo_store.${table} cascade`, []] as const,
+    [`alter table promo_store.${table} add column more int`, []] as const,
+  ]),
+  [inMonth('update promo_store.%I set outcome = 0'), []],
+  [inMonth('delete from promo_store.%I'), []],
+  [inMonth('truncate promo_store.%I'), []],
+  [inMonth('drop table promo_store.%I'), []],
+  [inMonth('insert into promo_store.%I select * from promo_store.history'), []],
+  ['update promo_store.event_keys set content_hash = 1, verdict_id = 1', []],
+  ['update promo_store.rounds set round_no = 1', []],
+  ['update promo_store.partitions set partition_no = default', []],
+  // What a worker does.
+  [`insert into promo_store.event_keys values (1, 1, 1, 1, 1, 0, 'x')`, ['writer']],
+  [`insert into promo_store.panics (verdict_id, error) values (1, 'x')`, ['writer']],
+  [`insert into promo_store.partitions (topic, partition) values ('t', 1)`, ['writer']],
+  [`insert into promo_store.partitions (topic, partition, next_offset) values ('t', 1, 7)`, []],
+  ['update promo_store.partitions set next_offset = next_offset', ['writer']],
+  ['update promo_store.rounds set bet_minor = bet_minor', ['writer']],
+  ['select * from promo_store.rounds for update', ['writer']],
+  [`select nextval('promo_store.batch_numbers')`, ['writer']],
+  [`select setval('promo_store.batch_numbers', 1)`, []],
+  ['select promo_store.ensure_months(2)', ['writer']],
+  ['select document from promo_store.reference_versions', ['writer']],
+  [`insert into promo_store.reference_versions (version, document) values (7, '{}')`, []],
+  [`insert into promo_store.operators (operator_id) values ('x')`, []],
+  // What holds player data.
+  ['select player_ref from promo_store.history', []],
+  ['select payload from promo_store.panics', []],
+  ['select player_ref from promo.verdicts', []],
+  ['select player_ref from promo.ledger', []],
+  ['select * from promo.verdicts', []],
+  ['select * from promo.ledger', []],
+  [inMonth('table promo_store.%I'), []],
+  // What analysts read.
+  ...['events', 'deliveries', 'rounds', 'anomalies', 'partitions'].map(
+    (view) => [`select * from promo.${view}`, ['reader']] as const,
+  ),
+  ['select event_id, verdict, amount from promo.verdicts', ['reader']],
+  ['select event_id, amount from promo.ledger', ['reader']],
+  [`select promo.verdict_id_of('acme', 'a')`, ['reader']],
+  [`select * from promo.verdict_of('acme', 'a')`, []],
+  ['select * from promo.check_invariants()', ['reader']],
+  [`select * from promo_store.decided_offsets('{t}', '{0}', '{0}')`, ['reader']],
+  // What retention does.
+  [`select promo.drop_months_before('2020-02-01')`, ['janitor']],
+  // Of the whole database.
+  ['create schema another', []],
+  ['create table promo.another ()', []],
+  ['create table promo_store.another ()', []],
+  ['create function promo.another() returns int language sql as $$ select 1 $$', []],
+];
+
+test.each(TABLE)('%s: allowed to %j', async (statement, allowed) => {
+  const found = [];
+  for (const name of NAMES) if (await isAllowed(name, statement)) found.push(name);
+  expect(found).toEqual(allowed);
+});
+
+test('the tables of the list above are all that there are, so that no new one is left out', async () => {
+  const found = await store.rows(
+    `select relname from pg_class where relnamespace = 'promo_store'::regnamespace and relkind in ('r', 'p') and not relispartition`,
+  );
+  expect(found.flat().sort()).toEqual([...ALL_TABLES].sort());
+});
+
+test('the reader reads every column of every view of promo but player_ref', async () => {
+  expect(
+    await store.rows(
+      `select c.relname || '.' || a.attname from pg_attribute a join pg_class c on c.oid = a.attrelid
+       where c.relnamespace = 'promo'::regnamespace and c.relkind = 'v' and a.attnum > 0 and not has_column_privilege($1, c.oid, a.attnum, 'select')
+       order by 1`,
+      [roleOf('reader').name],
+    ),
+  ).toEqual([['ledger.player_ref'], ['verdicts.player_ref']]);
+});
+
+test('the reader looks a verdict up by the id of its event, without its player', async () => {
+  const look = (event: string) =>
+    withClient(roleOf('reader').url, (client) =>
+      rowsOf(
+        client,
+        `select event_id, verdict from promo.verdicts where verdict_id = (select promo.verdict_id_of('acme', $1))`,
+        [event],
+      ),
+    );
+  expect(await look('a')).toEqual([['a', 'accepted']]);
+  expect(await look('never sent')).toEqual([]);
+});
+
+test('the writer decides, makes months, and leaves a sound store', async () => {
+  const limited = new TestStore(roleOf('writer').url, { own: true });
+  limited.damaged = true; // It may not look.
+  try {
+    await ensureMonths(limited.pool);
+    const [one, other] = [limited.partition('acme', 1), limited.partition('acme.second', 5)];
+    expect(
+      await one.read(
+        aBet({ event_id: 'w1' }),
+        aRefund(),
+        aBet({ event_id: 'w1' }),
+        null,
+        aBet({ amount: '1' }),
+      ),
+    ).toEqual([
+      'skipped/round_refunded',
+      'accepted',
+      'duplicate of skipped/round_refunded',
+      'without key',
+      'skipped/round_refunded',
+    ]);
+    expect(await other.read(aBet({ event_id: 'w2', round_id: 'of the writer' }))).toEqual(['accepted']);
+    expect(await other.read(aRefund({ round_id: 'of the writer' }))).toEqual(['accepted']);
+  } finally {
+    await limited.disconnect();
+  }
+  expect(await withClient(roleOf('reader').url, damagesOf)).toEqual([]);
+});
+
+test('granting again takes what else a role was granted, and two roles may be one', async () => {
+  await store.pool.query(`grant select on promo_store.history to ${roleOf('nobody').name};
+    grant delete on promo_store.event_keys to ${roleOf('nobody').name}`);
+  const name = roleOf('nobody').name;
+  await grantRoles(store.url, [
+    { role: 'reader', name },
+    { role: 'janitor', name },
+  ]);
+  expect(await isAllowed('nobody', 'select player_ref from promo_store.history')).toBe(false);
+  expect(await isAllowed('nobody', 'delete from promo_store.event_keys')).toBe(false);
+  expect(await isAllowed('nobody', 'select * from promo.partitions')).toBe(true);
+  expect(await isAllowed('nobody', `select promo.drop_months_before('2020-01-01')`)).toBe(true);
+});
+
+test('a role that is not there, or to whom nothing can be refused, is granted nothing', async () => {
+  const superuser = new URL(store.url).username;
+  const granted = grantRoles(store.url, [
+    { role: 'writer', name: 'no such role' },
+    { role: 'reader', name: superuser },
+    { role: 'janitor', name: roleOf('nobody').name },
+  ]);
+  await expect(granted).rejects.toThrow(UnfitRole);
+  await expect(granted).rejects.toThrow(
+    /^the role no such role does not exist; create it first\nthe role \S+ is a superuser, to whom nothing can be refused/,
+  );
+});
+
+test('names are quoted', () => {
+  expect(grantStatements([{ role: 'janitor', name: 'a"b' }])).toContain(
+    'grant usage on schema promo to "a""b"',
+  );
+});

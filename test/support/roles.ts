@@ -1,0 +1,22 @@
+/** Roles of the database for tests: they belong to the whole server, so each has a name of its own, and goes with its test. */
+import { randomBytes } from 'node:crypto';
+import { withClient } from './ledger';
+
+const PASSWORD = 'secret';
+
+/** Makes a role that may log in and nothing else. @param url of a database of a superuser */
+export async function makeRole(url: string, purpose: string): Promise<{ name: string; url: string }> {
+  const name = `promo_test_${purpose}_${randomBytes(6).toString('hex')}`;
+  await withClient(url, (client) => client.query(`create role ${name} login password '${PASSWORD}'`));
+  const asRole = new URL(url);
+  asRole.username = name;
+  asRole.password = PASSWORD;
+  return { name, url: asRole.href };
+}
+
+/** Removes roles with what they own and were granted in the database of `url`, and in no other. */
+export async function dropRoles(url: string, names: readonly string[]): Promise<void> {
+  await withClient(url, async (client) => {
+    for (const name of names) await client.query(`drop owned by ${name} cascade; drop role ${name}`);
+  });
+}

@@ -1,0 +1,75 @@
+/** `promo-intake verify` on real servers: silent where all is sound, and a sentence for each damage. */
+import { aLogin, bytesOf } from '../support/builders';
+import { type Outgoing, produce, produceInTransaction } from '../support/kafka';
+import { withAdmin } from '../support/servers';
+import { RunningCommand } from '../support/worker';
+import { sideBySide } from './side-by-side';
+import { inWorld, type World } from './world';
+
+const logins = (count: number, name: string): Outgoing[] =>
+  Array.from({ length: count }, (_, n) => ({ value: bytesOf(aLogin({ event_id: `${name}-${n}` })) }));
+
+async function verify({ settings }: World<string>): Promise<{ code: number | null; lines: string[] }> {
+  const { KAFKA_BROKERS, KAFKA_GROUP_ID, DATABASE_URL } = settings;
+  const command = new RunningCommand(['verify'], { KAFKA_BROKERS, KAFKA_GROUP_ID, DATABASE_URL });
+  const { code } = await command.ending(100_000);
+  return { code, lines: command.output().trim().split('\n') };
+}
+
+const together = sideBySide(240_000);
+
+describe('verify', () => {
+  together('finds nothing beside running workers, and says what offsets hold no record [U1] [D3]', () =>
+    inWorld({ topics: { main: 1 } }, async (world) => {
+      const { main } = world.topics;
+      await produce(main, logins(3, 'a'));
+      await produceInTransaction(main, logins(2, 'aborted'), 'abort');
+      await produceInTransaction(main, [...logins(2, 'a'), { value: 'no json' }], 'commit');
+      await world.drain();
+      // Behind the last record stands a marker, which is committed and of which the store knows nothing.
+      expect(await world.committed(main)).toEqual([10]);
+      expect(await verify(world)).toEqual({
+        code: 0,
+        lines: [
+          `${main}/0: 6 records decided, up to offset 9; 10 is committed, 10 is the end; of the 9 offsets from 0 on, 6 hold decided records; 3 do not: markers, aborted or compacted records, the rest of batches that cannot be read, or rows of dropped months`,
+          'sound',
+        ],
+      });
+
+      const worker = await world.started();
+      await produce(main, logins(2_000, 'more'));
+      const during = await verify(world);
+      expect(during).toMatchObject({ code: 0, lines: [expect.stringContaining(`${main}/0: `), 'sound'] });
+      await worker.stop();
+    }),
+  );
+
+  together('names what was committed and not decided, and what the store contradicts [U1] [D3]', () =>
+    inWorld({ topics: { main: 1, other: 2 } }, async (world) => {
+      const { main, other } = world.topics;
+      await produce(main, logins(3, 'a'));
+      await produce(other, logins(1, 'other'));
+      await world.drain();
+      await produceInTransaction(main, logins(2, 'aborted'), 'abort');
+      await produce(main, logins(4, 'passed'));
+      await withAdmin(async (admin) => {
+        const partitions = [{ partition: 0, offset: '8' }];
+        await admin.setOffsets({ groupId: world.groupId, topic: main, partitions });
+      });
+      await world.pool.query(`delete from promo_store.history where event_id = 'a-1'`);
+      const { code, lines } = await verify(world);
+      expect(code).toBe(1);
+      expect(lines.sort()).toEqual([
+        expect.stringMatching(
+          /^I1 .+: a-1: the event is decided \(verdict_id \d+\) and has no verdict, though/,
+        ),
+        `I2 ${main}/0: offset 8 is committed, and 2 records before it are not decided, the first at offset 6`,
+        'not sound: 2 problems are told above',
+        `${main}/0: 3 records decided, up to offset 3; 8 is committed, 10 is the end; of the 3 offsets from 0 on, 3 hold decided records`,
+        `${other}/0: 1 records decided, up to offset 1; 1 is committed, 1 is the end; of the 1 offsets from 0 on, 1 hold decided records`,
+      ]);
+      // What is left has to be sound.
+      await world.pool.query('truncate promo_store.history, promo_store.event_keys, promo_store.partitions');
+    }),
+  );
+});

@@ -1,0 +1,94 @@
+/** What `verify` makes of what it has read of Kafka and of the store. */
+import { compare } from '../../src/commands/verify';
+import type { Damage, StoredPartition } from '../../src/ledger/invariants';
+import type { Position } from '../../src/transports/positions';
+
+const stored = (more: Partial<StoredPartition> = {}): StoredPartition => ({
+  ...{ topic: 't', partition: 0, nextOffset: 10, records: 10, offsets: 10 },
+  ...more,
+});
+const position = (more: Partial<Position> = {}): Position => ({
+  ...{ topic: 't', partition: 0, low: 0, high: 12, committed: 10 },
+  ...more,
+});
+const damage = (more: Partial<Damage> = {}): Damage => ({
+  ...{ invariant: 'I3', what: 'it differs', where: ['acme', 'r-1'], inAll: 1 },
+  ...more,
+});
+const told = (partition: StoredPartition, at: Position[], passed: [string, number[]][] = []) =>
+  compare(at, { partitions: [partition], damages: [] }, new Map(passed));
+
+test('a partition that is decided as far as it is committed is told in a line [U1]', () => {
+  expect(told(stored(), [position()])).toEqual({
+    lines: [
+      't/0: 10 records decided, up to offset 10; 10 is committed, 12 is the end; of the 10 offsets from 0 on, 10 hold decided records',
+    ],
+    problems: [],
+  });
+});
+
+test.each<[string, StoredPartition, Position[], RegExp]>([
+  [
+    'a group that has not committed',
+    stored(),
+    [position({ committed: null })],
+    /; nothing is committed, 12 is the end/,
+  ],
+  [
+    'a topic that is gone',
+    stored(),
+    [],
+    /^t\/0: 10 records decided, up to offset 10; Kafka has no such partition$/,
+  ],
+  [
+    'a topic made anew',
+    stored(),
+    [position({ high: 3, committed: 3 })],
+    /the topic was made anew: its offsets cannot be/,
+  ],
+  [
+    'nothing left in Kafka',
+    stored(),
+    [position({ low: 12, committed: 12 })],
+    /; 12 is committed, 12 is the end; Kafka has nothing before offset 12$/,
+  ],
+  [
+    'what Kafka has deleted after it was decided',
+    stored({ offsets: 4 }),
+    [position({ low: 5 })],
+    /; of the 5 offsets from 5 on, 4 hold decided records; 1 do not: markers, /,
+  ],
+])('%s is told [D3]', (_, partition, positions, expected) => {
+  const { lines } = told(partition, positions);
+  expect(lines).toEqual([expect.stringMatching(expected)]);
+});
+
+test('what is committed and neither decided nor to be read is no damage, and records there are one [U1]', () => {
+  const beyond = position({ committed: 12 });
+  expect(told(stored(), [beyond], [['t/0', []]]).problems).toEqual([]);
+  expect(told(stored(), [beyond], [['t/0', [10, 11]]]).problems).toEqual([
+    'I2 t/0: offset 12 is committed, and 2 records before it are not decided, the first at offset 10',
+  ]);
+});
+
+test('what Kafka deleted before it was read is a damage [U1]', () => {
+  expect(told(stored(), [position({ low: 11 })]).problems).toEqual([
+    'I2 t/0: offsets 10 to 10 were deleted from Kafka before they were read; whether they held records cannot be told',
+  ]);
+  // Here they were read, and held nothing: a marker, say.
+  expect(told(stored(), [position({ low: 11, committed: 12 })]).problems).toEqual([]);
+});
+
+test('damages of the store are told with where they are, and how many more there are [D3]', () => {
+  const damages = [
+    damage({ inAll: 250 }),
+    damage({ where: [], inAll: 250 }),
+    damage({ invariant: 'I5', where: ['t/0'] }),
+  ];
+  expect(compare([], { partitions: [], damages }, new Map()).problems).toEqual([
+    'I3 acme: r-1: it differs',
+    'I3 it differs',
+    'I5 t/0: it differs',
+    'I3 248 more',
+  ]);
+});
