@@ -58,9 +58,14 @@ export function clientConfig({ databaseUrl, password, tls }: StoreAccess): Store
     ...(url.username !== '' && { user: decodeURIComponent(url.username) }),
     ...(url.pathname.length > 1 && { database: decodeURIComponent(url.pathname.slice(1)) }),
     ...(secret !== undefined && { password: secret }),
-    ssl: tls ?? false,
+    ssl: tls === undefined ? false : copyOf(tls),
     ...Object.fromEntries(url.searchParams),
   };
+}
+
+/** With what reads files anew still in it. pg hides the key of the object that it is given, and knex would then leave it out of its own copy. */
+function copyOf(tls: ConnectionOptions): ConnectionOptions {
+  return Object.defineProperties({}, Object.getOwnPropertyDescriptors(tls));
 }
 
 export function makePool(options: StoreOptions, logger: Logger): Pool {

@@ -203,6 +203,8 @@ async function askForType(registry: Address, id: number, signal: AbortSignal): P
   const response = await fetch(`${registry.base}/schemas/ids/${id}`, { headers, signal, redirect: 'manual' });
   const body = parseJson(await response.text());
   if (response.status === 404 && isObject(body) && body.error_code === SCHEMA_NOT_FOUND) return undefined;
+  if (response.status === 401 || response.status === 403)
+    throw new Error(`HTTP ${response.status}; look at SCHEMA_REGISTRY_USERNAME or SCHEMA_REGISTRY_TOKEN`);
   if (response.status !== 200) throw new Error(`HTTP ${response.status}`);
   if (!isObject(body) || typeof body.schema !== 'string') throw new Error('an answer that is no schema');
   return typeof body.schemaType === 'string' ? body.schemaType : 'AVRO';
@@ -243,12 +245,16 @@ function forgetDefaults(schema: unknown): undefined {
   for (const field of schema.fields) if (isObject(field)) delete field.default;
 }
 
+/** How Node calls a certificate that no authority known here has signed. */
+const UNTRUSTED = /^(UNABLE_TO_|SELF_SIGNED_|DEPTH_ZERO_)/;
+
 /** What went wrong in a few words, from a source that holds no credentials. */
 function reasonOf(error: unknown): string {
   if (!types.isNativeError(error)) return 'failed';
   // fetch says no more than "fetch failed"; what it means is the code of the cause.
   const code = isObject(error.cause) ? error.cause.code : undefined;
-  return typeof code === 'string' ? code : error.message;
+  if (typeof code !== 'string') return error.message;
+  return UNTRUSTED.test(code) ? `${code}; look at NODE_EXTRA_CA_CERTS` : code;
 }
 
 function parseJson(text: string): unknown {

@@ -1,9 +1,13 @@
-/** An authorization server for tests: gives signed tokens to one client (RFC 6749, 4.4), and says by which key they are signed. */
+/**
+ * An authorization server for tests: gives signed tokens by https to one client (RFC 6749, 4.4), and says by which key they are signed,
+ * without TLS, so that a broker need not be told whom to trust.
+ */
 import { generateKeyPairSync, type KeyObject, randomUUID, sign } from 'node:crypto';
-import { once } from 'node:events';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import * as http from 'node:http';
+import * as https from 'node:https';
 import { text } from 'node:stream/consumers';
+import type { Certificate } from './certificates';
+import { serve } from './serve';
 
 export interface TokenServer {
   readonly tokenUrl: string;
@@ -31,6 +35,7 @@ export async function startTokenServer(
   clientId: string,
   clientSecret: string,
   audience: string,
+  certificate: Certificate,
 ): Promise<TokenServer> {
   const { publicKey, privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
   const forger = generateKeyPairSync('rsa', { modulusLength: 2048 });
@@ -51,52 +56,47 @@ export async function startTokenServer(
     return `${content}.${sign('sha256', Buffer.from(content), signer).toString('base64url')}`;
   }
 
-  const server = createServer(async (request, response) => {
-    const answer = (status: number, body: unknown) =>
-      response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
-    if (request.url === '/keys') {
-      answer(200, {
-        keys: [{ ...publicKey.export({ format: 'jwk' }), kid: 'one', alg: 'RS256', use: 'sig' }],
-      });
-      return;
-    }
-    const form = new URLSearchParams(await text(request));
-    const credentials = Buffer.from(`${clientId}:${tokenServer.clientSecret}`).toString('base64');
-    if (request.headers.authorization !== `Basic ${credentials}`) {
-      // As some servers do: they repeat what they were shown.
-      answer(401, { error: 'invalid_client', error_description: request.headers.authorization });
-      return;
-    }
-    if (request.method !== 'POST' || form.get('grant_type') !== 'client_credentials') {
-      answer(400, { error: 'unsupported_grant_type' });
-      return;
-    }
-    scopes.push(form.get('scope'));
-    const token = makeToken(request.url === '/forged' ? forger.privateKey : privateKey);
-    given.push(token);
-    answer(200, { access_token: token, token_type: 'Bearer', expires_in: tokenServer.lifetimeSeconds });
-  });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port }: AddressInfo = addressOf(server.address());
+  const keys = await serve(
+    http.createServer((_, response) => {
+      const key = { ...publicKey.export({ format: 'jwk' }), kid: 'one', alg: 'RS256', use: 'sig' };
+      answer(response, 200, { keys: [key] });
+    }),
+  );
+  const tokens = await serve(
+    https.createServer({ ...certificate }, async (request, response) => {
+      const form = new URLSearchParams(await text(request));
+      const credentials = Buffer.from(`${clientId}:${tokenServer.clientSecret}`).toString('base64');
+      if (request.headers.authorization !== `Basic ${credentials}`) {
+        // As some servers do: they repeat what they were shown.
+        answer(response, 401, { error: 'invalid_client', error_description: request.headers.authorization });
+        return;
+      }
+      if (request.method !== 'POST' || form.get('grant_type') !== 'client_credentials') {
+        answer(response, 400, { error: 'unsupported_grant_type' });
+        return;
+      }
+      scopes.push(form.get('scope'));
+      const token = makeToken(request.url === '/forged' ? forger.privateKey : privateKey);
+      given.push(token);
+      const seconds = tokenServer.lifetimeSeconds;
+      answer(response, 200, { access_token: token, token_type: 'Bearer', expires_in: seconds });
+    }),
+  );
   const tokenServer: TokenServer = {
-    tokenUrl: `http://127.0.0.1:${port}/token`,
-    forgedUrl: `http://127.0.0.1:${port}/forged`,
-    keysUrl: `http://127.0.0.1:${port}/keys`,
+    tokenUrl: `https://localhost:${tokens.port}/token`,
+    forgedUrl: `https://localhost:${tokens.port}/forged`,
+    keysUrl: `http://127.0.0.1:${keys.port}/keys`,
     clientSecret,
     lifetimeSeconds: 3600,
     given,
     scopes,
     async close() {
-      server.closeAllConnections();
-      server.close();
-      await once(server, 'close');
+      await Promise.all([keys.close(), tokens.close()]);
     },
   };
   return tokenServer;
 }
 
-function addressOf(address: AddressInfo | string | null): AddressInfo {
-  if (address === null || typeof address === 'string') throw new Error('the token server has no port');
-  return address;
+function answer(response: http.ServerResponse, status: number, body: unknown): void {
+  response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
 }

@@ -30,6 +30,8 @@ export interface Secured {
   readonly servers: Servers;
   readonly tokens: TokenServer;
   readonly authority: Authority;
+  /** What a server of localhost shows. */
+  readonly serverCertificate: Certificate;
   /** Texts that no output may hold, by what they are. */
   readonly secrets: Map<string, string>;
   readonly password: string;
@@ -47,7 +49,7 @@ export async function startSecured(): Promise<Secured> {
   const server = authority.sign('server', { host: 'localhost' });
   const [password, operatorPassword, clientSecret] = [newSecret(), newSecret(), newSecret()];
   const users = { [USER]: password, [OPERATOR]: operatorPassword };
-  const tokens = await startTokenServer(USER, clientSecret, AUDIENCE);
+  const tokens = await startTokenServer(USER, clientSecret, AUDIENCE, server);
   const starting = ownServers({
     need: ['kafka', 'postgres'],
     environment: { STACK: 'processes' },
@@ -95,6 +97,7 @@ export async function startSecured(): Promise<Secured> {
     servers,
     tokens,
     authority,
+    serverCertificate: server,
     secrets,
     password,
     operatorPassword,

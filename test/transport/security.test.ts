@@ -1,14 +1,18 @@
 /** TLS, users and tokens on a Kafka and a Postgres that insist on them: who gets in, who is refused, and what is said of it. */
+
+import * as https from 'node:https';
 import { AclOperationTypes, AclPermissionTypes, AclResourceTypes, ResourcePatternTypes } from 'kafkajs';
 import { Client } from 'pg';
 import { until } from '../../dev/servers/deadline';
 import { makeLogger } from '../../src/telemetry';
 import { makeKafka, makeSender } from '../../src/transports/kafka';
-import { aBet, anOperator, bytesOf } from '../support/builders';
+import { aBet, aDeposit, anOperator, bytesOf } from '../support/builders';
 import { makeAuthority } from '../support/certificates';
 import { produce } from '../support/kafka';
-import { withAdmin } from '../support/servers';
+import { type Serving, serve } from '../support/serve';
+import { schemaRegistryUrl, withAdmin } from '../support/servers';
 import { killWorkers, RunningCommand, type Settings } from '../support/worker';
+import { framed, TestRegistry } from './registry';
 import { newSecret, OPERATOR, REAUTHENTICATE_MS, type Secured, startSecured, USER } from './secured';
 import { connectionOf, inWorld, type World } from './world';
 
@@ -30,7 +34,8 @@ beforeAll(async () => {
   // Whom the server lets in by TLS only; the tests' own connections are its superuser's.
   const client = new Client({ connectionString: servers.databaseUrl });
   await client.connect();
-  await client.query(`create role ${USER_OF_DATABASE} superuser login password '${databasePassword}'`);
+  for (const user of [USER_OF_DATABASE, 'certified'])
+    await client.query(`create role ${user} superuser login password '${databasePassword}'`);
   await client.end();
   secured.secrets.set('database password', databasePassword);
   ca = file('ca.crt', authority.ca);
@@ -85,6 +90,7 @@ const withToken = (): Settings => ({
   KAFKA_SASL_OAUTHBEARER_CLIENT_ID: USER,
   KAFKA_SASL_OAUTHBEARER_CLIENT_SECRET: secured.tokens.clientSecret,
   KAFKA_SASL_OAUTHBEARER_SCOPE: 'events',
+  NODE_EXTRA_CA_CERTS: ca,
 });
 const withoutTls = (): Settings => ({
   ...withPassword('SCRAM-SHA-512'),
@@ -93,9 +99,13 @@ const withoutTls = (): Settings => ({
   KAFKA_SSL_CA_FILE: undefined,
 });
 /** The database of a world, or the server's own, by TLS. The password comes apart from the address. */
-function database(url = secured.servers.databaseUrl, more: Settings = {}): Settings {
+function database(
+  url = secured.servers.databaseUrl,
+  more: Settings = {},
+  user: string = USER_OF_DATABASE,
+): Settings {
   const address = new URL(url);
-  address.username = USER_OF_DATABASE;
+  address.username = user;
   address.password = '';
   address.hostname = 'localhost';
   return {
@@ -107,18 +117,28 @@ function database(url = secured.servers.databaseUrl, more: Settings = {}): Setti
   };
 }
 
+/** As a user of the database whose client certificate is asked for. */
+function certified(url?: string): Settings {
+  const { cert, key } = secured.authority.sign('certified');
+  const certificate = {
+    DATABASE_SSL_CERT_FILE: secured.file('certified.crt', cert),
+    DATABASE_SSL_KEY_FILE: secured.file('certified.key', key),
+  };
+  return database(url, certificate, 'certified');
+}
+
 const lines = (count: number, name: string) =>
   Array.from({ length: count }, (_, index) => JSON.stringify(aBet({ event_id: `${name}-${index}` })));
 
 describe('a feed is sent and decided over TLS to Postgres, and to Kafka by', () => {
-  test.each<[string, () => Settings]>([
-    ['TLS with a client certificate', mutual],
+  test.each<[string, () => Settings, ((url: string) => Settings)?]>([
+    ['TLS with a client certificate, of which there is one for Postgres, too', mutual, certified],
     ['PLAIN and TLS', () => withPassword('PLAIN')],
     ['SCRAM-SHA-256 and TLS', () => withPassword('SCRAM-SHA-256')],
     ['SCRAM-SHA-512 and TLS', () => withPassword('SCRAM-SHA-512')],
     ['OAUTHBEARER and TLS', withToken],
     ['SCRAM-SHA-512 without TLS', withoutTls],
-  ])('%s', async (name, kafka) => {
+  ])('%s', async (name, kafka, postgres = database) => {
     await inWorld({ servers: secured.servers, topics: { main: 2, verdicts: 1 } }, async (world) => {
       const events = secured.file('feed.ndjson', `${lines(200, name).join('\n')}\n`);
       const sent = await run(['publish', events, '--topic', world.topics.main], kafka());
@@ -127,7 +147,7 @@ describe('a feed is sent and decided over TLS to Postgres, and to Kafka by', () 
         HTTP_PORT: '0',
         ...world.settings,
         ...kafka(),
-        ...database(world.databaseUrl),
+        ...postgres(world.databaseUrl),
         VERDICT_TOPIC: world.topics.verdicts,
         // The most that it ever says.
         LOG_LEVEL: 'trace',
@@ -180,6 +200,11 @@ describe('refused in a sentence that names the setting:', () => {
       'a token that the brokers do not take',
       () => ({ ...withToken(), ...otherTokens() }),
       /^Kafka refused us: SASL OAUTHBEARER authentication failed: invalid_token\. .*KAFKA_SASL_OAUTHBEARER_SCOPE/,
+    ],
+    [
+      'a token endpoint of an unknown authority',
+      () => ({ ...withToken(), NODE_EXTRA_CA_CERTS: undefined }),
+      /^Kafka: the token endpoint gave no answer: .* No authority that is known here .* NODE_EXTRA_CA_CERTS\.$/,
     ],
     [
       'a token endpoint that is not there',
@@ -268,7 +293,7 @@ describe('refused in a sentence that names the setting:', () => {
     ],
     [
       'no client certificate where the server wants one',
-      () => ({ DATABASE_URL: database().DATABASE_URL?.replace(`${USER_OF_DATABASE}@`, 'certified@') }),
+      () => ({ DATABASE_URL: database(undefined, {}, 'certified').DATABASE_URL }),
       /^Postgres answered: .*\. Set DATABASE_SSL_CERT_FILE and DATABASE_SSL_KEY_FILE\.$/,
     ],
   ])('Postgres, %s', async (_, settings, expected) => {
@@ -306,6 +331,80 @@ describe('refused in a sentence that names the setting:', () => {
   /** Another authorization server, whose key the brokers do not have. */
   function otherTokens(): Settings {
     return { KAFKA_SASL_OAUTHBEARER_TOKEN_ENDPOINT_URL: secured.tokens.forgedUrl };
+  }
+});
+
+test('migrate shows Postgres a client certificate where it wants one', async () => {
+  expect(await run(['migrate'], certified())).toEqual({
+    code: 0,
+    output: expect.stringMatching(/^ran 0001_/),
+  });
+});
+
+describe('a schema registry by https', () => {
+  const [password, token] = [newSecret(), newSecret()];
+  const basic = `Basic ${Buffer.from(`${USER}:${password}`).toString('base64')}`;
+  let door: Serving;
+
+  /** The run's registry has no doorkeeper of its own. */
+  beforeAll(async () => {
+    secured.secrets.set('registry password', password).set('registry token', token);
+    const server = https.createServer({ ...secured.serverCertificate }, async (request, response) => {
+      if (![basic, `Bearer ${token}`].includes(request.headers.authorization ?? '')) {
+        response.writeHead(401).end(request.headers.authorization);
+        return;
+      }
+      const target = new URL(schemaRegistryUrl());
+      const answer = await fetch(`${target.href.replace(/\/$/, '')}${request.url}`);
+      const type = answer.headers.get('content-type') ?? 'application/json';
+      response.writeHead(answer.status, { 'content-type': type }).end(await answer.text());
+    });
+    door = await serve(server);
+  });
+  afterAll(() => door.close());
+
+  const registry = (more: Settings): Settings => ({
+    SCHEMA_REGISTRY_URL: `https://localhost:${door.port}`,
+    NODE_EXTRA_CA_CERTS: ca,
+    ...more,
+  });
+
+  test.each<[string, Settings]>([
+    ['user and password', { SCHEMA_REGISTRY_USERNAME: USER, SCHEMA_REGISTRY_PASSWORD: password }],
+    ['a token', { SCHEMA_REGISTRY_TOKEN: token }],
+  ])('is asked with %s', async (_, settings) => {
+    await inWorld({ servers: secured.servers, topics: { main: 1 } }, async (world) => {
+      await produceFramed(world);
+      const worker = start(['worker', '--drain'], {
+        HTTP_PORT: '0',
+        ...world.settings,
+        ...registry(settings),
+      });
+      expect(await worker.ending()).toEqual({ code: 0, signal: null });
+      expect(await world.verdicts()).toEqual({ json: 'accepted', avro: 'accepted' });
+    });
+  });
+
+  test.each<[string, Settings, RegExp]>([
+    ['a wrong token', { SCHEMA_REGISTRY_TOKEN: 'wrong' }, /HTTP 401; look at .*SCHEMA_REGISTRY_TOKEN/],
+    ['an unknown authority', { NODE_EXTRA_CA_CERTS: undefined }, /look at NODE_EXTRA_CA_CERTS/],
+  ])('leaves undecided with %s, and says so', async (_, settings, expected) => {
+    await inWorld({ servers: secured.servers, topics: { main: 1 } }, async (world) => {
+      await produceFramed(world);
+      const worker = start(['worker'], { HTTP_PORT: '0', ...world.settings, ...registry(settings) });
+      await worker.waitForLog(({ error }) => expected.test(String(error)));
+      expect(await world.verdicts()).toEqual({});
+    });
+  });
+
+  async function produceFramed(world: World<'main'>): Promise<void> {
+    const schemas = new TestRegistry(schemaRegistryUrl());
+    const [json, avro] = [await schemas.jsonSchema(), await schemas.avroSchema()];
+    const records = [
+      { value: framed(json, bytesOf(aBet({ event_id: 'json' }))) },
+      { value: await schemas.encode(avro, aDeposit({ event_id: 'avro' })) },
+    ];
+    await produce(world.topics.main, records, { brokers: world.brokers });
   }
 });
 
