@@ -3,7 +3,7 @@ SHELL := /bin/bash
 export PATH := $(CURDIR)/node_modules/.bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help install build dev-build unit test lint generate demo stack bench simulate clean
+.PHONY: help install build dev-build unit test lint generate demo stack bench simulate audit sbom clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 16
@@ -50,6 +50,12 @@ mutation: dev-build ## change the rules one by one and see that a test notices (
 
 generate: dev-build ## write the generated files (with the tables: needs Postgres or starts one)
 	@node build/dev/generate.js && node build/dev/generate.js tables
+
+audit: ## fail on known vulnerabilities, high or worse, in what the product is made of (asks the registry)
+	@npm audit --omit=dev --audit-level=high || { echo 'audit: not passed. Where npm says above that the endpoint returned an error, the registry gave no answer and nothing is known.'; exit 1; }
+
+sbom: ## write build/sbom.cdx.json, a CycloneDX list of what the product is made of
+	@mkdir -p build && npm sbom --sbom-format=cyclonedx --sbom-type=application --omit=dev --package-lock-only > build/sbom.cdx.json && echo build/sbom.cdx.json
 
 clean: ## remove what was built
 	rm -rf dist build coverage

@@ -3,12 +3,17 @@
  * The table in docs/configuration.md is generated from SETTINGS.
  */
 
-/** A value of the environment that cannot be used. */
-export interface ConfigFault {
-  readonly setting: string;
-  readonly problem: string;
-  readonly remedy: string;
-}
+import { database } from './config/database';
+import { kafka } from './config/kafka';
+import {
+  type ConfigFault,
+  type Environment,
+  type Group,
+  readSetting,
+  type SettingTable,
+} from './config/reading';
+import { registry } from './config/registry';
+import { FILE_SUFFIX, oneOf, setting, text, type ValueOf } from './config/setting';
 
 export class ConfigError extends Error {
   override readonly name = 'ConfigError';
@@ -17,22 +22,8 @@ export class ConfigError extends Error {
   }
 }
 
-interface Setting<T> {
-  readonly describe: string;
-  /** What is used where the variable is absent, as it would be written. Undefined: see `required`. */
-  readonly fallback?: string;
-  readonly required?: true;
-  readonly example: string;
-  /** @returns the value, or what is wrong with the text */
-  readonly parse: (text: string) => { value: T } | { problem: string; remedy: string };
-}
-
 const TOPIC = /^[a-zA-Z0-9._-]{1,249}$/;
 const MAX_PORT = 65_535;
-
-function text(text: string): { value: string } {
-  return { value: text };
-}
 
 function list(check: (entry: string) => string | undefined, example: string) {
   return (text: string): { value: readonly string[] } | { problem: string; remedy: string } => {
@@ -42,11 +33,6 @@ function list(check: (entry: string) => string | undefined, example: string) {
       return { problem: wrong, remedy: `Write a comma-separated list such as ${example}` };
     return { value: entries };
   };
-}
-
-function broker(entry: string): string | undefined {
-  const port = Number(/^(?:\[[0-9a-fA-F:]+\]|[^\s:/@]+):(\d{1,5})$/.exec(entry)?.[1]);
-  return port >= 1 && port <= MAX_PORT ? undefined : `"${entry}" is not host:port`;
 }
 
 function topicProblem(entry: string): string | undefined {
@@ -62,17 +48,6 @@ function topic(text: string) {
     : { problem, remedy: 'Use letters, digits, ".", "_" and "-", 249 at most' };
 }
 
-function url(...protocols: string[]) {
-  return (text: string) => {
-    const parsed = URL.canParse(text) ? new URL(text) : undefined;
-    // The text itself is not repeated: it may hold a password.
-    if (parsed === undefined || !protocols.includes(parsed.protocol)) {
-      return { problem: 'is not an address', remedy: `Write ${protocols.join('// or ')}//host:port/...` };
-    }
-    return { value: text };
-  };
-}
-
 function integer(least: number, most: number) {
   return (text: string) => {
     const value = /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN;
@@ -85,26 +60,11 @@ function integer(least: number, most: number) {
 }
 
 const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const;
-type LogLevel = (typeof LOG_LEVELS)[number];
-
-function logLevel(text: string): { value: LogLevel } | { problem: string; remedy: string } {
-  const value = LOG_LEVELS.find((level) => level === text);
-  return value === undefined
-    ? { problem: `"${text}" is not a level`, remedy: `Use one of ${LOG_LEVELS.join(', ')}` }
-    : { value };
-}
-
-function setting<T>(definition: Setting<T>): Setting<T> {
-  return definition;
-}
+/** What is connected to. Each is asked for by its name here, and comes as one value that its settings make together. */
+export const GROUPS = { KAFKA: kafka, DATABASE: database, SCHEMA_REGISTRY: registry } as const;
 
 export const SETTINGS = {
-  KAFKA_BROKERS: setting({
-    describe: 'Brokers to find the cluster by, as host:port, comma-separated.',
-    required: true,
-    example: 'kafka-0.kafka:9092,kafka-1.kafka:9092',
-    parse: list(broker, 'kafka-0:9092,kafka-1:9092'),
-  }),
+  ...kafka.settings,
   KAFKA_GROUP_ID: setting({
     describe: 'Consumer group. Workers of one deployment share it.',
     fallback: 'promo-intake',
@@ -117,18 +77,8 @@ export const SETTINGS = {
     example: 'promo.event.v1,promo.event.v1.solo',
     parse: list(topicProblem, 'promo.event.v1,promo.event.v1.solo'),
   }),
-  DATABASE_URL: setting({
-    describe: 'Postgres database.',
-    required: true,
-    example: 'postgres://promo:secret@db:5432/promo',
-    parse: url('postgres:', 'postgresql:'),
-  }),
-  SCHEMA_REGISTRY_URL: setting({
-    describe:
-      'Confluent-compatible schema registry. Absent: a value in the Confluent wire format is not JSON, so it has no key.',
-    example: 'http://registry:8081',
-    parse: url('http:', 'https:'),
-  }),
+  ...database.settings,
+  ...registry.settings,
   VERDICT_TOPIC: setting({
     describe: 'Topic that every decision is produced to. Absent: decisions are in the store only.',
     example: 'promo.verdict.v1',
@@ -157,7 +107,7 @@ export const SETTINGS = {
     describe: `Least level that is logged: ${LOG_LEVELS.join(', ')}. A line a batch at debug, a line a change of state at info.`,
     fallback: 'info',
     example: 'info',
-    parse: logLevel,
+    parse: oneOf(LOG_LEVELS, 'a level'),
   }),
   BATCH_EVENTS: setting({
     describe:
@@ -182,17 +132,29 @@ export const SETTINGS = {
 } as const;
 
 export type SettingName = keyof typeof SETTINGS;
+export type GroupName = keyof typeof GROUPS;
 
-type ValueOf<S> = S extends { readonly parse: (text: string) => infer R }
-  ? R extends { value: infer T }
-    ? T
-    : never
-  : never;
-type Config<N extends SettingName> = { readonly [K in N]: ValueOf<(typeof SETTINGS)[K]> | Absent<K> };
+/** The settings behind a name: those of a group, or the one of that name. */
+export function settingsOf(name: SettingName | GroupName): SettingName[] {
+  if (!isGroup(name)) return [name];
+  return Object.keys(GROUPS[name].settings).filter((each): each is SettingName => each in SETTINGS);
+}
+
+function isGroup(name: string): name is GroupName {
+  return name in GROUPS;
+}
+
+type Config<N extends SettingName | GroupName> = {
+  readonly [K in N]: K extends GroupName
+    ? (typeof GROUPS)[K] extends Group<infer _, infer T>
+      ? T
+      : never
+    : K extends SettingName
+      ? ValueOf<(typeof SETTINGS)[K]> | Absent<K>
+      : never;
+};
 /** Settings without a value of their own may be absent. */
-type Absent<N extends SettingName> = N extends 'KAFKA_TOPICS' | 'SCHEMA_REGISTRY_URL' | 'VERDICT_TOPIC'
-  ? undefined
-  : never;
+type Absent<N extends SettingName> = N extends 'KAFKA_TOPICS' | 'VERDICT_TOPIC' ? undefined : never;
 
 /** Prefixes that are ours: a variable with one of them that is no setting is refused, since it would be ignored otherwise. */
 const OWN_PREFIXES = ['KAFKA_', 'DATABASE_', 'SCHEMA_REGISTRY_', 'VERDICT_', 'DEAD_LETTER_', 'WEBHOOK_'];
@@ -200,45 +162,38 @@ const OWN_PREFIXES = ['KAFKA_', 'DATABASE_', 'SCHEMA_REGISTRY_', 'VERDICT_', 'DE
 const SERVICE_LINK = /_SERVICE_(HOST|PORT)|_PORT(_\d+_(TCP|UDP)|$)/;
 
 /**
- * Reads the settings that a command needs.
+ * Reads the settings that a command needs, one by one or as groups.
  *
  * @throws ConfigError with every fault
  */
-export function readConfig<N extends SettingName>(
-  env: Readonly<Record<string, string | undefined>>,
+export function readConfig<N extends SettingName | GroupName>(
+  env: Environment,
   names: readonly N[],
 ): Config<N> {
   const faults = unknownSettings(env);
-  const values = new Map<string, unknown>();
-  for (const name of names) {
-    const definition: Setting<unknown> = SETTINGS[name];
-    const written = env[name];
-    const source = written === undefined || written === '' ? definition.fallback : written;
-    if (source === undefined) {
-      if (definition.required) {
-        faults.push({
-          setting: name,
-          problem: 'is not set',
-          remedy: `Set it, for example to ${definition.example}`,
-        });
-      }
-      continue;
-    }
-    const parsed = definition.parse(source);
-    if ('value' in parsed) values.set(name, parsed.value);
-    else faults.push({ setting: name, ...parsed });
-  }
+  const values = names.map((name: SettingName | GroupName) => [
+    name,
+    isGroup(name) ? GROUPS[name].read(env, faults) : readSetting(name, SETTINGS[name], env, faults),
+  ]);
   if (faults.length > 0) throw new ConfigError(faults);
-  return Object.fromEntries(names.map((name) => [name, values.get(name)])) as Config<N>;
+  return Object.fromEntries(values) as Config<N>;
 }
 
-function unknownSettings(env: Readonly<Record<string, string | undefined>>): ConfigFault[] {
+function unknownSettings(env: Environment): ConfigFault[] {
   return Object.keys(env)
     .filter((name) => OWN_PREFIXES.some((prefix) => name.startsWith(prefix)))
-    .filter((name) => !(name in SETTINGS) && !SERVICE_LINK.test(name))
+    .filter((name) => !isSetting(name) && !SERVICE_LINK.test(name))
     .map((name) => ({
       setting: name,
       problem: 'is not a setting',
       remedy: `Remove it; the settings are ${Object.keys(SETTINGS).join(', ')}`,
     }));
+}
+
+function isSetting(name: string): boolean {
+  const table: SettingTable = SETTINGS;
+  return (
+    name in table ||
+    (name.endsWith(FILE_SUFFIX) && table[name.slice(0, -FILE_SUFFIX.length)]?.secret === true)
+  );
 }

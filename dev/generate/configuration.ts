@@ -1,15 +1,15 @@
 /** docs/configuration.md: every setting, and which command reads it. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { SETTINGS, type SettingName } from '../../src/config';
+import { GROUPS, type GroupName, SETTINGS, type SettingName, settingsOf } from '../../src/config';
 import { argumentOf, isEnvironment, isNode, nameOf, parseSource, type SyntaxNode, textOf } from '../syntax';
-import { code, codes, document, generatedFrom, paragraph, table } from './markdown';
+import { code, codeBlock, codes, document, generatedFrom, paragraph, table } from './markdown';
 
 export function renderConfiguration(command: string, root: string): string {
   const readers = settingsByCommand(join(root, 'src', 'commands'));
   const names = Object.keys(SETTINGS).filter(isSetting);
   return document([
-    generatedFrom('SETTINGS in src/config.ts and the readers in src/commands', command),
+    generatedFrom('SETTINGS in src/config.ts and src/config/, and the readers in src/commands', command),
     '# Configuration',
     paragraph(
       'All settings are environment variables, and a variable that is empty counts as absent. Each command reads the settings that name it',
@@ -18,10 +18,10 @@ export function renderConfiguration(command: string, root: string): string {
     table(
       ['name', 'required or default', 'meaning', 'example', 'read by'],
       names.map((name) => {
-        const { describe, example } = SETTINGS[name];
+        const { describe, example, secret } = SETTINGS[name];
         const commands = [...readers].filter(([, read]) => read.has(name)).map(([reader]) => reader);
         return [
-          code(name),
+          secret ? `${code(name)} or ${code(`${name}_FILE`)}` : code(name),
           defaultOf(name),
           describe,
           code(example),
@@ -29,10 +29,56 @@ export function renderConfiguration(command: string, root: string): string {
         ];
       }),
     ),
+    '## Secrets',
+    paragraph(
+      'A secret may stand in its variable, or in a file that the variable with `_FILE` at its end names; not in both. A line break at the end of',
+      'the file is not part of it. The file is read anew for each connection, and so are the files of certificates and keys: what Kubernetes',
+      'or cert-manager puts in their place is used from the next connection on, and connections that are open are left alone. Where a file is',
+      'missing for a moment, what it held last is used.',
+    ),
+    table(
+      ['what changes', 'is used'],
+      [
+        ['password, client secret, token for the schema registry', 'at the next connection or request'],
+        ['certificates and keys of `KAFKA_SSL_*` and `DATABASE_SSL_*`', 'at the next connection'],
+        [
+          'the address in the file of `DATABASE_URL_FILE`',
+          'its password at the next connection; user, host and database after a restart',
+        ],
+        ['the file of `NODE_EXTRA_CA_CERTS`, which Node itself reads', 'after a restart'],
+        ['any variable', 'after a restart'],
+      ],
+    ),
+    paragraph(
+      'Secrets are in no log line, no error and no list of settings. A password within an address is as secret as one beside it.',
+    ),
+    '## TLS',
+    paragraph(
+      'Certificates are always verified, the host name too; nothing turns that off. `KAFKA_SSL_CA_FILE` and `DATABASE_SSL_CA_FILE` name the authorities',
+      'of one server each. What is reached by https, the schema registry and the token endpoint, is verified by the authorities that Node knows and those',
+      "of the file that Node's own variable `NODE_EXTRA_CA_CERTS` names. Files are in PEM, the text form that begins with `-----BEGIN`; a Java key store is",
+      'converted by `openssl pkcs12 -in FILE -nodes`.',
+    ),
+    paragraph(
+      'The parameters of libpq for TLS (`sslrootcert` in an address, `PGSSLMODE`) are refused with the name of the setting to use instead, and so is any `sslmode`',
+      'but `disable` and `verify-full`: what is encrypted but not verified can be read by whoever stands in between.',
+    ),
+    codeBlock('sh', [
+      '# Kafka with a user, Postgres with TLS, all secrets in files',
+      'export KAFKA_BROKERS=kafka-0.example.com:9093 KAFKA_SECURITY_PROTOCOL=SASL_SSL KAFKA_SSL_CA_FILE=/certs/kafka-ca.crt',
+      'export KAFKA_SASL_MECHANISM=SCRAM-SHA-512 KAFKA_SASL_USERNAME=promo-intake KAFKA_SASL_PASSWORD_FILE=/secrets/kafka-password',
+      'export DATABASE_URL=postgres://promo@db.example.com/promo DATABASE_PASSWORD_FILE=/secrets/database-password',
+      'export DATABASE_SSL_MODE=verify-full DATABASE_SSL_CA_FILE=/certs/database-ca.crt',
+    ]),
+    paragraph(
+      'With OAUTHBEARER a token is asked for by the grant client_credentials (RFC 6749, 4.4), kept, and replaced when four fifths of its time have passed, 15 s before',
+      'its end at the latest. Brokers that end sessions (`connections.max.reauth.ms`) are shown one again in time; let them not ask more often than every 12 s.',
+    ),
     '## Mistakes',
     paragraph(
       'A command looks at all of its settings before it connects to anything. If any of them cannot be used it prints every fault, a line',
-      'each with what to do, and exits with 2. Passwords are never printed.',
+      'each with what to do, and exits with 2. That holds for settings that do not go together, too, and for files that cannot be read, certificates',
+      'that have expired, and keys that are not those of their certificates.',
     ),
     paragraph(
       'A misspelt setting would be ignored in silence, so whatever begins like one of ours and is none is refused as well: `KAFKA_BROKER`',
@@ -75,9 +121,18 @@ export function settingsByCommand(directory: string): Map<string, ReadonlySet<st
         );
       return names;
     });
-    if (read.length > 0) byCommand.set(file.replace(/\.ts$/, ''), new Set(read));
+    if (read.length > 0) byCommand.set(file.replace(/\.ts$/, ''), new Set(read.flatMap(membersOf)));
   }
   return byCommand;
+}
+
+/** A group stands for its settings. */
+function membersOf(name: string): readonly string[] {
+  return isKnown(name) ? settingsOf(name) : [name];
+}
+
+function isKnown(name: string): name is SettingName | GroupName {
+  return name in SETTINGS || name in GROUPS;
 }
 
 function isReading(node: SyntaxNode): boolean {

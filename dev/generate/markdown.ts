@@ -32,3 +32,7 @@ export function document(blocks: readonly string[]): string {
 export function paragraph(...lines: readonly string[]): string {
   return lines.join('\n');
 }
+
+export function codeBlock(language: string, lines: readonly string[]): string {
+  return [`\`\`\`${language}`, ...lines, '```'].join('\n');
+}

@@ -125,14 +125,15 @@ export async function missingRequirements(options: StartOptions): Promise<Missin
 function startOne(name: ServerName, plan: Plan, supervisor: Supervisor): Promise<Started> {
   const { engine, environment, log, options, versions } = plan;
   if (engine !== undefined) {
+    if (options.kafkaExtras ?? options.postgresExtras) throw new Error('extras are for STACK=processes');
     return startContainer({ engine, supervisor, log }, makeRecipe(name, versions, environment));
   }
   const context: Context = { supervisor, environment, log };
   switch (name) {
     case 'kafka':
-      return startKafka(context, versions.kafka, options.longLived === true);
+      return startKafka(context, versions.kafka, options);
     case 'postgres':
-      return startPostgres(context, versions.postgres);
+      return startPostgres(context, versions.postgres, options.postgresExtras);
     case 'registry':
       return startRegistry(context);
   }
@@ -163,6 +164,7 @@ function present(
       return neededAddressOf('postgres');
     },
     schemaRegistryUrl: addressOf('registry'),
+    kafkaListeners: started.kafka?.listeners ?? {},
     kafka: started.kafka?.server,
     postgres: started.postgres?.server,
     registry: started.registry?.server,

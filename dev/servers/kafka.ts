@@ -7,7 +7,7 @@ import { type Context, fetchByMaven, isCached } from './download';
 import { chooseJava, describeJavas, findJavas, findOnPath } from './java';
 import { LocalServer } from './local-server';
 import { LOOPBACK, withFreePorts } from './ports';
-import type { Environment, Missing, Started } from './types';
+import type { Environment, KafkaExtras, Missing, Started, StartOptions } from './types';
 
 export const DEFAULT_KAFKA_VERSION = '4.4.0';
 
@@ -82,7 +82,16 @@ export async function connectToKafka(brokers: string, retries = 20): Promise<voi
   }
 }
 
-export async function startKafka(context: Context, version: string, longLived: boolean): Promise<Started> {
+const NO_EXTRAS: KafkaExtras = { listeners: {}, settings: {}, scramUsers: [], javaOptions: [] };
+
+export async function startKafka(
+  context: Context,
+  version: string,
+  {
+    kafkaExtras: extras = NO_EXTRAS,
+    longLived = false,
+  }: Pick<StartOptions, 'kafkaExtras' | 'longLived'> = {},
+): Promise<Started> {
   const { supervisor, environment, log } = context;
   const java = chooseJava(findJavas(environment), JAVA_VERSION);
   if (java === undefined) {
@@ -106,6 +115,7 @@ export async function startKafka(context: Context, version: string, longLived: b
       // Nothing outside the stack's own directory: neither performance data nor unpacked libraries.
       '-XX:-UsePerfData',
       `-Djava.io.tmpdir=${temporary}`,
+      ...extras.javaOptions,
       '-cp',
       join(jars, '*'),
       mainClass,
@@ -118,26 +128,32 @@ export async function startKafka(context: Context, version: string, longLived: b
   });
 
   let formatted = false;
-  return withFreePorts(2, async ([port, controllerPort]) => {
+  const names = Object.keys(extras.listeners);
+  return withFreePorts(2 + names.length, async ([port, controllerPort, ...ports]) => {
     const brokers = `${LOOPBACK}:${port}`;
+    const listeners = Object.fromEntries(names.map((name, index) => [name, `localhost:${ports[index]}`]));
+    const further = names.map((name) => `,${name}://${listeners[name]}`).join('');
+    const protocols = names.map((name) => `,${name}:${extras.listeners[name]}`).join('');
     const settings = {
       ...BROKER_SETTINGS,
-      listeners: `PLAINTEXT://${brokers},CONTROLLER://${LOOPBACK}:${controllerPort}`,
-      'advertised.listeners': `PLAINTEXT://${brokers}`,
-      'listener.security.protocol.map': 'PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT',
+      listeners: `PLAINTEXT://${brokers},CONTROLLER://${LOOPBACK}:${controllerPort}${further.replaceAll('localhost', LOOPBACK)}`,
+      'advertised.listeners': `PLAINTEXT://${brokers}${further}`,
+      'listener.security.protocol.map': `PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT${protocols}`,
       'controller.quorum.voters': `1@${LOOPBACK}:${controllerPort}`,
       'log.dirs': join(directory, 'data'),
+      ...extras.settings,
     };
     writeFileSync(
       settingsFile,
       `${Object.entries(settings)
-        .map((pair) => pair.join('='))
+        .map(([name, value]) => `${name}=${value.replaceAll('\n', '\\n')}`)
         .join('\n')}\n`,
     );
     if (!formatted) {
       const clusterId = randomBytes(16).toString('base64url');
       // As one argument: an id may begin with "-".
-      const args = ['format', `--cluster-id=${clusterId}`, '--config', settingsFile];
+      const users = extras.scramUsers.flatMap((user) => ['--add-scram', user]);
+      const args = ['format', `--cluster-id=${clusterId}`, '--config', settingsFile, ...users];
       await supervisor.run(
         { name: 'kafka format', ...javaCommand('kafka.tools.StorageTool', '128m', args) },
         FORMAT_DEADLINE_MS,
@@ -151,6 +167,6 @@ export async function startKafka(context: Context, version: string, longLived: b
       log,
     );
     await server.start();
-    return { server, address: brokers };
+    return { server, address: brokers, listeners };
   });
 }

@@ -16,7 +16,7 @@ import type { Context } from './download';
 import { LocalServer } from './local-server';
 import { LOOPBACK, withFreePorts } from './ports';
 import { providePostgres } from './postgres-programs';
-import type { Started } from './types';
+import type { PostgresExtras, Started } from './types';
 
 /** The names of the user and of the first database, wherever the server runs. */
 export const POSTGRES_USER = 'postgres';
@@ -75,7 +75,11 @@ export async function connectToPostgres(serverUrl: string): Promise<void> {
   }
 }
 
-export async function startPostgres(context: Context, version: string): Promise<Started> {
+export async function startPostgres(
+  context: Context,
+  version: string,
+  extras: PostgresExtras = { settings: {}, files: {} },
+): Promise<Started> {
   const { supervisor, environment, log } = context;
   const user = unprivilegedUser();
   const directory = join(supervisor.directory.path, 'postgres');
@@ -113,9 +117,20 @@ export async function startPostgres(context: Context, version: string): Promise<
     INITDB_DEADLINE_MS,
   );
   rmSync(passwordFile);
-  const settings = { ...POSTGRES_SETTINGS, listen_addresses: LOOPBACK, unix_socket_directories: '' };
+  const settings = {
+    ...POSTGRES_SETTINGS,
+    listen_addresses: LOOPBACK,
+    unix_socket_directories: '',
+    ...extras.settings,
+  };
   const lines = Object.entries(settings).map(([name, value]) => `${name} = '${value}'\n`);
   appendFileSync(join(data, 'postgresql.conf'), lines.join(''));
+  for (const [name, content] of Object.entries(extras.files)) {
+    writeFileSync(join(data, name), content, { mode: 0o600 });
+  }
+  if (user !== undefined) {
+    giveTo(user, data);
+  }
 
   return withFreePorts(1, async ([port]) => {
     const serverUrl = `postgres://${POSTGRES_USER}:${password}@${LOOPBACK}:${port}`;

@@ -27,6 +27,8 @@ export interface Servers {
   /** Its user may create databases. Reading it throws if Postgres was not asked for. */
   readonly databaseUrl: string;
   readonly schemaRegistryUrl: string | undefined;
+  /** Address of each further listener of Kafka, by its name. */
+  readonly kafkaListeners: Readonly<Record<string, string>>;
   /** Undefined where the server was not asked for, or is not ours. */
   readonly kafka: Server | undefined;
   readonly postgres: Server | undefined;
@@ -38,12 +40,33 @@ export interface Servers {
 export type Environment = Readonly<Record<string, string | undefined>>;
 export type Log = (line: string) => void;
 
+/** What a Kafka is given beside its open listener, for tests of who may connect. */
+export interface KafkaExtras {
+  /** Further listeners on localhost: the security protocol of each, by its name in upper case. */
+  readonly listeners: Readonly<Record<string, string>>;
+  readonly settings: Readonly<Record<string, string>>;
+  /** Users that are there from the start, as StorageTool takes them: `SCRAM-SHA-256=[name=...,password=...]`. */
+  readonly scramUsers: readonly string[];
+  readonly javaOptions: readonly string[];
+}
+
+/** The same for a Postgres. */
+export interface PostgresExtras {
+  readonly settings: Readonly<Record<string, string>>;
+  /** Contents of files of the data directory, by their names. */
+  readonly files: Readonly<Record<string, string>>;
+}
+
 export interface StartOptions {
   need: readonly ServerName[];
   /** A version of Apache Kafka, such as 3.9.2. */
   kafkaVersion?: string;
   /** A major version of Postgres, such as 15. */
   postgresVersion?: string;
+  /** For child processes only. */
+  kafkaExtras?: KafkaExtras;
+  /** For child processes only. */
+  postgresExtras?: PostgresExtras;
   log?: Log;
   /** Addresses, STACK and the names of images are read from here; default: the environment of this process. */
   environment?: Environment;
@@ -57,6 +80,8 @@ export interface StartOptions {
 export interface Started {
   server: Server;
   address: string;
+  /** Of Kafka's further listeners, by their names. */
+  listeners?: Readonly<Record<string, string>>;
 }
 
 /** Something this machine lacks, and what to do about it. */

@@ -12,10 +12,22 @@ interface Trouble {
 /** What to tell of an error: a sentence with its remedy where a person can mend it, else the stack of a defect. */
 export function explain(error: unknown): Trouble {
   if (error instanceof ConfigError) return { message: error.message, code: USAGE };
-  const chain = causesOf(error);
-  const message = fileTrouble(chain) ?? kafkaTrouble(chain) ?? postgresTrouble(chain) ?? defect(error);
-  // Only a defect can hold an address as it was written, but none may ever show a password.
-  return { message: message.replace(/(:\/\/[^\s:@/]*):[^\s@]*@/g, '$1:***@'), code: FAILED };
+  return { message: trouble(causesOf(error)) ?? withoutPassword(defect(error)), code: FAILED };
+}
+
+/** The same for a line of the log: of a defect no more than its message. */
+export function explainShortly(error: unknown): string {
+  return trouble(causesOf(error)) ?? withoutPassword(error instanceof Error ? error.message : String(error));
+}
+
+function trouble(chain: readonly Cause[]): string | undefined {
+  const found = fileTrouble(chain) ?? kafkaTrouble(chain) ?? postgresTrouble(chain);
+  return found && withoutPassword(found);
+}
+
+/** Only a defect can hold an address as it was written, but none may ever show a password. */
+function withoutPassword(text: string): string {
+  return text.replace(/(:\/\/[^\s:@/]*):[^\s@]*@/g, '$1:***@');
 }
 
 export interface Cause {
@@ -51,13 +63,115 @@ function fileTrouble(chain: readonly Cause[]): string | undefined {
 function kafkaTrouble(chain: readonly Cause[]): string | undefined {
   const root = chain.filter(({ name }) => name.startsWith('KafkaJS')).at(-1);
   if (root === undefined) return undefined;
-  if (/Connection|NoBroker|Timeout/.test(root.name))
-    return `Kafka cannot be reached: ${root.message}. Check that the brokers of KAFKA_BROKERS run and can be reached from here.`;
+  if (/^the token endpoint/.test(root.message))
+    return `Kafka: ${root.message}. ${tokenRemedy(chain, root.message)}`;
+  const tls = tlsRemedy(chain, KAFKA_TLS);
+  if (tls !== undefined) return `Kafka cannot be reached: ${plainWords(root.message)}. ${tls}`;
+  if (/^SASL .* failed/.test(root.message) || root.name === 'KafkaJSSASLAuthenticationError')
+    return `Kafka refused us: ${root.message}. ${saslRemedy(root.message)}`;
+  if (/Connection|NoBroker|Timeout/.test(root.name)) {
+    const security = MISUNDERSTOOD.test(root.message)
+      ? ', and that KAFKA_SECURITY_PROTOCOL is that of their port'
+      : '';
+    return `Kafka cannot be reached: ${root.message}. Check that the brokers of KAFKA_BROKERS run and can be reached from here${security}.`;
+  }
+  if (/SASL state/.test(root.message))
+    return `Kafka answered: ${root.message}. Correct KAFKA_SECURITY_PROTOCOL: there is no SASL at that port.`;
   return `Kafka answered: ${root.message}`;
 }
 
+/** What comes of speaking to a port in another way than it is spoken to there. */
+const MISUNDERSTOOD = /closed|timed? ?out|before secure TLS/i;
+
+function tokenRemedy(chain: readonly Cause[], message: string): string {
+  if (/HTTP 40[013]/.test(message))
+    return 'Correct KAFKA_SASL_OAUTHBEARER_CLIENT_ID, KAFKA_SASL_OAUTHBEARER_CLIENT_SECRET or KAFKA_SASL_OAUTHBEARER_SCOPE.';
+  return (
+    tlsRemedy(chain, TOKEN_TLS) ??
+    'Check that KAFKA_SASL_OAUTHBEARER_TOKEN_ENDPOINT_URL is right and can be reached from here.'
+  );
+}
+
+function saslRemedy(message: string): string {
+  if (/not supported/.test(message)) return 'Correct KAFKA_SASL_MECHANISM.';
+  return /OAUTHBEARER/.test(message)
+    ? 'The brokers do not take the token: look at KAFKA_SASL_OAUTHBEARER_CLIENT_ID and KAFKA_SASL_OAUTHBEARER_SCOPE, and at what the brokers want of a token.'
+    : 'Correct KAFKA_SASL_USERNAME or KAFKA_SASL_PASSWORD.';
+}
+
+/** The settings that say how TLS is spoken with a server. */
+interface TlsSettings {
+  readonly address: string;
+  readonly mode: string;
+  readonly ca: string;
+  readonly cert: string;
+}
+
+const KAFKA_TLS: TlsSettings = {
+  address: 'KAFKA_BROKERS',
+  mode: 'KAFKA_SECURITY_PROTOCOL',
+  ca: 'KAFKA_SSL_CA_FILE',
+  cert: 'KAFKA_SSL_CERT_FILE',
+};
+const DATABASE_TLS: TlsSettings = {
+  address: 'DATABASE_URL',
+  mode: 'DATABASE_SSL_MODE',
+  ca: 'DATABASE_SSL_CA_FILE',
+  cert: 'DATABASE_SSL_CERT_FILE',
+};
+const TOKEN_TLS: TlsSettings = {
+  address: 'KAFKA_SASL_OAUTHBEARER_TOKEN_ENDPOINT_URL',
+  mode: 'KAFKA_SASL_OAUTHBEARER_TOKEN_ENDPOINT_URL',
+  ca: 'NODE_EXTRA_CA_CERTS',
+  cert: 'KAFKA_SASL_OAUTHBEARER_TOKEN_ENDPOINT_URL',
+};
+
+/** What is wrong by the codes of Node and of OpenSSL, the first that matches. */
+const TLS_TROUBLES: readonly [codes: RegExp, remedy: (settings: TlsSettings) => string][] = [
+  [
+    /^(UNABLE_TO_|SELF_SIGNED_|DEPTH_ZERO_SELF_SIGNED_|CERT_SIGNATURE_FAILURE|CERT_UNTRUSTED)/,
+    ({ ca }) => `No authority that is known here has signed its certificate: look at ${ca}.`,
+  ],
+  [
+    /^ERR_TLS_CERT_ALTNAME_INVALID$/,
+    ({ address }) =>
+      `Its certificate is of another host: correct the host in ${address}, or the certificate.`,
+  ],
+  [
+    /^CERT_(HAS_EXPIRED|NOT_YET_VALID)$/,
+    () => 'Its certificate is out of its time: have a new one issued for it, or correct the clock here.',
+  ],
+  [
+    /ALERT|HANDSHAKE_FAILURE/,
+    ({ cert }) => `It wants a client certificate, or not this one: look at ${cert}.`,
+  ],
+  [
+    /^(EPROTO|ERR_SSL_)/,
+    ({ mode, address }) => `It does not speak TLS at that port: look at ${mode} and ${address}.`,
+  ],
+];
+
+/** Without the places in OpenSSL's code, and without Node's hint at its own options. */
+function plainWords(message: string): string {
+  return message
+    .replace(/\w+:error:\w+:[^:]*:[^:]*:([^:]*):.*\s*$/s, '$1')
+    .replace(/; if the root CA.*$/s, '')
+    .replace(/: \s*$/, '');
+}
+
+function isTls({ code }: Cause): boolean {
+  return TLS_TROUBLES.some(([codes]) => codes.test(code));
+}
+
+function tlsRemedy(chain: readonly Cause[], settings: TlsSettings): string | undefined {
+  const remedies = TLS_TROUBLES.map(([codes, remedy]) =>
+    chain.some(({ code }) => codes.test(code)) ? remedy(settings) : undefined,
+  );
+  return remedies.find((remedy) => remedy !== undefined);
+}
+
 const SQL_STATES: Readonly<Record<string, string>> = {
-  '28P01': 'Correct the user or the password in DATABASE_URL.',
+  '28P01': 'Correct the user or the password in DATABASE_URL, or DATABASE_PASSWORD.',
   '28000': 'Correct the user in DATABASE_URL, or let it in (pg_hba.conf).',
   '3D000': 'Create the database, or correct DATABASE_URL.',
   '3F000': 'The database lacks migrations. Run: promo-intake migrate',
@@ -69,10 +183,23 @@ const SQL_STATES: Readonly<Record<string, string>> = {
   '57P03': 'Try again in a moment.',
 };
 
+/** What the server says where pg_hba.conf wants more of a connection than it has. */
+const WANTS: readonly [words: RegExp, remedy: string][] = [
+  [/valid client certificate/, 'Set DATABASE_SSL_CERT_FILE and DATABASE_SSL_KEY_FILE.'],
+  [/no encryption|SSL off/, 'Set DATABASE_SSL_MODE to verify-full, or let the user in (pg_hba.conf).'],
+];
+
 function postgresTrouble(chain: readonly Cause[]): string | undefined {
+  const tls = tlsRemedy(chain, DATABASE_TLS);
+  if (tls !== undefined)
+    return `Postgres cannot be reached: ${plainWords(chain.find(isTls)?.message ?? '')}. ${tls}`;
+  const plain = chain.find(({ message }) => /does not support SSL/.test(message));
+  if (plain !== undefined)
+    return `Postgres cannot be reached: ${plain.message}. Turn ssl on there, or set DATABASE_SSL_MODE to disable.`;
   const answer = chain.find(({ code }) => /^[0-9A-Z]{5}$/.test(code) && /\d/.test(code));
   if (answer !== undefined) {
-    const remedy = SQL_STATES[answer.code] ?? `SQLSTATE ${answer.code}.`;
+    const wants = WANTS.find(([words]) => words.test(answer.message));
+    const remedy = wants?.[1] ?? SQL_STATES[answer.code] ?? `SQLSTATE ${answer.code}.`;
     return `Postgres answered: ${answer.message}. ${remedy}`;
   }
   const broken = chain.find(({ code }) => UNREACHABLE.test(code)) ?? chain.find(isConnectionTimeout);

@@ -12,9 +12,9 @@ export async function grant(grantees: readonly Grantee[], print: boolean): Promi
     for (const statement of ['begin', ...grantStatements(grantees), 'commit']) console.log(`${statement};`);
     return 0;
   }
-  const config = readConfig(process.env, ['DATABASE_URL']);
+  const config = readConfig(process.env, ['DATABASE']);
   try {
-    await grantRoles(config.DATABASE_URL, grantees);
+    await grantRoles(config.DATABASE, grantees);
   } catch (error) {
     if (!(error instanceof UnfitRole)) throw error;
     console.error(`${error.message}\nnothing was granted`);

@@ -4,8 +4,8 @@ import { migrate as runMigrations } from '../ledger/migrate';
 
 /** @returns the exit code */
 export async function migrate(): Promise<number> {
-  const config = readConfig(process.env, ['DATABASE_URL']);
-  const ran = await runMigrations(config.DATABASE_URL);
+  const config = readConfig(process.env, ['DATABASE']);
+  const ran = await runMigrations(config.DATABASE);
   for (const name of ran) console.log(`ran ${name}`);
   if (ran.length === 0) console.log('the database is up to date');
   return 0;

@@ -5,7 +5,7 @@
 import { isUtf8 } from 'node:buffer';
 import { statSync } from 'node:fs';
 import { constants as zlibConstants } from 'node:zlib';
-import { readConfig, type SettingName } from '../config';
+import { type GroupName, readConfig } from '../config';
 import { makeLogger } from '../telemetry';
 import { makeKafka } from '../transports/kafka';
 import {
@@ -17,7 +17,7 @@ import {
 } from '../transports/sender';
 import { type Line, MAX_LINE_BYTES, openInput, readLines } from './lines';
 
-export const PUBLISH_SETTINGS = ['KAFKA_BROKERS'] as const satisfies readonly SettingName[];
+export const PUBLISH_SETTINGS = ['KAFKA'] as const satisfies readonly GroupName[];
 
 export interface PublishOptions {
   /** `-` is standard input. */
@@ -56,7 +56,7 @@ export async function publish(options: PublishOptions, stop: AbortSignal): Promi
   }
   // What the client has to report comes as errors, with the lines that they concern.
   const logger = makeLogger('silent');
-  const cluster = { brokers: config.KAFKA_BROKERS, clientId: 'promo-intake-publish' };
+  const cluster = { ...config.KAFKA, clientId: 'promo-intake-publish' };
   const choosePartition = await unlessStopped(
     partitionChooser(makeKafka({ ...cluster, retries: CONNECT_RETRIES }, logger), topic),
     stop,

@@ -15,7 +15,7 @@ export interface ApplyOptions {
 
 /** @returns the exit code: 1 where the file is not applied */
 export async function applyReferenceFile({ file, dryRun, allowRemoval }: ApplyOptions): Promise<number> {
-  const config = readConfig(process.env, ['DATABASE_URL']);
+  const config = readConfig(process.env, ['DATABASE']);
   const parsed = parseReference(await readText(file), file);
   if ('faults' in parsed) {
     for (const fault of parsed.faults) console.error(describeFileFault(file, fault));
@@ -25,7 +25,7 @@ export async function applyReferenceFile({ file, dryRun, allowRemoval }: ApplyOp
   for (const warning of parsed.warnings) console.error(`warning: ${describeFileFault(file, warning)}`);
 
   const pool = makePool(
-    { databaseUrl: config.DATABASE_URL, maxConnections: 1, applicationName: 'promo-intake-reference' },
+    { ...config.DATABASE, maxConnections: 1, applicationName: 'promo-intake-reference' },
     makeLogger('warn'),
   );
   try {

@@ -1,6 +1,6 @@
 /** How commands are described, asked for, and explained: knows none of them. */
 import { parseArgs } from 'node:util';
-import { SETTINGS, type SettingName } from '../config';
+import { type GroupName, SETTINGS, type SettingName, settingsOf } from '../config';
 
 const HELP_WIDTH = 100;
 
@@ -32,7 +32,7 @@ export interface Command {
   readonly purpose: string;
   readonly example: string;
   readonly options: Readonly<Record<string, Option>>;
-  readonly settings: readonly SettingName[];
+  readonly settings: readonly (SettingName | GroupName)[];
   readonly exits: Readonly<Record<0 | 1 | 2, string>>;
   /** @returns the exit code */
   readonly run: (given: Given) => Promise<number>;
@@ -220,16 +220,23 @@ export function helpOf(command: Command): string {
   if (command.file === 'file or -') options.unshift(['FILE', '- is standard input']);
   if (options.length > 0) sections.push(['Options', table(options)]);
   if (command.settings.length > 0)
-    sections.push(['Settings, from the environment', table(command.settings.map(describeSetting))]);
+    sections.push([
+      'Settings, from the environment',
+      table(command.settings.flatMap(settingsOf).map(describeSetting)),
+    ]);
   sections.push(['Exit codes', table(Object.entries(command.exits))]);
   const heading = `promo-intake ${command.name}: ${command.summary}\n\n${wrap(command.purpose, 0)}`;
   return `${heading}\n\n${sections.map(([title, text]) => `${title}\n${text}`).join('\n\n')}\n`;
 }
 
 function describeSetting(name: SettingName): [string, string] {
-  const { describe, ...rest } = SETTINGS[name];
-  if ('required' in rest) return [name, `${describe} Required.`];
-  return [name, 'fallback' in rest ? `${describe} Default: ${rest.fallback}.` : describe];
+  const { describe, required, fallback, secret } = SETTINGS[name];
+  const notes = [
+    ...(secret ? [`Or in a file that ${name}_FILE names.`] : []),
+    ...(required ? ['Required.'] : []),
+    ...(fallback === undefined ? [] : [`Default: ${fallback}.`]),
+  ];
+  return [name, [describe, ...notes].join(' ')];
 }
 
 function table(rows: readonly (readonly [string, string])[]): string {

@@ -8,13 +8,13 @@ import { keyOf } from '../transports/record-source';
 
 /** @returns the exit code: 1 where anything is wrong */
 export async function verify(): Promise<number> {
-  const config = readConfig(process.env, ['KAFKA_BROKERS', 'KAFKA_GROUP_ID', 'DATABASE_URL']);
+  const config = readConfig(process.env, ['KAFKA', 'KAFKA_GROUP_ID', 'DATABASE']);
   const logger = makeLogger('warn');
-  const kafka = makeKafka({ brokers: config.KAFKA_BROKERS, clientId: 'promo-intake-verify' }, logger);
-  const topics = await storedTopics(config.DATABASE_URL);
+  const kafka = makeKafka({ ...config.KAFKA, clientId: 'promo-intake-verify' }, logger);
+  const topics = await storedTopics(config.DATABASE);
   // Kafka first: a worker commits behind the store, so that what the store holds afterwards cannot lie before what was committed.
   const positions = await readPositions(kafka, config.KAFKA_GROUP_ID, topics);
-  const inspection = await inspect(config.DATABASE_URL, positions);
+  const inspection = await inspect(config.DATABASE, positions);
   const beyond = committedBeyond(positions, inspection.partitions);
   const passed =
     beyond.length === 0 ? new Map() : await readableOffsets(kafka, config.KAFKA_GROUP_ID, beyond, logger);

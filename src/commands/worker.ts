@@ -3,7 +3,7 @@
  */
 import type { Logger } from 'pino';
 import { systemClock } from '../clock';
-import { readConfig, type SettingName } from '../config';
+import { type GroupName, readConfig, type SettingName } from '../config';
 import { makeIntake } from '../intake';
 import { makePool } from '../ledger/connection';
 import { decideBatch, ensureMonths, makePartitionNumbers } from '../ledger/ledger';
@@ -18,13 +18,14 @@ import { makeSender, type Sender } from '../transports/sender';
 import { makeStream, type Stream } from '../transports/stream';
 import { makePublishVerdicts, makeSendDeadLetters } from '../transports/verdict-stream';
 import { makeWireFormat } from '../transports/wire-format';
+import { explainShortly } from './explain';
 
 export const WORKER_SETTINGS = [
-  'KAFKA_BROKERS',
+  'KAFKA',
   'KAFKA_GROUP_ID',
   'KAFKA_TOPICS',
-  'DATABASE_URL',
-  'SCHEMA_REGISTRY_URL',
+  'DATABASE',
+  'SCHEMA_REGISTRY',
   'VERDICT_TOPIC',
   'DEAD_LETTER_TOPIC',
   'HTTP_PORT',
@@ -32,7 +33,7 @@ export const WORKER_SETTINGS = [
   'BATCH_EVENTS',
   'PARTITIONS_AT_ONCE',
   'SHUTDOWN_SECONDS',
-] as const satisfies readonly SettingName[];
+] as const satisfies readonly (SettingName | GroupName)[];
 
 const REGISTRY_TIMEOUT_MS = 5_000;
 /** The month's partitions are made ahead, and looked after this often. */
@@ -64,7 +65,7 @@ export async function worker(options: { drain: boolean }): Promise<number> {
 
   const pool = makePool(
     {
-      databaseUrl: config.DATABASE_URL,
+      ...config.DATABASE,
       maxConnections: config.PARTITIONS_AT_ONCE + 2,
       applicationName: 'promo-intake',
     },
@@ -74,12 +75,12 @@ export async function worker(options: { drain: boolean }): Promise<number> {
   const wantedTopics = withoutOwn([config.DEAD_LETTER_TOPIC, config.VERDICT_TOPIC], logger, async () => {
     return config.KAFKA_TOPICS ?? [...(await references.reload()).topics.keys()];
   });
-  const kafka = makeKafka({ brokers: config.KAFKA_BROKERS, clientId: 'promo-intake' }, logger);
+  const kafka = makeKafka({ ...config.KAFKA, clientId: 'promo-intake' }, logger);
   let sender: Sender;
   let drain: Drain | null = null;
   try {
     const step = makeStart(stop, logger);
-    const pending = await step('Postgres', () => pendingMigrations(config.DATABASE_URL));
+    const pending = await step('Postgres', () => pendingMigrations(config.DATABASE));
     if (pending.length > 0)
       throw new Error(`the database lacks the migrations ${pending.join(', ')}; run: promo-intake migrate`);
     await step('Postgres', () => ensureMonths(pool));
@@ -91,7 +92,7 @@ export async function worker(options: { drain: boolean }): Promise<number> {
       );
   } catch (error) {
     if (stop.aborted) logger.info('stopped before it had started');
-    else logger.fatal({ error: messageOf(error) }, 'the worker cannot start');
+    else logger.fatal({ error: explainShortly(error) }, 'the worker cannot start');
     // Whatever is still being waited for would keep the process.
     process.exit(stop.aborted && !options.drain ? 0 : 1);
   }
@@ -124,7 +125,7 @@ export async function worker(options: { drain: boolean }): Promise<number> {
   stream = makeStream({
     source,
     intake,
-    wireFormat: makeWireFormat({ registryUrl: config.SCHEMA_REGISTRY_URL, timeoutMs: REGISTRY_TIMEOUT_MS }),
+    wireFormat: makeWireFormat({ ...config.SCHEMA_REGISTRY, timeoutMs: REGISTRY_TIMEOUT_MS }),
     publishVerdicts:
       config.VERDICT_TOPIC === undefined ? null : makePublishVerdicts(sender, config.VERDICT_TOPIC),
     clock: systemClock,
@@ -175,10 +176,10 @@ function withoutOwn(
 
 /** Topics of our own are made where they are missing. One short try: whoever waits for Kafka tries again. */
 async function ensureTopics(
-  config: Pick<ReturnType<typeof readSettings>, 'KAFKA_BROKERS' | 'DEAD_LETTER_TOPIC' | 'VERDICT_TOPIC'>,
+  config: Pick<ReturnType<typeof readSettings>, 'KAFKA' | 'DEAD_LETTER_TOPIC' | 'VERDICT_TOPIC'>,
   logger: Logger,
 ): Promise<void> {
-  const kafka = makeKafka({ brokers: config.KAFKA_BROKERS, clientId: 'promo-intake', retries: 1 }, logger);
+  const kafka = makeKafka({ ...config.KAFKA, clientId: 'promo-intake', retries: 1 }, logger);
   for (const topic of [config.DEAD_LETTER_TOPIC, config.VERDICT_TOPIC]) {
     if (topic !== undefined && (await ensureTopic(kafka, topic)) === 'made')
       logger.info({ topic }, 'topic was missing and is made');
@@ -196,7 +197,7 @@ function makeStart(stop: AbortSignal, logger: Logger) {
         const late = systemClock.now() + START_RETRY_MS > giveUpAt;
         if (stop.aborted || late) throw new Error(`${needed}: ${messageOf(error)}`, { cause: error });
         logger.warn(
-          { error: messageOf(error), retryMs: START_RETRY_MS },
+          { error: explainShortly(error), retryMs: START_RETRY_MS },
           `${needed} is not ready; trying again`,
         );
         await systemClock.sleep(START_RETRY_MS, stop);

@@ -1,6 +1,7 @@
 /**
  * The store's connections: a pool with a deadline on every wait, and errors that name the statement that met them.
  */
+import type { ConnectionOptions } from 'node:tls';
 import { Pool, type PoolClient, type QueryArrayResult } from 'pg';
 import type { Logger } from 'pino';
 import { StoreError } from './failures';
@@ -17,8 +18,15 @@ export const IDLE_TIMEOUT_MS = 15_000;
 /** An answer of the store, as we give it up: a store that cannot even end its statement is gone. */
 const ANSWER_TIMEOUT_MS = STATEMENT_TIMEOUT_MS + 2_000;
 
-export interface StoreOptions {
+/** How the store is reached, and who we are to it. What is read from files is read anew for each connection. */
+export interface StoreAccess {
   readonly databaseUrl: string;
+  /** Absent: that of the address, if it holds one. */
+  readonly password?: (() => string) | undefined;
+  readonly tls?: ConnectionOptions | undefined;
+}
+
+export interface StoreOptions extends StoreAccess {
   readonly maxConnections: number;
   readonly applicationName: string;
 }
@@ -29,11 +37,44 @@ export interface Statement {
   readonly text: string;
 }
 
+/** As both pg and knex take it. */
+export interface StoreConfig {
+  readonly host?: string;
+  readonly port?: number;
+  readonly user?: string;
+  readonly database?: string;
+  readonly password?: string | (() => string);
+  readonly ssl: ConnectionOptions | false;
+}
+
+/** What every connection to the store is made with. The address is taken apart here: as a whole it would outdo the password. */
+export function clientConfig(database: string | StoreAccess): StoreConfig {
+  const { databaseUrl, password, tls }: StoreAccess =
+    typeof database === 'string' ? { databaseUrl: database } : database;
+  const url = new URL(databaseUrl);
+  const written = decodeURIComponent(url.password);
+  const secret = password ?? (written === '' ? undefined : written);
+  return {
+    ...(url.hostname !== '' && { host: decodeURIComponent(url.hostname).replace(/^\[(.+)\]$/, '$1') }),
+    ...(url.port !== '' && { port: Number(url.port) }),
+    ...(url.username !== '' && { user: decodeURIComponent(url.username) }),
+    ...(url.pathname.length > 1 && { database: decodeURIComponent(url.pathname.slice(1)) }),
+    ...(secret !== undefined && { password: secret }),
+    ssl: tls === undefined ? false : copyOf(tls),
+    ...Object.fromEntries(url.searchParams),
+  };
+}
+
+/** With what reads files anew still in it. pg hides the key of the object that it is given, and knex would then leave it out of its own copy. */
+function copyOf(tls: ConnectionOptions): ConnectionOptions {
+  return Object.defineProperties({}, Object.getOwnPropertyDescriptors(tls));
+}
+
 export function makePool(options: StoreOptions, logger: Logger): PostgresPool {
   const pool = new PostgresPool({
-    connectionString: options.databaseUrl,
-    max: options.maxConnections,
     application_name: options.applicationName,
+    ...clientConfig(options),
+    max: options.maxConnections,
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
     query_timeout: ANSWER_TIMEOUT_MS,
     pipeline: true,

@@ -2,6 +2,7 @@
  * What `verify` asks of the store, all in one snapshot: the damages that promo.check_invariants() finds, and how far partitions are decided.
  */
 import { Client } from 'pg';
+import { clientConfig, type StoreAccess } from './connection';
 import { StoreError } from './failures';
 
 const CONNECT_TIMEOUT_MS = 5_000;
@@ -51,15 +52,18 @@ const PARTITIONS = `select topic, partition, next_offset::text, records::text, o
 from promo_store.decided_offsets($1, $2, $3) order by topic, partition`;
 
 /** @throws StoreError */
-export async function storedTopics(databaseUrl: string): Promise<string[]> {
-  return withStore(databaseUrl, async (query) =>
+export async function storedTopics(database: string | StoreAccess): Promise<string[]> {
+  return withStore(database, async (query) =>
     (await query('topics', TOPICS)).map(([topic]) => String(topic)),
   );
 }
 
 /** @param beginnings where rows are counted from; a partition that is not named is counted from 0 @throws StoreError */
-export async function inspect(databaseUrl: string, beginnings: readonly Beginning[]): Promise<Inspection> {
-  return withStore(databaseUrl, async (query) => {
+export async function inspect(
+  database: string | StoreAccess,
+  beginnings: readonly Beginning[],
+): Promise<Inspection> {
+  return withStore(database, async (query) => {
     const damages = await query('check_invariants', DAMAGES);
     const partitions = await query('partitions', PARTITIONS, [
       beginnings.map(({ topic }) => topic),
@@ -87,9 +91,9 @@ export async function inspect(databaseUrl: string, beginnings: readonly Beginnin
 type Query = (name: string, text: string, values?: readonly unknown[]) => Promise<unknown[][]>;
 
 /** Runs statements in one snapshot that nothing is written in: a replica will do. */
-async function withStore<T>(connectionString: string, work: (query: Query) => Promise<T>): Promise<T> {
+async function withStore<T>(database: string | StoreAccess, work: (query: Query) => Promise<T>): Promise<T> {
   const client = new Client({
-    connectionString,
+    ...clientConfig(database),
     application_name: 'promo-intake-verify',
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
   });

@@ -4,6 +4,7 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Client } from 'pg';
+import { clientConfig, type StoreAccess } from './connection';
 
 const DIRECTORY = join(__dirname, '..', '..', 'migrations');
 const STORE = 'promo_store';
@@ -34,16 +35,16 @@ export async function migrationNames(): Promise<string[]> {
  *
  * @returns the names of the migrations that ran
  */
-export async function migrate(databaseUrl: string, upTo?: string): Promise<string[]> {
+export async function migrate(database: string | StoreAccess, upTo?: string): Promise<string[]> {
   // Loaded here, since the worker asks only what is pending.
   const { default: knex } = await import('knex');
-  const guard = await connect(databaseUrl);
-  const database = knex({ client: 'pg', connection: databaseUrl, pool: { min: 0, max: 1 } });
+  const guard = await connect(database);
+  const runner = knex({ client: 'pg', connection: clientConfig(database), pool: { min: 0, max: 1 } });
   try {
     await guard.query(`set lock_timeout = ${LOCK_TIMEOUT_MS}`);
     await guard.query('select pg_advisory_lock($1)', [ADVISORY_LOCK]);
     await guard.query(`create schema if not exists ${STORE}`); // where knex keeps its own tables
-    const migrator = database.migrate;
+    const migrator = runner.migrate;
     const config = migrationConfig(
       (await readMigrations()).filter(({ name }) => upTo === undefined || name <= upTo),
     );
@@ -56,14 +57,14 @@ export async function migrate(databaseUrl: string, upTo?: string): Promise<strin
     );
     return ran.map(String);
   } finally {
-    await database.destroy();
+    await runner.destroy();
     await guard.end();
   }
 }
 
 /** Names of the migrations that a database still lacks. */
-export async function pendingMigrations(databaseUrl: string): Promise<string[]> {
-  const client = await connect(databaseUrl);
+export async function pendingMigrations(database: string | StoreAccess): Promise<string[]> {
+  const client = await connect(database);
   try {
     const { rows: tables } = await client.query<{ found: boolean }>(
       `select to_regclass('${STORE}.migrations') is not null as found`,
@@ -77,10 +78,11 @@ export async function pendingMigrations(databaseUrl: string): Promise<string[]> 
   }
 }
 
-async function connect(connectionString: string): Promise<Client> {
+/** @param database an address that says all, or how to connect */
+async function connect(database: string | StoreAccess): Promise<Client> {
   const client = new Client({
-    connectionString,
     application_name: 'promo-intake-migrate',
+    ...clientConfig(database),
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
   });
   // A connection that ends is reported by the statement under way, or by the next one; an event without a listener ends the process.

@@ -5,6 +5,7 @@
  * The migrator is the owner of everything, and needs no grant of ours: CREATE on the database.
  */
 import { Client, escapeIdentifier } from 'pg';
+import { clientConfig, type StoreAccess } from './connection';
 
 export type Role = 'writer' | 'reader' | 'janitor';
 
@@ -79,9 +80,12 @@ where r.oid is null or r.rolsuper
 order by g.place`;
 
 /** Grants, in one transaction. To be run as the owner. @throws UnfitRole */
-export async function grantRoles(databaseUrl: string, grantees: readonly Grantee[]): Promise<void> {
+export async function grantRoles(
+  database: string | StoreAccess,
+  grantees: readonly Grantee[],
+): Promise<void> {
   const client = new Client({
-    connectionString: databaseUrl,
+    ...clientConfig(database),
     application_name: 'promo-intake-grant',
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
     statement_timeout: STATEMENT_TIMEOUT_MS,

@@ -1,14 +1,32 @@
 /**
  * Kafka by kafkajs: the client, and the few things asked of the cluster.
- * The client is known here, in kafka-source.ts, sender.ts, drain.ts, codecs.ts, fetch-decoding.ts and produce-encoding.ts, and nowhere else.
+ * The client is known here, in kafka-source.ts, sender.ts, drain.ts, positions.ts, oauth-tokens.ts, codecs.ts, fetch-decoding.ts and
+ * produce-encoding.ts, and nowhere else.
  */
-import { type Admin, Kafka, logLevel } from 'kafkajs';
+import type { ConnectionOptions } from 'node:tls';
+import { type Admin, Kafka, logLevel, type Mechanism, type SASLOptions } from 'kafkajs';
 import type { Logger } from 'pino';
+import { systemClock } from '../clock';
 import { makeCodecs, registerCodecs } from './codecs';
 import { installFetchDecoder } from './fetch-decoding';
+import { type TokenSource, tokenMechanism } from './oauth-tokens';
 
-export interface KafkaOptions {
+/** How the brokers are reached, and who we are to them. What is read from files is read anew for each connection. */
+export interface KafkaAccess {
   readonly brokers: readonly string[];
+  readonly tls?: ConnectionOptions | undefined;
+  readonly sasl?: Sasl | undefined;
+}
+
+export type Sasl =
+  | {
+      readonly mechanism: 'PLAIN' | 'SCRAM-SHA-256' | 'SCRAM-SHA-512';
+      readonly username: string;
+      readonly password: () => string;
+    }
+  | { readonly mechanism: 'OAUTHBEARER'; readonly tokens: TokenSource };
+
+export interface KafkaOptions extends KafkaAccess {
   readonly clientId: string;
   /** How often a broker that cannot be reached is tried again; RETRIES where absent. For asking once whether Kafka is there. */
   readonly retries?: number;
@@ -23,12 +41,15 @@ export const FIRST_RETRY_MS = 300;
 export const MAX_RETRY_MS = 5_000;
 export const RETRIES = 8;
 
-export function makeKafka({ brokers, clientId, retries = RETRIES }: KafkaOptions, logger: Logger): Kafka {
+export function makeKafka(options: KafkaOptions, logger: Logger): Kafka {
+  const { brokers, tls, sasl, clientId, retries = RETRIES } = options;
   registerCodecs({ maxDecompressedBytes: MAX_DECOMPRESSED_BYTES });
   installFetchDecoder(decompress);
   return new Kafka({
     clientId,
     brokers: [...brokers],
+    ssl: tls ?? false,
+    ...(sasl && { sasl: saslOptions(sasl) }),
     connectionTimeout: CONNECT_TIMEOUT_MS,
     requestTimeout: REQUEST_TIMEOUT_MS,
     retry: { initialRetryTime: FIRST_RETRY_MS, maxRetryTime: MAX_RETRY_MS, retries },
@@ -41,6 +62,25 @@ export function makeKafka({ brokers, clientId, retries = RETRIES }: KafkaOptions
       else logger.debug(details, message);
     },
   });
+}
+
+function saslOptions(sasl: Sasl): SASLOptions | Mechanism {
+  if (sasl.mechanism === 'OAUTHBEARER') return tokenMechanism(sasl.tokens, systemClock.now);
+  const credentials = {
+    username: sasl.username,
+    // The client takes it from here each time it authenticates.
+    get password() {
+      return sasl.password();
+    },
+  };
+  switch (sasl.mechanism) {
+    case 'PLAIN':
+      return Object.assign(credentials, { mechanism: 'plain' as const });
+    case 'SCRAM-SHA-256':
+      return Object.assign(credentials, { mechanism: 'scram-sha-256' as const });
+    case 'SCRAM-SHA-512':
+      return Object.assign(credentials, { mechanism: 'scram-sha-512' as const });
+  }
 }
 
 const codecs = makeCodecs({ maxDecompressedBytes: MAX_DECOMPRESSED_BYTES });

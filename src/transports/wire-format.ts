@@ -40,6 +40,8 @@ export interface WireFormat {
 export interface WireFormatOptions {
   /** Address of the registry, with its path where it has one; user and password in it are used, and never shown. */
   registryUrl: string | undefined;
+  /** Value of the header `authorization`, asked for at each request. Absent: what user and password of the address make. */
+  authorization?: (() => string) | undefined;
   /** How long one look-up of a schema may take in all, its second question and its references included. */
   timeoutMs: number;
 }
@@ -66,8 +68,8 @@ type Schema = { type: 'json' } | { type: 'avro'; read: ReadAvro } | { type: 'uns
 const NOT_JSON: Decoded = { type: 'not_json' };
 
 /** Throws Error for an address that is none; the message does not repeat it. */
-export function makeWireFormat({ registryUrl, timeoutMs }: WireFormatOptions): WireFormat {
-  const registry = registryUrl === undefined ? undefined : parseAddress(registryUrl);
+export function makeWireFormat({ registryUrl, authorization, timeoutMs }: WireFormatOptions): WireFormat {
+  const registry = registryUrl === undefined ? undefined : parseAddress(registryUrl, authorization);
   const schemas = new Map<number, Schema>();
   const unknownUntilMs = new Map<number, number>();
   const lookUps = new Map<number, Promise<Schema | undefined>>();
@@ -129,17 +131,20 @@ function decodeAs(schema: Schema, payload: Buffer): Decoded {
 interface Address {
   /** Without credentials and without a slash at its end. */
   base: string;
-  auth: { username: string; password: string } | undefined;
+  authorization: (() => string) | undefined;
 }
 
-function parseAddress(text: string): Address {
+function parseAddress(text: string, authorization: Address['authorization']): Address {
   try {
     const url = new URL(text);
     if (url.protocol !== 'http:' && url.protocol !== 'https:') throw new Error('not http');
     const username = decodeURIComponent(url.username);
     const password = decodeURIComponent(url.password);
-    const auth = username === '' && password === '' ? undefined : { username, password };
-    return { base: `${url.origin}${url.pathname}`.replace(/\/+$/, ''), auth };
+    const basic = `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}`;
+    return {
+      base: `${url.origin}${url.pathname}`.replace(/\/+$/, ''),
+      authorization: authorization ?? (username === '' && password === '' ? undefined : () => basic),
+    };
   } catch {
     // Not the cause, since the error of URL repeats what it was given.
     throw new Error('the address of the schema registry is not a valid http or https URL');
@@ -194,13 +199,12 @@ async function askForType(registry: Address, id: number, signal: AbortSignal): P
   const headers: Record<string, string> = {
     accept: 'application/vnd.schemaregistry.v1+json, application/json',
   };
-  if (registry.auth !== undefined) {
-    const { username, password } = registry.auth;
-    headers.authorization = `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}`;
-  }
+  if (registry.authorization !== undefined) headers.authorization = registry.authorization();
   const response = await fetch(`${registry.base}/schemas/ids/${id}`, { headers, signal, redirect: 'manual' });
   const body = parseJson(await response.text());
   if (response.status === 404 && isObject(body) && body.error_code === SCHEMA_NOT_FOUND) return undefined;
+  if (response.status === 401 || response.status === 403)
+    throw new Error(`HTTP ${response.status}; look at SCHEMA_REGISTRY_USERNAME or SCHEMA_REGISTRY_TOKEN`);
   if (response.status !== 200) throw new Error(`HTTP ${response.status}`);
   if (!isObject(body) || typeof body.schema !== 'string') throw new Error('an answer that is no schema');
   return typeof body.schemaType === 'string' ? body.schemaType : 'AVRO';
@@ -216,12 +220,12 @@ async function readAvroSchema(
   const { SchemaRegistry, SchemaType } = await import('@kafkajs/confluent-schema-registry');
   // A client for this look-up alone, because it hands the same request to everyone who asks for an id, and never gives up on one
   // that hangs. No retries: the caller has its own, and waits longer each time.
+  const headers = registry.authorization === undefined ? {} : { authorization: registry.authorization() };
   const client = new SchemaRegistry(
     {
       host: registry.base,
       retry: { retries: 0 },
-      middlewares: [() => ({ prepareRequest: async (next) => (await next()).enhance({ signal }) })],
-      ...(registry.auth === undefined ? {} : { auth: registry.auth }),
+      middlewares: [() => ({ prepareRequest: async (next) => (await next()).enhance({ signal, headers }) })],
     },
     { [SchemaType.AVRO]: { typeHook: forgetDefaults } },
   );
@@ -241,12 +245,16 @@ function forgetDefaults(schema: unknown): undefined {
   for (const field of schema.fields) if (isObject(field)) delete field.default;
 }
 
+/** How Node calls a certificate that no authority known here has signed. */
+const UNTRUSTED = /^(UNABLE_TO_|SELF_SIGNED_|DEPTH_ZERO_)/;
+
 /** What went wrong in a few words, from a source that holds no credentials. */
 function reasonOf(error: unknown): string {
   if (!types.isNativeError(error)) return 'failed';
   // fetch says no more than "fetch failed"; what it means is the code of the cause.
   const code = isObject(error.cause) ? error.cause.code : undefined;
-  return typeof code === 'string' ? code : error.message;
+  if (typeof code !== 'string') return error.message;
+  return UNTRUSTED.test(code) ? `${code}; look at NODE_EXTRA_CA_CERTS` : code;
 }
 
 function parseJson(text: string): unknown {

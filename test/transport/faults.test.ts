@@ -185,7 +185,7 @@ async function untilDone(world: World<string>, topic: string, milliseconds: numb
       const worker = world.start({ KAFKA_BROKERS: '127.0.0.1:1' });
       expect(await worker.ending(1.5 * MINUTE)).toEqual({ code: 1, signal: null });
       expect(Date.now() - began).toBeGreaterThan(50 * SECOND);
-      expect(worker.logged('the worker cannot start')[0]?.error).toMatch(/^Kafka: /);
+      expect(worker.logged('the worker cannot start')[0]?.error).toMatch(/^Kafka cannot be reached: /);
     }),
   );
 

@@ -4,7 +4,7 @@ import { explain } from '../../src/commands/explain';
 import { PUBLISH_SETTINGS } from '../../src/commands/publish';
 import { helpOf, overview, readArguments } from '../../src/commands/usage';
 import { WORKER_SETTINGS } from '../../src/commands/worker';
-import { ConfigError, SETTINGS } from '../../src/config';
+import { ConfigError, SETTINGS, settingsOf } from '../../src/config';
 import { StoreError } from '../../src/ledger/failures';
 
 const read = (line: string) => readArguments(line === '' ? [] : line.split(' '), COMMANDS);
@@ -114,7 +114,7 @@ describe('help', () => {
         expect(help).toContain(`  --${option}`);
         expect(words).toContain(sentence);
       }
-      for (const setting of command.settings)
+      for (const setting of command.settings.flatMap(settingsOf))
         expect(words).toContain(`${setting} ${SETTINGS[setting].describe}`);
       for (const [code, sentence] of Object.entries(command.exits))
         expect(words).toContain(`${code} ${sentence}`);

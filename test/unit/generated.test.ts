@@ -90,7 +90,12 @@ describe('docs/configuration.md', () => {
   });
 
   test.each([
-    ['a list', "readConfig(process.env, ['DATABASE_URL']);", ['DATABASE_URL']],
+    ['a list', "readConfig(process.env, ['LOG_LEVEL']);", ['LOG_LEVEL']],
+    [
+      'a group',
+      "readConfig(process.env, ['SCHEMA_REGISTRY']);",
+      ['URL', 'USERNAME', 'PASSWORD', 'TOKEN'].map((name) => `SCHEMA_REGISTRY_${name}`),
+    ],
     [
       'a constant',
       "const S = ['A', 'B'] as const satisfies readonly string[];\nreadConfig(process.env, S);",

@@ -322,7 +322,9 @@ describe('the address of the registry', () => {
 
     registry.answer('/schemas/ids/8', json(401, { message: 'no' }));
     const message = await unavailable(secured.decode(framed(8)));
-    expect(message).toBe(`schema registry http://${registry.address}, schema 8: HTTP 401`);
+    expect(message).toBe(
+      `schema registry http://${registry.address}, schema 8: HTTP 401; look at SCHEMA_REGISTRY_USERNAME or SCHEMA_REGISTRY_TOKEN`,
+    );
   });
 
   it.each([

@@ -1,0 +1,132 @@
+/** How Postgres is reached, and who we are to it. */
+import { group, type Reading } from './reading';
+import { oneOf, type Secret, secret, setting, url } from './setting';
+import { caFile, certFile, keyFile, keyPassword, readTls, type Tls } from './tls';
+
+export interface DatabaseAccess {
+  /** Without a password. */
+  readonly databaseUrl: string;
+  readonly password: Secret | undefined;
+  /** Undefined: without TLS. */
+  readonly tls: Tls | undefined;
+}
+
+/** No half measures: what is encrypted but not verified can be read by whoever stands in between. */
+const MODES = ['disable', 'verify-full'] as const;
+const sslMode = oneOf(MODES, 'a mode that is known here');
+
+/** Parameters of the address that libpq and node-postgres know, and what says the same here. */
+const NOT_IN_URL = {
+  ssl: 'DATABASE_SSL_MODE',
+  sslrootcert: 'DATABASE_SSL_CA_FILE',
+  sslcert: 'DATABASE_SSL_CERT_FILE',
+  sslkey: 'DATABASE_SSL_KEY_FILE',
+  sslpassword: 'DATABASE_SSL_KEY_PASSWORD',
+  password: 'DATABASE_PASSWORD',
+} as const;
+
+/** Variables of libpq that would be ignored. */
+const NOT_READ = {
+  PGSSLMODE: 'DATABASE_SSL_MODE',
+  PGSSLROOTCERT: 'DATABASE_SSL_CA_FILE',
+  PGSSLCERT: 'DATABASE_SSL_CERT_FILE',
+  PGSSLKEY: 'DATABASE_SSL_KEY_FILE',
+} as const;
+
+const isAddress = url('postgres:', 'postgresql:');
+
+const SETTINGS = {
+  DATABASE_URL: secret({
+    describe: 'Postgres database.',
+    required: true,
+    example: 'postgres://promo:secret@db:5432/promo',
+    check: (text) => {
+      const parsed = isAddress(text);
+      if ('problem' in parsed) return parsed;
+      const { searchParams, username, password } = new URL(text);
+      if (!isDecodable(username + password))
+        return { problem: 'has a "%" that begins no code', remedy: 'Write a "%" in user or password as %25' };
+      for (const [parameter, instead] of Object.entries(NOT_IN_URL)) {
+        if (searchParams.has(parameter))
+          return { problem: `says ${parameter}`, remedy: `Take it out of the address and set ${instead}` };
+      }
+      return undefined;
+    },
+  }),
+  DATABASE_PASSWORD: secret({
+    describe: 'Password, where it does not stand in DATABASE_URL.',
+    example: 'secret',
+  }),
+  DATABASE_SSL_MODE: setting({
+    describe:
+      'disable: without TLS. verify-full: with TLS, and the certificate has to be of the host of DATABASE_URL. Absent: what sslmode in DATABASE_URL says, else disable.',
+    example: 'verify-full',
+    parse: sslMode,
+  }),
+  DATABASE_SSL_CA_FILE: caFile('the server'),
+  DATABASE_SSL_CERT_FILE: certFile('the server'),
+  DATABASE_SSL_KEY_FILE: keyFile('DATABASE_SSL_CERT_FILE'),
+  DATABASE_SSL_KEY_PASSWORD: keyPassword('DATABASE_SSL_KEY_FILE'),
+} as const;
+
+const TLS = {
+  ca: 'DATABASE_SSL_CA_FILE',
+  cert: 'DATABASE_SSL_CERT_FILE',
+  key: 'DATABASE_SSL_KEY_FILE',
+  password: 'DATABASE_SSL_KEY_PASSWORD',
+} as const;
+
+export const database = group(SETTINGS, (reading): DatabaseAccess | undefined => {
+  for (const [variable, instead] of Object.entries(NOT_READ)) {
+    if (reading.environment[variable])
+      reading.faults.push({
+        setting: variable,
+        problem: 'is not read',
+        remedy: `Remove it and set ${instead}`,
+      });
+  }
+  const address = reading.value('DATABASE_URL');
+  const mode = readMode(reading, address);
+  if (mode === 'disable')
+    reading.refuse(Object.values(TLS), 'without TLS', 'set DATABASE_SSL_MODE to verify-full');
+  const tls = mode === 'verify-full' ? readTls(TLS, reading) : undefined;
+  if (address === undefined) return undefined;
+  const bare = new URL(address());
+  bare.password = '';
+  bare.searchParams.delete('sslmode');
+  return { databaseUrl: bare.href, password: readPassword(reading, address), tls };
+});
+
+function readMode(reading: Reading<typeof SETTINGS>, address: Secret | undefined) {
+  if (reading.isGiven('DATABASE_SSL_MODE')) return reading.value('DATABASE_SSL_MODE');
+  if (address === undefined) return undefined;
+  const written = new URL(address()).searchParams.get('sslmode');
+  if (written === null) return 'disable';
+  const parsed = sslMode(written);
+  if ('value' in parsed) return parsed.value;
+  const remedy = 'Set DATABASE_SSL_MODE to verify-full, and DATABASE_SSL_CA_FILE';
+  reading.fault('DATABASE_URL', `says sslmode=${written}, which does not verify who answers`, remedy);
+  return undefined;
+}
+
+/** Of an address in a file the password alone is read anew: another host or database needs a restart. */
+function readPassword(reading: Reading<typeof SETTINGS>, address: Secret): Secret | undefined {
+  const inAddress = () => decodeURIComponent(new URL(address()).password);
+  if (!reading.isGiven('DATABASE_PASSWORD')) return inAddress() === '' ? undefined : inAddress;
+  if (inAddress() !== '')
+    reading.fault(
+      'DATABASE_PASSWORD',
+      'is set, and DATABASE_URL holds a password as well',
+      'Remove one of the two',
+    );
+  return reading.value('DATABASE_PASSWORD');
+}
+
+function isDecodable(text: string): boolean {
+  try {
+    decodeURIComponent(text);
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,147 @@
+/** How Kafka is reached, and who we are to it. The names are those of Kafka's own clients, such as security.protocol. */
+import { group, type Reading } from './reading';
+import { oneOf, type Secret, secret, setting, text, url } from './setting';
+import { caFile, certFile, keyFile, keyPassword, readTls, type Tls } from './tls';
+
+export interface KafkaAccess {
+  readonly brokers: readonly string[];
+  /** Undefined: without TLS. */
+  readonly tls: Tls | undefined;
+  /** Undefined: nobody asks who we are, or the client certificate says it. */
+  readonly sasl: Sasl | undefined;
+}
+
+export type Sasl =
+  | { readonly mechanism: PasswordMechanism; readonly username: string; readonly password: Secret }
+  | { readonly mechanism: 'OAUTHBEARER'; readonly tokens: TokenSource };
+
+/** Where tokens come from: an authorization server that gives them to clients (RFC 6749, 4.4). */
+export interface TokenSource {
+  readonly endpoint: string;
+  readonly clientId: string;
+  readonly clientSecret: Secret;
+  readonly scope: string | undefined;
+}
+
+const PROTOCOLS = ['PLAINTEXT', 'SSL', 'SASL_PLAINTEXT', 'SASL_SSL'] as const;
+const PASSWORD_MECHANISMS = ['PLAIN', 'SCRAM-SHA-256', 'SCRAM-SHA-512'] as const;
+type PasswordMechanism = (typeof PASSWORD_MECHANISMS)[number];
+const MECHANISMS = [...PASSWORD_MECHANISMS, 'OAUTHBEARER'] as const;
+const MAX_PORT = 65_535;
+
+const SETTINGS = {
+  KAFKA_BROKERS: setting({
+    describe: 'Brokers to find the cluster by, as host:port, comma-separated.',
+    required: true,
+    example: 'kafka-0.kafka:9092,kafka-1.kafka:9092',
+    parse: (text) => {
+      const brokers = text.split(',').map((entry) => entry.trim());
+      const wrong = brokers.find((entry) => !isBroker(entry));
+      return wrong === undefined
+        ? { value: brokers }
+        : {
+            problem: `"${wrong}" is not host:port`,
+            remedy: 'Write a comma-separated list such as kafka-0:9092,kafka-1:9092',
+          };
+    },
+  }),
+  KAFKA_SECURITY_PROTOCOL: setting({
+    describe: `${PROTOCOLS.join(', ')}: with TLS where it ends in SSL, with a user or a token where it begins with SASL. A broker has a port for each.`,
+    fallback: 'PLAINTEXT',
+    example: 'SASL_SSL',
+    parse: oneOf(PROTOCOLS, 'a protocol'),
+  }),
+  KAFKA_SSL_CA_FILE: caFile('a broker'),
+  KAFKA_SSL_CERT_FILE: certFile('brokers'),
+  KAFKA_SSL_KEY_FILE: keyFile('KAFKA_SSL_CERT_FILE'),
+  KAFKA_SSL_KEY_PASSWORD: keyPassword('KAFKA_SSL_KEY_FILE'),
+  KAFKA_SASL_MECHANISM: setting({
+    describe: `How we say who we are: ${MECHANISMS.join(', ')}.`,
+    example: 'SCRAM-SHA-512',
+    parse: oneOf(MECHANISMS, 'a mechanism'),
+  }),
+  KAFKA_SASL_USERNAME: setting({
+    describe: `User, for ${PASSWORD_MECHANISMS.join(', ')}.`,
+    example: 'promo-intake',
+    parse: text,
+  }),
+  KAFKA_SASL_PASSWORD: secret({ describe: 'Its password.', example: 'secret' }),
+  KAFKA_SASL_OAUTHBEARER_TOKEN_ENDPOINT_URL: setting({
+    describe: 'Where tokens for OAUTHBEARER come from, by the grant client_credentials.',
+    example: 'https://login.example.com/oauth2/token',
+    parse: url('https:', 'http:'),
+  }),
+  KAFKA_SASL_OAUTHBEARER_CLIENT_ID: setting({
+    describe: 'Who we are to the token endpoint.',
+    example: 'promo-intake',
+    parse: text,
+  }),
+  KAFKA_SASL_OAUTHBEARER_CLIENT_SECRET: secret({
+    describe: 'What we show to the token endpoint.',
+    example: 'secret',
+  }),
+  KAFKA_SASL_OAUTHBEARER_SCOPE: setting({
+    describe: 'Scope to ask for, where the token endpoint wants one.',
+    example: 'kafka',
+    parse: text,
+  }),
+} as const;
+
+const TLS = {
+  ca: 'KAFKA_SSL_CA_FILE',
+  cert: 'KAFKA_SSL_CERT_FILE',
+  key: 'KAFKA_SSL_KEY_FILE',
+  password: 'KAFKA_SSL_KEY_PASSWORD',
+} as const;
+const PASSWORD = ['KAFKA_SASL_USERNAME', 'KAFKA_SASL_PASSWORD'] as const;
+const TOKEN = [
+  'KAFKA_SASL_OAUTHBEARER_TOKEN_ENDPOINT_URL',
+  'KAFKA_SASL_OAUTHBEARER_CLIENT_ID',
+  'KAFKA_SASL_OAUTHBEARER_CLIENT_SECRET',
+] as const;
+const SCOPE = 'KAFKA_SASL_OAUTHBEARER_SCOPE';
+
+export const kafka = group(SETTINGS, (reading): KafkaAccess | undefined => {
+  const brokers = reading.value('KAFKA_BROKERS');
+  const protocol = reading.value('KAFKA_SECURITY_PROTOCOL');
+  // Of what goes with a wrong protocol nothing can be said.
+  if (protocol === undefined) return undefined;
+  const because = `with KAFKA_SECURITY_PROTOCOL=${protocol}`;
+  const hasTls = protocol === 'SSL' || protocol === 'SASL_SSL';
+  const hasSasl = protocol === 'SASL_PLAINTEXT' || protocol === 'SASL_SSL';
+  if (!hasTls) reading.refuse(Object.values(TLS), because, 'set KAFKA_SECURITY_PROTOCOL to SSL or SASL_SSL');
+  if (!hasSasl) {
+    const unless = 'set KAFKA_SECURITY_PROTOCOL to SASL_SSL or SASL_PLAINTEXT';
+    reading.refuse(['KAFKA_SASL_MECHANISM', ...PASSWORD, ...TOKEN, SCOPE], because, unless);
+  }
+  const tls = hasTls ? readTls(TLS, reading) : undefined;
+  const sasl = hasSasl ? readSasl(reading, because) : undefined;
+  return brokers && { brokers, tls, sasl };
+});
+
+function readSasl(reading: Reading<typeof SETTINGS>, because: string): Sasl | undefined {
+  reading.need(['KAFKA_SASL_MECHANISM'], `and is needed ${because}`);
+  const mechanism = reading.value('KAFKA_SASL_MECHANISM');
+  if (mechanism === undefined) return undefined;
+  const withIt = `with KAFKA_SASL_MECHANISM=${mechanism}`;
+  if (mechanism === 'OAUTHBEARER') {
+    reading.need(TOKEN, `and is needed ${withIt}`);
+    reading.refuse(PASSWORD, withIt, 'set another mechanism');
+    const [endpoint, clientId, clientSecret] = [
+      reading.value('KAFKA_SASL_OAUTHBEARER_TOKEN_ENDPOINT_URL'),
+      reading.value('KAFKA_SASL_OAUTHBEARER_CLIENT_ID'),
+      reading.value('KAFKA_SASL_OAUTHBEARER_CLIENT_SECRET'),
+    ];
+    if (endpoint === undefined || clientId === undefined || clientSecret === undefined) return undefined;
+    return { mechanism, tokens: { endpoint, clientId, clientSecret, scope: reading.value(SCOPE) } };
+  }
+  reading.need(PASSWORD, `and is needed ${withIt}`);
+  reading.refuse([...TOKEN, SCOPE], withIt, 'set KAFKA_SASL_MECHANISM to OAUTHBEARER');
+  const [username, password] = [reading.value('KAFKA_SASL_USERNAME'), reading.value('KAFKA_SASL_PASSWORD')];
+  return username === undefined || password === undefined ? undefined : { mechanism, username, password };
+}
+
+function isBroker(entry: string): boolean {
+  const port = Number(/^(?:\[[0-9a-fA-F:]+\]|[^\s:/@]+):(\d{1,5})$/.exec(entry)?.[1]);
+  return port >= 1 && port <= MAX_PORT;
+}

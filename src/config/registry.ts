@@ -1,0 +1,57 @@
+/** How the schema registry is reached, and who we are to it. */
+import { group } from './reading';
+import { type Secret, secret, setting, text, url } from './setting';
+
+export interface RegistryAccess {
+  readonly registryUrl: string | undefined;
+  /** Value of the header `authorization`. Undefined: what user and password in the address say, if anything. */
+  readonly authorization: Secret | undefined;
+}
+
+const SETTINGS = {
+  SCHEMA_REGISTRY_URL: setting({
+    describe:
+      'Confluent-compatible schema registry. Absent: a value in the Confluent wire format is not JSON, so it has no key.',
+    example: 'https://registry:8081',
+    parse: url('http:', 'https:'),
+  }),
+  SCHEMA_REGISTRY_USERNAME: setting({
+    describe: 'User of the schema registry, where it asks for one (HTTP Basic).',
+    example: 'promo-intake',
+    parse: text,
+  }),
+  SCHEMA_REGISTRY_PASSWORD: secret({ describe: 'Its password.', example: 'secret' }),
+  SCHEMA_REGISTRY_TOKEN: secret({
+    describe: 'Token for the schema registry, where it asks for one (HTTP Bearer).',
+    example: 'eyJhbGciOi...',
+  }),
+} as const;
+
+const BASIC = ['SCHEMA_REGISTRY_USERNAME', 'SCHEMA_REGISTRY_PASSWORD'] as const;
+const TOKEN = ['SCHEMA_REGISTRY_TOKEN'] as const;
+
+export const registry = group(SETTINGS, (reading): RegistryAccess => {
+  const registryUrl = reading.value('SCHEMA_REGISTRY_URL');
+  if (!reading.isGiven('SCHEMA_REGISTRY_URL'))
+    reading.refuse([...BASIC, ...TOKEN], 'without a schema registry', 'set SCHEMA_REGISTRY_URL');
+  if (registryUrl !== undefined && new URL(registryUrl).username !== '')
+    reading.refuse(
+      [...BASIC, ...TOKEN],
+      'beside a user in SCHEMA_REGISTRY_URL',
+      'take the user out of SCHEMA_REGISTRY_URL',
+    );
+  const [username, password] = [
+    reading.value('SCHEMA_REGISTRY_USERNAME'),
+    reading.value('SCHEMA_REGISTRY_PASSWORD'),
+  ];
+  const token = reading.value('SCHEMA_REGISTRY_TOKEN');
+  if (BASIC.some(reading.isGiven)) {
+    reading.need(BASIC, 'and the one needs the other');
+    reading.refuse(TOKEN, 'beside SCHEMA_REGISTRY_USERNAME', 'remove user and password');
+  }
+  const authorization =
+    username && password
+      ? () => `Basic ${Buffer.from(`${username}:${password()}`).toString('base64')}`
+      : token && (() => `Bearer ${token()}`);
+  return { registryUrl, authorization };
+});

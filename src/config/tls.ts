@@ -1,0 +1,137 @@
+/** Certificates and keys in PEM form: which are used, and whether they can be. */
+import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto';
+import { openFile, type Parsed, type Problem, type Secret, type Setting, secret, setting } from './setting';
+
+/** Options of tls.connect. They are read from their files at each access, and so at each connect. */
+export interface Tls {
+  /** Who may have signed the server's certificate; undefined: the authorities that Node knows. */
+  readonly ca: string | undefined;
+  readonly cert: string | undefined;
+  readonly key: string | undefined;
+  readonly passphrase: string | undefined;
+}
+
+/** A file whose text is read anew at each call. */
+type PemFile = () => string;
+
+const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
+const KEY = /-----BEGIN [A-Z ]*PRIVATE KEY-----/;
+const PEM = 'the text form, which begins with -----BEGIN';
+
+/** The settings by which a server is known to us and we to it. @param whose who is connected to */
+export const caFile = (whose: string): Setting<PemFile> =>
+  setting({
+    describe: `File with the certificates of the authorities that may have signed ${whose}'s, in PEM form. Absent: the authorities that Node knows.`,
+    example: '/etc/promo-intake/ca.crt',
+    parse: pemFile((text) => certificateProblem(text)),
+  });
+
+export const certFile = (whose: string): Setting<PemFile> =>
+  setting({
+    describe: `File with the certificate that we show to ${whose}, for mutual TLS, and those between it and its authority, in PEM form.`,
+    example: '/etc/promo-intake/tls.crt',
+    parse: pemFile((text) => certificateProblem(text) ?? validityProblem(text, new Date())),
+  });
+
+export const keyFile = (certificate: string): Setting<PemFile> =>
+  setting({
+    describe: `File with the key that belongs to ${certificate}, in PEM form.`,
+    example: '/etc/promo-intake/tls.key',
+    parse: pemFile((text) =>
+      KEY.test(text) ? undefined : { problem: 'holds no private key', remedy: `Name a file in PEM, ${PEM}` },
+    ),
+  });
+
+export const keyPassword = (key: string): Setting<Secret> =>
+  secret({ describe: `Password of ${key}, where it has one.`, example: 'secret' });
+
+function pemFile(check: (text: string) => Problem | undefined): (path: string) => Parsed<PemFile> {
+  return (path) => {
+    const opened = openFile(path);
+    const found = 'value' in opened ? check(opened.value()) : undefined;
+    return found === undefined ? opened : { ...found, problem: `the file ${path} ${found.problem}` };
+  };
+}
+
+function certificateProblem(text: string): Problem | undefined {
+  const remedy = `Name a file in PEM, ${PEM} CERTIFICATE-----`;
+  const found = text.match(CERTIFICATE) ?? [];
+  if (found.length === 0) return { problem: 'holds no certificate', remedy };
+  return found.every((pem) => isGood(() => new X509Certificate(pem)))
+    ? undefined
+    : { problem: 'holds a certificate that cannot be read', remedy };
+}
+
+/** Of the first certificate, which is the own one. */
+function validityProblem(text: string, now: Date): Problem | undefined {
+  const { validFrom, validTo } = new X509Certificate(text);
+  const remedy = 'Have a new certificate issued, or correct the clock';
+  if (now > new Date(validTo)) return { problem: `holds a certificate that expired on ${validTo}`, remedy };
+  if (now < new Date(validFrom))
+    return { problem: `holds a certificate that is valid only from ${validFrom}`, remedy };
+  return undefined;
+}
+
+/** Why the key cannot be used with the certificate. @param password the name of the setting that holds it */
+function keyProblem(
+  cert: PemFile,
+  key: PemFile,
+  passphrase: Secret | undefined,
+  password: string,
+): Problem | undefined {
+  let privateKey: KeyObject;
+  try {
+    // Without one, OpenSSL would ask the terminal.
+    privateKey = createPrivateKey({ key: key(), passphrase: passphrase?.() ?? '' });
+  } catch {
+    return passphrase === undefined
+      ? { problem: 'cannot be read, or has a password', remedy: `Correct it, or set ${password}` }
+      : { problem: `cannot be read with ${password}`, remedy: 'Correct one of the two' };
+  }
+  if (new X509Certificate(cert()).checkPrivateKey(privateKey)) return undefined;
+  return { problem: 'is not the key of the certificate', remedy: 'Name two files that belong together' };
+}
+
+interface TlsReading<N extends string> {
+  value(name: N): (() => string) | undefined;
+  isGiven(name: N): boolean;
+  need(names: readonly N[], because: string): void;
+  fault(name: N, problem: string, remedy: string): void;
+}
+
+/** What the settings with these names, made by the functions above, come to. */
+export function readTls<N extends string>(
+  names: Readonly<Record<'ca' | 'cert' | 'key' | 'password', N>>,
+  reading: TlsReading<NoInfer<N>>,
+): Tls {
+  const both = [names.cert, names.key];
+  if ([...both, names.password].some((name) => reading.isGiven(name)))
+    reading.need(both, 'and a certificate and its key need one another');
+  const [ca, cert, key] = [reading.value(names.ca), reading.value(names.cert), reading.value(names.key)];
+  const password = reading.value(names.password);
+  const found = cert && key && keyProblem(cert, key, password, names.password);
+  if (found) reading.fault(names.key, found.problem, found.remedy);
+  return {
+    get ca() {
+      return ca?.();
+    },
+    get cert() {
+      return cert?.();
+    },
+    get key() {
+      return key?.();
+    },
+    get passphrase() {
+      return password?.();
+    },
+  };
+}
+
+function isGood(read: () => unknown): boolean {
+  try {
+    read();
+    return true;
+  } catch {
+    return false;
+  }
+}

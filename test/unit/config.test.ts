@@ -1,0 +1,424 @@
+/** What the settings of connections come to, and what is said of those that are wrong or do not go together. */
+import { createPrivateKey } from 'node:crypto';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { inspect } from 'node:util';
+import { ConfigError, readConfig } from '../../src/config';
+import { clientConfig } from '../../src/ledger/connection';
+import { makeAuthority } from '../support/certificates';
+
+type Settings = Readonly<Record<string, string>>;
+
+let directory: string;
+beforeAll(() => {
+  directory = mkdtempSync(join(tmpdir(), 'config-'));
+});
+afterAll(() => rmSync(directory, { recursive: true, force: true }));
+
+function file(name: string, content: string): string {
+  const path = join(directory, name);
+  writeFileSync(path, content);
+  return path;
+}
+
+function faultsOf(read: () => unknown): string[] {
+  try {
+    read();
+    return [];
+  } catch (error) {
+    if (error instanceof ConfigError) return error.message.split('\n');
+    throw error;
+  }
+}
+
+const authority = makeAuthority('An authority');
+const { cert, key } = authority.sign('client');
+const expired = authority.sign('client', { expired: true });
+const encryptedKey = createPrivateKey(key).export({
+  type: 'pkcs8',
+  format: 'pem',
+  cipher: 'aes-256-cbc',
+  passphrase: 'XKEYX',
+});
+
+describe('Kafka', () => {
+  const read = (settings: Settings) =>
+    readConfig({ KAFKA_BROKERS: 'kafka-0:9092', ...settings }, ['KAFKA']).KAFKA;
+  const faults = (settings: Settings) => faultsOf(() => read(settings));
+  const SASL_SSL = { KAFKA_SECURITY_PROTOCOL: 'SASL_SSL' };
+  const USER = { KAFKA_SASL_USERNAME: 'promo', KAFKA_SASL_PASSWORD: 'XSECRETX' };
+  const TOKEN = {
+    KAFKA_SASL_OAUTHBEARER_TOKEN_ENDPOINT_URL: 'https://login.test/token',
+    KAFKA_SASL_OAUTHBEARER_CLIENT_ID: 'promo',
+    KAFKA_SASL_OAUTHBEARER_CLIENT_SECRET: 'XSECRETX',
+  };
+
+  test('is spoken to in plain text where nothing is said', () => {
+    expect(read({})).toEqual({ brokers: ['kafka-0:9092'], tls: undefined, sasl: undefined });
+  });
+
+  test.each(['PLAIN', 'SCRAM-SHA-256', 'SCRAM-SHA-512'])(
+    'is shown a user and a password: %s',
+    (mechanism) => {
+      const { tls, sasl } = read({ ...SASL_SSL, KAFKA_SASL_MECHANISM: mechanism, ...USER });
+      expect(tls).toEqual({ ca: undefined, cert: undefined, key: undefined, passphrase: undefined });
+      expect(sasl).toEqual({ mechanism, username: 'promo', password: expect.any(Function) });
+      expect(sasl && 'password' in sasl && sasl.password()).toBe('XSECRETX');
+    },
+  );
+
+  test('is shown tokens', () => {
+    const { tls, sasl } = read({
+      KAFKA_SECURITY_PROTOCOL: 'SASL_PLAINTEXT',
+      KAFKA_SASL_MECHANISM: 'OAUTHBEARER',
+      ...TOKEN,
+      KAFKA_SASL_OAUTHBEARER_SCOPE: 'events',
+    });
+    expect(tls).toBeUndefined();
+    expect(sasl).toEqual({
+      mechanism: 'OAUTHBEARER',
+      tokens: {
+        endpoint: 'https://login.test/token',
+        clientId: 'promo',
+        clientSecret: expect.any(Function),
+        scope: 'events',
+      },
+    });
+  });
+
+  test('is shown a certificate, whose files are read anew each time', () => {
+    const path = file('renewed.crt', cert);
+    const { tls } = read({
+      KAFKA_SECURITY_PROTOCOL: 'SSL',
+      KAFKA_SSL_CA_FILE: file('ca.crt', authority.ca),
+      KAFKA_SSL_CERT_FILE: path,
+      KAFKA_SSL_KEY_FILE: file('encrypted.key', String(encryptedKey)),
+      KAFKA_SSL_KEY_PASSWORD: 'XKEYX',
+    });
+    expect(tls?.ca).toBe(authority.ca.trimEnd());
+    expect(tls?.cert).toBe(cert.trimEnd());
+    expect(tls?.passphrase).toBe('XKEYX');
+    writeFileSync(path, expired.cert);
+    expect(tls?.cert).toBe(expired.cert.trimEnd());
+    rmSync(path);
+    expect(tls?.cert).toBe(expired.cert.trimEnd());
+  });
+
+  test.each<[string, Settings, RegExp[]]>([
+    [
+      'an unknown protocol',
+      { KAFKA_SECURITY_PROTOCOL: 'TLS' },
+      [/^KAFKA_SECURITY_PROTOCOL: "TLS" is not .* SASL_SSL\.$/],
+    ],
+    [
+      'no mechanism',
+      SASL_SSL,
+      [/^KAFKA_SASL_MECHANISM: is not set, and is needed with KAFKA_SECURITY_PROTOCOL=SASL_SSL\. Set it/],
+    ],
+    [
+      'an unknown mechanism',
+      { ...SASL_SSL, KAFKA_SASL_MECHANISM: 'GSSAPI' },
+      [/^KAFKA_SASL_MECHANISM: "GSSAPI"/],
+    ],
+    [
+      'a mechanism without user and password',
+      { ...SASL_SSL, KAFKA_SASL_MECHANISM: 'PLAIN' },
+      [/^KAFKA_SASL_USERNAME: is not set/, /^KAFKA_SASL_PASSWORD: .* or KAFKA_SASL_PASSWORD_FILE to a file/],
+    ],
+    [
+      'OAUTHBEARER with a user',
+      { ...SASL_SSL, KAFKA_SASL_MECHANISM: 'OAUTHBEARER', ...USER },
+      [
+        /^KAFKA_SASL_OAUTHBEARER_TOKEN_ENDPOINT_URL: is not set/,
+        /^KAFKA_SASL_OAUTHBEARER_CLIENT_ID: is not set/,
+        /^KAFKA_SASL_OAUTHBEARER_CLIENT_SECRET: is not set/,
+        /^KAFKA_SASL_USERNAME: is not used with KAFKA_SASL_MECHANISM=OAUTHBEARER/,
+        /^KAFKA_SASL_PASSWORD: is not used/,
+      ],
+    ],
+    [
+      'PLAIN with what is for tokens',
+      { ...SASL_SSL, KAFKA_SASL_MECHANISM: 'PLAIN', ...USER, KAFKA_SASL_OAUTHBEARER_SCOPE: 'x' },
+      [/^KAFKA_SASL_OAUTHBEARER_SCOPE: is not used .* set KAFKA_SASL_MECHANISM to OAUTHBEARER\.$/],
+    ],
+    [
+      'a user and a CA without a protocol that has them',
+      { KAFKA_SSL_CA_FILE: '/ca.crt', KAFKA_SASL_MECHANISM: 'PLAIN', ...USER },
+      [
+        // The file is not there, either.
+        /^KAFKA_SSL_CA_FILE: the file \/ca\.crt cannot be read \(ENOENT\)/,
+        /^KAFKA_SSL_CA_FILE: is not used with KAFKA_SECURITY_PROTOCOL=PLAINTEXT\. Remove it, or set/,
+        /^KAFKA_SASL_MECHANISM: is not used/,
+        /^KAFKA_SASL_USERNAME: is not used/,
+        /^KAFKA_SASL_PASSWORD: is not used/,
+      ],
+    ],
+    [
+      'a secret given twice',
+      { ...SASL_SSL, KAFKA_SASL_MECHANISM: 'PLAIN', ...USER, KAFKA_SASL_PASSWORD_FILE: '/password' },
+      [/^KAFKA_SASL_PASSWORD: is set, and KAFKA_SASL_PASSWORD_FILE as well\. Remove one of the two\.$/],
+    ],
+    [
+      'a file for what is no secret',
+      { KAFKA_SASL_USERNAME_FILE: '/user' },
+      [/^KAFKA_SASL_USERNAME_FILE: is not a setting/],
+    ],
+  ])('is not connected to with %s', (_, settings, expected) => {
+    expect(faults(settings)).toEqual(expected.map((each) => expect.stringMatching(each)));
+  });
+
+  test.each<[string, () => Settings, RegExp]>([
+    [
+      'a CA file that holds none',
+      () => ({ CA: file('no.crt', 'XX') }),
+      /^KAFKA_SSL_CA_FILE: the file .* holds no certificate\. .* PEM/,
+    ],
+    [
+      'a CA file that is damaged',
+      () => ({ CA: file('bad.crt', authority.ca.replace(/MII/, 'XXX')) }),
+      /^KAFKA_SSL_CA_FILE: .* cannot be read\. /,
+    ],
+    ['an empty CA file', () => ({ CA: file('empty.crt', '') }), /^KAFKA_SSL_CA_FILE: the file .* is empty/],
+    [
+      'a certificate without its key',
+      () => ({ CERT: file('c.crt', cert) }),
+      /^KAFKA_SSL_KEY_FILE: is not set/,
+    ],
+    [
+      'a key without its certificate',
+      () => ({ KEY: file('c.key', key) }),
+      /^KAFKA_SSL_CERT_FILE: is not set/,
+    ],
+    [
+      'the key of another certificate',
+      () => ({ CERT: file('c.crt', cert), KEY: file('o.key', expired.key) }),
+      /^KAFKA_SSL_KEY_FILE: is not the key of the certificate/,
+    ],
+    [
+      'a certificate that has expired',
+      () => ({ CERT: file('e.crt', expired.cert), KEY: file('e.key', expired.key) }),
+      /^KAFKA_SSL_CERT_FILE: the file .* holds a certificate that expired on .* new certificate issued/,
+    ],
+    [
+      'a key with a password that nobody says',
+      () => ({ CERT: file('c.crt', cert), KEY: file('p.key', String(encryptedKey)) }),
+      /^KAFKA_SSL_KEY_FILE: .* has a password\. .* KAFKA_SSL_KEY_PASSWORD/,
+    ],
+    [
+      'a key with another password',
+      () => ({ CERT: file('c.crt', cert), KEY: file('p.key', String(encryptedKey)), KEYPW: 'XSECRETX' }),
+      /^KAFKA_SSL_KEY_FILE: cannot be read with KAFKA_SSL_KEY_PASSWORD/,
+    ],
+  ])('is not connected to with %s', (_, files, expected) => {
+    const names: Settings = {
+      CA: 'KAFKA_SSL_CA_FILE',
+      CERT: 'KAFKA_SSL_CERT_FILE',
+      KEY: 'KAFKA_SSL_KEY_FILE',
+      KEYPW: 'KAFKA_SSL_KEY_PASSWORD',
+    };
+    const settings = Object.entries(files()).map(([name, value]) => [names[name], value]);
+    expect(faults({ KAFKA_SECURITY_PROTOCOL: 'SSL', ...Object.fromEntries(settings) })).toEqual([
+      expect.stringMatching(expected),
+    ]);
+  });
+
+  test('a secret in a file is read anew each time, without the line break at its end', () => {
+    const path = file('password', 'one\n');
+    const { sasl } = read({
+      ...SASL_SSL,
+      KAFKA_SASL_MECHANISM: 'PLAIN',
+      KAFKA_SASL_USERNAME: 'promo',
+      KAFKA_SASL_PASSWORD_FILE: path,
+    });
+    const password = () => sasl && 'password' in sasl && sasl.password();
+    expect(password()).toBe('one');
+    writeFileSync(path, ' two\r\n');
+    expect(password()).toBe(' two');
+  });
+
+  test('what is printed of a configuration, or said of it, holds no secret', () => {
+    const settings = { ...SASL_SSL, KAFKA_SASL_MECHANISM: 'PLAIN', ...USER };
+    const config = readConfig(
+      { KAFKA_BROKERS: 'k:1', ...settings, DATABASE_URL: 'postgres://promo:XSECRETX@db/promo' },
+      ['KAFKA', 'DATABASE'],
+    );
+    expect(inspect(config, { depth: null }) + JSON.stringify(config)).not.toContain('XSECRETX');
+    for (const url of [
+      'XSECRETX',
+      'http://a:XSECRETX@db',
+      'postgres://a:XSECRETX%@db',
+      'postgres://a:XSECRETX@db?ssl=true',
+    ])
+      expect(faultsOf(() => readConfig({ DATABASE_URL: url }, ['DATABASE'])).join()).toMatch(
+        /^DATABASE_URL: (?!.*XSECRETX)/,
+      );
+  });
+});
+
+describe('Postgres', () => {
+  const read = (settings: Settings) => readConfig(settings, ['DATABASE']).DATABASE;
+  const faults = (settings: Settings) => faultsOf(() => read(settings));
+  const DATABASE_URL = 'postgres://promo@db:5433/pro%20mo';
+
+  test('is reached as its address says, the password apart from it', () => {
+    const { databaseUrl, password, tls } = read({
+      DATABASE_URL: 'postgres://promo:p%40ss@db/promo?application_name=a',
+    });
+    expect([databaseUrl, password?.(), tls]).toEqual([
+      'postgres://promo@db/promo?application_name=a',
+      'p@ss',
+      undefined,
+    ]);
+    expect(clientConfig({ databaseUrl, password, tls })).toEqual({
+      host: 'db',
+      user: 'promo',
+      database: 'promo',
+      password: expect.any(Function),
+      ssl: false,
+      application_name: 'a',
+    });
+    expect(clientConfig({ databaseUrl: 'postgres://a%20b:p%40ss@[::1]:1/x' })).toEqual({
+      host: '::1',
+      port: 1,
+      user: 'a b',
+      database: 'x',
+      password: 'p@ss',
+      ssl: false,
+    });
+  });
+
+  test('is reached without a password, too: libpq’s variables may say it', () => {
+    expect(clientConfig(read({ DATABASE_URL }))).toEqual({
+      host: 'db',
+      port: 5433,
+      user: 'promo',
+      database: 'pro mo',
+      ssl: false,
+    });
+  });
+
+  test.each<[string, Settings, boolean]>([
+    ['the setting', { DATABASE_URL, DATABASE_SSL_MODE: 'verify-full' }, true],
+    ['the address', { DATABASE_URL: `${DATABASE_URL}?sslmode=verify-full` }, true],
+    ['the address, without', { DATABASE_URL: `${DATABASE_URL}?sslmode=disable` }, false],
+    [
+      'the setting, which outdoes a lax address',
+      { DATABASE_URL: `${DATABASE_URL}?sslmode=require`, DATABASE_SSL_MODE: 'verify-full' },
+      true,
+    ],
+  ])('speaks TLS by %s', (_, settings, expected) => {
+    const { databaseUrl, tls } = read(settings);
+    expect([databaseUrl, tls !== undefined]).toEqual([DATABASE_URL, expected]);
+  });
+
+  test('a password in an address in a file is read anew each time', () => {
+    const path = file('url', 'postgres://promo:one@db/promo\n');
+    const { password } = read({ DATABASE_URL_FILE: path });
+    expect(password?.()).toBe('one');
+    writeFileSync(path, 'postgres://promo:two@db/promo\n');
+    expect(password?.()).toBe('two');
+  });
+
+  test.each<[string, Settings, RegExp[]]>([
+    ['no address', {}, [/^DATABASE_URL: is not set\. .* DATABASE_URL_FILE/]],
+    [
+      'a mode that verifies nothing',
+      { DATABASE_URL: `${DATABASE_URL}?sslmode=require` },
+      [/^DATABASE_URL: says sslmode=require, which does not verify .* DATABASE_SSL_MODE/],
+    ],
+    [
+      'the same by the setting',
+      { DATABASE_URL, DATABASE_SSL_MODE: 'require' },
+      [/^DATABASE_SSL_MODE: "require" is not .* verify-full\.$/],
+    ],
+    [
+      'an authority in the address',
+      { DATABASE_URL: `${DATABASE_URL}?sslrootcert=/ca` },
+      [/^DATABASE_URL: says sslrootcert\. .* set DATABASE_SSL_CA_FILE\.$/],
+    ],
+    [
+      'a password in its query',
+      { DATABASE_URL: `${DATABASE_URL}?password=x` },
+      [/^DATABASE_URL: says password\. .* set DATABASE_PASSWORD\.$/],
+    ],
+    [
+      'libpq’s variables',
+      { DATABASE_URL, PGSSLMODE: 'verify-full' },
+      [/^PGSSLMODE: is not read\. .* DATABASE_SSL_MODE\.$/],
+    ],
+    [
+      'two passwords',
+      { DATABASE_URL: 'postgres://a:b@db/promo', DATABASE_PASSWORD: 'c' },
+      [/^DATABASE_PASSWORD: is set, and DATABASE_URL holds/],
+    ],
+    [
+      'a key password without TLS',
+      { DATABASE_URL, DATABASE_SSL_KEY_PASSWORD: 'c' },
+      [/^DATABASE_SSL_KEY_PASSWORD: is not used without TLS/],
+    ],
+    [
+      'a key password without a key',
+      { DATABASE_URL, DATABASE_SSL_MODE: 'verify-full', DATABASE_SSL_KEY_PASSWORD: 'c' },
+      [/^DATABASE_SSL_CERT_FILE: is not set/, /^DATABASE_SSL_KEY_FILE: is not set/],
+    ],
+  ])('is not connected to with %s', (_, settings, expected) => {
+    expect(faults(settings)).toEqual(expected.map((each) => expect.stringMatching(each)));
+  });
+});
+
+describe('the schema registry', () => {
+  const read = (settings: Settings) => readConfig(settings, ['SCHEMA_REGISTRY']).SCHEMA_REGISTRY;
+  const SCHEMA_REGISTRY_URL = 'https://registry:8081';
+  const BASIC = { SCHEMA_REGISTRY_USERNAME: 'a', SCHEMA_REGISTRY_PASSWORD: 'b' };
+
+  test('may be absent, open, or ask for a user or a token', () => {
+    expect(read({})).toEqual({ registryUrl: undefined, authorization: undefined });
+    expect(read({ SCHEMA_REGISTRY_URL }).authorization).toBeUndefined();
+    expect(read({ SCHEMA_REGISTRY_URL, ...BASIC }).authorization?.()).toBe('Basic YTpi');
+    expect(read({ SCHEMA_REGISTRY_URL, SCHEMA_REGISTRY_TOKEN: 'xyz' }).authorization?.()).toBe('Bearer xyz');
+  });
+
+  test.each<[string, Settings, RegExp[]]>([
+    [
+      'a token without a registry',
+      { SCHEMA_REGISTRY_TOKEN: 'x' },
+      [/^SCHEMA_REGISTRY_TOKEN: is not used without/],
+    ],
+    [
+      'a user without password',
+      { SCHEMA_REGISTRY_URL, SCHEMA_REGISTRY_USERNAME: 'a' },
+      [/^SCHEMA_REGISTRY_PASSWORD: is not set/],
+    ],
+    [
+      'a user and a token',
+      { SCHEMA_REGISTRY_URL, ...BASIC, SCHEMA_REGISTRY_TOKEN: 'x' },
+      [/^SCHEMA_REGISTRY_TOKEN: is not used beside/],
+    ],
+    [
+      'a user in the address and a token',
+      { SCHEMA_REGISTRY_URL: 'https://a:b@registry', SCHEMA_REGISTRY_TOKEN: 'x' },
+      [/^SCHEMA_REGISTRY_TOKEN: is not used beside a user in SCHEMA_REGISTRY_URL/],
+    ],
+  ])('is not asked with %s', (_, settings, expected) => {
+    expect(faultsOf(() => read(settings))).toEqual(expected.map((each) => expect.stringMatching(each)));
+  });
+});
+
+test('the faults of all connections are told at once', () => {
+  const settings = {
+    KAFKA_SECURITY_PROTOCOL: 'SASL_SSL',
+    DATABASE_SSL_MODE: 'prefer',
+    SCHEMA_REGISTRY_TOKEN: 'x',
+  };
+  const faults = faultsOf(() =>
+    readConfig(settings, ['KAFKA', 'DATABASE', 'SCHEMA_REGISTRY', 'KAFKA_GROUP_ID']),
+  );
+  expect(faults.map((fault) => fault.split(':')[0])).toEqual([
+    'KAFKA_BROKERS',
+    'KAFKA_SASL_MECHANISM',
+    'DATABASE_URL',
+    'DATABASE_SSL_MODE',
+    'SCHEMA_REGISTRY_TOKEN',
+  ]);
+});

@@ -1,0 +1,56 @@
+/** What the project is made of: exactly what package-lock.json names, without anything that runs when it is installed. */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { projectRoot as ROOT } from '../../dev/servers/download';
+
+interface Locked {
+  readonly version?: string;
+  readonly integrity?: string;
+  readonly resolved?: string;
+  readonly hasInstallScript?: boolean;
+  readonly dev?: boolean;
+  readonly optional?: boolean;
+  readonly license?: string;
+}
+interface Manifest {
+  readonly dependencies: Readonly<Record<string, string>>;
+  readonly devDependencies: Readonly<Record<string, string>>;
+  readonly optionalDependencies: Readonly<Record<string, string>>;
+}
+
+const read = (name: string): string => readFileSync(join(ROOT, name), 'utf8');
+const manifest: Manifest = JSON.parse(read('package.json'));
+const lock: { readonly packages: Readonly<Record<string, Locked & Partial<Manifest>>> } = JSON.parse(
+  read('package-lock.json'),
+);
+const packages = Object.entries(lock.packages).filter(([path]) => path !== '');
+const ofTheProduct = packages.filter(([, { dev }]) => dev !== true);
+const namesOf = (found: readonly (readonly [string, Locked])[]) => found.map(([path]) => path);
+
+test.each(['dependencies', 'devDependencies', 'optionalDependencies'] as const)(
+  '%s are exact versions, and those of the lockfile',
+  (kind) => {
+    expect(
+      Object.values(manifest[kind]).filter((version) => !/^\d+\.\d+\.\d+(-[\w.]+)?$/.test(version)),
+    ).toEqual([]);
+    expect(lock.packages['']?.[kind]).toEqual(manifest[kind]);
+  },
+);
+
+test('every package comes from a registry, and of the product with the digest of its content', () => {
+  expect(ofTheProduct.length).toBeGreaterThan(Object.keys(manifest.dependencies).length);
+  expect(namesOf(packages.filter(([, { resolved = '' }]) => /^(git|file|http:)/.test(resolved)))).toEqual([]);
+  expect(namesOf(ofTheProduct.filter(([, { integrity = '' }]) => !/^sha512-/.test(integrity)))).toEqual([]);
+});
+
+test('nothing is run when a package is installed, and every install takes what the lockfile names', () => {
+  expect(read('.npmrc')).toMatch(/^ignore-scripts=true$/m);
+  const installs = read('Makefile').match(/npm (ci|i|install)\b.*/g) ?? [];
+  expect(installs).toEqual([expect.stringMatching(/^npm ci --ignore-scripts /)]);
+});
+
+test('of the product only protobufjs has an install script: it compares version numbers, and nothing needs it', () => {
+  expect(namesOf(ofTheProduct.filter(([, { hasInstallScript }]) => hasInstallScript))).toEqual([
+    'node_modules/protobufjs',
+  ]);
+});
