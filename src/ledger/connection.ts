@@ -27,6 +27,11 @@ export interface StoreOptions {
 export interface Statement {
   readonly name: string;
   readonly text: string;
+  /**
+   * What runs in its place before Postgres 17, for a text that looks for an array of keys in the last column of an index. The planner of
+   * those versions may rather read all that has the columns before it.
+   */
+  readonly before17?: string;
 }
 
 export function makePool(options: StoreOptions, logger: Logger): PostgresPool {
@@ -120,10 +125,14 @@ const NOTHING: Statement = { name: 'begin', text: 'select' };
  *
  * - Every statement is to use its index. The planner, which knows of a table that is growing only what it was when last analyzed, would read
  *   all of it; and it would weigh the thousands of keys of a batch again for each batch.
+ * - For the same reason rows are joined by hash or merge: a nested loop is fast for as many rows as the planner believes in, and a plan lives
+ *   on in its session while the table grows. Where only a nested loop can do it, its cost, which is prohibitive then, is not to call for JIT.
  * - Keys are read as hex digits (keys.ts), whatever a database or role is set to.
  */
 const BEGIN = `begin isolation level read committed;
 set local enable_seqscan = off;
+set local enable_nestloop = off;
+set local jit = off;
 set local bytea_output = hex;
 set local plan_cache_mode = force_generic_plan;
 set local statement_timeout = ${STATEMENT_TIMEOUT_MS};
@@ -167,25 +176,30 @@ class Transaction implements Session {
   }
 }
 
+/** Whether the store behind a connection is older than 17: asked with the connection's first transaction, in its round trip. */
+const before17 = new WeakMap<PoolClient, boolean>();
+const VERSION = 'show server_version_num';
+
 class PostgresConnection implements StoreConnection {
   constructor(private readonly client: PoolClient) {}
 
   async begin({ name, text }: Statement): Promise<Row[]> {
-    const results: unknown = await storeErrors(name, () =>
-      this.client.query({ text: `${BEGIN};\n${text}`, rowMode: 'array', types: TEXT_ONLY }),
+    const isAsked = !before17.has(this.client);
+    const message = [BEGIN, ...(isAsked ? [VERSION] : []), text].join(';\n');
+    const answer: unknown = await storeErrors(name, () =>
+      this.client.query({ text: message, rowMode: 'array', types: TEXT_ONLY }),
     );
     // One for each of the statements.
-    const last: QueryArrayResult<(string | null)[]> | undefined = Array.isArray(results)
-      ? results.at(-1)
-      : undefined;
-    return last?.rows ?? [];
+    const results: QueryArrayResult<(string | null)[]>[] = Array.isArray(answer) ? answer : [];
+    if (isAsked) before17.set(this.client, Number(results.at(-2)?.rows[0]?.[0]) < 17_00_00);
+    return results.at(-1)?.rows ?? [];
   }
 
   async query(statement: Statement, values: readonly unknown[] = []): Promise<Row[]> {
     const result: QueryArrayResult<(string | null)[]> = await storeErrors(statement.name, () =>
       this.client.query<(string | null)[]>({
         name: statement.name,
-        text: statement.text,
+        text: (before17.get(this.client) ? statement.before17 : undefined) ?? statement.text,
         values: [...values],
         rowMode: 'array',
         types: TEXT_ONLY,
