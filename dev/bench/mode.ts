@@ -5,8 +5,6 @@ import type { Stage } from './stage';
 
 export interface Bench {
   readonly stage: Stage;
-  /** It fails or passes; its figures are not kept. */
-  readonly isCheck?: true;
   readonly extent: Extent;
   /** Tells how far it is. */
   readonly say: (line: string) => void;

@@ -35,6 +35,11 @@ export interface StoreOptions extends StoreAccess {
 export interface Statement {
   readonly name: string;
   readonly text: string;
+  /**
+   * What runs in its place before Postgres 17, for a text that looks for an array of keys in the last column of an index. The planner of
+   * those versions may rather read all that has the columns before it.
+   */
+  readonly before17?: string;
 }
 
 /** As both pg and knex take it. */
@@ -105,8 +110,26 @@ export interface StoreConnection extends Pick<Session, 'query' | 'write'> {
 
 /** A pool of pg that transactions can run in. */
 export class PostgresPool extends Pool implements Store {
+  /** Asked once of each connection: behind a pooler they may be of different servers. */
+  private readonly before17 = new WeakMap<PoolClient, boolean>();
+
   async acquire(): Promise<StoreConnection> {
-    return new PostgresConnection(await storeErrors('connect', () => this.connect()));
+    const client = await storeErrors('connect', () => this.connect());
+    try {
+      const isBefore17 = this.before17.get(client) ?? (await this.askVersion(client)) < 17_00_00;
+      this.before17.set(client, isBefore17);
+      return new PostgresConnection(client, isBefore17);
+    } catch (error) {
+      client.release(true);
+      throw error;
+    }
+  }
+
+  private async askVersion(client: PoolClient): Promise<number> {
+    const { rows } = await storeErrors('server_version', () =>
+      client.query<{ server_version_num: string }>('show server_version_num'),
+    );
+    return Number(rows[0]?.server_version_num);
   }
 }
 
@@ -170,10 +193,14 @@ const NOTHING: Statement = { name: 'begin', text: 'select' };
  *
  * - Every statement is to use its index. The planner, which knows of a table that is growing only what it was when last analyzed, would read
  *   all of it; and it would weigh the thousands of keys of a batch again for each batch.
+ * - For the same reason rows are joined by hash or merge: a nested loop is fast for as many rows as the planner believes in, and a plan lives
+ *   on in its session while the table grows. Where only a nested loop can do it, its cost, which is prohibitive then, is not to call for JIT.
  * - Keys are read as hex digits (keys.ts), whatever a database or role is set to.
  */
 const BEGIN = `begin isolation level read committed;
 set local enable_seqscan = off;
+set local enable_nestloop = off;
+set local jit = off;
 set local bytea_output = hex;
 set local plan_cache_mode = force_generic_plan;
 set local statement_timeout = ${STATEMENT_TIMEOUT_MS};
@@ -220,7 +247,10 @@ class Transaction implements Session {
 class PostgresConnection implements StoreConnection {
   private isCorked = false;
 
-  constructor(private readonly client: PoolClient) {}
+  constructor(
+    private readonly client: PoolClient,
+    private readonly isBefore17: boolean,
+  ) {}
 
   /** Keeps back what is sent until the program waits: a packet costs both sides more than what is in it. */
   private cork(): void {
@@ -251,7 +281,7 @@ class PostgresConnection implements StoreConnection {
     const result: QueryArrayResult<(string | null)[]> = await storeErrors(statement.name, () =>
       this.client.query<(string | null)[]>({
         name: statement.name,
-        text: statement.text,
+        text: (this.isBefore17 ? statement.before17 : undefined) ?? statement.text,
         values: [...values],
         rowMode: 'array',
         types: TEXT_ONLY,

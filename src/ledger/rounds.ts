@@ -29,11 +29,15 @@ export interface LockedRound {
   readonly round: Round;
 }
 
+const LOCKED = `select round_key, round_no, refunded_by, settled, second_settled, player_mismatch, brand_mismatch, player_hash, brand_no,
+  currency_no, bet_minor, win_minor, settled_minor, below_min_bet_minor, other_sums
+from promo_store.rounds where feed_no = $1`;
+
 const LOCK_ROUNDS = {
   name: 'lock_rounds',
-  text: `select round_key, round_no, refunded_by, settled, second_settled, player_mismatch, brand_mismatch, player_hash, brand_no,
-  currency_no, bet_minor, win_minor, settled_minor, below_min_bet_minor, other_sums
-from promo_store.rounds where feed_no = $1 and round_key = any($2) order by round_key for update`,
+  text: `${LOCKED} and round_key = any($2) order by round_key for update`,
+  before17: `select r.* from (select key from unnest($2::bytea[]) key order by key) k
+cross join lateral (${LOCKED} and round_key = k.key for update) r`,
 };
 
 /**
@@ -159,6 +163,7 @@ export function copyRounds(opened: readonly NewRound[], nowMicros: bigint): Writ
   return [{ ...COPY_ROUNDS, rows }];
 }
 
+/** The numbers are named twice: a join alone may read all rounds, to find the few among them. */
 const UPDATE_ROUNDS = {
   name: 'update_rounds',
   text: `update promo_store.rounds r set
@@ -172,7 +177,7 @@ from unnest($1::bigint[], $2::text[], $3::boolean[], $4::boolean[], $5::boolean[
   $10::numeric[], $11::numeric[], $12::numeric[], $13::numeric[], $14::text[])
   as c (round_no, refunded_by, settled, second_settled, player_mismatch, brand_mismatch, player_hash, brand_no, currency_no,
   bet_minor, win_minor, settled_minor, below_min_bet_minor, other_sums)
-where r.round_no = c.round_no`,
+where r.round_no = c.round_no and r.round_no = any($1)`,
 };
 
 /** What writes the state of locked rounds that changed; null where none did. @param nowMicros microseconds since 1970 */

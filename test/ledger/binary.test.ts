@@ -459,6 +459,8 @@ describe('keys that stand for ids [K1] [K5]', () => {
 test('settings of a transaction end with it: every statement is to use its index, planned once for any values', async () => {
   const settings = [
     'enable_seqscan',
+    'enable_nestloop',
+    'jit',
     'plan_cache_mode',
     'statement_timeout',
     'lock_timeout',
@@ -469,6 +471,6 @@ test('settings of a transaction end with it: every statement is to use its index
   const [during] = await inTransaction(store.pool, (session) =>
     session.query({ name: 'settings', text: read }),
   );
-  expect(during).toEqual(['off', 'force_generic_plan', '8s', '5s', '15s']);
+  expect(during).toEqual(['off', 'off', 'off', 'force_generic_plan', '8s', '5s', '15s']);
   for (let i = 0; i < 4; i++) expect(await store.rows(read)).toEqual([before]);
 });

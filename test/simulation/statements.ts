@@ -6,6 +6,7 @@ import { copyTarget, readArray, readCopy, type Text, type Values } from './wire'
 export interface Request {
   readonly name: string;
   readonly text: string;
+  readonly before17?: string;
   readonly values?: readonly unknown[];
   /** The messages behind a COPY. */
   readonly rows?: Buffer;
@@ -78,10 +79,10 @@ const STATEMENTS: Readonly<Record<string, Statement>> = {
   find_unstored: async (on, { values = [] }) =>
     inRange(on, 'unstored', values, ['source_offset', 'value_hash']),
 
-  async lock_rounds(on, { text, values = [] }) {
+  async lock_rounds(on, { text, before17 = text, values = [] }) {
     const keys = readArray(values[1]).map(String);
-    // Without "order by" the store goes through the index in any order.
-    if (/order by round_key\s+for update/.test(text)) keys.sort();
+    // Without "order by", in either text, the store goes through the index in any order.
+    if ([text, before17].every((one) => LOCK_IN_ORDER.test(one))) keys.sort();
     else keys.splice(0, keys.length, ...on.store.random.shuffled(keys));
     const wanted = keys.flatMap((key) => {
       const row = on.store.rounds.get(`${values[0]}/${key}`);
@@ -89,7 +90,7 @@ const STATEMENTS: Readonly<Record<string, Statement>> = {
     });
     const found: Text[][] = [];
     for (const row of wanted) {
-      if (/for update$/.test(text)) await on.lock(row);
+      if ([text, before17].every((one) => LOCK.test(one))) await on.lock(row);
       const current = on.current(row);
       if (current !== undefined) found.push(columnsOf(current, ROUND_COLUMNS));
       await on.betweenRows();
@@ -169,6 +170,11 @@ const STATEMENTS: Readonly<Record<string, Statement>> = {
     return [];
   },
 };
+
+/** Rows in order, or keys in order and for each of them its row. */
+const LOCK_IN_ORDER =
+  /order by round_key\s+for update$|^select r\.\* from \(select key from unnest\(\$2::bytea\[\]\) key order by key\) k\s+cross join lateral/;
+const LOCK = /for update(\) r)?$/;
 
 export const STATEMENT_NAMES: readonly string[] = Object.keys(STATEMENTS);
 

@@ -1,0 +1,130 @@
+/**
+ * Every statement of a batch goes to its rows by an index, whatever the planner believed of the tables when the session made its plan,
+ * which lives on while they grow. `VERSIONS=all npx jest --selectProjects ledger plans` looks at each supported Postgres.
+ */
+import { inTransaction } from '../../src/ledger/connection';
+import { countPartition, lockPartition } from '../../src/ledger/partitions';
+import { lockRounds } from '../../src/ledger/rounds';
+import { aBet, aWin, freshStore, type TestStore, withClient } from '../support/ledger';
+import { ownServers } from '../support/servers';
+
+const OF_THE_RUN = 'the Postgres of the run';
+const versions = process.env.VERSIONS === 'all' ? ['15', '16', '17', '18'] : [OF_THE_RUN];
+
+/** Columns that each condition of an index of the statement has to name. */
+const CONDITIONS: Readonly<Record<string, readonly string[]>> = {
+  find_events: ['feed_no', 'event_key'],
+  find_resends: ['partition_no', 'source_offset'],
+  find_unstored: ['partition_no', 'source_offset'],
+  lock_rounds: ['feed_no', 'round_key'],
+  update_rounds: ['round_no'],
+};
+
+/** What was in the tables when they were analyzed, if they were: so many rows, each of a feed of its own or all of one. */
+const KNOWN = [
+  { rows: 0, perFeed: 1, analyzed: false },
+  { rows: 60, perFeed: 1, analyzed: false },
+  { rows: 1, perFeed: 1, analyzed: true },
+  { rows: 5, perFeed: 5, analyzed: true },
+  { rows: 60, perFeed: 1, analyzed: true },
+  { rows: 100, perFeed: 100, analyzed: true },
+  { rows: 2_000, perFeed: 2_000, analyzed: true },
+];
+
+async function fill(store: TestStore, { rows, perFeed, analyzed }: (typeof KNOWN)[number]): Promise<void> {
+  const feedNo = `1000 + n / ${perFeed}`;
+  const keyOf = (column: string) => `promo_store.id_key('id-' || n) as ${column}`;
+  const filled = {
+    rounds: `-n as round_no, ${feedNo} as feed_no, ${keyOf('round_key')}, 'id-' || n as round_id`,
+    event_keys: `n as verdict_id, n as content_hash, ${feedNo} as feed_no, 0 as outcome, ${keyOf('event_key')}`,
+    resends: `now() as received_at, n as source_offset, ${feedNo} as feed_no, 1 as connection_no, ${feedNo} as partition_no,
+      0 as first_outcome, false as content_differs, 'id-' || n as event_id`,
+    unstored: `now() as received_at, n as source_offset, n as value_hash, ${feedNo} as partition_no`,
+  };
+  await withClient(store.url, async (client) => {
+    for (const [table, values] of Object.entries(filled)) {
+      const columns = [...values.matchAll(/ as (\w+)/g)].map(([, column]) => column).join(', ');
+      await client.query(
+        `insert into promo_store.${table} (${columns}) select ${values} from generate_series(1, ${rows}) n`,
+      );
+    }
+    if (analyzed) await client.query('analyze');
+  });
+}
+
+/** The plans that the store's only session has for what it prepared, and those of the statements without parameters. */
+async function plansOf(store: TestStore): Promise<Map<string, string>> {
+  const prepared = await store.rows(
+    'select name, array_to_json(parameter_types) from pg_prepared_statements',
+  );
+  const statements = new Map(
+    prepared.map(([name, types]): [string, string] => {
+      const nulls = Array.from(JSON.parse(`${types}`), (type) => `null::${type}`);
+      return [`${name}`, `execute ${name}${nulls.length > 0 ? `(${nulls.join(', ')})` : ''}`];
+    }),
+  );
+  const counts = { accepted: 1, rejected: 0, skipped: 0 };
+  const none = { duplicates: 0, redeliveries: 0, deadLetters: 0, withoutKey: 0 };
+  for (const { name, text } of [lockPartition(1), countPartition(1, 1, 1, { ...counts, ...none })])
+    statements.set(name, text);
+  const plans = new Map<string, string>();
+  for (const [name, text] of statements) {
+    const lines = await inTransaction(store.pool, (session) =>
+      session.query({ name: `explain_${name}`, text: `explain (costs off) ${text}` }),
+    );
+    plans.set(name, lines.flat().join('\n'));
+  }
+  return plans;
+}
+
+describe.each(versions)('on %s', (version) => {
+  let servers: Awaited<ReturnType<typeof ownServers>> | undefined;
+  const ofServer = () => (servers?.databaseUrl === undefined ? {} : { server: servers.databaseUrl });
+  beforeAll(async () => {
+    if (version !== OF_THE_RUN) servers = await ownServers({ need: ['postgres'], postgresVersion: version });
+  }, 60_000);
+  afterAll(() => servers?.stop());
+
+  let store: TestStore;
+  beforeEach(async () => {
+    store = await freshStore({ own: true, maxConnections: 1, ...ofServer() });
+    const [found] = await store.rows('show server_version');
+    if (servers !== undefined) expect(found?.[0]).toMatch(new RegExp(`^${version}\\.`));
+  });
+  afterEach(() => store.close());
+
+  test.each(KNOWN)(
+    'planned for $rows rows, $perFeed in a feed, analyzed: $analyzed, a statement asks an index for all that it knows of its rows',
+    async (known) => {
+      await fill(store, known);
+      const acme = store.partition('acme');
+      await acme.read(aBet({ event_id: 'e-1' }));
+      await acme.read(aWin({ event_id: 'e-2' }));
+      expect(await acme.readAt(0, aBet({ event_id: 'e-1' }))).toEqual(['accepted, again']);
+
+      const plans = await plansOf(store);
+      for (const [name, columns] of Object.entries(CONDITIONS)) {
+        const plan = plans.get(name) ?? '';
+        const conditions = [...plan.matchAll(/Index Cond: (.*)/g)].map(([, condition]) => condition);
+        const isWhole = (condition = '') => columns.every((column) => condition.includes(column));
+        expect({ name, plan, isByIndex: conditions.length > 0 && conditions.every(isWhole) }).toEqual({
+          name,
+          plan: expect.not.stringMatching(/Filter:|Seq Scan|JIT/),
+          isByIndex: true,
+        });
+      }
+      expect(plans.get('lock_partition')).toMatch(/Index Cond: \(partition_no = 1\)/);
+      expect(plans.get('count_partition')).toMatch(/Index Cond: \(partition_no = 1\)/);
+    },
+  );
+
+  test('rounds are locked in ascending order, in whatever order they are asked for [U4]', async () => {
+    const ids = ['r-3', 'r-1', 'r-4', 'r-2'];
+    await store.partition('acme').read(...ids.map((id) => aBet({ event_id: id, round_id: id })));
+    const locked: string[] = [];
+    await inTransaction(store.pool, (session) =>
+      lockRounds(session, { feedNo: 1, ids: [...ids, 'r-5'] }, (id) => locked.push(id)),
+    );
+    expect(locked).toEqual(['r-1', 'r-2', 'r-3', 'r-4']);
+  });
+});
