@@ -16,7 +16,7 @@ const MEBIBYTE = 1024 * 1024;
 class FakeClock implements Clock {
   private time = 0;
   private sleepers: { until: number; wake: () => void }[] = [];
-  /** Every wait that was begun. */
+  /** Every wait of a second or more that was begun: those of undecided partitions. Between two commits it is less. */
   readonly waits: number[] = [];
 
   now(): number {
@@ -25,7 +25,7 @@ class FakeClock implements Clock {
 
   sleep(ms: number, signal: AbortSignal): Promise<void> {
     if (signal.aborted) return Promise.resolve();
-    this.waits.push(ms);
+    if (ms >= SECOND) this.waits.push(ms);
     return new Promise((resolve) => {
       const sleeper = { until: this.time + ms, wake: resolve };
       this.sleepers.push(sleeper);
@@ -157,6 +157,8 @@ function setUp(options: {
 }
 
 const SECOND = 1_000;
+/** In which everything decided is committed. */
+const BETWEEN_COMMITS = 100;
 
 describe('an undecided partition', () => {
   it('waits 1, 2, 4, 8, 16, 30, 30 ... s, without end [U2] [R5 backoff] [8 retry of undecided]', async () => {
@@ -216,7 +218,7 @@ describe('an undecided partition', () => {
     const { clock, source, assign, deliver } = setUp({ decide, partitionsAtOnce: 1 });
     await assign(...Array.from({ length: 12 }, (_, n) => n));
     for (let to = 0; to < 12; to++) deliver(to, [0]);
-    await clock.pass(0);
+    await clock.pass(BETWEEN_COMMITS);
     expect(source.commits).toEqual(['t/10 1', 't/11 1']);
   });
 
@@ -339,7 +341,7 @@ describe('commits', () => {
     deliver(1, [], 7);
     deliver(2, [3]);
     deliver(2, [], 9);
-    await clock.pass(0);
+    await clock.pass(BETWEEN_COMMITS);
     expect([...source.commits].sort()).toEqual(expect.arrayContaining(['t/0 5', 't/1 7', 't/2 9']));
   });
 
@@ -362,7 +364,7 @@ describe('commits', () => {
     await clock.pass(0);
     expect(source.commits).toEqual(['t/0 2']);
     decideNow();
-    await clock.pass(0);
+    await clock.pass(BETWEEN_COMMITS);
     expect(source.commits).toEqual(['t/0 2', 't/0 3']);
   });
 
@@ -438,7 +440,7 @@ describe('commits', () => {
       decideNow();
       for (let step = 0; step < steps; step++) await Promise.resolve();
       commitNow();
-      await clock.pass(0);
+      await clock.pass(BETWEEN_COMMITS);
       expect({ steps, commits: source.commits }).toEqual({ steps, commits: ['t/0 1', 't/1 1'] });
     }
   });
@@ -575,7 +577,7 @@ describe('what is decided', () => {
     deliver(0, [1, 4], 6);
     deliver(0, [], 8);
     deliver(0, [8, 9, 12], 20);
-    await clock.pass(0);
+    await clock.pass(BETWEEN_COMMITS);
     expect(batches.reduce((sum, count) => sum + count, 0)).toBe(5);
     expect(Math.max(...batches)).toBeLessThanOrEqual(3);
     expect(source.commits.at(-1)).toBe('t/0 20');
