@@ -123,7 +123,7 @@ export function makePlan(seed: number, without: Without = WITHOUT_NOTHING): Simu
     workers: isCrowd ? 3 : 2 + random.below(2),
     batchEvents: isCrowd ? 8 + random.below(12) : 1 + random.below(random.pick([4, 20])),
     partitionsAtOnce: (isCrowd ? 2 : 1) + random.below(3),
-    betweenRows: isCrowd ? 0.9 : 0.2,
+    betweenRows: isCrowd ? 0.8 : 0.2,
     fetchMs: isCrowd ? 3 : 30,
     compressed: random.pick([0, 0.3, 1]),
     chunkBytes: random.pick([0, 0, 400_000, 1_000_000]),

@@ -187,19 +187,20 @@ class World {
 
   /** As SIGTERM does: what is decided is committed, and nobody waits any longer. */
   private async stopAll(): Promise<void> {
-    let left = 0;
     this.faults.end();
-    const isUndisturbed = this.faults.lastEffect <= this.scheduler.now();
-    for (const { stream, isStopping } of this.workers.values()) {
+    const began = this.scheduler.now();
+    const stopping = new Set<Actor>();
+    for (const { actor, stream, isStopping } of this.workers.values()) {
       if (isStopping) continue;
-      left++;
+      stopping.add(actor);
       void stream.stop(STOP_DEADLINE_MS).then((inTime) => {
-        left--;
-        if (!inTime && isUndisturbed)
+        stopping.delete(actor);
+        if (!inTime && this.faults.lastEffect <= began)
           this.broken ??= new Violation('stop: a worker with nothing to do does not stop in time');
       });
     }
-    while (left > 0) {
+    // What was about to befall a worker may still do so.
+    while ([...stopping].some(({ alive }) => alive)) {
       if (!(await this.scheduler.step())) throw new Violation('stop: a worker does not stop');
       if (this.broken !== null) throw this.broken;
     }

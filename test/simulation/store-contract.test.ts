@@ -19,8 +19,8 @@ describe.each([1, 2, 3, 4, 5])('with seed %d', (seed) => {
     return {
       store: new ModelPool(network, new Actor('test'), 5),
       async settle() {
-        do await scheduler.step();
-        while (scheduler.isBusy);
+        await new Promise((resolve) => setImmediate(resolve));
+        while (scheduler.isBusy) await scheduler.step();
       },
       async get(promise) {
         const state = { isOver: false };
