@@ -10,9 +10,9 @@ export const LAYERS = [
   { name: 'fuzz', minutes: 1 },
   { name: 'simulation', minutes: 1.5 },
   { name: 'dev', minutes: 2.5 },
-  { name: 'ledger', minutes: 2 },
+  { name: 'ledger', minutes: 2.5 },
   { name: 'model', minutes: 0.3 },
-  { name: 'transport', minutes: 3.5 },
+  { name: 'transport', minutes: 6 },
   { name: 'commands', minutes: 1 },
   { name: 'bench', minutes: 1.5 },
 ] as const;

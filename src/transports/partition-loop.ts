@@ -13,7 +13,7 @@ import { type Chunk, messageOf, type StreamDeps, type StreamRecord } from './rec
  * A partition's first batch takes no more records than this, and each one after it twice as many, up to BATCH_EVENTS: workers that begin
  * together may meet in the rounds that they open, and what is decided anew then is little.
  */
-const FIRST_BATCH_EVENTS = 500;
+const FIRST_BATCH_EVENTS = 250;
 /** A batch takes no further record once it holds this many bytes. */
 const MAX_BATCH_BYTES = 4 * 1024 * 1024;
 /** A partition is paused while it holds more than this, and resumed below half of it. */

@@ -2,6 +2,8 @@
  * The verdict stream: each decision as a message, by which operators learn what became of their events (docs/rules.md, S7).
  * A message may come twice after a crash, with the same content; none is lost.
  */
+
+import type { Connection } from '../domain/reference';
 import { REASONS, type Reason, reasonInfo } from '../domain/verdict';
 import type { Answer, DeadLetter, Source } from '../intake';
 import type { OutgoingMessage } from './record-batch-writer';
@@ -89,42 +91,73 @@ export const VERDICT_SCHEMA = {
   },
 } as const;
 
-/** The message for an answer; null for a dead letter, which belongs to no operator. */
-export function verdictOf(source: Source, answer: Answer): Record<string, unknown> | null {
-  const { decision, connection, eventId } = answer;
-  if (connection === null) return null;
-  const about = {
-    spec: VERDICT_SPEC,
-    event_id: eventId,
-    operator_id: connection.operator.id,
-    feed_id: connection.feedId,
-    connection_id: connection.id,
-  };
-  const at = {
-    source: { topic: source.topic, partition: source.partition, offset: String(answer.envelope.offset) },
-  };
+/**
+ * Puts a partition's messages together as text. Most of a message is the same from one to the next, and making each as an object costs as much
+ * as deciding its event.
+ */
+class VerdictWriter {
+  private readonly source: string;
+  private readonly connections = new Map<Connection, { readonly fields: string; readonly feed: string }>();
+
+  constructor({ topic, partition }: Source) {
+    this.source = `"source":{${fields({ topic, partition })}`;
+  }
+
+  /** The message for an answer; null for a dead letter, which belongs to no operator. A key is the feed and the event, so that all about one event stays in order. */
+  write(answer: Answer): OutgoingMessage | null {
+    const { connection, eventId, envelope } = answer;
+    const outcome = outcomeOf(answer);
+    if (connection === null || outcome === null) return null;
+    const id = JSON.stringify(eventId);
+    const about = this.about(connection);
+    return {
+      key: eventId === null ? null : `[${about.feed},${id}]`,
+      value: `{${SPEC},"event_id":${id},${about.fields},${outcome},${this.source},"offset":"${envelope.offset}"}}`,
+      headers: NO_HEADERS,
+    };
+  }
+
+  private about(connection: Connection) {
+    const known = this.connections.get(connection);
+    if (known !== undefined) return known;
+    const { operator, feedId, id } = connection;
+    const about = {
+      fields: fields({ operator_id: operator.id, feed_id: feedId, connection_id: id }),
+      feed: JSON.stringify(feedId),
+    };
+    this.connections.set(connection, about);
+    return about;
+  }
+}
+
+/** An object's fields as they stand in a larger one. */
+function fields(object: Record<string, unknown>): string {
+  return JSON.stringify(object).slice(1, -1);
+}
+
+const SPEC = fields({ spec: VERDICT_SPEC });
+const ACCEPTED = fields({ verdict: 'accepted', reason: null, remedy: null });
+const NO_HEADERS = {};
+
+/** What became of it, as fields; null for a dead letter. */
+function outcomeOf(answer: Answer): string | null {
+  const { decision } = answer;
   switch (decision.type) {
     case 'unstored':
       if (decision.deadLetter !== null) return null;
-      return { ...about, verdict: 'rejected', ...explain('no_idempotency_key', answer), ...at };
+      return fields({ verdict: 'rejected', ...explain('no_idempotency_key', answer) });
     case 'duplicate':
-      return {
-        ...about,
+      return fields({
         verdict: 'duplicate',
         reason: null,
         remedy: null,
         first_verdict: decision.first.verdict,
         first_reason: decision.first.reason,
         content_differs: decision.contentDiffers,
-        ...at,
-      };
+      });
     case 'decided':
-      return {
-        ...about,
-        verdict: decision.outcome.verdict,
-        ...explain(decision.outcome.reason, answer),
-        ...at,
-      };
+      if (decision.outcome.verdict === 'accepted') return ACCEPTED;
+      return fields({ verdict: decision.outcome.verdict, ...explain(decision.outcome.reason, answer) });
   }
 }
 
@@ -136,15 +169,10 @@ function explain(reason: Reason | null, { faults }: Answer): Record<string, unkn
   return { reason, remedy: charge === 'nobody' ? null : remedy, ...details };
 }
 
-/** A message's key is the feed and the event, so that all about one event stays in order. */
 export function makePublishVerdicts(sender: Sender, topic: string): PublishVerdicts {
   return async (source, answers) => {
-    const messages = answers.flatMap((answer): OutgoingMessage[] => {
-      const verdict = verdictOf(source, answer);
-      if (verdict === null) return [];
-      const key = answer.eventId === null ? null : JSON.stringify([verdict.feed_id, answer.eventId]);
-      return [{ key, value: JSON.stringify(verdict), headers: {} }];
-    });
+    const writer = new VerdictWriter(source);
+    const messages = answers.map((answer) => writer.write(answer)).filter((message) => message !== null);
     if (messages.length > 0) await sender.send(topic, messages);
   };
 }

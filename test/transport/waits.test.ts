@@ -624,8 +624,8 @@ describe('memory', () => {
       await clock.pass(0);
       return sizes;
     };
-    expect(await sizesWith(3_000)).toEqual([500, 1_000, 2_000, 3_000, 3_000, 500]);
-    expect((await sizesWith(400)).slice(0, 3)).toEqual([400, 400, 400]);
+    expect(await sizesWith(3_000)).toEqual([250, 500, 1_000, 2_000, 3_000, 3_000, 250]);
+    expect((await sizesWith(400)).slice(0, 3)).toEqual([250, 400, 400]);
   });
 
   it('a batch takes no further record once it holds 4 MiB', async () => {
