@@ -164,7 +164,7 @@ export async function inTransaction<T>(
   const transaction = new Transaction(connection);
   let isClean = false;
   try {
-    const opened = connection.begin(opening);
+    const opened = transaction.begin(opening);
     // Where `work` fails before it has waited for it, its own error is reported.
     opened.catch(() => {});
     if (opening === NOTHING) await opened;
@@ -212,15 +212,35 @@ const ROLLBACK = { name: 'rollback', text: 'rollback' };
 
 class Transaction implements Session {
   private isCommitted = false;
+  /** What failed first: whatever the transaction was given after it failed because of it. */
+  private failure: unknown;
+  /** Settled once the answer to what was given last has been taken in. */
+  private last: Promise<unknown> = Promise.resolve();
 
   constructor(private readonly connection: StoreConnection) {}
 
+  begin(opening: Statement): Promise<Row[]> {
+    return this.inOrder(this.connection.begin(opening));
+  }
+
   query(statement: Statement, values: readonly unknown[] = []): Promise<Row[]> {
-    return this.connection.query(statement, values);
+    return this.inOrder(this.connection.query(statement, values));
   }
 
   async write(writes: readonly Write[]): Promise<void> {
-    if (writes.length > 0) await this.connection.write(writes);
+    if (writes.length > 0) await this.inOrder(this.connection.write(writes));
+  }
+
+  /** Answers that come in one packet may be taken in in any order. */
+  private inOrder<T>(answer: Promise<T>): Promise<T> {
+    const { last } = this;
+    const inTurn = answer.catch(async (error: unknown) => {
+      await last;
+      this.failure ??= error;
+      throw this.failure;
+    });
+    this.last = inTurn.catch(() => {});
+    return inTurn;
   }
 
   async writeAndCommit(writes: readonly Write[]): Promise<void> {

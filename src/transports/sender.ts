@@ -185,7 +185,7 @@ function makeChoosers(kafka: Kafka) {
       const found = known.get(topic);
       if (found !== undefined && Date.now() - found.since < METADATA_MAX_AGE_MS) return found.choose;
       const choose = await partitionChooser(kafka, topic);
-      if (choose === null) throw new Error(`Kafka has no topic ${topic}`);
+      if (choose === null) throw new Error(`Kafka has no topic ${topic}, or does not show it to us`);
       known.set(topic, { choose, since: Date.now() });
       return choose;
     },

@@ -515,7 +515,7 @@ test('with a topic of its own and an ACL an operator can write no feed but its o
         value: bytesOf(aBet({ event_id: 'whose' })),
         headers: { 'connection-id': 'bravo-stream' },
       };
-      await expect(sender.send(bravo, [message])).rejects.toThrow(/authoriz/i);
+      await expect(sender.send(bravo, [message])).rejects.toThrow(/authoriz|does not show it to us/i);
       await sender.send(acme, [message]);
       await sender.stop();
       await world.drain();
