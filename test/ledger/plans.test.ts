@@ -32,6 +32,8 @@ const KNOWN = [
 ];
 
 async function fill(store: TestStore, { rows, perFeed, analyzed }: (typeof KNOWN)[number]): Promise<void> {
+  // Made-up rows.
+  store.damaged = true;
   const feedNo = `1000 + n / ${perFeed}`;
   const keyOf = (column: string) => `promo_store.id_key('id-' || n) as ${column}`;
   const filled = {

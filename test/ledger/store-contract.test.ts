@@ -10,6 +10,8 @@ const SETTLED_MS = 150;
 
 describeStoreContract(async () => {
   const store = await freshStore({ maxConnections: 5 });
+  // The scripts write single rows, not whole decisions.
+  store.damaged = true;
   await store.rows('delete from promo_store.reference_versions');
   return {
     store: store.pool,
