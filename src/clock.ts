@@ -23,3 +23,6 @@ export const systemClock: Clock = {
       signal.addEventListener('abort', done);
     }),
 };
+
+/** For waits that nothing cuts short. */
+export const NEVER = new AbortController().signal;

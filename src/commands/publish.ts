@@ -7,6 +7,7 @@ import { statSync } from 'node:fs';
 import { constants as zlibConstants } from 'node:zlib';
 import { type GroupName, readConfig } from '../config';
 import { makeLogger } from '../telemetry';
+import { parseJson } from '../transports/json';
 import { makeKafka } from '../transports/kafka';
 import {
   type Compression,
@@ -107,21 +108,13 @@ interface Outgoing {
 
 /** The events of one player stay in order, since their key, and so their partition, is the player. */
 function toOutgoing(number: number, bytes: Buffer, report: Report): Outgoing {
-  const json = isUtf8(bytes) ? parse(bytes.toString('utf8')) : undefined;
+  const json = isUtf8(bytes) ? parseJson(bytes.toString('utf8')) : undefined;
   if (typeof json !== 'object' || json === null || Array.isArray(json)) {
     report.warn(number, 'is no JSON object; it is sent as it is');
     return { number, key: null, bytes };
   }
   const key = [Reflect.get(json, 'player_ref'), Reflect.get(json, 'event_id')].find(isKey);
   return { number, key: key ?? null, bytes };
-}
-
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
 
 function isKey(value: unknown): value is string {

@@ -173,7 +173,7 @@ export async function inTransaction<T>(
     isClean = true;
     return result;
   } catch (error) {
-    // pg sends nothing before it has the last answer, and sets no deadline for what it has not sent: a store that is silent would never be given up.
+    // A store that has not answered will hardly answer to this: the connection is given up at once.
     isClean = !isUnanswered(error) && (await transaction.rollback());
     throw error;
   } finally {

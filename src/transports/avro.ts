@@ -5,6 +5,7 @@
  * array of 2^31 items end the process for want of memory. It also passes over invalid UTF-8 and refuses a long above 2^53.
  */
 import { isUtf8 } from 'node:buffer';
+import { isObject } from './json';
 
 /** Reads bytes that are one value of the schema, and nothing else; undefined where they are not. */
 export type ReadAvro = (bytes: Buffer) => { readonly value: unknown } | undefined;
@@ -206,8 +207,4 @@ function nested(read: Read): Read {
 function listOf(value: unknown): unknown[] {
   if (!Array.isArray(value)) throw new Error('an Avro schema without a list it needs');
   return value;
-}
-
-export function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -1,12 +1,8 @@
 /**
- * The compressions a Kafka batch may come in, registered with kafkajs, which brings gzip only and sets no bound on it.
+ * The compressions a Kafka batch may come in. Those of kafkajs are gzip only, and have no bound.
  *
  * A batch of a few kilobytes can claim gigabytes, so that every decoder here stops at `maxDecompressedBytes` with a
- * DecompressionLimitError, and whatever else is wrong with the bytes is a DecompressionError. The limit holds for one batch:
- * kafkajs decodes all batches of a fetch before it hands out the first, so that one fetch can hold several times as much.
- *
- * What kafkajs 2.2.4 does with such an error: the whole fetch fails, the good partitions of the same broker with it. It tries again,
- * then emits CRASH with KafkaJSNumberOfRetriesExceeded, whose `cause` is our error, restarts the consumer, and so on without end.
+ * DecompressionLimitError, and whatever else is wrong with the bytes is a DecompressionError. The limit holds for one batch.
  *
  * | codec  | decoder                                   | encoder                                    |
  * | gzip   | node:zlib                                 | node:zlib                                  |
@@ -19,7 +15,6 @@ import { constants } from 'node:buffer';
 import { promisify, types } from 'node:util';
 import * as zlib from 'node:zlib';
 import * as fzstd from 'fzstd';
-import { CompressionCodecs, CompressionTypes } from 'kafkajs';
 import { compress as compressSnappy } from 'snappyjs';
 import { copyMatch, DecompressionError, DecompressionLimitError, decodeLz4, encodeLz4Stored } from './lz4';
 
@@ -41,16 +36,7 @@ export type ZstdEngine = 'native' | 'portable';
 
 const NATIVE_ZSTD: ZstdEngine = typeof zlib.zstdDecompress === 'function' ? 'native' : 'portable';
 
-/** Registers all four codecs with kafkajs, for every client of this process. Throws RangeError for a limit that is none. */
-export function registerCodecs(limits: CodecLimits): void {
-  const codecs = makeCodecs(limits);
-  CompressionCodecs[CompressionTypes.GZIP] = () => codecs.gzip;
-  CompressionCodecs[CompressionTypes.Snappy] = () => codecs.snappy;
-  CompressionCodecs[CompressionTypes.LZ4] = () => codecs.lz4;
-  CompressionCodecs[CompressionTypes.ZSTD] = () => codecs.zstd;
-}
-
-/** The codecs by name, without registering them; the engine is a parameter so that both can be tested on one Node. */
+/** The codecs by name; the engine is a parameter so that both can be tested on one Node. Throws RangeError for a limit that is none. */
 export function makeCodecs(
   { maxDecompressedBytes }: CodecLimits,
   engine: ZstdEngine = NATIVE_ZSTD,

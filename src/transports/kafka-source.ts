@@ -3,7 +3,7 @@
  */
 import type { Admin, EachBatchPayload, Kafka } from 'kafkajs';
 import type { Logger } from 'pino';
-import { type Clock, systemClock } from '../clock';
+import { type Clock, NEVER, systemClock } from '../clock';
 import type { Source } from '../intake';
 import { FetchedMessage } from './fetch-decoding';
 import { connectedAdmin, FIRST_RETRY_MS, MAX_RETRY_MS, offsetOf, REQUEST_TIMEOUT_MS, RETRIES } from './kafka';
@@ -338,5 +338,3 @@ function byTopic(offsets: readonly (Source & { readonly offset: number })[]) {
   }
   return [...topics].map(([topic, partitions]) => ({ topic, partitions }));
 }
-
-const NEVER = new AbortController().signal;

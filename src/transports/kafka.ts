@@ -1,13 +1,13 @@
 /**
  * Kafka by kafkajs: the client, and the few things asked of the cluster.
- * The client is known here, in kafka-source.ts, sender.ts, drain.ts, positions.ts, oauth-tokens.ts, codecs.ts, fetch-decoding.ts and
- * produce-encoding.ts, and nowhere else.
+ * The client is known here, in kafka-source.ts, sender.ts, drain.ts, positions.ts, oauth-tokens.ts, fetch-decoding.ts and produce-encoding.ts,
+ * and nowhere else.
  */
 import type { ConnectionOptions } from 'node:tls';
 import { type Admin, Kafka, logLevel, type Mechanism, type SASLOptions } from 'kafkajs';
 import type { Logger } from 'pino';
 import { systemClock } from '../clock';
-import { makeCodecs, registerCodecs } from './codecs';
+import { makeCodecs } from './codecs';
 import { installFetchDecoder } from './fetch-decoding';
 import { type TokenSource, tokenMechanism } from './oauth-tokens';
 
@@ -36,14 +36,13 @@ export interface KafkaOptions extends KafkaAccess {
 const CONNECT_TIMEOUT_MS = 5_000;
 export const REQUEST_TIMEOUT_MS = 15_000;
 /** Bytes that one compressed batch may decompress to; with it, the largest record that can be read. */
-export const MAX_DECOMPRESSED_BYTES = 64 * 1024 * 1024;
+const MAX_DECOMPRESSED_BYTES = 64 * 1024 * 1024;
 export const FIRST_RETRY_MS = 300;
 export const MAX_RETRY_MS = 5_000;
 export const RETRIES = 8;
 
 export function makeKafka(options: KafkaOptions, logger: Logger): Kafka {
   const { brokers, tls, sasl, clientId, retries = RETRIES } = options;
-  registerCodecs({ maxDecompressedBytes: MAX_DECOMPRESSED_BYTES });
   installFetchDecoder(decompress);
   return new Kafka({
     clientId,
@@ -83,7 +82,7 @@ function saslOptions(sasl: Sasl): SASLOptions | Mechanism {
   }
 }
 
-const codecs = makeCodecs({ maxDecompressedBytes: MAX_DECOMPRESSED_BYTES });
+export const codecs = makeCodecs({ maxDecompressedBytes: MAX_DECOMPRESSED_BYTES });
 const codecByNumber = [undefined, codecs.gzip, codecs.snappy, codecs.lz4, codecs.zstd];
 
 async function decompress(codec: number, bytes: Buffer): Promise<Buffer> {

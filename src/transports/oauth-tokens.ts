@@ -4,7 +4,7 @@
  */
 import { types } from 'node:util';
 import { KafkaJSConnectionError, KafkaJSNonRetriableError, type Mechanism } from 'kafkajs';
-import { isObject } from './avro';
+import { isObject, parseJson } from './json';
 
 export interface TokenSource {
   readonly endpoint: string;
@@ -159,12 +159,4 @@ function codeOf(error: unknown): { code?: string } {
 
 function causeOf(error: unknown): Record<string, unknown> | undefined {
   return isObject(error) && isObject(error.cause) ? error.cause : undefined;
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }

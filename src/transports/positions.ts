@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import type { Kafka } from 'kafkajs';
 import type { Logger } from 'pino';
-import { systemClock } from '../clock';
+import { NEVER, systemClock } from '../clock';
 import type { Source } from '../intake';
 import { makeCommittedOffsets, watermarks } from './drain';
 import { connectedAdmin } from './kafka';
@@ -121,7 +121,7 @@ export async function readableOffsets(
         if (failure !== undefined) throw failure;
         if (systemClock.now() > giveUpAt)
           throw new Error(`Kafka did not give the records within ${READ_WITHIN_MS} ms`);
-        await systemClock.sleep(READ_CHECK_MS, new AbortController().signal);
+        await systemClock.sleep(READ_CHECK_MS, NEVER);
       }
     } finally {
       await source.stop();

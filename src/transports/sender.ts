@@ -1,7 +1,6 @@
 /** Sends messages to Kafka: verdicts, dead letters, and what `publish` reads. */
 import { CompressionTypes, type Kafka, KafkaJSProtocolError, type Producer } from 'kafkajs';
-import { makeCodecs } from './codecs';
-import { connectedAdmin, MAX_DECOMPRESSED_BYTES } from './kafka';
+import { codecs, connectedAdmin } from './kafka';
 import { EncodedBatch, installProduceEncoder } from './produce-encoding';
 import { bytesOf, type Compressor, encodeRecordBatch, type OutgoingMessage } from './record-batch-writer';
 
@@ -32,7 +31,6 @@ const BATCH_BYTES = 512 * 1024;
 /** Partitions that are added are used within this time. */
 const METADATA_MAX_AGE_MS = 300_000;
 
-const codecs = makeCodecs({ maxDecompressedBytes: MAX_DECOMPRESSED_BYTES });
 const COMPRESSIONS = {
   none: null,
   gzip: { codec: CompressionTypes.GZIP, ...codecs.gzip },

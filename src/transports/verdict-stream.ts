@@ -2,7 +2,6 @@
  * The verdict stream: each decision as a message, by which operators learn what became of their events (docs/rules.md, S7).
  * A message may come twice after a crash, with the same content; none is lost.
  */
-
 import type { Connection } from '../domain/reference';
 import { REASONS, type Reason, reasonInfo } from '../domain/verdict';
 import type { Answer, DeadLetter, Source } from '../intake';
@@ -103,7 +102,10 @@ class VerdictWriter {
     this.source = `"source":{${fields({ topic, partition })}`;
   }
 
-  /** The message for an answer; null for a dead letter, which belongs to no operator. A key is the feed and the event, so that all about one event stays in order. */
+  /**
+   * The message for an answer; null for a dead letter, which belongs to no operator. Its key is the feed and the event, so that all about one
+   * event stays in order.
+   */
   write(answer: Answer): OutgoingMessage | null {
     const { connection, eventId, envelope } = answer;
     const outcome = outcomeOf(answer);

@@ -19,7 +19,8 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { types } from 'node:util';
-import { isObject, makeAvroReader, type ReadAvro } from './avro';
+import { makeAvroReader, type ReadAvro } from './avro';
+import { isObject, parseJson } from './json';
 
 export type Decoded =
   /** Bytes to be judged as JSON. */
@@ -255,12 +256,4 @@ function reasonOf(error: unknown): string {
   const code = isObject(error.cause) ? error.cause.code : undefined;
   if (typeof code !== 'string') return error.message;
   return UNTRUSTED.test(code) ? `${code}; look at NODE_EXTRA_CA_CERTS` : code;
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }

@@ -7,9 +7,9 @@ import {
   DecompressionError,
   DecompressionLimitError,
   makeCodecs,
-  registerCodecs,
   type ZstdEngine,
 } from '../../src/transports/codecs';
+import { registerCodecs } from '../support/kafkajs-codecs';
 
 const MIB = 1024 * 1024;
 const LIMIT_BYTES = 16 * MIB;

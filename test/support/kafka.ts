@@ -8,7 +8,7 @@ import {
   type Producer,
 } from 'kafkajs';
 import { until } from '../../dev/servers/deadline';
-import { registerCodecs } from '../../src/transports/codecs';
+import { registerCodecs } from './kafkajs-codecs';
 import { kafkaClient, withAdmin } from './servers';
 
 export { makeTopics, type TopicPlan } from './servers';

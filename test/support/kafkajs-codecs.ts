@@ -1,0 +1,12 @@
+/** The codecs for clients of kafkajs in tests, which brings gzip only. The product decodes and encodes batches itself. */
+import { CompressionCodecs, CompressionTypes } from 'kafkajs';
+import { type CodecLimits, makeCodecs } from '../../src/transports/codecs';
+
+/** Registers all four codecs with kafkajs, for every client of this process. Throws RangeError for a limit that is none. */
+export function registerCodecs(limits: CodecLimits): void {
+  const codecs = makeCodecs(limits);
+  CompressionCodecs[CompressionTypes.GZIP] = () => codecs.gzip;
+  CompressionCodecs[CompressionTypes.Snappy] = () => codecs.snappy;
+  CompressionCodecs[CompressionTypes.LZ4] = () => codecs.lz4;
+  CompressionCodecs[CompressionTypes.ZSTD] = () => codecs.zstd;
+}
