@@ -9,7 +9,11 @@ export class StoreError extends Error {
   readonly sqlState: string | undefined;
   readonly constraint: string | undefined;
 
-  constructor(statement: string, cause: unknown) {
+  /** @param statement its name */
+  constructor(
+    readonly statement: string,
+    cause: unknown,
+  ) {
     super(`${statement}: ${cause instanceof Error ? cause.message : String(cause)}`, { cause });
     this.sqlState = textProperty(cause, 'code', SQL_STATE_LENGTH);
     this.constraint = textProperty(cause, 'constraint');
@@ -64,6 +68,10 @@ const CLASSES: Readonly<Record<string, FailureClass>> = {
   P0001: 'data', // raised by a trigger
 };
 
+const LOCK_TIMEOUT = '55P03';
+/** Waits for the turn of a batch (rounds.ts): a line that is long is nothing to be undecided about. */
+export const LOCK_FEEDS = 'lock_feeds';
+
 const KEY_CONSTRAINTS = new Set(['event_keys_pkey', 'rounds_pkey']);
 
 /**
@@ -76,6 +84,7 @@ export function classify(error: unknown): FailureClass {
   if (!(error instanceof StoreError)) return 'data';
   const { sqlState } = error;
   if (sqlState === undefined) return 'undecided';
+  if (sqlState === LOCK_TIMEOUT && error.statement === LOCK_FEEDS) return 'again';
   if (sqlState === '23505' && error.constraint !== undefined && KEY_CONSTRAINTS.has(error.constraint))
     return 'again';
   return CLASSES[sqlState] ?? CLASSES[sqlState.slice(0, 2)] ?? 'undecided';

@@ -7,20 +7,21 @@ import { type Currency, currencyOf, currencyOfNo } from '../domain/money';
 import type { Round, Sums } from '../domain/round';
 import { arrays, CopyRows, sinceEpoch } from './binary';
 import type { Row, Session, Statement } from './connection';
+import { LOCK_FEEDS } from './failures';
 import { idFinder, unreadable } from './keys';
 import type { Write } from './writing';
 
 /** The first of the two numbers of our advisory locks on feeds; the second is the feed's. */
-const FEED_LOCK = 1_347_571_023;
+export const FEED_LOCK = 1_347_571_023;
 
-const LOCK_FEEDS = {
-  name: 'lock_feeds',
+const LOCK_THESE_FEEDS = {
+  name: LOCK_FEEDS,
   text: `select pg_advisory_xact_lock(${FEED_LOCK}, feed_no) from unnest($1::int[]) feed_no`,
 };
 
 /** Waits until no other batch holds one of these feeds. Ascending, and before any other lock but the partition's. */
 export async function lockFeeds(session: Session, feedNos: readonly number[]): Promise<void> {
-  await session.query(LOCK_FEEDS, [arrays.int4(feedNos)]);
+  await session.query(LOCK_THESE_FEEDS, [arrays.int4(feedNos)]);
 }
 
 /** A round that is in the store, locked. */

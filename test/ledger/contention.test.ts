@@ -1,7 +1,11 @@
 /** Batches that open the same rounds at the same time: after one has undone another's work they take their turn (R1, U4). */
+
+import { sleep } from '../../dev/servers/deadline';
 import type { Ledger } from '../../src/intake';
+import { LOCK_TIMEOUT_MS } from '../../src/ledger/connection';
 import { LostRace } from '../../src/ledger/failures';
-import { aBet, anEnvelope, brief, freshStore, type TestStore } from '../support/ledger';
+import { FEED_LOCK } from '../../src/ledger/rounds';
+import { aBet, anEnvelope, brief, freshStore, type TestStore, withClient } from '../support/ledger';
 
 let store: TestStore;
 beforeEach(async () => {
@@ -85,11 +89,23 @@ test('a batch that takes its turn waits for those of its feed that do, and for n
     .finally(() => {
       isDecided = true;
     });
-  await new Promise((resolve) => setTimeout(resolve, 200));
+  await sleep(200);
   expect(isDecided).toBe(false);
   letGo();
   expect([await first, await second]).toEqual([['accepted'], ['accepted']]);
 });
+
+test('a batch that waits for its turn longer than the store lets it asks again at once, and is decided [U4]', async () => {
+  const feedNo = await store.value(`select feed_no from promo_store.feeds where feed_id = 'acme'`);
+  await withClient(store.url, async (holder) => {
+    await holder.query('begin');
+    await holder.query('select pg_advisory_xact_lock($1, $2)', [FEED_LOCK, feedNo]);
+    const decided = writer(true).partition('acme').read(aBet());
+    await sleep(LOCK_TIMEOUT_MS + 500);
+    await holder.query('commit');
+    expect(await decided).toEqual(['accepted']);
+  });
+}, 20_000);
 
 test('batches of several feeds that take their turn never deadlock, in whatever order their feeds come [U4] [C3]', async () => {
   const [operators, rounds] = [['acme-shared', 'bravo-shared'], 10];
