@@ -263,11 +263,13 @@ class World {
       { write: (line) => this.onLine(actor, line) },
     );
 
+    // Batches that are few or many, whatever their size here: the one lock all of their rounds at once, the others in a step of its own.
+    const fewEvents = this.random.pick([0, plan.batchEvents >> 1, plan.batchEvents]);
     const ledger: Ledger = {
       decideBatch: (batch) => {
         const meets = batch.items.some((item) => item.type === 'keyed' && item.fields.gameId === BUG);
         if (meets) throw new TypeError('cannot read properties of undefined');
-        return decideBatch(store, batch);
+        return decideBatch(store, batch, fewEvents);
       },
       partitionNo: makePartitionNumbers(store),
     };

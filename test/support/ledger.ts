@@ -197,6 +197,8 @@ export interface WriterOptions {
   /** What stands between the intake and the store. */
   readonly wrap?: (ledger: Ledger) => Ledger;
   readonly logger?: Logger;
+  /** Of decideBatch. */
+  readonly fewEvents?: number;
 }
 
 /** A worker of its own: a pool, the reference data that it keeps in memory, an intake. */
@@ -270,7 +272,7 @@ export class TestStore {
     );
     this.pools.push(pool);
     const ledger: Ledger = {
-      decideBatch: (batch) => decideBatch(pool, batch),
+      decideBatch: (batch) => decideBatch(pool, batch, options.fewEvents),
       partitionNo: makePartitionNumbers(pool),
     };
     const intake = makeIntake({
