@@ -6,7 +6,15 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type Killer, type Mutant, mutate, readMutant, readMutants, SIMULATOR } from '../../dev/mutants';
+import {
+  type Killer,
+  type Mutant,
+  MutantError,
+  mutate,
+  readMutant,
+  readMutants,
+  SIMULATOR,
+} from '../../dev/mutants';
 import { projectRoot as ROOT } from '../../dev/servers/download';
 import { isNode } from '../../dev/syntax';
 import { type Result, readJestResults } from '../../dev/test-results';
@@ -51,7 +59,8 @@ beforeAll(() => {
   compiled.catch(() => {});
 });
 
-afterAll(() => {
+afterAll(async () => {
+  await Promise.allSettled([compiled]);
   rmSync(directory, { recursive: true, force: true });
 });
 
@@ -151,8 +160,9 @@ async function compile(all: readonly Mutant[]): Promise<Map<string, string>> {
 function mutatedFiles(mutant: Mutant): Map<string, string> {
   try {
     return mutate(mutant, source);
-  } catch {
-    return new Map();
+  } catch (error) {
+    if (error instanceof MutantError) return new Map();
+    throw error;
   }
 }
 
