@@ -3,7 +3,7 @@
  * mutant cannot be compiled, or loaded, or never ends. In the copy without any mutant the same tests pass.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import {
@@ -35,6 +35,10 @@ const mutants = readMutants(ROOT);
 const BAD = {
   unnoticed: bad('unnoticed', '+// It is none.\n const FIRST_WAIT_MS = 1_000;'),
   ofAnotherType: bad('of-another-type', "-const FIRST_WAIT_MS = 1_000;\n+const FIRST_WAIT_MS = '1';"),
+  ofAnotherForm: bad(
+    'of-another-form',
+    '-export function backoffMs(failures: number): number {\n+export function backoffMs(failures: number, _: number): number {',
+  ),
   notLoaded: bad(
     'not-loaded',
     "+if (Date.now() > 0) throw new Error('not loaded');\n const FIRST_WAIT_MS = 1_000;",
@@ -54,7 +58,7 @@ beforeAll(() => {
   copy = join(directory, 'copy');
   for (const path of COPIED) cpSync(join(ROOT, path), join(copy, path), { recursive: true });
   symlinkSync(join(ROOT, 'node_modules'), join(copy, 'node_modules'));
-  compiled = compile([...mutants, ...Object.values(BAD)]);
+  compiled = compile([...withoutCommonFiles(mutants), ...Object.values(BAD).map((mutant) => [mutant])]);
   // Whoever waits for it is told.
   compiled.catch(() => {});
 });
@@ -92,8 +96,15 @@ describe('a mutant is refused', () => {
   test('that no test notices', async () => {
     await expect(noticed(BAD.unnoticed)).rejects.toThrow('unnoticed survives: no test noticed it');
   });
-  test('that the compiler notices', async () => {
-    await expect(noticed(BAD.ofAnotherType)).rejects.toThrow(/does not compile:.*error TS/);
+  test.each([
+    ['notices', BAD.ofAnotherType, /does not compile: of-another-type.*backoff.ts.*error TS/s],
+    [
+      'notices where it is used',
+      BAD.ofAnotherForm,
+      /does not compile: of-another-form.*partition-loop.ts.*error TS/s,
+    ],
+  ])('that the compiler %s', async (_, mutant, message) => {
+    await expect(noticed(mutant)).rejects.toThrow(message);
   });
   test('that cannot be loaded', async () => {
     await expect(noticed(BAD.notLoaded)).rejects.toThrow(
@@ -133,25 +144,41 @@ function bad(name: string, hunk: string): Mutant {
 
 const source = (path: string) => readFileSync(join(ROOT, path), 'utf8');
 
-/** Every mutant's sources beside one another, compiled at once. @returns the errors of those that have any */
-async function compile(all: readonly Mutant[]): Promise<Map<string, string>> {
-  const trees = join(directory, 'trees');
+/** Mutants that change different files can share a copy of the sources, which makes few copies of many mutants. */
+function withoutCommonFiles(all: readonly Mutant[]): Mutant[][] {
+  const groups: { readonly mutants: Mutant[]; readonly paths: Set<string> }[] = [];
   for (const mutant of all) {
-    cpSync(join(ROOT, 'src'), join(trees, mutant.name, 'src'), { recursive: true });
-    for (const [path, text] of mutatedFiles(mutant)) {
-      mkdirSync(join(trees, mutant.name, path, '..'), { recursive: true });
-      writeFileSync(join(trees, mutant.name, path), text);
+    const paths = mutant.changes.map(({ path }) => path);
+    let group = groups.find((each) => !paths.some((path) => each.paths.has(path)));
+    if (group === undefined) {
+      group = { mutants: [], paths: new Set() };
+      groups.push(group);
     }
+    group.mutants.push(mutant);
+    for (const path of paths) group.paths.add(path);
+  }
+  return groups.map((group) => group.mutants);
+}
+
+/** Compiles groups of mutants, all at once. @returns the errors of each group that has any, by its mutants: any of them may be at fault */
+async function compile(groups: readonly (readonly Mutant[])[]): Promise<Map<string, string>> {
+  const cwd = join(directory, 'trees');
+  for (const [number, group] of groups.entries()) {
+    cpSync(join(ROOT, 'src'), join(cwd, `${number}`, 'src'), { recursive: true });
+    for (const [path, text] of group.flatMap((mutant) => [...mutatedFiles(mutant)]))
+      if (path.startsWith('src/')) writeFileSync(join(cwd, `${number}`, path), text);
   }
   const options = { extends: join(ROOT, 'tsconfig.json'), include: ['*/src'] };
   const compilerOptions = { rootDir: '.', noEmit: true, typeRoots: [join(ROOT, 'node_modules', '@types')] };
-  writeFileSync(join(trees, 'tsconfig.json'), JSON.stringify({ ...options, compilerOptions }));
-  const output = await run([TSC, '-p', trees, '--pretty', 'false'], {}, COMPILED_WITHIN_MS, trees);
+  writeFileSync(join(cwd, 'tsconfig.json'), JSON.stringify({ ...options, compilerOptions }));
+  const output = await run([TSC, '-p', cwd, '--pretty', 'false'], {}, COMPILED_WITHIN_MS, cwd);
   const errors = new Map<string, string>();
   for (const line of output.split('\n').filter((each) => each.includes('error TS'))) {
-    const name = line.split('/')[0] ?? '';
-    if (!all.some((mutant) => mutant.name === name)) throw new Error(`the compiler fails: ${line}`);
-    errors.set(name, `${errors.get(name) ?? ''}${line}\n`);
+    const group = groups[Number(line.split('/')[0])];
+    if (group === undefined) throw new Error(`the compiler fails: ${line}`);
+    const names = group.map(({ name }) => name);
+    for (const name of names)
+      errors.set(name, `${errors.get(name) ?? `${names.join(', ')}, or one of them:\n`}${line}\n`);
   }
   return errors;
 }
@@ -171,7 +198,7 @@ async function noticed(mutant: Mutant, withinMs = KILLED_WITHIN_MS): Promise<Res
   const { name, killer } = mutant;
   const files = mutate(mutant, source);
   const compiler = (await compiled).get(name);
-  if (compiler !== undefined) throw new Error(`${name} does not compile: ${compiler}`);
+  if (compiler !== undefined) throw new Error(`does not compile: ${compiler}`);
   try {
     for (const [path, text] of files) writeFileSync(join(copy, path), text);
     const environment = killer.file === SIMULATOR ? { EXPECTED: killer.test } : {};
