@@ -18,6 +18,9 @@ const servers = {
   globalTeardown: '<rootDir>/test/support/global-teardown.ts',
 };
 
+/** Those of which Postgres is enough. */
+const postgres = { ...servers, globalSetup: '<rootDir>/test/support/global-setup-postgres.ts' };
+
 module.exports = {
   projects: [
     layer('unit'),
@@ -25,6 +28,7 @@ module.exports = {
     layer('simulation'),
     layer('dev'),
     layer('ledger', servers),
+    layer('mutants', postgres),
     layer('model', servers),
     layer('transport', servers),
     layer('commands', servers),

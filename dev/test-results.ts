@@ -11,6 +11,7 @@ export const LAYERS = [
   { name: 'simulation', minutes: 1.5 },
   { name: 'dev', minutes: 2.5 },
   { name: 'ledger', minutes: 2.5 },
+  { name: 'mutants', minutes: 2.5 },
   { name: 'model', minutes: 0.3 },
   { name: 'transport', minutes: 6 },
   { name: 'commands', minutes: 1 },

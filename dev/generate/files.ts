@@ -5,6 +5,7 @@ import { EVENT_SCHEMA } from '../../src/domain/contract';
 import { VERDICT_SCHEMA } from '../../src/transports/verdict-stream';
 import { renderConfiguration } from './configuration';
 import { renderMetrics } from './metrics';
+import { renderMutants } from './mutants';
 import { renderVerdicts } from './verdicts';
 
 /** Makes everything but the tables. */
@@ -29,6 +30,7 @@ export function generatedFiles(root: string): GeneratedFile[] {
     file('schemas/VERDICTS.md', renderVerdicts(GENERATE_COMMAND)),
     file('docs/configuration.md', renderConfiguration(GENERATE_COMMAND, root)),
     file('docs/metrics.md', renderMetrics(GENERATE_COMMAND)),
+    file('docs/mutants.md', renderMutants(GENERATE_COMMAND, root)),
   ];
 }
 

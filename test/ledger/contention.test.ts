@@ -1,6 +1,6 @@
 /** Batches that open the same rounds at the same time: after one has undone another's work they take their turn (R1, U4). */
 
-import { sleep } from '../../dev/servers/deadline';
+import { sleep, until } from '../../dev/servers/deadline';
 import type { Ledger } from '../../src/intake';
 import { LOCK_TIMEOUT_MS } from '../../src/ledger/connection';
 import { LostRace } from '../../src/ledger/failures';
@@ -57,6 +57,50 @@ test('a race that is lost while batches take their turn begins the two hundred a
     ...times(101, false),
   ]);
 });
+
+test.each([
+  ['writes its event', { event_id: 'e', round_id: 'other' }, 'duplicate of accepted, differs'],
+  ['opens its round', { event_id: 'f', round_id: 'r' }, 'accepted'],
+])(
+  'a batch to which another worker %s first is decided again at once, and takes its turn [U4] [V1]',
+  async (_, ours, answer) => {
+    let holds = (): void => {};
+    let letGo = (): void => {};
+    const held = new Promise<void>((resolve) => {
+      holds = resolve;
+    });
+    const gone = new Promise<void>((resolve) => {
+      letGo = resolve;
+    });
+    const first = writer(false, async () => {
+      holds();
+      await gone;
+    })
+      .partition('acme')
+      .read(aBet({ event_id: 'e', round_id: 'r' }));
+    await held;
+    const turns: boolean[] = [];
+    const second = store
+      .writer({
+        wrap: (ledger) => ({
+          ...ledger,
+          decideBatch: (batch) => {
+            turns.push(batch.contended === true);
+            return ledger.decideBatch(batch);
+          },
+        }),
+      })
+      .partition('acme.second')
+      .read(aBet(ours));
+    await until('the second waits for the first', 5_000, async () => {
+      const waiting = `select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
+      return (await store.value(waiting)) !== '0';
+    });
+    letGo();
+    expect([await first, await second]).toEqual([['accepted'], [answer]]);
+    expect(turns).toEqual([false, true]);
+  },
+);
 
 test('a batch that takes its turn waits for those of its feed that do, and for nobody else [R1] [C3]', async () => {
   let holds = (): void => {};

@@ -195,8 +195,9 @@ export class Monitor {
       const place = `${partition}/${at}`;
       const stored = this.stored.get(place);
       must(stored !== undefined, 'I2', `the offset ${offset} passes ${place}, which is not decided`);
-      const isTold = stored === 'dead letter' ? this.deadLetters.has(place) : this.verdicts.has(place);
-      must(isTold, 'S7', `the offset ${offset} passes ${place} (${stored}), which was not published`);
+      const [isTold, rule] =
+        stored === 'dead letter' ? [this.deadLetters.has(place), 'S5'] : [this.verdicts.has(place), 'S7'];
+      must(isTold, rule, `the offset ${offset} passes ${place} (${stored}), which was not published`);
     }
     this.checkedTo.set(partition, at);
     this.progressAt.set(partition, this.scheduler.now());

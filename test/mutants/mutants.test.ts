@@ -1,0 +1,287 @@
+/**
+ * Each mutant is put into a copy of the project, and the test that it names has to fail there by an assertion of its own: not because the
+ * mutant cannot be compiled, or loaded, or never ends. In the copy without any mutant the same tests pass.
+ */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import {
+  type Killer,
+  type Mutant,
+  MutantError,
+  mutate,
+  readMutant,
+  readMutants,
+  SIMULATOR,
+} from '../../dev/mutants';
+import { projectRoot as ROOT } from '../../dev/servers/download';
+import { isNode } from '../../dev/syntax';
+import { type Result, readJestResults } from '../../dev/test-results';
+
+const COPIED = ['src', 'test', 'dev', 'migrations', 'schemas', 'docs', 'package.json', 'tsconfig.json'];
+const TSC = join(ROOT, 'node_modules', 'typescript', 'bin', 'tsc');
+const JEST = join(ROOT, 'node_modules', 'jest', 'bin', 'jest.js');
+const SIMULATOR_FILE = 'test/mutants/simulator.ts';
+const COMPILED_WITHIN_MS = 240_000;
+/** A killer takes a few seconds. */
+const KILLED_WITHIN_MS = 60_000;
+const ALL_KILLERS_WITHIN_MS = 240_000;
+
+jest.setTimeout(COMPILED_WITHIN_MS + KILLED_WITHIN_MS);
+
+const mutants = readMutants(ROOT);
+/** Mutants that are none, to see that it is noticed. */
+const BAD = {
+  unnoticed: bad('unnoticed', '+// It is none.\n const FIRST_WAIT_MS = 1_000;'),
+  ofAnotherType: bad('of-another-type', "-const FIRST_WAIT_MS = 1_000;\n+const FIRST_WAIT_MS = '1';"),
+  ofAnotherForm: bad(
+    'of-another-form',
+    '-export function backoffMs(failures: number): number {\n+export function backoffMs(failures: number, _: number): number {',
+  ),
+  notLoaded: bad(
+    'not-loaded',
+    "+if (Date.now() > 0) throw new Error('not loaded');\n const FIRST_WAIT_MS = 1_000;",
+  ),
+  endless: bad('endless', '+for (; Date.now() > 0; ) continue;\n const FIRST_WAIT_MS = 1_000;'),
+};
+const BAD_WITHIN_MS = 3_000;
+
+let directory: string;
+let copy: string;
+/** What the compiler says of each mutant, once it has looked at all of them. */
+let compiled: Promise<ReadonlyMap<string, string>>;
+
+beforeAll(() => {
+  directory = mkdtempSync(join(tmpdir(), 'mutants-'));
+  symlinkSync(join(ROOT, 'node_modules'), join(directory, 'node_modules'));
+  copy = join(directory, 'copy');
+  for (const path of COPIED) cpSync(join(ROOT, path), join(copy, path), { recursive: true });
+  symlinkSync(join(ROOT, 'node_modules'), join(copy, 'node_modules'));
+  compiled = compile([...withoutCommonFiles(mutants), ...Object.values(BAD).map((mutant) => [mutant])]);
+  // Whoever waits for it is told.
+  compiled.catch(() => {});
+});
+
+afterAll(async () => {
+  await Promise.allSettled([compiled]);
+  rmSync(directory, { recursive: true, force: true });
+});
+
+test('without a mutant every test that has to notice one passes', async () => {
+  const killers = mutants.map(({ killer }) => killer);
+  const played = killers.flatMap(({ file, test }) => (file === SIMULATOR ? [test] : []));
+  const { results, said } = await runJest(killers, { PLAYED: played.join(', ') }, ALL_KILLERS_WITHIN_MS);
+  if (results.some(({ status }) => status === 'failed')) throw new Error(said);
+  const passed = results.filter(({ status }) => status === 'passed').map(({ test }) => test);
+  const missing = killers.filter(
+    ({ file, test }) => file !== SIMULATOR && !passed.some((title) => title.includes(test)),
+  );
+  expect(missing).toEqual([]);
+});
+
+test.each(mutants)('$name', async (mutant) => {
+  const { test, message } = await noticed(mutant);
+  process.stdout.write(`mutants: ${mutant.name} is noticed: ${test}: ${message}\n`);
+});
+
+test('are of rules that there are, and at least 24', () => {
+  const rules = readFileSync(join(ROOT, 'docs', 'rules.md'), 'utf8');
+  const unknown = mutants.flatMap(({ breaks }) => breaks.filter((rule) => !rules.includes(`- **${rule}** `)));
+  expect(unknown).toEqual([]);
+  expect(mutants.length).toBeGreaterThanOrEqual(24);
+});
+
+describe('a mutant is refused', () => {
+  test('that no test notices', async () => {
+    await expect(noticed(BAD.unnoticed)).rejects.toThrow('unnoticed survives: no test noticed it');
+  });
+  test.each([
+    ['notices', BAD.ofAnotherType, /does not compile: of-another-type.*backoff.ts.*error TS/s],
+    [
+      'notices where it is used',
+      BAD.ofAnotherForm,
+      /does not compile: of-another-form.*partition-loop.ts.*error TS/s,
+    ],
+  ])('that the compiler %s', async (_, mutant, message) => {
+    await expect(noticed(mutant)).rejects.toThrow(message);
+  });
+  test('that cannot be loaded', async () => {
+    await expect(noticed(BAD.notLoaded)).rejects.toThrow(
+      /not-loaded fails before its test begins: .*not loaded/s,
+    );
+  });
+  test('that never ends', async () => {
+    await expect(noticed(BAD.endless, BAD_WITHIN_MS)).rejects.toThrow('endless does not end within 3 s');
+  });
+  test.each([
+    [
+      'whose lines are no more',
+      'const LAST_WAIT_MS = 1_000;',
+      /no longer applies: .* in src\/domain\/backoff.ts no more/,
+    ],
+    ['whose lines are there twice', '', /no longer applies: .* in src\/domain\/backoff.ts \d times/],
+  ])('%s', (_, line, message) => {
+    const mutant = bad('stale', `-${line}\n+const A = 1;`);
+    expect(() => mutate(mutant, source)).toThrow(message);
+  });
+  test.each([
+    ['without a head', '--- a/src/a.ts\n+++ b/src/a.ts\n@@ @@\n-a\n+b\n', 'does not begin with'],
+    ['without a change', 'It is.\n\nbreaks: R1\nkilled by: simulator: I1\n\n', 'changes nothing'],
+  ])('%s', (_, text, message) => {
+    expect(() => readMutant('it', text)).toThrow(message);
+  });
+});
+
+function bad(name: string, hunk: string): Mutant {
+  const head =
+    'It is none.\n\nbreaks: U2\nkilled by: test/unit/domain/verdict.test.ts: never grows beyond\n\n';
+  return readMutant(
+    name,
+    `${head}--- a/src/domain/backoff.ts\n+++ b/src/domain/backoff.ts\n@@ @@\n${hunk}\n`,
+  );
+}
+
+const source = (path: string) => readFileSync(join(ROOT, path), 'utf8');
+
+/** Mutants that change different files can share a copy of the sources, which makes few copies of many mutants. */
+function withoutCommonFiles(all: readonly Mutant[]): Mutant[][] {
+  const groups: { readonly mutants: Mutant[]; readonly paths: Set<string> }[] = [];
+  for (const mutant of all) {
+    const paths = mutant.changes.map(({ path }) => path);
+    let group = groups.find((each) => !paths.some((path) => each.paths.has(path)));
+    if (group === undefined) {
+      group = { mutants: [], paths: new Set() };
+      groups.push(group);
+    }
+    group.mutants.push(mutant);
+    for (const path of paths) group.paths.add(path);
+  }
+  return groups.map((group) => group.mutants);
+}
+
+/** Compiles groups of mutants, all at once. @returns the errors of each group that has any, by its mutants: any of them may be at fault */
+async function compile(groups: readonly (readonly Mutant[])[]): Promise<Map<string, string>> {
+  const cwd = join(directory, 'trees');
+  for (const [number, group] of groups.entries()) {
+    cpSync(join(ROOT, 'src'), join(cwd, `${number}`, 'src'), { recursive: true });
+    for (const [path, text] of group.flatMap((mutant) => [...mutatedFiles(mutant)]))
+      if (path.startsWith('src/')) writeFileSync(join(cwd, `${number}`, path), text);
+  }
+  const options = { extends: join(ROOT, 'tsconfig.json'), include: ['*/src'] };
+  const compilerOptions = { rootDir: '.', noEmit: true, typeRoots: [join(ROOT, 'node_modules', '@types')] };
+  writeFileSync(join(cwd, 'tsconfig.json'), JSON.stringify({ ...options, compilerOptions }));
+  const output = await run([TSC, '-p', cwd, '--pretty', 'false'], {}, COMPILED_WITHIN_MS, cwd);
+  const errors = new Map<string, string>();
+  for (const line of output.split('\n').filter((each) => each.includes('error TS'))) {
+    const group = groups[Number(line.split('/')[0])];
+    if (group === undefined) throw new Error(`the compiler fails: ${line}`);
+    const names = group.map(({ name }) => name);
+    for (const name of names)
+      errors.set(name, `${errors.get(name) ?? `${names.join(', ')}, or one of them:\n`}${line}\n`);
+  }
+  return errors;
+}
+
+/** Nothing of one that does not apply: its own test says so. */
+function mutatedFiles(mutant: Mutant): Map<string, string> {
+  try {
+    return mutate(mutant, source);
+  } catch (error) {
+    if (error instanceof MutantError) return new Map();
+    throw error;
+  }
+}
+
+/** @returns the test that noticed the mutant, with its message. @throws where none did, or for another reason than the mutant's defect */
+async function noticed(mutant: Mutant, withinMs = KILLED_WITHIN_MS): Promise<Result> {
+  const { name, killer } = mutant;
+  const files = mutate(mutant, source);
+  const compiler = (await compiled).get(name);
+  if (compiler !== undefined) throw new Error(`does not compile: ${compiler}`);
+  try {
+    for (const [path, text] of files) writeFileSync(join(copy, path), text);
+    const environment = killer.file === SIMULATOR ? { EXPECTED: killer.test } : {};
+    const { results, said } = await runJest([killer], environment, withinMs).catch((error: unknown) => {
+      throw new Error(`${name} ${error instanceof Error ? error.message : error}`);
+    });
+    const failed = results.find(({ status }) => status === 'failed');
+    if (failed === undefined) throw new Error(`${name} survives: no test noticed it`);
+    const isOfTest = killer.file === SIMULATOR || failed.test.includes(killer.test);
+    if (!isOfTest) throw new Error(`${name} fails before its test begins: ${said}`);
+    return failed;
+  } finally {
+    for (const path of files.keys()) writeFileSync(join(copy, path), source(path));
+  }
+}
+
+/** Runs killers in the copy. @throws where Jest does not end in time, or says nothing */
+async function runJest(
+  killers: readonly Killer[],
+  environment: NodeJS.ProcessEnv,
+  withinMs: number,
+): Promise<{ results: Result[]; said: string }> {
+  const config = {
+    ...{ rootDir: copy, testEnvironment: 'node', watchman: false, transform: transform() },
+    testMatch: ['<rootDir>/test/**/*.test.ts', `<rootDir>/${SIMULATOR_FILE}`],
+    cacheDirectory: join(directory, 'cache'),
+  };
+  const files = new Set(killers.map(({ file }) => (file === SIMULATOR ? SIMULATOR_FILE : file)));
+  const titles = killers.map(({ file, test }) => (file === SIMULATOR ? 'the simulator' : escaped(test)));
+  const output = join(directory, 'results.json');
+  rmSync(output, { force: true });
+  const said = await run(
+    [
+      ...[JEST, '--ci', '--runInBand', '--config', JSON.stringify(config), '--json', '--outputFile', output],
+      ...['--testNamePattern', [...new Set(titles)].join('|'), '--runTestsByPath', ...files],
+    ],
+    environment,
+    withinMs,
+    copy,
+  );
+  let json: unknown;
+  try {
+    json = JSON.parse(readFileSync(output, 'utf8'));
+  } catch {
+    throw new Error(`makes Jest end without results: ${said}`);
+  }
+  return { results: readJestResults(json, copy).results, said };
+}
+
+/** That of every layer. */
+function transform(): unknown {
+  const config: unknown = require('../../jest.config.js');
+  const [layer]: readonly unknown[] = isNode(config) && Array.isArray(config.projects) ? config.projects : [];
+  return isNode(layer) ? layer.transform : undefined;
+}
+
+function escaped(text: string): string {
+  return text.replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&');
+}
+
+/** Runs a Node program to its end. @returns what it printed. @throws where it has not ended in time */
+async function run(
+  args: readonly string[],
+  environment: NodeJS.ProcessEnv,
+  withinMs: number,
+  cwd: string,
+): Promise<string> {
+  const child: ChildProcess = spawn(process.execPath, args, { cwd, env: { ...process.env, ...environment } });
+  let output = '';
+  for (const stream of [child.stdout, child.stderr])
+    stream?.setEncoding('utf8').on('data', (text: string) => {
+      output += text;
+    });
+  let isLate = false;
+  const deadline = setTimeout(() => {
+    isLate = true;
+    child.kill('SIGKILL');
+  }, withinMs);
+  await new Promise<void>((resolve, reject) => {
+    child.once('error', reject);
+    child.once('close', () => resolve());
+  });
+  clearTimeout(deadline);
+  if (isLate) throw new Error(`does not end within ${withinMs / 1000} s`);
+  return output;
+}
