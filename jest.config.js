@@ -24,6 +24,7 @@ module.exports = {
     layer('fuzz'),
     layer('simulation'),
     layer('dev'),
+    layer('chart'),
     layer('ledger', servers),
     layer('model', servers),
     layer('transport', servers),

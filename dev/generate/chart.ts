@@ -59,7 +59,7 @@ function afterBlankLine(comment: string | null | undefined): string | undefined 
 function shortly(value: unknown): string {
   const json: unknown = JSON.parse(JSON.stringify(value));
   const text = stringify(json, { collectionStyle: 'flow', lineWidth: 0 }).trim();
-  return text.length > FIELD_WIDTH && isMap(value) ? 'see values.yaml' : text;
+  return text.length > FIELD_WIDTH ? 'see values.yaml' : text;
 }
 
 // --- the schema
