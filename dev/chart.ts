@@ -7,7 +7,7 @@ import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseAllDocuments } from 'yaml';
 import { makeSchemas } from './chart/schemas';
-import { buildTool, findTool, isToolName, TOOL_NAMES } from './chart/tools';
+import { buildTool, findTool, isToolName, KUBERNETES_VERSION, TOOL_NAMES } from './chart/tools';
 import { CHART } from './generate/chart';
 import { projectRoot } from './servers/download';
 
@@ -15,8 +15,6 @@ const USAGE = 'usage: node build/dev/chart.js tools [NAME...] | manifests FILE..
 const USAGE_EXIT_CODE = 2;
 const BUILD_DEADLINE_MS = 1_800_000;
 const HELM_DEADLINE_MS = 60_000;
-/** That the manifests are written for, and the chart is checked against: that of dev/chart/cluster/go.mod. */
-const KUBERNETES_VERSION = '1.34.4';
 const MANIFESTS = join('build', 'manifests');
 
 function main([command, ...args]: readonly string[]): number {

@@ -12,14 +12,31 @@ import { findOnPath } from '../servers/java';
 import type { Environment } from '../servers/types';
 import { isNode } from '../syntax';
 
-/** By name: the module of this directory that pins it, and what is built. */
+/** The Kubernetes that the chart is checked against: that of cluster/go.mod. */
+export const KUBERNETES_VERSION = '1.34.4';
+
+/** A server that was not told its version says 0.0.0, which no chart takes. */
+const [MAJOR, MINOR] = KUBERNETES_VERSION.split('.');
+const SERVER_VERSION = Object.entries({
+  gitVersion: `v${KUBERNETES_VERSION}`,
+  gitMajor: MAJOR,
+  gitMinor: MINOR,
+})
+  .map(([name, value]) => `-X k8s.io/component-base/version.${name}=${value}`)
+  .join(' ');
+
+/** By name: the module of this directory that pins it, what is built, and what the linker is told. */
 const TOOLS = {
   helm: { module: 'tools', source: 'helm.sh/helm/v3/cmd/helm' },
   'helm-unittest': { module: 'tools', source: 'github.com/helm-unittest/helm-unittest/cmd/helm-unittest' },
   kubeconform: { module: 'tools', source: 'github.com/yannh/kubeconform/cmd/kubeconform' },
   'kube-score': { module: 'score', source: 'github.com/zegl/kube-score/cmd/kube-score' },
   etcd: { module: 'cluster', source: 'go.etcd.io/etcd/server/v3' },
-  'kube-apiserver': { module: 'cluster', source: 'k8s.io/kubernetes/cmd/kube-apiserver' },
+  'kube-apiserver': {
+    module: 'cluster',
+    source: 'k8s.io/kubernetes/cmd/kube-apiserver',
+    link: SERVER_VERSION,
+  },
 } as const;
 
 export type ToolName = keyof typeof TOOLS;
@@ -63,11 +80,16 @@ export function buildTool(
   environment: Environment = process.env,
 ): string | undefined {
   const built = builtPath(name, environment);
-  if (existsSync(built)) return undefined;
-  const { module, source } = TOOLS[name];
+  // Without Go, one of the PATH has to do.
+  if (
+    existsSync(built) ||
+    (findOnPath('go', environment) === undefined && 'path' in findTool(name, environment))
+  )
+    return undefined;
+  const { module, source, link = '' }: { module: string; source: string; link?: string } = TOOLS[name];
   const partial = `${built}.partial-${process.pid}`;
   mkdirSync(cacheOf(module, environment), { recursive: true });
-  const args = ['build', '-trimpath', '-ldflags=-s -w', '-o', partial, source];
+  const args = ['build', '-trimpath', `-ldflags=-s -w ${link}`, '-o', partial, source];
   try {
     // Into a file whose name does not exist before: a directory would be built into.
     const problem = go(module, args, deadlineMs, environment);

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { stringify } from 'yaml';
 import { findSchemas, SCHEMA_FILE } from '../../dev/chart/schemas';
-import { findTool } from '../../dev/chart/tools';
+import { findTool, KUBERNETES_VERSION } from '../../dev/chart/tools';
 import { SETTINGS } from '../../src/config';
 import type { Setting } from '../../src/config/setting';
 import {
@@ -68,7 +68,7 @@ describe.each(EXAMPLES)('%s', (name) => {
       'lint',
       '--strict',
       '--kube-version',
-      '1.34.4',
+      KUBERNETES_VERSION,
       CHART,
       ...values,
     ]);

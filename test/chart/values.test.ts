@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import Ajv from 'ajv';
 import { parse } from 'yaml';
+import { KUBERNETES_VERSION } from '../../dev/chart/tools';
 import { readValues } from '../../dev/generate/chart';
 import { projectRoot } from '../../dev/servers/download';
 import { isNode } from '../../dev/syntax';
@@ -85,6 +86,11 @@ test('a value without a comment does not get into the README', () => {
     { path: ['b'], comment: 'Two.', fallback: '' },
     { path: ['b', 'c'], comment: 'Three.', fallback: '[ 1 ]' },
   ]);
+});
+
+test('the tools are of the version of Kubernetes that is said', () => {
+  const pins = readFileSync(join(projectRoot, 'dev/chart/cluster/go.mod'), 'utf8');
+  expect(pins).toContain(`\tk8s.io/kubernetes v${KUBERNETES_VERSION}\n`);
 });
 
 test('chart, image and package have one version', () => {

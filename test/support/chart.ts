@@ -3,13 +3,12 @@ import { spawnSync } from 'node:child_process';
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseAllDocuments } from 'yaml';
-import { type Found, findTool, type ToolName } from '../../dev/chart/tools';
+import { type Found, findTool, KUBERNETES_VERSION, type ToolName } from '../../dev/chart/tools';
 import { CHART as CHART_PATH } from '../../dev/generate/chart';
 import { projectRoot } from '../../dev/servers/download';
 import { isNode, type SyntaxNode } from '../../dev/syntax';
 
 export const CHART = join(projectRoot, CHART_PATH);
-export const KUBERNETES_VERSION = '1.34.4';
 const TOOL_DEADLINE_MS = 60_000;
 
 /** An object of Kubernetes, or a part of one. */

@@ -194,6 +194,7 @@ annotations:
 {{- if and .settings.DATABASE_URL .secrets.DATABASE_URL }}{{ $faults = append $faults "settings.DATABASE_URL and secrets.DATABASE_URL are both set: remove one of them" }}{{ end -}}
 {{- if and .reference.data .reference.existing }}{{ $faults = append $faults "reference.data and reference.existing are both set: remove one of them" }}{{ end -}}
 {{- if and .autoscaling.enabled (lt (int .autoscaling.maxReplicas) (int .autoscaling.minReplicas)) }}{{ $faults = append $faults "autoscaling.maxReplicas is below autoscaling.minReplicas: raise it" }}{{ end -}}
+{{- if and .autoscaling.enabled (le (int .autoscaling.upAfterSeconds) (int .autoscaling.pollingSeconds)) }}{{ $faults = append $faults "autoscaling.upAfterSeconds is not above autoscaling.pollingSeconds: raise it, for one look alone may be wrong" }}{{ end -}}
 {{- if and .autoscaling.enabled (not .autoscaling.authenticationRef) (eq (default "" .settings.KAFKA_SASL_MECHANISM) "OAUTHBEARER") }}{{ $faults = append $faults "autoscaling.authenticationRef is missing: with OAUTHBEARER name a TriggerAuthentication that you made" }}{{ end -}}
 {{- end -}}
 {{- if $faults }}{{ fail (printf "\n  %s" (join "\n  " $faults)) }}{{ end -}}
