@@ -45,8 +45,11 @@ image: ## build the container image; IMAGE=name:tag, BUILD_OPTIONS='--build-arg 
 chart-tools: dev-build ## build what the chart is checked with (Go; ten minutes, once), or TOOLS='helm kubeconform'
 	@node build/dev/chart.js tools $(TOOLS)
 
-chart: chart-tools ## check the chart: lint, templates, schemas, score, bad values, a real API server
-	@jest --selectProjects chart
+# What cannot be built is said, and skips its checks.
+chart: dev-build ## check the chart: lint, templates, schemas, score, bad values, a real API server
+	@node build/dev/chart.js tools || true
+	@jest --selectProjects chart --json --outputFile=build/chart-results.json
+	@node build/dev/chart.js passed build/chart-results.json
 
 manifests: dev-build ## write what Helm would install to build/manifests; VALUES='file...', RELEASE=, NAMESPACE=
 	@RELEASE='$(or $(RELEASE),promo-intake)' NAMESPACE='$(or $(NAMESPACE),default)' node build/dev/chart.js manifests $(or $(VALUES),helm/promo-intake/examples/minimal.yaml)
