@@ -7,6 +7,10 @@ const ANSWER_WITHIN_MS = 4_000;
 
 /** @param url undefined: /livez of the worker of this machine @returns the exit code */
 export async function health(url: string | undefined): Promise<number> {
+  if (url !== undefined && !/^https?:\/\//.test(url)) {
+    console.error(`--url is no address: ${url}; write http://host:port/readyz`);
+    return 2;
+  }
   const asked = url ?? `http://127.0.0.1:${readConfig(process.env, ['HTTP_PORT']).HTTP_PORT}/livez`;
   try {
     const answer = await fetch(asked, { signal: AbortSignal.timeout(ANSWER_WITHIN_MS) });
