@@ -33,12 +33,13 @@ lint: install ## style, types
 stack: dev-build ## start Kafka, Postgres and a schema registry, print their addresses, keep them up
 	@exec node build/dev/stack.js
 
-# Named by its version; IMAGE=name:tag names it otherwise, BUILD_OPTIONS are those of docker build, such as --build-arg NODE_IMAGE=...
+# podman's own format has no HEALTHCHECK. Named by its version; IMAGE=name:tag names it otherwise, BUILD_OPTIONS are those of docker build, such as --build-arg NODE_IMAGE=...
 IMAGE ?= promo-intake:$(shell sed -nE 's/^  "version": "(.*)",/\1/p' package.json)
 image: ## build the container image; IMAGE=name:tag, BUILD_OPTIONS='--build-arg NODE_IMAGE=...'
 	@engine=$$(command -v docker || command -v podman) || { echo 'image: neither docker nor podman is here: install one of them'; exit 1; }; \
 	"$$engine" version > /dev/null 2>&1 || { echo "image: no container engine answers $$engine: start one, or name its address in DOCKER_HOST"; exit 1; }; \
-	"$$engine" build --tag '$(IMAGE)' --build-arg VERSION="$$(git describe --always --dirty 2> /dev/null || echo unknown)" \
+	case $$engine in *podman) format='--format docker' ;; *) format= ;; esac; \
+	"$$engine" build $$format --tag '$(IMAGE)' --build-arg VERSION="$$(git describe --always --dirty 2> /dev/null || echo unknown)" \
 	  --build-arg REVISION="$$(git rev-parse HEAD 2> /dev/null || echo unknown)" \
 	  --build-arg CREATED="$$(git log -1 --format=%cI 2> /dev/null || echo unknown)" $(BUILD_OPTIONS) .
 

@@ -92,7 +92,7 @@ export class Container {
 
   /** By SIGTERM, and by SIGKILL where that does not end it in time. @returns its exit code: 137 where it was killed */
   async stop(seconds: number): Promise<number> {
-    await this.cli(['stop', '--time', String(seconds), this.name]);
+    await this.cli(['stop', '-t', String(seconds), this.name]);
     return Number(await this.inspect('.State.ExitCode'));
   }
 
