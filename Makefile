@@ -3,7 +3,7 @@ SHELL := /bin/bash
 export PATH := $(CURDIR)/node_modules/.bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help install build dev-build unit test lint generate demo stack bench simulate audit sbom clean
+.PHONY: help install build dev-build unit test lint generate demo stack image chart chart-tools manifests bench simulate audit sbom clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 16
@@ -32,6 +32,28 @@ lint: install ## style, types
 
 stack: dev-build ## start Kafka, Postgres and a schema registry, print their addresses, keep them up
 	@exec node build/dev/stack.js
+
+# podman's own format has no HEALTHCHECK. Named by its version; IMAGE=name:tag names it otherwise, BUILD_OPTIONS are those of docker build, such as --build-arg NODE_IMAGE=...
+IMAGE ?= promo-intake:$(shell sed -nE 's/^  "version": "(.*)",/\1/p' package.json)
+image: ## build the container image; IMAGE=name:tag, BUILD_OPTIONS='--build-arg NODE_IMAGE=...'
+	@engine=$$(command -v docker || command -v podman) || { echo 'image: neither docker nor podman is here: install one of them'; exit 1; }; \
+	"$$engine" version > /dev/null 2>&1 || { echo "image: no container engine answers $$engine: start one, or name its address in DOCKER_HOST"; exit 1; }; \
+	case $$engine in *podman) format='--format docker' ;; *) format= ;; esac; \
+	"$$engine" build $$format --tag '$(IMAGE)' --build-arg VERSION="$$(git describe --always --dirty 2> /dev/null || echo unknown)" \
+	  --build-arg REVISION="$$(git rev-parse HEAD 2> /dev/null || echo unknown)" \
+	  --build-arg CREATED="$$(git log -1 --format=%cI 2> /dev/null || echo unknown)" $(BUILD_OPTIONS) .
+
+chart-tools: dev-build ## build what the chart is checked with (Go; ten minutes, once), or TOOLS='helm kubeconform'
+	@node build/dev/chart.js tools $(TOOLS)
+
+# What cannot be built is said, and skips its checks.
+chart: dev-build ## check the chart: lint, templates, schemas, score, bad values, a real API server
+	@node build/dev/chart.js tools || true
+	@jest --selectProjects chart --json --outputFile=build/chart-results.json
+	@node build/dev/chart.js passed build/chart-results.json
+
+manifests: dev-build ## write what Helm would install to build/manifests; VALUES='file...', RELEASE=, NAMESPACE=
+	@RELEASE='$(or $(RELEASE),promo-intake)' NAMESPACE='$(or $(NAMESPACE),default)' node build/dev/chart.js manifests $(or $(VALUES),helm/promo-intake/examples/minimal.yaml)
 
 demo: dev-build ## watch real events go through a real Kafka into verdict tables in a real Postgres
 	@exec node build/dev/demo.js

@@ -27,6 +27,7 @@ module.exports = {
     layer('fuzz'),
     layer('simulation'),
     layer('dev'),
+    layer('chart'),
     layer('ledger', servers),
     layer('mutants', postgres),
     layer('model', servers),

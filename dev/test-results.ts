@@ -10,6 +10,7 @@ export const LAYERS = [
   { name: 'fuzz', minutes: 1 },
   { name: 'simulation', minutes: 1.5 },
   { name: 'dev', minutes: 2.5 },
+  { name: 'chart', minutes: 1 },
   { name: 'ledger', minutes: 2.5 },
   { name: 'mutants', minutes: 2.5 },
   { name: 'model', minutes: 0.3 },

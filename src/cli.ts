@@ -103,6 +103,17 @@ export const COMMANDS: readonly Command[] = [
     run: async () => (await import('./commands/verify.js')).verify(),
   },
   {
+    name: 'health',
+    summary: 'ask a running worker whether it lives',
+    purpose:
+      'Asks /livez of the worker on this machine, or what --url names, and tells the answer: for the HEALTHCHECK of a container and for tests of a deployment, which then need no curl.',
+    example: 'promo-intake health --url http://promo-intake-worker:8080/readyz',
+    options: { url: { value: 'URL', help: 'what to ask (default http://127.0.0.1:HTTP_PORT/livez)' } },
+    settings: ['HTTP_PORT'],
+    exits: { 0: 'it answers 200', 1: 'it answers otherwise, or not within 4 s', 2: WRONG_USAGE },
+    run: async ({ options }) => (await import('./commands/health.js')).health(options.get('url')),
+  },
+  {
     name: 'webhook',
     summary: 'take in events over HTTP (joins later)',
     purpose: 'Will take in events over HTTP. This version has no webhook yet: Kafka is the way in.',
@@ -282,7 +293,18 @@ async function unreadable(file: string): Promise<string | undefined> {
   }
 }
 
+/** Exit codes of a process that a signal ends, as shells tell them. */
+const SIGNALLED = { SIGINT: 130, SIGTERM: 143 } as const;
+
 if (require.main === module) {
+  // The kernel gives the first process of a container no signal that it has not asked for: a command that asks for none could only be killed.
+  if (process.pid === 1) {
+    for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+      process.once(signal, () => {
+        if (process.listenerCount(signal) === 0) process.exit(SIGNALLED[signal]);
+      });
+    }
+  }
   // The Kafka client sets a timer to the past at each start, which Node 24 warns of (kafkajs#1751).
   process.removeAllListeners('warning').on('warning', ({ name, message }) => {
     if (name !== 'TimeoutNegativeWarning') console.error(`${name}: ${message}`);

@@ -13,7 +13,7 @@ import {
   type SettingTable,
 } from './config/reading';
 import { registry } from './config/registry';
-import { FILE_SUFFIX, oneOf, setting, text, type ValueOf } from './config/setting';
+import { FILE_SUFFIX, oneOf, type Parse, setting, text, type ValueOf } from './config/setting';
 
 export class ConfigError extends Error {
   override readonly name = 'ConfigError';
@@ -48,8 +48,8 @@ function topic(text: string) {
     : { problem, remedy: 'Use letters, digits, ".", "_" and "-", 249 at most' };
 }
 
-function integer(least: number, most: number) {
-  return (text: string) => {
+function integer(least: number, most: number): Parse<number> {
+  const parse = (text: string) => {
     const value = /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN;
     if (value >= least && value <= most) return { value };
     return {
@@ -57,6 +57,7 @@ function integer(least: number, most: number) {
       remedy: 'Correct the number',
     };
   };
+  return Object.assign(parse, { accepts: { least, most } });
 }
 
 const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const;

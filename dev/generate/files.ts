@@ -3,6 +3,7 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { EVENT_SCHEMA } from '../../src/domain/contract';
 import { VERDICT_SCHEMA } from '../../src/transports/verdict-stream';
+import { CHART, renderChartReadme, renderSchema as renderValuesSchema } from './chart';
 import { renderConfiguration } from './configuration';
 import { renderMetrics } from './metrics';
 import { renderMutants } from './mutants';
@@ -31,6 +32,8 @@ export function generatedFiles(root: string): GeneratedFile[] {
     file('docs/configuration.md', renderConfiguration(GENERATE_COMMAND, root)),
     file('docs/metrics.md', renderMetrics(GENERATE_COMMAND)),
     file('docs/mutants.md', renderMutants(GENERATE_COMMAND, root)),
+    file(`${CHART}/values.schema.json`, renderValuesSchema(root)),
+    file(`${CHART}/README.md`, renderChartReadme(GENERATE_COMMAND, root)),
   ];
 }
 

@@ -9,6 +9,19 @@ export interface Problem {
 
 export type Parsed<T> = { readonly value: T } | Problem;
 
+/** What a value may be, for those who check it before it comes here, as the schema of the chart does. */
+export type Accepts =
+  | { readonly values: readonly string[] }
+  | { readonly least: number; readonly most: number }
+  /** The path of a file. */
+  | { readonly file: true };
+
+/** Reads a value. @returns the value, or what is wrong with the text. A problem with a secret does not repeat it. */
+export interface Parse<T> {
+  (text: string): Parsed<T>;
+  readonly accepts?: Accepts;
+}
+
 export interface Setting<T> {
   readonly describe: string;
   /** What is used where the variable is absent, as it would be written. Undefined: see `required`. */
@@ -17,8 +30,7 @@ export interface Setting<T> {
   /** The value may also stand in a file, which the variable NAME_FILE names; see `secretFrom`. */
   readonly secret?: true;
   readonly example: string;
-  /** @returns the value, or what is wrong with the text. A problem with a secret does not repeat it. */
-  readonly parse: (text: string) => Parsed<T>;
+  readonly parse: Parse<T>;
 }
 
 export type ValueOf<S> = S extends { readonly parse: (text: string) => Parsed<infer T> } ? T : never;
@@ -46,13 +58,14 @@ export function text(text: string): { value: string } {
   return { value: text };
 }
 
-export function oneOf<T extends string>(values: readonly T[], what: string) {
-  return (text: string): Parsed<T> => {
+export function oneOf<T extends string>(values: readonly T[], what: string): Parse<T> {
+  const parse = (text: string): Parsed<T> => {
     const value = values.find((each) => each === text);
     return value === undefined
       ? { problem: `"${text}" is not ${what}`, remedy: `Use one of ${values.join(', ')}` }
       : { value };
   };
+  return Object.assign(parse, { accepts: { values } });
 }
 
 export function url(...protocols: string[]) {

@@ -1,6 +1,15 @@
 /** Certificates and keys in PEM form: which are used, and whether they can be. */
 import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto';
-import { openFile, type Parsed, type Problem, type Secret, type Setting, secret, setting } from './setting';
+import {
+  openFile,
+  type Parse,
+  type Parsed,
+  type Problem,
+  type Secret,
+  type Setting,
+  secret,
+  setting,
+} from './setting';
 
 /** Options of tls.connect. They are read from their files at each access, and so at each connect. */
 export interface Tls {
@@ -45,12 +54,13 @@ export const keyFile = (certificate: string): Setting<PemFile> =>
 export const keyPassword = (key: string): Setting<Secret> =>
   secret({ describe: `Password of ${key}, where it has one.`, example: 'secret' });
 
-function pemFile(check: (text: string) => Problem | undefined): (path: string) => Parsed<PemFile> {
-  return (path) => {
+function pemFile(check: (text: string) => Problem | undefined): Parse<PemFile> {
+  const parse = (path: string): Parsed<PemFile> => {
     const opened = openFile(path);
     const found = 'value' in opened ? check(opened.value()) : undefined;
     return found === undefined ? opened : { ...found, problem: `the file ${path} ${found.problem}` };
   };
+  return Object.assign(parse, { accepts: { file: true } as const });
 }
 
 function certificateProblem(text: string): Problem | undefined {

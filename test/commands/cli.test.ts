@@ -3,6 +3,7 @@ import { execFileSync, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
 import { join, resolve } from 'node:path';
 import * as zlib from 'node:zlib';
 import { until } from '../../dev/servers/deadline';
@@ -152,6 +153,33 @@ describe('the program', () => {
       code: 2,
       errors: expect.stringContaining('later version'),
     });
+  });
+
+  test('health tells what a worker answers, or that none does', async () => {
+    const server = createServer(({ url }, response) =>
+      response.writeHead(url === '/livez' ? 200 : 503).end('so it is\n'),
+    );
+    const port = await new Promise<number>((resolve) => {
+      server.listen(0, '127.0.0.1', () => {
+        const address = server.address();
+        if (typeof address === 'object' && address !== null) resolve(address.port);
+      });
+    });
+    const at = `http://127.0.0.1:${port}`;
+    const said = (code: number, output: string) => ({ code, output, errors: '' });
+    expect(await run(['health'], { HTTP_PORT: `${port}` })).toEqual(
+      said(0, `${at}/livez: HTTP 200: so it is\n`),
+    );
+    expect(await run(['health', '--url', `${at}/readyz`])).toEqual(
+      said(1, `${at}/readyz: HTTP 503: so it is\n`),
+    );
+    server.close();
+    server.closeAllConnections();
+    expect(await run(['health', '--url', `${at}/readyz`])).toMatchObject({
+      code: 1,
+      errors: expect.stringContaining('/readyz: no answer: connect ECONNREFUSED'),
+    });
+    expect(await run(['health', '--url', 'worker:8080'])).toMatchObject({ code: 2, output: '' });
   });
 
   test('all wrong settings are told at once', async () => {

@@ -1,0 +1,48 @@
+# The image of promo-intake: one for all commands, `docker run IMAGE migrate` as much as `docker run IMAGE` for the worker.
+# It holds Node, what is compiled, the migrations and the packages of production, and nothing that installs, builds or asks
+# for a shell: it runs with a read-only root file system, as any user, without capabilities. `make image` builds it.
+
+# Both can be others: a mirror, a digest (node:24.20.0-bookworm-slim@sha256:...), or for the second one an image without a shell
+# that has glibc and libstdc++, such as gcr.io/distroless/cc-debian12.
+ARG NODE_IMAGE=node:24.20.0-bookworm-slim
+ARG RUNTIME_IMAGE=debian:12.12-slim
+
+FROM ${NODE_IMAGE} AS manifest
+WORKDIR /app
+COPY package.json package-lock.json .npmrc ./
+
+FROM manifest AS build
+RUN npm ci --no-audit --no-fund
+COPY tsconfig.json ./
+COPY src src
+RUN npm run --silent build -- --sourceMap false
+
+FROM manifest AS production
+# The optional packages are Node itself for machines that have an old one, and what we do not use.
+RUN npm ci --omit=dev --omit=optional --no-audit --no-fund
+
+FROM ${RUNTIME_IMAGE}
+# Node alone, without npm, yarn and corepack.
+COPY --from=manifest /usr/local/bin/node /usr/local/bin/node
+WORKDIR /app
+COPY package.json ./
+COPY --from=production /app/node_modules node_modules
+COPY migrations migrations
+COPY --from=build /app/dist dist
+ARG VERSION=unknown
+ARG REVISION=unknown
+ARG CREATED=unknown
+LABEL org.opencontainers.image.title="promo-intake" \
+      org.opencontainers.image.description="Takes in promotion events from Kafka and decides a verdict for each, once, in Postgres" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}" \
+      org.opencontainers.image.created="${CREATED}"
+ENV NODE_ENV=production
+# By number, so that Kubernetes can tell that it is not root.
+USER 65532:65532
+EXPOSE 8080
+# Of a worker. Kubernetes leaves it aside and has probes of its own.
+HEALTHCHECK --interval=30s --timeout=5s --start-period=90s --retries=3 CMD ["node", "/app/dist/cli.js", "health"]
+# The options are those of the first line of src/cli.ts. Node is process 1 and takes the signals itself.
+ENTRYPOINT ["node", "--max-semi-space-size=8", "--heap-growing-percent=150", "/app/dist/cli.js"]
+CMD ["worker"]

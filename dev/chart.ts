@@ -1,0 +1,103 @@
+/**
+ * The tools of the chart: `node build/dev/chart.js tools [NAME...]` builds those that are missing, and `manifests FILE...` writes what Helm would
+ * install with these values files, for those who apply objects by other means. `passed FILE` records that all checks of FILE, which Jest wrote, passed.
+ */
+import { spawnSync } from 'node:child_process';
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { parseAllDocuments } from 'yaml';
+import { record } from './chart/record';
+import { makeSchemas } from './chart/schemas';
+import { buildTool, findTool, isToolName, KUBERNETES_VERSION, TOOL_NAMES } from './chart/tools';
+import { CHART } from './generate/chart';
+import { projectRoot } from './servers/download';
+
+const USAGE = 'usage: node build/dev/chart.js tools [NAME...] | manifests FILE... | passed FILE';
+const USAGE_EXIT_CODE = 2;
+const BUILD_DEADLINE_MS = 1_800_000;
+const HELM_DEADLINE_MS = 60_000;
+const MANIFESTS = join('build', 'manifests');
+
+function main([command, ...args]: readonly string[]): number {
+  if (command === 'tools') return tools(args);
+  if (command === 'manifests' && args.length > 0) return manifests(args);
+  if (command === 'passed' && args.length === 1) return passed(args[0] ?? '');
+  console.error(USAGE);
+  return USAGE_EXIT_CODE;
+}
+
+function passed(file: string): number {
+  const problem = record(JSON.parse(readFileSync(file, 'utf8')));
+  if (problem !== undefined) console.error(`not recorded as passed: ${problem}`);
+  return problem === undefined ? 0 : 1;
+}
+
+function tools(names: readonly string[]): number {
+  const unknown = names.filter((name) => !isToolName(name));
+  if (unknown.length > 0) {
+    console.error(`there is no tool ${unknown.join(', ')}; the tools are ${TOOL_NAMES.join(', ')}`);
+    return USAGE_EXIT_CODE;
+  }
+  const problems: string[] = [];
+  const make = (what: string, work: () => string | undefined): void => {
+    const began = performance.now();
+    const problem = work();
+    if (problem !== undefined) problems.push(`${what}: ${problem}`);
+    else console.log(`${what}: ${((performance.now() - began) / 1000).toFixed(1)} s`);
+  };
+  const wanted = names.length === 0 ? TOOL_NAMES : names.filter(isToolName);
+  if (names.length === 0) make('schemas', () => makeSchemas());
+  for (const name of wanted) make(name, () => buildTool(name, BUILD_DEADLINE_MS));
+  for (const problem of problems) console.error(problem);
+  return problems.length === 0 ? 0 : 1;
+}
+
+/** One file for each step, in the order in which they are applied. */
+function manifests(valuesFiles: readonly string[]): number {
+  const helm = findTool('helm');
+  if ('problem' in helm) {
+    console.error(helm.problem);
+    return 1;
+  }
+  const { NAMESPACE: namespace = 'default', RELEASE: release = 'promo-intake' } = process.env;
+  const { status, stdout, stderr } = spawnSync(
+    helm.path,
+    [
+      'template',
+      release,
+      CHART,
+      '--kube-version',
+      KUBERNETES_VERSION,
+      '--namespace',
+      namespace,
+      ...valuesFiles.flatMap((file) => ['--values', file]),
+    ],
+    { cwd: projectRoot, encoding: 'utf8', timeout: HELM_DEADLINE_MS },
+  );
+  if (status !== 0) {
+    console.error(stderr);
+    return 1;
+  }
+  const steps = new Map<string, string[]>([
+    ['1-before.yaml', []],
+    ['2-release.yaml', []],
+    ['3-test.yaml', []],
+  ]);
+  for (const document of parseAllDocuments(stdout)) {
+    const hook = document.getIn(['metadata', 'annotations', 'helm.sh/hook']);
+    const step = hook === undefined ? '2-release.yaml' : hook === 'test' ? '3-test.yaml' : '1-before.yaml';
+    steps.get(step)?.push(document.toString());
+  }
+  const target = join(projectRoot, MANIFESTS);
+  rmSync(target, { recursive: true, force: true });
+  mkdirSync(target, { recursive: true });
+  for (const [file, documents] of steps) {
+    // Each has its own separator once it is the first of a file.
+    const text = documents.map((each) => each.replace(/^---\n/, '')).join('---\n');
+    writeFileSync(join(target, file), text);
+    console.log(join(MANIFESTS, file));
+  }
+  return 0;
+}
+
+process.exitCode = main(process.argv.slice(2));

@@ -1,0 +1,54 @@
+/**
+ * Which chart has passed everything. Building the tools takes ten minutes, so machines that have none of them, such as those of CI, cannot
+ * render it: they compare the chart with this record, which only a whole `make chart` writes.
+ */
+import { createHash } from 'node:crypto';
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join, relative } from 'node:path';
+import { CHART } from '../generate/chart';
+import { projectRoot } from '../servers/download';
+import { isNode } from '../syntax';
+
+const RECORD = 'dev/chart/passed.json';
+/** The pins of the tools. */
+const PINS = 'dev/chart';
+
+/** Of every file that has a say in what is checked, by name and content. */
+export function digestOfChart(root: string = projectRoot): string {
+  const hash = createHash('sha256');
+  for (const path of [
+    ...filesOf(root, CHART),
+    ...filesOf(root, PINS).filter((each) => each.endsWith('/go.mod')),
+  ])
+    hash
+      .update(`${path}\0`)
+      .update(readFileSync(join(root, path)))
+      .update('\0');
+  return hash.digest('hex');
+}
+
+function filesOf(root: string, directory: string): string[] {
+  return readdirSync(join(root, directory), { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => relative(root, join(entry.parentPath, entry.name)))
+    .sort();
+}
+
+/** The digest of the chart that passed last; undefined where none has. */
+export function recordedDigest(root: string = projectRoot): string | undefined {
+  if (!existsSync(join(root, RECORD))) return undefined;
+  const json: unknown = JSON.parse(readFileSync(join(root, RECORD), 'utf8'));
+  return isNode(json) && typeof json.chart === 'string' ? json.chart : undefined;
+}
+
+/** @param results what `jest --json` wrote @returns why there is nothing to record, or undefined */
+export function record(results: unknown, root: string = projectRoot): string | undefined {
+  if (!isNode(results) || results.success !== true) return 'a check failed';
+  const { numPassedTests: passed, numPendingTests: skipped } = results;
+  if (skipped !== 0) return `${skipped} checks were skipped: their names say what is missing`;
+  writeFileSync(
+    join(root, RECORD),
+    `${JSON.stringify({ chart: digestOfChart(root), checks: passed }, null, 2)}\n`,
+  );
+  return undefined;
+}

@@ -1,0 +1,161 @@
+/** JSON schemas of the objects of Kubernetes and of the operators that the chart speaks to, for kubeconform; made of their own sources. */
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { parse } from 'yaml';
+import type { Environment } from '../servers/types';
+import { isNode, type SyntaxNode as Json } from '../syntax';
+import { cacheOf, type Found, sourcesOf } from './tools';
+
+/** Where each operator's package has its definitions. */
+const OPERATORS = {
+  'github.com/kedacore/keda/v2': 'config/crd/bases',
+  'github.com/prometheus-operator/prometheus-operator': 'example/prometheus-operator-crd',
+} as const;
+/** The kinds of theirs that the chart has. */
+const OPERATOR_KINDS = [
+  'ScaledObject',
+  'TriggerAuthentication',
+  'PodMonitor',
+  'ServiceMonitor',
+  'PrometheusRule',
+];
+
+/** Named as kubeconform looks for them. */
+export const SCHEMA_FILE = '{{ .ResourceKind }}{{ .KindSuffix }}.json';
+export const CRD_DIRECTORY = 'crds';
+
+export function findSchemas(environment: Environment = process.env): Found {
+  const path = directory(environment);
+  return existsSync(path)
+    ? { path }
+    : { problem: 'the schemas are not made: run make chart-tools, for which Go is needed' };
+}
+
+function directory(environment: Environment): string {
+  return join(cacheOf('cluster', environment), `schemas-${cacheOf('crds', environment).split('-').at(-1)}`);
+}
+
+/** @returns what went wrong, or undefined once they are there */
+export function makeSchemas(environment: Environment = process.env): string | undefined {
+  const made = directory(environment);
+  if (existsSync(made)) return undefined;
+  const partial = `${made}.partial-${process.pid}`;
+  try {
+    mkdirSync(join(partial, CRD_DIRECTORY), { recursive: true });
+    const swagger = join(
+      sourcesOf('cluster', 'k8s.io/kubernetes', environment),
+      'api/openapi-spec/swagger.json',
+    );
+    const own = schemasOfSwagger(JSON.parse(readFileSync(swagger, 'utf8')));
+    const crds = Object.entries(OPERATORS).flatMap(([name, path]) => {
+      const sources = join(sourcesOf('crds', name, environment), path);
+      return readdirSync(sources).map((file) => readFileSync(join(sources, file), 'utf8'));
+    });
+    for (const text of crds) {
+      const crd: unknown = parse(text);
+      for (const [file, schema] of schemasOfCrd(crd)) {
+        own.set(file, schema);
+        writeFileSync(join(partial, CRD_DIRECTORY, file), JSON.stringify(crd));
+      }
+    }
+    for (const [file, schema] of own) writeFileSync(join(partial, file), JSON.stringify(schema));
+    renameSync(partial, made);
+    return undefined;
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error);
+  } finally {
+    rmSync(partial, { recursive: true, force: true });
+  }
+}
+
+function fileName(kind: string, group: string, version: string): string {
+  const suffix = group === '' ? version : `${group.split('.')[0]}-${version}`;
+  return `${kind.toLowerCase()}-${suffix}.json`;
+}
+
+/** @returns a schema by file name, each complete in itself */
+export function schemasOfSwagger(swagger: unknown): Map<string, Json> {
+  if (!isNode(swagger) || !isNode(swagger.definitions))
+    throw new Error('the swagger.json has no definitions');
+  const definitions = new Map(
+    Object.entries(swagger.definitions).flatMap(([name, definition]) =>
+      isNode(definition) ? [[name, strict(definition)] as const] : [],
+    ),
+  );
+  const schemas = new Map<string, Json>();
+  for (const [name, definition] of definitions) {
+    const kinds = definition['x-kubernetes-group-version-kind'];
+    const [kind, ...others] = Array.isArray(kinds) ? kinds : [];
+    // What is of many groups at once, such as DeleteOptions, is no object that is stored.
+    if (!isNode(kind) || others.length > 0) continue;
+    const { group, version, kind: kindName } = kind;
+    if (typeof group !== 'string' || typeof version !== 'string' || typeof kindName !== 'string') continue;
+    const needed = Object.fromEntries(closure(name, definitions));
+    schemas.set(fileName(kindName, group, version), { $ref: `#/definitions/${name}`, definitions: needed });
+  }
+  return schemas;
+}
+
+/** A definition and all that it refers to. */
+function closure(name: string, definitions: ReadonlyMap<string, Json>): Map<string, Json> {
+  const found = new Map<string, Json>();
+  const wanted = [name];
+  for (let next = wanted.pop(); next !== undefined; next = wanted.pop()) {
+    const definition = definitions.get(next);
+    if (definition === undefined || found.has(next)) continue;
+    found.set(next, definition);
+    for (const [, reference = ''] of JSON.stringify(definition).matchAll(/"#\/definitions\/([^"]+)"/g))
+      wanted.push(reference);
+  }
+  return found;
+}
+
+/** @returns a schema by file name, for each version of the kinds that the chart has */
+function schemasOfCrd(crd: unknown): [string, Json][] {
+  const spec = isNode(crd) && isNode(crd.spec) ? crd.spec : {};
+  const kind = isNode(spec.names) ? spec.names.kind : undefined;
+  if (typeof kind !== 'string' || typeof spec.group !== 'string' || !OPERATOR_KINDS.includes(kind)) return [];
+  const { group, versions } = spec;
+  return (Array.isArray(versions) ? versions : []).flatMap((version: unknown) => {
+    if (!isNode(version) || typeof version.name !== 'string' || !isNode(version.schema)) return [];
+    const { openAPIV3Schema: schema } = version.schema;
+    return isNode(schema)
+      ? [[fileName(kind, group, version.name), strict(withMetadata(schema))] as [string, Json]]
+      : [];
+  });
+}
+
+/** A definition says of metadata only that it is an object: Kubernetes knows what is in it. */
+function withMetadata(schema: Json): Json {
+  const properties = isNode(schema.properties) ? schema.properties : {};
+  return {
+    ...schema,
+    properties: { ...properties, metadata: { type: 'object', additionalProperties: true } },
+  };
+}
+
+/** Without what JSON schema does not know, and without room for fields that nobody reads. */
+function strict(schema: Json): Json {
+  const mapped = Object.entries(schema).map(([key, value]): [string, unknown] => {
+    if (key === 'properties' && isNode(value))
+      return [
+        key,
+        Object.fromEntries(
+          Object.entries(value).map(([name, each]) => [name, isNode(each) ? strict(each) : each]),
+        ),
+      ];
+    if (isNode(value) && (key === 'items' || key === 'additionalProperties')) return [key, strict(value)];
+    if (Array.isArray(value) && ['oneOf', 'anyOf', 'allOf'].includes(key)) return [key, value];
+    return [key, value];
+  });
+  const { format, ...rest } = Object.fromEntries(mapped);
+  const isEither = format === 'int-or-string' || schema['x-kubernetes-int-or-string'] === true;
+  const isQuantity =
+    typeof schema.description === 'string' && schema.description.startsWith('Quantity is a fixed-point');
+  if (isEither || isQuantity) return { description: schema.description, type: ['string', 'number'] };
+  const isClosed =
+    isNode(schema.properties) &&
+    schema.additionalProperties === undefined &&
+    schema['x-kubernetes-preserve-unknown-fields'] !== true;
+  return isClosed ? { ...rest, additionalProperties: false } : rest;
+}

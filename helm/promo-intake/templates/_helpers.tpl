@@ -1,0 +1,201 @@
+{{/* Names are cut at 52 characters: the longest of ours adds 11, and names of pods have at most 63. */}}
+{{- define "promo-intake.fullname" -}}
+{{- $name := default .Chart.Name .Values.nameOverride -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 52 | trimSuffix "-" -}}
+{{- else if contains $name .Release.Name -}}
+{{- .Release.Name | trunc 52 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name $name | trunc 52 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* What pods are selected by. Takes (dict "root" $ "component" "worker"). It can never change, so nothing is added to it. */}}
+{{- define "promo-intake.selector" -}}
+app.kubernetes.io/name: {{ default .root.Chart.Name .root.Values.nameOverride | trunc 63 | trimSuffix "-" }}
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/component: {{ .component }}
+{{- end -}}
+
+{{- define "promo-intake.labels" -}}
+{{ include "promo-intake.selector" . }}
+app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" }}
+{{- with .root.Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{- define "promo-intake.image" -}}
+{{- with .Values.image -}}
+{{- if .digest -}}
+{{ .repository }}@{{ .digest }}
+{{- else -}}
+{{ .repository }}:{{ default $.Chart.AppVersion .tag }}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "promo-intake.serviceAccountName" -}}
+{{- if .Values.serviceAccount.create -}}
+{{ default (include "promo-intake.fullname" .) .Values.serviceAccount.name }}
+{{- else -}}
+{{ default "default" .Values.serviceAccount.name }}
+{{- end -}}
+{{- end -}}
+
+{{/* Jobs run before the release's own service account is there. */}}
+{{- define "promo-intake.jobServiceAccountName" -}}
+{{- if .Values.serviceAccount.create -}}
+default
+{{- else -}}
+{{ include "promo-intake.serviceAccountName" . }}
+{{- end -}}
+{{- end -}}
+
+{{/* The port of a worker. Numbers of YAML are floats here. */}}
+{{- define "promo-intake.port" -}}
+{{ int .Values.settings.HTTP_PORT }}
+{{- end -}}
+
+{{/*
+What a container is configured by. Takes and gives (dict "settings" … "secrets" … "files" …).
+"promo-intake.jobConfiguration" is that of the owner of the tables, as YAML: the DATABASE_ settings and nothing of Kafka.
+*/}}
+{{- define "promo-intake.jobConfiguration" -}}
+{{- $own := .Values.migration -}}
+{{- $settings := dict -}}
+{{- range $name, $value := mergeOverwrite (deepCopy .Values.settings) $own.settings -}}
+{{- if hasPrefix "DATABASE_" $name }}{{ $_ := set $settings $name $value }}{{ end -}}
+{{- end -}}
+{{- if $own.secrets.DATABASE_URL }}{{ $_ := unset $settings "DATABASE_URL" }}{{ end -}}
+{{- $secrets := dict -}}
+{{- range $name, $value := ternary $own.secrets .Values.secrets (gt (len $own.secrets) 0) -}}
+{{- if hasPrefix "DATABASE_" $name }}{{ $_ := set $secrets $name $value }}{{ end -}}
+{{- end -}}
+{{- $files := dict -}}
+{{- range $name, $value := ternary $own.files .Values.files (gt (len $own.files) 0) -}}
+{{- if or (hasPrefix "DATABASE_" $name) (eq $name "NODE_EXTRA_CA_CERTS") }}{{ $_ := set $files $name $value }}{{ end -}}
+{{- end -}}
+{{- dict "settings" $settings "secrets" $secrets "files" $files | toYaml -}}
+{{- end -}}
+
+{{/* Environment. Takes (dict "root" $ "configuration" …). */}}
+{{- define "promo-intake.env" -}}
+{{- range $name, $value := .configuration.settings }}
+{{- if ne (toString $value) "" }}
+- name: {{ $name }}
+  value: {{ ternary (toString (int64 $value)) (toString $value) (kindIs "float64" $value) | quote }}
+{{- end }}
+{{- end }}
+{{- range $name, $_ := .configuration.secrets }}
+- name: {{ $name }}_FILE
+  value: /etc/promo-intake/{{ $name }}
+{{- end }}
+{{- range $name, $_ := .configuration.files }}
+- name: {{ $name }}
+  value: /etc/promo-intake/{{ $name }}
+{{- end }}
+{{- with .root.Values.pod.extraEnv }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{/* Secrets and files in one volume, as a whole directory: a file that is mounted by itself is never replaced. */}}
+{{- define "promo-intake.volumes" -}}
+{{- $given := mergeOverwrite (deepCopy .configuration.secrets) .configuration.files -}}
+{{- if $given }}
+- name: configuration
+  projected:
+    defaultMode: 0440
+    sources:
+      {{- range $name, $source := $given }}
+      {{- if $source.configMap }}
+      - configMap:
+          name: {{ $source.configMap }}
+      {{- else }}
+      - secret:
+          name: {{ $source.secret }}
+      {{- end }}
+          items: [{key: {{ $source.key | quote }}, path: {{ $name }}}]
+      {{- end }}
+{{- end }}
+{{- with .root.Values.pod.extraVolumes }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{- define "promo-intake.volumeMounts" -}}
+{{- if or .configuration.secrets .configuration.files }}
+- {name: configuration, mountPath: /etc/promo-intake, readOnly: true}
+{{- end }}
+{{- with .root.Values.pod.extraVolumeMounts }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{/* What all containers have in common. */}}
+{{- define "promo-intake.container" -}}
+image: {{ include "promo-intake.image" . | quote }}
+imagePullPolicy: {{ .Values.image.pullPolicy }}
+securityContext:
+  allowPrivilegeEscalation: false
+  readOnlyRootFilesystem: true
+  capabilities: {drop: [ALL]}
+{{- end -}}
+
+{{/* What all pods have in common, but for the service account. */}}
+{{- define "promo-intake.podSpec" -}}
+automountServiceAccountToken: false
+enableServiceLinks: false
+securityContext:
+  {{- toYaml .Values.pod.securityContext | nindent 2 }}
+{{- with .Values.imagePullSecrets }}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.pod.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- with .Values.pod.nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.pod.tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.pod.affinity }}
+affinity:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{- define "promo-intake.podMetadata" -}}
+labels:
+  # No version of the chart: a new chart alone replaces no pod.
+  {{- include "promo-intake.selector" . | nindent 2 }}
+  {{- with merge (dict) .root.Values.pod.labels .root.Values.commonLabels }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- with .root.Values.pod.annotations }}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{/* What the schema cannot tell, all at once. */}}
+{{- define "promo-intake.validate" -}}
+{{- $faults := list -}}
+{{- with .Values -}}
+{{- if not .settings.KAFKA_BROKERS }}{{ $faults = append $faults "settings.KAFKA_BROKERS is missing: set it to the brokers, as host:port, comma-separated" }}{{ end -}}
+{{- if not (or .settings.DATABASE_URL .secrets.DATABASE_URL) }}{{ $faults = append $faults "secrets.DATABASE_URL is missing: set it to {secret: NAME, key: KEY} of a Secret that holds the address of Postgres, or set settings.DATABASE_URL to one without a password" }}{{ end -}}
+{{- if and .settings.DATABASE_URL .secrets.DATABASE_URL }}{{ $faults = append $faults "settings.DATABASE_URL and secrets.DATABASE_URL are both set: remove one of them" }}{{ end -}}
+{{- if and .reference.data .reference.existing }}{{ $faults = append $faults "reference.data and reference.existing are both set: remove one of them" }}{{ end -}}
+{{- if and .autoscaling.enabled (lt (int .autoscaling.maxReplicas) (int .autoscaling.minReplicas)) }}{{ $faults = append $faults "autoscaling.maxReplicas is below autoscaling.minReplicas: raise it" }}{{ end -}}
+{{- if and .autoscaling.enabled (le (int .autoscaling.upAfterSeconds) (int .autoscaling.pollingSeconds)) }}{{ $faults = append $faults "autoscaling.upAfterSeconds is not above autoscaling.pollingSeconds: raise it, for one look alone may be wrong" }}{{ end -}}
+{{- if and .autoscaling.enabled (not .autoscaling.authenticationRef) (eq (default "" .settings.KAFKA_SASL_MECHANISM) "OAUTHBEARER") }}{{ $faults = append $faults "autoscaling.authenticationRef is missing: with OAUTHBEARER name a TriggerAuthentication that you made" }}{{ end -}}
+{{- end -}}
+{{- if $faults }}{{ fail (printf "\n  %s" (join "\n  " $faults)) }}{{ end -}}
+{{- end -}}

@@ -1,0 +1,151 @@
+/** What only an API server refuses: selectors that cannot be, ports out of range, requests above limits, Pod Security. */
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { CRD_DIRECTORY, findSchemas } from '../../dev/chart/schemas';
+import { findTool } from '../../dev/chart/tools';
+import { isNode } from '../../dev/syntax';
+import { ApiServer } from '../support/api-server';
+import {
+  at,
+  CHART,
+  EXAMPLES,
+  example,
+  listAt,
+  type Manifest,
+  manifestsOf,
+  runTool,
+  testWith,
+} from '../support/chart';
+
+jest.setTimeout(120_000);
+
+const needed = [findTool('helm'), findTool('etcd'), findTool('kube-apiserver'), findSchemas()];
+const withServer = testWith(...needed);
+const MINIMAL = ['--values', example('minimal.yaml')];
+/** What pods need to be there, and no controller makes here. */
+const NAMESPACE = 'games';
+
+let server: ApiServer;
+beforeAll(async () => {
+  const schemas = findSchemas();
+  if (needed.some((each) => 'problem' in each) || 'problem' in schemas) return;
+  server = new ApiServer();
+  await server.start();
+  const metadata = {
+    name: NAMESPACE,
+    labels: {
+      'pod-security.kubernetes.io/enforce': 'restricted',
+      'pod-security.kubernetes.io/warn': 'restricted',
+    },
+  };
+  await apply({ apiVersion: 'v1', kind: 'Namespace', metadata });
+  await apply({
+    apiVersion: 'v1',
+    kind: 'ServiceAccount',
+    metadata: { name: 'default', namespace: NAMESPACE },
+  });
+  await apply({
+    apiVersion: 'scheduling.k8s.io/v1',
+    kind: 'PriorityClass',
+    metadata: { name: 'business-critical' },
+    value: 1000,
+  });
+  const crds = join(schemas.path, CRD_DIRECTORY);
+  for (const file of readdirSync(crds)) {
+    const crd: unknown = JSON.parse(readFileSync(join(crds, file), 'utf8'));
+    if (isNode(crd)) await server.define(crd);
+  }
+});
+afterAll(() => server?.stop());
+
+async function apply(manifest: Manifest): Promise<void> {
+  const { status, body, warnings } = await server.apply(manifest);
+  const what = `${at(manifest, 'kind')} ${at(manifest, 'metadata.name')}`;
+  expect([what, status < 300 ? 'taken' : at(body, 'message'), warnings]).toEqual([what, 'taken', []]);
+}
+
+/** The account of a pod comes before it. */
+const inOrder = (manifests: readonly Manifest[]): Manifest[] => {
+  const isPod = (manifest: Manifest) => manifest.kind === 'Pod';
+  return [...manifests.filter((each) => !isPod(each)), ...manifests.filter(isPod)];
+};
+
+for (const name of EXAMPLES) {
+  withServer(`all of ${name} is taken without a warning, and applied again changes nothing`, async () => {
+    // A name of its own: a Job that is there cannot be changed.
+    const own = ['--set', `fullnameOverride=${name.replace('.yaml', '')}`];
+    const manifests = inOrder(manifestsOf(['--values', example(name), ...own]));
+    const versions = async () =>
+      Promise.all(
+        manifests.map(async (manifest) => [
+          manifest.kind,
+          at((await server.get(manifest)).body, 'metadata.resourceVersion'),
+        ]),
+      );
+    for (const manifest of manifests) await apply(manifest);
+    const first = await versions();
+    for (const manifest of manifests) await apply(manifest);
+    expect(await versions()).toEqual(first);
+  });
+}
+
+withServer('what cannot be is refused', async () => {
+  const worker = (set: string): Manifest => {
+    const found = manifestsOf([...MINIMAL, '--set', `fullnameOverride=other,${set}`]).find(
+      ({ kind }) => kind === 'Deployment',
+    );
+    if (found === undefined) throw new Error('there is no Deployment');
+    return found;
+  };
+  const refusals: readonly [string, RegExp][] = [
+    ['worker.resources.requests.memory=1Gi', /must be less than or equal to memory limit/],
+    ['worker.strategy.rollingUpdate.maxSurge=0', /may not be 0 when `maxSurge` is 0/],
+    ['worker.strategy.rollingUpdat.maxSurge=0', /field not declared in schema/],
+    ['pod.securityContext.runAsUser=-1', /must be between 0 and/],
+  ];
+  for (const [set, message] of refusals) {
+    const { status, body } = await server.apply(worker(set));
+    expect([set, status >= 400, at(body, 'message')]).toEqual([set, true, expect.stringMatching(message)]);
+  }
+  const { warnings } = await server.apply(worker('pod.securityContext.runAsNonRoot=false'));
+  expect(warnings.join()).toMatch(/violate PodSecurity .*runAsNonRoot != true/);
+});
+
+withServer(
+  'Helm installs, upgrades and rolls back, and a pod changes only where its own values do',
+  async () => {
+    const helm = (...args: string[]) => {
+      // Without the jobs: nobody runs them here.
+      const { status, output } = runTool('helm', [
+        ...args,
+        '--namespace',
+        NAMESPACE,
+        '--no-hooks',
+        '--kubeconfig',
+        server.kubeconfig(),
+      ]);
+      expect([args[0], status === 0 ? 'done' : output]).toEqual([args[0], 'done']);
+      return output;
+    };
+    const deployment = {
+      apiVersion: 'apps/v1',
+      kind: 'Deployment',
+      metadata: { name: 'cycle-promo-intake-worker', namespace: NAMESPACE },
+    };
+    const worker = async () => (await server.get(deployment)).body;
+    const pods = async () => at(await worker(), 'spec.template');
+
+    expect(helm('install', 'cycle', CHART, ...MINIMAL)).toContain('helm -n games test cycle');
+    const installed = await pods();
+    helm('upgrade', 'cycle', CHART, ...MINIMAL, '--set', 'worker.replicas=5,metrics.monitor=PodMonitor');
+    expect(at(await worker(), 'spec.replicas')).toBe(5);
+    expect(await pods()).toEqual(installed);
+    helm('upgrade', 'cycle', CHART, ...MINIMAL, '--set', 'settings.LOG_LEVEL=debug');
+    const [container] = listAt(await pods(), 'spec.containers');
+    expect(listAt(container, 'env')).toContainEqual({ name: 'LOG_LEVEL', value: 'debug' });
+    helm('rollback', 'cycle', '1');
+    expect([at(await worker(), 'spec.replicas'), await pods()]).toEqual([2, installed]);
+    helm('uninstall', 'cycle');
+    expect((await server.get(deployment)).status).toBe(404);
+  },
+);

@@ -1,0 +1,238 @@
+/** What Helm makes of the chart. */
+import { cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { stringify } from 'yaml';
+import { findSchemas, SCHEMA_FILE } from '../../dev/chart/schemas';
+import { findTool, KUBERNETES_VERSION } from '../../dev/chart/tools';
+import { SETTINGS } from '../../src/config';
+import type { Setting } from '../../src/config/setting';
+import {
+  at,
+  CHART,
+  EXAMPLES,
+  example,
+  listAt,
+  type Manifest,
+  manifestsOf,
+  runTool,
+  template,
+  testWith,
+} from '../support/chart';
+
+jest.setTimeout(120_000);
+
+const withHelm = testWith(findTool('helm'));
+const MINIMAL = ['--values', example('minimal.yaml')];
+
+let directory: string;
+beforeEach(() => {
+  directory = mkdtempSync(join(tmpdir(), 'chart-'));
+});
+afterEach(() => rmSync(directory, { recursive: true, force: true }));
+
+/** The pods of a release, with what they are in. */
+function podsOf(manifests: readonly Manifest[]): { name: string; labels: unknown; spec: unknown }[] {
+  return manifests.flatMap((manifest) => {
+    const pod = at(manifest, 'kind') === 'Pod' ? manifest : at(manifest, 'spec.template');
+    const name = `${at(manifest, 'kind')} ${at(manifest, 'metadata.name')}`;
+    return pod === undefined ? [] : [{ name, labels: at(pod, 'metadata.labels'), spec: at(pod, 'spec') }];
+  });
+}
+
+const containersOf = (spec: unknown): readonly unknown[] => [
+  ...listAt(spec, 'initContainers'),
+  ...listAt(spec, 'containers'),
+];
+
+const matches = (selector: unknown, labels: unknown): boolean =>
+  typeof selector === 'object' &&
+  selector !== null &&
+  Object.entries(selector).every(
+    ([name, value]) => at({ labels }, 'labels') !== undefined && Object(labels)[name] === value,
+  );
+
+const BYTES = { Mi: 2 ** 20, Gi: 2 ** 30 } as const;
+function bytes(quantity: unknown): number {
+  const [, number, unit] = /^(\d+)(Mi|Gi)$/.exec(String(quantity)) ?? [];
+  if (number === undefined || (unit !== 'Mi' && unit !== 'Gi'))
+    throw new Error(`${quantity} is not read here`);
+  return Number(number) * BYTES[unit];
+}
+
+describe.each(EXAMPLES)('%s', (name) => {
+  const values = ['--values', example(name)];
+
+  withHelm('has no faults that helm lint finds', () => {
+    const { status, output } = runTool('helm', [
+      'lint',
+      '--strict',
+      '--kube-version',
+      KUBERNETES_VERSION,
+      CHART,
+      ...values,
+    ]);
+    expect([status, output]).toEqual([0, expect.stringContaining('0 chart(s) failed')]);
+  });
+
+  withHelm('has selectors that find their pods, ports that exist, and limits above requests', () => {
+    const manifests = manifestsOf(values);
+    const pods = podsOf(manifests);
+    expect(pods.length).toBeGreaterThanOrEqual(2);
+    const selectors = manifests.flatMap((manifest) => {
+      const what = `${at(manifest, 'kind')} ${at(manifest, 'metadata.name')}`;
+      const selector =
+        at(manifest, 'spec.podSelector.matchLabels') ??
+        at(manifest, 'spec.selector.matchLabels') ??
+        at(manifest, 'spec.selector');
+      return selector === undefined ? [] : [{ what, selector }];
+    });
+    expect(selectors.length).toBeGreaterThanOrEqual(4);
+    for (const { what, selector } of selectors)
+      expect([what, pods.some(({ labels }) => matches(selector, labels))]).toEqual([what, true]);
+    for (const { name: pod, spec } of pods) {
+      const volumes = listAt(spec, 'volumes').map((volume) => at(volume, 'name'));
+      for (const container of containersOf(spec)) {
+        const ports = listAt(container, 'ports').map((port) => at(port, 'name'));
+        for (const probe of ['startupProbe', 'livenessProbe', 'readinessProbe'])
+          expect([undefined, ...ports]).toContain(at(container, `${probe}.httpGet.port`));
+        for (const mount of listAt(container, 'volumeMounts')) expect(volumes).toContain(at(mount, 'name'));
+        const [request, limit] = ['requests', 'limits'].map((kind) =>
+          bytes(at(container, `resources.${kind}.memory`) ?? '64Mi'),
+        );
+        expect([pod, request! <= limit!]).toEqual([pod, true]);
+      }
+    }
+  });
+
+  withHelm('has pods that a namespace with Pod Security "restricted" takes', () => {
+    for (const { name: pod, spec } of podsOf(manifestsOf(values))) {
+      expect([pod, spec]).toEqual([
+        pod,
+        expect.objectContaining({
+          automountServiceAccountToken: false,
+          securityContext: expect.objectContaining({
+            runAsNonRoot: true,
+            seccompProfile: { type: 'RuntimeDefault' },
+          }),
+        }),
+      ]);
+      for (const container of containersOf(spec))
+        expect(at(container, 'securityContext')).toEqual({
+          allowPrivilegeEscalation: false,
+          readOnlyRootFilesystem: true,
+          capabilities: { drop: ['ALL'] },
+        });
+    }
+  });
+
+  testWith(
+    findTool('helm'),
+    findTool('kubeconform'),
+    findSchemas(),
+  )('has only fields that Kubernetes 1.34 and the operators know, of their types', () => {
+    const rendered = template(values).stdout;
+    expect(conform(rendered)).toMatch(/ Valid: [1-9]\d*, Invalid: 0, Errors: 0, Skipped: 0$/);
+  });
+
+  // Without a limit on CPU by choice; a tag of ours does not move; what is written is the log, which the node turns over.
+  testWith(findTool('helm'), findTool('kube-score'))('is faultless to kube-score', () => {
+    const ignored = 'container-ephemeral-storage-request-and-limit,container-image-pull-policy';
+    const args = [
+      'score',
+      '--kubernetes-version',
+      'v1.34',
+      '--ignore-container-cpu-limit',
+      '--ignore-test',
+      ignored,
+      '-',
+    ];
+    const { status, output } = runTool('kube-score', args, template(values).stdout);
+    expect(output).not.toContain('[CRITICAL]');
+    expect(status).toBe(0);
+  });
+});
+
+function conform(manifests: string): string {
+  const schemas = findSchemas();
+  if ('problem' in schemas) throw new Error(schemas.problem);
+  const location = join(schemas.path, SCHEMA_FILE);
+  return runTool(
+    'kubeconform',
+    ['-strict', '-summary', '-schema-location', location],
+    manifests,
+  ).output.trim();
+}
+
+testWith(
+  findTool('helm'),
+  findTool('kubeconform'),
+  findSchemas(),
+)('a field that nobody knows is noticed', () => {
+  const rendered = template(MINIMAL).stdout;
+  expect(conform(rendered.replace('minReadySeconds:', 'minReadySecs:'))).toContain(
+    "'minReadySecs' not allowed",
+  );
+  expect(conform(rendered.replace('containerPort: 8080', 'containerPort: http'))).toContain('Invalid: 1');
+});
+
+testWith(findTool('helm-unittest'))('the suites of the chart pass', () => {
+  const { status, output } = runTool('helm-unittest', ['--strict', CHART]);
+  expect([status, output]).toEqual([0, expect.stringMatching(/Tests: +[1-9]\d* passed, \d+ total/)]);
+});
+
+withHelm('every setting that is given reaches the worker, by its name or that of its file', () => {
+  const values: Record<'settings' | 'secrets' | 'files', Record<string, unknown>> = {
+    settings: {},
+    secrets: {},
+    files: {},
+  };
+  const expected: string[] = [];
+  for (const [name, { secret, parse, fallback, example: text }] of Object.entries<Setting<unknown>>(
+    SETTINGS,
+  )) {
+    const { accepts } = parse;
+    expected.push(secret ? `${name}_FILE` : name);
+    if (secret) values.secrets[name] = { secret: 'some', key: name };
+    else if (accepts !== undefined && 'file' in accepts)
+      values.files[name] = { configMap: 'some', key: name };
+    else values.settings[name] = accepts !== undefined && 'least' in accepts ? Number(fallback) : text;
+  }
+  const file = join(directory, 'values.yaml');
+  writeFileSync(file, stringify(values));
+  const worker = manifestsOf(['--values', file]).find((manifest) => at(manifest, 'kind') === 'Deployment');
+  const [container] = listAt(worker, 'spec.template.spec.containers');
+  const env = listAt(container, 'env');
+  expect(env.map((each) => at(each, 'name')).sort()).toEqual(expected.sort());
+  // Helm reads numbers as floats, which it would write with an exponent some time.
+  expect(env).toContainEqual({ name: 'BATCH_EVENTS', value: '8000' });
+  const [volume] = listAt(worker, 'spec.template.spec.volumes');
+  const files = expected.filter((name) => name.endsWith('_FILE'));
+  expect(listAt(volume, 'projected.sources')).toHaveLength(files.length);
+});
+
+withHelm('bad values are refused with their place', () => {
+  const refusals: readonly [string, RegExp][] = [
+    ['worker.replica=3', /at '\/worker': additional properties 'replica' not allowed/],
+    ['settings.KAFKA_BROKER=k:9092', /at '\/settings': additional properties 'KAFKA_BROKER' not allowed/],
+    ['settings.LOG_LEVEL=verbose', /at '\/settings\/LOG_LEVEL': value must be one of .*'debug'/],
+    ['autoscaling.minReplicas=0', /at '\/autoscaling\/minReplicas': minimum: got 0, want 1/],
+    ['settings.KAFKA_BROKERS=', /settings\.KAFKA_BROKERS is missing: set it to the brokers/],
+  ];
+  for (const [values, message] of refusals) {
+    const { status, output } = template([...MINIMAL, '--set', values]);
+    expect([values, status, output]).toEqual([values, 1, expect.stringMatching(message)]);
+  }
+});
+
+withHelm('dashboards and alerts are what stands in files/', () => {
+  const chart = join(directory, 'promo-intake');
+  cpSync(CHART, chart, { recursive: true });
+  const dashboard = '{"title": "{{ $labels.pod }}"}\n';
+  writeFileSync(join(chart, 'files', 'dashboards', 'one.json'), dashboard);
+  const args = [...MINIMAL, '--set', 'metrics.dashboards.enabled=true,metrics.rules.enabled=true'];
+  const manifests = manifestsOf(args, chart);
+  const found = manifests.find((manifest) => String(at(manifest, 'metadata.name')).endsWith('-dashboards'));
+  expect(Object(at(found, 'data'))).toEqual({ 'one.json': dashboard });
+  expect(manifests.map(({ kind }) => kind)).toContain('PrometheusRule');
+});

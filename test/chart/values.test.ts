@@ -1,0 +1,99 @@
+/** What values may be: by the schema alone, for which no tool is needed. */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import Ajv from 'ajv';
+import { parse } from 'yaml';
+import { KUBERNETES_VERSION } from '../../dev/chart/tools';
+import { readValues } from '../../dev/generate/chart';
+import { projectRoot } from '../../dev/servers/download';
+import { isNode } from '../../dev/syntax';
+import { SETTINGS } from '../../src/config';
+import { at, CHART, EXAMPLES, example } from '../support/chart';
+
+const schema: unknown = JSON.parse(readFileSync(join(CHART, 'values.schema.json'), 'utf8'));
+const validate = new Ajv({ allErrors: true, strict: false }).compile(isNode(schema) ? schema : {});
+const read = (path: string): unknown => parse(readFileSync(path, 'utf8'));
+
+/** The places that the schema refuses. */
+function refused(values: unknown): string[] {
+  validate(values);
+  return (validate.errors ?? []).map(({ instancePath, params }) => {
+    const extra = 'additionalProperty' in params ? `/${params.additionalProperty}` : '';
+    return `${instancePath}${extra}`;
+  });
+}
+
+test.each(EXAMPLES)('%s is allowed', (name) => {
+  expect(refused(read(example(name)))).toEqual([]);
+});
+
+test('the defaults are allowed', () => {
+  expect(refused(read(join(CHART, 'values.yaml')))).toEqual([]);
+});
+
+test('each setting of the service has one place, and nothing else has', () => {
+  const places = ['settings', 'secrets', 'files'].flatMap((map) => {
+    const properties = at(schema, `properties.${map}.properties`);
+    return isNode(properties) ? Object.keys(properties) : [];
+  });
+  // The address may stand in the open where it holds no password.
+  expect(places.sort()).toEqual([...Object.keys(SETTINGS), 'DATABASE_URL', 'NODE_EXTRA_CA_CERTS'].sort());
+});
+
+test.each([
+  ['a name that is no value', { worker: { replica: 3 } }, '/worker/replica'],
+  ['a setting that is none', { settings: { KAFKA_BROKER: 'k:9092' } }, '/settings/KAFKA_BROKER'],
+  [
+    'a secret among the settings',
+    { settings: { KAFKA_SASL_PASSWORD: 'x' } },
+    '/settings/KAFKA_SASL_PASSWORD',
+  ],
+  [
+    'a password in an address',
+    { settings: { DATABASE_URL: 'postgres://u:p@db/x' } },
+    '/settings/DATABASE_URL',
+  ],
+  ['a secret as text', { secrets: { KAFKA_SASL_PASSWORD: 'x' } }, '/secrets/KAFKA_SASL_PASSWORD'],
+  ['a secret without a key', { secrets: { DATABASE_URL: { secret: 's' } } }, '/secrets/DATABASE_URL'],
+  ['a broker without a port', { settings: { KAFKA_BROKERS: 'kafka' } }, '/settings/KAFKA_BROKERS'],
+  ['a level that is none', { settings: { LOG_LEVEL: 'verbose' } }, '/settings/LOG_LEVEL'],
+  ['a number beyond its bounds', { settings: { SHUTDOWN_SECONDS: 601 } }, '/settings/SHUTDOWN_SECONDS'],
+  ['a number as text', { settings: { BATCH_EVENTS: '100' } }, '/settings/BATCH_EVENTS'],
+  ['a port that only root may serve', { settings: { HTTP_PORT: 80 } }, '/settings/HTTP_PORT'],
+  ['no workers', { worker: { replicas: 0 } }, '/worker/replicas'],
+  ['scaling to zero', { autoscaling: { minReplicas: 0 } }, '/autoscaling/minReplicas'],
+  ['a digest that is none', { image: { digest: 'latest' } }, '/image/digest'],
+  [
+    'Kafka settings for the migration',
+    { migration: { settings: { KAFKA_BROKERS: 'k:1' } } },
+    '/migration/settings/KAFKA_BROKERS',
+  ],
+  ['a role that is an option', { migration: { grant: { writer: '--print' } } }, '/migration/grant/writer'],
+  ['a monitor that is none', { metrics: { monitor: 'pod' } }, '/metrics/monitor'],
+  [
+    'reference data of two places',
+    { reference: { existing: { secret: 'a', configMap: 'b', key: 'k' } } },
+    '/reference/existing',
+  ],
+])('%s is refused', (_, values, place) => {
+  expect(refused(values)).toContain(place);
+});
+
+test('a value without a comment does not get into the README', () => {
+  expect(() => readValues('# One.\na: 1\nb: 2\n')).toThrow('b has no comment');
+  expect(readValues('# The file.\n\n# One.\na: 1\n# Two.\nb:\n  # Three.\n  c: [1]\n')).toEqual([
+    { path: ['a'], comment: 'One.', fallback: '1' },
+    { path: ['b'], comment: 'Two.', fallback: '' },
+    { path: ['b', 'c'], comment: 'Three.', fallback: '[ 1 ]' },
+  ]);
+});
+
+test('the tools are of the version of Kubernetes that is said', () => {
+  const pins = readFileSync(join(projectRoot, 'dev/chart/cluster/go.mod'), 'utf8');
+  expect(pins).toMatch(new RegExp(`\\tk8s.io/kubernetes v${KUBERNETES_VERSION}\\b`));
+});
+
+test('chart, image and package have one version', () => {
+  const manifest: unknown = JSON.parse(readFileSync(join(projectRoot, 'package.json'), 'utf8'));
+  expect(at(read(join(CHART, 'Chart.yaml')), 'appVersion')).toBe(at(manifest, 'version'));
+});

@@ -1,0 +1,84 @@
+/** The chart as Helm renders it, and the tools it is checked with. */
+import { spawnSync } from 'node:child_process';
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { parseAllDocuments } from 'yaml';
+import { type Found, findTool, KUBERNETES_VERSION, type ToolName } from '../../dev/chart/tools';
+import { CHART as CHART_PATH } from '../../dev/generate/chart';
+import { projectRoot } from '../../dev/servers/download';
+import { isNode, type SyntaxNode } from '../../dev/syntax';
+
+export const CHART = join(projectRoot, CHART_PATH);
+const TOOL_DEADLINE_MS = 60_000;
+
+/** An object of Kubernetes, or a part of one. */
+export type Manifest = SyntaxNode;
+
+/** Values files that the chart comes with, by name. */
+export const EXAMPLES = readdirSync(join(CHART, 'examples')).sort();
+export const example = (name: string): string => join(CHART, 'examples', name);
+
+/** `test` where all of these are there; else one that is skipped and says why. */
+export function testWith(
+  ...found: readonly Found[]
+): (name: string, work: jest.ProvidesHookCallback) => void {
+  const problem = found.flatMap((each) => ('problem' in each ? [each.problem] : []))[0];
+  return (name, work) => {
+    if (problem === undefined) test(name, work);
+    else test.skip(`${name} (skipped: ${problem})`, work);
+  };
+}
+
+export interface Ran {
+  readonly status: number | null;
+  /** Of both streams. */
+  readonly output: string;
+  readonly stdout: string;
+}
+
+/** @throws where it is not there or hangs */
+export function runTool(name: ToolName, args: readonly string[], input = ''): Ran {
+  const found = findTool(name);
+  if ('problem' in found) throw new Error(found.problem);
+  const { status, stdout, stderr, error } = spawnSync(found.path, args, {
+    input,
+    encoding: 'utf8',
+    timeout: TOOL_DEADLINE_MS,
+  });
+  if (error !== undefined) throw error;
+  return { status, stdout, output: stdout + stderr };
+}
+
+/** `helm template` with these arguments behind it. */
+export function template(args: readonly string[], chart = CHART): Ran {
+  return runTool('helm', [
+    'template',
+    'here',
+    chart,
+    '--namespace',
+    'games',
+    '--kube-version',
+    KUBERNETES_VERSION,
+    ...args,
+  ]);
+}
+
+/** What an example comes to. @throws with what Helm says where it fails */
+export function manifestsOf(args: readonly string[], chart = CHART): Manifest[] {
+  const { status, output, stdout } = template(args, chart);
+  if (status !== 0) throw new Error(output);
+  return parseAllDocuments(stdout).flatMap((document) => {
+    const json: unknown = document.toJS();
+    return isNode(json) ? [json] : [];
+  });
+}
+
+/** The value at a path such as spec.template.spec; undefined where there is none. */
+export function at(value: unknown, path: string): unknown {
+  return path.split('.').reduce<unknown>((inner, key) => (isNode(inner) ? inner[key] : undefined), value);
+}
+
+export function listAt(value: unknown, path: string): readonly unknown[] {
+  const list = at(value, path);
+  return Array.isArray(list) ? list : [];
+}
