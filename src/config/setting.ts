@@ -55,6 +55,17 @@ export function oneOf<T extends string>(values: readonly T[], what: string) {
   };
 }
 
+export function integer(least: number, most: number) {
+  return (text: string) => {
+    const value = /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN;
+    if (value >= least && value <= most) return { value };
+    return {
+      problem: `"${text}" is not a whole number from ${least} to ${most}`,
+      remedy: 'Correct the number',
+    };
+  };
+}
+
 export function url(...protocols: string[]) {
   return (text: string): Parsed<string> => {
     const parsed = URL.canParse(text) ? new URL(text) : undefined;

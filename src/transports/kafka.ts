@@ -5,6 +5,7 @@
  */
 import type { ConnectionOptions } from 'node:tls';
 import { type Admin, Kafka, logLevel, type Mechanism, type SASLOptions } from 'kafkajs';
+import makeSocketFactory from 'kafkajs/src/network/socketFactory';
 import type { Logger } from 'pino';
 import { systemClock } from '../clock';
 import { makeCodecs } from './codecs';
@@ -30,6 +31,8 @@ export interface KafkaOptions extends KafkaAccess {
   readonly clientId: string;
   /** How often a broker that cannot be reached is tried again; RETRIES where absent. For asking once whether Kafka is there. */
   readonly retries?: number;
+  /** Called with each try to connect to a broker. */
+  readonly onConnecting?: () => void;
 }
 
 /** One request to a broker, connecting included. */
@@ -42,13 +45,17 @@ export const MAX_RETRY_MS = 5_000;
 export const RETRIES = 8;
 
 export function makeKafka(options: KafkaOptions, logger: Logger): Kafka {
-  const { brokers, tls, sasl, clientId, retries = RETRIES } = options;
+  const { brokers, tls, sasl, clientId, retries = RETRIES, onConnecting } = options;
   installFetchDecoder(decompress);
   return new Kafka({
     clientId,
     brokers: [...brokers],
     ssl: tls ?? false,
     ...(sasl && { sasl: saslOptions(sasl) }),
+    socketFactory: (socket) => {
+      onConnecting?.();
+      return makeSocket(socket);
+    },
     connectionTimeout: CONNECT_TIMEOUT_MS,
     requestTimeout: REQUEST_TIMEOUT_MS,
     retry: { initialRetryTime: FIRST_RETRY_MS, maxRetryTime: MAX_RETRY_MS, retries },
@@ -62,6 +69,8 @@ export function makeKafka(options: KafkaOptions, logger: Logger): Kafka {
     },
   });
 }
+
+const makeSocket = makeSocketFactory();
 
 function saslOptions(sasl: Sasl): SASLOptions | Mechanism {
   if (sasl.mechanism === 'OAUTHBEARER') return tokenMechanism(sasl.tokens, systemClock.now);

@@ -4,6 +4,7 @@
  */
 import { backoffMs } from '../domain/backoff';
 import type { Answer, Envelope, IntakeResult, Source } from '../intake';
+import { TopicPaused } from '../intake/reject-limit';
 import { ChunkQueue } from './chunk-queue';
 import type { Committer } from './committer';
 import { observeBatch } from './observe';
@@ -23,6 +24,15 @@ const TOMBSTONE = { type: 'json', bytes: null } as const;
 const UNDECODABLE = { type: 'undecodable' } as const;
 const NOTHING = { answers: [], undecided: null, isEmpty: false } as const;
 
+/** A partition that waits. */
+export interface UndecidedPartition extends Source {
+  /** Since its first failure. */
+  readonly sinceMs: number;
+  readonly failures: number;
+  /** What the last one said. */
+  readonly because: string;
+}
+
 /** One partition in one generation of the group. */
 export class PartitionLoop {
   private readonly queue = new ChunkQueue();
@@ -32,6 +42,7 @@ export class PartitionLoop {
   private revoked = false;
   private failures = 0;
   private failingSince = 0;
+  private failure: unknown = null;
   private maxEvents = FIRST_BATCH_EVENTS;
 
   constructor(
@@ -69,9 +80,10 @@ export class PartitionLoop {
     this.waitNoMore();
   }
 
-  undecided(): (Source & { sinceMs: number; failures: number }) | null {
+  undecided(): UndecidedPartition | null {
     if (this.failures === 0) return null;
-    return { ...this.partition, sinceMs: this.deps.clock.now() - this.failingSince, failures: this.failures };
+    const sinceMs = this.deps.clock.now() - this.failingSince;
+    return { ...this.partition, sinceMs, failures: this.failures, because: messageOf(this.failure) };
   }
 
   private async run(): Promise<void> {
@@ -181,6 +193,7 @@ export class PartitionLoop {
   private waitNoMore(): void {
     if (this.failures > 0) this.deps.metrics.undecidedPartitions.dec();
     this.failures = 0;
+    this.noteFailure(null);
   }
 
   /** The wait of an undecided partition: 1, 2, 4 ... 30 s, cut short by shutdown and by losing the partition (U2). */
@@ -192,6 +205,7 @@ export class PartitionLoop {
       metrics.undecidedPartitions.inc();
     }
     this.failures++;
+    this.noteFailure(error);
     metrics.retries.inc();
     const waitMs = backoffMs(this.failures);
     logger.warn(
@@ -199,6 +213,14 @@ export class PartitionLoop {
       'partition is undecided',
     );
     await clock.sleep(waitMs, this.ended.signal);
+  }
+
+  private noteFailure(error: unknown): void {
+    const { topic } = this.partition;
+    const { pausedPartitions } = this.deps.metrics;
+    if (this.failure instanceof TopicPaused) pausedPartitions.dec({ topic });
+    if (error instanceof TopicPaused) pausedPartitions.inc({ topic });
+    this.failure = error;
   }
 
   private observe(answers: readonly Answer[], ms: number): void {

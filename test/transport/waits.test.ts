@@ -209,7 +209,9 @@ describe('an undecided partition', () => {
     await clock.pass(10 * SECOND);
     expect(source.commits).toEqual(['t/1 2', 't/2 2']);
     expect(await undecidedPartitions()).toBe(1);
-    expect(stream.undecided()).toEqual([{ ...partition(0), failures: 4, sinceMs: 10 * SECOND }]);
+    expect(stream.undecided()).toEqual([
+      { ...partition(0), failures: 4, sinceMs: 10 * SECOND, because: 'the store is down' },
+    ]);
   });
 
   it('lets the others go on while many wait, however few are decided at once [U3]', async () => {
