@@ -9,6 +9,7 @@ import { ChunkQueue } from './chunk-queue';
 import type { Committer } from './committer';
 import { observeBatch } from './observe';
 import { type Chunk, messageOf, type StreamDeps, type StreamRecord } from './record-source';
+import type { Turns } from './turns';
 
 /**
  * A partition's first batch takes no more records than this, and each one after it twice as many, up to BATCH_EVENTS: workers that begin
@@ -137,14 +138,22 @@ export class PartitionLoop {
   ): Promise<{ envelopes: Envelope[]; failure: Error | null }> {
     const envelopes: Envelope[] = [];
     try {
-      for (const record of records) {
-        const envelope = this.envelopeOf(record);
+      // All schemas are asked for at once: one after the other, a sender of ever new ids would hold up whoever shares the partition.
+      const begun = records.map((record) => this.beginEnvelope(record));
+      for (const envelope of begun) {
         envelopes.push(envelope instanceof Promise ? await this.turns.without(envelope) : envelope);
       }
       return { envelopes, failure: null };
     } catch (error) {
       return { envelopes, failure: error instanceof Error ? error : new Error(String(error)) };
     }
+  }
+
+  /** The same, where a failure has to wait until what stands before it is decoded. */
+  private beginEnvelope(record: StreamRecord): Envelope | Promise<Envelope> {
+    const envelope = this.envelopeOf(record);
+    if (envelope instanceof Promise) envelope.catch(() => undefined);
+    return envelope;
   }
 
   private envelopeOf(record: StreamRecord): Envelope | Promise<Envelope> {
@@ -269,31 +278,3 @@ class RecordEnvelope implements Envelope {
 
 const CONNECTION_ID_HEADER = 'connection-id';
 const NO_CLAIMS: readonly string[] = [];
-
-/** At most `free` turns at once; the others wait in the order in which they came. */
-export class Turns {
-  private readonly waiting: (() => void)[] = [];
-
-  constructor(private free: number) {}
-
-  async begin(): Promise<void> {
-    if (this.free > 0) this.free--;
-    else await new Promise<void>((resolve) => this.waiting.push(resolve));
-  }
-
-  end(): void {
-    const next = this.waiting.shift();
-    if (next === undefined) this.free++;
-    else next();
-  }
-
-  /** Leaves the turn to others while something else is waited for. */
-  async without<T>(promise: Promise<T>): Promise<T> {
-    this.end();
-    try {
-      return await promise;
-    } finally {
-      await this.begin();
-    }
-  }
-}
