@@ -4,6 +4,7 @@
  */
 import type { Clock } from '../../src/clock';
 import type { Answer, Envelope, IntakeResult, Source } from '../../src/intake';
+import { TopicPaused } from '../../src/intake/reject-limit';
 import { makeLogger, makeMetrics } from '../../src/telemetry';
 import { FetchGate } from '../../src/transports/kafka-source';
 import type { RecordSource, SourceListener, StreamRecord } from '../../src/transports/record-source';
@@ -644,6 +645,56 @@ describe('memory', () => {
     await clock.pass(0);
     expect(batches.reduce((sum, count) => sum + count, 0)).toBe(6);
     expect(Math.max(...batches)).toBeLessThanOrEqual(4);
+  });
+
+  it('the schemas of a batch are asked for at once: who sends ever new ones does not hold up those beside it', async () => {
+    const asked: string[] = [];
+    let answer: () => void = () => undefined;
+    const answered = new Promise<void>((resolve) => {
+      answer = resolve;
+    });
+    const { clock, source, decided, assign } = setUp({
+      decode: async (bytes) => {
+        asked.push(bytes.toString());
+        await answered;
+        return { type: 'json', bytes };
+      },
+    });
+    await assign(0);
+    const records = ['a', 'b', 'c'].map((value, offset) => streamRecord(offset, Buffer.from(value)));
+    source.listener?.chunk(chunkOf(partition(0), records));
+    await clock.pass(0);
+    expect(asked).toEqual(['a', 'b', 'c']);
+    expect(decided).toEqual([]);
+    answer();
+    await clock.pass(0);
+    expect(decided).toEqual(['t/0 0', 't/0 1', 't/0 2']);
+  });
+
+  it('shows why a partition waits, and counts those whose topic is paused [U7]', async () => {
+    let failure = new Error('the store is down');
+    const { clock, stream, state, metrics, assign, deliver } = setUp({
+      decide: async () => ({ answers: [], undecided: failure }),
+    });
+    const paused = async () => (await metrics.pausedPartitions.get()).values.map(({ value }) => value);
+    await assign(0, 1);
+    deliver(0, [0]);
+    await clock.pass(0);
+    expect([stream.undecided()[0]?.because, await paused()]).toEqual(['the store is down', []]);
+    failure = new TopicPaused('topic t is paused');
+    deliver(1, [0]);
+    await clock.pass(1 * SECOND);
+    expect([stream.undecided()[0]?.because, await paused()]).toEqual(['topic t is paused', [2]]);
+    state.decide = decideAll;
+    await clock.pass(2 * SECOND);
+    expect([stream.undecided(), await paused()]).toEqual([[], [0]]);
+    state.decide = async () => ({ answers: [], undecided: failure });
+    deliver(1, [1]);
+    await clock.pass(0);
+    expect(await paused()).toEqual([1]);
+    await assign(0);
+    await settle();
+    expect(await paused()).toEqual([0]);
   });
 
   it('a record that waits for the registry leaves its turn to the other partitions', async () => {

@@ -53,6 +53,9 @@ function sendTick(
 
 const withoutHeaders = ({ key, value }: FeedMessage) => ({ key, value, headers: {} });
 
+/** Kafka may be away for a minute: what is due meanwhile is sent late, and some of it twice. */
+const RETRY = { initialRetryTime: 100, maxRetryTime: 1_000, retries: 60 };
+
 /** Any hash does; it only has to be the same for a player's records. */
 function partitionOf(key: string): number {
   let hash = 0;
@@ -62,7 +65,8 @@ function partitionOf(key: string): number {
 
 async function keepPace(producer: Producer, sends: WriteStream | null): Promise<PacedEnd> {
   const ticks = ticksIn(toldNumber('SECONDS'));
-  const feed = makeFeed({ ...USUAL_SHAPE, events: Number.MAX_SAFE_INTEGER }, process.pid);
+  const shape = { ...USUAL_SHAPE, resendShare: toldNumber('RESEND_SHARE'), events: Number.MAX_SAFE_INTEGER };
+  const feed = makeFeed(shape, process.pid);
   const startedAt = Date.now() + LEAD_MS;
   print({ startedAt });
   const lateness: Weighted[] = [];
@@ -114,7 +118,11 @@ function fail(error: unknown): never {
 async function main(): Promise<void> {
   // What this program takes of the machine is not there for the worker that it measures.
   installProduceEncoder();
-  const kafka = new Kafka({ brokers: told('KAFKA_BROKERS').split(','), logLevel: logLevel.NOTHING });
+  const kafka = new Kafka({
+    brokers: told('KAFKA_BROKERS').split(','),
+    logLevel: logLevel.NOTHING,
+    retry: RETRY,
+  });
   const producer = kafka.producer({ allowAutoTopicCreation: false });
   await producer.connect();
   // The first send also asks for the topic's metadata, which would make it late.
