@@ -228,7 +228,7 @@ async function joinGroup(
     fetchedAt = systemClock.now();
     listener.active();
   });
-  // Kafka is away or slow, and the client goes on trying. Heartbeats do not count: they go on where nothing is fetched any more.
+  // Kafka is slow, and the client goes on trying. Heartbeats do not count: they say nothing of fetches.
   consumer.on(consumer.events.REQUEST_TIMEOUT, () => listener.active());
 
   async function handOver(payload: EachBatchPayload): Promise<void> {
