@@ -63,7 +63,7 @@ export function makeMetrics() {
     }),
     pausedPartitions: new Gauge({
       name: 'promo_intake_paused_partitions',
-      help: 'Those of them whose topic is paused, since too many of its events would be rejected.',
+      help: 'Undecided partitions whose topic is paused, since too many of its events would be rejected.',
       labelNames: ['topic'],
       registers,
     }),

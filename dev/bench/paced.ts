@@ -27,6 +27,8 @@ export interface PacedLoad {
   readonly settings?: Settings;
   /** The usual one where absent. */
   readonly resendShare?: number;
+  /** Sends that may wait for Kafka; without limit where absent, as an open loop has to be. */
+  readonly maxInFlight?: number;
   /** Records that are in the topic besides the paced ones. */
   readonly otherRecords?: number;
   /** Runs once the worker has its partitions, before the load begins. */
@@ -78,6 +80,7 @@ async function producePaced(stage: Stage, load: PacedLoad, worker: Child) {
     SECONDS: String(load.seconds),
     RECORD_EVERY: String(recordEvery),
     SENDS_FILE: sendsFile,
+    MAX_IN_FLIGHT: String(load.maxInFlight ?? 0),
     RESEND_SHARE: String(load.resendShare ?? USUAL_SHAPE.resendShare),
   });
   await producer.untilLogged(/"startedAt"/, START_DEADLINE_MS);

@@ -171,7 +171,7 @@ export async function worker(options: { drain: boolean }): Promise<number> {
 const readSettings = () => readConfig(process.env, WORKER_SETTINGS);
 
 function describeUndecided({ topic, partition, sinceMs, because }: UndecidedPartition): string {
-  return `${keyOf({ topic, partition })} is undecided for ${Math.round(sinceMs / 1000)} s: ${because}`;
+  return `${keyOf({ topic, partition })} is undecided for ${Math.round(sinceMs / 1000)} s: ${because.replaceAll('\n', ' ')}`;
 }
 
 /** A worker that reads what it writes would never end. */

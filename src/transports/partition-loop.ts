@@ -9,7 +9,6 @@ import { ChunkQueue } from './chunk-queue';
 import type { Committer } from './committer';
 import { observeBatch } from './observe';
 import { type Chunk, messageOf, type StreamDeps, type StreamRecord } from './record-source';
-import type { Turns } from './turns';
 
 /**
  * A partition's first batch takes no more records than this, and each one after it twice as many, up to BATCH_EVENTS: workers that begin
@@ -20,6 +19,11 @@ const FIRST_BATCH_EVENTS = 250;
 const MAX_BATCH_BYTES = 4 * 1024 * 1024;
 /** A partition is paused while it holds more than this, and resumed below half of it. */
 const MAX_QUEUED_BYTES = 1.5 * 1024 * 1024;
+/**
+ * Records whose schemas are asked for at the same time. One after the other, a sender of ever new ids, which the registry is asked for twice,
+ * would hold up all who share the partition.
+ */
+const DECODED_AT_ONCE = 64;
 
 const TOMBSTONE = { type: 'json', bytes: null } as const;
 const UNDECODABLE = { type: 'undecodable' } as const;
@@ -138,10 +142,10 @@ export class PartitionLoop {
   ): Promise<{ envelopes: Envelope[]; failure: Error | null }> {
     const envelopes: Envelope[] = [];
     try {
-      // All schemas are asked for at once: one after the other, a sender of ever new ids would hold up whoever shares the partition.
-      const begun = records.map((record) => this.beginEnvelope(record));
-      for (const envelope of begun) {
-        envelopes.push(envelope instanceof Promise ? await this.turns.without(envelope) : envelope);
+      for (let from = 0; from < records.length; from += DECODED_AT_ONCE) {
+        const begun = records.slice(from, from + DECODED_AT_ONCE).map((record) => this.beginEnvelope(record));
+        for (const envelope of begun)
+          envelopes.push(envelope instanceof Promise ? await this.turns.without(envelope) : envelope);
       }
       return { envelopes, failure: null };
     } catch (error) {
@@ -149,7 +153,7 @@ export class PartitionLoop {
     }
   }
 
-  /** The same, where a failure has to wait until what stands before it is decoded. */
+  /** As `envelopeOf`, where a failure has to wait until what stands before it is decoded. */
   private beginEnvelope(record: StreamRecord): Envelope | Promise<Envelope> {
     const envelope = this.envelopeOf(record);
     if (envelope instanceof Promise) envelope.catch(() => undefined);
@@ -278,3 +282,31 @@ class RecordEnvelope implements Envelope {
 
 const CONNECTION_ID_HEADER = 'connection-id';
 const NO_CLAIMS: readonly string[] = [];
+
+/** At most `free` turns at once; the others wait in the order in which they came. */
+export class Turns {
+  private readonly waiting: (() => void)[] = [];
+
+  constructor(private free: number) {}
+
+  async begin(): Promise<void> {
+    if (this.free > 0) this.free--;
+    else await new Promise<void>((resolve) => this.waiting.push(resolve));
+  }
+
+  end(): void {
+    const next = this.waiting.shift();
+    if (next === undefined) this.free++;
+    else next();
+  }
+
+  /** Leaves the turn to others while something else is waited for. */
+  async without<T>(promise: Promise<T>): Promise<T> {
+    this.end();
+    try {
+      return await promise;
+    } finally {
+      await this.begin();
+    }
+  }
+}

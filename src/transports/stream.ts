@@ -3,9 +3,8 @@
  * Every partition goes its own way; one that is undecided waits while the others go on (docs/rules.md, U1-U6).
  */
 import { makeCommitter } from './committer';
-import { PartitionLoop, type UndecidedPartition } from './partition-loop';
+import { PartitionLoop, Turns, type UndecidedPartition } from './partition-loop';
 import { keyOf, type SourceListener, type StreamDeps } from './record-source';
-import { Turns } from './turns';
 
 export interface Stream {
   start(): Promise<void>;

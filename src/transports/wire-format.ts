@@ -21,7 +21,6 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { types } from 'node:util';
 import { makeAvroReader, type ReadAvro } from './avro';
 import { isObject, parseJson } from './json';
-import { Turns } from './turns';
 
 export type Decoded =
   /** Bytes to be judged as JSON. */
@@ -63,8 +62,6 @@ const UNKNOWN_PAUSE_MS = 200;
 const UNKNOWN_KEPT_MS = 5_000;
 /** Unknown ids that are remembered at most; the oldest is forgotten first. */
 const UNKNOWN_KEPT_IDS = 1_000;
-/** Look-ups at the same time; others wait for their turn, and their time begins with it. */
-const LOOK_UPS_AT_ONCE = 64;
 
 /** How values of one schema are decoded. */
 type Schema = { type: 'json' } | { type: 'avro'; read: ReadAvro } | { type: 'unsupported' };
@@ -77,14 +74,12 @@ export function makeWireFormat({ registryUrl, authorization, timeoutMs }: WireFo
   const schemas = new Map<number, Schema>();
   const unknownUntilMs = new Map<number, number>();
   const lookUps = new Map<number, Promise<Schema | undefined>>();
-  const turns = new Turns(LOOK_UPS_AT_ONCE);
 
   /** One look-up an id at a time, whoever asks. Undefined: the registry does not know the id. */
   function schemaOf(registry: Address, id: number): Promise<Schema | undefined> {
     const running = lookUps.get(id);
     if (running !== undefined) return running;
-    const lookUp = turns
-      .take(() => lookUpSchema(registry, id, timeoutMs))
+    const lookUp = lookUpSchema(registry, id, timeoutMs)
       .then((schema) => {
         if (schema === undefined) rememberUnknown(id);
         else schemas.set(id, schema);

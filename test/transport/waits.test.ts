@@ -647,7 +647,7 @@ describe('memory', () => {
     expect(Math.max(...batches)).toBeLessThanOrEqual(4);
   });
 
-  it('the schemas of a batch are asked for at once: who sends ever new ones does not hold up those beside it', async () => {
+  it('the schemas of 64 records are asked for at once: who sends ever new ones does not hold up those beside it', async () => {
     const asked: string[] = [];
     let answer: () => void = () => undefined;
     const answered = new Promise<void>((resolve) => {
@@ -661,14 +661,15 @@ describe('memory', () => {
       },
     });
     await assign(0);
-    const records = ['a', 'b', 'c'].map((value, offset) => streamRecord(offset, Buffer.from(value)));
+    const records = Array.from({ length: 70 }, (_, n) => streamRecord(n, Buffer.from(`value ${n}`)));
     source.listener?.chunk(chunkOf(partition(0), records));
     await clock.pass(0);
-    expect(asked).toEqual(['a', 'b', 'c']);
+    expect(asked).toHaveLength(64);
     expect(decided).toEqual([]);
     answer();
     await clock.pass(0);
-    expect(decided).toEqual(['t/0 0', 't/0 1', 't/0 2']);
+    expect(asked).toEqual(records.map(({ value }) => String(value)));
+    expect(decided).toEqual(records.map(({ offset }) => `t/0 ${offset}`));
   });
 
   it('shows why a partition waits, and counts those whose topic is paused [U7]', async () => {

@@ -202,26 +202,6 @@ describe('an id that the registry does not know', () => {
     expect(await unavailable(wire.decode(framed(9)))).toContain('HTTP 503');
   });
 
-  it('waits for its turn behind 64 others: a flood of ids is no flood of requests', async () => {
-    let under = 0;
-    let most = 0;
-    const counting: Answer = (request, response) => {
-      most = Math.max(most, ++under);
-      setTimeout(() => {
-        under--;
-        NOT_FOUND(request, response);
-      }, 5);
-    };
-    const ids = Array.from({ length: 150 }, (_, index) => 1_000 + index);
-    for (const id of ids) registry.answer(`/schemas/ids/${id}`, counting);
-    const patient = makeWireFormat({ registryUrl: `http://${registry.address}`, timeoutMs: 10_000 });
-    const decoded = await Promise.all(ids.map((id) => patient.decode(framed(id))));
-    expect(decoded).toEqual(ids.map((schemaId) => ({ type: 'schema_unknown', schemaId })));
-    expect(registry.requests).toHaveLength(300);
-    expect(most).toBeLessThanOrEqual(64);
-    expect(most).toBeGreaterThan(1);
-  });
-
   it('is not asked for again for some seconds, then is, and may be there by then', async () => {
     const now = performance.now.bind(performance);
     await wire.decode(framed(9));

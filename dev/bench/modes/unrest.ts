@@ -31,6 +31,8 @@ const COMMITTED_DEADLINE_MS = 180_000;
 const VERIFY_DEADLINE_MS = 900_000;
 const COUNT_DEADLINE_MS = 300_000;
 const PROGRESS_EVERY_MS = 500;
+/** Sends of the producer that are tried again when Kafka is back. */
+const MAX_IN_FLIGHT = 8;
 
 interface Faults {
   joined: number;
@@ -71,6 +73,7 @@ export const unrest: Mode = {
         recordEvery: 0,
         // What was sent is then known by its count alone; what the producer sends again is a resend.
         resendShare: 0,
+        maxInFlight: MAX_IN_FLIGHT,
         async meanwhile(worker, startedAt) {
           const end = startedAt + minutes * 60_000;
           const over = { isSo: false };
