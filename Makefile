@@ -3,7 +3,7 @@ SHELL := /bin/bash
 export PATH := $(CURDIR)/node_modules/.bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help install build dev-build unit test lint generate demo stack image chart chart-tools manifests bench simulate audit sbom clean
+.PHONY: help install build dev-build unit test lint generate demo stack image chart chart-tools manifests bench soak simulate audit sbom clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 16
@@ -60,6 +60,9 @@ demo: dev-build ## watch real events go through a real Kafka into verdict tables
 
 bench: dev-build ## measure; BENCH=mode, see docs/performance.md
 	@exec node build/dev/bench.js
+
+soak: dev-build ## load for MINUTES=60 while workers come and go and Kafka is started anew: nothing lost, nothing twice
+	@BENCH=unrest $(if $(MINUTES),BENCH_MINUTES=$(MINUTES)) node build/dev/bench.js
 
 # Seeds that were drawn, unless one is given: SEED=n, WITHOUT=what is left out of it.
 SEEDS ?= 10000

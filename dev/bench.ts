@@ -82,7 +82,11 @@ async function bench(mode: Mode): Promise<number> {
     need: ['kafka', 'postgres'],
     log: say,
     longLived: true,
-    environment: mode.ownPostgres ? { ...process.env, [ADDRESS_VARIABLES.postgres]: undefined } : process.env,
+    environment: {
+      ...process.env,
+      ...(mode.ownPostgres && { [ADDRESS_VARIABLES.postgres]: undefined }),
+      ...(mode.ownKafka && { [ADDRESS_VARIABLES.kafka]: undefined }),
+    },
     exitAfterSignal: false,
   });
   try {

@@ -80,6 +80,8 @@ export const COMMANDS: readonly Command[] = [
       'LOG_LEVEL',
       'BATCH_EVENTS',
       'PARTITIONS_AT_ONCE',
+      'REJECT_LIMIT',
+      'LIVENESS_SECONDS',
       'SHUTDOWN_SECONDS',
     ],
     exits: {

@@ -13,7 +13,8 @@ import {
   type SettingTable,
 } from './config/reading';
 import { registry } from './config/registry';
-import { FILE_SUFFIX, oneOf, type Parse, setting, text, type ValueOf } from './config/setting';
+import { rejectLimit } from './config/reject-limit';
+import { FILE_SUFFIX, integer, oneOf, setting, text, type ValueOf } from './config/setting';
 
 export class ConfigError extends Error {
   override readonly name = 'ConfigError';
@@ -48,21 +49,14 @@ function topic(text: string) {
     : { problem, remedy: 'Use letters, digits, ".", "_" and "-", 249 at most' };
 }
 
-function integer(least: number, most: number): Parse<number> {
-  const parse = (text: string) => {
-    const value = /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN;
-    if (value >= least && value <= most) return { value };
-    return {
-      problem: `"${text}" is not a whole number from ${least} to ${most}`,
-      remedy: 'Correct the number',
-    };
-  };
-  return Object.assign(parse, { accepts: { least, most } });
-}
-
 const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const;
 /** What is connected to. Each is asked for by its name here, and comes as one value that its settings make together. */
-export const GROUPS = { KAFKA: kafka, DATABASE: database, SCHEMA_REGISTRY: registry } as const;
+export const GROUPS = {
+  KAFKA: kafka,
+  DATABASE: database,
+  SCHEMA_REGISTRY: registry,
+  REJECT_LIMIT: rejectLimit,
+} as const;
 
 export const SETTINGS = {
   ...kafka.settings,
@@ -123,6 +117,14 @@ export const SETTINGS = {
     example: '3',
     parse: integer(1, 64),
   }),
+  ...rejectLimit.settings,
+  LIVENESS_SECONDS: setting({
+    describe:
+      '/livez fails once the Kafka client has neither fetched nor tried to, and no batch was tried, for so long: then only a restart helps.',
+    fallback: '120',
+    example: '120',
+    parse: integer(30, 3_600),
+  }),
   SHUTDOWN_SECONDS: setting({
     describe:
       'Time for deciding what is under way and committing offsets after SIGTERM. What is left is read again by the next owner.',
@@ -158,7 +160,10 @@ type Config<N extends SettingName | GroupName> = {
 type Absent<N extends SettingName> = N extends 'KAFKA_TOPICS' | 'VERDICT_TOPIC' ? undefined : never;
 
 /** Prefixes that are ours: a variable with one of them that is no setting is refused, since it would be ignored otherwise. */
-const OWN_PREFIXES = ['KAFKA_', 'DATABASE_', 'SCHEMA_REGISTRY_', 'VERDICT_', 'DEAD_LETTER_', 'WEBHOOK_'];
+const OWN_PREFIXES = [
+  ...['KAFKA_', 'DATABASE_', 'SCHEMA_REGISTRY_', 'VERDICT_', 'DEAD_LETTER_', 'WEBHOOK_'],
+  ...['REJECT_', 'LIVENESS_'],
+];
 /** Kubernetes sets these for a service named kafka, in every pod beside it. */
 const SERVICE_LINK = /_SERVICE_(HOST|PORT)|_PORT(_\d+_(TCP|UDP)|$)/;
 

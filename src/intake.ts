@@ -9,6 +9,7 @@ import { type Fault, type Fields, type Judged, type Kind, NO_FIELDS } from './do
 import { judge, PANIC, type Payload, readEventId } from './domain/judge';
 import { type Connection, claim, type Reference } from './domain/reference';
 import type { DeadLetterReason } from './domain/verdict';
+import type { RejectBreaker } from './intake/reject-limit';
 import { classify, StaleReference, Undecided } from './ledger/failures';
 import type { Batch } from './ledger/ledger';
 
@@ -76,6 +77,8 @@ export interface IntakeDeps {
   readonly references: References;
   /** Resolves once every dead letter is acknowledged by all replicas. */
   readonly sendDeadLetters: (letters: readonly DeadLetter[]) => Promise<void>;
+  /** Where rejected events have a limit. */
+  readonly breaker?: RejectBreaker | undefined;
   readonly logger: Logger;
   /** Milliseconds of a clock that only the rate of panics is measured with. */
   readonly now: () => number;
@@ -98,7 +101,8 @@ const CONTENDED_BATCHES = 200;
 /** A bad deploy must not use up ids: beyond this rate, what fails alone stays undecided (V9). */
 export const MAX_PANICS_PER_MINUTE = 10;
 
-export function makeIntake({ ledger, references, sendDeadLetters, logger, now }: IntakeDeps): Intake {
+export function makeIntake(deps: IntakeDeps): Intake {
+  const { ledger, references, sendDeadLetters, breaker, logger, now } = deps;
   const panicTimes: number[] = [];
   /** So many more batches wait for others of their feeds, since batches that did not have lost a race. */
   let contendedBatches = 0;
@@ -174,9 +178,13 @@ export function makeIntake({ ledger, references, sendDeadLetters, logger, now }:
   /** One transaction; judged again where the reference data turns out to be stale. */
   async function attempt(source: Source, envelopes: readonly Envelope[], panic?: string): Promise<Answer[]> {
     const partitionNo = await ledger.partitionNo(source);
-    let reference = await references.current();
+    const { topic } = source;
+    // New reference data is what a paused topic waits for.
+    let reference = await (breaker?.isPaused(topic) ? references.reload() : references.current());
     for (let tries = 1; ; tries++) {
       if (reference.version === 0) throw new Undecided('no reference data has been applied yet');
+      const { version } = reference;
+      breaker?.admit(topic, version);
       const prepared = envelopes.map((envelope) =>
         prepare(reference, source, partitionNo, envelope, panic !== undefined),
       );
@@ -184,12 +192,14 @@ export function makeIntake({ ledger, references, sendDeadLetters, logger, now }:
         const decisions = await ledger.decideBatch({
           items: prepared.map(({ item }) => item),
           partitionNo,
-          referenceVersion: reference.version,
+          referenceVersion: version,
           contended: contendedBatches > 0,
+          beforeWrites: breaker && ((decided) => breaker.check(topic, version, decided)),
           beforeCommit: deadLettersOf(source, envelopes, prepared),
           ...(panic === undefined ? {} : { panic: { error: panic, payload: first(envelopes).value } }),
         });
         if (contendedBatches > 0) contendedBatches--;
+        breaker?.committed(topic, decisions);
         return envelopes.map((envelope, index) =>
           answerOf(envelope, at(prepared, index), at(decisions, index)),
         );

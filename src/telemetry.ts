@@ -61,6 +61,12 @@ export function makeMetrics() {
       help: 'Partitions that wait because their next record cannot be decided now.',
       registers,
     }),
+    pausedPartitions: new Gauge({
+      name: 'promo_intake_paused_partitions',
+      help: 'Undecided partitions whose topic is paused, since too many of its events would be rejected.',
+      labelNames: ['topic'],
+      registers,
+    }),
   };
 }
 
@@ -71,6 +77,8 @@ export interface Health {
   live(): boolean;
   /** False takes the pod out of service. */
   ready(): boolean;
+  /** What somebody has to act on though the pod is in service, a sentence each. */
+  notes(): readonly string[];
 }
 
 const REQUEST_TIMEOUT_MS = 5_000;
@@ -89,7 +97,10 @@ export async function serveHealth(
     if (request.method !== 'GET') answer(405, 'only GET\n');
     else if (path === '/livez') answer(health.live() ? 200 : 503, health.live() ? 'live\n' : 'stuck\n');
     else if (path === '/readyz')
-      answer(health.ready() ? 200 : 503, health.ready() ? 'ready\n' : 'not ready\n');
+      answer(
+        health.ready() ? 200 : 503,
+        [health.ready() ? 'ready' : 'not ready', ...health.notes(), ''].join('\n'),
+      );
     else if (path === '/metrics') {
       metrics.registry.metrics().then(
         (text) => answer(200, text, metrics.registry.contentType),

@@ -120,6 +120,8 @@ export const CHAPTERS: readonly Chapter[] = [
     U4 | decided again at once | elsewhere
     U5 | a waiting retry is progress | elsewhere
     U6 | new and missing topics | elsewhere
+    U7 | a topic that would be rejected is paused | elsewhere
+    U8 | what the limit on rejected events counts | elsewhere
     W1 | size of a webhook body | open
     W2 | webhook timestamps | open
     W3 | webhook overload | open`,

@@ -17,6 +17,8 @@ export interface Mode {
   readonly isCheck?: true;
   /** DATABASE_URL is left aside: its Postgres is started for it, so that it may start it anew with other settings. */
   readonly ownPostgres?: true;
+  /** The same of KAFKA_BROKERS. */
+  readonly ownKafka?: true;
   readonly extent: Defaults;
   run(bench: Bench): Promise<Measured>;
 }

@@ -14,6 +14,7 @@ import { soak } from './modes/soak';
 import { start } from './modes/start';
 import { stream } from './modes/stream';
 import { throughput } from './modes/throughput';
+import { unrest } from './modes/unrest';
 import { workers } from './modes/workers';
 
 export const MODES: readonly Mode[] = [
@@ -23,6 +24,7 @@ export const MODES: readonly Mode[] = [
   keys,
   duplicates,
   soak,
+  unrest,
   rtt,
   workers,
   start,

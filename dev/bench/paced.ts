@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs';
 import type { Child } from '../servers/child';
 import { until } from '../servers/deadline';
+import { USUAL_SHAPE } from './feed';
 import { withClient } from './guest';
 import type { Sent } from './latencies';
 import { type ProcessUse, watchProcess } from './measure';
@@ -24,6 +25,10 @@ export interface PacedLoad {
   /** The sends of each so-manieth tick are kept; 1 where absent, 0 for none. */
   readonly recordEvery?: number;
   readonly settings?: Settings;
+  /** The usual one where absent. */
+  readonly resendShare?: number;
+  /** Sends that may wait for Kafka; without limit where absent, as an open loop has to be. */
+  readonly maxInFlight?: number;
   /** Records that are in the topic besides the paced ones. */
   readonly otherRecords?: number;
   /** Runs once the worker has its partitions, before the load begins. */
@@ -75,6 +80,8 @@ async function producePaced(stage: Stage, load: PacedLoad, worker: Child) {
     SECONDS: String(load.seconds),
     RECORD_EVERY: String(recordEvery),
     SENDS_FILE: sendsFile,
+    MAX_IN_FLIGHT: String(load.maxInFlight ?? 0),
+    RESEND_SHARE: String(load.resendShare ?? USUAL_SHAPE.resendShare),
   });
   await producer.untilLogged(/"startedAt"/, START_DEADLINE_MS);
   const startedAt = readStart(producer.output())?.startedAt ?? Number.NaN;

@@ -55,6 +55,7 @@ export class Stage {
   /** Of a database that nothing is written to. */
   readonly serverUrl: string;
   private readonly postgres: Server | undefined;
+  private readonly ownKafka: Server | undefined;
   private readonly topicPrefix: string;
   private readonly databasePrefix: string;
   private readonly beingMade = new Set<Promise<unknown>>();
@@ -67,6 +68,7 @@ export class Stage {
     this.brokers = servers.kafkaBrokers;
     this.serverUrl = servers.databaseUrl;
     this.postgres = servers.postgres;
+    this.ownKafka = servers.kafka;
     const mark = `${process.pid}_${Date.now().toString(36)}`;
     this.topicPrefix = `promo.bench.${mark}.`;
     this.databasePrefix = `promo_bench_${mark}_`;
@@ -117,10 +119,10 @@ export class Stage {
   async makeDatabase(...topics: readonly string[]): Promise<string> {
     const name = `${this.databasePrefix}${this.made++}`;
     const url = await this.make(() => makeDatabase(this.serverUrl, name));
-    await this.command(['migrate'], url);
+    await this.command(['migrate'], { DATABASE_URL: url });
     const file = this.file('reference.json');
     writeFileSync(file, JSON.stringify(referenceOf(topics)));
-    await this.command(['reference', 'apply', file], url);
+    await this.command(['reference', 'apply', file], { DATABASE_URL: url });
     return url;
   }
 
@@ -148,6 +150,12 @@ export class Stage {
     await this.postgres.start();
   }
 
+  /** To be disturbed. @throws where it is not ours */
+  get kafka(): Server {
+    if (this.ownKafka === undefined) throw new Error('Kafka is not ours to disturb');
+    return this.ownKafka;
+  }
+
   /** Starts `promo-intake worker`, with a line in its log for each batch. */
   startWorker(args: readonly string[], settings: Settings): Child {
     return this.spawn('worker', [...productNodeOptions(), CLI, 'worker', ...args], {
@@ -167,12 +175,23 @@ export class Stage {
     return this.spawn(name, args, { KAFKA_BROKERS: this.brokers, ...SETTINGS, ...settings });
   }
 
-  private async command(args: readonly string[], databaseUrl: string): Promise<void> {
-    const child = this.spawn(args[0] ?? '', [CLI, ...args], { DATABASE_URL: databaseUrl });
-    await child.untilDone(COMMAND_DEADLINE_MS);
+  /** Runs a command of the product to its end. @returns what it wrote; throws where it does not end with 0 */
+  async command(
+    args: readonly string[],
+    { DATABASE_URL, KAFKA_GROUP_ID }: Settings,
+    deadlineMs = COMMAND_DEADLINE_MS,
+  ): Promise<string> {
+    const settings = { KAFKA_BROKERS: this.brokers, DATABASE_URL, KAFKA_GROUP_ID };
+    const child = this.spawn(args[0] ?? '', [CLI, ...args], settings);
+    await child.untilDone(deadlineMs);
+    return child.output();
   }
 
-  private spawn(name: string, args: readonly string[], settings: Settings): Child {
+  private spawn(
+    name: string,
+    args: readonly string[],
+    settings: Readonly<Record<string, string | undefined>>,
+  ): Child {
     const inherited = Object.entries(process.env).filter(([variable]) => INHERITED.test(variable));
     return this.supervisor.spawn({
       name,

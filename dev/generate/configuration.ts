@@ -83,7 +83,7 @@ export function renderConfiguration(command: string, root: string): string {
     paragraph(
       'A misspelt setting would be ignored in silence, so whatever begins like one of ours and is none is refused as well: `KAFKA_BROKER`',
       'for want of an S stops the start instead of leaving a default in force. That holds for the prefixes `KAFKA_`, `DATABASE_`,',
-      '`SCHEMA_REGISTRY_`, `VERDICT_`, `DEAD_LETTER_` and `WEBHOOK_`. The variables that Kubernetes sets in every pod for the services',
+      '`SCHEMA_REGISTRY_`, `VERDICT_`, `DEAD_LETTER_`, `WEBHOOK_`, `REJECT_` and `LIVENESS_`. The variables that Kubernetes sets in every pod for the services',
       'beside it (for a service named kafka: `KAFKA_SERVICE_HOST`, `KAFKA_PORT_9092_TCP_ADDR` and their like) are known and let be.',
     ),
   ]);

@@ -5,6 +5,7 @@ import type { Logger } from 'pino';
 import { systemClock } from '../clock';
 import { type GroupName, readConfig, type SettingName } from '../config';
 import { makeIntake } from '../intake';
+import { makeRejectBreaker } from '../intake/reject-limit';
 import { makePool } from '../ledger/connection';
 import { decideBatch, ensureMonths, makePartitionNumbers } from '../ledger/ledger';
 import { pendingMigrations } from '../ledger/migrate';
@@ -13,7 +14,8 @@ import { makeLogger, makeMetrics, serveHealth } from '../telemetry';
 import { type Drain, makeDrain } from '../transports/drain';
 import { ensureTopic, makeKafka } from '../transports/kafka';
 import { makeKafkaSource } from '../transports/kafka-source';
-import { messageOf } from '../transports/record-source';
+import type { UndecidedPartition } from '../transports/partition-loop';
+import { keyOf, messageOf } from '../transports/record-source';
 import { makeSender, type Sender } from '../transports/sender';
 import { makeStream, type Stream } from '../transports/stream';
 import { makePublishVerdicts, makeSendDeadLetters } from '../transports/verdict-stream';
@@ -32,14 +34,14 @@ export const WORKER_SETTINGS = [
   'LOG_LEVEL',
   'BATCH_EVENTS',
   'PARTITIONS_AT_ONCE',
+  'REJECT_LIMIT',
+  'LIVENESS_SECONDS',
   'SHUTDOWN_SECONDS',
 ] as const satisfies readonly (SettingName | GroupName)[];
 
 const REGISTRY_TIMEOUT_MS = 5_000;
 /** The month's partitions are made ahead, and looked after this often. */
 const MONTHS_CHECK_MS = 3_600_000;
-/** No fetch and no try to decide for this long: only a restart helps. */
-const STUCK_AFTER_MS = 120_000;
 /** Postgres and Kafka may come up later than their workers, by this much. */
 const START_WITHIN_MS = 60_000;
 const START_RETRY_MS = 2_000;
@@ -56,9 +58,16 @@ export async function worker(options: { drain: boolean }): Promise<number> {
   const metrics = makeMetrics();
   const stop = stopSignal(logger);
   let stream: Stream | null = null;
+  let connectingAt = systemClock.now();
   const health = await serveHealth(
     config.HTTP_PORT,
-    { live: () => (stream?.idleMs() ?? 0) < STUCK_AFTER_MS, ready: () => stream?.joined() ?? false },
+    {
+      // Whoever tries to reach Kafka is no less alive for its being away.
+      live: () =>
+        Math.min(stream?.idleMs() ?? 0, systemClock.now() - connectingAt) < config.LIVENESS_SECONDS * 1000,
+      ready: () => stream?.joined() ?? false,
+      notes: () => stream?.undecided().map(describeUndecided) ?? [],
+    },
     metrics,
   );
   logger.info({ port: health.port }, 'health and metrics are served');
@@ -75,7 +84,10 @@ export async function worker(options: { drain: boolean }): Promise<number> {
   const wantedTopics = withoutOwn([config.DEAD_LETTER_TOPIC, config.VERDICT_TOPIC], logger, async () => {
     return config.KAFKA_TOPICS ?? [...(await references.reload()).topics.keys()];
   });
-  const kafka = makeKafka({ ...config.KAFKA, clientId: 'promo-intake' }, logger);
+  const onConnecting = () => {
+    connectingAt = systemClock.now();
+  };
+  const kafka = makeKafka({ ...config.KAFKA, clientId: 'promo-intake', onConnecting }, logger);
   let sender: Sender;
   let drain: Drain | null = null;
   try {
@@ -119,6 +131,7 @@ export async function worker(options: { drain: boolean }): Promise<number> {
     ledger: { decideBatch: (batch) => decideBatch(pool, batch), partitionNo: makePartitionNumbers(pool) },
     references,
     sendDeadLetters: makeSendDeadLetters(sender, config.DEAD_LETTER_TOPIC),
+    breaker: config.REJECT_LIMIT === null ? undefined : makeRejectBreaker(config.REJECT_LIMIT, logger),
     logger,
     now: systemClock.now,
   });
@@ -156,6 +169,10 @@ export async function worker(options: { drain: boolean }): Promise<number> {
 }
 
 const readSettings = () => readConfig(process.env, WORKER_SETTINGS);
+
+function describeUndecided({ topic, partition, sinceMs, because }: UndecidedPartition): string {
+  return `${keyOf({ topic, partition })} is undecided for ${Math.round(sinceMs / 1000)} s: ${because.replaceAll('\n', ' ')}`;
+}
 
 /** A worker that reads what it writes would never end. */
 function withoutOwn(

@@ -68,6 +68,18 @@ export function oneOf<T extends string>(values: readonly T[], what: string): Par
   return Object.assign(parse, { accepts: { values } });
 }
 
+export function integer(least: number, most: number): Parse<number> {
+  const parse = (text: string) => {
+    const value = /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN;
+    if (value >= least && value <= most) return { value };
+    return {
+      problem: `"${text}" is not a whole number from ${least} to ${most}`,
+      remedy: 'Correct the number',
+    };
+  };
+  return Object.assign(parse, { accepts: { least, most } });
+}
+
 export function url(...protocols: string[]) {
   return (text: string): Parsed<string> => {
     const parsed = URL.canParse(text) ? new URL(text) : undefined;

@@ -34,6 +34,8 @@ export interface Batch {
   readonly contended?: boolean;
   /** Where the batch is one event that failed twice: what failed and on which payload. */
   readonly panic?: { readonly error: string; readonly payload: Buffer | null };
+  /** Sees the decisions before anything of them is written; what it throws rolls the batch back. */
+  readonly beforeWrites?: ((decisions: readonly Decision[]) => void) | undefined;
   /** Runs as the last thing before the commit, which then takes a round trip of its own; what it throws rolls the batch back. */
   readonly beforeCommit?: (() => Promise<void>) | undefined;
 }
@@ -94,6 +96,7 @@ export async function decideBatch(
     const [locked, { firstNo, nowMicros }] = await (lockedAtOnce ?? lock(undecided(batch.items, decided)));
 
     const { decisions, changedRounds } = decide(batch.items, { ...answered, rounds: locked.states });
+    batch.beforeWrites?.(decisions);
 
     const { fresh, resends, unstored } = sortOut(batch.items, decisions, firstNo);
     const newRounds = openedRounds(fresh, locked, firstNo);

@@ -86,7 +86,7 @@ export function makeKafkaSource(kafka: Kafka, options: KafkaSourceOptions, logge
   async function checkTopics(): Promise<void> {
     const topics = await presentTopics();
     // No topic, no fetch: the check is what shows that we are alive.
-    if (topics.length === 0) listener.fetched();
+    if (topics.length === 0) listener.active();
     const isJoined = topics.join() === subscribed && membership?.hasEnded() !== true;
     if (stopping.signal.aborted || isJoined) return;
     subscribed = null;
@@ -221,12 +221,15 @@ async function joinGroup(
   });
   consumer.on(consumer.events.FETCH_START, ({ payload }) => {
     fetchBeganAt = systemClock.now();
+    listener.active();
     gate.fetchBegins(payload.nodeId);
   });
   consumer.on(consumer.events.FETCH, () => {
     fetchedAt = systemClock.now();
-    listener.fetched();
+    listener.active();
   });
+  // Kafka is slow, and the client goes on trying. Heartbeats do not count: they say nothing of fetches.
+  consumer.on(consumer.events.REQUEST_TIMEOUT, () => listener.active());
 
   async function handOver(payload: EachBatchPayload): Promise<void> {
     const { batch, resolveOffset, commitOffsetsIfNecessary } = payload;

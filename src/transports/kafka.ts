@@ -5,6 +5,7 @@
  */
 import type { ConnectionOptions } from 'node:tls';
 import { type Admin, Kafka, logLevel, type Mechanism, type SASLOptions } from 'kafkajs';
+import makeSocketFactory from 'kafkajs/src/network/socketFactory';
 import type { Logger } from 'pino';
 import { systemClock } from '../clock';
 import { makeCodecs } from './codecs';
@@ -30,6 +31,8 @@ export interface KafkaOptions extends KafkaAccess {
   readonly clientId: string;
   /** How often a broker that cannot be reached is tried again; RETRIES where absent. For asking once whether Kafka is there. */
   readonly retries?: number;
+  /** Called with each try to connect to a broker. */
+  readonly onConnecting?: () => void;
 }
 
 /** One request to a broker, connecting included. */
@@ -37,18 +40,24 @@ const CONNECT_TIMEOUT_MS = 5_000;
 export const REQUEST_TIMEOUT_MS = 15_000;
 /** Bytes that one compressed batch may decompress to; with it, the largest record that can be read. */
 const MAX_DECOMPRESSED_BYTES = 64 * 1024 * 1024;
+/** For topics that we make: what a record may hold, and more; less than the 100 MiB that brokers take in a request. */
+const MAX_OWN_MESSAGE_BYTES = 80 * 1024 * 1024;
 export const FIRST_RETRY_MS = 300;
 export const MAX_RETRY_MS = 5_000;
 export const RETRIES = 8;
 
 export function makeKafka(options: KafkaOptions, logger: Logger): Kafka {
-  const { brokers, tls, sasl, clientId, retries = RETRIES } = options;
+  const { brokers, tls, sasl, clientId, retries = RETRIES, onConnecting } = options;
   installFetchDecoder(decompress);
   return new Kafka({
     clientId,
     brokers: [...brokers],
     ssl: tls ?? false,
     ...(sasl && { sasl: saslOptions(sasl) }),
+    socketFactory: (socket) => {
+      onConnecting?.();
+      return makeSocket(socket);
+    },
     connectionTimeout: CONNECT_TIMEOUT_MS,
     requestTimeout: REQUEST_TIMEOUT_MS,
     retry: { initialRetryTime: FIRST_RETRY_MS, maxRetryTime: MAX_RETRY_MS, retries },
@@ -62,6 +71,8 @@ export function makeKafka(options: KafkaOptions, logger: Logger): Kafka {
     },
   });
 }
+
+const makeSocket = makeSocketFactory();
 
 function saslOptions(sasl: Sasl): SASLOptions | Mechanism {
   if (sasl.mechanism === 'OAUTHBEARER') return tokenMechanism(sasl.tokens, systemClock.now);
@@ -104,14 +115,26 @@ export async function connectedAdmin(kafka: Kafka): Promise<Admin> {
   return admin;
 }
 
-/** Makes a topic with the cluster's defaults where it does not exist. @throws where it is missing and cannot be made */
+/**
+ * Makes a topic where it does not exist: with the cluster's defaults, but for the size of its messages. A dead letter is larger than its
+ * record, by the headers, and a verdict may name a long event twice: where those were refused their partition would wait for good.
+ *
+ * @throws where it is missing and cannot be made
+ */
 export async function ensureTopic(kafka: Kafka, topic: string): Promise<'present' | 'made'> {
   const admin = await connectedAdmin(kafka);
   try {
     if ((await admin.listTopics()).includes(topic)) return 'present';
     await admin.createTopics({
       waitForLeaders: true,
-      topics: [{ topic, numPartitions: -1, replicationFactor: -1 }],
+      topics: [
+        {
+          topic,
+          numPartitions: -1,
+          replicationFactor: -1,
+          configEntries: [{ name: 'max.message.bytes', value: String(MAX_OWN_MESSAGE_BYTES) }],
+        },
+      ],
     });
     return 'made';
   } finally {

@@ -1,4 +1,4 @@
-/** The parts of kafkajs 2.2.4 that fetch-decoding.ts reaches into. The version is pinned; a test notices when they move. */
+/** The parts of kafkajs 2.2.4 that we reach into. The version is pinned; a test notices when they move. */
 declare module 'kafkajs/src/protocol/decoder' {
   class Decoder {
     constructor(buffer: Buffer);
@@ -49,4 +49,10 @@ declare module 'kafkajs/src/protocol/requests/produce' {
   }
   const produce: { protocol: (about: { version: number }) => (options: produce.Options) => produce.Made };
   export = produce;
+}
+
+declare module 'kafkajs/src/network/socketFactory' {
+  /** The client's own sockets, for whoever only wants to know of them. */
+  const makeSocketFactory: () => import('kafkajs').ISocketFactory;
+  export = makeSocketFactory;
 }

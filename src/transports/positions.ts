@@ -105,7 +105,7 @@ export async function readableOffsets(
     );
     await source.start({
       assigned: () => undefined,
-      fetched: () => undefined,
+      active: () => undefined,
       chunk: (chunk) => {
         opening = opening
           .then(() => take(chunk))

@@ -48,8 +48,8 @@ export interface SourceListener {
   /** These partitions are ours from now on, from their committed offsets; whatever was delivered before is void. */
   assigned(partitions: readonly Source[]): void;
   chunk(chunk: Chunk): void;
-  /** Kafka answered a fetch, with records or without: the client is alive. */
-  fetched(): void;
+  /** The client fetched, with records or without, or it tried to: it is alive. */
+  active(): void;
 }
 
 /** Publishes decisions. Resolves once they are stored by all replicas. */

@@ -2,9 +2,8 @@
  * The stream: a loop for each partition that the group gives us, and the commits of what they have decided.
  * Every partition goes its own way; one that is undecided waits while the others go on (docs/rules.md, U1-U6).
  */
-import type { Source } from '../intake';
 import { makeCommitter } from './committer';
-import { PartitionLoop, Turns } from './partition-loop';
+import { PartitionLoop, Turns, type UndecidedPartition } from './partition-loop';
 import { keyOf, type SourceListener, type StreamDeps } from './record-source';
 
 export interface Stream {
@@ -13,10 +12,9 @@ export interface Stream {
   stop(deadlineMs: number): Promise<boolean>;
   /** Whether the group has given this worker its partitions. */
   joined(): boolean;
-  /** Milliseconds since Kafka last delivered, or a batch was last tried. A waiting retry counts as a try. */
+  /** Milliseconds since the source last fetched or tried to, or a batch was last tried. A waiting retry counts as a try. */
   idleMs(): number;
-  /** Partitions that wait, with the milliseconds since their first failure. */
-  undecided(): readonly (Source & { readonly sinceMs: number; readonly failures: number })[];
+  undecided(): readonly UndecidedPartition[];
 }
 
 export function makeStream(deps: StreamDeps): Stream {
@@ -45,7 +43,7 @@ export function makeStream(deps: StreamDeps): Stream {
     chunk(chunk) {
       loops.get(keyOf(chunk))?.offer(chunk);
     },
-    fetched: active,
+    active,
   };
 
   return {

@@ -10,6 +10,7 @@ import { type Chart, chartSvg } from '../../dev/bench/chart';
 import { type DelayProxy, type MakeAlarm, startDelayProxy } from '../../dev/bench/delay-line';
 import { Extent } from '../../dev/bench/extent';
 import { latenciesOf } from '../../dev/bench/latencies';
+import { growthGoal, slopeOf } from '../../dev/bench/memory';
 import { MODES } from '../../dev/bench/modes';
 import { type Entry, settingsTable, VARIANTS } from '../../dev/bench/modes/postgres';
 import { dueAt, recordsDue, TICK_MS, ticksIn } from '../../dev/bench/pacing';
@@ -441,5 +442,21 @@ describe('the delaying proxy', () => {
     const digest = (data: Buffer) => createHash('sha256').update(data).digest('hex');
     expect(digest(await buffer(readable))).toBe(digest(bytes));
     expect(taken).toBe(true);
+  });
+});
+
+describe('memory over a long time', () => {
+  const samples = (rss: (minute: number) => number) =>
+    Array.from({ length: 60 }, (_, minute) => ({ minute, rss: rss(minute) }));
+
+  it('has the slope of the nearest straight line, in MiB an hour', () => {
+    expect(slopeOf(samples((minute) => 100 + minute / 2))).toBeCloseTo(30);
+    expect(slopeOf(samples((minute) => 100 + (minute % 2)))).toBeCloseTo(0, 0);
+  });
+
+  it('does not grow by what it took in the beginning, and does by what it takes in the end', () => {
+    const met = (rss: (minute: number) => number) => growthGoal('P6', samples(rss), 60).met;
+    expect(met((minute) => (minute < 10 ? 50 : 100))).toBe(true);
+    expect(met((minute) => 100 + minute)).toBe(false);
   });
 });

@@ -263,7 +263,7 @@ class Member {
       nextOffset: to,
       open: () => (isCompressed ? this.decompressed().then(cursor) : cursor()),
     };
-    this.listener?.fetched();
+    this.listener?.active();
     this.listener?.chunk(chunk);
   }
 

@@ -30,7 +30,7 @@ export const LAYERS = {
   domain: { files: /^src\/domain\//, mayImport: [] },
   'reference-file': { files: /^src\/reference-file(\/|\.ts$)/, mayImport: ['domain'] },
   ledger: { files: /^src\/ledger\//, mayImport: ['domain', 'reference-file'] },
-  intake: { files: /^src\/intake\.ts$/, mayImport: ['domain', 'ledger'] },
+  intake: { files: /^src\/intake(\/|\.ts$)/, mayImport: ['domain', 'ledger'] },
   transports: { files: /^src\/transports\//, mayImport: ['clock', 'telemetry', 'domain', 'intake'] },
   commands: {
     files: /^src\/commands\//,
@@ -53,7 +53,7 @@ export const PACKAGES: Readonly<Record<string, RegExp>> = {
   knex: /^src\/ledger\//,
   pg: /^src\/ledger\//,
   // Its Logger is what the layers with something to tell are handed; only telemetry makes one.
-  pino: /^src\/(telemetry\.ts$|intake\.ts$|ledger\/|transports\/|commands\/)/,
+  pino: /^src\/(telemetry\.ts$|intake(\/|\.ts$)|ledger\/|transports\/|commands\/)/,
   'prom-client': /^src\/telemetry\.ts$/,
   snappyjs: /^src\/transports\/(codecs|snappyjs\.d)\.ts$/,
   yaml: /^src\/reference-file\/yaml\.ts$/,

@@ -52,7 +52,7 @@ class Reader implements SourceListener {
       throw new Error(`a chunk of ${keyOf(chunk)}, which is not ours`);
     this.chunks.push(chunk);
   }
-  fetched(): void {
+  active(): void {
     this.fetches++;
   }
 

@@ -6,6 +6,7 @@ import {
   mkdirSync,
   mkdtempSync,
   readdirSync,
+  readFileSync,
   renameSync,
   rmSync,
   statSync,
@@ -72,6 +73,13 @@ export class RunningCommand {
         done(this.end);
       });
     });
+  }
+
+  /** The most memory that it has held so far, in MiB; NaN where the system does not tell. */
+  peakMib(): number {
+    const status = `/proc/${this.child.pid}/status`;
+    if (!existsSync(status)) return Number.NaN;
+    return Number(/^VmHWM:\s+(\d+) kB/m.exec(readFileSync(status, 'utf8'))?.[1]) / 1024;
   }
 
   /** Everything that it has written, to both streams. */

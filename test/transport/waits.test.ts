@@ -4,6 +4,7 @@
  */
 import type { Clock } from '../../src/clock';
 import type { Answer, Envelope, IntakeResult, Source } from '../../src/intake';
+import { TopicPaused } from '../../src/intake/reject-limit';
 import { makeLogger, makeMetrics } from '../../src/telemetry';
 import { FetchGate } from '../../src/transports/kafka-source';
 import type { RecordSource, SourceListener, StreamRecord } from '../../src/transports/record-source';
@@ -209,7 +210,9 @@ describe('an undecided partition', () => {
     await clock.pass(10 * SECOND);
     expect(source.commits).toEqual(['t/1 2', 't/2 2']);
     expect(await undecidedPartitions()).toBe(1);
-    expect(stream.undecided()).toEqual([{ ...partition(0), failures: 4, sinceMs: 10 * SECOND }]);
+    expect(stream.undecided()).toEqual([
+      { ...partition(0), failures: 4, sinceMs: 10 * SECOND, because: 'the store is down' },
+    ]);
   });
 
   it('lets the others go on while many wait, however few are decided at once [U3]', async () => {
@@ -669,6 +672,57 @@ describe('memory', () => {
     await clock.pass(0);
     expect(batches.reduce((sum, count) => sum + count, 0)).toBe(6);
     expect(Math.max(...batches)).toBeLessThanOrEqual(4);
+  });
+
+  it('the schemas of 64 records are asked for at once: who sends ever new ones does not hold up those beside it', async () => {
+    const asked: string[] = [];
+    let answer: () => void = () => undefined;
+    const answered = new Promise<void>((resolve) => {
+      answer = resolve;
+    });
+    const { clock, source, decided, assign } = setUp({
+      decode: async (bytes) => {
+        asked.push(bytes.toString());
+        await answered;
+        return { type: 'json', bytes };
+      },
+    });
+    await assign(0);
+    const records = Array.from({ length: 70 }, (_, n) => streamRecord(n, Buffer.from(`value ${n}`)));
+    source.listener?.chunk(chunkOf(partition(0), records));
+    await clock.pass(0);
+    expect(asked).toHaveLength(64);
+    expect(decided).toEqual([]);
+    answer();
+    await clock.pass(0);
+    expect(asked).toEqual(records.map(({ value }) => String(value)));
+    expect(decided).toEqual(records.map(({ offset }) => `t/0 ${offset}`));
+  });
+
+  it('shows why a partition waits, and counts those whose topic is paused [U7]', async () => {
+    let failure = new Error('the store is down');
+    const { clock, stream, state, metrics, assign, deliver } = setUp({
+      decide: async () => ({ answers: [], undecided: failure }),
+    });
+    const paused = async () => (await metrics.pausedPartitions.get()).values.map(({ value }) => value);
+    await assign(0, 1);
+    deliver(0, [0]);
+    await clock.pass(0);
+    expect([stream.undecided()[0]?.because, await paused()]).toEqual(['the store is down', []]);
+    failure = new TopicPaused('topic t is paused');
+    deliver(1, [0]);
+    await clock.pass(1 * SECOND);
+    expect([stream.undecided()[0]?.because, await paused()]).toEqual(['topic t is paused', [2]]);
+    state.decide = decideAll;
+    await clock.pass(2 * SECOND);
+    expect([stream.undecided(), await paused()]).toEqual([[], [0]]);
+    state.decide = async () => ({ answers: [], undecided: failure });
+    deliver(1, [1]);
+    await clock.pass(0);
+    expect(await paused()).toEqual([1]);
+    await assign(0);
+    await settle();
+    expect(await paused()).toEqual([0]);
   });
 
   it('a record that waits for the registry leaves its turn to the other partitions', async () => {

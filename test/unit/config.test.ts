@@ -422,3 +422,34 @@ test('the faults of all connections are told at once', () => {
     'SCHEMA_REGISTRY_TOKEN',
   ]);
 });
+
+describe('a limit on rejected events', () => {
+  const read = (settings: Settings) => readConfig(settings, ['REJECT_LIMIT']).REJECT_LIMIT;
+  const faults = (settings: Settings) => faultsOf(() => read(settings));
+
+  test('is off unless it is set, and looks at a thousand events then', () => {
+    expect(read({})).toBeNull();
+    expect(read({ REJECT_LIMIT_PERCENT: '50' })).toEqual({
+      percent: 50,
+      windowEvents: 1_000,
+      minEvents: 100,
+    });
+  });
+
+  test('is refused where it cannot be used: out of range, of more events than it looks at, or left out', () => {
+    for (const REJECT_LIMIT_PERCENT of ['0', '100', '0.5', 'half'])
+      expect(faults({ REJECT_LIMIT_PERCENT })).toEqual([
+        expect.stringMatching(/^REJECT_LIMIT_PERCENT: .* is not a whole number from 1 to 99/),
+      ]);
+    expect(faults({ REJECT_LIMIT_PERCENT: '50', REJECT_MIN_EVENTS: '1001' })).toEqual([
+      'REJECT_MIN_EVENTS: is more than REJECT_WINDOW_EVENTS. Set it to that or less.',
+    ]);
+    expect(faults({ REJECT_WINDOW_EVENTS: '10', REJECT_MIN_EVENTS: '5' })).toEqual([
+      expect.stringMatching(/^REJECT_WINDOW_EVENTS: is not used without REJECT_LIMIT_PERCENT/),
+      expect.stringMatching(/^REJECT_MIN_EVENTS: is not used without REJECT_LIMIT_PERCENT/),
+    ]);
+    expect(faults({ REJECT_LIMIT: '50' })).toEqual([
+      expect.stringMatching(/^REJECT_LIMIT: is not a setting/),
+    ]);
+  });
+});

@@ -1,19 +1,24 @@
 /** Resident memory over a long time at half load, with a month of history dropped in the middle (P6). */
-import type { Child } from '../../servers/child';
 import { sleep } from '../../servers/deadline';
 import { withClient } from '../guest';
 import { latenciesOf } from '../latencies';
-import { residentMib } from '../measure';
-import type { Bench, Mode } from '../mode';
+import {
+  growthGoal,
+  highestOf,
+  memoryChart,
+  quarterTable,
+  recordsOf,
+  type Sample,
+  sampleMemory,
+} from '../memory';
+import type { Mode } from '../mode';
 import { runPaced } from '../paced';
-import { median, percentiles, rounded } from '../statistics';
+import { percentiles, rounded } from '../statistics';
 import { figure } from '../table';
 import { fullRate } from '../usual';
 
 const LOAD = 0.5;
 const RSS_GOAL_MIB = 256;
-/** What "no growth" means: the last quarter of the time compared with the second. */
-const GROWTH_GOAL = 1.1;
 /** One of so many ticks is looked at for its latency: all would be millions of lines. */
 const RECORD_EVERY = 40;
 const OLD_ROWS = 1_000_000;
@@ -24,11 +29,6 @@ const FILL_MS = 300_000;
 /** What was decided long ago need not fill the disk. */
 const KEPT = { 'retention.bytes': String(256 * 1024 ** 2), 'segment.bytes': String(64 * 1024 ** 2) };
 
-interface Sample {
-  readonly minute: number;
-  readonly rss: number;
-}
-
 export const soak: Mode = {
   name: 'soak',
   about: 'resident memory over half an hour at half load, with a month dropped in the middle',
@@ -38,7 +38,7 @@ export const soak: Mode = {
     const minutes = extent.number('minutes');
     const rate = Math.round((await fullRate(bench)) * LOAD);
     const topic = await stage.makeTopic(KEPT);
-    const samples: Sample[] = [];
+    let samples: Sample[] = [];
     let dropMs = Number.NaN;
     say(`${figure(rate)} events/s for ${minutes} minutes`);
     const run = await stage.withDatabase([topic], async (databaseUrl) => {
@@ -54,29 +54,16 @@ export const soak: Mode = {
             dropMs = await dropOldMonth(databaseUrl);
             say(`a month of history is dropped, in ${figure(dropMs)} ms`);
           });
-          await Promise.all([sample(bench, worker, startedAt, samples), dropping]);
+          [samples] = await Promise.all([sampleMemory(bench, worker, startedAt), dropping]);
         },
       });
     });
     await stage.removeTopic(topic);
     const [p50 = 0, p99 = 0] = percentiles(latenciesOf(run.sends, run.log.batches), [0.5, 0.99]);
-    const quarter = (index: number) =>
-      median(
-        samples.filter(({ minute }) => Math.floor((minute / minutes) * 4) === index).map(({ rss }) => rss),
-      );
-    const highest = Math.max(...samples.map(({ rss }) => rss));
-    const growth = quarter(3) / quarter(1);
+    const highest = highestOf(samples);
     return {
       table: {
-        columns: ['quarter', 'RSS MiB, median', 'highest'],
-        rows: [0, 1, 2, 3].map((index) => {
-          const within = samples.filter(({ minute }) => Math.floor((minute / minutes) * 4) === index);
-          return [
-            String(index + 1),
-            figure(quarter(index), 1),
-            figure(Math.max(...within.map(({ rss }) => rss)), 1),
-          ];
-        }),
+        ...quarterTable(samples, minutes),
         notes: [
           `${figure(run.records)} events; latency p50 ${figure(p50)} ms, p99 ${figure(p99)} ms; dropping a month of ${figure(OLD_ROWS)} rows took ${figure(dropMs)} ms.`,
         ],
@@ -88,44 +75,16 @@ export const soak: Mode = {
           measured: `${figure(highest, 1)} MiB at most`,
           met: highest <= RSS_GOAL_MIB,
         },
-        {
-          id: 'P6',
-          goal: `it does not grow (last quarter <= ${GROWTH_GOAL} x the second)`,
-          measured: `${figure(growth, 2)} x`,
-          met: Number.isFinite(growth) ? growth <= GROWTH_GOAL : null,
-        },
+        growthGoal('P6', samples, minutes),
       ],
       runs: [
         { rate, minutes, records: run.records, p50, p99, drop_ms: dropMs, retries: run.log.undecided.length },
-        ...samples.map(({ minute, rss }) => ({ minute, rss_mib: rss })),
+        ...recordsOf(samples),
       ],
-      chart: {
-        title: 'Resident memory at half load',
-        x: { label: 'minutes', scale: 'linear' },
-        y: { label: 'MiB', scale: 'linear' },
-        series: [{ name: 'worker', points: samples.map(({ minute, rss }) => [minute, rss] as const) }],
-      },
+      chart: memoryChart('Resident memory at half load', samples),
     };
   },
 };
-
-async function sample(
-  { extent, say }: Bench,
-  worker: Child,
-  startedAt: number,
-  samples: Sample[],
-): Promise<void> {
-  const everyMs = extent.number('sample') * 1000;
-  const end = startedAt + extent.number('minutes') * 60_000;
-  for (let at = startedAt; at < end; at += everyMs) {
-    await sleep(at - Date.now());
-    const rss = residentMib(worker.pid ?? 0);
-    if (Number.isNaN(rss)) throw worker.failure(`ended (${worker.endedBy})`);
-    const minute = rounded((at - startedAt) / 60_000, 3);
-    samples.push({ minute, rss });
-    say(`minute ${figure(minute, 1)}: ${figure(rss, 1)} MiB`);
-  }
-}
 
 /** Only what a row must have. */
 async function makeOldMonth(databaseUrl: string): Promise<void> {

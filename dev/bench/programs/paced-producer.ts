@@ -19,13 +19,18 @@ import { told, toldNumber } from './settings';
 const LEAD_MS = 200;
 const ACKNOWLEDGED_WITHIN_MS = 60_000;
 const MAX_PENDING = 20_000;
+/** Of what has to wait for its turn, so many records go into one send. */
+const MAX_RECORDS_A_SEND = 2_000;
 
 const rate = toldNumber('RATE');
 const partitions = toldNumber('PARTITIONS');
 /** The sends of each so-manieth tick are written down; 0 for none. */
 const recordEvery = toldNumber('RECORD_EVERY');
 const topic = told('TOPIC');
+/** Sends that are not acknowledged, at most; what is due beyond waits for them. 0: it never waits, whatever becomes of it. */
+const maxInFlight = toldNumber('MAX_IN_FLIGHT');
 let pending = 0;
+let held: FeedMessage[] = [];
 
 /** Sends what is due in a tick, and returns without waiting for the answer. */
 function sendTick(
@@ -43,6 +48,7 @@ function sendTick(
   const send = async () => {
     const acknowledged = await producer.send({ topic, messages: await Promise.all(batches) });
     pending--;
+    sendHeld(producer);
     for (const { partition, baseOffset } of acknowledged) {
       const count = placed.get(partition)?.length ?? 0;
       sends?.write(sentLine({ scheduledAt, partition, baseOffset: Number(baseOffset), count }));
@@ -51,7 +57,19 @@ function sendTick(
   send().catch(fail);
 }
 
+/** A send for each tick would drown a broker that comes back after half a minute in requests that are tried again. */
+function sendHeld(producer: Producer): void {
+  while (held.length > 0 && pending < maxInFlight) {
+    const messages = held.slice(0, MAX_RECORDS_A_SEND);
+    held = held.slice(MAX_RECORDS_A_SEND);
+    sendTick(producer, messages, Date.now(), null);
+  }
+}
+
 const withoutHeaders = ({ key, value }: FeedMessage) => ({ key, value, headers: {} });
+
+/** Kafka may be away for a minute: what is due meanwhile is sent late, and some of it twice. */
+const RETRY = { initialRetryTime: 100, maxRetryTime: 1_000, retries: 60 };
 
 /** Any hash does; it only has to be the same for a player's records. */
 function partitionOf(key: string): number {
@@ -62,7 +80,8 @@ function partitionOf(key: string): number {
 
 async function keepPace(producer: Producer, sends: WriteStream | null): Promise<PacedEnd> {
   const ticks = ticksIn(toldNumber('SECONDS'));
-  const feed = makeFeed({ ...USUAL_SHAPE, events: Number.MAX_SAFE_INTEGER }, process.pid);
+  const shape = { ...USUAL_SHAPE, resendShare: toldNumber('RESEND_SHARE'), events: Number.MAX_SAFE_INTEGER };
+  const feed = makeFeed(shape, process.pid);
   const startedAt = Date.now() + LEAD_MS;
   print({ startedAt });
   const lateness: Weighted[] = [];
@@ -76,7 +95,12 @@ async function keepPace(producer: Producer, sends: WriteStream | null): Promise<
     const count = recordsDue(rate, tick);
     if (count === 0) continue;
     const messages = Array.from({ length: count }, () => nextOf(feed));
-    sendTick(producer, messages, scheduledAt, recordEvery > 0 && tick % recordEvery === 0 ? sends : null);
+    if (maxInFlight > 0) {
+      held.push(...messages);
+      sendHeld(producer);
+    } else {
+      sendTick(producer, messages, scheduledAt, recordEvery > 0 && tick % recordEvery === 0 ? sends : null);
+    }
     lateness.push({ value: Date.now() - scheduledAt, count });
     records += count;
   }
@@ -96,7 +120,7 @@ function nextOf(feed: Generator<FeedMessage>): FeedMessage {
 
 async function untilAcknowledged(): Promise<void> {
   const end = Date.now() + ACKNOWLEDGED_WITHIN_MS;
-  while (pending > 0) {
+  while (pending > 0 || held.length > 0) {
     if (Date.now() > end) throw new Error(`${pending} sends were not acknowledged`);
     await new Promise((resolve) => setTimeout(resolve, TICK_MS));
   }
@@ -114,7 +138,11 @@ function fail(error: unknown): never {
 async function main(): Promise<void> {
   // What this program takes of the machine is not there for the worker that it measures.
   installProduceEncoder();
-  const kafka = new Kafka({ brokers: told('KAFKA_BROKERS').split(','), logLevel: logLevel.NOTHING });
+  const kafka = new Kafka({
+    brokers: told('KAFKA_BROKERS').split(','),
+    logLevel: logLevel.NOTHING,
+    retry: RETRY,
+  });
   const producer = kafka.producer({ allowAutoTopicCreation: false });
   await producer.connect();
   // The first send also asks for the topic's metadata, which would make it late.

@@ -1,0 +1,48 @@
+/** The limit on rejected events. */
+import { group } from './reading';
+import { integer, setting } from './setting';
+
+export interface RejectLimit {
+  readonly percent: number;
+  readonly windowEvents: number;
+  readonly minEvents: number;
+}
+
+const MAX_EVENTS = 1_000_000;
+
+const SETTINGS = {
+  REJECT_LIMIT_PERCENT: setting({
+    describe:
+      'Where more than so many of a hundred events of a topic would be rejected, the topic is paused until newer reference data is in force or the worker is started again. Absent: no topic is ever paused.',
+    example: '50',
+    parse: integer(1, 99),
+  }),
+  REJECT_WINDOW_EVENTS: setting({
+    describe: "So many of a topic's last events are looked at for it, in whole batches.",
+    fallback: '1000',
+    example: '1000',
+    parse: integer(1, MAX_EVENTS),
+  }),
+  REJECT_MIN_EVENTS: setting({
+    describe: 'Fewer events than these pause no topic, whatever becomes of them.',
+    fallback: '100',
+    example: '100',
+    parse: integer(1, MAX_EVENTS),
+  }),
+} as const;
+
+/** Null: there is no limit. */
+export const rejectLimit = group(SETTINGS, (reading): RejectLimit | null | undefined => {
+  const percent = reading.value('REJECT_LIMIT_PERCENT');
+  if (!reading.isGiven('REJECT_LIMIT_PERCENT')) {
+    const further = ['REJECT_WINDOW_EVENTS', 'REJECT_MIN_EVENTS'] as const;
+    reading.refuse(further, 'without REJECT_LIMIT_PERCENT', 'set REJECT_LIMIT_PERCENT');
+    return null;
+  }
+  const windowEvents = reading.value('REJECT_WINDOW_EVENTS');
+  const minEvents = reading.value('REJECT_MIN_EVENTS');
+  if (percent === undefined || windowEvents === undefined || minEvents === undefined) return undefined;
+  if (minEvents > windowEvents)
+    reading.fault('REJECT_MIN_EVENTS', 'is more than REJECT_WINDOW_EVENTS', 'Set it to that or less');
+  return { percent, windowEvents, minEvents };
+});

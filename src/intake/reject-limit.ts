@@ -1,0 +1,139 @@
+/**
+ * The limit on rejected events: after a bad deploy of schemas or of reference data a topic waits, instead of being rejected to its end
+ * (docs/rules.md, U7, U8). Each worker counts for itself, in memory.
+ */
+import type { Logger } from 'pino';
+import type { Decision } from '../domain/decide';
+import { Undecided } from '../ledger/failures';
+
+export interface RejectLimit {
+  /** More rejected events than so many of a hundred are too many. */
+  readonly percent: number;
+  /** So many of a topic's last events are looked at, in whole batches. */
+  readonly windowEvents: number;
+  /** Fewer events say nothing. */
+  readonly minEvents: number;
+}
+
+/** Events that were answered for the first time, and those of them that were rejected. */
+export interface Tally {
+  readonly events: number;
+  readonly rejected: number;
+}
+
+/** Why a topic is paused: what its last events would have come to. */
+export interface Pause extends Tally {
+  /** Of the batch that was one too many: how many events were rejected for what. */
+  readonly reasons: Readonly<Record<string, number>>;
+  /** Version of the reference data that judged them. */
+  readonly referenceVersion: number;
+}
+
+/** The topic is paused: nothing of it is decided. */
+export class TopicPaused extends Undecided {
+  override readonly name = 'TopicPaused';
+}
+
+export interface RejectBreaker {
+  isPaused(topic: string): boolean;
+  /** Lets a topic go on that other reference data had paused. @throws TopicPaused where it stays so */
+  admit(topic: string, referenceVersion: number): void;
+  /** Looks at a batch that is not committed yet. @throws TopicPaused where it must not be */
+  check(topic: string, referenceVersion: number, decisions: readonly Decision[]): void;
+  /** Counts a batch that is committed. */
+  committed(topic: string, decisions: readonly Decision[]): void;
+}
+
+export function makeRejectBreaker(limit: RejectLimit, logger: Logger): RejectBreaker {
+  const windows = new Map<string, readonly Tally[]>();
+  const pauses = new Map<string, Pause>();
+
+  function refuseWhilePaused(topic: string, referenceVersion: number): void {
+    const pause = pauses.get(topic);
+    if (pause?.referenceVersion === referenceVersion)
+      throw new TopicPaused(`topic ${topic} is paused: ${describePause(pause)}`);
+  }
+
+  return {
+    isPaused: (topic) => pauses.has(topic),
+    admit(topic, referenceVersion) {
+      refuseWhilePaused(topic, referenceVersion);
+      if (pauses.delete(topic)) logger.info({ topic, referenceVersion }, 'topic is no longer paused');
+    },
+    check(topic, referenceVersion, decisions) {
+      // Another partition of the topic may have met the limit meanwhile.
+      refuseWhilePaused(topic, referenceVersion);
+      const window = slide(windows.get(topic) ?? [], tallyOf(decisions), limit.windowEvents);
+      if (!isBeyond(window, limit)) return;
+      const pause = { ...sumOf(window), reasons: reasonsOf(decisions), referenceVersion };
+      pauses.set(topic, pause);
+      logger.error(
+        { topic, ...limit, ...pause },
+        'topic is paused: too many of its events would be rejected',
+      );
+      refuseWhilePaused(topic, referenceVersion);
+    },
+    committed(topic, decisions) {
+      windows.set(topic, slide(windows.get(topic) ?? [], tallyOf(decisions), limit.windowEvents));
+    },
+  };
+}
+
+function describePause({ events, rejected, reasons }: Pause): string {
+  const most = Object.entries(reasons).sort(([, a], [, b]) => b - a)[0]?.[0];
+  return `${rejected} of its last ${events} events would be rejected, most of them as ${most}`;
+}
+
+/** What counts of a batch. Duplicates and what is read again were answered before; what gets no verdict counts as rejected. */
+export function tallyOf(decisions: readonly Decision[]): Tally {
+  let events = 0;
+  let rejected = 0;
+  for (const decision of decisions) {
+    if (decision.redelivered || decision.type === 'duplicate') continue;
+    events++;
+    if (rejectedFor(decision) !== null) rejected++;
+  }
+  return { events, rejected };
+}
+
+function reasonsOf(decisions: readonly Decision[]): Record<string, number> {
+  const reasons: Record<string, number> = {};
+  for (const decision of decisions) {
+    const reason = rejectedFor(decision);
+    if (reason !== null) reasons[reason] = (reasons[reason] ?? 0) + 1;
+  }
+  return reasons;
+}
+
+function rejectedFor(decision: Decision): string | null {
+  if (decision.redelivered || decision.type === 'duplicate') return null;
+  if (decision.type === 'unstored') return decision.deadLetter ?? 'no_idempotency_key';
+  return decision.outcome.verdict === 'rejected' ? decision.outcome.reason : null;
+}
+
+/** The last batches, as few as hold `windowEvents` events. */
+export function slide(batches: readonly Tally[], batch: Tally, windowEvents: number): readonly Tally[] {
+  if (batch.events === 0) return batches;
+  const window = [...batches, batch];
+  let { events } = sumOf(window);
+  while (window[0] !== undefined && events - window[0].events >= windowEvents) {
+    events -= window[0].events;
+    window.shift();
+  }
+  return window;
+}
+
+export function isBeyond(window: readonly Tally[], { percent, minEvents }: RejectLimit): boolean {
+  const { events, rejected } = sumOf(window);
+  return events >= minEvents && rejected * 100 > events * percent;
+}
+
+function sumOf(window: readonly Tally[]): Tally {
+  let events = 0;
+  let rejected = 0;
+  for (const batch of window) {
+    events += batch.events;
+    rejected += batch.rejected;
+  }
+  return { events, rejected };
+}

@@ -1,0 +1,154 @@
+/** How the Kafka client fails, and what the worker makes of it. All hazards with their tests: test/README.md. */
+import { join } from 'node:path';
+import { AssignerProtocol, type PartitionAssigner } from 'kafkajs';
+import { sleep, until } from '../../dev/servers/deadline';
+import { aLogin, bytesOf } from '../support/builders';
+import { produce } from '../support/kafka';
+import { kafkaClient } from '../support/servers';
+import { ROOT } from '../support/worker';
+import { sideBySide } from './side-by-side';
+import { inOwnWorld, inWorld } from './world';
+
+const SECOND = 1_000;
+const MINUTE = 60_000;
+const together = sideBySide(4 * MINUTE, 5);
+const LIVENESS = 30;
+const login = (event_id: string) => ({ value: bytesOf(aLogin({ event_id })) });
+
+describe('liveness', () => {
+  together(
+    'fails once the client neither fetches nor tries to, though the process answers [R5 liveness]',
+    () =>
+      inWorld({ topics: { main: 1 } }, async (world) => {
+        const worker = await world.started({
+          LIVENESS_SECONDS: String(LIVENESS),
+          NODE_OPTIONS: `--require ${join(ROOT, 'test/support/disturbed-client.js')}`,
+        });
+        await produce(world.topics.main, [login('before')]);
+        await world.untilDecided(1);
+        worker.signal('SIGUSR2');
+        const began = Date.now();
+        await until('liveness fails', 2 * LIVENESS * SECOND, async () => {
+          const { status, text } = await worker.get('/livez');
+          expect([200, 503]).toContain(status);
+          if (status === 503) expect(text).toBe('stuck\n');
+          return status === 503;
+        });
+        expect(Date.now() - began).toBeGreaterThan((LIVENESS - 1) * SECOND);
+        // What the restart brings.
+        await produce(world.topics.main, [login('behind')]);
+        await worker.kill();
+        await world.started();
+        await world.untilDecided(2);
+        // Of the warnings that came with the fault only the one that harms nothing is left out.
+        const warned = worker.log().flatMap(({ warning }) => warning ?? []);
+        expect(warned).toContain('OtherWarning');
+        expect(warned).not.toContain('TimeoutNegativeWarning');
+      }),
+  );
+
+  const AWAY = [
+    ['hangs', 'suspend'],
+    ['is gone', 'kill'],
+  ] as const;
+  // The client has a harder time with a broker that takes connections and answers nothing.
+  for (const [fault, begin] of process.env.FAULTS === 'all' ? AWAY : AWAY.slice(0, 1)) {
+    together(`holds while Kafka ${fault}: the client goes on trying [R5 liveness] [U5]`, () =>
+      inOwnWorld({ need: ['kafka'] }, { topics: { main: 1 } }, async (world, { kafka }) => {
+        const { main } = world.topics;
+        const worker = await world.started({ LIVENESS_SECONDS: String(LIVENESS) });
+        await kafka[begin]();
+        const end = Date.now() + (LIVENESS + 6) * SECOND;
+        while (Date.now() < end) {
+          expect(await worker.get('/livez')).toEqual({ status: 200, text: 'live\n' });
+          expect((await worker.get('/readyz')).status).toBe(200);
+          await sleep(SECOND);
+        }
+        await (begin === 'suspend' ? kafka.resume() : kafka.start());
+        await until('records are taken', MINUTE, () =>
+          produce(main, [login('behind')], { brokers: world.brokers }).then(
+            () => true,
+            () => false,
+          ),
+        );
+        await world.untilDecided(1, MINUTE);
+      }),
+    );
+  }
+});
+
+describe('readiness', () => {
+  together('flaps neither while the store is away nor while others join and leave the group [U3 U5]', () =>
+    inOwnWorld({ need: ['postgres'] }, { topics: { main: 2 } }, async (world, { postgres }) => {
+      const worker = await world.started();
+      const seen = new Set<number>();
+      let watching = true;
+      const watch = (async () => {
+        while (watching) {
+          seen.add((await worker.get('/readyz')).status);
+          await sleep(50);
+        }
+      })();
+      const second = await world.started();
+      await postgres.stop();
+      await produce(world.topics.main, [login('meanwhile')]);
+      await worker
+        .waitForLog('partition is undecided')
+        .catch(() => second.waitForLog('partition is undecided'));
+      await second.kill();
+      await until('the other is missed', MINUTE, () => worker.logged('partitions assigned').length >= 3);
+      await postgres.start();
+      await world.untilDecided(1, MINUTE);
+      watching = false;
+      await watch;
+      expect([...seen]).toEqual([200]);
+    }),
+  );
+});
+
+describe('a client that has ended for good', () => {
+  /** It shares no protocol with ours, so the group takes ours no more. */
+  const stranger: PartitionAssigner = () => ({
+    name: 'Stranger',
+    version: 0,
+    assign: async ({ members }) =>
+      members.map(({ memberId }) => ({
+        memberId,
+        memberAssignment: AssignerProtocol.MemberAssignment.encode({
+          version: 0,
+          assignment: {},
+          userData: Buffer.alloc(0),
+        }),
+      })),
+    protocol: ({ topics }) => ({
+      name: 'Stranger',
+      metadata: AssignerProtocol.MemberMetadata.encode({ version: 0, topics, userData: Buffer.alloc(0) }),
+    }),
+  });
+
+  together('is made anew, and where that ends as often as five times, the worker ends with 1', () =>
+    inWorld({ topics: { main: 1 } }, async (world) => {
+      const inTheWay = kafkaClient(world.brokers).consumer({
+        groupId: world.groupId,
+        partitionAssigners: [stranger],
+      });
+      await inTheWay.connect();
+      try {
+        await inTheWay.subscribe({ topic: world.topics.main });
+        const joined = new Promise((resolve) => inTheWay.on('consumer.group_join', resolve));
+        await inTheWay.run({ eachMessage: async () => undefined });
+        await joined;
+        const worker = world.start();
+        expect(await worker.ending(2 * MINUTE)).toEqual({ code: 1, signal: null });
+        expect(worker.logged('the Kafka client has ended; another one is made')).toHaveLength(5);
+        expect(worker.logged('the Kafka client has ended')).toHaveLength(1);
+      } finally {
+        await inTheWay.disconnect();
+      }
+      // With the cause gone it takes its partitions.
+      await produce(world.topics.main, [login('behind')]);
+      await world.drain();
+      expect(await world.verdicts()).toEqual({ behind: 'accepted' });
+    }),
+  );
+});

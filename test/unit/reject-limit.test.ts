@@ -1,0 +1,141 @@
+/** The limit on rejected events: what is counted, when a topic is paused, and when it goes on (docs/rules.md, U7, U8). */
+import type { Decision } from '../../src/domain/decide';
+import { ACCEPTED, outcomeOf } from '../../src/domain/verdict';
+import {
+  isBeyond,
+  makeRejectBreaker,
+  type RejectLimit,
+  slide,
+  TopicPaused,
+  tallyOf,
+} from '../../src/intake/reject-limit';
+import { makeLogger } from '../../src/telemetry';
+
+const decided = (outcome = ACCEPTED, redelivered = false): Decision => ({
+  type: 'decided',
+  outcome,
+  counted: false,
+  redelivered,
+});
+const GOOD = decided();
+const BAD = decided(outcomeOf('brand_unmapped'));
+const times = (count: number, decision: Decision): Decision[] => Array(count).fill(decision);
+
+describe('what counts', () => {
+  test.each<[string, Decision, { events: number; rejected: number }]>([
+    ['an accepted event', GOOD, { events: 1, rejected: 0 }],
+    ['a skipped one', decided(outcomeOf('zero_amount')), { events: 1, rejected: 0 }],
+    ['a rejected one', BAD, { events: 1, rejected: 1 }],
+    [
+      'one without key',
+      { type: 'unstored', deadLetter: null, redelivered: false },
+      { events: 1, rejected: 1 },
+    ],
+    [
+      'a dead letter',
+      { type: 'unstored', deadLetter: 'schema_unknown', redelivered: false },
+      { events: 1, rejected: 1 },
+    ],
+    ['a rejected one that is read again', decided(outcomeOf('malformed'), true), { events: 0, rejected: 0 }],
+    [
+      'one without key that is read again',
+      { type: 'unstored', deadLetter: null, redelivered: true },
+      { events: 0, rejected: 0 },
+    ],
+    [
+      'a duplicate of a rejected one',
+      { type: 'duplicate', first: outcomeOf('malformed'), contentDiffers: false, redelivered: false },
+      { events: 0, rejected: 0 },
+    ],
+  ])('%s [U8]', (_, decision, tally) => {
+    expect(tallyOf([decision])).toEqual(tally);
+  });
+});
+
+describe('the window', () => {
+  const of = (...sizes: number[]) => sizes.map((events) => ({ events, rejected: 0 }));
+  const slid = (batches: number[], batch: number) =>
+    slide(of(...batches), { events: batch, rejected: 0 }, 100).map(({ events }) => events);
+
+  test('is of whole batches, as few as hold enough events [U7]', () => {
+    expect(slid([], 10)).toEqual([10]);
+    expect(slid([60, 30], 20)).toEqual([60, 30, 20]);
+    expect(slid([60, 80], 20)).toEqual([80, 20]);
+    expect(slid([60, 81], 20)).toEqual([81, 20]);
+    expect(slid([60, 30], 100)).toEqual([100]);
+    expect(slid([60, 30], 8_000)).toEqual([8_000]);
+  });
+
+  test('does not keep batches of which nothing counts: they would pile up [U8]', () => {
+    expect(slid([60], 0)).toEqual([60]);
+  });
+});
+
+test.each<[number, number, number, boolean]>([
+  [100, 50, 50, false],
+  [100, 51, 50, true],
+  [99, 99, 50, false],
+  [100, 100, 99, true],
+  [1_000, 10, 1, false],
+  [1_000, 11, 1, true],
+  [0, 0, 1, false],
+])(
+  'of %i events %i rejected are beyond %i percent, from 100 events on: %s [U7]',
+  (events, rejected, percent, is) => {
+    expect(isBeyond([{ events, rejected }], { percent, windowEvents: 1_000, minEvents: 100 })).toBe(is);
+  },
+);
+
+describe('a topic', () => {
+  const LIMIT: RejectLimit = { percent: 50, windowEvents: 100, minEvents: 10 };
+  const aBreaker = () => makeRejectBreaker(LIMIT, makeLogger('silent'));
+  type Breaker = ReturnType<typeof aBreaker>;
+
+  /** A batch on its way through the intake. */
+  function decide(breaker: Breaker, topic: string, version: number, decisions: Decision[]): void {
+    breaker.admit(topic, version);
+    breaker.check(topic, version, decisions);
+    breaker.committed(topic, decisions);
+  }
+
+  test('is paused by the batch that would be one too many, and says why [U7]', () => {
+    const breaker = aBreaker();
+    decide(breaker, 't', 1, times(12, GOOD));
+    decide(breaker, 't', 1, times(12, BAD));
+    expect(() => decide(breaker, 't', 1, [BAD])).toThrow(
+      'topic t is paused: 13 of its last 25 events would be rejected, most of them as brand_unmapped',
+    );
+    expect(breaker.isPaused('t')).toBe(true);
+  });
+
+  test('that is paused stays so, whatever comes, with the same reference data; others go on [U7]', () => {
+    const breaker = aBreaker();
+    expect(() => decide(breaker, 't', 1, times(20, BAD))).toThrow(TopicPaused);
+    expect(() => decide(breaker, 't', 1, times(20, GOOD))).toThrow(TopicPaused);
+    decide(breaker, 'other', 1, times(20, GOOD));
+    expect([breaker.isPaused('t'), breaker.isPaused('other')]).toEqual([true, false]);
+  });
+
+  test('is paused for a batch, too, that was judged before another partition met the limit [U7]', () => {
+    const breaker = aBreaker();
+    breaker.admit('t', 1);
+    expect(() => decide(breaker, 't', 1, times(20, BAD))).toThrow(TopicPaused);
+    expect(() => breaker.check('t', 1, times(20, GOOD))).toThrow(TopicPaused);
+  });
+
+  test('goes on with other reference data, and is paused again by what that rejects [U7]', () => {
+    const breaker = aBreaker();
+    decide(breaker, 't', 1, times(8, BAD));
+    expect(() => decide(breaker, 't', 1, times(2, BAD))).toThrow(TopicPaused);
+    expect(() => decide(breaker, 't', 2, times(2, BAD))).toThrow(TopicPaused);
+    decide(breaker, 't', 3, times(8, GOOD));
+    expect(breaker.isPaused('t')).toBe(false);
+  });
+
+  test('is paused by no few events, nor by what was not committed [U7]', () => {
+    const breaker = aBreaker();
+    decide(breaker, 't', 1, times(3, BAD));
+    for (let tries = 0; tries < 5; tries++) breaker.check('t', 1, times(5, BAD));
+    expect(breaker.isPaused('t')).toBe(false);
+  });
+});
