@@ -27,6 +27,7 @@ module.exports = {
     layer('ledger', servers),
     layer('model', servers),
     layer('transport', servers),
+    layer('faults', servers),
     layer('commands', servers),
     layer('bench', servers),
   ],
