@@ -5,7 +5,8 @@
 import { CONNECTING, decisionOf, isOfKafka, OTHER_TRANSACTION, type Point } from '../support/taps';
 import { killWorkers } from '../support/worker';
 import { sideBySide } from '../transport/side-by-side';
-import { type BatchKind, inSweep, PROGRESS_MS, type Strike, type Sweep, type Swept, tableOf } from './sweep';
+import { PROGRESS_MS } from './promises';
+import { type BatchKind, inSweep, type Strike, type Sweep, type Swept, tableOf } from './sweep';
 
 const together = sideBySide(240_000, 4);
 const swept: Swept[] = [];

@@ -8,13 +8,11 @@ import { type Outgoing, produce, readTopic } from '../support/kafka';
 import { damagesOf } from '../support/ledger';
 import { withAdmin } from '../support/servers';
 import { type Director, KafkaTap, type Point, PostgresTap } from '../support/taps';
-import { RunningCommand, type Settings } from '../support/worker';
+import type { Settings } from '../support/worker';
 import { connectionOf, inWorld, type World } from '../transport/world';
+import { PROGRESS_MS, verifySound } from './promises';
 
-/** Progress resumes within this time after a fault has ended. */
-export const PROGRESS_MS = 35_000;
 const HELD_DEADLINE_MS = 20_000;
-const VERIFY_DEADLINE_MS = 60_000;
 
 /** How it is struck: the held connections are cut, or the worker is killed (SIGKILL) and another one started. */
 export type Strike = 'cut' | 'kill -9';
@@ -299,14 +297,6 @@ async function startSweep(
     );
     expect(new Set(coordinates).size).toBe(inLetters);
   }
-}
-
-/** `promo-intake verify` finds nothing. */
-export async function verifySound({ settings }: World<string>): Promise<void> {
-  const { KAFKA_BROKERS, KAFKA_GROUP_ID, DATABASE_URL } = settings;
-  const command = new RunningCommand(['verify'], { KAFKA_BROKERS, KAFKA_GROUP_ID, DATABASE_URL });
-  const { code } = await command.ending(VERIFY_DEADLINE_MS);
-  if (code !== 0) throw new Error(`verify ended with ${code}\n${command.output()}`);
 }
 
 const SHOWN_CHARACTERS = 70;
