@@ -29,9 +29,12 @@ export async function allAcceptedOnce(world: World<string>, events: number): Pro
 }
 
 /** `promo-intake verify` finds nothing. */
-export async function verifySound({ settings }: World<string>): Promise<void> {
-  const { KAFKA_BROKERS, KAFKA_GROUP_ID, DATABASE_URL } = settings;
-  const command = new RunningCommand(['verify'], { KAFKA_BROKERS, KAFKA_GROUP_ID, DATABASE_URL });
+export async function verifySound(
+  { settings, databaseUrl }: World<string>,
+  url = databaseUrl,
+): Promise<void> {
+  const { KAFKA_BROKERS, KAFKA_GROUP_ID } = settings;
+  const command = new RunningCommand(['verify'], { KAFKA_BROKERS, KAFKA_GROUP_ID, DATABASE_URL: url });
   const { code } = await command.ending(VERIFY_DEADLINE_MS);
   if (code !== 0) throw new Error(`verify ended with ${code}\n${command.output()}`);
 }
