@@ -4,6 +4,7 @@ import { dirname, join } from 'node:path';
 import { EVENT_SCHEMA } from '../../src/domain/contract';
 import { VERDICT_SCHEMA } from '../../src/transports/verdict-stream';
 import { renderConfiguration } from './configuration';
+import { renderFaults } from './faults';
 import { renderMetrics } from './metrics';
 import { renderVerdicts } from './verdicts';
 
@@ -29,6 +30,7 @@ export function generatedFiles(root: string): GeneratedFile[] {
     file('schemas/VERDICTS.md', renderVerdicts(GENERATE_COMMAND)),
     file('docs/configuration.md', renderConfiguration(GENERATE_COMMAND, root)),
     file('docs/metrics.md', renderMetrics(GENERATE_COMMAND)),
+    file('docs/faults.md', renderFaults(GENERATE_COMMAND)),
   ];
 }
 

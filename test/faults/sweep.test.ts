@@ -8,7 +8,7 @@ import { sideBySide } from '../transport/side-by-side';
 import { PROGRESS_MS } from './promises';
 import { type BatchKind, inSweep, type Strike, type Sweep, type Swept, tableOf } from './sweep';
 
-const together = sideBySide(240_000, 4);
+const together = sideBySide(240_000, 5);
 const swept: Swept[] = [];
 afterAll(async () => {
   process.stdout.write(tableOf(swept));
