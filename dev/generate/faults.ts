@@ -7,10 +7,10 @@ export function renderFaults(command: string): string {
     generatedFrom('test/faults/table.ts', command),
     '# Faults',
     paragraph(
-      'What can go wrong around a worker, what it does then, what you see of it, and the test that proves it. After each of these tests nothing is',
-      'lost and nothing is decided twice: the store is sound (`promo.check_invariants()`), it agrees with Kafka (`promo-intake verify`), and work',
-      'went on within 35 s of the end of the fault. `make test-faults` runs them all and prints what came of each; `make test` runs all but those',
-      'that take minutes.',
+      'What can go wrong around a worker, what it does then, what you see of it, and the tests that prove it. After each test the store has to be',
+      'sound (`promo.check_invariants()`); those of `faults/` also hold it against Kafka (`promo-intake verify`), count that everything sent was',
+      'decided once, and want work to go on within 35 s of the end of the fault. `make test-faults` runs them all and prints what came of each;',
+      '`make test` runs all but those that take minutes.',
     ),
     paragraph(
       '*Undecided* means that a partition waits 1, 2, 4 ... 30 s and tries again, without end, while the others go on; nothing is stored of it, and',

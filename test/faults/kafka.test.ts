@@ -49,6 +49,11 @@ together('a broker that is killed and started again: the worker goes on by itsel
     await sendWhenBack(world, logins('behind', 10, 2));
     await untilCaughtUp(world, world.topics.main);
     await allAcceptedOnce(world, 1_020);
+    const told = [
+      ...worker.logged('the Kafka client restarts'),
+      ...worker.logged('topics could not be checked'),
+    ];
+    expect(told.length).toBeGreaterThan(0);
     expect(worker.hasEnded()).toBe(false);
     expect((await worker.get('/livez')).status).toBe(200);
   }),
@@ -181,7 +186,11 @@ together('records of 10 MiB and bombs, on several partitions at once: memory sta
         dead_letters: 3,
       });
       await verifySound(world);
-      expect(peakMebibytes(worker)).toBeLessThan(MEMORY_LIMIT_MIB);
+      const peak = peakMebibytes(worker);
+      process.stdout.write(
+        `the worker that read bombs and records of 10 MiB held ${Math.round(peak)} MiB at most\n`,
+      );
+      expect(peak).toBeLessThan(MEMORY_LIMIT_MIB);
       expect(await worker.metric('promo_intake_dead_letters_total{reason="undecodable"}')).toBe(3);
     },
   ),

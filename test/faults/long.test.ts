@@ -7,6 +7,7 @@ import type { RunningCommand } from '../support/worker';
 import { makeFeed, outcomeOf } from '../transport/feed';
 import { sideBySide } from '../transport/side-by-side';
 import { inOwnWorld, inWorld, type World } from '../transport/world';
+import { verifySound } from './promises';
 
 const wanted = process.env.FAULTS === 'all';
 const MINUTE = 60_000;
@@ -26,6 +27,7 @@ async function untilDone(world: World<string>, topic: string, milliseconds: numb
     milliseconds,
     async () => (await world.committed(topic)).join() === ends.join(),
   );
+  await verifySound(world);
 }
 
 (wanted ? describe : describe.skip)('long faults', () => {

@@ -173,6 +173,7 @@ async function strikeDecisions(
   }
   const resumed = await sweep.untilDecided();
   const after = await sweep.check();
+  if (strike === 'cut') expect(sweep.hasLogged('partition is undecided')).toBe(true);
   for (const [index, point] of points.entries()) {
     const partition = index + 1;
     const resumedMs = resumed.get(partition) ?? Number.NaN;

@@ -83,6 +83,8 @@ export interface Sweep {
   check(): Promise<Map<number, number>>;
   /** The same of the topics that are written, and of the offsets. */
   checkAll(): Promise<void>;
+  /** Whether the worker has said so. */
+  hasLogged(message: string): boolean;
   /** Cuts all connections to Postgres, so that the next batches need new ones. */
   disconnect(): void;
   /** The number by which the store knows a partition. */
@@ -267,6 +269,7 @@ async function startSweep(
       await verifySound(world);
       await checkTopics(world, sent, { letters: kind === 'plain' ? 0 : 1, batches });
     },
+    hasLogged: (message) => worker.logged(message).length > 0,
     disconnect: () => taps[0]?.cut('all'),
     async numberOf(partition) {
       const [[no] = []] = await world.rows(
