@@ -128,7 +128,7 @@ export async function inSweep(
         DATABASE_URL: postgres.url,
         KAFKA_BROKERS: kafka.brokers,
         VERDICT_TOPIC: world.topics.verdicts,
-        PARTITIONS_AT_ONCE: '64',
+        PARTITIONS_AT_ONCE: String(partitions),
       };
       try {
         await work(
