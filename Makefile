@@ -3,7 +3,7 @@ SHELL := /bin/bash
 export PATH := $(CURDIR)/node_modules/.bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help install build dev-build unit test lint generate demo stack image chart chart-tools manifests bench soak simulate audit sbom clean
+.PHONY: help install build dev-build unit test test-faults lint generate demo stack image chart chart-tools manifests bench soak simulate audit sbom clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 16
@@ -26,6 +26,9 @@ unit: install ## tests that need no server
 
 test: dev-build ## everything that is checked: style, types, generated files, every test on real servers
 	@node build/dev/test.js
+
+test-faults: dev-build ## every fault, those that take minutes too, and what came of each (20 minutes)
+	@node build/dev/faults.js
 
 lint: install ## style, types
 	npm run --silent lint

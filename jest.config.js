@@ -32,6 +32,7 @@ module.exports = {
     layer('mutants', postgres),
     layer('model', servers),
     layer('transport', servers),
+    layer('faults', servers),
     layer('commands', servers),
     layer('bench', servers),
   ],

@@ -15,6 +15,7 @@ export const LAYERS = [
   { name: 'mutants', minutes: 2.5 },
   { name: 'model', minutes: 0.3 },
   { name: 'transport', minutes: 6 },
+  { name: 'faults', minutes: 4 },
   { name: 'commands', minutes: 1 },
   { name: 'bench', minutes: 1.5 },
 ] as const;

@@ -5,6 +5,7 @@ import { EVENT_SCHEMA } from '../../src/domain/contract';
 import { VERDICT_SCHEMA } from '../../src/transports/verdict-stream';
 import { CHART, renderChartReadme, renderSchema as renderValuesSchema } from './chart';
 import { renderConfiguration } from './configuration';
+import { renderFaults } from './faults';
 import { renderMetrics } from './metrics';
 import { renderMutants } from './mutants';
 import { renderVerdicts } from './verdicts';
@@ -34,6 +35,7 @@ export function generatedFiles(root: string): GeneratedFile[] {
     file('docs/mutants.md', renderMutants(GENERATE_COMMAND, root)),
     file(`${CHART}/values.schema.json`, renderValuesSchema(root)),
     file(`${CHART}/README.md`, renderChartReadme(GENERATE_COMMAND, root)),
+    file('docs/faults.md', renderFaults(GENERATE_COMMAND)),
   ];
 }
 

@@ -13,6 +13,11 @@ import { keyOf, messageOf, type RecordSource, type SourceListener } from './reco
 const SESSION_TIMEOUT_MS = 10_000;
 const HEARTBEAT_MS = 2_000;
 const REBALANCE_TIMEOUT_MS = 15_000;
+/**
+ * A member that the group has not heard of for this long, a rebalance included, is none any more, and joins anew. kafkajs times its heartbeats
+ * by the clock of the day: set back by an hour, it sends none for an hour.
+ */
+const UNHEARD_MS = REBALANCE_TIMEOUT_MS + 5_000;
 /** What a fetch asks for. */
 export const FETCH = {
   /** It waits this long for new records; also how long a resumed partition may wait for its next fetch. */
@@ -90,6 +95,8 @@ export function makeKafkaSource(kafka: Kafka, options: KafkaSourceOptions, logge
     const isJoined = topics.join() === subscribed && membership?.hasEnded() !== true;
     if (stopping.signal.aborted || isJoined) return;
     subscribed = null;
+    if (membership?.hasEnded())
+      logger.warn({ groupId }, 'the membership of the group has ended; joining anew');
     await membership?.leave();
     membership = null;
     logger.info({ topics }, topics.length === 0 ? 'there are no topics to read yet' : 'reading topics');
@@ -121,6 +128,7 @@ export function makeKafkaSource(kafka: Kafka, options: KafkaSourceOptions, logge
       } while (
         systemClock.now() < checkAt &&
         (membership?.idleMs() ?? 0) < STALLED_MS &&
+        membership?.hasEnded() !== true &&
         !stopping.signal.aborted
       );
     }
@@ -153,7 +161,7 @@ interface Membership {
   commit: RecordSource['commit'];
   /** Milliseconds since the last fetch. */
   idleMs(): number;
-  /** Whether the client has given up. */
+  /** Whether the client has given up, or the group has. */
   hasEnded(): boolean;
   leave(): Promise<void>;
 }
@@ -172,9 +180,12 @@ async function joinGroup(
   { groupId, listener, onAssigned, onEnd, logger }: MembershipDeps,
 ): Promise<Membership> {
   let left = false;
+  let gone = false;
   let ended = false;
   let fetchBeganAt = systemClock.now();
   let fetchedAt = systemClock.now();
+  /** When the group has last heard of us; null while the client is still joining. */
+  let heardAt: number | null = null;
   let commitOffsets: EachBatchPayload['commitOffsetsIfNecessary'] | null = null;
   const gate = new FetchGate(systemClock);
   const positions = new Map<string, number>();
@@ -203,6 +214,7 @@ async function joinGroup(
     gate.joined();
     positions.clear();
     fetchedAt = systemClock.now();
+    heardAt = systemClock.now();
     commitOffsets = null;
     // kafkajs keeps a partition paused over a rebalance, and whoever paused it is gone.
     consumer.resume(partitions.map(toTopicPartitions));
@@ -211,6 +223,7 @@ async function joinGroup(
   });
   consumer.on(consumer.events.CRASH, ({ payload }) => {
     if (left) return;
+    heardAt = null;
     if (payload.restart) {
       logger.warn({ error: messageOf(payload.error) }, 'the Kafka client restarts');
       return;
@@ -219,7 +232,11 @@ async function joinGroup(
     ended = true;
     onEnd(payload.error);
   });
+  consumer.on(consumer.events.HEARTBEAT, () => {
+    heardAt = systemClock.now();
+  });
   consumer.on(consumer.events.FETCH_START, ({ payload }) => {
+    if (gone) leaveAgain();
     fetchBeganAt = systemClock.now();
     listener.active();
     gate.fetchBegins(payload.nodeId);
@@ -233,6 +250,7 @@ async function joinGroup(
 
   async function handOver(payload: EachBatchPayload): Promise<void> {
     const { batch, resolveOffset, commitOffsetsIfNecessary } = payload;
+    if (left) return;
     if (gate.isClosed()) {
       // Not resolved, so it is fetched again.
       await systemClock.sleep(GATE_CHECK_MS, NEVER);
@@ -255,6 +273,15 @@ async function joinGroup(
     if (early > 0) await systemClock.sleep(early, NEVER);
   }
 
+  /** A consumer that was about to restart when it was left comes back, and holds partitions that nobody decides. */
+  function leaveAgain(): void {
+    gone = false;
+    membership.leave().catch((error: unknown) => {
+      logger.warn({ groupId, error: messageOf(error) }, 'a consumer that came back could not be ended');
+      gone = true;
+    });
+  }
+
   /** An offset that the log does not have any more, or not yet again, makes kafkajs go on at the log's beginning. */
   function reportJump(source: Source, fromOffset: number): void {
     const expected = positions.get(keyOf(source));
@@ -263,6 +290,9 @@ async function joinGroup(
     if (fromOffset > expected) logger.error(details, 'records were deleted before they were read');
     else logger.warn(details, 'the partition begins anew; it is read from its beginning');
   }
+
+  /** Else the client has met an error, and restarts by itself. */
+  const isFetching = () => systemClock.now() - fetchedAt < STALLED_MS;
 
   const membership: Membership = {
     pause: (partition) => consumer.pause([toTopicPartitions(partition)]),
@@ -273,10 +303,11 @@ async function joinGroup(
       await commitOffsets({ topics: byTopic(offsets) });
     },
     idleMs: () => systemClock.now() - fetchedAt,
-    hasEnded: () => ended,
+    hasEnded: () => ended || (isFetching() && heardAt !== null && systemClock.now() - heardAt > UNHEARD_MS),
     async leave() {
       left = true;
       await consumer.disconnect();
+      gone = true;
     },
   };
   try {

@@ -119,6 +119,10 @@ export class RunningCommand {
     return found;
   }
 
+  get pid(): number | undefined {
+    return this.child.pid;
+  }
+
   hasEnded(): boolean {
     return this.end !== null;
   }

@@ -15,8 +15,8 @@ export class Line {
   });
 
   constructor(
-    private readonly host: string,
-    private readonly port: number,
+    private host: string,
+    private port: number,
   ) {}
 
   /** @returns the port of its near end, on the loopback interface */
@@ -31,6 +31,13 @@ export class Line {
   become(state: 'open' | 'silent' | 'broken'): void {
     this.state = state;
     for (const socket of this.sockets) socket.destroy();
+  }
+
+  /** Leads to another server from now on: an address that is moved. */
+  leadTo(host: string, port: number): void {
+    this.host = host;
+    this.port = port;
+    this.become('open');
   }
 
   async close(): Promise<void> {

@@ -1,15 +1,13 @@
-/**
- * Long faults, minutes of them: `FAULTS=all npx jest --selectProjects transport faults`. The other files have a short form of each.
- */
+/** Long faults, minutes of them: `make test-faults`. The other files have a short form of most. */
 import { CompressionTypes } from 'kafkajs';
 import { sleep, until } from '../../dev/servers/deadline';
 import { aLogin, bytesOf } from '../support/builders';
 import { type Outgoing, produce, produceInTransaction, readTopic } from '../support/kafka';
-import { withAdmin } from '../support/servers';
 import type { RunningCommand } from '../support/worker';
-import { makeFeed, outcomeOf } from './feed';
-import { sideBySide } from './side-by-side';
-import { inOwnWorld, inWorld, type World } from './world';
+import { makeFeed, outcomeOf } from '../transport/feed';
+import { sideBySide } from '../transport/side-by-side';
+import { inOwnWorld, inWorld, type World } from '../transport/world';
+import { verifySound } from './promises';
 
 const wanted = process.env.FAULTS === 'all';
 const MINUTE = 60_000;
@@ -29,6 +27,7 @@ async function untilDone(world: World<string>, topic: string, milliseconds: numb
     milliseconds,
     async () => (await world.committed(topic)).join() === ends.join(),
   );
+  await verifySound(world);
 }
 
 (wanted ? describe : describe.skip)('long faults', () => {
@@ -233,35 +232,5 @@ async function untilDone(world: World<string>, topic: string, milliseconds: numb
         expect(await world.committed(main)).toEqual(await world.ends(main));
       },
     ),
-  );
-
-  together(
-    'records that were deleted before they were read are reported, and what is left is decided [U1]',
-    () =>
-      inWorld({ topics: { main: 1 } }, async (world) => {
-        const { main } = world.topics;
-        const deleteBefore = (offset: string) =>
-          withAdmin(async (admin) => {
-            // Asked first, so that the client knows the topic.
-            await admin.fetchTopicOffsets(main);
-            await admin.deleteTopicRecords({ topic: main, partitions: [{ partition: 0, offset }] });
-          });
-        await produce(
-          main,
-          [0, 1, 2, 3].map((n) => login(`e-${n}`)),
-        );
-        await world.drain();
-        await produce(
-          main,
-          [4, 5, 6, 7].map((n) => login(`e-${n}`)),
-        );
-        await deleteBefore('6');
-        const worker = await world.drain();
-        expect(Object.keys(await world.verdicts()).sort()).toEqual([0, 1, 2, 3, 6, 7].map((n) => `e-${n}`));
-        expect(await world.committed(main)).toEqual([8]);
-        expect(
-          worker.log().some(({ level, msg }) => level !== 'info' && /out of range|deleted/.test(msg)),
-        ).toBe(true);
-      }),
   );
 });

@@ -1,0 +1,139 @@
+/**
+ * The tests of faults: `node build/dev/faults.js` runs them all, those that take minutes too, and prints what came of each fault.
+ *
+ * With `--check [JEST_RESULTS...]` it runs nothing: it compares test/faults/table.ts with the tests that ran (build/jest-results.json unless told).
+ * Exits 1 where a fault names a test that there is not, or one that failed, and where a test of the layer `faults` stands with no fault.
+ */
+import { spawnSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { join, relative, resolve, sep } from 'node:path';
+import { FAULTS, type Fault, type FaultGroup } from '../test/faults/table';
+import { splitTitle } from './rules-tests';
+import { projectRoot as ROOT } from './servers/download';
+import { isNode } from './syntax';
+
+const DEFAULT_RESULTS = join('build', 'jest-results.json');
+const FAULT_RESULTS = join('build', 'fault-results.json');
+const JEST = join('node_modules', 'jest', 'bin', 'jest.js');
+const LAYER = 'test/faults/';
+const DEADLINE_MS = 3_600_000;
+
+/** A test that Jest knows of. */
+export interface Ran {
+  /** Path from the project's root, with slashes. */
+  readonly file: string;
+  readonly name: string;
+  readonly status: 'passed' | 'failed' | 'skipped';
+}
+
+/** Where a test cannot run its title says why, which is no part of its name. */
+const WHY_SKIPPED = / \(skipped: [^)]*\)/;
+
+/** @throws where the file is not one of Jest's */
+export function readRan(json: unknown, root: string): Ran[] {
+  if (!isNode(json) || !Array.isArray(json.testResults)) throw new Error('jest wrote no list of results');
+  return json.testResults.flatMap((file: unknown) => {
+    if (!isNode(file) || typeof file.name !== 'string' || !Array.isArray(file.assertionResults))
+      throw new Error('jest wrote a result that names no file or no tests');
+    const path = relative(root, file.name).split(sep).join('/');
+    return file.assertionResults.map((test: unknown): Ran => {
+      if (!isNode(test) || typeof test.title !== 'string' || !Array.isArray(test.ancestorTitles))
+        throw new Error('jest wrote a test without title');
+      const titles = [...test.ancestorTitles, test.title].map((title) => splitTitle(String(title)).text);
+      const { status } = test;
+      return {
+        file: path,
+        name: titles.join(': ').replace(WHY_SKIPPED, ''),
+        status: status === 'passed' || status === 'failed' ? status : 'skipped',
+      };
+    });
+  });
+}
+
+/** What came of a fault: of all of its tests the worst, and what is wrong with it. */
+export interface Outcome {
+  readonly fault: string;
+  readonly result: string;
+  readonly problems: readonly string[];
+}
+
+export function outcomesOf(groups: readonly FaultGroup[], ran: readonly Ran[]): Outcome[] {
+  const statusOf = new Map(ran.map(({ file, name, status }) => [`${file} ${name}`, status]));
+  return groups.flatMap(({ faults }) =>
+    faults.map(({ fault, tests }) => {
+      const statuses = namesOf(tests).map(({ file, name }) => ({
+        file,
+        name,
+        status: statusOf.get(`${file} ${name}`),
+      }));
+      const count = (status: Ran['status'] | undefined) =>
+        statuses.filter((test) => test.status === status).length;
+      const counts = (['passed', 'failed', 'skipped'] as const).flatMap((status) =>
+        count(status) > 0 ? [`${count(status)} ${status}`] : [],
+      );
+      return {
+        fault,
+        result: counts.join(', '),
+        problems: statuses.flatMap(({ file, name, status }) => {
+          if (status === undefined) return [`there is no test "${name}" in ${file}`];
+          return status === 'failed' ? [`"${name}" failed`] : [];
+        }),
+      };
+    }),
+  );
+}
+
+/** The tests of the layer that no fault names. */
+export function withoutFault(groups: readonly FaultGroup[], ran: readonly Ran[]): string[] {
+  const named = new Set(
+    groups.flatMap(({ faults }) =>
+      faults.flatMap(({ tests }) => namesOf(tests).map(({ file, name }) => `${file} ${name}`)),
+    ),
+  );
+  return ran
+    .filter(({ file, name }) => file.startsWith(LAYER) && !named.has(`${file} ${name}`))
+    .map(({ file, name }) => `no fault of test/faults/table.ts names the test "${name}" in ${file}`);
+}
+
+function namesOf(tests: Fault['tests']): { file: string; name: string }[] {
+  return Object.entries(tests).flatMap(([file, names]) => names.map((name) => ({ file, name })));
+}
+
+/** Runs Jest over the files that the table names. @returns its exit code */
+function runTests(): number {
+  const files = new Set(FAULTS.flatMap(({ faults }) => faults.flatMap(({ tests }) => Object.keys(tests))));
+  const layers = new Set([...files].map((file) => file.split('/')[1] ?? ''));
+  const { status } = spawnSync(
+    process.execPath,
+    [
+      ...[JEST, '--ci', '--json', `--outputFile=${FAULT_RESULTS}`, '--selectProjects', ...layers],
+      ...['--testPathPatterns', ...files],
+    ],
+    {
+      cwd: ROOT,
+      env: { ...process.env, FAULTS: 'all' },
+      stdio: ['ignore', 'inherit', 'inherit'],
+      timeout: DEADLINE_MS,
+    },
+  );
+  return status ?? 1;
+}
+
+function main(args: readonly string[]): number {
+  const checksOnly = args.includes('--check');
+  const code = checksOnly ? 0 : runTests();
+  const given = args.filter((arg) => !arg.startsWith('--'));
+  const paths = checksOnly ? (given.length > 0 ? given : [DEFAULT_RESULTS]) : [FAULT_RESULTS];
+  const ran = paths.flatMap((path) => readRan(JSON.parse(readFileSync(resolve(ROOT, path), 'utf8')), ROOT));
+  const outcomes = outcomesOf(FAULTS, ran);
+  const problems = [...outcomes.flatMap((outcome) => outcome.problems), ...withoutFault(FAULTS, ran)];
+  if (!checksOnly) {
+    const width = Math.max(...outcomes.map(({ fault }) => fault.length));
+    for (const { fault, result } of outcomes) console.log(`${fault.padEnd(width)}  ${result}`);
+  }
+  for (const problem of problems) console.error(problem);
+  console.log(`${outcomes.length} faults, ${problems.length} problems`);
+  return problems.length === 0 ? code : 1;
+}
+
+if (require.main === module) process.exitCode = main(process.argv.slice(2));

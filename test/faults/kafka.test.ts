@@ -1,0 +1,205 @@
+/** What happens to Kafka, to the group, and to what stands in the topics. Kafka is the test's own where it is stopped. */
+import { readFileSync } from 'node:fs';
+import { CompressionTypes } from 'kafkajs';
+import { sleep, until } from '../../dev/servers/deadline';
+import { aLogin, bytesOf } from '../support/builders';
+import { type Outgoing, produce } from '../support/kafka';
+import { kafkaClient, withAdmin } from '../support/servers';
+import { killWorkers, type RunningCommand } from '../support/worker';
+import { sideBySide } from '../transport/side-by-side';
+import { inOwnWorld, inWorld, type World } from '../transport/world';
+import { allAcceptedOnce, untilCaughtUp, verifySound } from './promises';
+
+const ALL = process.env.FAULTS === 'all';
+const SECOND = 1_000;
+const MINUTE = 60 * SECOND;
+const MEBIBYTE = 1024 * 1024;
+const together = sideBySide((ALL ? 10 : 4) * MINUTE, 5);
+/** Takes minutes: `FAULTS=all`. */
+const long = ALL ? together : test.skip;
+afterAll(killWorkers);
+
+const logins = (name: string, each: number, partitions = 1): Outgoing[] =>
+  Array.from({ length: partitions }, (_, partition) =>
+    Array.from({ length: each }, (_, n) => ({
+      value: bytesOf(aLogin({ event_id: `${name}-${partition}-${n}` })),
+      partition,
+    })),
+  ).flat();
+
+/** Produces once brokers take records again. @returns when they did */
+async function sendWhenBack({ topics, brokers }: World<'main'>, records: readonly Outgoing[]): Promise<void> {
+  await until('records are taken', MINUTE, async () => {
+    try {
+      await produce(topics.main, records, { brokers });
+      return true;
+    } catch {
+      return false;
+    }
+  });
+}
+
+together('a broker that is killed and started again: the worker goes on by itself [U1]', () =>
+  inOwnWorld({ need: ['kafka'] }, { topics: { main: 2 } }, async (world, { kafka }) => {
+    await produce(world.topics.main, logins('before', 500, 2), { brokers: world.brokers });
+    const worker = await world.started({ BATCH_EVENTS: '10' });
+    await world.untilDecided(50);
+    await kafka.kill();
+    await kafka.start();
+    await sendWhenBack(world, logins('behind', 10, 2));
+    await untilCaughtUp(world, world.topics.main);
+    await allAcceptedOnce(world, 1_020);
+    const told = [
+      ...worker.logged('the Kafka client restarts'),
+      ...worker.logged('topics could not be checked'),
+    ];
+    expect(told.length).toBeGreaterThan(0);
+    expect(worker.hasEnded()).toBe(false);
+    expect((await worker.get('/livez')).status).toBe(200);
+  }),
+);
+
+long(
+  'all brokers away for three minutes: liveness tells after two, and without a restart all is decided within 35 s of their return [U1 U5]',
+  () =>
+    inOwnWorld({ need: ['kafka'] }, { topics: { main: 2 } }, async (world, { kafka }) => {
+      await produce(world.topics.main, logins('before', 10, 2), { brokers: world.brokers });
+      const worker = await world.started();
+      await untilCaughtUp(world, world.topics.main);
+      await kafka.stop();
+      await sleep(MINUTE);
+      expect((await worker.get('/livez')).status).toBe(200);
+      await sleep(2 * MINUTE);
+      expect((await worker.get('/livez')).status).toBe(503);
+      await kafka.start();
+      await sendWhenBack(world, logins('behind', 10, 2));
+      await untilCaughtUp(world, world.topics.main);
+      await allAcceptedOnce(world, 40);
+      expect((await worker.get('/livez')).status).toBe(200);
+      expect(await worker.stop()).toEqual({ code: 0, signal: null });
+    }),
+);
+
+together('a rebalance every two seconds: all is decided once, and the load gets on meanwhile [U1 K3]', () =>
+  inWorld({ topics: { main: 4 }, settings: { BATCH_EVENTS: '10' } }, async (world) => {
+    const { main } = world.topics;
+    const worker = await world.started();
+    const decided: number[] = [];
+    for (let n = 0; n < 8; n++) {
+      await produce(main, logins(`load-${n}`, 50, 4));
+      await passThrough(world);
+      const { records = 0 } = await world.balance();
+      decided.push(records);
+    }
+    expect(decided.at(-1)).toBeGreaterThan(decided[2] ?? 0);
+    await untilCaughtUp(world, main);
+    await allAcceptedOnce(world, 8 * 50 * 4);
+    expect(worker.logged('partitions assigned').length).toBeGreaterThan(5);
+  }),
+);
+
+/** A member that joins the group, which costs the worker half of its partitions, and leaves it again. Reads nothing. */
+async function passThrough({ groupId, topics, brokers }: World<'main'>): Promise<void> {
+  const guest = kafkaClient(brokers).consumer({ groupId, sessionTimeout: 10_000, rebalanceTimeout: 15_000 });
+  await guest.connect();
+  try {
+    await guest.subscribe({ topic: topics.main, fromBeginning: true });
+    const joined = new Promise<void>((resolve) => guest.on(guest.events.GROUP_JOIN, () => resolve()));
+    await guest.run({ autoCommit: false, eachBatchAutoResolve: false, eachBatch: async () => undefined });
+    await joined;
+    await sleep(SECOND);
+  } finally {
+    await guest.disconnect();
+  }
+  await sleep(SECOND);
+}
+
+together(
+  'offsets set back, or lost: what is read again is answered as before, and is no duplicate [K3]',
+  () =>
+    inWorld({ topics: { main: 2 } }, async (world) => {
+      const { main } = world.topics;
+      await produce(main, logins('first', 300, 2));
+      await world.drain();
+      for (const reset of ['back', 'lost']) {
+        await withAdmin(async (admin) => {
+          const partitions = [0, 1].map((partition) => ({ partition, offset: '100' }));
+          if (reset === 'back') await admin.setOffsets({ groupId: world.groupId, topic: main, partitions });
+          else await admin.deleteGroups([world.groupId]);
+        });
+        const worker = await world.started();
+        await produce(main, logins(reset, 10, 2));
+        await untilCaughtUp(world, main);
+        expect(await worker.metric('promo_intake_redeliveries_total')).toBe(reset === 'back' ? 400 : 620);
+        await worker.stop();
+      }
+      await allAcceptedOnce(world, 640);
+    }),
+);
+
+together(
+  'retention that overruns a worker: what is left is decided, and the gap is told by the worker and by verify [U1]',
+  () =>
+    inWorld({ topics: { main: 1 } }, async (world) => {
+      const { main } = world.topics;
+      await produce(main, logins('first', 4));
+      await world.drain();
+      await produce(main, logins('second', 4));
+      await withAdmin(async (admin) => {
+        // Asked first, so that the client knows the topic.
+        await admin.fetchTopicOffsets(main);
+        await admin.deleteTopicRecords({ topic: main, partitions: [{ partition: 0, offset: '6' }] });
+      });
+      await expect(verifySound(world)).rejects.toThrow(
+        `I2 ${main}/0: offsets 4 to 5 were deleted from Kafka before they were read`,
+      );
+      const worker = await world.drain();
+      expect(await world.balance()).toEqual({ records: 6, accepted: 6 });
+      expect(await world.committed(main)).toEqual([8]);
+      const told = worker
+        .log()
+        .filter(({ level, msg }) => level !== 'info' && /out of range|deleted/.test(msg));
+      expect(told.length).toBeGreaterThan(0);
+    }),
+);
+
+together('records of 10 MiB and bombs, on several partitions at once: memory stays bounded [S4 S8]', () =>
+  inWorld(
+    { topics: { main: { partitions: 3, config: { 'max.message.bytes': String(16 * MEBIBYTE) } } } },
+    async (world) => {
+      const { main } = world.topics;
+      const worker = await world.started();
+      await produce(main, logins('first', 1, 3));
+      await untilCaughtUp(world, main);
+      const bomb = Buffer.alloc(100 * MEBIBYTE);
+      for (const partition of [0, 1, 2]) {
+        await produce(main, [{ value: bomb, partition }], { compression: CompressionTypes.GZIP });
+        const value = bytesOf(aLogin({ event_id: `large-${partition}`, padding: 'x'.repeat(10 * MEBIBYTE) }));
+        for (let n = 0; n < 3; n++) await produce(main, [{ value, partition }]);
+        await produce(main, [{ value: bytesOf(aLogin({ event_id: `behind-${partition}` })), partition }]);
+      }
+      await untilCaughtUp(world, main);
+      expect(await world.balance()).toEqual({
+        records: 18,
+        accepted: 9,
+        duplicate_deliveries: 6,
+        dead_letters: 3,
+      });
+      await verifySound(world);
+      const peak = peakMebibytes(worker);
+      process.stdout.write(
+        `the worker that read bombs and records of 10 MiB held ${Math.round(peak)} MiB at most\n`,
+      );
+      expect(peak).toBeLessThan(MEMORY_LIMIT_MIB);
+      expect(await worker.metric('promo_intake_dead_letters_total{reason="undecodable"}')).toBe(3);
+    },
+  ),
+);
+/** Measured: 244. Each bomb is 100 MiB when it is whole, and each partition has 30 MiB of large records. */
+const MEMORY_LIMIT_MIB = 400;
+
+/** The most memory that a process has held at any time. */
+function peakMebibytes({ pid }: RunningCommand): number {
+  const [, kibibytes] = /^VmHWM:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? [];
+  return Number(kibibytes) / 1024;
+}

@@ -1,0 +1,101 @@
+/** What happens to the process of a worker: frozen, blocked, in another time. */
+import { join } from 'node:path';
+import { sleep } from '../../dev/servers/deadline';
+import { aLogin, bytesOf } from '../support/builders';
+import { type Outgoing, produce } from '../support/kafka';
+import { killWorkers, ROOT, type RunningCommand, type Settings } from '../support/worker';
+import { sideBySide } from '../transport/side-by-side';
+import { inWorld, type World } from '../transport/world';
+import { allAcceptedOnce, untilCaughtUp } from './promises';
+
+const together = sideBySide(180_000, 5);
+afterAll(killWorkers);
+
+const SECOND = 1_000;
+/** Beyond the session timeout: the group has given its partitions to others by then. */
+const BEYOND_SESSION_MS = 13 * SECOND;
+const PARTITIONS = 2;
+
+const logins = (name: string, each: number): Outgoing[] =>
+  Array.from({ length: PARTITIONS }, (_, partition) =>
+    Array.from({ length: each }, (_, n) => ({
+      value: bytesOf(aLogin({ event_id: `${name}-${partition}-${n}` })),
+      partition,
+    })),
+  ).flat();
+
+const disturbed = (what: string): Settings => ({
+  NODE_OPTIONS: `--require ${join(ROOT, 'test', 'support', 'disturb.cjs')}`,
+  DISTURB: what,
+});
+const assignments = (worker: RunningCommand): number => worker.logged('partitions assigned').length;
+
+/** A worker in the middle of a load. */
+async function busy(world: World<'main'>, each: number, more: Settings = {}): Promise<RunningCommand> {
+  await produce(world.topics.main, logins('first', each));
+  const worker = await world.started({ BATCH_EVENTS: '10', ...more });
+  await world.untilDecided(50);
+  return worker;
+}
+
+together(
+  'a zombie: SIGSTOP in the middle of a load beyond the session timeout, and SIGCONT when another worker has its partitions [U1 K3 U3]',
+  () =>
+    inWorld({ topics: { main: PARTITIONS } }, async (world) => {
+      const { main } = world.topics;
+      const zombie = await busy(world, 2_000);
+      zombie.signal('SIGSTOP');
+      const heir = world.start();
+      await untilCaughtUp(world, main);
+      expect(assignments(heir)).toBe(1);
+      zombie.signal('SIGCONT');
+      await produce(main, logins('second', 200));
+      await untilCaughtUp(world, main);
+      await zombie.waitForLog(() => assignments(zombie) > 1);
+      await allAcceptedOnce(world, PARTITIONS * 2_200);
+      expect(zombie.hasEnded()).toBe(false);
+      expect(await zombie.stop()).toEqual({ code: 0, signal: null });
+    }),
+);
+
+together(
+  'an event loop that is blocked beyond the session timeout: health does not answer, then all goes on [U1 K3]',
+  () =>
+    inWorld({ topics: { main: PARTITIONS } }, async (world) => {
+      const { main } = world.topics;
+      const worker = await busy(world, 1_000, disturbed(`block:${BEYOND_SESSION_MS}`));
+      worker.signal('SIGUSR2');
+      const answered = worker.get('/livez').then(() => 'answered');
+      expect(await Promise.race([answered, sleep(5 * SECOND).then(() => 'silent')])).toBe('silent');
+      await answered;
+      await produce(main, logins('second', 100));
+      await untilCaughtUp(world, main);
+      await worker.waitForLog(() => assignments(worker) > 1);
+      await allAcceptedOnce(world, PARTITIONS * 1_100);
+      expect((await worker.get('/livez')).status).toBe(200);
+    }),
+);
+
+const DAY_MS = 86_400 * SECOND;
+for (const [direction, ms] of [
+  ['forward', DAY_MS],
+  ['back', -DAY_MS],
+] as const) {
+  together(`a clock that jumps a day ${direction}: what comes then is decided and committed [U1 U3]`, () =>
+    inWorld({ topics: { main: PARTITIONS } }, async (world) => {
+      const { main } = world.topics;
+      const worker = await busy(world, 500, disturbed(`jump:${ms}`));
+      worker.signal('SIGUSR2');
+      await untilCaughtUp(world, main);
+      // By then the group has heard nothing of a member that waits for tomorrow to say that it lives.
+      await sleep(BEYOND_SESSION_MS);
+      await produce(main, logins('second', 100));
+      await untilCaughtUp(world, main);
+      await allAcceptedOnce(world, PARTITIONS * 600);
+      const anew = worker.logged('the membership of the group has ended; joining anew');
+      expect(anew).toHaveLength(ms < 0 ? 1 : 0);
+      expect(worker.hasEnded()).toBe(false);
+      expect((await worker.get('/livez')).status).toBe(200);
+    }),
+  );
+}

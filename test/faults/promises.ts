@@ -1,0 +1,40 @@
+/** What every fault leaves whole: nothing is lost, nothing is decided twice, and work goes on within 35 s. */
+import { until } from '../../dev/servers/deadline';
+import { damagesOf } from '../support/ledger';
+import { RunningCommand } from '../support/worker';
+import type { World } from '../transport/world';
+
+/** Progress resumes within this time after a fault has ended. */
+export const PROGRESS_MS = 35_000;
+const VERIFY_DEADLINE_MS = 60_000;
+
+/** Resolves when the group has committed everything that is in the topic. To be called when the fault ends. */
+export async function untilCaughtUp(world: World<string>, topic: string): Promise<void> {
+  const began = Date.now();
+  const ends = await world.ends(topic);
+  await until(
+    `${topic} is decided and committed to ${ends}`,
+    PROGRESS_MS - (Date.now() - began),
+    async () => {
+      return (await world.committed(topic)).join() === ends.join();
+    },
+  );
+}
+
+/** So many events were sent, each is accepted, once; the store is sound, and agrees with Kafka. */
+export async function allAcceptedOnce(world: World<string>, events: number): Promise<void> {
+  expect(await world.balance()).toEqual({ records: events, accepted: events });
+  expect(await damagesOf(world.pool)).toEqual([]);
+  await verifySound(world);
+}
+
+/** `promo-intake verify` finds nothing. */
+export async function verifySound(
+  { settings, databaseUrl }: World<string>,
+  url = databaseUrl,
+): Promise<void> {
+  const { KAFKA_BROKERS, KAFKA_GROUP_ID } = settings;
+  const command = new RunningCommand(['verify'], { KAFKA_BROKERS, KAFKA_GROUP_ID, DATABASE_URL: url });
+  const { code } = await command.ending(VERIFY_DEADLINE_MS);
+  if (code !== 0) throw new Error(`verify ended with ${code}\n${command.output()}`);
+}

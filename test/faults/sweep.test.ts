@@ -1,0 +1,231 @@
+/**
+ * Every point of a decision: at any message between a worker and Postgres or Kafka its connection is cut, or it is killed. What was sent is
+ * decided once all the same. Prints what came of each point.
+ */
+import { CONNECTING, decisionOf, isOfKafka, OTHER_TRANSACTION, type Point } from '../support/taps';
+import { killWorkers } from '../support/worker';
+import { sideBySide } from '../transport/side-by-side';
+import { PROGRESS_MS } from './promises';
+import { type BatchKind, inSweep, type Strike, type Sweep, type Swept, tableOf } from './sweep';
+
+/** Four workers with 40 connections each are within the 200 that Postgres has. */
+const together = sideBySide(240_000, 4);
+const swept: Swept[] = [];
+afterAll(async () => {
+  process.stdout.write(tableOf(swept));
+  await killWorkers();
+});
+
+/** More than a transaction has messages: each of them gets a partition of its own, and partition 0 shows which there are. */
+const PARTITIONS = 40;
+const STRIKES: readonly Strike[] = ['cut', 'kill -9'];
+const KINDS: readonly BatchKind[] = ['plain', 'with a dead letter'];
+
+for (const strike of STRIKES) {
+  for (const kind of KINDS) {
+    together(
+      `${strike} at each message of the transaction that decides a batch ${kind}, and of the one that finds it decided [U1 K3 S5 S7]`,
+      () =>
+        inSweep({ kind, partitions: PARTITIONS }, async (sweep) => {
+          const { first, lost, again } = await recordDecision(sweep);
+          await strikeDecisions(sweep, { conversation: `decision, ${kind}`, strike, points: first });
+          const conversation = `decision read again, ${kind}`;
+          await strikeDecisions(sweep, { conversation, strike, points: again, lost });
+          await sweep.checkAll();
+        }),
+    );
+  }
+
+  together(
+    `${strike} at each message of a new connection to Postgres, and of taking up a partition [U1]`,
+    () =>
+      inSweep({ kind: 'plain', partitions: PARTITIONS }, async (sweep) => {
+        sweep.disconnect();
+        sweep.plan.taken();
+        await sweep.seed([0]);
+        await sweep.untilDecided();
+        const seen = sweep.plan.taken();
+        let next = 1;
+        for (const conversation of [OTHER_TRANSACTION, CONNECTING]) {
+          const points = seen.get(conversation) ?? [];
+          expect(points.length).toBeGreaterThan(5);
+          const partitions = points.map(() => next++);
+          // A connection for each of them: those that are idle would be used first.
+          sweep.disconnect();
+          sweep.plan.set(conversation, points);
+          await sweep.seed(partitions);
+          await sweep.untilHeld(points.length);
+          await sweep.strike(strike);
+          const resumedMs = Math.max(...(await sweep.untilDecided()).values());
+          await sweep.check();
+          swept.push(...points.map((point) => ({ conversation, point, strike, resumedMs, readAgain: 0 })));
+        }
+        await sweep.checkAll();
+      }),
+  );
+}
+
+/** Requests that come by themselves, whatever is decided. */
+const HOUSEKEEPING = new Set(['Heartbeat', 'Metadata']);
+/** Those of a new connection, which may come while anything is decided: see the start. */
+const OF_THE_START = new Set(['ApiVersions', 'FindCoordinator']);
+
+together('cut at each request to Kafka, and at its answer [U1 S5 S7]', () =>
+  inSweep({ kind: 'with a dead letter', partitions: 1 }, async (sweep) => {
+    for (const [conversation, point] of await recordRequests(sweep))
+      await strikeRequest(sweep, conversation, point, 'cut');
+    await sweep.checkAll();
+  }),
+);
+
+together('kill -9 at each request to Kafka that a batch makes, and at its answer [U1 S5 S7]', async () => {
+  const lanes: [string, Point][][] = [[], [], [], []];
+  await inSweep({ kind: 'with a dead letter', partitions: 1 }, async (sweep) => {
+    const points = (await recordRequests(sweep)).filter(([of]) => !HOUSEKEEPING.has(of));
+    for (const [index, point] of points.entries()) lanes[index % lanes.length]?.push(point);
+  });
+  await Promise.all(
+    lanes.map((points) =>
+      inSweep({ kind: 'with a dead letter', partitions: 1 }, async (sweep) => {
+        for (const [conversation, point] of points)
+          await strikeRequest(sweep, conversation, point, 'kill -9');
+        await sweep.checkAll();
+      }),
+    ),
+  );
+});
+
+/** Takes minutes: `FAULTS=all`. */
+const long = process.env.FAULTS === 'all' ? together : test.skip;
+
+long('cut at each request to Kafka from the start of a worker to its first commit [U1]', () =>
+  inSweep({ kind: 'plain', partitions: 1 }, async (sweep) => {
+    const start = async () => {
+      await sweep.restart();
+      await sweep.seed([0]);
+    };
+    // From a committed offset on, as every start but the first.
+    await sweep.seed([0]);
+    await sweep.untilDecided();
+    sweep.plan.taken();
+    await start();
+    await sweep.untilDecided();
+    // By which the worker before it has ended.
+    for (const [of, point] of requestsOf(sweep).filter(([of]) => of !== 'LeaveGroup')) {
+      sweep.plan.set(of, [point]);
+      await start();
+      await sweep.untilHeld(1);
+      await sweep.strike('cut');
+      const resumedMs = (await sweep.untilDecided()).get(0) ?? Number.NaN;
+      await sweep.check();
+      swept.push({ conversation: `${of} of the start`, point, strike: 'cut', resumedMs, readAgain: 0 });
+    }
+    await sweep.checkAll();
+  }),
+);
+
+/** The points of a decision: of records that are new, the answer to its COMMIT among them, and of records that are decided already. */
+async function recordDecision(sweep: Sweep): Promise<{ first: Point[]; lost: Point; again: Point[] }> {
+  await sweep.seed(Array.from({ length: sweep.partitions }, (_, partition) => partition));
+  await sweep.untilDecided();
+  const of = decisionOf(await sweep.numberOf(0));
+  const record = async () => {
+    sweep.plan.taken();
+    await sweep.send([0]);
+  };
+  await record();
+  await sweep.untilDecided();
+  const first = sweep.plan.taken().get(of) ?? [];
+  const lost = first.find(({ direction, what }) => direction === 'answer' && what === 'COMMIT');
+  if (lost === undefined) throw new Error(`no COMMIT among ${JSON.stringify(first)}`);
+
+  sweep.plan.set(of, [lost]);
+  await record();
+  await sweep.untilHeld(1);
+  sweep.plan.taken();
+  await sweep.strike('cut');
+  await sweep.untilDecided();
+  const again = sweep.plan.taken().get(of) ?? [];
+  // A partition for each, beside the first.
+  expect(Math.max(first.length, again.length)).toBeLessThan(sweep.partitions);
+  return { first, lost, again };
+}
+
+/** @param lost where the transaction before it is held: the one that decided, so that the records are read again */
+async function strikeDecisions(
+  sweep: Sweep,
+  {
+    conversation,
+    strike,
+    points,
+    lost,
+  }: { conversation: string; strike: Strike; points: readonly Point[]; lost?: Point },
+): Promise<void> {
+  expect(points.length).toBeGreaterThan(15);
+  const partitions = points.map((_, index) => index + 1);
+  await sweep.seed(partitions);
+  await sweep.untilDecided();
+  const before = await sweep.check();
+  for (const [index, point] of points.entries()) {
+    const of = decisionOf(await sweep.numberOf(index + 1));
+    sweep.plan.set(of, lost === undefined ? [point] : [lost, point]);
+  }
+  await sweep.send(partitions);
+  for (let strikes = lost === undefined ? 1 : 2; strikes > 0; strikes--) {
+    await sweep.untilHeld(points.length);
+    await sweep.strike(strike);
+  }
+  const resumed = await sweep.untilDecided();
+  const after = await sweep.check();
+  if (strike === 'cut') expect(sweep.hasLogged('partition is undecided')).toBe(true);
+  for (const [index, point] of points.entries()) {
+    const partition = index + 1;
+    const resumedMs = resumed.get(partition) ?? Number.NaN;
+    const readAgain = (after.get(partition) ?? 0) - (before.get(partition) ?? 0);
+    swept.push({ conversation, point, strike, resumedMs, readAgain });
+  }
+}
+
+/** What the worker asks Kafka while it decides a batch, and what it asks from time to time. */
+async function recordRequests(sweep: Sweep): Promise<[string, Point][]> {
+  await sweep.seed([0]);
+  await sweep.untilDecided();
+  sweep.plan.taken();
+  await sweep.send([0]);
+  await sweep.untilDecided();
+  return requestsOf(sweep).filter(([of]) => !OF_THE_START.has(of));
+}
+
+/** The points of what the worker has asked Kafka since this was last asked. */
+function requestsOf(sweep: Sweep): [string, Point][] {
+  const ofKafka = [...sweep.plan.taken()].filter(([of]) => isOfKafka(of));
+  return ofKafka.flatMap(([of, points]) => points.map((point): [string, Point] => [of, point]));
+}
+
+async function strikeRequest(
+  sweep: Sweep,
+  conversation: string,
+  point: Point,
+  strike: Strike,
+): Promise<void> {
+  await sweep.seed([0]);
+  await sweep.untilDecided();
+  const before = await sweep.check();
+  sweep.plan.set(conversation, [point]);
+  await sweep.send([0]);
+  await sweep.untilHeld(1);
+  await sweep.strike(strike);
+  const resumedMs = (await sweep.untilDecided()).get(0) ?? Number.NaN;
+  const after = await sweep.check();
+  swept.push({
+    conversation,
+    point,
+    strike,
+    resumedMs,
+    readAgain: (after.get(0) ?? 0) - (before.get(0) ?? 0),
+  });
+}
+
+test('every point was followed by progress within 35 s', () => {
+  expect(swept.filter(({ resumedMs }) => !(resumedMs < PROGRESS_MS))).toEqual([]);
+});

@@ -1,0 +1,327 @@
+/**
+ * A sweep: a worker between taps is struck at each of the points of its conversations with Postgres and Kafka, and what is left has to be
+ * decided, exactly once. The points are those that were seen to pass, so that a new statement is swept by itself.
+ */
+import { until } from '../../dev/servers/deadline';
+import { aBet, aLogin, anOperator, aRefund, bytesOf } from '../support/builders';
+import { type Outgoing, produce, readTopic } from '../support/kafka';
+import { damagesOf } from '../support/ledger';
+import { withAdmin } from '../support/servers';
+import { type Director, KafkaTap, type Point, PostgresTap } from '../support/taps';
+import type { Settings } from '../support/worker';
+import { connectionOf, inWorld, type World } from '../transport/world';
+import { PROGRESS_MS, verifySound } from './promises';
+
+const HELD_DEADLINE_MS = 20_000;
+
+/** How it is struck: the held connections are cut, or the worker is killed (SIGKILL) and another one started. */
+export type Strike = 'cut' | 'kill -9';
+
+/** A batch with a dead letter is committed in a round trip of its own, behind the letter. */
+export type BatchKind = 'plain' | 'with a dead letter';
+
+/** A row of the table that a sweep prints. */
+export interface Swept {
+  readonly conversation: string;
+  readonly point: Point;
+  readonly strike: Strike;
+  /** From the strike to the commit of the offset, of the partitions that were struck there. */
+  readonly resumedMs: number;
+  /** How many of a batch's records were read again: all of them where the transaction had been committed. */
+  readonly readAgain: number;
+}
+
+/** Holds each conversation at the point that the test has set for it, once. */
+class Plan implements Director {
+  /** Each point is for the next conversation of that name. */
+  private readonly points = new Map<string, Point[]>();
+  private seen = new Map<string, Map<string, Point>>();
+  heldCount = 0;
+
+  begins(of: string): Point | null {
+    return this.points.get(of)?.shift() ?? null;
+  }
+
+  passed(of: string, point: Point): void {
+    const points = this.seen.get(of) ?? new Map<string, Point>();
+    points.set(`${point.direction} ${point.index}`, point);
+    this.seen.set(of, points);
+  }
+
+  held(): void {
+    this.heldCount++;
+  }
+
+  set(of: string, points: readonly Point[]): void {
+    this.points.set(of, [...points]);
+  }
+
+  /** The points that conversations had since this was last asked, by what they were of. Those of one name are taken together. */
+  taken(): Map<string, Point[]> {
+    const taken = new Map([...this.seen].map(([of, points]) => [of, [...points.values()]]));
+    this.seen = new Map();
+    return taken;
+  }
+}
+
+export interface Sweep {
+  readonly plan: Plan;
+  readonly partitions: number;
+  /** Sends what later batches refer to. */
+  seed(partitions: readonly number[]): Promise<void>;
+  /** Sends a batch to each of the partitions. */
+  send(partitions: readonly number[]): Promise<void>;
+  /** Resolves once that many conversations are held. */
+  untilHeld(count: number): Promise<void>;
+  /** Strikes what is held. */
+  strike(how: Strike): Promise<void>;
+  /** Ends the worker with SIGTERM and starts another. */
+  restart(): Promise<void>;
+  /** Resolves when all that was sent is decided and committed, with the milliseconds from the last strike for each partition. */
+  untilDecided(): Promise<Map<number, number>>;
+  /** Fails where anything was lost or decided twice in the store. @returns records read again, by partition */
+  check(): Promise<Map<number, number>>;
+  /** The same of the topics that are written, and of the offsets. */
+  checkAll(): Promise<void>;
+  /** Whether the worker has said so. */
+  hasLogged(message: string): boolean;
+  /** Cuts all connections to Postgres, so that the next batches need new ones. */
+  disconnect(): void;
+  /** The number by which the store knows a partition. */
+  numberOf(partition: number): Promise<number>;
+}
+
+function next(counts: number[], index: number): number {
+  const count = (counts[index] ?? 0) + 1;
+  counts[index] = count;
+  return count;
+}
+
+/** What a batch comes to, beside the seeds. */
+const SEEDS = { records: 2, accepted: 2 };
+const BATCH = { records: 5, accepted: 3, duplicates: 1, without_key: 1 };
+
+/** Runs a worker between taps, over a topic with so many partitions. */
+export async function inSweep(
+  { kind, partitions }: { kind: BatchKind; partitions: number },
+  work: (sweep: Sweep) => Promise<void>,
+): Promise<void> {
+  await inWorld(
+    {
+      topics: { main: partitions, verdicts: 1 },
+      // Two operators share the topic, so that a record without a header is nobody's.
+      operators: ({ main }) =>
+        ['acme', 'bravo'].map((id) => anOperator({ id, connections: [connectionOf(main, { id })] })),
+    },
+    async (world) => {
+      const plan = new Plan();
+      const cluster = await withAdmin((admin) => admin.describeCluster(), world.brokers);
+      const postgres = await PostgresTap.open(world.databaseUrl, plan);
+      const kafka = await KafkaTap.open(
+        {
+          brokers: cluster.brokers,
+          topics: { 'a dead letter': world.deadLetterTopic, verdicts: world.topics.verdicts },
+        },
+        plan,
+      );
+      const settings = {
+        DATABASE_URL: postgres.url,
+        KAFKA_BROKERS: kafka.brokers,
+        VERDICT_TOPIC: world.topics.verdicts,
+        PARTITIONS_AT_ONCE: String(partitions),
+      };
+      try {
+        await work(
+          await startSweep(world, { kind, partitions, plan, settings, taps: [postgres.tap, kafka.tap] }),
+        );
+      } finally {
+        await Promise.all([postgres.tap.close(), kafka.tap.close()]);
+      }
+    },
+  );
+}
+
+interface Parts {
+  readonly kind: BatchKind;
+  readonly partitions: number;
+  readonly plan: Plan;
+  readonly settings: Settings;
+  readonly taps: readonly (PostgresTap | KafkaTap)[];
+}
+
+async function startSweep(
+  world: World<'main' | 'verdicts'>,
+  { kind, partitions, plan, settings, taps }: Parts,
+): Promise<Sweep> {
+  const { main, verdicts } = world.topics;
+  const sent = Array.from({ length: partitions }, () => 0);
+  const seeds = Array.from({ length: partitions }, () => 0);
+  const batches = Array.from({ length: partitions }, () => 0);
+  let worker = await world.started(settings);
+  let struckAt = 0;
+
+  const record = (partition: number, event: object | null): Outgoing => ({
+    partition,
+    value: event === null ? null : bytesOf(event),
+    headers: { 'connection-id': 'acme' },
+  });
+  const sendAll = async (records: readonly Outgoing[]) => {
+    for (const { partition = 0 } of records) next(sent, partition);
+    await produce(main, records, { brokers: world.brokers });
+  };
+  const seedOf = (partition: number, no: number) => ({
+    bet: aBet({ event_id: `bet-${partition}-${no}`, round_id: `round-${partition}-${no}` }),
+    login: aLogin({ event_id: `login-${partition}-${no}` }),
+  });
+  const untilDecided = async () => {
+    const waiting = new Set(sent.flatMap((count, partition) => (count > 0 ? [partition] : [])));
+    const after = new Map<number, number>();
+    await until('all is decided and committed', PROGRESS_MS, async () => {
+      const committed = await world.committed(main);
+      for (const partition of waiting) {
+        if (committed[partition] !== sent[partition]) continue;
+        waiting.delete(partition);
+        after.set(partition, Date.now() - struckAt);
+      }
+      return waiting.size === 0;
+    });
+    return after;
+  };
+
+  return {
+    plan,
+    partitions,
+    async seed(to) {
+      await sendAll(
+        to.flatMap((partition) => {
+          const { bet, login } = seedOf(partition, next(seeds, partition));
+          return [record(partition, bet), record(partition, login)];
+        }),
+      );
+    },
+    async send(to) {
+      await sendAll(
+        to.flatMap((partition) => {
+          const { bet, login } = seedOf(partition, seeds[partition] ?? 0);
+          const no = next(batches, partition);
+          return [
+            record(partition, aBet({ event_id: `new-bet-${partition}-${no}` })),
+            record(partition, aRefund(bet, { event_id: `refund-${partition}-${no}` })),
+            record(partition, login),
+            record(partition, null),
+            ...(kind === 'plain' ? [] : [{ ...record(partition, login), headers: {} }]),
+            record(partition, aLogin({ event_id: `new-login-${partition}-${no}` })),
+          ];
+        }),
+      );
+    },
+    async untilHeld(count) {
+      await until(`${count} conversations are held`, HELD_DEADLINE_MS, () => plan.heldCount >= count);
+    },
+    async strike(how) {
+      plan.heldCount = 0;
+      struckAt = Date.now();
+      if (how === 'kill -9') {
+        await worker.kill();
+        for (const tap of taps) tap.cut('all');
+        worker = world.start(settings);
+      } else {
+        for (const tap of taps) tap.cut('held');
+      }
+    },
+    async restart() {
+      expect(await worker.stop()).toEqual({ code: 0, signal: null });
+      worker = world.start(settings);
+    },
+    untilDecided,
+    async check() {
+      expect(worker.hasEnded()).toBe(false);
+      const found = await world.rows(
+        `select partition, records_read - redeliveries, accepted, rejected, skipped, duplicate_deliveries, events_without_key, dead_letters, redeliveries
+         from promo.partitions where topic = $1 order by partition`,
+        [main],
+      );
+      const letters = kind === 'plain' ? 0 : 1;
+      expect(found.map((row) => row.slice(0, -1).map(Number))).toEqual(
+        sent.flatMap((count, partition) => {
+          const [seeded = 0, batched = 0] = [seeds[partition], batches[partition]];
+          const accepted = seeded * SEEDS.accepted + batched * BATCH.accepted;
+          return count === 0
+            ? []
+            : [
+                [
+                  partition,
+                  count,
+                  accepted,
+                  0,
+                  0,
+                  batched * BATCH.duplicates,
+                  batched * BATCH.without_key,
+                  batched * letters,
+                ],
+              ];
+        }),
+      );
+      expect(await damagesOf(world.pool)).toEqual([]);
+      return new Map(found.map((row) => [Number(row[0]), Number(row.at(-1))]));
+    },
+    async checkAll() {
+      await verifySound(world);
+      await checkTopics(world, sent, { letters: kind === 'plain' ? 0 : 1, batches });
+    },
+    hasLogged: (message) => worker.logged(message).length > 0,
+    disconnect: () => taps[0]?.cut('all'),
+    async numberOf(partition) {
+      const [[no] = []] = await world.rows(
+        'select partition_no from promo_store.partitions where topic = $1 and partition = $2',
+        [main, partition],
+      );
+      return Number(no);
+    },
+  };
+
+  /** Every record has its verdict in the stream, every dead letter is there; copies are equal. */
+  async function checkTopics(
+    { deadLetterTopic, brokers }: World<string>,
+    sent: readonly number[],
+    { letters, batches }: { letters: number; batches: readonly number[] },
+  ): Promise<void> {
+    const said = new Map<string, Set<string>>();
+    for (const { value } of await readTopic(verdicts, undefined, brokers)) {
+      const { source, ...rest } = JSON.parse(value?.toString() ?? '');
+      const key = JSON.stringify(source);
+      said.set(key, (said.get(key) ?? new Set()).add(JSON.stringify(rest)));
+    }
+    const inLetters = batches.reduce((sum, count) => sum + count * letters, 0);
+    expect(said.size).toBe(sent.reduce((sum, count) => sum + count, 0) - inLetters);
+    expect([...said.values()].filter((texts) => texts.size > 1)).toEqual([]);
+    const coordinates = (await readTopic(deadLetterTopic, undefined, brokers)).map(({ headers }) =>
+      ['source-partition', 'source-offset'].map((name) => headers[name]).join('/'),
+    );
+    expect(new Set(coordinates).size).toBe(inLetters);
+  }
+}
+
+const SHOWN_CHARACTERS = 70;
+
+/** The table of a sweep, in the order of the conversations. */
+export function tableOf(swept: readonly Swept[]): string {
+  const head = ['strike', 'conversation', 'at', 'message', 'resumed after', 'read again'];
+  const rows = swept.map(({ conversation, point, strike, resumedMs, readAgain }) => [
+    strike,
+    conversation,
+    point.direction === 'request' ? 'before' : 'answer to',
+    `${point.index} ${point.what.slice(0, SHOWN_CHARACTERS)}`,
+    `${(resumedMs / 1000).toFixed(1)} s`,
+    String(readAgain),
+  ]);
+  const all = [head, ...rows];
+  const widths = head.map((_, column) => Math.max(...all.map((row) => row[column]?.length ?? 0)));
+  const lines = all.map((row) =>
+    row
+      .map((cell, column) => cell.padEnd(widths[column] ?? 0))
+      .join('  ')
+      .trimEnd(),
+  );
+  return `${lines.join('\n')}\n`;
+}

@@ -1,0 +1,485 @@
+/**
+ * Every fault that is tested: what the worker does, what is seen of it, and the tests that prove it, by file and name (of a `describe` first).
+ * docs/faults.md is made of it; dev/faults.ts compares it with the tests that ran.
+ */
+export interface Fault {
+  readonly fault: string;
+  readonly does: string;
+  /** What an SRE sees: log lines, metrics, exit codes. */
+  readonly sees: string;
+  readonly tests: Readonly<Record<string, readonly string[]>>;
+}
+
+export interface FaultGroup {
+  readonly title: string;
+  readonly faults: readonly Fault[];
+}
+
+/** What both mean is said once, above the table: dev/generate/faults.ts. */
+const UNDECIDED = '*undecided*';
+const WAITS = '*Undecided*.';
+const READ_AGAIN = '`promo_intake_redeliveries_total`';
+
+/** Files. */
+const LEDGER = 'test/ledger/failures.test.ts';
+const GROUPS = 'test/transport/groups.test.ts';
+const HOSTILE = 'test/transport/hostile-batches.test.ts';
+const KAFKA = 'test/faults/kafka.test.ts';
+const LONG = 'test/faults/long.test.ts';
+const OFFSETS = 'test/transport/offsets.test.ts';
+const OPERATION = 'test/transport/operation.test.ts';
+const POSTGRES = 'test/faults/postgres.test.ts';
+const PROCESSES = 'test/faults/processes.test.ts';
+const RECORDS = 'test/transport/records.test.ts';
+const REGISTRY = 'test/faults/registry.test.ts';
+const SWEEP = 'test/faults/sweep.test.ts';
+const UNDECIDED_TESTS = 'test/transport/undecided.test.ts';
+const VERIFY = 'test/transport/verify.test.ts';
+const WAITS_TESTS = 'test/transport/waits.test.ts';
+
+/** Of the tests of one kind of outage. */
+const outage = (name: string): string =>
+  `${name}: undecided, no event id is used up, and all is decided once it is over`;
+const withoutTrace = (name: string): string =>
+  `a store that cannot decide: ${name} leaves all undecided, without a trace`;
+
+export const FAULTS: readonly FaultGroup[] = [
+  {
+    title: 'The worker',
+    faults: [
+      {
+        fault: 'Its connection to Postgres is cut, at any message of a transaction or of connecting',
+        does: 'Decides the batch again, from a wait of 1 s on. Where the transaction had been committed and only the answer was lost, its records are recognized and answered as before.',
+        sees: `${UNDECIDED}; \`the store closed a connection\``,
+        tests: {
+          [SWEEP]: [
+            ...['plain', 'with a dead letter'].map(
+              (kind) =>
+                `cut at each message of the transaction that decides a batch ${kind}, and of the one that finds it decided`,
+            ),
+            'cut at each message of a new connection to Postgres, and of taking up a partition',
+            'every point was followed by progress within 35 s',
+          ],
+        },
+      },
+      {
+        fault: 'Its connection to Kafka is cut, at any request or answer',
+        does: 'Connects anew. Verdicts and dead letters are sent again, equal to the first; an offset is committed once it can be.',
+        sees: '`offset commit failed`, `the Kafka client restarts`, `partition is undecided` where a message could not be sent',
+        tests: {
+          [SWEEP]: [
+            'cut at each request to Kafka, and at its answer',
+            'cut at each request to Kafka from the start of a worker to its first commit',
+          ],
+        },
+      },
+      {
+        fault:
+          'It is killed (SIGKILL, out of memory), at any of these points, between COMMIT and the offset commit, too',
+        does: 'The group gives its partitions to another worker after 10 s, which reads again from the committed offset and answers what is decided as before.',
+        sees: `restart of the pod, ${READ_AGAIN}`,
+        tests: {
+          [SWEEP]: [
+            ...['plain', 'with a dead letter'].map(
+              (kind) =>
+                `kill -9 at each message of the transaction that decides a batch ${kind}, and of the one that finds it decided`,
+            ),
+            'kill -9 at each message of a new connection to Postgres, and of taking up a partition',
+            'kill -9 at each request to Kafka that a batch makes, and at its answer',
+          ],
+          [OFFSETS]: [
+            'a crash: between the transaction and the offset commit loses nothing, and what is read again is answered, no duplicate',
+            'a crash: in the middle of the load: every record has a verdict in the stream, and repeats are equal',
+          ],
+        },
+      },
+      {
+        fault: 'SIGTERM in the middle of a batch',
+        does: 'Finishes what is under way within SHUTDOWN_SECONDS, commits it, and leaves the group. What waits is left to the next owner.',
+        sees: '`signal received`, `stopping`, `stopped`; exit code 0, or 1 and `stopped at the deadline; what was under way is read again`',
+        tests: {
+          [OFFSETS]: [
+            'SIGTERM: in the middle of the load: ends with 0, and what is committed is what is decided',
+          ],
+          [UNDECIDED_TESTS]: [
+            'Postgres stopped: SIGTERM ends the wait at once',
+            'Postgres hangs: SIGTERM ends the worker within SHUTDOWN_SECONDS, a second one at once; nothing is lost',
+          ],
+        },
+      },
+      {
+        fault:
+          'It is frozen beyond the session timeout (SIGSTOP, a machine that sleeps), and goes on while another has its partitions',
+        does: 'Postgres ends its open transactions after 15 s. What it still decides is recognized by the other, and the other way round; it joins the group anew.',
+        sees: `\`partitions assigned\` by both, ${READ_AGAIN}`,
+        tests: {
+          [PROCESSES]: [
+            'a zombie: SIGSTOP in the middle of a load beyond the session timeout, and SIGCONT when another worker has its partitions',
+          ],
+        },
+      },
+      {
+        fault: 'Its event loop is blocked beyond the session timeout',
+        does: 'The same; nobody is answered meanwhile.',
+        sees: 'no answer from `/livez`, then `partitions assigned`',
+        tests: {
+          [PROCESSES]: [
+            'an event loop that is blocked beyond the session timeout: health does not answer, then all goes on',
+          ],
+        },
+      },
+      {
+        fault: 'Its clock jumps, forward or back',
+        does: 'Goes on: its own waits are by a clock that only goes forward. The Kafka client, set back, sends no heartbeat: after 20 s the worker joins the group anew.',
+        sees: '`the membership of the group has ended; joining anew` where it was set back',
+        tests: {
+          [PROCESSES]: ['forward', 'back'].map(
+            (direction) => `a clock that jumps a day ${direction}: what comes then is decided and committed`,
+          ),
+        },
+      },
+    ],
+  },
+  {
+    title: 'Kafka',
+    faults: [
+      {
+        fault: 'A broker that restarts or crashes, or all of them away for minutes',
+        does: 'Connects again and again. Within 35 s of their return it has gone on by itself.',
+        sees: '`the Kafka client restarts`, `topics could not be checked`; without any fetch or try for two minutes `/livez` is 503',
+        tests: {
+          [KAFKA]: [
+            'a broker that is killed and started again: the worker goes on by itself',
+            'all brokers away for three minutes: liveness tells after two, and without a restart all is decided within 35 s of their return',
+          ],
+          [LONG]: [
+            'long faults: Kafka stopped and started again: the worker goes on by itself, and takes up new topics, too',
+          ],
+        },
+      },
+      {
+        fault: 'Brokers that hang: connections stay up, and nothing answers',
+        does: 'Gives a request up after 15 s, and goes on within 35 s of the end. SIGTERM ends it in time.',
+        sees: 'the same',
+        tests: {
+          [LONG]: [
+            'long faults: Kafka hangs for half a minute: what was sent meanwhile is decided within 35 s of its end',
+            'long faults: Kafka hangs: liveness tells after two minutes, and SIGTERM ends the worker in time',
+          ],
+        },
+      },
+      {
+        fault: 'Kafka is not there when a worker starts',
+        does: 'Tries for a minute.',
+        sees: '`Kafka is not ready; trying again`, then `the worker cannot start`; exit code 1',
+        tests: {
+          [LONG]: [
+            'long faults: a worker whose Kafka does not come up says so and ends with 1 after a minute',
+          ],
+        },
+      },
+      {
+        fault: 'Rebalances: workers that come, go and crash, one every few seconds',
+        does: 'Drops what it has not decided, and goes on with what it is given. A batch under way is decided, and not committed by the old owner.',
+        sees: `\`partitions assigned\`, ${READ_AGAIN}`,
+        tests: {
+          [KAFKA]: ['a rebalance every two seconds: all is decided once, and the load gets on meanwhile'],
+          [GROUPS]: [
+            'workers that join and leave under load: lose nothing, and what is read twice is no duplicate',
+            'a partition that is undecided and full while the group rebalances: is read again by its next owner, who waits 1 s first, and is decided once it can be',
+          ],
+          [LONG]: ['long faults: three workers that are killed and replaced in turn: the same tables'],
+        },
+      },
+      {
+        fault: 'Partitions are added, or topics',
+        does: 'Takes them up within 60 s, from their beginning.',
+        sees: '`partitions assigned`; before that `topic does not exist; it is read as soon as it does`',
+        tests: {
+          [GROUPS]: [
+            'topics: new partitions of a topic are taken up within 60 s',
+            'topics: a missing topic is reported once, stops no other, and is taken up within 60 s once it exists',
+          ],
+        },
+      },
+      {
+        fault: 'Committed offsets are set back, or lost',
+        does: 'Reads again and answers as before; nothing is a duplicate of itself.',
+        sees: READ_AGAIN,
+        tests: {
+          [KAFKA]: [
+            'offsets set back, or lost: what is read again is answered as before, and is no duplicate',
+          ],
+        },
+      },
+      {
+        fault: 'Committed offsets are set forward, by somebody else',
+        does: 'Goes on there: what lies between is not read.',
+        sees: '`promo-intake verify` names the records that were passed over',
+        tests: {
+          [VERIFY]: ['verify: names what was committed and not decided, and what the store contradicts'],
+        },
+      },
+      {
+        fault: 'Retention deletes records before they were read',
+        does: 'Goes on with the oldest record there is.',
+        sees: '`Offset out of range` or `records were deleted before they were read`; `promo-intake verify` names the offsets until they are passed',
+        tests: {
+          [KAFKA]: [
+            'retention that overruns a worker: what is left is decided, and the gap is told by the worker and by verify',
+          ],
+        },
+      },
+      {
+        fault: 'Gaps of compaction',
+        does: 'Reads over them; `worker --drain` ends all the same.',
+        sees: 'nothing',
+        tests: { [LONG]: ['long faults: gaps of compaction are no end: a compacted topic is drained'] },
+      },
+      {
+        fault: 'A topic is deleted, and made again',
+        does: 'Other topics go on. The new one is read from its beginning; its records are new, whatever offsets they have.',
+        sees: '`topic does not exist; it is read as soon as it does`',
+        tests: {
+          [GROUPS]: [
+            'topics: a topic that is deleted and made again starts at offset 0: its new records are decided, and other topics go on',
+          ],
+        },
+      },
+      {
+        fault: 'Aborted and open transactions',
+        does: 'Aborted records are never decided. What stands behind an open transaction waits for its end.',
+        sees: 'nothing; the lag of an open transaction',
+        tests: {
+          [RECORDS]: ['transactions: aborted records are never decided'],
+          [OFFSETS]: [
+            'worker --drain: waits for an open transaction, whose records are in the topic already, and for what stands behind it',
+          ],
+        },
+      },
+      {
+        fault: 'Records of 10 MiB, compression bombs, hundreds of thousands of tiny records, damaged batches',
+        does: 'Decides what can be read. A batch that cannot, or is beyond 64 MiB when decompressed, is one dead letter. Memory stays bounded.',
+        sees: '`records sent to the dead-letter topic`, `promo_intake_dead_letters_total{reason="undecodable"}`',
+        tests: {
+          [KAFKA]: ['records of 10 MiB and bombs, on several partitions at once: memory stays bounded'],
+          [HOSTILE]: [
+            'decides what stands behind a bomb, 300,000 tiny records, 100,000 headers and a 10 MiB record',
+          ],
+        },
+      },
+      {
+        fault: 'The dead-letter topic or the verdict topic refuses',
+        does: 'What stands before the record is decided, the record waits. Verdicts are published again without deciding again.',
+        sees: UNDECIDED,
+        tests: {
+          [UNDECIDED_TESTS]: [
+            'a dead-letter topic that refuses: leaves the record undecided: what stands before it is decided, other partitions go on, and it is sent when the topic accepts',
+          ],
+          [WAITS_TESTS]: [
+            'publishing verdicts: is tried until it succeeds, without deciding again, before the offset is committed',
+          ],
+        },
+      },
+    ],
+  },
+  {
+    title: 'Postgres',
+    faults: [
+      {
+        fault: 'Restart, crash, admin shutdown, minutes away',
+        does: WAITS,
+        sees: UNDECIDED,
+        tests: {
+          [UNDECIDED_TESTS]: [
+            'Postgres stopped: every partition waits 1, 2, 4, 8 s and stays with its member; when it is back, all is decided',
+            'Postgres ended in the middle of the load: by its operator and by a crash: the worker lives, and decides everything once',
+          ],
+          [LEDGER]: ['active', 'idle in transaction'].map(
+            (state) =>
+              `a store that cannot decide: a connection that the store ends while it is ${state} leaves all undecided, and the worker lives on`,
+          ),
+          [LONG]: [
+            'long faults: Postgres stopped for 40 s and a worker killed three times: the tables of an undisturbed run, but for which of bet and refund came first',
+          ],
+        },
+      },
+      {
+        fault: 'It hangs: connections stay up, and nothing answers',
+        does: 'Gives an answer up after 10 s and the connection with it; then the same.',
+        sees: `${UNDECIDED}: \`no answer within\``,
+        tests: {
+          [UNDECIDED_TESTS]: [
+            'Postgres hangs: in the middle of the load, for longer than an answer is waited for: the worker lives, and decides everything once',
+          ],
+          [LEDGER]: [
+            'a store that cannot decide: a store that falls silent in the middle of a batch leaves all undecided, and is given up',
+          ],
+        },
+      },
+      {
+        fault: 'It is not there when a worker starts, or lacks migrations',
+        does: 'Tries for a minute; without the migrations it does not start.',
+        sees: '`Postgres is not ready; trying again`, then `the worker cannot start`; exit code 1',
+        tests: {
+          [UNDECIDED_TESTS]: [
+            'at the start: Postgres may come later than its worker, which answers health from the start',
+          ],
+          [OPERATION]: ['the start: on a database that lacks migrations says so and ends with 1'],
+        },
+      },
+      {
+        fault: 'Failover to a server at another address',
+        does: 'Looks its address up at each new connection, and goes on there. Nothing of a session has to be taken along.',
+        sees: UNDECIDED,
+        tests: {
+          [POSTGRES]: [
+            'failover to a server at another address, in the middle of a load: the worker goes on there',
+          ],
+        },
+      },
+      {
+        fault: 'A lock that another session holds',
+        does: `Waits 5 s for it, then the batch is undecided. The others go on.`,
+        sees: `${UNDECIDED}: \`canceling statement due to lock timeout\``,
+        tests: {
+          [UNDECIDED_TESTS]: ['a partition that is locked: is undecided, and the others go on'],
+          [LEDGER]: [
+            'a store that cannot decide: a lock held too long and a statement that runs too long leave all undecided',
+          ],
+        },
+      },
+      {
+        fault: 'A statement that runs too long',
+        does: `Is ended after 8 s. ${WAITS}`,
+        sees: `${UNDECIDED}: \`canceling statement due to statement timeout\``,
+        tests: { [POSTGRES]: [outage('a statement that runs too long')] },
+      },
+      {
+        fault: 'Deadlocks, serialization failures, lost races',
+        does: 'Decides again at once, at most five times, in smaller batches; then the batch is undecided.',
+        sees: '`batch is decided again`',
+        tests: {
+          [LEDGER]: [
+            ...['a serialization failure', 'a deadlock'].map(
+              (name) =>
+                `a store that cannot decide: ${name} is decided again at once, and is undecided after five tries`,
+            ),
+            'a store that cannot decide: a real deadlock with a foreign writer is decided again, and all of it is decided',
+          ],
+        },
+      },
+      {
+        fault: 'A disk that is full',
+        does: WAITS,
+        sees: `${UNDECIDED}: \`No space left on device\``,
+        tests: {
+          [POSTGRES]: [
+            'a disk that is full: undecided, no event id is used up, and all is decided once there is room',
+          ],
+          [LEDGER]: [withoutTrace('disk full')],
+        },
+      },
+      {
+        fault: 'Too many connections',
+        does: WAITS,
+        sees: `${UNDECIDED}: \`too many connections\``,
+        tests: {
+          [POSTGRES]: [outage('too many connections')],
+          [LEDGER]: [withoutTrace('too many connections')],
+        },
+      },
+      {
+        fault: 'Read-only, as a standby is',
+        does: WAITS,
+        sees: `${UNDECIDED}: \`read-only transaction\``,
+        tests: {
+          [POSTGRES]: [outage('a database that is read-only')],
+          [LEDGER]: [
+            'a store that cannot decide: a read-only store leaves all undecided, and decides once it takes writes again',
+          ],
+        },
+      },
+      {
+        fault: 'Answers that take two seconds',
+        does: 'Decides, slowly: four round trips a batch. A new connection may take 15 s.',
+        sees: '`promo_intake_batch_seconds`',
+        tests: {
+          [POSTGRES]: [
+            'answers that take two seconds: what comes is decided, slowly, and on new connections, too',
+          ],
+        },
+      },
+      {
+        fault: 'A missing grant',
+        does: `${WAITS} A bad deploy costs time, and no event.`,
+        sees: `${UNDECIDED}: \`permission denied\``,
+        tests: {
+          [POSTGRES]: [outage('a missing grant')],
+          [LEDGER]: [
+            'a store that cannot decide: a missing permission on history (insert) leaves all undecided, without a trace',
+          ],
+        },
+      },
+      {
+        fault: 'A missing or changed column or table',
+        does: 'The same.',
+        sees: `${UNDECIDED}: \`does not exist\``,
+        tests: {
+          [POSTGRES]: [outage('a missing column')],
+          [LEDGER]: ['a missing column', 'a missing table', 'a column of another type'].map(
+            (name) =>
+              `a store that cannot decide: ${name} leaves all undecided, without a trace and without a panic`,
+          ),
+        },
+      },
+      {
+        fault: 'A trigger or a value that fails one event',
+        does: 'The batch is divided until the event is alone. Where it fails twice it is stored as `rejected/panic` with its payload; the rest is decided. Beyond ten a minute it waits instead.',
+        sees: '`event failed twice and is rejected as panic`, `promo_intake_verdicts_total{reason="panic"}`',
+        tests: {
+          [POSTGRES]: [
+            'a trigger that fails one event: it is rejected as a panic, told, and the rest is decided',
+          ],
+          [LEDGER]: [
+            'an event that fails alone, twice: stays undecided beyond ten panics a minute, and is decided once the minute is over',
+          ],
+        },
+      },
+    ],
+  },
+  {
+    title: 'The schema registry',
+    faults: [
+      {
+        fault: 'It is down, takes longer than 5 s, or answers 500, or 404 as a proxy would',
+        does: 'A record whose schema is not known yet waits, with what stands behind it. Records without a frame, of known schemas, and other partitions go on.',
+        sees: UNDECIDED,
+        tests: {
+          [REGISTRY]: [
+            'is down',
+            'takes longer than five seconds',
+            'answers 500',
+            'answers 404 without saying that it does not know the id',
+          ].map(
+            (fault) =>
+              `a registry that ${fault}: its records wait, others go on, and all is decided once it answers`,
+          ),
+          [UNDECIDED_TESTS]: [
+            'a registry that is away: leaves its records undecided, and others go on; when it is back, they are decided',
+          ],
+        },
+      },
+      {
+        fault: 'It does not know the id',
+        does: 'Asks a second time; then the record is a dead letter.',
+        sees: '`records sent to the dead-letter topic`, `promo_intake_dead_letters_total{reason="schema_unknown"}`',
+        tests: {
+          [REGISTRY]: [
+            'a registry that does not know the id: the record is a dead letter, and the next one is decided',
+          ],
+        },
+      },
+    ],
+  },
+];

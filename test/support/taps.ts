@@ -1,0 +1,346 @@
+/**
+ * Taps between a worker and its servers: they read what passes, message by message, and can hold a connection at any of them. What is held
+ * can then be cut, or its worker be killed: as the fault that strikes just there.
+ *
+ * They know the framing of the protocols and a few names, and nothing of our statements: a new one is a new message.
+ */
+import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
+
+/** A message of a conversation: the so-and-so-manieth of its direction. */
+export interface Point {
+  /** A request is held before the server has it, an answer once the server has given it. */
+  readonly direction: 'request' | 'answer';
+  readonly index: number;
+  /** For people. */
+  readonly what: string;
+}
+
+/** Who says where conversations are held. */
+export interface Director {
+  /** A conversation begins. @returns where it is to be held, or null */
+  begins(of: string): Pick<Point, 'direction' | 'index'> | null;
+  passed?(of: string, point: Point): void;
+  held(of: string, point: Point): void;
+}
+
+interface Conversation {
+  readonly of: string;
+  readonly heldAt: Pick<Point, 'direction' | 'index'> | null;
+  readonly seen: { request: number; answer: number };
+}
+
+/** One connection: what comes in whole messages goes out by the message, until it is held. */
+class TappedConnection {
+  isHeld = false;
+
+  constructor(
+    private readonly near: Socket,
+    private readonly far: Socket,
+    private readonly director: Director,
+  ) {}
+
+  begin(of: string): Conversation {
+    return { of, heldAt: this.director.begins(of), seen: { request: 0, answer: 0 } };
+  }
+
+  /** Lets a message that counts through, or holds the connection before it. */
+  count(conversation: Conversation, direction: Point['direction'], what: string): void {
+    const { of, heldAt, seen } = conversation;
+    const point = { direction, index: seen[direction]++, what };
+    if (heldAt?.direction === direction && heldAt.index === point.index) {
+      this.isHeld = true;
+      this.director.held(of, point);
+    } else {
+      this.director.passed?.(of, point);
+    }
+  }
+
+  forward(direction: Point['direction'], bytes: Buffer): void {
+    if (this.isHeld) return;
+    (direction === 'request' ? this.far : this.near).write(bytes);
+  }
+
+  cut(): void {
+    this.near.destroy();
+    this.far.destroy();
+  }
+}
+
+/** Takes bytes apart into messages. */
+class Framing {
+  private rest: Buffer = Buffer.alloc(0);
+
+  /** @param sizeOf the bytes of the message that begins here, or null where that cannot be told yet */
+  constructor(
+    private readonly sizeOf: (bytes: Buffer) => number | null,
+    private readonly take: (message: Buffer) => void,
+  ) {}
+
+  push(bytes: Buffer): void {
+    this.rest = this.rest.length === 0 ? bytes : Buffer.concat([this.rest, bytes]);
+    for (;;) {
+      const size = this.sizeOf(this.rest);
+      if (size === null || this.rest.length < size) return;
+      const message = this.rest.subarray(0, size);
+      this.rest = this.rest.subarray(size);
+      this.take(message);
+    }
+  }
+}
+
+interface Framings {
+  readonly request: Framing;
+  readonly answer: Framing;
+}
+
+/** What both kinds share: listening, leading on, cutting. */
+abstract class Tap {
+  private readonly servers: Server[] = [];
+  private readonly connections = new Set<TappedConnection>();
+
+  protected constructor(private readonly director: Director) {}
+
+  protected abstract frame(connection: TappedConnection): Framings;
+
+  /** @returns the port of the near end, on the loopback interface */
+  protected async leadTo(host: string, port: number): Promise<number> {
+    const server = createServer({ noDelay: true }, (near) => {
+      const far = connect({ host, port, noDelay: true });
+      const connection = new TappedConnection(near, far, this.director);
+      this.connections.add(connection);
+      const { request, answer } = this.frame(connection);
+      near.on('data', (bytes) => request.push(bytes));
+      far.on('data', (bytes) => answer.push(bytes));
+      for (const [socket, other] of [
+        [near, far],
+        [far, near],
+      ] as const) {
+        socket.on('error', () => undefined);
+        socket.on('close', () => {
+          other.destroy();
+          this.connections.delete(connection);
+        });
+      }
+    });
+    this.servers.push(server);
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const address: AddressInfo | string | null = server.address();
+    if (address === null || typeof address === 'string') throw new Error('the tap has no port');
+    return address.port;
+  }
+
+  /** Cuts what is held, or every connection. */
+  cut(which: 'held' | 'all' = 'held'): void {
+    for (const connection of [...this.connections])
+      if (which === 'all' || connection.isHeld) connection.cut();
+  }
+
+  async close(): Promise<void> {
+    this.cut('all');
+    await Promise.all(this.servers.map((server) => new Promise((resolve) => server.close(resolve))));
+  }
+}
+
+// --- Postgres
+
+/** The conversation of a transaction that decides a batch of the partition with this number. */
+export const decisionOf = (partitionNo: number): string => `decision of partition ${partitionNo}`;
+/** A connection from its first byte to its first transaction. */
+export const CONNECTING = 'connecting';
+/** Any other transaction. */
+export const OTHER_TRANSACTION = 'other transaction';
+/** A statement by itself. */
+const OUTSIDE = 'outside of transactions';
+
+const TYPE_BYTES = 1;
+/** https://www.postgresql.org/docs/current/protocol-message-formats.html */
+const TYPE = { query: 'Q', parse: 'P', bind: 'B', sync: 'S', copyDone: 'c', password: 'p' } as const;
+const ANSWER = { authentication: 'R', complete: 'C', ready: 'Z' } as const;
+/** The server is in no transaction. */
+const IDLE = 'I';
+
+export class PostgresTap extends Tap {
+  /** @param url of the server @returns the tap, and the address that leads through it */
+  static async open(url: string, director: Director): Promise<{ tap: PostgresTap; url: string }> {
+    const tap = new PostgresTap(director);
+    const through = new URL(url);
+    through.host = `127.0.0.1:${await tap.leadTo(through.hostname, Number(through.port))}`;
+    return { tap, url: through.href };
+  }
+
+  protected frame(connection: TappedConnection): Framings {
+    let conversation = connection.begin(CONNECTING);
+    let started = false;
+    /** Statements of a request that is sent in parts are one request: up to Sync. */
+    let isWithin = false;
+    let copies: string[] = [];
+
+    const request = (message: Buffer) => {
+      if (!started) {
+        started = true;
+        connection.count(conversation, 'request', 'startup');
+        connection.forward('request', message);
+        return;
+      }
+      const type = message.toString('latin1', 0, TYPE_BYTES);
+      if (type === TYPE.query) {
+        const text = textAt(message, TYPE_BYTES + 4);
+        if (text.startsWith('begin')) conversation = connection.begin(conversationOf(text));
+        const names = text.split(';\n').map(shortly);
+        copies = names.filter((name) => name.startsWith('copy'));
+        connection.count(conversation, 'request', [...new Set(names)].join('; '));
+      } else if (type === TYPE.parse || type === TYPE.bind) {
+        // Bind names the portal first, Parse the statement.
+        const at = TYPE_BYTES + 4;
+        const name = textAt(message, type === TYPE.parse ? at : message.indexOf(0, at) + 1);
+        if (!isWithin) connection.count(conversation, 'request', name === '' ? 'a statement' : name);
+        isWithin = true;
+      } else if (type === TYPE.sync) isWithin = false;
+      else if (type === TYPE.copyDone)
+        connection.count(conversation, 'request', `last row of ${copies.shift()}`);
+      else if (type === TYPE.password) connection.count(conversation, 'request', 'password');
+      connection.forward('request', message);
+    };
+    const answer = (message: Buffer) => {
+      const type = message.toString('latin1', 0, TYPE_BYTES);
+      if (type === ANSWER.complete) {
+        const tag = textAt(message, TYPE_BYTES + 4);
+        // The settings of a transaction are answered in one go.
+        if (tag !== 'SET') connection.count(conversation, 'answer', tag);
+      }
+      if (type === ANSWER.ready) connection.count(conversation, 'answer', 'ready');
+      else if (type === ANSWER.authentication) connection.count(conversation, 'answer', 'authentication');
+      connection.forward('answer', message);
+      const isOver = type === ANSWER.ready && message.toString('latin1', TYPE_BYTES + 4) === IDLE;
+      if (isOver && conversation.of !== CONNECTING && !connection.isHeld)
+        conversation = connection.begin(OUTSIDE);
+    };
+    return {
+      request: new Framing((bytes) => sizeOf(bytes, started ? TYPE_BYTES : 0), request),
+      answer: new Framing((bytes) => sizeOf(bytes, TYPE_BYTES), answer),
+    };
+  }
+}
+
+function conversationOf(begin: string): string {
+  const partitionNo = /partition_no = (\d+) for update/.exec(begin)?.[1];
+  return partitionNo === undefined ? OTHER_TRANSACTION : decisionOf(Number(partitionNo));
+}
+
+/** The length counts itself, and not the type before it. */
+function sizeOf(bytes: Buffer, before: number): number | null {
+  return bytes.length < before + 4 ? null : before + bytes.readInt32BE(before);
+}
+
+function textAt(message: Buffer, at: number): string {
+  return message.toString('utf8', at, message.indexOf(0, at));
+}
+
+/** The first words of a statement: `copy promo_store.history`, `set local`. */
+function shortly(statement: string): string {
+  return statement
+    .trim()
+    .split(/[\s(]+/, 2)
+    .join(' ');
+}
+
+// --- Kafka
+
+/** https://kafka.apache.org/protocol#protocol_api_keys */
+const APIS: Readonly<Record<number, string>> = {
+  0: 'Produce',
+  1: 'Fetch',
+  2: 'ListOffsets',
+  3: 'Metadata',
+  8: 'OffsetCommit',
+  9: 'OffsetFetch',
+  10: 'FindCoordinator',
+  11: 'JoinGroup',
+  12: 'Heartbeat',
+  13: 'LeaveGroup',
+  14: 'SyncGroup',
+  18: 'ApiVersions',
+  19: 'CreateTopics',
+};
+/** Their answers name brokers. */
+const NAMING_BROKERS: ReadonlySet<string | undefined> = new Set(['Metadata', 'FindCoordinator']);
+const SIZE_BYTES = 4;
+
+export interface KafkaTapOptions {
+  /** All brokers, as the cluster names them. */
+  readonly brokers: readonly { readonly host: string; readonly port: number }[];
+  /** Produce requests to these topics are told apart: topics by what they are for. */
+  readonly topics: Readonly<Record<string, string>>;
+}
+
+/** By the name of a conversation: those with Kafka are named by their APIs. */
+export const isOfKafka = (of: string): boolean => /^[A-Z]/.test(of);
+
+/** Each request with its answer is a conversation. */
+export class KafkaTap extends Tap {
+  private ports: readonly { readonly named: Buffer; readonly instead: Buffer }[] = [];
+  private topics: KafkaTapOptions['topics'] = {};
+
+  static async open(
+    options: KafkaTapOptions,
+    director: Director,
+  ): Promise<{ tap: KafkaTap; brokers: string }> {
+    const tap = new KafkaTap(director);
+    const ports = await Promise.all(options.brokers.map(({ host, port }) => tap.leadTo(host, port)));
+    tap.ports = options.brokers.map(({ host, port }, index) => ({
+      named: brokerBytes(host, port),
+      instead: brokerBytes('127.0.0.1', ports[index] ?? 0),
+    }));
+    tap.topics = options.topics;
+    return { tap, brokers: ports.map((port) => `127.0.0.1:${port}`).join(',') };
+  }
+
+  protected frame(connection: TappedConnection): Framings {
+    const open = new Map<number, { conversation: Conversation; api: string }>();
+    const request = (message: Buffer) => {
+      const key = message.readInt16BE(SIZE_BYTES);
+      const api = APIS[key] ?? `api ${key}`;
+      const of = api === 'Produce' ? `Produce ${this.purposeOf(message)}` : api;
+      const conversation = connection.begin(of);
+      open.set(message.readInt32BE(SIZE_BYTES + 4), { conversation, api });
+      connection.count(conversation, 'request', of);
+      connection.forward('request', message);
+    };
+    const answer = (message: Buffer) => {
+      const correlation = message.readInt32BE(SIZE_BYTES);
+      const asked = open.get(correlation);
+      open.delete(correlation);
+      if (asked !== undefined) connection.count(asked.conversation, 'answer', asked.conversation.of);
+      connection.forward('answer', NAMING_BROKERS.has(asked?.api) ? this.renamed(message) : message);
+    };
+    const size = (bytes: Buffer) => (bytes.length < SIZE_BYTES ? null : SIZE_BYTES + bytes.readInt32BE(0));
+    return { request: new Framing(size, request), answer: new Framing(size, answer) };
+  }
+
+  private purposeOf(message: Buffer): string {
+    return (
+      Object.entries(this.topics).find(([, topic]) => message.includes(topic))?.[0] ?? 'to another topic'
+    );
+  }
+
+  /** With the tap's own addresses in place of the brokers', so that every connection leads through it. */
+  private renamed(message: Buffer): Buffer {
+    let body = message.subarray(SIZE_BYTES);
+    for (const { named, instead } of this.ports) {
+      for (let at = body.indexOf(named); at >= 0; at = body.indexOf(named, at + instead.length))
+        body = Buffer.concat([body.subarray(0, at), instead, body.subarray(at + named.length)]);
+    }
+    const size = Buffer.alloc(SIZE_BYTES);
+    size.writeInt32BE(body.length);
+    return Buffer.concat([size, body]);
+  }
+}
+
+/** As answers of the versions that kafkajs asks for hold a broker: the length of its host, its host, its port. */
+function brokerBytes(host: string, port: number): Buffer {
+  const bytes = Buffer.alloc(2 + host.length + 4);
+  bytes.writeInt16BE(host.length, 0);
+  bytes.write(host, 2, 'latin1');
+  bytes.writeInt32BE(port, 2 + host.length);
+  return bytes;
+}

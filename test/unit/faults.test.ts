@@ -1,0 +1,66 @@
+/** The table of faults against the tests that ran. */
+import { outcomesOf, readRan, withoutFault } from '../../dev/faults';
+import { FAULTS, type FaultGroup } from '../faults/table';
+
+const jestJson = (tests: readonly (readonly [string, string])[]) => ({
+  testResults: [
+    {
+      name: '/project/test/faults/a.test.ts',
+      assertionResults: tests.map(([title, status]) => ({
+        title,
+        status,
+        ancestorTitles: ['a store [U1]'],
+      })),
+    },
+  ],
+});
+const ran = (...tests: (readonly [string, string])[]) => readRan(jestJson(tests), '/project');
+const groups = (...names: string[]): FaultGroup[] => [
+  {
+    title: 'Postgres',
+    faults: [
+      {
+        fault: 'it stops',
+        does: 'waits',
+        sees: 'a line',
+        tests: { 'test/faults/a.test.ts': names.map((name) => `a store: ${name}`) },
+      },
+    ],
+  },
+];
+
+test('tests are known by their names without rules, and without why they were skipped', () => {
+  expect(ran(['stops [U1] [V9]', 'passed'], ['is full (skipped: no disk): waits', 'pending'])).toEqual([
+    { file: 'test/faults/a.test.ts', name: 'a store: stops', status: 'passed' },
+    { file: 'test/faults/a.test.ts', name: 'a store: is full: waits', status: 'skipped' },
+  ]);
+  expect(() => readRan({}, '/project')).toThrow('no list of results');
+});
+
+test('of each fault it is told what came of its tests', () => {
+  const tests = ran(['stops', 'passed'], ['hangs', 'passed'], ['is full', 'pending'], ['is slow', 'failed']);
+  expect(outcomesOf(groups('stops', 'hangs', 'is full'), tests)).toEqual([
+    { fault: 'it stops', result: '2 passed, 1 skipped', problems: [] },
+  ]);
+  expect(outcomesOf(groups('is slow'), tests)).toEqual([
+    { fault: 'it stops', result: '1 failed', problems: ['"a store: is slow" failed'] },
+  ]);
+});
+
+test('a fault that names a test that there is not is a problem', () => {
+  expect(outcomesOf(groups('stops'), ran(['halts', 'passed']))[0]?.problems).toEqual([
+    'there is no test "a store: stops" in test/faults/a.test.ts',
+  ]);
+});
+
+test('a test of the layer that no fault names is a problem', () => {
+  expect(withoutFault(groups('stops'), ran(['stops', 'passed'], ['hangs', 'passed']))).toEqual([
+    'no fault of test/faults/table.ts names the test "a store: hangs" in test/faults/a.test.ts',
+  ]);
+});
+
+test('each fault has a test, and stands in the table once', () => {
+  const faults = FAULTS.flatMap((group) => group.faults);
+  expect(faults.filter(({ tests }) => Object.values(tests).flat().length === 0)).toEqual([]);
+  expect(new Set(faults.map(({ fault }) => fault)).size).toBe(faults.length);
+});
