@@ -458,5 +458,6 @@ describe('memory over a long time', () => {
     const met = (rss: (minute: number) => number) => growthGoal('P6', samples(rss), 60).met;
     expect(met((minute) => (minute < 10 ? 50 : 100))).toBe(true);
     expect(met((minute) => 100 + minute)).toBe(false);
+    expect(growthGoal('P6', samples((minute) => 100 + minute).slice(0, 10), 10).met).toBeNull();
   });
 });
