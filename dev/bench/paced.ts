@@ -11,7 +11,7 @@ import { type PacedEnd, readEnd, readSends, readStart } from './programs/paced-l
 import { PARTITIONS, type Settings, type Stage } from './stage';
 import { readWorkerLog, type WorkerLog } from './worker-log';
 
-const START_DEADLINE_MS = 60_000;
+const START_DEADLINE_MS = 120_000;
 const STOP_DEADLINE_MS = 30_000;
 /** Beyond the time of a run: what has not caught up by then does not keep up. */
 const BEHIND_DEADLINE_MS = 120_000;
