@@ -69,13 +69,17 @@ export async function findAnswered(
   last: Coordinates,
 ): Promise<{ resends: Map<string, boolean>; unstored: Set<string> }> {
   const range = [first.partitionNo, first.offset, last.offset];
+  const [resendRows, unstoredRows] = await Promise.all([
+    session.query(FIND_RESENDS, range),
+    session.query(FIND_UNSTORED, range),
+  ]);
   const resends = new Map<string, boolean>();
-  for (const [offset, feedNo, eventId, differs] of await session.query(FIND_RESENDS, range)) {
+  for (const [offset, feedNo, eventId, differs] of resendRows) {
     const source = { partitionNo: first.partitionNo, offset: Number(offset) };
     resends.set(deliveryKey(Number(feedNo), eventId ?? '', source), differs === 't');
   }
   const unstored = new Set<string>();
-  for (const [offset, valueHash] of await session.query(FIND_UNSTORED, range)) {
+  for (const [offset, valueHash] of unstoredRows) {
     unstored.add(
       unstoredKey({ partitionNo: first.partitionNo, offset: Number(offset) }, BigInt(valueHash ?? 0)),
     );

@@ -91,11 +91,17 @@ export async function decideBatch(
     if (referenceVersion !== batch.referenceVersion)
       throw new StaleReference(`version ${referenceVersion} is in force`);
 
-    const answered = { events: decided, ...(await findAnswered(session, batch.items, nextOffset)) };
-    // What is decided changes no round, whatever a resend says.
-    const [locked, { firstNo, nowMicros }] = await (lockedAtOnce ?? lock(undecided(batch.items, decided)));
+    const [answered, [locked, { firstNo, nowMicros }]] = await Promise.all([
+      findAnswered(session, batch.items, nextOffset),
+      // What is decided changes no round, whatever a resend says.
+      lockedAtOnce ?? lock(undecided(batch.items, decided)),
+    ]);
 
-    const { decisions, changedRounds } = decide(batch.items, { ...answered, rounds: locked.states });
+    const { decisions, changedRounds } = decide(batch.items, {
+      ...answered,
+      events: decided,
+      rounds: locked.states,
+    });
     batch.beforeWrites?.(decisions);
 
     const { fresh, resends, unstored } = sortOut(batch.items, decisions, firstNo);
