@@ -402,7 +402,7 @@ export const FAULTS: readonly FaultGroup[] = [
       },
       {
         fault: 'Answers that take two seconds',
-        does: 'Decides, slowly: four round trips a batch. A new connection may take 15 s.',
+        does: 'Decides, slowly: two or three round trips a batch. A new connection may take 15 s.',
         sees: '`promo_intake_batch_seconds`',
         tests: {
           [POSTGRES]: [
