@@ -196,7 +196,8 @@ withHelm('every setting that is given reaches the worker, by its name or that of
     if (secret) values.secrets[name] = { secret: 'some', key: name };
     else if (accepts !== undefined && 'file' in accepts)
       values.files[name] = { configMap: 'some', key: name };
-    else values.settings[name] = accepts !== undefined && 'least' in accepts ? Number(fallback) : text;
+    else
+      values.settings[name] = accepts !== undefined && 'least' in accepts ? Number(fallback ?? text) : text;
   }
   const file = join(directory, 'values.yaml');
   writeFileSync(file, stringify(values));
