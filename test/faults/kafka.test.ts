@@ -49,10 +49,8 @@ together('a broker that is killed and started again: the worker goes on by itsel
     await sendWhenBack(world, logins('behind', 10, 2));
     await untilCaughtUp(world, world.topics.main);
     await allAcceptedOnce(world, 1_020);
-    const told = [
-      ...worker.logged('the Kafka client restarts'),
-      ...worker.logged('topics could not be checked'),
-    ];
+    // Whether more is said, that the client restarts, depends on what it was about when the broker went.
+    const told = worker.log().filter(({ level, client }) => level === 'warn' && client === 'Connection');
     expect(told.length).toBeGreaterThan(0);
     expect(worker.hasEnded()).toBe(false);
     expect((await worker.get('/livez')).status).toBe(200);

@@ -146,7 +146,7 @@ export const FAULTS: readonly FaultGroup[] = [
       {
         fault: 'A broker that restarts or crashes, or all of them away for minutes',
         does: 'Connects again and again. Within 35 s of their return it has gone on by itself.',
-        sees: '`the Kafka client restarts`, `topics could not be checked`; without any fetch or try for two minutes `/livez` is 503',
+        sees: 'warnings with `"client":"Connection"`; where it lasts also `the Kafka client restarts`, `topics could not be checked`; without any fetch or try for two minutes `/livez` is 503',
         tests: {
           [KAFKA]: [
             'a broker that is killed and started again: the worker goes on by itself',
