@@ -58,17 +58,16 @@ together('a broker that is killed and started again: the worker goes on by itsel
 );
 
 long(
-  'all brokers away for three minutes: liveness tells after two, and without a restart all is decided within 35 s of their return [U1 U5]',
+  'all brokers away for three minutes: liveness holds, and all is decided within 35 s of their return [U1 U5]',
   () =>
     inOwnWorld({ need: ['kafka'] }, { topics: { main: 2 } }, async (world, { kafka }) => {
       await produce(world.topics.main, logins('before', 10, 2), { brokers: world.brokers });
       const worker = await world.started();
       await untilCaughtUp(world, world.topics.main);
       await kafka.stop();
-      await sleep(MINUTE);
+      await sleep(3 * MINUTE);
+      // A restart would not bring them back.
       expect((await worker.get('/livez')).status).toBe(200);
-      await sleep(2 * MINUTE);
-      expect((await worker.get('/livez')).status).toBe(503);
       await kafka.start();
       await sendWhenBack(world, logins('behind', 10, 2));
       await untilCaughtUp(world, world.topics.main);
