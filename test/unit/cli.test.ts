@@ -2,6 +2,7 @@
 import { COMMANDS } from '../../src/cli';
 import { explain } from '../../src/commands/explain';
 import { PUBLISH_SETTINGS } from '../../src/commands/publish';
+import { STATUS_SETTINGS } from '../../src/commands/status';
 import { helpOf, overview, readArguments } from '../../src/commands/usage';
 import { WORKER_SETTINGS } from '../../src/commands/worker';
 import { ConfigError, SETTINGS, settingsOf } from '../../src/config';
@@ -131,6 +132,8 @@ describe('help', () => {
   test('the settings that the help names are those that the command reads', () => {
     expect(commandNamed('worker').settings).toEqual(WORKER_SETTINGS);
     expect(commandNamed('publish').settings).toEqual(PUBLISH_SETTINGS);
+    expect(commandNamed('status').settings).toEqual(STATUS_SETTINGS);
+    expect(STATUS_SETTINGS).toEqual(WORKER_SETTINGS);
   });
 });
 
