@@ -1,7 +1,29 @@
 /** The commands of operations, as data: looking, retention, erasure, replays. */
+import { DEAD_LETTER_REASONS } from '../domain/verdict';
 import type { Command } from './usage';
 
 const WRONG_USAGE = 'a wrong option or setting; nothing was started';
+
+const BY = {
+  value: 'NAME',
+  help: 'who asks for it, for the log (default USER@HOST of this process)',
+} as const;
+const LETTERS = {
+  reason: {
+    value: 'REASON',
+    choices: DEAD_LETTER_REASONS.map(({ name }) => name),
+    help: 'those of one reason',
+  },
+  'source-topic': { value: 'TOPIC', help: 'those that came from this topic' },
+  'source-partition': { value: 'N', help: 'those that came from this partition' },
+  'from-offset': { value: 'N', help: 'the first offset in that partition; needs its topic and number' },
+  'to-offset': { value: 'N', help: 'the last one' },
+  since: {
+    value: 'TIME',
+    help: 'those that became dead letters then or later, such as 2026-11-22T10:00:00Z',
+  },
+  until: { value: 'TIME', help: 'those that did so before' },
+} as const;
 
 export const OPERATIONS: readonly Command[] = [
   {
@@ -35,5 +57,40 @@ export const OPERATIONS: readonly Command[] = [
     },
     run: async ({ options }) =>
       (await import('./status.js')).status({ json: options.has('json'), check: options.has('check') }),
+  },
+  {
+    name: 'dead-letters list',
+    summary: 'tell what could not be given a verdict, newest first',
+    purpose:
+      'Reads the dead-letter topic and tells of each record why it is there, where it came from and when: never what it holds. Reads as a group of its own (KAFKA_GROUP_ID.dead-letters-...).',
+    example: 'promo-intake dead-letters list --reason unclaimed --since 2026-11-22T00:00:00Z',
+    options: {
+      ...LETTERS,
+      limit: { value: 'N', help: 'so many at most (default 20); all are counted' },
+      json: { help: 'print one JSON document, for scripts' },
+    },
+    settings: ['KAFKA', 'KAFKA_GROUP_ID', 'DEAD_LETTER_TOPIC'],
+    exits: { 0: 'told, also where there are none', 1: 'the topic cannot be read', 2: WRONG_USAGE },
+    run: async ({ options }) => (await import('./dead-letters.js')).listDeadLetters(options),
+  },
+  {
+    name: 'dead-letters replay',
+    summary: 'send dead letters back to where they came from',
+    purpose:
+      'Once what stood in their way is mended (a connection that claims them, a schema that is registered): sends the records byte for byte to the topic and partition that they came from, without the headers that made them dead letters. Only tells what it would send, unless --confirm is given. The dead letters stay; an event that is sent again is decided by its event_id, and so a duplicate. Whole batches that could not be read are not sent. Noted in promo.operations.',
+    example: 'promo-intake dead-letters replay --reason unclaimed --confirm',
+    options: {
+      ...LETTERS,
+      to: { value: 'TOPIC', help: 'send them to this topic, by their keys' },
+      confirm: { help: 'send them' },
+      by: BY,
+    },
+    settings: ['KAFKA', 'KAFKA_GROUP_ID', 'DEAD_LETTER_TOPIC', 'DATABASE'],
+    exits: {
+      0: 'sent, or told what would be',
+      1: 'not all were sent; the log tells how many, and sending again does no harm',
+      2: WRONG_USAGE,
+    },
+    run: async ({ options }) => (await import('./dead-letters.js')).replayDeadLetters(options),
   },
 ];

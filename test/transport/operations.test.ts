@@ -1,9 +1,9 @@
 /** Operations on real servers: looking at a deployment, and reading again what it has read. */
-import { aLogin, bytesOf } from '../support/builders';
-import { type Outgoing, produce } from '../support/kafka';
+import { aLogin, anOperator, bytesOf } from '../support/builders';
+import { type Outgoing, produce, readTopic } from '../support/kafka';
 import { RunningCommand, type Settings } from '../support/worker';
 import { sideBySide } from './side-by-side';
-import { inWorld, type World } from './world';
+import { connectionOf, inWorld, type World } from './world';
 
 const logins = (count: number, name: string): Outgoing[] =>
   Array.from({ length: count }, (_, n) => ({ value: bytesOf(aLogin({ event_id: `${name}-${n}` })) }));
@@ -69,5 +69,91 @@ describe('status', () => {
         lag: { records: 0 },
       });
     }),
+  );
+});
+
+describe('dead-letters', () => {
+  together(
+    'are listed without what they hold, and replayed once a connection claims them [S4] [S5] [K1]',
+    () =>
+      inWorld({ topics: { main: 2 } }, async (world) => {
+        const { main } = world.topics;
+        const shared = [connectionOf(main, { id: 'one' }), connectionOf(main, { id: 'other' })];
+        await world.apply([anOperator({ connections: shared })]);
+        const [first, second, claimed] = logins(3, 'secret-player');
+        const headers = { trace: ['a', 'b'] };
+        await produce(main, [
+          { ...first!, key: 'secret-key', headers, partition: 1 },
+          second!,
+          { ...claimed!, headers: { 'connection-id': 'one' } },
+        ]);
+        await world.drain();
+
+        const list = await run(world, ['dead-letters', 'list', '--json']);
+        expect(parsed(list)).toMatchObject({
+          counts: { unclaimed: 2 },
+          newest: [
+            { reason: 'unclaimed', source: { topic: main } },
+            { reason: 'unclaimed', source: { topic: main } },
+          ],
+        });
+        expect(list.output).not.toMatch(/secret/);
+        const one = [
+          '--source-topic',
+          main,
+          '--source-partition',
+          '1',
+          '--from-offset',
+          '0',
+          '--to-offset',
+          '0',
+        ];
+        const some = await run(world, ['dead-letters', 'list', ...one]);
+        expect(some.output).toMatch(
+          new RegExp(`^\\S+Z unclaimed: ${main}/1 offset 0 of \\S+Z, \\d+ bytes; at 0 offset \\d\\n`),
+        );
+        expect(some.output).toContain(`${world.deadLetterTopic}: 1 dead letters (1 unclaimed)\n`);
+        expect(await run(world, ['dead-letters', 'list', '--from-offset', '3'])).toMatchObject({ code: 2 });
+
+        await world.apply([anOperator({ connections: [connectionOf(main, { id: 'one' })] })]);
+        const replay = ['dead-letters', 'replay', '--reason', 'unclaimed'];
+        expect(await run(world, replay)).toEqual({
+          code: 0,
+          output: `${main}: 2 records\nnothing was sent: say --confirm to send them\n`,
+        });
+        expect(await world.ends(main)).toEqual([2, 1]);
+        expect(await run(world, [...replay, '--confirm', '--by', 'ops@desk'])).toMatchObject({
+          code: 0,
+          output: expect.stringContaining('2 records were sent (operation 1)'),
+        });
+        const moved = (await readTopic(main)).filter(({ partition }) => partition === 1);
+        expect(moved.map(({ key, headers, value }) => ({ key, headers, value: String(value) }))).toEqual(
+          Array.from({ length: 2 }, () => ({ key: 'secret-key', headers, value: String(first?.value) })),
+        );
+        await world.drain();
+        expect(await world.verdicts()).toEqual({
+          'secret-player-0': 'accepted',
+          'secret-player-1': 'accepted',
+          'secret-player-2': 'accepted',
+        });
+
+        // Again: nothing counts twice, and the log has both.
+        await run(world, [...replay, '--confirm']);
+        await world.drain();
+        expect(await world.balance()).toEqual({
+          records: 7,
+          accepted: 3,
+          duplicate_deliveries: 2,
+          dead_letters: 2,
+        });
+        expect(
+          await world.rows(
+            `select operation, requested_by, outcome ->> 'sent', request ->> 'reason', ended_at is not null from promo.operations order by 1, operation_no`,
+          ),
+        ).toEqual([
+          ['dead_letter_replay', 'ops@desk', '2', 'unclaimed', 't'],
+          ['dead_letter_replay', expect.stringContaining('@'), '2', 'unclaimed', 't'],
+        ]);
+      }),
   );
 });

@@ -1,5 +1,6 @@
 /** What the arguments ask for, what the help teaches, and what is told of an error. */
 import { COMMANDS } from '../../src/cli';
+import { LIST_SETTINGS, REPLAY_LETTERS_SETTINGS } from '../../src/commands/dead-letters';
 import { explain } from '../../src/commands/explain';
 import { PUBLISH_SETTINGS } from '../../src/commands/publish';
 import { STATUS_SETTINGS } from '../../src/commands/status';
@@ -134,6 +135,8 @@ describe('help', () => {
     expect(commandNamed('publish').settings).toEqual(PUBLISH_SETTINGS);
     expect(commandNamed('status').settings).toEqual(STATUS_SETTINGS);
     expect(STATUS_SETTINGS).toEqual(WORKER_SETTINGS);
+    expect(commandNamed('dead-letters list').settings).toEqual(LIST_SETTINGS);
+    expect(commandNamed('dead-letters replay').settings).toEqual(REPLAY_LETTERS_SETTINGS);
   });
 });
 
