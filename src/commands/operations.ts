@@ -93,4 +93,36 @@ export const OPERATIONS: readonly Command[] = [
     },
     run: async ({ options }) => (await import('./dead-letters.js')).replayDeadLetters(options),
   },
+  {
+    name: 'replay',
+    summary: 'have a range of a topic decided again',
+    purpose:
+      'Reads offsets, or what came in a time, once more and has it decided by the rules and the reference data in force, beside running workers and without touching their group. What is decided already is answered as it was, changes nothing, and is counted as redeliveries; what never was decided is decided; verdicts are published again where VERDICT_TOPIC is set. Goes no further than the group has committed. Only tells the range, unless --confirm is given. Run as the writer, with the settings of the workers. Noted in promo.operations.',
+    example: 'promo-intake replay --topic promo.event.v1 --since 2026-11-21T22:00:00Z --confirm',
+    options: {
+      topic: { value: 'TOPIC', required: true, help: 'the topic' },
+      partition: { value: 'N', help: 'this partition alone' },
+      'from-offset': { value: 'N', help: 'the first offset; needs --partition' },
+      'to-offset': { value: 'N', help: 'the last one' },
+      since: { value: 'TIME', help: 'what Kafka has of then or later, such as 2026-11-22T10:00:00Z' },
+      until: { value: 'TIME', help: 'what it has of before' },
+      confirm: { help: 'do it' },
+      by: BY,
+    },
+    settings: [
+      'KAFKA',
+      'KAFKA_GROUP_ID',
+      'DATABASE',
+      'SCHEMA_REGISTRY',
+      'VERDICT_TOPIC',
+      'DEAD_LETTER_TOPIC',
+      'BATCH_EVENTS',
+    ],
+    exits: {
+      0: 'replayed, or told what would be',
+      1: 'not all could be decided; what was is kept, and replaying again does no harm',
+      2: WRONG_USAGE,
+    },
+    run: async ({ options }) => (await import('./replay.js')).replay(options),
+  },
 ];

@@ -3,6 +3,7 @@ import { COMMANDS } from '../../src/cli';
 import { LIST_SETTINGS, REPLAY_LETTERS_SETTINGS } from '../../src/commands/dead-letters';
 import { explain } from '../../src/commands/explain';
 import { PUBLISH_SETTINGS } from '../../src/commands/publish';
+import { REPLAY_SETTINGS } from '../../src/commands/replay';
 import { STATUS_SETTINGS } from '../../src/commands/status';
 import { helpOf, overview, readArguments } from '../../src/commands/usage';
 import { WORKER_SETTINGS } from '../../src/commands/worker';
@@ -48,7 +49,8 @@ describe('arguments', () => {
   test.each([
     ['', 'a command is missing'],
     ['wroker', 'there is no command "wroker"; did you mean worker?'],
-    ['replay', 'there is no command "replay"'],
+    ['rewind', 'there is no command "rewind"'],
+    ['replay', 'replay needs --topic TOPIC'],
     ['reference', 'the command is "reference apply"'],
     ['reference aply a.yaml', 'the command is "reference apply"'],
     ['--drain worker', 'the command comes first, then its options: --drain'],
@@ -137,6 +139,7 @@ describe('help', () => {
     expect(STATUS_SETTINGS).toEqual(WORKER_SETTINGS);
     expect(commandNamed('dead-letters list').settings).toEqual(LIST_SETTINGS);
     expect(commandNamed('dead-letters replay').settings).toEqual(REPLAY_LETTERS_SETTINGS);
+    expect(commandNamed('replay').settings).toEqual(REPLAY_SETTINGS);
   });
 });
 
