@@ -104,7 +104,6 @@ export const COMMANDS: readonly Command[] = [
     exits: { 0: 'sound', 1: 'a damage is named, or it could not be told', 2: WRONG_USAGE },
     run: async () => (await import('./commands/verify.js')).verify(),
   },
-  ...OPERATIONS,
   {
     name: 'health',
     summary: 'ask a running worker whether it lives',
@@ -155,6 +154,7 @@ export const COMMANDS: readonly Command[] = [
         allowRemoval: options.has('allow-removal'),
       }),
   },
+  ...OPERATIONS,
   {
     name: 'publish',
     file: 'file or -',

@@ -125,4 +125,87 @@ export const OPERATIONS: readonly Command[] = [
     },
     run: async ({ options }) => (await import('./replay.js')).replay(options),
   },
+  {
+    name: 'retention apply',
+    summary: 'drop months of history that are over',
+    purpose:
+      'Drops the tables of history, duplicate deliveries and unstored records of all months before those that are kept, in one transaction, and names them. Keys, rounds and counters stay: what was decided stays a duplicate. Run it daily as the janitor; where it would wait more than 3 s for somebody it drops nothing, and the next run tries again. Noted in promo.operations where anything was dropped.',
+    example: 'promo-intake retention apply --keep-months 13 --dry-run',
+    options: {
+      'keep-months': {
+        value: 'N',
+        required: true,
+        help: 'full months to keep beside the current one, 1 at least',
+      },
+      'dry-run': { help: 'only tell what would be dropped' },
+      by: BY,
+    },
+    settings: ['DATABASE'],
+    exits: { 0: 'dropped, or there is nothing to drop', 1: 'nothing was dropped', 2: WRONG_USAGE },
+    run: async ({ options }) => (await import('./maintenance.js')).applyRetention(options),
+  },
+  {
+    name: 'erase-player',
+    summary: 'replace a player in all that is stored, for good',
+    purpose:
+      'For the right to erasure: puts erased:N, N the number of the erasure, in the place of player_ref in all months of history, takes the hash of the player from rounds, and the payload from panics that name the player. Ids, amounts and sums stay, and so does what an event is answered when it is sent or read again. In transactions of 5,000 verdicts; broken off, run it again. Noted in promo.operations without the player. What Kafka and backups hold is told in the end. Run as the maintainer.',
+    example: 'promo-intake erase-player --operator acme < player.txt',
+    options: {
+      operator: { value: 'ID', required: true, help: 'the operator whose player it is' },
+      player: {
+        value: 'PLAYER_REF',
+        help: 'the player; else read from standard input, so that no shell keeps the name in its history',
+      },
+      by: BY,
+    },
+    settings: ['DATABASE'],
+    exits: {
+      0: 'erased; also where there was nothing',
+      1: 'not all is erased: run it again',
+      2: WRONG_USAGE,
+    },
+    run: async ({ options }) => (await import('./maintenance.js')).erase(options),
+  },
+  {
+    name: 'reference export',
+    summary: 'print the reference data in force, or an earlier version',
+    purpose:
+      'Prints a version as JSON, which reference apply takes as it is: applied again it changes nothing.',
+    example: 'promo-intake reference export --version 3 > reference.json',
+    options: { version: { value: 'N', help: 'this version (default that in force)' } },
+    settings: ['DATABASE'],
+    exits: { 0: 'printed', 1: 'there is no such version', 2: WRONG_USAGE },
+    run: async ({ options }) => (await import('./reference.js')).exportReference(options),
+  },
+  {
+    name: 'reference history',
+    summary: 'list the versions of the reference data',
+    purpose:
+      'Lists every version, the newest first: number, when it was applied, how many operators it names.',
+    example: 'promo-intake reference history',
+    options: {},
+    settings: ['DATABASE'],
+    exits: { 0: 'listed', 1: 'the database cannot be read', 2: WRONG_USAGE },
+    run: async () => (await import('./reference.js')).referenceHistory(),
+  },
+  {
+    name: 'reference rollback',
+    summary: 'put an earlier version of the reference data into force',
+    purpose:
+      'Applies an earlier version as a new one, and prints what changes. Verdicts keep the version that gave them, and decided events stay as they are. Run as the migrator. Noted in promo.operations.',
+    example: 'promo-intake reference rollback --to 3 --dry-run',
+    options: {
+      to: { value: 'N', required: true, help: 'the version' },
+      'dry-run': { help: 'only print what would change' },
+      'allow-removal': { help: 'allow operators and connections to be removed' },
+      by: BY,
+    },
+    settings: ['DATABASE'],
+    exits: {
+      0: 'in force, or nothing changes',
+      1: 'there is no such version, or it would remove something; nothing was applied',
+      2: WRONG_USAGE,
+    },
+    run: async ({ options }) => (await import('./reference.js')).rollbackReference(options),
+  },
 ];

@@ -83,7 +83,13 @@ const anyColumn: Readonly<Record<string, string>> = {
   },
   ...{ rounds: 'round_id', partitions: 'topic', operators: 'operator_id', feeds: 'feed_id' },
   ...{ connections: 'connection_id', brands: 'brand_id', reference_versions: 'document', currencies: 'code' },
-  ...{ months: 'made_at', dropped_rows: 'duplicates', operations: 'outcome', migrations: 'name', migrations_lock: 'is_locked' },
+  ...{
+    months: 'made_at',
+    dropped_rows: 'duplicates',
+    operations: 'outcome',
+    migrations: 'name',
+    migrations_lock: 'is_locked',
+  },
 };
 
 /** A statement, and who is allowed it; everybody else is refused. */
