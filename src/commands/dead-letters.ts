@@ -15,10 +15,12 @@ export const LIST_SETTINGS = ['KAFKA', 'KAFKA_GROUP_ID', 'DEAD_LETTER_TOPIC'] as
   | SettingName
   | GroupName
 )[];
-export const REPLAY_LETTERS_SETTINGS = [...LIST_SETTINGS, 'DATABASE'] as const satisfies readonly (
-  | SettingName
-  | GroupName
-)[];
+export const REPLAY_LETTERS_SETTINGS = [
+  'KAFKA',
+  'KAFKA_GROUP_ID',
+  'DEAD_LETTER_TOPIC',
+  'DATABASE',
+] as const satisfies readonly (SettingName | GroupName)[];
 
 type Options = ReadonlyMap<string, string>;
 
