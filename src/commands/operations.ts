@@ -171,7 +171,7 @@ export const OPERATIONS: readonly Command[] = [
     summary: 'print the reference data in force, or an earlier version',
     purpose:
       'Prints a version as JSON, which reference apply takes as it is: applied again it changes nothing.',
-    example: 'promo-intake reference export --version 3 > reference.json',
+    example: 'promo-intake reference export --version 3',
     options: { version: { value: 'N', help: 'this version (default that in force)' } },
     settings: ['DATABASE'],
     exits: { 0: 'printed', 1: 'there is no such version', 2: WRONG_USAGE },
