@@ -7,6 +7,7 @@
 import { access, constants, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { causesOf, explain } from './commands/explain';
+import { OPERATIONS } from './commands/operations';
 import { type Command, type Given, helpOf, overview, readArguments, synopsis } from './commands/usage';
 import { SPEC } from './domain/event';
 
@@ -18,7 +19,7 @@ const LINGER_MS = 2_000;
 // --- the commands as data
 
 const WRONG_USAGE = 'a wrong option, setting or FILE; nothing was started';
-const ROLES = ['writer', 'reader', 'janitor'] as const;
+const ROLES = ['writer', 'reader', 'janitor', 'maintainer'] as const;
 const COMPRESSIONS = ['none', 'gzip', 'snappy', 'lz4', 'zstd'] as const;
 
 export const COMMANDS: readonly Command[] = [
@@ -37,12 +38,13 @@ export const COMMANDS: readonly Command[] = [
     name: 'grant',
     summary: 'give roles of the database what they need, and nothing more',
     purpose:
-      'Roles exist already, under names of your choosing. Run it as the owner of the tables, after each migrate: whatever else the named roles were granted in the schemas promo and promo_store is taken from them. The writer is for the worker, the reader for analysts (no player_ref) and verify, the janitor for promo.drop_months_before.',
+      'Roles exist already, under names of your choosing. Run it as the owner of the tables, after each migrate: whatever else the named roles were granted in the schemas promo and promo_store is taken from them. The writer is for the worker, the reader for analysts (no player_ref) and verify, the janitor for retention, the maintainer for erasures and dead letters.',
     example: 'promo-intake grant --writer promo_app --reader analysts --janitor promo_cron',
     options: {
       writer: { value: 'NAME', help: 'decides events; cannot change or delete what is decided' },
       reader: { value: 'NAME', help: 'reads the views of promo, without player_ref' },
       janitor: { value: 'NAME', help: 'drops months that are over' },
+      maintainer: { value: 'NAME', help: 'erases players, replays dead letters' },
       print: { help: 'only print the SQL, for somebody else to run; needs no database' },
     },
     settings: ['DATABASE'],
@@ -154,6 +156,7 @@ export const COMMANDS: readonly Command[] = [
         allowRemoval: options.has('allow-removal'),
       }),
   },
+  ...OPERATIONS,
   {
     name: 'publish',
     file: 'file or -',

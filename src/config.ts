@@ -185,6 +185,44 @@ export function readConfig<N extends SettingName | GroupName>(
   return Object.fromEntries(values) as Config<N>;
 }
 
+/** A setting as it takes effect, for people to read. */
+export interface EffectiveSetting {
+  readonly name: SettingName;
+  /** Without anything secret; null where it is absent. */
+  readonly value: string | null;
+  readonly from: 'environment' | 'file' | 'default' | 'absent';
+}
+
+/** The settings behind the names as they take effect. What is secret is masked, and so is a user's password in an address. */
+export function describeConfig(
+  env: Environment,
+  names: readonly (SettingName | GroupName)[],
+): EffectiveSetting[] {
+  return names.flatMap(settingsOf).map((name): EffectiveSetting => {
+    const { secret, fallback }: SettingTable[string] = SETTINGS[name];
+    const file = secret ? env[name + FILE_SUFFIX] : undefined;
+    if (file) return { name, value: `in ${file}`, from: 'file' };
+    const written = env[name];
+    if (!written)
+      return { name, value: fallback ?? null, from: fallback === undefined ? 'absent' : 'default' };
+    return { name, value: withoutSecrets(written, secret === true), from: 'environment' };
+  });
+}
+
+const MASK = '***';
+
+/** Of an address everything but its password tells where it leads; of any other secret nothing is told. */
+function withoutSecrets(written: string, isSecret: boolean): string {
+  const isAddress = (isSecret ? /^postgres(ql)?:\/\// : /^\w+:\/\//).test(written) && URL.canParse(written);
+  if (!isAddress) return isSecret ? MASK : written;
+  const address = new URL(written);
+  if (address.password !== '') address.password = MASK;
+  // A token may stand for a user, too, and parameters may hold anything.
+  if (!isSecret && address.username !== '') address.username = MASK;
+  for (const parameter of [...address.searchParams.keys()]) address.searchParams.set(parameter, MASK);
+  return address.href;
+}
+
 function unknownSettings(env: Environment): ConfigFault[] {
   return Object.keys(env)
     .filter((name) => OWN_PREFIXES.some((prefix) => name.startsWith(prefix)))

@@ -5,7 +5,7 @@ import { type Grantee, grantRoles, grantStatements, UnfitRole } from '../ledger/
 /** @param print only prints the statements, for somebody else to run @returns the exit code */
 export async function grant(grantees: readonly Grantee[], print: boolean): Promise<number> {
   if (grantees.length === 0) {
-    console.error('name a role: --writer NAME, --reader NAME or --janitor NAME');
+    console.error('name a role: --writer NAME, --reader NAME, --janitor NAME or --maintainer NAME');
     return 2;
   }
   if (print) {

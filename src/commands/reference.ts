@@ -1,11 +1,15 @@
-/** `promo-intake reference apply FILE`: puts a reference data file into force. */
+/** `promo-intake reference`: puts reference data into force, from a file or from an earlier version, and tells what is and was in force. */
 import { readFile } from 'node:fs/promises';
 import { buffer } from 'node:stream/consumers';
 import { readConfig } from '../config';
-import { makePool } from '../ledger/connection';
-import { applyReference } from '../ledger/reference-store';
+import type { ReferenceDocument } from '../domain/reference';
+import { makePool, type PostgresPool } from '../ledger/connection';
+import { beginOperation, endOperation } from '../ledger/operations';
+import { applyReference, readReferenceHistory, readReferenceVersion } from '../ledger/reference-store';
 import { type Change, describeFileFault, parseReference, printChanges, removals } from '../reference-file';
+import { toDocumentJson } from '../reference-file/stored';
 import { makeLogger } from '../telemetry';
+import { integerOf, requestedBy } from './values';
 
 export interface ApplyOptions {
   readonly file: string;
@@ -13,9 +17,14 @@ export interface ApplyOptions {
   readonly allowRemoval: boolean;
 }
 
+type Options = ReadonlyMap<string, string>;
+type Database = ReturnType<typeof readDatabase>;
+
+const readDatabase = () => readConfig(process.env, ['DATABASE']).DATABASE;
+
 /** @returns the exit code: 1 where the file is not applied */
-export async function applyReferenceFile({ file, dryRun, allowRemoval }: ApplyOptions): Promise<number> {
-  const config = readConfig(process.env, ['DATABASE']);
+export async function applyReferenceFile({ file, ...options }: ApplyOptions): Promise<number> {
+  const database = readDatabase();
   const parsed = parseReference(await readText(file), file);
   if ('faults' in parsed) {
     for (const fault of parsed.faults) console.error(describeFileFault(file, fault));
@@ -23,28 +32,88 @@ export async function applyReferenceFile({ file, dryRun, allowRemoval }: ApplyOp
     return 1;
   }
   for (const warning of parsed.warnings) console.error(`warning: ${describeFileFault(file, warning)}`);
+  return withPool(database, async (pool) => (await putIntoForce(pool, parsed.document, options)).code);
+}
 
+/** Prints a version as a file that `reference apply` takes. @returns the exit code */
+export async function exportReference(options: Options): Promise<number> {
+  const wanted = integerOf(options, 'version', 1);
+  return withPool(readDatabase(), async (pool) => {
+    const found = await readReferenceVersion(pool, wanted);
+    if (found === undefined) return missing(wanted);
+    console.log(JSON.stringify(toDocumentJson(found.document), null, 2));
+    return 0;
+  });
+}
+
+/** @returns the exit code */
+export async function referenceHistory(): Promise<number> {
+  return withPool(readDatabase(), async (pool) => {
+    const versions = await readReferenceHistory(pool);
+    for (const [index, { version, appliedAt, operators }] of versions.entries())
+      console.log(`${version} ${appliedAt} ${operators} operators${index === 0 ? ', in force' : ''}`);
+    if (versions.length === 0) console.log('none was ever applied');
+    return 0;
+  });
+}
+
+/** Applies an earlier version as a new one: versions that gave verdicts stay what they were. @returns the exit code */
+export async function rollbackReference(options: Options): Promise<number> {
+  const to = integerOf(options, 'to', 1) ?? 0;
+  const database = readDatabase();
+  return withPool(database, async (pool) => {
+    const found = await readReferenceVersion(pool, to);
+    if (found === undefined) return missing(to);
+    const choice = { dryRun: options.has('dry-run'), allowRemoval: options.has('allow-removal') };
+    if (choice.dryRun) return (await putIntoForce(pool, found.document, choice)).code;
+    const by = { requestedBy: requestedBy(options) };
+    const operation = await beginOperation(database, by, 'reference_rollback', { to });
+    const { code, version } = await putIntoForce(pool, found.document, choice);
+    await endOperation(database, operation, { version, applied: code === 0 });
+    return code;
+  });
+}
+
+function missing(version: number | undefined): number {
+  console.error(
+    version === undefined
+      ? 'there is no reference data yet'
+      : `there is no version ${version} of the reference data`,
+  );
+  return 1;
+}
+
+/** @returns the version in force afterwards, and the exit code: 1 where something would be removed that may not */
+async function putIntoForce(
+  pool: PostgresPool,
+  document: ReferenceDocument,
+  { dryRun, allowRemoval }: Omit<ApplyOptions, 'file'>,
+): Promise<{ code: number; version: number }> {
+  let refused: readonly Change[] = [];
+  const { version, changes } = await applyReference(pool, document, (found) => {
+    refused = allowRemoval ? [] : removals([...found]);
+    return !dryRun && refused.length === 0;
+  });
+  for (const line of printChanges([...changes])) console.log(line);
+  if (refused.length > 0) {
+    console.error(
+      `${refused.length} operators or connections would be removed; pass --allow-removal if that is meant`,
+    );
+    return { code: 1, version };
+  }
+  if (changes.length === 0) console.log(`nothing changes; version ${version} stays in force`);
+  else if (dryRun) console.log(`dry run: nothing was applied; version ${version} stays in force`);
+  else console.log(`version ${version} is in force`);
+  return { code: 0, version };
+}
+
+async function withPool(database: Database, work: (pool: PostgresPool) => Promise<number>): Promise<number> {
   const pool = makePool(
-    { ...config.DATABASE, maxConnections: 1, applicationName: 'promo-intake-reference' },
+    { ...database, maxConnections: 1, applicationName: 'promo-intake-reference' },
     makeLogger('warn'),
   );
   try {
-    let refused: readonly Change[] = [];
-    const { version, changes } = await applyReference(pool, parsed.document, (found) => {
-      refused = allowRemoval ? [] : removals([...found]);
-      return !dryRun && refused.length === 0;
-    });
-    for (const line of printChanges([...changes])) console.log(line);
-    if (refused.length > 0) {
-      console.error(
-        `${refused.length} operators or connections would be removed; pass --allow-removal if that is meant`,
-      );
-      return 1;
-    }
-    if (changes.length === 0) console.log(`nothing changes; version ${version} stays in force`);
-    else if (dryRun) console.log(`dry run: nothing was applied; version ${version} stays in force`);
-    else console.log(`version ${version} is in force`);
-    return 0;
+    return await work(pool);
   } finally {
     await pool.end();
   }

@@ -62,10 +62,12 @@ function wordsOf(name: string): number {
 
 function withoutCommand([first, second]: readonly string[], commands: readonly Command[]): Request {
   const wrong = (problem: string): Request => ({ type: 'wrong', problem, command: undefined });
-  const group = commands.find(({ name }) => first !== undefined && name.startsWith(`${first} `));
-  if (group !== undefined) {
-    if (second === '--help' || second === '-h') return { type: 'help', command: group };
-    return { type: 'wrong', problem: `the command is "${group.name}"`, command: group };
+  const group = commands.filter(({ name }) => first !== undefined && name.startsWith(`${first} `));
+  const [command, ...more] = group;
+  if (command !== undefined) {
+    if (second === '--help' || second === '-h') return { type: 'help', command };
+    if (more.length === 0) return { type: 'wrong', problem: `the command is "${command.name}"`, command };
+    return wrong(`the commands are ${group.map(({ name }) => `"${name}"`).join(', ')}`);
   }
   if (first === undefined) return wrong('a command is missing');
   if (first.startsWith('-')) return wrong(`the command comes first, then its options: ${first}`);

@@ -31,6 +31,47 @@ async function readCurrent(session: Session): Promise<StoredReference> {
   return { version: Number(row[0]), document: fromDocumentJson(JSON.parse(row[1] ?? '')) };
 }
 
+const ONE_VERSION = {
+  name: 'reference_version',
+  text: 'select version, document from promo_store.reference_versions where version = $1',
+};
+
+/**
+ * A version of the reference data; that in force where none is named.
+ *
+ * @returns undefined where there is no such version, or none at all
+ * @throws RangeError where it breaks the rules that hold now
+ */
+export async function readReferenceVersion(
+  store: Store,
+  version: number | undefined,
+): Promise<StoredReference | undefined> {
+  return inTransaction(store, async (session) => {
+    const [row] =
+      version === undefined ? await session.query(CURRENT) : await session.query(ONE_VERSION, [version]);
+    if (row === undefined) return undefined;
+    return { version: Number(row[0]), document: fromDocumentJson(JSON.parse(row[1] ?? '')) };
+  });
+}
+
+const HISTORY = {
+  name: 'reference_history',
+  text: `select version, to_char(applied_at at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), operators
+from promo.reference_versions order by version desc`,
+};
+
+/** Every version, the newest first. */
+export async function readReferenceHistory(
+  store: Store,
+): Promise<{ version: number; appliedAt: string; operators: number }[]> {
+  const rows = await inTransaction(store, (session) => session.query(HISTORY));
+  return rows.map(([version, appliedAt, operators]) => ({
+    version: Number(version),
+    appliedAt: appliedAt ?? '',
+    operators: Number(operators),
+  }));
+}
+
 const NUMBERS = {
   name: 'reference_numbers',
   text: `select 'feed', f.operator_id, f.feed_id, f.feed_no from promo_store.feeds f

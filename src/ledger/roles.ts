@@ -7,16 +7,25 @@
 import { Client, escapeIdentifier } from 'pg';
 import { clientConfig, type StoreAccess } from './connection';
 
-export type Role = 'writer' | 'reader' | 'janitor';
+export type Role = 'writer' | 'reader' | 'janitor' | 'maintainer';
 
 const STORED_ROUND = `refunded_by, refunded_at, settled, second_settled, player_mismatch, brand_mismatch, player_hash, brand_no, currency_no,
   bet_minor, win_minor, settled_minor, below_min_bet_minor, other_sums`;
 const COUNTERS = `next_offset, records_read, accepted, rejected, skipped, duplicates, redeliveries, dead_letters, without_key, updated_at`;
 
+/** What `status` reads. Of no player. */
+const STATUS = [
+  'usage on schema promo',
+  'select on promo.partitions, promo.operations, promo.migrations, promo.reference_versions',
+];
+const LOG = 'execute on function promo.begin_operation(text, jsonb), promo.end_operation(bigint, jsonb)';
+
 /** Without `to NAME`. */
 const GRANTS: Readonly<Record<Role, readonly string[]>> = {
-  /** The worker. A verdict never changes: nothing of history, keys and deliveries can be updated or deleted. */
+  /** The worker, and replays. A verdict never changes: nothing of history, keys and deliveries can be updated or deleted. */
   writer: [
+    ...STATUS,
+    LOG,
     'usage on schema promo_store',
     'select on promo_store.migrations, promo_store.reference_versions, promo_store.operators, promo_store.feeds, promo_store.connections, promo_store.brands',
     'select, insert on promo_store.event_keys, promo_store.resends, promo_store.unstored, promo_store.rounds',
@@ -28,8 +37,9 @@ const GRANTS: Readonly<Record<Role, readonly string[]>> = {
   ],
   /** Analysts and `verify`. No player_ref, and so no `select *` of the two views that have one. */
   reader: [
-    'usage on schema promo, promo_store',
-    'select on promo.events, promo.deliveries, promo.rounds, promo.anomalies, promo.partitions',
+    ...STATUS,
+    'usage on schema promo_store',
+    'select on promo.events, promo.deliveries, promo.rounds, promo.anomalies',
     `select (operator_id, feed_id, event_id, verdict, reason, connection_id, brand, kind, round_id, game_id, amount_minor, currency, scale, amount,
   occurred_at, decided_at, counted, verdict_id, reference_version, source_topic, source_partition, source_offset) on promo.verdicts`,
     `select (entry_id, operator_id, feed_id, event_id, round_id, brand, kind, currency, scale, amount_minor, amount, reverses_entry_id, entered_at,
@@ -37,7 +47,9 @@ const GRANTS: Readonly<Record<Role, readonly string[]>> = {
     'execute on function promo.verdict_id_of(text, text), promo.check_invariants(), promo_store.decided_offsets(text[], int[], bigint[])',
   ],
   /** Retention. */
-  janitor: ['usage on schema promo', 'execute on function promo.drop_months_before(date)'],
+  janitor: [...STATUS, 'execute on function promo.drop_months_before(date), promo.retention_plan(date)'],
+  /** Erasure of players, and dead letters that are replayed. */
+  maintainer: [...STATUS, LOG, 'execute on function promo.erase_player(text, text, int, bigint)'],
 };
 
 export interface Grantee {

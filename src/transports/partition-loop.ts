@@ -9,6 +9,7 @@ import { ChunkQueue } from './chunk-queue';
 import type { Committer } from './committer';
 import { observeBatch } from './observe';
 import { type Chunk, messageOf, type StreamDeps, type StreamRecord } from './record-source';
+import type { WireFormat } from './wire-format';
 
 /**
  * A partition's first batch takes no more records than this, and each one after it twice as many, up to BATCH_EVENTS: workers that begin
@@ -155,19 +156,9 @@ export class PartitionLoop {
 
   /** As `envelopeOf`, where a failure has to wait until what stands before it is decoded. */
   private beginEnvelope(record: StreamRecord): Envelope | Promise<Envelope> {
-    const envelope = this.envelopeOf(record);
+    const envelope = envelopeOf(record, this.deps.wireFormat);
     if (envelope instanceof Promise) envelope.catch(() => undefined);
     return envelope;
-  }
-
-  private envelopeOf(record: StreamRecord): Envelope | Promise<Envelope> {
-    if (record.undecodable !== undefined) return new RecordEnvelope(record, UNDECODABLE);
-    const { value } = record;
-    if (value === null) return new RecordEnvelope(record, TOMBSTONE);
-    const decoded = this.deps.wireFormat.decode(value);
-    if (decoded instanceof Promise) return decoded.then((payload) => new RecordEnvelope(record, payload));
-    const isPlain = decoded.type === 'json' && decoded.bytes === value;
-    return new RecordEnvelope(record, isPlain ? null : decoded);
   }
 
   /** Publishes until it succeeds: the verdicts are stored, so deciding again would only count redeliveries. */
@@ -246,6 +237,17 @@ export class PartitionLoop {
       'batch decided',
     );
   }
+}
+
+/** The envelope of a record; a promise where the registry has to be asked. @throws RegistryUnavailable, perhaps by the promise */
+export function envelopeOf(record: StreamRecord, wireFormat: WireFormat): Envelope | Promise<Envelope> {
+  if (record.undecodable !== undefined) return new RecordEnvelope(record, UNDECODABLE);
+  const { value } = record;
+  if (value === null) return new RecordEnvelope(record, TOMBSTONE);
+  const decoded = wireFormat.decode(value);
+  if (decoded instanceof Promise) return decoded.then((payload) => new RecordEnvelope(record, payload));
+  const isPlain = decoded.type === 'json' && decoded.bytes === value;
+  return new RecordEnvelope(record, isPlain ? null : decoded);
 }
 
 /** A record with its payload. Thousands of them wait for the store: what can be made again when it is asked for is not kept. */

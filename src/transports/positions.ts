@@ -1,17 +1,19 @@
-/** Where a group stands in its partitions, for `verify`: what it committed, what Kafka still has, and which records lie between two offsets. */
+/** Where a group stands in its partitions: what it committed, what Kafka still has, and the records between two offsets. */
 import { randomBytes } from 'node:crypto';
 import type { Kafka } from 'kafkajs';
 import type { Logger } from 'pino';
 import { NEVER, systemClock } from '../clock';
 import type { Source } from '../intake';
 import { makeCommittedOffsets, watermarks } from './drain';
-import { connectedAdmin } from './kafka';
+import { connectedAdmin, offsetOf } from './kafka';
 import { makeKafkaSource } from './kafka-source';
-import { type Chunk, keyOf } from './record-source';
+import { type Chunk, keyOf, type StreamRecord } from './record-source';
 
-/** Reading what lies between two offsets, joining a group included. */
-const READ_WITHIN_MS = 60_000;
+/** Reading what lies between two offsets ends with an error where Kafka gives nothing more for so long, joining a group included. */
+const READ_STALLED_MS = 60_000;
 const READ_CHECK_MS = 50;
+/** A partition is paused while so much of what it gave is not taken yet. */
+const MAX_WAITING_BYTES = 4 * 1024 * 1024;
 
 export interface Position extends Source {
   /** The first offset that Kafka still has, and one past the last. */
@@ -51,10 +53,8 @@ export interface Range extends Source {
 /**
  * The offsets of the records in the ranges that a worker would read: no markers, no records of aborted transactions.
  *
- * Reads as a group of its own, which is gone afterwards, so that the worker's own group is not disturbed.
- *
  * @returns by `keyOf`
- * @throws where Kafka does not give them within a minute
+ * @throws where Kafka does not give them
  */
 export async function readableOffsets(
   kafka: Kafka,
@@ -62,11 +62,47 @@ export async function readableOffsets(
   ranges: readonly Range[],
   logger: Logger,
 ): Promise<Map<string, number[]>> {
-  const group = `${groupId}.verify-${randomBytes(6).toString('hex')}`;
-  const topics = [...new Set(ranges.map(({ topic }) => topic))];
-  const wanted = new Map(ranges.map((range) => [keyOf(range), range]));
   const found = new Map<string, number[]>(ranges.map((range) => [keyOf(range), []]));
-  const reached = new Map<string, number>();
+  await readRecords(
+    kafka,
+    { groupId, purpose: 'verify', ranges },
+    async (range, records) => {
+      found.get(keyOf(range))?.push(...records.map(({ offset }) => offset));
+      return true;
+    },
+    logger,
+  );
+  return found;
+}
+
+export interface Reading {
+  /** The group whose name the reading's own begins with. */
+  readonly groupId: string;
+  readonly purpose: string;
+  readonly ranges: readonly Range[];
+  readonly stalledMs?: number;
+}
+
+/**
+ * Hands over the records of ranges as a worker would read them, those of a partition in their order, some at a time.
+ *
+ * Reads as a group of its own, which is gone afterwards, so that the workers' group is not disturbed.
+ *
+ * @param take answers whether it wants more of this partition
+ * @throws what `take` throws, and where Kafka gives nothing more for `stalledMs`
+ */
+export async function readRecords(
+  kafka: Kafka,
+  { groupId, purpose, ranges, stalledMs = READ_STALLED_MS }: Reading,
+  take: (range: Range, records: readonly StreamRecord[]) => Promise<boolean>,
+  logger: Logger,
+): Promise<void> {
+  const open = new Map(
+    ranges.filter(({ from, to }) => from < to).map((range) => [keyOf(range), { range, next: range.from }]),
+  );
+  if (open.size === 0) return;
+  const group = `${groupId}.${purpose}-${randomBytes(6).toString('hex')}`;
+  const topics = [...new Set([...open.values()].map(({ range }) => range.topic))];
   const admin = await connectedAdmin(kafka);
   try {
     const ends = await watermarks(kafka, topics);
@@ -76,22 +112,14 @@ export async function readableOffsets(
         // Nothing of the partitions that are not asked for.
         .map((end) => ({
           partition: end.partition,
-          offset: String(wanted.get(keyOf(end))?.from ?? end.offset),
+          offset: String(open.get(keyOf(end))?.range.from ?? end.offset),
         }));
       await admin.setOffsets({ groupId: group, topic, partitions });
     }
-    let opening: Promise<void> = Promise.resolve();
-    const take = async (chunk: Chunk) => {
-      const range = wanted.get(keyOf(chunk));
-      if (range === undefined) return;
-      const cursor = await chunk.open();
-      for (let record = cursor.next(); record !== null; record = cursor.next()) {
-        if (record.offset < range.to) found.get(keyOf(range))?.push(record.offset);
-      }
-      reached.set(keyOf(range), chunk.nextOffset);
-      if (chunk.nextOffset >= range.to) source.pause(range);
-    };
     let failure: unknown;
+    let movedAt = systemClock.now();
+    let waitingBytes = 0;
+    let taking: Promise<void> = Promise.resolve();
     const source = makeKafkaSource(
       kafka,
       {
@@ -103,34 +131,86 @@ export async function readableOffsets(
       },
       logger,
     );
+    const takeChunk = async (chunk: Chunk) => {
+      const key = keyOf(chunk);
+      const reading = open.get(key);
+      if (reading === undefined || failure !== undefined) return;
+      const records: StreamRecord[] = [];
+      const cursor = await chunk.open();
+      for (let record = cursor.next(); record !== null; record = cursor.next()) {
+        // What was handed over before the group assigned its partitions anew comes again.
+        if (record.offset >= reading.next && record.offset < reading.range.to) records.push(record);
+      }
+      const wantsMore = records.length === 0 || (await take(reading.range, records));
+      reading.next = Math.max(reading.next, chunk.nextOffset);
+      movedAt = systemClock.now();
+      if (!wantsMore || reading.next >= reading.range.to) {
+        open.delete(key);
+        source.pause(chunk);
+      }
+    };
     await source.start({
       assigned: () => undefined,
       active: () => undefined,
       chunk: (chunk) => {
-        opening = opening
-          .then(() => take(chunk))
+        waitingBytes += chunk.bytes;
+        const isMuch = waitingBytes > MAX_WAITING_BYTES;
+        if (isMuch) source.pause(chunk);
+        taking = taking
+          .then(() => takeChunk(chunk))
           .catch((error: unknown) => {
-            failure = error;
+            failure ??= error;
+          })
+          .finally(() => {
+            waitingBytes -= chunk.bytes;
+            if (isMuch && open.has(keyOf(chunk))) source.resume(chunk);
           });
       },
     });
     try {
-      const giveUpAt = systemClock.now() + READ_WITHIN_MS;
-      const isRead = () => ranges.every((range) => (reached.get(keyOf(range)) ?? -1) >= range.to);
-      while (!isRead()) {
+      while (open.size > 0) {
         if (failure !== undefined) throw failure;
-        if (systemClock.now() > giveUpAt)
-          throw new Error(`Kafka did not give the records within ${READ_WITHIN_MS} ms`);
+        // Whoever takes may take its time: that is no stall of Kafka.
+        if (waitingBytes > 0) movedAt = systemClock.now();
+        if (systemClock.now() > movedAt + stalledMs)
+          throw new Error(`Kafka gave no more records within ${stalledMs} ms`);
         await systemClock.sleep(READ_CHECK_MS, NEVER);
       }
     } finally {
       await source.stop();
+      await taking;
     }
-    return found;
+    if (failure !== undefined) throw failure;
   } finally {
     await admin.deleteGroups([group]).catch((error: unknown) => {
       logger.warn({ group, error: String(error) }, 'a group without members could not be deleted');
     });
+    await admin.disconnect();
+  }
+}
+
+/** The first offset of each partition of a topic at or behind a time, in ms since 1970; its end where there is none. */
+export async function offsetsAt(
+  kafka: Kafka,
+  topic: string,
+  timestampMs: number,
+): Promise<Map<number, number>> {
+  const admin = await connectedAdmin(kafka);
+  try {
+    const found = await admin.fetchTopicOffsetsByTimestamp(topic, timestampMs);
+    return new Map(found.map(({ partition, offset }) => [partition, offsetOf(offset)]));
+  } finally {
+    await admin.disconnect();
+  }
+}
+
+/** How many members a group has. */
+export async function membersOf(kafka: Kafka, groupId: string): Promise<number> {
+  const admin = await connectedAdmin(kafka);
+  try {
+    const { groups } = await admin.describeGroups([groupId]);
+    return groups[0]?.members.length ?? 0;
+  } finally {
     await admin.disconnect();
   }
 }

@@ -5,6 +5,7 @@
 import type { Connection } from '../domain/reference';
 import { REASONS, type Reason, reasonInfo } from '../domain/verdict';
 import type { Answer, DeadLetter, Source } from '../intake';
+import { LETTER_HEADERS } from './dead-letters';
 import type { OutgoingMessage } from './record-batch-writer';
 import type { PublishVerdicts } from './record-source';
 import type { Sender } from './sender';
@@ -189,11 +190,11 @@ export function makeSendDeadLetters(sender: Sender, topic: string) {
         value: envelope.value,
         headers: {
           ...envelope.headers,
-          'source-topic': source.topic,
-          'source-partition': String(source.partition),
-          'source-offset': String(envelope.offset),
-          'source-timestamp': envelope.timestamp,
-          'dead-letter-reason': reason,
+          [LETTER_HEADERS.topic]: source.topic,
+          [LETTER_HEADERS.partition]: String(source.partition),
+          [LETTER_HEADERS.offset]: String(envelope.offset),
+          [LETTER_HEADERS.timestamp]: envelope.timestamp,
+          [LETTER_HEADERS.reason]: reason,
         },
       })),
     );

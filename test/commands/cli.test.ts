@@ -239,6 +239,84 @@ describe('migrate and reference apply', () => {
   });
 });
 
+describe('reference data that was in force before', () => {
+  test('is listed, printed as a file that changes nothing, and put into force again as a new version', async () => {
+    const own = await freshDatabase();
+    const settings = { DATABASE_URL: own.url };
+    try {
+      await run(['migrate'], settings);
+      expect(await run(['reference', 'export'], settings)).toMatchObject({
+        code: 1,
+        errors: 'there is no reference data yet\n',
+      });
+      const examples = 'schemas/examples/reference.yaml';
+      await run(['reference', 'apply', examples], settings);
+      const exported = await run(['reference', 'export'], settings);
+      expect(await run(['reference', 'apply', '-'], settings, exported.output)).toMatchObject({
+        code: 0,
+        output: 'nothing changes; version 1 stays in force\n',
+      });
+      const emptied = ['reference', 'apply', '-', '--allow-removal'];
+      expect(await run(emptied, settings, 'operators: []')).toMatchObject({ code: 0 });
+
+      const rollback = ['reference', 'rollback', '--to'];
+      expect(await run([...rollback, '1', '--dry-run'], settings)).toMatchObject({
+        code: 0,
+        output: expect.stringMatching(/^added operator .*dry run: nothing was applied; version 2 stays/s),
+      });
+      expect(await run([...rollback, '1', '--by', 'ops'], settings)).toMatchObject({
+        code: 0,
+        output: expect.stringMatching(/version 3 is in force\n$/),
+      });
+      expect(await run(['reference', 'export', '--version', '3'], settings)).toEqual(exported);
+      expect(await run([...rollback, '2'], settings)).toMatchObject({
+        code: 1,
+        errors: expect.stringContaining('--allow-removal'),
+      });
+      expect(await run([...rollback, '9'], settings)).toMatchObject({
+        code: 1,
+        errors: 'there is no version 9 of the reference data\n',
+      });
+      const { output } = await run(['reference', 'history'], settings);
+      expect(output).toMatch(/^3 \S+Z \d+ operators, in force\n2 \S+Z 0 operators\n1 \S+Z \d+ operators\n$/);
+    } finally {
+      await own.drop();
+    }
+  });
+});
+
+describe('retention and erasure', () => {
+  test('run on an empty store, tell what they do, and refuse what makes no sense', async () => {
+    const own = await freshDatabase();
+    const settings = { DATABASE_URL: own.url };
+    try {
+      await run(['migrate'], settings);
+      expect(await run(['retention', 'apply', '--keep-months', '13', '--dry-run'], settings)).toMatchObject({
+        code: 0,
+        output: expect.stringMatching(
+          /^kept is \d{4}-\d\d-01 and later; .*there is nothing to drop\ndry run/s,
+        ),
+      });
+      expect(await run(['retention', 'apply', '--keep-months', '0'], settings)).toMatchObject({ code: 2 });
+      await run(['reference', 'apply', 'schemas/examples/reference.yaml'], settings);
+      expect(await run(['erase-player', '--operator', 'acme'], settings, 'p-1\n')).toEqual({
+        code: 0,
+        errors: '',
+        output: expect.stringMatching(
+          /^0 verdicts, 0 rounds so far\nerased: 0 verdicts now name erased:1;.*left to do/s,
+        ),
+      });
+      expect(await run(['erase-player', '--operator', 'none'], settings, 'p-1')).toMatchObject({
+        code: 1,
+        errors: expect.stringContaining("there is no operator 'none'"),
+      });
+      expect(await run(['erase-player', '--operator', 'acme'], settings)).toMatchObject({ code: 2 });
+    } finally {
+      await own.drop();
+    }
+  });
+});
+
 describe('publish', () => {
   test('sends the bytes of each line as they are, keyed by player, with the connection', async () => {
     const topic = await freshTopic('publish', { partitions: 3 });

@@ -4,8 +4,8 @@ import { type Grantee, grantRoles, grantStatements, UnfitRole } from '../../src/
 import { aBet, aRefund, damagesOf, freshStore, rowsOf, TestStore, withClient } from '../support/ledger';
 import { dropRoles, makeRole } from '../support/roles';
 
-type Name = 'writer' | 'reader' | 'janitor' | 'nobody';
-const NAMES: readonly Name[] = ['writer', 'reader', 'janitor', 'nobody'];
+type Name = 'writer' | 'reader' | 'janitor' | 'maintainer' | 'nobody';
+const NAMES: readonly Name[] = ['writer', 'reader', 'janitor', 'maintainer', 'nobody'];
 
 let store: TestStore;
 const roles = new Map<Name, { name: string; url: string }>();
@@ -15,7 +15,7 @@ const roleOf = (name: Name) => {
   return role;
 };
 const grantees = (): Grantee[] =>
-  (['writer', 'reader', 'janitor'] as const).map((role) => ({ role, name: roleOf(role).name }));
+  (['writer', 'reader', 'janitor', 'maintainer'] as const).map((role) => ({ role, name: roleOf(role).name }));
 
 beforeAll(async () => {
   store = await freshStore({ own: true });
@@ -65,6 +65,7 @@ const ALL_TABLES = [
     'currencies',
     'months',
     'dropped_rows',
+    'operations',
   ],
   ...['migrations', 'migrations_lock'],
 ];
@@ -82,7 +83,13 @@ const anyColumn: Readonly<Record<string, string>> = {
   },
   ...{ rounds: 'round_id', partitions: 'topic', operators: 'operator_id', feeds: 'feed_id' },
   ...{ connections: 'connection_id', brands: 'brand_id', reference_versions: 'document', currencies: 'code' },
-  ...{ months: 'made_at', dropped_rows: 'duplicates', migrations: 'name', migrations_lock: 'is_locked' },
+  ...{
+    months: 'made_at',
+    dropped_rows: 'duplicates',
+    operations: 'outcome',
+    migrations: 'name',
+    migrations_lock: 'is_locked',
+  },
 };
 
 /** A statement, and who is allowed it; everybody else is refused. */
@@ -126,7 +133,7 @@ const TABLE: readonly (readonly [statement: string, allowed: readonly Name[]])[]
   ['select * from promo.ledger', []],
   [inMonth('table promo_store.%I'), []],
   // What analysts read.
-  ...['events', 'deliveries', 'rounds', 'anomalies', 'partitions'].map(
+  ...['events', 'deliveries', 'rounds', 'anomalies'].map(
     (view) => [`select * from promo.${view}`, ['reader']] as const,
   ),
   ['select event_id, verdict, amount from promo.verdicts', ['reader']],
@@ -135,7 +142,15 @@ const TABLE: readonly (readonly [statement: string, allowed: readonly Name[]])[]
   [`select * from promo.verdict_of('acme', 'a')`, []],
   ['select * from promo.check_invariants()', ['reader']],
   [`select * from promo_store.decided_offsets('{t}', '{0}', '{0}')`, ['reader']],
-  // What retention does.
+  // What everybody may know.
+  ...['partitions', 'operations', 'migrations', 'reference_versions'].map(
+    (view) => [`select * from promo.${view}`, ['writer', 'reader', 'janitor', 'maintainer']] as const,
+  ),
+  // What operations do. Their log is added to, and nobody who is in it can change it.
+  [`select promo.begin_operation('replay', '{}')`, ['writer', 'maintainer']],
+  [`insert into promo_store.operations (operation, request) values ('replay', '{}')`, []],
+  [`select * from promo.erase_player('acme', 'nobody')`, ['maintainer']],
+  [`select * from promo.retention_plan('2020-02-01')`, ['janitor']],
   [`select promo.drop_months_before('2020-02-01')`, ['janitor']],
   // Of the whole database.
   ['create schema another', []],

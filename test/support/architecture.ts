@@ -77,7 +77,7 @@ export const RULES = {
   cycles: 'no files import one another in a circle',
   packages: 'every package is imported in its home only',
   purity: 'the domain does no I/O, reads no clock and throws no dice',
-  environment: 'only a command touches process.env, and hands it to readConfig whole',
+  environment: 'only a command touches process.env, and hands it to readConfig or describeConfig whole',
   console: 'only cli.ts and the commands print',
   length: `no file has more than ${MAX_LINES} lines`,
   text: 'no any, no silenced compiler, nothing left to do',
@@ -266,7 +266,11 @@ function impureUse(node: SyntaxNode): string | undefined {
 function checkEnvironment({ path, source: { nodes, lineOf } }: Module): Problem[] {
   const handedOver = new Set(
     nodes
-      .filter((node) => node.type === 'CallExpression' && nameOf(node.callee) === 'readConfig')
+      .filter(
+        (node) =>
+          node.type === 'CallExpression' &&
+          ['readConfig', 'describeConfig'].includes(nameOf(node.callee) ?? ''),
+      )
       .map((call) => argumentOf(call, 0)),
   );
   const isCommand = layerOf(path) === 'commands';

@@ -1,7 +1,10 @@
 /** What the arguments ask for, what the help teaches, and what is told of an error. */
 import { COMMANDS } from '../../src/cli';
+import { LIST_SETTINGS, REPLAY_LETTERS_SETTINGS } from '../../src/commands/dead-letters';
 import { explain } from '../../src/commands/explain';
 import { PUBLISH_SETTINGS } from '../../src/commands/publish';
+import { REPLAY_SETTINGS } from '../../src/commands/replay';
+import { STATUS_SETTINGS } from '../../src/commands/status';
 import { helpOf, overview, readArguments } from '../../src/commands/usage';
 import { WORKER_SETTINGS } from '../../src/commands/worker';
 import { ConfigError, SETTINGS, settingsOf } from '../../src/config';
@@ -46,14 +49,22 @@ describe('arguments', () => {
   test.each([
     ['', 'a command is missing'],
     ['wroker', 'there is no command "wroker"; did you mean worker?'],
-    ['replay', 'there is no command "replay"'],
-    ['reference', 'the command is "reference apply"'],
-    ['reference aply a.yaml', 'the command is "reference apply"'],
+    ['rewind', 'there is no command "rewind"'],
+    ['replay', 'replay needs --topic TOPIC'],
+    ['retention', 'the command is "retention apply"'],
+    [
+      'reference',
+      'the commands are "reference apply", "reference export", "reference history", "reference rollback"',
+    ],
+    ['dead-letters lst', 'the commands are "dead-letters list", "dead-letters replay"'],
     ['--drain worker', 'the command comes first, then its options: --drain'],
     ['worker --drian', 'worker has no option --drian; did you mean --drain?'],
     ['worker --colour', 'worker has no option --colour'],
     ['worker -d', 'worker has no option -d'],
-    ['migrate --dry-run', 'migrate has no option --dry-run; it is an option of reference apply'],
+    [
+      'migrate --dry-run',
+      'migrate has no option --dry-run; it is an option of reference apply and retention apply and reference rollback',
+    ],
     ['worker --drain=no', '--drain takes no value, but was given "no"'],
     ['worker now', 'worker takes no FILE, but was given "now"'],
     ['reference apply', 'reference apply needs a FILE'],
@@ -131,6 +142,11 @@ describe('help', () => {
   test('the settings that the help names are those that the command reads', () => {
     expect(commandNamed('worker').settings).toEqual(WORKER_SETTINGS);
     expect(commandNamed('publish').settings).toEqual(PUBLISH_SETTINGS);
+    expect(commandNamed('status').settings).toEqual(STATUS_SETTINGS);
+    expect(STATUS_SETTINGS).toEqual(WORKER_SETTINGS);
+    expect(commandNamed('dead-letters list').settings).toEqual(LIST_SETTINGS);
+    expect(commandNamed('dead-letters replay').settings).toEqual(REPLAY_LETTERS_SETTINGS);
+    expect(commandNamed('replay').settings).toEqual(REPLAY_SETTINGS);
   });
 });
 

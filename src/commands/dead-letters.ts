@@ -1,0 +1,290 @@
+/** `promo-intake dead-letters`: what could not be given a verdict, told without players, and sent back once it can. */
+import { type GroupName, readConfig, type SettingName } from '../config';
+import { beginOperation, endOperation } from '../ledger/operations';
+import { makeLogger } from '../telemetry';
+import { type Letter, originalHeaders, readLetter } from '../transports/dead-letters';
+import { watermarks } from '../transports/drain';
+import { makeKafka } from '../transports/kafka';
+import { offsetsAt, type Range, readRecords } from '../transports/positions';
+import type { OutgoingMessage } from '../transports/record-batch-writer';
+import { keyOf, messageOf, type StreamRecord } from '../transports/record-source';
+import { makeSender } from '../transports/sender';
+import { integerOf, requestedBy, timeOf, wrong } from './values';
+
+export const LIST_SETTINGS = ['KAFKA', 'KAFKA_GROUP_ID', 'DEAD_LETTER_TOPIC'] as const satisfies readonly (
+  | SettingName
+  | GroupName
+)[];
+export const REPLAY_LETTERS_SETTINGS = [
+  'KAFKA',
+  'KAFKA_GROUP_ID',
+  'DEAD_LETTER_TOPIC',
+  'DATABASE',
+] as const satisfies readonly (SettingName | GroupName)[];
+
+type Options = ReadonlyMap<string, string>;
+
+const LISTED = 20;
+/** A dead letter may be there twice, so those that were sent are remembered. */
+const MAX_REPLAYED = 1_000_000;
+/** A whole batch in one record: nothing that could be read as one. */
+const NOT_REPLAYED = 'undecodable';
+
+/** Which dead letters are meant. */
+interface Filter {
+  readonly reason: string | undefined;
+  readonly topic: string | undefined;
+  readonly partition: number | undefined;
+  readonly fromOffset: number | undefined;
+  readonly toOffset: number | undefined;
+  readonly sinceMs: number | undefined;
+  readonly untilMs: number | undefined;
+}
+
+/** @throws ConfigError */
+function readFilter(options: Options): Filter {
+  const filter = {
+    reason: options.get('reason'),
+    topic: options.get('source-topic'),
+    partition: integerOf(options, 'source-partition'),
+    fromOffset: integerOf(options, 'from-offset'),
+    toOffset: integerOf(options, 'to-offset'),
+    sinceMs: timeOf(options, 'since'),
+    untilMs: timeOf(options, 'until'),
+  };
+  const hasOffsets = filter.fromOffset !== undefined || filter.toOffset !== undefined;
+  if (hasOffsets && (filter.topic === undefined || filter.partition === undefined))
+    throw wrong(
+      'from-offset',
+      'is an offset of no partition',
+      'Name --source-topic and --source-partition as well',
+    );
+  return filter;
+}
+
+function matches(filter: Filter, { reason, source, writtenMs }: Letter): boolean {
+  return (
+    (filter.reason ?? reason) === reason &&
+    (filter.topic ?? source.topic) === source.topic &&
+    (filter.partition ?? source.partition) === source.partition &&
+    source.offset >= (filter.fromOffset ?? 0) &&
+    source.offset <= (filter.toOffset ?? Number.MAX_SAFE_INTEGER) &&
+    writtenMs >= (filter.sinceMs ?? Number.NEGATIVE_INFINITY) &&
+    writtenMs < (filter.untilMs ?? Number.POSITIVE_INFINITY)
+  );
+}
+
+interface Found {
+  readonly letter: Letter;
+  readonly record: StreamRecord;
+  /** Partition of the dead-letter topic. */
+  readonly partition: number;
+}
+
+/**
+ * Hands over the dead letters that are in the topic now and match, as they are read.
+ *
+ * @returns how many records of the topic are no dead letters of ours
+ */
+async function readLetters(
+  config: ReturnType<typeof readListSettings>,
+  filter: Filter,
+  take: (found: readonly Found[]) => Promise<void>,
+): Promise<number> {
+  const { KAFKA, KAFKA_GROUP_ID: groupId, DEAD_LETTER_TOPIC: topic } = config;
+  const logger = makeLogger('silent');
+  const kafka = makeKafka({ ...KAFKA, clientId: 'promo-intake-dead-letters' }, logger);
+  const ends = await watermarks(kafka, [topic]);
+  if (ends.length === 0) throw new Error(`Kafka has no topic ${topic}, or does not show it to us`);
+  const since = filter.sinceMs === undefined ? null : await offsetsAt(kafka, topic, filter.sinceMs);
+  const ranges = ends.map(({ partition, low, offset }): Range => {
+    return { topic, partition, from: Math.max(low, since?.get(partition) ?? low), to: offset };
+  });
+  let foreign = 0;
+  await readRecords(
+    kafka,
+    { groupId, purpose: 'dead-letters', ranges },
+    async ({ partition }, records) => {
+      const found = records.flatMap((record) => {
+        const letter = readLetter(record);
+        if (letter === null) foreign++;
+        return letter !== null && matches(filter, letter) ? [{ letter, record, partition }] : [];
+      });
+      if (found.length > 0) await take(found);
+      return true;
+    },
+    logger,
+  );
+  return foreign;
+}
+
+const readListSettings = () => readConfig(process.env, LIST_SETTINGS);
+
+/** @returns the exit code */
+export async function listDeadLetters(options: Options): Promise<number> {
+  const filter = readFilter(options);
+  const limit = integerOf(options, 'limit', 1) ?? LISTED;
+  const config = readListSettings();
+  const counts = new Map<string, number>();
+  let newest: Listed[] = [];
+  const foreign = await readLetters(config, filter, async (found) => {
+    for (const { letter } of found) counts.set(letter.reason, (counts.get(letter.reason) ?? 0) + 1);
+    newest = [...newest, ...found.map(listed)]
+      .sort((a, b) => b.writtenMs - a.writtenMs || b.offset - a.offset)
+      .slice(0, limit);
+  });
+  const topic = config.DEAD_LETTER_TOPIC;
+  if (options.has('json')) console.log(JSON.stringify(asJson(newest, counts, foreign, topic), null, 2));
+  else for (const line of describe(newest, counts, foreign, topic)) console.log(line);
+  return 0;
+}
+
+/** Without the record: it may be large, and is nobody's business here. */
+interface Listed extends Letter {
+  readonly partition: number;
+  readonly offset: number;
+}
+
+function listed({ letter, record, partition }: Found): Listed {
+  return { ...letter, partition, offset: record.offset };
+}
+
+function asJson(
+  newest: readonly Listed[],
+  counts: ReadonlyMap<string, number>,
+  foreign: number,
+  topic: string,
+) {
+  return {
+    topic,
+    counts: Object.fromEntries(counts),
+    other_records: foreign,
+    newest: newest.map(({ reason, source, sourceTimestampMs, writtenMs, bytes, partition, offset }) => ({
+      ...{ written_at: timeText(writtenMs), reason, source },
+      ...{ source_time: timeText(sourceTimestampMs), bytes, partition, offset },
+    })),
+  };
+}
+
+function describe(
+  newest: readonly Listed[],
+  counts: ReadonlyMap<string, number>,
+  foreign: number,
+  topic: string,
+): string[] {
+  return [
+    ...newest.map(
+      ({ writtenMs, reason, source, sourceTimestampMs, bytes, partition, offset }) =>
+        `${timeText(writtenMs)} ${reason}: ${keyOf(source)} offset ${source.offset} of ${timeText(sourceTimestampMs)}, ${bytes} bytes; at ${partition} offset ${offset}`,
+    ),
+    `${topic}: ${countText(counts)}${newest.length < total(counts) ? `, the newest ${newest.length} are shown` : ''}`,
+    ...(foreign > 0 ? [`${foreign} records of the topic are no dead letters of ours`] : []),
+  ];
+}
+
+function timeText(ms: number): string {
+  return Number.isNaN(ms) ? 'an unknown time' : new Date(ms).toISOString();
+}
+
+function total(counts: ReadonlyMap<string, number>): number {
+  return [...counts.values()].reduce((sum, count) => sum + count, 0);
+}
+
+function countText(counts: ReadonlyMap<string, number>): string {
+  const each = [...counts].sort(([a], [b]) => (a < b ? -1 : 1)).map(([name, count]) => `${count} ${name}`);
+  return `${total(counts)} dead letters${each.length === 0 ? '' : ` (${each.join(', ')})`}`;
+}
+
+/**
+ * Sends dead letters to where they came from, or to another topic: byte for byte, without the headers that made them dead letters. They stay
+ * where they are; one that is sent again is decided by its event_id, and so a duplicate.
+ *
+ * @returns the exit code
+ */
+export async function replayDeadLetters(options: Options): Promise<number> {
+  const filter = readFilter(options);
+  const config = readConfig(process.env, REPLAY_LETTERS_SETTINGS);
+  const to = options.get('to');
+  if (to === config.DEAD_LETTER_TOPIC)
+    throw wrong('to', 'is the dead-letter topic itself', 'Name a topic of events');
+  const plan = makePlan(to);
+  if (!options.has('confirm')) {
+    await readLetters(config, filter, async (found) => {
+      plan.choose(found);
+    });
+    for (const line of plan.lines()) console.log(line);
+    console.log('nothing was sent: say --confirm to send them');
+    return 0;
+  }
+  const request = { ...filter, to: to ?? null, topic: config.DEAD_LETTER_TOPIC, sourceTopic: filter.topic };
+  const operation = await beginOperation(
+    config.DATABASE,
+    { requestedBy: requestedBy(options) },
+    'dead_letter_replay',
+    request,
+  );
+  const kafka = makeKafka({ ...config.KAFKA, clientId: 'promo-intake-dead-letters' }, makeLogger('silent'));
+  const sender = await makeSender(kafka);
+  let sent = 0;
+  const end = (more: Readonly<Record<string, unknown>>) =>
+    endOperation(config.DATABASE, operation, { sent, ...plan.outcome(), ...more });
+  try {
+    await readLetters(config, filter, async (found) => {
+      for (const [topic, messages] of plan.choose(found)) {
+        await sender.send(topic, messages);
+        sent += messages.length;
+      }
+    });
+  } catch (error) {
+    await end({ failed: true });
+    console.error(`${sent} were sent before: ${messageOf(error)}`);
+    throw error;
+  } finally {
+    await sender.stop();
+  }
+  await end({});
+  for (const line of plan.lines()) console.log(line);
+  console.log(`${sent} records were sent (operation ${operation})`);
+  return 0;
+}
+
+/** Chooses what is sent, each record once, and counts it by where it goes. */
+function makePlan(to: string | undefined) {
+  const chosen = new Set<string>();
+  const byTarget = new Map<string, number>();
+  let repeated = 0;
+  let undecodable = 0;
+  return {
+    choose(found: readonly Found[]): Map<string, OutgoingMessage[]> {
+      const messages = new Map<string, OutgoingMessage[]>();
+      for (const { letter, record } of found) {
+        const { source, reason } = letter;
+        const id = `${keyOf(source)}@${source.offset}`;
+        if (reason === NOT_REPLAYED) undecodable++;
+        else if (chosen.has(id)) repeated++;
+        else {
+          if (chosen.size >= MAX_REPLAYED)
+            throw new Error(`more than ${MAX_REPLAYED} at once; choose fewer by --since and --until`);
+          chosen.add(id);
+          const topic = to ?? source.topic;
+          const { key, value } = record;
+          const place = to === undefined ? { partition: source.partition } : {};
+          const list = messages.get(topic) ?? [];
+          messages.set(topic, list);
+          list.push({ key, value, headers: originalHeaders(record), ...place });
+          byTarget.set(topic, (byTarget.get(topic) ?? 0) + 1);
+        }
+      }
+      return messages;
+    },
+    outcome: () => ({ repeated, undecodable }),
+    lines: () => [
+      ...[...byTarget].map(([topic, count]) => `${topic}: ${count} records`),
+      ...(byTarget.size === 0 ? ['there is nothing to send'] : []),
+      ...(repeated > 0 ? [`${repeated} are copies of one of these`] : []),
+      ...(undecodable > 0
+        ? [`${undecodable} are undecodable: whole batches, which cannot be sent again`]
+        : []),
+    ],
+  };
+}

@@ -1,0 +1,69 @@
+/** `promo-intake retention apply` and `promo-intake erase-player`: what is dropped or replaced of what is stored, noted in the log of operations. */
+import { readConfig } from '../config';
+import { dropMonthsBefore, erasePlayer, planRetention } from '../ledger/operations';
+import { integerOf, requestedBy, wrong } from './values';
+
+type Options = ReadonlyMap<string, string>;
+
+/** Drops months that are over. @returns the exit code */
+export async function applyRetention(options: Options): Promise<number> {
+  const keepMonths = integerOf(options, 'keep-months', 1) ?? 0;
+  const { DATABASE } = readConfig(process.env, ['DATABASE']);
+  const { firstKept, tables } = await planRetention(DATABASE, keepMonths);
+  console.log(`kept is ${firstKept} and later; of all before, ids, rounds and counters stay`);
+  for (const { name, rowEstimate, bytes } of tables)
+    console.log(`${name}: about ${rowEstimate} rows, ${(bytes / 1e6).toFixed(1)} MB`);
+  if (tables.length === 0) console.log('there is nothing to drop');
+  if (options.has('dry-run')) {
+    console.log('dry run: nothing was dropped');
+    return 0;
+  }
+  if (tables.length === 0) return 0;
+  const dropped = await dropMonthsBefore(DATABASE, { requestedBy: requestedBy(options) }, firstKept);
+  console.log(`dropped ${dropped.length} tables`);
+  return 0;
+}
+
+/** Rows of one transaction: it holds the rounds of their events locked for as long. */
+const ERASE_BATCH = 5_000;
+
+/** Replaces a player in all that is stored. @returns the exit code */
+export async function erase(options: Options): Promise<number> {
+  const player = options.get('player') ?? (await standardInput());
+  if (player === '')
+    throw wrong('player', 'names nobody', 'Write the player_ref, or send it to standard input');
+  const { DATABASE } = readConfig(process.env, ['DATABASE']);
+  const asked = { operator: options.get('operator') ?? '', player, batch: ERASE_BATCH };
+  const erased = await erasePlayer(
+    DATABASE,
+    { requestedBy: requestedBy(options) },
+    asked,
+    ({ verdicts, rounds }) => console.log(`${verdicts} verdicts, ${rounds} rounds so far`),
+  );
+  const { erasure, verdicts, rounds, payloads } = erased;
+  console.log(
+    `erased: ${verdicts} verdicts now name erased:${erasure}; ${rounds} rounds and ${payloads} payloads do not lead to the player any more`,
+  );
+  for (const line of LEFT) console.log(line);
+  return 0;
+}
+
+/** What the store has no hand in. */
+const LEFT = [
+  'left to do, by whoever runs the servers:',
+  '- Kafka: the topics of events and the dead-letter topic hold the records as they came, until their retention ends. Verdict messages name no player.',
+  '- Postgres: rows as they were are on disk until vacuum, and in WAL, replicas and backups as long as those are kept.',
+  '- an event that names the player and comes later is stored as it is: run this again.',
+];
+
+async function standardInput(): Promise<string> {
+  process.stdin.setEncoding('utf8');
+  let text = '';
+  for await (const part of process.stdin) {
+    text += String(part);
+    if (text.length > MAX_INPUT) throw wrong('player', 'is longer than any player', 'Send one player_ref');
+  }
+  return text.replace(/\r?\n$/, '');
+}
+/** A player_ref has 255 bytes at most (F4). */
+const MAX_INPUT = 4_096;

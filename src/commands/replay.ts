@@ -1,0 +1,235 @@
+/**
+ * `promo-intake replay`: has a range of a topic decided again.
+ *
+ * Reads the range by itself and gives it to the intake that the worker has, beside running workers, instead of setting their group back: that
+ * would need an empty group, and would have everything behind the range read again as well. What is decided is answered as it was, and counted as
+ * a redelivery (K3); what never was is decided. Further than the group has committed it does not go: there the workers are at it.
+ */
+import type { Logger } from 'pino';
+import { NEVER, systemClock } from '../clock';
+import { type GroupName, readConfig, type SettingName } from '../config';
+import { backoffMs } from '../domain/backoff';
+import { type Answer, type Intake, makeIntake, type Source } from '../intake';
+import { makePool } from '../ledger/connection';
+import { decideBatch, ensureMonths, makePartitionNumbers } from '../ledger/ledger';
+import { beginOperation, endOperation } from '../ledger/operations';
+import { makeReferences } from '../ledger/reference-store';
+import { makeLogger } from '../telemetry';
+import { makeKafka } from '../transports/kafka';
+import { envelopeOf } from '../transports/partition-loop';
+import { offsetsAt, type Range, readPositions, readRecords } from '../transports/positions';
+import { keyOf, messageOf, type PublishVerdicts, type StreamRecord } from '../transports/record-source';
+import { makeSender } from '../transports/sender';
+import { makePublishVerdicts, makeSendDeadLetters } from '../transports/verdict-stream';
+import { makeWireFormat, type WireFormat } from '../transports/wire-format';
+import { integerOf, requestedBy, timeOf, wrong } from './values';
+
+export const REPLAY_SETTINGS = [
+  'KAFKA',
+  'KAFKA_GROUP_ID',
+  'DATABASE',
+  'SCHEMA_REGISTRY',
+  'VERDICT_TOPIC',
+  'DEAD_LETTER_TOPIC',
+  'BATCH_EVENTS',
+] as const satisfies readonly (SettingName | GroupName)[];
+
+const REGISTRY_TIMEOUT_MS = 5_000;
+/** What cannot be decided is tried so often, with the waits of a worker between: 31 s in all. Then it is for a person. */
+const MAX_TRIES = 6;
+
+type Options = ReadonlyMap<string, string>;
+
+/** @returns the exit code */
+export async function replay(options: Options): Promise<number> {
+  const bounds = readBounds(options);
+  const config = readConfig(process.env, REPLAY_SETTINGS);
+  const logger = makeLogger('warn');
+  const kafka = makeKafka({ ...config.KAFKA, clientId: 'promo-intake-replay' }, makeLogger('silent'));
+  const positions = await readPositions(kafka, config.KAFKA_GROUP_ID, [bounds.topic]);
+  if (positions.length === 0) {
+    console.error(`Kafka has no topic ${bounds.topic}, or does not show it to us`);
+    return 1;
+  }
+  const at = async (ms: number | undefined) =>
+    ms === undefined ? null : await offsetsAt(kafka, bounds.topic, ms);
+  const ranges = rangesOf(bounds, positions, await at(bounds.sinceMs), await at(bounds.untilMs));
+  for (const { topic, partition, from, to } of ranges)
+    console.log(`${keyOf({ topic, partition })}: offsets ${from} to ${to - 1}`);
+  if (ranges.length === 0) console.log('there is nothing in this range that the group has read');
+  if (!options.has('confirm') || ranges.length === 0) {
+    console.log('nothing was replayed: say --confirm to replay it');
+    return 0;
+  }
+
+  const request = { ...bounds, ranges };
+  const operation = await beginOperation(
+    config.DATABASE,
+    { requestedBy: requestedBy(options) },
+    'replay',
+    request,
+  );
+  const pool = makePool(
+    { ...config.DATABASE, maxConnections: 2, applicationName: 'promo-intake-replay' },
+    logger,
+  );
+  const sender = await makeSender(kafka);
+  const counts = new Map<string, number>();
+  let failed = true;
+  try {
+    await ensureMonths(pool);
+    const intake = makeIntake({
+      ledger: { decideBatch: (batch) => decideBatch(pool, batch), partitionNo: makePartitionNumbers(pool) },
+      references: makeReferences(pool),
+      sendDeadLetters: makeSendDeadLetters(sender, config.DEAD_LETTER_TOPIC),
+      logger,
+      now: systemClock.now,
+    });
+    const decide = makeDecide({
+      intake,
+      wireFormat: makeWireFormat({ ...config.SCHEMA_REGISTRY, timeoutMs: REGISTRY_TIMEOUT_MS }),
+      publishVerdicts:
+        config.VERDICT_TOPIC === undefined ? null : makePublishVerdicts(sender, config.VERDICT_TOPIC),
+      logger,
+      batchEvents: config.BATCH_EVENTS,
+    });
+    const { KAFKA_GROUP_ID: groupId } = config;
+    await readRecords(
+      kafka,
+      { groupId, purpose: 'replay', ranges },
+      async (range, records) => {
+        for (const answer of await decide(range, records)) {
+          const name = nameOf(answer);
+          counts.set(name, (counts.get(name) ?? 0) + 1);
+        }
+        return true;
+      },
+      logger,
+    );
+    failed = false;
+  } finally {
+    await Promise.all([sender.stop(), pool.end()]);
+    await endOperation(config.DATABASE, operation, {
+      ...Object.fromEntries(counts),
+      ...(failed && { failed }),
+    }).catch((error: unknown) => {
+      // What came before is the error to tell; that the log does not have the end is told beside it.
+      console.error(`the end of operation ${operation} could not be noted: ${messageOf(error)}`);
+      failed = true;
+    });
+  }
+  for (const [name, count] of counts) console.log(`${name}: ${count}`);
+  console.log(`replayed (operation ${operation})`);
+  return failed ? 1 : 0;
+}
+
+// --- which range
+
+interface Bounds {
+  readonly topic: string;
+  readonly partition: number | undefined;
+  readonly fromOffset: number | undefined;
+  /** The last one. */
+  readonly toOffset: number | undefined;
+  readonly sinceMs: number | undefined;
+  readonly untilMs: number | undefined;
+}
+
+/** @throws ConfigError */
+function readBounds(options: Options): Bounds {
+  const bounds = {
+    topic: options.get('topic') ?? '',
+    partition: integerOf(options, 'partition'),
+    fromOffset: integerOf(options, 'from-offset'),
+    toOffset: integerOf(options, 'to-offset'),
+    sinceMs: timeOf(options, 'since'),
+    untilMs: timeOf(options, 'until'),
+  };
+  if (bounds.fromOffset === undefined && bounds.sinceMs === undefined)
+    throw wrong('since', 'is not given, nor is --from-offset', 'Say where the range begins');
+  if ((bounds.fromOffset ?? bounds.toOffset) !== undefined && bounds.partition === undefined)
+    throw wrong('from-offset', 'is an offset of no partition', 'Name --partition as well');
+  return bounds;
+}
+
+interface Known {
+  readonly topic: string;
+  readonly partition: number;
+  readonly low: number;
+  readonly committed: number | null;
+}
+
+/** What is asked for, as far as Kafka still has it and the group has read it. Empty ranges are left out. */
+export function rangesOf(
+  { partition, fromOffset = 0, toOffset = Number.MAX_SAFE_INTEGER }: Omit<Bounds, 'topic'>,
+  positions: readonly Known[],
+  since: ReadonlyMap<number, number> | null,
+  until: ReadonlyMap<number, number> | null,
+): Range[] {
+  return positions
+    .filter((position) => (partition ?? position.partition) === position.partition)
+    .map(({ topic, partition, low, committed }) => ({
+      topic,
+      partition,
+      from: Math.max(low, fromOffset, since?.get(partition) ?? 0),
+      to: Math.min(committed ?? 0, toOffset + 1, until?.get(partition) ?? Number.MAX_SAFE_INTEGER),
+    }))
+    .filter(({ from, to }) => from < to);
+}
+
+// --- deciding it
+
+interface DecideDeps {
+  readonly intake: Intake;
+  readonly wireFormat: WireFormat;
+  readonly publishVerdicts: PublishVerdicts | null;
+  readonly logger: Logger;
+  readonly batchEvents: number;
+}
+
+/** Decides records of a partition, and publishes what was decided. @throws where they stay undecided */
+function makeDecide({ intake, wireFormat, publishVerdicts, logger, batchEvents }: DecideDeps) {
+  async function decideBatch(source: Source, records: readonly StreamRecord[]): Promise<readonly Answer[]> {
+    const envelopes = await Promise.all(records.map((record) => envelopeOf(record, wireFormat)));
+    const { answers, undecided } = await intake.decide(source, envelopes);
+    if (publishVerdicts !== null && answers.length > 0) await publishVerdicts(source, answers);
+    if (undecided !== null && answers.length === 0) throw undecided;
+    return answers;
+  }
+
+  return async (source: Source, records: readonly StreamRecord[]): Promise<Answer[]> => {
+    const answers: Answer[] = [];
+    let tries = 0;
+    while (answers.length < records.length) {
+      const batch = records.slice(answers.length, answers.length + batchEvents);
+      try {
+        answers.push(...(await decideBatch(source, batch)));
+        tries = 0;
+      } catch (error) {
+        if (++tries >= MAX_TRIES) {
+          const offset = batch[0]?.offset;
+          throw new Error(`${keyOf(source)} is undecided at offset ${offset}: ${messageOf(error)}`, {
+            cause: error,
+          });
+        }
+        const waitMs = backoffMs(tries);
+        logger.warn({ ...source, waitMs, error: messageOf(error) }, 'partition is undecided');
+        await systemClock.sleep(waitMs, NEVER);
+      }
+    }
+    return answers;
+  };
+}
+
+/** What became of a record, as the counters have it. */
+function nameOf({ decision }: Answer): string {
+  if (decision.redelivered) return 'redeliveries';
+  switch (decision.type) {
+    case 'unstored':
+      return decision.deadLetter === null ? 'without_key' : 'dead_letters';
+    case 'duplicate':
+      return 'duplicates';
+    case 'decided':
+      return decision.outcome.verdict;
+  }
+}

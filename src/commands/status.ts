@@ -1,0 +1,332 @@
+/** `promo-intake status`: what a person looks at first, of the store and of Kafka, and whether anything needs that person. */
+import { systemClock } from '../clock';
+import {
+  describeConfig,
+  type EffectiveSetting,
+  type GroupName,
+  readConfig,
+  type SettingName,
+} from '../config';
+import { migrationNames } from '../ledger/migrate';
+import {
+  countDamages,
+  type PartitionBalance,
+  readBalance,
+  readVersions,
+  type StoredVersions,
+} from '../ledger/operations';
+import { makeLogger } from '../telemetry';
+import { makeKafka } from '../transports/kafka';
+import { membersOf, type Position, readPositions, readRecords } from '../transports/positions';
+import { keyOf } from '../transports/record-source';
+import { explainShortly } from './explain';
+
+export const STATUS_SETTINGS = [
+  'KAFKA',
+  'KAFKA_GROUP_ID',
+  'KAFKA_TOPICS',
+  'DATABASE',
+  'SCHEMA_REGISTRY',
+  'VERDICT_TOPIC',
+  'DEAD_LETTER_TOPIC',
+  'HTTP_PORT',
+  'LOG_LEVEL',
+  'BATCH_EVENTS',
+  'PARTITIONS_AT_ONCE',
+  'SHUTDOWN_SECONDS',
+] as const satisfies readonly (SettingName | GroupName)[];
+
+/** One look at the store or at Kafka. */
+const PART_WITHIN_MS = 15_000;
+/** Reading the oldest waiting record of each partition, joining a group included. */
+const OLDEST_WITHIN_MS = 20_000;
+/** A broker that cannot be reached is tried so often: this is one look, and nobody waits for it for long. */
+const RETRIES = 2;
+/** A partition that has waited this long, and decided nothing as long, is undecided: its retries are at most 30 s apart (U2). */
+export const UNDECIDED_AFTER_SECONDS = 60;
+
+/** A part of the status, or why it cannot be told. */
+export type Part<T> = { readonly value: T } | { readonly unknown: string };
+
+export interface Facts {
+  /** Migrations of this version of the program. */
+  readonly migrations: readonly string[];
+  readonly versions: Part<StoredVersions>;
+  readonly balance: Part<readonly PartitionBalance[]>;
+  readonly positions: Part<readonly Position[]>;
+  readonly members: Part<number>;
+  /** Seconds since Kafka has the oldest record that is not decided, by `keyOf`. */
+  readonly oldestSeconds: Part<ReadonlyMap<string, number>>;
+  /** Topics that are to be read. */
+  readonly wanted: readonly string[];
+  /** Damages of the invariants; null where it was not asked for. */
+  readonly damages: Part<number | null>;
+  readonly configuration: readonly EffectiveSetting[];
+}
+
+/** @returns the exit code: 1 where something needs a person */
+export async function status(options: { json: boolean; check: boolean }): Promise<number> {
+  const report = assess(await look(options.check));
+  if (options.json) console.log(JSON.stringify(report, null, 2));
+  else for (const line of describe(report)) console.log(line);
+  return report.needs_a_person.length === 0 ? 0 : 1;
+}
+
+async function look(check: boolean): Promise<Facts> {
+  const config = readConfig(process.env, STATUS_SETTINGS);
+  // What cannot be reached is told below, once.
+  const logger = makeLogger('silent');
+  const kafka = makeKafka({ ...config.KAFKA, clientId: 'promo-intake-status', retries: RETRIES }, logger);
+  const { DATABASE, KAFKA_GROUP_ID } = config;
+  const [versions, balance, members, damages] = await Promise.all([
+    part(() => readVersions(DATABASE)),
+    part(() => readBalance(DATABASE)),
+    part(() => membersOf(kafka, KAFKA_GROUP_ID)),
+    check ? part(() => countDamages(DATABASE), Number.POSITIVE_INFINITY) : { value: null },
+  ]);
+  const wanted = config.KAFKA_TOPICS ?? valueIn(versions)?.topics ?? [];
+  const topics = [...new Set([...wanted, ...(valueIn(balance) ?? []).map(({ topic }) => topic)])].sort();
+  const positions = await part(() => readPositions(kafka, KAFKA_GROUP_ID, topics));
+  const oldest = new Map<string, number>();
+  const read = await part(async () => {
+    const ranges = (valueIn(positions) ?? []).map(({ topic, partition, low, high, committed }) => {
+      return { topic, partition, from: Math.max(committed ?? low, low), to: high };
+    });
+    await readRecords(
+      kafka,
+      { groupId: KAFKA_GROUP_ID, purpose: 'status', ranges, stalledMs: PART_WITHIN_MS },
+      async (range, [first]) => {
+        if (first !== undefined)
+          oldest.set(keyOf(range), Math.max(0, (Date.now() - Number(first.timestamp)) / 1000));
+        return false;
+      },
+      logger,
+    );
+    return oldest;
+  }, OLDEST_WITHIN_MS);
+  return {
+    migrations: await migrationNames(),
+    versions,
+    balance,
+    positions,
+    members,
+    // Those that were found are told, whatever became of the others.
+    oldestSeconds: oldest.size > 0 ? { value: oldest } : read,
+    wanted,
+    damages,
+    configuration: describeConfig(process.env, STATUS_SETTINGS),
+  };
+}
+
+/** Never throws and never waits for long: what is not known hides nothing of the rest. */
+async function part<T>(work: () => Promise<T>, withinMs = PART_WITHIN_MS): Promise<Part<T>> {
+  const over = new AbortController();
+  const late = systemClock
+    .sleep(Math.min(withinMs, MAX_TIMER_MS), over.signal)
+    .then((): Part<T> => ({ unknown: `no answer within ${withinMs / 1000} s` }));
+  const done = work().then(
+    (value): Part<T> => ({ value }),
+    (error: unknown): Part<T> => ({ unknown: explainShortly(error) }),
+  );
+  const first = await Promise.race([done, late]);
+  over.abort();
+  return first;
+}
+
+/** A longer timer of Node ends at once. */
+const MAX_TIMER_MS = 2 ** 31 - 1;
+
+function valueIn<T>(part: Part<T>): T | undefined {
+  return 'value' in part ? part.value : undefined;
+}
+
+// --- what it means
+
+type Told<T> = T | { readonly unknown: string };
+
+export interface PartitionStatus {
+  readonly topic: string;
+  readonly partition: number;
+  /** Offsets that the group has not committed; null where Kafka does not tell. */
+  readonly lag_records: number | null;
+  /** Seconds that the oldest of them has been in Kafka; 0 without lag, null where it is not known. */
+  readonly lag_seconds: number | null;
+  /** Seconds since a batch of it was decided; null where none ever was, or the store does not tell. */
+  readonly idle_seconds: number | null;
+  /** It waits, and nothing of it is decided. */
+  readonly undecided: boolean;
+}
+
+export interface Report {
+  /** Sentences; empty where all is well. */
+  readonly needs_a_person: readonly string[];
+  readonly schema: Told<{ readonly newest: string | null; readonly missing: readonly string[] }>;
+  readonly reference: Told<{ readonly version: number; readonly applied_at: string | null }>;
+  readonly group: Told<{ readonly members: number }>;
+  readonly lag: Told<{
+    readonly records: number;
+    readonly seconds: number | null;
+    readonly undecided_partitions: number;
+  }>;
+  readonly balance: Told<{
+    readonly records_read: number;
+    readonly became: number;
+    readonly dead_letters: number;
+  }>;
+  readonly invariants: Told<{ readonly damages: number | null }>;
+  readonly partitions: readonly PartitionStatus[];
+  readonly configuration: readonly EffectiveSetting[];
+}
+
+/** What the facts mean. Pure, so that every state of affairs can be shown to it. */
+export function assess(facts: Facts): Report {
+  const partitions = partitionsOf(facts);
+  const versions = valueIn(facts.versions);
+  const undecided = partitions.filter((each) => each.undecided);
+  const known = partitions.flatMap(({ lag_seconds }) => lag_seconds ?? []);
+  const records = partitions.reduce((sum, { lag_records }) => sum + (lag_records ?? 0), 0);
+  const balance = valueIn(facts.balance) ?? [];
+  const missing = facts.migrations.filter((name) => versions?.migrations.includes(name) === false);
+  const sum = (count: (each: PartitionBalance) => number) =>
+    balance.reduce((all, each) => all + count(each), 0);
+  return {
+    needs_a_person: [
+      ...unknowns(facts),
+      ...(missing.length > 0 ? [`the database lacks ${missing.join(', ')}: run promo-intake migrate`] : []),
+      ...(versions?.referenceVersion === 0
+        ? ['there is no reference data, so nothing is decided: run promo-intake reference apply']
+        : []),
+      ...kafkaProblems(facts, records),
+      ...undecided.map(
+        ({ topic, partition, lag_records, lag_seconds, idle_seconds }) =>
+          `${keyOf({ topic, partition })} is undecided: ${lag_records} records wait, the oldest for ${seconds(lag_seconds)}, and ${
+            idle_seconds === null ? 'none was ever decided' : `none was decided for ${seconds(idle_seconds)}`
+          }; the log of its worker says why`,
+      ),
+      ...balance.flatMap((each) =>
+        each.recordsRead === each.became
+          ? []
+          : [
+              `${keyOf(each)}: ${each.recordsRead} records were read, and ${each.became} are counted as what became of them: run promo-intake verify`,
+            ],
+      ),
+      ...((valueIn(facts.damages) ?? 0) > 0
+        ? [`${valueIn(facts.damages)} damages of the invariants: run promo-intake verify`]
+        : []),
+    ],
+    schema: told(facts.versions, ({ migrations }) => ({ newest: migrations.at(-1) ?? null, missing })),
+    reference: told(facts.versions, ({ referenceVersion, referenceAppliedAt }) => ({
+      version: referenceVersion,
+      applied_at: referenceAppliedAt,
+    })),
+    group: told(facts.members, (members) => ({ members })),
+    lag: told(facts.positions, () => ({
+      records,
+      seconds: known.length === partitions.length ? Math.max(0, ...known) : null,
+      undecided_partitions: undecided.length,
+    })),
+    balance: told(facts.balance, () => ({
+      records_read: sum(({ recordsRead }) => recordsRead),
+      became: sum(({ became }) => became),
+      dead_letters: sum(({ deadLetters }) => deadLetters),
+    })),
+    invariants: told(facts.damages, (damages) => ({ damages })),
+    partitions,
+    configuration: facts.configuration,
+  };
+}
+
+function told<T, R>(part: Part<T>, tell: (value: T) => R): Told<R> {
+  return 'value' in part ? tell(part.value) : part;
+}
+
+/** What cannot be told, each reason once. */
+function unknowns({ versions, balance, positions, members, oldestSeconds, damages }: Facts): string[] {
+  const parts = [
+    ['versions', versions],
+    ['counters', balance],
+    ['lag', positions],
+    ['members of the group', members],
+    ['seconds of lag', oldestSeconds],
+    ['invariants', damages],
+  ] as const;
+  const byReason = new Map<string, string[]>();
+  for (const [name, part] of parts) {
+    if (!('unknown' in part)) continue;
+    byReason.set(part.unknown, [...(byReason.get(part.unknown) ?? []), name]);
+  }
+  return [...byReason].map(([reason, names]) => `not known: ${names.join(', ')}: ${reason}`);
+}
+
+function kafkaProblems({ positions, members, wanted }: Facts, lagRecords: number): string[] {
+  const found = valueIn(positions);
+  if (found === undefined) return [];
+  const missing = wanted.filter((name) => found.every(({ topic }) => topic !== name));
+  const deleted = found.filter(({ committed, low }) => committed !== null && committed < low);
+  return [
+    ...missing.map((topic) => `Kafka has no topic ${topic}, or does not show it to us`),
+    ...deleted.map(
+      ({ topic, partition, committed, low }) =>
+        `${keyOf({ topic, partition })}: offsets ${committed} to ${low - 1} were deleted from Kafka before they were read`,
+    ),
+    ...(valueIn(members) === 0 && lagRecords > 0
+      ? [`${lagRecords} records wait, and no worker is in the group`]
+      : []),
+  ];
+}
+
+function partitionsOf({ positions, balance, oldestSeconds }: Facts): PartitionStatus[] {
+  const stored = new Map((valueIn(balance) ?? []).map((each) => [keyOf(each), each]));
+  return (valueIn(positions) ?? []).map(({ topic, partition, low, high, committed }) => {
+    const key = keyOf({ topic, partition });
+    const lag = high - Math.max(committed ?? low, low);
+    const waiting = lag === 0 ? 0 : (valueIn(oldestSeconds)?.get(key) ?? null);
+    const idle = stored.get(key)?.idleSeconds ?? null;
+    const undecided =
+      waiting !== null &&
+      waiting > UNDECIDED_AFTER_SECONDS &&
+      'value' in balance &&
+      (idle ?? waiting) > UNDECIDED_AFTER_SECONDS;
+    return {
+      ...{ topic, partition, lag_records: lag },
+      ...{ lag_seconds: rounded(waiting), idle_seconds: rounded(idle), undecided },
+    };
+  });
+}
+
+function rounded(value: number | null): number | null {
+  return value === null ? null : Math.round(value * 10) / 10;
+}
+
+// --- for people
+
+function describe(report: Report): string[] {
+  const { schema, reference, group, lag, balance, invariants, partitions, configuration } = report;
+  const say = <T extends object>(part: Told<T>, tell: (value: T) => string) =>
+    'unknown' in part ? 'not known' : tell(part);
+  const behind = partitions.filter(({ lag_records }) => lag_records !== 0);
+  return [
+    `schema      ${say(schema, ({ newest, missing }) => `${newest ?? 'none'}${missing.length > 0 ? `, lacks ${missing.length}` : ''}`)}`,
+    `reference   ${say(reference, ({ version, applied_at }) => (version === 0 ? 'none' : `version ${version}, applied ${applied_at}`))}`,
+    `group       ${say(group, ({ members }) => `${members} members`)}`,
+    `lag         ${say(lag, (all) => `${all.records} records${all.records === 0 ? '' : `, ${seconds(all.seconds)}`}; ${all.undecided_partitions} undecided partitions`)}`,
+    `balance     ${say(balance, (all) => `${all.records_read} records read, ${all.became} accounted for, ${all.dead_letters} of them dead letters`)}`,
+    `invariants  ${say(invariants, ({ damages }) => (damages === null ? 'not checked (--check)' : `${damages} damages`))}`,
+    ...behind.map(
+      ({ topic, partition, lag_records, lag_seconds, undecided }) =>
+        `  ${keyOf({ topic, partition })}: ${lag_records} records, ${seconds(lag_seconds)}${undecided ? ', undecided' : ''}`,
+    ),
+    'configuration',
+    ...configuration.flatMap(({ name, value, from }) =>
+      value === null ? [] : [`  ${name}=${value}${from === 'default' ? ' (default)' : ''}`],
+    ),
+    ...report.needs_a_person.map((problem) => `! ${problem}`),
+    report.needs_a_person.length === 0
+      ? 'nothing needs a person'
+      : `${report.needs_a_person.length} need a person`,
+  ];
+}
+
+function seconds(value: number | null): string {
+  return value === null ? 'for a time that is not known' : `${Math.round(value)} s`;
+}

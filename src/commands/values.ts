@@ -1,0 +1,44 @@
+/** Values of options: read, or refused in the way of a wrong setting. */
+import { hostname, userInfo } from 'node:os';
+import { ConfigError } from '../config';
+
+type Options = ReadonlyMap<string, string>;
+
+/** A whole number from `least` on; undefined where the option is absent. @throws ConfigError */
+export function integerOf(options: Options, name: string, least = 0): number | undefined {
+  const text = options.get(name);
+  if (text === undefined) return undefined;
+  const value = Number(text);
+  if (/^\d+$/.test(text) && Number.isSafeInteger(value) && value >= least) return value;
+  throw wrong(name, `"${text}" is not a whole number from ${least} on`, 'Write digits alone');
+}
+
+const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)$/;
+
+/** Milliseconds since 1970; undefined where the option is absent. @throws ConfigError */
+export function timeOf(options: Options, name: string): number | undefined {
+  const text = options.get(name);
+  if (text === undefined) return undefined;
+  const value = TIME.test(text) ? Date.parse(text) : Number.NaN;
+  if (!Number.isNaN(value)) return value;
+  throw wrong(name, `"${text}" is not a time with its zone`, 'Write it like 2026-11-22T10:00:00Z');
+}
+
+/** An option that makes no sense as it is. */
+export function wrong(name: string, problem: string, remedy: string): ConfigError {
+  return new ConfigError([{ setting: `--${name}`, problem, remedy }]);
+}
+
+/** Who asks for an operation, for its log: what is given by --by, else the user of this process and its machine. */
+export function requestedBy(options: Options): string {
+  return options.get('by') ?? `${userName()}@${hostname()}`;
+}
+
+function userName(): string {
+  try {
+    return userInfo().username;
+  } catch {
+    // In a container the user may have a number and no name.
+    return `user ${process.getuid?.() ?? 'unknown'}`;
+  }
+}

@@ -1,0 +1,260 @@
+/**
+ * What operations ask of the store: its versions and counters, and what is done to it by hand, each noted in the log of operations.
+ */
+import { Client } from 'pg';
+import { clientConfig, type StoreAccess } from './connection';
+import { StoreError } from './failures';
+
+const CONNECT_TIMEOUT_MS = 5_000;
+/** A look at what is there. */
+const READ_TIMEOUT_MS = 10_000;
+/** Reads everything stored, which takes minutes for a hundred million events. */
+const CHECK_TIMEOUT_MS = 3 * 3_600_000;
+/** What is dropped is counted first. */
+const DROP_TIMEOUT_MS = 30 * 60_000;
+const ERASE_TIMEOUT_MS = 60_000;
+/** An answer may be so much later than the store's own end of a statement: then the store is gone. */
+const ANSWER_GRACE_MS = 2_000;
+
+export interface Requester {
+  /** Who asks, for the log. */
+  readonly requestedBy: string;
+}
+
+type Query = (text: string, values?: readonly unknown[]) => Promise<unknown[][]>;
+
+/** Runs statements in a transaction, under their own deadline. @throws StoreError */
+async function inStore<T>(
+  database: string | StoreAccess,
+  { timeoutMs, requestedBy = '' }: { timeoutMs: number; requestedBy?: string },
+  work: (query: Query) => Promise<T>,
+): Promise<T> {
+  const client = new Client({
+    ...clientConfig(database),
+    application_name: 'promo-intake-operations',
+    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+    query_timeout: timeoutMs + ANSWER_GRACE_MS,
+  });
+  // A connection that ends is reported by the statement under way; an event without a listener ends the process.
+  client.on('error', () => undefined);
+  const query: Query = async (text, values = []) => {
+    try {
+      const { rows } = await client.query<unknown[]>({ text, values: [...values], rowMode: 'array' });
+      return rows;
+    } catch (error) {
+      throw new StoreError('operations', error);
+    }
+  };
+  await client.connect().catch((error: unknown) => {
+    throw new StoreError('connect', error);
+  });
+  try {
+    await query('begin');
+    await query(
+      `select set_config('promo.requested_by', $1, true), set_config('statement_timeout', $2, true)`,
+      [requestedBy, String(timeoutMs)],
+    );
+    const result = await work(query);
+    await query('commit');
+    return result;
+  } finally {
+    // Of a store that does not answer, the end is not waited for either.
+    await Promise.race([client.end(), new Promise((over) => setTimeout(over, ANSWER_GRACE_MS).unref())]);
+  }
+}
+
+// --- what is there
+
+export interface StoredVersions {
+  /** Names of the migrations that ran, in order. */
+  readonly migrations: readonly string[];
+  /** 0 where none was ever applied. */
+  readonly referenceVersion: number;
+  readonly referenceAppliedAt: string | null;
+  /** Topics that its connections name. */
+  readonly topics: readonly string[];
+}
+
+export interface PartitionBalance {
+  readonly topic: string;
+  readonly partition: number;
+  readonly nextOffset: number;
+  readonly recordsRead: number;
+  /** What they became: equal to `recordsRead`, or the counters are damaged (D3). */
+  readonly became: number;
+  readonly deadLetters: number;
+  /** Seconds since its last batch was decided. */
+  readonly idleSeconds: number;
+}
+
+const MIGRATIONS = `select coalesce(array_agg(name order by name), '{}') from promo.migrations`;
+const REFERENCE = `select version, applied_at::text, topics from promo.reference_versions order by version desc limit 1`;
+
+/** @throws StoreError */
+export async function readVersions(database: string | StoreAccess): Promise<StoredVersions> {
+  return inStore(database, { timeoutMs: READ_TIMEOUT_MS }, async (query) => {
+    const [[names] = []] = await query(MIGRATIONS);
+    const [[version, appliedAt, topics] = []] = await query(REFERENCE);
+    return {
+      migrations: texts(names),
+      referenceVersion: Number(version ?? 0),
+      referenceAppliedAt: appliedAt === undefined ? null : String(appliedAt),
+      topics: texts(topics),
+    };
+  });
+}
+
+const BALANCE = `select topic, partition, next_offset::text, records_read::text,
+  (verdicts + duplicate_deliveries + redeliveries + dead_letters + events_without_key)::text, dead_letters::text,
+  greatest(extract(epoch from clock_timestamp() - updated_at), 0)::float8
+from promo.partitions order by topic, partition`;
+
+/** @throws StoreError */
+export async function readBalance(database: string | StoreAccess): Promise<PartitionBalance[]> {
+  const rows = await inStore(database, { timeoutMs: READ_TIMEOUT_MS }, (query) => query(BALANCE));
+  return rows.map(([topic, partition, nextOffset, recordsRead, became, deadLetters, idleSeconds]) => ({
+    topic: String(topic),
+    partition: Number(partition),
+    nextOffset: Number(nextOffset),
+    recordsRead: Number(recordsRead),
+    became: Number(became),
+    deadLetters: Number(deadLetters),
+    idleSeconds: Number(idleSeconds),
+  }));
+}
+
+/** How many damages promo.check_invariants() finds. Reads everything stored. @throws StoreError */
+export async function countDamages(database: string | StoreAccess): Promise<number> {
+  const [[count] = []] = await inStore(database, { timeoutMs: CHECK_TIMEOUT_MS }, (query) =>
+    query('select count(*)::int from promo.check_invariants()'),
+  );
+  return Number(count);
+}
+
+function texts(value: unknown): string[] {
+  return Array.isArray(value) ? value.map(String) : [];
+}
+
+// --- the log
+
+/** Notes that an operation begins. @returns its number @throws StoreError */
+export async function beginOperation(
+  database: string | StoreAccess,
+  { requestedBy }: Requester,
+  operation: 'replay' | 'dead_letter_replay' | 'reference_rollback',
+  request: Readonly<Record<string, unknown>>,
+): Promise<number> {
+  const [[number] = []] = await inStore(database, { timeoutMs: READ_TIMEOUT_MS, requestedBy }, (query) =>
+    query('select promo.begin_operation($1, $2)', [operation, JSON.stringify(request)]),
+  );
+  return Number(number);
+}
+
+/** Notes that it has ended, and what came of it. @throws StoreError */
+export async function endOperation(
+  database: string | StoreAccess,
+  operation: number,
+  outcome: Readonly<Record<string, unknown>>,
+): Promise<void> {
+  await inStore(database, { timeoutMs: READ_TIMEOUT_MS }, (query) =>
+    query('select promo.end_operation($1, $2)', [operation, JSON.stringify(outcome)]),
+  );
+}
+
+// --- retention
+
+export interface OldTable {
+  readonly name: string;
+  readonly rowEstimate: number;
+  readonly bytes: number;
+}
+
+/** The first day of the month that many months before this one, by the store's clock, and the tables of all months before it. @throws StoreError */
+export async function planRetention(
+  database: string | StoreAccess,
+  keepMonths: number,
+): Promise<{ firstKept: string; tables: OldTable[] }> {
+  return inStore(database, { timeoutMs: READ_TIMEOUT_MS }, async (query) => {
+    const [[first] = []] = await query(
+      `select (date_trunc('month', now() at time zone 'utc') - make_interval(months => $1))::date::text`,
+      [keepMonths],
+    );
+    const firstKept = String(first);
+    const rows = await query(
+      'select name, row_estimate::text, bytes::text from promo.retention_plan($1::date)',
+      [firstKept],
+    );
+    return {
+      firstKept,
+      tables: rows.map(([name, rowEstimate, bytes]) => ({
+        name: String(name),
+        rowEstimate: Number(rowEstimate),
+        bytes: Number(bytes),
+      })),
+    };
+  });
+}
+
+/** Drops the tables of all months before the date. @returns their names @throws StoreError */
+export async function dropMonthsBefore(
+  database: string | StoreAccess,
+  { requestedBy }: Requester,
+  firstKept: string,
+): Promise<string[]> {
+  const rows = await inStore(database, { timeoutMs: DROP_TIMEOUT_MS, requestedBy }, (query) =>
+    query('select promo.drop_months_before($1::date)', [firstKept]),
+  );
+  return rows.map(([name]) => String(name));
+}
+
+// --- erasure
+
+export interface Erased {
+  /** Number of the erasure, which stands in the player's place. */
+  readonly erasure: number;
+  readonly verdicts: number;
+  readonly rounds: number;
+  readonly payloads: number;
+}
+
+/**
+ * Replaces a player everywhere, in transactions of `batch` verdicts each. Broken off, it is begun again as it was begun: what is done stays.
+ *
+ * @param progress is told what is done so far
+ * @throws StoreError
+ */
+export async function erasePlayer(
+  database: string | StoreAccess,
+  { requestedBy }: Requester,
+  { operator, player, batch }: { operator: string; player: string; batch: number },
+  progress: (erased: Erased) => void,
+): Promise<Erased> {
+  let sum: Erased = { erasure: 0, verdicts: 0, rounds: 0, payloads: 0 };
+  for (;;) {
+    const going = sum.erasure === 0 ? null : sum.erasure;
+    const { erased, isDone } = await eraseSome(database, requestedBy, [operator, player, batch, going]);
+    sum = {
+      erasure: erased.erasure,
+      verdicts: sum.verdicts + erased.verdicts,
+      rounds: sum.rounds + erased.rounds,
+      payloads: sum.payloads + erased.payloads,
+    };
+    progress(sum);
+    if (isDone) return sum;
+  }
+}
+
+const ERASE = `select erasure_no::text, verdicts::text, rounds::text, payloads::text, is_done
+from promo.erase_player($1, $2, $3, $4)`;
+
+async function eraseSome(
+  database: string | StoreAccess,
+  requestedBy: string,
+  values: readonly unknown[],
+): Promise<{ erased: Erased; isDone: boolean }> {
+  const [row = []] = await inStore(database, { timeoutMs: ERASE_TIMEOUT_MS, requestedBy }, (query) =>
+    query(ERASE, values),
+  );
+  const [erasure = 0, verdicts = 0, rounds = 0, payloads = 0] = row.slice(0, 4).map(Number);
+  return { erased: { erasure, verdicts, rounds, payloads }, isDone: row[4] === true };
+}

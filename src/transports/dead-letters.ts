@@ -1,0 +1,54 @@
+/** What a dead letter says of itself: the headers by which it carries where it came from, beside those that it came with (docs/rules.md, S5). */
+import type { Source } from '../intake';
+import type { StreamRecord } from './record-source';
+
+/** A header of the sender with one of these names is not in a dead letter: ours stands in its place. */
+export const LETTER_HEADERS = {
+  topic: 'source-topic',
+  partition: 'source-partition',
+  offset: 'source-offset',
+  timestamp: 'source-timestamp',
+  reason: 'dead-letter-reason',
+} as const;
+const OURS: ReadonlySet<string> = new Set(Object.values(LETTER_HEADERS));
+
+/** A record of the dead-letter topic. It knows nothing of whom the record is about. */
+export interface Letter {
+  /** Why it could not be given a verdict. */
+  readonly reason: string;
+  readonly source: Source & { readonly offset: number };
+  /** Milliseconds since 1970, of the record that it was. */
+  readonly sourceTimestampMs: number;
+  /** Of the dead letter itself: when it was written. */
+  readonly writtenMs: number;
+  readonly bytes: number;
+}
+
+/** Null where the record is no dead letter of ours. */
+export function readLetter({ headers, timestamp, size }: StreamRecord): Letter | null {
+  const text = (name: string) => {
+    const value = headers[name];
+    return (Array.isArray(value) ? value[0] : value)?.toString('utf8');
+  };
+  const topic = text(LETTER_HEADERS.topic);
+  const reason = text(LETTER_HEADERS.reason);
+  const [partition, offset, sourceTimestampMs] = [
+    Number(text(LETTER_HEADERS.partition)),
+    Number(text(LETTER_HEADERS.offset)),
+    Number(text(LETTER_HEADERS.timestamp)),
+  ];
+  if (topic === undefined || reason === undefined) return null;
+  if (!Number.isSafeInteger(partition) || !Number.isSafeInteger(offset)) return null;
+  return {
+    reason,
+    source: { topic, partition, offset },
+    sourceTimestampMs,
+    writtenMs: Number(timestamp),
+    bytes: size,
+  };
+}
+
+/** The headers that the record had before it became a dead letter. */
+export function originalHeaders({ headers }: StreamRecord): StreamRecord['headers'] {
+  return Object.fromEntries(Object.entries(headers).filter(([name]) => !OURS.has(name)));
+}

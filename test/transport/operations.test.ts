@@ -1,0 +1,225 @@
+/** Operations on real servers: looking at a deployment, and reading again what it has read. */
+import { aLogin, anOperator, bytesOf } from '../support/builders';
+import { type Outgoing, produce, readTopic } from '../support/kafka';
+import { withAdmin } from '../support/servers';
+import { RunningCommand, type Settings } from '../support/worker';
+import { sideBySide } from './side-by-side';
+import { connectionOf, inWorld, type World } from './world';
+
+const logins = (count: number, name: string): Outgoing[] =>
+  Array.from({ length: count }, (_, n) => ({ value: bytesOf(aLogin({ event_id: `${name}-${n}` })) }));
+
+async function run({ settings }: World<string>, args: readonly string[], more: Settings = {}) {
+  const command = new RunningCommand(args, { ...settings, ...more });
+  const { code } = await command.ending(100_000);
+  return { code, output: command.output() };
+}
+const parsed = ({ output }: { output: string }): unknown => JSON.parse(output);
+
+const together = sideBySide(240_000);
+
+describe('status', () => {
+  together('tells lag in records and seconds, and asks for a person where no worker reads it', () =>
+    inWorld({ topics: { main: 2 } }, async (world) => {
+      const { main } = world.topics;
+      await produce(main, logins(3, 'a'));
+      await world.drain();
+      const well = await run(world, ['status', '--json', '--check']);
+      expect(parsed(well)).toMatchObject({
+        needs_a_person: [],
+        schema: { newest: '0003_operations_log.sql', missing: [] },
+        reference: { version: 1 },
+        lag: { records: 0, seconds: 0, undecided_partitions: 0 },
+        balance: { records_read: 3, became: 3 },
+        invariants: { damages: 0 },
+      });
+      expect(well.code).toBe(0);
+
+      const timestamp = String(Date.now() - 90_000);
+      await produce(
+        main,
+        logins(2, 'b').map((record) => ({ ...record, timestamp })),
+      );
+      const { code, output } = await run(world, ['status']);
+      expect(code).toBe(1);
+      expect(output).toContain('! 2 records wait, and no worker is in the group\n');
+      const [, waited] = /lag +2 records, (\d+) s; 0 undecided partitions/.exec(output) ?? [];
+      expect(Number(waited)).toBeGreaterThanOrEqual(90);
+      const password = new URL(world.databaseUrl).password;
+      expect(password === '' || !output.includes(password)).toBe(true);
+    }),
+  );
+
+  together('tells of Kafka where Postgres is away, and of Postgres where Kafka is', () =>
+    inWorld({ topics: { main: 1 } }, async (world) => {
+      await produce(world.topics.main, logins(1, 'a'));
+      await world.drain();
+      const [withoutKafka, withoutStore] = await Promise.all([
+        run(world, ['status', '--json'], { KAFKA_BROKERS: '127.0.0.1:1' }),
+        run(world, ['status', '--json'], {
+          DATABASE_URL: 'postgres://postgres@127.0.0.1:1/x',
+          KAFKA_TOPICS: world.topics.main,
+        }),
+      ]);
+      expect([withoutKafka.code, withoutStore.code]).toEqual([1, 1]);
+      expect(parsed(withoutKafka)).toMatchObject({
+        lag: { unknown: expect.stringContaining('Kafka cannot be reached') },
+        balance: { records_read: 1, became: 1 },
+      });
+      expect(parsed(withoutStore)).toMatchObject({
+        balance: { unknown: expect.stringContaining('Postgres cannot be reached') },
+        lag: { records: 0 },
+      });
+    }),
+  );
+});
+
+describe('dead-letters', () => {
+  together(
+    'are listed without what they hold, and replayed once a connection claims them [S4] [S5] [K1]',
+    () =>
+      inWorld({ topics: { main: 2 } }, async (world) => {
+        const { main } = world.topics;
+        const shared = [connectionOf(main, { id: 'one' }), connectionOf(main, { id: 'other' })];
+        await world.apply([anOperator({ connections: shared })]);
+        const [first, second, claimed] = logins(3, 'secret-player');
+        const headers = { trace: ['a', 'b'] };
+        await produce(main, [
+          { ...first!, key: 'secret-key', headers, partition: 1 },
+          second!,
+          { ...claimed!, headers: { 'connection-id': 'one' } },
+        ]);
+        await world.drain();
+
+        const list = await run(world, ['dead-letters', 'list', '--json']);
+        expect(parsed(list)).toMatchObject({
+          counts: { unclaimed: 2 },
+          newest: [
+            { reason: 'unclaimed', source: { topic: main } },
+            { reason: 'unclaimed', source: { topic: main } },
+          ],
+        });
+        expect(list.output).not.toMatch(/secret/);
+        const one = [
+          '--source-topic',
+          main,
+          '--source-partition',
+          '1',
+          '--from-offset',
+          '0',
+          '--to-offset',
+          '0',
+        ];
+        const some = await run(world, ['dead-letters', 'list', ...one]);
+        expect(some.output).toMatch(
+          new RegExp(`^\\S+Z unclaimed: ${main}/1 offset 0 of \\S+Z, \\d+ bytes; at 0 offset \\d\\n`),
+        );
+        expect(some.output).toContain(`${world.deadLetterTopic}: 1 dead letters (1 unclaimed)\n`);
+        expect(await run(world, ['dead-letters', 'list', '--from-offset', '3'])).toMatchObject({ code: 2 });
+
+        await world.apply([anOperator({ connections: [connectionOf(main, { id: 'one' })] })]);
+        const replay = ['dead-letters', 'replay', '--reason', 'unclaimed'];
+        expect(await run(world, replay)).toEqual({
+          code: 0,
+          output: `${main}: 2 records\nnothing was sent: say --confirm to send them\n`,
+        });
+        expect(await world.ends(main)).toEqual([2, 1]);
+        expect(await run(world, [...replay, '--confirm', '--by', 'ops@desk'])).toMatchObject({
+          code: 0,
+          output: expect.stringContaining('2 records were sent (operation 1)'),
+        });
+        const moved = (await readTopic(main)).filter(({ partition }) => partition === 1);
+        expect(moved.map(({ key, headers, value }) => ({ key, headers, value: String(value) }))).toEqual(
+          Array.from({ length: 2 }, () => ({ key: 'secret-key', headers, value: String(first?.value) })),
+        );
+        await world.drain();
+        expect(await world.verdicts()).toEqual({
+          'secret-player-0': 'accepted',
+          'secret-player-1': 'accepted',
+          'secret-player-2': 'accepted',
+        });
+
+        // Again: nothing counts twice, and the log has both.
+        await run(world, [...replay, '--confirm']);
+        await world.drain();
+        expect(await world.balance()).toEqual({
+          records: 7,
+          accepted: 3,
+          duplicate_deliveries: 2,
+          dead_letters: 2,
+        });
+        expect(
+          await world.rows(
+            `select operation, requested_by, outcome ->> 'sent', request ->> 'reason', ended_at is not null from promo.operations order by 1, operation_no`,
+          ),
+        ).toEqual([
+          ['dead_letter_replay', 'ops@desk', '2', 'unclaimed', 't'],
+          ['dead_letter_replay', expect.stringContaining('@'), '2', 'unclaimed', 't'],
+        ]);
+      }),
+  );
+});
+
+describe('replay', () => {
+  together(
+    'answers what is decided as it was, and decides what the group had passed over, beside a worker [K3] [U1] [S7]',
+    () =>
+      inWorld({ topics: { main: 1, verdicts: 1 } }, async (world) => {
+        const { main, verdicts } = world.topics;
+        const settings = { VERDICT_TOPIC: verdicts };
+        await produce(main, [...logins(3, 'a'), { value: 'no json' }]);
+        await produce(main, logins(2, 'a')); // duplicates
+        await world.drain(settings);
+        await produce(main, logins(4, 'passed-over'));
+        await withAdmin(async (admin) => {
+          const partitions = [{ partition: 0, offset: '10' }];
+          await admin.setOffsets({ groupId: world.groupId, topic: main, partitions });
+        });
+        const worker = await world.started(settings);
+        const before = await world.ends(verdicts);
+
+        const range = [
+          'replay',
+          '--topic',
+          main,
+          '--partition',
+          '0',
+          '--from-offset',
+          '1',
+          '--to-offset',
+          '7',
+        ];
+        const planned = `${main}/0: offsets 1 to 7\n`;
+        expect(await run(world, range, settings)).toEqual({
+          code: 0,
+          output: `${planned}nothing was replayed: say --confirm to replay it\n`,
+        });
+        expect(await run(world, [...range, '--confirm', '--by', 'ops'], settings)).toEqual({
+          code: 0,
+          output: `${planned}redeliveries: 5\naccepted: 2\nreplayed (operation 1)\n`,
+        });
+        const once = { records: 8, accepted: 5, duplicate_deliveries: 2, events_without_key: 1 };
+        expect(await world.balance()).toEqual(once);
+        expect((await world.ends(verdicts))[0]).toBe((before[0] ?? 0) + 7);
+        // Again, and by time: all is decided by now but the last two.
+        const all = ['replay', '--topic', main, '--since', '2020-01-01T00:00:00Z', '--confirm'];
+        expect((await run(world, all)).output).toContain('redeliveries: 8\naccepted: 2\n');
+        expect((await run(world, all)).output).toContain('redeliveries: 10\nreplayed');
+        expect(await world.balance()).toEqual({ ...once, records: 10, accepted: 7 });
+        expect(await world.committed(main)).toEqual([10]);
+        expect(
+          await world.rows(
+            `select requested_by, request ->> 'topic', request #>> '{ranges,0,from}', outcome::text from promo.operations where operation_no = 1`,
+          ),
+        ).toEqual([['ops', main, '1', '{"accepted": 2, "redeliveries": 5}']]);
+        await worker.stop();
+
+        expect(
+          await run(world, ['replay', '--topic', 'none', '--since', '2020-01-01T00:00:00Z']),
+        ).toMatchObject({ code: 1 });
+        expect(await run(world, ['replay', '--topic', main])).toMatchObject({ code: 2 });
+        const future = ['replay', '--topic', main, '--since', '2999-01-01T00:00:00Z', '--confirm'];
+        expect((await run(world, future)).output).toContain('there is nothing in this range');
+      }),
+  );
+});

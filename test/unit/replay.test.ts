@@ -1,0 +1,66 @@
+/** Which offsets a replay is of, and which records are dead letters. */
+import { rangesOf } from '../../src/commands/replay';
+import { originalHeaders, readLetter } from '../../src/transports/dead-letters';
+
+const bounds = (more: object = {}) => ({
+  ...{ partition: undefined, fromOffset: undefined, toOffset: undefined },
+  ...{ sinceMs: undefined, untilMs: undefined, ...more },
+});
+const positions = [
+  { topic: 't', partition: 0, low: 10, committed: 90 },
+  { topic: 't', partition: 1, low: 0, committed: 20 },
+  { topic: 't', partition: 2, low: 0, committed: null },
+];
+const range = (partition: number, from: number, to: number) => ({ topic: 't', partition, from, to });
+
+test('a replay is of what Kafka still has and the group has read [U1]', () => {
+  const since = new Map([
+    [0, 5],
+    [1, 7],
+    [2, 0],
+  ]);
+  expect(rangesOf(bounds(), positions, since, null)).toEqual([range(0, 10, 90), range(1, 7, 20)]);
+  const until = new Map([
+    [0, 50],
+    [1, 7],
+    [2, 9],
+  ]);
+  expect(rangesOf(bounds(), positions, since, until)).toEqual([range(0, 10, 50)]);
+});
+
+test('offsets are of one partition, the last one included', () => {
+  const offsets = bounds({ partition: 0, fromOffset: 20, toOffset: 29 });
+  expect(rangesOf(offsets, positions, null, null)).toEqual([range(0, 20, 30)]);
+  expect(rangesOf(bounds({ partition: 0, fromOffset: 90 }), positions, null, null)).toEqual([]);
+});
+
+describe('a dead letter', () => {
+  const headers = {
+    'source-topic': Buffer.from('t'),
+    'source-partition': Buffer.from('3'),
+    'source-offset': Buffer.from('7'),
+    'source-timestamp': Buffer.from('1000'),
+    'dead-letter-reason': Buffer.from('unclaimed'),
+    'connection-id': [Buffer.from('a'), Buffer.from('b')],
+  };
+  const record = { offset: 1, key: null, value: null, timestamp: '2000', size: 0, headers };
+
+  test('says why it is there, and keeps the headers that it came with [S5]', () => {
+    expect(readLetter(record)).toEqual({
+      reason: 'unclaimed',
+      source: { topic: 't', partition: 3, offset: 7 },
+      sourceTimestampMs: 1000,
+      writtenMs: 2000,
+      bytes: 0,
+    });
+    expect(Object.keys(originalHeaders(record))).toEqual(['connection-id']);
+  });
+
+  test.each(['source-topic', 'source-partition', 'source-offset', 'dead-letter-reason'])(
+    'is none without %s',
+    (name) => {
+      const { [name]: _, ...others }: Record<string, Buffer | Buffer[]> = headers;
+      expect(readLetter({ ...record, headers: others })).toBeNull();
+    },
+  );
+});

@@ -1,0 +1,104 @@
+/** What `status` makes of what it has seen of Kafka and of the store, and what it shows of the settings. */
+import { assess, type Facts } from '../../src/commands/status';
+import { describeConfig } from '../../src/config';
+
+const value = <T>(value: T) => ({ value });
+const at = { topic: 't', partition: 0 };
+const facts = (more: Partial<Facts> = {}): Facts => ({
+  migrations: ['0001'],
+  versions: value({ migrations: ['0001'], referenceVersion: 3, referenceAppliedAt: 'then', topics: ['t'] }),
+  balance: value([{ ...at, nextOffset: 9, recordsRead: 9, became: 9, deadLetters: 1, idleSeconds: 70 }]),
+  positions: value([{ ...at, low: 0, high: 12, committed: 10 }]),
+  members: value(1),
+  oldestSeconds: value(new Map([['t/0', 5]])),
+  wanted: ['t'],
+  damages: value(null),
+  configuration: [],
+  ...more,
+});
+const needs = (more: Partial<Facts>) => assess(facts(more)).needs_a_person;
+
+test('lag that is worked off needs nobody [U1]', () => {
+  expect(assess(facts())).toMatchObject({
+    needs_a_person: [],
+    schema: { newest: '0001', missing: [] },
+    reference: { version: 3 },
+    lag: { records: 2, seconds: 5, undecided_partitions: 0 },
+    balance: { records_read: 9, became: 9, dead_letters: 1 },
+    partitions: [{ ...at, lag_records: 2, lag_seconds: 5, idle_seconds: 70, undecided: false }],
+  });
+});
+
+test('a partition that waits for over a minute with nothing decided is undecided [U2]', () => {
+  const oldestSeconds = value(new Map([['t/0', 90]]));
+  expect(needs({ oldestSeconds })).toEqual([
+    't/0 is undecided: 2 records wait, the oldest for 90 s, and none was decided for 70 s; the log of its worker says why',
+  ]);
+  const moves = value([{ ...at, nextOffset: 9, recordsRead: 9, became: 9, deadLetters: 0, idleSeconds: 3 }]);
+  expect(needs({ oldestSeconds, balance: moves })).toEqual([]);
+  expect(needs({ oldestSeconds, balance: value([]) })).toEqual([
+    expect.stringContaining('and none was ever decided'),
+  ]);
+});
+
+test.each<[string, Partial<Facts>, RegExp]>([
+  ['migrations are missing', { migrations: ['0001', '0002'] }, /lacks 0002: run promo-intake migrate/],
+  [
+    'there is no reference data',
+    {
+      versions: value({ migrations: ['0001'], referenceVersion: 0, referenceAppliedAt: null, topics: [] }),
+    },
+    /no reference data/,
+  ],
+  ['no worker is in the group', { members: value(0) }, /2 records wait, and no worker is in the group/],
+  ['a topic is missing', { wanted: ['t', 'other'] }, /Kafka has no topic other/],
+  [
+    'records were deleted before they were read',
+    { positions: value([{ ...at, low: 11, high: 12, committed: 10 }]) },
+    /t\/0: offsets 10 to 10 were deleted/,
+  ],
+  [
+    'counters do not balance',
+    { balance: value([{ ...at, nextOffset: 9, recordsRead: 9, became: 8, deadLetters: 0, idleSeconds: 1 }]) },
+    /9 records were read, and 8 are counted/,
+  ],
+  ['invariants are damaged', { damages: value(4) }, /4 damages/],
+])('where %s, it says so', (_, more, expected) => {
+  expect(needs(more)).toEqual([expect.stringMatching(expected)]);
+});
+
+test('what cannot be reached is told once, and hides nothing of the rest', () => {
+  const gone = { unknown: 'Kafka is away' };
+  const report = assess(facts({ positions: gone, members: gone, oldestSeconds: gone }));
+  expect(report).toMatchObject({
+    needs_a_person: ['not known: lag, members of the group, seconds of lag: Kafka is away'],
+    lag: gone,
+    balance: { records_read: 9 },
+  });
+  const noStore = { unknown: 'no answer within 15 s' };
+  expect(assess(facts({ versions: noStore, balance: noStore })).lag).toMatchObject({ records: 2 });
+});
+
+test('settings are shown as they take effect, and none of them shows a secret', () => {
+  const secret = 's3cret';
+  const shown = describeConfig(
+    {
+      DATABASE_URL: `postgres://promo:${secret}@db:5432/promo?options=${secret}`,
+      KAFKA_SASL_PASSWORD: `http://${secret}@x`,
+      SCHEMA_REGISTRY_URL: `https://${secret}:${secret}@registry`,
+      SCHEMA_REGISTRY_TOKEN_FILE: '/run/token',
+    },
+    ['DATABASE', 'KAFKA', 'SCHEMA_REGISTRY', 'KAFKA_GROUP_ID'],
+  );
+  expect(JSON.stringify(shown)).not.toContain(secret);
+  expect(shown).toEqual(
+    expect.arrayContaining([
+      { name: 'DATABASE_URL', value: 'postgres://promo:***@db:5432/promo?options=***', from: 'environment' },
+      { name: 'KAFKA_SASL_PASSWORD', value: '***', from: 'environment' },
+      { name: 'SCHEMA_REGISTRY_URL', value: 'https://***:***@registry/', from: 'environment' },
+      { name: 'SCHEMA_REGISTRY_TOKEN', value: 'in /run/token', from: 'file' },
+      { name: 'KAFKA_GROUP_ID', value: 'promo-intake', from: 'default' },
+      { name: 'KAFKA_BROKERS', value: null, from: 'absent' },
+    ]),
+  );
+});
