@@ -48,6 +48,8 @@ export const OPERATIONS: readonly Command[] = [
       'LOG_LEVEL',
       'BATCH_EVENTS',
       'PARTITIONS_AT_ONCE',
+      'REJECT_LIMIT',
+      'LIVENESS_SECONDS',
       'SHUTDOWN_SECONDS',
     ],
     exits: {

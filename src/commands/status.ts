@@ -33,6 +33,8 @@ export const STATUS_SETTINGS = [
   'LOG_LEVEL',
   'BATCH_EVENTS',
   'PARTITIONS_AT_ONCE',
+  'REJECT_LIMIT',
+  'LIVENESS_SECONDS',
   'SHUTDOWN_SECONDS',
 ] as const satisfies readonly (SettingName | GroupName)[];
 
