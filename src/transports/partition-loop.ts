@@ -3,12 +3,14 @@
  * (docs/rules.md, U1-U5).
  */
 import { backoffMs } from '../domain/backoff';
-import type { Answer, Envelope, IntakeResult, Source } from '../intake';
+import { type Answer, type Envelope, type IntakeResult, type Source, undecidedCause } from '../intake';
 import { TopicPaused } from '../intake/reject-limit';
+import type { UndecidedCause } from '../telemetry';
 import { ChunkQueue } from './chunk-queue';
 import type { Committer } from './committer';
-import { observeBatch } from './observe';
+import { observeBatch, observeWait } from './observe';
 import { type Chunk, messageOf, type StreamDeps, type StreamRecord } from './record-source';
+import { RegistryUnavailable } from './wire-format';
 
 /**
  * A partition's first batch takes no more records than this, and each one after it twice as many, up to BATCH_EVENTS: workers that begin
@@ -36,6 +38,16 @@ export interface UndecidedPartition extends Source {
   readonly failures: number;
   /** What the last one said. */
   readonly because: string;
+  readonly cause: UndecidedCause;
+}
+
+/** Where a partition stands. */
+export interface Standing extends Source {
+  /** Offsets between what is decided and the end; null until something is known of both. */
+  readonly lag: number | null;
+  /** Time of the first record that is fetched and not decided, in milliseconds since 1970; null where there is none, or none was read yet. */
+  readonly waitsSince: number | null;
+  readonly undecided: UndecidedPartition | null;
 }
 
 /** One partition in one generation of the group. */
@@ -48,6 +60,12 @@ export class PartitionLoop {
   private failures = 0;
   private failingSince = 0;
   private failure: unknown = null;
+  private cause: UndecidedCause = 'worker';
+  /** Where the partition ends, as a broker last told. */
+  private endOffset: number | null = null;
+  /** Where the next batch begins. */
+  private nextOffset: number | null = null;
+  private waitsSince: number | null = null;
   private maxEvents = FIRST_BATCH_EVENTS;
 
   constructor(
@@ -66,6 +84,20 @@ export class PartitionLoop {
       this.deps.source.pause(this.partition);
     }
     this.running ??= this.run();
+  }
+
+  /** A broker said where the partition ends. */
+  ends(offset: number): void {
+    this.endOffset = offset;
+  }
+
+  standing(): Standing {
+    const { endOffset, nextOffset, queue } = this;
+    const undecided = this.undecided();
+    // Nothing is left of a partition of which nothing has come.
+    const from = nextOffset ?? (queue.isEmpty ? endOffset : null);
+    const lag = endOffset === null || from === null ? null : Math.max(0, endOffset - from);
+    return { ...this.partition, lag, waitsSince: queue.isEmpty ? null : this.waitsSince, undecided };
   }
 
   /** The partition is no longer ours: what is being decided is not committed by us. */
@@ -88,7 +120,13 @@ export class PartitionLoop {
   undecided(): UndecidedPartition | null {
     if (this.failures === 0) return null;
     const sinceMs = this.deps.clock.now() - this.failingSince;
-    return { ...this.partition, sinceMs, failures: this.failures, because: messageOf(this.failure) };
+    return {
+      ...this.partition,
+      sinceMs,
+      failures: this.failures,
+      because: messageOf(this.failure),
+      cause: this.cause,
+    };
   }
 
   private async run(): Promise<void> {
@@ -98,7 +136,7 @@ export class PartitionLoop {
         await this.step();
       } catch (error) {
         // Whatever stands in the way shows as an undecided partition, a defect of this loop too.
-        await this.wait(error);
+        await this.wait(error, causeOf(error));
       }
     }
     this.running = null;
@@ -123,6 +161,7 @@ export class PartitionLoop {
     try {
       if (this.ended.signal.aborted) return NOTHING;
       const records = await this.queue.peek(maxEvents, MAX_BATCH_BYTES);
+      this.takesUp(records[0]);
       const { envelopes, failure } = await this.decode(records);
       if (this.ended.signal.aborted) return NOTHING;
       if (envelopes.length === 0) return { answers: [], undecided: failure, isEmpty: failure === null };
@@ -134,6 +173,14 @@ export class PartitionLoop {
     } finally {
       this.turns.end();
     }
+  }
+
+  private takesUp(first: StreamRecord | undefined): void {
+    if (first === undefined) return;
+    this.nextOffset ??= first.offset;
+    const timestamp = Number(first.timestamp);
+    // Some producers give none.
+    this.waitsSince = timestamp > 0 ? timestamp : null;
   }
 
   /** Decodes records up to the first that cannot be decoded now: what stands before it need not wait for it. */
@@ -181,7 +228,7 @@ export class PartitionLoop {
       } catch (error) {
         // Not committed, so the next owner reads these records again and publishes their verdicts.
         if (this.ended.signal.aborted) throw error;
-        await this.wait(error);
+        await this.wait(error, 'kafka');
       }
     }
   }
@@ -189,6 +236,7 @@ export class PartitionLoop {
   private advance(records: number): void {
     if (this.revoked) return;
     const nextOffset = this.queue.remove(records);
+    this.nextOffset = nextOffset;
     this.settled();
     this.committer.decided(this.partition, nextOffset);
     if (this.paused && this.queue.bytes < MAX_QUEUED_BYTES / 2) {
@@ -210,7 +258,7 @@ export class PartitionLoop {
   }
 
   /** The wait of an undecided partition: 1, 2, 4 ... 30 s, cut short by shutdown and by losing the partition (U2). */
-  private async wait(error: unknown): Promise<void> {
+  private async wait(error: unknown, cause: UndecidedCause): Promise<void> {
     const { clock, logger, metrics } = this.deps;
     if (this.ended.signal.aborted) return;
     if (this.failures === 0) {
@@ -218,8 +266,9 @@ export class PartitionLoop {
       metrics.undecidedPartitions.inc();
     }
     this.failures++;
+    this.cause = cause;
     this.noteFailure(error);
-    metrics.retries.inc();
+    metrics.retries.inc({ class: 'undecided' });
     const waitMs = backoffMs(this.failures);
     logger.warn(
       { ...this.partition, failures: this.failures, waitMs, error: messageOf(error) },
@@ -240,12 +289,17 @@ export class PartitionLoop {
     const last = answers.at(-1);
     if (last === undefined) return;
     observeBatch(this.deps, this.partition, answers, ms);
+    if (this.waitsSince !== null) observeWait(this.deps, this.waitsSince);
     const nextOffset = last.envelope.offset + 1;
     this.deps.logger.debug(
       { ...this.partition, events: answers.length, nextOffset, ms: Math.round(ms) },
       'batch decided',
     );
   }
+}
+
+function causeOf(error: unknown): UndecidedCause {
+  return error instanceof RegistryUnavailable ? 'registry' : undecidedCause(error);
 }
 
 /** A record with its payload. Thousands of them wait for the store: what can be made again when it is asked for is not kept. */

@@ -106,6 +106,9 @@ export async function readableOffsets(
     await source.start({
       assigned: () => undefined,
       active: () => undefined,
+      end: () => undefined,
+      passedOver: () => undefined,
+      rebalanced: () => undefined,
       chunk: (chunk) => {
         opening = opening
           .then(() => take(chunk))

@@ -48,6 +48,12 @@ export interface SourceListener {
   /** These partitions are ours from now on, from their committed offsets; whatever was delivered before is void. */
   assigned(partitions: readonly Source[]): void;
   chunk(chunk: Chunk): void;
+  /** A broker answered a fetch of a partition, with records or without: where the partition ends by now. */
+  end(partition: Source, offset: number): void;
+  /** So many offsets were passed over: Kafka has deleted their records before they were fetched. */
+  passedOver(partition: Source, offsets: number): void;
+  /** The group shared its partitions out, for which nothing was fetched for so long. */
+  rebalanced(ms: number): void;
   /** The client fetched, with records or without, or it tried to: it is alive. */
   active(): void;
 }
@@ -58,7 +64,7 @@ export type PublishVerdicts = (source: Source, answers: readonly Answer[]) => Pr
 export interface StreamDeps {
   readonly source: RecordSource;
   readonly intake: Intake;
-  readonly wireFormat: WireFormat;
+  readonly wireFormat: Pick<WireFormat, 'decode'>;
   readonly publishVerdicts: PublishVerdicts | null;
   readonly clock: Clock;
   readonly logger: Logger;

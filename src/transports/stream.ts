@@ -3,7 +3,7 @@
  * Every partition goes its own way; one that is undecided waits while the others go on (docs/rules.md, U1-U6).
  */
 import { makeCommitter } from './committer';
-import { PartitionLoop, Turns, type UndecidedPartition } from './partition-loop';
+import { PartitionLoop, type Standing, Turns, type UndecidedPartition } from './partition-loop';
 import { keyOf, type SourceListener, type StreamDeps } from './record-source';
 
 export interface Stream {
@@ -15,16 +15,21 @@ export interface Stream {
   /** Milliseconds since the source last fetched or tried to, or a batch was last tried. A waiting retry counts as a try. */
   idleMs(): number;
   undecided(): readonly UndecidedPartition[];
+  /** Where this worker's partitions stand. */
+  standings(): readonly Standing[];
+  /** Milliseconds since a broker last answered a fetch. */
+  fetchAgeMs(): number;
 }
 
 export function makeStream(deps: StreamDeps): Stream {
-  const { source, clock, logger } = deps;
+  const { source, clock, logger, metrics } = deps;
   const turns = new Turns(deps.partitionsAtOnce);
   const committer = makeCommitter(deps);
   let loops = new Map<string, PartitionLoop>();
   let joined = false;
   let stopping = false;
   let lastActivity = clock.now();
+  let lastFetch = clock.now();
   const active = () => {
     lastActivity = clock.now();
   };
@@ -35,14 +40,23 @@ export function makeStream(deps: StreamDeps): Stream {
       committer.forget();
       loops = new Map();
       if (stopping) return;
-      for (const partition of partitions)
+      for (const partition of partitions) {
+        // Begins at 0: what is not there yet cannot be seen to rise.
+        metrics.gapRecords.inc({ topic: partition.topic }, 0);
         loops.set(keyOf(partition), new PartitionLoop(partition, deps, turns, committer, active));
+      }
       joined = true;
       logger.info({ partitions: partitions.map(keyOf) }, 'partitions assigned');
     },
     chunk(chunk) {
       loops.get(keyOf(chunk))?.offer(chunk);
     },
+    end(partition, offset) {
+      lastFetch = clock.now();
+      loops.get(keyOf(partition))?.ends(offset);
+    },
+    passedOver: ({ topic }, offsets) => metrics.gapRecords.inc({ topic }, offsets),
+    rebalanced: (ms) => metrics.rebalanceSeconds.observe(ms / 1000),
     active,
   };
 
@@ -62,5 +76,7 @@ export function makeStream(deps: StreamDeps): Stream {
     joined: () => joined,
     idleMs: () => clock.now() - lastActivity,
     undecided: () => [...loops.values()].flatMap((loop) => loop.undecided() ?? []),
+    standings: () => [...loops.values()].map((loop) => loop.standing()),
+    fetchAgeMs: () => clock.now() - lastFetch,
   };
 }

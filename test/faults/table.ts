@@ -223,7 +223,7 @@ export const FAULTS: readonly FaultGroup[] = [
       {
         fault: 'Retention deletes records before they were read',
         does: 'Goes on with the oldest record there is.',
-        sees: '`Offset out of range` or `records were deleted before they were read`; `promo-intake verify` names the offsets until they are passed',
+        sees: '`records were deleted before they were read`, which has the offsets; `promo_intake_gap_records_total`; `promo-intake verify` names the offsets until they are passed',
         tests: {
           [KAFKA]: [
             'retention that overruns a worker: what is left is decided, and the gap is told by the worker and by verify',
