@@ -38,13 +38,12 @@ export function makeStream(deps: StreamDeps): Stream {
     assigned(partitions) {
       for (const loop of loops.values()) loop.revoke();
       committer.forget();
+      // What is not there yet cannot be seen to rise.
+      for (const { topic } of partitions) metrics.gapRecords.inc({ topic }, 0);
       loops = new Map();
       if (stopping) return;
-      for (const partition of partitions) {
-        // Begins at 0: what is not there yet cannot be seen to rise.
-        metrics.gapRecords.inc({ topic: partition.topic }, 0);
+      for (const partition of partitions)
         loops.set(keyOf(partition), new PartitionLoop(partition, deps, turns, committer, active));
-      }
       joined = true;
       logger.info({ partitions: partitions.map(keyOf) }, 'partitions assigned');
     },
