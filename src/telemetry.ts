@@ -98,7 +98,7 @@ export function makeMetrics() {
     ),
     gapRecords: new Counter(
       describe('gap_records_total', {
-        help: 'Offsets that were passed over because Kafka had deleted their records before they were read.',
+        help: 'Offsets that were passed over: Kafka had deleted their records before they were read, or somebody set the offsets forward.',
         action: 'Have the sender send that time again, which is safe, and give the topic a longer retention.',
         labels: ['topic'],
       }),

@@ -8,7 +8,7 @@ import { DEAD_LETTER_REASONS } from '../domain/verdict';
 import { makeIntake } from '../intake';
 import { makeRejectBreaker } from '../intake/reject-limit';
 import { makePool } from '../ledger/connection';
-import { decideBatch, ensureMonths, makePartitionNumbers } from '../ledger/ledger';
+import { decideBatch, decidedUpTo, ensureMonths, makePartitionNumbers } from '../ledger/ledger';
 import { pendingMigrations } from '../ledger/migrate';
 import { makeReferences } from '../ledger/reference-store';
 import { makeLogger, makeMetrics, serveHealth } from '../telemetry';
@@ -152,6 +152,7 @@ export async function worker(options: { drain: boolean }): Promise<number> {
     wireFormat,
     publishVerdicts:
       config.VERDICT_TOPIC === undefined ? null : makePublishVerdicts(sender, config.VERDICT_TOPIC),
+    decidedUpTo: (partition) => decidedUpTo(pool, partition),
     clock: systemClock,
     logger,
     metrics,

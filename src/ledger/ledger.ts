@@ -66,6 +66,14 @@ export function makePartitionNumbers(
   };
 }
 
+/** How far a Kafka partition is decided; null where nothing of it is. @throws StoreError */
+export function decidedUpTo(
+  store: Store,
+  { topic, partition }: { topic: string; partition: number },
+): Promise<number | null> {
+  return inTransaction(store, (session) => partitions.nextOffsetOf(session, topic, partition));
+}
+
 /** A batch of so many events locks all of its rounds at once: a round trip less costs it less than locks that nobody needs. */
 const FEW_EVENTS = 500;
 

@@ -25,8 +25,8 @@ export class FetchedMessage {
 export interface PositionListener {
   /** The end of a partition, with each answer to a fetch, whether it brings records or not. */
   end(partition: Source, offset: number): void;
-  /** What a group has committed of a partition. */
-  committed(partition: Source, offset: number): void;
+  /** What a group has committed of a partition, null where it has not, and the note that it was committed with. */
+  committed(partition: Source, offset: number | null, note: string | null): void;
 }
 
 const listeners = new Set<PositionListener>();
@@ -44,9 +44,12 @@ export function installFetchDecoder(decompress: Decompress): void {
     const decoded = await decodeOffsetFetch(bytes);
     // Less than 0 where nothing is committed.
     for (const { topic, partitions } of decoded.responses)
-      for (const { partition, offset, errorCode } of partitions)
-        if (errorCode === 0 && Number(offset) >= 0)
-          for (const listener of listeners) listener.committed({ topic, partition }, Number(offset));
+      for (const { partition, offset, metadata, errorCode } of partitions) {
+        if (errorCode !== 0) continue;
+        // Less than 0 where nothing is committed.
+        const committed = Number(offset) < 0 ? null : Number(offset);
+        for (const listener of listeners) listener.committed({ topic, partition }, committed, metadata);
+      }
     return decoded;
   };
 }

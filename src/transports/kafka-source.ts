@@ -43,6 +43,8 @@ const STALLED_MS = 3_000;
 /** A fetch, and the handing over of what it brought, has ended after this time, one way or other. */
 const FETCH_OVER_MS = REQUEST_TIMEOUT_MS + 2_000;
 const GATE_CHECK_MS = 20;
+/** Stands with each commit of a worker's: whoever else sets offsets does not know it. */
+const OUR_NOTE = 'promo-intake';
 /** A client that has ended is made anew so many times in a row; then the worker ends. */
 const MAX_ENDS_IN_A_ROW = 5;
 
@@ -212,9 +214,11 @@ async function joinGroup(
     end(partition, offset) {
       listener.end(partition, offset);
     },
-    committed(partition, offset) {
+    committed(partition, offset, note) {
       const key = keyOf(partition);
-      if (!positions.has(key)) positions.set(key, offset);
+      if (positions.has(key)) return;
+      if (offset !== null) positions.set(key, offset);
+      if (offset === null || note !== OUR_NOTE) listener.setByOthers(partition);
     },
   });
   consumer.on(consumer.events.REBALANCING, () => {
@@ -384,10 +388,10 @@ function toTopicPartitions({ topic, partition }: Source): { topic: string; parti
 }
 
 function byTopic(offsets: readonly (Source & { readonly offset: number })[]) {
-  const topics = new Map<string, { partition: number; offset: string }[]>();
+  const topics = new Map<string, { partition: number; offset: string; metadata: string }[]>();
   for (const { topic, partition, offset } of offsets) {
     const partitions = topics.get(topic) ?? [];
-    partitions.push({ partition, offset: String(offset) });
+    partitions.push({ partition, offset: String(offset), metadata: OUR_NOTE });
     topics.set(topic, partitions);
   }
   return [...topics].map(([topic, partitions]) => ({ topic, partitions }));

@@ -24,6 +24,7 @@ declare module 'kafkajs/src/protocol/requests/offsetFetch/v4/response' {
       readonly partitions: readonly {
         readonly partition: number;
         readonly offset: string;
+        readonly metadata: string | null;
         readonly errorCode: number;
       }[];
     }[];

@@ -66,6 +66,7 @@ export class PartitionLoop {
   /** Where the next batch begins. */
   private nextOffset: number | null = null;
   private waitsSince: number | null = null;
+  private isSetByOthers = false;
   private maxEvents = FIRST_BATCH_EVENTS;
 
   constructor(
@@ -89,6 +90,11 @@ export class PartitionLoop {
   /** A broker said where the partition ends. */
   ends(offset: number): void {
     this.endOffset = offset;
+  }
+
+  /** Where it begins was not set by a worker: it may be beyond what is decided. */
+  setByOthers(): void {
+    this.isSetByOthers = true;
   }
 
   standing(): Standing {
@@ -162,6 +168,7 @@ export class PartitionLoop {
       if (this.ended.signal.aborted) return NOTHING;
       const records = await this.queue.peek(maxEvents, MAX_BATCH_BYTES);
       this.takesUp(records[0]);
+      if (this.isSetByOthers && records[0] !== undefined) await this.tellPassedOver(records[0].offset);
       const { envelopes, failure } = await this.decode(records);
       if (this.ended.signal.aborted) return NOTHING;
       if (envelopes.length === 0) return { answers: [], undecided: failure, isEmpty: failure === null };
@@ -173,6 +180,19 @@ export class PartitionLoop {
     } finally {
       this.turns.end();
     }
+  }
+
+  /** The offsets between what is decided and the first record. @throws where the store does not say now how far it is */
+  private async tellPassedOver(to: number): Promise<void> {
+    const { decidedUpTo, metrics, logger } = this.deps;
+    const from = (await decidedUpTo?.(this.partition)) ?? to;
+    this.isSetByOthers = false;
+    if (from >= to) return;
+    metrics.gapRecords.inc({ topic: this.partition.topic }, to - from);
+    logger.error(
+      { ...this.partition, from, to },
+      'records were passed over: offsets were set forward, or lost',
+    );
   }
 
   private takesUp(first: StreamRecord | undefined): void {

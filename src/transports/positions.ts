@@ -107,6 +107,7 @@ export async function readableOffsets(
       assigned: () => undefined,
       active: () => undefined,
       end: () => undefined,
+      setByOthers: () => undefined,
       passedOver: () => undefined,
       rebalanced: () => undefined,
       chunk: (chunk) => {

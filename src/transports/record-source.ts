@@ -50,6 +50,8 @@ export interface SourceListener {
   chunk(chunk: Chunk): void;
   /** A broker answered a fetch of a partition, with records or without: where the partition ends by now. */
   end(partition: Source, offset: number): void;
+  /** Where the partition begins was not set by a worker: by somebody else, or by nobody yet. Told before its first chunk. */
+  setByOthers(partition: Source): void;
   /** So many offsets were passed over: Kafka has deleted their records before they were fetched. */
   passedOver(partition: Source, offsets: number): void;
   /** The group shared its partitions out, for which nothing was fetched for so long. */
@@ -66,6 +68,8 @@ export interface StreamDeps {
   readonly intake: Intake;
   readonly wireFormat: Pick<WireFormat, 'decode'>;
   readonly publishVerdicts: PublishVerdicts | null;
+  /** How far the store has decided a partition; null where nothing of it. @throws where it cannot say now */
+  readonly decidedUpTo?: ((partition: Source) => Promise<number | null>) | undefined;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics: Metrics;

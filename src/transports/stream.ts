@@ -54,6 +54,7 @@ export function makeStream(deps: StreamDeps): Stream {
       lastFetch = clock.now();
       loops.get(keyOf(partition))?.ends(offset);
     },
+    setByOthers: (partition) => loops.get(keyOf(partition))?.setByOthers(),
     passedOver: ({ topic }, offsets) => metrics.gapRecords.inc({ topic }, offsets),
     rebalanced: (ms) => metrics.rebalanceSeconds.observe(ms / 1000),
     active,

@@ -138,6 +138,31 @@ together(
 );
 
 together(
+  'offsets set forward: what was passed over is told by the worker, and what it committed itself is not',
+  () =>
+    inWorld({ topics: { main: 2 } }, async (world) => {
+      const { main } = world.topics;
+      await produce(main, logins('first', 4, 2));
+      await world.drain();
+      await produce(main, logins('second', 4, 2));
+      await withAdmin((admin) =>
+        admin.setOffsets({
+          groupId: world.groupId,
+          topic: main,
+          partitions: [{ partition: 0, offset: '6' }],
+        }),
+      );
+      const worker = await world.started();
+      await untilCaughtUp(world, main);
+      expect(await world.balance()).toEqual({ records: 14, accepted: 14 });
+      expect(worker.logged('records were passed over: offsets were set forward, or lost')).toMatchObject([
+        { topic: main, partition: 0, from: 4, to: 6 },
+      ]);
+      expect(await worker.metric(`promo_intake_gap_records_total{topic="${main}"}`)).toBe(2);
+    }),
+);
+
+together(
   'retention that overruns a worker: what is left is decided, and the gap is told by the worker and by verify [U1]',
   () =>
     inWorld({ topics: { main: 1 } }, async (world) => {

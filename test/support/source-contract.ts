@@ -56,6 +56,7 @@ class Reader implements SourceListener {
     this.fetches++;
   }
   end(): void {}
+  setByOthers(): void {}
   passedOver({ topic, partition }: Source, offsets: number): void {
     throw new Error(`${offsets} offsets of ${topic}/${partition} were passed over`);
   }
