@@ -33,6 +33,7 @@ module.exports = {
     layer('model', servers),
     layer('transport', servers),
     layer('faults', servers),
+    layer('monitoring', servers),
     layer('commands', servers),
     layer('bench', servers),
   ],

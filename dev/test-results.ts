@@ -12,10 +12,11 @@ export const LAYERS = [
   { name: 'dev', minutes: 2.5 },
   { name: 'chart', minutes: 1 },
   { name: 'ledger', minutes: 2.5 },
-  { name: 'mutants', minutes: 2.5 },
+  { name: 'mutants', minutes: 2 },
   { name: 'model', minutes: 0.3 },
   { name: 'transport', minutes: 6 },
   { name: 'faults', minutes: 4 },
+  { name: 'monitoring', minutes: 1 },
   { name: 'commands', minutes: 1 },
   { name: 'bench', minutes: 1.5 },
 ] as const;

@@ -4,10 +4,10 @@
  *
  * A command's code is loaded when it runs, so that --help answers at once.
  */
-import { access, constants, readFile, stat } from 'node:fs/promises';
-import { join } from 'node:path';
+import { access, constants, stat } from 'node:fs/promises';
 import { causesOf, explain } from './commands/explain';
 import { OPERATIONS } from './commands/operations';
+import { packageVersion } from './commands/package-version';
 import { type Command, type Given, helpOf, overview, readArguments, synopsis } from './commands/usage';
 import { SPEC } from './domain/event';
 
@@ -250,7 +250,7 @@ async function main(argv: readonly string[]): Promise<number> {
       process.stdout.write(request.command === undefined ? overview(COMMANDS) : helpOf(request.command));
       return 0;
     case 'version':
-      console.log(await version());
+      console.log(`promo-intake ${await packageVersion()}`);
       return 0;
     case 'wrong':
       return usage(request.problem, request.command);
@@ -270,12 +270,6 @@ function usage(problem: string, command: Command | undefined): number {
   const line = command === undefined ? '' : `Usage: ${synopsis(command)}\n`;
   console.error(`${problem}\n${line}${more} tells more.`);
   return USAGE;
-}
-
-async function version(): Promise<string> {
-  const json: unknown = JSON.parse(await readFile(join(__dirname, '..', 'package.json'), 'utf8'));
-  const found = typeof json === 'object' && json !== null && 'version' in json ? json.version : undefined;
-  return `promo-intake ${typeof found === 'string' ? found : 'of unknown version'}`;
 }
 
 function filesOf(command: Command, { file, options }: Given): string[] {

@@ -9,8 +9,8 @@ import { type Fault, type Fields, type Judged, type Kind, NO_FIELDS } from './do
 import { judge, PANIC, type Payload, readEventId } from './domain/judge';
 import { type Connection, claim, type Reference } from './domain/reference';
 import type { DeadLetterReason } from './domain/verdict';
-import type { RejectBreaker } from './intake/reject-limit';
-import { classify, StaleReference, Undecided } from './ledger/failures';
+import { type RejectBreaker, TopicPaused } from './intake/reject-limit';
+import { classify, LostRace, StaleReference, StoreError, Undecided } from './ledger/failures';
 import type { Batch } from './ledger/ledger';
 
 /** A delivery as a transport received it. */
@@ -80,6 +80,8 @@ export interface IntakeDeps {
   /** Where rejected events have a limit. */
   readonly breaker?: RejectBreaker | undefined;
   readonly logger: Logger;
+  /** Told of each batch that is decided again at once, and why. */
+  readonly onRetry?: ((failure: 'again' | 'data') => void) | undefined;
   /** Milliseconds of a clock that only the rate of panics is measured with. */
   readonly now: () => number;
 }
@@ -102,7 +104,7 @@ const CONTENDED_BATCHES = 200;
 export const MAX_PANICS_PER_MINUTE = 10;
 
 export function makeIntake(deps: IntakeDeps): Intake {
-  const { ledger, references, sendDeadLetters, breaker, logger, now } = deps;
+  const { ledger, references, sendDeadLetters, breaker, logger, onRetry, now } = deps;
   const panicTimes: number[] = [];
   /** So many more batches wait for others of their feeds, since batches that did not have lost a race. */
   let contendedBatches = 0;
@@ -141,6 +143,7 @@ export function makeIntake(deps: IntakeDeps): Intake {
         { ...source, events: envelopes.length, failure, error: messageOf(error) },
         'batch is decided again',
       );
+      onRetry?.(failure);
       // Halving towards an event that fails is no further try: however deep it goes, a lost race there has all of its tries.
       if (failure === 'again') {
         next++;
@@ -160,6 +163,7 @@ export function makeIntake(deps: IntakeDeps): Intake {
         return await attempt(source, envelopes);
       } catch (error) {
         if (classify(error) !== 'data') throw error;
+        onRetry?.('data');
         failure = error;
       }
     }
@@ -182,7 +186,7 @@ export function makeIntake(deps: IntakeDeps): Intake {
     // New reference data is what a paused topic waits for.
     let reference = await (breaker?.isPaused(topic) ? references.reload() : references.current());
     for (let tries = 1; ; tries++) {
-      if (reference.version === 0) throw new Undecided('no reference data has been applied yet');
+      if (reference.version === 0) throw new NoReference('no reference data has been applied yet');
       const { version } = reference;
       breaker?.admit(topic, version);
       const prepared = envelopes.map((envelope) =>
@@ -245,6 +249,19 @@ class DeadLetterRefused extends Undecided {
   ) {
     super(message, { cause });
   }
+}
+
+class NoReference extends Undecided {
+  override readonly name = 'NoReference';
+}
+
+/** Whose it is that a batch is undecided: Postgres, the topics that are published to, a limit, missing reference data, or a defect of our own. */
+export function undecidedCause(error: unknown): 'store' | 'kafka' | 'limit' | 'reference' | 'worker' {
+  if (error instanceof TopicPaused) return 'limit';
+  if (error instanceof DeadLetterRefused) return 'kafka';
+  if (error instanceof NoReference) return 'reference';
+  const isStore = [StoreError, LostRace, StaleReference].some((type) => error instanceof type);
+  return isStore ? 'store' : 'worker';
 }
 
 /** What an envelope holds, ready to be decided. */

@@ -15,58 +15,214 @@ export function makeLogger(level: string): Logger {
   });
 }
 
-/** The closed list of metrics, a sentence each. */
+/** What the labels of our metrics may be: each of few values, however many records come. */
+export const LABELS = {
+  verdict: 'accepted, rejected, skipped or duplicate',
+  reason: 'a reason of schemas/VERDICTS.md; of a duplicate that of its first verdict; empty for none',
+  kind: 'one of the seven kinds; empty where an event has none of them',
+  connection: 'an id of the reference data; empty where a record belongs to none',
+  first: 'the transport that brought the event first: kafka or webhook',
+  transport: 'the transport that brought it again: kafka or webhook',
+  content: 'same or differs',
+  class:
+    'undecided: the partition waits; again: the batch met other writers and is decided again at once; data: the batch is halved to find the event that fails',
+  cause:
+    'store: Postgres; kafka: what is published is refused; registry; limit: the topic is paused; reference: there is no reference data; worker: anything else',
+  step: 'connect: a connection of the pool; find: begin, the lock of the partition, what is decided already, in a small batch the locks of its rounds; lock: those of a large one; decide: the rules; write: the rows and the commit',
+  result: 'hit, miss: the registry was asked; failure: it did not answer',
+  topic: 'a topic that is read',
+  partition: 'a number of a partition that this worker has now',
+  state: 'deciding, or undecided: it waits, and more workers would not help',
+  version: 'of promo-intake',
+  node: 'of Node.js',
+} as const;
+type Label = keyof typeof LABELS;
+
+/** What a partition waits for. */
+export const UNDECIDED_CAUSES = ['store', 'kafka', 'registry', 'limit', 'reference', 'worker'] as const;
+export type UndecidedCause = (typeof UNDECIDED_CAUSES)[number];
+
+/** The steps of a deciding transaction. */
+export const STEPS = ['connect', 'find', 'lock', 'decide', 'write'] as const;
+export type Step = (typeof STEPS)[number];
+
+export const OWN_PREFIX = 'promo_intake_';
+
+/** A metric, a sentence each: what it says, and what whoever runs workers does when it moves. */
+interface About<L extends Label> {
+  readonly help: string;
+  readonly action: string;
+  readonly labels?: readonly L[];
+}
+
+/** The closed list of metrics. */
 export function makeMetrics() {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
-  const registers = [registry];
-  return {
-    registry,
-    verdicts: new Counter({
-      name: 'promo_intake_verdicts_total',
-      help: 'Deliveries answered, by verdict, reason, kind and connection.',
-      labelNames: ['verdict', 'reason', 'kind', 'connection'],
-      registers,
-    }),
-    redeliveries: new Counter({
-      name: 'promo_intake_redeliveries_total',
-      help: 'Records that were read again and answered as before.',
-      registers,
-    }),
-    deadLetters: new Counter({
-      name: 'promo_intake_dead_letters_total',
-      help: 'Records sent to the dead-letter topic, by reason.',
-      labelNames: ['reason'],
-      registers,
-    }),
+  const actions = new Map<string, string>();
+  const describe = <L extends Label = never>(name: string, { help, action, labels = [] }: About<L>) => {
+    actions.set(OWN_PREFIX + name, action);
+    return { name: OWN_PREFIX + name, help, labelNames: [...labels], registers: [registry] };
+  };
+  const metrics = {
+    verdicts: new Counter(
+      describe('verdicts_total', {
+        help: 'Deliveries answered, by verdict, reason, kind and connection.',
+        action:
+          'Rejected ones of one connection are its sender’s to mend: schemas/VERDICTS.md says how. The reason panic is ours.',
+        labels: ['verdict', 'reason', 'kind', 'connection'],
+      }),
+    ),
+    duplicates: new Counter(
+      describe('duplicates_total', {
+        help: 'Deliveries of events that were decided before, by the transport of the first and of this one, and whether the content differs.',
+        action:
+          'Resends are harmless. Ask the sender about differing content: it uses an id twice, and promo.deliveries has the events.',
+        labels: ['first', 'transport', 'content'],
+      }),
+    ),
+    redeliveries: new Counter(
+      describe('redeliveries_total', {
+        help: 'Records that were read again and answered as before.',
+        action:
+          'Some with each rebalance and restart. Look for what makes workers come and go where it does not end.',
+      }),
+    ),
+    deadLetters: new Counter(
+      describe('dead_letters_total', {
+        help: 'Records sent to the dead-letter topic, by reason.',
+        action:
+          'Find the sender in the dead-letter topic; unclaimed ones need a connection in the reference data.',
+        labels: ['reason'],
+      }),
+    ),
+    gapRecords: new Counter(
+      describe('gap_records_total', {
+        help: 'Offsets that were passed over: Kafka had deleted their records before they were read, or somebody set the offsets forward.',
+        action: 'Have the sender send that time again, which is safe, and give the topic a longer retention.',
+        labels: ['topic'],
+      }),
+    ),
     batchEvents: new Histogram({
-      name: 'promo_intake_batch_events',
-      help: 'Events in a decided batch.',
+      ...describe('batch_events', {
+        help: 'Events in a decided batch.',
+        action: 'Full batches (BATCH_EVENTS) say that a worker is behind: see the lag.',
+      }),
       buckets: [1, 10, 100, 500, 1000, 2000, 4000, 8000],
-      registers,
     }),
     batchSeconds: new Histogram({
-      name: 'promo_intake_batch_seconds',
-      help: 'Seconds from taking up a batch to its committed transaction.',
+      ...describe('batch_seconds', {
+        help: 'Seconds from taking up a batch to its committed transaction (messaging.process.duration).',
+        action:
+          'Where it grows, the steps of the transaction say whether Postgres or the worker takes the time.',
+      }),
       buckets: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
-      registers,
     }),
-    retries: new Counter({
-      name: 'promo_intake_retries_total',
-      help: 'Waits of undecided partitions.',
-      registers,
+    decideSeconds: new Histogram({
+      ...describe('decide_seconds', {
+        help: 'Seconds from the time of a record, its append where the topic keeps that, to its commit: of the first record of each batch, which waited longest.',
+        action:
+          'Where it grows and batch_seconds does not, records wait for their turn: add workers up to the partitions.',
+      }),
+      buckets: [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800],
     }),
-    undecidedPartitions: new Gauge({
-      name: 'promo_intake_undecided_partitions',
-      help: 'Partitions that wait because their next record cannot be decided now.',
-      registers,
+    stepSeconds: new Histogram({
+      ...describe('transaction_step_seconds', {
+        help: 'Seconds of a deciding transaction, by step.',
+        action:
+          'connect: Postgres refuses or lacks connections; find and lock: locks or a cold cache; write: its disk; decide: CPU of the worker.',
+        labels: ['step'],
+      }),
+      buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
     }),
-    pausedPartitions: new Gauge({
-      name: 'promo_intake_paused_partitions',
-      help: 'Undecided partitions whose topic is paused, since too many of its events would be rejected.',
-      labelNames: ['topic'],
-      registers,
+    retries: new Counter(
+      describe('retries_total', {
+        help: 'Waits of undecided partitions, and batches that were decided again, by class.',
+        action:
+          'undecided: see promo_intake_undecided_seconds; again: senders that spread a round over partitions cost time; data: look for panics.',
+        labels: ['class'],
+      }),
+    ),
+    undecidedPartitions: new Gauge(
+      describe('undecided_partitions', {
+        help: 'Partitions that wait because their next record cannot be decided now.',
+        action: 'See promo_intake_undecided_seconds; /readyz names the partitions and what they wait for.',
+      }),
+    ),
+    undecidedSeconds: new Gauge(
+      describe('undecided_seconds', {
+        help: 'Seconds that the oldest undecided partition has waited, by what it waits for now; 0 where none does.',
+        action: 'Mend the cause. Nothing is lost, and no restart helps.',
+        labels: ['cause'],
+      }),
+    ),
+    pausedPartitions: new Gauge(
+      describe('paused_partitions', {
+        help: 'Undecided partitions whose topic is paused, since too many of its events would be rejected.',
+        action: 'Mend the reference data or the schemas, or raise the limit: docs/operations.md.',
+        labels: ['topic'],
+      }),
+    ),
+    assignedPartitions: new Gauge(
+      describe('assigned_partitions', {
+        help: 'Partitions that the group has given to this worker.',
+        action: 'None for minutes: more workers than partitions, or the worker is not in its group.',
+      }),
+    ),
+    lagRecords: new Gauge(
+      describe('lag_records', {
+        help: 'Offsets between what is decided of a partition and its end, as the last fetch told; of each partition of this worker.',
+        action:
+          'Add workers up to the partitions while state is deciding; undecided ones get on by themselves once they can.',
+        labels: ['topic', 'partition', 'state'],
+      }),
+    ),
+    lagSeconds: new Gauge(
+      describe('lag_seconds', {
+        help: 'Age of the oldest fetched record that is not decided; 0 where there is none.',
+        action: 'As for promo_intake_lag_records. It grows while Postgres is away, which the state tells.',
+        labels: ['topic', 'partition', 'state'],
+      }),
+    ),
+    fetchAgeSeconds: new Gauge(
+      describe('fetch_age_seconds', {
+        help: 'Seconds since a broker last answered a fetch; usually less than one.',
+        action: 'Beyond a minute: the brokers, the way to them or the ACLs; or the worker has no partition.',
+      }),
+    ),
+    rebalanceSeconds: new Histogram({
+      ...describe('rebalance_seconds', {
+        help: 'Seconds of a rebalance in which this worker fetched nothing; its count is that of rebalances.',
+        action:
+          'Some with each rollout. Otherwise look for workers that restart, or that the group takes for dead.',
+      }),
+      buckets: [0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 60],
     }),
+    registryLookUps: new Counter(
+      describe('registry_lookups_total', {
+        help: 'Records that name a schema, by how it was found.',
+        action:
+          'Failures: the registry is away, and what needs it waits. Misses without end: a sender with ever new schemas.',
+        labels: ['result'],
+      }),
+    ),
+    buildInfo: new Gauge(
+      describe('build_info', {
+        help: '1, with the version of promo-intake and of Node.js.',
+        action: 'Two versions for longer than a rollout: look at the rollout.',
+        labels: ['version', 'node'],
+      }),
+    ),
+  };
+  // What is not there yet cannot be seen to rise.
+  for (const value of ['undecided', 'again', 'data']) metrics.retries.inc({ class: value }, 0);
+  return {
+    ...metrics,
+    registry,
+    /** What to do when it moves, by the name of the metric. */
+    actions,
+    /** Sets what is only worth knowing when somebody asks. Called before each answer. */
+    beforeScrape: (): void => undefined,
   };
 }
 
@@ -102,6 +258,7 @@ export async function serveHealth(
         [health.ready() ? 'ready' : 'not ready', ...health.notes(), ''].join('\n'),
       );
     else if (path === '/metrics') {
+      metrics.beforeScrape();
       metrics.registry.metrics().then(
         (text) => answer(200, text, metrics.registry.contentType),
         (error: unknown) => answer(500, `${error instanceof Error ? error.message : 'metrics failed'}\n`),

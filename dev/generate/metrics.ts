@@ -1,29 +1,33 @@
 /** docs/metrics.md: the metrics of our own, as the registry holds them. */
-import { makeMetrics } from '../../src/telemetry';
+import { LABELS, makeMetrics, OWN_PREFIX } from '../../src/telemetry';
 import { code, codes, document, generatedFrom, paragraph, table } from './markdown';
 
-const OWN_PREFIX = 'promo_intake_';
-
 export function renderMetrics(command: string): string {
-  const metrics = makeMetrics()
-    .registry.getMetricsAsArray()
-    .filter(({ name }) => name.startsWith(OWN_PREFIX));
+  const { registry, actions } = makeMetrics();
+  const metrics = registry.getMetricsAsArray().filter(({ name }) => name.startsWith(OWN_PREFIX));
   return document([
     generatedFrom('the list in src/telemetry.ts', command),
     '# Metrics',
     paragraph(
       'A worker serves them in the Prometheus text format at `/metrics` on `HTTP_PORT`. No label ever holds a player, an event or anything',
-      'else whose values are without number. Beside these, the usual metrics of a Node.js process are served (names that begin with',
+      'else whose values are without number, and what belongs to a partition is gone once another worker has it. Times are in seconds. Where the',
+      'conventions of OpenTelemetry for messaging have a name for the same, it is given. Beside these, the usual metrics of a Node.js process are served (names that begin with',
       '`process_` and `nodejs_`).',
     ),
     table(
-      ['name', 'type', 'labels', 'meaning'],
+      ['name', 'type', 'labels', 'meaning', 'when it moves'],
       metrics.map((metric) => [
         code(metric.name),
         String(metric.type),
         codes(textsOf(metric, 'labelNames')) || 'none',
         metric.help,
+        actions.get(metric.name) ?? '',
       ]),
+    ),
+    '## Labels',
+    table(
+      ['label', 'values'],
+      Object.entries(LABELS).map(([label, values]) => [code(label), values]),
     ),
     '## Buckets',
     table(

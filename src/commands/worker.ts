@@ -4,16 +4,18 @@
 import type { Logger } from 'pino';
 import { systemClock } from '../clock';
 import { type GroupName, readConfig, type SettingName } from '../config';
+import { DEAD_LETTER_REASONS } from '../domain/verdict';
 import { makeIntake } from '../intake';
 import { makeRejectBreaker } from '../intake/reject-limit';
 import { makePool } from '../ledger/connection';
-import { decideBatch, ensureMonths, makePartitionNumbers } from '../ledger/ledger';
+import { decideBatch, decidedUpTo, ensureMonths, makePartitionNumbers } from '../ledger/ledger';
 import { pendingMigrations } from '../ledger/migrate';
 import { makeReferences } from '../ledger/reference-store';
 import { makeLogger, makeMetrics, serveHealth } from '../telemetry';
 import { type Drain, makeDrain } from '../transports/drain';
 import { ensureTopic, makeKafka } from '../transports/kafka';
 import { makeKafkaSource } from '../transports/kafka-source';
+import { makeStepTimer, observeState } from '../transports/observe-state';
 import type { UndecidedPartition } from '../transports/partition-loop';
 import { keyOf, messageOf } from '../transports/record-source';
 import { makeSender, type Sender } from '../transports/sender';
@@ -21,6 +23,7 @@ import { makeStream, type Stream } from '../transports/stream';
 import { makePublishVerdicts, makeSendDeadLetters } from '../transports/verdict-stream';
 import { makeWireFormat } from '../transports/wire-format';
 import { explainShortly } from './explain';
+import { packageVersion } from './package-version';
 
 export const WORKER_SETTINGS = [
   'KAFKA',
@@ -56,6 +59,10 @@ export async function worker(options: { drain: boolean }): Promise<number> {
   const logger = makeLogger(config.LOG_LEVEL);
   logWarnings(logger);
   const metrics = makeMetrics();
+  const wireFormat = makeWireFormat({ ...config.SCHEMA_REGISTRY, timeoutMs: REGISTRY_TIMEOUT_MS });
+  metrics.buildInfo.set({ version: await packageVersion(), node: process.versions.node }, 1);
+  metrics.beforeScrape = () => observeState(metrics, stream, wireFormat.lookUps);
+  for (const { name } of DEAD_LETTER_REASONS) metrics.deadLetters.inc({ reason: name }, 0);
   const stop = stopSignal(logger);
   let stream: Stream | null = null;
   let connectingAt = systemClock.now();
@@ -128,19 +135,24 @@ export async function worker(options: { drain: boolean }): Promise<number> {
     logger,
   );
   const intake = makeIntake({
-    ledger: { decideBatch: (batch) => decideBatch(pool, batch), partitionNo: makePartitionNumbers(pool) },
+    ledger: {
+      decideBatch: (batch) => decideBatch(pool, batch, undefined, makeStepTimer(metrics)),
+      partitionNo: makePartitionNumbers(pool),
+    },
     references,
     sendDeadLetters: makeSendDeadLetters(sender, config.DEAD_LETTER_TOPIC),
     breaker: config.REJECT_LIMIT === null ? undefined : makeRejectBreaker(config.REJECT_LIMIT, logger),
     logger,
+    onRetry: (failure) => metrics.retries.inc({ class: failure }),
     now: systemClock.now,
   });
   stream = makeStream({
     source,
     intake,
-    wireFormat: makeWireFormat({ ...config.SCHEMA_REGISTRY, timeoutMs: REGISTRY_TIMEOUT_MS }),
+    wireFormat,
     publishVerdicts:
       config.VERDICT_TOPIC === undefined ? null : makePublishVerdicts(sender, config.VERDICT_TOPIC),
+    decidedUpTo: (partition) => decidedUpTo(pool, partition),
     clock: systemClock,
     logger,
     metrics,

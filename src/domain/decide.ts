@@ -54,6 +54,8 @@ export type Decision =
   | {
       readonly type: 'duplicate';
       readonly first: Outcome;
+      /** How the delivery came that was decided. */
+      readonly firstTransport: 'kafka' | 'webhook';
       readonly contentDiffers: boolean;
       readonly redelivered: boolean;
     }
@@ -149,6 +151,7 @@ function answerAgain(item: KeyedItem, first: KnownEvent, known: Known): Decision
   return {
     type: 'duplicate',
     first: first.outcome,
+    firstTransport: first.source === null ? 'webhook' : 'kafka',
     contentDiffers: recorded ?? first.contentHash !== item.contentHash,
     redelivered: recorded !== undefined,
   };

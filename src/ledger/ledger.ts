@@ -40,6 +40,12 @@ export interface Batch {
   readonly beforeCommit?: (() => Promise<void>) | undefined;
 }
 
+/**
+ * What of a transaction takes its own time. `find` takes begin and the partition's lock with it, and in a small batch the rounds' locks: all of
+ * them are one round trip.
+ */
+export type Step = 'connect' | 'find' | 'lock' | 'decide' | 'write';
+
 /** Makes the tables of this month and the next two, where they are missing. */
 export async function ensureMonths(store: Store): Promise<void> {
   await inTransaction(store, partitions.ensureMonths);
@@ -60,6 +66,14 @@ export function makePartitionNumbers(
   };
 }
 
+/** How far a Kafka partition is decided; null where nothing of it is. @throws StoreError */
+export function decidedUpTo(
+  store: Store,
+  { topic, partition }: { topic: string; partition: number },
+): Promise<number | null> {
+  return inTransaction(store, (session) => partitions.nextOffsetOf(session, topic, partition));
+}
+
 /** A batch of so many events locks all of its rounds at once: a round trip less costs it less than locks that nobody needs. */
 const FEW_EVENTS = 500;
 
@@ -67,6 +81,7 @@ const FEW_EVENTS = 500;
  * Decides a batch in one transaction and returns the answer to each item.
  *
  * @param fewEvents see FEW_EVENTS
+ * @param ended called at the end of each step, for who measures them
  * @throws StaleReference where newer reference data is in force: judge again
  * @throws LostRace, StoreError: see failures.ts
  */
@@ -74,9 +89,11 @@ export async function decideBatch(
   store: Store,
   batch: Batch,
   fewEvents = FEW_EVENTS,
+  ended: (step: Step) => void = () => undefined,
 ): Promise<readonly Decision[]> {
   if (batch.items.length > events.MAX_BATCH_EVENTS) throw new RangeError('a batch holds too many events');
   const decideIn = async (session: Session, opening: Promise<Row[]>): Promise<readonly Decision[]> => {
+    ended('connect');
     const lock = (items: readonly Item[]) =>
       Promise.all([lockRounds(session, items), events.nextBatch(session)]);
     const turn = batch.contended ? rounds.lockFeeds(session, feedsOf(batch.items)) : null;
@@ -91,11 +108,13 @@ export async function decideBatch(
     if (referenceVersion !== batch.referenceVersion)
       throw new StaleReference(`version ${referenceVersion} is in force`);
 
+    ended('find');
     const [answered, [locked, { firstNo, nowMicros }]] = await Promise.all([
       findAnswered(session, batch.items, nextOffset),
       // What is decided changes no round, whatever a resend says.
       lockedAtOnce ?? lock(undecided(batch.items, decided)),
     ]);
+    ended('lock');
 
     const { decisions, changedRounds } = decide(batch.items, {
       ...answered,
@@ -121,6 +140,7 @@ export async function decideBatch(
     ];
     // Made before any of it is sent: what could not be made must not be missing from what is committed.
     const update = rounds.updateOf(changed, nowMicros);
+    ended('decide');
     await Promise.all([
       update && session.query(update.statement, update.values),
       batch.panic && fresh[0]
@@ -131,7 +151,9 @@ export async function decideBatch(
     await batch.beforeCommit?.();
     return decisions;
   };
-  return inTransaction(store, decideIn, partitions.lockPartition(batch.partitionNo));
+  const decisions = await inTransaction(store, decideIn, partitions.lockPartition(batch.partitionNo));
+  ended('write');
+  return decisions;
 }
 
 function countsIn({ partitionNo, items }: Batch, decisions: readonly Decision[]): Write[] {

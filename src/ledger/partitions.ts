@@ -32,6 +32,21 @@ export async function partitionNoOf(session: Session, topic: string, partition: 
   return Number(row[0]);
 }
 
+const NEXT_OFFSET = {
+  name: 'next_offset',
+  text: 'select next_offset from promo_store.partitions where topic = $1 and partition = $2',
+};
+
+/** How far a Kafka partition is decided; null where nothing of it is. */
+export async function nextOffsetOf(
+  session: Session,
+  topic: string,
+  partition: number,
+): Promise<number | null> {
+  const [row] = await session.query(NEXT_OFFSET, [topic, partition]);
+  return Number(row?.[0] ?? 0) || null;
+}
+
 /**
  * Locks the partition's row, so that two workers that both believe to own the partition decide one after the other, and the
  * second finds what the first decided. Reads, in the same statement, the version of the reference data in force.

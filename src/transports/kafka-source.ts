@@ -5,7 +5,7 @@ import type { Admin, EachBatchPayload, Kafka } from 'kafkajs';
 import type { Logger } from 'pino';
 import { type Clock, NEVER, systemClock } from '../clock';
 import type { Source } from '../intake';
-import { FetchedMessage } from './fetch-decoding';
+import { FetchedMessage, listenToPositions } from './fetch-decoding';
 import { connectedAdmin, FIRST_RETRY_MS, MAX_RETRY_MS, offsetOf, REQUEST_TIMEOUT_MS, RETRIES } from './kafka';
 import { keyOf, messageOf, type RecordSource, type SourceListener } from './record-source';
 
@@ -43,6 +43,8 @@ const STALLED_MS = 3_000;
 /** A fetch, and the handing over of what it brought, has ended after this time, one way or other. */
 const FETCH_OVER_MS = REQUEST_TIMEOUT_MS + 2_000;
 const GATE_CHECK_MS = 20;
+/** Stands with each commit of a worker's: whoever else sets offsets does not know it. */
+const OUR_NOTE = 'promo-intake';
 /** A client that has ended is made anew so many times in a row; then the worker ends. */
 const MAX_ENDS_IN_A_ROW = 5;
 
@@ -188,7 +190,9 @@ async function joinGroup(
   let heardAt: number | null = null;
   let commitOffsets: EachBatchPayload['commitOffsetsIfNecessary'] | null = null;
   const gate = new FetchGate(systemClock);
+  /** Where each partition goes on: what the group has committed, until something is fetched. */
   const positions = new Map<string, number>();
+  let rebalancingSince: number | null = systemClock.now();
 
   const consumer = kafka.consumer({
     groupId,
@@ -206,8 +210,24 @@ async function joinGroup(
       restartOnFailure: async () => !left,
     },
   });
+  const hearNoMore = listenToPositions({
+    end(partition, offset) {
+      listener.end(partition, offset);
+    },
+    committed(partition, offset, note) {
+      const key = keyOf(partition);
+      if (positions.has(key)) return;
+      if (offset !== null) positions.set(key, offset);
+      if (offset === null || note !== OUR_NOTE) listener.setByOthers(partition);
+    },
+  });
+  consumer.on(consumer.events.REBALANCING, () => {
+    rebalancingSince ??= systemClock.now();
+  });
   consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => {
     if (left) return;
+    if (rebalancingSince !== null) listener.rebalanced(systemClock.now() - rebalancingSince);
+    rebalancingSince = null;
     const partitions = Object.entries(payload.memberAssignment).flatMap(([topic, numbers]) =>
       numbers.map((partition) => ({ topic, partition })),
     );
@@ -224,6 +244,7 @@ async function joinGroup(
   consumer.on(consumer.events.CRASH, ({ payload }) => {
     if (left) return;
     heardAt = null;
+    rebalancingSince ??= systemClock.now();
     if (payload.restart) {
       logger.warn({ error: messageOf(payload.error) }, 'the Kafka client restarts');
       return;
@@ -287,8 +308,10 @@ async function joinGroup(
     const expected = positions.get(keyOf(source));
     if (expected === undefined || expected === fromOffset) return;
     const details = { ...source, from: expected, to: fromOffset };
-    if (fromOffset > expected) logger.error(details, 'records were deleted before they were read');
-    else logger.warn(details, 'the partition begins anew; it is read from its beginning');
+    if (fromOffset > expected) {
+      listener.passedOver(source, fromOffset - expected);
+      logger.error(details, 'records were deleted before they were read');
+    } else logger.warn(details, 'the partition begins anew; it is read from its beginning');
   }
 
   /** Else the client has met an error, and restarts by itself. */
@@ -306,6 +329,7 @@ async function joinGroup(
     hasEnded: () => ended || (isFetching() && heardAt !== null && systemClock.now() - heardAt > UNHEARD_MS),
     async leave() {
       left = true;
+      hearNoMore();
       await consumer.disconnect();
       gone = true;
     },
@@ -364,10 +388,10 @@ function toTopicPartitions({ topic, partition }: Source): { topic: string; parti
 }
 
 function byTopic(offsets: readonly (Source & { readonly offset: number })[]) {
-  const topics = new Map<string, { partition: number; offset: string }[]>();
+  const topics = new Map<string, { partition: number; offset: string; metadata: string }[]>();
   for (const { topic, partition, offset } of offsets) {
     const partitions = topics.get(topic) ?? [];
-    partitions.push({ partition, offset: String(offset) });
+    partitions.push({ partition, offset: String(offset), metadata: OUR_NOTE });
     topics.set(topic, partitions);
   }
   return [...topics].map(([topic, partitions]) => ({ topic, partitions }));

@@ -17,6 +17,22 @@ declare module 'kafkajs/src/protocol/requests/fetch/v11/response' {
   export = response;
 }
 
+declare module 'kafkajs/src/protocol/requests/offsetFetch/v4/response' {
+  interface Committed {
+    readonly responses: readonly {
+      readonly topic: string;
+      readonly partitions: readonly {
+        readonly partition: number;
+        readonly offset: string;
+        readonly metadata: string | null;
+        readonly errorCode: number;
+      }[];
+    }[];
+  }
+  const response: { decode: (bytes: Buffer) => Promise<Committed> };
+  export = response;
+}
+
 declare module 'kafkajs/src/protocol/encoder' {
   class Encoder {
     constructor(initialBytes?: number);

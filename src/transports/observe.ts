@@ -17,6 +17,7 @@ export function observeBatch(
   metrics.batchSeconds.observe(ms / 1000);
   const verdicts = new Map<number, { labels: Record<string, string>; count: number }>();
   const unstored = new Map<string, number[]>();
+  const resends = new Map<number, { labels: Record<string, string>; count: number }>();
   let redeliveries = 0;
   for (const answer of answers) {
     const { decision, envelope } = answer;
@@ -35,9 +36,11 @@ export function observeBatch(
     const seen = verdicts.get(key);
     if (seen === undefined) verdicts.set(key, { labels: labelsOf(answer), count: 1 });
     else seen.count++;
+    if (decision.type === 'duplicate') countResend(resends, answer, decision);
   }
   if (redeliveries > 0) metrics.redeliveries.inc(redeliveries);
   for (const { labels, count } of verdicts.values()) metrics.verdicts.inc(labels, count);
+  for (const { labels, count } of resends.values()) metrics.duplicates.inc(labels, count);
   // A line a batch, not one a record: a sender that gets it wrong gets it wrong often.
   for (const [reason, offsets] of unstored) {
     const isDeadLetter = reason !== 'no_idempotency_key';
@@ -47,6 +50,34 @@ export function observeBatch(
       isDeadLetter ? 'records sent to the dead-letter topic' : 'records without event_id',
     );
   }
+}
+
+type Duplicate = Extract<Answer['decision'], { type: 'duplicate' }>;
+
+function countResend(
+  resends: Map<number, { labels: Record<string, string>; count: number }>,
+  { connection }: Answer,
+  { firstTransport, contentDiffers }: Duplicate,
+): void {
+  const transport = connection?.transport ?? 'kafka';
+  const key =
+    (firstTransport === 'kafka' ? 1 : 0) + (transport === 'kafka' ? 2 : 0) + (contentDiffers ? 4 : 0);
+  const seen = resends.get(key);
+  if (seen !== undefined) seen.count++;
+  else {
+    const content = contentDiffers ? 'differs' : 'same';
+    resends.set(key, { labels: { first: firstTransport, transport, content }, count: 1 });
+  }
+}
+
+/** Clocks differ: a record may come from the future. */
+export function secondsSince(time: number): number {
+  return Math.max(0, Date.now() - time) / 1000;
+}
+
+/** How long a batch's first record has waited. */
+export function observeWait({ metrics }: Pick<StreamDeps, 'metrics'>, since: number): void {
+  metrics.decideSeconds.observe(secondsSince(since));
 }
 
 /** One number for each combination of labels: text would have to be put together for each answer. */

@@ -3,13 +3,14 @@
  * (docs/rules.md, U1-U5).
  */
 import { backoffMs } from '../domain/backoff';
-import type { Answer, Envelope, IntakeResult, Source } from '../intake';
+import { type Answer, type Envelope, type IntakeResult, type Source, undecidedCause } from '../intake';
 import { TopicPaused } from '../intake/reject-limit';
+import type { UndecidedCause } from '../telemetry';
 import { ChunkQueue } from './chunk-queue';
 import type { Committer } from './committer';
-import { observeBatch } from './observe';
+import { observeBatch, observeWait } from './observe';
 import { type Chunk, messageOf, type StreamDeps, type StreamRecord } from './record-source';
-import type { WireFormat } from './wire-format';
+import { RegistryUnavailable, type WireFormat } from './wire-format';
 
 /**
  * A partition's first batch takes no more records than this, and each one after it twice as many, up to BATCH_EVENTS: workers that begin
@@ -37,6 +38,16 @@ export interface UndecidedPartition extends Source {
   readonly failures: number;
   /** What the last one said. */
   readonly because: string;
+  readonly cause: UndecidedCause;
+}
+
+/** Where a partition stands. */
+export interface Standing extends Source {
+  /** Offsets between what is decided and the end; null until something is known of both. */
+  readonly lag: number | null;
+  /** Time of the first record that is fetched and not decided, in milliseconds since 1970; null where there is none, or none was read yet. */
+  readonly waitsSince: number | null;
+  readonly undecided: UndecidedPartition | null;
 }
 
 /** One partition in one generation of the group. */
@@ -49,6 +60,13 @@ export class PartitionLoop {
   private failures = 0;
   private failingSince = 0;
   private failure: unknown = null;
+  private cause: UndecidedCause = 'worker';
+  /** Where the partition ends, as a broker last told. */
+  private endOffset: number | null = null;
+  /** Where the next batch begins. */
+  private nextOffset: number | null = null;
+  private waitsSince: number | null = null;
+  private isSetByOthers = false;
   private maxEvents = FIRST_BATCH_EVENTS;
 
   constructor(
@@ -67,6 +85,25 @@ export class PartitionLoop {
       this.deps.source.pause(this.partition);
     }
     this.running ??= this.run();
+  }
+
+  /** A broker said where the partition ends. */
+  ends(offset: number): void {
+    this.endOffset = offset;
+  }
+
+  /** Where it begins was not set by a worker: it may be beyond what is decided. */
+  setByOthers(): void {
+    this.isSetByOthers = true;
+  }
+
+  standing(): Standing {
+    const { endOffset, nextOffset, queue } = this;
+    const undecided = this.undecided();
+    // Nothing is left of a partition of which nothing has come.
+    const from = nextOffset ?? (queue.isEmpty ? endOffset : null);
+    const lag = endOffset === null || from === null ? null : Math.max(0, endOffset - from);
+    return { ...this.partition, lag, waitsSince: queue.isEmpty ? null : this.waitsSince, undecided };
   }
 
   /** The partition is no longer ours: what is being decided is not committed by us. */
@@ -89,7 +126,13 @@ export class PartitionLoop {
   undecided(): UndecidedPartition | null {
     if (this.failures === 0) return null;
     const sinceMs = this.deps.clock.now() - this.failingSince;
-    return { ...this.partition, sinceMs, failures: this.failures, because: messageOf(this.failure) };
+    return {
+      ...this.partition,
+      sinceMs,
+      failures: this.failures,
+      because: messageOf(this.failure),
+      cause: this.cause,
+    };
   }
 
   private async run(): Promise<void> {
@@ -99,7 +142,7 @@ export class PartitionLoop {
         await this.step();
       } catch (error) {
         // Whatever stands in the way shows as an undecided partition, a defect of this loop too.
-        await this.wait(error);
+        await this.wait(error, causeOf(error));
       }
     }
     this.running = null;
@@ -124,6 +167,8 @@ export class PartitionLoop {
     try {
       if (this.ended.signal.aborted) return NOTHING;
       const records = await this.queue.peek(maxEvents, MAX_BATCH_BYTES);
+      this.takesUp(records[0]);
+      if (this.isSetByOthers && records[0] !== undefined) await this.tellPassedOver(records[0].offset);
       const { envelopes, failure } = await this.decode(records);
       if (this.ended.signal.aborted) return NOTHING;
       if (envelopes.length === 0) return { answers: [], undecided: failure, isEmpty: failure === null };
@@ -135,6 +180,27 @@ export class PartitionLoop {
     } finally {
       this.turns.end();
     }
+  }
+
+  /** The offsets between what is decided and the first record. @throws where the store does not say now how far it is */
+  private async tellPassedOver(to: number): Promise<void> {
+    const { decidedUpTo, metrics, logger } = this.deps;
+    const from = (await decidedUpTo?.(this.partition)) ?? to;
+    this.isSetByOthers = false;
+    if (from >= to) return;
+    metrics.gapRecords.inc({ topic: this.partition.topic }, to - from);
+    logger.error(
+      { ...this.partition, from, to },
+      'records were passed over: offsets were set forward, or lost',
+    );
+  }
+
+  private takesUp(first: StreamRecord | undefined): void {
+    if (first === undefined) return;
+    this.nextOffset ??= first.offset;
+    const timestamp = Number(first.timestamp);
+    // Some producers give none.
+    this.waitsSince = timestamp > 0 ? timestamp : null;
   }
 
   /** Decodes records up to the first that cannot be decoded now: what stands before it need not wait for it. */
@@ -172,7 +238,7 @@ export class PartitionLoop {
       } catch (error) {
         // Not committed, so the next owner reads these records again and publishes their verdicts.
         if (this.ended.signal.aborted) throw error;
-        await this.wait(error);
+        await this.wait(error, 'kafka');
       }
     }
   }
@@ -180,6 +246,7 @@ export class PartitionLoop {
   private advance(records: number): void {
     if (this.revoked) return;
     const nextOffset = this.queue.remove(records);
+    this.nextOffset = nextOffset;
     this.settled();
     this.committer.decided(this.partition, nextOffset);
     if (this.paused && this.queue.bytes < MAX_QUEUED_BYTES / 2) {
@@ -201,7 +268,7 @@ export class PartitionLoop {
   }
 
   /** The wait of an undecided partition: 1, 2, 4 ... 30 s, cut short by shutdown and by losing the partition (U2). */
-  private async wait(error: unknown): Promise<void> {
+  private async wait(error: unknown, cause: UndecidedCause): Promise<void> {
     const { clock, logger, metrics } = this.deps;
     if (this.ended.signal.aborted) return;
     if (this.failures === 0) {
@@ -209,8 +276,9 @@ export class PartitionLoop {
       metrics.undecidedPartitions.inc();
     }
     this.failures++;
+    this.cause = cause;
     this.noteFailure(error);
-    metrics.retries.inc();
+    metrics.retries.inc({ class: 'undecided' });
     const waitMs = backoffMs(this.failures);
     logger.warn(
       { ...this.partition, failures: this.failures, waitMs, error: messageOf(error) },
@@ -231,6 +299,7 @@ export class PartitionLoop {
     const last = answers.at(-1);
     if (last === undefined) return;
     observeBatch(this.deps, this.partition, answers, ms);
+    if (this.waitsSince !== null) observeWait(this.deps, this.waitsSince);
     const nextOffset = last.envelope.offset + 1;
     this.deps.logger.debug(
       { ...this.partition, events: answers.length, nextOffset, ms: Math.round(ms) },
@@ -240,7 +309,10 @@ export class PartitionLoop {
 }
 
 /** The envelope of a record; a promise where the registry has to be asked. @throws RegistryUnavailable, perhaps by the promise */
-export function envelopeOf(record: StreamRecord, wireFormat: WireFormat): Envelope | Promise<Envelope> {
+export function envelopeOf(
+  record: StreamRecord,
+  wireFormat: Pick<WireFormat, 'decode'>,
+): Envelope | Promise<Envelope> {
   if (record.undecodable !== undefined) return new RecordEnvelope(record, UNDECODABLE);
   const { value } = record;
   if (value === null) return new RecordEnvelope(record, TOMBSTONE);
@@ -248,6 +320,10 @@ export function envelopeOf(record: StreamRecord, wireFormat: WireFormat): Envelo
   if (decoded instanceof Promise) return decoded.then((payload) => new RecordEnvelope(record, payload));
   const isPlain = decoded.type === 'json' && decoded.bytes === value;
   return new RecordEnvelope(record, isPlain ? null : decoded);
+}
+
+function causeOf(error: unknown): UndecidedCause {
+  return error instanceof RegistryUnavailable ? 'registry' : undecidedCause(error);
 }
 
 /** A record with its payload. Thousands of them wait for the store: what can be made again when it is asked for is not kept. */

@@ -152,6 +152,10 @@ export async function readRecords(
     await source.start({
       assigned: () => undefined,
       active: () => undefined,
+      end: () => undefined,
+      setByOthers: () => undefined,
+      passedOver: () => undefined,
+      rebalanced: () => undefined,
       chunk: (chunk) => {
         waitingBytes += chunk.bytes;
         const isMuch = waitingBytes > MAX_WAITING_BYTES;

@@ -48,6 +48,14 @@ export interface SourceListener {
   /** These partitions are ours from now on, from their committed offsets; whatever was delivered before is void. */
   assigned(partitions: readonly Source[]): void;
   chunk(chunk: Chunk): void;
+  /** A broker answered a fetch of a partition, with records or without: where the partition ends by now. */
+  end(partition: Source, offset: number): void;
+  /** Where the partition begins was not set by a worker: by somebody else, or by nobody yet. Told before its first chunk. */
+  setByOthers(partition: Source): void;
+  /** So many offsets were passed over: Kafka has deleted their records before they were fetched. */
+  passedOver(partition: Source, offsets: number): void;
+  /** The group shared its partitions out, for which nothing was fetched for so long. */
+  rebalanced(ms: number): void;
   /** The client fetched, with records or without, or it tried to: it is alive. */
   active(): void;
 }
@@ -58,8 +66,10 @@ export type PublishVerdicts = (source: Source, answers: readonly Answer[]) => Pr
 export interface StreamDeps {
   readonly source: RecordSource;
   readonly intake: Intake;
-  readonly wireFormat: WireFormat;
+  readonly wireFormat: Pick<WireFormat, 'decode'>;
   readonly publishVerdicts: PublishVerdicts | null;
+  /** How far the store has decided a partition; null where nothing of it. @throws where it cannot say now */
+  readonly decidedUpTo?: ((partition: Source) => Promise<number | null>) | undefined;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics: Metrics;

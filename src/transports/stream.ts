@@ -3,7 +3,7 @@
  * Every partition goes its own way; one that is undecided waits while the others go on (docs/rules.md, U1-U6).
  */
 import { makeCommitter } from './committer';
-import { PartitionLoop, Turns, type UndecidedPartition } from './partition-loop';
+import { PartitionLoop, type Standing, Turns, type UndecidedPartition } from './partition-loop';
 import { keyOf, type SourceListener, type StreamDeps } from './record-source';
 
 export interface Stream {
@@ -15,16 +15,21 @@ export interface Stream {
   /** Milliseconds since the source last fetched or tried to, or a batch was last tried. A waiting retry counts as a try. */
   idleMs(): number;
   undecided(): readonly UndecidedPartition[];
+  /** Where this worker's partitions stand. */
+  standings(): readonly Standing[];
+  /** Milliseconds since a broker last answered a fetch. */
+  fetchAgeMs(): number;
 }
 
 export function makeStream(deps: StreamDeps): Stream {
-  const { source, clock, logger } = deps;
+  const { source, clock, logger, metrics } = deps;
   const turns = new Turns(deps.partitionsAtOnce);
   const committer = makeCommitter(deps);
   let loops = new Map<string, PartitionLoop>();
   let joined = false;
   let stopping = false;
   let lastActivity = clock.now();
+  let lastFetch = clock.now();
   const active = () => {
     lastActivity = clock.now();
   };
@@ -33,6 +38,8 @@ export function makeStream(deps: StreamDeps): Stream {
     assigned(partitions) {
       for (const loop of loops.values()) loop.revoke();
       committer.forget();
+      // What is not there yet cannot be seen to rise.
+      for (const { topic } of partitions) metrics.gapRecords.inc({ topic }, 0);
       loops = new Map();
       if (stopping) return;
       for (const partition of partitions)
@@ -43,6 +50,13 @@ export function makeStream(deps: StreamDeps): Stream {
     chunk(chunk) {
       loops.get(keyOf(chunk))?.offer(chunk);
     },
+    end(partition, offset) {
+      lastFetch = clock.now();
+      loops.get(keyOf(partition))?.ends(offset);
+    },
+    setByOthers: (partition) => loops.get(keyOf(partition))?.setByOthers(),
+    passedOver: ({ topic }, offsets) => metrics.gapRecords.inc({ topic }, offsets),
+    rebalanced: (ms) => metrics.rebalanceSeconds.observe(ms / 1000),
     active,
   };
 
@@ -62,5 +76,7 @@ export function makeStream(deps: StreamDeps): Stream {
     joined: () => joined,
     idleMs: () => clock.now() - lastActivity,
     undecided: () => [...loops.values()].flatMap((loop) => loop.undecided() ?? []),
+    standings: () => [...loops.values()].map((loop) => loop.standing()),
+    fetchAgeMs: () => clock.now() - lastFetch,
   };
 }

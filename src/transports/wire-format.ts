@@ -33,7 +33,15 @@ export type Decoded =
   | { type: 'not_json' }
   | { type: 'schema_unknown'; schemaId: number };
 
+/** Values with a schema so far, by how it was found: known already, asked for, or not given by the registry. */
+export interface LookUps {
+  readonly hit: number;
+  readonly miss: number;
+  readonly failure: number;
+}
+
 export interface WireFormat {
+  readonly lookUps: LookUps;
   /** A promise only where the registry has to be asked. Rejects with RegistryUnavailable, within the time limit. */
   decode(value: Buffer): Promise<Decoded> | Decoded;
 }
@@ -74,6 +82,7 @@ export function makeWireFormat({ registryUrl, authorization, timeoutMs }: WireFo
   const schemas = new Map<number, Schema>();
   const unknownUntilMs = new Map<number, number>();
   const lookUps = new Map<number, Promise<Schema | undefined>>();
+  const counts = { hit: 0, miss: 0, failure: 0 };
 
   /** One look-up an id at a time, whoever asks. Undefined: the registry does not know the id. */
   function schemaOf(registry: Address, id: number): Promise<Schema | undefined> {
@@ -100,18 +109,29 @@ export function makeWireFormat({ registryUrl, authorization, timeoutMs }: WireFo
   }
 
   return {
+    lookUps: counts,
     decode(value) {
       if (value[0] !== MAGIC_BYTE) return { type: 'json', bytes: value };
       if (registry === undefined || value.length < FRAME_BYTES) return NOT_JSON;
       const schemaId = value.readUInt32BE(1);
       const payload = value.subarray(FRAME_BYTES);
       const schema = schemas.get(schemaId);
-      if (schema !== undefined) return decodeAs(schema, payload);
-      if (schemaId > MAX_SCHEMA_ID || (unknownUntilMs.get(schemaId) ?? 0) > performance.now()) {
-        return { type: 'schema_unknown', schemaId };
+      const isKnownAsUnknown =
+        schema === undefined &&
+        (schemaId > MAX_SCHEMA_ID || (unknownUntilMs.get(schemaId) ?? 0) > performance.now());
+      if (schema !== undefined || isKnownAsUnknown) {
+        counts.hit++;
+        return schema === undefined ? { type: 'schema_unknown', schemaId } : decodeAs(schema, payload);
       }
-      return schemaOf(registry, schemaId).then((found) =>
-        found === undefined ? { type: 'schema_unknown', schemaId } : decodeAs(found, payload),
+      return schemaOf(registry, schemaId).then(
+        (found) => {
+          counts.miss++;
+          return found === undefined ? { type: 'schema_unknown', schemaId } : decodeAs(found, payload);
+        },
+        (error: unknown) => {
+          counts.failure++;
+          throw error;
+        },
       );
     },
   };

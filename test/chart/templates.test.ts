@@ -1,5 +1,5 @@
 /** What Helm makes of the chart. */
-import { cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { stringify } from 'yaml';
@@ -234,6 +234,9 @@ withHelm('dashboards and alerts are what stands in files/', () => {
   const args = [...MINIMAL, '--set', 'metrics.dashboards.enabled=true,metrics.rules.enabled=true'];
   const manifests = manifestsOf(args, chart);
   const found = manifests.find((manifest) => String(at(manifest, 'metadata.name')).endsWith('-dashboards'));
-  expect(Object(at(found, 'data'))).toEqual({ 'one.json': dashboard });
+  expect(Object(at(found, 'data'))).toMatchObject({
+    'one.json': dashboard,
+    'promo-intake.json': readFileSync(join(CHART, 'files', 'dashboards', 'promo-intake.json'), 'utf8'),
+  });
   expect(manifests.map(({ kind }) => kind)).toContain('PrometheusRule');
 });

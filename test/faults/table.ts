@@ -215,15 +215,18 @@ export const FAULTS: readonly FaultGroup[] = [
       {
         fault: 'Committed offsets are set forward, by somebody else',
         does: 'Goes on there: what lies between is not read.',
-        sees: '`promo-intake verify` names the records that were passed over',
+        sees: '`records were passed over`, which has the offsets; `promo_intake_gap_records_total`; `promo-intake verify` names the records',
         tests: {
+          [KAFKA]: [
+            'offsets set forward: what was passed over is told by the worker, and what it committed itself is not',
+          ],
           [VERIFY]: ['verify: names what was committed and not decided, and what the store contradicts'],
         },
       },
       {
         fault: 'Retention deletes records before they were read',
         does: 'Goes on with the oldest record there is.',
-        sees: '`Offset out of range` or `records were deleted before they were read`; `promo-intake verify` names the offsets until they are passed',
+        sees: '`records were deleted before they were read`, which has the offsets; `promo_intake_gap_records_total`; `promo-intake verify` names the offsets until they are passed',
         tests: {
           [KAFKA]: [
             'retention that overruns a worker: what is left is decided, and the gap is told by the worker and by verify',

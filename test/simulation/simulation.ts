@@ -373,7 +373,7 @@ class World {
   }
 
   /** Values that begin with 0x00 are decoded by a registry that may be away; some of them nobody can process. */
-  private wireFormat(actor: Actor): WireFormat {
+  private wireFormat(actor: Actor): Pick<WireFormat, 'decode'> {
     const { scheduler, faults } = this;
     return {
       decode(value): Decoded | Promise<Decoded> {

@@ -55,6 +55,12 @@ class Reader implements SourceListener {
   active(): void {
     this.fetches++;
   }
+  end(): void {}
+  setByOthers(): void {}
+  passedOver({ topic, partition }: Source, offsets: number): void {
+    throw new Error(`${offsets} offsets of ${topic}/${partition} were passed over`);
+  }
+  rebalanced(): void {}
 
   chunksOf(partition: number): Chunk[] {
     return this.chunks.filter((chunk) => chunk.partition === partition);

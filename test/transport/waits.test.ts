@@ -211,7 +211,7 @@ describe('an undecided partition', () => {
     expect(source.commits).toEqual(['t/1 2', 't/2 2']);
     expect(await undecidedPartitions()).toBe(1);
     expect(stream.undecided()).toEqual([
-      { ...partition(0), failures: 4, sinceMs: 10 * SECOND, because: 'the store is down' },
+      { ...partition(0), failures: 4, sinceMs: 10 * SECOND, because: 'the store is down', cause: 'worker' },
     ]);
   });
 

@@ -6,6 +6,7 @@ import { driftOf, type GeneratedFile, generatedFiles, writeFiles } from '../../d
 import { projectRoot as ROOT } from '../../dev/servers/download';
 import { ConfigError, readConfig, SETTINGS } from '../../src/config';
 import { DEAD_LETTER_REASONS, REASONS } from '../../src/domain/verdict';
+import { LABELS, makeMetrics, OWN_PREFIX } from '../../src/telemetry';
 
 const files = generatedFiles(ROOT);
 const contentOf = (path: string): string => files.find((file) => file.path === path)?.content ?? '';
@@ -114,9 +115,28 @@ describe('docs/configuration.md', () => {
   });
 });
 
-test('docs/metrics.md says of every metric its type and labels', () => {
-  const rows = contentOf('docs/metrics.md').match(
-    /^\| `promo_intake_\w+` \| (counter|gauge|histogram) \| .+ \| .+ \|$/gm,
-  );
-  expect(rows?.length).toBeGreaterThanOrEqual(7);
+describe('docs/metrics.md', () => {
+  const lines = contentOf('docs/metrics.md').split('\n');
+
+  test('says of every metric its type, labels, meaning and what to do when it moves', () => {
+    const rows = lines.filter((line) => line.startsWith('| `promo_intake_') && line.split('|').length > 4);
+    expect(rows).toHaveLength(makeMetrics().actions.size);
+    for (const row of rows)
+      expect(row).toMatch(
+        /^\| `promo_intake_\w+` \| (counter|gauge|histogram) \| [^|]+ \| [0-9A-Z][^|]+\. \| [A-Z0-9a-z][^|]+\. \|$/,
+      );
+  });
+
+  test('says of every label that a metric has, and of no other, what its values are', () => {
+    const used = makeMetrics()
+      .registry.getMetricsAsArray()
+      .filter(({ name }) => name.startsWith(OWN_PREFIX))
+      .flatMap((metric) => {
+        const names: unknown = Reflect.get(metric, 'labelNames');
+        return Array.isArray(names) ? names.map(String) : [];
+      });
+    expect(new Set(used)).toEqual(new Set(Object.keys(LABELS)));
+    for (const label of Object.keys(LABELS))
+      expect(lines.filter((line) => line.startsWith(`| \`${label}\` |`))).toHaveLength(1);
+  });
 });

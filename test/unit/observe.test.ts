@@ -7,6 +7,9 @@ import { ACCEPTED, DEAD_LETTER_REASONS, outcomeOf, REASONS } from '../../src/dom
 import type { Answer, Envelope } from '../../src/intake';
 import { makeMetrics } from '../../src/telemetry';
 import { observeBatch } from '../../src/transports/observe';
+import { observeState } from '../../src/transports/observe-state';
+import type { Standing } from '../../src/transports/partition-loop';
+import type { Stream } from '../../src/transports/stream';
 import { aConnection } from '../support/builders';
 
 const SOURCE = { topic: 't', partition: 0 };
@@ -28,7 +31,7 @@ const outcomes = [ACCEPTED, ...REASONS.map(({ name }) => outcomeOf(name))];
 const decisions: readonly Decision[] = [
   ...outcomes.flatMap((outcome): Decision[] => [
     { type: 'decided', outcome, counted: false, redelivered: false },
-    { type: 'duplicate', first: outcome, contentDiffers: false, redelivered: false },
+    { type: 'duplicate', first: outcome, firstTransport: 'kafka', contentDiffers: false, redelivered: false },
   ]),
   { type: 'unstored', deadLetter: null, redelivered: false },
 ];
@@ -43,7 +46,7 @@ const labelsOf = ({ decision, kind, connection }: Answer) => {
   return { verdict, reason, kind: kind ?? '', connection: connection?.id ?? '' };
 };
 
-type Metric = 'verdicts' | 'deadLetters' | 'redeliveries' | 'batchEvents';
+type Metric = 'verdicts' | 'duplicates' | 'deadLetters' | 'redeliveries' | 'batchEvents';
 
 async function observed(answers: readonly Answer[]) {
   const metrics = makeMetrics();
@@ -90,10 +93,80 @@ it('a batch makes one increment for all answers of a kind', async () => {
   expect((await of('batchEvents')).find(({ labels }) => Object.keys(labels).length === 0)?.value).toBe(4);
 });
 
+it('a duplicate is counted by the transports of both deliveries, and whether its content differs', async () => {
+  const transports = ['kafka', 'webhook'] as const;
+  const pairs = transports.flatMap((firstTransport) =>
+    transports.flatMap((transport) =>
+      [false, true].map((contentDiffers) => ({ firstTransport, transport, contentDiffers })),
+    ),
+  );
+  const answers = pairs.flatMap(({ firstTransport, transport, contentDiffers }, index) => {
+    const connection = { ...aConnection(), transport };
+    const decision: Decision = {
+      ...{ type: 'duplicate', first: ACCEPTED, firstTransport, contentDiffers, redelivered: false },
+    };
+    return Array.from({ length: 1 + index }, () => answerOf(decision, 'bet', connection));
+  });
+  const { of } = await observed(answers);
+  expect((await of('duplicates')).map(({ labels, value }) => ({ labels, value }))).toEqual(
+    pairs.map(({ firstTransport, transport, contentDiffers }, index) => ({
+      labels: { first: firstTransport, transport, content: contentDiffers ? 'differs' : 'same' },
+      value: 1 + index,
+    })),
+  );
+});
+
+it('what is set when the metrics are asked for is of the partitions that this worker has now', async () => {
+  const metrics = makeMetrics();
+  const lookUps = { hit: 5, miss: 2, failure: 1 };
+  const undecided = { ...SOURCE, failures: 3, because: 'x' };
+  const standing = (partition: number, more: Partial<Standing>): Standing => ({
+    ...{ topic: 't', partition, lag: 0, waitsSince: null, undecided: null, ...more },
+  });
+  let standings = [
+    standing(0, { lag: 7, waitsSince: Date.now() - 60_000 }),
+    standing(1, { lag: 9, undecided: { ...undecided, sinceMs: 30_000, cause: 'store' } }),
+    standing(2, { lag: null, undecided: { ...undecided, sinceMs: 90_000, cause: 'store' } }),
+    standing(3, { waitsSince: Date.now() + 60_000 }),
+  ];
+  const stream: Pick<Stream, 'standings' | 'fetchAgeMs'> = {
+    standings: () => standings,
+    fetchAgeMs: () => 250,
+  };
+  const lines = async (name: string) => {
+    observeState(metrics, stream, lookUps);
+    const text = await metrics.registry.getSingleMetricAsString(`promo_intake_${name}`);
+    return text.split('\n').filter((line) => !line.startsWith('#'));
+  };
+  const of = (partition: number, state = 'deciding') =>
+    `{topic="t",partition="${partition}",state="${state}"}`;
+  expect(await lines('lag_records')).toEqual([
+    `promo_intake_lag_records${of(0)} 7`,
+    `promo_intake_lag_records${of(1, 'undecided')} 9`,
+    `promo_intake_lag_records${of(3)} 0`,
+  ]);
+  const [first, , , last] = await lines('lag_seconds');
+  expect(first).toMatch(/"0",state="deciding"} 6\d(\.|$)/);
+  expect(last).toBe(`promo_intake_lag_seconds${of(3)} 0`);
+  expect(await lines('undecided_seconds')).toContain('promo_intake_undecided_seconds{cause="store"} 90');
+  expect(await lines('assigned_partitions')).toEqual(['promo_intake_assigned_partitions 4']);
+  expect(await lines('fetch_age_seconds')).toEqual(['promo_intake_fetch_age_seconds 0.25']);
+  expect(await lines('registry_lookups_total')).toEqual([
+    'promo_intake_registry_lookups_total{result="hit"} 5',
+    'promo_intake_registry_lookups_total{result="miss"} 2',
+    'promo_intake_registry_lookups_total{result="failure"} 1',
+  ]);
+
+  standings = [standing(3, { lag: 1 })];
+  expect(await lines('lag_records')).toEqual([`promo_intake_lag_records${of(3)} 1`]);
+  expect(await lines('lag_seconds')).toHaveLength(1);
+  expect(await lines('undecided_seconds')).toContain('promo_intake_undecided_seconds{cause="store"} 0');
+});
+
 it('records that are read again and dead letters are no verdicts', async () => {
   const again = outcomes.flatMap((outcome): Decision[] => [
     { type: 'decided', outcome, counted: false, redelivered: true },
-    { type: 'duplicate', first: outcome, contentDiffers: true, redelivered: true },
+    { type: 'duplicate', first: outcome, firstTransport: 'kafka', contentDiffers: true, redelivered: true },
     { type: 'unstored', deadLetter: null, redelivered: true },
   ]);
   const letters = DEAD_LETTER_REASONS.map(

@@ -44,7 +44,13 @@ describe('what counts', () => {
     ],
     [
       'a duplicate of a rejected one',
-      { type: 'duplicate', first: outcomeOf('malformed'), contentDiffers: false, redelivered: false },
+      {
+        type: 'duplicate',
+        first: outcomeOf('malformed'),
+        firstTransport: 'kafka',
+        contentDiffers: false,
+        redelivered: false,
+      },
       { events: 0, rejected: 0 },
     ],
   ])('%s [U8]', (_, decision, tally) => {

@@ -137,12 +137,12 @@ describe('the layers', () => {
     expect([CHECKS, ...names].sort()).toEqual(LAYERS.map(({ name }) => name).sort());
   });
 
-  test('stand in test/README.md with their minutes, which are 24.5 at most', () => {
+  test('stand in test/README.md with their minutes, which are 25 at most', () => {
     const readme = readFileSync(join(ROOT, 'test', 'README.md'), 'utf8');
     const rows = [...readme.matchAll(/^\| `(\w+)` *\| ([\d.]+) *\|/gm)];
     expect(rows.map(([, name, minutes]) => ({ name, minutes: Number(minutes) }))).toEqual(
       LAYERS.map(({ name, minutes }) => ({ name, minutes })),
     );
-    expect(LAYERS.reduce((sum, { minutes }) => sum + minutes, 0)).toBeLessThanOrEqual(24.5);
+    expect(LAYERS.reduce((sum, { minutes }) => sum + minutes, 0)).toBeLessThanOrEqual(25);
   });
 });

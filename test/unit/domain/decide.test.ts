@@ -28,7 +28,13 @@ describe('an event gets one verdict [V1] [3.1 duplicate] [7.1 duplicate]', () =>
     const { decisions } = decide([item(bet, at(0)), item(bet, at(1))], nothingKnown());
     expect(decisions).toEqual([
       fresh(true),
-      { type: 'duplicate', first: ACCEPTED, contentDiffers: false, redelivered: false },
+      {
+        type: 'duplicate',
+        first: ACCEPTED,
+        firstTransport: 'kafka',
+        contentDiffers: false,
+        redelivered: false,
+      },
     ]);
   });
 
@@ -42,11 +48,13 @@ describe('an event gets one verdict [V1] [3.1 duplicate] [7.1 duplicate]', () =>
   it('by a webhook, which has no coordinates', () => {
     const known = nothingKnown();
     const twice = decide([item(bet, null), item(bet, null)], known).decisions;
-    expect(twice).toMatchObject([{ type: 'decided' }, { type: 'duplicate', redelivered: false }]);
-    expect(decide([item(bet, at(0))], known).decisions).toMatchObject([{ type: 'duplicate' }]);
+    const byWebhook = { type: 'duplicate', firstTransport: 'webhook', redelivered: false };
+    expect(twice).toMatchObject([{ type: 'decided' }, byWebhook]);
+    expect(decide([item(bet, at(0))], known).decisions).toMatchObject([byWebhook]);
     const other = aBet();
     decide([item(other, at(1))], known);
-    expect(decide([item(other, null)], known).decisions).toMatchObject([{ type: 'duplicate' }]);
+    const byKafka = { type: 'duplicate', firstTransport: 'kafka' };
+    expect(decide([item(other, null)], known).decisions).toMatchObject([byKafka]);
   });
 
   it('a duplicate of a rejected or skipped event is a duplicate, and names the first verdict', () => {
@@ -57,7 +65,13 @@ describe('an event gets one verdict [V1] [3.1 duplicate] [7.1 duplicate]', () =>
       const known = nothingKnown();
       decide([item(aBet({ event_id: 'e-1', ...changes }), at(0))], known);
       expect(decide([item(aBet({ event_id: 'e-1' }), at(1))], known).decisions).toEqual([
-        { type: 'duplicate', first: outcomeOf(reason), contentDiffers: true, redelivered: false },
+        {
+          type: 'duplicate',
+          first: outcomeOf(reason),
+          firstTransport: 'kafka',
+          contentDiffers: true,
+          redelivered: false,
+        },
       ]);
     }
   });
@@ -109,12 +123,14 @@ describe('a record that is read again is no resend [K3] [R4 redelivery]', () => 
     expect(decisions[1]).toEqual({
       type: 'duplicate',
       first: ACCEPTED,
+      firstTransport: 'kafka',
       contentDiffers: true,
       redelivered: true,
     });
     expect(decisions[2]).toEqual({
       type: 'duplicate',
       first: ACCEPTED,
+      firstTransport: 'kafka',
       contentDiffers: false,
       redelivered: false,
     });

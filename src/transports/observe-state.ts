@@ -1,0 +1,43 @@
+/** What of a worker is measured beside its batches: the steps of a transaction, and its state when its metrics are asked for. */
+import { type Metrics, type Step, UNDECIDED_CAUSES } from '../telemetry';
+import { secondsSince } from './observe';
+import type { Stream } from './stream';
+import type { LookUps } from './wire-format';
+
+/** Measures the steps of one transaction: told of the end of each, it knows how long it took. */
+export function makeStepTimer({ stepSeconds }: Metrics): (step: Step) => void {
+  let began = performance.now();
+  return (step) => {
+    const now = performance.now();
+    stepSeconds.observe({ step }, (now - began) / 1000);
+    began = now;
+  };
+}
+
+/** Sets what is only worth knowing when the metrics are asked for. What this worker has no more has no line any more. */
+export function observeState(
+  metrics: Metrics,
+  stream: Pick<Stream, 'standings' | 'fetchAgeMs'> | null,
+  lookUps: LookUps,
+): void {
+  metrics.registryLookUps.reset();
+  for (const result of ['hit', 'miss', 'failure'] as const)
+    metrics.registryLookUps.inc({ result }, lookUps[result]);
+  if (stream === null) return;
+  const standings = stream.standings();
+  metrics.assignedPartitions.set(standings.length);
+  metrics.fetchAgeSeconds.set(stream.fetchAgeMs() / 1000);
+  metrics.lagRecords.reset();
+  metrics.lagSeconds.reset();
+  for (const cause of UNDECIDED_CAUSES) metrics.undecidedSeconds.set({ cause }, 0);
+  const oldest = new Map<string, number>();
+  for (const { topic, partition, lag, waitsSince, undecided } of standings) {
+    const labels = { topic, partition, state: undecided === null ? 'deciding' : 'undecided' };
+    if (lag !== null) metrics.lagRecords.set(labels, lag);
+    metrics.lagSeconds.set(labels, waitsSince === null ? 0 : secondsSince(waitsSince));
+    if (undecided === null) continue;
+    const { cause, sinceMs } = undecided;
+    oldest.set(cause, Math.max(oldest.get(cause) ?? 0, sinceMs));
+    metrics.undecidedSeconds.set({ cause }, (oldest.get(cause) ?? 0) / 1000);
+  }
+}

@@ -1,0 +1,73 @@
+/** What the chart brings for Prometheus and Grafana, read for tests. */
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { parse } from 'yaml';
+import { CHART } from '../../dev/generate/chart';
+import { projectRoot } from '../../dev/servers/download';
+import { isNode } from '../../dev/syntax';
+
+const FILES = join(projectRoot, CHART, 'files');
+export const RULES_FILE = join(FILES, 'alerts.yaml');
+export const RULES = readFileSync(RULES_FILE, 'utf8');
+
+export interface Alert {
+  readonly name: string;
+  readonly expression: string;
+  readonly severity: string;
+  readonly annotations: Readonly<Record<string, unknown>>;
+}
+
+function nodesOf(node: unknown, name: string) {
+  const list = isNode(node) ? node[name] : undefined;
+  return Array.isArray(list) ? list.filter(isNode) : [];
+}
+
+export function alertsOf(rules: string): Alert[] {
+  return nodesOf(parse(rules), 'groups')
+    .flatMap((group) => nodesOf(group, 'rules'))
+    .map(({ alert, expr, labels, annotations }) => ({
+      name: String(alert),
+      expression: String(expr),
+      severity: isNode(labels) ? String(labels.severity) : '',
+      annotations: isNode(annotations) ? annotations : {},
+    }));
+}
+
+export interface Panel {
+  readonly title: string;
+  readonly description: string;
+  readonly row: string;
+  readonly expressions: readonly string[];
+}
+
+/** The panels of all dashboards, in their order. */
+export function panels(): Panel[] {
+  return readdirSync(join(FILES, 'dashboards')).flatMap((file) => {
+    const dashboard: unknown = JSON.parse(readFileSync(join(FILES, 'dashboards', file), 'utf8'));
+    let row = '';
+    return nodesOf(dashboard, 'panels').flatMap((panel) => {
+      if (panel.type === 'row') {
+        row = String(panel.title);
+        return [];
+      }
+      const expressions = nodesOf(panel, 'targets').map(({ expr }) => String(expr));
+      return [{ title: String(panel.title), description: String(panel.description), row, expressions }];
+    });
+  });
+}
+
+const UNIT_SECONDS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3_600 };
+
+/** The same rules, faster: every duration in them, and every limit on a metric in seconds, is divided. */
+export function faster(rules: string, times: number): string {
+  const divided = (number: string, unit: string) =>
+    `${Math.max(1, Math.round((Number(number) * (UNIT_SECONDS[unit] ?? 0) * 1000) / times))}ms`;
+  return rules
+    .replace(/\[(\d+)([smh])\]/g, (_, number, unit) => `[${divided(number, unit)}]`)
+    .replace(/\boffset (\d+)([smh])\b/g, (_, number, unit) => `offset ${divided(number, unit)}`)
+    .replace(/\bfor: (\d+)([smh])$/gm, (_, number, unit) => `for: ${divided(number, unit)}`)
+    .replace(
+      /(_seconds(?:\{[^}]*\})?\) > )(\d+)/g,
+      (_, metric, limit) => `${metric}${Number(limit) / times}`,
+    );
+}
