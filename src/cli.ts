@@ -8,6 +8,7 @@ import { access, constants, stat } from 'node:fs/promises';
 import { causesOf, explain } from './commands/explain';
 import { OPERATIONS } from './commands/operations';
 import { packageVersion } from './commands/package-version';
+import { PUBLISH_SETTINGS, WORKER_SETTINGS } from './commands/settings';
 import { type Command, type Given, helpOf, overview, readArguments, synopsis } from './commands/usage';
 import { SPEC } from './domain/event';
 
@@ -70,22 +71,7 @@ export const COMMANDS: readonly Command[] = [
     example:
       'KAFKA_BROKERS=localhost:9092 DATABASE_URL=postgres://postgres@localhost/promo promo-intake worker',
     options: { drain: { help: 'end once the group has decided all that was in the topics at the start' } },
-    settings: [
-      'KAFKA',
-      'KAFKA_GROUP_ID',
-      'KAFKA_TOPICS',
-      'DATABASE',
-      'SCHEMA_REGISTRY',
-      'VERDICT_TOPIC',
-      'DEAD_LETTER_TOPIC',
-      'HTTP_PORT',
-      'LOG_LEVEL',
-      'BATCH_EVENTS',
-      'PARTITIONS_AT_ONCE',
-      'REJECT_LIMIT',
-      'LIVENESS_SECONDS',
-      'SHUTDOWN_SECONDS',
-    ],
+    settings: WORKER_SETTINGS,
     exits: {
       0: 'told to stop, or drained',
       1: 'it cannot go on: no database or brokers, or migrations are missing',
@@ -176,7 +162,7 @@ export const COMMANDS: readonly Command[] = [
         help: `${COMPRESSIONS.join(', ')} (default none; zstd needs Node 22.15)`,
       },
     },
-    settings: ['KAFKA'],
+    settings: PUBLISH_SETTINGS,
     exits: {
       0: 'every line is sent',
       1: 'some are not: they were refused, Kafka is away, there is no such topic, or it was interrupted',

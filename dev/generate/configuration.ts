@@ -1,6 +1,7 @@
 /** docs/configuration.md: every setting, and which command reads it. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import * as commandSettings from '../../src/commands/settings';
 import { GROUPS, type GroupName, SETTINGS, type SettingName, settingsOf } from '../../src/config';
 import { argumentOf, isEnvironment, isNode, nameOf, parseSource, type SyntaxNode, textOf } from '../syntax';
 import { code, codeBlock, codes, document, generatedFrom, paragraph, table } from './markdown';
@@ -99,6 +100,9 @@ function defaultOf(name: SettingName): string {
   return fallback === undefined ? 'absent' : code(fallback);
 }
 
+/** The lists that have a name. */
+const LISTS = new Map<string, readonly string[]>(Object.entries(commandSettings));
+
 /**
  * The settings that each command asks `readConfig` for, as its source says: a command cannot read a setting without this table
  * saying so.
@@ -111,13 +115,12 @@ export function settingsByCommand(directory: string): Map<string, ReadonlySet<st
   for (const file of readdirSync(directory).sort()) {
     if (!file.endsWith('.ts')) continue;
     const { nodes } = parseSource(readFileSync(join(directory, file), 'utf8'));
-    const lists = constantLists(nodes);
     const read = nodes.filter(isReading).flatMap((call) => {
       const argument = argumentOf(call, 1);
-      const names = listOf(argument) ?? lists.get(nameOf(argument) ?? '');
+      const names = listOf(argument) ?? LISTS.get(nameOf(argument) ?? '');
       if (names === undefined)
         throw new Error(
-          `src/commands/${file}: write the settings of readConfig as a list, there or as a constant`,
+          `src/commands/${file}: write the settings of readConfig as a list, or name one of src/commands/settings.ts`,
         );
       return names;
     });
@@ -141,17 +144,6 @@ function isReading(node: SyntaxNode): boolean {
     nameOf(node.callee) === 'readConfig' &&
     isEnvironment(argumentOf(node, 0))
   );
-}
-
-/** `const NAME = ['A', 'B']` by name. */
-function constantLists(nodes: readonly SyntaxNode[]): Map<string, readonly string[]> {
-  const lists = new Map<string, readonly string[]>();
-  for (const { type, id, init } of nodes) {
-    const list = type === 'VariableDeclarator' ? listOf(init) : undefined;
-    const name = nameOf(id);
-    if (name !== undefined && list !== undefined) lists.set(name, list);
-  }
-  return lists;
 }
 
 /** The texts of an array literal, whatever `as const` or `satisfies` stands behind it. */

@@ -1,5 +1,5 @@
 /** `promo-intake dead-letters`: what could not be given a verdict, told without players, and sent back once it can. */
-import { type GroupName, readConfig, type SettingName } from '../config';
+import { readConfig } from '../config';
 import { beginOperation, endOperation } from '../ledger/operations';
 import { makeLogger } from '../telemetry';
 import { type Letter, originalHeaders, readLetter } from '../transports/dead-letters';
@@ -9,20 +9,8 @@ import { offsetsAt, type Range, readRecords } from '../transports/positions';
 import type { OutgoingMessage } from '../transports/record-batch-writer';
 import { keyOf, messageOf, type StreamRecord } from '../transports/record-source';
 import { makeSender } from '../transports/sender';
-import { integerOf, requestedBy, timeOf, wrong } from './values';
-
-export const LIST_SETTINGS = ['KAFKA', 'KAFKA_GROUP_ID', 'DEAD_LETTER_TOPIC'] as const satisfies readonly (
-  | SettingName
-  | GroupName
-)[];
-export const REPLAY_LETTERS_SETTINGS = [
-  'KAFKA',
-  'KAFKA_GROUP_ID',
-  'DEAD_LETTER_TOPIC',
-  'DATABASE',
-] as const satisfies readonly (SettingName | GroupName)[];
-
-type Options = ReadonlyMap<string, string>;
+import { LIST_SETTINGS, REPLAY_LETTERS_SETTINGS } from './settings';
+import { type Bounds, boundsOf, integerOf, type Options, requestedBy, wrong } from './values';
 
 const LISTED = 20;
 /** A dead letter may be there twice, so those that were sent are remembered. */
@@ -31,14 +19,10 @@ const MAX_REPLAYED = 1_000_000;
 const NOT_REPLAYED = 'undecodable';
 
 /** Which dead letters are meant. */
-interface Filter {
+interface Filter extends Bounds {
   readonly reason: string | undefined;
   readonly topic: string | undefined;
   readonly partition: number | undefined;
-  readonly fromOffset: number | undefined;
-  readonly toOffset: number | undefined;
-  readonly sinceMs: number | undefined;
-  readonly untilMs: number | undefined;
 }
 
 /** @throws ConfigError */
@@ -47,10 +31,7 @@ function readFilter(options: Options): Filter {
     reason: options.get('reason'),
     topic: options.get('source-topic'),
     partition: integerOf(options, 'source-partition'),
-    fromOffset: integerOf(options, 'from-offset'),
-    toOffset: integerOf(options, 'to-offset'),
-    sinceMs: timeOf(options, 'since'),
-    untilMs: timeOf(options, 'until'),
+    ...boundsOf(options),
   };
   const hasOffsets = filter.fromOffset !== undefined || filter.toOffset !== undefined;
   if (hasOffsets && (filter.topic === undefined || filter.partition === undefined))

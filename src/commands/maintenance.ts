@@ -1,9 +1,7 @@
 /** `promo-intake retention apply` and `promo-intake erase-player`: what is dropped or replaced of what is stored, noted in the log of operations. */
 import { readConfig } from '../config';
 import { dropMonthsBefore, erasePlayer, planRetention } from '../ledger/operations';
-import { integerOf, requestedBy, wrong } from './values';
-
-type Options = ReadonlyMap<string, string>;
+import { integerOf, type Options, requestedBy, wrong } from './values';
 
 /** Drops months that are over. @returns the exit code */
 export async function applyRetention(options: Options): Promise<number> {

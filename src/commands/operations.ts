@@ -1,5 +1,6 @@
 /** The commands of operations, as data: looking, retention, erasure, replays. */
 import { DEAD_LETTER_REASONS } from '../domain/verdict';
+import { LIST_SETTINGS, REPLAY_LETTERS_SETTINGS, REPLAY_SETTINGS, STATUS_SETTINGS } from './settings';
 import type { Command } from './usage';
 
 const WRONG_USAGE = 'a wrong option or setting; nothing was started';
@@ -36,22 +37,7 @@ export const OPERATIONS: readonly Command[] = [
       json: { help: 'print one JSON document, for scripts' },
       check: { help: 'run promo.check_invariants() as well: reads everything stored, and takes a reader' },
     },
-    settings: [
-      'KAFKA',
-      'KAFKA_GROUP_ID',
-      'KAFKA_TOPICS',
-      'DATABASE',
-      'SCHEMA_REGISTRY',
-      'VERDICT_TOPIC',
-      'DEAD_LETTER_TOPIC',
-      'HTTP_PORT',
-      'LOG_LEVEL',
-      'BATCH_EVENTS',
-      'PARTITIONS_AT_ONCE',
-      'REJECT_LIMIT',
-      'LIVENESS_SECONDS',
-      'SHUTDOWN_SECONDS',
-    ],
+    settings: STATUS_SETTINGS,
     exits: {
       0: 'nothing needs a person',
       1: 'something does, or cannot be told; each is named',
@@ -71,7 +57,7 @@ export const OPERATIONS: readonly Command[] = [
       limit: { value: 'N', help: 'so many at most (default 20); all are counted' },
       json: { help: 'print one JSON document, for scripts' },
     },
-    settings: ['KAFKA', 'KAFKA_GROUP_ID', 'DEAD_LETTER_TOPIC'],
+    settings: LIST_SETTINGS,
     exits: { 0: 'told, also where there are none', 1: 'the topic cannot be read', 2: WRONG_USAGE },
     run: async ({ options }) => (await import('./dead-letters.js')).listDeadLetters(options),
   },
@@ -87,7 +73,7 @@ export const OPERATIONS: readonly Command[] = [
       confirm: { help: 'send them' },
       by: BY,
     },
-    settings: ['KAFKA', 'KAFKA_GROUP_ID', 'DEAD_LETTER_TOPIC', 'DATABASE'],
+    settings: REPLAY_LETTERS_SETTINGS,
     exits: {
       0: 'sent, or told what would be',
       1: 'not all were sent; the log tells how many, and sending again does no harm',
@@ -111,15 +97,7 @@ export const OPERATIONS: readonly Command[] = [
       confirm: { help: 'do it' },
       by: BY,
     },
-    settings: [
-      'KAFKA',
-      'KAFKA_GROUP_ID',
-      'DATABASE',
-      'SCHEMA_REGISTRY',
-      'VERDICT_TOPIC',
-      'DEAD_LETTER_TOPIC',
-      'BATCH_EVENTS',
-    ],
+    settings: REPLAY_SETTINGS,
     exits: {
       0: 'replayed, or told what would be',
       1: 'not all could be decided; what was is kept, and replaying again does no harm',

@@ -5,7 +5,7 @@
 import { isUtf8 } from 'node:buffer';
 import { statSync } from 'node:fs';
 import { constants as zlibConstants } from 'node:zlib';
-import { type GroupName, readConfig } from '../config';
+import { readConfig } from '../config';
 import { makeLogger } from '../telemetry';
 import { parseJson } from '../transports/json';
 import { makeKafka } from '../transports/kafka';
@@ -17,8 +17,7 @@ import {
   type Sender,
 } from '../transports/sender';
 import { type Line, MAX_LINE_BYTES, openInput, readLines } from './lines';
-
-export const PUBLISH_SETTINGS = ['KAFKA'] as const satisfies readonly GroupName[];
+import { PUBLISH_SETTINGS } from './settings';
 
 export interface PublishOptions {
   /** `-` is standard input. */

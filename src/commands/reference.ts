@@ -9,7 +9,7 @@ import { applyReference, readReferenceHistory, readReferenceVersion } from '../l
 import { type Change, describeFileFault, parseReference, printChanges, removals } from '../reference-file';
 import { toDocumentJson } from '../reference-file/stored';
 import { makeLogger } from '../telemetry';
-import { integerOf, requestedBy } from './values';
+import { integerOf, type Options, requestedBy } from './values';
 
 export interface ApplyOptions {
   readonly file: string;
@@ -17,7 +17,6 @@ export interface ApplyOptions {
   readonly allowRemoval: boolean;
 }
 
-type Options = ReadonlyMap<string, string>;
 type Database = ReturnType<typeof readDatabase>;
 
 const readDatabase = () => readConfig(process.env, ['DATABASE']).DATABASE;

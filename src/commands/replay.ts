@@ -7,7 +7,7 @@
  */
 import type { Logger } from 'pino';
 import { NEVER, systemClock } from '../clock';
-import { type GroupName, readConfig, type SettingName } from '../config';
+import { readConfig } from '../config';
 import { backoffMs } from '../domain/backoff';
 import { type Answer, type Intake, makeIntake, type Source } from '../intake';
 import { makePool } from '../ledger/connection';
@@ -21,24 +21,12 @@ import { offsetsAt, type Range, readPositions, readRecords } from '../transports
 import { keyOf, messageOf, type PublishVerdicts, type StreamRecord } from '../transports/record-source';
 import { makeSender } from '../transports/sender';
 import { makePublishVerdicts, makeSendDeadLetters } from '../transports/verdict-stream';
-import { makeWireFormat, type WireFormat } from '../transports/wire-format';
-import { integerOf, requestedBy, timeOf, wrong } from './values';
+import { makeWireFormat, REGISTRY_TIMEOUT_MS, type WireFormat } from '../transports/wire-format';
+import { REPLAY_SETTINGS } from './settings';
+import { type Bounds, boundsOf, integerOf, type Options, requestedBy, wrong } from './values';
 
-export const REPLAY_SETTINGS = [
-  'KAFKA',
-  'KAFKA_GROUP_ID',
-  'DATABASE',
-  'SCHEMA_REGISTRY',
-  'VERDICT_TOPIC',
-  'DEAD_LETTER_TOPIC',
-  'BATCH_EVENTS',
-] as const satisfies readonly (SettingName | GroupName)[];
-
-const REGISTRY_TIMEOUT_MS = 5_000;
 /** What cannot be decided is tried so often, with the waits of a worker between: 31 s in all. Then it is for a person. */
 const MAX_TRIES = 6;
-
-type Options = ReadonlyMap<string, string>;
 
 /** @returns the exit code */
 export async function replay(options: Options): Promise<number> {
@@ -125,25 +113,17 @@ export async function replay(options: Options): Promise<number> {
 
 // --- which range
 
-interface Bounds {
+interface Wanted extends Bounds {
   readonly topic: string;
   readonly partition: number | undefined;
-  readonly fromOffset: number | undefined;
-  /** The last one. */
-  readonly toOffset: number | undefined;
-  readonly sinceMs: number | undefined;
-  readonly untilMs: number | undefined;
 }
 
 /** @throws ConfigError */
-function readBounds(options: Options): Bounds {
+function readBounds(options: Options): Wanted {
   const bounds = {
     topic: options.get('topic') ?? '',
     partition: integerOf(options, 'partition'),
-    fromOffset: integerOf(options, 'from-offset'),
-    toOffset: integerOf(options, 'to-offset'),
-    sinceMs: timeOf(options, 'since'),
-    untilMs: timeOf(options, 'until'),
+    ...boundsOf(options),
   };
   if (bounds.fromOffset === undefined && bounds.sinceMs === undefined)
     throw wrong('since', 'is not given, nor is --from-offset', 'Say where the range begins');
@@ -161,7 +141,7 @@ interface Known {
 
 /** What is asked for, as far as Kafka still has it and the group has read it. Empty ranges are left out. */
 export function rangesOf(
-  { partition, fromOffset = 0, toOffset = Number.MAX_SAFE_INTEGER }: Omit<Bounds, 'topic'>,
+  { partition, fromOffset = 0, toOffset = Number.MAX_SAFE_INTEGER }: Omit<Wanted, 'topic'>,
   positions: readonly Known[],
   since: ReadonlyMap<number, number> | null,
   until: ReadonlyMap<number, number> | null,

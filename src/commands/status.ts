@@ -1,12 +1,6 @@
 /** `promo-intake status`: what a person looks at first, of the store and of Kafka, and whether anything needs that person. */
 import { systemClock } from '../clock';
-import {
-  describeConfig,
-  type EffectiveSetting,
-  type GroupName,
-  readConfig,
-  type SettingName,
-} from '../config';
+import { describeConfig, type EffectiveSetting, readConfig } from '../config';
 import { migrationNames } from '../ledger/migrate';
 import {
   countDamages,
@@ -20,23 +14,7 @@ import { makeKafka } from '../transports/kafka';
 import { membersOf, type Position, readPositions, readRecords } from '../transports/positions';
 import { keyOf } from '../transports/record-source';
 import { explainShortly } from './explain';
-
-export const STATUS_SETTINGS = [
-  'KAFKA',
-  'KAFKA_GROUP_ID',
-  'KAFKA_TOPICS',
-  'DATABASE',
-  'SCHEMA_REGISTRY',
-  'VERDICT_TOPIC',
-  'DEAD_LETTER_TOPIC',
-  'HTTP_PORT',
-  'LOG_LEVEL',
-  'BATCH_EVENTS',
-  'PARTITIONS_AT_ONCE',
-  'REJECT_LIMIT',
-  'LIVENESS_SECONDS',
-  'SHUTDOWN_SECONDS',
-] as const satisfies readonly (SettingName | GroupName)[];
+import { STATUS_SETTINGS } from './settings';
 
 /** One look at the store or at Kafka. */
 const PART_WITHIN_MS = 15_000;

@@ -1,8 +1,10 @@
 /** Values of options: read, or refused in the way of a wrong setting. */
 import { hostname, userInfo } from 'node:os';
 import { ConfigError } from '../config';
+import type { Given } from './usage';
 
-type Options = ReadonlyMap<string, string>;
+/** Values by the names of options. */
+export type Options = Given['options'];
 
 /** A whole number from `least` on; undefined where the option is absent. @throws ConfigError */
 export function integerOf(options: Options, name: string, least = 0): number | undefined {
@@ -22,6 +24,25 @@ export function timeOf(options: Options, name: string): number | undefined {
   const value = TIME.test(text) ? Date.parse(text) : Number.NaN;
   if (!Number.isNaN(value)) return value;
   throw wrong(name, `"${text}" is not a time with its zone`, 'Write it like 2026-11-22T10:00:00Z');
+}
+
+/** A range as options name it, by offsets and by times; what is not given has no bound. */
+export interface Bounds {
+  readonly fromOffset: number | undefined;
+  /** The last one. */
+  readonly toOffset: number | undefined;
+  readonly sinceMs: number | undefined;
+  readonly untilMs: number | undefined;
+}
+
+/** @throws ConfigError */
+export function boundsOf(options: Options): Bounds {
+  return {
+    fromOffset: integerOf(options, 'from-offset'),
+    toOffset: integerOf(options, 'to-offset'),
+    sinceMs: timeOf(options, 'since'),
+    untilMs: timeOf(options, 'until'),
+  };
 }
 
 /** An option that makes no sense as it is. */

@@ -3,7 +3,7 @@
  */
 import type { Logger } from 'pino';
 import { systemClock } from '../clock';
-import { type GroupName, readConfig, type SettingName } from '../config';
+import { readConfig } from '../config';
 import { DEAD_LETTER_REASONS } from '../domain/verdict';
 import { makeIntake } from '../intake';
 import { makeRejectBreaker } from '../intake/reject-limit';
@@ -21,28 +21,11 @@ import { keyOf, messageOf } from '../transports/record-source';
 import { makeSender, type Sender } from '../transports/sender';
 import { makeStream, type Stream } from '../transports/stream';
 import { makePublishVerdicts, makeSendDeadLetters } from '../transports/verdict-stream';
-import { makeWireFormat } from '../transports/wire-format';
+import { makeWireFormat, REGISTRY_TIMEOUT_MS } from '../transports/wire-format';
 import { explainShortly } from './explain';
 import { packageVersion } from './package-version';
+import { WORKER_SETTINGS } from './settings';
 
-export const WORKER_SETTINGS = [
-  'KAFKA',
-  'KAFKA_GROUP_ID',
-  'KAFKA_TOPICS',
-  'DATABASE',
-  'SCHEMA_REGISTRY',
-  'VERDICT_TOPIC',
-  'DEAD_LETTER_TOPIC',
-  'HTTP_PORT',
-  'LOG_LEVEL',
-  'BATCH_EVENTS',
-  'PARTITIONS_AT_ONCE',
-  'REJECT_LIMIT',
-  'LIVENESS_SECONDS',
-  'SHUTDOWN_SECONDS',
-] as const satisfies readonly (SettingName | GroupName)[];
-
-const REGISTRY_TIMEOUT_MS = 5_000;
 /** The month's partitions are made ahead, and looked after this often. */
 const MONTHS_CHECK_MS = 3_600_000;
 /** Postgres and Kafka may come up later than their workers, by this much. */

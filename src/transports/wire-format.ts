@@ -22,6 +22,9 @@ import { types } from 'node:util';
 import { makeAvroReader, type ReadAvro } from './avro';
 import { isObject, parseJson } from './json';
 
+/** One question to the registry. */
+export const REGISTRY_TIMEOUT_MS = 5_000;
+
 export type Decoded =
   /** Bytes to be judged as JSON. */
   | { type: 'json'; bytes: Buffer }

@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { type Chart, chartSvg } from '../../dev/bench/chart';
-import { type DelayProxy, type MakeAlarm, startDelayProxy } from '../../dev/bench/delay-line';
+import { type DelayProxy, startDelayProxy } from '../../dev/bench/delay-line';
 import { Extent } from '../../dev/bench/extent';
 import { latenciesOf } from '../../dev/bench/latencies';
 import { growthGoal, slopeOf } from '../../dev/bench/memory';
@@ -21,6 +21,7 @@ import { scaleOutTable } from '../../dev/bench/scale-out';
 import { median, percentiles } from '../../dev/bench/statistics';
 import { tableMarkdown, tableText } from '../../dev/bench/table';
 import { lostToRetries, readWorkerLog } from '../../dev/bench/worker-log';
+import { makeTimerAlarm } from '../support/timer-alarm';
 
 describe('percentiles', () => {
   test('the median of an even number of values is the middle of the two in the middle', () => {
@@ -295,19 +296,6 @@ describe('results', () => {
     );
   });
 });
-
-/** By the timers of Node: exact enough for looking whether anything comes early. */
-const makeTimerAlarm: MakeAlarm = (ring) => {
-  let timer: NodeJS.Timeout | undefined;
-  return {
-    now: () => performance.now(),
-    set(at) {
-      clearTimeout(timer);
-      timer = setTimeout(ring, Math.max(0, at - performance.now()));
-    },
-    close: () => clearTimeout(timer),
-  };
-};
 
 describe('what higher rates take', () => {
   const run = (worker: number, store: number, wal: number) => ({

@@ -8,7 +8,7 @@ import { kafkaClient, withAdmin } from '../support/servers';
 import { killWorkers, type RunningCommand } from '../support/worker';
 import { sideBySide } from '../transport/side-by-side';
 import { inOwnWorld, inWorld, type World } from '../transport/world';
-import { allAcceptedOnce, untilCaughtUp, verifySound } from './promises';
+import { allAcceptedOnce, loginsIn, untilCaughtUp, verifySound } from './promises';
 
 const ALL = process.env.FAULTS === 'all';
 const SECOND = 1_000;
@@ -19,13 +19,7 @@ const together = sideBySide((ALL ? 10 : 4) * MINUTE, 5);
 const long = ALL ? together : test.skip;
 afterAll(killWorkers);
 
-const logins = (name: string, each: number, partitions = 1): Outgoing[] =>
-  Array.from({ length: partitions }, (_, partition) =>
-    Array.from({ length: each }, (_, n) => ({
-      value: bytesOf(aLogin({ event_id: `${name}-${partition}-${n}` })),
-      partition,
-    })),
-  ).flat();
+const logins = (name: string, each: number, partitions = 1): Outgoing[] => loginsIn(partitions, name, each);
 
 /** Produces once brokers take records again. @returns when they did */
 async function sendWhenBack({ topics, brokers }: World<'main'>, records: readonly Outgoing[]): Promise<void> {

@@ -8,19 +8,19 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { from as copyFrom, to as copyTo } from 'pg-copy-streams';
-import { type MakeAlarm, startDelayProxy } from '../../dev/bench/delay-line';
+import { startDelayProxy } from '../../dev/bench/delay-line';
 import { sleep } from '../../dev/servers/deadline';
 import { grantRoles } from '../../src/ledger/roles';
-import { aLogin, bytesOf } from '../support/builders';
 import { type Outgoing, produce } from '../support/kafka';
 import { damagesOf, migratedDatabase, rowsOf, withClient } from '../support/ledger';
 import { dropRoles, makeRole } from '../support/roles';
 import { databaseUrl, dropDatabase } from '../support/servers';
+import { makeTimerAlarm } from '../support/timer-alarm';
 import { killWorkers, type LogLine } from '../support/worker';
 import { throughLine } from '../transport/line';
 import { sideBySide } from '../transport/side-by-side';
 import { inOwnWorld, inWorld, type World } from '../transport/world';
-import { allAcceptedOnce, untilCaughtUp, verifySound } from './promises';
+import { allAcceptedOnce, loginsIn, untilCaughtUp, verifySound } from './promises';
 
 const together = sideBySide(240_000, 6);
 afterAll(killWorkers);
@@ -29,13 +29,7 @@ const SECOND = 1_000;
 const PARTITIONS = 2;
 type Main = World<'main'>;
 
-const logins = (name: string, each: number): Outgoing[] =>
-  Array.from({ length: PARTITIONS }, (_, partition) =>
-    Array.from({ length: each }, (_, n) => ({
-      value: bytesOf(aLogin({ event_id: `${name}-${partition}-${n}` })),
-      partition,
-    })),
-  ).flat();
+const logins = (name: string, each: number): Outgoing[] => loginsIn(PARTITIONS, name, each);
 
 // --- faults that leave everything undecided
 
@@ -250,7 +244,7 @@ together(
       const { hostname, port } = new URL(world.databaseUrl);
       const slow = await startDelayProxy(
         { host: hostname, port: Number(port), delayMs: LATENCY_MS / 2 },
-        makeTimer,
+        makeTimerAlarm,
       );
       try {
         const worker = await world.started({ DATABASE_URL: address });
@@ -269,18 +263,6 @@ together(
       }
     }),
 );
-
-const makeTimer: MakeAlarm = (ring) => {
-  let timer: NodeJS.Timeout | undefined;
-  return {
-    now: () => performance.now(),
-    set(at) {
-      clearTimeout(timer);
-      timer = setTimeout(ring, Math.max(0, at - performance.now()));
-    },
-    close: () => clearTimeout(timer),
-  };
-};
 
 together(
   'failover to a server at another address, in the middle of a load: the worker goes on there [U1 K3]',

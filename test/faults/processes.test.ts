@@ -1,12 +1,11 @@
 /** What happens to the process of a worker: frozen, blocked, in another time. */
 import { join } from 'node:path';
 import { sleep } from '../../dev/servers/deadline';
-import { aLogin, bytesOf } from '../support/builders';
 import { type Outgoing, produce } from '../support/kafka';
 import { killWorkers, ROOT, type RunningCommand, type Settings } from '../support/worker';
 import { sideBySide } from '../transport/side-by-side';
 import { inWorld, type World } from '../transport/world';
-import { allAcceptedOnce, untilCaughtUp } from './promises';
+import { allAcceptedOnce, loginsIn, untilCaughtUp } from './promises';
 
 const together = sideBySide(180_000, 5);
 afterAll(killWorkers);
@@ -16,13 +15,7 @@ const SECOND = 1_000;
 const BEYOND_SESSION_MS = 13 * SECOND;
 const PARTITIONS = 2;
 
-const logins = (name: string, each: number): Outgoing[] =>
-  Array.from({ length: PARTITIONS }, (_, partition) =>
-    Array.from({ length: each }, (_, n) => ({
-      value: bytesOf(aLogin({ event_id: `${name}-${partition}-${n}` })),
-      partition,
-    })),
-  ).flat();
+const logins = (name: string, each: number): Outgoing[] => loginsIn(PARTITIONS, name, each);
 
 const disturbed = (what: string): Settings => ({
   NODE_OPTIONS: `--require ${join(ROOT, 'test', 'support', 'disturb.cjs')}`,

@@ -1,5 +1,7 @@
 /** What every fault leaves whole: nothing is lost, nothing is decided twice, and work goes on within 35 s. */
 import { until } from '../../dev/servers/deadline';
+import { aLogin, bytesOf } from '../support/builders';
+import type { Outgoing } from '../support/kafka';
 import { damagesOf } from '../support/ledger';
 import { RunningCommand } from '../support/worker';
 import type { World } from '../transport/world';
@@ -7,6 +9,15 @@ import type { World } from '../transport/world';
 /** Progress resumes within this time after a fault has ended. */
 export const PROGRESS_MS = 35_000;
 const VERIFY_DEADLINE_MS = 60_000;
+
+/** So many logins for each of the first partitions, each with an id of its own. */
+export const loginsIn = (partitions: number, name: string, each: number): Outgoing[] =>
+  Array.from({ length: partitions }, (_, partition) =>
+    Array.from({ length: each }, (_, n) => ({
+      value: bytesOf(aLogin({ event_id: `${name}-${partition}-${n}` })),
+      partition,
+    })),
+  ).flat();
 
 /** Resolves when the group has committed everything that is in the topic. To be called when the fault ends. */
 export async function untilCaughtUp(world: World<string>, topic: string): Promise<void> {

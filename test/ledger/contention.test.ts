@@ -24,6 +24,26 @@ const writer = (contended: boolean, beforeCommit: () => Promise<void> = async ()
     }),
   });
 
+/** A batch of one event that is decided, and commits only when it is let go. */
+async function heldBatch(contended: boolean, event: ReturnType<typeof aBet>) {
+  let holds = (): void => {};
+  let letGo = (): void => {};
+  const held = new Promise<void>((resolve) => {
+    holds = resolve;
+  });
+  const gone = new Promise<void>((resolve) => {
+    letGo = resolve;
+  });
+  const first = writer(contended, async () => {
+    holds();
+    await gone;
+  })
+    .partition('acme')
+    .read(event);
+  await held;
+  return { first, letGo };
+}
+
 /** Whether each of the ledger's batches takes its turn, where it loses a race at some of them. */
 async function turnsOf(batches: number, races: readonly number[]): Promise<boolean[]> {
   const turns: boolean[] = [];
@@ -64,21 +84,7 @@ test.each([
 ])(
   'a batch to which another worker %s first is decided again at once, and takes its turn [U4] [V1]',
   async (_, ours, answer) => {
-    let holds = (): void => {};
-    let letGo = (): void => {};
-    const held = new Promise<void>((resolve) => {
-      holds = resolve;
-    });
-    const gone = new Promise<void>((resolve) => {
-      letGo = resolve;
-    });
-    const first = writer(false, async () => {
-      holds();
-      await gone;
-    })
-      .partition('acme')
-      .read(aBet({ event_id: 'e', round_id: 'r' }));
-    await held;
+    const { first, letGo } = await heldBatch(false, aBet({ event_id: 'e', round_id: 'r' }));
     const turns: boolean[] = [];
     const second = store
       .writer({
@@ -103,21 +109,7 @@ test.each([
 );
 
 test('a batch that takes its turn waits for those of its feed that do, and for nobody else [R1] [C3]', async () => {
-  let holds = (): void => {};
-  let letGo = (): void => {};
-  const held = new Promise<void>((resolve) => {
-    holds = resolve;
-  });
-  const gone = new Promise<void>((resolve) => {
-    letGo = resolve;
-  });
-  const first = writer(true, async () => {
-    holds();
-    await gone;
-  })
-    .partition('acme')
-    .read(aBet({ round_id: 'first' }));
-  await held;
+  const { first, letGo } = await heldBatch(true, aBet({ round_id: 'first' }));
   // Another feed of the operator, and a batch of the same feed that met no race.
   expect(await writer(true).partition('acme.apart').read(aBet())).toEqual(['accepted']);
   expect(

@@ -1,12 +1,15 @@
 /** What the arguments ask for, what the help teaches, and what is told of an error. */
 import { COMMANDS } from '../../src/cli';
-import { LIST_SETTINGS, REPLAY_LETTERS_SETTINGS } from '../../src/commands/dead-letters';
 import { explain } from '../../src/commands/explain';
-import { PUBLISH_SETTINGS } from '../../src/commands/publish';
-import { REPLAY_SETTINGS } from '../../src/commands/replay';
-import { STATUS_SETTINGS } from '../../src/commands/status';
+import {
+  LIST_SETTINGS,
+  PUBLISH_SETTINGS,
+  REPLAY_LETTERS_SETTINGS,
+  REPLAY_SETTINGS,
+  STATUS_SETTINGS,
+  WORKER_SETTINGS,
+} from '../../src/commands/settings';
 import { helpOf, overview, readArguments } from '../../src/commands/usage';
-import { WORKER_SETTINGS } from '../../src/commands/worker';
 import { ConfigError, SETTINGS, settingsOf } from '../../src/config';
 import { StoreError } from '../../src/ledger/failures';
 

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { settingsByCommand } from '../../dev/generate/configuration';
 import { driftOf, type GeneratedFile, generatedFiles, writeFiles } from '../../dev/generate/files';
 import { projectRoot as ROOT } from '../../dev/servers/download';
-import { ConfigError, readConfig, SETTINGS } from '../../src/config';
+import { ConfigError, readConfig, SETTINGS, settingsOf } from '../../src/config';
 import { DEAD_LETTER_REASONS, REASONS } from '../../src/domain/verdict';
 import { LABELS, makeMetrics, OWN_PREFIX } from '../../src/telemetry';
 
@@ -98,9 +98,9 @@ describe('docs/configuration.md', () => {
       ['URL', 'USERNAME', 'PASSWORD', 'TOKEN'].map((name) => `SCHEMA_REGISTRY_${name}`),
     ],
     [
-      'a constant',
-      "const S = ['A', 'B'] as const satisfies readonly string[];\nreadConfig(process.env, S);",
-      ['A', 'B'],
+      'a list of settings.ts',
+      'readConfig(process.env, LIST_SETTINGS);',
+      [...settingsOf('KAFKA'), 'KAFKA_GROUP_ID', 'DEAD_LETTER_TOPIC'],
     ],
     ['two lists', "readConfig(process.env, ['A']); readConfig(process.env, ['B']);", ['A', 'B']],
   ])('finds the settings that a command reads as %s', (_, source, names) => {

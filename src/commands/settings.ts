@@ -1,0 +1,40 @@
+/** Which settings each command reads: for its help, which loads no command, and for the command. */
+import type { GroupName, SettingName } from '../config';
+
+type Settings = readonly (SettingName | GroupName)[];
+
+export const WORKER_SETTINGS = [
+  'KAFKA',
+  'KAFKA_GROUP_ID',
+  'KAFKA_TOPICS',
+  'DATABASE',
+  'SCHEMA_REGISTRY',
+  'VERDICT_TOPIC',
+  'DEAD_LETTER_TOPIC',
+  'HTTP_PORT',
+  'LOG_LEVEL',
+  'BATCH_EVENTS',
+  'PARTITIONS_AT_ONCE',
+  'REJECT_LIMIT',
+  'LIVENESS_SECONDS',
+  'SHUTDOWN_SECONDS',
+] as const satisfies Settings;
+
+/** Those of the workers that it tells of. */
+export const STATUS_SETTINGS = WORKER_SETTINGS;
+
+export const PUBLISH_SETTINGS = ['KAFKA'] as const satisfies Settings;
+
+export const LIST_SETTINGS = ['KAFKA', 'KAFKA_GROUP_ID', 'DEAD_LETTER_TOPIC'] as const satisfies Settings;
+
+export const REPLAY_LETTERS_SETTINGS = [...LIST_SETTINGS, 'DATABASE'] as const satisfies Settings;
+
+export const REPLAY_SETTINGS = [
+  'KAFKA',
+  'KAFKA_GROUP_ID',
+  'DATABASE',
+  'SCHEMA_REGISTRY',
+  'VERDICT_TOPIC',
+  'DEAD_LETTER_TOPIC',
+  'BATCH_EVENTS',
+] as const satisfies Settings;
