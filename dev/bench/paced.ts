@@ -1,7 +1,7 @@
 /** A run under a paced load: a worker that goes on, and the open-loop producer beside it. */
 import { readFileSync } from 'node:fs';
 import type { Child } from '../servers/child';
-import { until } from '../servers/deadline';
+import { DeadlineError, until } from '../servers/deadline';
 import { USUAL_SHAPE } from './feed';
 import { withClient } from './guest';
 import type { Sent } from './latencies';
@@ -65,6 +65,9 @@ export async function runPaced({ stage }: Bench, load: PacedLoad): Promise<Paced
     const use = watch.stop();
     await stopWorker(worker);
     return { ...paced, log: readWorkerLog(worker.output()), worker: use };
+  } catch (error) {
+    // What it said last is gone with the stage otherwise.
+    throw error instanceof DeadlineError ? worker.failure(error.message) : error;
   } finally {
     watch.stop();
   }

@@ -381,15 +381,19 @@ describe('a store that cannot decide', () => {
 
   test('a real deadlock with a foreign writer is decided again, and all of it is decided [U4] [R5 at once]', async () => {
     const rounds = ['x', 'y'];
-    const partition = store.partition('acme');
+    // A session looks for a deadlock once, so long after it began to wait. Both wait by then, and the worker alone looks.
+    const worker = store.writer({ maxConnections: 1 });
+    await worker.pool.query(`set deadlock_timeout = '3s'`);
+    const partition = worker.partition('acme');
     await partition.readAt(10, ...rounds.map((round_id) => aBet({ round_id })));
     await withClient(store.url, async (foreign) => {
+      await foreign.query(`set deadlock_timeout = '1min'`);
       const lock = (round: string | undefined) =>
         foreign.query('select from promo_store.rounds where round_id = $1 for update', [round]);
       await foreign.query('begin');
       await lock(rounds[1]);
       const decided = partition.readAt(12, ...rounds.map((round_id) => aRefund({ round_id })));
-      // The worker holds x and waits for y; its deadlock check comes a second after it began to wait.
+      // The worker holds x and waits for y.
       await untilBlocked();
       await lock(rounds[0]);
       await foreign.query('commit');

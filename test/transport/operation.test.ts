@@ -1,5 +1,6 @@
 /** The worker as a process: what it logs, answers, refuses, and how it ends. */
 import { type AddressInfo, createServer } from 'node:net';
+import { until } from '../../dev/servers/deadline';
 import { aBet, aDeposit, aLogin, anOperator, aRefund, bytesOf } from '../support/builders';
 import { type Outgoing, produce } from '../support/kafka';
 import { freshDatabase, schemaRegistryUrl, withAdmin } from '../support/servers';
@@ -105,7 +106,8 @@ describe('health and metrics', () => {
         { value: 'no json', partition: 1 },
       ]);
       const worker = await world.started();
-      await world.untilDecided(2);
+      // A batch is counted before its offset is committed.
+      await until('all is committed', LONG, async () => (await world.committed(main)).join() === '3,1');
       expect(await worker.get('/livez')).toEqual({ status: 200, text: 'live\n' });
       expect(await worker.get('/readyz')).toEqual({ status: 200, text: 'ready\n' });
       expect((await worker.get('/')).status).toBe(404);
