@@ -15,6 +15,7 @@ import {
 import { registry } from './config/registry';
 import { rejectLimit } from './config/reject-limit';
 import { FILE_SUFFIX, integer, oneOf, setting, text, type ValueOf } from './config/setting';
+import { OPENTELEMETRY, traces } from './config/traces';
 
 export class ConfigError extends Error {
   override readonly name = 'ConfigError';
@@ -56,6 +57,7 @@ export const GROUPS = {
   DATABASE: database,
   SCHEMA_REGISTRY: registry,
   REJECT_LIMIT: rejectLimit,
+  TRACES: traces,
 } as const;
 
 export const SETTINGS = {
@@ -132,6 +134,7 @@ export const SETTINGS = {
     example: '20',
     parse: integer(1, 600),
   }),
+  ...traces.settings,
 } as const;
 
 export type SettingName = keyof typeof SETTINGS;
@@ -162,7 +165,7 @@ type Absent<N extends SettingName> = N extends 'KAFKA_TOPICS' | 'VERDICT_TOPIC' 
 /** Prefixes that are ours: a variable with one of them that is no setting is refused, since it would be ignored otherwise. */
 const OWN_PREFIXES = [
   ...['KAFKA_', 'DATABASE_', 'SCHEMA_REGISTRY_', 'VERDICT_', 'DEAD_LETTER_', 'WEBHOOK_'],
-  ...['REJECT_', 'LIVENESS_'],
+  ...['REJECT_', 'LIVENESS_', 'OTEL_EXPORTER_OTLP_', 'OTEL_TRACES_'],
 ];
 /** Kubernetes sets these for a service named kafka, in every pod beside it. */
 const SERVICE_LINK = /_SERVICE_(HOST|PORT)|_PORT(_\d+_(TCP|UDP)|$)/;
@@ -226,7 +229,7 @@ function withoutSecrets(written: string, isSecret: boolean): string {
 function unknownSettings(env: Environment): ConfigFault[] {
   return Object.keys(env)
     .filter((name) => OWN_PREFIXES.some((prefix) => name.startsWith(prefix)))
-    .filter((name) => !isSetting(name) && !SERVICE_LINK.test(name))
+    .filter((name) => !isSetting(name) && !SERVICE_LINK.test(name) && !OPENTELEMETRY.test(name))
     .map((name) => ({
       setting: name,
       problem: 'is not a setting',

@@ -84,8 +84,16 @@ export function renderConfiguration(command: string, root: string): string {
     paragraph(
       'A misspelt setting would be ignored in silence, so whatever begins like one of ours and is none is refused as well: `KAFKA_BROKER`',
       'for want of an S stops the start instead of leaving a default in force. That holds for the prefixes `KAFKA_`, `DATABASE_`,',
-      '`SCHEMA_REGISTRY_`, `VERDICT_`, `DEAD_LETTER_`, `WEBHOOK_`, `REJECT_` and `LIVENESS_`. The variables that Kubernetes sets in every pod for the services',
-      'beside it (for a service named kafka: `KAFKA_SERVICE_HOST`, `KAFKA_PORT_9092_TCP_ADDR` and their like) are known and let be.',
+      '`SCHEMA_REGISTRY_`, `VERDICT_`, `DEAD_LETTER_`, `WEBHOOK_`, `REJECT_`, `LIVENESS_`, `OTEL_EXPORTER_OTLP_` and `OTEL_TRACES_`. The variables that Kubernetes sets in every pod for the services',
+      'beside it (for a service named kafka: `KAFKA_SERVICE_HOST`, `KAFKA_PORT_9092_TCP_ADDR` and their like) are known and let be, and so are those of',
+      'OpenTelemetry.',
+    ),
+    '## Traces',
+    paragraph(
+      'Beside the settings above, which are its own, the SDK of OpenTelemetry reads by itself: `OTEL_RESOURCE_ATTRIBUTES`; `OTEL_EXPORTER_OTLP_TIMEOUT` (10,000 ms),',
+      '`OTEL_EXPORTER_OTLP_COMPRESSION`, `OTEL_EXPORTER_OTLP_CERTIFICATE`, `OTEL_EXPORTER_OTLP_CLIENT_KEY` and `OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE`, each also with',
+      'TRACES behind OTLP; `OTEL_BSP_MAX_QUEUE_SIZE` (2,048 spans wait at most, and what comes beyond is dropped), `OTEL_BSP_MAX_EXPORT_BATCH_SIZE` (512) and',
+      '`OTEL_BSP_SCHEDULE_DELAY` (5,000 ms). [operations.md](operations.md#traces) has what a trace tells.',
     ),
   ]);
 }

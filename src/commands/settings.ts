@@ -18,6 +18,7 @@ export const WORKER_SETTINGS = [
   'REJECT_LIMIT',
   'LIVENESS_SECONDS',
   'SHUTDOWN_SECONDS',
+  'TRACES',
 ] as const satisfies Settings;
 
 /** Those of the workers that it tells of. */

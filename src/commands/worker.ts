@@ -8,10 +8,11 @@ import { DEAD_LETTER_REASONS } from '../domain/verdict';
 import { makeIntake } from '../intake';
 import { makeRejectBreaker } from '../intake/reject-limit';
 import { makePool } from '../ledger/connection';
-import { decideBatch, decidedUpTo, ensureMonths, makePartitionNumbers } from '../ledger/ledger';
+import { type Batch, decideBatch, decidedUpTo, ensureMonths, makePartitionNumbers } from '../ledger/ledger';
 import { pendingMigrations } from '../ledger/migrate';
 import { makeReferences } from '../ledger/reference-store';
-import { makeLogger, makeMetrics, serveHealth } from '../telemetry';
+import { makeLogger, makeMetrics, type Step, serveHealth } from '../telemetry';
+import type { Tracing } from '../tracing';
 import { type Drain, makeDrain } from '../transports/drain';
 import { ensureTopic, makeKafka } from '../transports/kafka';
 import { makeKafkaSource } from '../transports/kafka-source';
@@ -35,6 +36,8 @@ const START_RETRY_MS = 2_000;
 const START_TRY_MS = 15_000;
 /** Closing connections may take this long, even where deciding took all the time of a shutdown. */
 const CLOSE_WITHIN_MS = 500;
+/** Of the time that is left for closing, the last traces may take half, and no more than this. */
+const LAST_TRACES_WITHIN_MS = 2_000;
 
 /** @returns the exit code */
 export async function worker(options: { drain: boolean }): Promise<number> {
@@ -43,7 +46,8 @@ export async function worker(options: { drain: boolean }): Promise<number> {
   logWarnings(logger);
   const metrics = makeMetrics();
   const wireFormat = makeWireFormat({ ...config.SCHEMA_REGISTRY, timeoutMs: REGISTRY_TIMEOUT_MS });
-  metrics.buildInfo.set({ version: await packageVersion(), node: process.versions.node }, 1);
+  const version = await packageVersion();
+  metrics.buildInfo.set({ version, node: process.versions.node }, 1);
   metrics.beforeScrape = () => observeState(metrics, stream, wireFormat.lookUps);
   for (const { name } of DEAD_LETTER_REASONS) metrics.deadLetters.inc({ reason: name }, 0);
   const stop = stopSignal(logger);
@@ -117,9 +121,20 @@ export async function worker(options: { drain: boolean }): Promise<number> {
     },
     logger,
   );
-  const intake = makeIntake({
+  const tracing = config.TRACES === null ? null : await loadTracing(config, version, logger);
+  const decideMeasured = (batch: Batch, ended?: (step: Step) => void) => {
+    const measured = makeStepTimer(metrics);
+    return decideBatch(pool, batch, undefined, (step) => {
+      measured(step);
+      ended?.(step);
+    });
+  };
+  const plainIntake = makeIntake({
     ledger: {
-      decideBatch: (batch) => decideBatch(pool, batch, undefined, makeStepTimer(metrics)),
+      decideBatch: (batch) =>
+        tracing === null
+          ? decideMeasured(batch)
+          : tracing.transaction((ended) => decideMeasured(batch, ended)),
       partitionNo: makePartitionNumbers(pool),
     },
     references,
@@ -131,7 +146,7 @@ export async function worker(options: { drain: boolean }): Promise<number> {
   });
   stream = makeStream({
     source,
-    intake,
+    intake: tracing?.traced(plainIntake) ?? plainIntake,
     wireFormat,
     publishVerdicts:
       config.VERDICT_TOPIC === undefined ? null : makePublishVerdicts(sender, config.VERDICT_TOPIC),
@@ -154,13 +169,31 @@ export async function worker(options: { drain: boolean }): Promise<number> {
   logger.info({ reason }, 'stopping');
   clearInterval(months);
   const finished = await stream.stop(config.SHUTDOWN_SECONDS * 1000 - CLOSE_WITHIN_MS);
-  const closing = Promise.allSettled([drain?.close(), sender.stop(), health.close(), pool.end()]);
-  const closed = await endsWithin(closing, Math.max(CLOSE_WITHIN_MS, stopBy - systemClock.now()));
+  const closeWithinMs = Math.max(CLOSE_WITHIN_MS, stopBy - systemClock.now());
+  const lastTraces = tracing && closeInTime(tracing, closeWithinMs / 2, logger);
+  const closing = Promise.allSettled([drain?.close(), sender.stop(), health.close(), pool.end(), lastTraces]);
+  const closed = await endsWithin(closing, closeWithinMs);
   logger.info('stopped');
   const code = reason === 'drained' || (reason === 'told to stop' && !options.drain) ? 0 : 1;
   // What hangs would keep the process. Nothing is lost: what was not committed is read again by the next owner.
   if (!finished || !closed) process.exit(1);
   return code;
+}
+
+/** The SDK of OpenTelemetry takes a tenth of a second of CPU and some MiB: who does not trace does not load it. */
+async function loadTracing(
+  { KAFKA_GROUP_ID: groupId, TRACES }: Pick<ReturnType<typeof readSettings>, 'KAFKA_GROUP_ID' | 'TRACES'>,
+  version: string,
+  logger: Logger,
+): Promise<Tracing> {
+  const { makeTracing } = await import('../tracing.js');
+  return makeTracing({ groupId, version, headers: TRACES?.headers }, logger);
+}
+
+/** Traces are no reason to end later, or otherwise. */
+async function closeInTime(tracing: Tracing, withinMs: number, logger: Logger): Promise<void> {
+  if (!(await endsWithin(tracing.close(), Math.min(LAST_TRACES_WITHIN_MS, withinMs))))
+    logger.warn('the last traces were not sent in time');
 }
 
 const readSettings = () => readConfig(process.env, WORKER_SETTINGS);

@@ -32,7 +32,9 @@ const POSTGRES = 'test/faults/postgres.test.ts';
 const PROCESSES = 'test/faults/processes.test.ts';
 const RECORDS = 'test/transport/records.test.ts';
 const REGISTRY = 'test/faults/registry.test.ts';
+const RESTORE = 'test/transport/restore.test.ts';
 const SWEEP = 'test/faults/sweep.test.ts';
+const TRACES = 'test/transport/traces.test.ts';
 const UNDECIDED_TESTS = 'test/transport/undecided.test.ts';
 const VERIFY = 'test/transport/verify.test.ts';
 const WAITS_TESTS = 'test/transport/waits.test.ts';
@@ -480,6 +482,32 @@ export const FAULTS: readonly FaultGroup[] = [
         tests: {
           [REGISTRY]: [
             'a registry that does not know the id: the record is a dead letter, and the next one is decided',
+          ],
+        },
+      },
+    ],
+  },
+  {
+    title: 'What was lost, and who only looks on',
+    faults: [
+      {
+        fault: 'Postgres is restored to a moment behind what the group has committed',
+        does: 'Goes on behind it. Whoever restored it has the rest replayed, or sets the group back: docs/operations.md.',
+        sees: '`verify` ends with 1 and names each partition',
+        tests: {
+          [RESTORE]: [
+            'a restored store is behind its group: verify says so, and replay or offsets that are set back mend it',
+          ],
+        },
+      },
+      {
+        fault: 'The collector of traces refuses, hangs or is away',
+        does: 'Decides. Traces wait up to a limit, and are dropped then.',
+        sees: '`traces are not sent, or not all of them`, once a minute; `the last traces were not sent in time` at its end',
+        tests: {
+          [TRACES]: [
+            'a collector that: refuses is told once, and holds nothing up',
+            'a collector that: never answers is told once, and holds nothing up',
           ],
         },
       },

@@ -32,10 +32,11 @@ export const LAYERS = {
   ledger: { files: /^src\/ledger\//, mayImport: ['domain', 'reference-file'] },
   intake: { files: /^src\/intake(\/|\.ts$)/, mayImport: ['domain', 'ledger'] },
   transports: { files: /^src\/transports\//, mayImport: ['clock', 'telemetry', 'domain', 'intake'] },
+  tracing: { files: /^src\/tracing\.ts$/, mayImport: ['telemetry', 'intake'] },
   commands: {
     files: /^src\/commands\//,
     mayImport: [
-      ...['clock', 'config', 'telemetry'],
+      ...['clock', 'config', 'telemetry', 'tracing'],
       ...['domain', 'reference-file', 'ledger', 'intake', 'transports'],
     ],
   },
@@ -46,6 +47,11 @@ type Layer = keyof typeof LAYERS;
 /** Where each package may be imported. One that is not listed has no home yet: decide on one, and list it. */
 export const PACKAGES: Readonly<Record<string, RegExp>> = {
   '@kafkajs/confluent-schema-registry': /^src\/transports\/wire-format\.ts$/,
+  '@opentelemetry/api': /^src\/tracing\.ts$/,
+  '@opentelemetry/core': /^src\/tracing\.ts$/,
+  '@opentelemetry/exporter-trace-otlp-proto': /^src\/tracing\.ts$/,
+  '@opentelemetry/resources': /^src\/tracing\.ts$/,
+  '@opentelemetry/sdk-trace-base': /^src\/tracing\.ts$/,
   ajv: /^src\/domain\/judge\.ts$/,
   fzstd: /^src\/transports\/codecs\.ts$/,
   kafkajs:
@@ -53,7 +59,7 @@ export const PACKAGES: Readonly<Record<string, RegExp>> = {
   knex: /^src\/ledger\//,
   pg: /^src\/ledger\//,
   // Its Logger is what the layers with something to tell are handed; only telemetry makes one.
-  pino: /^src\/(telemetry\.ts$|intake(\/|\.ts$)|ledger\/|transports\/|commands\/)/,
+  pino: /^src\/(telemetry\.ts$|tracing\.ts$|intake(\/|\.ts$)|ledger\/|transports\/|commands\/)/,
   'prom-client': /^src\/telemetry\.ts$/,
   snappyjs: /^src\/transports\/(codecs|snappyjs\.d)\.ts$/,
   yaml: /^src\/reference-file\/yaml\.ts$/,

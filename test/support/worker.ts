@@ -177,7 +177,7 @@ let compiled: string | undefined;
  * The program, compiled from the sources as they are: whoever runs tests forgets to build, and whoever builds meanwhile would change it
  * below a running test. Runs with the same sources share it.
  */
-function program(): string {
+export function program(): string {
   compiled ??= compile();
   return compiled;
 }

@@ -453,3 +453,51 @@ describe('a limit on rejected events', () => {
     ]);
   });
 });
+
+describe('traces', () => {
+  const read = (settings: Settings) => readConfig(settings, ['TRACES']).TRACES;
+  const faults = (settings: Settings) => faultsOf(() => read(settings));
+  const COLLECTOR = { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://collector:4318' };
+
+  test('are off unless there is a collector, and where OpenTelemetry is told to be', () => {
+    expect(read({ OTEL_SERVICE_NAME: 'promo', OTEL_RESOURCE_ATTRIBUTES: 'a=b' })).toBeNull();
+    expect(read({ ...COLLECTOR, OTEL_SDK_DISABLED: 'true' })).toBeNull();
+    expect(read({ ...COLLECTOR, OTEL_TRACES_EXPORTER: 'none' })).toBeNull();
+    expect(read(COLLECTOR)).toEqual({ headers: undefined });
+    const headers = file('headers', 'api-key=XSECRETX\n');
+    const traced = read({
+      OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: 'https://collector/v1/traces',
+      OTEL_EXPORTER_OTLP_HEADERS_FILE: headers,
+    });
+    expect(traced?.headers?.()).toBe('api-key=XSECRETX');
+  });
+
+  test('are refused where the SDK would do something else than was asked for', () => {
+    expect(faults({ OTEL_EXPORTER_OTLP_ENDPOINT: 'collector:4317' })).toEqual([
+      expect.stringMatching(/^OTEL_EXPORTER_OTLP_ENDPOINT: is not an address/),
+    ]);
+    expect(faults({ ...COLLECTOR, OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc' })).toEqual([
+      expect.stringMatching(/^OTEL_EXPORTER_OTLP_PROTOCOL: is not http\/protobuf/),
+    ]);
+    expect(faults({ ...COLLECTOR, OTEL_TRACES_SAMPLER: 'ratio' })).toEqual([
+      expect.stringMatching(/^OTEL_TRACES_SAMPLER: "ratio" is not a sampler/),
+    ]);
+    for (const OTEL_TRACES_SAMPLER of ['traceidratio', 'parentbased_traceidratio'])
+      expect(faults({ ...COLLECTOR, OTEL_TRACES_SAMPLER })).toEqual([
+        expect.stringMatching(/^OTEL_TRACES_SAMPLER_ARG: is not set/),
+      ]);
+    for (const OTEL_TRACES_SAMPLER_ARG of ['1.5', '-1', '10%', '.5'])
+      expect(faults({ OTEL_TRACES_SAMPLER_ARG })).toEqual([
+        expect.stringMatching(/^OTEL_TRACES_SAMPLER_ARG: .* is not a number from 0 to 1/),
+      ]);
+    expect(faults({ OTEL_EXPORTER_OTLP_ENDPONT: 'http://collector:4318' })).toEqual([
+      expect.stringMatching(/^OTEL_EXPORTER_OTLP_ENDPONT: is not a setting/),
+    ]);
+  });
+
+  test('leave alone what others in the same environment are told by', () => {
+    const others = ['METRICS_ENDPOINT', 'LOGS_HEADERS', 'TRACES_TIMEOUT', 'COMPRESSION', 'CLIENT_KEY'];
+    const set = Object.fromEntries(others.map((name) => [`OTEL_EXPORTER_OTLP_${name}`, 'x']));
+    expect(read({ ...set, OTEL_PROPAGATORS: 'b3', OTEL_LOGS_EXPORTER: 'otlp' })).toBeNull();
+  });
+});

@@ -1,0 +1,92 @@
+/** Traces, by the variables of OpenTelemetry. Its SDK reads them by itself; what it would pass over in silence is refused here. */
+import { group } from './reading';
+import { oneOf, type Parsed, type Secret, secret, setting, text, url } from './setting';
+
+export interface Traces {
+  /** As the variable has it, `name=value,name=value`. */
+  readonly headers: Secret | undefined;
+}
+
+const SAMPLERS = [
+  ...(['always_on', 'always_off', 'traceidratio'] as const),
+  ...(['parentbased_always_on', 'parentbased_always_off', 'parentbased_traceidratio'] as const),
+] as const;
+
+/** What the SDK makes of a share that is none is 1. */
+function share(text: string): Parsed<number> {
+  const value = /^\d+(\.\d+)?$/.test(text) ? Number(text) : Number.NaN;
+  if (value <= 1) return { value };
+  return { problem: `"${text}" is not a number from 0 to 1`, remedy: 'Write a share such as 0.1' };
+}
+
+const SETTINGS = {
+  OTEL_EXPORTER_OTLP_ENDPOINT: setting({
+    describe:
+      'OpenTelemetry collector that traces are sent to, by OTLP over HTTP, at the path /v1/traces below this address. Absent, and the next one too: no traces.',
+    example: 'http://otel-collector:4318',
+    parse: url('http:', 'https:'),
+  }),
+  OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: setting({
+    describe: 'The same as a whole address, which then counts.',
+    example: 'http://otel-collector:4318/v1/traces',
+    parse: url('http:', 'https:'),
+  }),
+  OTEL_EXPORTER_OTLP_HEADERS: secret({
+    describe: 'Headers for the collector, as name=value, comma-separated and percent-encoded.',
+    example: 'api-key=secret',
+  }),
+  OTEL_SERVICE_NAME: setting({
+    describe: 'Name of the service in traces. Absent: that of OTEL_RESOURCE_ATTRIBUTES, else promo-intake.',
+    example: 'promo-intake',
+    parse: text,
+  }),
+  OTEL_TRACES_SAMPLER: setting({
+    describe: `Which batches are traced: ${SAMPLERS.join(', ')}. A batch has no parent.`,
+    fallback: 'parentbased_always_on',
+    example: 'parentbased_traceidratio',
+    parse: oneOf(SAMPLERS, 'a sampler of OpenTelemetry'),
+  }),
+  OTEL_TRACES_SAMPLER_ARG: setting({
+    describe: 'Which share of the batches, for traceidratio and parentbased_traceidratio.',
+    example: '0.1',
+    parse: share,
+  }),
+  OTEL_TRACES_EXPORTER: setting({
+    describe: 'none: no traces, whatever else is set.',
+    fallback: 'otlp',
+    example: 'none',
+    parse: oneOf(['otlp', 'none'], 'an exporter that is known here'),
+  }),
+  OTEL_SDK_DISABLED: setting({
+    describe: 'true: the same.',
+    fallback: 'false',
+    example: 'true',
+    parse: oneOf(['true', 'false'], 'true or false'),
+  }),
+} as const;
+
+/** Variables of OpenTelemetry's that begin like ours. Its SDK reads them, or those do who send metrics and logs. */
+export const OPENTELEMETRY =
+  /^OTEL_EXPORTER_OTLP_((TRACES|METRICS|LOGS|PROFILES)_)?(ENDPOINT|HEADERS|PROTOCOL|TIMEOUT|COMPRESSION|INSECURE|CERTIFICATE|CLIENT_KEY|CLIENT_CERTIFICATE)$/;
+const PROTOCOLS = ['OTEL_EXPORTER_OTLP_PROTOCOL', 'OTEL_EXPORTER_OTLP_TRACES_PROTOCOL'];
+const PROTOCOL = 'http/protobuf';
+
+/** Null: nothing is traced. */
+export const traces = group(SETTINGS, (reading): Traces | null => {
+  for (const variable of PROTOCOLS) {
+    if (![undefined, '', PROTOCOL].includes(reading.environment[variable]))
+      reading.faults.push({
+        setting: variable,
+        problem: `is not ${PROTOCOL}, which alone is spoken`,
+        remedy: 'Remove it, and name the port of the collector for OTLP over HTTP, usually 4318',
+      });
+  }
+  if (reading.value('OTEL_TRACES_SAMPLER')?.endsWith('traceidratio'))
+    reading.need(['OTEL_TRACES_SAMPLER_ARG'], 'and the sampler would take everything');
+  const isGiven =
+    reading.isGiven('OTEL_EXPORTER_OTLP_ENDPOINT') || reading.isGiven('OTEL_EXPORTER_OTLP_TRACES_ENDPOINT');
+  const isOff =
+    reading.value('OTEL_SDK_DISABLED') === 'true' || reading.value('OTEL_TRACES_EXPORTER') === 'none';
+  if (!isGiven || isOff) return null;
+  return { headers: reading.value('OTEL_EXPORTER_OTLP_HEADERS') };
+});

@@ -1,0 +1,215 @@
+/**
+ * OpenTelemetry traces: a span for each batch that is decided, with links to the spans of its producers and a child for each step of its
+ * transactions. Loaded only where traces are configured, and nothing else knows of OpenTelemetry. No span holds an event, a player or a key.
+ *
+ * Names are those of the semantic conventions for messaging and databases; what these have no name for begins with `promo_intake.`.
+ */
+import { AsyncLocalStorage } from 'node:async_hooks';
+import {
+  type Attributes,
+  DiagLogLevel,
+  diag,
+  type Link,
+  ROOT_CONTEXT,
+  type Span,
+  SpanKind,
+  SpanStatusCode,
+  TraceFlags,
+  trace,
+} from '@opentelemetry/api';
+import { parseKeyPairsIntoRecord, parseTraceParent, setGlobalErrorHandler } from '@opentelemetry/core';
+import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-proto';
+import { detectResources, envDetector, resourceFromAttributes } from '@opentelemetry/resources';
+import { BasicTracerProvider, BatchSpanProcessor } from '@opentelemetry/sdk-trace-base';
+import type { Logger } from 'pino';
+import { type Envelope, type Intake, type IntakeResult, type Source, undecidedCause } from './intake';
+import { STEPS, type Step } from './telemetry';
+
+/** Producers that a batch is linked to, at most: the limit of OpenTelemetry's own specification, and what collectors are made for. */
+export const MAX_LINKS = 128;
+/** A `traceparent` of any version begins with so many bytes that tell the same: version, trace, span and flags. */
+const TRACEPARENT_BYTES = 55;
+/** What goes wrong with traces is told once in this time, with how often it did. */
+const LOG_INTERVAL_MS = 60_000;
+
+export interface Tracing {
+  /** The same intake, with a span for each batch. */
+  traced(intake: Intake): Intake;
+  /** Runs a transaction of the batch that is traced now; it tells the end of each step. */
+  transaction<T>(run: (ended: (step: Step) => void) => Promise<T>): Promise<T>;
+  /** Sends what is left. Never fails, and takes as long as the collector does. */
+  close(): Promise<void>;
+}
+
+export interface TracingOptions {
+  readonly groupId: string;
+  readonly version: string;
+  /** Headers for the collector, as OTEL_EXPORTER_OTLP_HEADERS has them; read anew for each request. */
+  readonly headers: (() => string) | undefined;
+}
+
+/** Where to, which share, how many spans wait: the SDK reads OpenTelemetry's variables by itself. */
+export function makeTracing({ groupId, version, headers }: TracingOptions, logger: Logger): Tracing {
+  const tell = tellSeldom(logger);
+  diag.setLogger(
+    { error: tell, warn: tell, info: tell, debug: tell, verbose: tell },
+    { logLevel: DiagLogLevel.WARN, suppressOverrideMessage: true },
+  );
+  setGlobalErrorHandler((error) => tell(messageOf(error)));
+  const exporter = new OTLPTraceExporter(
+    headers === undefined ? {} : { headers: async () => parseKeyPairsIntoRecord(headers()) },
+  );
+  const provider = new BasicTracerProvider({
+    resource: resourceFromAttributes({ 'service.name': 'promo-intake', 'service.version': version }).merge(
+      detectResources({ detectors: [envDetector] }),
+    ),
+    spanProcessors: [new BatchSpanProcessor(exporter)],
+  });
+  const tracer = provider.getTracer('promo-intake', version);
+  /** The span of the batch that is being decided. */
+  const current = new AsyncLocalStorage<Span>();
+
+  async function decide(
+    intake: Intake,
+    source: Source,
+    envelopes: readonly Envelope[],
+  ): Promise<IntakeResult> {
+    const attributes = attributesOf(source, groupId, envelopes);
+    const span = tracer.startSpan(
+      `process ${source.topic}`,
+      { kind: SpanKind.CONSUMER, attributes },
+      ROOT_CONTEXT,
+    );
+    // Of what is not sampled no header is read.
+    if (!span.isRecording()) return intake.decide(source, envelopes);
+    span.addLinks(linksOf(envelopes));
+    const result = await current.run(span, () => intake.decide(source, envelopes));
+    span.setAttribute('promo_intake.decided_count', result.answers.length);
+    if (result.undecided !== null) fail(span, result.undecided, undecidedCause(result.undecided));
+    span.end();
+    return result;
+  }
+
+  async function transaction<T>(run: (ended: (step: Step) => void) => Promise<T>): Promise<T> {
+    const batch = current.getStore();
+    if (batch === undefined) return run(() => undefined);
+    const context = trace.setSpan(ROOT_CONTEXT, batch);
+    let began = performance.now();
+    let done = 0;
+    const stepSpan = (step: Step): Span => {
+      const isStores = step !== 'decide';
+      const span = tracer.startSpan(
+        step,
+        {
+          kind: isStores ? SpanKind.CLIENT : SpanKind.INTERNAL,
+          startTime: began,
+          attributes: isStores ? { 'db.system.name': 'postgresql' } : {},
+        },
+        context,
+      );
+      began = performance.now();
+      return span;
+    };
+    try {
+      return await run((step) => {
+        done = STEPS.indexOf(step) + 1;
+        stepSpan(step).end(began);
+      });
+    } catch (error) {
+      const under = STEPS[done];
+      if (under !== undefined) {
+        const span = stepSpan(under);
+        fail(span, error, error instanceof Error ? error.name : 'Error');
+        span.end(began);
+      }
+      throw error;
+    }
+  }
+
+  return {
+    traced: (intake) => ({ decide: (source, envelopes) => decide(intake, source, envelopes) }),
+    transaction,
+    close: () =>
+      provider.shutdown().catch((error: unknown) => {
+        logger.warn({ error: messageOf(error) }, 'the last traces were not sent');
+      }),
+  };
+}
+
+function attributesOf(
+  { topic, partition }: Source,
+  groupId: string,
+  envelopes: readonly Envelope[],
+): Attributes {
+  const [first, last] = [envelopes.at(0)?.offset, envelopes.at(-1)?.offset];
+  return {
+    'messaging.system': 'kafka',
+    'messaging.operation.name': 'process',
+    'messaging.operation.type': 'process',
+    'messaging.destination.name': topic,
+    'messaging.destination.partition.id': String(partition),
+    'messaging.consumer.group.name': groupId,
+    'messaging.batch.message_count': envelopes.length,
+    ...(first === undefined ? {} : { 'promo_intake.first_offset': first }),
+    ...(last === undefined ? {} : { 'promo_intake.last_offset': last }),
+  };
+}
+
+/**
+ * Links to the spans that the records' `traceparent` headers name (W3C Trace Context): those that were sampled, each once, with the offset of
+ * the first record of it, MAX_LINKS at most.
+ */
+export function linksOf(envelopes: readonly Pick<Envelope, 'headers' | 'offset'>[]): Link[] {
+  const seen = new Set<string>();
+  const links: Link[] = [];
+  let last: Buffer | undefined;
+  for (const { headers, offset } of envelopes) {
+    if (links.length === MAX_LINKS) break;
+    const { traceparent } = headers;
+    const header = Array.isArray(traceparent) ? traceparent[0] : traceparent;
+    // Most are known by the one before or by their flags: what takes time comes last.
+    if (header === undefined || last?.equals(header)) continue;
+    last = header;
+    const text = header.toString('latin1', 0, TRACEPARENT_BYTES);
+    if (!isSampled(text) || seen.has(text)) continue;
+    seen.add(text);
+    const context = parseTraceParent(text);
+    if (context === null) continue;
+    links.push({
+      context: { ...context, isRemote: true },
+      attributes: { 'messaging.kafka.offset': offset },
+    });
+  }
+  return links;
+}
+
+/** By the flags, which end it. */
+function isSampled(traceparent: string): boolean {
+  return (Number.parseInt(traceparent.slice(-2), 16) & TraceFlags.SAMPLED) !== 0;
+}
+
+function fail(span: Span, error: unknown, type: string): void {
+  span.setAttribute('error.type', type);
+  span.setStatus({ code: SpanStatusCode.ERROR, message: messageOf(error) });
+}
+
+/** Tells of the first trouble at once, and of what comes within LOG_INTERVAL_MS of it by its number alone. */
+function tellSeldom(logger: Logger): (message: string) => void {
+  let toldAt = Number.NEGATIVE_INFINITY;
+  let untold = 0;
+  return (message) => {
+    if (performance.now() - toldAt < LOG_INTERVAL_MS) {
+      untold++;
+      return;
+    }
+    logger.warn({ error: message, untold }, 'traces are not sent, or not all of them');
+    toldAt = performance.now();
+    untold = 0;
+  };
+}
+
+function messageOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  // Where a name has several addresses and none of them answers, Node's error has a code alone.
+  return error.message === '' && 'code' in error ? String(error.code) : error.message;
+}

@@ -1,0 +1,175 @@
+/**
+ * Which rows a statement of a decision can reach, by what its plan says of `feed_no`: whether a store that is spread over nodes by feed finds
+ * them on one node. docs/performance.md has the same as a table, which this reads.
+ */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Client } from 'pg';
+import type { Statement, Store } from '../../src/ledger/connection';
+import { decideBatch } from '../../src/ledger/ledger';
+import {
+  aBet,
+  aRefund,
+  aWin,
+  type Json as Event,
+  freshStore,
+  rowsOf,
+  type TestStore,
+  withClient,
+} from '../support/ledger';
+
+/** Small, and nothing of an event: every node has a copy of each. */
+const REFERENCE = ['operators', 'feeds', 'connections', 'brands', 'reference_versions', 'currencies'];
+
+type Reach = 'one feed' | 'the feed of each row' | 'one Kafka partition' | 'every node' | 'no row';
+
+let store: TestStore;
+beforeEach(async () => {
+  store = await freshStore({ own: true });
+});
+afterEach(() => store.close());
+
+/** A store that keeps the text of all that it is asked, by name. */
+function recorded(inner: Store, texts: Map<string, string>): Store {
+  const note = ({ name, text }: Statement) => texts.set(name, text);
+  return {
+    async acquire() {
+      const connection = await inner.acquire();
+      return {
+        begin(opening) {
+          note(opening);
+          return connection.begin(opening);
+        },
+        query(statement, values) {
+          note(statement);
+          return connection.query(statement, values);
+        },
+        write(writes) {
+          writes.forEach(note);
+          return connection.write(writes);
+        },
+        release: (isClean) => connection.release(isClean),
+      };
+    },
+  };
+}
+
+/** Has everything decided that makes the worker ask anything of its store. */
+async function statementsOfDecisions(): Promise<Map<string, string>> {
+  const texts = new Map<string, string>();
+  let contended = false;
+  const { partition } = store.writer({
+    wrap: (ledger) => ({
+      ...ledger,
+      decideBatch(batch) {
+        const hasPoison = batch.items.some((item) => item.type === 'keyed' && item.eventId === 'poison');
+        if (hasPoison && batch.panic === undefined) throw new Error('a defect');
+        return decideBatch(recorded(store.pool, texts), { ...batch, contended });
+      },
+    }),
+  });
+  const acme = partition('acme');
+  const first: (Event | Buffer)[] = [aBet({ event_id: 'a' }), aWin({ event_id: 'b' }), Buffer.from('no key')];
+  await acme.read(...first);
+  contended = true;
+  await acme.read(aRefund({ event_id: 'c' }), aBet({ event_id: 'a' }), aBet({ event_id: 'poison' }));
+  await acme.readAt(0, ...first);
+  return texts;
+}
+
+async function reachOf(client: Client, text: string): Promise<Reach> {
+  const [, columns] = /^copy \S+ \(([^)]*)\)/.exec(text) ?? [];
+  if (columns !== undefined) {
+    if (/\bfeed_no\b/.test(columns)) return 'the feed of each row';
+    return /\bpartition_no\b/.test(columns) ? 'one Kafka partition' : 'every node';
+  }
+  if (/^(commit|rollback)$/.test(text)) return 'no row';
+  const values = /^insert into \S+ \(([^)]*)\) values/.exec(text)?.[1];
+  if (values !== undefined) return /\bfeed_no\b/.test(values) ? 'one feed' : 'every node';
+
+  const conditions = scansOf(await planOf(client, text)).map(({ condition }) => condition);
+  if (conditions.length === 0) return 'no row';
+  if (conditions.every((condition) => /\bfeed_no = \$\d/.test(condition))) return 'one feed';
+  const isOfPartition = (condition: string) => /\bpartition_no = (\$\d|\d)/.test(condition);
+  return conditions.every(isOfPartition) ? 'one Kafka partition' : 'every node';
+}
+
+/** As the store plans it once for all values. */
+async function planOf(client: Client, text: string): Promise<unknown> {
+  await client.query(`prepare asked as ${text}`);
+  const [[types] = []] = await rowsOf(
+    client,
+    'select array_to_json(parameter_types) from pg_prepared_statements',
+  );
+  const nulls = Array.from(JSON.parse(types ?? '[]'), (type) => `null::${type}`);
+  const [[plan] = []] = await rowsOf(
+    client,
+    `explain (format json) execute asked${nulls.length > 0 ? `(${nulls.join(', ')})` : ''}`,
+  );
+  await client.query('deallocate asked');
+  return JSON.parse(plan ?? '');
+}
+
+interface Scan {
+  readonly table: string;
+  readonly condition: string;
+}
+
+/** The scans of tables in a plan but those that every node has, with all that they look for. */
+function scansOf(plan: unknown): Scan[] {
+  if (Array.isArray(plan)) return plan.flatMap(scansOf);
+  if (!isJson(plan)) return [];
+  const table = String(plan['Relation Name'] ?? '').replace(/_\d{4}_\d{2}$/, '');
+  const isScan = table !== '' && plan['Node Type'] !== 'ModifyTable' && !REFERENCE.includes(table);
+  // What a bitmap looks for in its index is said again by the scan that it is for.
+  const condition = ['Index Cond', 'Recheck Cond', 'Filter'].map((name) => plan[name] ?? '').join(' ');
+  return [...(isScan ? [{ table, condition }] : []), ...Object.values(plan).flatMap(scansOf)];
+}
+
+const isJson = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === 'object' && value !== null;
+
+/** What docs/performance.md says, by statement. */
+function documented(): Map<string, string> {
+  const text = readFileSync(join(__dirname, '../../docs/performance.md'), 'utf8');
+  const section = text.slice(text.indexOf('## Beyond one machine'), text.indexOf('## What dominates'));
+  return new Map(
+    [...section.matchAll(/^\| ([\w ]+) \| (`[^|]+`) \|/gm)].flatMap(([, reach = '', names = '']) =>
+      [...names.matchAll(/`(\w+)`/g)].map(([, name = '']): [string, string] => [name, reach]),
+    ),
+  );
+}
+
+test('each statement of a decision reaches as far as docs/performance.md says', async () => {
+  const texts = await statementsOfDecisions();
+  const found = await withClient(store.url, async (client) => {
+    await client.query(
+      'set enable_seqscan = off; set enable_nestloop = off; set plan_cache_mode = force_generic_plan',
+    );
+    const reaches: [string, Reach][] = [];
+    for (const [name, text] of texts) reaches.push([name, await reachOf(client, text)]);
+    return new Map(reaches);
+  });
+  expect(Object.fromEntries(found)).toEqual(Object.fromEntries(documented()));
+});
+
+test('what has a feed is unique by it, but for the number of a round, and refers to nothing', async () => {
+  const unique = await store.rows(
+    `
+    select i.indexrelid::regclass::text,
+      exists (select from pg_attribute a where a.attrelid = i.indrelid and a.attname = 'feed_no' and a.attnum = any(i.indkey))
+    from pg_index i join pg_class t on t.oid = i.indrelid
+    where i.indisunique and t.relname = any($1) and t.relnamespace = 'promo_store'::regnamespace order by 1`,
+    [['event_keys', 'history', 'resends', 'rounds']],
+  );
+  expect(unique).toEqual([
+    ['promo_store.event_keys_pkey', 't'],
+    ['promo_store.rounds_no', 'f'],
+    ['promo_store.rounds_pkey', 't'],
+  ]);
+  expect(
+    await store.rows(
+      `select conrelid::regclass::text from pg_constraint where contype = 'f' and connamespace = 'promo_store'::regnamespace order by 1`,
+    ),
+  ).toEqual([['promo_store.brands'], ['promo_store.feeds']]);
+});

@@ -1,0 +1,144 @@
+/** A store that is restored to a moment behind the offsets that its group has committed, and how it is brought to where it was. */
+import {
+  chownSync,
+  cpSync,
+  lchownSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { until } from '../../dev/servers/deadline';
+import { aBet, aLogin, aRefund, aSettledOf, bytesOf } from '../support/builders';
+import { produce } from '../support/kafka';
+import { rowsOf, withClient } from '../support/ledger';
+import { withAdmin } from '../support/servers';
+import { RunningCommand } from '../support/worker';
+import { inOwnWorld, type World } from './world';
+
+const ARCHIVED_WITHIN_MS = 20_000;
+const COPY_LEFT_OUT = /postmaster\.(pid|opts)$|\/pg_wal\/./;
+
+let directory: string;
+beforeAll(() => {
+  directory = mkdtempSync(join(tmpdir(), 'restore-'));
+});
+afterAll(() => rmSync(directory, { recursive: true, force: true }));
+
+async function run({ settings }: World<string>, args: readonly string[]) {
+  const command = new RunningCommand(args, settings);
+  const { code } = await command.ending(60_000);
+  return { code, output: command.output() };
+}
+
+/** What people read of the store, but for numbers and times of the deciding. */
+const contents = async ({ rows, balance }: World<string>) => ({
+  verdicts: await rows('select event_id, verdict, reason, counted from promo.verdicts order by 1'),
+  ledger: await rows('select event_id, kind, amount_minor from promo.ledger order by 1, 2, 3'),
+  rounds: await rows('select round_id, refunded, settled, net_bet_minor from promo.rounds order by 1'),
+  deliveries: await rows(
+    'select event_id, content_differs, source_offset from promo.deliveries order by 1, 3',
+  ),
+  balance: await balance(),
+});
+
+/** Copies a directory of Postgres, for whoever owns the other one. */
+function copy(from: string, to: string, owner: { uid: number; gid: number }, leaveOut = /^$/): void {
+  cpSync(from, to, { recursive: true, verbatimSymlinks: true, filter: (path) => !leaveOut.test(path) });
+  for (const path of ['', ...readdirSync(to, { recursive: true, encoding: 'utf8' })])
+    lchownSync(join(to, path), owner.uid, owner.gid);
+}
+
+test('a restored store is behind its group: verify says so, and replay or offsets that are set back mend it [K3] [U1] [L3]', async () => {
+  const [archive, backup] = [join(directory, 'archive'), join(directory, 'backup')];
+  mkdirSync(archive);
+  // A server that recovers syncs all of its files first: seconds, and no crash is looked at here.
+  const settings = { archive_mode: 'on', archive_command: `cp %p ${archive}/%f`, fsync: 'off' };
+  const environment = { ...process.env, STACK: 'processes' };
+  await inOwnWorld(
+    { need: ['postgres'], environment, postgresExtras: { settings, files: {} } },
+    { topics: { main: 2 } },
+    async (world, { postgres }) => {
+      const { main } = world.topics;
+      const send = (...events: readonly (readonly [number, object])[]) =>
+        produce(
+          main,
+          events.map(([partition, event]) => ({ partition, value: bytesOf(event) })),
+        );
+      const data = (await world.rows('show data_directory'))[0]?.[0] ?? '';
+      const owner = statSync(data);
+      for (const path of [directory, archive]) chownSync(path, owner.uid, owner.gid);
+
+      // A base backup, as pg_basebackup takes one. Something is decided between it and the moment, and something behind that.
+      await withClient(world.databaseUrl, async (client) => {
+        await client.query(`select pg_backup_start('a test', fast => true)`);
+        copy(data, backup, owner, COPY_LEFT_OUT);
+        const [[label] = []] = await rowsOf(client, 'select labelfile from pg_backup_stop()');
+        writeFileSync(join(backup, 'backup_label'), label ?? '');
+      });
+      const bet = aBet({ event_id: 'between', round_id: 'r-1' });
+      await send(
+        [0, bet],
+        [1, aSettledOf(bet, { event_id: 'between-too' })],
+        [0, aLogin({ event_id: 'between-all' })],
+        [1, bet],
+      );
+      await world.drain();
+      const [[moment] = []] = await world.rows('select clock_timestamp()');
+      const then = await contents(world);
+      await send(
+        [0, aRefund(bet, { event_id: 'after' })],
+        [0, bet],
+        [1, aBet({ event_id: 'after-too', round_id: 'r-3' })],
+        [1, aBet({ event_id: 'after-all', round_id: 'r-2' })],
+      );
+      await world.drain();
+      const now = await contents(world);
+      const [[segment] = []] = await world.rows('select pg_walfile_name(pg_switch_wal())');
+      await until('the log is archived', ARCHIVED_WITHIN_MS, () =>
+        readdirSync(archive).includes(segment ?? ''),
+      );
+
+      // Restored to the moment, as by hand.
+      await postgres.stop();
+      rmSync(data, { recursive: true });
+      writeFileSync(join(backup, 'recovery.signal'), '');
+      writeFileSync(
+        join(backup, 'postgresql.auto.conf'),
+        `restore_command = 'cp ${archive}/%f %p'
+recovery_target_time = '${moment}'
+recovery_target_action = 'promote'
+`,
+      );
+      copy(backup, data, owner);
+      await postgres.start();
+      expect(await contents(world)).toEqual(then);
+      const lost = await run(world, ['verify']);
+      expect(lost.code).toBe(1);
+      for (const partition of [0, 1])
+        expect(lost.output).toContain(
+          `I2 ${main}/${partition}: offset 4 is committed, and 2 records before it are not decided, the first at offset 2\n`,
+        );
+      // Workers alone do not notice.
+      await world.drain();
+      expect(await contents(world)).toEqual(then);
+
+      // One partition is replayed. Then the whole group is set back to the beginning: it forgets all that it has committed.
+      const range = ['replay', '--topic', main, '--partition', '0', '--from-offset', '0', '--confirm'];
+      expect(await run(world, range)).toMatchObject({
+        code: 0,
+        output: expect.stringContaining('redeliveries: 2\naccepted: 1\nduplicates: 1\n'),
+      });
+      await withAdmin((admin) => admin.deleteGroups([world.groupId]), world.brokers);
+      await world.drain();
+      expect(await contents(world)).toEqual(now);
+      expect(await world.redeliveries()).toBe(2 + 4 + 2);
+      const sound = await run(world, ['verify']);
+      expect([sound.code, sound.output.trim().split('\n').at(-1)]).toEqual([0, 'sound']);
+    },
+  );
+}, 120_000);
