@@ -109,7 +109,7 @@ async function withNamespaces(): Promise<number> {
     if (signalled !== undefined) return EXIT_CODES[signalled];
     throw error;
   } finally {
-    for (const name of NODES) removeCgroup(cgroupOf(directory, name));
+    for (const name of NODES) await removeCgroup(cgroupOf(directory, name));
     rmSync(directory, { recursive: true, force: true, maxRetries: 20, retryDelay: 250 });
   }
 }

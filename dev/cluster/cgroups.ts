@@ -1,7 +1,9 @@
 /** Control groups that a node's pods live under. The kernel keeps them when the pods are gone. */
 import { existsSync, mkdirSync, readdirSync, rmdirSync } from 'node:fs';
 import { join } from 'node:path';
+import { until } from '../servers/deadline';
 
+const REMOVE_DEADLINE_MS = 30_000;
 const CGROUPS = '/sys/fs/cgroup';
 
 /** One directory with version 2; with version 1 one for each controller. */
@@ -15,9 +17,18 @@ export function makeCgroup(name: string): void {
   for (const parent of hierarchies()) mkdirSync(join(parent, name));
 }
 
-/** With all that is below it, of which nothing may run any more. */
-export function removeCgroup(name: string): void {
-  for (const path of hierarchies().map((parent) => join(parent, name))) if (existsSync(path)) remove(path);
+/** With all that is below it. What runs there has been killed, and may take a moment to be gone. */
+export async function removeCgroup(name: string): Promise<void> {
+  for (const path of hierarchies().map((parent) => join(parent, name)))
+    await until(`${path} is gone`, REMOVE_DEADLINE_MS, () => {
+      try {
+        if (existsSync(path)) remove(path);
+        return true;
+      } catch (error) {
+        if (error instanceof Error && 'code' in error && error.code === 'EBUSY') return false;
+        throw error;
+      }
+    });
 }
 
 function remove(path: string): void {
