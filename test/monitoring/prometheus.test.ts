@@ -84,7 +84,10 @@ testWith(findPrometheus('promtool'))(
       ],
     };
     try {
-      writeFileSync(join(directory, 'tests.yaml'), JSON.stringify({ evaluation_interval: '1m', tests: [test] }));
+      writeFileSync(
+        join(directory, 'tests.yaml'),
+        JSON.stringify({ evaluation_interval: '1m', tests: [test] }),
+      );
       expect(promtool(['test', 'rules', 'tests.yaml'], directory)).toEqual({
         status: 0,
         output: expect.stringContaining('SUCCESS'),
