@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { parseAllDocuments } from 'yaml';
 import { record } from './chart/record';
 import { makeSchemas } from './chart/schemas';
-import { buildTool, findTool, isToolName, KUBERNETES_VERSION, TOOL_NAMES } from './chart/tools';
+import { buildTool, CHART_TOOLS, findTool, isToolName, KUBERNETES_VERSION, TOOL_NAMES } from './chart/tools';
 import { CHART } from './generate/chart';
 import { projectRoot } from './servers/download';
 
@@ -45,7 +45,7 @@ function tools(names: readonly string[]): number {
     if (problem !== undefined) problems.push(`${what}: ${problem}`);
     else console.log(`${what}: ${((performance.now() - began) / 1000).toFixed(1)} s`);
   };
-  const wanted = names.length === 0 ? TOOL_NAMES : names.filter(isToolName);
+  const wanted = names.length === 0 ? CHART_TOOLS : names.filter(isToolName);
   if (names.length === 0) make('schemas', () => makeSchemas());
   for (const name of wanted) make(name, () => buildTool(name, BUILD_DEADLINE_MS));
   for (const problem of problems) console.error(problem);

@@ -25,6 +25,12 @@ const SERVER_VERSION = Object.entries({
   .map(([name, value]) => `-X k8s.io/component-base/version.${name}=${value}`)
   .join(' ');
 
+const ofKubernetes = (name: string) => ({
+  module: 'cluster',
+  source: `k8s.io/kubernetes/cmd/${name}`,
+  link: SERVER_VERSION,
+});
+
 /** By name: the module of this directory that pins it, what is built, and what the linker is told. */
 const TOOLS = {
   helm: { module: 'tools', source: 'helm.sh/helm/v3/cmd/helm' },
@@ -32,15 +38,20 @@ const TOOLS = {
   kubeconform: { module: 'tools', source: 'github.com/yannh/kubeconform/cmd/kubeconform' },
   'kube-score': { module: 'score', source: 'github.com/zegl/kube-score/cmd/kube-score' },
   etcd: { module: 'cluster', source: 'go.etcd.io/etcd/server/v3' },
-  'kube-apiserver': {
-    module: 'cluster',
-    source: 'k8s.io/kubernetes/cmd/kube-apiserver',
-    link: SERVER_VERSION,
-  },
+  'kube-apiserver': ofKubernetes('kube-apiserver'),
+  'kube-controller-manager': ofKubernetes('kube-controller-manager'),
+  'kube-scheduler': ofKubernetes('kube-scheduler'),
+  kubelet: ofKubernetes('kubelet'),
+  kubectl: ofKubernetes('kubectl'),
+  coredns: { module: 'dns', source: 'github.com/coredns/coredns' },
 } as const;
 
 export type ToolName = keyof typeof TOOLS;
 export const TOOL_NAMES = Object.keys(TOOLS).filter(isToolName);
+/** What `make chart` needs. The others make a node, for `make cluster-test`. */
+export const CHART_TOOLS: readonly ToolName[] = [
+  ...['helm', 'helm-unittest', 'kubeconform', 'kube-score', 'etcd', 'kube-apiserver'],
+].filter(isToolName);
 
 export function isToolName(name: string): name is ToolName {
   return name in TOOLS;

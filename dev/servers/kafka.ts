@@ -4,7 +4,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Kafka, logLevel } from 'kafkajs';
 import { type Context, fetchByMaven, isCached } from './download';
-import { chooseJava, describeJavas, findJavas, findOnPath } from './java';
+import { chooseJava, describeJavas, findJavas, findOnPath, type Java } from './java';
 import { LocalServer } from './local-server';
 import { LOOPBACK, withFreePorts } from './ports';
 import type { Environment, KafkaExtras, Missing, Started, StartOptions } from './types';
@@ -84,6 +84,16 @@ export async function connectToKafka(brokers: string, retries = 20): Promise<voi
 
 const NO_EXTRAS: KafkaExtras = { listeners: {}, settings: {}, scramUsers: [], javaOptions: [] };
 
+/** Its jars, which are fetched once, and a Java that runs them. @throws where there is none */
+export async function fetchKafka(context: Context, version: string): Promise<{ java: Java; jars: string }> {
+  const java = chooseJava(findJavas(context.environment), JAVA_VERSION);
+  if (java === undefined) {
+    throw new Error(`Kafka needs Java ${JAVA_VERSION} or newer`);
+  }
+  const properties = { 'kafka.version': version };
+  return { java, jars: await fetchByMaven(context, cacheName(version), 'kafka', properties, java) };
+}
+
 export async function startKafka(
   context: Context,
   version: string,
@@ -93,11 +103,7 @@ export async function startKafka(
   }: Pick<StartOptions, 'kafkaExtras' | 'longLived'> = {},
 ): Promise<Started> {
   const { supervisor, environment, log } = context;
-  const java = chooseJava(findJavas(environment), JAVA_VERSION);
-  if (java === undefined) {
-    throw new Error(`Kafka needs Java ${JAVA_VERSION} or newer`);
-  }
-  const jars = await fetchByMaven(context, cacheName(version), 'kafka', { 'kafka.version': version }, java);
+  const { java, jars } = await fetchKafka(context, version);
   supervisor.refuseWhenStopping();
 
   const directory = join(supervisor.directory.path, 'kafka');

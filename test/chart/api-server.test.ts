@@ -1,10 +1,10 @@
 /** What only an API server refuses: selectors that cannot be, ports out of range, requests above limits, Pod Security. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { ApiServer } from '../../dev/chart/api-server';
 import { CRD_DIRECTORY, findSchemas } from '../../dev/chart/schemas';
 import { findTool } from '../../dev/chart/tools';
 import { isNode } from '../../dev/syntax';
-import { ApiServer } from '../support/api-server';
 import {
   at,
   CHART,

@@ -34,7 +34,8 @@ afterEach(() => rmSync(directory, { recursive: true, force: true }));
 /** The pods of a release, with what they are in. */
 function podsOf(manifests: readonly Manifest[]): { name: string; labels: unknown; spec: unknown }[] {
   return manifests.flatMap((manifest) => {
-    const pod = at(manifest, 'kind') === 'Pod' ? manifest : at(manifest, 'spec.template');
+    const job = at(manifest, 'spec.jobTemplate') ?? manifest;
+    const pod = at(manifest, 'kind') === 'Pod' ? manifest : at(job, 'spec.template');
     const name = `${at(manifest, 'kind')} ${at(manifest, 'metadata.name')}`;
     return pod === undefined ? [] : [{ name, labels: at(pod, 'metadata.labels'), spec: at(pod, 'spec') }];
   });
@@ -218,6 +219,9 @@ withHelm('bad values are refused with their place', () => {
     ['settings.KAFKA_BROKER=k:9092', /at '\/settings': additional properties 'KAFKA_BROKER' not allowed/],
     ['settings.LOG_LEVEL=verbose', /at '\/settings\/LOG_LEVEL': value must be one of .*'debug'/],
     ['autoscaling.minReplicas=0', /at '\/autoscaling\/minReplicas': minimum: got 0, want 1/],
+    ['retention.keepMonths=0', /at '\/retention\/keepMonths': minimum: got 0, want 1/],
+    ['retention.schedule=daily', /at '\/retention\/schedule': 'daily' does not match pattern/],
+    ['autoscaling.prometheus.authModes=bearer', /autoscaling\.authenticationRef is missing/],
     ['settings.KAFKA_BROKERS=', /settings\.KAFKA_BROKERS is missing: set it to the brokers/],
   ];
   for (const [values, message] of refusals) {

@@ -1,11 +1,11 @@
 /** Alerts and dashboards on a real Prometheus, which scrapes real workers. Skipped, by name, where the machine has none. */
-import { copyFileSync, mkdtempSync, rmSync } from 'node:fs';
+import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { until } from '../../dev/servers/deadline';
 import { alertsOf, faster, panels, RULES, RULES_FILE } from '../support/alerts';
 import { aBrand, aLogin, anOperator, bytesOf } from '../support/builders';
-import { testWith } from '../support/chart';
+import { CHART, testWith } from '../support/chart';
 import { type Outgoing, produce } from '../support/kafka';
 import { findPrometheus, type Prometheus, promtool, withPrometheus } from '../support/prometheus';
 import { schemaRegistryUrl, withAdmin } from '../support/servers';
@@ -35,6 +35,59 @@ testWith(findPrometheus('promtool'))(
         status: 0,
         output: expect.stringContaining(`${alertsOf(RULES).length} rules found`),
       });
+      expect(promtool(['test', 'rules', 'tests.yaml'], directory)).toEqual({
+        status: 0,
+        output: expect.stringContaining('SUCCESS'),
+      });
+    } finally {
+      rmSync(directory, { recursive: true, force: true });
+    }
+  },
+);
+
+/** What KEDA scales by, of the workers of one release. */
+const SCALING = readFileSync(join(CHART, 'files', 'scaling.promql'), 'utf8')
+  .trim()
+  .replaceAll('SELECTOR', 'namespace="test",pod=~"worker-.*"');
+
+testWith(findPrometheus('promtool'))(
+  'what KEDA scales by is the lag that is being decided, of this release, and nothing while the store is away or nobody is scraped',
+  () => {
+    const directory = mkdtempSync(join(tmpdir(), 'promtool-'));
+    const labels = (pod: string) => `namespace="test", pod="${pod}"`;
+    const lag = (pod: string, partition: number, state: string, values: string) => ({
+      series: `promo_intake_lag_records{${labels(pod)}, topic="t", partition="${partition}", state="${state}"}`,
+      values,
+    });
+    const waits = (cause: string, values: string) => ({
+      series: `promo_intake_undecided_seconds{${labels('worker-0')}, cause="${cause}"}`,
+      values,
+    });
+    const test = {
+      interval: '1m',
+      input_series: [
+        lag('worker-0', 0, 'deciding', '100000x30 stale'),
+        lag('worker-1', 1, 'deciding', '200000x30 stale'),
+        lag('worker-1', 2, 'undecided', '500000x30 stale'),
+        lag('other-0', 0, 'deciding', '700000x50'),
+        waits('kafka', '90x30 stale'),
+        // Minute 10 to 19.
+        waits('store', '0x9 30+60x9 0x10 stale'),
+      ],
+      promql_expr_test: [
+        ...[5, 25].map((minute) => ({
+          expr: SCALING,
+          eval_time: `${minute}m`,
+          exp_samples: [{ labels: '{}', value: 300_000 }],
+        })),
+        ...[12, 19, 35].map((minute) => ({ expr: SCALING, eval_time: `${minute}m`, exp_samples: [] })),
+      ],
+    };
+    try {
+      writeFileSync(
+        join(directory, 'tests.yaml'),
+        JSON.stringify({ evaluation_interval: '1m', tests: [test] }),
+      );
       expect(promtool(['test', 'rules', 'tests.yaml'], directory)).toEqual({
         status: 0,
         output: expect.stringContaining('SUCCESS'),
@@ -131,6 +184,9 @@ testWith(findPrometheus('prometheus'))(
               expect(await prometheus.firing()).not.toContain('PromoIntakeNotReading');
               fired.delete('PromoIntakeNotReading');
               await everyPanelHasSeries(prometheus);
+              // One topic is stuck in the store, so that nothing is scaled.
+              expect(await prometheus.query(SCALING.split(' unless ')[0] ?? '')).toHaveLength(1);
+              expect(await prometheus.query(SCALING)).toEqual([]);
               await feeding.end();
               await kafka.suspend();
               await untilFired(prometheus, fired, expected);

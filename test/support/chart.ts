@@ -3,16 +3,16 @@ import { spawnSync } from 'node:child_process';
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseAllDocuments } from 'yaml';
+import type { Manifest } from '../../dev/chart/objects';
 import { type Found, findTool, KUBERNETES_VERSION, type ToolName } from '../../dev/chart/tools';
 import { CHART as CHART_PATH } from '../../dev/generate/chart';
 import { projectRoot } from '../../dev/servers/download';
-import { isNode, type SyntaxNode } from '../../dev/syntax';
+import { isNode } from '../../dev/syntax';
+
+export { at, listAt, type Manifest } from '../../dev/chart/objects';
 
 export const CHART = join(projectRoot, CHART_PATH);
 const TOOL_DEADLINE_MS = 60_000;
-
-/** An object of Kubernetes, or a part of one. */
-export type Manifest = SyntaxNode;
 
 /** Values files that the chart comes with, by name. */
 export const EXAMPLES = readdirSync(join(CHART, 'examples')).sort();
@@ -71,14 +71,4 @@ export function manifestsOf(args: readonly string[], chart = CHART): Manifest[] 
     const json: unknown = document.toJS();
     return isNode(json) ? [json] : [];
   });
-}
-
-/** The value at a path such as spec.template.spec; undefined where there is none. */
-export function at(value: unknown, path: string): unknown {
-  return path.split('.').reduce<unknown>((inner, key) => (isNode(inner) ? inner[key] : undefined), value);
-}
-
-export function listAt(value: unknown, path: string): readonly unknown[] {
-  const list = at(value, path);
-  return Array.isArray(list) ? list : [];
 }

@@ -61,21 +61,22 @@ default
 
 {{/*
 What a container is configured by. Takes and gives (dict "settings" … "secrets" … "files" …).
-"promo-intake.jobConfiguration" is that of the owner of the tables, as YAML: the DATABASE_ settings and nothing of Kafka.
+"promo-intake.jobConfiguration" is that of a job, as YAML: the DATABASE_ settings and nothing of Kafka. Takes (dict "values" .Values "own" …),
+where `own` has the same three of its own role: the owner of the tables, or the janitor.
 */}}
 {{- define "promo-intake.jobConfiguration" -}}
-{{- $own := .Values.migration -}}
+{{- $own := .own -}}
 {{- $settings := dict -}}
-{{- range $name, $value := mergeOverwrite (deepCopy .Values.settings) $own.settings -}}
+{{- range $name, $value := mergeOverwrite (deepCopy .values.settings) $own.settings -}}
 {{- if hasPrefix "DATABASE_" $name }}{{ $_ := set $settings $name $value }}{{ end -}}
 {{- end -}}
 {{- if $own.secrets.DATABASE_URL }}{{ $_ := unset $settings "DATABASE_URL" }}{{ end -}}
 {{- $secrets := dict -}}
-{{- range $name, $value := ternary $own.secrets .Values.secrets (gt (len $own.secrets) 0) -}}
+{{- range $name, $value := ternary $own.secrets .values.secrets (gt (len $own.secrets) 0) -}}
 {{- if hasPrefix "DATABASE_" $name }}{{ $_ := set $secrets $name $value }}{{ end -}}
 {{- end -}}
 {{- $files := dict -}}
-{{- range $name, $value := ternary $own.files .Values.files (gt (len $own.files) 0) -}}
+{{- range $name, $value := ternary $own.files .values.files (gt (len $own.files) 0) -}}
 {{- if or (hasPrefix "DATABASE_" $name) (eq $name "NODE_EXTRA_CA_CERTS") }}{{ $_ := set $files $name $value }}{{ end -}}
 {{- end -}}
 {{- dict "settings" $settings "secrets" $secrets "files" $files | toYaml -}}
@@ -195,7 +196,8 @@ annotations:
 {{- if and .reference.data .reference.existing }}{{ $faults = append $faults "reference.data and reference.existing are both set: remove one of them" }}{{ end -}}
 {{- if and .autoscaling.enabled (lt (int .autoscaling.maxReplicas) (int .autoscaling.minReplicas)) }}{{ $faults = append $faults "autoscaling.maxReplicas is below autoscaling.minReplicas: raise it" }}{{ end -}}
 {{- if and .autoscaling.enabled (le (int .autoscaling.upAfterSeconds) (int .autoscaling.pollingSeconds)) }}{{ $faults = append $faults "autoscaling.upAfterSeconds is not above autoscaling.pollingSeconds: raise it, for one look alone may be wrong" }}{{ end -}}
-{{- if and .autoscaling.enabled (not .autoscaling.authenticationRef) (eq (default "" .settings.KAFKA_SASL_MECHANISM) "OAUTHBEARER") }}{{ $faults = append $faults "autoscaling.authenticationRef is missing: with OAUTHBEARER name a TriggerAuthentication that you made" }}{{ end -}}
+{{- if and .autoscaling.prometheus.authModes (not .autoscaling.authenticationRef) }}{{ $faults = append $faults "autoscaling.authenticationRef is missing: name the TriggerAuthentication that autoscaling.prometheus.authModes is about" }}{{ end -}}
+{{- if and .autoscaling.enabled (not .autoscaling.prometheus.serverAddress) (not .autoscaling.authenticationRef) (eq (default "" .settings.KAFKA_SASL_MECHANISM) "OAUTHBEARER") }}{{ $faults = append $faults "autoscaling.authenticationRef is missing: with OAUTHBEARER name a TriggerAuthentication that you made" }}{{ end -}}
 {{- end -}}
 {{- if $faults }}{{ fail (printf "\n  %s" (join "\n  " $faults)) }}{{ end -}}
 {{- end -}}

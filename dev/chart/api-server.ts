@@ -1,17 +1,17 @@
-/** A real API server of Kubernetes with its etcd, and nothing behind them: it takes objects, checks them in full, and runs none. */
+/** A real API server of Kubernetes with its etcd: it takes objects, checks them in full, and by itself runs none. */
 import { generateKeyPairSync, randomBytes } from 'node:crypto';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { request } from 'node:https';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { findTool, type ToolName } from '../../dev/chart/tools';
-import { Child } from '../../dev/servers/child';
-import { DeadlineError, until } from '../../dev/servers/deadline';
-import { LOOPBACK, withFreePorts } from '../../dev/servers/ports';
-import { messageOf } from '../../dev/servers/types';
-import { isNode } from '../../dev/syntax';
-import { makeAuthority } from './certificates';
-import { at, listAt, type Manifest } from './chart';
+import { makeAuthority } from '../../test/support/certificates';
+import { Child } from '../servers/child';
+import { DeadlineError, until } from '../servers/deadline';
+import { LOOPBACK, withFreePorts } from '../servers/ports';
+import { messageOf } from '../servers/types';
+import { isNode } from '../syntax';
+import { at, listAt, type Manifest } from './objects';
+import { findTool, type ToolName } from './tools';
 
 const START_DEADLINE_MS = 60_000;
 const REQUEST_DEADLINE_MS = 15_000;
@@ -30,11 +30,14 @@ export interface Answer {
 
 export class ApiServer {
   private readonly children: Child[] = [];
-  private readonly directory = mkdtempSync(join(tmpdir(), 'api-server-'));
+  readonly directory = mkdtempSync(join(tmpdir(), 'api-server-'));
   private readonly token = randomBytes(16).toString('hex');
   private readonly paths = new Map<string, Promise<string>>();
   private readonly authority = makeAuthority('api-server-test');
   private port = 0;
+
+  /** @param further arguments of the API server */
+  constructor(private readonly further: readonly string[] = []) {}
 
   /** @throws where it is not ready in time, with the end of its log */
   async start(): Promise<void> {
@@ -75,7 +78,7 @@ export class ApiServer {
         ],
         ...['--service-account-signing-key-file', file('key'), '--advertise-address', LOOPBACK],
         // What a controller of its own would have to fill.
-        ...['--endpoint-reconciler-type', 'none'],
+        ...['--endpoint-reconciler-type', 'none', ...this.further],
       ]);
       this.port = port ?? 0;
       let answer: unknown;
