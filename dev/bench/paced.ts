@@ -67,7 +67,9 @@ export async function runPaced({ stage }: Bench, load: PacedLoad): Promise<Paced
     return { ...paced, log: readWorkerLog(worker.output()), worker: use };
   } catch (error) {
     // What it said last is gone with the stage otherwise.
-    throw error instanceof DeadlineError ? worker.failure(error.message) : error;
+    if (!(error instanceof DeadlineError)) throw error;
+    const ended = worker.endedBy === undefined ? '' : `; it had ended (${worker.endedBy})`;
+    throw worker.failure(`${error.message}${ended}`);
   } finally {
     watch.stop();
   }

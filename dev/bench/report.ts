@@ -1,28 +1,30 @@
-/** Writes measured figures into docs/performance.md, between marks, so that none is ever typed by hand. */
+/** Writes measured figures into documents, between marks, so that none is ever typed by hand. */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { projectRoot } from '../servers/download';
 import { describeExtent } from './extent';
 import { MODES } from './modes';
 import { type Goal, type Result, readResult } from './result';
-import { scaleOutTable } from './scale-out';
-import { tableMarkdown } from './table';
+import { capacityTable, scaleOutTable } from './scale-out';
+import { type Table, tableMarkdown } from './table';
 
-const DOCUMENT = join('docs', 'performance.md');
+const DOCUMENTS = [join('docs', 'performance.md'), join('docs', 'operations.md')];
 const MODES_MARK = 'modes';
-const SCALE_OUT_MARK = 'scale-out';
+/** Marks of tables that are made of the runs of `throughput`. */
+const OF_THROUGHPUT: Readonly<Record<string, (throughput: Result) => Table>> = {
+  'scale-out': scaleOutTable,
+  capacity: capacityTable,
+};
 
 /** @returns the paths that changed */
 export function writeReport(root = projectRoot): string[] {
-  const path = join(root, DOCUMENT);
-  const before = readFileSync(path, 'utf8');
-  const after = fillMarks(before, (name) => {
-    if (name === MODES_MARK) return modesTable();
-    return name === SCALE_OUT_MARK ? scaleOut(root) : section(name, root);
+  return DOCUMENTS.filter((document) => {
+    const path = join(root, document);
+    const before = readFileSync(path, 'utf8');
+    const after = fillMarks(before, (name) => (name === MODES_MARK ? modesTable() : section(name, root)));
+    if (after !== before) writeFileSync(path, after);
+    return after !== before;
   });
-  if (after === before) return [];
-  writeFileSync(path, after);
-  return [DOCUMENT];
 }
 
 const MARKS = /(<!-- bench:([a-z-]+) -->\n)[\s\S]*?(<!-- \/bench -->)/g;
@@ -37,13 +39,10 @@ export function fillMarks(text: string, contentOf: (name: string) => string): st
 const NOT_MEASURED = 'Not measured yet.';
 
 function section(name: string, root: string): string {
-  const result = readResult(name, root);
-  return result === undefined ? NOT_MEASURED : describeResult(result);
-}
-
-function scaleOut(root: string): string {
-  const throughput = readResult('throughput', root);
-  return throughput === undefined ? NOT_MEASURED : tableMarkdown(scaleOutTable(throughput));
+  const tableOf = OF_THROUGHPUT[name];
+  const result = readResult(tableOf === undefined ? name : 'throughput', root);
+  if (result === undefined) return NOT_MEASURED;
+  return tableOf === undefined ? describeResult(result) : tableMarkdown(tableOf(result));
 }
 
 export function describeResult({ name, measuredAt, machine, settings, goals, table, chart }: Result): string {

@@ -13,14 +13,24 @@ const NODE_CORES = 16;
 const NODE_WAL_BYTES_PER_SECOND = 150e6;
 const SECONDS_PER_DAY = 86_400;
 
-/** What an event costs, and how it adds up. @param throughput the result of the mode of that name */
-export function scaleOutTable(throughput: Result): Table {
+/** What an operator of some size has: events a second at the peak, events a day, days that are kept. */
+const EXAMPLE = { peak: 1_000, daily: 30e6, days: 396 } as const;
+
+/** What an event costs. @param throughput the result of the mode of that name */
+function costsOf(throughput: Result) {
   const runs = throughput.runs.filter(({ name }) => name === 'worker');
   const cost = (field: string) => median(runs.map((run) => Number(run[field])));
-  const workerCores = cost('worker_cpu_seconds_per_100k') / 1e5;
-  const storeCores = cost('postgres_cpu_seconds_per_100k') / 1e5;
-  const walBytes = cost('wal_bytes_per_event');
-  const storedBytes = cost('bytes_per_event');
+  return {
+    workerCores: cost('worker_cpu_seconds_per_100k') / 1e5,
+    storeCores: cost('postgres_cpu_seconds_per_100k') / 1e5,
+    walBytes: cost('wal_bytes_per_event'),
+    storedBytes: cost('bytes_per_event'),
+  };
+}
+
+/** How the cost of an event adds up. @param throughput the result of the mode of that name */
+export function scaleOutTable(throughput: Result): Table {
+  const { workerCores, storeCores, walBytes, storedBytes } = costsOf(throughput);
   return {
     columns: [
       'events/s',
@@ -51,5 +61,30 @@ export function scaleOutTable(throughput: Result): Table {
       `Of the worker's runs above: ${figure(workerCores * 1e6, 1)} microseconds of a worker's core, ${figure(storeCores * 1e6, 1)} of the store's, ${figure(walBytes)} bytes of WAL and ${figure(storedBytes)} stored an event.`,
       `Pods and nodes ${BUSY * 100} % busy, ${PARTITIONS_PER_POD} partitions a pod, at most ${NODE_WAL_BYTES_PER_SECOND / 1e6} MB/s of WAL a node.`,
     ],
+  };
+}
+
+/** What a deployment takes, as formulas: `E` events a second at the peak, `D` a day. @param throughput the result of the mode of that name */
+export function capacityTable(throughput: Result): Table {
+  const { workerCores, storeCores, walBytes, storedBytes } = costsOf(throughput);
+  const { peak, daily, days } = EXAMPLE;
+  const cores = (each: number) => [
+    `\`E * ${figure(each * 1e6, 1)} / ${figure(BUSY * 1e6)}\``,
+    figure((peak * each) / BUSY, 2),
+  ];
+  return {
+    columns: ['', 'formula', `${figure(peak)}/s, ${figure(daily / 1e6)} million a day`],
+    rows: [
+      ['worker cores', ...cores(workerCores)],
+      ['cores of Postgres', ...cores(storeCores)],
+      ['WAL, bytes/s', `\`E * ${figure(walBytes)}\``, figure(peak * walBytes)],
+      [
+        'disk of Postgres, bytes',
+        `\`D * days * ${figure(storedBytes)}\``,
+        `${figure((daily * days * storedBytes) / 1e12, 1)} TB for 13 months; keys and rounds, which stay, grow on`,
+      ],
+      ['partitions of a topic', `${PARTITIONS_PER_POD} a pod, and more than pods ever`, '8'],
+    ],
+    notes: [`Cores ${BUSY * 100} % busy. One pod has more than enough here; two, so that one may fail.`],
   };
 }

@@ -17,7 +17,7 @@ import { dueAt, recordsDue, TICK_MS, ticksIn } from '../../dev/bench/pacing';
 import { describeResult, fillMarks } from '../../dev/bench/report';
 import { type Result, readResult, writeResult } from '../../dev/bench/result';
 import { makeScale } from '../../dev/bench/scale';
-import { scaleOutTable } from '../../dev/bench/scale-out';
+import { capacityTable, scaleOutTable } from '../../dev/bench/scale-out';
 import { median, percentiles } from '../../dev/bench/statistics';
 import { tableMarkdown, tableText } from '../../dev/bench/table';
 import { lostToRetries, readWorkerLog } from '../../dev/bench/worker-log';
@@ -305,11 +305,11 @@ describe('what higher rates take', () => {
     wal_bytes_per_event: wal,
     bytes_per_event: 400,
   });
-  const tableOf = (...runs: Result['runs']) =>
-    scaleOutTable({
-      ...{ name: 'throughput', measuredAt: '', machine: [], settings: [], goals: [] },
-      ...{ table: { columns: [], rows: [], notes: [] }, runs },
-    }).rows;
+  const resultOf = (runs: Result['runs']): Result => ({
+    ...{ name: 'throughput', measuredAt: '', machine: [], settings: [], goals: [] },
+    ...{ table: { columns: [], rows: [], notes: [] }, runs },
+  });
+  const tableOf = (...runs: Result['runs']) => scaleOutTable(resultOf(runs)).rows;
 
   test('is the median cost of the worker times the rate, with room left', () => {
     const others = { name: 'insert-only', worker_cpu_seconds_per_100k: 100 };
@@ -318,6 +318,18 @@ describe('what higher rates take', () => {
     expect(tableOf(...runs)[0]).toEqual(['10,000', '0.1', '1', '4', '0.1', '5.0', '1', '346']);
     // A million: 12 cores are 20 pods at 60 %; 9 cores are one node of 16, but 500 MB/s of WAL are four.
     expect(tableOf(...runs)[2]).toEqual(['1,000,000', '12.0', '20', '80', '9.0', '500.0', '4', '34,560']);
+  });
+
+  test('stands in formulas, too, with what a deployment of a usual size takes', () => {
+    expect(capacityTable(resultOf([run(1.2, 3, 500)])).rows).toEqual([
+      // 1,000 a second, 12 microseconds each, at 60 %.
+      ['worker cores', '`E * 12.0 / 600,000`', '0.02'],
+      ['cores of Postgres', '`E * 30.0 / 600,000`', '0.05'],
+      ['WAL, bytes/s', '`E * 500`', '500,000'],
+      // 30 million a day, 396 days, 400 bytes each.
+      ['disk of Postgres, bytes', '`D * days * 400`', expect.stringMatching(/^4\.8 TB for 13 months/)],
+      ['partitions of a topic', '4 a pod, and more than pods ever', '8'],
+    ]);
   });
 
   test('is bound by the cores of the store where these are scarcer than its WAL', () => {
