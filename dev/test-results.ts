@@ -7,7 +7,7 @@ import { isNode } from './syntax';
 export const LAYERS = [
   { name: 'checks', minutes: 0.5 },
   { name: 'unit', minutes: 0.5 },
-  { name: 'fuzz', minutes: 1 },
+  { name: 'fuzz', minutes: 0.9 },
   { name: 'simulation', minutes: 0.7 },
   { name: 'dev', minutes: 2.7 },
   { name: 'chart', minutes: 0.6 },
