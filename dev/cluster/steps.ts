@@ -47,17 +47,8 @@ const seconds = (began: number): string => `${((performance.now() - began) / 100
 function helmArgs(images: Pick<Images, 'worker'>, timeout: string, further: readonly string[]): string[] {
   const [repository = '', tag = ''] = images.worker.split(/:(?=[^:/]*$)/);
   return [
-    ...[
-      'upgrade',
-      '--install',
-      RELEASE,
-      CHART,
-      '--values',
-      join(HERE, 'values.yaml'),
-      '--wait',
-      '--timeout',
-      timeout,
-    ],
+    ...['upgrade', '--install', RELEASE, CHART, '--values', join(HERE, 'values.yaml')],
+    ...['--wait', '--timeout', timeout],
     ...['--set-string', `image.repository=${repository},image.tag=${tag}`],
     ...['--set-file', `reference.data=${join(HERE, 'reference.yaml')}`, ...further],
   ];
@@ -69,9 +60,12 @@ async function helm(kubernetes: Kubernetes, args: readonly string[]): Promise<st
   return output;
 }
 
+async function workerPods(kubernetes: Kubernetes): Promise<readonly unknown[]> {
+  return listAt(await kubernetes.get('pods', '--selector', SELECTOR), 'items');
+}
+
 async function podNames(kubernetes: Kubernetes): Promise<string[]> {
-  const pods = listAt(await kubernetes.get('pods', '--selector', SELECTOR), 'items');
-  return pods
+  return (await workerPods(kubernetes))
     .filter((pod) => at(pod, 'metadata.deletionTimestamp') === undefined)
     .map((pod) => String(at(pod, 'metadata.name')))
     .sort();
@@ -80,16 +74,12 @@ async function podNames(kubernetes: Kubernetes): Promise<string[]> {
 /** Until as many workers are ready as are wanted, and none of before is left. */
 async function untilSettled(kubernetes: Kubernetes): Promise<void> {
   await until('the workers have settled', SETTLE_DEADLINE_MS, async () => {
-    const { status, spec } = objectOf(await kubernetes.get(DEPLOYMENT));
-    const pods = listAt(await kubernetes.get('pods', '--selector', SELECTOR), 'items');
-    return at(status, 'readyReplicas') === at(spec, 'replicas') && pods.length === at(spec, 'replicas');
+    const deployment = await kubernetes.get(DEPLOYMENT);
+    const wanted = at(deployment, 'spec.replicas');
+    const pods = await workerPods(kubernetes);
+    return at(deployment, 'status.readyReplicas') === wanted && pods.length === wanted;
   });
 }
-
-const objectOf = (value: unknown): { status: unknown; spec: unknown } => ({
-  status: at(value, 'status'),
-  spec: at(value, 'spec'),
-});
 
 /** Does something while events come at a steady rate; all of them have to be accepted. */
 async function underLoad(kubernetes: Kubernetes, disturb: () => Promise<void>): Promise<string> {
@@ -285,7 +275,7 @@ async function workersByNode(kubernetes: Kubernetes): Promise<Map<string, number
   const nodes = listAt(await kubernetes.get('nodes'), 'items').map((node) =>
     String(at(node, 'metadata.name')),
   );
-  const pods = listAt(await kubernetes.get('pods', '--selector', SELECTOR), 'items');
+  const pods = await workerPods(kubernetes);
   return new Map(nodes.map((node) => [node, pods.filter((pod) => at(pod, 'spec.nodeName') === node).length]));
 }
 

@@ -3,11 +3,10 @@
  * and what is not is tested elsewhere (scan.test.ts); here a payload may be anything at all.
  */
 import fc from 'fast-check';
-import { judge } from '../../src/domain/judge';
 import { judgeBothWays } from '../support/both-ways';
 import { anEvent, bytesOf } from '../support/builders';
 import { hostileBytes, hostileJson, hostileUnit } from '../support/hostile';
-import { ONE_BRAND, SEVERAL, World } from '../unit/domain/world';
+import { judgingMs, ONE_BRAND, SEVERAL, World } from '../unit/domain/world';
 
 /** FUZZ_RUNS=1000000 takes an hour. */
 const RUNS = Number(process.env.FUZZ_RUNS ?? 10_000);
@@ -64,17 +63,7 @@ describe('what is repeated costs time in proportion to how often', () => {
   const keys = (text: string, times: number) =>
     Array.from({ length: times / 8 }, (_, n) => `"${n}${text.replaceAll('"', '')}":1`);
 
-  /** Processor time in ms, so that a busy machine does not count; the best of three, since noise only adds to it. */
-  function cost(text: string): number {
-    const bytes = Buffer.from(text);
-    const times = [1, 2, 3].map(() => {
-      const start = process.cpuUsage();
-      judge({ type: 'json', bytes }, SEVERAL);
-      const { user, system } = process.cpuUsage(start);
-      return (user + system) / 1000;
-    });
-    return Math.min(...times);
-  }
+  const cost = (text: string): number => judgingMs(Buffer.from(text));
 
   it.each(PLACES)('%s', (_, place) => {
     fc.assert(

@@ -4,26 +4,15 @@
  * Ratios are compared, not seconds: eight times the bytes may cost up to 32 times the time, which what grows with the square exceeds.
  * What 10 MB in one field make of an event is tested in test/fuzz/large-events.test.ts.
  */
-import { judge } from '../../../src/domain/judge';
 import { aBet, bytesOf, type EventJson } from '../../support/builders';
-import { judgeBytes, SEVERAL } from './world';
+import { judgeBytes, judgingMs } from './world';
 
 const SMALL = 96 * 1024;
 const LARGE = 8 * SMALL;
 /** Shorter times are noise. What grows with the square takes minutes for the large size. */
 const SHORTEST_MS = 8;
 
-/** Processor time of judging in ms, so that a busy machine does not count; the best of three, since noise only adds to it. */
-function cost(event: EventJson): number {
-  const bytes = bytesOf(event);
-  const times = [1, 2, 3].map(() => {
-    const start = process.cpuUsage();
-    judge({ type: 'json', bytes }, SEVERAL);
-    const { user, system } = process.cpuUsage(start);
-    return (user + system) / 1000;
-  });
-  return Math.min(...times);
-}
+const cost = (event: EventJson): number => judgingMs(bytesOf(event));
 
 const LONG: readonly (readonly [string, (size: number) => EventJson])[] = [
   ['spec', (size) => ({ spec: 'p'.repeat(size) })],
