@@ -14,6 +14,10 @@ const SECOND = 1_000;
 /** Beyond the session timeout: the group has given its partitions to others by then. */
 const BEYOND_SESSION_MS = 13 * SECOND;
 const PARTITIONS = 2;
+/** The longest that brokers allow. */
+const KEPT_MS = 1_800 * SECOND;
+const STILL =
+  'members of the group read nothing of their partitions; joining anew, so that Kafka asks who is there';
 
 const logins = (name: string, each: number): Outgoing[] => loginsIn(PARTITIONS, name, each);
 
@@ -48,6 +52,28 @@ together(
       await allAcceptedOnce(world, PARTITIONS * 2_200);
       expect(zombie.hasEnded()).toBe(false);
       expect(await zombie.stop()).toEqual({ code: 0, signal: null });
+    }),
+);
+
+together(
+  'a member that Kafka goes on counting though it was killed: another worker joins anew, once, and has its partitions [U1]',
+  () =>
+    inWorld({ topics: { main: 2 * PARTITIONS } }, async (world) => {
+      const { main } = world.topics;
+      const living = await world.started();
+      const dead = world.start(disturbed(`kept:${KEPT_MS}`));
+      await dead.waitForLog('partitions assigned');
+      await living.waitForLog(() => assignments(living) === 2);
+      await produce(main, loginsIn(2 * PARTITIONS, 'first', 100));
+      await untilCaughtUp(world, main);
+      await dead.kill();
+      await produce(main, loginsIn(2 * PARTITIONS, 'second', 100));
+      await untilCaughtUp(world, main);
+      expect(living.logged(STILL).map(({ members }) => members)).toEqual([
+        [{ id: expect.stringContaining('promo-intake'), partitions: PARTITIONS }],
+      ]);
+      await allAcceptedOnce(world, 2 * PARTITIONS * 200);
+      expect(await living.stop()).toEqual({ code: 0, signal: null });
     }),
 );
 

@@ -96,6 +96,16 @@ export const FAULTS: readonly FaultGroup[] = [
         },
       },
       {
+        fault: 'It was killed, and Kafka goes on counting it as a member of the group',
+        does: 'Another worker sees within 12 s that the member commits nothing of what it could read, while its own partitions get on. It joins anew, which makes Kafka ask who is there, and has the partitions 15 s later. Where that changes nothing, since the member lives and is undecided, it joins anew after 1 min, 2, 4 ... 60.',
+        sees: '`members of the group read nothing of their partitions`, then `partitions assigned`',
+        tests: {
+          [PROCESSES]: [
+            'a member that Kafka goes on counting though it was killed: another worker joins anew, once, and has its partitions',
+          ],
+        },
+      },
+      {
         fault: 'SIGTERM in the middle of a batch',
         does: 'Finishes what is under way within SHUTDOWN_SECONDS, commits it, and leaves the group. What waits is left to the next owner.',
         sees: '`signal received`, `stopping`, `stopped`; exit code 0, or 1 and `stopped at the deadline; what was under way is read again`',

@@ -6,7 +6,7 @@ import type { Clock } from '../../src/clock';
 import type { Answer, Envelope, IntakeResult, Source } from '../../src/intake';
 import { TopicPaused } from '../../src/intake/reject-limit';
 import { makeLogger, makeMetrics } from '../../src/telemetry';
-import { FetchGate } from '../../src/transports/kafka-source';
+import { FetchGate } from '../../src/transports/membership';
 import type { RecordSource, SourceListener, StreamRecord } from '../../src/transports/record-source';
 import { makeStream } from '../../src/transports/stream';
 import type { Decoded } from '../../src/transports/wire-format';

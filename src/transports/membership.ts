@@ -1,0 +1,289 @@
+/**
+ * A membership of a consumer group, by kafkajs: what is fetched, what is committed, and what the client is kept from.
+ */
+import type { EachBatchPayload, Kafka } from 'kafkajs';
+import type { Logger } from 'pino';
+import { type Clock, NEVER, systemClock } from '../clock';
+import type { Source } from '../intake';
+import { FetchedMessage, listenToPositions } from './fetch-decoding';
+import { FIRST_RETRY_MS, MAX_RETRY_MS, offsetOf, REQUEST_TIMEOUT_MS, RETRIES } from './kafka';
+import { keyOf, messageOf, type RecordSource, type SourceListener } from './record-source';
+
+/** Without a heartbeat for this long the group gives our partitions to others. */
+const SESSION_TIMEOUT_MS = 10_000;
+const HEARTBEAT_MS = 2_000;
+const REBALANCE_TIMEOUT_MS = 15_000;
+/**
+ * A member that the group has not heard of for this long, a rebalance included, is none any more, and joins anew. kafkajs times its heartbeats
+ * by the clock of the day: set back by an hour, it sends none for an hour.
+ */
+const UNHEARD_MS = REBALANCE_TIMEOUT_MS + 5_000;
+/** What a fetch asks for. */
+export const FETCH = {
+  /** It waits this long for new records; also how long a resumed partition may wait for its next fetch. */
+  maxWaitTimeInMs: 250,
+  maxBytesPerPartition: 1024 * 1024,
+  maxBytes: 8 * 1024 * 1024,
+} as const;
+/**
+ * Fetches that bring something begin at least this far apart: each costs the worker and the broker about a millisecond, however little it
+ * brings. A record that comes after a pause does not wait for it.
+ */
+const FETCH_INTERVAL_MS = 10;
+/** Batches of a fetch that are handed over side by side. More only wait for one another. */
+const BATCHES_HANDED_OVER_AT_ONCE = 64;
+/** New partitions are noticed within this time, and partitions that had no leader when the group assigned them are fetched again. */
+const METADATA_MAX_AGE_MS = 10_000;
+/** Without a fetch for this long a topic may be gone: kafkajs then fetches nothing of the others either. */
+const STALLED_MS = 3_000;
+/** A fetch, and the handing over of what it brought, has ended after this time, one way or other. */
+const FETCH_OVER_MS = REQUEST_TIMEOUT_MS + 2_000;
+const GATE_CHECK_MS = 20;
+/** Stands with each commit of a worker's: whoever else sets offsets does not know it. */
+const OUR_NOTE = 'promo-intake';
+
+/** A consumer of fixed topics, as a member of the group. */
+export interface Membership {
+  pause(partition: Source): void;
+  resume(partition: Source): void;
+  commit: RecordSource['commit'];
+  /** Whether nothing is fetched any more. */
+  isStalled(): boolean;
+  /** Who we are to the group; null while it shares out its partitions. */
+  memberId(): string | null;
+  /** Whether the client has given up, or the group has. */
+  hasEnded(): boolean;
+  leave(): Promise<void>;
+}
+
+export interface MembershipDeps {
+  readonly groupId: string;
+  readonly listener: SourceListener;
+  readonly onAssigned: () => void;
+  readonly onEnd: (error: Error) => void;
+  readonly logger: Logger;
+}
+
+export async function joinGroup(
+  kafka: Kafka,
+  topics: readonly string[],
+  { groupId, listener, onAssigned, onEnd, logger }: MembershipDeps,
+): Promise<Membership> {
+  let left = false;
+  let gone = false;
+  let ended = false;
+  let fetchBeganAt = systemClock.now();
+  let fetchedAt = systemClock.now();
+  /** When the group has last heard of us; null while the client is still joining. */
+  let heardAt: number | null = null;
+  let commitOffsets: EachBatchPayload['commitOffsetsIfNecessary'] | null = null;
+  const gate = new FetchGate(systemClock);
+  /** Where each partition goes on: what the group has committed, until something is fetched. */
+  const positions = new Map<string, number>();
+  let rebalancingSince: number | null = systemClock.now();
+  let memberId: string | null = null;
+
+  const consumer = kafka.consumer({
+    groupId,
+    sessionTimeout: SESSION_TIMEOUT_MS,
+    heartbeatInterval: HEARTBEAT_MS,
+    rebalanceTimeout: REBALANCE_TIMEOUT_MS,
+    ...FETCH,
+    metadataMaxAge: METADATA_MAX_AGE_MS,
+    allowAutoTopicCreation: false,
+    retry: {
+      initialRetryTime: FIRST_RETRY_MS,
+      maxRetryTime: MAX_RETRY_MS,
+      retries: RETRIES,
+      // A consumer that was left in the middle of a crash would come back otherwise.
+      restartOnFailure: async () => !left,
+    },
+  });
+  const hearNoMore = listenToPositions({
+    end(partition, offset) {
+      listener.end(partition, offset);
+    },
+    committed(partition, offset, note) {
+      const key = keyOf(partition);
+      if (positions.has(key)) return;
+      if (offset !== null) positions.set(key, offset);
+      if (offset === null || note !== OUR_NOTE) listener.setByOthers(partition);
+    },
+  });
+  consumer.on(consumer.events.REBALANCING, () => {
+    rebalancingSince ??= systemClock.now();
+  });
+  consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => {
+    if (left) return;
+    if (rebalancingSince !== null) listener.rebalanced(systemClock.now() - rebalancingSince);
+    rebalancingSince = null;
+    memberId = payload.memberId;
+    const partitions = Object.entries(payload.memberAssignment).flatMap(([topic, numbers]) =>
+      numbers.map((partition) => ({ topic, partition })),
+    );
+    gate.joined();
+    positions.clear();
+    fetchedAt = systemClock.now();
+    heardAt = systemClock.now();
+    commitOffsets = null;
+    // kafkajs keeps a partition paused over a rebalance, and whoever paused it is gone.
+    consumer.resume(partitions.map(toTopicPartitions));
+    onAssigned();
+    listener.assigned(partitions);
+  });
+  consumer.on(consumer.events.CRASH, ({ payload }) => {
+    if (left) return;
+    heardAt = null;
+    rebalancingSince ??= systemClock.now();
+    if (payload.restart) {
+      logger.warn({ error: messageOf(payload.error) }, 'the Kafka client restarts');
+      return;
+    }
+    // Without restart it has ended (kafkajs#1445), for errors, too, that pass, such as a coordinator that moves.
+    ended = true;
+    onEnd(payload.error);
+  });
+  consumer.on(consumer.events.HEARTBEAT, () => {
+    heardAt = systemClock.now();
+  });
+  consumer.on(consumer.events.FETCH_START, ({ payload }) => {
+    if (gone) leaveAgain();
+    fetchBeganAt = systemClock.now();
+    listener.active();
+    gate.fetchBegins(payload.nodeId);
+  });
+  consumer.on(consumer.events.FETCH, () => {
+    fetchedAt = systemClock.now();
+    listener.active();
+  });
+  // Kafka is slow, and the client goes on trying. Heartbeats do not count: they say nothing of fetches.
+  consumer.on(consumer.events.REQUEST_TIMEOUT, () => listener.active());
+
+  async function handOver(payload: EachBatchPayload): Promise<void> {
+    const { batch, resolveOffset, commitOffsetsIfNecessary } = payload;
+    if (left) return;
+    if (gate.isClosed()) {
+      // Not resolved, so it is fetched again.
+      await systemClock.sleep(GATE_CHECK_MS, NEVER);
+      return;
+    }
+    const { topic, partition } = batch;
+    for (const message of batch.messages) {
+      if (!(message instanceof FetchedMessage)) throw new Error('kafkajs decoded a fetch by itself');
+      const { fetched } = message;
+      const fromOffset = offsetOf(Reflect.get(batch, 'fetchedOffset'));
+      reportJump({ topic, partition }, fromOffset);
+      // This is where the next fetch goes on: behind the markers and aborted records at the end, too.
+      resolveOffset(message.offset);
+      positions.set(keyOf({ topic, partition }), Math.max(fetched.lastOffset + 1, fromOffset));
+      commitOffsets = commitOffsetsIfNecessary;
+      for (const chunk of fetched.chunksFrom(fromOffset)) listener.chunk({ topic, partition, ...chunk });
+    }
+    // The next fetch begins once all that this one brought is handed over.
+    const early = fetchBeganAt + FETCH_INTERVAL_MS - systemClock.now();
+    if (early > 0) await systemClock.sleep(early, NEVER);
+  }
+
+  /** A consumer that was about to restart when it was left comes back, and holds partitions that nobody decides. */
+  function leaveAgain(): void {
+    gone = false;
+    membership.leave().catch((error: unknown) => {
+      logger.warn({ groupId, error: messageOf(error) }, 'a consumer that came back could not be ended');
+      gone = true;
+    });
+  }
+
+  /** An offset that the log does not have any more, or not yet again, makes kafkajs go on at the log's beginning. */
+  function reportJump(source: Source, fromOffset: number): void {
+    const expected = positions.get(keyOf(source));
+    if (expected === undefined || expected === fromOffset) return;
+    const details = { ...source, from: expected, to: fromOffset };
+    if (fromOffset > expected) {
+      listener.passedOver(source, fromOffset - expected);
+      logger.error(details, 'records were deleted before they were read');
+    } else logger.warn(details, 'the partition begins anew; it is read from its beginning');
+  }
+
+  const isStalled = () => systemClock.now() - fetchedAt >= STALLED_MS;
+
+  const membership: Membership = {
+    pause: (partition) => consumer.pause([toTopicPartitions(partition)]),
+    resume: (partition) => consumer.resume([toTopicPartitions(partition)]),
+    async commit(offsets) {
+      // consumer.commitOffsets would try again by itself, over a rebalance too, and set back what the new owner has committed.
+      if (commitOffsets === null) throw new Error('nothing was read since the group assigned its partitions');
+      await commitOffsets({ topics: byTopic(offsets) });
+    },
+    isStalled,
+    memberId: () => (rebalancingSince === null ? memberId : null),
+    // Where it is stalled it has met an error, and restarts by itself.
+    hasEnded: () => ended || (!isStalled() && heardAt !== null && systemClock.now() - heardAt > UNHEARD_MS),
+    async leave() {
+      left = true;
+      hearNoMore();
+      await consumer.disconnect();
+      gone = true;
+    },
+  };
+  try {
+    await consumer.connect();
+    await consumer.subscribe({ topics: [...topics], fromBeginning: true });
+    await consumer.run({
+      autoCommit: false,
+      eachBatchAutoResolve: false,
+      partitionsConsumedConcurrently: BATCHES_HANDED_OVER_AT_ONCE,
+      eachBatch: handOver,
+    });
+    return membership;
+  } catch (error) {
+    await membership.leave();
+    throw error;
+  }
+}
+
+/**
+ * Keeps back what was fetched before the group last assigned its partitions.
+ *
+ * kafkajs runs a loop of fetches for each broker, and one of them may rejoin the group while another still waits for its records. Those would
+ * be taken for the new generation's, which begins at the committed offset: what lies between would never be decided. So nothing is
+ * taken from any broker until each of them has begun a fetch in the new generation, or its old one must have timed out.
+ */
+export class FetchGate {
+  private readonly begunAt = new Map<number, number>();
+  private readonly old = new Set<number>();
+
+  constructor(private readonly clock: Pick<Clock, 'now'>) {}
+
+  joined(): void {
+    for (const nodeId of this.begunAt.keys()) this.old.add(nodeId);
+  }
+
+  fetchBegins(nodeId: number): void {
+    this.begunAt.set(nodeId, this.clock.now());
+    this.old.delete(nodeId);
+  }
+
+  isClosed(): boolean {
+    for (const nodeId of this.old) {
+      if (this.clock.now() - (this.begunAt.get(nodeId) ?? 0) < FETCH_OVER_MS) return true;
+      // A broker that is gone begins no further fetch.
+      this.old.delete(nodeId);
+      this.begunAt.delete(nodeId);
+    }
+    return false;
+  }
+}
+
+function toTopicPartitions({ topic, partition }: Source): { topic: string; partitions: number[] } {
+  return { topic, partitions: [partition] };
+}
+
+function byTopic(offsets: readonly (Source & { readonly offset: number })[]) {
+  const topics = new Map<string, { partition: number; offset: string; metadata: string }[]>();
+  for (const { topic, partition, offset } of offsets) {
+    const partitions = topics.get(topic) ?? [];
+    partitions.push({ partition, offset: String(offset), metadata: OUR_NOTE });
+    topics.set(topic, partitions);
+  }
+  return [...topics].map(([topic, partitions]) => ({ topic, partitions }));
+}
