@@ -77,20 +77,18 @@ export const unrest: Mode = {
         async meanwhile(worker, startedAt) {
           const end = startedAt + minutes * 60_000;
           const over = { isSo: false };
-          const progress = watchProgress(databaseUrl, faultEnds, over);
-          const work = async () => {
-            [samples] = await Promise.all([
-              sampleMemory(bench, worker, startedAt),
-              disturbGroup(bench, settings, end, faults),
-              restartKafka(bench, end, faults, faultEnds),
-            ]);
+          const disturb = async () => {
+            try {
+              [samples] = await Promise.all([
+                sampleMemory(bench, worker, startedAt),
+                disturbGroup(bench, settings, end, faults),
+                restartKafka(bench, end, faults, faultEnds),
+              ]);
+            } finally {
+              over.isSo = true;
+            }
           };
-          try {
-            await work();
-          } finally {
-            over.isSo = true;
-          }
-          standstillMs = await progress;
+          [standstillMs] = await Promise.all([watchProgress(databaseUrl, faultEnds, over), disturb()]);
         },
         after: () => untilCommitted(stage, topic, group),
       });
