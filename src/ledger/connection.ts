@@ -2,8 +2,9 @@
  * The store's connections: a pool with a deadline on every wait, and errors that name the statement that met them.
  */
 import type { ConnectionOptions } from 'node:tls';
-import { Pool, type PoolClient, type QueryArrayResult } from 'pg';
+import { Pool, type PoolClient } from 'pg';
 import type { Logger } from 'pino';
+import { type Asked, ask, parametersOf, type Row } from './asking';
 import { StoreError } from './failures';
 import { runWrites, type Write } from './writing';
 
@@ -105,8 +106,8 @@ export interface Store {
 
 /** A connection of the store. What it is given it does one after the other, whether the answer to what was before has come or not. */
 export interface StoreConnection extends Pick<Session, 'query' | 'write'> {
-  /** Begins a transaction by a statement, in one round trip, and returns the statement's rows. @throws StoreError */
-  begin(opening: Statement): Promise<Row[]>;
+  /** Begins a transaction. @throws StoreError */
+  begin(): Promise<void>;
   /** Gives it back, to be used again where it is known to be clean, and to be closed where it is not. */
   release(isClean: boolean): void;
 }
@@ -149,29 +150,21 @@ export interface Session {
   writeAndCommit(writes: readonly Write[]): Promise<void>;
 }
 
-export type Row = readonly (string | null)[];
+export type { Row };
 
 /**
- * Runs `work` in one READ COMMITTED transaction: committed where it returns, rolled back where it throws.
+ * Runs `work` in one READ COMMITTED transaction: committed where it returns, rolled back where it throws. It begins in the same round trip as
+ * what `work` asks first.
  *
- * @param opening a statement without parameters that begins it, in the same round trip; `work` is given its rows, and may ask for more before
- *   they have come. It must not write before: where the store does not begin, what it is given runs by itself
  * @throws StoreError, or what `work` throws
  */
-export async function inTransaction<T>(
-  store: Store,
-  work: (session: Session, opened: Promise<Row[]>) => Promise<T>,
-  opening: Statement = NOTHING,
-): Promise<T> {
+export async function inTransaction<T>(store: Store, work: (session: Session) => Promise<T>): Promise<T> {
   const connection = await store.acquire();
   const transaction = new Transaction(connection);
   let isClean = false;
   try {
-    const opened = transaction.begin(opening);
-    // Where `work` fails before it has waited for it, its own error is reported.
-    opened.catch(() => {});
-    if (opening === NOTHING) await opened;
-    const result = await work(transaction, opened);
+    transaction.begin();
+    const result = await work(transaction);
     await transaction.commit();
     isClean = true;
     return result;
@@ -189,8 +182,6 @@ function isUnanswered(error: unknown): boolean {
   return error instanceof StoreError && error.sqlState === undefined;
 }
 
-const NOTHING: Statement = { name: 'begin', text: 'select' };
-
 /**
  * Settings of the transaction, not of the session: a pooler in front of the store may hand the session to others.
  *
@@ -200,21 +191,29 @@ const NOTHING: Statement = { name: 'begin', text: 'select' };
  *   on in its session while the table grows. Where only a nested loop can do it, its cost, which is prohibitive then, is not to call for JIT.
  * - Keys are read as hex digits (keys.ts), whatever a database or role is set to.
  */
-const BEGIN = `begin isolation level read committed;
-set local enable_seqscan = off;
-set local enable_nestloop = off;
-set local jit = off;
-set local bytea_output = hex;
-set local plan_cache_mode = force_generic_plan;
-set local statement_timeout = ${STATEMENT_TIMEOUT_MS};
-set local lock_timeout = ${LOCK_TIMEOUT_MS};
-set local idle_in_transaction_session_timeout = ${IDLE_TIMEOUT_MS}`;
+const SETTINGS = {
+  enable_seqscan: 'off',
+  enable_nestloop: 'off',
+  jit: 'off',
+  bytea_output: 'hex',
+  plan_cache_mode: 'force_generic_plan',
+  statement_timeout: STATEMENT_TIMEOUT_MS,
+  lock_timeout: LOCK_TIMEOUT_MS,
+  idle_in_transaction_session_timeout: IDLE_TIMEOUT_MS,
+};
+const SET = {
+  name: 'settings',
+  text: `select ${Object.entries(SETTINGS).map(([name, value]) => `set_config('${name}', '${value}', true)`)}`,
+};
+
+const BEGIN = { name: 'begin', text: 'begin isolation level read committed' };
 
 const COMMIT = { name: 'commit', text: 'commit' };
 const ROLLBACK = { name: 'rollback', text: 'rollback' };
 
 class Transaction implements Session {
   private isCommitted = false;
+  private begun: Promise<void> = Promise.resolve();
   /** What failed first: whatever the transaction was given after it failed because of it. */
   private failure: unknown;
   /** Settled once the answer to what was given last has been taken in. */
@@ -222,8 +221,10 @@ class Transaction implements Session {
 
   constructor(private readonly connection: StoreConnection) {}
 
-  begin(opening: Statement): Promise<Row[]> {
-    return this.inOrder(this.connection.begin(opening));
+  begin(): void {
+    this.begun = this.inOrder(this.connection.begin());
+    // What is asked behind it fails with it, and is waited for.
+    this.begun.catch(() => {});
   }
 
   query(statement: Statement, values: readonly unknown[] = []): Promise<Row[]> {
@@ -231,7 +232,10 @@ class Transaction implements Session {
   }
 
   async write(writes: readonly Write[]): Promise<void> {
-    if (writes.length > 0) await this.inOrder(this.connection.write(writes));
+    if (writes.length === 0) return;
+    // Where the store does not begin, writes would run by themselves.
+    await this.begun;
+    await this.inOrder(this.connection.write(writes));
   }
 
   /** Answers that come in one packet may be taken in in any order. */
@@ -268,6 +272,8 @@ class Transaction implements Session {
 }
 
 class PostgresConnection implements StoreConnection {
+  /** What is sent as soon as the program waits. */
+  private asked: Asked[] = [];
   private isCorked = false;
 
   constructor(
@@ -282,39 +288,36 @@ class PostgresConnection implements StoreConnection {
     const { stream } = this.client.connection;
     stream.cork();
     process.nextTick(() => {
+      this.sendAsked();
       this.isCorked = false;
       stream.uncork();
     });
   }
 
-  async begin({ name, text }: Statement): Promise<Row[]> {
-    this.cork();
-    const results: unknown = await storeErrors(name, () =>
-      this.client.query({ text: `${BEGIN};\n${text}`, rowMode: 'array', types: TEXT_ONLY }),
-    );
-    // One for each of the statements.
-    const last: QueryArrayResult<(string | null)[]> | undefined = Array.isArray(results)
-      ? results.at(-1)
-      : undefined;
-    return last?.rows ?? [];
+  private sendAsked(): void {
+    const { asked } = this;
+    this.asked = [];
+    if (asked.length > 0) ask(this.client, asked, ANSWER_TIMEOUT_MS);
   }
 
-  async query(statement: Statement, values: readonly unknown[] = []): Promise<Row[]> {
-    this.cork();
-    const result: QueryArrayResult<(string | null)[]> = await storeErrors(statement.name, () =>
-      this.client.query<(string | null)[]>({
-        name: statement.name,
-        text: (this.isBefore17 ? statement.before17 : undefined) ?? statement.text,
-        values: [...values],
-        rowMode: 'array',
-        types: TEXT_ONLY,
-      }),
-    );
-    return result.rows;
+  async begin(): Promise<void> {
+    await Promise.all([this.query(BEGIN), this.query(SET)]);
+  }
+
+  query({ name, text, before17 }: Statement, values: readonly unknown[] = []): Promise<Row[]> {
+    return new Promise((resolve, reject) => {
+      const parameters = parametersOf(values);
+      this.asked.push({
+        ...{ name, text: (this.isBefore17 ? before17 : undefined) ?? text },
+        ...{ parameters, resolve, reject },
+      });
+      this.cork();
+    });
   }
 
   write(writes: readonly Write[]): Promise<void> {
     this.cork();
+    this.sendAsked();
     return runWrites(this.client, writes, ANSWER_TIMEOUT_MS);
   }
 
@@ -322,9 +325,6 @@ class PostgresConnection implements StoreConnection {
     this.client.release(!isClean);
   }
 }
-
-/** Every column as the text that the store sent, so that no number is rounded on the way. */
-const TEXT_ONLY = { getTypeParser: () => (value: string) => value };
 
 async function storeErrors<T>(statement: string, work: () => Promise<T>): Promise<T> {
   try {

@@ -15,13 +15,12 @@ import {
 } from '../domain/decide';
 import { FeedMap } from '../domain/feed-map';
 import { newRound, type Round } from '../domain/round';
-import { inTransaction, type Row, type Session, type Store } from './connection';
+import { inTransaction, type Session, type Store } from './connection';
 import * as events from './events';
 import { StaleReference } from './failures';
 import { groupBy } from './group-by';
 import * as partitions from './partitions';
 import * as rounds from './rounds';
-import type { Write } from './writing';
 
 export interface Batch {
   /** In the order of arrival; at most MAX_BATCH_EVENTS, all of one Kafka partition or all of one webhook request. */
@@ -92,19 +91,19 @@ export async function decideBatch(
   ended: (step: Step) => void = () => undefined,
 ): Promise<readonly Decision[]> {
   if (batch.items.length > events.MAX_BATCH_EVENTS) throw new RangeError('a batch holds too many events');
-  const decideIn = async (session: Session, opening: Promise<Row[]>): Promise<readonly Decision[]> => {
+  const decideIn = async (session: Session): Promise<readonly Decision[]> => {
     ended('connect');
+    const partition = partitions.lockPartition(session, batch.partitionNo);
     const lock = (items: readonly Item[]) =>
       Promise.all([lockRounds(session, items), events.nextBatch(session)]);
     const turn = batch.contended ? rounds.lockFeeds(session, feedsOf(batch.items)) : null;
     const lockedAtOnce = batch.items.length <= fewEvents ? lock(batch.items) : null;
-    const [opened, decided] = await Promise.all([
-      opening,
+    const [{ nextOffset, referenceVersion }, decided] = await Promise.all([
+      partition,
       findDecided(session, batch.items),
       turn,
       lockedAtOnce,
     ]);
-    const { nextOffset, referenceVersion } = partitions.readLocked(opened);
     if (referenceVersion !== batch.referenceVersion)
       throw new StaleReference(`version ${referenceVersion} is in force`);
 
@@ -136,7 +135,6 @@ export async function decideBatch(
       ...events.copyHistory(fresh, { nowMicros, referenceVersion, roundNumberOf }),
       ...events.copyResends(resends, nowMicros),
       ...events.copyUnstored(unstored, nowMicros),
-      ...countsIn(batch, decisions),
     ];
     // Made before any of it is sent: what could not be made must not be missing from what is committed.
     const update = rounds.updateOf(changed, nowMicros);
@@ -146,20 +144,21 @@ export async function decideBatch(
       batch.panic && fresh[0]
         ? events.recordPanic(session, { verdictId: fresh[0].verdictId, ...batch.panic })
         : null,
+      countIn(session, batch, decisions),
       batch.beforeCommit === undefined ? session.writeAndCommit(writes) : session.write(writes),
     ]);
     await batch.beforeCommit?.();
     return decisions;
   };
-  const decisions = await inTransaction(store, decideIn, partitions.lockPartition(batch.partitionNo));
+  const decisions = await inTransaction(store, decideIn);
   ended('write');
   return decisions;
 }
 
-function countsIn({ partitionNo, items }: Batch, decisions: readonly Decision[]): Write[] {
-  if (partitionNo === null) return [];
+async function countIn(session: Session, { partitionNo, items }: Batch, decisions: readonly Decision[]) {
+  if (partitionNo === null) return;
   const nextOffset = (sourcesOf(items).last?.offset ?? -1) + 1;
-  return [partitions.countPartition(partitionNo, nextOffset, items.length, countsOf(decisions))];
+  await partitions.countPartition(session, partitionNo, nextOffset, items.length, countsOf(decisions));
 }
 
 function feedsOf(items: readonly Item[]): number[] {

@@ -1,10 +1,9 @@
 /**
  * Statements on the partitions: who is deciding a Kafka partition, how far it is, and the balance of what became of its records.
  */
-import type { Row, Session, Statement } from './connection';
+import type { Session } from './connection';
 import { LostRace } from './failures';
 import { unreadable } from './keys';
-import type { Write } from './writing';
 
 const ENSURE_MONTHS = { name: 'ensure_months', text: 'select promo_store.ensure_months()' };
 
@@ -47,23 +46,27 @@ export async function nextOffsetOf(
   return Number(row?.[0] ?? 0) || null;
 }
 
+const LOCK_PARTITION = {
+  name: 'lock_partition',
+  text: `select p.next_offset, coalesce((select max(version) from promo_store.reference_versions), 0)
+from promo_store.partitions p where p.partition_no = $1 for update`,
+};
+
 /**
  * Locks the partition's row, so that two workers that both believe to own the partition decide one after the other, and the
  * second finds what the first decided. Reads, in the same statement, the version of the reference data in force.
  *
  * @param partitionNo null for a batch of no partition
  */
-export function lockPartition(partitionNo: number | null): Statement {
-  if (partitionNo === null) return REFERENCE_VERSION;
-  return {
-    name: 'lock_partition',
-    text: `select p.next_offset, coalesce((select max(version) from promo_store.reference_versions), 0)
-from promo_store.partitions p where p.partition_no = ${integer(partitionNo)} for update`,
-  };
-}
-
-export function readLocked([row]: readonly Row[]): { nextOffset: number; referenceVersion: number } {
-  if (row === undefined) throw unreadable('lock_partition', 'no such partition');
+export async function lockPartition(
+  session: Session,
+  partitionNo: number | null,
+): Promise<{ nextOffset: number; referenceVersion: number }> {
+  const [row] =
+    partitionNo === null
+      ? await session.query(REFERENCE_VERSION)
+      : await session.query(LOCK_PARTITION, [partitionNo]);
+  if (row === undefined) throw unreadable(LOCK_PARTITION.name, 'no such partition');
   return { nextOffset: Number(row[0]), referenceVersion: Number(row[1]) };
 }
 
@@ -78,25 +81,24 @@ export interface Counts {
   withoutKey: number;
 }
 
-export function countPartition(
+const COUNT_PARTITION = {
+  name: 'count_partition',
+  text: `update promo_store.partitions set next_offset = greatest(next_offset, $2), records_read = records_read + $3, accepted = accepted + $4,
+  rejected = rejected + $5, skipped = skipped + $6, duplicates = duplicates + $7, redeliveries = redeliveries + $8,
+  dead_letters = dead_letters + $9, without_key = without_key + $10, updated_at = now()
+where partition_no = $1`,
+};
+
+export async function countPartition(
+  session: Session,
   partitionNo: number,
   nextOffset: number,
   records: number,
   counts: Counts,
-): Write {
-  const more = (column: string, count: number) => `${column} = ${column} + ${integer(count)}`;
-  return {
-    name: 'count_partition',
-    text: `update promo_store.partitions set next_offset = greatest(next_offset, ${integer(nextOffset)}),
-  ${more('records_read', records)}, ${more('accepted', counts.accepted)}, ${more('rejected', counts.rejected)},
-  ${more('skipped', counts.skipped)}, ${more('duplicates', counts.duplicates)}, ${more('redeliveries', counts.redeliveries)},
-  ${more('dead_letters', counts.deadLetters)}, ${more('without_key', counts.withoutKey)}, updated_at = now()
-where partition_no = ${integer(partitionNo)}`,
-  };
-}
-
-/** A number as it stands in a statement. @throws RangeError where it is no integer that is exact */
-function integer(value: number): string {
-  if (!Number.isSafeInteger(value)) throw new RangeError(`${value} is no integer`);
-  return String(value);
+): Promise<void> {
+  const { accepted, rejected, skipped, duplicates, redeliveries, deadLetters, withoutKey } = counts;
+  await session.query(COUNT_PARTITION, [
+    ...[partitionNo, nextOffset, records, accepted, rejected, skipped, duplicates, redeliveries],
+    ...[deadLetters, withoutKey],
+  ]);
 }

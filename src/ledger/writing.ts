@@ -17,7 +17,7 @@ export interface Write {
 }
 
 /** Longest time of a timer. */
-const NEVER_MS = 2 ** 31 - 1;
+export const NEVER_MS = 2 ** 31 - 1;
 
 /**
  * Runs writes in their order, in one request.

@@ -469,7 +469,7 @@ test('settings of a transaction end with it: every statement is to use its index
   const read = `select ${settings.map((name) => `current_setting('${name}')`).join(', ')}`;
   const [before] = await store.rows(read);
   const [during] = await inTransaction(store.pool, (session) =>
-    session.query({ name: 'settings', text: read }),
+    session.query({ name: 'settings_read', text: read }),
   );
   expect(during).toEqual(['off', 'off', 'off', 'force_generic_plan', '8s', '5s', '15s']);
   for (let i = 0; i < 4; i++) expect(await store.rows(read)).toEqual([before]);

@@ -36,10 +36,7 @@ function recorded(inner: Store, texts: Map<string, string>): Store {
     async acquire() {
       const connection = await inner.acquire();
       return {
-        begin(opening) {
-          note(opening);
-          return connection.begin(opening);
-        },
+        begin: () => connection.begin(),
         query(statement, values) {
           note(statement);
           return connection.query(statement, values);

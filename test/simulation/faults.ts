@@ -33,6 +33,7 @@ export const POINTS = {
   lock_rounds: [...STORE, ...LOCKS, ...WORLD],
   next_batch: [...STORE, ...WORLD],
   update_rounds: [...STORE, ...LOCKS, ...WORLD],
+  count_partition: [...STORE, ...LOCKS, ...WORLD],
   record_panic: [...STORE, ...WORLD],
   write: [...STORE, ...LOCKS, ...WORLD],
   'write and commit': [...STORE, ...LOCKS, ...WORLD],

@@ -11,7 +11,7 @@ const { SEED, SEEDS, FIRST_SEED, WITHOUT } = process.env;
 const COUNT = Number(SEEDS ?? 1_000);
 const FIRST = Number(FIRST_SEED ?? 1);
 /** Runs that are about a pair of await and fault that no other has brought about. */
-const MAX_RUNS_FOR_A_PAIR = 40;
+const MAX_RUNS_FOR_A_PAIR = 150;
 /** Failures that are told of at most: the first says most. */
 const MAX_TOLD = 3;
 

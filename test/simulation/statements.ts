@@ -22,10 +22,10 @@ export function run(on: Execution, request: Request): Promise<Text[][]> {
 type Statement = (on: Execution, request: Request) => Promise<Text[][]>;
 
 const STATEMENTS: Readonly<Record<string, Statement>> = {
-  begin: async () => [],
+  settings: async () => [],
 
-  async lock_partition(on, { text }) {
-    const row = partitionByNo(on, numberIn(text, /where p\.partition_no = (\d+)/));
+  async lock_partition(on, { text, values = [] }) {
+    const row = partitionByNo(on, Number(values[0]));
     if (row === undefined) return [];
     if (!/for update$/.test(text)) return [[on.seen(row)?.next_offset ?? null, String(versionSeen(on))]];
     await on.lock(row);
@@ -156,16 +156,18 @@ const STATEMENTS: Readonly<Record<string, Statement>> = {
     return [];
   },
 
-  async count_partition(on, { text }) {
-    const row = partitionByNo(on, numberIn(text, /where partition_no = (\d+)$/));
+  async count_partition(on, { text, values = [] }) {
+    const row = partitionByNo(on, Number(values[0]));
     if (row === undefined) return [];
     await on.lock(row);
     const before: Values = on.current(row) ?? {};
     const after: Record<string, Text> = { ...before };
-    const least = numberIn(text, /next_offset = greatest\(next_offset, (-?\d+)\)/);
-    after.next_offset = String(Math.max(Number(before.next_offset), least));
-    for (const [, column = '', more] of text.matchAll(/(\w+) = \1 \+ (\d+)/g))
-      after[column] = String(Number(before[column]) + Number(more));
+    const given = (place = '') => Number(values[Number(place) - 1]);
+    const [, least] = /next_offset = greatest\(next_offset, \$(\d+)\)/.exec(text) ?? [];
+    if (least === undefined) throw new Error(`a statement of another form: ${text}`);
+    after.next_offset = String(Math.max(Number(before.next_offset), given(least)));
+    for (const [, column = '', more] of text.matchAll(/(\w+) = \1 \+ \$(\d+)/g))
+      after[column] = String(Number(before[column]) + given(more));
     on.change(row, 'partitions', after);
     return [];
   },
@@ -251,10 +253,4 @@ function rowsOf({ text, rows }: Request): Values[] {
 
 function columnsOf(values: Values, columns: readonly string[]): Text[] {
   return columns.map((column) => values[column] ?? null);
-}
-
-function numberIn(text: string, pattern: RegExp): number {
-  const [, digits] = pattern.exec(text) ?? [];
-  if (digits === undefined) throw new Error(`a statement of another form: ${text}`);
-  return Number(digits);
 }

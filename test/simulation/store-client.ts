@@ -131,8 +131,11 @@ export class ModelConnection implements StoreConnection {
     network.connections.add(this);
   }
 
-  begin(opening: Statement): Promise<Row[]> {
-    return this.send(opening.name, [{ name: 'start transaction', text: '' }, opening]);
+  async begin(): Promise<void> {
+    await this.send('begin', [
+      { name: 'start transaction', text: '' },
+      { name: 'settings', text: '' },
+    ]);
   }
 
   query(statement: Statement, values: readonly unknown[] = []): Promise<Row[]> {

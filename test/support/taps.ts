@@ -154,7 +154,11 @@ const OUTSIDE = 'outside of transactions';
 
 const TYPE_BYTES = 1;
 /** https://www.postgresql.org/docs/current/protocol-message-formats.html */
-const TYPE = { query: 'Q', parse: 'P', bind: 'B', sync: 'S', copyDone: 'c', password: 'p' } as const;
+const TYPE = { query: 'Q', bind: 'B', sync: 'S', copyDone: 'c', password: 'p' } as const;
+/** Parse, Bind, Describe, Execute. */
+const IN_PARTS: ReadonlySet<string> = new Set(['P', 'B', 'D', 'E']);
+const BEGIN = 'begin';
+const LOCK_PARTITION = 'lock_partition';
 const ANSWER = { authentication: 'R', complete: 'C', ready: 'Z' } as const;
 /** The server is in no transaction. */
 const IDLE = 'I';
@@ -171,8 +175,8 @@ export class PostgresTap extends Tap {
   protected frame(connection: TappedConnection): Framings {
     let conversation = connection.begin(CONNECTING);
     let started = false;
-    /** Statements of a request that is sent in parts are one request: up to Sync. */
-    let isWithin = false;
+    /** Statements of a request that is sent in parts are one request, up to Sync. What it is of shows in one of its parts. */
+    let parts: Buffer[] = [];
     let copies: string[] = [];
 
     const request = (message: Buffer) => {
@@ -184,19 +188,23 @@ export class PostgresTap extends Tap {
       }
       const type = message.toString('latin1', 0, TYPE_BYTES);
       if (type === TYPE.query) {
-        const text = textAt(message, TYPE_BYTES + 4);
-        if (text.startsWith('begin')) conversation = connection.begin(conversationOf(text));
-        const names = text.split(';\n').map(shortly);
+        const names = textAt(message, TYPE_BYTES + 4)
+          .split(';\n')
+          .map(shortly);
         copies = names.filter((name) => name.startsWith('copy'));
         connection.count(conversation, 'request', [...new Set(names)].join('; '));
-      } else if (type === TYPE.parse || type === TYPE.bind) {
-        // Bind names the portal first, Parse the statement.
-        const at = TYPE_BYTES + 4;
-        const name = textAt(message, type === TYPE.parse ? at : message.indexOf(0, at) + 1);
-        if (!isWithin) connection.count(conversation, 'request', name === '' ? 'a statement' : name);
-        isWithin = true;
-      } else if (type === TYPE.sync) isWithin = false;
-      else if (type === TYPE.copyDone)
+      } else if (IN_PARTS.has(type)) {
+        parts.push(message);
+        return;
+      } else if (type === TYPE.sync) {
+        const bound = parts
+          .filter((part) => part.toString('latin1', 0, TYPE_BYTES) === TYPE.bind)
+          .map(readBind);
+        if (bound[0]?.name === BEGIN) conversation = connection.begin(conversationOf(bound));
+        connection.count(conversation, 'request', bound.map(({ name }) => name || 'a statement').join('; '));
+        for (const part of parts) connection.forward('request', part);
+        parts = [];
+      } else if (type === TYPE.copyDone)
         connection.count(conversation, 'request', `last row of ${copies.shift()}`);
       else if (type === TYPE.password) connection.count(conversation, 'request', 'password');
       connection.forward('request', message);
@@ -204,9 +212,7 @@ export class PostgresTap extends Tap {
     const answer = (message: Buffer) => {
       const type = message.toString('latin1', 0, TYPE_BYTES);
       if (type === ANSWER.complete) {
-        const tag = textAt(message, TYPE_BYTES + 4);
-        // The settings of a transaction are answered in one go.
-        if (tag !== 'SET') connection.count(conversation, 'answer', tag);
+        connection.count(conversation, 'answer', textAt(message, TYPE_BYTES + 4));
       }
       if (type === ANSWER.ready) connection.count(conversation, 'answer', 'ready');
       else if (type === ANSWER.authentication) connection.count(conversation, 'answer', 'authentication');
@@ -222,8 +228,27 @@ export class PostgresTap extends Tap {
   }
 }
 
-function conversationOf(begin: string): string {
-  const partitionNo = /partition_no = (\d+) for update/.exec(begin)?.[1];
+interface Bound {
+  readonly name: string;
+  /** The first parameter, as text. */
+  readonly first: string | undefined;
+}
+
+/** Portal and statement by name, the formats of the parameters, the parameters. */
+function readBind(message: Buffer): Bound {
+  const nameAt = message.indexOf(0, TYPE_BYTES + 4) + 1;
+  const formatsAt = message.indexOf(0, nameAt) + 1;
+  const parametersAt = formatsAt + 2 + 2 * message.readInt16BE(formatsAt);
+  const at = parametersAt + 2;
+  const first =
+    message.readInt16BE(parametersAt) === 0
+      ? undefined
+      : message.toString('utf8', at + 4, at + 4 + message.readInt32BE(at));
+  return { name: textAt(message, nameAt), first };
+}
+
+function conversationOf(bound: readonly Bound[]): string {
+  const partitionNo = bound.find(({ name }) => name === LOCK_PARTITION)?.first;
   return partitionNo === undefined ? OTHER_TRANSACTION : decisionOf(Number(partitionNo));
 }
 
