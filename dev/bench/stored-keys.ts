@@ -59,6 +59,20 @@ export async function storeKeys(
   );
 }
 
+/** What the index of the keys takes, none where there is none, and what the server keeps in memory of all that it holds. */
+export async function indexMemory(databaseUrl: string): Promise<{ indexMib: number; sharedMib: number }> {
+  return withClient(databaseUrl, async (client) => {
+    const { rows } = await client.query<{ index: number; shared: number }>(
+      `select coalesce(pg_indexes_size(to_regclass('promo_store.event_keys')), 0)::float8 as index,
+         pg_size_bytes(current_setting('shared_buffers'))::float8 as shared`,
+    );
+    const { index = 0, shared = 0 } = rows[0] ?? {};
+    return { indexMib: Math.round(index / MEBIBYTE), sharedMib: shared / MEBIBYTE };
+  });
+}
+
+const MEBIBYTE = 1024 ** 2;
+
 async function primaryKey(client: Client): Promise<{ name: string; definition: string }> {
   const { rows } = await client.query<{ name: string; definition: string }>(
     `select conname as name, pg_get_constraintdef(oid) as definition from pg_constraint

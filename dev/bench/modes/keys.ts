@@ -5,7 +5,7 @@ import { publish } from '../publish';
 import type { Goal } from '../result';
 import { drain, type Run, rateOf, recordOf } from '../runs';
 import { median } from '../statistics';
-import { type IdKind, storeKeys } from '../stored-keys';
+import { type IdKind, indexMemory, storeKeys } from '../stored-keys';
 import { figure, times } from '../table';
 
 const KINDS: readonly IdKind[] = ['time-ordered', 'random'];
@@ -15,6 +15,8 @@ interface Entry {
   readonly kind: IdKind;
   readonly stored: number;
   readonly run: Run;
+  /** Of the index of the keys. */
+  readonly indexMib: number;
 }
 
 export const keys: Mode = {
@@ -30,19 +32,37 @@ export const keys: Mode = {
         entries.filter((each) => each.kind === kind && each.stored === stored).map(({ run }) => rateOf(run)),
       );
     const share = (kind: IdKind, stored: number) => rate(kind, stored) / rate(kind, sizes[0] ?? 0);
+    const { sharedMib } = await indexMemory(bench.stage.serverUrl);
+    const indexMib = (kind: IdKind, stored: number) =>
+      Math.max(
+        ...entries
+          .filter((each) => each.kind === kind && each.stored === stored)
+          .map((each) => each.indexMib),
+      );
     return {
       table: {
-        columns: ['keys stored', ...KINDS.flatMap((kind) => [`${kind}: events/s`, 'x empty'])],
+        columns: ['keys stored', ...KINDS.flatMap((kind) => [`${kind}: events/s`, 'x empty', 'index MiB'])],
         rows: sizes.map((stored) => [
           figure(stored),
-          ...KINDS.flatMap((kind) => [figure(rate(kind, stored)), times(share(kind, stored))]),
+          ...KINDS.flatMap((kind) => [
+            figure(rate(kind, stored)),
+            times(share(kind, stored)),
+            figure(indexMib(kind, stored)),
+          ]),
         ]),
-        notes: ['Medians. The keys of the runs themselves come on top.'],
+        notes: [
+          `Medians. The keys of the runs themselves come on top. Postgres has ${figure(sharedMib)} MiB of shared_buffers for all it holds.`,
+        ],
       },
       goals: KINDS.flatMap((kind) =>
-        sizes.filter((stored) => stored > 0).map((stored) => goalOf(kind, stored, share(kind, stored))),
+        sizes
+          .filter((stored) => stored > 0 && (kind !== 'random' || indexMib(kind, stored) <= sharedMib))
+          .map((stored) => goalOf(kind, stored, share(kind, stored))),
       ),
-      runs: entries.map(({ kind, stored, run }) => ({ ids: kind, stored, ...recordOf('worker', run) })),
+      runs: entries.map(({ kind, stored, indexMib, run }) => ({
+        ...{ ids: kind, stored, index_mib: indexMib },
+        ...recordOf('worker', run),
+      })),
       chart: {
         title: 'Rate by the number of keys stored before',
         x: { label: 'keys stored', scale: 'linear' },
@@ -79,7 +99,8 @@ async function measureKind(
         say(
           `${kind} ids, ${figure(stored)} keys, round ${round} of ${rounds}: ${figure(rateOf(run))} events/s`,
         );
-        entries.push({ kind, stored, run });
+        const { indexMib } = await indexMemory(databaseUrl);
+        entries.push({ kind, stored, run, indexMib });
       }
     }
   });
