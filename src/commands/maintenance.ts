@@ -18,7 +18,7 @@ export async function applyRetention(options: Options): Promise<number> {
   }
   if (tables.length === 0) return 0;
   const dropped = await dropMonthsBefore(DATABASE, { requestedBy: requestedBy(options) }, firstKept);
-  console.log(`dropped ${dropped.length} tables`);
+  console.log(`tables dropped: ${dropped.length}`);
   return 0;
 }
 
