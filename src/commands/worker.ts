@@ -32,8 +32,8 @@ const MONTHS_CHECK_MS = 3_600_000;
 /** Postgres and Kafka may come up later than their workers, by this much. */
 const START_WITHIN_MS = 60_000;
 const START_RETRY_MS = 2_000;
-/** One try to reach them: it may hang. */
-const START_TRY_MS = 15_000;
+/** One try to reach them: it may hang. Over a line of two seconds a connection to Postgres and a transaction take nearly twenty. */
+const START_TRY_MS = 25_000;
 /** Closing connections may take this long, even where deciding took all the time of a shutdown. */
 const CLOSE_WITHIN_MS = 500;
 /** Of the time that is left for closing, the last traces may take half, and no more than this. */

@@ -4,9 +4,8 @@
 import type { ConnectionOptions } from 'node:tls';
 import { Pool, type PoolClient } from 'pg';
 import type { Logger } from 'pino';
-import { type Asked, ask, parametersOf, type Row } from './asking';
 import { StoreError } from './failures';
-import { runWrites, type Write } from './writing';
+import { type Asked, ask, parametersOf, type Row, runWrites, type Write } from './requests';
 
 /**
  * Getting a connection, new or from the pool. A new one takes up to six round trips, with TLS and a password, before its first statement: over
@@ -54,6 +53,7 @@ export interface StoreConfig {
   readonly database?: string;
   readonly password?: string | (() => string);
   readonly ssl: ConnectionOptions | false;
+  readonly connectionTimeoutMillis: number;
 }
 
 /** What every connection to the store is made with. The address is taken apart here: as a whole it would outdo the password. */
@@ -70,6 +70,7 @@ export function clientConfig(database: string | StoreAccess): StoreConfig {
     ...(url.pathname.length > 1 && { database: decodeURIComponent(url.pathname.slice(1)) }),
     ...(secret !== undefined && { password: secret }),
     ssl: tls === undefined ? false : copyOf(tls),
+    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
     ...Object.fromEntries(url.searchParams),
   };
 }
@@ -84,7 +85,6 @@ export function makePool(options: StoreOptions, logger: Logger): PostgresPool {
     application_name: options.applicationName,
     ...clientConfig(options),
     max: options.maxConnections,
-    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
     query_timeout: ANSWER_TIMEOUT_MS,
     pipeline: true,
     keepAlive: true,

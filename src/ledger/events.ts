@@ -16,7 +16,7 @@ import { arrays, CopyRows, sinceEpoch } from './binary';
 import type { Session } from './connection';
 import { groupBy } from './group-by';
 import { idFinder, unreadable } from './keys';
-import type { Write } from './writing';
+import type { Write } from './requests';
 
 const FOUND = `select event_key, outcome, content_hash, partition_no, source_offset from promo_store.event_keys where feed_no = $1`;
 

@@ -5,7 +5,6 @@ import { Client } from 'pg';
 import { clientConfig, type StoreAccess } from './connection';
 import { StoreError } from './failures';
 
-const CONNECT_TIMEOUT_MS = 5_000;
 /** Everything stored is read once, which takes minutes for a hundred million events. */
 const CHECK_TIMEOUT_MS = 3 * 3_600_000;
 
@@ -95,7 +94,6 @@ async function withStore<T>(database: string | StoreAccess, work: (query: Query)
   const client = new Client({
     ...clientConfig(database),
     application_name: 'promo-intake-verify',
-    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
   });
   // A connection that ends is reported by the statement under way; an event without a listener ends the process.
   client.on('error', () => undefined);

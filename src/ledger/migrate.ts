@@ -11,7 +11,6 @@ const STORE = 'promo_store';
 /** One number for all of our migrators: two of one database wait for one another. */
 const ADVISORY_LOCK = 4_915_023_771;
 const LOCK_TIMEOUT_MS = 60_000;
-const CONNECT_TIMEOUT_MS = 5_000;
 
 interface SqlFile {
   readonly name: string;
@@ -83,7 +82,6 @@ async function connect(database: string | StoreAccess): Promise<Client> {
   const client = new Client({
     application_name: 'promo-intake-migrate',
     ...clientConfig(database),
-    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
   });
   // A connection that ends is reported by the statement under way, or by the next one; an event without a listener ends the process.
   client.on('error', () => undefined);

@@ -5,7 +5,6 @@ import { Client } from 'pg';
 import { clientConfig, type StoreAccess } from './connection';
 import { StoreError } from './failures';
 
-const CONNECT_TIMEOUT_MS = 5_000;
 /** A look at what is there. */
 const READ_TIMEOUT_MS = 10_000;
 /** Reads everything stored, which takes minutes for a hundred million events. */
@@ -32,7 +31,6 @@ async function inStore<T>(
   const client = new Client({
     ...clientConfig(database),
     application_name: 'promo-intake-operations',
-    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
     query_timeout: timeoutMs + ANSWER_GRACE_MS,
   });
   // A connection that ends is reported by the statement under way; an event without a listener ends the process.

@@ -78,7 +78,6 @@ export class UnfitRole extends Error {
   override readonly name = 'UnfitRole';
 }
 
-const CONNECT_TIMEOUT_MS = 5_000;
 const STATEMENT_TIMEOUT_MS = 30_000;
 
 const UNFIT = `select g.name,
@@ -99,7 +98,6 @@ export async function grantRoles(
   const client = new Client({
     ...clientConfig(database),
     application_name: 'promo-intake-grant',
-    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
     statement_timeout: STATEMENT_TIMEOUT_MS,
   });
   // A connection that ends is reported by the statement under way; an event without a listener ends the process.

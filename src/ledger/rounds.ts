@@ -9,7 +9,7 @@ import { arrays, CopyRows, sinceEpoch } from './binary';
 import type { Row, Session, Statement } from './connection';
 import { LOCK_FEEDS } from './failures';
 import { idFinder, unreadable } from './keys';
-import type { Write } from './writing';
+import type { Write } from './requests';
 
 /** The first of the two numbers of our advisory locks on feeds; the second is the feed's. */
 export const FEED_LOCK = 1_347_571_023;

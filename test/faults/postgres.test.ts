@@ -236,7 +236,7 @@ together(
 const LATENCY_MS = 2 * SECOND;
 
 together(
-  'answers that take two seconds: what comes is decided, slowly, and on new connections, too [U1]',
+  'answers that take two seconds: what comes is decided, slowly, and on new connections and by a new worker, too [U1]',
   () =>
     inWorld({ topics: { main: PARTITIONS } }, async (world) => {
       const { main } = world.topics;
@@ -251,8 +251,11 @@ together(
         await produce(main, logins('before', 100));
         await untilCaughtUp(world, main);
         line.leadTo('127.0.0.1', slow.port);
+        const second = world.start({ DATABASE_URL: address });
         await produce(main, logins('during', 100));
         await untilCaughtUp(world, main);
+        await second.waitForLog('partitions assigned', 60 * SECOND);
+        expect(second.logged('Postgres is not ready; trying again')).toEqual([]);
         await allAcceptedOnce(world, 200 * PARTITIONS);
         const decidedWithin = (seconds: string) =>
           worker.metric(`promo_intake_batch_seconds_bucket{le="${seconds}"}`);

@@ -421,7 +421,7 @@ export const FAULTS: readonly FaultGroup[] = [
         sees: '`promo_intake_batch_seconds`',
         tests: {
           [POSTGRES]: [
-            'answers that take two seconds: what comes is decided, slowly, and on new connections, too',
+            'answers that take two seconds: what comes is decided, slowly, and on new connections and by a new worker, too',
           ],
         },
       },

@@ -8,7 +8,7 @@ import {
   type StoreConnection,
 } from '../../src/ledger/connection';
 import { StoreError } from '../../src/ledger/failures';
-import type { Write } from '../../src/ledger/writing';
+import type { Write } from '../../src/ledger/requests';
 import { type Fault, type Faults, pointOf, type WorldFault } from './faults';
 import type { Actor, Scheduler } from './scheduler';
 import type { Request } from './statements';

@@ -276,6 +276,7 @@ describe('Postgres', () => {
       database: 'promo',
       password: expect.any(Function),
       ssl: false,
+      connectionTimeoutMillis: 15_000,
       application_name: 'a',
     });
     expect(clientConfig({ databaseUrl: 'postgres://a%20b:p%40ss@[::1]:1/x' })).toEqual({
@@ -285,6 +286,7 @@ describe('Postgres', () => {
       database: 'x',
       password: 'p@ss',
       ssl: false,
+      connectionTimeoutMillis: 15_000,
     });
   });
 
@@ -295,6 +297,7 @@ describe('Postgres', () => {
       user: 'promo',
       database: 'pro mo',
       ssl: false,
+      connectionTimeoutMillis: 15_000,
     });
   });
 
