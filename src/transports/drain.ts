@@ -101,15 +101,24 @@ function readingUncommitted(kafka: Kafka): Kafka {
 const READ_UNCOMMITTED = 0;
 
 /** A group's committed offsets, by topic and partition; -1 where it has none. */
+export async function committedOffsets(
+  admin: Admin,
+  groupId: string,
+  topics: readonly string[],
+): Promise<(Source & { offset: number })[]> {
+  const committed = await admin.fetchOffsets({ groupId, topics: [...topics] });
+  return committed.flatMap(({ topic, partitions }) =>
+    partitions.map(({ partition, offset }) => ({ topic, partition, offset: offsetOf(offset) })),
+  );
+}
+
+/** The same, asked for again and again by a client of its own. */
 export function makeCommittedOffsets(kafka: Kafka, groupId: string) {
   let admin: Admin | null = null;
   return {
     async read(topics: readonly string[]): Promise<(Source & { offset: number })[]> {
       admin ??= await connectedAdmin(kafka);
-      const committed = await admin.fetchOffsets({ groupId, topics: [...topics] });
-      return committed.flatMap(({ topic, partitions }) =>
-        partitions.map(({ partition, offset }) => ({ topic, partition, offset: offsetOf(offset) })),
-      );
+      return committedOffsets(admin, groupId, topics);
     },
     async close(): Promise<void> {
       await admin?.disconnect();

@@ -8,12 +8,12 @@ import { type Admin, AssignerProtocol, type Kafka } from 'kafkajs';
 import type { Logger } from 'pino';
 import { systemClock } from '../clock';
 import type { Source } from '../intake';
+import { committedOffsets } from './drain';
 import { connectedAdmin, offsetOf } from './kafka';
 import { keyOf, messageOf } from './record-source';
 
 /** How often the members are looked at. */
 const CHECK_MS = 2_000;
-
 /** A member that commits nothing for this long, though each of its partitions that has records to read could, is taken for dead. */
 const STILL_MS = 8_000;
 /** Workers that find the same member dead do not all join anew at the same moment, but within this time; the first of them is enough. */
@@ -137,6 +137,9 @@ export function makeMemberWatch(
     onStill();
   }
 
+  const report = (error: unknown) =>
+    logger.warn({ error: messageOf(error) }, 'the members of the group could not be looked at');
+
   return {
     async watch(signal) {
       let admin: Admin | null = null;
@@ -145,8 +148,9 @@ export function makeMemberWatch(
           admin ??= await connectedAdmin(kafka);
           await look(admin);
         } catch (error) {
-          logger.warn({ error: messageOf(error) }, 'the members of the group could not be looked at');
-          await admin?.disconnect();
+          report(error);
+          // What goes wrong here must not end the watch.
+          await admin?.disconnect().catch(report);
           admin = null;
         }
         await systemClock.sleep(CHECK_MS, signal);
@@ -158,7 +162,7 @@ export function makeMemberWatch(
 }
 
 /** The group, as it is now; null where we are alone in it, or while it shares out its partitions. */
-export async function viewGroup(
+async function viewGroup(
   admin: Admin,
   groupId: string,
   topics: readonly string[],
@@ -171,10 +175,9 @@ export async function viewGroup(
     partitions: assignedIn(memberAssignment),
   }));
   // What was committed is read first: the ends can only be beyond it.
-  const committed = new Map<string, number>();
-  for (const { topic, partitions } of await admin.fetchOffsets({ groupId, topics: [...topics] }))
-    for (const { partition, offset } of partitions)
-      committed.set(keyOf({ topic, partition }), offsetOf(offset));
+  const committed = new Map(
+    (await committedOffsets(admin, groupId, topics)).map((position) => [keyOf(position), position.offset]),
+  );
   const positions = await Promise.all(
     topics.map(async (topic) => {
       const offsets = await admin.fetchTopicOffsets(topic);
