@@ -10,7 +10,7 @@ import { judge, PANIC, type Payload, readEventId } from './domain/judge';
 import { type Connection, claim, type Reference } from './domain/reference';
 import type { DeadLetterReason } from './domain/verdict';
 import { type RejectBreaker, TopicPaused } from './intake/reject-limit';
-import { classify, LostRace, StaleReference, StoreError, Undecided } from './ledger/failures';
+import { classify, LostRace, StaleReference, StoreBehind, StoreError, Undecided } from './ledger/failures';
 import type { Batch } from './ledger/ledger';
 
 /** A delivery as a transport received it. */
@@ -64,6 +64,8 @@ export interface IntakeResult {
 export interface Ledger {
   decideBatch(batch: Batch): Promise<readonly Decision[]>;
   partitionNo(source: Source): Promise<number>;
+  /** The store has lost something: numbers of partitions are asked for anew. */
+  forgetNumbers(): void;
 }
 
 /** The reference data in force, kept in memory and reloaded where the store says that it is stale. */
@@ -87,8 +89,12 @@ export interface IntakeDeps {
 }
 
 export interface Intake {
-  /** Decides envelopes of one partition, in their order. Never throws: what cannot be decided now is in the result. */
-  decide(source: Source, envelopes: readonly Envelope[]): Promise<IntakeResult>;
+  /**
+   * Decides envelopes of one partition, in their order. Never throws: what cannot be decided now is in the result.
+   *
+   * @param decidedUpTo so far the partition was decided before them, as far as is known: a store that knows of less has lost it (StoreBehind)
+   */
+  decide(source: Source, envelopes: readonly Envelope[], decidedUpTo?: number): Promise<IntakeResult>;
 }
 
 /** Tries at once, in ever smaller batches, after a lost race, a deadlock or new reference data (U4). */
@@ -109,19 +115,24 @@ export function makeIntake(deps: IntakeDeps): Intake {
   /** So many more batches wait for others of their feeds, since batches that did not have lost a race. */
   let contendedBatches = 0;
 
-  async function decide(source: Source, envelopes: readonly Envelope[]): Promise<IntakeResult> {
+  async function decide(
+    source: Source,
+    envelopes: readonly Envelope[],
+    decidedUpTo = 0,
+  ): Promise<IntakeResult> {
     const answers: Answer[] = [];
     try {
-      await settle(source, envelopes, 1, answers);
+      await settle({ source, decidedUpTo }, envelopes, 1, answers);
       return { answers, undecided: null };
     } catch (error) {
+      if (error instanceof StoreBehind) ledger.forgetNumbers();
       return { answers, undecided: error instanceof Error ? error : new Error(String(error)) };
     }
   }
 
   /** Decides envelopes whole, or by halves where something in them stands in the way. Appends what is decided to `answers`. */
   async function settle(
-    source: Source,
+    from: From,
     envelopes: readonly Envelope[],
     tries: number,
     answers: Answer[],
@@ -129,18 +140,18 @@ export function makeIntake(deps: IntakeDeps): Intake {
     let next = tries;
     const isAlone = envelopes.length === 1;
     try {
-      answers.push(...(await (isAlone ? decideAlone(source, envelopes) : attempt(source, envelopes))));
+      answers.push(...(await (isAlone ? decideAlone(from, envelopes) : attempt(from, envelopes))));
       return;
     } catch (error) {
       if (error instanceof DeadLetterRefused && error.before > 0) {
-        await settle(source, envelopes.slice(0, error.before), tries, answers);
+        await settle(from, envelopes.slice(0, error.before), tries, answers);
         throw error;
       }
       const failure = classify(error);
       if (failure === 'undecided' || (failure === 'again' && tries >= MAX_TRIES_AT_ONCE)) throw error;
       if (failure === 'data' && isAlone) throw error;
       logger.info(
-        { ...source, events: envelopes.length, failure, error: messageOf(error) },
+        { ...from.source, events: envelopes.length, failure, error: messageOf(error) },
         'batch is decided again',
       );
       onRetry?.(failure);
@@ -151,16 +162,16 @@ export function makeIntake(deps: IntakeDeps): Intake {
       }
     }
     const half = Math.ceil(envelopes.length / 2);
-    await settle(source, envelopes.slice(0, half), next, answers);
-    if (half < envelopes.length) await settle(source, envelopes.slice(half), next, answers);
+    await settle(from, envelopes.slice(0, half), next, answers);
+    if (half < envelopes.length) await settle(from, envelopes.slice(half), next, answers);
   }
 
   /** An event by itself: what fails twice is stored as a panic. @throws as `attempt` does, and where no panic can be stored */
-  async function decideAlone(source: Source, envelopes: readonly Envelope[]): Promise<Answer[]> {
+  async function decideAlone(from: From, envelopes: readonly Envelope[]): Promise<Answer[]> {
     let failure: unknown;
     for (let tries = 1; tries <= TRIES_ALONE; tries++) {
       try {
-        return await attempt(source, envelopes);
+        return await attempt(from, envelopes);
       } catch (error) {
         if (classify(error) !== 'data') throw error;
         onRetry?.('data');
@@ -170,17 +181,18 @@ export function makeIntake(deps: IntakeDeps): Intake {
     const minuteAgo = now() - 60_000;
     while (panicTimes[0] !== undefined && panicTimes[0] < minuteAgo) panicTimes.shift();
     if (panicTimes.length >= MAX_PANICS_PER_MINUTE) throw failure;
-    const answers = await attempt(source, envelopes, messageOf(failure));
+    const answers = await attempt(from, envelopes, messageOf(failure));
     panicTimes.push(now());
     logger.error(
-      { ...source, offset: first(envelopes).offset, error: messageOf(failure) },
+      { ...from.source, offset: first(envelopes).offset, error: messageOf(failure) },
       'event failed twice and is rejected as panic',
     );
     return answers;
   }
 
   /** One transaction; judged again where the reference data turns out to be stale. */
-  async function attempt(source: Source, envelopes: readonly Envelope[], panic?: string): Promise<Answer[]> {
+  async function attempt(from: From, envelopes: readonly Envelope[], panic?: string): Promise<Answer[]> {
+    const { source, decidedUpTo } = from;
     const partitionNo = await ledger.partitionNo(source);
     const { topic } = source;
     // New reference data is what a paused topic waits for.
@@ -196,6 +208,7 @@ export function makeIntake(deps: IntakeDeps): Intake {
         const decisions = await ledger.decideBatch({
           items: prepared.map(({ item }) => item),
           partitionNo,
+          decidedUpTo,
           referenceVersion: version,
           contended: contendedBatches > 0,
           beforeWrites: breaker && ((decided) => breaker.check(topic, version, decided)),
@@ -239,6 +252,12 @@ export function makeIntake(deps: IntakeDeps): Intake {
   return { decide };
 }
 
+/** Where a batch comes from, and how far its partition was decided before it. */
+interface From {
+  readonly source: Source;
+  readonly decidedUpTo: number;
+}
+
 /** The dead-letter topic takes nothing: the record is undecided, and so is all behind it. What stands before it need not wait. */
 class DeadLetterRefused extends Undecided {
   override readonly name = 'DeadLetterRefused';
@@ -260,8 +279,13 @@ export function undecidedCause(error: unknown): 'store' | 'kafka' | 'limit' | 'r
   if (error instanceof TopicPaused) return 'limit';
   if (error instanceof DeadLetterRefused) return 'kafka';
   if (error instanceof NoReference) return 'reference';
-  const isStore = [StoreError, LostRace, StaleReference].some((type) => error instanceof type);
+  const isStore = [StoreError, StoreBehind, LostRace, StaleReference].some((type) => error instanceof type);
   return isStore ? 'store' : 'worker';
+}
+
+/** The offset from which on the store has lost what it had decided of the partition; null where that is not why the batch is undecided. */
+export function lostFrom(error: unknown): number | null {
+  return error instanceof StoreBehind ? error.decidedUpTo : null;
 }
 
 /** What an envelope holds, ready to be decided. */

@@ -15,8 +15,8 @@ import { decideBatch, ensureMonths, makePartitionNumbers } from '../ledger/ledge
 import { beginOperation, endOperation } from '../ledger/operations';
 import { makeReferences } from '../ledger/reference-store';
 import { makeLogger } from '../telemetry';
+import { envelopeOf } from '../transports/envelope';
 import { makeKafka } from '../transports/kafka';
-import { envelopeOf } from '../transports/partition-loop';
 import { offsetsAt, type Range, readPositions, readRecords } from '../transports/positions';
 import { keyOf, messageOf, type PublishVerdicts, type StreamRecord } from '../transports/record-source';
 import { makeSender } from '../transports/sender';
@@ -67,7 +67,7 @@ export async function replay(options: Options): Promise<number> {
   try {
     await ensureMonths(pool);
     const intake = makeIntake({
-      ledger: { decideBatch: (batch) => decideBatch(pool, batch), partitionNo: makePartitionNumbers(pool) },
+      ledger: { decideBatch: (batch) => decideBatch(pool, batch), ...makePartitionNumbers(pool) },
       references: makeReferences(pool),
       sendDeadLetters: makeSendDeadLetters(sender, config.DEAD_LETTER_TOPIC),
       logger,

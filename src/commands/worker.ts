@@ -5,7 +5,7 @@ import type { Logger } from 'pino';
 import { systemClock } from '../clock';
 import { readConfig } from '../config';
 import { DEAD_LETTER_REASONS } from '../domain/verdict';
-import { makeIntake } from '../intake';
+import { makeIntake, type Source } from '../intake';
 import { makeRejectBreaker } from '../intake/reject-limit';
 import { makePool } from '../ledger/connection';
 import { type Batch, decideBatch, decidedUpTo, ensureMonths, makePartitionNumbers } from '../ledger/ledger';
@@ -74,6 +74,7 @@ export async function worker(options: { drain: boolean }): Promise<number> {
     },
     logger,
   );
+  const howFar = (partitions: readonly Source[]) => decidedUpTo(pool, partitions);
   const references = makeReferences(pool);
   const wantedTopics = withoutOwn([config.DEAD_LETTER_TOPIC, config.VERDICT_TOPIC], logger, async () => {
     return config.KAFKA_TOPICS ?? [...(await references.reload()).topics.keys()];
@@ -94,7 +95,7 @@ export async function worker(options: { drain: boolean }): Promise<number> {
     sender = await step('Kafka', () => makeSender(kafka));
     if (options.drain)
       drain = await step('Kafka', async () =>
-        makeDrain(kafka, config.KAFKA_GROUP_ID, await wantedTopics(), logger),
+        makeDrain(kafka, config.KAFKA_GROUP_ID, await wantedTopics(), howFar, logger),
       );
   } catch (error) {
     if (stop.aborted) logger.info('stopped before it had started');
@@ -135,7 +136,7 @@ export async function worker(options: { drain: boolean }): Promise<number> {
         tracing === null
           ? decideMeasured(batch)
           : tracing.transaction((ended) => decideMeasured(batch, ended)),
-      partitionNo: makePartitionNumbers(pool),
+      ...makePartitionNumbers(pool),
     },
     references,
     sendDeadLetters: makeSendDeadLetters(sender, config.DEAD_LETTER_TOPIC),
@@ -150,7 +151,7 @@ export async function worker(options: { drain: boolean }): Promise<number> {
     wireFormat,
     publishVerdicts:
       config.VERDICT_TOPIC === undefined ? null : makePublishVerdicts(sender, config.VERDICT_TOPIC),
-    decidedUpTo: (partition) => decidedUpTo(pool, partition),
+    decidedUpTo: howFar,
     clock: systemClock,
     logger,
     metrics,

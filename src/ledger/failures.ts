@@ -40,6 +40,18 @@ export class LostRace extends Error {
   override readonly name = 'LostRace';
 }
 
+/**
+ * The store knows less than it has answered for: it was restored, or a standby took over that had not received everything. What it has lost has to
+ * be decided again, before anything behind it.
+ */
+export class StoreBehind extends Undecided {
+  override readonly name = 'StoreBehind';
+  /** @param decidedUpTo the offset before which it still knows the partition to be decided */
+  constructor(readonly decidedUpTo: number) {
+    super(`the store has lost what it had decided from offset ${decidedUpTo} on`);
+  }
+}
+
 /** The reference data that judged the batch is no longer in force. */
 export class StaleReference extends Error {
   override readonly name = 'StaleReference';

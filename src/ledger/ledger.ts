@@ -17,7 +17,7 @@ import { FeedMap } from '../domain/feed-map';
 import { newRound, type Round } from '../domain/round';
 import { inTransaction, type Session, type Store } from './connection';
 import * as events from './events';
-import { StaleReference } from './failures';
+import { StaleReference, StoreBehind } from './failures';
 import { groupBy } from './group-by';
 import * as partitions from './partitions';
 import * as rounds from './rounds';
@@ -29,6 +29,8 @@ export interface Batch {
   readonly partitionNo: number | null;
   /** Version of the reference data that judged the items. */
   readonly referenceVersion: number;
+  /** So far the partition was decided, as its worker knows; a store that knows of less has lost it. */
+  readonly decidedUpTo?: number;
   /** Batches of the same feeds met of late: rather than undo one another's work, those that say so wait for one another. */
   readonly contended?: boolean;
   /** Where the batch is one event that failed twice: what failed and on which payload. */
@@ -50,27 +52,37 @@ export async function ensureMonths(store: Store): Promise<void> {
   await inTransaction(store, partitions.ensureMonths);
 }
 
+/** A Kafka partition. */
+interface Source {
+  readonly topic: string;
+  readonly partition: number;
+}
+
+export interface PartitionNumbers {
+  partitionNo(source: Source): Promise<number>;
+  /** Asks for all of them anew: the store has lost something. */
+  forgetNumbers(): void;
+}
+
 /** The numbers that stand for Kafka partitions. They never change, so each is asked for once. */
-export function makePartitionNumbers(
-  store: Store,
-): (source: { topic: string; partition: number }) => Promise<number> {
+export function makePartitionNumbers(store: Store): PartitionNumbers {
   const numbers = new Map<string, number>();
-  return async ({ topic, partition }) => {
-    const key = `${topic}/${partition}`;
-    const known = numbers.get(key);
-    if (known !== undefined) return known;
-    const no = await inTransaction(store, (session) => partitions.partitionNoOf(session, topic, partition));
-    numbers.set(key, no);
-    return no;
+  return {
+    async partitionNo({ topic, partition }) {
+      const key = `${topic}/${partition}`;
+      const known = numbers.get(key);
+      if (known !== undefined) return known;
+      const no = await inTransaction(store, (session) => partitions.partitionNoOf(session, topic, partition));
+      numbers.set(key, no);
+      return no;
+    },
+    forgetNumbers: () => numbers.clear(),
   };
 }
 
-/** How far a Kafka partition is decided; null where nothing of it is. @throws StoreError */
-export function decidedUpTo(
-  store: Store,
-  { topic, partition }: { topic: string; partition: number },
-): Promise<number | null> {
-  return inTransaction(store, (session) => partitions.nextOffsetOf(session, topic, partition));
+/** How far Kafka partitions are decided, in the order of the list; 0 where nothing is. @throws StoreError */
+export function decidedUpTo(store: Store, list: readonly Source[]): Promise<number[]> {
+  return inTransaction(store, (session) => partitions.nextOffsetsOf(session, list));
 }
 
 /** A batch of so many events locks all of its rounds at once: a round trip less costs it less than locks that nobody needs. */
@@ -82,6 +94,7 @@ const FEW_EVENTS = 500;
  * @param fewEvents see FEW_EVENTS
  * @param ended called at the end of each step, for who measures them
  * @throws StaleReference where newer reference data is in force: judge again
+ * @throws StoreBehind where the store has lost what was decided before the batch
  * @throws LostRace, StoreError: see failures.ts
  */
 export async function decideBatch(
@@ -104,6 +117,7 @@ export async function decideBatch(
       turn,
       lockedAtOnce,
     ]);
+    if (nextOffset < (batch.decidedUpTo ?? 0)) throw new StoreBehind(nextOffset);
     if (referenceVersion !== batch.referenceVersion)
       throw new StaleReference(`version ${referenceVersion} is in force`);
 
@@ -137,10 +151,10 @@ export async function decideBatch(
       ...events.copyUnstored(unstored, nowMicros),
     ];
     // Made before any of it is sent: what could not be made must not be missing from what is committed.
-    const update = rounds.updateOf(changed, nowMicros);
+    const updates = rounds.updatesOf(changed, nowMicros);
     ended('decide');
     await Promise.all([
-      update && session.query(update.statement, update.values),
+      ...updates.map(({ statement, values }) => session.query(statement, values)),
       batch.panic && fresh[0]
         ? events.recordPanic(session, { verdictId: fresh[0].verdictId, ...batch.panic })
         : null,
@@ -168,7 +182,7 @@ function feedsOf(items: readonly Item[]): number[] {
 }
 
 interface Locked {
-  readonly rounds: FeedMap<rounds.LockedRound>;
+  readonly rounds: FeedMap<rounds.NumberedRound>;
   /** Their states; the decision adds those of new rounds. */
   readonly states: FeedMap<Round>;
 }
@@ -187,9 +201,9 @@ async function lockRounds(session: Session, items: readonly Item[]): Promise<Loc
   const locked: Locked = { rounds: new FeedMap(), states: new FeedMap() };
   await Promise.all(
     [...wanted.inOrder()].map((ids) =>
-      rounds.lockRounds(session, ids, (roundId, round) => {
-        locked.rounds.set(ids.feedNo, roundId, round);
-        locked.states.set(ids.feedNo, roundId, round.round);
+      rounds.lockRounds(session, ids, (found) => {
+        locked.rounds.set(found.feedNo, found.roundId, found);
+        locked.states.set(found.feedNo, found.roundId, found.round);
       }),
     ),
   );
@@ -201,13 +215,13 @@ function openedRounds(
   fresh: readonly events.Fresh[],
   locked: Locked,
   firstNo: number,
-): FeedMap<rounds.NewRound> {
+): FeedMap<rounds.NumberedRound> {
   const named = new FeedMap<true>();
   for (const { item } of fresh) {
     const { roundId } = item.fields;
     if (roundId !== null && !locked.rounds.has(item.feedNo, roundId)) named.set(item.feedNo, roundId, true);
   }
-  const opened = new FeedMap<rounds.NewRound>();
+  const opened = new FeedMap<rounds.NumberedRound>();
   let no = firstNo;
   for (const { feedNo, ids } of named.inOrder()) {
     for (const roundId of ids) {

@@ -1,9 +1,9 @@
 /**
  * Statements on the partitions: who is deciding a Kafka partition, how far it is, and the balance of what became of its records.
  */
+import { arrays } from './binary';
 import type { Session } from './connection';
-import { LostRace } from './failures';
-import { unreadable } from './keys';
+import { LostRace, StoreBehind } from './failures';
 
 const ENSURE_MONTHS = { name: 'ensure_months', text: 'select promo_store.ensure_months()' };
 
@@ -31,19 +31,23 @@ export async function partitionNoOf(session: Session, topic: string, partition: 
   return Number(row[0]);
 }
 
-const NEXT_OFFSET = {
-  name: 'next_offset',
-  text: 'select next_offset from promo_store.partitions where topic = $1 and partition = $2',
+const NEXT_OFFSETS = {
+  name: 'next_offsets',
+  text: `select coalesce(p.next_offset, 0) from unnest($1::text[], $2::int[]) with ordinality w (topic, partition, place)
+left join promo_store.partitions p using (topic, partition) order by w.place`,
 };
 
-/** How far a Kafka partition is decided; null where nothing of it is. */
-export async function nextOffsetOf(
+/** How far Kafka partitions are decided, in the order of the list; 0 where nothing is. */
+export async function nextOffsetsOf(
   session: Session,
-  topic: string,
-  partition: number,
-): Promise<number | null> {
-  const [row] = await session.query(NEXT_OFFSET, [topic, partition]);
-  return Number(row?.[0] ?? 0) || null;
+  list: readonly { readonly topic: string; readonly partition: number }[],
+): Promise<number[]> {
+  const topics = arrays.text(list.map(({ topic }) => topic));
+  const rows = await session.query(NEXT_OFFSETS, [
+    topics,
+    arrays.int4(list.map(({ partition }) => partition)),
+  ]);
+  return rows.map(([offset]) => Number(offset));
 }
 
 const LOCK_PARTITION = {
@@ -57,6 +61,7 @@ from promo_store.partitions p where p.partition_no = $1 for update`,
  * second finds what the first decided. Reads, in the same statement, the version of the reference data in force.
  *
  * @param partitionNo null for a batch of no partition
+ * @throws StoreBehind where the store has lost the partition's number
  */
 export async function lockPartition(
   session: Session,
@@ -66,7 +71,7 @@ export async function lockPartition(
     partitionNo === null
       ? await session.query(REFERENCE_VERSION)
       : await session.query(LOCK_PARTITION, [partitionNo]);
-  if (row === undefined) throw unreadable(LOCK_PARTITION.name, 'no such partition');
+  if (row === undefined) throw new StoreBehind(0);
   return { nextOffset: Number(row[0]), referenceVersion: Number(row[1]) };
 }
 

@@ -8,6 +8,7 @@ import type { Round, Sums } from '../domain/round';
 import { arrays, CopyRows, sinceEpoch } from './binary';
 import type { Row, Session, Statement } from './connection';
 import { LOCK_FEEDS } from './failures';
+import { groupBy } from './group-by';
 import { idFinder, unreadable } from './keys';
 import type { Write } from './requests';
 
@@ -24,9 +25,11 @@ export async function lockFeeds(session: Session, feedNos: readonly number[]): P
   await session.query(LOCK_THESE_FEEDS, [arrays.int4(feedNos)]);
 }
 
-/** A round that is in the store, locked. */
-export interface LockedRound {
+/** A round that is in the store, locked, or that the batch was the first to meet. */
+export interface NumberedRound {
   readonly no: number;
+  readonly feedNo: number;
+  readonly roundId: string;
   readonly round: Round;
 }
 
@@ -49,14 +52,14 @@ cross join lateral (${LOCKED} and round_key = k.key for update) r`,
 export async function lockRounds(
   session: Session,
   { feedNo, ids }: FeedIds,
-  found: (roundId: string, locked: LockedRound) => void,
+  found: (locked: NumberedRound) => void,
 ): Promise<void> {
   const rows = await session.query(LOCK_ROUNDS, [feedNo, arrays.idKey(ids)]);
   const idOf = idFinder(ids);
   for (const row of rows) {
-    const id = idOf(row[0] ?? '');
-    if (id === undefined) throw unreadable(LOCK_ROUNDS.name, 'a round that was not asked for');
-    found(id, { no: Number(row[1]), round: readRound(row) });
+    const roundId = idOf(row[0] ?? '');
+    if (roundId === undefined) throw unreadable(LOCK_ROUNDS.name, 'a round that was not asked for');
+    found({ no: Number(row[1]), feedNo, roundId, round: readRound(row) });
   }
 }
 
@@ -113,14 +116,6 @@ function readOtherSums(json: string | null, sums: Round['sums']): void {
   }
 }
 
-/** A round that the batch was the first to meet. */
-export interface NewRound {
-  readonly no: number;
-  readonly feedNo: number;
-  readonly roundId: string;
-  readonly round: Round;
-}
-
 const COPY_ROUNDS = {
   name: 'copy_rounds',
   text: `copy promo_store.rounds (round_no, opened_at, refunded_at, player_hash, feed_no, brand_no, currency_no, settled, second_settled,
@@ -136,7 +131,7 @@ from stdin binary`,
  *
  * @param nowMicros microseconds since 1970
  */
-export function copyRounds(opened: readonly NewRound[], nowMicros: bigint): Write[] {
+export function copyRounds(opened: readonly NumberedRound[], nowMicros: bigint): Write[] {
   if (opened.length === 0) return [];
   const openedAt = sinceEpoch(nowMicros);
   const rows = new CopyRows();
@@ -164,50 +159,52 @@ export function copyRounds(opened: readonly NewRound[], nowMicros: bigint): Writ
   return [{ ...COPY_ROUNDS, rows }];
 }
 
-/** The numbers are named twice: a join alone may read all rounds, to find the few among them. */
+/** The keys are named twice: a join alone may read all rounds, to find the few among them. */
 const UPDATE_ROUNDS = {
   name: 'update_rounds',
   text: `update promo_store.rounds r set
   refunded_by = c.refunded_by,
-  refunded_at = case when c.refunded_by is null then null else coalesce(r.refunded_at, timestamptz 'epoch' + $15::bigint * interval '1 microsecond') end,
+  refunded_at = case when c.refunded_by is null then null else coalesce(r.refunded_at, timestamptz 'epoch' + $16::bigint * interval '1 microsecond') end,
   settled = c.settled, second_settled = c.second_settled, player_mismatch = c.player_mismatch, brand_mismatch = c.brand_mismatch,
   player_hash = c.player_hash, brand_no = c.brand_no, currency_no = c.currency_no,
   bet_minor = c.bet_minor, win_minor = c.win_minor, settled_minor = c.settled_minor, below_min_bet_minor = c.below_min_bet_minor,
   other_sums = c.other_sums::jsonb
-from unnest($1::bigint[], $2::text[], $3::boolean[], $4::boolean[], $5::boolean[], $6::boolean[], $7::bigint[], $8::int[], $9::smallint[],
-  $10::numeric[], $11::numeric[], $12::numeric[], $13::numeric[], $14::text[])
-  as c (round_no, refunded_by, settled, second_settled, player_mismatch, brand_mismatch, player_hash, brand_no, currency_no,
+from unnest($2::bytea[], $3::text[], $4::boolean[], $5::boolean[], $6::boolean[], $7::boolean[], $8::bigint[], $9::int[], $10::smallint[],
+  $11::numeric[], $12::numeric[], $13::numeric[], $14::numeric[], $15::text[])
+  as c (round_key, refunded_by, settled, second_settled, player_mismatch, brand_mismatch, player_hash, brand_no, currency_no,
   bet_minor, win_minor, settled_minor, below_min_bet_minor, other_sums)
-where r.round_no = c.round_no and r.round_no = any($1)`,
+where r.feed_no = $1 and r.round_key = any($2) and r.round_key = c.round_key`,
 };
 
-/** What writes the state of locked rounds that changed; null where none did. @param nowMicros microseconds since 1970 */
-export function updateOf(
-  changed: readonly LockedRound[],
+/** What writes the state of locked rounds that changed, a statement for each feed. @param nowMicros microseconds since 1970 */
+export function updatesOf(
+  changed: readonly NumberedRound[],
   nowMicros: bigint,
-): { readonly statement: Statement; readonly values: readonly unknown[] } | null {
-  if (changed.length === 0) return null;
-  const rounds = changed.map(({ round }) => round);
-  const first = rounds.map((round) => [...round.sums][0]);
-  const sum = (name: keyof Sums) => arrays.numeric(first.map((entry) => entry?.[1][name] ?? 0n));
-  const values = [
-    arrays.int8(changed.map(({ no }) => no)),
-    arrays.text(rounds.map((round) => round.refundedBy)),
-    arrays.bool(rounds.map((round) => round.settled)),
-    arrays.bool(rounds.map((round) => round.secondSettled)),
-    arrays.bool(rounds.map((round) => round.playerMismatch)),
-    arrays.bool(rounds.map((round) => round.brandMismatch)),
-    arrays.int8(rounds.map((round) => round.playerHash)),
-    arrays.int4(rounds.map((round) => round.brandNo)),
-    arrays.int2(first.map((entry) => entry?.[0].no ?? null)),
-    sum('bet'),
-    sum('win'),
-    sum('settled'),
-    sum('belowMinBet'),
-    arrays.text(rounds.map(otherSums)),
-    nowMicros,
-  ];
-  return { statement: UPDATE_ROUNDS, values };
+): { readonly statement: Statement; readonly values: readonly unknown[] }[] {
+  return [...groupBy(changed, ({ feedNo }) => feedNo)].map(([feedNo, ofFeed]) => {
+    const rounds = ofFeed.map(({ round }) => round);
+    const first = rounds.map((round) => [...round.sums][0]);
+    const sum = (name: keyof Sums) => arrays.numeric(first.map((entry) => entry?.[1][name] ?? 0n));
+    const values = [
+      feedNo,
+      arrays.idKey(ofFeed.map(({ roundId }) => roundId)),
+      arrays.text(rounds.map((round) => round.refundedBy)),
+      arrays.bool(rounds.map((round) => round.settled)),
+      arrays.bool(rounds.map((round) => round.secondSettled)),
+      arrays.bool(rounds.map((round) => round.playerMismatch)),
+      arrays.bool(rounds.map((round) => round.brandMismatch)),
+      arrays.int8(rounds.map((round) => round.playerHash)),
+      arrays.int4(rounds.map((round) => round.brandNo)),
+      arrays.int2(first.map((entry) => entry?.[0].no ?? null)),
+      sum('bet'),
+      sum('win'),
+      sum('settled'),
+      sum('belowMinBet'),
+      arrays.text(rounds.map(otherSums)),
+      nowMicros,
+    ];
+    return { statement: UPDATE_ROUNDS, values };
+  });
 }
 
 /** Sums beyond the first currency as JSON, null where there are none. Numbers as text: they may exceed what JSON readers keep exact. */

@@ -24,6 +24,11 @@ export class ChunkQueue {
     this.heldBytes += memoryOf(chunk);
   }
 
+  clear(): void {
+    this.chunks.length = 0;
+    this.heldBytes = 0;
+  }
+
   /** The records at the head: at most so many, and none more once they hold so many bytes. */
   async peek(maxRecords: number, maxBytes: number): Promise<StreamRecord[]> {
     const head: StreamRecord[] = [];

@@ -1,6 +1,5 @@
 /** Offset commits: how far partitions are decided, told to the group after the transactions that decided (docs/rules.md, U1). */
-import type { Source } from '../intake';
-import { keyOf, messageOf, type StreamDeps } from './record-source';
+import { keyOf, messageOf, type Progress, type StreamDeps } from './record-source';
 
 /**
  * Wait between two commits: each costs the worker and the broker as much as a small batch does. What was decided meanwhile is read again
@@ -11,7 +10,7 @@ const COMMIT_INTERVAL_MS = 100;
 const COMMIT_RETRY_MS = 1_000;
 
 export interface Committer {
-  decided(partition: Source, offset: number): void;
+  decided(progress: Progress): void;
   /** Drops what is not committed yet: the group has moved on. */
   forget(): void;
   /** Resolves when everything decided is committed, or a commit failed. */
@@ -24,22 +23,22 @@ export function makeCommitter({
   clock,
   logger,
 }: Pick<StreamDeps, 'source' | 'clock' | 'logger'>): Committer {
-  let pending = new Map<string, Source & { offset: number }>();
+  let pending = new Map<string, Progress>();
   let generation = 0;
   let committing: Promise<void> | null = null;
   const flushing = new AbortController();
 
   async function commitPending(): Promise<void> {
     while (pending.size > 0) {
-      const offsets = pending;
+      const progress = pending;
       const begunIn = generation;
       pending = new Map();
       let waitMs = COMMIT_INTERVAL_MS;
       try {
-        await source.commit([...offsets.values()]);
+        await source.commit([...progress.values()]);
       } catch (error) {
         logger.warn({ error: messageOf(error) }, 'offset commit failed');
-        if (generation === begunIn) pending = new Map([...offsets, ...pending]);
+        if (generation === begunIn) pending = new Map([...progress, ...pending]);
         if (flushing.signal.aborted) break;
         waitMs = COMMIT_RETRY_MS;
       }
@@ -55,8 +54,8 @@ export function makeCommitter({
   }
 
   return {
-    decided(partition, offset) {
-      pending.set(keyOf(partition), { ...partition, offset });
+    decided(progress) {
+      pending.set(keyOf(progress), progress);
       void run();
     },
     forget() {

@@ -3,8 +3,9 @@ import type { Admin, Kafka } from 'kafkajs';
 import type { Logger } from 'pino';
 import { systemClock } from '../clock';
 import type { Source } from '../intake';
+import { readCommitNote } from './commit-note';
 import { connectedAdmin, offsetOf } from './kafka';
-import { keyOf, messageOf } from './record-source';
+import { keyOf, messageOf, type StreamDeps } from './record-source';
 
 const DRAIN_CHECK_MS = 250;
 const DRAIN_RETRY_MS = 1_000;
@@ -17,12 +18,13 @@ export interface Drain {
 
 /**
  * Everything that is in the topics now: drained once the group has committed up to the end that each partition has at this moment,
- * whichever worker of the group decided it.
+ * whichever worker of the group decided it, and the store knows of all that was decided then.
  */
 export async function makeDrain(
   kafka: Kafka,
   groupId: string,
   topics: readonly string[],
+  decidedUpTo: StreamDeps['decidedUpTo'],
   logger: Logger,
 ): Promise<Drain> {
   // A partition with nothing in it has nothing to be decided, and no committed offset to wait for.
@@ -32,10 +34,10 @@ export async function makeDrain(
 
   async function isDrained(): Promise<boolean> {
     if (ends.length === 0) return true;
-    const offsets = new Map(
-      (await committed.read(waitedFor)).map((position) => [keyOf(position), position.offset]),
-    );
-    return ends.every((end) => (offsets.get(keyOf(end)) ?? -1) >= end.offset);
+    const found = new Map((await committed.read(waitedFor)).map((position) => [keyOf(position), position]));
+    if (ends.some((end) => (found.get(keyOf(end))?.offset ?? -1) < end.offset)) return false;
+    const held = await decidedUpTo(ends);
+    return ends.every((end, index) => (held[index] ?? 0) >= (found.get(keyOf(end))?.decidedUpTo ?? 0));
   }
 
   return {
@@ -100,15 +102,24 @@ function readingUncommitted(kafka: Kafka): Kafka {
 
 const READ_UNCOMMITTED = 0;
 
-/** A group's committed offsets, by topic and partition; -1 where it has none. */
+/** Where a group goes on in a partition: -1 where it has committed nothing; and what it has committed with it, by `readCommitNote`. */
+export interface Committed extends Source {
+  readonly offset: number;
+  readonly decidedUpTo: number | null;
+}
+
+/** A group's committed offsets, by topic and partition. */
 export async function committedOffsets(
   admin: Admin,
   groupId: string,
   topics: readonly string[],
-): Promise<(Source & { offset: number })[]> {
+): Promise<Committed[]> {
   const committed = await admin.fetchOffsets({ groupId, topics: [...topics] });
   return committed.flatMap(({ topic, partitions }) =>
-    partitions.map(({ partition, offset }) => ({ topic, partition, offset: offsetOf(offset) })),
+    partitions.map(({ partition, offset, metadata }) => ({
+      ...{ topic, partition, offset: offsetOf(offset) },
+      decidedUpTo: readCommitNote(metadata),
+    })),
   );
 }
 
@@ -116,7 +127,7 @@ export async function committedOffsets(
 export function makeCommittedOffsets(kafka: Kafka, groupId: string) {
   let admin: Admin | null = null;
   return {
-    async read(topics: readonly string[]): Promise<(Source & { offset: number })[]> {
+    async read(topics: readonly string[]): Promise<Committed[]> {
       admin ??= await connectedAdmin(kafka);
       return committedOffsets(admin, groupId, topics);
     },

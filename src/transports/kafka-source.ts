@@ -134,9 +134,10 @@ export function makeKafkaSource(kafka: Kafka, options: KafkaSourceOptions, logge
     },
     pause: (partition) => membership?.pause(partition),
     resume: (partition) => membership?.resume(partition),
-    async commit(offsets) {
+    goBack: (partition, offset) => membership?.goBack(partition, offset),
+    async commit(progress) {
       if (membership === null) throw new Error('the worker is in no group');
-      await membership.commit(offsets);
+      await membership.commit(progress);
     },
     async stop() {
       stopping.abort();

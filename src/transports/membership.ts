@@ -5,9 +5,10 @@ import type { EachBatchPayload, Kafka } from 'kafkajs';
 import type { Logger } from 'pino';
 import { type Clock, NEVER, systemClock } from '../clock';
 import type { Source } from '../intake';
+import { commitNote, readCommitNote } from './commit-note';
 import { FetchedMessage, listenToPositions } from './fetch-decoding';
 import { FIRST_RETRY_MS, MAX_RETRY_MS, offsetOf, REQUEST_TIMEOUT_MS, RETRIES } from './kafka';
-import { keyOf, messageOf, type RecordSource, type SourceListener } from './record-source';
+import { keyOf, messageOf, type Progress, type RecordSource, type SourceListener } from './record-source';
 
 /** Without a heartbeat for this long the group gives our partitions to others. */
 const SESSION_TIMEOUT_MS = 10_000;
@@ -39,14 +40,13 @@ const STALLED_MS = 3_000;
 /** A fetch, and the handing over of what it brought, has ended after this time, one way or other. */
 const FETCH_OVER_MS = REQUEST_TIMEOUT_MS + 2_000;
 const GATE_CHECK_MS = 20;
-/** Stands with each commit of a worker's: whoever else sets offsets does not know it. */
-const OUR_NOTE = 'promo-intake';
 
 /** A consumer of fixed topics, as a member of the group. */
 export interface Membership {
   pause(partition: Source): void;
   resume(partition: Source): void;
-  commit: RecordSource['commit'];
+  readonly goBack: RecordSource['goBack'];
+  readonly commit: RecordSource['commit'];
   /** Whether nothing is fetched any more. */
   isStalled(): boolean;
   /** Who we are to the group; null while it shares out its partitions. */
@@ -107,7 +107,7 @@ export async function joinGroup(
       const key = keyOf(partition);
       if (positions.has(key)) return;
       if (offset !== null) positions.set(key, offset);
-      if (offset === null || note !== OUR_NOTE) listener.setByOthers(partition);
+      listener.begins(partition, offset === null ? null : readCommitNote(note));
     },
   });
   consumer.on(consumer.events.REBALANCING, () => {
@@ -121,7 +121,7 @@ export async function joinGroup(
     const partitions = Object.entries(payload.memberAssignment).flatMap(([topic, numbers]) =>
       numbers.map((partition) => ({ topic, partition })),
     );
-    gate.joined();
+    gate.close();
     positions.clear();
     fetchedAt = systemClock.now();
     heardAt = systemClock.now();
@@ -209,10 +209,16 @@ export async function joinGroup(
   const membership: Membership = {
     pause: (partition) => consumer.pause([toTopicPartitions(partition)]),
     resume: (partition) => consumer.resume([toTopicPartitions(partition)]),
-    async commit(offsets) {
+    goBack(partition, offset) {
+      consumer.seek({ ...partition, offset: String(offset) });
+      positions.set(keyOf(partition), offset);
+      // Of other partitions it is fetched again.
+      gate.close();
+    },
+    async commit(progress) {
       // consumer.commitOffsets would try again by itself, over a rebalance too, and set back what the new owner has committed.
       if (commitOffsets === null) throw new Error('nothing was read since the group assigned its partitions');
-      await commitOffsets({ topics: byTopic(offsets) });
+      await commitOffsets({ topics: byTopic(progress) });
     },
     isStalled,
     memberId: () => (rebalancingSince === null ? memberId : null),
@@ -254,7 +260,8 @@ export class FetchGate {
 
   constructor(private readonly clock: Pick<Clock, 'now'>) {}
 
-  joined(): void {
+  /** What was fetched until now is kept back. */
+  close(): void {
     for (const nodeId of this.begunAt.keys()) this.old.add(nodeId);
   }
 
@@ -278,11 +285,11 @@ function toTopicPartitions({ topic, partition }: Source): { topic: string; parti
   return { topic, partitions: [partition] };
 }
 
-function byTopic(offsets: readonly (Source & { readonly offset: number })[]) {
+function byTopic(progress: readonly Progress[]) {
   const topics = new Map<string, { partition: number; offset: string; metadata: string }[]>();
-  for (const { topic, partition, offset } of offsets) {
+  for (const { topic, partition, offset, decidedUpTo } of progress) {
     const partitions = topics.get(topic) ?? [];
-    partitions.push({ partition, offset: String(offset), metadata: OUR_NOTE });
+    partitions.push({ partition, offset: String(offset), metadata: commitNote(decidedUpTo) });
     topics.set(topic, partitions);
   }
   return [...topics].map(([topic, partitions]) => ({ topic, partitions }));

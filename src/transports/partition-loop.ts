@@ -3,14 +3,22 @@
  * (docs/rules.md, U1-U5).
  */
 import { backoffMs } from '../domain/backoff';
-import { type Answer, type Envelope, type IntakeResult, type Source, undecidedCause } from '../intake';
+import {
+  type Answer,
+  type Envelope,
+  type IntakeResult,
+  lostFrom,
+  type Source,
+  undecidedCause,
+} from '../intake';
 import { TopicPaused } from '../intake/reject-limit';
 import type { UndecidedCause } from '../telemetry';
 import { ChunkQueue } from './chunk-queue';
 import type { Committer } from './committer';
+import { envelopeOf } from './envelope';
 import { observeBatch, observeWait } from './observe';
 import { type Chunk, messageOf, type StreamDeps, type StreamRecord } from './record-source';
-import { RegistryUnavailable, type WireFormat } from './wire-format';
+import { RegistryUnavailable } from './wire-format';
 
 /**
  * A partition's first batch takes no more records than this, and each one after it twice as many, up to BATCH_EVENTS: workers that begin
@@ -27,8 +35,6 @@ const MAX_QUEUED_BYTES = 1.5 * 1024 * 1024;
  */
 const DECODED_AT_ONCE = 64;
 
-const TOMBSTONE = { type: 'json', bytes: null } as const;
-const UNDECODABLE = { type: 'undecodable' } as const;
 const NOTHING = { answers: [], undecided: null, isEmpty: false } as const;
 
 /** A partition that waits. */
@@ -65,12 +71,14 @@ export class PartitionLoop {
   private endOffset: number | null = null;
   /** Where the next batch begins. */
   private nextOffset: number | null = null;
+  /** See Progress; 0 where nothing is known of it. */
+  private decidedUpTo = 0;
   private waitsSince: number | null = null;
   private isSetByOthers = false;
   private maxEvents = FIRST_BATCH_EVENTS;
 
   constructor(
-    private readonly partition: Source,
+    readonly partition: Source,
     private readonly deps: StreamDeps,
     private readonly turns: Turns,
     private readonly committer: Committer,
@@ -92,9 +100,16 @@ export class PartitionLoop {
     this.endOffset = offset;
   }
 
-  /** Where it begins was not set by a worker: it may be beyond what is decided. */
-  setByOthers(): void {
-    this.isSetByOthers = true;
+  /** @param decidedUpTo as SourceListener's */
+  begins(decidedUpTo: number | null): void {
+    // An offset that no worker has set may be beyond what is decided.
+    if (decidedUpTo === null) this.isSetByOthers = true;
+    else this.decidedUpTo = decidedUpTo;
+  }
+
+  /** How far the store has to have decided it; null while a batch is under way, which asks by itself. */
+  expected(): number | null {
+    return this.running === null ? this.decidedUpTo : null;
   }
 
   standing(): Standing {
@@ -151,12 +166,30 @@ export class PartitionLoop {
   /** Decides one batch, or as much of its beginning as can be decided now. @throws where not even its first record can be */
   private async step(): Promise<void> {
     const { answers, undecided, isEmpty } = await this.decideNext();
-    if (isEmpty) this.advance(0);
+    if (isEmpty) this.advance([]);
     if (answers.length > 0) {
       await this.publish(answers);
-      this.advance(answers.length);
+      this.advance(answers);
     }
-    if (undecided !== null) throw undecided;
+    const lost = lostFrom(undecided);
+    if (lost !== null) this.goBack(lost);
+    else if (undecided !== null) throw undecided;
+  }
+
+  /** What the store has lost is read again; what waits is fetched behind it once more. */
+  goBack(to: number): void {
+    if (this.ended.signal.aborted) return;
+    const { source, logger } = this.deps;
+    source.goBack(this.partition, to);
+    logger.error(
+      { ...this.partition, from: this.decidedUpTo, to },
+      'the store has lost what it had decided; it is read again',
+    );
+    this.decidedUpTo = to;
+    this.nextOffset = to;
+    this.queue.clear();
+    this.settled();
+    this.resumeIfPaused();
   }
 
   /** Reads, decodes and decides in its turn: what waits for others of its worker waits as bytes. */
@@ -168,12 +201,12 @@ export class PartitionLoop {
       if (this.ended.signal.aborted) return NOTHING;
       const records = await this.queue.peek(maxEvents, MAX_BATCH_BYTES);
       this.takesUp(records[0]);
-      if (this.isSetByOthers && records[0] !== undefined) await this.tellPassedOver(records[0].offset);
+      if (this.isSetByOthers && records[0] !== undefined) await this.askHowFar(records[0].offset);
       const { envelopes, failure } = await this.decode(records);
       if (this.ended.signal.aborted) return NOTHING;
       if (envelopes.length === 0) return { answers: [], undecided: failure, isEmpty: failure === null };
       const began = clock.now();
-      const { answers, undecided } = await intake.decide(this.partition, envelopes);
+      const { answers, undecided } = await intake.decide(this.partition, envelopes, this.decidedUpTo);
       this.observe(answers, clock.now() - began);
       this.maxEvents = maxEvents * 2;
       return { answers, undecided: undecided ?? failure, isEmpty: false };
@@ -182,12 +215,17 @@ export class PartitionLoop {
     }
   }
 
-  /** The offsets between what is decided and the first record. @throws where the store does not say now how far it is */
-  private async tellPassedOver(to: number): Promise<void> {
+  /**
+   * Of offsets that no worker has set, only the store knows what of the records before them is decided. Tells of those that are not.
+   *
+   * @throws where the store does not say now how far it is
+   */
+  private async askHowFar(to: number): Promise<void> {
     const { decidedUpTo, metrics, logger } = this.deps;
-    const from = (await decidedUpTo?.(this.partition)) ?? to;
+    const [from = 0] = await decidedUpTo([this.partition]);
     this.isSetByOthers = false;
-    if (from >= to) return;
+    this.decidedUpTo = Math.min(from, to);
+    if (from === 0 || from >= to) return;
     metrics.gapRecords.inc({ topic: this.partition.topic }, to - from);
     logger.error(
       { ...this.partition, from, to },
@@ -243,12 +281,18 @@ export class PartitionLoop {
     }
   }
 
-  private advance(records: number): void {
+  private advance(answers: readonly Answer[]): void {
     if (this.revoked) return;
-    const nextOffset = this.queue.remove(records);
-    this.nextOffset = nextOffset;
+    const last = answers.at(-1);
+    if (last !== undefined) this.decidedUpTo = last.envelope.offset + 1;
+    const offset = this.queue.remove(answers.length);
+    this.nextOffset = offset;
     this.settled();
-    this.committer.decided(this.partition, nextOffset);
+    this.committer.decided({ ...this.partition, offset, decidedUpTo: this.decidedUpTo });
+    this.resumeIfPaused();
+  }
+
+  private resumeIfPaused(): void {
     if (this.paused && this.queue.bytes < MAX_QUEUED_BYTES / 2) {
       this.paused = false;
       this.deps.source.resume(this.partition);
@@ -308,58 +352,9 @@ export class PartitionLoop {
   }
 }
 
-/** The envelope of a record; a promise where the registry has to be asked. @throws RegistryUnavailable, perhaps by the promise */
-export function envelopeOf(
-  record: StreamRecord,
-  wireFormat: Pick<WireFormat, 'decode'>,
-): Envelope | Promise<Envelope> {
-  if (record.undecodable !== undefined) return new RecordEnvelope(record, UNDECODABLE);
-  const { value } = record;
-  if (value === null) return new RecordEnvelope(record, TOMBSTONE);
-  const decoded = wireFormat.decode(value);
-  if (decoded instanceof Promise) return decoded.then((payload) => new RecordEnvelope(record, payload));
-  const isPlain = decoded.type === 'json' && decoded.bytes === value;
-  return new RecordEnvelope(record, isPlain ? null : decoded);
-}
-
 function causeOf(error: unknown): UndecidedCause {
   return error instanceof RegistryUnavailable ? 'registry' : undecidedCause(error);
 }
-
-/** A record with its payload. Thousands of them wait for the store: what can be made again when it is asked for is not kept. */
-class RecordEnvelope implements Envelope {
-  constructor(
-    private readonly record: StreamRecord,
-    /** Null: the record's value is JSON as it is. */
-    private readonly decoded: Envelope['payload'] | null,
-  ) {}
-  get value(): Buffer | null {
-    return this.record.value;
-  }
-  get offset(): number {
-    return this.record.offset;
-  }
-  get payload(): Envelope['payload'] {
-    return this.decoded ?? { type: 'json', bytes: this.record.value };
-  }
-  get claims(): readonly string[] {
-    const value = this.record.headers[CONNECTION_ID_HEADER];
-    if (value === undefined) return NO_CLAIMS;
-    return (Array.isArray(value) ? value : [value]).map((entry) => entry.toString('utf8'));
-  }
-  get key(): Buffer | null {
-    return this.record.key;
-  }
-  get headers(): Envelope['headers'] {
-    return this.record.headers;
-  }
-  get timestamp(): string {
-    return this.record.timestamp;
-  }
-}
-
-const CONNECTION_ID_HEADER = 'connection-id';
-const NO_CLAIMS: readonly string[] = [];
 
 /** At most `free` turns at once; the others wait in the order in which they came. */
 export class Turns {

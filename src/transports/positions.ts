@@ -146,7 +146,7 @@ export async function readRecords(
       assigned: () => undefined,
       active: () => undefined,
       end: () => undefined,
-      setByOthers: () => undefined,
+      begins: () => undefined,
       passedOver: () => undefined,
       rebalanced: () => undefined,
       chunk: (chunk) => {

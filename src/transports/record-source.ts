@@ -31,6 +31,14 @@ export interface RecordCursor {
   next(): StreamRecord | null;
 }
 
+/** How far a partition is decided. */
+export interface Progress extends Source {
+  /** Where the group goes on: what was left out behind the last record is passed, too. */
+  readonly offset: number;
+  /** One behind the last record that was decided: what the store has to know of. */
+  readonly decidedUpTo: number;
+}
+
 /** A consumer group's side of Kafka. */
 export interface RecordSource {
   /** Begins to deliver to the listener. */
@@ -38,8 +46,10 @@ export interface RecordSource {
   /** Delivers no more of a partition until `resume`. */
   pause(partition: Source): void;
   resume(partition: Source): void;
+  /** Delivers the partition from this offset on, and nothing more of what was fetched before. */
+  goBack(partition: Source, offset: number): void;
   /** Stores how far partitions are decided. @throws where the group has moved on: the records come again */
-  commit(offsets: readonly (Source & { readonly offset: number })[]): Promise<void>;
+  commit(progress: readonly Progress[]): Promise<void>;
   /** Leaves the group. */
   stop(): Promise<void>;
 }
@@ -50,8 +60,12 @@ export interface SourceListener {
   chunk(chunk: Chunk): void;
   /** A broker answered a fetch of a partition, with records or without: where the partition ends by now. */
   end(partition: Source, offset: number): void;
-  /** Where the partition begins was not set by a worker: by somebody else, or by nobody yet. Told before its first chunk. */
-  setByOthers(partition: Source): void;
+  /**
+   * What was committed with the offset at which the partition begins. Told before its first chunk.
+   *
+   * @param decidedUpTo see Progress; null where the offset was set by no worker: by somebody else, or by nobody yet
+   */
+  begins(partition: Source, decidedUpTo: number | null): void;
   /** So many offsets were passed over: Kafka has deleted their records before they were fetched. */
   passedOver(partition: Source, offsets: number): void;
   /** The group shared its partitions out, for which nothing was fetched for so long. */
@@ -68,8 +82,8 @@ export interface StreamDeps {
   readonly intake: Intake;
   readonly wireFormat: Pick<WireFormat, 'decode'>;
   readonly publishVerdicts: PublishVerdicts | null;
-  /** How far the store has decided a partition; null where nothing of it. @throws where it cannot say now */
-  readonly decidedUpTo?: ((partition: Source) => Promise<number | null>) | undefined;
+  /** How far the store has decided partitions, in the order of the list; 0 where nothing. @throws where it cannot say now */
+  readonly decidedUpTo: (partitions: readonly Source[]) => Promise<number[]>;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics: Metrics;

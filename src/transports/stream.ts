@@ -4,7 +4,10 @@
  */
 import { makeCommitter } from './committer';
 import { PartitionLoop, type Standing, Turns, type UndecidedPartition } from './partition-loop';
-import { keyOf, type SourceListener, type StreamDeps } from './record-source';
+import { keyOf, messageOf, type SourceListener, type StreamDeps } from './record-source';
+
+/** Between two looks at what the store has decided of partitions of which nothing comes. */
+export const STORE_CHECK_MS = 20_000;
 
 export interface Stream {
   start(): Promise<void>;
@@ -27,7 +30,9 @@ export function makeStream(deps: StreamDeps): Stream {
   const committer = makeCommitter(deps);
   let loops = new Map<string, PartitionLoop>();
   let joined = false;
-  let stopping = false;
+  const stopping = new AbortController();
+  /** Partitions have come to us, by some of which nothing may come. */
+  let checkSoon = new AbortController();
   let lastActivity = clock.now();
   let lastFetch = clock.now();
   const active = () => {
@@ -41,7 +46,7 @@ export function makeStream(deps: StreamDeps): Stream {
       // What is not there yet cannot be seen to rise.
       for (const { topic } of partitions) metrics.gapRecords.inc({ topic }, 0);
       loops = new Map();
-      if (stopping) return;
+      if (stopping.signal.aborted) return;
       for (const partition of partitions)
         loops.set(keyOf(partition), new PartitionLoop(partition, deps, turns, committer, active));
       joined = true;
@@ -54,16 +59,45 @@ export function makeStream(deps: StreamDeps): Stream {
       lastFetch = clock.now();
       loops.get(keyOf(partition))?.ends(offset);
     },
-    setByOthers: (partition) => loops.get(keyOf(partition))?.setByOthers(),
+    begins(partition, decidedUpTo) {
+      loops.get(keyOf(partition))?.begins(decidedUpTo);
+      checkSoon.abort();
+    },
     passedOver: ({ topic }, offsets) => metrics.gapRecords.inc({ topic }, offsets),
     rebalanced: (ms) => metrics.rebalanceSeconds.observe(ms / 1000),
     active,
   };
 
+  /** A store that has lost something is noticed by the next batch of each partition; where none comes, by this. */
+  async function watchStore(): Promise<void> {
+    for (;;) {
+      await clock.sleep(STORE_CHECK_MS, AbortSignal.any([stopping.signal, checkSoon.signal]));
+      if (stopping.signal.aborted) return;
+      checkSoon = new AbortController();
+      const asked = [...loops.values()].flatMap((loop) => {
+        const expected = loop.expected();
+        return expected === null || expected === 0 ? [] : [{ loop, expected }];
+      });
+      if (asked.length === 0) continue;
+      try {
+        const decided = await deps.decidedUpTo(asked.map(({ loop }) => loop.partition));
+        for (const [index, { loop, expected }] of asked.entries()) {
+          const held = decided[index] ?? 0;
+          if (held < expected && loop.expected() === expected) loop.goBack(held);
+        }
+      } catch (error) {
+        logger.warn({ error: messageOf(error) }, 'the store did not say how far it has decided');
+      }
+    }
+  }
+
   return {
-    start: () => source.start(listener),
+    async start() {
+      await source.start(listener);
+      void watchStore();
+    },
     async stop(deadlineMs) {
-      stopping = true;
+      stopping.abort();
       const deadline = new AbortController();
       const late = clock.sleep(deadlineMs, deadline.signal).then(() => !deadline.signal.aborted);
       const loopsFinished = Promise.all([...loops.values()].map((loop) => loop.finish()));

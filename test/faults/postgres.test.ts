@@ -7,9 +7,10 @@ import { chmodSync, chownSync, mkdtempSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
+import { isDeepStrictEqual } from 'node:util';
 import { from as copyFrom, to as copyTo } from 'pg-copy-streams';
 import { startDelayProxy } from '../../dev/bench/delay-line';
-import { sleep } from '../../dev/servers/deadline';
+import { sleep, until } from '../../dev/servers/deadline';
 import { grantRoles } from '../../src/ledger/roles';
 import { type Outgoing, produce } from '../support/kafka';
 import { damagesOf, migratedDatabase, rowsOf, withClient } from '../support/ledger';
@@ -267,61 +268,76 @@ together(
     }),
 );
 
+/** Has a worker lose its store in the middle of a load, and find another one at the same address, which holds what was copied to it. */
+const failover = (copied: 'before the end' | 'all of it') => () =>
+  inOwnWorld({ need: ['postgres'] }, { topics: { main: PARTITIONS } }, async (world, { postgres }) => {
+    const { main } = world.topics;
+    const each = 2_000;
+    const name = nameOf(world);
+    const role = await makeRole(databaseUrl(), 'failover');
+    const heir = await migratedDatabase();
+    const heirUrl = new URL(heir);
+    heirUrl.pathname = `/${name}`;
+    try {
+      // Whoever connects finds the same user and the same database at both addresses.
+      await withClient(world.databaseUrl, (client) =>
+        client.query(`create role ${role.name} superuser login password '${new URL(role.url).password}'`),
+      );
+      await withClient(databaseUrl(), async (client) => {
+        await client.query(`alter role ${role.name} superuser`);
+        await client.query(`alter database ${new URL(heir).pathname.slice(1)} rename to ${name}`);
+      });
+      const address = new URL(world.databaseUrl);
+      address.username = role.name;
+      address.password = new URL(role.url).password;
+      const { line, address: through } = await throughLine(address.href);
+      try {
+        await produce(main, logins('load', each));
+        const worker = await world.started({ DATABASE_URL: through, BATCH_EVENTS: '10' });
+        await world.untilDecided(200);
+        line.become('broken');
+        // What was under way ends, one way or other.
+        await sleep(SECOND);
+        await replicate(world.databaseUrl, heirUrl.href);
+        if (copied === 'before the end') {
+          line.become('open');
+          await untilCaughtUp(world, main);
+          await world.untilDecided(each * PARTITIONS);
+        }
+        await postgres.kill();
+        line.leadTo(heirUrl.hostname, Number(heirUrl.port));
+        await untilCaughtUp(world, main);
+        await withClient(heirUrl.href, async (client) => {
+          const sums = 'select sum(records_read - redeliveries), sum(accepted) from promo.partitions';
+          const whole = [[String(each * PARTITIONS), String(each * PARTITIONS)]];
+          await until('all is decided', 60 * SECOND, async () =>
+            isDeepStrictEqual(await rowsOf(client, sums), whole),
+          );
+          expect(await damagesOf(client)).toEqual([]);
+        });
+        expect(worker.hasEnded()).toBe(false);
+        expect(worker.logged('partition is undecided').length).toBeGreaterThan(0);
+        const lost = worker.logged('the store has lost what it had decided; it is read again');
+        expect(lost.length).toBe(copied === 'all of it' ? 0 : PARTITIONS);
+        await verifySound(world, heirUrl.href);
+        await worker.stop();
+      } finally {
+        await line.close();
+      }
+      await postgres.start();
+    } finally {
+      await dropDatabase(heirUrl.href);
+      await withClient(databaseUrl(), (client) => client.query(`drop role ${role.name}`));
+    }
+  });
+
 together(
   'failover to a server at another address, in the middle of a load: the worker goes on there [U1 K3]',
-  () =>
-    inOwnWorld({ need: ['postgres'] }, { topics: { main: PARTITIONS } }, async (world, { postgres }) => {
-      const { main } = world.topics;
-      const each = 2_000;
-      const name = nameOf(world);
-      const role = await makeRole(databaseUrl(), 'failover');
-      const heir = await migratedDatabase();
-      const heirUrl = new URL(heir);
-      heirUrl.pathname = `/${name}`;
-      try {
-        // Whoever connects finds the same user and the same database at both addresses.
-        await withClient(world.databaseUrl, (client) =>
-          client.query(`create role ${role.name} superuser login password '${new URL(role.url).password}'`),
-        );
-        await withClient(databaseUrl(), async (client) => {
-          await client.query(`alter role ${role.name} superuser`);
-          await client.query(`alter database ${new URL(heir).pathname.slice(1)} rename to ${name}`);
-        });
-        const address = new URL(world.databaseUrl);
-        address.username = role.name;
-        address.password = new URL(role.url).password;
-        const { line, address: through } = await throughLine(address.href);
-        try {
-          await produce(main, logins('load', each));
-          const worker = await world.started({ DATABASE_URL: through, BATCH_EVENTS: '10' });
-          await world.untilDecided(200);
-          line.become('broken');
-          // What was under way ends, one way or other, and its standby has all of it.
-          await sleep(SECOND);
-          await replicate(world.databaseUrl, heirUrl.href);
-          await postgres.kill();
-          line.leadTo(heirUrl.hostname, Number(heirUrl.port));
-          await untilCaughtUp(world, main);
-          expect(worker.hasEnded()).toBe(false);
-          expect(worker.logged('partition is undecided').length).toBeGreaterThan(0);
-          await withClient(heirUrl.href, async (client) => {
-            const sums = 'select sum(records_read - redeliveries), sum(accepted) from promo.partitions';
-            expect(await rowsOf(client, sums)).toEqual([
-              [String(each * PARTITIONS), String(each * PARTITIONS)],
-            ]);
-            expect(await damagesOf(client)).toEqual([]);
-          });
-          await verifySound(world, heirUrl.href);
-          await worker.stop();
-        } finally {
-          await line.close();
-        }
-        await postgres.start();
-      } finally {
-        await dropDatabase(heirUrl.href);
-        await withClient(databaseUrl(), (client) => client.query(`drop role ${role.name}`));
-      }
-    }),
+  failover('all of it'),
+);
+together(
+  'failover to a standby that was behind, with nothing new to read: what it lacks is read again [U1 D2]',
+  failover('before the end'),
 );
 
 const TABLES = `select format('promo_store.%I', c.relname), string_agg(quote_ident(a.attname), ', ' order by a.attnum)

@@ -501,12 +501,20 @@ export const FAULTS: readonly FaultGroup[] = [
     title: 'What was lost, and who only looks on',
     faults: [
       {
-        fault: 'Postgres is restored to a moment behind what the group has committed',
-        does: 'Goes on behind it. Whoever restored it has the rest replayed, or sets the group back: docs/operations.md.',
-        sees: '`verify` ends with 1 and names each partition',
+        fault:
+          'Postgres has lost what it had committed: a standby took over that was behind, or it is restored from a backup',
+        does: 'Notices by the next batch of a partition, or by a look at what the store knows, as it takes up the partition and every 20 s. It reads again what was lost, as far as Kafka still has it, before anything behind it: docs/operations.md.',
+        sees: '`the store has lost what it had decided; it is read again`; `verify` ends with 1 until then, and names each partition',
         tests: {
+          [POSTGRES]: [
+            'failover to a standby that was behind, with nothing new to read: what it lacks is read again',
+          ],
           [RESTORE]: [
-            'a restored store is behind its group: verify says so, and replay or offsets that are set back mend it',
+            'a restored store is behind its group: verify says so, and workers mend it by themselves',
+          ],
+          [WAITS_TESTS]: [
+            'a store that has lost what it had decided: has it read again before anything that waits behind it, without a wait',
+            'a store that has lost what it had decided: is noticed where nothing comes, too',
           ],
         },
       },

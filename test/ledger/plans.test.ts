@@ -16,7 +16,7 @@ const CONDITIONS: Readonly<Record<string, readonly string[]>> = {
   find_resends: ['partition_no', 'source_offset'],
   find_unstored: ['partition_no', 'source_offset'],
   lock_rounds: ['feed_no', 'round_key'],
-  update_rounds: ['round_no'],
+  update_rounds: ['feed_no', 'round_key'],
 };
 
 /** What was in the tables when they were analyzed, if they were: so many rows, each of a feed of its own or all of one. */
@@ -120,7 +120,7 @@ describe.each(versions)('on %s', (version) => {
     await store.partition('acme').read(...ids.map((id) => aBet({ event_id: id, round_id: id })));
     const locked: string[] = [];
     await inTransaction(store.pool, (session) =>
-      lockRounds(session, { feedNo: 1, ids: [...ids, 'r-5'] }, (id) => locked.push(id)),
+      lockRounds(session, { feedNo: 1, ids: [...ids, 'r-5'] }, ({ roundId }) => locked.push(roundId)),
     );
     expect(locked).toEqual(['r-1', 'r-2', 'r-3', 'r-4']);
   });

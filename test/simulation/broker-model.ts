@@ -8,6 +8,7 @@ import type { OutgoingMessage } from '../../src/transports/record-batch-writer';
 import {
   type Chunk,
   keyOf,
+  type Progress,
   type RecordSource,
   type SourceListener,
   type StreamRecord,
@@ -30,6 +31,8 @@ export interface Log {
   readonly entries: (StreamRecord | null)[];
   /** Where the group goes on; -1 where it never was. */
   committed: number;
+  /** What was committed with it: null where no worker has. */
+  decidedUpTo: number | null;
 }
 
 export interface Observer {
@@ -71,7 +74,7 @@ export class BrokerModel {
   logOf(source: Source): Log {
     let log = this.logs.get(keyOf(source));
     if (log === undefined) {
-      log = { source, entries: [], committed: -1 };
+      log = { source, entries: [], committed: -1, decidedUpTo: null };
       this.logs.set(keyOf(source), log);
     }
     return log;
@@ -86,7 +89,8 @@ export class BrokerModel {
       },
       pause: (partition) => member.pause(partition),
       resume: (partition) => member.resume(partition),
-      commit: (offsets) => member.commit(offsets),
+      goBack: (partition, offset) => member.goBack(partition, offset),
+      commit: (progress) => member.commit(progress),
       stop: () => member.leave(),
     };
   }
@@ -215,6 +219,7 @@ class Member {
     );
     this.broker.scheduler.note(this.worker.name, `assigned: ${share.map(keyOf).join(', ')}`);
     this.listener?.assigned(share);
+    for (const source of share) this.listener?.begins(source, this.broker.logOf(source).decidedUpTo);
     this.fetch();
   }
 
@@ -224,6 +229,13 @@ class Member {
 
   resume(partition: Source): void {
     this.paused.delete(keyOf(partition));
+    this.fetch();
+  }
+
+  /** What is on its way of the partition is void. */
+  goBack(partition: Source, offset: number): void {
+    const key = keyOf(partition);
+    if (this.positions.has(key)) this.positions.set(key, { source: partition, offset, isFetching: false });
     this.fetch();
   }
 
@@ -272,17 +284,18 @@ class Member {
     await this.broker.scheduler.turn(this.worker, 'decompressed');
   }
 
-  async commit(offsets: readonly (Source & { readonly offset: number })[]): Promise<void> {
+  async commit(progress: readonly Progress[]): Promise<void> {
     if (!this.hasRead) throw new Error('nothing was read since the group assigned its partitions');
     const { broker, generation } = this;
     let isRefused = false;
     await broker.request('commit offsets', this.worker, COMMIT_TIMEOUT_MS, () => {
       isRefused = generation !== this.generation || !broker.isCurrent(this);
       if (isRefused) return;
-      for (const { topic, partition, offset } of offsets) {
+      for (const { topic, partition, offset, decidedUpTo } of progress) {
         const log = broker.logOf({ topic, partition });
         broker.scheduler.note('kafka', `${topic}/${partition} is committed to ${offset}`);
         log.committed = offset;
+        log.decidedUpTo = decidedUpTo;
         broker.observer.onOffsetCommit(log, offset, this.positions.has(keyOf(log.source)));
       }
     });

@@ -12,7 +12,14 @@ const LOCKS = ['lock timeout', 'deadlock', 'serialization failure'] as const;
 const KAFKA = ['refused', 'answer lost', 'silence before', 'silence after'] as const;
 /** What befalls the world while somebody waits. */
 export const WORLD = [
-  ...(['store away', 'rebalance', 'worker killed', 'worker vanishes', 'worker frozen'] as const),
+  ...([
+    'store away',
+    'store falls back',
+    'rebalance',
+    'worker killed',
+    'worker vanishes',
+    'worker frozen',
+  ] as const),
   ...(['worker stopped', 'new reference', 'offsets set back'] as const),
 ] as const;
 export type WorldFault = (typeof WORLD)[number];
@@ -22,6 +29,7 @@ export const POINTS = {
   connect: ['silence before', 'cut before', 'too many connections', ...WORLD],
   begin: [...STORE, ...WORLD],
   partition_no: [...STORE, ...LOCKS, ...WORLD],
+  next_offsets: [...STORE, ...WORLD],
   reference_version_in_force: [...STORE, ...WORLD],
   reference_current: [...STORE, ...WORLD],
   reference_numbers: [...STORE, ...WORLD],

@@ -47,6 +47,8 @@ export class Monitor {
   /** Up to where offsets were found to be decided. */
   private readonly checkedTo = new Map<string, number>();
   private readonly progressAt = new Map<string, number>();
+  /** Records whose answer the store has lost once: what was told of them before may be another one. */
+  private readonly lost = new Set<string>();
   /** Waits of a worker's partition since it last got on. */
   private readonly waits = new Map<string, number>();
 
@@ -80,7 +82,33 @@ export class Monitor {
     }
   }
 
-  private onAppended(table: string, values: Values, { beganUnder }: Transaction): void {
+  /** The store has lost its last transactions: what is left of it is all that counts. */
+  onFallBack({ appended }: StoreModel): void {
+    const before = [...this.stored.keys()];
+    for (const known of [this.stored, this.rows.verdicts, this.rows.resends, this.unstored, this.sums])
+      known.clear();
+    this.settledRounds.clear();
+    this.verdictIds.clear();
+    for (const table of ['history', 'resends', 'unstored'] as const)
+      for (const { values } of appended[table]) this.onAppended(table, values, null);
+    for (const place of before) if (!this.stored.has(place)) this.lost.add(place);
+  }
+
+  /** The offset of the first record whose answer the store has lost, and which was not decided again; infinite where there is none. */
+  firstLost({ source, entries }: Log): number {
+    const place = (offset: number) => `${keyOf(source)}/${offset}`;
+    const first = entries.findIndex(
+      (_, offset) => this.lost.has(place(offset)) && !this.stored.has(place(offset)),
+    );
+    return first < 0 ? Number.POSITIVE_INFINITY : first;
+  }
+
+  isAllDecided(logs: Iterable<Log>): boolean {
+    return [...logs].every((log) => this.firstLost(log) === Number.POSITIVE_INFINITY);
+  }
+
+  /** @param transaction null: one that was looked at before */
+  private onAppended(table: string, values: Values, transaction: Transaction | null): void {
     if (table === 'panics') return;
     const partition = this.partitionNames.get(values.partition_no ?? '') ?? '';
     const place = `${partition}/${values.source_offset}`;
@@ -93,6 +121,7 @@ export class Monitor {
       must(!this.verdictIds.has(id), 'I1', `the verdict id ${id} was given twice`);
       this.verdictIds.add(id);
       const version = Number(values.reference_version);
+      const beganUnder = transaction?.beganUnder ?? version;
       must(version === beganUnder, 'C9', `${place} is judged by version ${version}, not ${beganUnder}`);
       must(values.counted !== 't' || values.outcome === '0', 'I4', `${place} counts and is not accepted`);
       this.addToRound(place, values);
@@ -193,6 +222,7 @@ export class Monitor {
     for (; at < offset; at++) {
       if (entries[at] === null) continue;
       const place = `${partition}/${at}`;
+      if (this.lost.has(place)) continue;
       const stored = this.stored.get(place);
       must(stored !== undefined, 'I2', `the offset ${offset} passes ${place}, which is not decided`);
       const [isTold, rule] =
@@ -207,6 +237,7 @@ export class Monitor {
     for (const { value } of messages) {
       const { source, details, ...message } = JSON.parse(String(value));
       const place = placeOf(source.topic, source.partition, source.offset);
+      if (this.lost.has(place)) continue;
       const stored = this.stored.get(place);
       must(stored !== undefined, 'S7', `${place} is published and not decided`);
       const text = JSON.stringify(message);
@@ -237,6 +268,7 @@ export class Monitor {
       const text = brief(answer)
         .replace(/, again$/, '')
         .replace(/^(dead letter) .*/, '$1');
+      if (this.lost.has(place)) continue;
       const stored = this.stored.get(place);
       must(stored === text, 'I6', `${place} is ${stored} and answered as ${text}`);
       const before = this.told.get(place) ?? text;

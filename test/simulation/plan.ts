@@ -1,6 +1,7 @@
 /** What a seed stands for: the records of each partition, the workers and their settings, the changes of reference data, the faults. */
 import { makeRandom, type Random } from '../../dev/random';
 import type { ReferenceDocument } from '../../src/domain/reference';
+import { STORE_CHECK_MS } from '../../src/transports/stream';
 import { makeEvents, type PlannedRecord, REFERENCE } from '../model/plan';
 import type { Content, Json } from '../support/ledger';
 import { type FaultPlan, PAIRS, type Point } from './faults';
@@ -115,6 +116,7 @@ export function makePlan(seed: number, without: Without = WITHOUT_NOTHING): Simu
       partition,
       entries,
       ...(isCrowd ? inCrowd(crowd === 'same rounds' && place === 0, entries.length) : late),
+      ...(needs.idle && { laterMs: IDLE_MS }),
     };
   });
   return {
@@ -144,14 +146,19 @@ export function makePlan(seed: number, without: Without = WITHOUT_NOTHING): Simu
 const inCrowd = (isEarly: boolean, entries: number) =>
   isEarly ? { first: entries, laterMs: 0 } : { first: 0, laterMs: 2_000 };
 
+/** So long that the worker looks what the store still knows of partitions of which nothing comes. */
+const IDLE_MS = STORE_CHECK_MS + 5_000;
+
 /** What a run has to have for its point to be come by. */
 interface Needs {
+  readonly idle?: boolean;
   readonly setBack?: boolean;
   readonly deadLetters?: boolean;
   readonly poison?: boolean;
   readonly framed?: boolean;
 }
 const NEEDS: Partial<Record<Point, Needs>> = {
+  next_offsets: { idle: true },
   find_resends: { setBack: true },
   find_unstored: { setBack: true },
   record_panic: { poison: true },

@@ -7,7 +7,7 @@ import { makeRandom } from '../../dev/random';
 import type { Clock } from '../../src/clock';
 import { feedIdOf } from '../../src/domain/reference';
 import { type Ledger, makeIntake, type Source } from '../../src/intake';
-import { decideBatch, makePartitionNumbers } from '../../src/ledger/ledger';
+import { decideBatch, decidedUpTo, makePartitionNumbers } from '../../src/ledger/ledger';
 import { makeReferences } from '../../src/ledger/reference-store';
 import { toDocumentJson } from '../../src/reference-file/stored';
 import { makeMetrics } from '../../src/telemetry';
@@ -91,6 +91,7 @@ class World {
   private readonly outside = new Actor('world');
   private started = 0;
   private expectedEntries = 0;
+  private isOver = false;
   /** What was broken in a callback, to be thrown by the run. */
   private broken: unknown = null;
 
@@ -171,7 +172,7 @@ class World {
       if (log.committed < log.entries.length && log.entries.length > 0) return false;
       entries += log.entries.length;
     }
-    return entries === this.expectedEntries;
+    return entries === this.expectedEntries && this.monitor.isAllDecided(this.broker.logs.values());
   }
 
   private checkTime(): void {
@@ -188,6 +189,7 @@ class World {
   /** As SIGTERM does: what is decided is committed, and nobody waits any longer. */
   private async stopAll(): Promise<void> {
     this.faults.end();
+    this.isOver = true;
     const began = this.scheduler.now();
     const stopping = new Set<Actor>();
     for (const { actor, stream, isStopping } of this.workers.values()) {
@@ -271,7 +273,7 @@ class World {
         if (meets) throw new TypeError('cannot read properties of undefined');
         return decideBatch(store, batch, fewEvents);
       },
-      partitionNo: makePartitionNumbers(store),
+      ...makePartitionNumbers(store),
     };
     const intake = makeIntake({
       ledger: this.sabotage.ledger?.(ledger) ?? ledger,
@@ -287,6 +289,10 @@ class World {
     const stream = makeStream({
       source: {
         ...source,
+        goBack: (partition, offset) => {
+          this.monitor.onProgress(`${actor.name} ${keyOf(partition)}`);
+          source.goBack(partition, offset);
+        },
         start: (listener) =>
           source.start({
             ...listener,
@@ -299,14 +305,15 @@ class World {
           }),
       },
       intake: {
-        decide: async (from, envelopes) => {
+        decide: async (from, envelopes, decidedBefore) => {
           for (const envelope of envelopes) generationOf.set(envelope, generation);
-          const result = await intake.decide(from, envelopes);
+          const result = await intake.decide(from, envelopes, decidedBefore);
           this.watched(() => this.monitor.onAnswers(from, result.answers));
           return result;
         },
       },
       wireFormat: this.wireFormat(actor),
+      decidedUpTo: (partitions) => decidedUpTo(store, partitions),
       publishVerdicts: async (from, answers) => {
         await publish(from, answers);
         const [first] = answers;
@@ -402,18 +409,17 @@ class World {
     this.scheduler.note('world', `${fault} (${name})`);
     this.faults.lasts(0);
     switch (fault) {
-      case 'store away': {
-        if (this.network.isStoreAway) return;
-        const ms = this.random.pick([100, 3_000, 20_000, 150_000]);
-        this.network.isStoreAway = true;
-        for (const connection of [...this.network.connections]) connection.cut();
-        this.store.terminateAll();
-        this.faults.lasts(ms);
-        this.scheduler.after(ms, this.outside, 'the store is back', () => {
-          this.network.isStoreAway = false;
-        });
+      case 'store away':
+        this.takeStoreAway(this.random.pick([100, 3_000, 20_000, 150_000]));
         return;
-      }
+      case 'store falls back':
+        // Workers that stop notice nothing any more: those that come after them would.
+        if (this.isOver) return;
+        this.takeStoreAway(this.random.pick([100, 3_000]));
+        this.store.fallBack(1 + this.random.below(this.random.pick([2, 10])));
+        this.monitor.onFallBack(this.store);
+        this.setLostOffsetsBack();
+        return;
       case 'rebalance':
         this.broker.rebalance();
         return;
@@ -421,9 +427,12 @@ class World {
         this.applyReference();
         return;
       case 'offsets set back':
-        // As an operator does: the group reads again what it has read.
-        for (const log of this.broker.logs.values())
-          if (log.committed > 0) log.committed = this.random.below(log.committed + 1);
+        // As an operator does: the group reads again what it has read, and what its store has lost.
+        for (const log of this.broker.logs.values()) {
+          const most = Math.min(log.committed, this.monitor.firstLost(log));
+          if (log.committed > 0) log.committed = this.random.below(most + 1);
+          log.decidedUpTo = null;
+        }
         this.broker.rebalance();
         return;
       case 'worker frozen': {
@@ -446,6 +455,29 @@ class World {
         });
         return;
     }
+  }
+
+  /** Where an operator has set offsets, and no worker has committed since, only the operator knows what should have been decided. */
+  private setLostOffsetsBack(): void {
+    let isAny = false;
+    for (const log of this.broker.logs.values()) {
+      const firstLost = this.monitor.firstLost(log);
+      if (log.decidedUpTo !== null || log.committed <= firstLost) continue;
+      log.committed = firstLost;
+      isAny = true;
+    }
+    if (isAny) this.broker.rebalance();
+  }
+
+  private takeStoreAway(ms: number): void {
+    if (this.network.isStoreAway) return;
+    this.network.isStoreAway = true;
+    for (const connection of [...this.network.connections]) connection.cut();
+    this.store.terminateAll();
+    this.faults.lasts(ms);
+    this.scheduler.after(ms, this.outside, 'the store is back', () => {
+      this.network.isStoreAway = false;
+    });
   }
 
   private kill(worker: Worker, vanishes: boolean): void {

@@ -46,6 +46,14 @@ const STATEMENTS: Readonly<Record<string, Statement>> = {
     return known === undefined ? [] : [[known.partition_no ?? null]];
   },
 
+  async next_offsets(on, { values = [] }) {
+    const [topics = [], partitions = []] = values.map(readArray);
+    return topics.map((topic, index) => {
+      const row = on.store.partitions.get(`${topic}/${partitions[index]}`);
+      return [(row && on.seen(row)?.next_offset) ?? '0'];
+    });
+  },
+
   reference_version_in_force: async (on) => [[String(versionSeen(on))]],
   async reference_current(on) {
     const version = versionSeen(on);
@@ -103,18 +111,16 @@ const STATEMENTS: Readonly<Record<string, Statement>> = {
   },
 
   async update_rounds(on, { values = [] }) {
-    const columns = values.slice(0, UPDATED_COLUMNS.length).map(readArray);
-    const byNo = new Map<Text, Row>();
-    for (const row of on.store.rounds.values()) byNo.set(on.current(row)?.round_no ?? null, row);
-    const count = columns[0]?.length ?? 0;
-    for (let index = 0; index < count; index++) {
-      const change: Record<string, Text> = {};
-      for (const [column, name] of UPDATED_COLUMNS.entries()) change[name] = columns[column]?.[index] ?? null;
-      const row = byNo.get(change.round_no ?? null);
+    const keys = readArray(values[1]);
+    const columns = values.slice(2, 2 + UPDATED_COLUMNS.length).map(readArray);
+    for (const [index, key] of keys.entries()) {
+      const row = on.store.rounds.get(`${values[0]}/${key}`);
       if (row === undefined) continue;
       await on.lock(row);
       const before = on.current(row);
-      const refundedAt = before?.refunded_at ?? String(values[14]);
+      const change: Record<string, Text> = {};
+      for (const [column, name] of UPDATED_COLUMNS.entries()) change[name] = columns[column]?.[index] ?? null;
+      const refundedAt = before?.refunded_at ?? String(values[2 + UPDATED_COLUMNS.length]);
       on.change(row, 'rounds', {
         ...before,
         ...change,
@@ -191,7 +197,7 @@ const ROUND_COLUMNS =
     ' ',
   );
 const UPDATED_COLUMNS =
-  'round_no refunded_by settled second_settled player_mismatch brand_mismatch player_hash brand_no currency_no bet_minor win_minor settled_minor below_min_bet_minor other_sums'.split(
+  'refunded_by settled second_settled player_mismatch brand_mismatch player_hash brand_no currency_no bet_minor win_minor settled_minor below_min_bet_minor other_sums'.split(
     ' ',
   );
 

@@ -136,6 +136,18 @@ export class StoreModel {
     for (const backend of [...this.backends]) backend.terminate(FAILURES['admin shutdown']);
   }
 
+  /**
+   * As where a standby takes over that has not received the last transactions: they are gone, and so is every connection. Reference data was
+   * applied long before.
+   */
+  fallBack(transactions: number): void {
+    this.terminateAll();
+    const since = Math.max(this.committed - transactions, this.references.at(-1)?.since ?? 0);
+    for (const rows of [this.partitions, this.eventKeys, this.rounds])
+      for (const { versions } of rows.values()) while ((versions.at(-1)?.since ?? 0) > since) versions.pop();
+    for (const rows of Object.values(this.appended)) while ((rows.at(-1)?.since ?? 0) > since) rows.pop();
+  }
+
   commit(transaction: Transaction): void {
     if (transaction.changed.size > 0 || transaction.appended.length > 0) {
       this.committed++;

@@ -273,7 +273,7 @@ export class TestStore {
     this.pools.push(pool);
     const ledger: Ledger = {
       decideBatch: (batch) => decideBatch(pool, batch, options.fewEvents),
-      partitionNo: makePartitionNumbers(pool),
+      ...makePartitionNumbers(pool),
     };
     const intake = makeIntake({
       ledger: options.wrap?.(ledger) ?? ledger,

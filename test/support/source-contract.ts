@@ -32,6 +32,8 @@ class Reader implements SourceListener {
   /** What became of a commit at the moment of an assignment, before anything was read. */
   readonly commitsOfNothing: Promise<string>[] = [];
   fetches = 0;
+  /** What was told of where partitions begin, in the last generation. */
+  readonly begun = new Map<number, number | null>();
   private chunks: Chunk[] = [];
 
   constructor(readonly source: RecordSource) {}
@@ -39,7 +41,7 @@ class Reader implements SourceListener {
   assigned(partitions: readonly Source[]): void {
     this.generations.push(partitions.map(keyOf).sort());
     this.chunks = [];
-    const offsets = partitions.map((partition) => ({ ...partition, offset: 1 }));
+    const offsets = partitions.map((partition) => ({ ...partition, offset: 1, decidedUpTo: 1 }));
     this.commitsOfNothing.push(
       this.source.commit(offsets).then(
         () => 'committed',
@@ -56,7 +58,9 @@ class Reader implements SourceListener {
     this.fetches++;
   }
   end(): void {}
-  setByOthers(): void {}
+  begins({ partition }: Source, decidedUpTo: number | null): void {
+    this.begun.set(partition, decidedUpTo);
+  }
   passedOver({ topic, partition }: Source, offsets: number): void {
     throw new Error(`${offsets} offsets of ${topic}/${partition} were passed over`);
   }
@@ -117,18 +121,47 @@ export const SOURCE_CONTRACT: readonly (readonly [title: string, script: Script]
       await side.produce(1, ['d']);
       const first = await started(side);
       await side.until('everything is read', () => first.nextOffset(0) === 3 && first.nextOffset(1) === 1);
-      await side.get(first.source.commit([{ topic: side.topic, partition: 0, offset: 2 }]));
+      await side.get(first.source.commit([{ topic: side.topic, partition: 0, offset: 2, decidedUpTo: 1 }]));
       expect(await side.committed(0)).toBe(2);
+      expect([...first.begun]).toEqual(
+        expect.arrayContaining([
+          [0, null],
+          [1, null],
+        ]),
+      );
       await side.get(first.source.stop());
       const second = await started(side);
       await side.until('the rest is read', () => second.nextOffset(0) === 3 && second.nextOffset(1) === 1);
       expect(await side.get(second.texts(0))).toEqual(['2 c']);
       expect(await side.get(second.texts(1))).toEqual(['0 d']);
+      // What was committed with the offset.
+      expect([second.begun.get(0), second.begun.get(1)]).toEqual([1, null]);
       expect(await side.get(Promise.all([...first.commitsOfNothing, ...second.commitsOfNothing]))).toEqual([
         'refused',
         'refused',
       ]);
       await side.get(second.source.stop());
+    },
+  ],
+  [
+    'a partition that goes back comes from there once more, and the others are not disturbed',
+    async (side) => {
+      await side.produce(0, ['a', 'b', 'c']);
+      await side.produce(1, ['d']);
+      const reader = await started(side);
+      await side.until('everything is read', () => reader.nextOffset(0) === 3 && reader.nextOffset(1) === 1);
+      const before = reader.chunksOf(0).length;
+      reader.source.goBack({ topic: side.topic, partition: 0 }, 1);
+      await side.until(
+        'it is read again',
+        () => reader.chunksOf(0).length > before && reader.nextOffset(0) === 3,
+      );
+      await side.produce(0, ['e']);
+      await side.produce(1, ['f']);
+      await side.until('the rest is read', () => reader.nextOffset(0) === 4 && reader.nextOffset(1) === 2);
+      expect(await side.get(reader.texts(0))).toEqual(['0 a', '1 b', '2 c', '1 b', '2 c', '3 e']);
+      expect(await side.get(reader.texts(1))).toEqual(['0 d', '1 f']);
+      await side.get(reader.source.stop());
     },
   ],
   [
@@ -165,7 +198,9 @@ export const SOURCE_CONTRACT: readonly (readonly [title: string, script: Script]
       expect(both.sort()).toEqual([`${side.topic}/0`, `${side.topic}/1`]);
       const theirs = second.generations.at(-1)?.[0] === `${side.topic}/0` ? 0 : 1;
       await side.until('the second has read', () => second.nextOffset(theirs) === 2);
-      await side.get(second.source.commit([{ topic: side.topic, partition: theirs, offset: 1 }]));
+      await side.get(
+        second.source.commit([{ topic: side.topic, partition: theirs, offset: 1, decidedUpTo: 1 }]),
+      );
       await side.get(second.source.stop());
       await side.until('the first has all of them again', () => first.generations.at(-1)?.length === 2);
       await side.until('it has read again', () => first.nextOffset(0) === 2 && first.nextOffset(1) === 2);

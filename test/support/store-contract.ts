@@ -43,16 +43,20 @@ class Tx {
 
   async lockRounds(...ids: string[]): Promise<Record<string, string>> {
     const found: Record<string, string> = {};
-    await rounds.lockRounds(this.session, { feedNo: FEED, ids }, (id, { no, round }) => {
-      found[id] = round.refundedBy === null ? `${no}` : `${no}, refunded by ${round.refundedBy}`;
+    await rounds.lockRounds(this.session, { feedNo: FEED, ids }, ({ no, roundId, round }) => {
+      found[roundId] = round.refundedBy === null ? `${no}` : `${no}, refunded by ${round.refundedBy}`;
     });
     return found;
   }
   lockPartition = (no: number) => partitions.lockPartition(this.session, no);
   lockFeeds = (...feeds: number[]) => rounds.lockFeeds(this.session, feeds);
-  async refund(no: number, by: string): Promise<void> {
-    const update = rounds.updateOf([{ no, round: { ...newRound(), refundedBy: by } }], NOW_MICROS);
-    if (update !== null) await this.session.query(update.statement, update.values);
+  async refund(roundId: string, by: string): Promise<void> {
+    const round = { ...newRound(), refundedBy: by };
+    for (const { statement, values } of rounds.updatesOf(
+      [{ no: 0, feedNo: FEED, roundId, round }],
+      NOW_MICROS,
+    ))
+      await this.session.query(statement, values);
   }
   async find(...ids: string[]): Promise<string[]> {
     const found: string[] = [];
@@ -242,7 +246,7 @@ export function describeStoreContract(makeSide: () => Promise<Side>): void {
     expect(await side.get(first.lockRounds('r-1'))).toEqual({ 'r-1': '1' });
     const waits = start(second.lockRounds('r-2', 'r-1'));
     expect(await waits.isWaiting()).toBe(true);
-    await side.get(first.refund(1, 'e-1'));
+    await side.get(first.refund('r-1', 'e-1'));
     await side.get(first.commit());
     expect(await waits.result()).toEqual({ 'r-1': '1, refunded by e-1', 'r-2': '2' });
     await side.get(second.rollback());
@@ -413,7 +417,7 @@ export function describeStoreContract(makeSide: () => Promise<Side>): void {
     await inOne((tx) => tx.openRounds([1, 'r-1']));
     const [first, second] = [await begin(), await begin()];
     await side.get(first.lockRounds('r-1'));
-    await side.get(first.refund(1, 'e-1'));
+    await side.get(first.refund('r-1', 'e-1'));
     const waits = start(second.lockRounds('r-1'));
     expect(await waits.isWaiting()).toBe(true);
     first.abandon();

@@ -5,10 +5,16 @@
 import type { Clock } from '../../src/clock';
 import type { Answer, Envelope, IntakeResult, Source } from '../../src/intake';
 import { TopicPaused } from '../../src/intake/reject-limit';
+import { StoreBehind } from '../../src/ledger/failures';
 import { makeLogger, makeMetrics } from '../../src/telemetry';
 import { FetchGate } from '../../src/transports/membership';
-import type { RecordSource, SourceListener, StreamRecord } from '../../src/transports/record-source';
-import { makeStream } from '../../src/transports/stream';
+import type {
+  Progress,
+  RecordSource,
+  SourceListener,
+  StreamRecord,
+} from '../../src/transports/record-source';
+import { makeStream, STORE_CHECK_MS } from '../../src/transports/stream';
 import type { Decoded } from '../../src/transports/wire-format';
 import { chunkOf, streamRecord } from '../support/chunk';
 
@@ -26,7 +32,7 @@ class FakeClock implements Clock {
 
   sleep(ms: number, signal: AbortSignal): Promise<void> {
     if (signal.aborted) return Promise.resolve();
-    if (ms >= SECOND) this.waits.push(ms);
+    if (ms >= SECOND && ms !== STORE_CHECK_MS) this.waits.push(ms);
     return new Promise((resolve) => {
       const sleeper = { until: this.time + ms, wake: resolve };
       this.sleepers.push(sleeper);
@@ -65,6 +71,9 @@ async function settle(): Promise<void> {
 class FakeSource implements RecordSource {
   listener: SourceListener | null = null;
   readonly commits: string[] = [];
+  /** What the commits said of how far the store has decided. */
+  readonly notes: number[] = [];
+  readonly wentBack: string[] = [];
   readonly paused = new Set<string>();
   stopped = false;
   commitFails: string | null = null;
@@ -80,10 +89,16 @@ class FakeSource implements RecordSource {
   resume(partition: Source): void {
     this.paused.delete(nameOf(partition));
   }
-  async commit(offsets: readonly (Source & { readonly offset: number })[]): Promise<void> {
+  goBack(partition: Source, offset: number): void {
+    this.wentBack.push(`${nameOf(partition)} ${offset}`);
+  }
+  async commit(progress: readonly Progress[]): Promise<void> {
     await this.commitHangs;
     if (this.commitFails !== null) throw new Error(this.commitFails);
-    for (const { offset, ...partition } of offsets) this.commits.push(`${nameOf(partition)} ${offset}`);
+    for (const { offset, decidedUpTo, ...partition } of progress) {
+      this.commits.push(`${nameOf(partition)} ${offset}`);
+      this.notes.push(decidedUpTo);
+    }
   }
   async stop(): Promise<void> {
     this.stopped = true;
@@ -102,7 +117,7 @@ const answer = (envelope: Envelope): Answer => ({
   decision: { type: 'unstored', deadLetter: 'unclaimed', redelivered: false },
 });
 
-type Decide = (source: Source, envelopes: readonly Envelope[]) => Promise<IntakeResult>;
+type Decide = (source: Source, envelopes: readonly Envelope[], decidedUpTo?: number) => Promise<IntakeResult>;
 const decideAll: Decide = async (_, envelopes) => ({ answers: envelopes.map(answer), undecided: null });
 const storeIsDown: Decide = async () => ({ answers: [], undecided: new Error('the store is down') });
 
@@ -112,6 +127,7 @@ function setUp(options: {
   publish?: () => Promise<void>;
   partitionsAtOnce?: number;
   batchEvents?: number;
+  decidedUpTo?: (partitions: readonly Source[]) => Promise<number[]>;
 }) {
   const clock = new FakeClock();
   const source = new FakeSource();
@@ -124,14 +140,15 @@ function setUp(options: {
     metrics,
     logger: makeLogger('silent'),
     intake: {
-      async decide(from, envelopes) {
-        const result = await state.decide(from, envelopes);
+      async decide(from, envelopes, decidedUpTo) {
+        const result = await state.decide(from, envelopes, decidedUpTo);
         decided.push(...result.answers.map(({ envelope }) => `${nameOf(from)} ${envelope.offset}`));
         return result;
       },
     },
     wireFormat: { decode: options.decode ?? ((bytes) => ({ type: 'json', bytes })) },
     publishVerdicts: options.publish ?? null,
+    decidedUpTo: options.decidedUpTo ?? (async (partitions) => partitions.map(() => 0)),
     batchEvents: options.batchEvents ?? 100,
     partitionsAtOnce: options.partitionsAtOnce ?? 3,
   });
@@ -145,6 +162,8 @@ function setUp(options: {
       if (source.listener === null) await stream.start();
       listener().assigned(partitions.map(partition));
     },
+    /** As Kafka tells of the offset at which a partition begins. */
+    begin: (number: number, decidedUpTo: number | null) => listener().begins(partition(number), decidedUpTo),
     /** Delivers records with these offsets as one chunk. */
     deliver(to: number, offsets: readonly number[], nextOffset = (offsets.at(-1) ?? -1) + 1) {
       const records = offsets.map((offset) => streamRecord(offset));
@@ -747,6 +766,106 @@ describe('memory', () => {
   });
 });
 
+describe('a store that has lost what it had decided', () => {
+  /** What it holds of partition 0. */
+  const aStore = () => {
+    const held = { upTo: 0 };
+    const decide: Decide = async (_, envelopes, decidedUpTo = 0) => {
+      if (held.upTo < decidedUpTo) return { answers: [], undecided: new StoreBehind(held.upTo) };
+      held.upTo = (envelopes.at(-1)?.offset ?? 0) + 1;
+      return { answers: envelopes.map(answer), undecided: null };
+    };
+    return { held, decide, decidedUpTo: async () => [held.upTo] };
+  };
+
+  it('has it read again before anything that waits behind it, without a wait [U1] [D2]', async () => {
+    const { held, ...store } = aStore();
+    const { clock, source, stream, decided, assign, deliver } = setUp(store);
+    await assign(0);
+    deliver(0, [0, 1, 2, 3]);
+    await clock.pass(BETWEEN_COMMITS);
+    held.upTo = 2;
+    deliver(0, [4, 5]);
+    await clock.pass(BETWEEN_COMMITS);
+    expect(source.wentBack).toEqual(['t/0 2']);
+    deliver(0, [2, 3, 4]);
+    deliver(0, [5], 8);
+    await clock.pass(2 * BETWEEN_COMMITS);
+    expect(decided.map((each) => each.split(' ')[1]).join(' ')).toBe('0 1 2 3 2 3 4 5');
+    expect(source.commits).toEqual(['t/0 4', 't/0 8']);
+    expect(source.notes).toEqual([4, 6]);
+    expect(clock.waits).toEqual([]);
+    expect(stream.undecided()).toEqual([]);
+  });
+
+  it('is noticed by what the worker before has committed with the offset [U1]', async () => {
+    const { held, ...store } = aStore();
+    const { clock, source, assign, begin, deliver } = setUp(store);
+    held.upTo = 5;
+    await assign(0);
+    begin(0, 7);
+    deliver(0, [9]);
+    await clock.pass(BETWEEN_COMMITS);
+    expect(source.wentBack).toEqual(['t/0 5']);
+    // Kafka has nothing of 5 to 8 any more: what is left is decided.
+    deliver(0, [9]);
+    await clock.pass(BETWEEN_COMMITS);
+    expect(source.commits).toEqual(['t/0 10']);
+  });
+
+  it('is noticed where nothing comes, too [U1]', async () => {
+    const { held, ...store } = aStore();
+    const { clock, source, assign, begin } = setUp(store);
+    held.upTo = 7;
+    await assign(0);
+    begin(0, 7);
+    await clock.pass(STORE_CHECK_MS);
+    expect(source.wentBack).toEqual([]);
+    held.upTo = 5;
+    await clock.pass(STORE_CHECK_MS);
+    expect(source.wentBack).toEqual(['t/0 5']);
+    await clock.pass(3 * STORE_CHECK_MS);
+    expect(source.wentBack).toEqual(['t/0 5']);
+  });
+
+  it('is not looked for where no worker has said how far it was [U1]', async () => {
+    const { clock, source, assign, begin, deliver } = setUp(aStore());
+    await assign(0);
+    begin(0, null);
+    deliver(0, [9]);
+    await clock.pass(STORE_CHECK_MS);
+    expect(source.wentBack).toEqual([]);
+    expect(source.commits).toEqual(['t/0 10']);
+  });
+
+  it('that does not answer is asked again', async () => {
+    let asked = 0;
+    const { clock, source, assign, begin } = setUp({
+      decidedUpTo: async () => {
+        if (++asked === 1) throw new Error('the store is down');
+        return [3];
+      },
+    });
+    await assign(0);
+    begin(0, 7);
+    await clock.pass(2 * STORE_CHECK_MS);
+    expect(source.wentBack).toEqual(['t/0 3']);
+  });
+
+  it('resumes a partition that was paused for what waited', async () => {
+    const { held, ...store } = aStore();
+    const { clock, source, assign, begin, deliverBytes } = setUp(store);
+    held.upTo = 5;
+    await assign(0);
+    begin(0, 7);
+    deliverBytes(0, 7, 2 * MEBIBYTE);
+    expect([...source.paused]).toEqual(['t/0']);
+    await clock.pass(BETWEEN_COMMITS);
+    expect([...source.paused]).toEqual([]);
+    expect(source.wentBack).toEqual(['t/0 5']);
+  });
+});
+
 describe('fetches of an old generation', () => {
   const gateOf = () => {
     const clock = new FakeClock();
@@ -758,7 +877,7 @@ describe('fetches of an old generation', () => {
     gate.fetchBegins(1);
     gate.fetchBegins(2);
     expect(gate.isClosed()).toBe(false);
-    gate.joined();
+    gate.close();
     expect(gate.isClosed()).toBe(true);
     gate.fetchBegins(1);
     expect(gate.isClosed()).toBe(true);
@@ -769,7 +888,7 @@ describe('fetches of an old generation', () => {
   it('of a broker that is gone are waited for as long as they may take', async () => {
     const { clock, gate } = gateOf();
     gate.fetchBegins(1);
-    gate.joined();
+    gate.close();
     await clock.pass(16_999);
     expect(gate.isClosed()).toBe(true);
     await clock.pass(1);
@@ -778,7 +897,7 @@ describe('fetches of an old generation', () => {
 
   it('there are none when the group is joined for the first time', () => {
     const { gate } = gateOf();
-    gate.joined();
+    gate.close();
     expect(gate.isClosed()).toBe(false);
   });
 });
