@@ -30,8 +30,8 @@ export function makeStream(deps: StreamDeps): Stream {
   const committer = makeCommitter(deps);
   let loops = new Map<string, PartitionLoop>();
   let joined = false;
-  const stopping = new AbortController();
-  /** Partitions have come to us, by some of which nothing may come. */
+  let stopping = false;
+  /** Ends the wait between two looks at the store: partitions have come to us, of some of which nothing may come. */
   let checkSoon = new AbortController();
   let lastActivity = clock.now();
   let lastFetch = clock.now();
@@ -46,7 +46,7 @@ export function makeStream(deps: StreamDeps): Stream {
       // What is not there yet cannot be seen to rise.
       for (const { topic } of partitions) metrics.gapRecords.inc({ topic }, 0);
       loops = new Map();
-      if (stopping.signal.aborted) return;
+      if (stopping) return;
       for (const partition of partitions)
         loops.set(keyOf(partition), new PartitionLoop(partition, deps, turns, committer, active));
       joined = true;
@@ -71,8 +71,8 @@ export function makeStream(deps: StreamDeps): Stream {
   /** A store that has lost something is noticed by the next batch of each partition; where none comes, by this. */
   async function watchStore(): Promise<void> {
     for (;;) {
-      await clock.sleep(STORE_CHECK_MS, AbortSignal.any([stopping.signal, checkSoon.signal]));
-      if (stopping.signal.aborted) return;
+      await clock.sleep(STORE_CHECK_MS, checkSoon.signal);
+      if (stopping) return;
       checkSoon = new AbortController();
       const asked = [...loops.values()].flatMap((loop) => {
         const expected = loop.expected();
@@ -97,7 +97,8 @@ export function makeStream(deps: StreamDeps): Stream {
       void watchStore();
     },
     async stop(deadlineMs) {
-      stopping.abort();
+      stopping = true;
+      checkSoon.abort();
       const deadline = new AbortController();
       const late = clock.sleep(deadlineMs, deadline.signal).then(() => !deadline.signal.aborted);
       const loopsFinished = Promise.all([...loops.values()].map((loop) => loop.finish()));

@@ -67,6 +67,11 @@ class Tx {
   openRounds = (...opened: (readonly [no: number, id: string])[]) =>
     this.connection.write(roundsOf(...opened));
   writeKeys = (...ids: string[]) => this.connection.write(keysOf(...ids));
+  howFar = (...list: number[]) =>
+    partitions.nextOffsetsOf(
+      this.session,
+      list.map((partition) => ({ topic: 'contract', partition })),
+    );
   count = (partitionNo: number, nextOffset: number) =>
     partitions.countPartition(this.session, partitionNo, nextOffset, 1, ONE_ACCEPTED);
   write: StoreConnection['write'] = (writes) => this.connection.write(writes);
@@ -393,6 +398,26 @@ export function describeStoreContract(makeSide: () => Promise<Side>): void {
       await side.get(second.rollback());
     },
   );
+
+  test('how far partitions are is told in the order in which they are asked for, and as it was last committed', async () => {
+    const no = await aPartition();
+    await inOne((tx) => tx.count(no, 5));
+    const first = await begin();
+    await side.get(first.count(no, 9));
+    expect(await inNew((tx) => tx.howFar(7, 0))).toEqual([0, 5]);
+    await side.get(first.commit());
+    expect(await inNew((tx) => tx.howFar(0, 7, 0))).toEqual([9, 0, 9]);
+  });
+
+  test('a partition that is not there is one that the store has lost', async () => {
+    const no = await aPartition();
+    const tx = await begin();
+    await expect(side.get(tx.lockPartition(no + 1))).rejects.toMatchObject({
+      name: 'StoreBehind',
+      decidedUpTo: 0,
+    });
+    await side.get(tx.rollback());
+  });
 
   test('a partition keeps its number', async () => {
     const no = await aPartition();

@@ -11,6 +11,9 @@ import { figure, times } from '../table';
 const KINDS: readonly IdKind[] = ['time-ordered', 'random'];
 const GOALS: Record<IdKind, number> = { 'time-ordered': 0.9, random: 0.6 };
 
+/** MiB of shared_buffers, as Postgres has them by default. */
+const USUAL_BUFFERS = 128;
+
 interface Entry {
   readonly kind: IdKind;
   readonly stored: number;
@@ -22,9 +25,15 @@ interface Entry {
 export const keys: Mode = {
   name: 'keys',
   about: 'rate by the number of keys stored before, for time-ordered and for random ids',
-  extent: { events: 200_000, rounds: 3, stored: [0, 1_000_000, 5_000_000, 20_000_000] },
+  ownPostgres: true,
+  extent: {
+    ...{ events: 200_000, rounds: 3, stored: [0, 1_000_000, 5_000_000, 20_000_000] },
+    buffers: USUAL_BUFFERS,
+  },
   async run(bench) {
     const sizes = [...bench.extent.numbers('stored')].sort((a, b) => a - b);
+    const buffers = bench.extent.number('buffers');
+    await bench.stage.restartPostgres({ shared_buffers: `${buffers}MB` });
     const entries: Entry[] = [];
     for (const kind of KINDS) entries.push(...(await measureKind(bench, kind, sizes)));
     const rate = (kind: IdKind, stored: number) =>
@@ -59,6 +68,10 @@ export const keys: Mode = {
           .filter((stored) => stored > 0 && (kind !== 'random' || indexMib(kind, stored) <= sharedMib))
           .map((stored) => goalOf(kind, stored, share(kind, stored))),
       ),
+      ...(buffers !== USUAL_BUFFERS && {
+        variant: 'more-memory',
+        settings: [`Postgres started anew with shared_buffers=${buffers}MB`],
+      }),
       runs: entries.map(({ kind, stored, indexMib, run }) => ({
         ...{ ids: kind, stored, index_mib: indexMib },
         ...recordOf('worker', run),
