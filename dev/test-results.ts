@@ -15,7 +15,7 @@ export const LAYERS = [
   { name: 'mutants', minutes: 1.8 },
   { name: 'model', minutes: 0.3 },
   { name: 'transport', minutes: 7.2 },
-  { name: 'faults', minutes: 3.3 },
+  { name: 'faults', minutes: 3.6 },
   { name: 'monitoring', minutes: 0.8 },
   { name: 'commands', minutes: 1.2 },
   { name: 'bench', minutes: 1 },
