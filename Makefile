@@ -3,7 +3,7 @@ SHELL := /bin/bash
 export PATH := $(CURDIR)/node_modules/.bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help install build dev-build unit test test-faults lint generate demo stack image chart chart-tools cluster-test manifests bench soak simulate audit sbom clean
+.PHONY: help install build dev-build unit test test-faults lint generate demo stack image chart chart-tools cluster-test container-test manifests bench soak simulate audit sbom clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 16
@@ -57,6 +57,9 @@ chart: dev-build ## check the chart: lint, templates, schemas, score, bad values
 
 cluster-test: dev-build ## install, upgrade, drain and break the release on a real Kubernetes: one of this machine (root, Go), or KUBECONFIG= IMAGE=
 	@exec node build/dev/cluster.js
+
+container-test: dev-build ## test the image, and the servers as containers, on the engine that answers or on one that is started for it (root, Debian)
+	@node build/dev/container-test.js || test $$? -eq 3
 
 manifests: dev-build ## write what Helm would install to build/manifests; VALUES='file...', RELEASE=, NAMESPACE=
 	@RELEASE='$(or $(RELEASE),promo-intake)' NAMESPACE='$(or $(NAMESPACE),default)' node build/dev/chart.js manifests $(or $(VALUES),helm/promo-intake/examples/minimal.yaml)

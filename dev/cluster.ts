@@ -3,19 +3,16 @@
  * of its own, and leaves nothing of it; or it takes the one that KUBECONFIG and IMAGE name. ONLY=words runs the steps that are needed, and those
  * with these words in their names. Exits 1 where a step failed; a machine that cannot make a cluster says why, and every step counts as skipped.
  */
-import { type ChildProcess, spawn } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { buildTool, findTool, type ToolName } from './chart/tools';
 import { removeCgroup } from './cluster/cgroups';
-import { findImageEngine, provideImages, startImageEngine } from './cluster/images';
+import { provideImages } from './cluster/images';
 import { Kubernetes, NAMESPACE } from './cluster/kubernetes';
 import { cgroupOf, startCluster } from './cluster/node';
 import { reportOf, type StepResult } from './cluster/report';
 import { provideNeeds, whyNoNode } from './cluster/requirements';
-import { endOf } from './cluster/run';
 import { NotHere, STEPS, type Step } from './cluster/steps';
+import { findImageEngine, startImageEngine } from './containers/engine';
+import { runInside } from './containers/namespaces';
 import { messageOf } from './servers/types';
 
 const NODES = ['node-1', 'node-2'];
@@ -25,7 +22,6 @@ const NODE_TOOLS: readonly ToolName[] = [
 ];
 const BUILD_DEADLINE_MS = 1_800_000;
 const REMOVE_DEADLINE_MS = 30_000;
-const EXIT_CODES = { SIGHUP: 129, SIGINT: 130, SIGTERM: 143 } as const;
 
 const log = (line: string): void => console.log(`cluster-test: ${line}`);
 
@@ -65,54 +61,26 @@ function tools(names: readonly ToolName[]): void {
   }
 }
 
-/** A directory, an engine for the images, and then this program again in namespaces of its own, whose end is the end of all that runs there. */
-async function withNamespaces(): Promise<number> {
-  const directory = mkdtempSync(join(tmpdir(), 'promo-intake-cluster-'));
-  let child: ChildProcess | undefined;
-  let signalled: keyof typeof EXIT_CODES | undefined;
-  const onSignal = (signal: keyof typeof EXIT_CODES): void => {
-    signalled = signal;
-    log(`${signal}: removing the cluster`);
-    child?.kill('SIGKILL');
-  };
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, onSignal);
-  try {
-    const engine = (await findImageEngine(process.env)) ?? (await startImageEngine(directory, process.env));
-    const { archive, workerBytes, hasStandIns } = await provideImages(engine, directory, log).finally(() =>
-      engine.stop(),
-    );
-    log(
-      `the image has ${Math.round(workerBytes / 1e6)} MB${hasStandIns ? '; images of Debian, Node, Kafka and Postgres are stand-ins' : ''}`,
-    );
-    if (signalled !== undefined) return EXIT_CODES[signalled];
-    // The kernel ends what is inside with its first process, and that with this one.
-    const options = ['--net', '--mount', '--pid', '--fork', '--kill-child', '--mount-proc'];
-    child = spawn(
-      'setpriv',
-      [
-        '--pdeathsig',
-        'KILL',
-        '--',
-        'unshare',
-        ...options,
-        process.execPath,
-        __filename,
-        'inside',
-        directory,
-        archive,
-      ],
-      { stdio: ['ignore', 'inherit', 'inherit'], detached: true },
-    );
-    const code = await endOf(child);
-    return signalled === undefined ? (code ?? 1) : EXIT_CODES[signalled];
-  } catch (error) {
-    if (signalled !== undefined) return EXIT_CODES[signalled];
-    throw error;
-  } finally {
-    for (const name of NODES) await removeCgroup(cgroupOf(directory, name));
-    rmSync(directory, { recursive: true, force: true, maxRetries: 20, retryDelay: 250 });
-  }
-}
+/** An engine for the images, and then this program again in namespaces of its own, whose end is the end of all that runs there. */
+const withNamespaces = (): Promise<number> =>
+  runInside({
+    program: __filename,
+    directoryPrefix: 'promo-intake-cluster-',
+    log,
+    async prepare(directory) {
+      const engine = (await findImageEngine(process.env)) ?? (await startImageEngine(directory, process.env));
+      const { archive, workerBytes, hasStandIns } = await provideImages(engine, directory, log).finally(() =>
+        engine.stop(),
+      );
+      log(
+        `the image has ${Math.round(workerBytes / 1e6)} MB${hasStandIns ? '; images of Debian, Node, Kafka and Postgres are stand-ins' : ''}`,
+      );
+      return [archive];
+    },
+    async cleanUp(directory) {
+      for (const name of NODES) await removeCgroup(cgroupOf(directory, name));
+    },
+  });
 
 async function inside(directory: string, archive: string): Promise<number> {
   const kubeconfig = await startCluster({ directory, archive, nodes: NODES, log });

@@ -7,11 +7,23 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { projectRoot as ROOT } from './servers/download';
-import { CHECKS, LAYERS, printSummary, type Result, readJestResults, summarize } from './test-results';
+import {
+  BENCH,
+  CHECKS,
+  CONTAINERS,
+  LAYERS,
+  printSummary,
+  type Result,
+  readJestResults,
+  summarize,
+} from './test-results';
 
 const JEST_RESULTS = join('build', 'jest-results.json');
+const BENCH_RESULTS = join('build', 'jest-results-bench.json');
 const TEST_RESULTS = join('build', 'test-results.json');
 const CHECK_DEADLINE_MS = 180_000;
+/** Files that are tested at a time: most of them wait more than they compute. */
+const WORKERS = 2;
 /** Beyond the budget of all layers together: what still runs then hangs. */
 const JEST_DEADLINE_MS = 3_600_000;
 /** The servers of a run are stopped within this time. */
@@ -24,6 +36,10 @@ const BIOME = join('node_modules', '@biomejs', 'biome', 'bin', 'biome');
 const JEST = join('node_modules', 'jest', 'bin', 'jest.js');
 const RULES_TESTS = join('build', 'dev', 'rules-tests.js');
 const FAULTS = join('build', 'dev', 'faults.js');
+const CONTAINER_TEST = join('build', 'dev', 'container-test.js');
+const CONTAINERS_DEADLINE_MS = 900_000;
+/** As container-test.ts ends where it could not be run. */
+const SKIPPED_EXIT_CODE = 3;
 const CHECK_PROGRAMS: readonly { readonly name: string; readonly args: readonly string[] }[] = [
   { name: 'build', args: [TSC, '-p', 'tsconfig.json'] },
   // The generator that runs below has to be that of these sources.
@@ -53,16 +69,26 @@ async function main(names: readonly string[]): Promise<number> {
     for (const { name, args } of CHECK_PROGRAMS) results.push(await check(name, args));
     seconds.set(CHECKS, (performance.now() - began) / 1000);
   }
-  const projects = wanted.filter((name) => name !== CHECKS);
-  if (projects.length > 0) {
-    const jest = await runJest(names.length === 0 ? [] : projects);
+  const projects = wanted.filter((name) => name !== CHECKS && name !== CONTAINERS);
+  const isAlone = (name: string) => name === BENCH;
+  for (const [file, together] of [
+    [JEST_RESULTS, projects.filter((name) => !isAlone(name))],
+    [BENCH_RESULTS, projects.filter(isAlone)],
+  ] as const) {
+    if (together.length === 0) continue;
+    const jest = await runJest(together, file);
     results.push(...jest.results);
     for (const [layer, taken] of jest.seconds) seconds.set(layer, taken);
   }
+  if (wanted.includes(CONTAINERS)) {
+    const began = performance.now();
+    results.push(await testContainers(names.includes(CONTAINERS)));
+    seconds.set(CONTAINERS, (performance.now() - began) / 1000);
+  }
   // Which rule and which fault has a test can only be said of a whole run.
   if (names.length === 0) {
-    results.push(await check('rules and their tests', [RULES_TESTS]));
-    results.push(await check('faults and their tests', [FAULTS, '--check']));
+    results.push(await check('rules and their tests', [RULES_TESTS, JEST_RESULTS, BENCH_RESULTS]));
+    results.push(await check('faults and their tests', [FAULTS, '--check', JEST_RESULTS, BENCH_RESULTS]));
   }
   const summary = summarize(wanted, results, seconds);
   mkdirSync(join(ROOT, 'build'), { recursive: true });
@@ -72,6 +98,17 @@ async function main(names: readonly string[]): Promise<number> {
   return summary.failed === 0 ? 0 : 1;
 }
 
+/** Where somebody works it is left out, unless it is asked for: it may install packages, and starts an engine. */
+async function testContainers(isAskedFor: boolean): Promise<Result> {
+  const test = { layer: CONTAINERS, test: 'the image, and the servers and the demo in containers' };
+  if (!isAskedFor && !process.env.CI) return { ...test, status: 'skipped' };
+  console.log('testing: containers');
+  const problem = await run([CONTAINER_TEST], CONTAINERS_DEADLINE_MS);
+  if (problem === undefined) return { ...test, status: 'passed' };
+  if (problem === `ended with exit code ${SKIPPED_EXIT_CODE}`) return { ...test, status: 'skipped' };
+  return { ...test, status: 'failed', message: problem };
+}
+
 async function check(name: string, args: readonly string[]): Promise<Result> {
   console.log(`checking: ${name}`);
   const problem = await run(args, CHECK_DEADLINE_MS);
@@ -79,18 +116,28 @@ async function check(name: string, args: readonly string[]): Promise<Result> {
   return { layer: CHECKS, test: name, status: 'failed', message: problem };
 }
 
-/** @param projects all where it is empty */
-async function runJest(projects: readonly string[]): Promise<ReturnType<typeof readJestResults>> {
-  const selection = projects.length === 0 ? [] : ['--selectProjects', ...projects];
-  rmSync(join(ROOT, JEST_RESULTS), { force: true });
+/** @param file for its results */
+async function runJest(
+  projects: readonly string[],
+  file: string,
+): Promise<ReturnType<typeof readJestResults>> {
+  rmSync(join(ROOT, file), { force: true });
   const problem = await run(
-    [JEST, '--ci', '--json', `--outputFile=${JEST_RESULTS}`, ...selection],
+    [
+      JEST,
+      '--ci',
+      `--maxWorkers=${WORKERS}`,
+      '--json',
+      `--outputFile=${file}`,
+      '--selectProjects',
+      ...projects,
+    ],
     JEST_DEADLINE_MS,
   );
   const broken = (message: string): Result => ({ layer: CHECKS, test: 'jest', status: 'failed', message });
-  if (!existsSync(join(ROOT, JEST_RESULTS)))
+  if (!existsSync(join(ROOT, file)))
     return { results: [broken(problem ?? 'wrote no results')], seconds: new Map() };
-  const json: unknown = JSON.parse(readFileSync(join(ROOT, JEST_RESULTS), 'utf8'));
+  const json: unknown = JSON.parse(readFileSync(join(ROOT, file), 'utf8'));
   const { results, seconds } = readJestResults(json, ROOT);
   const isExplained = problem === undefined || results.some(({ status }) => status === 'failed');
   // Such as servers that could not be stopped, after every test has passed.

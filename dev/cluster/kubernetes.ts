@@ -3,9 +3,9 @@ import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { findTool, type ToolName } from '../chart/tools';
+import { must, type Ran, run } from '../containers/run';
 import { projectRoot } from '../servers/download';
 import { isNode } from '../syntax';
-import { must, type Ran, run } from './run';
 
 export const NAMESPACE = 'promo-intake-cluster-test';
 const DESK = 'desk';

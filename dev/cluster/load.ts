@@ -1,9 +1,9 @@
 /** Events at a steady rate through `promo-intake publish`, inside the cluster, and what became of them. */
 import type { ChildProcessWithoutNullStreams } from 'node:child_process';
 import { eventText } from '../bench/feed';
+import { endOf } from '../containers/run';
 import { until, within } from '../servers/deadline';
 import type { Kubernetes } from './kubernetes';
-import { endOf } from './run';
 
 export const TOPIC = 'promo.event.v1';
 export const PARTITIONS = 6;

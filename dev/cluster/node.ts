@@ -9,13 +9,14 @@ import { basename, join } from 'node:path';
 import { ApiServer } from '../chart/api-server';
 import { at, listAt } from '../chart/objects';
 import { findTool, isToolName } from '../chart/tools';
+import { withSystem } from '../containers/debian';
+import { must } from '../containers/run';
 import { Child } from '../servers/child';
 import { until } from '../servers/deadline';
 import { findOnPath } from '../servers/java';
 import type { Log } from '../servers/types';
 import { makeCgroup } from './cgroups';
-import { findCni, withSystem } from './requirements';
-import { must } from './run';
+import { findCni } from './requirements';
 
 const COMMAND_DEADLINE_MS = 30_000;
 const IMPORT_DEADLINE_MS = 300_000;

@@ -193,9 +193,9 @@ class ContainerServer implements Server {
   private async untilLogged(): Promise<void> {
     const { name, readyLog } = this.recipe;
     const { StartedAt } = (await this.container.inspect()).State;
-    const stream = await this.context.engine.client.container.logs(this.container, {
-      since: Date.parse(StartedAt) / 1000,
-    });
+    const logs = () =>
+      this.context.engine.client.container.logs(this.container, { since: Date.parse(StartedAt) / 1000 });
+    const stream = await logs();
     let output = '';
     const read = async (): Promise<void> => {
       for await (const text of stream) {
@@ -204,8 +204,11 @@ class ContainerServer implements Server {
           return;
         }
       }
-      const { ExitCode } = (await this.container.inspect()).State;
-      throw new Error(`ended while starting (exit code ${ExitCode})`);
+      // Of a server that ends at once, the engine may still have been writing the log.
+      const { StatusCode } = await this.container.wait();
+      output = '';
+      for await (const text of await logs()) output += text;
+      throw new Error(`ended while starting (exit code ${StatusCode})`);
     };
     try {
       await within(`it logs ${readyLog}`, READY_DEADLINE_MS, read());

@@ -2,7 +2,7 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Context, fetchByMaven, isCached } from './download';
-import { chooseJava, describeJavas, findJavas, findOnPath } from './java';
+import { chooseJava, describeJavas, findJavas, findOnPath, type Java } from './java';
 import { LocalServer } from './local-server';
 import { LOOPBACK, withFreePorts } from './ports';
 import type { Environment, Missing, Started } from './types';
@@ -44,14 +44,19 @@ export async function connectToRegistry(url: string): Promise<void> {
   }
 }
 
-export async function startRegistry(context: Context): Promise<Started> {
-  const { supervisor, environment, log } = context;
-  const java = chooseJava(findJavas(environment), JAVA_VERSION);
+/** Its program, which is fetched once, and a Java that runs it. @throws where there is none */
+export async function fetchRegistry(context: Context): Promise<{ java: Java; program: string }> {
+  const java = chooseJava(findJavas(context.environment), JAVA_VERSION);
   if (java === undefined) {
     throw new Error(`The schema registry needs Java ${JAVA_VERSION} or newer`);
   }
   const properties = { 'registry.version': REGISTRY_VERSION };
-  const program = await fetchByMaven(context, CACHE_NAME, 'registry', properties, java);
+  return { java, program: await fetchByMaven(context, CACHE_NAME, 'registry', properties, java) };
+}
+
+export async function startRegistry(context: Context): Promise<Started> {
+  const { supervisor, environment, log } = context;
+  const { java, program } = await fetchRegistry(context);
   supervisor.refuseWhenStopping();
 
   const directory = join(supervisor.directory.path, 'registry');

@@ -23,8 +23,8 @@ const UNHEARD_MS = REBALANCE_TIMEOUT_MS + 5_000;
 export const FETCH = {
   /** It waits this long for new records; also how long a resumed partition may wait for its next fetch. */
   maxWaitTimeInMs: 250,
-  maxBytesPerPartition: 1024 * 1024,
-  maxBytes: 8 * 1024 * 1024,
+  maxBytesPerPartition: 512 * 1024,
+  maxBytes: 4 * 1024 * 1024,
 } as const;
 /**
  * Fetches that bring something begin at least this far apart: each costs the worker and the broker about a millisecond, however little it

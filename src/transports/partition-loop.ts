@@ -28,7 +28,7 @@ const FIRST_BATCH_EVENTS = 250;
 /** A batch takes no further record once it holds this many bytes. */
 const MAX_BATCH_BYTES = 4 * 1024 * 1024;
 /** A partition is paused while it holds more than this, and resumed below half of it. */
-const MAX_QUEUED_BYTES = 1.5 * 1024 * 1024;
+const MAX_QUEUED_BYTES = 1024 * 1024;
 /**
  * Records whose schemas are asked for at the same time. One after the other, a sender of ever new ids, which the registry is asked for twice,
  * would hold up all who share the partition.

@@ -634,15 +634,15 @@ describe('what is decided', () => {
 });
 
 describe('memory', () => {
-  it('a partition is paused while it holds more than 1.5 MiB, and resumed below half of it', async () => {
+  it('a partition is paused while it holds more than 1 MiB, and resumed below half of it', async () => {
     const { clock, source, state, assign, deliverBytes } = setUp({ decide: storeIsDown, batchEvents: 1 });
     await assign(0);
     const paused: boolean[] = [];
     for (let offset = 0; offset < 5; offset++) {
-      deliverBytes(0, offset, (MEBIBYTE * 3) / 8);
+      deliverBytes(0, offset, MEBIBYTE / 4);
       paused.push(source.paused.has('t/0'));
     }
-    // With what a chunk takes beside its bytes, four of these are more than one and a half.
+    // With what a chunk takes beside its bytes, four of these are more than one.
     expect(paused).toEqual([false, false, false, true, true]);
     const whileDecided: boolean[] = [];
     state.decide = (from, envelopes) => {

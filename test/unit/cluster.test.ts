@@ -5,7 +5,7 @@ import { parseAllDocuments } from 'yaml';
 import { imagesOf } from '../../dev/cluster/images';
 import { historyOf, type PodState, readState } from '../../dev/cluster/pods';
 import { reportOf } from '../../dev/cluster/report';
-import { withSystem } from '../../dev/cluster/requirements';
+import { withSystem } from '../../dev/containers/debian';
 import { projectRoot } from '../../dev/servers/download';
 import { isNode } from '../../dev/syntax';
 

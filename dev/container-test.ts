@@ -1,0 +1,139 @@
+/**
+ * `make container-test`: the product's image, and the servers as containers, tested on a container engine. Where one answers, it is that; else one is
+ * started for the purpose, in namespaces of its own, and ends with them. A machine that can do neither says why, and it ends with exit code 3.
+ * Where no registry can be reached, the images are stand-ins (dev/containers/stand-ins.ts).
+ */
+import { spawn } from 'node:child_process';
+import { join } from 'node:path';
+import { program, provide } from './containers/debian';
+import {
+  BRIDGE_NEEDS,
+  ENGINE_NEEDS,
+  findImageEngine,
+  type ImageEngine,
+  networkOf,
+  startImageEngine,
+} from './containers/engine';
+import { runInside } from './containers/namespaces';
+import { endOf, must } from './containers/run';
+import { makeStandIns } from './containers/stand-ins';
+import { makeRecipe } from './servers/containers';
+import { projectRoot } from './servers/download';
+import { DEFAULT_KAFKA_VERSION } from './servers/kafka';
+import { DEFAULT_POSTGRES_VERSION } from './servers/postgres-programs';
+import { messageOf, type ServerName } from './servers/types';
+
+const BUILD_DEADLINE_MS = 600_000;
+const TAG_DEADLINE_MS = 10_000;
+const LOOPBACK_DEADLINE_MS = 5_000;
+const WORKER_IMAGE = 'promo-intake:container-test';
+const SERVERS: readonly ServerName[] = ['postgres', 'kafka', 'registry'];
+const JEST = join('node_modules', 'jest', 'bin', 'jest.js');
+/** What is run on the engine, each to its end: the tests, and the demo with its servers in containers. */
+const PROGRAMS: readonly {
+  readonly args: readonly string[];
+  readonly environment: Record<string, string>;
+}[] = [
+  {
+    args: [
+      JEST,
+      '--ci',
+      '--runInBand',
+      '--selectProjects',
+      'dev',
+      '--testPathPatterns',
+      'dev/(image|containers)',
+    ],
+    environment: {},
+  },
+  { args: [join('build', 'dev', 'demo.js')], environment: { STACK: 'containers' } },
+];
+const SKIPPED = 3;
+
+const log = (line: string): void => console.log(`container-test: ${line}`);
+
+/** @returns the exit code */
+async function main([command, directory = '']: readonly string[]): Promise<number> {
+  if (command === 'inside') return inside(directory);
+  if ((await findImageEngine(process.env)) !== undefined) return runAll({});
+  const why = whyNoEngine() ?? (await provide([...ENGINE_NEEDS, ...BRIDGE_NEEDS, UNSHARE], process.env, log));
+  if (why !== undefined) {
+    log(`skipped: no container engine answers, and none can be started: ${why}`);
+    return SKIPPED;
+  }
+  return withNamespaces();
+}
+
+const UNSHARE = program('unshare', 'util-linux');
+
+function whyNoEngine(): string | undefined {
+  if (process.platform !== 'linux') return `that needs Linux, and this is ${process.platform}`;
+  return process.getuid?.() === 0 ? undefined : 'that needs root';
+}
+
+/** Makes the images; then this program again, on an engine in a network of its own, where nothing else is. */
+const withNamespaces = (): Promise<number> =>
+  runInside({
+    program: __filename,
+    directoryPrefix: 'promo-intake-containers-',
+    log,
+    async prepare(directory) {
+      const engine = await startImageEngine(directory, process.env);
+      await provideImages(engine).finally(() => engine.stop());
+      return [];
+    },
+  });
+
+/** On an engine of our own, whose images nobody else sees: those of the servers have their makers' names. */
+async function provideImages(engine: ImageEngine): Promise<void> {
+  const names = await makeStandIns(engine, SERVERS, log);
+  const { cli, environment } = engine;
+  const versions = { kafka: DEFAULT_KAFKA_VERSION, postgres: DEFAULT_POSTGRES_VERSION };
+  for (const server of SERVERS) {
+    const { image } = makeRecipe(server, versions, process.env);
+    await must(cli, ['tag', names[server], image], { deadlineMs: TAG_DEADLINE_MS, environment });
+  }
+  const began = performance.now();
+  const made = [`--build-arg NODE_IMAGE=${names.node} --build-arg RUNTIME_IMAGE=${names.runtime}`];
+  await must(
+    'make',
+    [
+      ...['--no-print-directory', 'image', `IMAGE=${WORKER_IMAGE}`],
+      `BUILD_OPTIONS=${[...made, ...networkOf(engine)].join(' ')}`,
+    ],
+    { deadlineMs: BUILD_DEADLINE_MS, environment, directory: projectRoot },
+  );
+  log(`the image is built (${((performance.now() - began) / 1000).toFixed(1)} s)`);
+}
+
+async function inside(directory: string): Promise<number> {
+  await must('ip', ['link', 'set', 'lo', 'up'], { deadlineMs: LOOPBACK_DEADLINE_MS });
+  const { environment } = await startImageEngine(directory, process.env, true);
+  const { DOCKER_HOST = '', PATH = '' } = environment;
+  log('the engine answers');
+  return runAll({ DOCKER_HOST, PATH, IMAGE: WORKER_IMAGE });
+}
+
+/** @returns 1 where one of the programs has failed */
+async function runAll(engine: Readonly<Record<string, string>>): Promise<number> {
+  let failed = 0;
+  for (const { args, environment } of PROGRAMS) {
+    const child = spawn(process.execPath, args, {
+      cwd: projectRoot,
+      env: { ...process.env, ...engine, ...environment },
+      stdio: ['ignore', 'inherit', 'inherit'],
+    });
+    const code = await endOf(child);
+    log(`${code === 0 ? 'passed' : 'failed'}: ${args.join(' ')}`);
+    if (code !== 0) failed++;
+  }
+  return failed === 0 ? 0 : 1;
+}
+
+main(process.argv.slice(2)).then(
+  (code) => process.exit(code),
+  (error: unknown) => {
+    log(messageOf(error));
+    process.exit(1);
+  },
+);

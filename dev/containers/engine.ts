@@ -1,0 +1,86 @@
+/** The container engine that answers, or one that is started for the purpose, and is gone with it. */
+import { dirname, join } from 'node:path';
+import { cacheOf } from '../chart/tools';
+import { Child } from '../servers/child';
+import { until } from '../servers/deadline';
+import { findOnPath } from '../servers/java';
+import type { Environment } from '../servers/types';
+import { type Need, program, withSystem } from './debian';
+import { run } from './run';
+
+const ANSWER_DEADLINE_MS = 5_000;
+const START_DEADLINE_MS = 30_000;
+
+/** To start one, and to make stand-ins of images. */
+export const ENGINE_NEEDS: readonly Need[] = [
+  program('dockerd', 'docker.io'),
+  program('debootstrap', 'debootstrap'),
+];
+/** To give containers addresses of their own. */
+export const BRIDGE_NEEDS: readonly Need[] = [program('iptables', 'iptables'), program('ip', 'iproute2')];
+
+/** It leaves the network of the machine as it is: containers have that, or none. */
+const WITHOUT_BRIDGE = [
+  ...['--bridge=none', '--iptables=false', '--ip6tables=false', '--ip-forward=false', '--ip-masq=false'],
+];
+
+/** A container engine, by its command line. */
+export interface ImageEngine {
+  readonly cli: string;
+  readonly environment: Environment;
+  /** Whether it was started here: then builds share the machine's network, for it has none of its own. */
+  readonly isOwn: boolean;
+  stop(): Promise<void>;
+}
+
+/** The one that answers; undefined where none does. */
+export async function findImageEngine(environment: Environment): Promise<ImageEngine | undefined> {
+  const cli = findOnPath('docker', environment) ?? findOnPath('podman', environment);
+  if (cli === undefined) return undefined;
+  const { code } = await run(cli, ['version'], { deadlineMs: ANSWER_DEADLINE_MS, environment });
+  return code === 0 ? { cli, environment, isOwn: false, stop: async () => {} } : undefined;
+}
+
+/**
+ * Its images stay in the cache.
+ *
+ * @param hasNetwork whether the network that it is in is its own: then it makes a bridge there
+ * @throws where it does not start, with the end of its log
+ */
+export async function startImageEngine(
+  directory: string,
+  environment: Environment,
+  hasNetwork = false,
+): Promise<ImageEngine> {
+  const inSystem = withSystem(environment);
+  const file = findOnPath('dockerd', inSystem) ?? 'dockerd';
+  const socket = `unix://${join(directory, 'docker.sock')}`;
+  const engine = new Child(
+    {
+      ...{ name: 'dockerd', file, directory, environment: inSystem },
+      args: [
+        ...['--data-root', join(dirname(cacheOf('cluster', environment)), 'engine'), '--host', socket],
+        ...['--exec-root', join(directory, 'engine'), '--pidfile', join(directory, 'docker.pid')],
+        ...(hasNetwork ? [] : WITHOUT_BRIDGE),
+      ],
+      ...{ logFile: join(directory, 'dockerd.log'), stopSignal: 'SIGTERM' },
+    },
+    () => {},
+  );
+  // Beside its server: a client that was installed otherwise may want plugins.
+  const besides = {
+    ...inSystem,
+    PATH: `/usr/bin:${inSystem.PATH}`,
+    DOCKER_HOST: socket,
+    DOCKER_BUILDKIT: '1',
+  };
+  const cli = findOnPath('docker', besides) ?? 'docker';
+  await until('dockerd answers', START_DEADLINE_MS, async () => {
+    if (engine.endedBy !== undefined) throw engine.failure(`ended while starting (${engine.endedBy})`);
+    return (await run(cli, ['version'], { deadlineMs: ANSWER_DEADLINE_MS, environment: besides })).code === 0;
+  });
+  return { cli, environment: besides, isOwn: true, stop: () => engine.stop() };
+}
+
+/** What a build needs to fetch packages. */
+export const networkOf = ({ isOwn }: ImageEngine): string[] => (isOwn ? ['--network', 'host'] : []);
