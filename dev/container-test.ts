@@ -8,10 +8,10 @@ import { join } from 'node:path';
 import { program, provide } from './containers/debian';
 import {
   BRIDGE_NEEDS,
+  buildImage,
   ENGINE_NEEDS,
   findImageEngine,
   type ImageEngine,
-  networkOf,
   startImageEngine,
 } from './containers/engine';
 import { runInside } from './containers/namespaces';
@@ -23,7 +23,6 @@ import { DEFAULT_KAFKA_VERSION } from './servers/kafka';
 import { DEFAULT_POSTGRES_VERSION } from './servers/postgres-programs';
 import { messageOf, type ServerName } from './servers/types';
 
-const BUILD_DEADLINE_MS = 600_000;
 const TAG_DEADLINE_MS = 10_000;
 const LOOPBACK_DEADLINE_MS = 5_000;
 const WORKER_IMAGE = 'promo-intake:container-test';
@@ -93,17 +92,7 @@ async function provideImages(engine: ImageEngine): Promise<void> {
     const { image } = makeRecipe(server, versions, process.env);
     await must(cli, ['tag', names[server], image], { deadlineMs: TAG_DEADLINE_MS, environment });
   }
-  const began = performance.now();
-  const made = [`--build-arg NODE_IMAGE=${names.node} --build-arg RUNTIME_IMAGE=${names.runtime}`];
-  await must(
-    'make',
-    [
-      ...['--no-print-directory', 'image', `IMAGE=${WORKER_IMAGE}`],
-      `BUILD_OPTIONS=${[...made, ...networkOf(engine)].join(' ')}`,
-    ],
-    { deadlineMs: BUILD_DEADLINE_MS, environment, directory: projectRoot },
-  );
-  log(`the image is built (${((performance.now() - began) / 1000).toFixed(1)} s)`);
+  await buildImage(engine, WORKER_IMAGE, names, log);
 }
 
 async function inside(directory: string): Promise<number> {

@@ -3,10 +3,9 @@
  * can be reached.
  */
 import { join } from 'node:path';
-import { type ImageEngine, networkOf } from '../containers/engine';
+import { buildImage, type ImageEngine } from '../containers/engine';
 import { must, run } from '../containers/run';
 import { makeStandIns } from '../containers/stand-ins';
-import { projectRoot } from '../servers/download';
 import { DEFAULT_KAFKA_VERSION } from '../servers/kafka';
 import { DEFAULT_POSTGRES_VERSION } from '../servers/postgres-programs';
 import type { Environment, Log } from '../servers/types';
@@ -82,21 +81,7 @@ export async function provideImages(engine: ImageEngine, directory: string, log:
       log(`pulling ${name} …`);
       if (!(await pulls(name))) throw new Error(`${name} could not be pulled`);
     }
-  const began = performance.now();
-  const options = [`--build-arg NODE_IMAGE=${names.node} --build-arg RUNTIME_IMAGE=${names.runtime}`];
-  await must(
-    'make',
-    [
-      '--no-print-directory',
-      'image',
-      `IMAGE=${IMAGES.worker}`,
-      `BUILD_OPTIONS=${[...options, ...networkOf(engine)].join(' ')}`,
-    ],
-    {
-      ...{ deadlineMs: BUILD_DEADLINE_MS, environment: engine.environment, directory: projectRoot },
-    },
-  );
-  log(`the image is built (${((performance.now() - began) / 1000).toFixed(1)} s)`);
+  await buildImage(engine, IMAGES.worker, names, log);
   await docker(['tag', IMAGES.worker, IMAGES.upgrade]);
   await docker(['tag', names.kafka, IMAGES.kafka]);
   await docker(['tag', names.postgres, IMAGES.postgres]);

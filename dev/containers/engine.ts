@@ -3,13 +3,15 @@ import { dirname, join } from 'node:path';
 import { cacheOf } from '../chart/tools';
 import { Child } from '../servers/child';
 import { until } from '../servers/deadline';
+import { projectRoot } from '../servers/download';
 import { findOnPath } from '../servers/java';
-import type { Environment } from '../servers/types';
+import type { Environment, Log } from '../servers/types';
 import { type Need, program, withSystem } from './debian';
-import { run } from './run';
+import { must, run } from './run';
 
 const ANSWER_DEADLINE_MS = 5_000;
 const START_DEADLINE_MS = 30_000;
+const BUILD_DEADLINE_MS = 600_000;
 
 /** To start one, and to make stand-ins of images. */
 export const ENGINE_NEEDS: readonly Need[] = [
@@ -84,3 +86,32 @@ export async function startImageEngine(
 
 /** What a build needs to fetch packages. */
 export const networkOf = ({ isOwn }: ImageEngine): string[] => (isOwn ? ['--network', 'host'] : []);
+
+/** The images that the product's is made of. */
+export interface BaseImages {
+  readonly node: string;
+  readonly runtime: string;
+}
+
+/** Builds the product's image by its Dockerfile. */
+export async function buildImage(
+  engine: ImageEngine,
+  name: string,
+  { node, runtime }: BaseImages,
+  log: Log,
+): Promise<void> {
+  const began = performance.now();
+  const made = `--build-arg NODE_IMAGE=${node} --build-arg RUNTIME_IMAGE=${runtime}`;
+  await must(
+    'make',
+    [
+      ...['--no-print-directory', 'image', `IMAGE=${name}`],
+      `BUILD_OPTIONS=${[made, ...networkOf(engine)].join(' ')}`,
+    ],
+    { deadlineMs: BUILD_DEADLINE_MS, environment: engine.environment, directory: projectRoot },
+  );
+  log(`the image is built (${secondsSince(began)})`);
+}
+
+/** For a line that tells how long something took. */
+export const secondsSince = (began: number): string => `${((performance.now() - began) / 1000).toFixed(1)} s`;

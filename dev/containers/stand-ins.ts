@@ -13,7 +13,7 @@ import { fetchRegistry, REGISTRY_VERSION } from '../servers/registry';
 import { Supervisor } from '../servers/supervisor';
 import type { Log, ServerName } from '../servers/types';
 import { withSystem } from './debian';
-import { type ImageEngine, networkOf } from './engine';
+import { type ImageEngine, networkOf, secondsSince } from './engine';
 import { must, run } from './run';
 
 const ANSWER_DEADLINE_MS = 5_000;
@@ -61,7 +61,7 @@ export async function makeStandIns(
     await fill(target);
     writeFileSync(join(target, 'Dockerfile'), dockerfile);
     await docker(['build', '--quiet', ...networkOf(engine), '--tag', name, target]);
-    log(`${name} is made, in place of its maker's (${seconds(began)})`);
+    log(`${name} is made, in place of its maker's (${secondsSince(began)})`);
   }
 
   async function makeRuntime(): Promise<void> {
@@ -75,7 +75,7 @@ export async function makeStandIns(
     const leftOut = '--exclude=./var/cache/apt/archives/*.deb';
     await must('tar', ['--directory', root, leftOut, '--create', '--file', archive, '.'], options);
     await docker(['import', archive, NAMES.runtime]);
-    log(`${NAMES.runtime} is made, in place of its maker's (${seconds(began)})`);
+    log(`${NAMES.runtime} is made, in place of its maker's (${secondsSince(began)})`);
   }
 
   const from = `FROM ${NAMES.runtime}\n`;
@@ -190,5 +190,3 @@ function copyJava(home: string, target: string): void {
 function copyEntrypoint(server: ServerName, target: string): void {
   cpSync(join(projectRoot, 'dev', 'containers', `${server}-entrypoint.sh`), join(target, 'entrypoint.sh'));
 }
-
-const seconds = (began: number): string => `${((performance.now() - began) / 1000).toFixed(1)} s`;
