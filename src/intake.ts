@@ -4,49 +4,15 @@
  */
 import type { Logger } from 'pino';
 import type { Decision, Item } from './domain/decide';
-import { ContentHash, hash64OfBytes } from './domain/digest';
-import { type Fault, type Fields, type Judged, type Kind, NO_FIELDS } from './domain/event';
-import { judge, PANIC, type Payload, readEventId } from './domain/judge';
-import { type Connection, claim, type Reference } from './domain/reference';
+import type { Reference } from './domain/reference';
 import type { DeadLetterReason } from './domain/verdict';
+import type { Answer, Envelope, Source } from './intake/delivery';
+import { prepare, type Unanswered } from './intake/prepare';
 import { type RejectBreaker, TopicPaused } from './intake/reject-limit';
 import { classify, LostRace, StaleReference, StoreBehind, StoreError, Undecided } from './ledger/failures';
 import type { Batch } from './ledger/ledger';
 
-/** A delivery as a transport received it. */
-export interface Envelope {
-  /** The bytes as they came; null for a tombstone. */
-  readonly value: Buffer | null;
-  /** The same, decoded as far as the transport can. */
-  readonly payload: Payload | { readonly type: 'schema_unknown' } | { readonly type: 'undecodable' };
-  /** Values of the `connection-id` header. */
-  readonly claims: readonly string[];
-  /** Offset in the Kafka partition. */
-  readonly offset: number;
-  /** Key, headers and timestamp of the record, for a dead letter. */
-  readonly key: Buffer | null;
-  readonly headers: Readonly<Record<string, Buffer | Buffer[]>>;
-  /** Milliseconds since 1970, as decimal text. */
-  readonly timestamp: string;
-}
-
-/** The Kafka partition that a batch comes from. */
-export interface Source {
-  readonly topic: string;
-  readonly partition: number;
-}
-
-/** What became of one envelope. */
-export interface Answer {
-  readonly envelope: Envelope;
-  readonly connection: Connection | null;
-  /** Null where the envelope holds no usable one. */
-  readonly eventId: string | null;
-  /** Null where it is none of the seven. */
-  readonly kind: Kind | null;
-  readonly faults: readonly Fault[];
-  readonly decision: Decision;
-}
+export type { Answer, Envelope, Source };
 
 export interface DeadLetter {
   readonly envelope: Envelope;
@@ -201,25 +167,21 @@ export function makeIntake(deps: IntakeDeps): Intake {
       if (reference.version === 0) throw new NoReference('no reference data has been applied yet');
       const { version } = reference;
       breaker?.admit(topic, version);
-      const prepared = envelopes.map((envelope) =>
-        prepare(reference, source, partitionNo, envelope, panic !== undefined),
-      );
+      const { items, unanswered } = prepare(reference, source, partitionNo, envelopes, panic !== undefined);
       try {
         const decisions = await ledger.decideBatch({
-          items: prepared.map(({ item }) => item),
+          items,
           partitionNo,
           decidedUpTo,
           referenceVersion: version,
           contended: contendedBatches > 0,
           beforeWrites: breaker && ((decided) => breaker.check(topic, version, decided)),
-          beforeCommit: deadLettersOf(source, envelopes, prepared),
+          beforeCommit: deadLettersOf(source, envelopes, items),
           ...(panic === undefined ? {} : { panic: { error: panic, payload: first(envelopes).value } }),
         });
         if (contendedBatches > 0) contendedBatches--;
         breaker?.committed(topic, decisions);
-        return envelopes.map((envelope, index) =>
-          answerOf(envelope, at(prepared, index), at(decisions, index)),
-        );
+        return unanswered.map((answer, index) => answerOf(answer, at(decisions, index)));
       } catch (error) {
         if (!(error instanceof StaleReference) || tries >= MAX_TRIES_AT_ONCE) throw error;
         reference = await references.reload();
@@ -231,10 +193,10 @@ export function makeIntake(deps: IntakeDeps): Intake {
   function deadLettersOf(
     source: Source,
     envelopes: readonly Envelope[],
-    prepared: readonly Prepared[],
+    items: readonly Item[],
   ): (() => Promise<void>) | undefined {
     const letters: DeadLetter[] = [];
-    prepared.forEach(({ item }, index) => {
+    items.forEach((item, index) => {
       if (item.type === 'unstored' && item.deadLetter !== null)
         letters.push({ envelope: at(envelopes, index), source, reason: item.deadLetter });
     });
@@ -288,98 +250,8 @@ export function lostFrom(error: unknown): number | null {
   return error instanceof StoreBehind ? error.decidedUpTo : null;
 }
 
-/** What an envelope holds, ready to be decided. */
-interface Prepared {
-  readonly item: Item;
-  readonly connection: Connection | null;
-  readonly faults: readonly Fault[];
-}
-
-function answerOf(envelope: Envelope, { item, connection, faults }: Prepared, decision: Decision): Answer {
-  const { eventId, kind } =
-    item.type === 'keyed' ? { eventId: item.eventId, kind: item.fields.kind } : NO_EVENT;
+function answerOf({ envelope, connection, eventId, kind, faults }: Unanswered, decision: Decision): Answer {
   return { envelope, connection, eventId, kind, faults, decision };
-}
-
-const NO_EVENT = { eventId: null, kind: null };
-
-/** Claims and judges an envelope. */
-function prepare(
-  reference: Reference,
-  { topic }: Source,
-  partitionNo: number,
-  envelope: Envelope,
-  panic: boolean,
-): Prepared {
-  const source = { partitionNo, offset: envelope.offset };
-  const connection = claim(reference, topic, envelope.claims) ?? null;
-  const unstored = (deadLetter: DeadLetterReason | null, faults: readonly Fault[]): Prepared => ({
-    item: {
-      type: 'unstored',
-      source,
-      connectionNo: connection?.no ?? null,
-      valueHash: hash64OfBytes(envelope.value ?? NO_BYTES),
-      deadLetter,
-    },
-    connection,
-    faults,
-  });
-  if (connection === null) return unstored('unclaimed', []);
-  const { payload } = envelope;
-  if (payload.type === 'schema_unknown' || payload.type === 'undecodable') return unstored(payload.type, []);
-
-  const judged = panic ? judgedAsPanic(payload, connection) : judge(payload, connection);
-  if (judged.type === 'unkeyed') return unstored(null, judged.faults);
-  const { eventId, fields } = judged;
-  return {
-    item: {
-      type: 'keyed',
-      source,
-      feedNo: connection.feedNo,
-      connectionNo: connection.no,
-      eventId,
-      fields,
-      brandNo: judged.brandNo,
-      playerHash: playerHashOf(fields),
-      contentHash: judged.contentHash,
-      refusal: judged.refusal,
-    },
-    connection,
-    faults: judged.faults,
-  };
-}
-
-/** Of round and player together, so that rounds tell nothing of a player. */
-function playerHashOf({ roundId, playerRef }: Fields): number | null {
-  if (roundId === null || playerRef === null) return null;
-  return new ContentHash().text(roundId).text(playerRef).value();
-}
-
-const NO_BYTES = Buffer.alloc(0);
-
-/** An event that failed twice, reduced to its id: any of its fields may be what failed (V9). */
-function judgedAsPanic(payload: Payload, connection: Connection): Judged {
-  const read = readEventId(payload);
-  if ('reason' in read) return { type: 'unkeyed', faults: [read] };
-  const { eventId } = read;
-  return {
-    type: 'keyed',
-    eventId,
-    fields: NO_FIELDS,
-    brandNo: null,
-    contentHash: contentHashOf(payload, connection),
-    refusal: PANIC,
-    faults: [],
-  };
-}
-
-function contentHashOf(payload: Payload, connection: Connection): number {
-  try {
-    const judged = judge(payload, connection);
-    return judged.type === 'keyed' ? judged.contentHash : 0;
-  } catch {
-    return 0; // judging is what failed
-  }
 }
 
 function messageOf(error: unknown): string {

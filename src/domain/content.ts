@@ -5,38 +5,41 @@ import { ContentHash } from './digest';
 import { type Fields, gameIdOf, hasMoney, isRoundKind, type Json, kindCode, SPEC } from './event';
 import { plainDecimal } from './money';
 
+/** One for all, begun anew for each event. */
+const hash = new ContentHash();
+
 /**
  * Hash of what was read of an event, by which a true resend is told from another event under the same id (K4).
  * Valid values are normalized, so that "10.5" and "10.50", or one instant written in two zones, are the same content.
  */
 export function hashContent(json: Json, fields: Fields): number {
   const { kind, currency } = fields;
-  const hash = new ContentHash();
-  addInteger(hash, json.spec === SPEC ? 0 : null, json.spec);
-  addInteger(hash, kind === null ? null : kindCode(kind), json.kind);
-  addText(hash, fields.brand, json.brand);
-  addText(hash, fields.playerRef, json.player_ref);
-  addInteger(hash, fields.occurredAtMicros, json.occurred_at);
+  hash.begin();
+  addInteger(json.spec === SPEC ? 0 : null, json.spec);
+  addInteger(kind === null ? null : kindCode(kind), json.kind);
+  addText(fields.brand, json.brand);
+  addText(fields.playerRef, json.player_ref);
+  addInteger(fields.occurredAtMicros, json.occurred_at);
   if (kind !== null && isRoundKind(kind)) {
-    addText(hash, fields.roundId, json.round_id);
-    addText(hash, fields.gameId, gameContent(json.game));
+    addText(fields.roundId, json.round_id);
+    addText(fields.gameId, gameContent(json.game));
   }
   if (kind !== null && hasMoney(kind)) {
-    if (fields.amountMinor !== null) addInteger(hash, fields.amountMinor, undefined);
-    else addText(hash, typeof json.amount === 'string' ? plainDecimal(json.amount) : null, json.amount);
-    addInteger(hash, currency === null ? null : currency.no, json.currency);
+    if (fields.amountMinor !== null) addInteger(fields.amountMinor, undefined);
+    else addText(typeof json.amount === 'string' ? plainDecimal(json.amount) : null, json.amount);
+    addInteger(currency === null ? null : currency.no, json.currency);
   }
   return hash.value();
 }
 
-function addText(hash: ContentHash, valid: string | null, value: unknown): void {
-  if (valid === null) addNotValid(hash, value);
+function addText(valid: string | null, value: unknown): void {
+  if (valid === null) addNotValid(value);
   else hash.text(valid);
 }
 
-function addInteger(hash: ContentHash, valid: bigint | number | null, value: unknown): void {
+function addInteger(valid: bigint | number | null, value: unknown): void {
   if (valid === null) {
-    addNotValid(hash, value);
+    addNotValid(value);
     return;
   }
   const integer = Number(valid);
@@ -46,7 +49,7 @@ function addInteger(hash: ContentHash, valid: bigint | number | null, value: unk
 
 const NOT_VALID = -1;
 
-function addNotValid(hash: ContentHash, value: unknown): void {
+function addNotValid(value: unknown): void {
   hash.integer(NOT_VALID).text(rawContent(value));
 }
 

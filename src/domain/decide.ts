@@ -3,7 +3,7 @@
  *
  * Pure but for `known`, which it takes over and updates: a duplicate, or a refund, of an event earlier in the same batch is seen.
  */
-import type { Fields } from './event';
+import { type Fields, isRoundKind } from './event';
 import type { FeedMap } from './feed-map';
 import { applyToRound, newRound, type Round, type RoundEvent } from './round';
 import { ACCEPTED, type DeadLetterReason, type Outcome, outcomeOf, REASONS } from './verdict';
@@ -170,23 +170,20 @@ function decideFresh(
   const { roundId } = item.fields;
   if (refusal?.verdict === 'rejected') return { outcome: refusal, counted: false };
   if (roundId === null) return refusal === null ? ACCOUNT_COUNTED : { outcome: refusal, counted: false };
+  if (!isOfRound(item)) throw new Error('a round event lacks kind, player or brand');
   let round = known.rounds.get(feedNo, roundId);
   if (round === undefined) {
     round = newRound();
     known.rounds.set(feedNo, roundId, round);
   }
   changedRounds.add(round);
-  return applyToRound(round, roundEvent(item));
+  return applyToRound(round, item);
 }
 
 const ACCOUNT_COUNTED = { outcome: ACCEPTED, counted: true };
 
-/** @throws Error where judging let an event pass without what a round needs: a defect, which becomes a panic of this event. */
-function roundEvent(item: KeyedItem): RoundEvent {
-  const { kind, amountMinor, currency } = item.fields;
-  const { playerHash, brandNo } = item;
-  const isRoundKind = kind === 'bet' || kind === 'win' || kind === 'settled' || kind === 'refund';
-  if (!isRoundKind || playerHash === null || brandNo === null)
-    throw new Error('a round event lacks kind, player or brand');
-  return { eventId: item.eventId, kind, amountMinor, currency, playerHash, brandNo, refusal: item.refusal };
+/** Where it is not, judging let an event pass without what a round needs: a defect, which becomes a panic of this event. */
+function isOfRound(item: KeyedItem): item is KeyedItem & RoundEvent {
+  const { kind } = item.fields;
+  return kind !== null && isRoundKind(kind) && item.playerHash !== null && item.brandNo !== null;
 }

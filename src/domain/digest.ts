@@ -49,14 +49,24 @@ function writeUuid(text: string, bytes: Buffer, start: number): boolean {
 /** Once, since the tests run where each look-up of a global takes longer than all the rest. */
 const { imul } = Math;
 
+const FIRST_A = 0xdeadbeef | 0;
+const FIRST_B = 0x41c6ce57;
+
 /**
  * A hash of 53 bits over a sequence of values, for telling content apart, never for identity: two 32-bit lanes, mixed as in cyrb53
  * (https://github.com/bryc/code/blob/master/jshash/experimental/cyrb53.js, public domain). Each value ends with a mark, so that
  * 'ab', 'c' is not 'a', 'bc'.
  */
 export class ContentHash {
-  private a = 0xdeadbeef;
-  private b = 0x41c6ce57;
+  private a = FIRST_A;
+  private b = FIRST_B;
+
+  /** Forgets what was added. */
+  begin(): this {
+    this.a = FIRST_A;
+    this.b = FIRST_B;
+    return this;
+  }
 
   private mix(word: number): void {
     this.a = imul(this.a ^ word, 2654435761);

@@ -1,6 +1,7 @@
 /**
  * One round: what was counted of it, whether it is refunded, and what each further event does to it (docs/rules.md, R1-R9).
  */
+import type { ROUND_KINDS } from './event';
 import type { Currency } from './money';
 import { ACCEPTED, type Outcome, outcomeOf } from './verdict';
 
@@ -44,9 +45,11 @@ export function newRound(): Round {
 /** What a round needs to know of an event that was not rejected. */
 export interface RoundEvent {
   readonly eventId: string;
-  readonly kind: 'bet' | 'win' | 'settled' | 'refund';
-  readonly amountMinor: bigint | null;
-  readonly currency: Currency | null;
+  readonly fields: {
+    readonly kind: (typeof ROUND_KINDS)[number];
+    readonly amountMinor: bigint | null;
+    readonly currency: Currency | null;
+  };
   readonly playerHash: number;
   readonly brandNo: number;
   /** The verdict that needed no state: always a skip. Null for a candidate. */
@@ -70,7 +73,7 @@ export function applyToRound(round: Round, event: RoundEvent): RoundVerdict {
     if (event.refusal.reason === 'below_min_bet') addTo(round, event, 'belowMinBet');
     return { outcome: event.refusal, counted: false };
   }
-  switch (event.kind) {
+  switch (event.fields.kind) {
     case 'refund':
       round.refundedBy ??= event.eventId;
       return NOT_COUNTED;
@@ -94,9 +97,9 @@ export function applyToRound(round: Round, event: RoundEvent): RoundVerdict {
   }
 }
 
-function addTo(round: Round, event: RoundEvent, sum: keyof Sums): void {
-  if (event.currency === null || event.amountMinor === null) return;
-  sumsOf(round, event.currency)[sum] += event.amountMinor;
+function addTo(round: Round, { fields: { currency, amountMinor } }: RoundEvent, sum: keyof Sums): void {
+  if (currency === null || amountMinor === null) return;
+  sumsOf(round, currency)[sum] += amountMinor;
 }
 
 function sumsOf(round: Round, currency: Currency): Sums {
@@ -117,5 +120,5 @@ function noteMismatch(round: Round, event: RoundEvent): void {
   round.brandNo ??= event.brandNo;
   if (round.playerHash !== event.playerHash) round.playerMismatch = true;
   if (round.brandNo !== event.brandNo) round.brandMismatch = true;
-  if (event.currency !== null) sumsOf(round, event.currency);
+  if (event.fields.currency !== null) sumsOf(round, event.fields.currency);
 }

@@ -68,11 +68,14 @@ const cache = new Array<string>(CACHE_SIZE).fill('');
  * @returns undefined where the bytes are not as they usually come
  */
 export function scan(bytes: Buffer, onlyBrand: string | null): Scanned | undefined {
-  const scanner = new Scanner(bytes);
+  scanner.begin(bytes);
   return scanner.object() ? scanner.event(onlyBrand) : undefined;
 }
 
+const NO_BYTES = Buffer.alloc(0);
+
 class Scanner {
+  private bytes: Buffer = NO_BYTES;
   private position = 0;
   /** Where the text that was read last stands. */
   private start = 0;
@@ -92,7 +95,14 @@ class Scanner {
   private amountStart = 0;
   private amountEnd = 0;
 
-  constructor(private readonly bytes: Buffer) {}
+  begin(bytes: Buffer): void {
+    this.bytes = bytes;
+    this.position = 0;
+    this.seen = 0;
+    // Of the other fields only those are read that were seen, but for what an event may lack.
+    this.brand = undefined;
+    this.gameId = null;
+  }
 
   /** Reads the object, from the first byte to the last. @returns whether it is made of fields of the contract, each once */
   object(): boolean {
@@ -273,6 +283,9 @@ class Scanner {
     return value * (POWERS[scale - decimals] ?? Number.NaN);
   }
 }
+
+/** One for all: made anew for each event it would be a tenth of what the worker's garbage collector has to do. */
+const scanner = new Scanner();
 
 /** The only field whose name may begin with this character. */
 function candidateFor(first: number | undefined): ReturnType<typeof field> | undefined {

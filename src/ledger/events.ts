@@ -248,9 +248,13 @@ const RECORD_PANIC = {
   text: 'insert into promo_store.panics (verdict_id, error, payload) values ($1, $2, $3)',
 };
 
-export async function recordPanic(
-  session: Session,
-  panic: { verdictId: number; error: string; payload: Buffer | null },
-): Promise<void> {
+/** What failed twice, and on which payload. */
+export interface Panic {
+  readonly verdictId: number;
+  readonly error: string;
+  readonly payload: Buffer | null;
+}
+
+export async function recordPanic(session: Session, panic: Panic): Promise<void> {
   await session.query(RECORD_PANIC, [panic.verdictId, panic.error, panic.payload]);
 }

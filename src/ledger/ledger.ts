@@ -18,13 +18,16 @@ import { newRound, type Round } from '../domain/round';
 import { inTransaction, type Session, type Store } from './connection';
 import * as events from './events';
 import { StaleReference, StoreBehind } from './failures';
-import { groupBy } from './group-by';
 import * as partitions from './partitions';
+import type { Write } from './requests';
 import * as rounds from './rounds';
 
 export interface Batch {
-  /** In the order of arrival; at most MAX_BATCH_EVENTS, all of one Kafka partition or all of one webhook request. */
-  readonly items: readonly Item[];
+  /**
+   * In the order of arrival; at most MAX_BATCH_EVENTS, all of one Kafka partition or all of one webhook request. Handed over: emptied once
+   * their rows are made, since writing these takes longest, and objects that live on meanwhile are copied by one garbage collection after another.
+   */
+  readonly items: Item[];
   /** The partition of the items; null for a webhook. */
   readonly partitionNo: number | null;
   /** Version of the reference data that judged the items. */
@@ -104,75 +107,100 @@ export async function decideBatch(
   ended: (step: Step) => void = () => undefined,
 ): Promise<readonly Decision[]> {
   if (batch.items.length > events.MAX_BATCH_EVENTS) throw new RangeError('a batch holds too many events');
-  const decideIn = async (session: Session): Promise<readonly Decision[]> => {
+  const decisions = await inTransaction(store, async (session) => {
     ended('connect');
-    const partition = partitions.lockPartition(session, batch.partitionNo);
-    const lock = (items: readonly Item[]) =>
-      Promise.all([lockRounds(session, items), events.nextBatch(session)]);
-    const turn = batch.contended ? rounds.lockFeeds(session, feedsOf(batch.items)) : null;
-    const lockedAtOnce = batch.items.length <= fewEvents ? lock(batch.items) : null;
-    const [{ nextOffset, referenceVersion }, decided] = await Promise.all([
-      partition,
-      findDecided(session, batch.items),
-      turn,
-      lockedAtOnce,
+    const { decisions, updates, writes, panic, counted } = await decideUnderLocks(
+      session,
+      batch,
+      fewEvents,
+      ended,
+    );
+    batch.items.length = 0;
+    await Promise.all([
+      ...updates.map(({ statement, values }) => session.query(statement, values)),
+      panic && events.recordPanic(session, panic),
+      counted && partitions.countPartition(session, counted),
+      batch.beforeCommit === undefined ? session.writeAndCommit(writes) : session.write(writes),
     ]);
-    if (nextOffset < (batch.decidedUpTo ?? 0)) throw new StoreBehind(nextOffset);
-    if (referenceVersion !== batch.referenceVersion)
-      throw new StaleReference(`version ${referenceVersion} is in force`);
+    await batch.beforeCommit?.();
+    return decisions;
+  });
+  ended('write');
+  return decisions;
+}
 
-    ended('find');
-    const [answered, [locked, { firstNo, nowMicros }]] = await Promise.all([
-      findAnswered(session, batch.items, nextOffset),
-      // What is decided changes no round, whatever a resend says.
-      lockedAtOnce ?? lock(undecided(batch.items, decided)),
-    ]);
-    ended('lock');
+/** A batch that is decided, with all that is to be written of it: made before any of it is sent, so that nothing of it can be missing. */
+interface DecidedBatch {
+  readonly decisions: readonly Decision[];
+  readonly updates: ReturnType<typeof rounds.updatesOf>;
+  readonly writes: readonly Write[];
+  readonly panic: events.Panic | null;
+  readonly counted: partitions.Counted | null;
+}
 
-    const { decisions, changedRounds } = decide(batch.items, {
-      ...answered,
-      events: decided,
-      rounds: locked.states,
-    });
-    batch.beforeWrites?.(decisions);
+/** Takes the locks of a batch, reads what is known of it, and decides. What it takes for that is gone when its rows are written. */
+async function decideUnderLocks(
+  session: Session,
+  batch: Batch,
+  fewEvents: number,
+  ended: (step: Step) => void,
+): Promise<DecidedBatch> {
+  const partition = partitions.lockPartition(session, batch.partitionNo);
+  // What is decided changes no round, whatever a resend says.
+  const lock = (known: Known['events'] | null) =>
+    Promise.all([lockRounds(session, batch.items, known), events.nextBatch(session)]);
+  const turn = batch.contended ? rounds.lockFeeds(session, feedsOf(batch.items)) : null;
+  const lockedAtOnce = batch.items.length <= fewEvents ? lock(null) : null;
+  const [{ nextOffset, referenceVersion }, decided] = await Promise.all([
+    partition,
+    findDecided(session, batch.items),
+    turn,
+    lockedAtOnce,
+  ]);
+  if (nextOffset < (batch.decidedUpTo ?? 0)) throw new StoreBehind(nextOffset);
+  if (referenceVersion !== batch.referenceVersion)
+    throw new StaleReference(`version ${referenceVersion} is in force`);
 
-    const { fresh, resends, unstored } = sortOut(batch.items, decisions, firstNo);
-    const newRounds = openedRounds(fresh, locked, firstNo);
-    const changed = locked.rounds.values().filter(({ round }) => changedRounds.has(round));
-    const roundNumberOf = ({ feedNo, fields: { roundId } }: KeyedItem) =>
-      roundId === null
-        ? null
-        : numberOf(locked.rounds.get(feedNo, roundId) ?? newRounds.get(feedNo, roundId));
-    const writes = [
+  ended('find');
+  const [answered, [locked, { firstNo, nowMicros }]] = await Promise.all([
+    findAnswered(session, batch.items, nextOffset),
+    lockedAtOnce ?? lock(decided),
+  ]);
+  ended('lock');
+
+  const { decisions, changedRounds } = decide(batch.items, {
+    ...answered,
+    events: decided,
+    rounds: locked.states,
+  });
+  batch.beforeWrites?.(decisions);
+
+  const { fresh, resends, unstored } = sortOut(batch.items, decisions, firstNo);
+  const newRounds = openedRounds(fresh, locked, firstNo);
+  const changed = locked.rounds.values().filter(({ round }) => changedRounds.has(round));
+  const roundNumberOf = ({ feedNo, fields: { roundId } }: KeyedItem) =>
+    roundId === null ? null : numberOf(locked.rounds.get(feedNo, roundId) ?? newRounds.get(feedNo, roundId));
+  const made = {
+    decisions,
+    updates: rounds.updatesOf(changed, nowMicros),
+    writes: [
       ...rounds.copyRounds(newRounds.values(), nowMicros),
       ...events.copyKeys(fresh),
       ...events.copyHistory(fresh, { nowMicros, referenceVersion, roundNumberOf }),
       ...events.copyResends(resends, nowMicros),
       ...events.copyUnstored(unstored, nowMicros),
-    ];
-    // Made before any of it is sent: what could not be made must not be missing from what is committed.
-    const updates = rounds.updatesOf(changed, nowMicros);
-    ended('decide');
-    await Promise.all([
-      ...updates.map(({ statement, values }) => session.query(statement, values)),
-      batch.panic && fresh[0]
-        ? events.recordPanic(session, { verdictId: fresh[0].verdictId, ...batch.panic })
-        : null,
-      countIn(session, batch, decisions),
-      batch.beforeCommit === undefined ? session.writeAndCommit(writes) : session.write(writes),
-    ]);
-    await batch.beforeCommit?.();
-    return decisions;
+    ],
+    panic: batch.panic && fresh[0] ? { verdictId: fresh[0].verdictId, ...batch.panic } : null,
+    counted: countedOf(batch, decisions),
   };
-  const decisions = await inTransaction(store, decideIn);
-  ended('write');
-  return decisions;
+  ended('decide');
+  return made;
 }
 
-async function countIn(session: Session, { partitionNo, items }: Batch, decisions: readonly Decision[]) {
-  if (partitionNo === null) return;
+function countedOf({ partitionNo, items }: Batch, decisions: readonly Decision[]): partitions.Counted | null {
+  if (partitionNo === null) return null;
   const nextOffset = (sourcesOf(items).last?.offset ?? -1) + 1;
-  await partitions.countPartition(session, partitionNo, nextOffset, items.length, countsOf(decisions));
+  return { partitionNo, nextOffset, records: items.length, counts: countsOf(decisions) };
 }
 
 function feedsOf(items: readonly Item[]): number[] {
@@ -187,15 +215,15 @@ interface Locked {
   readonly states: FeedMap<Round>;
 }
 
-function undecided(items: readonly Item[], decided: Known['events']): Item[] {
-  return items.filter((item) => item.type === 'keyed' && !decided.has(item.feedNo, item.eventId));
-}
-
-/** Locks the rounds of these events. */
-async function lockRounds(session: Session, items: readonly Item[]): Promise<Locked> {
+/** Locks the rounds of these events, but of those that are known to be decided. */
+async function lockRounds(
+  session: Session,
+  items: readonly Item[],
+  known: Known['events'] | null,
+): Promise<Locked> {
   const wanted = new FeedMap<true>();
   for (const item of items) {
-    if (item.type === 'keyed' && item.fields.roundId !== null)
+    if (item.type === 'keyed' && item.fields.roundId !== null && !known?.has(item.feedNo, item.eventId))
       wanted.set(item.feedNo, item.fields.roundId, true);
   }
   const locked: Locked = { rounds: new FeedMap(), states: new FeedMap() };
@@ -240,13 +268,18 @@ function numberOf(round: { readonly no: number } | undefined): number {
 
 /** Which events of the batch are decided. What is decided stays as it is, so it needs no lock. */
 async function findDecided(session: Session, items: readonly Item[]): Promise<Known['events']> {
-  const keyed = items.filter((item) => item.type === 'keyed');
+  const wanted = new Map<number, string[]>();
+  for (const item of items) {
+    if (item.type !== 'keyed') continue;
+    const ids = wanted.get(item.feedNo);
+    if (ids === undefined) wanted.set(item.feedNo, [item.eventId]);
+    else ids.push(item.eventId);
+  }
   const decided: Known['events'] = new FeedMap();
   await Promise.all(
-    [...groupBy(keyed, (item) => item.feedNo)].map(([feedNo, wanted]) => {
-      const ids = wanted.map(({ eventId }) => eventId);
-      return events.findEvents(session, { feedNo, ids }, (id, event) => decided.set(feedNo, id, event));
-    }),
+    [...wanted].map(([feedNo, ids]) =>
+      events.findEvents(session, { feedNo, ids }, (id, event) => decided.set(feedNo, id, event)),
+    ),
   );
   return decided;
 }

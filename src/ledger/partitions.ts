@@ -94,12 +94,18 @@ const COUNT_PARTITION = {
 where partition_no = $1`,
 };
 
+/** What a decided batch leaves in its partition's row. */
+export interface Counted {
+  readonly partitionNo: number;
+  /** So far the partition is decided. */
+  readonly nextOffset: number;
+  readonly records: number;
+  readonly counts: Counts;
+}
+
 export async function countPartition(
   session: Session,
-  partitionNo: number,
-  nextOffset: number,
-  records: number,
-  counts: Counts,
+  { partitionNo, nextOffset, records, counts }: Counted,
 ): Promise<void> {
   const { accepted, rejected, skipped, duplicates, redeliveries, deadLetters, withoutKey } = counts;
   await session.query(COUNT_PARTITION, [

@@ -1,9 +1,8 @@
 /** Records as the intake takes them: with their payload, decoded as far as that can be done without knowing the event. */
 import type { Envelope } from '../intake';
 import type { StreamRecord } from './record-source';
-import type { WireFormat } from './wire-format';
+import { isFramed, type WireFormat } from './wire-format';
 
-const TOMBSTONE = { type: 'json', bytes: null } as const;
 const UNDECODABLE = { type: 'undecodable' } as const;
 
 /** The envelope of a record; a promise where the registry has to be asked. @throws RegistryUnavailable, perhaps by the promise */
@@ -12,19 +11,18 @@ export function envelopeOf(
   wireFormat: Pick<WireFormat, 'decode'>,
 ): Envelope | Promise<Envelope> {
   if (record.undecodable !== undefined) return new RecordEnvelope(record, UNDECODABLE);
-  const { value } = record;
-  if (value === null) return new RecordEnvelope(record, TOMBSTONE);
+  const value = isFramed(record.firstByte) ? record.value : null;
+  if (value === null) return new RecordEnvelope(record, null);
   const decoded = wireFormat.decode(value);
   if (decoded instanceof Promise) return decoded.then((payload) => new RecordEnvelope(record, payload));
-  const isPlain = decoded.type === 'json' && decoded.bytes === value;
-  return new RecordEnvelope(record, isPlain ? null : decoded);
+  return new RecordEnvelope(record, decoded);
 }
 
 /** A record with its payload. Thousands of them wait for the store: what can be made again when it is asked for is not kept. */
 class RecordEnvelope implements Envelope {
   constructor(
     private readonly record: StreamRecord,
-    /** Null: the record's value is JSON as it is. */
+    /** Null: the record's value is JSON as it is, or a tombstone. */
     private readonly decoded: Envelope['payload'] | null,
   ) {}
   get value(): Buffer | null {

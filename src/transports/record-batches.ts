@@ -36,6 +36,10 @@ class FetchedRecord implements StreamRecord {
     return Math.max(0, this.valueLength);
   }
 
+  get firstByte(): number | undefined {
+    return this.valueLength > 0 ? this.body.bytes[this.valueEnd - this.valueLength] : undefined;
+  }
+
   get value(): Buffer | null {
     const { valueEnd, valueLength } = this;
     return valueLength < 0 ? null : this.body.bytes.subarray(valueEnd - valueLength, valueEnd);
@@ -80,6 +84,10 @@ class UndecodableBatch implements StreamRecord {
 
   get size(): number {
     return this.value.length;
+  }
+
+  get firstByte(): number | undefined {
+    return this.value[0];
   }
 }
 

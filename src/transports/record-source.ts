@@ -11,6 +11,8 @@ import type { WireFormat } from './wire-format';
 export interface StreamRecord extends Omit<Envelope, 'payload' | 'claims'> {
   /** Bytes of its value. */
   readonly size: number;
+  /** Of its value, where it has one: tells how it is to be decoded. */
+  readonly firstByte: number | undefined;
   /** Why the batch that this record stands for cannot be read. */
   readonly undecodable?: string | undefined;
 }

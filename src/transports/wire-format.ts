@@ -65,6 +65,12 @@ export class RegistryUnavailable extends Error {
 
 const MAGIC_BYTE = 0;
 const FRAME_BYTES = 5;
+
+/** Whether a value that begins with this byte is in the Confluent wire format (S2). */
+export function isFramed(firstByte: number | undefined): boolean {
+  return firstByte === MAGIC_BYTE;
+}
+
 /** Schema ids are positive 32-bit integers to all registries. Confluent's answers a larger one like a wrong address. */
 const MAX_SCHEMA_ID = 2 ** 31 - 1;
 /** Between the first and the second time that the registry is asked for an id it does not know. */
@@ -114,7 +120,7 @@ export function makeWireFormat({ registryUrl, authorization, timeoutMs }: WireFo
   return {
     lookUps: counts,
     decode(value) {
-      if (value[0] !== MAGIC_BYTE) return { type: 'json', bytes: value };
+      if (!isFramed(value[0])) return { type: 'json', bytes: value };
       if (registry === undefined || value.length < FRAME_BYTES) return NOT_JSON;
       const schemaId = value.readUInt32BE(1);
       const payload = value.subarray(FRAME_BYTES);

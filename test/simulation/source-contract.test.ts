@@ -29,7 +29,7 @@ function aSide(seed: number): SourceSide {
     async produce(partition, values) {
       const records = values.map((text) => {
         const value = Buffer.from(text);
-        return { value, size: value.length, key: null, headers: {}, timestamp: '0' };
+        return { value, size: value.length, firstByte: value[0], key: null, headers: {}, timestamp: '0' };
       });
       broker.append({ topic: TOPIC, partition }, records);
     },

@@ -2,9 +2,10 @@
 import type { Source } from '../../src/intake';
 import type { Chunk, StreamRecord } from '../../src/transports/record-source';
 
-/** A record without key and headers. */
+/** A record without key and headers. As if it were framed, so that a test's decoder is asked for it. */
 export const streamRecord = (offset: number, value: Buffer | null = Buffer.from('{}')): StreamRecord => ({
-  ...{ offset, value, size: value?.length ?? 0, key: null, headers: {}, timestamp: '0' },
+  ...{ offset, value, size: value?.length ?? 0, firstByte: value === null ? undefined : 0 },
+  ...{ key: null, headers: {}, timestamp: '0' },
 });
 
 /** A chunk that holds as many bytes as the values of its records. */

@@ -73,7 +73,7 @@ class Tx {
       list.map((partition) => ({ topic: 'contract', partition })),
     );
   count = (partitionNo: number, nextOffset: number) =>
-    partitions.countPartition(this.session, partitionNo, nextOffset, 1, ONE_ACCEPTED);
+    partitions.countPartition(this.session, { partitionNo, nextOffset, records: 1, counts: ONE_ACCEPTED });
   write: StoreConnection['write'] = (writes) => this.connection.write(writes);
 
   async commit(): Promise<void> {

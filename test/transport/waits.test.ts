@@ -572,6 +572,7 @@ describe('what is decided', () => {
         offset: 5,
         value: Buffer.from('v'),
         size: 1,
+        firstByte: 0,
         key: Buffer.from('k'),
         headers,
         timestamp: '9223372036854775807',

@@ -43,7 +43,15 @@ describe('a dead letter', () => {
     'dead-letter-reason': Buffer.from('unclaimed'),
     'connection-id': [Buffer.from('a'), Buffer.from('b')],
   };
-  const record = { offset: 1, key: null, value: null, timestamp: '2000', size: 0, headers };
+  const record = {
+    offset: 1,
+    key: null,
+    value: null,
+    timestamp: '2000',
+    size: 0,
+    firstByte: undefined,
+    headers,
+  };
 
   test('says why it is there, and keeps the headers that it came with [S5]', () => {
     expect(readLetter(record)).toEqual({

@@ -1,0 +1,40 @@
+/** What comes in and what goes out: deliveries, where they come from, and their answers. */
+import type { Decision } from '../domain/decide';
+import type { Fault, Kind } from '../domain/event';
+import type { Payload } from '../domain/judge';
+import type { Connection } from '../domain/reference';
+
+/** A delivery as a transport received it. */
+export interface Envelope {
+  /** The bytes as they came; null for a tombstone. */
+  readonly value: Buffer | null;
+  /** The same, decoded as far as the transport can. */
+  readonly payload: Payload | { readonly type: 'schema_unknown' } | { readonly type: 'undecodable' };
+  /** Values of the `connection-id` header. */
+  readonly claims: readonly string[];
+  /** Offset in the Kafka partition. */
+  readonly offset: number;
+  /** Key, headers and timestamp of the record, for a dead letter. */
+  readonly key: Buffer | null;
+  readonly headers: Readonly<Record<string, Buffer | Buffer[]>>;
+  /** Milliseconds since 1970, as decimal text. */
+  readonly timestamp: string;
+}
+
+/** The Kafka partition that a batch comes from. */
+export interface Source {
+  readonly topic: string;
+  readonly partition: number;
+}
+
+/** What became of one envelope. */
+export interface Answer {
+  readonly envelope: Envelope;
+  readonly connection: Connection | null;
+  /** Null where the envelope holds no usable one. */
+  readonly eventId: string | null;
+  /** Null where it is none of the seven. */
+  readonly kind: Kind | null;
+  readonly faults: readonly Fault[];
+  readonly decision: Decision;
+}

@@ -1,0 +1,125 @@
+/** From envelopes to items that can be decided: whose they are, and what judging makes of them. Pure. */
+import type { Item } from '../domain/decide';
+import { ContentHash, hash64OfBytes } from '../domain/digest';
+import { type Fault, type Fields, type Judged, NO_FIELDS } from '../domain/event';
+import { judge, PANIC, type Payload, readEventId } from '../domain/judge';
+import { type Connection, claim, type Reference } from '../domain/reference';
+import type { DeadLetterReason } from '../domain/verdict';
+import type { Answer, Envelope, Source } from './delivery';
+
+/** What is known of an answer before the decision: much less than the item, which need not live as long. */
+export type Unanswered = Omit<Answer, 'decision'>;
+
+export interface Prepared {
+  readonly items: Item[];
+  readonly unanswered: readonly Unanswered[];
+}
+
+/** Claims and judges the envelopes of a partition. */
+export function prepare(
+  reference: Reference,
+  { topic }: Source,
+  partitionNo: number,
+  envelopes: readonly Envelope[],
+  panic: boolean,
+): Prepared {
+  const items: Item[] = [];
+  const unanswered: Unanswered[] = [];
+  for (const envelope of envelopes) {
+    const connection = claim(reference, topic, envelope.claims) ?? null;
+    const judged = judgeEnvelope(envelope, connection, panic);
+    const isKeyed = judged.type === 'keyed';
+    items.push(itemOf(judged, connection, envelope, partitionNo));
+    unanswered.push({
+      envelope,
+      connection,
+      eventId: isKeyed ? judged.eventId : null,
+      kind: isKeyed ? judged.fields.kind : null,
+      faults: judged.faults,
+    });
+  }
+  return { items, unanswered };
+}
+
+interface DeadLettered {
+  readonly type: 'dead_letter';
+  readonly reason: DeadLetterReason;
+  readonly faults: readonly Fault[];
+}
+
+function judgeEnvelope(
+  { payload }: Envelope,
+  connection: Connection | null,
+  panic: boolean,
+): Judged | DeadLettered {
+  if (connection === null) return { type: 'dead_letter', reason: 'unclaimed', faults: [] };
+  if (payload.type === 'schema_unknown' || payload.type === 'undecodable')
+    return { type: 'dead_letter', reason: payload.type, faults: [] };
+  return panic ? judgedAsPanic(payload, connection) : judge(payload, connection);
+}
+
+function itemOf(
+  judged: Judged | DeadLettered,
+  connection: Connection | null,
+  envelope: Envelope,
+  partitionNo: number,
+): Item {
+  const source = { partitionNo, offset: envelope.offset };
+  if (connection === null || judged.type !== 'keyed') {
+    return {
+      type: 'unstored',
+      source,
+      connectionNo: connection?.no ?? null,
+      valueHash: hash64OfBytes(envelope.value ?? NO_BYTES),
+      deadLetter: judged.type === 'dead_letter' ? judged.reason : null,
+    };
+  }
+  const { eventId, fields, brandNo, contentHash, refusal } = judged;
+  return {
+    type: 'keyed',
+    source,
+    feedNo: connection.feedNo,
+    connectionNo: connection.no,
+    eventId,
+    fields,
+    brandNo,
+    playerHash: playerHashOf(fields),
+    contentHash,
+    refusal,
+  };
+}
+
+const playerHash = new ContentHash();
+
+/** Of round and player together, so that rounds tell nothing of a player. */
+function playerHashOf({ roundId, playerRef }: Fields): number | null {
+  if (roundId === null || playerRef === null) return null;
+  return playerHash.begin().text(roundId).text(playerRef).value();
+}
+
+const NO_BYTES = Buffer.alloc(0);
+
+/** An event that failed twice, reduced to its id: any of its fields may be what failed (V9). */
+function judgedAsPanic(payload: Payload, connection: Connection): Judged {
+  const read = readEventId(payload);
+  if ('reason' in read) return { type: 'unkeyed', faults: [read] };
+  const { eventId } = read;
+  return {
+    type: 'keyed',
+    eventId,
+    fields: NO_FIELDS,
+    brandNo: null,
+    contentHash: contentHashOf(payload, connection),
+    refusal: PANIC,
+    faults: [],
+  };
+}
+
+function contentHashOf(payload: Payload, connection: Connection): number {
+  try {
+    const judged = judge(payload, connection);
+    return judged.type === 'keyed' ? judged.contentHash : 0;
+  } catch {
+    return 0; // judging is what failed
+  }
+}
