@@ -249,8 +249,9 @@ export class PartitionLoop {
     try {
       for (let from = 0; from < records.length; from += DECODED_AT_ONCE) {
         const begun = records.slice(from, from + DECODED_AT_ONCE).map((record) => this.beginEnvelope(record));
-        for (const envelope of begun)
-          envelopes.push(envelope instanceof Promise ? await this.turns.without(envelope) : envelope);
+        if (begun.every(isDecoded)) envelopes.push(...begun);
+        else
+          for (const each of begun) envelopes.push(isDecoded(each) ? each : await this.turns.without(each));
       }
       return { envelopes, failure: null };
     } catch (error) {
@@ -350,6 +351,10 @@ export class PartitionLoop {
       'batch decided',
     );
   }
+}
+
+function isDecoded(envelope: Envelope | Promise<Envelope>): envelope is Envelope {
+  return !(envelope instanceof Promise);
 }
 
 function causeOf(error: unknown): UndecidedCause {
