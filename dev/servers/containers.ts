@@ -154,8 +154,10 @@ class ContainerServer implements Server {
     supervisor.refuseWhenStopping();
     const begin = Date.now();
     try {
+      // Not from when it was started: what a server logs at once may be older than the engine's note of its start.
+      const { FinishedAt } = (await this.container.inspect()).State;
       await this.container.start();
-      await this.untilLogged();
+      await this.untilLogged(Math.max(0, Date.parse(FinishedAt)));
       // An engine in a virtual machine may open the port later than the server does.
       await until(`first connection to ${name} at ${this.address}`, CONNECT_DEADLINE_MS, () => {
         supervisor.refuseWhenStopping();
@@ -189,12 +191,14 @@ class ContainerServer implements Server {
     await this.container.unpause();
   }
 
-  /** Follows the log of this start, and throws with its last lines if the server does not get ready. */
-  private async untilLogged(): Promise<void> {
+  /**
+   * Follows the log of this start, and throws with its last lines if the server does not get ready.
+   *
+   * @param sinceMs when it ended before, by the engine's clock; milliseconds since 1970
+   */
+  private async untilLogged(sinceMs: number): Promise<void> {
     const { name, readyLog } = this.recipe;
-    const { StartedAt } = (await this.container.inspect()).State;
-    const logs = () =>
-      this.context.engine.client.container.logs(this.container, { since: Date.parse(StartedAt) / 1000 });
+    const logs = () => this.context.engine.client.container.logs(this.container, { since: sinceMs / 1000 });
     const stream = await logs();
     let output = '';
     const read = async (): Promise<void> => {
