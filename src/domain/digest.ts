@@ -49,6 +49,7 @@ function writeUuid(text: string, bytes: Buffer, start: number): boolean {
 /** Once, since the tests run where each look-up of a global takes longer than all the rest. */
 const { imul } = Math;
 
+/** Signed, as all that follows is: of other numbers each would be an object. */
 const FIRST_A = 0xdeadbeef | 0;
 const FIRST_B = 0x41c6ce57;
 

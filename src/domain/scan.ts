@@ -99,7 +99,7 @@ class Scanner {
     this.bytes = bytes;
     this.position = 0;
     this.seen = 0;
-    // Of the other fields only those are read that were seen, but for what an event may lack.
+    // What every event of its kind has is read anew; these it may lack.
     this.brand = undefined;
     this.gameId = null;
   }

@@ -136,8 +136,7 @@ export function copyRounds(opened: readonly NumberedRound[], nowMicros: bigint):
   const openedAt = sinceEpoch(nowMicros);
   const rows = new CopyRows();
   for (const { no, feedNo, roundId, round } of opened) {
-    const currency = firstCurrency(round);
-    const sums = (currency && round.sums.get(currency)) ?? NO_SUMS;
+    const sums = firstSums(round);
     rows.row(19);
     rows.int8Value(no);
     rows.int8Value(openedAt);
@@ -145,7 +144,7 @@ export function copyRounds(opened: readonly NumberedRound[], nowMicros: bigint):
     rows.int8Value(round.playerHash);
     rows.int4Value(feedNo);
     rows.int4Value(round.brandNo);
-    rows.int2Value(currency?.no ?? null);
+    rows.int2Value(firstCurrency(round)?.no ?? null);
     rows.boolValue(round.settled);
     rows.boolValue(round.secondSettled);
     rows.boolValue(round.playerMismatch);
@@ -183,14 +182,8 @@ export function updatesOf(
 ): { readonly statement: Statement; readonly values: readonly unknown[] }[] {
   return [...groupBy(changed, ({ feedNo }) => feedNo)].map(([feedNo, ofFeed]) => {
     const rounds = ofFeed.map(({ round }) => round);
-    const currencies = rounds.map(firstCurrency);
-    const sum = (name: keyof Sums) =>
-      arrays.numeric(
-        rounds.map(({ sums }, index) => {
-          const currency = currencies[index];
-          return (currency && sums.get(currency)?.[name]) ?? 0n;
-        }),
-      );
+    const first = rounds.map(firstSums);
+    const sum = (name: keyof Sums) => arrays.numeric(first.map((sums) => sums[name]));
     const values = [
       feedNo,
       arrays.idKey(ofFeed.map(({ roundId }) => roundId)),
@@ -201,7 +194,7 @@ export function updatesOf(
       arrays.bool(rounds.map((round) => round.brandMismatch)),
       arrays.int8(rounds.map((round) => round.playerHash)),
       arrays.int4(rounds.map((round) => round.brandNo)),
-      arrays.int2(currencies.map((currency) => currency?.no ?? null)),
+      arrays.int2(rounds.map((round) => firstCurrency(round)?.no ?? null)),
       sum('bet'),
       sum('win'),
       sum('settled'),
@@ -216,6 +209,10 @@ export function updatesOf(
 /** The currency whose sums have columns of their own: that of the round's first event that had one. */
 function firstCurrency({ sums }: Round): Currency | undefined {
   return sums.keys().next().value;
+}
+
+function firstSums({ sums }: Round): Readonly<Sums> {
+  return sums.values().next().value ?? NO_SUMS;
 }
 
 /** Sums beyond the first currency as JSON, null where there are none. Numbers as text: they may exceed what JSON readers keep exact. */

@@ -3,7 +3,7 @@ import { makeFeed, USUAL_SHAPE } from '../feed';
 import type { Bench, Mode } from '../mode';
 import { publish } from '../publish';
 import type { Goal } from '../result';
-import { drain, type Run, rateOf, recordOf } from '../runs';
+import { drain, drainAfresh, type Run, rateOf, recordOf } from '../runs';
 import { median } from '../statistics';
 import { type IdKind, indexMemory, storeKeys } from '../stored-keys';
 import { figure, times } from '../table';
@@ -18,6 +18,8 @@ interface Entry {
   readonly kind: IdKind;
   readonly stored: number;
   readonly run: Run;
+  /** Of the same feed into empty tables, right before or after it: what the machine gives changes over the minutes that keys take. */
+  readonly beside: Run;
   /** Of the index of the keys. */
   readonly indexMib: number;
 }
@@ -27,7 +29,7 @@ export const keys: Mode = {
   about: 'rate by the number of keys stored before, for time-ordered and for random ids',
   ownPostgres: true,
   extent: {
-    ...{ events: 200_000, rounds: 3, stored: [0, 1_000_000, 5_000_000, 20_000_000] },
+    ...{ events: 200_000, rounds: 3, stored: [1_000_000, 5_000_000, 20_000_000] },
     buffers: USUAL_BUFFERS,
   },
   async run(bench) {
@@ -36,53 +38,57 @@ export const keys: Mode = {
     await bench.stage.restartPostgres({ shared_buffers: `${buffers}MB` });
     const entries: Entry[] = [];
     for (const kind of KINDS) entries.push(...(await measureKind(bench, kind, sizes)));
+    const entriesOf = (kind: IdKind, stored?: number) =>
+      entries.filter((each) => each.kind === kind && (stored ?? each.stored) === each.stored);
     const rate = (kind: IdKind, stored: number) =>
-      median(
-        entries.filter((each) => each.kind === kind && each.stored === stored).map(({ run }) => rateOf(run)),
-      );
-    const share = (kind: IdKind, stored: number) => rate(kind, stored) / rate(kind, sizes[0] ?? 0);
+      median(entriesOf(kind, stored).map(({ run }) => rateOf(run)));
+    const emptyRate = (kind: IdKind) => median(entriesOf(kind).map(({ beside }) => rateOf(beside)));
+    const share = (kind: IdKind, stored: number) =>
+      median(entriesOf(kind, stored).map(({ run, beside }) => rateOf(run) / rateOf(beside)));
     const { sharedMib } = await indexMemory(bench.stage.serverUrl);
     const indexMib = (kind: IdKind, stored: number) =>
-      Math.max(
-        ...entries
-          .filter((each) => each.kind === kind && each.stored === stored)
-          .map((each) => each.indexMib),
-      );
+      Math.max(...entriesOf(kind, stored).map((each) => each.indexMib));
     return {
       table: {
         columns: ['keys stored', ...KINDS.flatMap((kind) => [`${kind}: events/s`, 'x empty', 'index MiB'])],
-        rows: sizes.map((stored) => [
-          figure(stored),
-          ...KINDS.flatMap((kind) => [
-            figure(rate(kind, stored)),
-            times(share(kind, stored)),
-            figure(indexMib(kind, stored)),
+        rows: [
+          ['0', ...KINDS.flatMap((kind) => [figure(emptyRate(kind)), times(1), '-'])],
+          ...sizes.map((stored) => [
+            figure(stored),
+            ...KINDS.flatMap((kind) => [
+              figure(rate(kind, stored)),
+              times(share(kind, stored)),
+              figure(indexMib(kind, stored)),
+            ]),
           ]),
-        ]),
+        ],
         notes: [
-          `Medians. The keys of the runs themselves come on top. Postgres has ${figure(sharedMib)} MiB of shared_buffers for all it holds.`,
+          `Medians, and of the ratios to the empty tables of the same round. The keys of the runs themselves come on top. Postgres has ${figure(sharedMib)} MiB of shared_buffers for all it holds.`,
         ],
       },
       goals: KINDS.flatMap((kind) =>
         sizes
-          .filter((stored) => stored > 0 && (kind !== 'random' || indexMib(kind, stored) <= sharedMib))
+          .filter((stored) => kind !== 'random' || indexMib(kind, stored) <= sharedMib)
           .map((stored) => goalOf(kind, stored, share(kind, stored))),
       ),
       ...(buffers !== USUAL_BUFFERS && {
         variant: 'more-memory',
         settings: [`Postgres started anew with shared_buffers=${buffers}MB`],
       }),
-      runs: entries.map(({ kind, stored, indexMib, run }) => ({
-        ...{ ids: kind, stored, index_mib: indexMib },
-        ...recordOf('worker', run),
-      })),
+      runs: entries.flatMap(({ kind, stored, indexMib, run, beside }) => [
+        { ids: kind, stored, index_mib: indexMib, ...recordOf('worker', run) },
+        { ids: kind, stored: 0, beside: stored, ...recordOf('worker', beside) },
+      ]),
       chart: {
         title: 'Rate by the number of keys stored before',
         x: { label: 'keys stored', scale: 'linear' },
         y: { label: 'events a second', scale: 'linear' },
         series: KINDS.map((kind) => ({
           name: `${kind} ids`,
-          points: sizes.map((stored) => [stored, rate(kind, stored)] as const),
+          points: [
+            [0, emptyRate(kind)] as const,
+            ...sizes.map((stored) => [stored, rate(kind, stored)] as const),
+          ],
         })),
       },
     };
@@ -106,14 +112,26 @@ async function measureKind(
       await storeKeys(databaseUrl, kind, there, stored, say);
       there = stored;
       for (let round = 1; round <= rounds; round++) {
-        const feed = makeFeed({ ...USUAL_SHAPE, events, ids: kind });
-        const { records } = await publish(stage.brokers, topic, feed);
-        const run = await drain(stage, { databaseUrl, topic, records, groupId });
+        const newFeed = () => makeFeed({ ...USUAL_SHAPE, events, ids: kind });
+        const intoStored = async () => {
+          const { records } = await publish(stage.brokers, topic, newFeed());
+          return drain(stage, { databaseUrl, topic, records, groupId });
+        };
+        const intoEmpty = async () => {
+          const published = await publish(stage.brokers, await stage.makeTopic(), newFeed());
+          const run = await drainAfresh(stage, published);
+          await stage.removeTopic(published.topic);
+          return run;
+        };
+        const isFirst = round % 2 === 1;
+        const before = isFirst ? await intoEmpty() : null;
+        const run = await intoStored();
+        const beside = before ?? (await intoEmpty());
         say(
-          `${kind} ids, ${figure(stored)} keys, round ${round} of ${rounds}: ${figure(rateOf(run))} events/s`,
+          `${kind} ids, ${figure(stored)} keys, round ${round} of ${rounds}: ${figure(rateOf(run))} events/s, beside empty tables ${figure(rateOf(beside))}`,
         );
         const { indexMib } = await indexMemory(databaseUrl);
-        entries.push({ kind, stored, run, indexMib });
+        entries.push({ kind, stored, run, beside, indexMib });
       }
     }
   });
