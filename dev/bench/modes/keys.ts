@@ -123,8 +123,7 @@ async function measureKind(
           await stage.removeTopic(published.topic);
           return run;
         };
-        const isFirst = round % 2 === 1;
-        const before = isFirst ? await intoEmpty() : null;
+        const before = round % 2 === 1 ? await intoEmpty() : null;
         const run = await intoStored();
         const beside = before ?? (await intoEmpty());
         say(
