@@ -22,6 +22,7 @@ import { projectRoot } from './servers/download';
 import { DEFAULT_KAFKA_VERSION } from './servers/kafka';
 import { DEFAULT_POSTGRES_VERSION } from './servers/postgres-programs';
 import { messageOf, type ServerName } from './servers/types';
+import { SKIPPED_EXIT_CODE } from './test-results';
 
 const TAG_DEADLINE_MS = 10_000;
 const LOOPBACK_DEADLINE_MS = 5_000;
@@ -47,7 +48,6 @@ const PROGRAMS: readonly {
   },
   { args: [join('build', 'dev', 'demo.js')], environment: { STACK: 'containers' } },
 ];
-const SKIPPED = 3;
 
 const log = (line: string): void => console.log(`container-test: ${line}`);
 
@@ -58,7 +58,7 @@ async function main([command, directory = '']: readonly string[]): Promise<numbe
   const why = whyNoEngine() ?? (await provide([...ENGINE_NEEDS, ...BRIDGE_NEEDS, UNSHARE], process.env, log));
   if (why !== undefined) {
     log(`skipped: no container engine answers, and none can be started: ${why}`);
-    return SKIPPED;
+    return SKIPPED_EXIT_CODE;
   }
   return withNamespaces();
 }

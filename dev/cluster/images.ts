@@ -3,17 +3,15 @@
  * can be reached.
  */
 import { join } from 'node:path';
-import { buildImage, type ImageEngine } from '../containers/engine';
-import { must, run } from '../containers/run';
+import { buildImage, docker, hasImage, type ImageEngine } from '../containers/engine';
+import { run } from '../containers/run';
 import { makeStandIns } from '../containers/stand-ins';
 import { DEFAULT_KAFKA_VERSION } from '../servers/kafka';
 import { DEFAULT_POSTGRES_VERSION } from '../servers/postgres-programs';
 import type { Environment, Log } from '../servers/types';
 import { PAUSE_IMAGE } from './node';
 
-const ANSWER_DEADLINE_MS = 5_000;
 const PULL_DEADLINE_MS = 300_000;
-const BUILD_DEADLINE_MS = 600_000;
 
 /** Names by which pods ask for them. */
 export interface Images {
@@ -54,17 +52,8 @@ export interface Provided {
 }
 
 export async function provideImages(engine: ImageEngine, directory: string, log: Log): Promise<Provided> {
-  const docker = (args: readonly string[], deadlineMs = BUILD_DEADLINE_MS, input = ''): Promise<string> =>
-    must(engine.cli, args, { deadlineMs, environment: engine.environment, input });
-  const has = async (name: string): Promise<boolean> =>
-    (
-      await run(engine.cli, ['image', 'inspect', name], {
-        deadlineMs: ANSWER_DEADLINE_MS,
-        environment: engine.environment,
-      })
-    ).code === 0;
   const pulls = async (name: string): Promise<boolean> =>
-    (await has(name)) ||
+    (await hasImage(engine, name)) ||
     (
       await run(engine.cli, ['pull', '--quiet', name], {
         deadlineMs: PULL_DEADLINE_MS,
@@ -82,17 +71,19 @@ export async function provideImages(engine: ImageEngine, directory: string, log:
       if (!(await pulls(name))) throw new Error(`${name} could not be pulled`);
     }
   await buildImage(engine, IMAGES.worker, names, log);
-  await docker(['tag', IMAGES.worker, IMAGES.upgrade]);
-  await docker(['tag', names.kafka, IMAGES.kafka]);
-  await docker(['tag', names.postgres, IMAGES.postgres]);
+  await docker(engine, ['tag', IMAGES.worker, IMAGES.upgrade]);
+  await docker(engine, ['tag', names.kafka, IMAGES.kafka]);
+  await docker(engine, ['tag', names.postgres, IMAGES.postgres]);
   // Holds the namespaces of a pod, and does nothing.
   await docker(
+    engine,
     ['build', '--quiet', '--tag', PAUSE_IMAGE, '-'],
-    BUILD_DEADLINE_MS,
     `FROM ${names.runtime}\nENTRYPOINT ["sleep", "infinity"]\n`,
   );
   const archive = join(directory, 'images.tar');
-  await docker(['save', '--output', archive, ...Object.values(IMAGES), PAUSE_IMAGE]);
-  const workerBytes = Number(await docker(['image', 'inspect', '--format', '{{.Size}}', IMAGES.worker]));
+  await docker(engine, ['save', '--output', archive, ...Object.values(IMAGES), PAUSE_IMAGE]);
+  const workerBytes = Number(
+    await docker(engine, ['image', 'inspect', '--format', '{{.Size}}', IMAGES.worker]),
+  );
   return { archive, workerBytes, hasStandIns };
 }

@@ -84,6 +84,23 @@ export async function startImageEngine(
   return { cli, environment: besides, isOwn: true, stop: () => engine.stop() };
 }
 
+/** Runs a command of the engine. @returns what it printed */
+export function docker(
+  { cli, environment }: ImageEngine,
+  args: readonly string[],
+  input = '',
+): Promise<string> {
+  return must(cli, args, { deadlineMs: BUILD_DEADLINE_MS, environment, input });
+}
+
+export async function hasImage({ cli, environment }: ImageEngine, name: string): Promise<boolean> {
+  const { code } = await run(cli, ['image', 'inspect', name], {
+    deadlineMs: ANSWER_DEADLINE_MS,
+    environment,
+  });
+  return code === 0;
+}
+
 /** What a build needs to fetch packages. */
 export const networkOf = ({ isOwn }: ImageEngine): string[] => (isOwn ? ['--network', 'host'] : []);
 

@@ -13,10 +13,9 @@ import { fetchRegistry, REGISTRY_VERSION } from '../servers/registry';
 import { Supervisor } from '../servers/supervisor';
 import type { Log, ServerName } from '../servers/types';
 import { withSystem } from './debian';
-import { type ImageEngine, networkOf, secondsSince } from './engine';
-import { must, run } from './run';
+import { docker, hasImage, type ImageEngine, networkOf, secondsSince } from './engine';
+import { must } from './run';
 
-const ANSWER_DEADLINE_MS = 5_000;
 const BUILD_DEADLINE_MS = 600_000;
 
 const STAND_INS = 'promo-intake-stand-ins';
@@ -39,11 +38,6 @@ export async function makeStandIns(
   servers: readonly ServerName[],
   log: Log,
 ): Promise<typeof NAMES> {
-  const { cli, environment } = engine;
-  const docker = (args: readonly string[]): Promise<string> =>
-    must(cli, args, { deadlineMs: BUILD_DEADLINE_MS, environment });
-  const has = async (name: string): Promise<boolean> =>
-    (await run(cli, ['image', 'inspect', name], { deadlineMs: ANSWER_DEADLINE_MS, environment })).code === 0;
   const context = mkdtempSync(join(tmpdir(), 'promo-intake-images-'));
   const supervisor = new Supervisor(log, false);
   const fetching = { supervisor, environment: process.env, log };
@@ -54,27 +48,27 @@ export async function makeStandIns(
     fill: (target: string) => void | Promise<void>,
     dockerfile: string,
   ): Promise<void> {
-    if (await has(name)) return;
+    if (await hasImage(engine, name)) return;
     const began = performance.now();
     const target = join(context, name.replaceAll(/\W/g, '-'));
     mkdirSync(target);
     await fill(target);
     writeFileSync(join(target, 'Dockerfile'), dockerfile);
-    await docker(['build', '--quiet', ...networkOf(engine), '--tag', name, target]);
+    await docker(engine, ['build', '--quiet', ...networkOf(engine), '--tag', name, target]);
     log(`${name} is made, in place of its maker's (${secondsSince(began)})`);
   }
 
   async function makeRuntime(): Promise<void> {
-    if (await has(NAMES.runtime)) return;
+    if (await hasImage(engine, NAMES.runtime)) return;
     const began = performance.now();
     const [root, archive] = [join(context, 'root'), join(context, 'root.tar')];
-    const options = { deadlineMs: BUILD_DEADLINE_MS, environment: withSystem(environment) };
+    const options = { deadlineMs: BUILD_DEADLINE_MS, environment: withSystem(engine.environment) };
     await must('debootstrap', ['--variant=minbase', '--include=ca-certificates', 'bookworm', root], options);
     // What this machine trusts, an authority of its own network may be among it.
     cpSync('/etc/ssl/certs/ca-certificates.crt', join(root, 'etc/ssl/certs/ca-certificates.crt'));
     const leftOut = '--exclude=./var/cache/apt/archives/*.deb';
     await must('tar', ['--directory', root, leftOut, '--create', '--file', archive, '.'], options);
-    await docker(['import', archive, NAMES.runtime]);
+    await docker(engine, ['import', archive, NAMES.runtime]);
     log(`${NAMES.runtime} is made, in place of its maker's (${secondsSince(began)})`);
   }
 

@@ -37,7 +37,7 @@ export interface Batch {
   /** Batches of the same feeds met of late: rather than undo one another's work, those that say so wait for one another. */
   readonly contended?: boolean;
   /** Where the batch is one event that failed twice: what failed and on which payload. */
-  readonly panic?: { readonly error: string; readonly payload: Buffer | null };
+  readonly panic?: Omit<events.Panic, 'verdictId'>;
   /** Sees the decisions before anything of them is written; what it throws rolls the batch back. */
   readonly beforeWrites?: ((decisions: readonly Decision[]) => void) | undefined;
   /** Runs as the last thing before the commit, which then takes a round trip of its own; what it throws rolls the batch back. */
