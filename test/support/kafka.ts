@@ -64,7 +64,10 @@ async function send(
   compression = CompressionTypes.None,
 ): Promise<void> {
   const messages = records.map(({ partition = 0, ...record }) => ({ ...record, partition }));
-  await producer.send({ topic, acks: -1, compression, messages });
+  const taken = await producer.send({ topic, acks: -1, compression, messages });
+  // kafkajs passes over a partition that its broker does not know yet, and says nothing.
+  const missing = messages.find(({ partition }) => taken.every((answer) => answer.partition !== partition));
+  if (missing !== undefined) throw new Error(`${topic} has no partition ${missing.partition}`);
 }
 
 /** Produces records in a transaction of their own, and ends it. */
