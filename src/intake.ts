@@ -7,7 +7,7 @@ import type { Decision, Item } from './domain/decide';
 import type { Reference } from './domain/reference';
 import type { DeadLetterReason } from './domain/verdict';
 import type { Answer, Envelope, Source } from './intake/delivery';
-import { prepare, type Unanswered } from './intake/prepare';
+import { answered, prepare } from './intake/prepare';
 import { type RejectBreaker, TopicPaused } from './intake/reject-limit';
 import { classify, LostRace, StaleReference, StoreBehind, StoreError, Undecided } from './ledger/failures';
 import type { Batch } from './ledger/ledger';
@@ -133,7 +133,7 @@ export function makeIntake(deps: IntakeDeps): Intake {
   }
 
   /** An event by itself: what fails twice is stored as a panic. @throws as `attempt` does, and where no panic can be stored */
-  async function decideAlone(from: From, envelopes: readonly Envelope[]): Promise<Answer[]> {
+  async function decideAlone(from: From, envelopes: readonly Envelope[]): Promise<readonly Answer[]> {
     let failure: unknown;
     for (let tries = 1; tries <= TRIES_ALONE; tries++) {
       try {
@@ -157,7 +157,11 @@ export function makeIntake(deps: IntakeDeps): Intake {
   }
 
   /** One transaction; judged again where the reference data turns out to be stale. */
-  async function attempt(from: From, envelopes: readonly Envelope[], panic?: string): Promise<Answer[]> {
+  async function attempt(
+    from: From,
+    envelopes: readonly Envelope[],
+    panic?: string,
+  ): Promise<readonly Answer[]> {
     const { source, decidedUpTo } = from;
     const partitionNo = await ledger.partitionNo(source);
     const { topic } = source;
@@ -181,7 +185,7 @@ export function makeIntake(deps: IntakeDeps): Intake {
         });
         if (contendedBatches > 0) contendedBatches--;
         breaker?.committed(topic, decisions);
-        return unanswered.map((answer, index) => answerOf(answer, at(decisions, index)));
+        return answered(unanswered, decisions);
       } catch (error) {
         if (!(error instanceof StaleReference) || tries >= MAX_TRIES_AT_ONCE) throw error;
         reference = await references.reload();
@@ -248,10 +252,6 @@ export function undecidedCause(error: unknown): 'store' | 'kafka' | 'limit' | 'r
 /** The offset from which on the store has lost what it had decided of the partition; null where that is not why the batch is undecided. */
 export function lostFrom(error: unknown): number | null {
   return error instanceof StoreBehind ? error.decidedUpTo : null;
-}
-
-function answerOf({ envelope, connection, eventId, kind, faults }: Unanswered, decision: Decision): Answer {
-  return { envelope, connection, eventId, kind, faults, decision };
 }
 
 function messageOf(error: unknown): string {

@@ -26,9 +26,18 @@ import type { Brand, Connection } from './reference';
 import { type Scanned, scan } from './scan';
 import { type Outcome, outcomeOf, type Reason, rankOf } from './verdict';
 
-/** What a transport hands over: the bytes of a JSON text, a value decoded from another format, or something that could not be decoded. */
+/** A JSON text: bytes, or those from `from` up to `to`, so that an event among others needs no Buffer of its own. */
+export interface JsonText {
+  readonly type: 'json';
+  /** Null for a record without a value. */
+  readonly bytes: Buffer | null;
+  readonly from?: number;
+  readonly to?: number;
+}
+
+/** What a transport hands over: a JSON text, a value decoded from another format, or something that could not be decoded. */
 export type Payload =
-  | { readonly type: 'json'; readonly bytes: Buffer | null }
+  | JsonText
   | { readonly type: 'value'; readonly value: unknown }
   | { readonly type: 'not_json' };
 
@@ -39,7 +48,7 @@ export type Payload =
  */
 export function judge(payload: Payload, connection: Connection | undefined): Judged {
   if (payload.type === 'json' && payload.bytes !== null) {
-    const scanned = scan(payload.bytes, connection?.onlyBrand?.id ?? null);
+    const scanned = scan(payload.bytes, connection?.onlyBrand?.id, payload.from, payload.to);
     if (scanned !== undefined) return conclude(scanned, SPEC_ONLY, NO_FAULTS, connection);
   }
   return judgeByContract(payload, connection);
@@ -127,8 +136,8 @@ function readObject(payload: Payload): { json: Json; texts: Texts } | Fault {
 function parse(payload: Payload): { value: unknown; texts: Texts } | Fault {
   if (payload.type === 'value') return { value: payload.value, texts: 'any' };
   if (payload.type === 'not_json') return fault('no_idempotency_key', '', 'the payload cannot be decoded');
-  const { bytes } = payload;
-  if (bytes === null) return fault('no_idempotency_key', '', 'the record has no value (a tombstone)');
+  const bytes = payload.bytes?.subarray(payload.from, payload.to);
+  if (bytes === undefined) return fault('no_idempotency_key', '', 'the record has no value (a tombstone)');
   if (!isUtf8(bytes)) return fault('no_idempotency_key', '', 'the payload is not valid UTF-8');
   const text = bytes.toString('utf8');
   try {

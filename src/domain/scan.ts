@@ -64,11 +64,18 @@ const MAX_CACHED = 40;
 const cache = new Array<string>(CACHE_SIZE).fill('');
 
 /**
+ * Reads the event that stands between two places in the bytes.
+ *
  * @param onlyBrand the brand of an event that names none, where its connection supplies it
  * @returns undefined where the bytes are not as they usually come
  */
-export function scan(bytes: Buffer, onlyBrand: string | null): Scanned | undefined {
-  scanner.begin(bytes);
+export function scan(
+  bytes: Buffer,
+  onlyBrand: string | null = null,
+  from = 0,
+  to = bytes.length,
+): Scanned | undefined {
+  scanner.begin(bytes, from, to);
   return scanner.object() ? scanner.event(onlyBrand) : undefined;
 }
 
@@ -77,6 +84,8 @@ const NO_BYTES = Buffer.alloc(0);
 class Scanner {
   private bytes: Buffer = NO_BYTES;
   private position = 0;
+  /** Where the event ends. What follows may be another's: a text stops here, and all else that is read beyond is found at the end. */
+  private limit = 0;
   /** Where the text that was read last stands. */
   private start = 0;
   private end = 0;
@@ -95,9 +104,10 @@ class Scanner {
   private amountStart = 0;
   private amountEnd = 0;
 
-  begin(bytes: Buffer): void {
+  begin(bytes: Buffer, from: number, to: number): void {
     this.bytes = bytes;
-    this.position = 0;
+    this.position = from;
+    this.limit = to;
     this.seen = 0;
     // What every event of its kind has is read anew; these it may lack.
     this.brand = undefined;
@@ -116,7 +126,7 @@ class Scanner {
       if (!(found === GAME ? this.game() : this.text() && this.keep(found))) return false;
       this.skipSpaces();
     } while (this.take(COMMA));
-    return this.take(CLOSE) && this.position === this.bytes.length;
+    return this.take(CLOSE) && this.position === this.limit;
   }
 
   /** The event, where all that its kind needs is there and right. */
@@ -191,7 +201,7 @@ class Scanner {
   }
 
   private skipSpaces(): void {
-    while (this.bytes[this.position] === SPACE) this.position++;
+    while (this.position < this.limit && this.bytes[this.position] === SPACE) this.position++;
   }
 
   /** Reads the name of a field and the colon behind it; undefined where it is none of the contract. */
@@ -211,15 +221,18 @@ class Scanner {
   /** Reads a text of printable ASCII without escapes. */
   private text(): boolean {
     if (!this.take(QUOTE)) return false;
-    const { bytes } = this;
-    let at = this.position;
-    for (let byte = bytes[at]; byte !== QUOTE; byte = bytes[++at]) {
-      if (byte === undefined || byte < SPACE || byte > TILDE || byte === BACKSLASH) return false;
+    const { bytes, limit } = this;
+    for (let at = this.position; at < limit; at++) {
+      const byte = bytes[at] ?? 0;
+      if (byte === QUOTE) {
+        this.start = this.position;
+        this.end = at;
+        this.position = at + 1;
+        return true;
+      }
+      if (byte < SPACE || byte > TILDE || byte === BACKSLASH) return false;
     }
-    this.start = this.position;
-    this.end = at;
-    this.position = at + 1;
-    return true;
+    return false;
   }
 
   private taken(): string {

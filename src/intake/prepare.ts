@@ -1,5 +1,5 @@
 /** From envelopes to items that can be decided: whose they are, and what judging makes of them. Pure. */
-import type { Item } from '../domain/decide';
+import type { Decision, Item } from '../domain/decide';
 import { ContentHash, hash64OfBytes } from '../domain/digest';
 import { type Fault, type Fields, type Judged, NO_FIELDS } from '../domain/event';
 import { judge, PANIC, type Payload, readEventId } from '../domain/judge';
@@ -7,12 +7,30 @@ import { type Connection, claim, type Reference } from '../domain/reference';
 import type { DeadLetterReason } from '../domain/verdict';
 import type { Answer, Envelope, Source } from './delivery';
 
-/** What is known of an answer before the decision: much less than the item, which need not live as long. */
-export type Unanswered = Omit<Answer, 'decision'>;
+/** An answer that waits for its decision: much less than the item, which need not live as long. */
+export interface Unanswered extends Omit<Answer, 'decision'> {
+  decision: Decision | null;
+}
 
 export interface Prepared {
   readonly items: Item[];
   readonly unanswered: readonly Unanswered[];
+}
+
+/** The same answers, with their decisions: thousands wait for the store, and as new objects they would be twice as many. */
+export function answered(
+  unanswered: readonly Unanswered[],
+  decisions: readonly Decision[],
+): readonly Answer[] {
+  unanswered.forEach((answer, index) => {
+    answer.decision = decisions[index] ?? null;
+  });
+  if (!unanswered.every(isAnswered)) throw new Error('an envelope has no answer');
+  return unanswered;
+}
+
+function isAnswered(answer: Unanswered): answer is Answer {
+  return answer.decision !== null;
 }
 
 /** Claims and judges the envelopes of a partition. */
@@ -36,6 +54,7 @@ export function prepare(
       eventId: isKeyed ? judged.eventId : null,
       kind: isKeyed ? judged.fields.kind : null,
       faults: judged.faults,
+      decision: null,
     });
   }
   return { items, unanswered };

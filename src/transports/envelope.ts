@@ -32,7 +32,7 @@ class RecordEnvelope implements Envelope {
     return this.record.offset;
   }
   get payload(): Envelope['payload'] {
-    return this.decoded ?? { type: 'json', bytes: this.record.value };
+    return this.decoded ?? this.record.json;
   }
   get claims(): readonly string[] {
     const value = this.record.headers[CONNECTION_ID_HEADER];

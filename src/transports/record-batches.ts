@@ -7,6 +7,7 @@
  * in their bytes until they are decided: tens of thousands wait at any moment, and as objects they would take several times the memory.
  */
 
+import type { JsonText } from '../domain/judge';
 import type { Source } from '../intake';
 import type { Chunk, RecordCursor, StreamRecord } from './record-source';
 
@@ -43,6 +44,12 @@ class FetchedRecord implements StreamRecord {
   get value(): Buffer | null {
     const { valueEnd, valueLength } = this;
     return valueLength < 0 ? null : this.body.bytes.subarray(valueEnd - valueLength, valueEnd);
+  }
+
+  get json(): JsonText {
+    const { valueEnd, valueLength } = this;
+    const bytes = valueLength < 0 ? null : this.body.bytes;
+    return { type: 'json', bytes, from: valueEnd - valueLength, to: valueEnd };
   }
 
   get key(): Buffer | null {
@@ -88,6 +95,10 @@ class UndecodableBatch implements StreamRecord {
 
   get firstByte(): number | undefined {
     return this.value[0];
+  }
+
+  get json(): JsonText {
+    return { type: 'json', bytes: this.value };
   }
 }
 

@@ -3,6 +3,7 @@
  */
 import type { Logger } from 'pino';
 import type { Clock } from '../clock';
+import type { JsonText } from '../domain/judge';
 import type { Answer, Envelope, Intake, Source } from '../intake';
 import type { Metrics } from '../telemetry';
 import type { WireFormat } from './wire-format';
@@ -13,6 +14,8 @@ export interface StreamRecord extends Omit<Envelope, 'payload' | 'claims'> {
   readonly size: number;
   /** Of its value, where it has one: tells how it is to be decoded. */
   readonly firstByte: number | undefined;
+  /** Its value, where that is JSON as it stands. */
+  readonly json: JsonText;
   /** Why the batch that this record stands for cannot be read. */
   readonly undecodable?: string | undefined;
 }

@@ -15,6 +15,7 @@ import { keyOf, type RecordSource, type StreamRecord } from '../../src/transport
 import { makeStream, type Stream } from '../../src/transports/stream';
 import { makePublishVerdicts, makeSendDeadLetters } from '../../src/transports/verdict-stream';
 import { type Decoded, RegistryUnavailable, type WireFormat } from '../../src/transports/wire-format';
+import { aValue } from '../support/chunk';
 import { BrokerModel } from './broker-model';
 import { type Coverage, Faults, type WorldFault } from './faults';
 import { Monitor, Violation } from './monitor';
@@ -506,7 +507,7 @@ function recordOf({ content, claims, isFramed }: SimulatedRecord): Omit<StreamRe
   const bytes = content === null || Buffer.isBuffer(content) ? content : Buffer.from(JSON.stringify(content));
   const value = isFramed && bytes !== null ? Buffer.concat([Buffer.from([0]), bytes]) : bytes;
   return {
-    ...{ value, size: value?.length ?? 0, firstByte: value?.[0], key: null, timestamp: '1795262400000' },
+    ...{ ...aValue(value), key: null, timestamp: '1795262400000' },
     headers: claims.length === 0 ? {} : { 'connection-id': claims.map((claim) => Buffer.from(claim)) },
   };
 }

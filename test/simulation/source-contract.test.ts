@@ -1,5 +1,6 @@
 /** The model of Kafka, held against the scripts that test/transport/source-contract.test.ts holds the real one's source against. */
 import { makeRandom } from '../../dev/random';
+import { aValue } from '../support/chunk';
 import { SOURCE_CONTRACT, type SourceSide } from '../support/source-contract';
 import { BrokerModel } from './broker-model';
 import { Actor, Scheduler } from './scheduler';
@@ -27,10 +28,10 @@ function aSide(seed: number): SourceSide {
     topic: TOPIC,
     member: () => broker.source(new Actor(`member-${++members}`)),
     async produce(partition, values) {
-      const records = values.map((text) => {
-        const value = Buffer.from(text);
-        return { value, size: value.length, firstByte: value[0], key: null, headers: {}, timestamp: '0' };
-      });
+      const records = values.map((text) => ({
+        ...aValue(Buffer.from(text)),
+        ...{ key: null, headers: {}, timestamp: '0' },
+      }));
       broker.append({ topic: TOPIC, partition }, records);
     },
     async produceAborted(partition, values) {

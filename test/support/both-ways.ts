@@ -2,15 +2,23 @@
 import { isUtf8 } from 'node:buffer';
 import { isDeepStrictEqual } from 'node:util';
 import type { Judged } from '../../src/domain/event';
-import { judge } from '../../src/domain/judge';
+import { type JsonText, judge } from '../../src/domain/judge';
 import type { Connection } from '../../src/domain/reference';
 import { scan } from '../../src/domain/scan';
 
 const LARGE = 100_000;
 
-/** Judges bytes, by the fast way from bytes to fields where it may be taken (src/domain/scan.ts), and expects what the other way says. */
-export function judgeBothWays(bytes: Buffer | null, connection: Connection | undefined): Judged {
-  const judged = judge({ type: 'json', bytes }, connection);
+/**
+ * Judges bytes, by the fast way from bytes to fields where it may be taken (src/domain/scan.ts), and expects what the other way says.
+ *
+ * @param text the bytes as they are handed over, where they are part of others
+ */
+export function judgeBothWays(
+  bytes: Buffer | null,
+  connection: Connection | undefined,
+  text: JsonText = { type: 'json', bytes },
+): Judged {
+  const judged = judge(text, connection);
   // Megabytes that the fast way refuses went the other way already.
   if (bytes !== null && bytes.length > LARGE && scan(bytes, null) === undefined) return judged;
   const slowly = judgeSlowly(bytes, connection);

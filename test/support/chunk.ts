@@ -2,9 +2,23 @@
 import type { Source } from '../../src/intake';
 import type { Chunk, StreamRecord } from '../../src/transports/record-source';
 
-/** A record without key and headers. As if it were framed, so that a test's decoder is asked for it. */
+/** What a record has of its value. */
+export const aValue = (
+  value: Buffer | null,
+): Pick<StreamRecord, 'value' | 'size' | 'firstByte' | 'json'> => ({
+  ...{ value, size: value?.length ?? 0, firstByte: value?.[0] },
+  json: { type: 'json', bytes: value },
+});
+
+/** The same, as if it were framed, so that a test's decoder is asked for it. */
+export const aFramedValue = (value: Buffer | null): ReturnType<typeof aValue> => ({
+  ...aValue(value),
+  firstByte: value === null ? undefined : 0,
+});
+
+/** A record without key and headers. */
 export const streamRecord = (offset: number, value: Buffer | null = Buffer.from('{}')): StreamRecord => ({
-  ...{ offset, value, size: value?.length ?? 0, firstByte: value === null ? undefined : 0 },
+  ...{ offset, ...aFramedValue(value) },
   ...{ key: null, headers: {}, timestamp: '0' },
 });
 

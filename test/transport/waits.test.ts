@@ -16,7 +16,7 @@ import type {
 } from '../../src/transports/record-source';
 import { makeStream, STORE_CHECK_MS } from '../../src/transports/stream';
 import type { Decoded } from '../../src/transports/wire-format';
-import { chunkOf, streamRecord } from '../support/chunk';
+import { aFramedValue, chunkOf, streamRecord } from '../support/chunk';
 
 const MEBIBYTE = 1024 * 1024;
 
@@ -570,9 +570,7 @@ describe('what is decided', () => {
     const records: StreamRecord[] = [
       {
         offset: 5,
-        value: Buffer.from('v'),
-        size: 1,
-        firstByte: 0,
+        ...aFramedValue(Buffer.from('v')),
         key: Buffer.from('k'),
         headers,
         timestamp: '9223372036854775807',

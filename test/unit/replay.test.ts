@@ -1,6 +1,7 @@
 /** Which offsets a replay is of, and which records are dead letters. */
 import { rangesOf } from '../../src/commands/replay';
 import { originalHeaders, readLetter } from '../../src/transports/dead-letters';
+import { aValue } from '../support/chunk';
 
 const bounds = (more: object = {}) => ({
   ...{ partition: undefined, fromOffset: undefined, toOffset: undefined },
@@ -46,10 +47,8 @@ describe('a dead letter', () => {
   const record = {
     offset: 1,
     key: null,
-    value: null,
+    ...aValue(null),
     timestamp: '2000',
-    size: 0,
-    firstByte: undefined,
     headers,
   };
 
