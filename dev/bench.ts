@@ -4,12 +4,13 @@
  */
 import { Extent, ExtentError } from './bench/extent';
 import { describeMachine } from './bench/machine';
+import { watchHost } from './bench/measure';
 import type { Mode } from './bench/mode';
 import { DEFAULT_MODE, listModes, MODES } from './bench/modes';
 import { writeReport } from './bench/report';
 import { goalText, type Measured, writeResult } from './bench/result';
 import { requireProduct, Stage } from './bench/stage';
-import { tableText } from './bench/table';
+import { figure, tableText } from './bench/table';
 import { ADDRESS_VARIABLES, InterruptedError, messageOf, type Servers, startServers } from './servers';
 import { Supervisor } from './servers/supervisor';
 
@@ -33,6 +34,7 @@ async function measure(
   const servers = await starting;
   const machine = await describeMachine(servers);
   const stage = new Stage(servers, supervisor);
+  const takenByHost = watchHost();
   const measured = await mode.run({ stage, extent, say });
   const { variant, failure, settings = [], ...figures } = measured;
   const result = {
@@ -40,7 +42,11 @@ async function measure(
     name: variant === undefined ? mode.name : `${mode.name}-${variant}`,
     measuredAt: new Date().toISOString(),
     machine,
-    settings: [extent.describe(), ...settings],
+    settings: [
+      extent.describe(),
+      ...settings,
+      `of the machine its host took ${figure(takenByHost(), 1)} % meanwhile`,
+    ],
   };
   print(mode, [...result.machine, ...result.settings], measured);
   if (mode.isCheck !== true) {

@@ -106,6 +106,30 @@ export function watchProcess(pid: number, everyMs = 50): { stop(): ProcessUse } 
   };
 }
 
+/**
+ * Watches what a virtual machine's host gives to others of the CPU time that this one asks for.
+ *
+ * @returns what tells it for the time since: percent of all cores' time, NaN where the system does not say
+ */
+export function watchHost(): () => number {
+  const before = hostTimes();
+  return () => {
+    const now = hostTimes();
+    return (100 * (now.taken - before.taken)) / (now.all - before.all);
+  };
+}
+
+/** Of all cores, since the system began: user, nice, system, idle, iowait, irq, softirq, steal. https://man7.org/linux/man-pages/man5/proc_stat.5.html */
+function hostTimes(): { all: number; taken: number } {
+  try {
+    const [line = ''] = readFileSync('/proc/stat', 'utf8').split('\n', 1);
+    const times = line.trim().split(/\s+/).slice(1, 9).map(Number);
+    return { all: times.reduce((sum, time) => sum + time, 0), taken: times.at(7) ?? Number.NaN };
+  } catch {
+    return { all: Number.NaN, taken: Number.NaN }; // no Linux
+  }
+}
+
 /** Resident memory at this moment; NaN where the process has ended. */
 export function residentMib(pid: number): number {
   return statusMib(pid, 'VmRSS') ?? Number.NaN;

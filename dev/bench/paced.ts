@@ -5,7 +5,7 @@ import { DeadlineError, until } from '../servers/deadline';
 import { USUAL_SHAPE } from './feed';
 import { withClient } from './guest';
 import type { Sent } from './latencies';
-import { type ProcessUse, watchProcess } from './measure';
+import { type ProcessUse, watchHost, watchProcess } from './measure';
 import type { Bench } from './mode';
 import { type PacedEnd, readEnd, readSends, readStart } from './programs/paced-lines';
 import { PARTITIONS, type Settings, type Stage } from './stage';
@@ -45,6 +45,8 @@ export interface PacedRun extends PacedEnd {
   readonly sends: readonly Sent[];
   readonly log: WorkerLog;
   readonly worker: ProcessUse;
+  /** What the host took of the machine while the load was on, in percent; NaN where that is not known. */
+  readonly takenByHost: number;
 }
 
 /** Runs until everything that was sent is decided. */
@@ -59,7 +61,8 @@ export async function runPaced({ stage }: Bench, load: PacedLoad): Promise<Paced
   try {
     await worker.untilLogged(/"partitions assigned"/, START_DEADLINE_MS);
     await load.before?.(worker);
-    const paced = await producePaced(stage, load, worker);
+    const takenByHost = watchHost();
+    const paced = { ...(await producePaced(stage, load, worker)), takenByHost: takenByHost() };
     await load.after?.();
     await untilDecided(load.databaseUrl, paced.records + (load.otherRecords ?? 0), worker);
     const use = watch.stop();
