@@ -4,10 +4,13 @@
  * Ours instead of the client's, which makes a buffer of half a kilobyte for each record and each of its headers: a batch costs a tenth.
  */
 
+type Content = Buffer | string;
+
 export interface OutgoingMessage {
-  readonly key: Buffer | string | null;
-  readonly value: Buffer | string | null;
-  readonly headers: Readonly<Record<string, Buffer | string | readonly (Buffer | string)[]>>;
+  readonly key: Content | null;
+  /** In parts where most of it is the same from one message to the next: put together as a text, it would be made and copied once more. */
+  readonly value: Content | readonly Content[] | null;
+  readonly headers: Readonly<Record<string, Content | readonly Content[]>>;
   /** Absent: chosen by the key, as `partitionChooser` does. */
   readonly partition?: number;
 }
@@ -42,21 +45,22 @@ export async function encodeRecordBatch(
 
 /** What a message takes in a batch where its texts are ASCII, at most some forty bytes less; other texts may take three times as much. */
 export function bytesOf({ key, value, headers }: OutgoingMessage): number {
-  let bytes = RECORD_OVERHEAD_BYTES + lengthOf(key) + lengthOf(value);
+  let bytes = RECORD_OVERHEAD_BYTES + (key?.length ?? 0) + lengthOf(partsOf(value ?? ''));
   for (const name in headers) {
-    for (const each of valuesOf(headers, name))
-      bytes += HEADER_OVERHEAD_BYTES + lengthOf(name) + lengthOf(each);
+    for (const each of partsOf(headers[name] ?? ''))
+      bytes += HEADER_OVERHEAD_BYTES + name.length + each.length;
   }
   return bytes;
 }
 
-function lengthOf(content: Buffer | string | null): number {
-  return content?.length ?? 0;
+function lengthOf(parts: readonly Content[]): number {
+  let length = 0;
+  for (const part of parts) length += part.length;
+  return length;
 }
 
-function valuesOf(headers: OutgoingMessage['headers'], name: string): readonly (Buffer | string)[] {
-  const value = headers[name] ?? '';
-  return typeof value === 'string' || Buffer.isBuffer(value) ? [value] : value;
+function partsOf(content: Content | readonly Content[]): readonly Content[] {
+  return typeof content === 'string' || Buffer.isBuffer(content) ? [content] : content;
 }
 
 /** Fills in the header, once the records are behind it. */
@@ -80,12 +84,18 @@ function sealed(batch: Buffer, count: number, timestampMs: number, codec: number
 /** Writes records behind room for a header. */
 class RecordWriter {
   private buffer: Buffer;
+  /** Of the last record; the next one is likely to be as long. */
+  private lastLength = 0;
 
   constructor(
     private position: number,
     messages: readonly OutgoingMessage[],
   ) {
-    this.buffer = Buffer.allocUnsafe(position + messages.reduce((sum, each) => sum + bytesOf(each), 0));
+    const sizes = messages.map(bytesOf);
+    // Room is made for what each text may take: without the rest, the last one would have all of the batch copied.
+    const largest = sizes.reduce((max, size) => Math.max(max, size), 0);
+    const rest = (MAX_BYTES_PER_UNIT - 1) * largest;
+    this.buffer = Buffer.allocUnsafe(position + sizes.reduce((sum, size) => sum + size, rest));
     messages.forEach((message, index) => {
       this.record(message, index);
     });
@@ -103,27 +113,33 @@ class RecordWriter {
     this.buffer = larger;
   }
 
-  private record({ key, value, headers }: OutgoingMessage, offsetDelta: number): void {
-    // Its length stands in front and is known at the end: room is left for the longest, and what was not needed is closed up.
+  private record(message: OutgoingMessage, offsetDelta: number): void {
+    // Its length stands in front and is known at the end: room is left for what it is likely to take.
     const start = this.position;
-    this.reserve(MAX_VARINT_BYTES + 1);
-    this.position += MAX_VARINT_BYTES;
+    this.varint(this.lastLength);
+    const begin = this.position;
+    this.reserve(1);
     this.buffer[this.position++] = 0; // attributes
     this.varint(0); // time, from the batch's
     this.varint(offsetDelta);
-    this.content(key);
-    this.content(value);
-    this.headers(headers);
-    const length = this.position - start - MAX_VARINT_BYTES;
+    this.content(message.key);
+    this.content(message.value);
+    this.headers(message.headers);
+    const length = this.position - begin;
+    const from = start + varintBytes(length);
+    if (from !== begin) {
+      this.reserve(MAX_VARINT_BYTES);
+      this.buffer.copyWithin(from, begin, begin + length);
+    }
     this.position = start;
     this.varint(length);
-    this.buffer.copyWithin(this.position, start + MAX_VARINT_BYTES, start + MAX_VARINT_BYTES + length);
-    this.position += length;
+    this.position = from + length;
+    this.lastLength = length;
   }
 
   private headers(headers: OutgoingMessage['headers']): void {
-    const entries = Object.keys(headers).flatMap((name) =>
-      valuesOf(headers, name).map((value) => ({ name, value })),
+    const entries = Object.entries(headers).flatMap(([name, values]) =>
+      partsOf(values).map((value) => ({ name, value })),
     );
     this.varint(entries.length);
     for (const { name, value } of entries) {
@@ -132,31 +148,38 @@ class RecordWriter {
     }
   }
 
-  /** Bytes with their length in front; -1 for null. */
-  private content(content: Buffer | string | null): void {
+  /**
+   * Bytes with their length in front; -1 for null. Nearly all texts are ASCII, and as long as they seem: to count the bytes of each before
+   * costs as much as to write them.
+   */
+  private content(content: OutgoingMessage['value']): void {
     if (content === null) {
       this.varint(-1);
-    } else if (typeof content === 'string') {
-      this.text(content);
-    } else {
-      this.varint(content.length);
-      this.reserve(content.length);
-      this.position += content.copy(this.buffer, this.position);
+      return;
     }
+    const parts = partsOf(content);
+    const likely = lengthOf(parts);
+    const start = this.position;
+    this.varint(likely);
+    const begin = this.position;
+    this.append(parts);
+    const length = this.position - begin;
+    if (length === likely) return;
+    this.position = start;
+    this.varint(length);
+    this.append(parts);
   }
 
-  /** Nearly all are ASCII, and as long as they seem: to count the bytes of each before costs as much as to write them. */
-  private text(text: string): void {
-    const start = this.position;
-    this.varint(text.length);
-    this.reserve(MAX_VARINT_BYTES + MAX_BYTES_PER_UNIT * text.length);
-    const length = this.buffer.write(text, this.position);
-    if (length !== text.length) {
-      this.position = start;
-      this.varint(length);
-      this.buffer.write(text, this.position);
+  private append(parts: readonly Content[]): void {
+    for (const part of parts) {
+      if (typeof part === 'string') {
+        this.reserve(MAX_BYTES_PER_UNIT * part.length);
+        this.position += this.buffer.write(part, this.position);
+      } else {
+        this.reserve(part.length);
+        this.position += part.copy(this.buffer, this.position);
+      }
     }
-    this.position += length;
   }
 
   /** Zigzag, of up to 32 bits. */
@@ -169,6 +192,14 @@ class RecordWriter {
 }
 
 const MAX_VARINT_BYTES = 5;
+
+/** @param value zero or more */
+function varintBytes(value: number): number {
+  let bytes = 1;
+  for (let rest = value >>> 6; rest > 0; rest >>>= 7) bytes++;
+  return bytes;
+}
+
 /** Of UTF-8, for a unit of UTF-16. */
 const MAX_BYTES_PER_UNIT = 3;
 const WORD_BYTES = 4;

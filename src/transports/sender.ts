@@ -215,26 +215,37 @@ export function chooserOf(
   const led = partitions.filter(({ leader }) => leader >= 0);
   let turn = 0;
   return (key) => {
-    if (key !== null)
-      return (murmur2(typeof key === 'string' ? Buffer.from(key) : key) & 0x7fffffff) % partitions.length;
+    if (key !== null) return (hashOf(key) & 0x7fffffff) % partitions.length;
     return led[turn++ % led.length]?.partitionId ?? 0;
   };
 }
+
+function hashOf(key: Buffer | string): number {
+  if (typeof key !== 'string') return murmur2(key, key.length);
+  // A Buffer for each key would cost more than its hash.
+  if (key.length * MAX_BYTES_PER_UNIT <= keyBytes.length) return murmur2(keyBytes, keyBytes.write(key));
+  const bytes = Buffer.from(key);
+  return murmur2(bytes, bytes.length);
+}
+
+const keyBytes = Buffer.alloc(1_024);
+/** Of UTF-8, for a unit of UTF-16. */
+const MAX_BYTES_PER_UNIT = 3;
 
 const MURMUR_SEED = 0x9747b28c;
 const MURMUR_FACTOR = 0x5bd1e995;
 
 /** https://github.com/apache/kafka/blob/3.9.0/clients/src/main/java/org/apache/kafka/common/utils/Utils.java (murmur2) */
-function murmur2(bytes: Buffer): number {
-  let hash = MURMUR_SEED ^ bytes.length;
+function murmur2(bytes: Buffer, length: number): number {
+  let hash = MURMUR_SEED ^ length;
   let at = 0;
-  for (; at + 4 <= bytes.length; at += 4) {
+  for (; at + 4 <= length; at += 4) {
     let word = Math.imul(bytes.readInt32LE(at), MURMUR_FACTOR);
     word = Math.imul(word ^ (word >>> 24), MURMUR_FACTOR);
     hash = Math.imul(hash, MURMUR_FACTOR) ^ word;
   }
-  if (at < bytes.length) {
-    hash ^= bytes.readUIntLE(at, bytes.length - at);
+  if (at < length) {
+    hash ^= bytes.readUIntLE(at, length - at);
     hash = Math.imul(hash, MURMUR_FACTOR);
   }
   hash = Math.imul(hash ^ (hash >>> 13), MURMUR_FACTOR);

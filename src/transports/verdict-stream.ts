@@ -91,16 +91,24 @@ export const VERDICT_SCHEMA = {
   },
 } as const;
 
+interface About {
+  /** The connection's fields. */
+  readonly fields: string;
+  readonly feed: string;
+  /** All that stands between id and offset of an accepted event. */
+  readonly accepted: string;
+}
+
 /**
  * Puts a partition's messages together as text. Most of a message is the same from one to the next, and making each as an object costs as much
  * as deciding its event.
  */
 class VerdictWriter {
   private readonly source: string;
-  private readonly connections = new Map<Connection, { readonly fields: string; readonly feed: string }>();
+  private readonly connections = new Map<Connection, About>();
 
   constructor({ topic, partition }: Source) {
-    this.source = `"source":{${fields({ topic, partition })}`;
+    this.source = `"source":{${fields({ topic, partition })},"offset":"`;
   }
 
   /**
@@ -113,21 +121,25 @@ class VerdictWriter {
     if (connection === null || outcome === null) return null;
     const id = JSON.stringify(eventId);
     const about = this.about(connection);
+    const middle = outcome === ACCEPTED ? about.accepted : this.middle(about.fields, outcome);
     return {
       key: eventId === null ? null : `[${about.feed},${id}]`,
-      value: `{${SPEC},"event_id":${id},${about.fields},${outcome},${this.source},"offset":"${envelope.offset}"}}`,
+      value: [BEGIN, id, middle, `${envelope.offset}"}}`],
       headers: NO_HEADERS,
     };
   }
 
-  private about(connection: Connection) {
+  private middle(connectionFields: string, outcome: string): string {
+    return `,${connectionFields},${outcome},${this.source}`;
+  }
+
+  private about(connection: Connection): About {
     const known = this.connections.get(connection);
     if (known !== undefined) return known;
     const { operator, feedId, id } = connection;
-    const about = {
-      fields: fields({ operator_id: operator.id, feed_id: feedId, connection_id: id }),
-      feed: JSON.stringify(feedId),
-    };
+    const ofConnection = fields({ operator_id: operator.id, feed_id: feedId, connection_id: id });
+    const accepted = this.middle(ofConnection, ACCEPTED);
+    const about = { fields: ofConnection, feed: JSON.stringify(feedId), accepted };
     this.connections.set(connection, about);
     return about;
   }
@@ -138,7 +150,7 @@ function fields(object: Record<string, unknown>): string {
   return JSON.stringify(object).slice(1, -1);
 }
 
-const SPEC = fields({ spec: VERDICT_SPEC });
+const BEGIN = `{${fields({ spec: VERDICT_SPEC })},"event_id":`;
 const ACCEPTED = fields({ verdict: 'accepted', reason: null, remedy: null });
 const NO_HEADERS = {};
 

@@ -235,7 +235,9 @@ export class Monitor {
 
   onVerdicts(messages: readonly OutgoingMessage[]): void {
     for (const { value } of messages) {
-      const { source, details, ...message } = JSON.parse(String(value));
+      const { source, details, ...message } = JSON.parse(
+        Array.isArray(value) ? value.join('') : String(value),
+      );
       const place = placeOf(source.topic, source.partition, source.offset);
       if (this.lost.has(place)) continue;
       const stored = this.stored.get(place);

@@ -6,9 +6,15 @@ import { codecs, readFetch, sealed } from '../support/record-batch';
 
 const NOW = 1_760_000_000_123;
 
+const partsOf = (content: NonNullable<OutgoingMessage['value']>) =>
+  (typeof content === 'string' || Buffer.isBuffer(content) ? [content] : content).map((part) =>
+    typeof part === 'string' ? Buffer.from(part) : part,
+  );
+
 /** As a reader gets it: bytes, and several values of a header as a list. */
 function asRead({ key, value, headers }: OutgoingMessage) {
-  const bytes = (content: Buffer | string | null) => (content === null ? null : Buffer.from(content));
+  const bytes = (content: OutgoingMessage['value']) =>
+    content === null ? null : Buffer.concat(partsOf(content));
   const values = Object.entries(headers).flatMap(([name, value]) => {
     const list = (typeof value === 'string' || Buffer.isBuffer(value) ? [value] : value).map(bytes);
     return list.length === 0 ? [] : [[name, list.length === 1 ? list[0] : list]];
@@ -16,13 +22,20 @@ function asRead({ key, value, headers }: OutgoingMessage) {
   return { key: bytes(key), value: bytes(value), headers: Object.fromEntries(values) };
 }
 
+/** Texts around the lengths at which the length of a length changes, 64 and 8,192 bytes, of letters that take more than they seem to, too. */
+const around = (units: Readonly<Record<string, number>>) =>
+  fc
+    .tuple(fc.constantFrom(...Object.entries(units)), fc.nat(70))
+    .map(([[letter, length], more]) => letter.repeat(length + more));
 const content = fc.oneof(
-  fc.string({ unit: 'binary' }),
-  fc.uint8Array().map((bytes) => Buffer.from(bytes)),
+  { weight: 20, arbitrary: fc.string({ unit: 'binary' }) },
+  { weight: 20, arbitrary: fc.uint8Array().map((bytes) => Buffer.from(bytes)) },
+  { weight: 20, arbitrary: around({ a: 10, ä: 5, '√': 2, '𝄞': 1 }) },
+  { weight: 1, arbitrary: around({ a: 8_130, ä: 4_040, '√': 2_680, '𝄞': 2_010 }) },
 );
 const message: fc.Arbitrary<OutgoingMessage> = fc.record({
   key: fc.option(content),
-  value: fc.option(content),
+  value: fc.option(fc.oneof(content, fc.array(content, { maxLength: 4 }))),
   headers: fc.dictionary(
     fc.string({ unit: 'binary' }).filter((name) => name !== '__proto__'),
     fc.oneof(content, fc.array(content, { maxLength: 3 })),
