@@ -1,11 +1,10 @@
 /** The benchmark as a guest on Kafka and Postgres: connections with deadlines, and the removal of what it made. */
 import { type Admin, Kafka, logLevel } from 'kafkajs';
 import { Client } from 'pg';
-import { until } from '../servers/deadline';
+import { removeFromKafka } from '../servers/topics';
 
 const CONNECT_TIMEOUT_MS = 5_000;
 const STATEMENT_TIMEOUT_MS = 60_000;
-const TOPIC_TIMEOUT_MS = 15_000;
 /** Longer than the session of any member that was killed. */
 const REMOVAL_DEADLINE_MS = 45_000;
 
@@ -19,7 +18,7 @@ export function kafkaAt(brokers: string): Kafka {
   });
 }
 
-async function withAdmin<T>(brokers: string, work: (admin: Admin) => Promise<T>): Promise<T> {
+export async function withAdmin<T>(brokers: string, work: (admin: Admin) => Promise<T>): Promise<T> {
   const admin = kafkaAt(brokers).admin();
   await admin.connect();
   try {
@@ -52,41 +51,10 @@ export async function withClient<T>(
   }
 }
 
-/** Settings of a topic, by Kafka's names. */
-export type TopicSettings = Readonly<Record<string, string>>;
-
-export async function makeTopic(
-  brokers: string,
-  topic: string,
-  partitions: number,
-  settings: TopicSettings,
-): Promise<void> {
-  const configEntries = Object.entries(settings).map(([name, value]) => ({ name, value }));
+/** Removes topics and consumer groups by how their names begin. */
+export async function removeOwn(brokers: string, prefix: string): Promise<void> {
   await withAdmin(brokers, (admin) =>
-    admin.createTopics({
-      topics: [{ topic, numPartitions: partitions, replicationFactor: -1, configEntries }],
-      waitForLeaders: true,
-      timeout: TOPIC_TIMEOUT_MS,
-    }),
-  );
-}
-
-export async function removeTopic(brokers: string, topic: string): Promise<void> {
-  await withAdmin(brokers, (admin) => admin.deleteTopics({ topics: [topic], timeout: TOPIC_TIMEOUT_MS }));
-}
-
-/** Removes topics and consumer groups by how their names begin, and returns once Kafka lists none any more. */
-export async function removeFromKafka(brokers: string, prefix: string): Promise<void> {
-  await withAdmin(brokers, (admin) =>
-    until('Kafka lists nothing of the benchmark any more', REMOVAL_DEADLINE_MS, async () => {
-      const isOurs = (name: string) => name.startsWith(prefix);
-      const topics = (await admin.listTopics()).filter(isOurs);
-      const groupIds = (await admin.listGroups()).groups.map(({ groupId }) => groupId).filter(isOurs);
-      // A group whose member was killed cannot be removed before its session ends: it is tried again.
-      if (topics.length > 0) await admin.deleteTopics({ topics, timeout: TOPIC_TIMEOUT_MS }).catch(() => {});
-      if (groupIds.length > 0) await admin.deleteGroups(groupIds).catch(() => {});
-      return topics.length === 0 && groupIds.length === 0;
-    }),
+    removeFromKafka(admin, REMOVAL_DEADLINE_MS, (name) => name.startsWith(prefix)),
   );
 }
 

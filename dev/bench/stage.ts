@@ -8,15 +8,14 @@ import type { Server, Servers } from '../servers';
 import type { Child } from '../servers/child';
 import { projectRoot } from '../servers/download';
 import type { Supervisor } from '../servers/supervisor';
+import { makeTopics, type TopicPlan } from '../servers/topics';
 import {
   alterSystem,
   makeDatabase,
-  makeTopic,
   removeDatabase,
   removeDatabases,
-  removeFromKafka,
-  removeTopic,
-  type TopicSettings,
+  removeOwn,
+  withAdmin,
   withClient,
 } from './guest';
 
@@ -74,7 +73,7 @@ export class Stage {
     this.databasePrefix = `promo_bench_${mark}_`;
     // Servers of our own end with everything in them.
     if (servers.origin.kafka === 'environment')
-      supervisor.onStop(() => this.remove(() => removeFromKafka(this.brokers, this.topicPrefix)));
+      supervisor.onStop(() => this.remove(() => removeOwn(this.brokers, this.topicPrefix)));
     if (servers.origin.postgres === 'environment')
       supervisor.onStop(() => this.remove(() => removeDatabases(this.serverUrl, this.databasePrefix)));
   }
@@ -105,14 +104,16 @@ export class Stage {
     return `${this.topicPrefix}group.${this.made++}`;
   }
 
-  async makeTopic(settings: TopicSettings = {}): Promise<string> {
+  async makeTopic(config: TopicPlan['config'] = {}): Promise<string> {
     const topic = `${this.topicPrefix}${this.made++}`;
-    await this.make(() => makeTopic(this.brokers, topic, PARTITIONS, settings));
+    await this.make(() =>
+      withAdmin(this.brokers, (admin) => makeTopics(admin, { [topic]: { partitions: PARTITIONS, config } })),
+    );
     return topic;
   }
 
   async removeTopic(topic: string): Promise<void> {
-    await removeTopic(this.brokers, topic);
+    await withAdmin(this.brokers, (admin) => admin.deleteTopics({ topics: [topic] }));
   }
 
   /** A database with the product's tables, and with reference data that has a connection for each topic, all of one feed. */

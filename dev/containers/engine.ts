@@ -11,7 +11,7 @@ import { must, run } from './run';
 
 const ANSWER_DEADLINE_MS = 5_000;
 const START_DEADLINE_MS = 30_000;
-const BUILD_DEADLINE_MS = 600_000;
+export const BUILD_DEADLINE_MS = 600_000;
 
 /** To start one, and to make stand-ins of images. */
 export const ENGINE_NEEDS: readonly Need[] = [

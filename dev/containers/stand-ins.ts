@@ -13,10 +13,8 @@ import { fetchRegistry, REGISTRY_VERSION } from '../servers/registry';
 import { Supervisor } from '../servers/supervisor';
 import type { Log, ServerName } from '../servers/types';
 import { withSystem } from './debian';
-import { docker, hasImage, type ImageEngine, networkOf, secondsSince } from './engine';
+import { BUILD_DEADLINE_MS, docker, hasImage, type ImageEngine, networkOf, secondsSince } from './engine';
 import { must } from './run';
-
-const BUILD_DEADLINE_MS = 600_000;
 
 const STAND_INS = 'promo-intake-stand-ins';
 

@@ -2,12 +2,11 @@
 import { type Admin, Kafka, logLevel } from 'kafkajs';
 import { Client } from 'pg';
 import type { Log } from '../servers';
-import { until } from '../servers/deadline';
+import { makeTopics, removeFromKafka } from '../servers/topics';
 import { isLeftover, type OwnNames } from './names';
 
 const CONNECT_TIMEOUT_MS = 5_000;
 const STATEMENT_TIMEOUT_MS = 30_000;
-const TOPIC_TIMEOUT_MS = 15_000;
 /** Longer than the session of a worker, which is 10 s. */
 const REMOVAL_DEADLINE_MS = 20_000;
 export const PARTITIONS = 4;
@@ -37,45 +36,16 @@ async function withAdmin<T>(brokers: string, work: (admin: Admin) => Promise<T>)
   }
 }
 
-export async function makeTopics(brokers: string, topics: readonly string[]): Promise<void> {
-  await withAdmin(brokers, (admin) =>
-    admin.createTopics({
-      topics: topics.map((topic) => ({ topic, numPartitions: PARTITIONS, replicationFactor: -1 })),
-      waitForLeaders: true,
-      timeout: TOPIC_TIMEOUT_MS,
-    }),
-  );
-}
-
-/**
- * Removes topics and consumer groups by name, and returns once Kafka lists none that is awaited, which may be a moment later:
- * a group whose worker was killed, or told to stop while it was joining, has a member until its session ends.
- *
- * @returns how many topics there were
- */
-async function removeFromKafka(
-  admin: Admin,
-  isOurs: (name: string) => boolean,
-  isAwaited: (name: string) => boolean,
-): Promise<number> {
-  let removed = 0;
-  await until('Kafka lists nothing of the demo any more', REMOVAL_DEADLINE_MS, async () => {
-    const topics = (await admin.listTopics()).filter(isOurs);
-    const groupIds = (await admin.listGroups()).groups.map(({ groupId }) => groupId).filter(isOurs);
-    removed = Math.max(removed, topics.length);
-    // Another demo may be removing the same leftovers; what is still there in the next round is tried again.
-    if (topics.length > 0) await admin.deleteTopics({ topics, timeout: TOPIC_TIMEOUT_MS }).catch(() => {});
-    if (groupIds.length > 0) await admin.deleteGroups(groupIds).catch(() => {});
-    return ![...topics, ...groupIds].some(isAwaited);
-  });
-  return removed;
+export async function makeOwnTopics(brokers: string, topics: readonly string[]): Promise<void> {
+  const plans = Object.fromEntries(topics.map((topic) => [topic, { partitions: PARTITIONS }]));
+  await withAdmin(brokers, (admin) => makeTopics(admin, plans));
 }
 
 export async function removeOwnTopics(brokers: string, { group, topicPrefix }: OwnNames): Promise<void> {
   const isOwn = (name: string): boolean => name === group || name.startsWith(topicPrefix);
   // With the group of a killed demo, which could not be removed yet when this one started.
   const isOurs = (name: string): boolean => isOwn(name) || isLeftover(name);
-  await withAdmin(brokers, (admin) => removeFromKafka(admin, isOurs, isOwn));
+  await withAdmin(brokers, (admin) => removeFromKafka(admin, REMOVAL_DEADLINE_MS, isOurs, isOwn));
 }
 
 export async function connect(databaseUrl: string): Promise<Client> {
@@ -142,7 +112,7 @@ export async function removeLeftovers(
   if (brokers !== undefined) {
     await withAdmin(brokers, (admin) =>
       attempt('topics', async () => {
-        const removed = await removeFromKafka(admin, isLeftover, () => false);
+        const removed = await removeFromKafka(admin, REMOVAL_DEADLINE_MS, isLeftover, () => false);
         if (removed > 0) log(`removed ${removed} topics that a killed demo left`);
       }),
     );

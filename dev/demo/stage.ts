@@ -8,7 +8,7 @@ import type { Supervisor } from '../servers/supervisor';
 import {
   hostOf,
   makeDatabase,
-  makeTopics,
+  makeOwnTopics,
   removeLeftovers,
   removeOwnDatabase,
   removeOwnTopics,
@@ -59,7 +59,7 @@ export async function prepareStage(servers: Servers, supervisor: Supervisor, log
   const [databaseUrl] = await supervisor.during(() =>
     Promise.all([
       isPostgresGiven ? makeDatabase(serverUrl, names) : serverUrl,
-      makeTopics(kafkaBrokers, topics),
+      makeOwnTopics(kafkaBrokers, topics),
     ]),
   );
 

@@ -84,7 +84,7 @@ const NO_BYTES = Buffer.alloc(0);
 class Scanner {
   private bytes: Buffer = NO_BYTES;
   private position = 0;
-  /** Where the event ends. What follows may be another's: a text stops here, and all else that is read beyond is found at the end. */
+  /** Where the event ends. What follows may be another's: texts and spaces stop here, and all else that is read beyond is found at the end. */
   private limit = 0;
   /** Where the text that was read last stands. */
   private start = 0;

@@ -201,7 +201,7 @@ function varintBytes(value: number): number {
 }
 
 /** Of UTF-8, for a unit of UTF-16. */
-const MAX_BYTES_PER_UNIT = 3;
+export const MAX_BYTES_PER_UNIT = 3;
 const WORD_BYTES = 4;
 
 /** Eight tables of 256 words, so that eight bytes are taken in one step. A DataView: twice as fast as an array that may hold nothing at an index. */

@@ -2,7 +2,13 @@
 import { CompressionTypes, type Kafka, KafkaJSProtocolError, type Producer } from 'kafkajs';
 import { codecs, connectedAdmin } from './kafka';
 import { EncodedBatch, installProduceEncoder } from './produce-encoding';
-import { bytesOf, type Compressor, encodeRecordBatch, type OutgoingMessage } from './record-batch-writer';
+import {
+  bytesOf,
+  type Compressor,
+  encodeRecordBatch,
+  MAX_BYTES_PER_UNIT,
+  type OutgoingMessage,
+} from './record-batch-writer';
 
 export interface Sender {
   /**
@@ -109,10 +115,23 @@ export async function makeSender(
       timeoutMs,
       `${topic} did not acknowledge within ${timeoutMs} ms`,
     );
-    // kafkajs passes over a partition that it does not find.
-    const missing = batches.find(({ partition }) => taken.every((answer) => answer.partition !== partition));
-    if (missing !== undefined) throw new Error(`${topic} has no partition ${missing.partition}`);
+    requireTaken(topic, batches, taken);
   }
+}
+
+/**
+ * kafkajs passes over a partition that it does not find, or that its broker does not know yet, and says nothing.
+ *
+ * @param taken what the brokers answered
+ * @throws where nothing was answered of a partition that was sent to
+ */
+export function requireTaken(
+  topic: string,
+  sent: readonly { readonly partition: number }[],
+  taken: readonly { readonly partition: number }[],
+): void {
+  const missing = sent.find(({ partition }) => taken.every((answer) => answer.partition !== partition));
+  if (missing !== undefined) throw new Error(`${topic} has no partition ${missing.partition}`);
 }
 
 const ALL_IN_SYNC = -1;
@@ -229,8 +248,6 @@ function hashOf(key: Buffer | string): number {
 }
 
 const keyBytes = Buffer.alloc(1_024);
-/** Of UTF-8, for a unit of UTF-16. */
-const MAX_BYTES_PER_UNIT = 3;
 
 const MURMUR_SEED = 0x9747b28c;
 const MURMUR_FACTOR = 0x5bd1e995;

@@ -91,6 +91,7 @@ export const VERDICT_SCHEMA = {
   },
 } as const;
 
+/** What is the same in all messages about events of a connection, as text. */
 interface About {
   /** The connection's fields. */
   readonly fields: string;

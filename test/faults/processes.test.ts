@@ -84,6 +84,7 @@ together(
       const { main } = world.topics;
       const worker = await busy(world, 1_000, disturbed(`block:${BEYOND_SESSION_MS}`));
       worker.signal('SIGUSR2');
+      await worker.waitForLog('the event loop is blocked');
       const answered = worker.get('/livez').then(() => 'answered');
       expect(await Promise.race([answered, sleep(5 * SECOND).then(() => 'silent')])).toBe('silent');
       await answered;

@@ -8,10 +8,12 @@ import {
   type Producer,
 } from 'kafkajs';
 import { until } from '../../dev/servers/deadline';
+import { requireTaken } from '../../src/transports/sender';
 import { registerCodecs } from './kafkajs-codecs';
 import { kafkaClient, withAdmin } from './servers';
 
-export { makeTopics, type TopicPlan } from './servers';
+export type { TopicPlan } from '../../dev/servers/topics';
+export { makeTopics } from './servers';
 
 const MAX_BYTES = 64 * 1024 * 1024;
 const READ_DEADLINE_MS = 20_000;
@@ -65,9 +67,7 @@ async function send(
 ): Promise<void> {
   const messages = records.map(({ partition = 0, ...record }) => ({ ...record, partition }));
   const taken = await producer.send({ topic, acks: -1, compression, messages });
-  // kafkajs passes over a partition that its broker does not know yet, and says nothing.
-  const missing = messages.find(({ partition }) => taken.every((answer) => answer.partition !== partition));
-  if (missing !== undefined) throw new Error(`${topic} has no partition ${missing.partition}`);
+  requireTaken(topic, messages, taken);
 }
 
 /** Produces records in a transaction of their own, and ends it. */

@@ -1,14 +1,13 @@
 /** What tests use of the real servers: databases and topics of their own, or servers of their own. */
 import { randomBytes } from 'node:crypto';
-import { type Admin, Kafka, KafkaJSAggregateError, KafkaJSProtocolError, logLevel } from 'kafkajs';
+import { type Admin, Kafka, logLevel } from 'kafkajs';
 import { Client } from 'pg';
 import { ADDRESS_VARIABLES, type Servers, type StartOptions, startServers } from '../../dev/servers';
-import { until } from '../../dev/servers/deadline';
+import { makeTopics as madeTopics, type TopicPlan } from '../../dev/servers/topics';
 
 const DATABASE_PREFIX = 'promo_test_';
 const CONNECT_DEADLINE_MS = 10_000;
 const STATEMENT_DEADLINE_MS = 30_000;
-const TOPIC_DEADLINE_MS = 15_000;
 
 function addressFrom(variable: string): string {
   const address = process.env[variable];
@@ -79,73 +78,27 @@ export async function withAdmin<T>(work: (admin: Admin) => Promise<T>, brokers?:
   }
 }
 
-export interface TopicOptions {
-  partitions: number;
-  /** Settings of the topic, such as { 'cleanup.policy': 'compact' }. */
-  config?: Readonly<Record<string, string>>;
+export interface TopicOptions extends TopicPlan {
   /** Default: the run's. */
-  brokers?: string[];
+  readonly brokers?: string[];
 }
 
-/** Makes a topic of its own and returns its name; every partition has a leader. */
+/** Makes a topic of its own, whose partitions can be used at once, and returns its name. */
 export async function freshTopic(
   prefix: string,
-  { partitions, config = {}, brokers }: TopicOptions = { partitions: 1 },
+  { brokers, ...plan }: TopicOptions = { partitions: 1 },
 ): Promise<string> {
   const topic = `${prefix}.${randomBytes(6).toString('hex')}`;
-  await makeTopics({ [topic]: { partitions, config } }, brokers);
+  await makeTopics({ [topic]: plan }, brokers);
   return topic;
 }
 
-export interface TopicPlan {
-  readonly partitions: number;
-  /** Settings of the topic, such as { 'cleanup.policy': 'compact' }. */
-  readonly config?: Readonly<Record<string, string>>;
-}
-
-/** Makes topics with these names, and waits until each partition has its leader. */
+/** Makes topics with these names, whose partitions can be used at once. */
 export async function makeTopics(
   plans: Readonly<Record<string, TopicPlan>>,
   brokers?: string[],
 ): Promise<void> {
-  const topics = Object.entries(plans).map(([topic, { partitions, config = {} }]) => ({
-    topic,
-    numPartitions: partitions,
-    replicationFactor: 1,
-    configEntries: Object.entries(config).map(([name, value]) => ({ name, value })),
-  }));
-  await withAdmin(async (admin) => {
-    await until('the topics are made', TOPIC_DEADLINE_MS, async () => {
-      try {
-        // Waiting for leaders is left to us: kafkajs gives up where a broker does not know the topic yet.
-        await admin.createTopics({ topics, waitForLeaders: false });
-        return true;
-      } catch (error) {
-        // A broker that had no time to say that it lives is none for a moment.
-        if (error instanceof KafkaJSAggregateError && error.errors.every(isForNow)) return false;
-        throw error;
-      }
-    });
-    await until('the topics have leaders', TOPIC_DEADLINE_MS, () => haveLeaders(admin, plans));
-  }, brokers);
-}
-
-function isForNow(error: Error | string): boolean {
-  return error instanceof KafkaJSProtocolError && FOR_NOW.has(error.type);
-}
-/** The second: of several topics, the one that was made by the first try. */
-const FOR_NOW = new Set(['INVALID_REPLICATION_FACTOR', 'TOPIC_ALREADY_EXISTS']);
-
-async function haveLeaders(admin: Admin, plans: Readonly<Record<string, TopicPlan>>): Promise<boolean> {
-  try {
-    const { topics } = await admin.fetchTopicMetadata({ topics: Object.keys(plans) });
-    return topics.every(
-      ({ name, partitions }) =>
-        partitions.length === plans[name]?.partitions && partitions.every(({ leader }) => leader >= 0),
-    );
-  } catch {
-    return false;
-  }
+  await withAdmin((admin) => madeTopics(admin, plans), brokers);
 }
 
 /** Servers that a test starts for itself, to disturb them; the addresses of the run's own servers are left aside. */

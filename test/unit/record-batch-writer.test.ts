@@ -16,7 +16,7 @@ function asRead({ key, value, headers }: OutgoingMessage) {
   const bytes = (content: OutgoingMessage['value']) =>
     content === null ? null : Buffer.concat(partsOf(content));
   const values = Object.entries(headers).flatMap(([name, value]) => {
-    const list = (typeof value === 'string' || Buffer.isBuffer(value) ? [value] : value).map(bytes);
+    const list = partsOf(value);
     return list.length === 0 ? [] : [[name, list.length === 1 ? list[0] : list]];
   });
   return { key: bytes(key), value: bytes(value), headers: Object.fromEntries(values) };
