@@ -8,7 +8,7 @@ import { makeKafka } from '../transports/kafka';
 import { offsetsAt, type Range, readRecords } from '../transports/positions';
 import type { OutgoingMessage } from '../transports/record-batch-writer';
 import { keyOf, messageOf, type StreamRecord } from '../transports/record-source';
-import { makeSender } from '../transports/sender';
+import { encodeMessages, makeSender } from '../transports/sender';
 import { LIST_SETTINGS, REPLAY_LETTERS_SETTINGS } from './settings';
 import { type Bounds, boundsOf, integerOf, type Options, requestedBy, wrong } from './values';
 
@@ -212,7 +212,7 @@ export async function replayDeadLetters(options: Options): Promise<number> {
   try {
     await readLetters(config, filter, async (found) => {
       for (const [topic, messages] of plan.choose(found)) {
-        await sender.send(topic, messages);
+        await sender.send(topic, messages, encodeMessages());
         sent += messages.length;
       }
     });

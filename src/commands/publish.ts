@@ -11,7 +11,9 @@ import { parseJson } from '../transports/json';
 import { makeKafka } from '../transports/kafka';
 import {
   type Compression,
+  encodeMessages,
   makeSender,
+  type PartitionChooser,
   partitionChooser,
   RecordsRefused,
   type Sender,
@@ -126,7 +128,7 @@ interface DeliveryDeps {
   readonly sender: Sender;
   readonly topic: string;
   readonly connection: string | undefined;
-  readonly choosePartition: (key: string | null) => number;
+  readonly choosePartition: PartitionChooser;
   readonly report: Report;
 }
 
@@ -189,7 +191,7 @@ function makeDelivery({ sender, topic, connection, choosePartition, report }: De
     const { partition } = lane;
     const messages = batch.map(({ key, bytes }) => ({ key, value: bytes, headers, partition }));
     try {
-      await sender.send(topic, messages);
+      await sender.send(topic, messages, encodeMessages());
       report.sent(batch);
     } catch (error) {
       if (!(error instanceof RecordsRefused)) {
@@ -227,7 +229,7 @@ function makeDelivery({ sender, topic, connection, choosePartition, report }: De
           continue;
         }
         const line = toOutgoing(number, bytes, report);
-        const lane = laneOf(choosePartition(line.key));
+        const lane = laneOf(choosePartition(line.key === null ? null : Buffer.from(line.key)));
         lane.waiting.push(line);
         waitingBytes += bytes.length;
         if (!lane.sending) {

@@ -8,11 +8,20 @@ type Content = Buffer | string;
 
 export interface OutgoingMessage {
   readonly key: Content | null;
-  /** In parts where most of it is the same from one message to the next: put together as a text, it would be made and copied once more. */
-  readonly value: Content | readonly Content[] | null;
+  readonly value: Content | null;
   readonly headers: Readonly<Record<string, Content | readonly Content[]>>;
   /** Absent: chosen by the key, as `partitionChooser` does. */
   readonly partition?: number;
+}
+
+/** A message as it stands in a batch, but for what is of its place there. Valid until whoever made it makes the next. */
+export interface EncodedMessage {
+  /** Key, value and headers, each with its length in front. */
+  readonly bytes: Buffer;
+  /** Where the key begins in the bytes; null for a message without one. */
+  readonly keyFrom: number | null;
+  readonly keyTo: number;
+  readonly partition?: number | undefined;
 }
 
 /** How the records of a batch are compressed. */
@@ -22,46 +31,101 @@ export interface Compressor {
   compress(records: { readonly buffer: Buffer }): Promise<Buffer>;
 }
 
+/** Writes messages, one at a time, over the one before. */
+export class MessageEncoder {
+  private buffer: Buffer = Buffer.allocUnsafe(INITIAL_BYTES);
+  private position = 0;
+
+  encode({ key, value, headers, partition }: OutgoingMessage): EncodedMessage {
+    this.position = 0;
+    const keyBytes = this.content(key);
+    const keyTo = this.position;
+    this.content(value);
+    const entries = Object.entries(headers).flatMap(([name, values]) =>
+      listOf(values).map((each) => ({ name, value: each })),
+    );
+    this.varint(entries.length);
+    for (const { name, value } of entries) {
+      this.content(name);
+      this.content(value);
+    }
+    const keyFrom = key === null ? null : keyTo - keyBytes;
+    return { bytes: this.buffer.subarray(0, this.position), keyFrom, keyTo, partition };
+  }
+
+  /** Bytes with their length in front; -1 for null. @returns how many they are */
+  private content(content: Content | null): number {
+    if (content === null) {
+      this.varint(-1);
+      return 0;
+    }
+    const length = Buffer.byteLength(content);
+    this.varint(length);
+    this.reserve(length);
+    if (typeof content === 'string') this.buffer.write(content, this.position);
+    else content.copy(this.buffer, this.position);
+    this.position += length;
+    return length;
+  }
+
+  private varint(value: number): void {
+    this.reserve(MAX_VARINT_BYTES);
+    this.position = writeVarint(this.buffer, this.position, value);
+  }
+
+  private reserve(bytes: number): void {
+    this.buffer = withRoom(this.buffer, this.position, bytes);
+  }
+}
+
+const INITIAL_BYTES = 1_024;
+
+function listOf(content: Content | readonly Content[]): readonly Content[] {
+  return typeof content === 'string' || Buffer.isBuffer(content) ? [content] : content;
+}
+
+/** A record batch that is being written. */
+export class RecordBatch {
+  private buffer: Buffer;
+  private position = HEADER_BYTES;
+  private count = 0;
+
+  /** @param bytes that it will likely take; it grows where it takes more */
+  constructor(bytes: number) {
+    this.buffer = Buffer.allocUnsafe(bytes);
+  }
+
+  /** So far, before it is compressed. */
+  get bytes(): number {
+    return this.position;
+  }
+
+  add({ bytes }: EncodedMessage): void {
+    const length = ATTRIBUTES_AND_TIME_BYTES + varintBytes(this.count) + bytes.length;
+    this.buffer = withRoom(this.buffer, this.position, MAX_VARINT_BYTES + length);
+    let at = writeVarint(this.buffer, this.position, length);
+    this.buffer[at++] = 0; // attributes
+    this.buffer[at++] = 0; // time, from the batch's
+    at = writeVarint(this.buffer, at, this.count++);
+    this.buffer.set(bytes, at);
+    this.position = at + bytes.length;
+  }
+
+  /** All of it, with one time for all messages. @param timestampMs since 1970 */
+  async take(timestampMs: number, compressor: Compressor | null): Promise<Buffer> {
+    const plain = this.buffer.subarray(0, this.position);
+    if (compressor === null) return sealed(plain, this.count, timestampMs, 0);
+    const body = await compressor.compress({ buffer: plain.subarray(HEADER_BYTES) });
+    const batch = Buffer.concat([plain.subarray(0, HEADER_BYTES), body]);
+    return sealed(batch, this.count, timestampMs, compressor.codec);
+  }
+}
+
 const HEADER_BYTES = 61;
 /** Where the bytes begin that the checksum is of. */
 const CHECKED_FROM = 21;
 const MAGIC = 2;
-/** What a record may take beside its key, its value and its headers: its length, attributes, two deltas, three lengths. */
-const RECORD_OVERHEAD_BYTES = 40;
-const HEADER_OVERHEAD_BYTES = 10;
-
-/** The batch of the messages, all of them with one time. @param timestampMs since 1970 */
-export async function encodeRecordBatch(
-  messages: readonly OutgoingMessage[],
-  timestampMs: number,
-  compressor: Compressor | null,
-): Promise<Buffer> {
-  const plain = new RecordWriter(HEADER_BYTES, messages).take();
-  if (compressor === null) return sealed(plain, messages.length, timestampMs, 0);
-  const body = await compressor.compress({ buffer: plain.subarray(HEADER_BYTES) });
-  const batch = Buffer.concat([plain.subarray(0, HEADER_BYTES), body]);
-  return sealed(batch, messages.length, timestampMs, compressor.codec);
-}
-
-/** What a message takes in a batch where its texts are ASCII, at most some forty bytes less; other texts may take three times as much. */
-export function bytesOf({ key, value, headers }: OutgoingMessage): number {
-  let bytes = RECORD_OVERHEAD_BYTES + (key?.length ?? 0) + lengthOf(partsOf(value ?? ''));
-  for (const name in headers) {
-    for (const each of partsOf(headers[name] ?? ''))
-      bytes += HEADER_OVERHEAD_BYTES + name.length + each.length;
-  }
-  return bytes;
-}
-
-function lengthOf(parts: readonly Content[]): number {
-  let length = 0;
-  for (const part of parts) length += part.length;
-  return length;
-}
-
-function partsOf(content: Content | readonly Content[]): readonly Content[] {
-  return typeof content === 'string' || Buffer.isBuffer(content) ? [content] : content;
-}
+const ATTRIBUTES_AND_TIME_BYTES = 2;
 
 /** Fills in the header, once the records are behind it. */
 function sealed(batch: Buffer, count: number, timestampMs: number, codec: number): Buffer {
@@ -81,114 +145,21 @@ function sealed(batch: Buffer, count: number, timestampMs: number, codec: number
   return batch;
 }
 
-/** Writes records behind room for a header. */
-class RecordWriter {
-  private buffer: Buffer;
-  /** Of the last record; the next one is likely to be as long. */
-  private lastLength = 0;
+/** The same bytes up to `position`, with room for so many more. */
+function withRoom(buffer: Buffer, position: number, bytes: number): Buffer {
+  if (position + bytes <= buffer.length) return buffer;
+  const larger = Buffer.allocUnsafe(Math.max(2 * buffer.length, position + bytes));
+  buffer.copy(larger, 0, 0, position);
+  return larger;
+}
 
-  constructor(
-    private position: number,
-    messages: readonly OutgoingMessage[],
-  ) {
-    const sizes = messages.map(bytesOf);
-    // Room is made for what each text may take: without the rest, the last one would have all of the batch copied.
-    const largest = sizes.reduce((max, size) => Math.max(max, size), 0);
-    const rest = (MAX_BYTES_PER_UNIT - 1) * largest;
-    this.buffer = Buffer.allocUnsafe(position + sizes.reduce((sum, size) => sum + size, rest));
-    messages.forEach((message, index) => {
-      this.record(message, index);
-    });
-  }
-
-  take(): Buffer {
-    return this.buffer.subarray(0, this.position);
-  }
-
-  /** Makes room for so many more bytes. */
-  private reserve(bytes: number): void {
-    if (this.position + bytes <= this.buffer.length) return;
-    const larger = Buffer.allocUnsafe(Math.max(2 * this.buffer.length, this.position + bytes));
-    this.buffer.copy(larger, 0, 0, this.position);
-    this.buffer = larger;
-  }
-
-  private record(message: OutgoingMessage, offsetDelta: number): void {
-    // Its length stands in front and is known at the end: room is left for what it is likely to take.
-    const start = this.position;
-    this.varint(this.lastLength);
-    const begin = this.position;
-    this.reserve(1);
-    this.buffer[this.position++] = 0; // attributes
-    this.varint(0); // time, from the batch's
-    this.varint(offsetDelta);
-    this.content(message.key);
-    this.content(message.value);
-    this.headers(message.headers);
-    const length = this.position - begin;
-    const from = start + varintBytes(length);
-    if (from !== begin) {
-      this.reserve(MAX_VARINT_BYTES);
-      this.buffer.copyWithin(from, begin, begin + length);
-    }
-    this.position = start;
-    this.varint(length);
-    this.position = from + length;
-    this.lastLength = length;
-  }
-
-  private headers(headers: OutgoingMessage['headers']): void {
-    const entries = Object.entries(headers).flatMap(([name, values]) =>
-      partsOf(values).map((value) => ({ name, value })),
-    );
-    this.varint(entries.length);
-    for (const { name, value } of entries) {
-      this.content(name);
-      this.content(value);
-    }
-  }
-
-  /**
-   * Bytes with their length in front; -1 for null. Nearly all texts are ASCII, and as long as they seem: to count the bytes of each before
-   * costs as much as to write them.
-   */
-  private content(content: OutgoingMessage['value']): void {
-    if (content === null) {
-      this.varint(-1);
-      return;
-    }
-    const parts = partsOf(content);
-    const likely = lengthOf(parts);
-    const start = this.position;
-    this.varint(likely);
-    const begin = this.position;
-    this.append(parts);
-    const length = this.position - begin;
-    if (length === likely) return;
-    this.position = start;
-    this.varint(length);
-    this.append(parts);
-  }
-
-  private append(parts: readonly Content[]): void {
-    for (const part of parts) {
-      if (typeof part === 'string') {
-        this.reserve(MAX_BYTES_PER_UNIT * part.length);
-        this.position += this.buffer.write(part, this.position);
-      } else {
-        this.reserve(part.length);
-        this.position += part.copy(this.buffer, this.position);
-      }
-    }
-  }
-
-  /** Zigzag, of up to 32 bits. */
-  private varint(value: number): void {
-    this.reserve(MAX_VARINT_BYTES);
-    let rest = ((value << 1) ^ (value >> 31)) >>> 0;
-    for (; rest >= 0x80; rest >>>= 7) this.buffer[this.position++] = (rest & 0x7f) | 0x80;
-    this.buffer[this.position++] = rest;
-  }
+/** Zigzag, of up to 32 bits. @returns where it ends */
+function writeVarint(buffer: Buffer, position: number, value: number): number {
+  let at = position;
+  let rest = ((value << 1) ^ (value >> 31)) >>> 0;
+  for (; rest >= 0x80; rest >>>= 7) buffer[at++] = (rest & 0x7f) | 0x80;
+  buffer[at++] = rest;
+  return at;
 }
 
 const MAX_VARINT_BYTES = 5;
@@ -200,9 +171,9 @@ function varintBytes(value: number): number {
   return bytes;
 }
 
-/** Of UTF-8, for a unit of UTF-16. */
-export const MAX_BYTES_PER_UNIT = 3;
 const WORD_BYTES = 4;
+/** As machines have it: the other order takes a third more. */
+const LITTLE_ENDIAN = true;
 
 /** Eight tables of 256 words, so that eight bytes are taken in one step. A DataView: twice as fast as an array that may hold nothing at an index. */
 const CRC32C_TABLES = crc32cTables();
@@ -220,7 +191,7 @@ function crc32cTables(): DataView {
     words[index] = (words[before & 0xff] ?? 0) ^ (before >>> 8);
   }
   const tables = new DataView(new ArrayBuffer(words.byteLength));
-  for (const [index, word] of words.entries()) tables.setUint32(index * WORD_BYTES, word);
+  for (const [index, word] of words.entries()) tables.setUint32(index * WORD_BYTES, word, LITTLE_ENDIAN);
   return tables;
 }
 
@@ -230,8 +201,8 @@ export function crc32c(bytes: Buffer, start: number): number {
   let crc = -1;
   let at = start;
   for (; at + 8 <= bytes.length; at += 8) {
-    const low = crc ^ view.getInt32(at, true);
-    const high = view.getInt32(at + 4, true);
+    const low = crc ^ view.getInt32(at, LITTLE_ENDIAN);
+    const high = view.getInt32(at + 4, LITTLE_ENDIAN);
     crc =
       fromTable(7, low) ^
       fromTable(6, low >>> 8) ^
@@ -248,5 +219,5 @@ export function crc32c(bytes: Buffer, start: number): number {
 
 /** The word of a table for the lowest byte. */
 function fromTable(number: number, byte: number): number {
-  return CRC32C_TABLES.getInt32(number * TABLE_BYTES + (byte & 0xff) * WORD_BYTES);
+  return CRC32C_TABLES.getInt32(number * TABLE_BYTES + (byte & 0xff) * WORD_BYTES, LITTLE_ENDIAN);
 }

@@ -1,31 +1,41 @@
 /** Sends messages to Kafka: verdicts, dead letters, and what `publish` reads. */
-import { CompressionTypes, type Kafka, KafkaJSProtocolError, type Producer } from 'kafkajs';
+import { CompressionTypes, type Kafka, KafkaJSProtocolError } from 'kafkajs';
 import { codecs, connectedAdmin } from './kafka';
 import { EncodedBatch, installProduceEncoder } from './produce-encoding';
 import {
-  bytesOf,
   type Compressor,
-  encodeRecordBatch,
-  MAX_BYTES_PER_UNIT,
+  type EncodedMessage,
+  MessageEncoder,
   type OutgoingMessage,
+  RecordBatch,
 } from './record-batch-writer';
+
+/** The message that is sent of an item; null where there is none. */
+export type Encode<T> = (item: T) => EncodedMessage | null;
+
+/** Of messages themselves. */
+export function encodeMessages(): Encode<OutgoingMessage> {
+  const encoder = new MessageEncoder();
+  return (message) => encoder.encode(message);
+}
 
 export interface Sender {
   /**
-   * Resolves once all in-sync replicas have the messages. Those of a partition stay in their order.
+   * Resolves once all in-sync replicas have the items' messages. Those of a partition stay in their order.
    *
+   * @param encode an item may be encoded again, where the brokers refuse one that was sent beside it
    * @throws RecordsRefused where the brokers refuse some for what they are; all the others are stored
    * @throws where the brokers do not acknowledge within the sender's time limit
    */
-  send(topic: string, messages: readonly OutgoingMessage[]): Promise<void>;
+  send<T>(topic: string, items: readonly T[], encode: Encode<T>): Promise<void>;
   stop(): Promise<void>;
 }
 
-/** Brokers refuse these messages, as too large for one, and would again. */
+/** Brokers refuse the messages of these items, as too large for one, and would again. */
 export class RecordsRefused extends Error {
   override readonly name = 'RecordsRefused';
-  /** @param refused the brokers' words by message */
-  constructor(readonly refused: ReadonlyMap<OutgoingMessage, string>) {
+  /** @param refused the brokers' words by item */
+  constructor(readonly refused: ReadonlyMap<unknown, string>) {
     super([...new Set(refused.values())].join('; '));
   }
 }
@@ -34,6 +44,8 @@ export class RecordsRefused extends Error {
 const SEND_TIMEOUT_MS = 10_000;
 /** Half of what brokers take by default, so that only a message alone can be too large for them. */
 const BATCH_BYTES = 512 * 1024;
+/** Keys do not fall evenly: a batch that grows is copied. */
+const ROOM = 1.125;
 /** Partitions that are added are used within this time. */
 const METADATA_MAX_AGE_MS = 300_000;
 
@@ -60,16 +72,13 @@ export async function makeSender(
   const producer = kafka.producer({ allowAutoTopicCreation: false, retry: { retries } });
   await producer.connect();
   const choosers = makeChoosers(kafka);
+  /** What the largest batch of the last request took; the next one's will likely take as much. */
+  let likelyBytes = 0;
 
   return {
-    async send(topic, messages) {
+    async send(topic, items, encode) {
       try {
-        const choose = messages.every(({ partition }) => partition !== undefined)
-          ? null
-          : await choosers.of(topic);
-        const refused = new Map<OutgoingMessage, string>();
-        for (const batches of inRequests(messages, choose)) await deliver(topic, batches, refused);
-        if (refused.size > 0) throw new RecordsRefused(refused);
+        await sendAll(topic, items, encode);
       } catch (error) {
         if (!(error instanceof RecordsRefused)) choosers.forget(topic);
         throw error;
@@ -78,35 +87,41 @@ export async function makeSender(
     stop: () => producer.disconnect(),
   };
 
+  async function sendAll<T>(topic: string, items: readonly T[], encode: Encode<T>): Promise<void> {
+    const choose = await choosers.of(topic);
+    const refused = new Map<T, string>();
+    for (let rest = items; rest.length > 0; ) {
+      const { batches, taken } = firstBatches(rest, encode, choose, Math.ceil(ROOM * likelyBytes));
+      likelyBytes = batches.reduce((most, { records }) => Math.max(most, records.bytes), 0);
+      if (batches.length > 0) await deliver(topic, batches, encode, refused);
+      rest = rest.slice(taken);
+    }
+    if (refused.size > 0) throw new RecordsRefused(refused);
+  }
+
   /** Sends one batch a partition. Where the brokers refuse a record, those beside it are sent without it. */
-  async function deliver(
+  async function deliver<T>(
     topic: string,
-    batches: readonly PartitionBatch[],
-    refused: Map<OutgoingMessage, string>,
+    batches: readonly PartitionBatch<T>[],
+    encode: Encode<T>,
+    refused: Map<T, string>,
   ): Promise<void> {
     try {
-      await request(producer, topic, batches);
+      await request(topic, batches);
     } catch (error) {
       const refusal = recordRefusal(error);
       if (refusal === null) throw error;
-      for (const part of smaller(batches)) await deliver(topic, part, refused);
-      for (const message of onlyMessageOf(batches)) refused.set(message, refusal);
+      for (const part of smaller(batches, encode)) await deliver(topic, part, encode, refused);
+      for (const item of onlyItemOf(batches)) refused.set(item, refusal);
     }
   }
 
-  async function request(
-    producer: Producer,
-    topic: string,
-    batches: readonly PartitionBatch[],
-  ): Promise<void> {
+  async function request<T>(topic: string, batches: readonly PartitionBatch<T>[]): Promise<void> {
     const now = Date.now();
     const messages = await Promise.all(
       batches.map(
-        async (batch) =>
-          new EncodedBatch(
-            batch.partition,
-            await encodeRecordBatch(batch.messages, now, COMPRESSIONS[compression]),
-          ),
+        async ({ partition, records }) =>
+          new EncodedBatch(partition, await records.take(now, COMPRESSIONS[compression])),
       ),
     );
     const sending = producer.send({ topic, acks: ALL_IN_SYNC, timeout: SEND_TIMEOUT_MS, messages });
@@ -136,49 +151,60 @@ export function requireTaken(
 
 const ALL_IN_SYNC = -1;
 
-interface PartitionBatch {
+interface PartitionBatch<T> {
   readonly partition: number;
-  readonly messages: readonly OutgoingMessage[];
+  readonly items: T[];
+  readonly records: RecordBatch;
 }
 
-/** Messages by partition, at most BATCH_BYTES each time; a message alone may be larger. */
-function inRequests(
-  messages: readonly OutgoingMessage[],
-  choose: PartitionChooser | null,
-): readonly (readonly PartitionBatch[])[] {
-  const requests: PartitionBatch[][] = [];
-  const open = new Map<number, { number: number; bytes: number; messages: OutgoingMessage[] }>();
-  for (const message of messages) {
-    const partition = message.partition ?? choose?.(message.key) ?? 0;
-    const bytes = bytesOf(message);
-    const last = open.get(partition);
-    if (last !== undefined && last.bytes + bytes <= BATCH_BYTES) {
-      last.bytes += bytes;
-      last.messages.push(message);
-      continue;
-    }
-    const next = { number: last === undefined ? 0 : last.number + 1, bytes, messages: [message] };
-    open.set(partition, next);
-    const request = requests[next.number] ?? [];
-    requests[next.number] = request;
-    request.push({ partition, messages: next.messages });
+/**
+ * The messages of the first items by partition, until one is full: at most BATCH_BYTES, a message alone may be larger.
+ *
+ * @param room bytes that a batch will likely take
+ * @returns with how many items these are
+ */
+function firstBatches<T>(
+  items: readonly T[],
+  encode: Encode<T>,
+  choose: PartitionChooser,
+  room: number,
+): { batches: readonly PartitionBatch<T>[]; taken: number } {
+  const byPartition = new Map<number, PartitionBatch<T>>();
+  for (const [index, item] of items.entries()) {
+    const message = encode(item);
+    if (message === null) continue;
+    const { bytes, keyFrom, keyTo } = message;
+    const partition = message.partition ?? choose(keyFrom === null ? null : bytes, keyFrom ?? 0, keyTo);
+    let batch = byPartition.get(partition);
+    if (batch === undefined) {
+      batch = { partition, items: [], records: new RecordBatch(Math.min(room, BATCH_BYTES)) };
+      byPartition.set(partition, batch);
+    } else if (batch.records.bytes + bytes.length > BATCH_BYTES)
+      return { batches: [...byPartition.values()], taken: index };
+    batch.items.push(item);
+    batch.records.add(message);
   }
-  return requests;
+  return { batches: [...byPartition.values()], taken: items.length };
 }
 
 /** The same in smaller requests, as far as there are any: by partition, then by halves. */
-function smaller(batches: readonly PartitionBatch[]): readonly (readonly PartitionBatch[])[] {
+function smaller<T>(
+  batches: readonly PartitionBatch<T>[],
+  encode: Encode<T>,
+): readonly (readonly PartitionBatch<T>[])[] {
   if (batches.length > 1) return batches.map((batch) => [batch]);
-  return batches.flatMap(({ partition, messages }) => {
-    if (messages.length === 1) return [];
-    const middle = Math.ceil(messages.length / 2);
-    return [messages.slice(0, middle), messages.slice(middle)].map((half) => [{ partition, messages: half }]);
+  return batches.flatMap(({ partition, items, records: { bytes } }) => {
+    if (items.length === 1) return [];
+    const middle = Math.ceil(items.length / 2);
+    return [items.slice(0, middle), items.slice(middle)].map(
+      (half) => firstBatches(half, encode, () => partition, bytes).batches,
+    );
   });
 }
 
-function onlyMessageOf(batches: readonly PartitionBatch[]): readonly OutgoingMessage[] {
-  const messages = batches.flatMap((batch) => batch.messages);
-  return messages.length === 1 ? messages : [];
+function onlyItemOf<T>(batches: readonly PartitionBatch<T>[]): readonly T[] {
+  const items = batches.flatMap((batch) => batch.items);
+  return items.length === 1 ? items : [];
 }
 
 /** What the brokers say of the records themselves, one by one, so that the others of a batch may still be taken. */
@@ -191,7 +217,8 @@ function recordRefusal(error: unknown): string | null {
 
 // --- which partition
 
-export type PartitionChooser = (key: Buffer | string | null) => number;
+/** @param key which may stand in other bytes, from `from` to `to` */
+export type PartitionChooser = (key: Buffer | null, from?: number, to?: number) => number;
 
 /** Choosers of the topics that are sent to. */
 function makeChoosers(kafka: Kafka) {
@@ -233,36 +260,26 @@ export function chooserOf(
 ): PartitionChooser {
   const led = partitions.filter(({ leader }) => leader >= 0);
   let turn = 0;
-  return (key) => {
-    if (key !== null) return (hashOf(key) & 0x7fffffff) % partitions.length;
+  return (key, from = 0, to = key?.length ?? 0) => {
+    if (key !== null) return (murmur2(key, from, to) & 0x7fffffff) % partitions.length;
     return led[turn++ % led.length]?.partitionId ?? 0;
   };
 }
-
-function hashOf(key: Buffer | string): number {
-  if (typeof key !== 'string') return murmur2(key, key.length);
-  // A Buffer for each key would cost more than its hash.
-  if (key.length * MAX_BYTES_PER_UNIT <= keyBytes.length) return murmur2(keyBytes, keyBytes.write(key));
-  const bytes = Buffer.from(key);
-  return murmur2(bytes, bytes.length);
-}
-
-const keyBytes = Buffer.alloc(1_024);
 
 const MURMUR_SEED = 0x9747b28c;
 const MURMUR_FACTOR = 0x5bd1e995;
 
 /** https://github.com/apache/kafka/blob/3.9.0/clients/src/main/java/org/apache/kafka/common/utils/Utils.java (murmur2) */
-function murmur2(bytes: Buffer, length: number): number {
-  let hash = MURMUR_SEED ^ length;
-  let at = 0;
-  for (; at + 4 <= length; at += 4) {
+function murmur2(bytes: Buffer, start: number, end: number): number {
+  let hash = MURMUR_SEED ^ (end - start);
+  let at = start;
+  for (; at + 4 <= end; at += 4) {
     let word = Math.imul(bytes.readInt32LE(at), MURMUR_FACTOR);
     word = Math.imul(word ^ (word >>> 24), MURMUR_FACTOR);
     hash = Math.imul(hash, MURMUR_FACTOR) ^ word;
   }
-  if (at < length) {
-    hash ^= bytes.readUIntLE(at, length - at);
+  if (at < end) {
+    hash ^= bytes.readUIntLE(at, end - at);
     hash = Math.imul(hash, MURMUR_FACTOR);
   }
   hash = Math.imul(hash ^ (hash >>> 13), MURMUR_FACTOR);

@@ -6,9 +6,9 @@ import type { Connection } from '../domain/reference';
 import { REASONS, type Reason, reasonInfo } from '../domain/verdict';
 import type { Answer, DeadLetter, Source } from '../intake';
 import { LETTER_HEADERS } from './dead-letters';
-import type { OutgoingMessage } from './record-batch-writer';
+import { type EncodedMessage, MessageEncoder, type OutgoingMessage } from './record-batch-writer';
 import type { PublishVerdicts } from './record-source';
-import type { Sender } from './sender';
+import { encodeMessages, type Sender } from './sender';
 
 export const VERDICT_SPEC = 'promo.verdict.v1';
 
@@ -91,20 +91,21 @@ export const VERDICT_SCHEMA = {
   },
 } as const;
 
-/** What is the same in all messages about events of a connection, as text. */
+/** What is the same in all messages about events of a connection. */
 interface About {
   /** The connection's fields. */
   readonly fields: string;
   readonly feed: string;
-  /** All that stands between id and offset of an accepted event. */
-  readonly accepted: string;
+  /** Messages about accepted events, by the lengths of id and offset. */
+  readonly accepted: Map<number, AcceptedMessage>;
 }
 
 /**
- * Puts a partition's messages together as text. Most of a message is the same from one to the next, and making each as an object costs as much
- * as deciding its event.
+ * Writes a partition's messages. From one accepted event to the next only id and offset differ: such a message is written over the one
+ * before it, at a fifth of what it costs to put it together.
  */
 class VerdictWriter {
+  private readonly encoder = new MessageEncoder();
   private readonly source: string;
   private readonly connections = new Map<Connection, About>();
 
@@ -116,22 +117,37 @@ class VerdictWriter {
    * The message for an answer; null for a dead letter, which belongs to no operator. Its key is the feed and the event, so that all about one
    * event stays in order.
    */
-  write(answer: Answer): OutgoingMessage | null {
+  encode(answer: Answer): EncodedMessage | null {
     const { connection, eventId, envelope } = answer;
     const outcome = outcomeOf(answer);
     if (connection === null || outcome === null) return null;
-    const id = JSON.stringify(eventId);
     const about = this.about(connection);
-    const middle = outcome === ACCEPTED ? about.accepted : this.middle(about.fields, outcome);
-    return {
-      key: eventId === null ? null : `[${about.feed},${id}]`,
-      value: [BEGIN, id, middle, `${envelope.offset}"}}`],
-      headers: NO_HEADERS,
-    };
+    const offset = String(envelope.offset);
+    if (outcome !== ACCEPTED || eventId === null || eventId.length > MAX_LIKE_LENGTH)
+      return this.encoder.encode(this.message(about, outcome, eventId, offset));
+    const lengths = eventId.length * MAX_OFFSET_LENGTH + offset.length;
+    let like = about.accepted.get(lengths);
+    if (like === undefined) {
+      const [anyId, anyOffset] = ['i'.repeat(eventId.length), '0'.repeat(offset.length)];
+      like = new AcceptedMessage(
+        this.encoder.encode(this.message(about, outcome, anyId, anyOffset)),
+        anyId,
+        anyOffset,
+      );
+      about.accepted.set(lengths, like);
+    }
+    return like.isWritten(eventId, offset)
+      ? like
+      : this.encoder.encode(this.message(about, outcome, eventId, offset));
   }
 
-  private middle(connectionFields: string, outcome: string): string {
-    return `,${connectionFields},${outcome},${this.source}`;
+  private message(about: About, outcome: string, eventId: string | null, offset: string): OutgoingMessage {
+    const id = JSON.stringify(eventId);
+    return {
+      key: eventId === null ? null : `[${about.feed},${id}]`,
+      value: `${BEGIN}${id},${about.fields},${outcome},${this.source}${offset}${END}`,
+      headers: NO_HEADERS,
+    };
   }
 
   private about(connection: Connection): About {
@@ -139,12 +155,57 @@ class VerdictWriter {
     if (known !== undefined) return known;
     const { operator, feedId, id } = connection;
     const ofConnection = fields({ operator_id: operator.id, feed_id: feedId, connection_id: id });
-    const accepted = this.middle(ofConnection, ACCEPTED);
-    const about = { fields: ofConnection, feed: JSON.stringify(feedId), accepted };
+    const about = { fields: ofConnection, feed: JSON.stringify(feedId), accepted: new Map() };
     this.connections.set(connection, about);
     return about;
   }
 }
+
+/** A message about an accepted event, in which those about others with an id and an offset as long are written. */
+class AcceptedMessage implements EncodedMessage {
+  readonly bytes: Buffer;
+  readonly keyFrom: number | null;
+  readonly keyTo: number;
+  private readonly idsAt: readonly number[];
+  private readonly offsetAt: number;
+
+  /** @param id that stands in the message, in its key first */
+  constructor(message: EncodedMessage, id: string, offset: string) {
+    this.bytes = Buffer.from(message.bytes);
+    this.keyFrom = message.keyFrom;
+    this.keyTo = message.keyTo;
+    const inKey = this.keyTo - `${id}"]`.length;
+    const inValue = this.bytes.indexOf(`${BEGIN}"${id}"`, this.keyTo) + `${BEGIN}"`.length;
+    this.idsAt = [inKey, inValue];
+    this.offsetAt = this.bytes.lastIndexOf(`${offset}${END}`);
+  }
+
+  /** @returns false where JSON would not write the id as it is: the message is then none */
+  isWritten(id: string, offset: string): boolean {
+    for (const at of this.idsAt) {
+      for (let index = 0; index < id.length; index++) {
+        const unit = id.charCodeAt(index);
+        if (!isPlain(unit)) return false;
+        this.bytes[at + index] = unit;
+      }
+    }
+    for (let index = 0; index < offset.length; index++)
+      this.bytes[this.offsetAt + index] = offset.charCodeAt(index);
+    return true;
+  }
+}
+
+/** Whether JSON writes it as it is, and UTF-8 as one byte. */
+function isPlain(unit: number): boolean {
+  return unit >= 0x20 && unit < 0x7f && unit !== QUOTE && unit !== BACKSLASH;
+}
+
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+/** Longer ids are rare, and each length has a message of its own. */
+const MAX_LIKE_LENGTH = 64;
+/** Digits of an offset, of 63 bits. */
+const MAX_OFFSET_LENGTH = 20;
 
 /** An object's fields as they stand in a larger one. */
 function fields(object: Record<string, unknown>): string {
@@ -153,6 +214,7 @@ function fields(object: Record<string, unknown>): string {
 
 const BEGIN = `{${fields({ spec: VERDICT_SPEC })},"event_id":`;
 const ACCEPTED = fields({ verdict: 'accepted', reason: null, remedy: null });
+const END = '"}}';
 const NO_HEADERS = {};
 
 /** What became of it, as fields; null for a dead letter. */
@@ -188,8 +250,7 @@ function explain(reason: Reason | null, { faults }: Answer): Record<string, unkn
 export function makePublishVerdicts(sender: Sender, topic: string): PublishVerdicts {
   return async (source, answers) => {
     const writer = new VerdictWriter(source);
-    const messages = answers.map((answer) => writer.write(answer)).filter((message) => message !== null);
-    if (messages.length > 0) await sender.send(topic, messages);
+    await sender.send(topic, answers, (answer) => writer.encode(answer));
   };
 }
 
@@ -210,6 +271,7 @@ export function makeSendDeadLetters(sender: Sender, topic: string) {
           [LETTER_HEADERS.reason]: reason,
         },
       })),
+      encodeMessages(),
     );
   };
 }

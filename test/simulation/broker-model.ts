@@ -4,7 +4,6 @@
  */
 import type { Random } from '../../dev/random';
 import type { Source } from '../../src/intake';
-import type { OutgoingMessage } from '../../src/transports/record-batch-writer';
 import {
   type Chunk,
   keyOf,
@@ -14,6 +13,7 @@ import {
   type StreamRecord,
 } from '../../src/transports/record-source';
 import type { Sender } from '../../src/transports/sender';
+import { messagesOf, type SentMessage } from '../support/record-batch';
 import type { Faults, Point } from './faults';
 import { Actor, type Scheduler } from './scheduler';
 
@@ -38,7 +38,7 @@ export interface Log {
 export interface Observer {
   /** @param isOwner whether the partition is of the member that commits; Kafka does not ask */
   onOffsetCommit(log: Log, offset: number, isOwner: boolean): void;
-  onSent(topic: string, messages: readonly OutgoingMessage[]): void;
+  onSent(topic: string, messages: readonly SentMessage[]): void;
 }
 
 export interface BrokerOptions {
@@ -97,9 +97,11 @@ export class BrokerModel {
 
   sender(worker: Actor, points: Readonly<Record<string, Point>>): Sender {
     return {
-      send: async (topic, messages) => {
+      send: async (topic, items, encode) => {
         const point = points[topic];
         if (point === undefined) throw new Error(`nothing is known of the topic ${topic}`);
+        const messages = await messagesOf(items, encode);
+        if (messages.length === 0) return;
         await this.request(point, worker, SEND_TIMEOUT_MS, () => this.observer.onSent(topic, messages));
       },
       stop: async () => {},

@@ -2,11 +2,11 @@
 import { currencyOf } from '../../src/domain/money';
 import { outcomeOfCode } from '../../src/domain/verdict';
 import type { Answer, Source } from '../../src/intake';
-import type { OutgoingMessage } from '../../src/transports/record-batch-writer';
 import { keyOf } from '../../src/transports/record-source';
 import { type Delivery, ReferenceModel } from '../model/reference-model';
 import { placeOf } from '../model/verify';
 import { brief } from '../support/ledger';
+import type { SentMessage } from '../support/record-batch';
 import type { Log } from './broker-model';
 import { documentOf, type SimulatedRecord } from './plan';
 import type { Scheduler } from './scheduler';
@@ -233,11 +233,9 @@ export class Monitor {
     this.progressAt.set(partition, this.scheduler.now());
   }
 
-  onVerdicts(messages: readonly OutgoingMessage[]): void {
+  onVerdicts(messages: readonly SentMessage[]): void {
     for (const { value } of messages) {
-      const { source, details, ...message } = JSON.parse(
-        Array.isArray(value) ? value.join('') : String(value),
-      );
+      const { source, details, ...message } = JSON.parse(String(value));
       const place = placeOf(source.topic, source.partition, source.offset);
       if (this.lost.has(place)) continue;
       const stored = this.stored.get(place);
@@ -252,7 +250,7 @@ export class Monitor {
     }
   }
 
-  onDeadLetters(messages: readonly OutgoingMessage[]): void {
+  onDeadLetters(messages: readonly SentMessage[]): void {
     for (const { headers, value } of messages) {
       const place = [headers['source-topic'], headers['source-partition'], headers['source-offset']].join(
         '/',

@@ -1,8 +1,10 @@
 /** Builds record batches byte by byte, valid ones and others, and sends them. https://kafka.apache.org/documentation/#recordbatch */
 import { connect } from 'node:net';
 import { makeCodecs } from '../../src/transports/codecs';
+import { RecordBatch } from '../../src/transports/record-batch-writer';
 import { Fetched } from '../../src/transports/record-batches';
 import type { StreamRecord } from '../../src/transports/record-source';
+import type { Encode } from '../../src/transports/sender';
 
 export interface TestRecord {
   key?: Buffer | null;
@@ -99,6 +101,19 @@ export async function readFetch(
     for (let record = cursor.next(); record !== null; record = cursor.next()) records.push(record);
   }
   return { records, lastOffset: fetched.lastOffset };
+}
+
+export type SentMessage = Pick<StreamRecord, 'key' | 'value' | 'headers'>;
+
+/** What a reader gets of items that were sent. */
+export async function messagesOf<T>(items: readonly T[], encode: Encode<T>): Promise<SentMessage[]> {
+  const batch = new RecordBatch(0);
+  const messages = items.filter((item) => {
+    const message = encode(item);
+    if (message !== null) batch.add(message);
+    return message !== null;
+  });
+  return messages.length === 0 ? [] : (await readFetch(await batch.take(0, null))).records;
 }
 
 /** A record with what is made of it when it is asked for. */

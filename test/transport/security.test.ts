@@ -6,7 +6,7 @@ import { Client } from 'pg';
 import { until } from '../../dev/servers/deadline';
 import { makeLogger } from '../../src/telemetry';
 import { makeKafka } from '../../src/transports/kafka';
-import { makeSender } from '../../src/transports/sender';
+import { encodeMessages, makeSender } from '../../src/transports/sender';
 import { aBet, aDeposit, anOperator, bytesOf } from '../support/builders';
 import { makeAuthority } from '../support/certificates';
 import { produce } from '../support/kafka';
@@ -515,8 +515,10 @@ test('with a topic of its own and an ACL an operator can write no feed but its o
         value: bytesOf(aBet({ event_id: 'whose' })),
         headers: { 'connection-id': 'bravo-stream' },
       };
-      await expect(sender.send(bravo, [message])).rejects.toThrow(/authoriz|does not show it to us/i);
-      await sender.send(acme, [message]);
+      await expect(sender.send(bravo, [message], encodeMessages())).rejects.toThrow(
+        /authoriz|does not show it to us/i,
+      );
+      await sender.send(acme, [message], encodeMessages());
       await sender.stop();
       await world.drain();
       expect(await world.rows('select operator_id, feed_id, event_id, verdict from promo.verdicts')).toEqual([

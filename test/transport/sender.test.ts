@@ -1,6 +1,6 @@
 /** What the worker and `publish` send, as a broker stores it and readers of kafkajs find it. */
 import type { OutgoingMessage } from '../../src/transports/record-batch-writer';
-import { makeSender, RecordsRefused, type Sender } from '../../src/transports/sender';
+import { encodeMessages, makeSender, RecordsRefused, type Sender } from '../../src/transports/sender';
 import { readTopic } from '../support/kafka';
 import { freshTopic, kafkaClient, makeTopics, withAdmin } from '../support/servers';
 
@@ -25,7 +25,7 @@ test(
   'sends more than a broker takes at once, each message once and those of a partition in order',
   async () => {
     const topic = await freshTopic('sender', { partitions: 2 });
-    await sender.send(topic, numbered(8_000, 400));
+    await sender.send(topic, numbered(8_000, 400), encodeMessages());
     const records = await readTopic(topic);
     expect(records.map(numberOf).sort((a, b) => a - b)).toEqual(Array.from({ length: 8_000 }, (_, i) => i));
     for (const partition of [0, 1]) {
@@ -38,16 +38,31 @@ test(
 );
 
 test(
+  'sends by halves what a broker takes only in smaller batches, each message once and in order',
+  async () => {
+    const topic = await freshTopic('sender', { partitions: 1, config: { 'max.message.bytes': '100000' } });
+    // Two requests: the first is refused, the second is not.
+    await sender.send(topic, numbered(1_750, 300), encodeMessages());
+    expect((await readTopic(topic)).map(numberOf)).toEqual(Array.from({ length: 1_750 }, (_, i) => i));
+  },
+  TEST_DEADLINE_MS,
+);
+
+test(
   'sends what stands beside messages that are too large, and says which these were',
   async () => {
     const topic = await freshTopic('sender', { partitions: 3, config: { 'max.message.bytes': '20000' } });
     const messages: OutgoingMessage[] = numbered(300, 100).map((message, index) =>
       index === 40 || index === 41 ? { ...message, value: `${index} ${'x'.repeat(30_000)}` } : message,
     );
-    const error: unknown = await sender.send(topic, messages).catch((reason: unknown) => reason);
+    const error: unknown = await sender
+      .send(topic, messages, encodeMessages())
+      .catch((reason: unknown) => reason);
     expect(error).toBeInstanceOf(RecordsRefused);
     const refused = error instanceof RecordsRefused ? [...error.refused.keys()] : [];
-    expect(refused.map((message) => messages.indexOf(message)).sort()).toEqual([40, 41]);
+    expect(messages.flatMap((message, index) => (refused.includes(message) ? [index] : [])).sort()).toEqual([
+      40, 41,
+    ]);
     const stored = (await readTopic(topic)).map(numberOf);
     expect([...new Set(stored)].sort((a, b) => a - b)).toEqual(
       messages.map((_, index) => index).filter((index) => index !== 40 && index !== 41),
@@ -60,7 +75,7 @@ test(
   'notices that a topic was made anew with fewer partitions, and then uses those',
   async () => {
     const topic = await freshTopic('sender', { partitions: 4 });
-    await sender.send(topic, numbered(100, 10));
+    await sender.send(topic, numbered(100, 10), encodeMessages());
     await withAdmin((admin) => admin.deleteTopics({ topics: [topic] }));
     await makeTopics({ [topic]: { partitions: 1 } });
     const messages = numbered(100, 10);
@@ -68,7 +83,7 @@ test(
     let failures = 0;
     for (let sent = false; !sent && failures < 20; ) {
       try {
-        await sender.send(topic, messages);
+        await sender.send(topic, messages, encodeMessages());
         sent = true;
       } catch {
         failures++;

@@ -8,7 +8,7 @@ import { createWriteStream, type WriteStream } from 'node:fs';
 import { Kafka, logLevel, type Producer } from 'kafkajs';
 import { groupBy } from '../../../src/ledger/group-by';
 import { EncodedBatch, installProduceEncoder } from '../../../src/transports/produce-encoding';
-import { encodeRecordBatch } from '../../../src/transports/record-batch-writer';
+import { MessageEncoder, RecordBatch } from '../../../src/transports/record-batch-writer';
 import { type FeedMessage, makeFeed, USUAL_SHAPE } from '../feed';
 import { dueAt, recordsDue, TICK_MS, ticksIn } from '../pacing';
 import { percentiles, type Weighted } from '../statistics';
@@ -20,6 +20,8 @@ const LEAD_MS = 200;
 const ACKNOWLEDGED_WITHIN_MS = 60_000;
 const MAX_PENDING = 20_000;
 const MAX_BYTES_AHEAD = 768 * 1024 * 1024;
+/** Of a record of the usual feed. */
+const LIKELY_BYTES = 400;
 /** Of what has to wait for its turn, so many records go into one send. */
 const MAX_RECORDS_A_SEND = 2_000;
 
@@ -38,9 +40,11 @@ type Made = ReadonlyMap<EncodedBatch, number>;
 
 async function make(messages: readonly FeedMessage[]): Promise<Made> {
   const placed = groupBy(messages, ({ key }) => partitionOf(key));
+  const encoder = new MessageEncoder();
   const batches = [...placed].map(async ([partition, list]): Promise<[EncodedBatch, number]> => {
-    const batch = await encodeRecordBatch(list.map(withoutHeaders), Date.now(), null);
-    return [new EncodedBatch(partition, batch), list.length];
+    const batch = new RecordBatch(list.length * LIKELY_BYTES);
+    for (const { key, value } of list) batch.add(encoder.encode({ key, value, headers: {} }));
+    return [new EncodedBatch(partition, await batch.take(Date.now(), null)), list.length];
   });
   return new Map(await Promise.all(batches));
 }
@@ -94,8 +98,6 @@ function sendHeld(producer: Producer): void {
     sendTick(producer, make(messages), Date.now(), null);
   }
 }
-
-const withoutHeaders = ({ key, value }: FeedMessage) => ({ key, value, headers: {} });
 
 /** Kafka may be away for a minute: what is due meanwhile is sent late, and some of it twice. */
 const RETRY = { initialRetryTime: 100, maxRetryTime: 1_000, retries: 60 };

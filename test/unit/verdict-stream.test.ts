@@ -1,0 +1,88 @@
+/** Messages about accepted events, which are written one over the other: whatever ids look like, each holds what is its own. */
+import fc from 'fast-check';
+import { ACCEPTED, outcomeOf } from '../../src/domain/verdict';
+import type { Answer } from '../../src/intake';
+import { makePublishVerdicts, VERDICT_SPEC } from '../../src/transports/verdict-stream';
+import { aConnection } from '../support/builders';
+import { messagesOf, type SentMessage } from '../support/record-batch';
+
+const SOURCE = { topic: 'töpic "1"', partition: 3 };
+const CONNECTIONS = [aConnection(), aConnection({ id: 'ümlaut' }, { id: '"quoted"' })];
+
+/** Ids of few lengths, so that many are written over others; of letters that JSON writes in another way, too. */
+const plain = fc.constantFrom('a', 'i', '7', ' ', '~', '/');
+const any = fc.constantFrom('a', '"', '\\', '\n', '\u007f', 'ä', '\u2028', '√', '𝄞');
+const id = fc
+  .tuple(fc.constantFrom(1, 2, 7, 64, 65), fc.constantFrom(plain, plain, any))
+  .chain(([length, unit]) => fc.string({ unit, minLength: length, maxLength: length }));
+const offset = fc.oneof(fc.nat(12), fc.maxSafeNat());
+
+const answer: fc.Arbitrary<Answer> = fc
+  .record({ eventId: id, offset, connection: fc.constantFrom(...CONNECTIONS), isAccepted: fc.boolean() })
+  .map(({ eventId, offset, connection, isAccepted }) => ({
+    envelope: {
+      ...{ value: null, payload: { type: 'undecodable' }, claims: [], offset },
+      ...{ key: null, headers: {}, timestamp: '0' },
+    },
+    ...{ connection, eventId, kind: 'login', faults: [] },
+    decision: {
+      type: 'decided',
+      outcome: isAccepted ? ACCEPTED : outcomeOf('bad_amount'),
+      ...{ counted: false, redelivered: false },
+    },
+  }));
+
+async function published(answers: readonly Answer[]): Promise<SentMessage[]> {
+  let sent: SentMessage[] = [];
+  const publish = makePublishVerdicts(
+    {
+      send: async (_topic, items, encode) => {
+        sent = await messagesOf(items, encode);
+      },
+      stop: async () => {},
+    },
+    'verdicts',
+  );
+  await publish(SOURCE, answers);
+  return sent;
+}
+
+it('gives each event its own id and offset, as JSON [S7]', async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.array(answer, { minLength: 1, maxLength: 40 }), async (answers) => {
+      const messages = await published(answers);
+      const read = messages.map(({ key, value }) => ({
+        key: JSON.parse(String(key)),
+        value: JSON.parse(String(value)),
+      }));
+      expect(read).toEqual(
+        answers.map(({ envelope, connection, eventId, decision }) => ({
+          key: [connection?.feedId, eventId],
+          value: {
+            spec: VERDICT_SPEC,
+            event_id: eventId,
+            operator_id: connection?.operator.id,
+            feed_id: connection?.feedId,
+            connection_id: connection?.id,
+            verdict: decision.type === 'decided' ? decision.outcome.verdict : null,
+            reason: decision.type === 'decided' ? decision.outcome.reason : null,
+            remedy:
+              decision.type === 'decided' && decision.outcome.reason !== null ? expect.any(String) : null,
+            source: { ...SOURCE, offset: String(envelope.offset) },
+          },
+        })),
+      );
+    }),
+  );
+});
+
+it('sends nothing of a dead letter', async () => {
+  const [first] = fc.sample(answer, 1);
+  if (first === undefined) throw new Error('no answer');
+  const letter: Answer = {
+    ...first,
+    eventId: null,
+    decision: { type: 'unstored', deadLetter: 'undecodable', redelivered: false },
+  };
+  expect(await published([letter])).toEqual([]);
+});
