@@ -6,9 +6,36 @@ const CHUNK_OVERHEAD_BYTES = 400;
 /** Memory that a record takes beside its value, once it is read. */
 const RECORD_OVERHEAD_BYTES = 400;
 
+/** What queues may hold at least, however many there are: two fetches of a partition. */
+const LEAST_SHARE_BYTES = 1024 * 1024;
+/** What queues may hold together, as long as the least share of each is no more. */
+const SHARED_BYTES = 8 * LEAST_SHARE_BYTES;
+
+/**
+ * What the queues of a worker's partitions may hold. Each has its share among those that hold something: one partition that is far behind may
+ * hold so much that the half of it lasts longer than a fetch that finds nothing in the others, which it has to wait for.
+ */
+export class QueueShares {
+  private queues = 0;
+
+  get bytes(): number {
+    return Math.max(LEAST_SHARE_BYTES, SHARED_BYTES / Math.max(1, this.queues));
+  }
+
+  begins(): void {
+    this.queues++;
+  }
+
+  ends(): void {
+    this.queues--;
+  }
+}
+
 export class ChunkQueue {
   private readonly chunks: WaitingChunk[] = [];
   private heldBytes = 0;
+
+  constructor(private readonly shares: QueueShares) {}
 
   /** Memory of the chunks that wait, each until its last record is removed. */
   get bytes(): number {
@@ -19,12 +46,24 @@ export class ChunkQueue {
     return this.chunks.length === 0;
   }
 
+  /** Whether it holds more than its share. */
+  get isFull(): boolean {
+    return this.heldBytes > this.shares.bytes;
+  }
+
+  /** Whether it holds less than half of its share. */
+  get isLow(): boolean {
+    return this.heldBytes < this.shares.bytes / 2;
+  }
+
   push(chunk: Chunk): void {
+    if (this.isEmpty) this.shares.begins();
     this.chunks.push(new WaitingChunk(chunk));
     this.heldBytes += memoryOf(chunk);
   }
 
   clear(): void {
+    if (!this.isEmpty) this.shares.ends();
     this.chunks.length = 0;
     this.heldBytes = 0;
   }
@@ -63,6 +102,7 @@ export class ChunkQueue {
       nextOffset = first.chunk.nextOffset;
       this.heldBytes -= memoryOf(first.chunk);
       this.chunks.shift();
+      if (this.isEmpty) this.shares.ends();
     }
     return nextOffset;
   }

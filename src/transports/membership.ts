@@ -21,8 +21,8 @@ const REBALANCE_TIMEOUT_MS = 15_000;
 const UNHEARD_MS = REBALANCE_TIMEOUT_MS + 5_000;
 /** What a fetch asks for. */
 export const FETCH = {
-  /** It waits this long for new records; also how long a resumed partition may wait for its next fetch. */
-  maxWaitTimeInMs: 250,
+  /** It waits this long for new records; also how long a resumed partition may wait for its next fetch, so that its queue has to last. */
+  maxWaitTimeInMs: 100,
   maxBytesPerPartition: 512 * 1024,
   maxBytes: 4 * 1024 * 1024,
 } as const;

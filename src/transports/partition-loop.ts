@@ -13,7 +13,7 @@ import {
 } from '../intake';
 import { TopicPaused } from '../intake/reject-limit';
 import type { UndecidedCause } from '../telemetry';
-import { ChunkQueue } from './chunk-queue';
+import { ChunkQueue, type QueueShares } from './chunk-queue';
 import type { Committer } from './committer';
 import { envelopeOf } from './envelope';
 import { observeBatch, observeWait } from './observe';
@@ -27,8 +27,6 @@ import { RegistryUnavailable } from './wire-format';
 const FIRST_BATCH_EVENTS = 250;
 /** A batch takes no further record once it holds this many bytes. */
 const MAX_BATCH_BYTES = 4 * 1024 * 1024;
-/** A partition is paused while it holds more than this, and resumed below half of it. */
-const MAX_QUEUED_BYTES = 1024 * 1024;
 /**
  * Records whose schemas are asked for at the same time. One after the other, a sender of ever new ids, which the registry is asked for twice,
  * would hold up all who share the partition.
@@ -58,7 +56,7 @@ export interface Standing extends Source {
 
 /** One partition in one generation of the group. */
 export class PartitionLoop {
-  private readonly queue = new ChunkQueue();
+  private readonly queue: ChunkQueue;
   private paused = false;
   private running: Promise<void> | null = null;
   private readonly ended = new AbortController();
@@ -82,13 +80,16 @@ export class PartitionLoop {
     private readonly deps: StreamDeps,
     private readonly turns: Turns,
     private readonly committer: Committer,
+    shares: QueueShares,
     private readonly active: () => void,
-  ) {}
+  ) {
+    this.queue = new ChunkQueue(shares);
+  }
 
   offer(chunk: Chunk): void {
     if (this.ended.signal.aborted) return;
     this.queue.push(chunk);
-    if (this.queue.bytes > MAX_QUEUED_BYTES && !this.paused) {
+    if (this.queue.isFull && !this.paused) {
       this.paused = true;
       this.deps.source.pause(this.partition);
     }
@@ -294,7 +295,7 @@ export class PartitionLoop {
   }
 
   private resumeIfPaused(): void {
-    if (this.paused && this.queue.bytes < MAX_QUEUED_BYTES / 2) {
+    if (this.paused && this.queue.isLow) {
       this.paused = false;
       this.deps.source.resume(this.partition);
     }

@@ -2,6 +2,7 @@
  * The stream: a loop for each partition that the group gives us, and the commits of what they have decided.
  * Every partition goes its own way; one that is undecided waits while the others go on (docs/rules.md, U1-U6).
  */
+import { QueueShares } from './chunk-queue';
 import { makeCommitter } from './committer';
 import { PartitionLoop, type Standing, Turns, type UndecidedPartition } from './partition-loop';
 import { keyOf, messageOf, type SourceListener, type StreamDeps } from './record-source';
@@ -47,8 +48,9 @@ export function makeStream(deps: StreamDeps): Stream {
       for (const { topic } of partitions) metrics.gapRecords.inc({ topic }, 0);
       loops = new Map();
       if (stopping) return;
+      const shares = new QueueShares();
       for (const partition of partitions)
-        loops.set(keyOf(partition), new PartitionLoop(partition, deps, turns, committer, active));
+        loops.set(keyOf(partition), new PartitionLoop(partition, deps, turns, committer, shares, active));
       joined = true;
       logger.info({ partitions: partitions.map(keyOf) }, 'partitions assigned');
     },

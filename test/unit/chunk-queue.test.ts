@@ -1,6 +1,6 @@
 /** Records that wait to be decided: what is taken from them, how far the partition is, and what memory they hold. */
 import fc from 'fast-check';
-import { ChunkQueue } from '../../src/transports/chunk-queue';
+import { ChunkQueue, QueueShares } from '../../src/transports/chunk-queue';
 import type { Chunk, StreamRecord } from '../../src/transports/record-source';
 import { chunkOf, streamRecord } from '../support/chunk';
 
@@ -11,7 +11,7 @@ const record = (offset: number, size: number | null = 0): StreamRecord =>
 const chunk = (records: readonly StreamRecord[], nextOffset: number) =>
   chunkOf({ topic: 't', partition: 0 }, records, nextOffset);
 const queueOf = (...chunks: readonly Chunk[]) => {
-  const queue = new ChunkQueue();
+  const queue = new ChunkQueue(new QueueShares());
   for (const each of chunks) queue.push(each);
   return queue;
 };
@@ -171,6 +171,45 @@ class Model {
   }
 }
 
+describe('the share of a queue', () => {
+  const MIB = 1024 * 1024;
+  /** A queue that holds so much, but for what chunks take beside their bytes. */
+  const holding = (bytes: number, shares: QueueShares) => {
+    const queue = new ChunkQueue(shares);
+    queue.push(chunk([record(0, bytes)], 1));
+    return queue;
+  };
+  const stateOf = (queue: ChunkQueue) => (queue.isFull ? 'full' : queue.isLow ? 'low' : 'half');
+
+  it('is 8 MiB where no other holds anything, so that half of it outlasts a fetch', () => {
+    const states = [3.9, 4.1, 7.9, 8.1].map((mib) => stateOf(holding(mib * MIB, new QueueShares())));
+    expect(states).toEqual(['low', 'half', 'half', 'full']);
+  });
+
+  it.each([
+    [2, 4],
+    [4, 2],
+    [8, 1],
+    [100, 1],
+  ])('is among %i that hold something %i MiB', (count, mib) => {
+    const shares = new QueueShares();
+    for (let other = 1; other < count; other++) holding(1, shares);
+    expect(stateOf(holding((mib - 0.1) * MIB, shares))).toBe('half');
+    expect(stateOf(holding((mib + 0.1) * MIB, shares))).toBe('full');
+  });
+
+  it('grows again once others hold nothing any more, whether that was decided or given up', async () => {
+    const shares = new QueueShares();
+    const [one, decided, givenUp] = [holding(5 * MIB, shares), holding(1, shares), holding(1, shares)];
+    new ChunkQueue(shares).clear();
+    expect(stateOf(one)).toBe('full');
+    decided.remove((await decided.peek(EVERYTHING, EVERYTHING)).length);
+    expect(stateOf(one)).toBe('full');
+    givenUp.clear();
+    expect(stateOf(one)).toBe('half');
+  });
+});
+
 it('a queue does what its model does, whatever comes and whatever is taken', async () => {
   const gap = fc.oneof(fc.constant(0), fc.nat(3));
   const size = fc.option(fc.nat(1_000));
@@ -218,7 +257,7 @@ it('a queue does what its model does, whatever comes and whatever is taken', asy
 
   await fc.assert(
     fc.asyncProperty(fc.array(step, { maxLength: 40 }), async (steps) => {
-      const queue = new ChunkQueue();
+      const queue = new ChunkQueue(new QueueShares());
       const model = new Model();
       const shown = await run(queue, (records, next) => queue.push(chunk(records, next)), steps);
       expect(shown).toEqual(await run(model, (records, next) => model.push(records, next), steps));
