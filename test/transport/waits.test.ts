@@ -633,15 +633,30 @@ describe('what is decided', () => {
 });
 
 describe('memory', () => {
-  it('a partition is paused while it holds more than 1 MiB, and resumed below half of it', async () => {
-    const { clock, source, state, assign, deliverBytes } = setUp({ decide: storeIsDown, batchEvents: 1 });
-    await assign(0);
+  it('a partition is paused while it holds more than 1 MiB, where seven others hold something', async () => {
+    const { clock, source, assign, deliver, deliverBytes } = setUp({ decide: storeIsDown, batchEvents: 1 });
+    await assign(0, 1, 2, 3, 4, 5, 6, 7);
+    for (let other = 1; other < 8; other++) deliver(other, [0]);
     const paused: boolean[] = [];
     for (let offset = 0; offset < 5; offset++) {
       deliverBytes(0, offset, MEBIBYTE / 4);
       paused.push(source.paused.has('t/0'));
     }
+    await clock.pass(0);
     // With what a chunk takes beside its bytes, four of these are more than one.
+    expect(paused).toEqual([false, false, false, true, true]);
+    expect([...source.paused]).toEqual(['t/0']);
+  });
+
+  it('a partition that alone holds something is paused while it holds more than 8 MiB, and resumed below half of it', async () => {
+    const { clock, source, state, assign, deliverBytes } = setUp({ decide: storeIsDown, batchEvents: 1 });
+    await assign(0);
+    const paused: boolean[] = [];
+    for (let offset = 0; offset < 5; offset++) {
+      deliverBytes(0, offset, 2 * MEBIBYTE);
+      paused.push(source.paused.has('t/0'));
+    }
+    // With what a chunk takes beside its bytes, four of these are more than eight.
     expect(paused).toEqual([false, false, false, true, true]);
     const whileDecided: boolean[] = [];
     state.decide = (from, envelopes) => {
@@ -857,7 +872,7 @@ describe('a store that has lost what it had decided', () => {
     held.upTo = 5;
     await assign(0);
     begin(0, 7);
-    deliverBytes(0, 7, 2 * MEBIBYTE);
+    deliverBytes(0, 7, 9 * MEBIBYTE);
     expect([...source.paused]).toEqual(['t/0']);
     await clock.pass(BETWEEN_COMMITS);
     expect([...source.paused]).toEqual([]);
