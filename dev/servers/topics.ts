@@ -52,10 +52,15 @@ async function isServed(admin: Admin, topic: string, partitions: number): Promis
   try {
     return (await admin.fetchTopicOffsets(topic)).length === partitions;
   } catch (error) {
-    const cause = error instanceof KafkaJSNumberOfRetriesExceeded ? error.cause : error;
-    if (cause instanceof KafkaJSProtocolError && cause.retriable) return false;
+    if (isPassing(error)) return false;
     throw error;
   }
+}
+
+/** Whether Kafka itself says that it may be asked again: a leader is being chosen, a coordinator loads its groups. */
+export function isPassing(error: unknown): boolean {
+  const cause = error instanceof KafkaJSNumberOfRetriesExceeded ? error.cause : error;
+  return cause instanceof KafkaJSProtocolError && cause.retriable;
 }
 
 /**
@@ -73,7 +78,8 @@ export async function removeFromKafka(
   let removed = 0;
   await until('Kafka lists none of these topics and groups any more', deadlineMs, async () => {
     const topics = (await admin.listTopics()).filter(isOurs);
-    const groupIds = (await admin.listGroups()).groups.map(({ groupId }) => groupId).filter(isOurs);
+    const groupIds = (await listGroups(admin))?.filter(isOurs);
+    if (groupIds === undefined) return false;
     removed = Math.max(removed, topics.length);
     // Others may be removing the same; what is still there in the next round is tried again.
     if (topics.length > 0) await admin.deleteTopics({ topics, timeout: TOPIC_DEADLINE_MS }).catch(() => {});
@@ -81,4 +87,14 @@ export async function removeFromKafka(
     return ![...topics, ...groupIds].some(isAwaited);
   });
   return removed;
+}
+
+/** @returns undefined where Kafka cannot tell for the moment: the first member of all makes it make the topic of its groups */
+async function listGroups(admin: Admin): Promise<string[] | undefined> {
+  try {
+    return (await admin.listGroups()).groups.map(({ groupId }) => groupId);
+  } catch (error) {
+    if (isPassing(error)) return undefined;
+    throw error;
+  }
 }

@@ -8,6 +8,7 @@ import type { Servers } from '../../dev/servers';
 import { sleep, until } from '../../dev/servers/deadline';
 import { findOnPath } from '../../dev/servers/java';
 import { isAlive, serversInside } from '../../dev/servers/process-table';
+import { isPassing } from '../../dev/servers/topics';
 import { ownServers, withAdmin } from '../support/servers';
 import {
   childrenOf,
@@ -55,12 +56,16 @@ const said = (program: Program, text: RegExp): Promise<void> =>
     return text.test(program.output());
   });
 
-/** Everything of demos on the given servers, and in the temporary directory. */
-async function whatIsLeft(): Promise<string[]> {
+async function databasesLeft(): Promise<string[]> {
   const databases = await query(
     servers.databaseUrl,
     "select coalesce(array_agg(datname::text), '{}') from pg_database where datname like 'promo\\_demo\\_%'",
   );
+  return Array.isArray(databases) ? databases.map(String) : [];
+}
+
+/** Everything of demos on the given servers, and in the temporary directory. */
+async function whatIsLeft(): Promise<string[]> {
   const kafka = await withAdmin(
     async (admin) => [
       ...(await admin.listTopics()),
@@ -69,7 +74,7 @@ async function whatIsLeft(): Promise<string[]> {
     servers.kafkaBrokers.split(','),
   );
   return [
-    ...(Array.isArray(databases) ? databases.map(String) : []),
+    ...(await databasesLeft()),
     ...kafka.filter((name) => name.startsWith('promo.demo.')),
     ...stackDirectories(),
     ...serversInside(temporary).map(({ pid }) => `process ${pid}`),
@@ -162,13 +167,33 @@ test.each([100, 400, 1_000, 3_000])(
   },
 );
 
-test('the start after a kill -9 removes worker, topics and database of the killed demo', async () => {
+/** A killed demo's consumer group: it can be removed once Kafka has noticed that its member is gone. */
+const isGroup = (name: string): boolean => /^promo\.demo\.[^.]+$/.test(name);
+
+/** Whether Kafka takes somebody for a member of the group; undefined where it cannot tell for the moment. */
+async function hasMember(group: string): Promise<boolean | undefined> {
+  try {
+    const { groups } = await withAdmin(
+      (admin) => admin.describeGroups([group]),
+      servers.kafkaBrokers.split(','),
+    );
+    return groups.some(({ members }) => members.length > 0);
+  } catch (error) {
+    if (isPassing(error)) return undefined;
+    throw error;
+  }
+}
+
+test('starts after a kill -9 remove worker, topics, database and group of the killed demo', async () => {
   // With an empty PATH there is no setpriv: the worker then outlives the demo.
   const killed = runNode([DEMO], { ...given, PATH: join(temporary, 'nothing') });
   await said(killed, /^ {2}publish/m);
   const [directory = ''] = stackDirectories();
-  await until('the worker runs', STEP_DEADLINE_MS, () => childrenOf(directory).length > 0);
+  const [ownDatabase = ''] = await databasesLeft();
+  const group = ownDatabase.replace(/^promo_demo_/, 'promo.demo.').replaceAll('_', '-');
+  await until('the worker is a member', STEP_DEADLINE_MS, async () => (await hasMember(group)) === true);
   const children = childrenOf(directory);
+  expect(children.length).toBeGreaterThan(0);
   killed.process.kill('SIGKILL');
   await killed.ended;
   const left = await whatIsLeft();
@@ -181,14 +206,22 @@ test('the start after a kill -9 removes worker, topics and database of the kille
   const [database = ''] = left;
   expect(next.output()).toContain(`removed the database ${database} that a killed demo left`);
   expect(next.output()).toMatch(/removed \d+ topics that a killed demo left/);
-  // A group may be removed only when the session of its killed worker has ended.
-  const others = left.filter((name) => !/^promo\.demo\.[^.]+$/.test(name));
+  const others = left.filter((name) => !isGroup(name));
   await until('what the killed demo left is gone', STEP_DEADLINE_MS, async () => {
     const now = await whatIsLeft();
     return !others.some((name) => now.includes(name));
   });
   next.process.kill('SIGTERM');
   expect(await ending(next)).toBe(143);
+
+  // The session of the killed worker outlives all of that.
+  await until('the member is gone', STEP_DEADLINE_MS, async () => (await hasMember(group)) === false);
+  const last = runNode([DEMO], given);
+  await said(last, /^ {2}migrate/m);
+  expect(await whatIsLeft()).not.toContain(group);
+  last.process.kill('SIGTERM');
+  expect(await ending(last)).toBe(143);
+  expect(await whatIsLeft()).toEqual([]);
 });
 
 test('an address where nothing answers is a sentence', async () => {
