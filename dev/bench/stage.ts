@@ -171,8 +171,8 @@ export class Stage {
   }
 
   /** Starts one of the programs of this benchmark. */
-  startProgram(name: string, settings: Settings): Child {
-    const args = [...PROGRAM_NODE_OPTIONS, join(PROGRAMS, `${name}.js`)];
+  startProgram(name: string, settings: Settings, nodeOptions: readonly string[] = []): Child {
+    const args = [...PROGRAM_NODE_OPTIONS, ...nodeOptions, join(PROGRAMS, `${name}.js`)];
     return this.spawn(name, args, { KAFKA_BROKERS: this.brokers, ...SETTINGS, ...settings });
   }
 

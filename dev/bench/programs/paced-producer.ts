@@ -76,16 +76,62 @@ function sendTick(
  * The first ticks' records, made before the first is due: what this program takes of the machine is not there for the worker that it measures.
  * Nothing where sends may have to wait: those are put together when their turn comes.
  */
-async function makeAhead(ticks: number, feed: Generator<FeedMessage>): Promise<Made[]> {
-  const ahead: Made[] = [];
-  let bytes = 0;
-  while (maxInFlight === 0 && ahead.length < ticks && bytes < MAX_BYTES_AHEAD) {
-    const made = await make(messagesOf(feed, ahead.length));
-    for (const { value } of made.keys()) bytes += value.length;
-    ahead.push(made);
-  }
+async function makeAhead(ticks: number, feed: Generator<FeedMessage>): Promise<Ahead> {
+  const ahead = new Ahead();
+  while (maxInFlight === 0 && ahead.ticks < ticks && ahead.bytes < MAX_BYTES_AHEAD)
+    ahead.put(await make(messagesOf(feed, ahead.ticks)));
   return ahead;
 }
+
+/** What is made ahead, in few large buffers: as a buffer for each batch, collecting garbage took more CPU than sending them. */
+class Ahead {
+  private readonly slabs: Buffer[] = [];
+  private end = SLAB_BYTES;
+  /** Of each tick the partition, slab, beginning, end and records of each batch. */
+  private readonly places: (readonly number[])[] = [];
+  bytes = 0;
+
+  get ticks(): number {
+    return this.places.length;
+  }
+
+  put(made: Made): void {
+    this.places.push(
+      [...made].flatMap(([{ partition, value }, count]) => {
+        const [slab, from] = this.copied(value);
+        return [partition, slab, from, from + value.length, count];
+      }),
+    );
+  }
+
+  private copied(value: Buffer): [slab: number, from: number] {
+    if (this.end + value.length > SLAB_BYTES) {
+      this.slabs.push(Buffer.allocUnsafeSlow(Math.max(SLAB_BYTES, value.length)));
+      this.end = 0;
+    }
+    const from = this.end;
+    value.copy(this.slabs.at(-1) ?? value, from);
+    this.end += value.length;
+    this.bytes += value.length;
+    return [this.slabs.length - 1, from];
+  }
+
+  /** @returns undefined for a tick that was not made */
+  get(tick: number): Made | undefined {
+    const places = this.places[tick];
+    if (places === undefined) return undefined;
+    const made = new Map<EncodedBatch, number>();
+    for (let at = 0; at < places.length; at += PLACE_FIELDS) {
+      const [partition = 0, slab = 0, from, to, count = 0] = places.slice(at, at + PLACE_FIELDS);
+      const value = this.slabs[slab]?.subarray(from, to);
+      if (value !== undefined) made.set(new EncodedBatch(partition, value), count);
+    }
+    return made;
+  }
+}
+
+const SLAB_BYTES = 64 * 1024 * 1024;
+const PLACE_FIELDS = 5;
 
 const messagesOf = (feed: Generator<FeedMessage>, tick: number) =>
   Array.from({ length: recordsDue(rate, tick) }, () => nextOf(feed));
@@ -130,7 +176,7 @@ async function keepPace(producer: Producer, sends: WriteStream | null): Promise<
       held.push(...messagesOf(feed, tick));
       sendHeld(producer);
     } else {
-      const making = ahead[tick] ?? make(messagesOf(feed, tick));
+      const making = ahead.get(tick) ?? make(messagesOf(feed, tick));
       sendTick(producer, making, scheduledAt, recordEvery > 0 && tick % recordEvery === 0 ? sends : null);
     }
     lateness.push({ value: Date.now() - scheduledAt, count });
