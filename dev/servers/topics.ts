@@ -49,18 +49,18 @@ const FOR_NOW = new Set(['INVALID_REPLICATION_FACTOR', 'TOPIC_ALREADY_EXISTS']);
  * serves it, on a busy machine by more than a client's retries.
  */
 async function isServed(admin: Admin, topic: string, partitions: number): Promise<boolean> {
-  try {
-    return (await admin.fetchTopicOffsets(topic)).length === partitions;
-  } catch (error) {
-    if (isPassing(error)) return false;
-    throw error;
-  }
+  return (await answerNow(() => admin.fetchTopicOffsets(topic)))?.length === partitions;
 }
 
-/** Whether Kafka itself says that it may be asked again: a leader is being chosen, a coordinator loads its groups. */
-export function isPassing(error: unknown): boolean {
-  const cause = error instanceof KafkaJSNumberOfRetriesExceeded ? error.cause : error;
-  return cause instanceof KafkaJSProtocolError && cause.retriable;
+/** @returns undefined where Kafka itself says to ask again: a leader is being chosen, a coordinator loads its groups */
+export async function answerNow<T>(ask: () => Promise<T>): Promise<T | undefined> {
+  try {
+    return await ask();
+  } catch (error) {
+    const cause = error instanceof KafkaJSNumberOfRetriesExceeded ? error.cause : error;
+    if (cause instanceof KafkaJSProtocolError && cause.retriable) return undefined;
+    throw error;
+  }
 }
 
 /**
@@ -78,8 +78,10 @@ export async function removeFromKafka(
   let removed = 0;
   await until('Kafka lists none of these topics and groups any more', deadlineMs, async () => {
     const topics = (await admin.listTopics()).filter(isOurs);
-    const groupIds = (await listGroups(admin))?.filter(isOurs);
-    if (groupIds === undefined) return false;
+    // The first member of all makes Kafka make the topic of its groups, and it lists none before that is loaded.
+    const listed = await answerNow(() => admin.listGroups());
+    if (listed === undefined) return false;
+    const groupIds = listed.groups.map(({ groupId }) => groupId).filter(isOurs);
     removed = Math.max(removed, topics.length);
     // Others may be removing the same; what is still there in the next round is tried again.
     if (topics.length > 0) await admin.deleteTopics({ topics, timeout: TOPIC_DEADLINE_MS }).catch(() => {});
@@ -87,14 +89,4 @@ export async function removeFromKafka(
     return ![...topics, ...groupIds].some(isAwaited);
   });
   return removed;
-}
-
-/** @returns undefined where Kafka cannot tell for the moment: the first member of all makes it make the topic of its groups */
-async function listGroups(admin: Admin): Promise<string[] | undefined> {
-  try {
-    return (await admin.listGroups()).groups.map(({ groupId }) => groupId);
-  } catch (error) {
-    if (isPassing(error)) return undefined;
-    throw error;
-  }
 }

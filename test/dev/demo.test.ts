@@ -8,7 +8,7 @@ import type { Servers } from '../../dev/servers';
 import { sleep, until } from '../../dev/servers/deadline';
 import { findOnPath } from '../../dev/servers/java';
 import { isAlive, serversInside } from '../../dev/servers/process-table';
-import { isPassing } from '../../dev/servers/topics';
+import { answerNow } from '../../dev/servers/topics';
 import { ownServers, withAdmin } from '../support/servers';
 import {
   childrenOf,
@@ -172,16 +172,9 @@ const isGroup = (name: string): boolean => /^promo\.demo\.[^.]+$/.test(name);
 
 /** Whether Kafka takes somebody for a member of the group; undefined where it cannot tell for the moment. */
 async function hasMember(group: string): Promise<boolean | undefined> {
-  try {
-    const { groups } = await withAdmin(
-      (admin) => admin.describeGroups([group]),
-      servers.kafkaBrokers.split(','),
-    );
-    return groups.some(({ members }) => members.length > 0);
-  } catch (error) {
-    if (isPassing(error)) return undefined;
-    throw error;
-  }
+  const brokers = servers.kafkaBrokers.split(',');
+  const answer = await answerNow(() => withAdmin((admin) => admin.describeGroups([group]), brokers));
+  return answer?.groups.some(({ members }) => members.length > 0);
 }
 
 test('starts after a kill -9 remove worker, topics, database and group of the killed demo', async () => {
@@ -189,8 +182,8 @@ test('starts after a kill -9 remove worker, topics, database and group of the ki
   const killed = runNode([DEMO], { ...given, PATH: join(temporary, 'nothing') });
   await said(killed, /^ {2}publish/m);
   const [directory = ''] = stackDirectories();
-  const [ownDatabase = ''] = await databasesLeft();
-  const group = ownDatabase.replace(/^promo_demo_/, 'promo.demo.').replaceAll('_', '-');
+  const [database = ''] = await databasesLeft();
+  const group = database.replace(/^promo_demo_/, 'promo.demo.').replaceAll('_', '-');
   await until('the worker is a member', STEP_DEADLINE_MS, async () => (await hasMember(group)) === true);
   const children = childrenOf(directory);
   expect(children.length).toBeGreaterThan(0);
@@ -203,7 +196,6 @@ test('starts after a kill -9 remove worker, topics, database and group of the ki
   const next = runNode([DEMO], given);
   await said(next, /^ {2}migrate/m);
   expect(children.filter(isAlive)).toEqual([]);
-  const [database = ''] = left;
   expect(next.output()).toContain(`removed the database ${database} that a killed demo left`);
   expect(next.output()).toMatch(/removed \d+ topics that a killed demo left/);
   const others = left.filter((name) => !isGroup(name));

@@ -1,13 +1,7 @@
 /** What tests do with a real Kafka: records of every kind in, records out. */
-import {
-  type Admin,
-  CompressionTypes,
-  type IHeaders,
-  type Kafka,
-  KafkaJSProtocolError,
-  type Producer,
-} from 'kafkajs';
+import { type Admin, CompressionTypes, type IHeaders, type Kafka, type Producer } from 'kafkajs';
 import { until } from '../../dev/servers/deadline';
+import { answerNow } from '../../dev/servers/topics';
 import { requireTaken } from '../../src/transports/sender';
 import { registerCodecs } from './kafkajs-codecs';
 import { kafkaClient, withAdmin } from './servers';
@@ -176,13 +170,9 @@ let readers = 0;
 async function fetchOffsets(topic: string, brokers?: string[]) {
   let offsets: Awaited<ReturnType<Admin['fetchTopicOffsets']>> = [];
   await until(`${topic} has leaders`, TOPIC_DEADLINE_MS, async () => {
-    try {
-      offsets = await withAdmin((admin) => admin.fetchTopicOffsets(topic), brokers);
-      return true;
-    } catch (error) {
-      if (error instanceof KafkaJSProtocolError && error.retriable) return false;
-      throw error;
-    }
+    const answer = await answerNow(() => withAdmin((admin) => admin.fetchTopicOffsets(topic), brokers));
+    offsets = answer ?? [];
+    return answer !== undefined;
   });
   return offsets;
 }

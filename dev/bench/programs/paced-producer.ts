@@ -83,12 +83,20 @@ async function makeAhead(ticks: number, feed: Generator<FeedMessage>): Promise<A
   return ahead;
 }
 
+/** Where a record batch stands that was made ahead, and how many records it holds. */
+interface Place {
+  readonly partition: number;
+  readonly slab: Buffer;
+  readonly from: number;
+  readonly to: number;
+  readonly count: number;
+}
+
 /** What is made ahead, in few large buffers: as a buffer for each batch, collecting garbage took more CPU than sending them. */
 class Ahead {
-  private readonly slabs: Buffer[] = [];
-  private end = SLAB_BYTES;
-  /** Of each tick the partition, slab, beginning, end and records of each batch. */
-  private readonly places: (readonly number[])[] = [];
+  private slab = Buffer.alloc(0);
+  private end = 0;
+  private readonly places: (readonly Place[])[] = [];
   bytes = 0;
 
   get ticks(): number {
@@ -96,42 +104,37 @@ class Ahead {
   }
 
   put(made: Made): void {
-    this.places.push(
-      [...made].flatMap(([{ partition, value }, count]) => {
-        const [slab, from] = this.copied(value);
-        return [partition, slab, from, from + value.length, count];
-      }),
-    );
+    this.places.push([...made].map(([{ partition, value }, count]) => this.placed(partition, value, count)));
   }
 
-  private copied(value: Buffer): [slab: number, from: number] {
-    if (this.end + value.length > SLAB_BYTES) {
-      this.slabs.push(Buffer.allocUnsafeSlow(Math.max(SLAB_BYTES, value.length)));
+  private placed(partition: number, value: Buffer, count: number): Place {
+    if (this.end + value.length > this.slab.length) {
+      this.slab = Buffer.allocUnsafeSlow(Math.max(SLAB_BYTES, value.length));
       this.end = 0;
     }
-    const from = this.end;
-    value.copy(this.slabs.at(-1) ?? value, from);
+    const { slab, end: from } = this;
+    value.copy(slab, from);
     this.end += value.length;
     this.bytes += value.length;
-    return [this.slabs.length - 1, from];
+    return { partition, slab, from, to: this.end, count };
   }
 
   /** @returns undefined for a tick that was not made */
   get(tick: number): Made | undefined {
     const places = this.places[tick];
-    if (places === undefined) return undefined;
-    const made = new Map<EncodedBatch, number>();
-    for (let at = 0; at < places.length; at += PLACE_FIELDS) {
-      const [partition = 0, slab = 0, from, to, count = 0] = places.slice(at, at + PLACE_FIELDS);
-      const value = this.slabs[slab]?.subarray(from, to);
-      if (value !== undefined) made.set(new EncodedBatch(partition, value), count);
-    }
-    return made;
+    return (
+      places &&
+      new Map(
+        places.map(({ partition, slab, from, to, count }) => [
+          new EncodedBatch(partition, slab.subarray(from, to)),
+          count,
+        ]),
+      )
+    );
   }
 }
 
 const SLAB_BYTES = 64 * 1024 * 1024;
-const PLACE_FIELDS = 5;
 
 const messagesOf = (feed: Generator<FeedMessage>, tick: number) =>
   Array.from({ length: recordsDue(rate, tick) }, () => nextOf(feed));
