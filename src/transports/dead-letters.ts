@@ -25,7 +25,11 @@ export interface Letter {
 }
 
 /** Null where the record is no dead letter of ours. */
-export function readLetter({ headers, timestamp, size }: StreamRecord): Letter | null {
+export function readLetter({
+  headers,
+  timestamp,
+  size,
+}: Pick<StreamRecord, 'headers' | 'timestamp' | 'size'>): Letter | null {
   const text = (name: string) => {
     const value = headers[name];
     return (Array.isArray(value) ? value[0] : value)?.toString('utf8');
@@ -49,6 +53,6 @@ export function readLetter({ headers, timestamp, size }: StreamRecord): Letter |
 }
 
 /** The headers that the record had before it became a dead letter. */
-export function originalHeaders({ headers }: StreamRecord): StreamRecord['headers'] {
+export function originalHeaders({ headers }: Pick<StreamRecord, 'headers'>): StreamRecord['headers'] {
   return Object.fromEntries(Object.entries(headers).filter(([name]) => !OURS.has(name)));
 }

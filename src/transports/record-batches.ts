@@ -11,6 +11,10 @@ import type { JsonText } from '../domain/judge';
 import type { Source } from '../intake';
 import type { Chunk, RecordCursor, StreamRecord } from './record-source';
 
+const CONNECTION_ID_HEADER = 'connection-id';
+const NO_CLAIMS: readonly string[] = [];
+const UNDECODABLE = { type: 'undecodable' } as const;
+
 /** Where records stand, and what they have in common. */
 interface Body {
   readonly bytes: Buffer;
@@ -46,10 +50,16 @@ class FetchedRecord implements StreamRecord {
     return valueLength < 0 ? null : this.body.bytes.subarray(valueEnd - valueLength, valueEnd);
   }
 
-  get json(): JsonText {
+  get payload(): JsonText {
     const { valueEnd, valueLength } = this;
     const bytes = valueLength < 0 ? null : this.body.bytes;
     return { type: 'json', bytes, from: valueEnd - valueLength, to: valueEnd };
+  }
+
+  get claims(): readonly string[] {
+    const value = this.headers[CONNECTION_ID_HEADER];
+    if (value === undefined) return NO_CLAIMS;
+    return (Array.isArray(value) ? value : [value]).map((entry) => entry.toString('utf8'));
   }
 
   get key(): Buffer | null {
@@ -80,6 +90,8 @@ class FetchedRecord implements StreamRecord {
 class UndecodableBatch implements StreamRecord {
   readonly key = null;
   readonly headers = NO_HEADERS;
+  readonly claims = NO_CLAIMS;
+  readonly payload = UNDECODABLE;
   constructor(
     readonly offset: number,
     /** The whole batch as it came. */
@@ -95,10 +107,6 @@ class UndecodableBatch implements StreamRecord {
 
   get firstByte(): number | undefined {
     return this.value[0];
-  }
-
-  get json(): JsonText {
-    return { type: 'json', bytes: this.value };
   }
 }
 

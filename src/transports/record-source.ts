@@ -3,19 +3,16 @@
  */
 import type { Logger } from 'pino';
 import type { Clock } from '../clock';
-import type { JsonText } from '../domain/judge';
 import type { Answer, Envelope, Intake, Source } from '../intake';
 import type { Metrics } from '../telemetry';
 import type { WireFormat } from './wire-format';
 
-/** A record as it came: what an envelope is made of once its payload is decoded. */
-export interface StreamRecord extends Omit<Envelope, 'payload' | 'claims'> {
+/** A record as it came: an envelope whose payload is the value as it stands, JSON or not. */
+export interface StreamRecord extends Envelope {
   /** Bytes of its value. */
   readonly size: number;
   /** Of its value, where it has one: tells how it is to be decoded. */
   readonly firstByte: number | undefined;
-  /** Its value, where that is JSON as it stands. */
-  readonly json: JsonText;
   /** Why the batch that this record stands for cannot be read. */
   readonly undecodable?: string | undefined;
 }

@@ -265,7 +265,8 @@ class Member {
     const to = Math.min(log.entries.length, from + 1 + random.below(CHUNK_RECORDS));
     position.offset = to;
     this.hasRead = true;
-    const records = log.entries.slice(from, to).filter((entry) => entry !== null);
+    // New objects each time, as of a real fetch: what is read again is not what is still being decided.
+    const records = log.entries.slice(from, to).flatMap((entry) => (entry === null ? [] : [{ ...entry }]));
     const isCompressed = random.chance(options.compressed);
     const cursor = () => {
       const left = records.values();

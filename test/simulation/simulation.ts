@@ -507,7 +507,7 @@ function recordOf({ content, claims, isFramed }: SimulatedRecord): Omit<StreamRe
   const bytes = content === null || Buffer.isBuffer(content) ? content : Buffer.from(JSON.stringify(content));
   const value = isFramed && bytes !== null ? Buffer.concat([Buffer.from([0]), bytes]) : bytes;
   return {
-    ...{ ...aValue(value), key: null, timestamp: '1795262400000' },
+    ...{ ...aValue(value), key: null, claims, timestamp: '1795262400000' },
     headers: claims.length === 0 ? {} : { 'connection-id': claims.map((claim) => Buffer.from(claim)) },
   };
 }

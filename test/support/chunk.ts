@@ -5,9 +5,9 @@ import type { Chunk, StreamRecord } from '../../src/transports/record-source';
 /** What a record has of its value. */
 export const aValue = (
   value: Buffer | null,
-): Pick<StreamRecord, 'value' | 'size' | 'firstByte' | 'json'> => ({
+): Pick<StreamRecord, 'value' | 'size' | 'firstByte' | 'payload'> => ({
   ...{ value, size: value?.length ?? 0, firstByte: value?.[0] },
-  json: { type: 'json', bytes: value },
+  payload: { type: 'json', bytes: value },
 });
 
 /** The same, as if it were framed, so that a test's decoder is asked for it. */
@@ -19,7 +19,7 @@ export const aFramedValue = (value: Buffer | null): ReturnType<typeof aValue> =>
 /** A record without key and headers. */
 export const streamRecord = (offset: number, value: Buffer | null = Buffer.from('{}')): StreamRecord => ({
   ...{ offset, ...aFramedValue(value) },
-  ...{ key: null, headers: {}, timestamp: '0' },
+  ...{ key: null, headers: {}, claims: [], timestamp: '0' },
 });
 
 /** A chunk that holds as many bytes as the values of its records. */

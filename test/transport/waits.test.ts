@@ -533,29 +533,6 @@ describe('told to stop', () => {
 });
 
 describe('what is decided', () => {
-  const header = (value: string | Buffer) => ({ 'connection-id': Buffer.from(value) });
-
-  it.each<[string, StreamRecord['headers'], string[]]>([
-    ['no header', {}, []],
-    ['another header', { 'Connection-Id': Buffer.from('a'), other: Buffer.from('b') }, []],
-    ['one', header('acme-stream'), ['acme-stream']],
-    ['an empty one', header(''), ['']],
-    ['several', { 'connection-id': [Buffer.from('a'), Buffer.from('b'), Buffer.from('a')] }, ['a', 'b', 'a']],
-    ['one that is not UTF-8', header(Buffer.from([0xff, 0x61])), ['\ufffda']],
-  ])('claims what its header says: %s [C5]', async (_, headers, claims) => {
-    const seen: Envelope[] = [];
-    const { clock, source, assign } = setUp({
-      decide: (from, envelopes) => {
-        seen.push(...envelopes);
-        return decideAll(from, envelopes);
-      },
-    });
-    await assign(0);
-    source.listener?.chunk(chunkOf(partition(0), [{ ...streamRecord(3), headers }]));
-    await clock.pass(0);
-    expect(seen.map((envelope) => envelope.claims)).toEqual([claims]);
-  });
-
   it('is the record as it came, with its payload decoded: value, key, headers, time and offset [S5]', async () => {
     const seen: Envelope[] = [];
     const { clock, source, assign } = setUp({
@@ -573,10 +550,11 @@ describe('what is decided', () => {
         ...aFramedValue(Buffer.from('v')),
         key: Buffer.from('k'),
         headers,
+        claims: [],
         timestamp: '9223372036854775807',
       },
       { ...streamRecord(9, null), timestamp: '-1' },
-      { ...streamRecord(10, Buffer.from('a batch')), undecodable: 'it is damaged' },
+      { ...streamRecord(10, Buffer.from('a batch')), payload: { type: 'undecodable' } },
     ];
     source.listener?.chunk(chunkOf(partition(0), records));
     await clock.pass(0);

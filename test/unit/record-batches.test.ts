@@ -53,6 +53,25 @@ describe('record batches', () => {
     ]);
   });
 
+  it.each<[string, NonNullable<TestRecord['headers']>, string[]]>([
+    ['no header', [], []],
+    [
+      'another header',
+      [
+        ['Connection-Id', text('a')],
+        ['other', text('b')],
+      ],
+      [],
+    ],
+    ['one', [['connection-id', text('acme-stream')]], ['acme-stream']],
+    ['an empty one', [['connection-id', text('')]], ['']],
+    ['several', ['a', 'b', 'a'].map((id) => ['connection-id', text(id)]), ['a', 'b', 'a']],
+    ['one that is not UTF-8', [['connection-id', Buffer.from([0xff, 0x61])]], ['\ufffda']],
+  ])('claims what its header says: %s [C5]', async (_, headers, claims) => {
+    const { records } = await readFetch(encodeBatch({ records: [{ headers }] }));
+    expect(records.map((record) => record.claims)).toEqual([claims]);
+  });
+
   it('gives the time of the append where the topic keeps that', async () => {
     const { records } = await readFetch(
       encodeBatch({ attributes: 0x08, maxTimestamp: 77n, records: [{ timestampDelta: 5n }] }),
