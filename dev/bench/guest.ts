@@ -72,6 +72,20 @@ export async function alterSystem(
   });
 }
 
+/** Settings of all connections to a database that are made from now on. */
+export async function alterDatabase(
+  databaseUrl: string,
+  settings: Readonly<Record<string, string>>,
+): Promise<void> {
+  const name = new URL(databaseUrl).pathname.slice(1);
+  await withClient(databaseUrl, async (client) => {
+    for (const [setting, value] of Object.entries(settings))
+      await client.query(
+        `alter database ${client.escapeIdentifier(name)} set ${client.escapeIdentifier(setting)} = ${client.escapeLiteral(value)}`,
+      );
+  });
+}
+
 /** @returns the address of the new database */
 export async function makeDatabase(serverUrl: string, name: string): Promise<string> {
   await withClient(serverUrl, (client) => client.query(`create database ${client.escapeIdentifier(name)}`));

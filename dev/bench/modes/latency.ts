@@ -1,4 +1,5 @@
 /** From a record's scheduled send to its answered commit, under loads that are paced by the clock (P3). */
+import { alterDatabase } from '../guest';
 import { latenciesOf } from '../latencies';
 import type { Bench, Mode } from '../mode';
 import { type PacedRun, runPaced } from '../paced';
@@ -10,6 +11,9 @@ import { fullRate } from '../usual';
 const SHARES = [0.5, 0.9, 0.99, 0.999, 1] as const;
 const GOAL_LOAD = 50;
 const GOALS = { p50: 25, p99: 100, p999: 500 } as const;
+
+/** What Postgres' connections have written is written out once it is so much, not when the kernel finds it half a minute old. */
+const FLUSHED = { backend_flush_after: '256kB' } as const;
 
 interface Level {
   readonly load: number;
@@ -25,11 +29,13 @@ interface Level {
 export const latency: Mode = {
   name: 'latency',
   about: 'from the scheduled send to the answered commit, at 10 to 75 % of the full rate',
-  extent: { rate: 0, events: 250_000, seconds: 40, warmup: 10, loads: [10, 25, 50, 75] },
+  extent: { rate: 0, events: 250_000, seconds: 40, warmup: 10, loads: [10, 25, 50, 75], flush_ms: 0 },
   async run(bench) {
     const full = await fullRate(bench);
+    const flushMs = bench.extent.number('flush_ms');
     const levels: Level[] = [];
-    for (const load of bench.extent.numbers('loads')) levels.push(await measureLevel(bench, full, load));
+    for (const load of bench.extent.numbers('loads'))
+      levels.push(await measureLevel(bench, { full, load, flushMs }));
     return {
       table: {
         columns: [
@@ -54,7 +60,15 @@ export const latency: Mode = {
         cpu_seconds: run.worker.cpuSeconds,
         rss_mib: run.worker.peakRssMib,
       })),
-      settings: [`full rate ${figure(full)} events/s`],
+      settings: [
+        `full rate ${figure(full)} events/s`,
+        ...(flushMs > 0
+          ? [
+              `at all loads flush.ms=${flushMs} of the topic, backend_flush_after=${FLUSHED.backend_flush_after} of the database`,
+            ]
+          : []),
+      ],
+      ...(flushMs > 0 && { variant: 'flushed' }),
       chart: {
         title: 'Latency from scheduled send to answered commit',
         x: { label: 'load, % of the full rate', scale: 'linear' },
@@ -68,16 +82,21 @@ export const latency: Mode = {
   },
 };
 
-async function measureLevel(bench: Bench, full: number, load: number): Promise<Level> {
+/** @param flushMs written out by Kafka so often; 0 leaves it, and Postgres' part, to the kernel */
+async function measureLevel(
+  bench: Bench,
+  { full, load, flushMs }: { readonly full: number; readonly load: number; readonly flushMs: number },
+): Promise<Level> {
   const { stage, extent, say } = bench;
   const rate = Math.round((full * load) / 100);
   const warmup = extent.number('warmup');
   const seconds = extent.number('seconds') + warmup;
   say(`load ${load} %: ${figure(rate)} events/s for ${seconds} s`);
-  const topic = await stage.makeTopic();
-  const run = await stage.withDatabase([topic], (databaseUrl) =>
-    runPaced(bench, { topic, databaseUrl, rate, seconds }),
-  );
+  const topic = await stage.makeTopic(flushMs > 0 ? { 'flush.ms': String(flushMs) } : {});
+  const run = await stage.withDatabase([topic], async (databaseUrl) => {
+    if (flushMs > 0) await alterDatabase(databaseUrl, FLUSHED);
+    return runPaced(bench, { topic, databaseUrl, rate, seconds });
+  });
   await stage.removeTopic(topic);
   const [p50 = 0, p90 = 0, p99 = 0, p999 = 0, max = 0] = percentiles(latenciesAfter(run, warmup), SHARES);
   say(`load ${load} %: p50 ${p50} ms, p99 ${p99} ms, p99.9 ${p999} ms`);
