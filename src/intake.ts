@@ -80,6 +80,8 @@ export function makeIntake(deps: IntakeDeps): Intake {
   const panicTimes: number[] = [];
   /** So many more batches wait for others of their feeds, since batches that did not have lost a race. */
   let contendedBatches = 0;
+  /** By topic: when the last of its contended batches lets another begin. */
+  const turns = new Map<string, Promise<void>>();
 
   async function decide(
     source: Source,
@@ -156,11 +158,44 @@ export function makeIntake(deps: IntakeDeps): Intake {
     return answers;
   }
 
+  /**
+   * Waits until the contended batches of the topic that came before have sent all that they write. In the store they wait for one another in
+   * any case; what would be judged until then lived through many garbage collections, and kept those from their answers that are at it.
+   *
+   * @returns what lets the next one begin
+   */
+  async function takeTurn(topic: string): Promise<() => void> {
+    const before = turns.get(topic);
+    let end = (): void => undefined;
+    const turn = new Promise<void>((resolve) => {
+      end = resolve;
+    });
+    turns.set(topic, turn);
+    await before;
+    return end;
+  }
+
   /** One transaction; judged again where the reference data turns out to be stale. */
   async function attempt(
     from: From,
     envelopes: readonly Envelope[],
     panic?: string,
+  ): Promise<readonly Answer[]> {
+    if (contendedBatches === 0) return attemptNow(from, envelopes, panic);
+    const endTurn = await takeTurn(from.source.topic);
+    try {
+      return await attemptNow(from, envelopes, panic, endTurn);
+    } finally {
+      endTurn();
+    }
+  }
+
+  /** @param endTurn where the batch is contended: called once it is sent */
+  async function attemptNow(
+    from: From,
+    envelopes: readonly Envelope[],
+    panic?: string,
+    endTurn?: () => void,
   ): Promise<readonly Answer[]> {
     const { source, decidedUpTo } = from;
     const partitionNo = await ledger.partitionNo(source);
@@ -178,7 +213,8 @@ export function makeIntake(deps: IntakeDeps): Intake {
           partitionNo,
           decidedUpTo,
           referenceVersion: version,
-          contended: contendedBatches > 0,
+          contended: endTurn !== undefined,
+          whenSent: endTurn,
           beforeWrites: breaker && ((decided) => breaker.check(topic, version, decided)),
           beforeCommit: deadLettersOf(source, envelopes, items),
           ...(panic === undefined ? {} : { panic: { error: panic, payload: first(envelopes).value } }),

@@ -18,6 +18,7 @@ import { newRound, type Round } from '../domain/round';
 import { inTransaction, type Session, type Store } from './connection';
 import * as events from './events';
 import { StaleReference, StoreBehind } from './failures';
+import { groupBy } from './group-by';
 import * as partitions from './partitions';
 import type { Write } from './requests';
 import * as rounds from './rounds';
@@ -38,6 +39,8 @@ export interface Batch {
   readonly contended?: boolean;
   /** Where the batch is one event that failed twice: what failed and on which payload. */
   readonly panic?: Omit<events.Panic, 'verdictId'>;
+  /** Told once all of it is on its way to the store, where nothing is left but to wait for the answers. */
+  readonly whenSent?: (() => void) | undefined;
   /** Sees the decisions before anything of them is written; what it throws rolls the batch back. */
   readonly beforeWrites?: ((decisions: readonly Decision[]) => void) | undefined;
   /** Runs as the last thing before the commit, which then takes a round trip of its own; what it throws rolls the batch back. */
@@ -116,6 +119,8 @@ export async function decideBatch(
       ended,
     );
     batch.items.length = 0;
+    // What is given to the connection now leaves with this turn of the event loop: before whoever is told of it does anything.
+    if (batch.whenSent !== undefined) process.nextTick(batch.whenSent);
     await Promise.all([
       ...updates.map(({ statement, values }) => session.query(statement, values)),
       panic && events.recordPanic(session, panic),
@@ -268,18 +273,13 @@ function numberOf(round: { readonly no: number } | undefined): number {
 
 /** Which events of the batch are decided. What is decided stays as it is, so it needs no lock. */
 async function findDecided(session: Session, items: readonly Item[]): Promise<Known['events']> {
-  const wanted = new Map<number, string[]>();
-  for (const item of items) {
-    if (item.type !== 'keyed') continue;
-    const ids = wanted.get(item.feedNo);
-    if (ids === undefined) wanted.set(item.feedNo, [item.eventId]);
-    else ids.push(item.eventId);
-  }
+  const keyed = items.filter((item) => item.type === 'keyed');
   const decided: Known['events'] = new FeedMap();
   await Promise.all(
-    [...wanted].map(([feedNo, ids]) =>
-      events.findEvents(session, { feedNo, ids }, (id, event) => decided.set(feedNo, id, event)),
-    ),
+    [...groupBy(keyed, ({ feedNo }) => feedNo)].map(([feedNo, ofFeed]) => {
+      const ids = ofFeed.map(({ eventId }) => eventId);
+      return events.findEvents(session, { feedNo, ids }, (id, event) => decided.set(feedNo, id, event));
+    }),
   );
   return decided;
 }

@@ -131,6 +131,69 @@ test('a batch that takes its turn waits for those of its feed that do, and for n
   expect([await first, await second]).toEqual([['accepted'], ['accepted']]);
 });
 
+test('batches of a topic that take their turn are judged once the one before them has sent its writes [U4]', async () => {
+  let raced = false;
+  const begun: string[] = [];
+  const held = new Map<string, () => void>();
+  const hold = (step: string) => new Promise<void>((resolve) => held.set(step, resolve));
+  const worker = store.writer({
+    wrap: (ledger) => ({
+      ...ledger,
+      decideBatch: async (batch: Batch) => {
+        if (!raced) {
+          raced = true;
+          throw new LostRace('another writer was first');
+        }
+        const [item] = batch.items;
+        const eventId = item?.type === 'keyed' ? item.eventId : '';
+        begun.push(eventId);
+        await hold(`${eventId} before`);
+        return ledger.decideBatch({ ...batch, beforeCommit: () => hold(`${eventId} sent`) });
+      },
+    }),
+  });
+  const read = (connection: string, partition: number, eventId: string) =>
+    worker.partition(connection, partition).read(aBet({ event_id: eventId, round_id: eventId }));
+  const isHeld = (step: string) => until(`held: ${step}`, 5_000, () => held.has(step));
+  const letGo = async (step: string) => {
+    await isHeld(step);
+    held.get(step)?.();
+  };
+
+  const first = read('acme', 0, 'first');
+  await isHeld('first before');
+  const second = read('acme', 1, 'second');
+  // Another topic's batch does not wait for them.
+  const other = read('acme.apart', 0, 'other');
+  await isHeld('other before');
+  await sleep(50);
+  expect(begun).toEqual(['first', 'other']);
+
+  await letGo('first before');
+  await isHeld('first sent');
+  await isHeld('second before');
+  for (const step of ['first sent', 'second before', 'second sent', 'other before', 'other sent'])
+    await letGo(step);
+  expect(await Promise.all([first, second, other])).toEqual([['accepted'], ['accepted'], ['accepted']]);
+});
+
+test('a batch that fails in its turn leaves it to the next [U4]', async () => {
+  let batches = 0;
+  const worker = store.writer({
+    wrap: (ledger) => ({
+      ...ledger,
+      decideBatch: async (batch: Batch) => {
+        batches++;
+        if (batches === 1) throw new LostRace('another writer was first');
+        if (batches === 2) throw new Error('a defect');
+        return ledger.decideBatch(batch);
+      },
+    }),
+  });
+  expect(await worker.partition('acme', 0).read(aBet())).toEqual(['accepted']);
+  expect(await worker.partition('acme', 1).read(aBet())).toEqual(['accepted']);
+});
+
 test('a batch that waits for its turn longer than the store lets it asks again at once, and is decided [U4]', async () => {
   const feedNo = await store.value(`select feed_no from promo_store.feeds where feed_id = 'acme'`);
   await withClient(store.url, async (holder) => {

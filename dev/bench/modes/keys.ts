@@ -33,7 +33,7 @@ export const keys: Mode = {
     buffers: USUAL_BUFFERS,
   },
   async run(bench) {
-    const sizes = [...bench.extent.numbers('stored')].sort((a, b) => a - b);
+    const sizes = sizesOf(bench.extent.numbers('stored'));
     const buffers = bench.extent.number('buffers');
     await bench.stage.restartPostgres({ shared_buffers: `${buffers}MB` });
     const entries: Entry[] = [];
@@ -94,6 +94,14 @@ export const keys: Mode = {
     };
   },
 };
+
+/** Ascending. @throws RangeError for no keys at all: empty tables are measured beside each */
+function sizesOf(stored: readonly number[]): number[] {
+  const sizes = [...new Set(stored)].sort((a, b) => a - b);
+  if (sizes.some((size) => size < 1))
+    throw new RangeError('BENCH_STORED: numbers above 0; runs into empty tables come by themselves');
+  return sizes;
+}
 
 /** In one database that grows: each run has a feed of its own, whose ids are new. */
 async function measureKind(
