@@ -159,8 +159,8 @@ export function makeIntake(deps: IntakeDeps): Intake {
   }
 
   /**
-   * Waits until the contended batches of the topic that came before have sent all that they write. In the store they wait for one another in
-   * any case; what would be judged until then lived through many garbage collections, and kept those from their answers that are at it.
+   * Waits until the contended batches of the topic that came before have sent all that they write. In the store they would wait for one another
+   * in any case: judged before that, a batch lives through many garbage collections, and is in the way of the one that has the store.
    *
    * @returns what lets the next one begin
    */
