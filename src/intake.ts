@@ -130,8 +130,9 @@ export function makeIntake(deps: IntakeDeps): Intake {
       }
     }
     const half = Math.ceil(envelopes.length / 2);
-    await settle(from, envelopes.slice(0, half), next, answers);
-    if (half < envelopes.length) await settle(from, envelopes.slice(half), next, answers);
+    const again = { ...from, isTriedAgain: true };
+    await settle(again, envelopes.slice(0, half), next, answers);
+    if (half < envelopes.length) await settle(again, envelopes.slice(half), next, answers);
   }
 
   /** An event by itself: what fails twice is stored as a panic. @throws as `attempt` does, and where no panic can be stored */
@@ -182,7 +183,7 @@ export function makeIntake(deps: IntakeDeps): Intake {
     panic?: string,
   ): Promise<readonly Answer[]> {
     if (contendedBatches === 0) return attemptNow(from, envelopes, panic);
-    const endTurn = await takeTurn(from.source.topic);
+    const endTurn = from.isTriedAgain ? () => undefined : await takeTurn(from.source.topic);
     try {
       return await attemptNow(from, envelopes, panic, endTurn);
     } finally {
@@ -258,6 +259,8 @@ export function makeIntake(deps: IntakeDeps): Intake {
 interface From {
   readonly source: Source;
   readonly decidedUpTo: number;
+  /** It has waited enough: what is decided again waits for nobody but in the store. */
+  readonly isTriedAgain?: boolean;
 }
 
 /** The dead-letter topic takes nothing: the record is undecided, and so is all behind it. What stands before it need not wait. */

@@ -132,7 +132,7 @@ test('a batch that takes its turn waits for those of its feed that do, and for n
 });
 
 test('batches of a topic that take their turn are judged once the one before them has sent its writes [U4]', async () => {
-  let raced = false;
+  let batches = 0;
   const begun: string[] = [];
   const held = new Map<string, () => void>();
   const hold = (step: string) => new Promise<void>((resolve) => held.set(step, resolve));
@@ -140,10 +140,8 @@ test('batches of a topic that take their turn are judged once the one before the
     wrap: (ledger) => ({
       ...ledger,
       decideBatch: async (batch: Batch) => {
-        if (!raced) {
-          raced = true;
-          throw new LostRace('another writer was first');
-        }
+        if (batches++ === 0) throw new LostRace('another writer was first');
+        if (batches === 2) return ledger.decideBatch(batch);
         const [item] = batch.items;
         const eventId = item?.type === 'keyed' ? item.eventId : '';
         begun.push(eventId);
@@ -160,6 +158,7 @@ test('batches of a topic that take their turn are judged once the one before the
     held.get(step)?.();
   };
 
+  await read('acme', 2, 'race');
   const first = read('acme', 0, 'first');
   await isHeld('first before');
   const second = read('acme', 1, 'second');
@@ -185,7 +184,7 @@ test('a batch that fails in its turn leaves it to the next [U4]', async () => {
       decideBatch: async (batch: Batch) => {
         batches++;
         if (batches === 1) throw new LostRace('another writer was first');
-        if (batches === 2) throw new Error('a defect');
+        if (batches === 3) throw new Error('a defect');
         return ledger.decideBatch(batch);
       },
     }),
