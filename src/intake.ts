@@ -176,27 +176,28 @@ export function makeIntake(deps: IntakeDeps): Intake {
     return end;
   }
 
-  /** One transaction; judged again where the reference data turns out to be stale. */
+  /** One transaction, in its turn where batches are contended. */
   async function attempt(
     from: From,
     envelopes: readonly Envelope[],
     panic?: string,
   ): Promise<readonly Answer[]> {
-    if (contendedBatches === 0) return attemptNow(from, envelopes, panic);
-    const endTurn = from.isTriedAgain ? () => undefined : await takeTurn(from.source.topic);
+    if (contendedBatches === 0) return attemptNow(from, envelopes, {}, panic);
+    if (from.isTriedAgain) return attemptNow(from, envelopes, { contended: true }, panic);
+    const whenSent = await takeTurn(from.source.topic);
     try {
-      return await attemptNow(from, envelopes, panic, endTurn);
+      return await attemptNow(from, envelopes, { contended: true, whenSent }, panic);
     } finally {
-      endTurn();
+      whenSent();
     }
   }
 
-  /** @param endTurn where the batch is contended: called once it is sent */
+  /** Judged again where the reference data turns out to be stale. */
   async function attemptNow(
     from: From,
     envelopes: readonly Envelope[],
+    contention: Pick<Batch, 'contended' | 'whenSent'>,
     panic?: string,
-    endTurn?: () => void,
   ): Promise<readonly Answer[]> {
     const { source, decidedUpTo } = from;
     const partitionNo = await ledger.partitionNo(source);
@@ -214,8 +215,7 @@ export function makeIntake(deps: IntakeDeps): Intake {
           partitionNo,
           decidedUpTo,
           referenceVersion: version,
-          contended: endTurn !== undefined,
-          whenSent: endTurn,
+          ...contention,
           beforeWrites: breaker && ((decided) => breaker.check(topic, version, decided)),
           beforeCommit: deadLettersOf(source, envelopes, items),
           ...(panic === undefined ? {} : { panic: { error: panic, payload: first(envelopes).value } }),

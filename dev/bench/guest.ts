@@ -65,10 +65,7 @@ export async function alterSystem(
 ): Promise<void> {
   await withClient(serverUrl, async (client) => {
     await client.query('alter system reset all');
-    for (const [name, value] of Object.entries(settings))
-      await client.query(
-        `alter system set ${client.escapeIdentifier(name)} = ${client.escapeLiteral(value)}`,
-      );
+    await alter(client, 'system', settings);
   });
 }
 
@@ -78,12 +75,19 @@ export async function alterDatabase(
   settings: Readonly<Record<string, string>>,
 ): Promise<void> {
   const name = new URL(databaseUrl).pathname.slice(1);
-  await withClient(databaseUrl, async (client) => {
-    for (const [setting, value] of Object.entries(settings))
-      await client.query(
-        `alter database ${client.escapeIdentifier(name)} set ${client.escapeIdentifier(setting)} = ${client.escapeLiteral(value)}`,
-      );
-  });
+  await withClient(databaseUrl, (client) =>
+    alter(client, `database ${client.escapeIdentifier(name)}`, settings),
+  );
+}
+
+/** @param what of Postgres is set, in SQL */
+async function alter(
+  client: Client,
+  what: string,
+  settings: Readonly<Record<string, string>>,
+): Promise<void> {
+  for (const [name, value] of Object.entries(settings))
+    await client.query(`alter ${what} set ${client.escapeIdentifier(name)} = ${client.escapeLiteral(value)}`);
 }
 
 /** @returns the address of the new database */

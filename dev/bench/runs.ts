@@ -52,6 +52,11 @@ export function recordOf(name: string, run: Run): RunRecord {
   };
 }
 
+/** The order in which a round measures: who runs first changes from round to round. */
+export function inTurns<T>(list: readonly T[], round: number): readonly T[] {
+  return round % 2 === 1 ? list : list.toReversed();
+}
+
 export function rateOf({ events, seconds }: Pick<Run, 'events' | 'seconds'>): number {
   return events / seconds;
 }

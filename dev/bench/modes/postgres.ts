@@ -3,7 +3,7 @@ import { groupBy } from '../../../src/ledger/group-by';
 import { withClient } from '../guest';
 import type { Bench, Mode } from '../mode';
 import type { Published } from '../publish';
-import { cpuPer100k, drain, type Run, rateOf, recordOf, watchPostgres } from '../runs';
+import { cpuPer100k, drain, inTurns, type Run, rateOf, recordOf, watchPostgres } from '../runs';
 import { checkpoint, type Settings, type Stage } from '../stage';
 import { median } from '../statistics';
 import { figure, type Table, times } from '../table';
@@ -59,8 +59,7 @@ export const postgres: Mode = {
     await writeWal(stage.serverUrl, 2 * CHECKPOINT_DISTANCE);
     const entries: Entry[] = [];
     for (let round = 1; round <= rounds; round++) {
-      // Who runs first changes from round to round.
-      for (const settings of round % 2 === 1 ? variants : variants.toReversed()) {
+      for (const settings of inTurns(variants, round)) {
         const entry = { round, settings, ...(await measure(bench, published, settings)) };
         entries.push(entry);
         say(

@@ -1,6 +1,6 @@
 /** What the verdict stream costs (P12). */
 import type { Mode } from '../mode';
-import { drainAfresh, type Run, rateOf, recordOf } from '../runs';
+import { drainAfresh, inTurns, type Run, rateOf, recordOf } from '../runs';
 import { median } from '../statistics';
 import { figure, times } from '../table';
 import { publishUsual } from '../usual';
@@ -18,8 +18,7 @@ export const stream: Mode = {
     const published = await publishUsual(bench, extent.number('events'));
     const runs: Record<(typeof NAMES)[number], Run[]> = { without: [], with: [] };
     for (let round = 1; round <= rounds; round++) {
-      // Who runs first changes from round to round.
-      for (const name of round % 2 === 1 ? NAMES : NAMES.toReversed()) {
+      for (const name of inTurns(NAMES, round)) {
         const verdicts = name === 'with' ? await stage.makeTopic() : null;
         const run = await drainAfresh(stage, published, verdicts === null ? {} : { VERDICT_TOPIC: verdicts });
         if (verdicts !== null) await stage.removeTopic(verdicts);

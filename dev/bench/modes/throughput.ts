@@ -3,7 +3,7 @@ import { type Course, runCopy, runInsertOnly, runRawConsume } from '../contender
 import type { Bench, Mode } from '../mode';
 import type { Published } from '../publish';
 import type { Goal, Measured } from '../result';
-import { cpuPer100k, drainAfresh, type Run, rateOf, recordOf } from '../runs';
+import { cpuPer100k, drainAfresh, inTurns, type Run, rateOf, recordOf } from '../runs';
 import { median } from '../statistics';
 import { figure, type Table, times } from '../table';
 import { publishUsual } from '../usual';
@@ -59,10 +59,12 @@ async function runRound(
         ['copy', await runCopy(course)] as const,
       ];
     });
-  // Who runs first changes from round to round.
-  const pair =
-    round % 2 === 1 ? [...(await worker()), ...(await others())] : [...(await others()), ...(await worker())];
-  return [...pair, ['raw-consume', await runRawConsume(stage, { published, databaseUrl: stage.serverUrl })]];
+  const measured: (readonly [Contender, Run])[] = [];
+  for (const measure of inTurns([worker, others], round)) measured.push(...(await measure()));
+  return [
+    ...measured,
+    ['raw-consume', await runRawConsume(stage, { published, databaseUrl: stage.serverUrl })],
+  ];
 }
 
 function present(entries: readonly Entry[], published: Published, keys: string): Measured {
