@@ -271,6 +271,8 @@ comment on column promo_store.panics.payload is 'The delivery''s payload, byte f
 
 -- ---------------------------------------------------------------- rounds, forever
 
+-- A quarter of each page is room for the events of other batches than the one that opened the round: a row that has to leave its page is entered into
+-- each index again.
 create table promo_store.rounds (
   round_no bigint not null,
   opened_at timestamptz not null default now(),
@@ -292,7 +294,7 @@ create table promo_store.rounds (
   below_min_bet_minor numeric not null default 0,
   other_sums jsonb,
   primary key (feed_no, round_key)
-) with (fillfactor = 90);
+) with (fillfactor = 75);
 comment on table promo_store.rounds is 'The state of each round, forever: what was counted of it, and whether it is refunded. Locked while an event of it is decided.';
 comment on column promo_store.rounds.round_no is 'Number that stands for the round in history.';
 comment on column promo_store.rounds.opened_at is 'When the first event of the round was decided.';

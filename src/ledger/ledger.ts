@@ -91,7 +91,10 @@ export function decidedUpTo(store: Store, list: readonly Source[]): Promise<numb
   return inTransaction(store, (session) => partitions.nextOffsetsOf(session, list));
 }
 
-/** A batch of so many events locks all of its rounds at once: a round trip less costs it less than locks that nobody needs. */
+/**
+ * A batch of so many events locks all of its rounds at once, and sends all that it changes in one packet: round trips and packets cost it more
+ * than locks that nobody needs, and than the store's waiting for what is not made yet.
+ */
 const FEW_EVENTS = 500;
 
 /**
@@ -112,19 +115,12 @@ export async function decideBatch(
   if (batch.items.length > events.MAX_BATCH_EVENTS) throw new RangeError('a batch holds too many events');
   const decisions = await inTransaction(store, async (session) => {
     ended('connect');
-    const { decisions, updates, writes, panic, counted } = await decideUnderLocks(
-      session,
-      batch,
-      fewEvents,
-      ended,
-    );
+    const { decisions, changed, writes } = await decideUnderLocks(session, batch, fewEvents, ended);
     batch.items.length = 0;
     // What is given to the connection now leaves with this turn of the event loop: before whoever is told of it does anything.
     if (batch.whenSent !== undefined) process.nextTick(batch.whenSent);
     await Promise.all([
-      ...updates.map(({ statement, values }) => session.query(statement, values)),
-      panic && events.recordPanic(session, panic),
-      counted && partitions.countPartition(session, counted),
+      changed,
       batch.beforeCommit === undefined ? session.writeAndCommit(writes) : session.write(writes),
     ]);
     await batch.beforeCommit?.();
@@ -134,16 +130,19 @@ export async function decideBatch(
   return decisions;
 }
 
-/** A batch that is decided, with all that is to be written of it: made before any of it is sent, so that nothing of it can be missing. */
+/** A batch that is decided. What is to be written is made before it is given away, so that nothing of it can be missing where the rest is committed. */
 interface DecidedBatch {
   readonly decisions: readonly Decision[];
-  readonly updates: ReturnType<typeof rounds.updatesOf>;
+  /** Settled once the rows are changed that were there before the batch. */
+  readonly changed: Promise<unknown>;
+  /** The rows that it adds. */
   readonly writes: readonly Write[];
-  readonly panic: events.Panic | null;
-  readonly counted: partitions.Counted | null;
 }
 
-/** Takes the locks of a batch, reads what is known of it, and decides. What it takes for that is gone when its rows are written. */
+/**
+ * Takes the locks of a batch, reads what is known of it, decides, and begins to change what is there. What it takes for that is gone when its rows
+ * are written.
+ */
 async function decideUnderLocks(
   session: Session,
   batch: Batch,
@@ -181,25 +180,37 @@ async function decideUnderLocks(
   batch.beforeWrites?.(decisions);
 
   const { fresh, resends, unstored } = sortOut(batch.items, decisions, firstNo);
+  const updates = rounds.updatesOf(
+    locked.rounds.values().filter(({ round }) => changedRounds.has(round)),
+    nowMicros,
+  );
+  const counted = countedOf(batch, decisions);
+  const changed = Promise.all([
+    ...updates.map(({ statement, values }) => session.query(statement, values)),
+    batch.panic && fresh[0] && events.recordPanic(session, { verdictId: fresh[0].verdictId, ...batch.panic }),
+    counted && partitions.countPartition(session, counted),
+  ]);
+  // Whoever commits waits for it; nobody does where the rows cannot be made.
+  changed.catch(() => {});
+  // Then it is on its way, and the store is at it while the rows are made.
+  if (batch.items.length > fewEvents) await nextTick();
+
   const newRounds = openedRounds(fresh, locked, firstNo);
-  const changed = locked.rounds.values().filter(({ round }) => changedRounds.has(round));
   const roundNumberOf = ({ feedNo, fields: { roundId } }: KeyedItem) =>
     roundId === null ? null : numberOf(locked.rounds.get(feedNo, roundId) ?? newRounds.get(feedNo, roundId));
-  const made = {
-    decisions,
-    updates: rounds.updatesOf(changed, nowMicros),
-    writes: [
-      ...rounds.copyRounds(newRounds.values(), nowMicros),
-      ...events.copyKeys(fresh),
-      ...events.copyHistory(fresh, { nowMicros, referenceVersion, roundNumberOf }),
-      ...events.copyResends(resends, nowMicros),
-      ...events.copyUnstored(unstored, nowMicros),
-    ],
-    panic: batch.panic && fresh[0] ? { verdictId: fresh[0].verdictId, ...batch.panic } : null,
-    counted: countedOf(batch, decisions),
-  };
+  const writes = [
+    ...rounds.copyRounds(newRounds.values(), nowMicros),
+    ...events.copyKeys(fresh),
+    ...events.copyHistory(fresh, { nowMicros, referenceVersion, roundNumberOf }),
+    ...events.copyResends(resends, nowMicros),
+    ...events.copyUnstored(unstored, nowMicros),
+  ];
   ended('decide');
-  return made;
+  return { decisions, changed, writes };
+}
+
+function nextTick(): Promise<void> {
+  return new Promise((resolve) => process.nextTick(resolve));
 }
 
 function countedOf({ partitionNo, items }: Batch, decisions: readonly Decision[]): partitions.Counted | null {
