@@ -79,7 +79,7 @@ export interface Known {
   readonly resends: ReadonlyMap<string, boolean>;
   /** Recorded unstored deliveries, by `unstoredKey`. */
   readonly unstored: ReadonlySet<string>;
-  /** State of the rounds, by round id. A round that is not here is new. */
+  /** The rounds, by round id. One that is not here is new, and is added. */
   readonly rounds: FeedMap<Round>;
 }
 

@@ -41,6 +41,10 @@ export class FeedMap<V> {
     return [...this.feeds.values()].flatMap((feed) => [...feed.values()]);
   }
 
+  forEach(visit: (feedNo: number, id: string, value: V) => void): void {
+    for (const [feedNo, values] of this.feeds) for (const [id, value] of values) visit(feedNo, id, value);
+  }
+
   /** Each feed with its ids, both ascending: an order that all writers share. */
   inOrder(): FeedIds[] {
     return [...this.feeds]

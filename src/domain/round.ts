@@ -16,6 +16,8 @@ export interface Sums {
 
 /** The state of a round. The fold changes it; what changed is written back. */
 export interface Round {
+  /** What stands for it in storage; null until the store gives it one. */
+  no: number | null;
   /** The event that refunded the round, null while it stands. */
   refundedBy: string | null;
   /** Whether a settled was accepted. Only the first counts. */
@@ -31,6 +33,7 @@ export interface Round {
 
 export function newRound(): Round {
   return {
+    no: null,
     refundedBy: null,
     settled: false,
     sums: new Map(),

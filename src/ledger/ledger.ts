@@ -166,7 +166,7 @@ async function decideUnderLocks(
     throw new StaleReference(`version ${referenceVersion} is in force`);
 
   ended('find');
-  const [answered, [locked, { firstNo, nowMicros }]] = await Promise.all([
+  const [answered, [roundsById, { firstNo, nowMicros }]] = await Promise.all([
     findAnswered(session, batch.items, nextOffset),
     lockedAtOnce ?? lock(decided),
   ]);
@@ -175,13 +175,14 @@ async function decideUnderLocks(
   const { decisions, changedRounds } = decide(batch.items, {
     ...answered,
     events: decided,
-    rounds: locked.states,
+    rounds: roundsById,
   });
   batch.beforeWrites?.(decisions);
 
   const { fresh, resends, unstored } = sortOut(batch.items, decisions, firstNo);
+  const named = roundsOf(fresh, roundsById);
   const updates = rounds.updatesOf(
-    locked.rounds.values().filter(({ round }) => changedRounds.has(round)),
+    named.filter(({ round }) => round.no !== null && changedRounds.has(round)),
     nowMicros,
   );
   const counted = countedOf(batch, decisions);
@@ -195,11 +196,14 @@ async function decideUnderLocks(
   // Then it is on its way, and the store is at it while the rows are made.
   if (batch.items.length > fewEvents) await nextTick();
 
-  const newRounds = openedRounds(fresh, locked, firstNo);
+  const opened = named.filter(({ round }) => round.no === null).sort(rounds.inOrder);
+  opened.forEach(({ round }, index) => {
+    round.no = firstNo + index;
+  });
   const roundNumberOf = ({ feedNo, fields: { roundId } }: KeyedItem) =>
-    roundId === null ? null : numberOf(locked.rounds.get(feedNo, roundId) ?? newRounds.get(feedNo, roundId));
+    roundId === null ? null : numberOf(roundsById.get(feedNo, roundId));
   const writes = [
-    ...rounds.copyRounds(newRounds.values(), nowMicros),
+    ...rounds.copyRounds(opened, nowMicros),
     ...events.copyKeys(fresh),
     ...events.copyHistory(fresh, { nowMicros, referenceVersion, roundNumberOf }),
     ...events.copyResends(resends, nowMicros),
@@ -225,60 +229,42 @@ function feedsOf(items: readonly Item[]): number[] {
   return [...feeds].sort((a, b) => a - b);
 }
 
-interface Locked {
-  readonly rounds: FeedMap<rounds.NumberedRound>;
-  /** Their states; the decision adds those of new rounds. */
-  readonly states: FeedMap<Round>;
-}
-
 /** Locks the rounds of these events, but of those that are known to be decided. */
 async function lockRounds(
   session: Session,
   items: readonly Item[],
   known: Known['events'] | null,
-): Promise<Locked> {
+): Promise<FeedMap<Round>> {
   const wanted = new FeedMap<true>();
   for (const item of items) {
     if (item.type === 'keyed' && item.fields.roundId !== null && !known?.has(item.feedNo, item.eventId))
       wanted.set(item.feedNo, item.fields.roundId, true);
   }
-  const locked: Locked = { rounds: new FeedMap(), states: new FeedMap() };
+  const locked = new FeedMap<Round>();
   await Promise.all(
     [...wanted.inOrder()].map((ids) =>
-      rounds.lockRounds(session, ids, (found) => {
-        locked.rounds.set(found.feedNo, found.roundId, found);
-        locked.states.set(found.feedNo, found.roundId, found.round);
-      }),
+      rounds.lockRounds(session, ids, ({ feedNo, roundId, round }) => locked.set(feedNo, roundId, round)),
     ),
   );
   return locked;
 }
 
-/** The rounds that fresh events are the first to name, with their numbers, in the order in which they are written. */
-function openedRounds(
-  fresh: readonly events.Fresh[],
-  locked: Locked,
-  firstNo: number,
-): FeedMap<rounds.NumberedRound> {
-  const named = new FeedMap<true>();
-  for (const { item } of fresh) {
+/** All rounds of a batch. Adds those that only rejected events name: these change no round, but are shown with it. */
+function roundsOf(fresh: readonly events.Fresh[], roundsById: FeedMap<Round>): rounds.NamedRound[] {
+  for (const { item, outcome } of fresh) {
     const { roundId } = item.fields;
-    if (roundId !== null && !locked.rounds.has(item.feedNo, roundId)) named.set(item.feedNo, roundId, true);
+    if (outcome.verdict === 'rejected' && roundId !== null && !roundsById.has(item.feedNo, roundId))
+      roundsById.set(item.feedNo, roundId, newRound());
   }
-  const opened = new FeedMap<rounds.NumberedRound>();
-  let no = firstNo;
-  for (const { feedNo, ids } of named.inOrder()) {
-    for (const roundId of ids) {
-      // A rejected event changes no round, but is shown with it.
-      const round = locked.states.get(feedNo, roundId) ?? newRound();
-      opened.set(feedNo, roundId, { no: no++, feedNo, roundId, round });
-    }
-  }
-  return opened;
+  const named: rounds.NamedRound[] = [];
+  roundsById.forEach((feedNo, roundId, round) => {
+    named.push({ feedNo, roundId, round });
+  });
+  return named;
 }
 
-function numberOf(round: { readonly no: number } | undefined): number {
-  if (round === undefined) throw new Error('a fresh event names a round that is neither locked nor opened');
+function numberOf(round: Round | undefined): number {
+  if (round?.no == null) throw new Error('a fresh event names a round that is neither locked nor opened');
   return round.no;
 }
 

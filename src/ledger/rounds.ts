@@ -25,12 +25,17 @@ export async function lockFeeds(session: Session, feedNos: readonly number[]): P
   await session.query(LOCK_THESE_FEEDS, [arrays.int4(feedNos)]);
 }
 
-/** A round that is in the store, locked, or that the batch was the first to meet. */
-export interface NumberedRound {
-  readonly no: number;
+/** A round by what it is known by. */
+export interface NamedRound {
   readonly feedNo: number;
   readonly roundId: string;
   readonly round: Round;
+}
+
+/** The order in which rounds are written. */
+export function inOrder(a: NamedRound, b: NamedRound): number {
+  if (a.feedNo !== b.feedNo) return a.feedNo - b.feedNo;
+  return a.roundId < b.roundId ? -1 : 1;
 }
 
 const LOCKED = `select round_key, round_no, refunded_by, settled, second_settled, player_mismatch, brand_mismatch, player_hash, brand_no,
@@ -52,21 +57,21 @@ cross join lateral (${LOCKED} and round_key = k.key for update) r`,
 export async function lockRounds(
   session: Session,
   { feedNo, ids }: FeedIds,
-  found: (locked: NumberedRound) => void,
+  found: (locked: NamedRound) => void,
 ): Promise<void> {
   const rows = await session.query(LOCK_ROUNDS, [feedNo, arrays.idKey(ids)]);
   const idOf = idFinder(ids);
   for (const row of rows) {
     const roundId = idOf(row[0] ?? '');
     if (roundId === undefined) throw unreadable(LOCK_ROUNDS.name, 'a round that was not asked for');
-    found({ no: Number(row[1]), feedNo, roundId, round: readRound(row) });
+    found({ feedNo, roundId, round: readRound(row) });
   }
 }
 
 function readRound(row: Row): Round {
   const [
     ,
-    ,
+    no,
     refundedBy,
     settled,
     secondSettled,
@@ -90,6 +95,7 @@ function readRound(row: Row): Round {
   }
   readOtherSums(row[14] ?? null, sums);
   return {
+    no: Number(no),
     refundedBy: refundedBy ?? null,
     settled: settled === 't',
     sums,
@@ -126,19 +132,19 @@ from stdin binary`,
 /**
  * Writes rounds that the batch opened, with the state in which it leaves them.
  *
- * Locks: in the order in which they are given, ascending by feed and id, after the rounds that exist and before the keys of events, in
+ * Locks: in the order in which they are given (`inOrder`), after the rounds that exist and before the keys of events, in
  * every transaction. A unique violation is a lost race: another writer opened one of them meanwhile.
  *
  * @param nowMicros microseconds since 1970
  */
-export function copyRounds(opened: readonly NumberedRound[], nowMicros: bigint): Write[] {
+export function copyRounds(opened: readonly NamedRound[], nowMicros: bigint): Write[] {
   if (opened.length === 0) return [];
   const openedAt = sinceEpoch(nowMicros);
   const rows = new CopyRows();
-  for (const { no, feedNo, roundId, round } of opened) {
+  for (const { feedNo, roundId, round } of opened) {
     const sums = firstSums(round);
     rows.row(19);
-    rows.int8Value(no);
+    rows.int8Value(round.no);
     rows.int8Value(openedAt);
     rows.int8Value(round.refundedBy === null ? null : openedAt);
     rows.int8Value(round.playerHash);
@@ -177,7 +183,7 @@ where r.feed_no = $1 and r.round_key = any($2) and r.round_key = c.round_key`,
 
 /** What writes the state of locked rounds that changed, a statement for each feed. @param nowMicros microseconds since 1970 */
 export function updatesOf(
-  changed: readonly NumberedRound[],
+  changed: readonly NamedRound[],
   nowMicros: bigint,
 ): { readonly statement: Statement; readonly values: readonly unknown[] }[] {
   return [...groupBy(changed, ({ feedNo }) => feedNo)].map(([feedNo, ofFeed]) => {

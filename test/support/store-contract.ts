@@ -43,8 +43,8 @@ class Tx {
 
   async lockRounds(...ids: string[]): Promise<Record<string, string>> {
     const found: Record<string, string> = {};
-    await rounds.lockRounds(this.session, { feedNo: FEED, ids }, ({ no, roundId, round }) => {
-      found[roundId] = round.refundedBy === null ? `${no}` : `${no}, refunded by ${round.refundedBy}`;
+    await rounds.lockRounds(this.session, { feedNo: FEED, ids }, ({ roundId, round: { no, refundedBy } }) => {
+      found[roundId] = refundedBy === null ? `${no}` : `${no}, refunded by ${refundedBy}`;
     });
     return found;
   }
@@ -52,10 +52,7 @@ class Tx {
   lockFeeds = (...feeds: number[]) => rounds.lockFeeds(this.session, feeds);
   async refund(roundId: string, by: string): Promise<void> {
     const round = { ...newRound(), refundedBy: by };
-    for (const { statement, values } of rounds.updatesOf(
-      [{ no: 0, feedNo: FEED, roundId, round }],
-      NOW_MICROS,
-    ))
+    for (const { statement, values } of rounds.updatesOf([{ feedNo: FEED, roundId, round }], NOW_MICROS))
       await this.session.query(statement, values);
   }
   async find(...ids: string[]): Promise<string[]> {
@@ -105,7 +102,7 @@ const keysOf = (...ids: string[]) =>
   );
 const roundsOf = (...opened: (readonly [no: number, id: string])[]) =>
   rounds.copyRounds(
-    opened.map(([no, roundId]) => ({ no, feedNo: FEED, roundId, round: newRound() })),
+    opened.map(([no, roundId]) => ({ feedNo: FEED, roundId, round: { ...newRound(), no } })),
     NOW_MICROS,
   );
 const ONE_ACCEPTED = {

@@ -55,6 +55,12 @@ describe('values by feed and id [K1] [C3]', () => {
           expect(all.map((entry) => map.get(entry.feedNo, entry.id))).toEqual(all.map(({ value }) => value));
           expect(map.has(otherFeed, otherId)).toBe(model.has(JSON.stringify([otherFeed, otherId])));
           expect(map.values().sort()).toEqual(all.map(({ value }) => value).sort());
+          const visited: { feedNo: number; id: string; value: number }[] = [];
+          map.forEach((feed, name, value) => {
+            visited.push({ feedNo: feed, id: name, value });
+          });
+          expect(new Set(visited)).toEqual(new Set(all));
+          expect(visited).toHaveLength(all.length);
           const listed = map
             .inOrder()
             .flatMap(({ feedNo: feed, ids }) => ids.map((name) => ({ feedNo: feed, id: name })));
