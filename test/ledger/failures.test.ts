@@ -119,6 +119,34 @@ describe('an event that fails alone, twice', () => {
     ).toEqual(['accepted', 'rejected/panic', 'accepted', 'accepted']);
   });
 
+  test('leaves nothing of what its batch had begun to change where its row cannot be made [V9] [R1]', async () => {
+    const worker = store.writer({
+      fewEvents: 0,
+      wrap: (ledger) => ({
+        ...ledger,
+        decideBatch: (batch) => {
+          const item = batch.items.find((each) => each.type === 'keyed' && each.eventId === 'bug');
+          if (item !== undefined && batch.panic === undefined)
+            Object.defineProperty(item, 'connectionNo', {
+              get: () => {
+                throw new TypeError('no row can be made of it');
+              },
+            });
+          return ledger.decideBatch(batch);
+        },
+      }),
+    });
+    const acme = worker.partition('acme');
+    await acme.read(aBet({ amount: '1' }));
+    expect(
+      await acme.read(aBet({ amount: '2' }), aBet({ event_id: 'bug', amount: '4' }), aBet({ amount: '8' })),
+    ).toEqual(['accepted', 'rejected/panic', 'accepted']);
+    expect(await store.rows('select round_id, counted_bet::float from promo.rounds')).toEqual([
+      ['r-1', '11'],
+    ]);
+    expect(await store.balance('acme')).toEqual({ records_read: 4, accepted: 3, rejected: 1 });
+  });
+
   test('that fails once only is decided as it is [V9]', async () => {
     let failures = 1;
     const worker = store.writer({
