@@ -27,7 +27,7 @@ const INHERITED = /^(PATH|HOME|USER|LANG|LC_\w+|TZ|TMPDIR|PG\w+|SSL_CERT_\w+|NOD
 
 /** Options of Node for the programs beside the worker: its young objects, but all the memory that Node likes. */
 const PROGRAM_NODE_OPTIONS = [
-  '--max-semi-space-size=16',
+  '--max-semi-space-size=32',
   // kafkajs 2.2.4 sets timers that lie in the past, which Node 24 warns of and which harms nothing.
   '--disable-warning=TimeoutNegativeWarning',
 ];
@@ -46,10 +46,14 @@ export function requireProduct(): void {
     throw new Error('dist/cli.js is missing. Build it first: make build, or npm run build.');
 }
 
-/** Options of Node that the command is started with, by its first line. */
-function productNodeOptions(): string[] {
+/** What the command is started with, by its first line: variables, and options of Node. */
+function productStart(): { readonly environment: Settings; readonly nodeOptions: readonly string[] } {
   const [firstLine = ''] = readFileSync(CLI, 'utf8').split('\n', 1);
-  return firstLine.split(' ').filter((word) => word.startsWith('--'));
+  const variables = firstLine.matchAll(/ (\w+)=(\S*)/g);
+  return {
+    environment: Object.fromEntries(Array.from(variables, ([, name = '', value = '']) => [name, value])),
+    nodeOptions: firstLine.split(' ').filter((word) => word.startsWith('--')),
+  };
 }
 
 export class Stage {
@@ -161,7 +165,9 @@ export class Stage {
 
   /** Starts `promo-intake worker`, with a line in its log for each batch. */
   startWorker(args: readonly string[], settings: Settings): Child {
-    return this.spawn('worker', [...productNodeOptions(), CLI, 'worker', ...args], {
+    const { environment, nodeOptions } = productStart();
+    return this.spawn('worker', [...nodeOptions, CLI, 'worker', ...args], {
+      ...environment,
       KAFKA_BROKERS: this.brokers,
       DEAD_LETTER_TOPIC: `${this.topicPrefix}dead-letter`,
       HTTP_PORT: '0',
@@ -175,7 +181,8 @@ export class Stage {
   /** Starts one of the programs of this benchmark. */
   startProgram(name: string, settings: Settings, nodeOptions: readonly string[] = []): Child {
     const args = [...PROGRAM_NODE_OPTIONS, ...nodeOptions, join(PROGRAMS, `${name}.js`)];
-    return this.spawn(name, args, { KAFKA_BROKERS: this.brokers, ...SETTINGS, ...settings });
+    const { environment } = productStart();
+    return this.spawn(name, args, { ...environment, KAFKA_BROKERS: this.brokers, ...SETTINGS, ...settings });
   }
 
   /** Runs a command of the product to its end. @returns what it wrote; throws where it does not end with 0 */

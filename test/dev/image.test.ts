@@ -39,12 +39,13 @@ function testImage(name: string, work: (make: () => Container) => Promise<void>)
   });
 }
 
-test('Dockerfile starts Node with the options of the command, and says the port and Node that are ours', () => {
+test('Dockerfile starts Node with the variables and options of the command, and says the port and Node that are ours', () => {
   const [shebang = ''] = readFileSync(join(projectRoot, 'src/cli.ts'), 'utf8').split('\n');
-  const options = shebang.split(' ').filter((part) => part.startsWith('--'));
-  expect(options.length).toBeGreaterThan(0);
+  const [, variables, options] =
+    /^#!\/usr\/bin\/env -S ((?:\w+=\w+ )+)node((?: --[\w=-]+)+)$/.exec(shebang) ?? [];
   const entrypoint: unknown = JSON.parse(/^ENTRYPOINT (.+)$/m.exec(DOCKERFILE)?.[1] ?? '');
-  expect(entrypoint).toEqual(['node', ...options, '/app/dist/cli.js']);
+  expect(entrypoint).toEqual(['node', ...`${options}`.trim().split(' '), '/app/dist/cli.js']);
+  expect(DOCKERFILE).toContain(`ENV NODE_ENV=production ${variables?.trim()}\n`);
   expect(DOCKERFILE).toContain(`EXPOSE ${SETTINGS.HTTP_PORT.fallback}\n`);
   const manifest: unknown = JSON.parse(readFileSync(join(projectRoot, 'package.json'), 'utf8'));
   const optional =
