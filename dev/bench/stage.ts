@@ -25,7 +25,7 @@ const COMMAND_DEADLINE_MS = 60_000;
 /** What is taken over from this program's environment: no setting, so that only ours are in force. */
 const INHERITED = /^(PATH|HOME|USER|LANG|LC_\w+|TZ|TMPDIR|PG\w+|SSL_CERT_\w+|NODE_EXTRA_CA_CERTS)$/;
 
-/** Options of Node for the programs beside the worker: its young objects, but all the memory that Node likes. */
+/** Options of Node for the programs beside the worker: its young objects, but all the memory that Node and malloc like. */
 const PROGRAM_NODE_OPTIONS = [
   '--max-semi-space-size=32',
   // kafkajs 2.2.4 sets timers that lie in the past, which Node 24 warns of and which harms nothing.
@@ -181,8 +181,7 @@ export class Stage {
   /** Starts one of the programs of this benchmark. */
   startProgram(name: string, settings: Settings, nodeOptions: readonly string[] = []): Child {
     const args = [...PROGRAM_NODE_OPTIONS, ...nodeOptions, join(PROGRAMS, `${name}.js`)];
-    const { environment } = productStart();
-    return this.spawn(name, args, { ...environment, KAFKA_BROKERS: this.brokers, ...SETTINGS, ...settings });
+    return this.spawn(name, args, { KAFKA_BROKERS: this.brokers, ...SETTINGS, ...settings });
   }
 
   /** Runs a command of the product to its end. @returns what it wrote; throws where it does not end with 0 */
