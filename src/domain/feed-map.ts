@@ -4,6 +4,12 @@ export interface FeedIds {
   readonly ids: readonly string[];
 }
 
+/** The order that all writers share: feeds by their numbers, ids by UTF-16. For `sort`, of what is in no FeedMap. */
+export function compareIds(feedNo: number, id: string, otherFeedNo: number, otherId: string): number {
+  if (feedNo !== otherFeedNo) return feedNo - otherFeedNo;
+  return id < otherId ? -1 : 1;
+}
+
 /** Values by feed and id: what an event or a round is known by (docs/rules.md, K1). */
 export class FeedMap<V> {
   private readonly feeds = new Map<number, Map<string, V>>();
@@ -45,7 +51,7 @@ export class FeedMap<V> {
     for (const [feedNo, values] of this.feeds) for (const [id, value] of values) visit(feedNo, id, value);
   }
 
-  /** Each feed with its ids, both ascending: an order that all writers share. */
+  /** Each feed with its ids, both ascending, as `compareIds` has them. */
   inOrder(): FeedIds[] {
     return [...this.feeds]
       .sort(([a], [b]) => a - b)

@@ -10,7 +10,7 @@ import {
   unstoredKey,
 } from '../domain/decide';
 import { kindCode } from '../domain/event';
-import type { FeedIds } from '../domain/feed-map';
+import { compareIds, type FeedIds } from '../domain/feed-map';
 import { DEAD_LETTER_REASONS, type DeadLetterReason, type Outcome, outcomeOfCode } from '../domain/verdict';
 import { arrays, CopyRows, sinceEpoch } from './binary';
 import type { Session } from './connection';
@@ -116,11 +116,6 @@ const COPY_KEYS = {
   text: 'copy promo_store.event_keys (verdict_id, content_hash, source_offset, feed_no, partition_no, outcome, event_key) from stdin binary',
 };
 
-function compareIds(a: KeyedItem, b: KeyedItem): number {
-  if (a.feedNo !== b.feedNo) return a.feedNo - b.feedNo;
-  return a.eventId < b.eventId ? -1 : 1;
-}
-
 /**
  * Writes the keys of fresh events, ascending by feed and id, so that two writers of the same keys wait for one another in one order.
  * A unique violation is a lost race: another writer decided one of them since `findEvents`.
@@ -128,7 +123,9 @@ function compareIds(a: KeyedItem, b: KeyedItem): number {
 export function copyKeys(fresh: readonly Fresh[]): Write[] {
   if (fresh.length === 0) return [];
   const rows = new CopyRows();
-  const sorted = [...fresh].sort((a, b) => compareIds(a.item, b.item));
+  const sorted = fresh.toSorted(({ item: a }, { item: b }) =>
+    compareIds(a.feedNo, a.eventId, b.feedNo, b.eventId),
+  );
   for (const { item, outcome, verdictId } of sorted) {
     rows.row(7);
     rows.int8Value(verdictId);

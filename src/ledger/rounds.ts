@@ -2,7 +2,7 @@
  * Statements on the rounds: those that exist are locked with their state before the batch is decided; afterwards new ones are written
  * and changed ones written back.
  */
-import type { FeedIds } from '../domain/feed-map';
+import { compareIds, type FeedIds } from '../domain/feed-map';
 import { type Currency, currencyOf, currencyOfNo } from '../domain/money';
 import type { Round, Sums } from '../domain/round';
 import { arrays, CopyRows, sinceEpoch } from './binary';
@@ -34,8 +34,7 @@ export interface NamedRound {
 
 /** The order in which rounds are written. */
 export function inOrder(a: NamedRound, b: NamedRound): number {
-  if (a.feedNo !== b.feedNo) return a.feedNo - b.feedNo;
-  return a.roundId < b.roundId ? -1 : 1;
+  return compareIds(a.feedNo, a.roundId, b.feedNo, b.roundId);
 }
 
 const LOCKED = `select round_key, round_no, refunded_by, settled, second_settled, player_mismatch, brand_mismatch, player_hash, brand_no,
