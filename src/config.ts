@@ -119,6 +119,14 @@ export const SETTINGS = {
     example: '3',
     parse: integer(1, 64),
   }),
+  FETCH_INTERVAL_MS: setting({
+    describe:
+      'Milliseconds from the begin of one fetch that brings something to the next. More of them make fewer and larger batches where little comes: 30 cost a third less than 10, and verdicts come some 12 ms later.',
+    fallback: '10',
+    example: '10',
+    // Beyond, a partition that is behind would be read no faster than it is decided.
+    parse: integer(10, 50),
+  }),
   ...rejectLimit.settings,
   LIVENESS_SECONDS: setting({
     describe:

@@ -114,6 +114,7 @@ export async function worker(options: { drain: boolean }): Promise<number> {
     kafka,
     {
       groupId: config.KAFKA_GROUP_ID,
+      fetchIntervalMs: config.FETCH_INTERVAL_MS,
       wantedTopics,
       onFatal: (error) => {
         logger.fatal({ error: error.message }, 'the Kafka client has ended');

@@ -20,6 +20,8 @@ export interface KafkaSourceOptions {
   readonly groupId: string;
   /** The topics to read, asked for again from time to time. */
   readonly wantedTopics: () => Promise<readonly string[]>;
+  /** Fetches that bring something begin at least so many milliseconds apart; by default as few as is sensible. */
+  readonly fetchIntervalMs?: number;
   /** The client has ended, again and again. */
   readonly onFatal: (error: Error) => void;
 }
@@ -91,7 +93,7 @@ export function makeKafkaSource(kafka: Kafka, options: KafkaSourceOptions, logge
     membership = null;
     logger.info({ topics }, topics.length === 0 ? 'there are no topics to read yet' : 'reading topics');
     if (topics.length === 0) listener.assigned([]);
-    else membership = await joinGroup(kafka, topics, { groupId, listener, onAssigned, onEnd, logger });
+    else membership = await joinGroup(kafka, topics, { ...options, listener, onAssigned, onEnd, logger });
     subscribed = topics;
   }
 

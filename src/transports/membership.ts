@@ -30,7 +30,7 @@ export const FETCH = {
  * Fetches that bring something begin at least this far apart: each costs the worker and the broker about a millisecond, however little it
  * brings. A record that comes after a pause does not wait for it.
  */
-const FETCH_INTERVAL_MS = 10;
+const LEAST_FETCH_INTERVAL_MS = 10;
 /** Batches of a fetch that are handed over side by side. More only wait for one another. */
 const BATCHES_HANDED_OVER_AT_ONCE = 64;
 /** New partitions are noticed within this time, and partitions that had no leader when the group assigned them are fetched again. */
@@ -58,6 +58,7 @@ export interface Membership {
 
 export interface MembershipDeps {
   readonly groupId: string;
+  readonly fetchIntervalMs?: number;
   readonly listener: SourceListener;
   readonly onAssigned: () => void;
   readonly onEnd: (error: Error) => void;
@@ -67,7 +68,7 @@ export interface MembershipDeps {
 export async function joinGroup(
   kafka: Kafka,
   topics: readonly string[],
-  { groupId, listener, onAssigned, onEnd, logger }: MembershipDeps,
+  { groupId, fetchIntervalMs = LEAST_FETCH_INTERVAL_MS, listener, onAssigned, onEnd, logger }: MembershipDeps,
 ): Promise<Membership> {
   let left = false;
   let gone = false;
@@ -180,7 +181,7 @@ export async function joinGroup(
       for (const chunk of fetched.chunksFrom(fromOffset)) listener.chunk({ topic, partition, ...chunk });
     }
     // The next fetch begins once all that this one brought is handed over.
-    const early = fetchBeganAt + FETCH_INTERVAL_MS - systemClock.now();
+    const early = fetchBeganAt + fetchIntervalMs - systemClock.now();
     if (early > 0) await systemClock.sleep(early, NEVER);
   }
 

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { AssignerProtocol, type PartitionAssigner } from 'kafkajs';
 import { sleep, until } from '../../dev/servers/deadline';
 import { aLogin, bytesOf } from '../support/builders';
-import { produce } from '../support/kafka';
+import { produce, withProducer } from '../support/kafka';
 import { kafkaClient } from '../support/servers';
 import { ROOT } from '../support/worker';
 import { sideBySide } from './side-by-side';
@@ -149,6 +149,27 @@ describe('a client that has ended for good', () => {
       await produce(world.topics.main, [login('behind')]);
       await world.drain();
       expect(await world.verdicts()).toEqual({ behind: 'accepted' });
+    }),
+  );
+});
+
+describe('fetches', () => {
+  const APART = 50;
+  const RECORDS = 200;
+
+  together('begin as far apart as they are told to, and each makes one batch of a partition at most', () =>
+    inWorld({ topics: { main: 1 } }, async (world) => {
+      const worker = await world.started({ FETCH_INTERVAL_MS: String(APART), LOG_LEVEL: 'debug' });
+      const began = Date.now();
+      await withProducer(async (producer) => {
+        for (let record = 0; record < RECORDS; record++)
+          await producer.send({ topic: world.topics.main, messages: [login(`record-${record}`)] });
+      });
+      await world.untilDecided(RECORDS);
+      const batches = worker.logged('batch decided');
+      const ended = Date.parse(batches.at(-1)?.time ?? '');
+      // A timer may fire a moment early.
+      expect(batches.length).toBeLessThanOrEqual((ended - began) / (APART - 1) + 1);
     }),
   );
 });
