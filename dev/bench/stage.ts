@@ -25,7 +25,7 @@ const COMMAND_DEADLINE_MS = 60_000;
 /** What is taken over from this program's environment: no setting, so that only ours are in force. */
 const INHERITED = /^(PATH|HOME|USER|LANG|LC_\w+|TZ|TMPDIR|PG\w+|SSL_CERT_\w+|NODE_EXTRA_CA_CERTS)$/;
 
-/** Options of Node for the programs beside the worker: its young objects, but all the memory that Node and malloc like. */
+/** Options of Node for the programs beside the worker: as much room for young objects as they gain by, and all the other memory that they like. */
 const PROGRAM_NODE_OPTIONS = [
   '--max-semi-space-size=32',
   // kafkajs 2.2.4 sets timers that lie in the past, which Node 24 warns of and which harms nothing.

@@ -4,6 +4,9 @@ import type { Fault, Kind } from '../domain/event';
 import type { Payload } from '../domain/judge';
 import type { Connection } from '../domain/reference';
 
+/** The Kafka partition that a batch comes from. */
+export type { Source } from '../ledger/partitions';
+
 /** A delivery as a transport received it. */
 export interface Envelope {
   /** The bytes as they came; null for a tombstone. */
@@ -19,12 +22,6 @@ export interface Envelope {
   readonly headers: Readonly<Record<string, Buffer | Buffer[]>>;
   /** Milliseconds since 1970, as decimal text. */
   readonly timestamp: string;
-}
-
-/** The Kafka partition that a batch comes from. */
-export interface Source {
-  readonly topic: string;
-  readonly partition: number;
 }
 
 /** What became of one envelope. */

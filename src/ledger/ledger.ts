@@ -58,14 +58,8 @@ export async function ensureMonths(store: Store): Promise<void> {
   await inTransaction(store, partitions.ensureMonths);
 }
 
-/** A Kafka partition. */
-interface Source {
-  readonly topic: string;
-  readonly partition: number;
-}
-
 export interface PartitionNumbers {
-  partitionNo(source: Source): Promise<number>;
+  partitionNo(source: partitions.Source): Promise<number>;
   /** Asks for all of them anew: the store has lost something. */
   forgetNumbers(): void;
 }
@@ -74,11 +68,11 @@ export interface PartitionNumbers {
 export function makePartitionNumbers(store: Store): PartitionNumbers {
   const numbers = new Map<string, number>();
   return {
-    async partitionNo({ topic, partition }) {
-      const key = `${topic}/${partition}`;
+    async partitionNo(source) {
+      const key = `${source.topic}/${source.partition}`;
       const known = numbers.get(key);
       if (known !== undefined) return known;
-      const no = await inTransaction(store, (session) => partitions.partitionNoOf(session, topic, partition));
+      const no = await inTransaction(store, (session) => partitions.partitionNoOf(session, source));
       numbers.set(key, no);
       return no;
     },
@@ -87,7 +81,7 @@ export function makePartitionNumbers(store: Store): PartitionNumbers {
 }
 
 /** How far Kafka partitions are decided, in the order of the list; 0 where nothing is. @throws StoreError */
-export function decidedUpTo(store: Store, list: readonly Source[]): Promise<number[]> {
+export function decidedUpTo(store: Store, list: readonly partitions.Source[]): Promise<number[]> {
   return inTransaction(store, (session) => partitions.nextOffsetsOf(session, list));
 }
 

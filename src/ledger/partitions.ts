@@ -5,6 +5,12 @@ import { arrays } from './binary';
 import type { Session } from './connection';
 import { LostRace, StoreBehind } from './failures';
 
+/** A Kafka partition. */
+export interface Source {
+  readonly topic: string;
+  readonly partition: number;
+}
+
 const ENSURE_MONTHS = { name: 'ensure_months', text: 'select promo_store.ensure_months()' };
 
 export async function ensureMonths(session: Session): Promise<void> {
@@ -25,7 +31,7 @@ select partition_no from opened union all select partition_no from promo_store.p
 };
 
 /** The number that stands for a Kafka partition. @throws LostRace where another worker takes up the partition at this moment */
-export async function partitionNoOf(session: Session, topic: string, partition: number): Promise<number> {
+export async function partitionNoOf(session: Session, { topic, partition }: Source): Promise<number> {
   const [row] = await session.query(PARTITION_NO, [topic, partition]);
   if (row === undefined) throw new LostRace('another worker took up the partition');
   return Number(row[0]);
@@ -38,10 +44,7 @@ left join promo_store.partitions p using (topic, partition) order by w.place`,
 };
 
 /** How far Kafka partitions are decided, in the order of the list; 0 where nothing is. */
-export async function nextOffsetsOf(
-  session: Session,
-  list: readonly { readonly topic: string; readonly partition: number }[],
-): Promise<number[]> {
+export async function nextOffsetsOf(session: Session, list: readonly Source[]): Promise<number[]> {
   const topics = arrays.text(list.map(({ topic }) => topic));
   const rows = await session.query(NEXT_OFFSETS, [
     topics,

@@ -60,7 +60,8 @@ class Tx {
     await events.findEvents(this.session, { feedNo: FEED, ids }, (id) => found.push(id));
     return found.sort();
   }
-  partitionNo = (partition: number) => partitions.partitionNoOf(this.session, 'contract', partition);
+  partitionNo = (partition: number) =>
+    partitions.partitionNoOf(this.session, { topic: 'contract', partition });
   openRounds = (...opened: (readonly [no: number, id: string])[]) =>
     this.connection.write(roundsOf(...opened));
   writeKeys = (...ids: string[]) => this.connection.write(keysOf(...ids));
