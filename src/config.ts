@@ -124,7 +124,7 @@ export const SETTINGS = {
       'Milliseconds from the begin of one fetch that brings something to the next. More of them make fewer and larger batches where little comes: 30 cost a third less than 10, and verdicts come some 12 ms later.',
     fallback: '10',
     example: '10',
-    // Beyond, a partition that is behind would be read no faster than it is decided.
+    // A fetch brings half a MiB of a partition at most: further apart, they would hold up one that is behind.
     parse: integer(10, 50),
   }),
   ...rejectLimit.settings,
