@@ -2,11 +2,12 @@
  * What a mode measures on: topics, databases, consumer groups and processes of its own. All of them are gone once the stage is closed,
  * and on Ctrl-C too, since the supervisor closes it.
  */
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Server, Servers } from '../servers';
 import type { Child } from '../servers/child';
 import { projectRoot } from '../servers/download';
+import { productStart } from '../servers/product-start';
 import type { Supervisor } from '../servers/supervisor';
 import { makeTopics, type TopicPlan } from '../servers/topics';
 import {
@@ -44,16 +45,6 @@ export type Settings = Readonly<Record<string, string>>;
 export function requireProduct(): void {
   if (!existsSync(CLI))
     throw new Error('dist/cli.js is missing. Build it first: make build, or npm run build.');
-}
-
-/** What the command is started with, by its first line: variables, and options of Node. */
-function productStart(): { readonly environment: Settings; readonly nodeOptions: readonly string[] } {
-  const [firstLine = ''] = readFileSync(CLI, 'utf8').split('\n', 1);
-  const variables = firstLine.matchAll(/ (\w+)=(\S*)/g);
-  return {
-    environment: Object.fromEntries(Array.from(variables, ([, name = '', value = '']) => [name, value])),
-    nodeOptions: firstLine.split(' ').filter((word) => word.startsWith('--')),
-  };
 }
 
 export class Stage {
@@ -165,7 +156,7 @@ export class Stage {
 
   /** Starts `promo-intake worker`, with a line in its log for each batch. */
   startWorker(args: readonly string[], settings: Settings): Child {
-    const { environment, nodeOptions } = productStart();
+    const { environment, nodeOptions } = productStart(CLI);
     return this.spawn('worker', [...nodeOptions, CLI, 'worker', ...args], {
       ...environment,
       KAFKA_BROKERS: this.brokers,

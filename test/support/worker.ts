@@ -14,6 +14,7 @@ import {
 } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { DeadlineError, until, within } from '../../dev/servers/deadline';
+import { productStart } from '../../dev/servers/product-start';
 
 export const ROOT = resolve(__dirname, '../..');
 const PROGRAMS = join(ROOT, 'build', 'test-worker');
@@ -55,8 +56,10 @@ export class RunningCommand {
   private end: End | null = null;
 
   constructor(args: readonly string[], settings: Settings, node: string = process.execPath) {
-    this.child = spawn(node, [program(), ...args], {
-      env: environmentOf(settings),
+    const cli = program();
+    const { environment, nodeOptions } = productStart(cli);
+    this.child = spawn(node, [...nodeOptions, cli, ...args], {
+      env: { ...environment, ...environmentOf(settings) },
       stdio: ['ignore', 'pipe', 'pipe'],
     });
     for (const stream of [this.child.stdout, this.child.stderr]) {

@@ -130,7 +130,7 @@ it(
         ],
         settings: {
           SCHEMA_REGISTRY_URL: schemaRegistryUrl(),
-          NODE_OPTIONS: `--max-old-space-size=${HEAP_MIB} --max-semi-space-size=16`,
+          NODE_OPTIONS: `--max-old-space-size=${HEAP_MIB}`,
         },
       },
       async (world) => {
