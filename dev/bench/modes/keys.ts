@@ -1,6 +1,7 @@
 /** The rate with many keys stored beforehand, for ids that are ordered by time and for random ones (P4). */
 import { makeFeed, USUAL_SHAPE } from '../feed';
 import type { Bench, Mode } from '../mode';
+import { FEWER_CHECKPOINTS, settingsText } from '../postgres-settings';
 import { publish } from '../publish';
 import type { Goal } from '../result';
 import { drain, drainAfresh, type Run, rateOf, recordOf } from '../runs';
@@ -13,8 +14,6 @@ const GOALS: Record<IdKind, number> = { 'time-ordered': 0.9, random: 0.6 };
 
 /** MiB of shared_buffers, as Postgres has them by default. */
 const USUAL_BUFFERS = 128;
-/** What docs/performance.md recommends beside memory, for a server that the worker has to itself. */
-const RECOMMENDED = { max_wal_size: '4GB', checkpoint_timeout: '15min' };
 
 interface Entry {
   readonly kind: IdKind;
@@ -39,7 +38,7 @@ export const keys: Mode = {
     const buffers = bench.extent.number('buffers');
     const settings = {
       shared_buffers: `${buffers}MB`,
-      ...(buffers !== USUAL_BUFFERS && RECOMMENDED),
+      ...(buffers !== USUAL_BUFFERS && FEWER_CHECKPOINTS),
     };
     await bench.stage.restartPostgres(settings);
     const entries: Entry[] = [];
@@ -79,11 +78,7 @@ export const keys: Mode = {
       ),
       ...(buffers !== USUAL_BUFFERS && {
         variant: 'more-memory',
-        settings: [
-          `Postgres started anew with ${Object.entries(settings)
-            .map((setting) => setting.join('='))
-            .join(' ')}`,
-        ],
+        settings: [`Postgres started anew with ${settingsText(settings)}`],
       }),
       runs: entries.flatMap(({ kind, stored, indexMib, run, beside }) => [
         { ids: kind, stored, index_mib: indexMib, ...recordOf('worker', run) },

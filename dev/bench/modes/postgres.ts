@@ -2,6 +2,7 @@
 import { groupBy } from '../../../src/ledger/group-by';
 import { withClient } from '../guest';
 import type { Bench, Mode } from '../mode';
+import { FEWER_CHECKPOINTS, settingsText } from '../postgres-settings';
 import type { Published } from '../publish';
 import { cpuPer100k, drain, inTurns, type Run, rateOf, recordOf, watchPostgres } from '../runs';
 import { checkpoint, type Settings, type Stage } from '../stage';
@@ -9,7 +10,6 @@ import { median } from '../statistics';
 import { figure, type Table, times } from '../table';
 import { publishUsual } from '../usual';
 
-const FEWER_CHECKPOINTS: Settings = { max_wal_size: '4GB', checkpoint_timeout: '15min' };
 const MORE_MEMORY: Settings = { shared_buffers: '1GB' };
 
 /** The first is what all are compared with. None may lose what was committed: fsync and the like stay as they are, which is on. */
@@ -82,8 +82,7 @@ export const postgres: Mode = {
 };
 
 function nameOf(settings: Settings): string {
-  const list = Object.entries(settings).map(([name, value]) => `${name}=${value}`);
-  return list.length === 0 ? 'baseline' : list.join(' ');
+  return settingsText(settings) || 'baseline';
 }
 
 /** Variants with a setting, or a choice of one, that this server was not built with. */
