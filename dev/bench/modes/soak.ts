@@ -1,7 +1,7 @@
 /** Resident memory over a long time at half load, with a month of history dropped in the middle (P6). */
 import { sleep } from '../../servers/deadline';
 import { withClient } from '../guest';
-import { latenciesOf } from '../latencies';
+import { type DecidedUpTo, latenciesOf, type Sent } from '../latencies';
 import {
   growthGoal,
   highestOf,
@@ -59,11 +59,17 @@ export const soak: Mode = {
       });
     });
     await stage.removeTopic(topic);
-    const [p50 = 0, p99 = 0] = percentiles(latenciesOf(run.sends, run.log.batches), [0.5, 0.99]);
+    const latenciesIn = latenciesByMinute(run.sends, run.log.batches, run.startedAt);
+    const [p50 = 0, p99 = 0] = latenciesIn(0, minutes);
     const highest = highestOf(samples);
+    const memory = quarterTable(samples, minutes);
     return {
       table: {
-        ...quarterTable(samples, minutes),
+        columns: [...memory.columns, 'p50 ms', 'p99 ms'],
+        rows: memory.rows.map((row, quarter) => [
+          ...row,
+          ...latenciesIn((quarter / 4) * minutes, ((quarter + 1) / 4) * minutes).map((ms) => figure(ms)),
+        ]),
         notes: [
           `${figure(run.records)} events; latency p50 ${figure(p50)} ms, p99 ${figure(p99)} ms; dropping a month of ${figure(OLD_ROWS)} rows took ${figure(dropMs)} ms.`,
         ],
@@ -85,6 +91,15 @@ export const soak: Mode = {
     };
   },
 };
+
+/** @returns what tells the median and the 99th percentile, in milliseconds, of the records that were due between two minutes of the run */
+function latenciesByMinute(sends: readonly Sent[], batches: readonly DecidedUpTo[], startedAt: number) {
+  const minuteOf = ({ scheduledAt }: Sent) => (scheduledAt - startedAt) / 60_000;
+  return (from: number, to: number): number[] => {
+    const due = sends.filter((sent) => minuteOf(sent) >= from && minuteOf(sent) < to);
+    return percentiles(latenciesOf(due, batches), [0.5, 0.99]);
+  };
+}
 
 /** Only what a row must have. */
 async function makeOldMonth(databaseUrl: string): Promise<void> {
