@@ -69,11 +69,8 @@ export function makeTracing({ groupId, version, headers }: TracingOptions, logge
   /** The span of the batch that is being decided. */
   const current = new AsyncLocalStorage<Span>();
 
-  async function decide(
-    intake: Intake,
-    source: Source,
-    envelopes: readonly Envelope[],
-  ): Promise<IntakeResult> {
+  async function decide(intake: Intake, ...batch: Parameters<Intake['decide']>): Promise<IntakeResult> {
+    const [source, envelopes] = batch;
     const attributes = attributesOf(source, groupId, envelopes);
     const span = tracer.startSpan(
       `process ${source.topic}`,
@@ -81,9 +78,9 @@ export function makeTracing({ groupId, version, headers }: TracingOptions, logge
       ROOT_CONTEXT,
     );
     // Of what is not sampled no header is read.
-    if (!span.isRecording()) return intake.decide(source, envelopes);
+    if (!span.isRecording()) return intake.decide(...batch);
     span.addLinks(linksOf(envelopes));
-    const result = await current.run(span, () => intake.decide(source, envelopes));
+    const result = await current.run(span, () => intake.decide(...batch));
     span.setAttribute('promo_intake.decided_count', result.answers.length);
     if (result.undecided !== null) fail(span, result.undecided, undecidedCause(result.undecided));
     span.end();
@@ -127,7 +124,7 @@ export function makeTracing({ groupId, version, headers }: TracingOptions, logge
   }
 
   return {
-    traced: (intake) => ({ decide: (source, envelopes) => decide(intake, source, envelopes) }),
+    traced: (intake) => ({ decide: (...batch) => decide(intake, ...batch) }),
     transaction,
     close: () =>
       provider.shutdown().catch((error: unknown) => {
@@ -165,10 +162,9 @@ export function linksOf(envelopes: readonly Pick<Envelope, 'headers' | 'offset'>
   let last: Buffer | undefined;
   for (const { headers, offset } of envelopes) {
     if (links.length === MAX_LINKS) break;
-    const { traceparent } = headers;
-    const header = Array.isArray(traceparent) ? traceparent[0] : traceparent;
+    const header = headers.find(([name]) => name === 'traceparent')?.[1];
     // Most are known by the one before or by their flags: what takes time comes last.
-    if (header === undefined || last?.equals(header)) continue;
+    if (!header || last?.equals(header)) continue;
     last = header;
     const text = header.toString('latin1', 0, TRACEPARENT_BYTES);
     if (!isSampled(text) || seen.has(text)) continue;

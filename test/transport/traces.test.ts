@@ -133,6 +133,29 @@ describe('a batch', () => {
   );
 });
 
+describe('what the store has lost', () => {
+  for (const sampler of ['always_on', 'always_off']) {
+    together(`is read again where batches are traced, by ${sampler}`, () =>
+      withCollector(200, async (collector, world) => {
+        const worker = await world.started({
+          OTEL_EXPORTER_OTLP_ENDPOINT: collector.endpoint,
+          OTEL_TRACES_SAMPLER: sampler,
+        });
+        await produce(world.topics.main, [record('1'), record('2')]);
+        await world.untilDecided(2);
+        await world.rows('update promo_store.partitions set next_offset = 0, records_read = 0, accepted = 0');
+        await world.rows(
+          'truncate promo_store.event_keys, promo_store.history, promo_store.rounds, promo_store.resends',
+        );
+        await produce(world.topics.main, [record('3')]);
+        await worker.waitForLog('the store has lost what it had decided; it is read again');
+        await world.untilDecided(3);
+        await worker.stop();
+      }),
+    );
+  }
+});
+
 describe('a collector that', () => {
   const refusals: readonly (readonly [string, number | null, string])[] = [
     ['refuses', 401, 'traces are not sent, or not all of them'],
