@@ -18,7 +18,9 @@ export interface Sums {
 export interface Round {
   /** What stands for it in storage; null until the store gives it one. */
   no: number | null;
-  /** The event that refunded the round, null while it stands. */
+  /** Whether it was refunded: nothing of it counts then. */
+  refunded: boolean;
+  /** The event that did it, where that is known: of what was refunded before, nobody asks the store for an id of any length. */
   refundedBy: string | null;
   /** Whether a settled was accepted. Only the first counts. */
   settled: boolean;
@@ -34,6 +36,7 @@ export interface Round {
 export function newRound(): Round {
   return {
     no: null,
+    refunded: false,
     refundedBy: null,
     settled: false,
     sums: new Map(),
@@ -78,18 +81,19 @@ export function applyToRound(round: Round, event: RoundEvent): RoundVerdict {
   }
   switch (event.fields.kind) {
     case 'refund':
-      round.refundedBy ??= event.eventId;
+      if (!round.refunded) round.refundedBy = event.eventId;
+      round.refunded = true;
       return NOT_COUNTED;
     case 'win':
-      if (round.refundedBy !== null) return NOT_COUNTED;
+      if (round.refunded) return NOT_COUNTED;
       addTo(round, event, 'win');
       return COUNTED;
     case 'bet':
-      if (round.refundedBy !== null) return ROUND_REFUNDED;
+      if (round.refunded) return ROUND_REFUNDED;
       addTo(round, event, 'bet');
       return COUNTED;
     case 'settled':
-      if (round.refundedBy !== null) return ROUND_REFUNDED;
+      if (round.refunded) return ROUND_REFUNDED;
       if (round.settled) {
         round.secondSettled = true;
         return NOT_COUNTED;

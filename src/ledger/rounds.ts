@@ -37,7 +37,7 @@ export function inOrder(a: NamedRound, b: NamedRound): number {
   return compareIds(a.feedNo, a.roundId, b.feedNo, b.roundId);
 }
 
-const LOCKED = `select round_key, round_no, refunded_by, settled, second_settled, player_mismatch, brand_mismatch, player_hash, brand_no,
+const LOCKED = `select round_key, round_no, refunded_by is not null, settled, second_settled, player_mismatch, brand_mismatch, player_hash, brand_no,
   currency_no, bet_minor, win_minor, settled_minor, below_min_bet_minor, other_sums
 from promo_store.rounds where feed_no = $1`;
 
@@ -71,7 +71,7 @@ function readRound(row: Row): Round {
   const [
     ,
     no,
-    refundedBy,
+    refunded,
     settled,
     secondSettled,
     playerMismatch,
@@ -95,7 +95,8 @@ function readRound(row: Row): Round {
   readOtherSums(row[14] ?? null, sums);
   return {
     no: Number(no),
-    refundedBy: refundedBy ?? null,
+    refunded: refunded === 't',
+    refundedBy: null,
     settled: settled === 't',
     sums,
     playerHash: playerHash == null ? null : Number(playerHash),
@@ -145,7 +146,7 @@ export function copyRounds(opened: readonly NamedRound[], nowMicros: bigint): Wr
     rows.row(19);
     rows.int8Value(round.no);
     rows.int8Value(openedAt);
-    rows.int8Value(round.refundedBy === null ? null : openedAt);
+    rows.int8Value(round.refunded ? openedAt : null);
     rows.int8Value(round.playerHash);
     rows.int4Value(feedNo);
     rows.int4Value(round.brandNo);
@@ -167,8 +168,8 @@ export function copyRounds(opened: readonly NamedRound[], nowMicros: bigint): Wr
 const UPDATE_ROUNDS = {
   name: 'update_rounds',
   text: `update promo_store.rounds r set
-  refunded_by = c.refunded_by,
-  refunded_at = case when c.refunded_by is null then null else coalesce(r.refunded_at, timestamptz 'epoch' + $16::bigint * interval '1 microsecond') end,
+  refunded_by = coalesce(r.refunded_by, c.refunded_by),
+  refunded_at = case when c.refunded_by is null then r.refunded_at else coalesce(r.refunded_at, timestamptz 'epoch' + $16::bigint * interval '1 microsecond') end,
   settled = c.settled, second_settled = c.second_settled, player_mismatch = c.player_mismatch, brand_mismatch = c.brand_mismatch,
   player_hash = c.player_hash, brand_no = c.brand_no, currency_no = c.currency_no,
   bet_minor = c.bet_minor, win_minor = c.win_minor, settled_minor = c.settled_minor, below_min_bet_minor = c.below_min_bet_minor,

@@ -100,7 +100,10 @@ const STATEMENTS: Readonly<Record<string, Statement>> = {
     for (const row of wanted) {
       if ([text, before17].every((one) => LOCK.test(one))) await on.lock(row);
       const current = on.current(row);
-      if (current !== undefined) found.push(columnsOf(current, ROUND_COLUMNS));
+      if (current !== undefined)
+        found.push(
+          columnsOf({ ...current, refunded: current.refunded_by == null ? 'f' : 't' }, ROUND_COLUMNS),
+        );
       await on.betweenRows();
     }
     return found;
@@ -120,11 +123,12 @@ const STATEMENTS: Readonly<Record<string, Statement>> = {
       const before = on.current(row);
       const change: Record<string, Text> = {};
       for (const [column, name] of UPDATED_COLUMNS.entries()) change[name] = columns[column]?.[index] ?? null;
-      const refundedAt = before?.refunded_at ?? String(values[2 + UPDATED_COLUMNS.length]);
+      const isRefund = change.refunded_by !== null;
       on.change(row, 'rounds', {
         ...before,
         ...change,
-        refunded_at: change.refunded_by === null ? null : refundedAt,
+        refunded_by: before?.refunded_by ?? change.refunded_by ?? null,
+        refunded_at: before?.refunded_at ?? (isRefund ? String(values[2 + UPDATED_COLUMNS.length]) : null),
       });
       await on.betweenRows();
     }
@@ -193,7 +197,7 @@ const NO_COUNTS: Values = Object.fromEntries(
 );
 
 const ROUND_COLUMNS =
-  'round_key round_no refunded_by settled second_settled player_mismatch brand_mismatch player_hash brand_no currency_no bet_minor win_minor settled_minor below_min_bet_minor other_sums'.split(
+  'round_key round_no refunded settled second_settled player_mismatch brand_mismatch player_hash brand_no currency_no bet_minor win_minor settled_minor below_min_bet_minor other_sums'.split(
     ' ',
   );
 const UPDATED_COLUMNS =
