@@ -83,7 +83,13 @@ describe('erasure', () => {
     await store.pool.query(
       `update promo_store.history set decided_at = '2020-01-05' where event_id in ('b', 'd') and feed_no = (select feed_no from promo_store.feeds where feed_id = 'acme')`,
     );
-    const payload = Buffer.from(JSON.stringify(mine));
+    // As many producers write what is not ASCII: no name can be found in it as it stands.
+    const payload = Buffer.from(
+      JSON.stringify(mine).replace(
+        PLAYER,
+        PLAYER.replace(/./gu, (letter) => `\\u${letter.charCodeAt(0).toString(16).padStart(4, '0')}`),
+      ),
+    );
     for (const operator of ['acme', 'bravo'])
       await store.pool.query(
         `insert into promo_store.panics (verdict_id, error, payload) select verdict_id, $3, $2 from promo.verdicts where operator_id = $1 limit 1`,
@@ -102,7 +108,7 @@ describe('erasure', () => {
     ).toEqual([['r-1'], ['r-1'], ['r-2']]);
     expect(await store.rows('select error, payload is null from promo_store.panics order by 2')).toEqual([
       [`it is ${PLAYER}`, 'f'],
-      ['it is erased:1', 't'],
+      ['erased:1', 't'],
     ]);
     const done = '{"rounds": 3, "payloads": 1, "verdicts": 8}';
     expect(await log()).toEqual([['erasure', 'ops@desk', '{"operator": "acme"}', done, 't']]);
