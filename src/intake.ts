@@ -6,13 +6,21 @@ import type { Logger } from 'pino';
 import type { Decision, Item } from './domain/decide';
 import type { Reference } from './domain/reference';
 import type { DeadLetterReason } from './domain/verdict';
-import type { Answer, Envelope, Source } from './intake/delivery';
-import { answered, prepare } from './intake/prepare';
+import type { Answer, Envelope, Header, Source } from './intake/delivery';
+import { answered, HeldUp, PayloadUnavailable, prepare } from './intake/prepare';
 import { type RejectBreaker, TopicPaused } from './intake/reject-limit';
-import { classify, LostRace, StaleReference, StoreBehind, StoreError, Undecided } from './ledger/failures';
+import {
+  classify,
+  LostRace,
+  StaleReference,
+  StoreBehind,
+  StoreError,
+  Undecided,
+  UnreadableReference,
+} from './ledger/failures';
 import type { Batch } from './ledger/ledger';
 
-export type { Answer, Envelope, Source };
+export type { Answer, Envelope, Header, Source };
 
 export interface DeadLetter {
   readonly envelope: Envelope;
@@ -63,7 +71,7 @@ export interface Intake {
   decide(source: Source, envelopes: readonly Envelope[], decidedUpTo?: number): Promise<IntakeResult>;
 }
 
-/** Tries at once, in ever smaller batches, after a lost race, a deadlock or new reference data (U4). */
+/** Tries at once after a lost race or a deadlock, in ever smaller batches, and after new reference data (U4). */
 const MAX_TRIES_AT_ONCE = 5;
 /** Tries of an event that fails by itself, before it is a panic (V9). */
 const TRIES_ALONE = 2;
@@ -111,7 +119,7 @@ export function makeIntake(deps: IntakeDeps): Intake {
       answers.push(...(await (isAlone ? decideAlone(from, envelopes) : attempt(from, envelopes))));
       return;
     } catch (error) {
-      if (error instanceof DeadLetterRefused && error.before > 0) {
+      if (error instanceof HeldUp && error.before > 0) {
         await settle(from, envelopes.slice(0, error.before), tries, answers);
         throw error;
       }
@@ -147,16 +155,25 @@ export function makeIntake(deps: IntakeDeps): Intake {
         failure = error;
       }
     }
-    const minuteAgo = now() - 60_000;
-    while (panicTimes[0] !== undefined && panicTimes[0] < minuteAgo) panicTimes.shift();
+    const time = now();
+    while (panicTimes[0] !== undefined && panicTimes[0] < time - 60_000) panicTimes.shift();
     if (panicTimes.length >= MAX_PANICS_PER_MINUTE) throw failure;
-    const answers = await attempt(from, envelopes, messageOf(failure));
-    panicTimes.push(now());
-    logger.error(
-      { ...from.source, offset: first(envelopes).offset, error: messageOf(failure) },
-      'event failed twice and is rejected as panic',
-    );
-    return answers;
+    // Counted before it is one: other partitions may be about to store theirs.
+    panicTimes.push(time);
+    let isPanic = false;
+    try {
+      const answers = await attempt(from, envelopes, messageOf(failure));
+      // A resend of what is decided keeps its verdict.
+      isPanic = answers.some(({ decision }) => decision.type === 'decided' && !decision.redelivered);
+      if (isPanic)
+        logger.error(
+          { ...from.source, offset: first(envelopes).offset, error: messageOf(failure) },
+          'event failed twice and is rejected as panic',
+        );
+      return answers;
+    } finally {
+      if (!isPanic) panicTimes.splice(panicTimes.indexOf(time), 1);
+    }
   }
 
   /**
@@ -263,29 +280,28 @@ interface From {
   readonly isTriedAgain?: boolean;
 }
 
-/** The dead-letter topic takes nothing: the record is undecided, and so is all behind it. What stands before it need not wait. */
-class DeadLetterRefused extends Undecided {
+/** The dead-letter topic does not take the envelope. */
+class DeadLetterRefused extends HeldUp {
   override readonly name = 'DeadLetterRefused';
-  constructor(
-    message: string,
-    readonly before: number,
-    cause: unknown,
-  ) {
-    super(message, { cause });
-  }
 }
 
 class NoReference extends Undecided {
   override readonly name = 'NoReference';
 }
 
-/** Whose it is that a batch is undecided: Postgres, the topics that are published to, a limit, missing reference data, or a defect of our own. */
-export function undecidedCause(error: unknown): 'store' | 'kafka' | 'limit' | 'reference' | 'worker' {
+/**
+ * Whose it is that a batch is undecided: Postgres, the topics that are published to, the registry, a limit, reference data that is missing or cannot
+ * be read, or a defect of our own, which Postgres may be the one to notice.
+ */
+export function undecidedCause(
+  error: unknown,
+): 'store' | 'kafka' | 'registry' | 'limit' | 'reference' | 'worker' {
   if (error instanceof TopicPaused) return 'limit';
   if (error instanceof DeadLetterRefused) return 'kafka';
-  if (error instanceof NoReference) return 'reference';
+  if (error instanceof PayloadUnavailable) return 'registry';
+  if (error instanceof NoReference || error instanceof UnreadableReference) return 'reference';
   const isStore = [StoreError, StoreBehind, LostRace, StaleReference].some((type) => error instanceof type);
-  return isStore ? 'store' : 'worker';
+  return isStore && classify(error) !== 'data' ? 'store' : 'worker';
 }
 
 /** The offset from which on the store has lost what it had decided of the partition; null where that is not why the batch is undecided. */

@@ -144,7 +144,7 @@ interface Lane {
  * taken, and nothing is sent twice for a neighbour that is too large. Batches form while others are in flight.
  */
 function makeDelivery({ sender, topic, connection, choosePartition, report }: DeliveryDeps) {
-  const headers = connection === undefined ? {} : { 'connection-id': connection };
+  const headers = connection === undefined ? [] : [['connection-id', connection] as const];
   const lanes = new Map<number, Lane>();
   const ready: Lane[] = [];
   let inFlight = 0;

@@ -7,19 +7,27 @@ import type { Connection } from '../domain/reference';
 /** The Kafka partition that a batch comes from. */
 export type { Source } from '../ledger/partitions';
 
+/** A header of a record: names may come several times, in an order that is kept, and values may be null. */
+export type Header = readonly [name: string, value: Buffer | null];
+
 /** A delivery as a transport received it. */
 export interface Envelope {
   /** The bytes as they came; null for a tombstone. */
   readonly value: Buffer | null;
   /** The same, decoded as far as the transport can. */
-  readonly payload: Payload | { readonly type: 'schema_unknown' } | { readonly type: 'undecodable' };
+  readonly payload:
+    | Payload
+    | { readonly type: 'schema_unknown' }
+    | { readonly type: 'undecodable' }
+    /** What it takes to decode it cannot be had now. */
+    | { readonly type: 'unavailable'; readonly error: Error };
   /** Values of the `connection-id` header. */
   readonly claims: readonly string[];
   /** Offset in the Kafka partition. */
   readonly offset: number;
   /** Key, headers and timestamp of the record, for a dead letter. */
   readonly key: Buffer | null;
-  readonly headers: Readonly<Record<string, Buffer | Buffer[]>>;
+  readonly headers: readonly Header[];
   /** Milliseconds since 1970, as decimal text. */
   readonly timestamp: string;
 }

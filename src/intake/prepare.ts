@@ -5,6 +5,7 @@ import { type Fault, type Fields, type Judged, NO_FIELDS } from '../domain/event
 import { judge, PANIC, type Payload, readEventId } from '../domain/judge';
 import { type Connection, claim, type Reference } from '../domain/reference';
 import type { DeadLetterReason } from '../domain/verdict';
+import { Undecided } from '../ledger/failures';
 import type { Answer, Envelope, Source } from './delivery';
 
 /** An answer that waits for its decision: much less than the item, which need not live as long. */
@@ -33,7 +34,29 @@ function isAnswered(answer: Unanswered): answer is Answer {
   return answer.decision !== null;
 }
 
-/** Claims and judges the envelopes of a partition. */
+/** An envelope holds its partition up, and all behind it wait. What stands before it in the batch need not. */
+export class HeldUp extends Undecided {
+  override readonly name: string = 'HeldUp';
+  /** @param before how many envelopes stand before it */
+  constructor(
+    message: string,
+    readonly before: number,
+    cause: unknown,
+  ) {
+    super(message, { cause });
+  }
+}
+
+/** The payload cannot be decoded now. */
+export class PayloadUnavailable extends HeldUp {
+  override readonly name = 'PayloadUnavailable';
+}
+
+/**
+ * Claims and judges the envelopes of a partition.
+ *
+ * @throws PayloadUnavailable at the first that somebody owns and that cannot be decoded now
+ */
 export function prepare(
   reference: Reference,
   { topic }: Source,
@@ -45,6 +68,8 @@ export function prepare(
   const unanswered: Unanswered[] = [];
   for (const envelope of envelopes) {
     const connection = claim(reference, topic, envelope.claims) ?? null;
+    if (connection !== null && envelope.payload.type === 'unavailable')
+      throw new PayloadUnavailable(envelope.payload.error.message, items.length, envelope.payload.error);
     const judged = judgeEnvelope(envelope, connection, panic);
     const isKeyed = judged.type === 'keyed';
     items.push(itemOf(judged, connection, envelope, partitionNo));
@@ -66,14 +91,21 @@ interface DeadLettered {
   readonly faults: readonly Fault[];
 }
 
+const deadLettered = (reason: DeadLetterReason): DeadLettered => ({
+  type: 'dead_letter',
+  reason,
+  faults: [],
+});
+
 function judgeEnvelope(
   { payload }: Envelope,
   connection: Connection | null,
   panic: boolean,
 ): Judged | DeadLettered {
-  if (connection === null) return { type: 'dead_letter', reason: 'unclaimed', faults: [] };
-  if (payload.type === 'schema_unknown' || payload.type === 'undecodable')
-    return { type: 'dead_letter', reason: payload.type, faults: [] };
+  // Of a batch that cannot be read no header says whose it is, and it must not be taken for a record when dead letters are sent back.
+  if (payload.type === 'undecodable') return deadLettered('undecodable');
+  if (connection === null || payload.type === 'unavailable') return deadLettered('unclaimed');
+  if (payload.type === 'schema_unknown') return deadLettered('schema_unknown');
   return panic ? judgedAsPanic(payload, connection) : judge(payload, connection);
 }
 

@@ -111,10 +111,15 @@ function rejectedFor(decision: Decision): string | null {
   return decision.outcome.verdict === 'rejected' ? decision.outcome.reason : null;
 }
 
+/** Small batches are counted together, so that a window has no more parts than twice this: it is summed up for each batch. */
+const WINDOW_PARTS = 1_000;
+
 /** The last batches, as few as hold `windowEvents` events. */
 export function slide(batches: readonly Tally[], batch: Tally, windowEvents: number): readonly Tally[] {
   if (batch.events === 0) return batches;
-  const window = [...batches, batch];
+  const last = batches.at(-1);
+  const isPart = last !== undefined && (last.events + batch.events) * WINDOW_PARTS <= windowEvents;
+  const window = isPart ? [...batches.slice(0, -1), sumOf([last, batch])] : [...batches, batch];
   let { events } = sumOf(window);
   while (window[0] !== undefined && events - window[0].events >= windowEvents) {
     events -= window[0].events;

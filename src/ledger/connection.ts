@@ -18,7 +18,10 @@ export const STATEMENT_TIMEOUT_MS = 8_000;
 export const LOCK_TIMEOUT_MS = 5_000;
 /** A transaction that waits for its worker, as the store ends it: a frozen worker must not hold locks. */
 export const IDLE_TIMEOUT_MS = 15_000;
-/** An answer of the store, as we give it up: a store that cannot even end its statement is gone. */
+/**
+ * An answer of the store, as we give it up: a store that cannot even end its statement is gone. The store keeps back what it answers to the
+ * statements of one request until the last is done: where it waited for several locks in turn, for longer than this, the batch is decided anew.
+ */
 const ANSWER_TIMEOUT_MS = STATEMENT_TIMEOUT_MS + 2_000;
 
 /** How the store is reached, and who we are to it. What is read from files is read anew for each connection. */

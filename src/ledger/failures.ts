@@ -52,6 +52,11 @@ export class StoreBehind extends Undecided {
   }
 }
 
+/** The reference data in force is not what this version can read: a newer one wrote it. No event is at fault. */
+export class UnreadableReference extends Undecided {
+  override readonly name = 'UnreadableReference';
+}
+
 /** The reference data that judged the batch is no longer in force. */
 export class StaleReference extends Error {
   override readonly name = 'StaleReference';

@@ -10,7 +10,8 @@ import {
 } from '../domain/reference';
 import { type Change, describeChanges } from '../reference-file/changes';
 import { fromDocumentJson, toDocumentJson } from '../reference-file/stored';
-import { inTransaction, type Session, type Store } from './connection';
+import { inTransaction, type Row, type Session, type Store } from './connection';
+import { UnreadableReference } from './failures';
 
 const EMPTY: ReferenceDocument = { operators: [] };
 
@@ -27,12 +28,17 @@ const CURRENT = {
 
 async function readCurrent(session: Session): Promise<StoredReference> {
   const [row] = await session.query(CURRENT);
+  return storedIn(row);
+}
+
+/** @throws RangeError where it breaks the rules that hold now */
+function storedIn(row: Row | undefined): StoredReference {
   if (row === undefined) return { version: 0, document: EMPTY };
   return { version: Number(row[0]), document: fromDocumentJson(JSON.parse(row[1] ?? '')) };
 }
 
 const ONE_VERSION = {
-  name: 'reference_version',
+  name: 'reference_of_version',
   text: 'select version, document from promo_store.reference_versions where version = $1',
 };
 
@@ -49,8 +55,7 @@ export async function readReferenceVersion(
   return inTransaction(store, async (session) => {
     const [row] =
       version === undefined ? await session.query(CURRENT) : await session.query(ONE_VERSION, [version]);
-    if (row === undefined) return undefined;
-    return { version: Number(row[0]), document: fromDocumentJson(JSON.parse(row[1] ?? '')) };
+    return row === undefined ? undefined : storedIn(row);
   });
 }
 
@@ -89,12 +94,18 @@ async function loadReference(store: Store, loaded: Reference | undefined): Promi
   return inTransaction(store, async (session) => {
     const [row] = await session.query(VERSION);
     if (loaded !== undefined && loaded.version === Number(row?.[0])) return loaded;
-    const { version, document } = await readCurrent(session);
+    const [current] = await session.query(CURRENT);
     const numbers = new Map<string, number>();
     for (const [type, operatorId, id, no] of await session.query(NUMBERS)) {
       numbers.set(JSON.stringify([type, operatorId, id]), Number(no));
     }
-    return compileReference(document, version, numbersIn(numbers));
+    try {
+      const { version, document } = storedIn(current);
+      return compileReference(document, version, numbersIn(numbers));
+    } catch (error) {
+      const what = error instanceof Error ? error.message : String(error);
+      throw new UnreadableReference(`the reference data in force cannot be read: ${what}`, { cause: error });
+    }
   });
 }
 

@@ -10,6 +10,8 @@ const RECORD_OVERHEAD_BYTES = 400;
 const LEAST_SHARE_BYTES = 1024 * 1024;
 /** What queues may hold together, as long as the least share of each is no more. */
 const SHARED_BYTES = 8 * LEAST_SHARE_BYTES;
+/** What was decompressed and waits for the next batch of its partition, of all queues together: half of what one batch may come to. */
+const MAX_OPENED_BYTES = 32 * 1024 * 1024;
 
 /**
  * What the queues of a worker's partitions may hold. Each has its share among those that hold something: one partition that is far behind may
@@ -17,6 +19,7 @@ const SHARED_BYTES = 8 * LEAST_SHARE_BYTES;
  */
 export class QueueShares {
   private queues = 0;
+  private openedBytes = 0;
 
   get bytes(): number {
     return Math.max(LEAST_SHARE_BYTES, SHARED_BYTES / Math.max(1, this.queues));
@@ -29,11 +32,24 @@ export class QueueShares {
   ends(): void {
     this.queues--;
   }
+
+  /** @returns whether so much that was decompressed may stay so while it waits */
+  keepOpen(bytes: number): boolean {
+    if (bytes > 0 && this.openedBytes + bytes > MAX_OPENED_BYTES) return false;
+    this.openedBytes += bytes;
+    return true;
+  }
+
+  release(bytes: number): void {
+    this.openedBytes -= bytes;
+  }
 }
 
 export class ChunkQueue {
   private readonly chunks: WaitingChunk[] = [];
   private heldBytes = 0;
+  /** What of it waits decompressed. */
+  private openedBytes = 0;
 
   constructor(private readonly shares: QueueShares) {}
 
@@ -66,10 +82,32 @@ export class ChunkQueue {
     if (!this.isEmpty) this.shares.ends();
     this.chunks.length = 0;
     this.heldBytes = 0;
+    this.takeUp();
+  }
+
+  /** What waits decompressed is in use again. */
+  private takeUp(): void {
+    this.shares.release(this.openedBytes);
+    this.openedBytes = 0;
+  }
+
+  /**
+   * Nothing of it is being decided: what is decompressed waits so, or, where that is too much together, is decompressed anew when it is its turn.
+   * Else each partition could hold as much as a batch may come to.
+   */
+  rest(): void {
+    this.takeUp();
+    for (const chunk of this.chunks) {
+      if (!chunk.isOpen) return;
+      const bytes = chunk.openedBytes;
+      if (this.shares.keepOpen(bytes)) this.openedBytes += bytes;
+      else chunk.close();
+    }
   }
 
   /** The records at the head: at most so many, and none more once they hold so many bytes. */
   async peek(maxRecords: number, maxBytes: number): Promise<StreamRecord[]> {
+    this.takeUp();
     const head: StreamRecord[] = [];
     let bytes = 0;
     for (const chunk of this.chunks) {
@@ -114,6 +152,8 @@ function memoryOf({ bytes }: Chunk): number {
 
 class WaitingChunk {
   private cursor: RecordCursor | null = null;
+  /** Where it goes on; undefined where nothing is removed of it. */
+  private nextOffset: number | undefined;
   /** Records that were read and not removed: those of the batch that is being decided. */
   private readonly records: StreamRecord[] = [];
 
@@ -124,7 +164,16 @@ class WaitingChunk {
   }
 
   async open(): Promise<void> {
-    this.cursor = await this.chunk.open();
+    this.cursor = await this.chunk.open(this.nextOffset);
+  }
+
+  get openedBytes(): number {
+    return this.cursor?.bytes ?? 0;
+  }
+
+  close(): void {
+    this.cursor = null;
+    this.records.length = 0;
   }
 
   /** A record, counted from the first that is not removed; null behind the last. Asked for in their order. */
@@ -137,8 +186,11 @@ class WaitingChunk {
     return this.records[index] ?? null;
   }
 
-  /** Removes the first records that were read, at most so many. */
+  /** Removes the first records that were read, at most so many. What is opened anew begins behind them. */
   remove(count: number): StreamRecord[] {
-    return this.records.splice(0, count);
+    const removed = this.records.splice(0, count);
+    const last = removed.at(-1);
+    if (last !== undefined) this.nextOffset = last.offset + 1;
+    return removed;
   }
 }

@@ -30,10 +30,7 @@ export function readLetter({
   timestamp,
   size,
 }: Pick<StreamRecord, 'headers' | 'timestamp' | 'size'>): Letter | null {
-  const text = (name: string) => {
-    const value = headers[name];
-    return (Array.isArray(value) ? value[0] : value)?.toString('utf8');
-  };
+  const text = (wanted: string) => headers.find(([name]) => name === wanted)?.[1]?.toString('utf8');
   const topic = text(LETTER_HEADERS.topic);
   const reason = text(LETTER_HEADERS.reason);
   const [partition, offset, sourceTimestampMs] = [
@@ -52,7 +49,7 @@ export function readLetter({
   };
 }
 
-/** The headers that the record had before it became a dead letter. */
+/** The headers of a record but for ours: those that it had before it became a dead letter. */
 export function originalHeaders({ headers }: Pick<StreamRecord, 'headers'>): StreamRecord['headers'] {
-  return Object.fromEntries(Object.entries(headers).filter(([name]) => !OURS.has(name)));
+  return headers.filter(([name]) => !OURS.has(name));
 }

@@ -1,12 +1,11 @@
 /** Records as the intake takes them: with their payload, decoded as far as that can be done without knowing the event. */
 import type { Envelope } from '../intake';
 import type { StreamRecord } from './record-source';
-import { isFramed, type WireFormat } from './wire-format';
+import { isFramed, RegistryUnavailable, type WireFormat } from './wire-format';
 
 /**
- * The envelope of a record: itself, unless it is to be decoded; a promise where the registry has to be asked.
- *
- * @throws RegistryUnavailable, perhaps by the promise
+ * The envelope of a record: itself, unless it is to be decoded; a promise where the registry has to be asked. Where it does not answer, the payload
+ * says so: who has no claim to the record has no need to wait for it.
  */
 export function envelopeOf(
   record: StreamRecord,
@@ -17,8 +16,14 @@ export function envelopeOf(
   const value = isToDecode ? record.value : null;
   if (value === null) return record;
   const decoded = wireFormat.decode(value);
-  if (decoded instanceof Promise) return decoded.then((payload) => new DecodedRecord(record, payload));
+  if (decoded instanceof Promise)
+    return decoded.catch(unavailable).then((payload) => new DecodedRecord(record, payload));
   return new DecodedRecord(record, decoded);
+}
+
+function unavailable(error: unknown): Envelope['payload'] {
+  if (!(error instanceof RegistryUnavailable)) throw error;
+  return { type: 'unavailable', error };
 }
 
 /** A record with its payload. Thousands of them wait for the store: what can be made again when it is asked for is not kept. */

@@ -18,11 +18,11 @@ import type { Committer } from './committer';
 import { envelopeOf } from './envelope';
 import { observeBatch, observeWait } from './observe';
 import { type Chunk, messageOf, type StreamDeps, type StreamRecord } from './record-source';
-import { RegistryUnavailable } from './wire-format';
 
 /**
  * A partition's first batch takes no more records than this, and each one after it twice as many, up to BATCH_EVENTS: workers that begin
- * together may meet in the rounds that they open, and what is decided anew then is little.
+ * together may meet in the rounds that they open, and what is decided anew then is little. One that could not be decided is tried again as half
+ * of it: less may be what a slow store can do in time.
  */
 const FIRST_BATCH_EVENTS = 250;
 /** A batch takes no further record once it holds this many bytes. */
@@ -108,6 +108,11 @@ export class PartitionLoop {
     else this.decidedUpTo = decidedUpTo;
   }
 
+  /** Whether it fetches no more until it is decided further. */
+  get isPaused(): boolean {
+    return this.paused;
+  }
+
   /** How far the store has to have decided it; null while a batch is under way, which asks by itself. */
   expected(): number | null {
     return this.running === null ? this.decidedUpTo : null;
@@ -158,7 +163,8 @@ export class PartitionLoop {
         await this.step();
       } catch (error) {
         // Whatever stands in the way shows as an undecided partition, a defect of this loop too.
-        await this.wait(error, causeOf(error));
+        this.queue.rest();
+        await this.wait(error, undecidedCause(error));
       }
     }
     this.running = null;
@@ -209,7 +215,8 @@ export class PartitionLoop {
       const began = clock.now();
       const { answers, undecided } = await intake.decide(this.partition, envelopes, this.decidedUpTo);
       this.observe(answers, clock.now() - began);
-      this.maxEvents = maxEvents * 2;
+      const isStuck = undecided !== null && answers.length === 0 && lostFrom(undecided) === null;
+      this.maxEvents = isStuck ? Math.max(1, envelopes.length >> 1) : maxEvents * 2;
       return { answers, undecided: undecided ?? failure, isEmpty: false };
     } finally {
       this.turns.end();
@@ -252,7 +259,11 @@ export class PartitionLoop {
         const begun = records.slice(from, from + DECODED_AT_ONCE).map((record) => this.beginEnvelope(record));
         if (begun.every(isDecoded)) envelopes.push(...begun);
         else
-          for (const each of begun) envelopes.push(isDecoded(each) ? each : await this.turns.without(each));
+          for (const each of begun) {
+            const envelope = isDecoded(each) ? each : await this.turns.without(each);
+            envelopes.push(envelope);
+            if (envelope.payload.type === 'unavailable') return { envelopes, failure: null };
+          }
       }
       return { envelopes, failure: null };
     } catch (error) {
@@ -288,6 +299,7 @@ export class PartitionLoop {
     const last = answers.at(-1);
     if (last !== undefined) this.decidedUpTo = last.envelope.offset + 1;
     const offset = this.queue.remove(answers.length);
+    this.queue.rest();
     this.nextOffset = offset;
     this.settled();
     this.committer.decided({ ...this.partition, offset, decidedUpTo: this.decidedUpTo });
@@ -356,10 +368,6 @@ export class PartitionLoop {
 
 function isDecoded(envelope: Envelope | Promise<Envelope>): envelope is Envelope {
   return !(envelope instanceof Promise);
-}
-
-function causeOf(error: unknown): UndecidedCause {
-  return error instanceof RegistryUnavailable ? 'registry' : undecidedCause(error);
 }
 
 /** At most `free` turns at once; the others wait in the order in which they came. */

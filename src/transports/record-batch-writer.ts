@@ -9,7 +9,7 @@ type Content = Buffer | string;
 export interface OutgoingMessage {
   readonly key: Content | null;
   readonly value: Content | null;
-  readonly headers: Readonly<Record<string, Content | readonly Content[]>>;
+  readonly headers: readonly (readonly [name: string, value: Content | null])[];
   /** Absent: chosen by the key, as `partitionChooser` does. */
   readonly partition?: number;
 }
@@ -41,11 +41,8 @@ export class MessageEncoder {
     const keyBytes = this.content(key);
     const keyTo = this.position;
     this.content(value);
-    const entries = Object.entries(headers).flatMap(([name, values]) =>
-      listOf(values).map((each) => ({ name, value: each })),
-    );
-    this.varint(entries.length);
-    for (const { name, value } of entries) {
+    this.varint(headers.length);
+    for (const [name, value] of headers) {
       this.content(name);
       this.content(value);
     }
@@ -79,10 +76,6 @@ export class MessageEncoder {
 }
 
 const INITIAL_BYTES = 1_024;
-
-function listOf(content: Content | readonly Content[]): readonly Content[] {
-  return typeof content === 'string' || Buffer.isBuffer(content) ? [content] : content;
-}
 
 /** A record batch that is being written. */
 export class RecordBatch {

@@ -8,7 +8,7 @@
  */
 
 import type { JsonText } from '../domain/judge';
-import type { Source } from '../intake';
+import type { Header, Source } from '../intake';
 import type { Chunk, RecordCursor, StreamRecord } from './record-source';
 
 const CONNECTION_ID_HEADER = 'connection-id';
@@ -57,16 +57,18 @@ class FetchedRecord implements StreamRecord {
   }
 
   get claims(): readonly string[] {
-    const value = this.headers[CONNECTION_ID_HEADER];
-    if (value === undefined) return NO_CLAIMS;
-    return (Array.isArray(value) ? value : [value]).map((entry) => entry.toString('utf8'));
+    const { headers } = this;
+    if (headers === NO_HEADERS) return NO_CLAIMS;
+    return headers.flatMap(([name, value]) =>
+      name === CONNECTION_ID_HEADER ? (value?.toString('utf8') ?? '') : [],
+    );
   }
 
   get key(): Buffer | null {
     return this.reader('key').bytes();
   }
 
-  get headers(): Headers {
+  get headers(): readonly Header[] {
     if (this.body.bytes[this.valueEnd] === 0) return NO_HEADERS;
     return readHeaders(new RecordReader(this.body.bytes, this.valueEnd));
   }
@@ -109,9 +111,6 @@ class UndecodableBatch implements StreamRecord {
     return this.value[0];
   }
 }
-
-/** Header values by key; a key that is given several times has all its values in order. */
-type Headers = Readonly<Record<string, Buffer | Buffer[]>>;
 
 export interface AbortedTransaction {
   readonly producerId: bigint;
@@ -164,12 +163,13 @@ class RecordBatch {
     const codec = this.attributes & CODEC_MASK;
     if (codec === 0 || this.bytes[16] !== MAGIC) return this.read(stored, fromOffset);
     return decompress(codec, stored).then(
-      (body) => this.read(body, fromOffset),
+      (body) => this.read(body, fromOffset, body.length),
       (error: unknown) => this.undecodable(error),
     );
   }
 
-  private read(bytes: Buffer, fromOffset: number): RecordCursor {
+  /** @param decompressed bytes that are held beside the batch's own */
+  private read(bytes: Buffer, fromOffset: number, decompressed = 0): RecordCursor {
     try {
       if (this.bytes[16] !== MAGIC) throw new RangeError(`message format ${this.bytes[16]} is not supported`);
       if (!Number.isSafeInteger(this.lastOffset)) throw new RangeError('an offset is beyond 2^53');
@@ -181,7 +181,7 @@ class RecordBatch {
         firstTimestamp: this.bytes.readBigInt64BE(27),
         appendTime: (this.attributes & LOG_APPEND_TIME) === 0 ? null : this.bytes.readBigInt64BE(35),
       };
-      return new BodyCursor(body, count, fromOffset);
+      return new BodyCursor(body, count, fromOffset, decompressed);
     } catch (error) {
       return this.undecodable(error);
     }
@@ -197,6 +197,7 @@ class RecordBatch {
       reason,
     );
     return {
+      bytes: 0,
       next: () => {
         const next = record;
         record = null;
@@ -236,6 +237,7 @@ class BodyCursor implements RecordCursor {
     private readonly body: Body,
     private left: number,
     private readonly fromOffset: number,
+    readonly bytes: number,
   ) {
     this.reader = new RecordReader(body.bytes, 0);
   }
@@ -259,23 +261,14 @@ class BodyCursor implements RecordCursor {
   }
 }
 
-const NO_HEADERS: Headers = Object.freeze({});
+const NO_HEADERS: readonly Header[] = [];
 
-function readHeaders(reader: RecordReader): Headers {
+function readHeaders(reader: RecordReader): readonly Header[] {
   const count = reader.varint();
-  const headers = new Map<string, Buffer | Buffer[]>();
-  for (let i = 0; i < count; i++) {
-    const key = reader.bytes()?.toString('utf8') ?? '';
-    const value = reader.bytes() ?? EMPTY;
-    const earlier = headers.get(key);
-    if (earlier === undefined) headers.set(key, value);
-    else if (Array.isArray(earlier)) earlier.push(value);
-    else headers.set(key, [earlier, value]);
-  }
-  return Object.fromEntries(headers);
+  const headers: Header[] = [];
+  for (let i = 0; i < count; i++) headers.push([reader.bytes()?.toString('utf8') ?? '', reader.bytes()]);
+  return headers;
 }
-
-const EMPTY = Buffer.alloc(0);
 
 /** Reads what records are made of: zigzag varints, and bytes with their length in front. @throws RangeError beyond the end */
 class RecordReader {
@@ -333,7 +326,7 @@ class RecordReader {
   }
 }
 
-const NO_RECORDS: RecordCursor = { next: () => null };
+const NO_RECORDS: RecordCursor = { bytes: 0, next: () => null };
 
 /** What a fetch brought of one partition. */
 export class Fetched {
@@ -379,7 +372,7 @@ export class Fetched {
       const nextOffset = Math.max(batch.lastOffset + 1, fromOffset);
       if (marker !== null || (batch.isTransactional && aborting.has(batch.producerId)))
         return { bytes: 0, nextOffset, open: () => NO_RECORDS };
-      const open = () => batch.open(fromOffset, this.decompress);
+      const open = (from = fromOffset) => batch.open(from, this.decompress);
       return { bytes: batch.bytes.length, nextOffset, open };
     });
   }

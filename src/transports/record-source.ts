@@ -23,12 +23,17 @@ export interface Chunk extends Source {
   readonly bytes: number;
   /** Where the partition goes on after this chunk, with everything counted that was left out. */
   readonly nextOffset: number;
-  /** Its records; a promise only where they are compressed. Never fails: bytes that cannot be read are one record that says so. */
-  open(): RecordCursor | Promise<RecordCursor>;
+  /**
+   * Its records, from an offset on where one is given; a promise only where they are compressed. Never fails: bytes that cannot be read are one
+   * record that says so.
+   */
+  open(fromOffset?: number): RecordCursor | Promise<RecordCursor>;
 }
 
 /** Gives records one after the other. */
 export interface RecordCursor {
+  /** What it holds of memory beside its chunk: what was decompressed. */
+  readonly bytes: number;
   /** The next record; null behind the last. */
   next(): StreamRecord | null;
 }

@@ -25,9 +25,10 @@ export interface Sender {
    *
    * @param encode an item may be encoded again, where the brokers refuse one that was sent beside it
    * @throws RecordsRefused where the brokers refuse some for what they are; all the others are stored
-   * @throws where the brokers do not acknowledge within the sender's time limit
+   * @param withinMs for all of it; without, each request has the sender's time limit
+   * @throws where the brokers do not acknowledge in time. What was sent may yet come, and once more behind what is sent next.
    */
-  send<T>(topic: string, items: readonly T[], encode: Encode<T>): Promise<void>;
+  send<T>(topic: string, items: readonly T[], encode: Encode<T>, withinMs?: number): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -76,9 +77,11 @@ export async function makeSender(
   let likelyBytes = 0;
 
   return {
-    async send(topic, items, encode) {
+    async send(topic, items, encode, withinMs = Number.POSITIVE_INFINITY) {
+      const end = performance.now() + withinMs;
+      const leftMs = () => Math.max(0, Math.min(timeoutMs, Math.ceil(end - performance.now())));
       try {
-        await sendAll(topic, items, encode);
+        await sendAll(topic, items, encode, leftMs);
       } catch (error) {
         if (!(error instanceof RecordsRefused)) choosers.forget(topic);
         throw error;
@@ -87,13 +90,23 @@ export async function makeSender(
     stop: () => producer.disconnect(),
   };
 
-  async function sendAll<T>(topic: string, items: readonly T[], encode: Encode<T>): Promise<void> {
-    const choose = await choosers.of(topic);
+  async function sendAll<T>(
+    topic: string,
+    items: readonly T[],
+    encode: Encode<T>,
+    leftMs: () => number,
+  ): Promise<void> {
+    const lookUpMs = leftMs();
+    const choose = await withDeadline(
+      choosers.of(topic),
+      lookUpMs,
+      `the brokers did not say within ${lookUpMs} ms which partitions ${topic} has`,
+    );
     const refused = new Map<T, string>();
     for (let rest = items; rest.length > 0; ) {
       const { batches, taken } = firstBatches(rest, encode, choose, Math.ceil(ROOM * likelyBytes));
       likelyBytes = batches.reduce((most, { records }) => Math.max(most, records.bytes), 0);
-      if (batches.length > 0) await deliver(topic, batches, encode, refused);
+      if (batches.length > 0) await deliver(topic, batches, encode, refused, leftMs);
       rest = rest.slice(taken);
     }
     if (refused.size > 0) throw new RecordsRefused(refused);
@@ -105,18 +118,23 @@ export async function makeSender(
     batches: readonly PartitionBatch<T>[],
     encode: Encode<T>,
     refused: Map<T, string>,
+    leftMs: () => number,
   ): Promise<void> {
     try {
-      await request(topic, batches);
+      await request(topic, batches, leftMs());
     } catch (error) {
       const refusal = recordRefusal(error);
       if (refusal === null) throw error;
-      for (const part of smaller(batches, encode)) await deliver(topic, part, encode, refused);
+      for (const part of smaller(batches, encode)) await deliver(topic, part, encode, refused, leftMs);
       for (const item of onlyItemOf(batches)) refused.set(item, refusal);
     }
   }
 
-  async function request<T>(topic: string, batches: readonly PartitionBatch<T>[]): Promise<void> {
+  async function request<T>(
+    topic: string,
+    batches: readonly PartitionBatch<T>[],
+    withinMs: number,
+  ): Promise<void> {
     const now = Date.now();
     const messages = await Promise.all(
       batches.map(
@@ -125,11 +143,7 @@ export async function makeSender(
       ),
     );
     const sending = producer.send({ topic, acks: ALL_IN_SYNC, timeout: SEND_TIMEOUT_MS, messages });
-    const taken = await withDeadline(
-      sending,
-      timeoutMs,
-      `${topic} did not acknowledge within ${timeoutMs} ms`,
-    );
+    const taken = await withDeadline(sending, withinMs, `${topic} did not acknowledge within ${withinMs} ms`);
     requireTaken(topic, batches, taken);
   }
 }
@@ -287,6 +301,8 @@ function murmur2(bytes: Buffer, start: number, end: number): number {
 }
 
 async function withDeadline<T>(work: Promise<T>, ms: number, message: string): Promise<T> {
+  // Where it is given up, it may fail when nobody waits for it.
+  work.catch(() => {});
   let timer: NodeJS.Timeout | undefined;
   const deadline = new Promise<never>((_, reject) => {
     timer = setTimeout(() => reject(new Error(message)), ms);

@@ -21,7 +21,7 @@ export interface Stream {
   undecided(): readonly UndecidedPartition[];
   /** Where this worker's partitions stand. */
   standings(): readonly Standing[];
-  /** Milliseconds since a broker last answered a fetch. */
+  /** Milliseconds since a broker last answered a fetch; 0 while every partition is paused, since none is sent. */
   fetchAgeMs(): number;
 }
 
@@ -114,6 +114,11 @@ export function makeStream(deps: StreamDeps): Stream {
     idleMs: () => clock.now() - lastActivity,
     undecided: () => [...loops.values()].flatMap((loop) => loop.undecided() ?? []),
     standings: () => [...loops.values()].map((loop) => loop.standing()),
-    fetchAgeMs: () => clock.now() - lastFetch,
+    fetchAgeMs() {
+      const all = [...loops.values()];
+      // Nothing is asked of Kafka then: that nothing is answered is no trouble of its.
+      if (all.length > 0 && all.every((loop) => loop.isPaused)) lastFetch = clock.now();
+      return clock.now() - lastFetch;
+    },
   };
 }

@@ -5,7 +5,7 @@
 import type { Connection } from '../domain/reference';
 import { REASONS, type Reason, reasonInfo } from '../domain/verdict';
 import type { Answer, DeadLetter, Source } from '../intake';
-import { LETTER_HEADERS } from './dead-letters';
+import { LETTER_HEADERS, originalHeaders } from './dead-letters';
 import { type EncodedMessage, MessageEncoder, type OutgoingMessage } from './record-batch-writer';
 import type { PublishVerdicts } from './record-source';
 import { encodeMessages, type Sender } from './sender';
@@ -215,7 +215,7 @@ function fields(object: Record<string, unknown>): string {
 const BEGIN = `{${fields({ spec: VERDICT_SPEC })},"event_id":`;
 const ACCEPTED = fields({ verdict: 'accepted', reason: null, remedy: null });
 const END = '"}}';
-const NO_HEADERS = {};
+const NO_HEADERS: OutgoingMessage['headers'] = [];
 
 /** What became of it, as fields; null for a dead letter. */
 function outcomeOf(answer: Answer): string | null {
@@ -254,24 +254,30 @@ export function makePublishVerdicts(sender: Sender, topic: string): PublishVerdi
   };
 }
 
+/** Less than the store lets others wait for the locks of the batch (LOCK_TIMEOUT_MS), which it holds meanwhile. */
+const DEAD_LETTERS_WITHIN_MS = 4_000;
+
 /** Sends dead letters on as they came, with where they came from in the headers (docs/rules.md, S5). */
 export function makeSendDeadLetters(sender: Sender, topic: string) {
   return async (letters: readonly DeadLetter[]): Promise<void> => {
     await sender.send(
       topic,
-      letters.map(({ envelope, source, reason }) => ({
-        key: envelope.key,
-        value: envelope.value,
-        headers: {
-          ...envelope.headers,
-          [LETTER_HEADERS.topic]: source.topic,
-          [LETTER_HEADERS.partition]: String(source.partition),
-          [LETTER_HEADERS.offset]: String(envelope.offset),
-          [LETTER_HEADERS.timestamp]: envelope.timestamp,
-          [LETTER_HEADERS.reason]: reason,
-        },
-      })),
+      letters.map(
+        ({ envelope, source, reason }): OutgoingMessage => ({
+          key: envelope.key,
+          value: envelope.value,
+          headers: [
+            ...originalHeaders(envelope),
+            [LETTER_HEADERS.topic, source.topic],
+            [LETTER_HEADERS.partition, String(source.partition)],
+            [LETTER_HEADERS.offset, String(envelope.offset)],
+            [LETTER_HEADERS.timestamp, envelope.timestamp],
+            [LETTER_HEADERS.reason, reason],
+          ],
+        }),
+      ),
       encodeMessages(),
+      DEAD_LETTERS_WITHIN_MS,
     );
   };
 }

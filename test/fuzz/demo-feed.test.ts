@@ -45,7 +45,7 @@ function toEnvelope({ key, value, headers }: FeedRecord, offset: number): Envelo
     payload: bytes?.[0] === 0 ? { type: 'not_json' } : { type: 'json', bytes },
     claims: typeof claims === 'string' ? [claims] : claims,
     key: key === null ? null : Buffer.from(key),
-    headers: {},
+    headers: [],
     timestamp: '0',
   };
 }

@@ -34,6 +34,6 @@ describe('a batch that cannot be read', () => {
     expect(many.records).toHaveLength(300_000);
     const headers = Array.from({ length: 50_000 }, (_, index): [string, Buffer] => [`h${index}`, text('v')]);
     const one = await readFetch(encodeBatch({ records: [{ headers }] }));
-    expect(Object.keys(one.records[0]?.headers ?? {})).toHaveLength(50_000);
+    expect(one.records[0]?.headers).toHaveLength(50_000);
   });
 });

@@ -218,6 +218,18 @@ describe('an event that fails alone, twice', () => {
     expect((await partition.attempt(10, events.slice(10))).answers).toHaveLength(3);
   });
 
+  test('stays undecided beyond ten panics a minute, however many partitions meet them at once', async () => {
+    await failOnPoison();
+    const writer = store.writer({ now: () => 1_000_000 });
+    const results = await Promise.all(
+      Array.from({ length: MAX_PANICS_PER_MINUTE + 3 }, (_, i) =>
+        writer.partition('acme', i).attempt(0, [aBet({ event_id: `poison-${i}` })]),
+      ),
+    );
+    expect(results.filter(({ answers }) => answers.length === 1)).toHaveLength(MAX_PANICS_PER_MINUTE);
+    expect(await store.value('select count(*) from promo_store.panics')).toBe(String(MAX_PANICS_PER_MINUTE));
+  });
+
   test('a resend of equal content says so [V9] [K4]', async () => {
     await failOnPoison();
     const bet = aBet({ event_id: 'poison' });

@@ -19,6 +19,8 @@ import { Actor, type Scheduler } from './scheduler';
 
 const SESSION_TIMEOUT_MS = 10_000;
 const SEND_TIMEOUT_MS = 10_000;
+/** Of a compressed chunk: so much that not all of them stay decompressed until they are decided. */
+const DECOMPRESSED_BYTES = 20 * 1024 * 1024;
 const COMMIT_TIMEOUT_MS = 10_000;
 /** A member hears of its new partitions within this time: until then it goes on with the old ones. */
 const REJOIN_MS = 300;
@@ -268,15 +270,15 @@ class Member {
     // New objects each time, as of a real fetch: what is read again is not what is still being decided.
     const records = log.entries.slice(from, to).flatMap((entry) => (entry === null ? [] : [{ ...entry }]));
     const isCompressed = random.chance(options.compressed);
-    const cursor = () => {
-      const left = records.values();
-      return { next: () => left.next().value ?? null };
+    const cursor = (from = 0) => {
+      const left = records.filter(({ offset }) => offset >= from).values();
+      return { bytes: isCompressed ? DECOMPRESSED_BYTES : 0, next: () => left.next().value ?? null };
     };
     const chunk: Chunk = {
       ...position.source,
       bytes: records.reduce((sum, { size }) => sum + size, options.chunkBytes),
       nextOffset: to,
-      open: () => (isCompressed ? this.decompressed().then(cursor) : cursor()),
+      open: (from) => (isCompressed ? this.decompressed().then(() => cursor(from)) : cursor(from)),
     };
     this.listener?.active();
     this.listener?.chunk(chunk);

@@ -252,9 +252,8 @@ export class Monitor {
 
   onDeadLetters(messages: readonly SentMessage[]): void {
     for (const { headers, value } of messages) {
-      const place = [headers['source-topic'], headers['source-partition'], headers['source-offset']].join(
-        '/',
-      );
+      const header = (wanted: string) => headers.find(([name]) => name === wanted)?.[1];
+      const place = ['source-topic', 'source-partition', 'source-offset'].map(header).join('/');
       this.deadLetters.set(place, String(value));
     }
   }

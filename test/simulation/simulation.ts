@@ -508,6 +508,6 @@ function recordOf({ content, claims, isFramed }: SimulatedRecord): Omit<StreamRe
   const value = isFramed && bytes !== null ? Buffer.concat([Buffer.from([0]), bytes]) : bytes;
   return {
     ...{ ...aValue(value), key: null, claims, timestamp: '1795262400000' },
-    headers: claims.length === 0 ? {} : { 'connection-id': claims.map((claim) => Buffer.from(claim)) },
+    headers: claims.map((claim) => ['connection-id', Buffer.from(claim)] as const),
   };
 }

@@ -19,22 +19,23 @@ export const aFramedValue = (value: Buffer | null): ReturnType<typeof aValue> =>
 /** A record without key and headers. */
 export const streamRecord = (offset: number, value: Buffer | null = Buffer.from('{}')): StreamRecord => ({
   ...{ offset, ...aFramedValue(value) },
-  ...{ key: null, headers: {}, claims: [], timestamp: '0' },
+  ...{ key: null, headers: [], claims: [], timestamp: '0' },
 });
 
-/** A chunk that holds as many bytes as the values of its records. */
+/** A chunk that holds as many bytes as the values of its records. @param openedBytes that it takes more once it is decompressed */
 export function chunkOf(
   source: Source,
   records: readonly StreamRecord[],
   nextOffset = (records.at(-1)?.offset ?? -1) + 1,
+  openedBytes = 0,
 ): Chunk {
   return {
     ...source,
     bytes: records.reduce((sum, { value }) => sum + (value?.length ?? 0), 0),
     nextOffset,
-    open() {
-      const left = records.values();
-      return { next: () => left.next().value ?? null };
+    open(from = 0) {
+      const left = records.filter(({ offset }) => offset >= from).values();
+      return { bytes: openedBytes, next: () => left.next().value ?? null };
     },
   };
 }

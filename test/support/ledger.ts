@@ -154,7 +154,7 @@ export function anEnvelope(content: Content, offset: number, claims: readonly st
     claims,
     offset,
     key: null,
-    headers: {},
+    headers: [],
     timestamp: '1795262400000',
   };
 }

@@ -9,7 +9,7 @@ import type { Encode } from '../../src/transports/sender';
 export interface TestRecord {
   key?: Buffer | null;
   value?: Buffer | null;
-  headers?: [string, Buffer][];
+  headers?: [string, Buffer | null][];
   offsetDelta?: number;
   timestampDelta?: bigint;
 }

@@ -190,3 +190,35 @@ it(
     ),
   2 * DEADLINE_MS,
 );
+
+it(
+  'batches that decompress to 44 MiB, on more partitions than may hold as much: memory is bounded, and all is decided',
+  () => {
+    const partitions = 14;
+    const each = 704;
+    return inWorld(
+      { topics: { main: partitions }, settings: { NODE_OPTIONS: `--max-old-space-size=${HEAP_MIB}` } },
+      async (world) => {
+        const large = Array.from({ length: each }, () => ({ value: Buffer.alloc(64 * KIBIBYTE) }));
+        for (let partition = 0; partition < partitions; partition++) {
+          const records = [...large, { value: bytesOf(aLogin({ event_id: `last-${partition}` })) }];
+          await produce(
+            world.topics.main,
+            records.map((record) => ({ ...record, partition })),
+            { compression: CompressionTypes.GZIP },
+          );
+        }
+        const worker = await world.started();
+        await world.untilDecided(partitions, DEADLINE_MS);
+        expect(await world.balance()).toEqual({
+          records: (each + 1) * partitions,
+          accepted: partitions,
+          events_without_key: each * partitions,
+        });
+        expect(worker.peakMib()).toBeLessThanOrEqual(PEAK_MIB);
+        await worker.stop();
+      },
+    );
+  },
+  DEADLINE_MS + 60_000,
+);

@@ -6,6 +6,7 @@ import { Client } from 'pg';
 import { until } from '../../dev/servers/deadline';
 import { makeLogger } from '../../src/telemetry';
 import { makeKafka } from '../../src/transports/kafka';
+import type { OutgoingMessage } from '../../src/transports/record-batch-writer';
 import { encodeMessages, makeSender } from '../../src/transports/sender';
 import { aBet, aDeposit, anOperator, bytesOf } from '../support/builders';
 import { makeAuthority } from '../support/certificates';
@@ -510,10 +511,10 @@ test('with a topic of its own and an ACL an operator can write no feed but its o
         makeLogger('silent'),
       );
       const sender = await makeSender(operators);
-      const message = {
+      const message: OutgoingMessage = {
         key: null,
         value: bytesOf(aBet({ event_id: 'whose' })),
-        headers: { 'connection-id': 'bravo-stream' },
+        headers: [['connection-id', 'bravo-stream']],
       };
       await expect(sender.send(bravo, [message], encodeMessages())).rejects.toThrow(
         /authoriz|does not show it to us/i,

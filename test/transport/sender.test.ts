@@ -5,7 +5,7 @@ import { readTopic } from '../support/kafka';
 import { freshTopic, kafkaClient, makeTopics, withAdmin } from '../support/servers';
 
 const TEST_DEADLINE_MS = 60_000;
-const NO_HEADERS = {};
+const NO_HEADERS: OutgoingMessage['headers'] = [];
 
 let sender: Sender;
 beforeAll(async () => {

@@ -323,6 +323,44 @@ describe('a registry that is away', () => {
   );
 });
 
+describe('a registry that is away: a record that nobody claims', () => {
+  together('is a dead letter, and holds nobody up', async () => {
+    const { line, address } = await throughLine(schemaRegistryUrl());
+    line.become('broken');
+    try {
+      await inWorld(
+        {
+          topics: { shared: 1 },
+          operators: ({ shared }) =>
+            ['acme', 'bravo'].map((id) =>
+              anOperator({ id, connections: [connectionOf(shared, { id })], brands: [aBrand()] }),
+            ),
+          settings: { SCHEMA_REGISTRY_URL: address },
+        },
+        async (world) => {
+          const { shared } = world.topics;
+          const claimed = { headers: { 'connection-id': 'acme' } };
+          await produce(shared, [
+            { value: framed(7, bytesOf(aLogin({ event_id: 'unclaimed' }))) },
+            { ...login('behind'), ...claimed },
+            { value: framed(7, bytesOf(aLogin({ event_id: 'framed' }))), ...claimed },
+          ]);
+          const worker = await world.started();
+          await world.untilDecided(1);
+          await worker.waitForLog('partition is undecided');
+          expect(await world.verdicts()).toEqual({ behind: 'accepted' });
+          expect(await world.balance()).toEqual({ records: 2, accepted: 1, dead_letters: 1 });
+          const [letter] = await readTopic(world.deadLetterTopic);
+          expect(letter?.headers['dead-letter-reason']).toEqual(['unclaimed']);
+          expect(worker.logged('partition is undecided')[0]?.error).toMatch(/registry/);
+        },
+      );
+    } finally {
+      await line.close();
+    }
+  });
+});
+
 describe('at the start', () => {
   together('Postgres may come later than its worker, which answers health from the start [U5]', () =>
     inOwnWorld({ need: ['postgres'] }, { topics: { main: 1 } }, async (world, { postgres }) => {

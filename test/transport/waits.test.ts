@@ -3,7 +3,7 @@
  * minute takes none.
  */
 import type { Clock } from '../../src/clock';
-import type { Answer, Envelope, IntakeResult, Source } from '../../src/intake';
+import type { Answer, Envelope, Header, IntakeResult, Source } from '../../src/intake';
 import { TopicPaused } from '../../src/intake/reject-limit';
 import { StoreBehind } from '../../src/ledger/failures';
 import { makeLogger, makeMetrics } from '../../src/telemetry';
@@ -543,7 +543,11 @@ describe('what is decided', () => {
       decode: () => ({ type: 'value', value: 7 }),
     });
     await assign(0);
-    const headers = { a: Buffer.from('1'), b: [Buffer.from('2'), Buffer.from('3')] };
+    const headers: Header[] = [
+      ['b', Buffer.from('1')],
+      ['a', null],
+      ['b', Buffer.from('2')],
+    ];
     const records: StreamRecord[] = [
       {
         offset: 5,
@@ -579,11 +583,11 @@ describe('what is decided', () => {
         payload: { type: 'value', value: 7 },
       },
       {
-        ...{ offset: 9, value: null, key: null, headers: {}, timestamp: '-1' },
+        ...{ offset: 9, value: null, key: null, headers: [], timestamp: '-1' },
         payload: { type: 'json', bytes: null },
       },
       {
-        ...{ offset: 10, value: Buffer.from('a batch'), key: null, headers: {}, timestamp: '0' },
+        ...{ offset: 10, value: Buffer.from('a batch'), key: null, headers: [], timestamp: '0' },
         payload: { type: 'undecodable' },
       },
     ]);
@@ -667,6 +671,36 @@ describe('memory', () => {
     };
     expect(await sizesWith(3_000)).toEqual([250, 500, 1_000, 2_000, 3_000, 3_000, 250]);
     expect((await sizesWith(400)).slice(0, 3)).toEqual([250, 400, 400]);
+  });
+
+  it('a batch that cannot be decided is tried again as half of it, until it can be', async () => {
+    const sizes: number[] = [];
+    const { clock, assign, deliver } = setUp({
+      decide: async (from, envelopes) => {
+        sizes.push(envelopes.length);
+        return envelopes.length > 70 ? storeIsDown(from, envelopes) : decideAll(from, envelopes);
+      },
+      batchEvents: 1_000,
+    });
+    await assign(0);
+    deliver(
+      0,
+      Array.from({ length: 300 }, (_, offset) => offset),
+    );
+    await clock.pass(60 * SECOND);
+    expect(sizes.slice(0, 5)).toEqual([250, 125, 62, 124, 62]);
+    expect(sizes.filter((size) => size <= 70).reduce((sum, size) => sum + size, 0)).toBe(300);
+  });
+
+  it('no answer to a fetch is missing while all partitions are paused: none is sent', async () => {
+    const { clock, stream, state, assign, deliverBytes } = setUp({ decide: storeIsDown });
+    await assign(0, 1);
+    for (const partition of [0, 1]) deliverBytes(partition, 0, 9 * MEBIBYTE);
+    await clock.pass(100 * SECOND);
+    expect(stream.fetchAgeMs()).toBe(0);
+    state.decide = decideAll;
+    await clock.pass(100 * SECOND);
+    expect(stream.fetchAgeMs()).toBeGreaterThan(60 * SECOND);
   });
 
   it('a batch takes no further record once it holds 4 MiB', async () => {

@@ -8,8 +8,8 @@ const EVERYTHING = Number.POSITIVE_INFINITY;
 
 const record = (offset: number, size: number | null = 0): StreamRecord =>
   streamRecord(offset, size === null ? null : Buffer.alloc(size));
-const chunk = (records: readonly StreamRecord[], nextOffset: number) =>
-  chunkOf({ topic: 't', partition: 0 }, records, nextOffset);
+const chunk = (records: readonly StreamRecord[], nextOffset: number, openedBytes = 0) =>
+  chunkOf({ topic: 't', partition: 0 }, records, nextOffset, openedBytes);
 const queueOf = (...chunks: readonly Chunk[]) => {
   const queue = new ChunkQueue(new QueueShares());
   for (const each of chunks) queue.push(each);
@@ -73,6 +73,7 @@ describe('records that wait', () => {
         opened.push(nextOffset);
         const left = records.values();
         return {
+          bytes: 0,
           next() {
             const record = left.next().value ?? null;
             if (record !== null) read.push(record.offset);
@@ -158,6 +159,7 @@ class Model {
     }
     return head;
   }
+  rest(): void {}
   remove(records: number): number {
     let next = -1;
     for (let left = records; ; ) {
@@ -210,6 +212,61 @@ describe('the share of a queue', () => {
   });
 });
 
+describe('what is decompressed', () => {
+  const MIB = 1024 * 1024;
+  /** A queue of two records in a chunk, how often that was opened, and what is taken of it when it is its turn. */
+  const compressed = (mib: number, shares: QueueShares) => {
+    const queue = new ChunkQueue(shares);
+    const inner = chunk([record(0), record(1)], 2, mib * MIB);
+    const opened: (number | undefined)[] = [];
+    const open = (from?: number) => {
+      opened.push(from);
+      return inner.open(from);
+    };
+    queue.push({ ...inner, open });
+    const turn = async () => {
+      const taken = offsets(await queue.peek(1, EVERYTHING));
+      queue.remove(taken.length);
+      queue.rest();
+      return taken;
+    };
+    return { queue, opened, turn };
+  };
+
+  it('stays so between two turns, as far as it is 32 MiB in all; beyond, it is decompressed anew from where it goes on', async () => {
+    const shares = new QueueShares();
+    const all = [20, 12, 1].map((mib) => compressed(mib, shares));
+    for (const { turn } of all) expect(await turn()).toEqual([0]);
+    for (const { turn } of all) expect(await turn()).toEqual([1]);
+    expect(all.map(({ opened }) => opened)).toEqual([[undefined], [undefined], [undefined, 1]]);
+    expect(all.every(({ queue }) => queue.isEmpty)).toBe(true);
+  });
+
+  it('leaves its room to others when it is given up, decided, or in its turn', async () => {
+    const shares = new QueueShares();
+    const [givenUp, decided, inTurn, last] = [1, 2, 3, 4].map(() => compressed(30, shares));
+    await givenUp?.turn();
+    givenUp?.queue.clear();
+    await decided?.turn();
+    await decided?.turn();
+    await inTurn?.turn();
+    await inTurn?.queue.peek(1, EVERYTHING);
+    await last?.turn();
+    expect(await last?.turn()).toEqual([1]);
+    expect(last?.opened).toEqual([undefined]);
+  });
+
+  it('of which nothing could be decided waits as well, or is decompressed anew', async () => {
+    const shares = new QueueShares();
+    await compressed(30, shares).turn();
+    const { queue, opened } = compressed(5, shares);
+    await queue.peek(2, EVERYTHING);
+    queue.rest();
+    expect(offsets(await queue.peek(2, EVERYTHING))).toEqual([0, 1]);
+    expect(opened).toEqual([undefined, undefined]);
+  });
+});
+
 it('a queue does what its model does, whatever comes and whatever is taken', async () => {
   const gap = fc.oneof(fc.constant(0), fc.nat(3));
   const size = fc.option(fc.nat(1_000));
@@ -227,7 +284,8 @@ it('a queue does what its model does, whatever comes and whatever is taken', asy
     type: fc.constant('remove' as const),
     share: fc.constantFrom(0, 0.3, 0.5, 0.9, 1),
   });
-  const step = fc.oneof(push, peek, remove);
+  const rest = fc.record({ type: fc.constant('rest' as const) });
+  const step = fc.oneof(push, peek, remove, rest);
 
   async function run(
     queue: ChunkQueue | Model,
@@ -247,6 +305,8 @@ it('a queue does what its model does, whatever comes and whatever is taken', asy
         shown.push(queue.isEmpty);
       } else if (step.type === 'peek') {
         shown.push(offsets(await queue.peek(step.maxRecords, step.maxBytes)));
+      } else if (step.type === 'rest') {
+        queue.rest();
       } else {
         const count = Math.floor(step.share * offsets(await queue.peek(EVERYTHING, EVERYTHING)).length);
         shown.push([count, queue.remove(count), queue.isEmpty]);
@@ -255,11 +315,13 @@ it('a queue does what its model does, whatever comes and whatever is taken', asy
     return shown;
   }
 
+  /** What two chunks take decompressed may stay, three may not. */
+  const MUCH = 15 * 1024 * 1024;
   await fc.assert(
     fc.asyncProperty(fc.array(step, { maxLength: 40 }), async (steps) => {
       const queue = new ChunkQueue(new QueueShares());
       const model = new Model();
-      const shown = await run(queue, (records, next) => queue.push(chunk(records, next)), steps);
+      const shown = await run(queue, (records, next) => queue.push(chunk(records, next, MUCH)), steps);
       expect(shown).toEqual(await run(model, (records, next) => model.push(records, next), steps));
       queue.remove((await queue.peek(EVERYTHING, EVERYTHING)).length);
       expect([queue.bytes, queue.isEmpty]).toEqual([0, true]);

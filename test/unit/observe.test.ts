@@ -15,7 +15,7 @@ import { aConnection } from '../support/builders';
 const SOURCE = { topic: 't', partition: 0 };
 const envelope: Envelope = {
   ...{ value: null, payload: { type: 'json', bytes: null }, claims: [], offset: 7, key: null },
-  ...{ headers: {}, timestamp: '0' },
+  ...{ headers: [], timestamp: '0' },
 };
 /** Connections whose numbers are far apart, next to one another, and as large as the store's can be. */
 const connections: (Connection | null)[] = [null];

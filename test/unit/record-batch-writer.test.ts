@@ -27,14 +27,14 @@ async function batchOf(messages: readonly OutgoingMessage[], compressor: Compres
 
 const bytesOf = (content: string | Buffer) => (typeof content === 'string' ? Buffer.from(content) : content);
 
-/** As a reader gets it: bytes, and several values of a header as a list. */
+/** As a reader gets it: bytes. */
 function asRead({ key, value, headers }: OutgoingMessage) {
   const bytes = (content: string | Buffer | null) => (content === null ? null : bytesOf(content));
-  const values = Object.entries(headers).flatMap(([name, value]) => {
-    const list = (typeof value === 'string' || Buffer.isBuffer(value) ? [value] : value).map(bytesOf);
-    return list.length === 0 ? [] : [[name, list.length === 1 ? list[0] : list]];
-  });
-  return { key: bytes(key), value: bytes(value), headers: Object.fromEntries(values) };
+  return {
+    key: bytes(key),
+    value: bytes(value),
+    headers: headers.map(([name, each]) => [name, bytes(each)]),
+  };
 }
 
 /** Texts around the lengths at which the length of a length changes, 64 and 8,192 bytes, of letters that take more than they seem to, too. */
@@ -48,14 +48,13 @@ const content = fc.oneof(
   { weight: 20, arbitrary: around({ a: 10, ä: 5, '√': 2, '𝄞': 1 }) },
   { weight: 1, arbitrary: around({ a: 8_130, ä: 4_040, '√': 2_680, '𝄞': 2_010 }) },
 );
+const headerName = fc.oneof(fc.constant('h'), fc.string({ unit: 'binary' }));
 const message: fc.Arbitrary<OutgoingMessage> = fc.record({
   key: fc.option(content),
   value: fc.option(content),
-  headers: fc.dictionary(
-    fc.string({ unit: 'binary' }).filter((name) => name !== '__proto__'),
-    fc.oneof(content, fc.array(content, { maxLength: 3 })),
-    { maxKeys: 3 },
-  ),
+  headers: fc.array(fc.tuple<[string, string | Buffer | null]>(headerName, fc.option(content)), {
+    maxLength: 4,
+  }),
 });
 
 describe('a record batch that is written', () => {
@@ -77,7 +76,7 @@ describe('a record batch that is written', () => {
     'is compressed with $name',
     async ({ codec, number }) => {
       const value = 'a verdict '.repeat(1_000);
-      const messages = Array.from({ length: 50 }, () => ({ key: 'k', value, headers: {} }));
+      const messages = Array.from({ length: 50 }, () => ({ key: 'k', value, headers: [] }));
       const batch = await batchOf(messages, { codec: number, ...codec });
       const { records } = await readFetch(batch);
       expect(records.map((record) => record.value?.toString())).toEqual(messages.map(() => value));
@@ -111,7 +110,7 @@ describe('the partition of a key', () => {
       fc.property(content, (key) => {
         const expected = theirs({ topic: 't', partitionMetadata, message: { key, value: null } });
         expect(choose(bytesOf(key))).toBe(expected);
-        const { bytes, keyFrom, keyTo } = new MessageEncoder().encode({ key, value: 'v', headers: {} });
+        const { bytes, keyFrom, keyTo } = new MessageEncoder().encode({ key, value: 'v', headers: [] });
         expect(choose(bytes, keyFrom ?? 0, keyTo)).toBe(expected);
       }),
       { numRuns: 1_000 },

@@ -31,9 +31,10 @@ describe('record batches', () => {
           {
             value: text(''),
             headers: [
-              ['a', text('1')],
-              ['b', text('2')],
-              ['a', text('3')],
+              ['b', text('1')],
+              ['7', null],
+              ['a', text('2')],
+              ['b', text('3')],
             ],
           },
         ],
@@ -41,14 +42,19 @@ describe('record batches', () => {
     );
     expect(lastOffset).toBe(42);
     expect(records.map(plainRecord)).toEqual([
-      { offset: 40, timestamp: '1005', key: text('k'), value: text('v'), headers: { a: text('1') } },
-      { offset: 41, timestamp: '1000', key: null, value: null, headers: {} },
+      { offset: 40, timestamp: '1005', key: text('k'), value: text('v'), headers: [['a', text('1')]] },
+      { offset: 41, timestamp: '1000', key: null, value: null, headers: [] },
       {
         offset: 42,
         timestamp: '1000',
         key: null,
         value: text(''),
-        headers: { a: [text('1'), text('3')], b: text('2') },
+        headers: [
+          ['b', text('1')],
+          ['7', null],
+          ['a', text('2')],
+          ['b', text('3')],
+        ],
       },
     ]);
   });
@@ -65,6 +71,7 @@ describe('record batches', () => {
     ],
     ['one', [['connection-id', text('acme-stream')]], ['acme-stream']],
     ['an empty one', [['connection-id', text('')]], ['']],
+    ['one without a value', [['connection-id', null]], ['']],
     ['several', ['a', 'b', 'a'].map((id) => ['connection-id', text(id)]), ['a', 'b', 'a']],
     ['one that is not UTF-8', [['connection-id', Buffer.from([0xff, 0x61])]], ['\ufffda']],
   ])('claims what its header says: %s [C5]', async (_, headers, claims) => {
@@ -119,7 +126,7 @@ describe('record batches', () => {
       expect(records[index]?.key).toEqual(keys[index]);
       expect(records[index]?.timestamp).toBe(String(1000 + index));
       expect(records[index]?.value).toEqual(text(`v${index}`));
-      expect(records[index]?.headers).toEqual({ h: text(`${index}`) });
+      expect(records[index]?.headers).toEqual([['h', text(`${index}`)]]);
     }
   });
 
@@ -253,7 +260,7 @@ describe('a batch that cannot be read', () => {
       value: bytes,
       undecodable: expect.stringMatching(message),
       key: null,
-      headers: {},
+      headers: [],
       timestamp: String(batch.maxTimestamp ?? 2000),
     });
     expect(records[1]?.undecodable).toBeUndefined();

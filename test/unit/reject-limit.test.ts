@@ -72,6 +72,13 @@ describe('the window', () => {
     expect(slid([60, 30], 8_000)).toEqual([8_000]);
   });
 
+  test('counts small batches together, so that a large window of them is summed up as fast', () => {
+    let window = slide([], { events: 1, rejected: 1 }, 1_000_000);
+    for (let n = 1; n < 10_000; n++) window = slide(window, { events: 1, rejected: n % 2 }, 1_000_000);
+    expect(window).toEqual(Array(10).fill({ events: 1_000, rejected: expect.any(Number) }));
+    expect(window.reduce((sum, { rejected }) => sum + rejected, 0)).toBe(5_001);
+  });
+
   test('does not keep batches of which nothing counts: they would pile up [U8]', () => {
     expect(slid([60], 0)).toEqual([60]);
   });

@@ -1,4 +1,5 @@
 /** The producers that a batch is linked to. */
+import type { Header } from '../../src/intake';
 import { linksOf, MAX_LINKS } from '../../src/tracing';
 
 const SPAN = '1234567890abcdef';
@@ -7,7 +8,7 @@ const header = (n: number, flags = '01') => `00-${trace(n)}-${SPAN}-${flags}`;
 const records = (...headers: readonly (string | readonly string[] | undefined)[]) =>
   headers.map((value, offset) => ({
     offset,
-    headers: value === undefined ? {} : { traceparent: [value].flat().map((text) => Buffer.from(text)) },
+    headers: [value ?? []].flat().map((text): Header => ['traceparent', Buffer.from(text)]),
   }));
 const linked = (...headers: readonly (string | readonly string[] | undefined)[]) =>
   linksOf(records(...headers)).map(({ context, attributes }) => [

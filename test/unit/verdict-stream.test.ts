@@ -22,7 +22,7 @@ const answer: fc.Arbitrary<Answer> = fc
   .map(({ eventId, offset, connection, isAccepted }) => ({
     envelope: {
       ...{ value: null, payload: { type: 'undecodable' }, claims: [], offset },
-      ...{ key: null, headers: {}, timestamp: '0' },
+      ...{ key: null, headers: [], timestamp: '0' },
     },
     ...{ connection, eventId, kind: 'login', faults: [] },
     decision: {

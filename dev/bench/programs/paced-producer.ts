@@ -43,7 +43,7 @@ async function make(messages: readonly FeedMessage[]): Promise<Made> {
   const encoder = new MessageEncoder();
   const batches = [...placed].map(async ([partition, list]): Promise<[EncodedBatch, number]> => {
     const batch = new RecordBatch(list.length * LIKELY_BYTES);
-    for (const { key, value } of list) batch.add(encoder.encode({ key, value, headers: {} }));
+    for (const { key, value } of list) batch.add(encoder.encode({ key, value, headers: [] }));
     return [new EncodedBatch(partition, await batch.take(Date.now(), null)), list.length];
   });
   return new Map(await Promise.all(batches));
