@@ -1,11 +1,11 @@
 /** Alerts and dashboards on a real Prometheus, which scrapes real workers. Skipped, by name, where the machine has none. */
-import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { until } from '../../dev/servers/deadline';
-import { alertsOf, faster, panels, RULES, RULES_FILE } from '../support/alerts';
+import { alertsOf, faster, panels, RULES, SCALING, selecting } from '../support/alerts';
 import { aBrand, aLogin, anOperator, bytesOf } from '../support/builders';
-import { CHART, testWith } from '../support/chart';
+import { testWith } from '../support/chart';
 import { type Outgoing, produce } from '../support/kafka';
 import { findPrometheus, type Prometheus, promtool, withPrometheus } from '../support/prometheus';
 import { schemaRegistryUrl, withAdmin } from '../support/servers';
@@ -29,7 +29,7 @@ testWith(findPrometheus('promtool'))(
   () => {
     const directory = mkdtempSync(join(tmpdir(), 'promtool-'));
     try {
-      copyFileSync(RULES_FILE, join(directory, 'alerts.yaml'));
+      writeFileSync(join(directory, 'alerts.yaml'), selecting('namespace="a",pod=~"one-worker-.*"', RULES));
       copyFileSync(join(__dirname, 'alerts.promtool.yaml'), join(directory, 'tests.yaml'));
       expect(promtool(['check', 'rules', 'alerts.yaml'], directory)).toEqual({
         status: 0,
@@ -45,10 +45,9 @@ testWith(findPrometheus('promtool'))(
   },
 );
 
-/** What KEDA scales by, of the workers of one release. */
-const SCALING = readFileSync(join(CHART, 'files', 'scaling.promql'), 'utf8')
-  .trim()
-  .replaceAll('SELECTOR', 'namespace="test",pod=~"worker-.*"');
+/** Of the workers below. */
+const WORKERS = 'namespace="test",pod=~"worker-.*"';
+const SCALING_OF_WORKERS = selecting(WORKERS, SCALING);
 
 testWith(findPrometheus('promtool'))(
   'what KEDA scales by is the lag that is being decided, of this release, and nothing while the store is away or nobody is scraped',
@@ -76,11 +75,15 @@ testWith(findPrometheus('promtool'))(
       ],
       promql_expr_test: [
         ...[5, 25].map((minute) => ({
-          expr: SCALING,
+          expr: SCALING_OF_WORKERS,
           eval_time: `${minute}m`,
           exp_samples: [{ labels: '{}', value: 300_000 }],
         })),
-        ...[12, 19, 35].map((minute) => ({ expr: SCALING, eval_time: `${minute}m`, exp_samples: [] })),
+        ...[12, 19, 35].map((minute) => ({
+          expr: SCALING_OF_WORKERS,
+          eval_time: `${minute}m`,
+          exp_samples: [],
+        })),
       ],
     };
     try {
@@ -166,7 +169,7 @@ testWith(findPrometheus('prometheus'))(
         await withPrometheus(
           {
             targets: [{ port: Number(port), labels: { namespace: 'test', pod: 'worker-0' } }],
-            rules: faster(RULES, TIMES_FASTER),
+            rules: faster(selecting(WORKERS, RULES), TIMES_FASTER),
             intervalMs: INTERVAL_MS,
           },
           async (prometheus) => {
@@ -185,8 +188,8 @@ testWith(findPrometheus('prometheus'))(
               fired.delete('PromoIntakeNotReading');
               await everyPanelHasSeries(prometheus);
               // One topic is stuck in the store, so that nothing is scaled.
-              expect(await prometheus.query(SCALING.split(' unless ')[0] ?? '')).toHaveLength(1);
-              expect(await prometheus.query(SCALING)).toEqual([]);
+              expect(await prometheus.query(SCALING_OF_WORKERS.split(' unless ')[0] ?? '')).toHaveLength(1);
+              expect(await prometheus.query(SCALING_OF_WORKERS)).toEqual([]);
               await feeding.end();
               await kafka.suspend();
               await untilFired(prometheus, fired, expected);

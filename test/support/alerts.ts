@@ -7,8 +7,13 @@ import { projectRoot } from '../../dev/servers/download';
 import { isNode } from '../../dev/syntax';
 
 const FILES = join(projectRoot, CHART, 'files');
-export const RULES_FILE = join(FILES, 'alerts.yaml');
-export const RULES = readFileSync(RULES_FILE, 'utf8');
+/** As it stands there, with SELECTOR for the labels of a release's workers. */
+export const RULES = readFileSync(join(FILES, 'alerts.yaml'), 'utf8');
+/** What KEDA scales by, likewise. */
+export const SCALING = readFileSync(join(FILES, 'scaling.promql'), 'utf8').trim();
+
+/** For the workers that have these labels. */
+export const selecting = (labels: string, text: string): string => text.replaceAll('SELECTOR', labels);
 
 export interface Alert {
   readonly name: string;
@@ -67,7 +72,7 @@ export function faster(rules: string, times: number): string {
     .replace(/\boffset (\d+)([smh])\b/g, (_, number, unit) => `offset ${divided(number, unit)}`)
     .replace(/\bfor: (\d+)([smh])$/gm, (_, number, unit) => `for: ${divided(number, unit)}`)
     .replace(
-      /(_seconds(?:\{[^}]*\})?\) > )(\d+)/g,
+      /(_seconds(?:\{[^}]*\})?\)? [<>] )(\d+)/g,
       (_, metric, limit) => `${metric}${Number(limit) / times}`,
     );
 }

@@ -60,10 +60,21 @@ describe('alerts', () => {
     expect(alerts.flatMap(({ expression }) => unknownIn(expression))).toEqual([]);
   });
 
+  test('look at the workers of one release alone', () => {
+    for (const { name, expression } of alerts) {
+      const metrics = expression.match(/\bpromo_intake_\w+(\{[^}]*\})?/g) ?? [];
+      expect([name, metrics.length > 0]).toEqual([name, true]);
+      for (const metric of metrics)
+        expect([name, metric]).toEqual([name, expect.stringMatching(/\bSELECTOR\}$/)]);
+    }
+  });
+
   test('can be made faster for tests: every duration and every limit in seconds', () => {
     const quick = faster(RULES, 100);
-    expect(quick).toContain('min by (namespace) (promo_intake_fetch_age_seconds) > 0.6 or absent(');
-    expect(quick).toContain('{state="deciding"}) > 6');
+    expect(quick).toContain(
+      '(promo_intake_fetch_age_seconds{SELECTOR} < 0.6 and promo_intake_assigned_partitions',
+    );
+    expect(quick).toContain('{state="deciding",SELECTOR}) > 6');
     expect(quick).toContain('[9000ms]');
     expect(quick).toContain('offset 18000ms');
     expect(quick).toContain('for: 3000ms');
@@ -83,6 +94,22 @@ describe('panels', () => {
   test('show every metric of ours', () => {
     const shown = new Set(panels().flatMap(({ expressions }) => expressions.flatMap(namedIn)));
     expect(ours.filter((name) => !shown.has(name))).toEqual([]);
+  });
+
+  test('show of metrics that every process of Node.js has those of workers alone', () => {
+    const ofProcesses = panels()
+      .flatMap(({ expressions }) => expressions)
+      .filter((expression) => /\b(process|nodejs)_/.test(expression));
+    expect(ofProcesses).toHaveLength(3);
+    for (const expression of ofProcesses)
+      expect(expression).toMatch(/ and on \(namespace, pod\) promo_intake_build_info\)?$/);
+  });
+
+  test('show the partitions of each worker', () => {
+    const found = panels().flatMap(({ expressions }) =>
+      expressions.filter((expression) => expression.includes('assigned_partitions')),
+    );
+    expect(found).toEqual(['sum by (pod) (promo_intake_assigned_partitions{namespace=~"$namespace"})']);
   });
 
   test('of the first row say whose the trouble is', () => {

@@ -59,6 +59,11 @@ default
 {{ int .Values.settings.HTTP_PORT }}
 {{- end -}}
 
+{{/* What the metrics of this release's workers are selected by: in place of SELECTOR in files/. */}}
+{{- define "promo-intake.metricSelector" -}}
+{{- printf "namespace=%q,pod=~%q" .Release.Namespace (printf "%s-worker-.*" (include "promo-intake.fullname" .)) -}}
+{{- end -}}
+
 {{/*
 What a container is configured by. Takes and gives (dict "settings" … "secrets" … "files" …).
 "promo-intake.jobConfiguration" is that of a job, as YAML: the DATABASE_ settings and nothing of Kafka. Takes (dict "values" .Values "own" …),
@@ -75,6 +80,7 @@ where `own` has the same three of its own role: the owner of the tables, or the 
 {{- range $name, $value := ternary $own.secrets .values.secrets (gt (len $own.secrets) 0) -}}
 {{- if hasPrefix "DATABASE_" $name }}{{ $_ := set $secrets $name $value }}{{ end -}}
 {{- end -}}
+{{- if $own.settings.DATABASE_URL }}{{ $_ := unset $secrets "DATABASE_URL" }}{{ end -}}
 {{- $files := dict -}}
 {{- range $name, $value := ternary $own.files .values.files (gt (len $own.files) 0) -}}
 {{- if or (hasPrefix "DATABASE_" $name) (eq $name "NODE_EXTRA_CA_CERTS") }}{{ $_ := set $files $name $value }}{{ end -}}
@@ -193,6 +199,12 @@ annotations:
 {{- if not .settings.KAFKA_BROKERS }}{{ $faults = append $faults "settings.KAFKA_BROKERS is missing: set it to the brokers, as host:port, comma-separated" }}{{ end -}}
 {{- if not (or .settings.DATABASE_URL .secrets.DATABASE_URL) }}{{ $faults = append $faults "secrets.DATABASE_URL is missing: set it to {secret: NAME, key: KEY} of a Secret that holds the address of Postgres, or set settings.DATABASE_URL to one without a password" }}{{ end -}}
 {{- if and .settings.DATABASE_URL .secrets.DATABASE_URL }}{{ $faults = append $faults "settings.DATABASE_URL and secrets.DATABASE_URL are both set: remove one of them" }}{{ end -}}
+{{- range $name, $is := dict "migration" (or .migration.enabled .reference.data .reference.existing) "retention" .retention.enabled -}}
+{{- $own := index $.Values $name -}}
+{{- $configuration := include "promo-intake.jobConfiguration" (dict "values" $.Values "own" $own) | fromYaml -}}
+{{- if and $own.settings.DATABASE_URL $own.secrets.DATABASE_URL }}{{ $faults = append $faults (printf "%s.settings.DATABASE_URL and %s.secrets.DATABASE_URL are both set: remove one of them" $name $name) }}
+{{- else if and $is $own.secrets (not (or $configuration.settings.DATABASE_URL $configuration.secrets.DATABASE_URL)) }}{{ $faults = append $faults (printf "%s.secrets.DATABASE_URL is missing: where %s.secrets has any, those of the workers are left out; set it, or %s.settings.DATABASE_URL" $name $name $name) }}{{ end -}}
+{{- end -}}
 {{- if and .reference.data .reference.existing }}{{ $faults = append $faults "reference.data and reference.existing are both set: remove one of them" }}{{ end -}}
 {{- if and .autoscaling.enabled (lt (int .autoscaling.maxReplicas) (int .autoscaling.minReplicas)) }}{{ $faults = append $faults "autoscaling.maxReplicas is below autoscaling.minReplicas: raise it" }}{{ end -}}
 {{- if and .autoscaling.enabled (le (int .autoscaling.upAfterSeconds) (int .autoscaling.pollingSeconds)) }}{{ $faults = append $faults "autoscaling.upAfterSeconds is not above autoscaling.pollingSeconds: raise it, for one look alone may be wrong" }}{{ end -}}
