@@ -5,7 +5,7 @@
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { parseAllDocuments } from 'yaml';
+import { manifestFiles } from './chart/manifests';
 import { record } from './chart/record';
 import { makeSchemas } from './chart/schemas';
 import { buildTool, CHART_TOOLS, findTool, isToolName, KUBERNETES_VERSION, TOOL_NAMES } from './chart/tools';
@@ -78,24 +78,12 @@ function manifests(valuesFiles: readonly string[]): number {
     console.error(stderr);
     return 1;
   }
-  const steps = new Map<string, string[]>([
-    ['1-before.yaml', []],
-    ['2-release.yaml', []],
-    ['3-test.yaml', []],
-  ]);
-  for (const document of parseAllDocuments(stdout)) {
-    const hook = document.getIn(['metadata', 'annotations', 'helm.sh/hook']);
-    const step = hook === undefined ? '2-release.yaml' : hook === 'test' ? '3-test.yaml' : '1-before.yaml';
-    steps.get(step)?.push(document.toString());
-  }
   const target = join(projectRoot, MANIFESTS);
   rmSync(target, { recursive: true, force: true });
   mkdirSync(target, { recursive: true });
-  for (const [file, documents] of steps) {
-    // Each has its own separator once it is the first of a file.
-    const text = documents.map((each) => each.replace(/^---\n/, '')).join('---\n');
-    writeFileSync(join(target, file), text);
-    console.log(join(MANIFESTS, file));
+  for (const { name, text } of manifestFiles(stdout)) {
+    writeFileSync(join(target, name), text);
+    console.log(join(MANIFESTS, name));
   }
   return 0;
 }

@@ -1,0 +1,51 @@
+/** What Helm would install, as files for kubectl, which waits for nothing by itself. */
+import { parseAllDocuments } from 'yaml';
+import { isNode } from '../syntax';
+import { at, type Manifest } from './objects';
+
+export interface ManifestFile {
+  readonly name: string;
+  readonly text: string;
+}
+
+interface Rendered {
+  readonly manifest: Manifest;
+  readonly text: string;
+}
+
+/**
+ * One file for each weight of the hooks, in the order in which they are applied, each named by what it holds; behind them the release, and its test.
+ *
+ * @param rendered what `helm template` prints
+ */
+export function manifestFiles(rendered: string): ManifestFile[] {
+  const all = parseAllDocuments(rendered).flatMap((document): Rendered[] => {
+    const manifest: unknown = document.toJS();
+    // Each has its own separator once it is the first of a file.
+    return isNode(manifest) ? [{ manifest, text: document.toString().replace(/^---\n/, '') }] : [];
+  });
+  const hookOf = ({ manifest }: Rendered): unknown => annotation(manifest, 'helm.sh/hook');
+  const weightOf = ({ manifest }: Rendered): number =>
+    Number(annotation(manifest, 'helm.sh/hook-weight') ?? 0);
+  const before = all.filter((each) => hookOf(each) !== undefined && hookOf(each) !== 'test');
+  const weights = [...new Set(before.map(weightOf))].sort((a, b) => a - b);
+  const steps: readonly (readonly [what: string, of: readonly Rendered[]])[] = [
+    ...weights.map((weight) => {
+      const hooks = before.filter((each) => weightOf(each) === weight);
+      const kinds = new Set(hooks.map(({ manifest }) => String(manifest.kind).toLowerCase()));
+      return [`before-${[...kinds].join('-')}`, hooks] as const;
+    }),
+    ['release', all.filter((each) => hookOf(each) === undefined)],
+    ['test', all.filter((each) => hookOf(each) === 'test')],
+  ];
+  return steps.map(([what, of], index) => ({
+    name: `${index + 1}-${what}.yaml`,
+    text: of.map(({ text }) => text).join('---\n'),
+  }));
+}
+
+/** Their names have dots, which are no steps of a path. */
+function annotation(manifest: Manifest, name: string): unknown {
+  const annotations = at(manifest, 'metadata.annotations');
+  return isNode(annotations) ? annotations[name] : undefined;
+}
