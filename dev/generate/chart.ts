@@ -177,17 +177,21 @@ function isGroup(name: string): name is keyof typeof GROUPS {
 
 export function renderChartReadme(command: string, root: string): string {
   const values = readValues(readFileSync(join(root, CHART, 'values.yaml'), 'utf8'));
+  const chart: unknown = parse(readFileSync(join(root, CHART, 'Chart.yaml'), 'utf8'));
+  const image = `registry.example.com/promo-intake:${isNode(chart) ? chart.appVersion : ''}`;
   return document([
     generatedFrom('the comments of values.yaml', command),
     '# The chart of promo-intake',
     paragraph(
       'Workers, a job that migrates the database, a job that applies reference data, and what surrounds them. Kafka and Postgres are yours.',
-      'From an empty namespace to verdicts:',
+      'From an empty namespace to verdicts, with an image in a registry of yours, and on a Kafka that has the topics which the reference data names:',
     ),
     codeBlock('sh', [
+      `make image IMAGE=${image} && docker push ${image}`,
       "kubectl create secret generic promo-intake --from-literal=database-url='postgres://promo:secret@db.example.com/promo'",
-      'helm install promo-intake helm/promo-intake --values helm/promo-intake/examples/minimal.yaml \\',
-      '  --set settings.KAFKA_BROKERS=kafka-0.kafka:9092 --set-file reference.data=schemas/examples/reference.yaml --wait',
+      'helm install promo-intake helm/promo-intake --values helm/promo-intake/examples/minimal.yaml --wait \\',
+      '  --set image.repository=registry.example.com/promo-intake --set settings.KAFKA_BROKERS=kafka-0.kafka:9092 \\',
+      '  --set-file reference.data=schemas/examples/reference.yaml',
       'helm test promo-intake',
     ]),
     paragraph(

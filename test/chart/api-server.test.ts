@@ -8,6 +8,7 @@ import { isNode } from '../../dev/syntax';
 import {
   at,
   CHART,
+  commandPod,
   EXAMPLES,
   example,
   listAt,
@@ -88,6 +89,16 @@ for (const name of EXAMPLES) {
     expect(await versions()).toEqual(first);
   });
 }
+
+withServer('the pod of docs/kubernetes.md for commands is taken without a warning', async () => {
+  const pod = commandPod();
+  await apply({ ...pod, metadata: { ...Object(pod.metadata), namespace: NAMESPACE } });
+});
+
+withServer('workers of which the old ones have to be gone first are taken', async () => {
+  const args = [...MINIMAL, '--set', 'fullnameOverride=recreate,worker.strategy.type=Recreate'];
+  for (const manifest of manifestsOf(args).filter(({ kind }) => kind === 'Deployment')) await apply(manifest);
+});
 
 withServer('what cannot be is refused', async () => {
   const worker = (set: string): Manifest => {

@@ -10,6 +10,7 @@ import type { Setting } from '../../src/config/setting';
 import {
   at,
   CHART,
+  commandPod,
   EXAMPLES,
   example,
   listAt,
@@ -39,6 +40,14 @@ function podsOf(manifests: readonly Manifest[]): { name: string; labels: unknown
     const name = `${at(manifest, 'kind')} ${at(manifest, 'metadata.name')}`;
     return pod === undefined ? [] : [{ name, labels: at(pod, 'metadata.labels'), spec: at(pod, 'spec') }];
   });
+}
+
+/** The pod for commands beside a release of this name. */
+function commandOf(release: string): Manifest {
+  const pod = commandPod();
+  const labels = Object(at(pod, 'metadata.labels'));
+  const metadata = { name: 'command', namespace: 'games' };
+  return { ...pod, metadata: { ...metadata, labels: { ...labels, 'app.kubernetes.io/instance': release } } };
 }
 
 const containersOf = (spec: unknown): readonly unknown[] => [
@@ -78,8 +87,8 @@ describe.each(EXAMPLES)('%s', (name) => {
 
   withHelm('has selectors that find their pods, ports that exist, and limits above requests', () => {
     const manifests = manifestsOf(values);
-    const pods = podsOf(manifests);
-    expect(pods.length).toBeGreaterThanOrEqual(2);
+    const pods = [...podsOf(manifests), ...podsOf([commandOf('here')])];
+    expect(pods.length).toBeGreaterThanOrEqual(3);
     const selectors = manifests.flatMap((manifest) => {
       const what = `${at(manifest, 'kind')} ${at(manifest, 'metadata.name')}`;
       const selector =
@@ -107,7 +116,7 @@ describe.each(EXAMPLES)('%s', (name) => {
   });
 
   withHelm('has pods that a namespace with Pod Security "restricted" takes', () => {
-    for (const { name: pod, spec } of podsOf(manifestsOf(values))) {
+    for (const { name: pod, spec } of podsOf([...manifestsOf(values), commandPod()])) {
       expect([pod, spec]).toEqual([
         pod,
         expect.objectContaining({
@@ -148,7 +157,8 @@ describe.each(EXAMPLES)('%s', (name) => {
       ignored,
       '-',
     ];
-    const { status, output } = runTool('kube-score', args, template(values).stdout);
+    const all = `${template(values).stdout}---\n${stringify(commandOf('here'))}`;
+    const { status, output } = runTool('kube-score', args, all);
     expect(output).not.toContain('[CRITICAL]');
     expect(status).toBe(0);
   });
@@ -222,6 +232,10 @@ withHelm('bad values are refused with their place', () => {
     ['retention.keepMonths=0', /at '\/retention\/keepMonths': minimum: got 0, want 1/],
     ['retention.schedule=daily', /at '\/retention\/schedule': 'daily' does not match pattern/],
     ['autoscaling.prometheus.authModes=bearer', /autoscaling\.authenticationRef is missing/],
+    [
+      'migration.settings.DATABASE_URL=postgres://o@db/promo,migration.secrets.DATABASE_URL.secret=a,migration.secrets.DATABASE_URL.key=b',
+      /migration\.settings\.DATABASE_URL and migration\.secrets\.DATABASE_URL are both set/,
+    ],
     ['settings.KAFKA_BROKERS=', /settings\.KAFKA_BROKERS is missing: set it to the brokers/],
   ];
   for (const [values, message] of refusals) {
@@ -242,5 +256,7 @@ withHelm('dashboards and alerts are what stands in files/', () => {
     'one.json': dashboard,
     'promo-intake.json': readFileSync(join(CHART, 'files', 'dashboards', 'promo-intake.json'), 'utf8'),
   });
-  expect(manifests.map(({ kind }) => kind)).toContain('PrometheusRule');
+  const rules = manifests.find(({ kind }) => kind === 'PrometheusRule');
+  expect(listAt(rules, 'spec.groups')).toHaveLength(1);
+  expect(JSON.stringify(manifests)).not.toContain('SELECTOR');
 });

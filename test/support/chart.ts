@@ -1,8 +1,8 @@
 /** The chart as Helm renders it, and the tools it is checked with. */
 import { spawnSync } from 'node:child_process';
-import { readdirSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { parseAllDocuments } from 'yaml';
+import { parse, parseAllDocuments } from 'yaml';
 import type { Manifest } from '../../dev/chart/objects';
 import { type Found, findTool, KUBERNETES_VERSION, type ToolName } from '../../dev/chart/tools';
 import { CHART as CHART_PATH } from '../../dev/generate/chart';
@@ -27,6 +27,15 @@ export function testWith(
     if (problem === undefined) test(name, work);
     else test.skip(`${name} (skipped: ${problem})`, work);
   };
+}
+
+/** The pod that docs/kubernetes.md has for commands. */
+export function commandPod(): Manifest {
+  const document = readFileSync(join(projectRoot, 'docs', 'kubernetes.md'), 'utf8');
+  const [, block = ''] = /^```yaml\n(.+?)^```/ms.exec(document) ?? [];
+  const pod: unknown = parse(block, { version: '1.1' });
+  if (!isNode(pod) || pod.kind !== 'Pod') throw new Error('docs/kubernetes.md has no pod for commands');
+  return pod;
 }
 
 export interface Ran {
