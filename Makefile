@@ -9,7 +9,7 @@ help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 16
 
 node_modules/.package-lock.json: package.json package-lock.json
-	@command -v npm > /dev/null || { echo 'npm is missing: install Node.js 20 or newer, which brings npm'; exit 1; }
+	@command -v npm > /dev/null || { echo 'npm is missing: install Node.js 20.12 or newer, which brings npm'; exit 1; }
 	npm ci --ignore-scripts --no-audit --no-fund
 	@touch $@
 

@@ -3,7 +3,7 @@
 -- Locks: creates only, nothing waits. Time: instant. Safe while older workers run: there are none before it.
 --
 -- Two schemas. `promo` is what people and tools read: views with names and texts. `promo_store` is what the worker writes: numbers for
--- names, 16 to 20 bytes for ids. Uniqueness (event_keys) and rounds last forever; history, resends and unstored are dropped by month.
+-- names, at most 20 bytes for ids. Uniqueness (event_keys) and rounds last forever; history, resends and unstored are dropped by month.
 
 create schema if not exists promo_store;
 create schema if not exists promo;

@@ -35,7 +35,7 @@ export function renderVerdicts(command: string): string {
       'wrong in `details`, the deciding fault first, so that one look mends everything.',
     ),
     table(
-      ['reason', 'verdict', 'meaning', 'remedy', 'who is charged'],
+      ['reason', 'verdict', 'meaning', 'remedy', 'who has to act'],
       REASONS.map(({ name, verdict, meaning, remedy, charge }) => [
         code(name),
         verdict,
@@ -45,8 +45,8 @@ export function renderVerdicts(command: string): string {
       ]),
     ),
     paragraph(
-      'Charged is whoever has to act: the operator who sent the event, the service that took it in, or nobody where the event did what it',
-      'should and the rules set it aside.',
+      'Who has to act: the operator who sent the event, the service that took it in, or nobody where the event did what it should and the',
+      'rules set it aside.',
     ),
     '## Dead letters',
     paragraph(
