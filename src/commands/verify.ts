@@ -3,7 +3,7 @@ import { readConfig } from '../config';
 import { type Inspection, inspect, type StoredPartition, storedTopics } from '../ledger/invariants';
 import { makeLogger } from '../telemetry';
 import { makeKafka } from '../transports/kafka';
-import { type Position, readableOffsets, readPositions } from '../transports/positions';
+import { type Position, type Readable, readableRecords, readPositions } from '../transports/positions';
 import { keyOf } from '../transports/record-source';
 
 /** @returns the exit code: 1 where anything is wrong */
@@ -17,7 +17,7 @@ export async function verify(): Promise<number> {
   const inspection = await inspect(config.DATABASE, positions);
   const beyond = committedBeyond(positions, inspection.partitions);
   const passed =
-    beyond.length === 0 ? new Map() : await readableOffsets(kafka, config.KAFKA_GROUP_ID, beyond, logger);
+    beyond.length === 0 ? new Map() : await readableRecords(kafka, config.KAFKA_GROUP_ID, beyond, logger);
 
   const { lines, problems } = compare(positions, inspection, passed);
   for (const line of lines) console.log(line);
@@ -38,12 +38,12 @@ function committedBeyond(positions: readonly Position[], partitions: readonly St
 /**
  * A line for each partition, and the problems found.
  *
- * @param passed offsets of records that are committed and not decided, by `keyOf`
+ * @param passed records that are committed and not decided, by `keyOf`
  */
 export function compare(
   positions: readonly Position[],
   { damages, partitions }: Inspection,
-  passed: ReadonlyMap<string, readonly number[]>,
+  passed: ReadonlyMap<string, Readable>,
 ): { lines: string[]; problems: string[] } {
   const inKafka = byKey(positions);
   const stored = byKey(partitions);
@@ -55,13 +55,12 @@ export function compare(
       const key = keyOf(position);
       const nextOffset = stored.get(key)?.nextOffset ?? 0;
       const { low, committed } = position;
-      const [first] = passed.get(key) ?? [];
-      const count = passed.get(key)?.length ?? 0;
+      const undecided = passed.get(key);
       return [
-        ...(first === undefined
+        ...(undecided === undefined
           ? []
           : [
-              `I2 ${key}: offset ${committed} is committed, and ${count} records before it are not decided, the first at offset ${first}`,
+              `I2 ${key}: offset ${committed} is committed, and ${undecided.count} records before it are not decided, the first at offset ${undecided.first}`,
             ]),
         ...(committed !== null && low > Math.max(committed, nextOffset)
           ? [

@@ -1,12 +1,10 @@
 /**
  * What `verify` asks of the store, all in one snapshot: the damages that promo.check_invariants() finds, and how far partitions are decided.
  */
-import { Client } from 'pg';
-import { clientConfig, type StoreAccess } from './connection';
-import { StoreError } from './failures';
+import type { StoreAccess } from './connection';
+import { CHECK_TIMEOUT_MS, inStore } from './operations';
 
-/** Everything stored is read once, which takes minutes for a hundred million events. */
-const CHECK_TIMEOUT_MS = 3 * 3_600_000;
+const SNAPSHOT = { timeoutMs: CHECK_TIMEOUT_MS, isSnapshot: true };
 
 export interface Damage {
   /** I1 to I5; docs/operations.md says what each of them is. */
@@ -52,9 +50,7 @@ from promo_store.decided_offsets($1, $2, $3) order by topic, partition`;
 
 /** @throws StoreError */
 export async function storedTopics(database: string | StoreAccess): Promise<string[]> {
-  return withStore(database, async (query) =>
-    (await query('topics', TOPICS)).map(([topic]) => String(topic)),
-  );
+  return inStore(database, SNAPSHOT, async (query) => (await query(TOPICS)).map(([topic]) => String(topic)));
 }
 
 /** @param beginnings where rows are counted from; a partition that is not named is counted from 0 @throws StoreError */
@@ -62,9 +58,9 @@ export async function inspect(
   database: string | StoreAccess,
   beginnings: readonly Beginning[],
 ): Promise<Inspection> {
-  return withStore(database, async (query) => {
-    const damages = await query('check_invariants', DAMAGES);
-    const partitions = await query('partitions', PARTITIONS, [
+  return inStore(database, SNAPSHOT, async (query) => {
+    const damages = await query(DAMAGES);
+    const partitions = await query(PARTITIONS, [
       beginnings.map(({ topic }) => topic),
       beginnings.map(({ partition }) => partition),
       beginnings.map(({ low }) => low),
@@ -85,32 +81,4 @@ export async function inspect(
       })),
     };
   });
-}
-
-type Query = (name: string, text: string, values?: readonly unknown[]) => Promise<unknown[][]>;
-
-/** Runs statements in one snapshot that nothing is written in: a replica will do. */
-async function withStore<T>(database: string | StoreAccess, work: (query: Query) => Promise<T>): Promise<T> {
-  const client = new Client({
-    ...clientConfig(database),
-    application_name: 'promo-intake-verify',
-  });
-  // A connection that ends is reported by the statement under way; an event without a listener ends the process.
-  client.on('error', () => undefined);
-  const query: Query = async (name, text, values = []) => {
-    try {
-      const { rows } = await client.query<unknown[]>({ text, values: [...values], rowMode: 'array' });
-      return rows;
-    } catch (error) {
-      throw new StoreError(name, error);
-    }
-  };
-  await client.connect();
-  try {
-    await query('begin', 'begin isolation level repeatable read read only');
-    await query('settings', `set local statement_timeout = ${CHECK_TIMEOUT_MS}`);
-    return await work(query);
-  } finally {
-    await client.end();
-  }
 }

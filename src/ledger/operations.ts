@@ -8,12 +8,14 @@ import { StoreError } from './failures';
 /** A look at what is there. */
 const READ_TIMEOUT_MS = 10_000;
 /** Reads everything stored, which takes minutes for a hundred million events. */
-const CHECK_TIMEOUT_MS = 3 * 3_600_000;
+export const CHECK_TIMEOUT_MS = 3 * 3_600_000;
 /** What is dropped is counted first. */
 const DROP_TIMEOUT_MS = 30 * 60_000;
 const ERASE_TIMEOUT_MS = 60_000;
 /** An answer may be so much later than the store's own end of a statement: then the store is gone. */
 const ANSWER_GRACE_MS = 2_000;
+/** A peer that is gone without a word is noticed while a statement takes hours, and so long a silence ends no connection on the way. */
+const KEEP_ALIVE_MS = 30_000;
 
 export interface Requester {
   /** Who asks, for the log. */
@@ -22,16 +24,25 @@ export interface Requester {
 
 type Query = (text: string, values?: readonly unknown[]) => Promise<unknown[][]>;
 
+export interface TransactionOptions {
+  readonly timeoutMs: number;
+  readonly requestedBy?: string;
+  /** One snapshot that nothing is written in: a replica will do. */
+  readonly isSnapshot?: boolean;
+}
+
 /** Runs statements in a transaction, under their own deadline. @throws StoreError */
-async function inStore<T>(
+export async function inStore<T>(
   database: string | StoreAccess,
-  { timeoutMs, requestedBy = '' }: { timeoutMs: number; requestedBy?: string },
+  { timeoutMs, requestedBy = '', isSnapshot = false }: TransactionOptions,
   work: (query: Query) => Promise<T>,
 ): Promise<T> {
   const client = new Client({
     ...clientConfig(database),
     application_name: 'promo-intake-operations',
     query_timeout: timeoutMs + ANSWER_GRACE_MS,
+    keepAlive: true,
+    keepAliveInitialDelayMillis: KEEP_ALIVE_MS,
   });
   // A connection that ends is reported by the statement under way; an event without a listener ends the process.
   client.on('error', () => undefined);
@@ -47,7 +58,7 @@ async function inStore<T>(
     throw new StoreError('connect', error);
   });
   try {
-    await query('begin');
+    await query(isSnapshot ? 'begin isolation level repeatable read read only' : 'begin');
     await query(
       `select set_config('promo.requested_by', $1, true), set_config('statement_timeout', $2, true)`,
       [requestedBy, String(timeoutMs)],

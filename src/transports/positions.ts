@@ -50,24 +50,35 @@ export interface Range extends Source {
   readonly to: number;
 }
 
+/** Records between two offsets. */
+export interface Readable {
+  readonly count: number;
+  /** The offset of the first one. */
+  readonly first: number;
+}
+
 /**
- * The offsets of the records in the ranges that a worker would read: no markers, no records of aborted transactions.
+ * The records in the ranges that a worker would read: no markers, no records of aborted transactions.
  *
- * @returns by `keyOf`
+ * @returns by `keyOf`; nothing of a range without any
  * @throws where Kafka does not give them
  */
-export async function readableOffsets(
+export async function readableRecords(
   kafka: Kafka,
   groupId: string,
   ranges: readonly Range[],
   logger: Logger,
-): Promise<Map<string, number[]>> {
-  const found = new Map<string, number[]>(ranges.map((range) => [keyOf(range), []]));
+): Promise<Map<string, Readable>> {
+  const found = new Map<string, Readable>();
   await readRecords(
     kafka,
     { groupId, purpose: 'verify', ranges },
     async (range, records) => {
-      found.get(keyOf(range))?.push(...records.map(({ offset }) => offset));
+      const { count, first } = found.get(keyOf(range)) ?? {
+        count: 0,
+        first: records[0]?.offset ?? range.from,
+      };
+      found.set(keyOf(range), { count: count + records.length, first });
       return true;
     },
     logger,

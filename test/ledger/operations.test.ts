@@ -4,6 +4,7 @@ import {
   dropMonthsBefore,
   endOperation,
   erasePlayer,
+  inStore,
   planRetention,
 } from '../../src/ledger/operations';
 import {
@@ -179,4 +180,18 @@ test('the log says who did what, and an operation ends once', async () => {
   await endOperation(store.url, number, { redeliveries: 3 });
   expect(await log()).toEqual([['replay', 'ops@desk', '{"topic": "t"}', '{"redeliveries": 3}', 't']]);
   await expect(endOperation(store.url, number, {})).rejects.toThrow(/no operation 1 of \w+ is under way/);
+});
+
+test('a snapshot sees what was there when it began, and nothing is written in it', async () => {
+  const options = { timeoutMs: 10_000, isSnapshot: true };
+  const seen = await inStore(store.url, options, async (query) => {
+    const before = await query('select count(*)::int from promo.operations');
+    await beginOperation(store.url, BY, 'replay', {});
+    return [before, await query('select count(*)::int from promo.operations')];
+  });
+  expect(seen).toEqual([[[0]], [[0]]]);
+  const written = inStore(store.url, options, (query) =>
+    query('delete from promo_store.panics where verdict_id = 1'),
+  );
+  await expect(written).rejects.toThrow(/read-only transaction/);
 });

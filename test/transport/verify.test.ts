@@ -1,10 +1,15 @@
 /** `promo-intake verify` on real servers: silent where all is sound, and a sentence for each damage. */
+
+import { gzipSync } from 'node:zlib';
 import { aLogin, bytesOf } from '../support/builders';
 import { type Outgoing, produce, produceInTransaction } from '../support/kafka';
+import { encodeBatch, encodeRecords, produceRaw, sealed } from '../support/record-batch';
 import { withAdmin } from '../support/servers';
 import { RunningCommand } from '../support/worker';
 import { sideBySide } from './side-by-side';
 import { inWorld, type World } from './world';
+
+const GZIP = 1;
 
 const logins = (count: number, name: string): Outgoing[] =>
   Array.from({ length: count }, (_, n) => ({ value: bytesOf(aLogin({ event_id: `${name}-${n}` })) }));
@@ -70,6 +75,32 @@ describe('verify', () => {
       ]);
       // What is left has to be sound.
       await world.pool.query('truncate promo_store.history, promo_store.event_keys, promo_store.partitions');
+    }),
+  );
+
+  together('counts what was committed and not decided, however much of it came in one batch', () =>
+    // The records are of 1970: with any retention, the broker deletes them when it next looks.
+    inWorld({ topics: { main: { partitions: 1, config: { 'retention.ms': '-1' } } } }, async (world) => {
+      const { main } = world.topics;
+      const many = 200_000;
+      await produce(main, logins(1, 'a'));
+      await world.drain();
+      const records = Array.from({ length: many }, () => ({ value: Buffer.from('x') }));
+      const body = gzipSync(encodeRecords(records));
+      await produceRaw(
+        world.brokers[0] ?? '',
+        main,
+        sealed(encodeBatch({ attributes: GZIP, records, body })),
+      );
+      await withAdmin(async (admin) => {
+        const partitions = [{ partition: 0, offset: String(many + 1) }];
+        await admin.setOffsets({ groupId: world.groupId, topic: main, partitions });
+      });
+      const { code, lines } = await verify(world);
+      expect(code).toBe(1);
+      expect(lines).toContain(
+        `I2 ${main}/0: offset ${many + 1} is committed, and ${many} records before it are not decided, the first at offset 1`,
+      );
     }),
   );
 });

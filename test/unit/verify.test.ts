@@ -1,7 +1,8 @@
 /** What `verify` makes of what it has read of Kafka and of the store. */
 import { compare } from '../../src/commands/verify';
-import type { Damage, StoredPartition } from '../../src/ledger/invariants';
-import type { Position } from '../../src/transports/positions';
+import { StoreError } from '../../src/ledger/failures';
+import { type Damage, inspect, type StoredPartition, storedTopics } from '../../src/ledger/invariants';
+import type { Position, Readable } from '../../src/transports/positions';
 
 const stored = (more: Partial<StoredPartition> = {}): StoredPartition => ({
   ...{ topic: 't', partition: 0, nextOffset: 10, records: 10, offsets: 10 },
@@ -15,7 +16,7 @@ const damage = (more: Partial<Damage> = {}): Damage => ({
   ...{ invariant: 'I3', what: 'it differs', where: ['acme', 'r-1'], inAll: 1 },
   ...more,
 });
-const told = (partition: StoredPartition, at: Position[], passed: [string, number[]][] = []) =>
+const told = (partition: StoredPartition, at: Position[], passed: [string, Readable][] = []) =>
   compare(at, { partitions: [partition], damages: [] }, new Map(passed));
 
 test('a partition that is decided as far as it is committed is told in a line [U1]', () => {
@@ -65,8 +66,8 @@ test.each<[string, StoredPartition, Position[], RegExp]>([
 
 test('what is committed and neither decided nor to be read is no damage, and records there are one [U1]', () => {
   const beyond = position({ committed: 12 });
-  expect(told(stored(), [beyond], [['t/0', []]]).problems).toEqual([]);
-  expect(told(stored(), [beyond], [['t/0', [10, 11]]]).problems).toEqual([
+  expect(told(stored(), [beyond]).problems).toEqual([]);
+  expect(told(stored(), [beyond], [['t/0', { count: 2, first: 10 }]]).problems).toEqual([
     'I2 t/0: offset 12 is committed, and 2 records before it are not decided, the first at offset 10',
   ]);
 });
@@ -91,4 +92,10 @@ test('damages of the store are told with where they are, and how many more there
     'I5 t/0: it differs',
     'I3 248 more',
   ]);
+});
+
+test('a store that cannot be reached is an error of the store', async () => {
+  const nobody = 'postgres://promo@127.0.0.1:1/promo';
+  await expect(storedTopics(nobody)).rejects.toBeInstanceOf(StoreError);
+  await expect(inspect(nobody, [])).rejects.toBeInstanceOf(StoreError);
 });
