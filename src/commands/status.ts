@@ -35,8 +35,10 @@ export interface Facts {
   readonly balance: Part<readonly PartitionBalance[]>;
   readonly positions: Part<readonly Position[]>;
   readonly members: Part<number>;
-  /** Seconds since Kafka has the oldest record that is not decided, by `keyOf`. */
-  readonly oldestSeconds: Part<ReadonlyMap<string, number>>;
+  /** Seconds since Kafka has the oldest record that is not decided, by `keyOf`, of the partitions where it was found. */
+  readonly oldestSeconds: ReadonlyMap<string, number>;
+  /** Why it was not found of the others; null where nothing went wrong. */
+  readonly oldestUnknown: string | null;
   /** Topics that are to be read. */
   readonly wanted: readonly string[];
   /** Damages of the invariants; null where it was not asked for. */
@@ -82,7 +84,8 @@ async function look(check: boolean): Promise<Facts> {
       },
       logger,
     );
-    return oldest;
+    // All was read: where nothing came, no record waits, but what a worker leaves out.
+    for (const range of ranges) if (!oldest.has(keyOf(range))) oldest.set(keyOf(range), 0);
   }, OLDEST_WITHIN_MS);
   return {
     migrations: await migrationNames(),
@@ -90,8 +93,9 @@ async function look(check: boolean): Promise<Facts> {
     balance,
     positions,
     members,
-    // Those that were found are told, whatever became of the others.
-    oldestSeconds: oldest.size > 0 ? { value: oldest } : read,
+    // As it is now: a look that comes too late goes on.
+    oldestSeconds: new Map(oldest),
+    oldestUnknown: 'unknown' in read ? read.unknown : null,
     wanted,
     damages,
     configuration: describeConfig(process.env, STATUS_SETTINGS),
@@ -177,6 +181,7 @@ export function assess(facts: Facts): Report {
         ? ['there is no reference data, so nothing is decided: run promo-intake reference apply']
         : []),
       ...kafkaProblems(facts, records),
+      ...untoldLag(partitions, facts.oldestUnknown),
       ...undecided.map(
         ({ topic, partition, lag_records, lag_seconds, idle_seconds }) =>
           `${keyOf({ topic, partition })} is undecided: ${lag_records} records wait, the oldest for ${seconds(lag_seconds)}, and ${
@@ -221,13 +226,12 @@ function told<T, R>(part: Part<T>, tell: (value: T) => R): Told<R> {
 }
 
 /** What cannot be told, each reason once. */
-function unknowns({ versions, balance, positions, members, oldestSeconds, damages }: Facts): string[] {
+function unknowns({ versions, balance, positions, members, damages }: Facts): string[] {
   const parts = [
     ['versions', versions],
     ['counters', balance],
     ['lag', positions],
     ['members of the group', members],
-    ['seconds of lag', oldestSeconds],
     ['invariants', damages],
   ] as const;
   const byReason = new Map<string, string[]>();
@@ -238,16 +242,31 @@ function unknowns({ versions, balance, positions, members, oldestSeconds, damage
   return [...byReason].map(([reason, names]) => `not known: ${names.join(', ')}: ${reason}`);
 }
 
+/** Records that wait, nobody knows for how long: the partition may be undecided. */
+function untoldLag(partitions: readonly PartitionStatus[], because: string | null): string[] {
+  const untold = partitions.filter(
+    ({ lag_records, lag_seconds }) => lag_records !== 0 && lag_seconds === null,
+  );
+  if (untold.length === 0) return [];
+  const reason = because === null ? '' : `: ${because}`;
+  return [`for how long records of ${untold.map(keyOf).join(', ')} wait cannot be told${reason}`];
+}
+
 function kafkaProblems({ positions, members, wanted }: Facts, lagRecords: number): string[] {
   const found = valueIn(positions);
   if (found === undefined) return [];
   const missing = wanted.filter((name) => found.every(({ topic }) => topic !== name));
   const deleted = found.filter(({ committed, low }) => committed !== null && committed < low);
+  const beyond = found.filter(({ committed, high }) => committed !== null && committed > high);
   return [
     ...missing.map((topic) => `Kafka has no topic ${topic}, or does not show it to us`),
     ...deleted.map(
       ({ topic, partition, committed, low }) =>
         `${keyOf({ topic, partition })}: offsets ${committed} to ${low - 1} were deleted from Kafka before they were read`,
+    ),
+    ...beyond.map(
+      ({ topic, partition, committed, high }) =>
+        `${keyOf({ topic, partition })}: offset ${committed} is committed, and Kafka ends at ${high}: the topic was made anew, or Kafka has lost records`,
     ),
     ...(valueIn(members) === 0 && lagRecords > 0
       ? [`${lagRecords} records wait, and no worker is in the group`]
@@ -259,8 +278,8 @@ function partitionsOf({ positions, balance, oldestSeconds }: Facts): PartitionSt
   const stored = new Map((valueIn(balance) ?? []).map((each) => [keyOf(each), each]));
   return (valueIn(positions) ?? []).map(({ topic, partition, low, high, committed }) => {
     const key = keyOf({ topic, partition });
-    const lag = high - Math.max(committed ?? low, low);
-    const waiting = lag === 0 ? 0 : (valueIn(oldestSeconds)?.get(key) ?? null);
+    const lag = Math.max(0, high - Math.max(committed ?? low, low));
+    const waiting = lag === 0 ? 0 : (oldestSeconds.get(key) ?? null);
     const idle = stored.get(key)?.idleSeconds ?? null;
     const undecided =
       waiting !== null &&

@@ -10,7 +10,8 @@ const facts = (more: Partial<Facts> = {}): Facts => ({
   balance: value([{ ...at, nextOffset: 9, recordsRead: 9, became: 9, deadLetters: 1, idleSeconds: 70 }]),
   positions: value([{ ...at, low: 0, high: 12, committed: 10 }]),
   members: value(1),
-  oldestSeconds: value(new Map([['t/0', 5]])),
+  oldestSeconds: new Map([['t/0', 5]]),
+  oldestUnknown: null,
   wanted: ['t'],
   damages: value(null),
   configuration: [],
@@ -30,7 +31,7 @@ test('lag that is worked off needs nobody [U1]', () => {
 });
 
 test('a partition that waits for over a minute with nothing decided is undecided [U2]', () => {
-  const oldestSeconds = value(new Map([['t/0', 90]]));
+  const oldestSeconds = new Map([['t/0', 90]]);
   expect(needs({ oldestSeconds })).toEqual([
     't/0 is undecided: 2 records wait, the oldest for 90 s, and none was decided for 70 s; the log of its worker says why',
   ]);
@@ -69,14 +70,38 @@ test.each<[string, Partial<Facts>, RegExp]>([
 
 test('what cannot be reached is told once, and hides nothing of the rest', () => {
   const gone = { unknown: 'Kafka is away' };
-  const report = assess(facts({ positions: gone, members: gone, oldestSeconds: gone }));
+  const report = assess(facts({ positions: gone, members: gone }));
   expect(report).toMatchObject({
-    needs_a_person: ['not known: lag, members of the group, seconds of lag: Kafka is away'],
+    needs_a_person: ['not known: lag, members of the group: Kafka is away'],
     lag: gone,
     balance: { records_read: 9 },
   });
   const noStore = { unknown: 'no answer within 15 s' };
   expect(assess(facts({ versions: noStore, balance: noStore })).lag).toMatchObject({ records: 2 });
+});
+
+test('of a partition that did not say for how long its records wait, that is told, whatever others said', () => {
+  const other = { ...at, partition: 1, low: 0, high: 9, committed: 4 };
+  const idle = { ...at, partition: 2, low: 0, high: 4, committed: 4 };
+  const positions = value([{ ...at, low: 0, high: 12, committed: 10 }, other, idle]);
+  const report = assess(facts({ positions, oldestUnknown: 'Kafka gave no more records within 15000 ms' }));
+  expect(report).toMatchObject({
+    needs_a_person: [
+      'for how long records of t/1 wait cannot be told: Kafka gave no more records within 15000 ms',
+    ],
+    lag: { records: 7, seconds: null },
+    partitions: [{ lag_seconds: 5 }, { lag_seconds: null }, { lag_seconds: 0 }],
+  });
+  // A look that failed late, when all had said it.
+  expect(needs({ oldestUnknown: 'no answer within 20 s' })).toEqual([]);
+});
+
+test('a topic that ends before what is committed has no lag, and is told', () => {
+  const report = assess(facts({ positions: value([{ ...at, low: 0, high: 3, committed: 10 }]) }));
+  expect(report).toMatchObject({
+    needs_a_person: [expect.stringMatching(/^t\/0: offset 10 is committed, and Kafka ends at 3: /)],
+    lag: { records: 0, seconds: 0 },
+  });
 });
 
 test('settings are shown as they take effect, and none of them shows a secret', () => {
