@@ -94,12 +94,6 @@ export const SETTINGS = {
     example: '8080',
     parse: integer(0, MAX_PORT),
   }),
-  WEBHOOK_PORT: setting({
-    describe: 'Port of the webhook. 0: any free port.',
-    fallback: '8081',
-    example: '8081',
-    parse: integer(0, MAX_PORT),
-  }),
   LOG_LEVEL: setting({
     describe: `Least level that is logged: ${LOG_LEVELS.join(', ')}. A line a batch at debug, a line a change of state at info.`,
     fallback: 'info',
@@ -170,13 +164,24 @@ type Config<N extends SettingName | GroupName> = {
 /** Settings without a value of their own may be absent. */
 type Absent<N extends SettingName> = N extends 'KAFKA_TOPICS' | 'VERDICT_TOPIC' ? undefined : never;
 
+/** What is not part of this version, by the prefix of its settings. */
+const LATER = { WEBHOOK_: 'the webhook' } as const;
+
 /** Prefixes that are ours: a variable with one of them that is no setting is refused, since it would be ignored otherwise. */
-const OWN_PREFIXES = [
-  ...['KAFKA_', 'DATABASE_', 'SCHEMA_REGISTRY_', 'VERDICT_', 'DEAD_LETTER_', 'WEBHOOK_'],
-  ...['REJECT_', 'LIVENESS_', 'OTEL_EXPORTER_OTLP_', 'OTEL_TRACES_'],
+export const OWN_PREFIXES: readonly string[] = [
+  ...['KAFKA_', 'DATABASE_', 'SCHEMA_REGISTRY_', 'VERDICT_', 'DEAD_LETTER_'],
+  ...['BATCH_', 'PARTITIONS_', 'FETCH_', 'REJECT_', 'LIVENESS_', 'SHUTDOWN_'],
+  ...['OTEL_EXPORTER_OTLP_', 'OTEL_TRACES_', ...Object.keys(LATER)],
 ];
+
 /** Kubernetes sets these for a service named kafka, in every pod beside it. */
-const SERVICE_LINK = /_SERVICE_(HOST|PORT)|_PORT(_\d+_(TCP|UDP)|$)/;
+const SERVICE_LINK = /_SERVICE_(HOST|PORT(_\w+)?)$|_PORT_\d+_(TCP|UDP|SCTP)_(PROTO|PORT|ADDR)$/;
+/** And these, which hold the service's address: with anything else a person has set them. */
+const SERVICE_ADDRESS = /_PORT(_\d+_(TCP|UDP|SCTP))?$/;
+
+function isServiceLink(name: string, value = ''): boolean {
+  return SERVICE_LINK.test(name) || (SERVICE_ADDRESS.test(name) && /^(tcp|udp|sctp):\/\//.test(value));
+}
 
 /**
  * Reads the settings that a command needs, one by one or as groups.
@@ -237,12 +242,21 @@ function withoutSecrets(written: string, isSecret: boolean): string {
 function unknownSettings(env: Environment): ConfigFault[] {
   return Object.keys(env)
     .filter((name) => OWN_PREFIXES.some((prefix) => name.startsWith(prefix)))
-    .filter((name) => !isSetting(name) && !SERVICE_LINK.test(name) && !OPENTELEMETRY.test(name))
-    .map((name) => ({
-      setting: name,
-      problem: 'is not a setting',
-      remedy: `Remove it; the settings are ${Object.keys(SETTINGS).join(', ')}`,
-    }));
+    .filter((name) => !isSetting(name) && !isServiceLink(name, env[name]) && !OPENTELEMETRY.test(name))
+    .map((name) => {
+      const [, later] = Object.entries(LATER).find(([prefix]) => name.startsWith(prefix)) ?? [];
+      return later === undefined
+        ? {
+            setting: name,
+            problem: 'is not a setting',
+            remedy: `Remove it; the settings are ${Object.keys(SETTINGS).join(', ')}`,
+          }
+        : {
+            setting: name,
+            problem: `is not read: ${later} is not part of this version`,
+            remedy: 'Remove it',
+          };
+    });
 }
 
 function isSetting(name: string): boolean {

@@ -1,16 +1,12 @@
 /** docs/configuration.md: every setting, and which command reads it. */
-import { readdirSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
-import * as commandSettings from '../../src/commands/settings';
-import { GROUPS, type GroupName, SETTINGS, type SettingName, settingsOf } from '../../src/config';
-import { argumentOf, isEnvironment, isNode, nameOf, parseSource, type SyntaxNode, textOf } from '../syntax';
+import { COMMANDS } from '../../src/cli';
+import { OWN_PREFIXES, SETTINGS, type SettingName, settingsOf } from '../../src/config';
 import { code, codeBlock, codes, document, generatedFrom, paragraph, table } from './markdown';
 
-export function renderConfiguration(command: string, root: string): string {
-  const readers = settingsByCommand(join(root, 'src', 'commands'));
+export function renderConfiguration(command: string): string {
   const names = Object.keys(SETTINGS).filter(isSetting);
   return document([
-    generatedFrom('SETTINGS in src/config.ts and src/config/, and the readers in src/commands', command),
+    generatedFrom('SETTINGS in src/config.ts and src/config/, and COMMANDS in src/cli.ts', command),
     '# Configuration',
     paragraph(
       'All settings are environment variables, and a variable that is empty counts as absent. Each command reads the settings that name it',
@@ -20,13 +16,12 @@ export function renderConfiguration(command: string, root: string): string {
       ['name', 'required or default', 'meaning', 'example', 'read by'],
       names.map((name) => {
         const { describe, example, secret } = SETTINGS[name];
-        const commands = [...readers].filter(([, read]) => read.has(name)).map(([reader]) => reader);
         return [
           secret ? `${code(name)} or ${code(`${name}_FILE`)}` : code(name),
           defaultOf(name),
           describe,
           code(example),
-          commands.length === 0 ? 'no command yet' : codes(commands),
+          codes(readersOf(name)),
         ];
       }),
     ),
@@ -83,10 +78,10 @@ export function renderConfiguration(command: string, root: string): string {
     ),
     paragraph(
       'A misspelt setting would be ignored in silence, so whatever begins like one of ours and is none is refused as well: `KAFKA_BROKER`',
-      'for want of an S stops the start instead of leaving a default in force. That holds for the prefixes `KAFKA_`, `DATABASE_`,',
-      '`SCHEMA_REGISTRY_`, `VERDICT_`, `DEAD_LETTER_`, `WEBHOOK_`, `REJECT_`, `LIVENESS_`, `OTEL_EXPORTER_OTLP_` and `OTEL_TRACES_`. The variables that Kubernetes sets in every pod for the services',
-      'beside it (for a service named kafka: `KAFKA_SERVICE_HOST`, `KAFKA_PORT_9092_TCP_ADDR` and their like) are known and let be, and so are those of',
-      'OpenTelemetry.',
+      `for want of an S stops the start instead of leaving a default in force. That holds for the prefixes ${codes(OWN_PREFIXES)}.`,
+      'The variables that Kubernetes sets in every pod for the services',
+      'beside it (for a service named kafka: `KAFKA_SERVICE_HOST`, `KAFKA_PORT_9092_TCP_ADDR`, a `KAFKA_PORT` that begins with `tcp://`, and their like) are known and',
+      'let be, and so are those of OpenTelemetry.',
     ),
     '## Traces',
     paragraph(
@@ -98,6 +93,13 @@ export function renderConfiguration(command: string, root: string): string {
   ]);
 }
 
+/** The commands that read it. @throws where none does: it would be taken and have no effect */
+function readersOf(name: SettingName): string[] {
+  const readers = COMMANDS.filter(({ settings }) => settings.flatMap(settingsOf).includes(name));
+  if (readers.length === 0) throw new Error(`no command of src/cli.ts reads ${name}`);
+  return readers.map((reader) => reader.name);
+}
+
 function isSetting(name: string): name is SettingName {
   return name in SETTINGS;
 }
@@ -106,60 +108,4 @@ function defaultOf(name: SettingName): string {
   const { fallback, required } = SETTINGS[name];
   if (required) return '**required**';
   return fallback === undefined ? 'absent' : code(fallback);
-}
-
-/** The lists that have a name. */
-const LISTS = new Map<string, readonly string[]>(Object.entries(commandSettings));
-
-/**
- * The settings that each command asks `readConfig` for, as its source says: a command cannot read a setting without this table
- * saying so.
- *
- * @param directory of the commands, a file each
- * @throws where a call of `readConfig` names its settings in a way that is not read here
- */
-export function settingsByCommand(directory: string): Map<string, ReadonlySet<string>> {
-  const byCommand = new Map<string, ReadonlySet<string>>();
-  for (const file of readdirSync(directory).sort()) {
-    if (!file.endsWith('.ts')) continue;
-    const { nodes } = parseSource(readFileSync(join(directory, file), 'utf8'));
-    const read = nodes.filter(isReading).flatMap((call) => {
-      const argument = argumentOf(call, 1);
-      const names = listOf(argument) ?? LISTS.get(nameOf(argument) ?? '');
-      if (names === undefined)
-        throw new Error(
-          `src/commands/${file}: write the settings of readConfig as a list, or name one of src/commands/settings.ts`,
-        );
-      return names;
-    });
-    if (read.length > 0) byCommand.set(file.replace(/\.ts$/, ''), new Set(read.flatMap(membersOf)));
-  }
-  return byCommand;
-}
-
-/** A group stands for its settings. */
-function membersOf(name: string): readonly string[] {
-  return isKnown(name) ? settingsOf(name) : [name];
-}
-
-function isKnown(name: string): name is SettingName | GroupName {
-  return name in SETTINGS || name in GROUPS;
-}
-
-function isReading(node: SyntaxNode): boolean {
-  return (
-    node.type === 'CallExpression' &&
-    nameOf(node.callee) === 'readConfig' &&
-    isEnvironment(argumentOf(node, 0))
-  );
-}
-
-/** The texts of an array literal, whatever `as const` or `satisfies` stands behind it. */
-function listOf(value: unknown): readonly string[] | undefined {
-  if (!isNode(value)) return undefined;
-  if (value.type !== 'ArrayExpression')
-    return isNode(value.expression) ? listOf(value.expression) : undefined;
-  const elements: readonly unknown[] = Array.isArray(value.elements) ? value.elements : [];
-  const texts = elements.map((element) => textOf(isNode(element) ? element.expression : undefined));
-  return texts.every((text) => text !== undefined) ? texts : undefined;
 }

@@ -30,7 +30,7 @@ export function generatedFiles(root: string): GeneratedFile[] {
     file('schemas/promo.event.v1.json', renderSchema(EVENT_SCHEMA)),
     file('schemas/promo.verdict.v1.json', renderSchema(VERDICT_SCHEMA)),
     file('schemas/VERDICTS.md', renderVerdicts(GENERATE_COMMAND)),
-    file('docs/configuration.md', renderConfiguration(GENERATE_COMMAND, root)),
+    file('docs/configuration.md', renderConfiguration(GENERATE_COMMAND)),
     file('docs/metrics.md', renderMetrics(GENERATE_COMMAND)),
     file('docs/mutants.md', renderMutants(GENERATE_COMMAND, root)),
     file(`${CHART}/values.schema.json`, renderValuesSchema(root)),

@@ -43,9 +43,16 @@ const SETTINGS = {
     check: (text) => {
       const parsed = isAddress(text);
       if ('problem' in parsed) return parsed;
-      const { searchParams, username, password } = new URL(text);
-      if (!isDecodable(username + password))
-        return { problem: 'has a "%" that begins no code', remedy: 'Write a "%" in user or password as %25' };
+      const { searchParams, username, password, hostname, pathname, hash } = new URL(text);
+      if (![username, password, hostname, pathname].every(isDecodable))
+        return { problem: 'has a "%" that begins no code', remedy: 'Write a "%" as %25' };
+      // What stands behind them would be no part of the password, and shown.
+      if (hash !== '') return { problem: 'has a "#"', remedy: 'Write a "#" in user or password as %23' };
+      if (![...searchParams.keys()].every((name) => /^\w+$/.test(name)))
+        return {
+          problem: 'has a "?" that begins no parameters',
+          remedy: 'Write a "?" in user or password as %3F',
+        };
       for (const [parameter, instead] of Object.entries(NOT_IN_URL)) {
         if (searchParams.has(parameter))
           return { problem: `says ${parameter}`, remedy: `Take it out of the address and set ${instead}` };

@@ -1,6 +1,6 @@
 /** How Kafka is reached, and who we are to it. The names are those of Kafka's own clients, such as security.protocol. */
 import { group, type Reading } from './reading';
-import { oneOf, type Secret, secret, setting, text, url } from './setting';
+import { oneOf, type Secret, secret, setting, text, urlWithoutUser } from './setting';
 import { caFile, certFile, keyFile, keyPassword, readTls, type Tls } from './tls';
 
 export interface KafkaAccess {
@@ -69,7 +69,11 @@ const SETTINGS = {
   KAFKA_SASL_OAUTHBEARER_TOKEN_ENDPOINT_URL: setting({
     describe: 'Where tokens for OAUTHBEARER come from, by the grant client_credentials.',
     example: 'https://login.example.com/oauth2/token',
-    parse: url('https:', 'http:'),
+    parse: urlWithoutUser(
+      'KAFKA_SASL_OAUTHBEARER_CLIENT_ID and KAFKA_SASL_OAUTHBEARER_CLIENT_SECRET',
+      'https:',
+      'http:',
+    ),
   }),
   KAFKA_SASL_OAUTHBEARER_CLIENT_ID: setting({
     describe: 'Who we are to the token endpoint.',

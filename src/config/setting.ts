@@ -84,10 +84,22 @@ export function url(...protocols: string[]) {
   return (text: string): Parsed<string> => {
     const parsed = URL.canParse(text) ? new URL(text) : undefined;
     // The text itself is not repeated: it may hold a password.
-    if (parsed === undefined || !protocols.includes(parsed.protocol)) {
+    if (parsed === undefined || !protocols.includes(parsed.protocol) || !text.includes('://')) {
       return { problem: 'is not an address', remedy: `Write ${protocols.join('// or ')}//host:port/...` };
     }
     return { value: text };
+  };
+}
+
+/** The same for what is asked by fetch, which takes no address with a user. @param instead the settings to name the user by */
+export function urlWithoutUser(instead: string, ...protocols: string[]) {
+  const parse = url(...protocols);
+  return (text: string): Parsed<string> => {
+    const parsed = parse(text);
+    if ('problem' in parsed) return parsed;
+    const { username, password } = new URL(text);
+    if (username === '' && password === '') return parsed;
+    return { problem: 'holds a user or a password', remedy: `Take it out, and set ${instead}` };
   };
 }
 

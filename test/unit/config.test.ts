@@ -164,6 +164,18 @@ describe('Kafka', () => {
       { KAFKA_SASL_USERNAME_FILE: '/user' },
       [/^KAFKA_SASL_USERNAME_FILE: is not a setting/],
     ],
+    [
+      'a password in the address of the token endpoint',
+      {
+        ...SASL_SSL,
+        KAFKA_SASL_MECHANISM: 'OAUTHBEARER',
+        ...TOKEN,
+        KAFKA_SASL_OAUTHBEARER_TOKEN_ENDPOINT_URL: 'https://promo:XSECRETX@login.test/token',
+      },
+      [
+        /^KAFKA_SASL_OAUTHBEARER_TOKEN_ENDPOINT_URL: holds a user or a password\. Take it out, and set KAFKA_SASL_OAUTHBEARER_CLIENT_ID and KAFKA_SASL_OAUTHBEARER_CLIENT_SECRET\.$/,
+      ],
+    ],
   ])('is not connected to with %s', (_, settings, expected) => {
     expect(faults(settings)).toEqual(expected.map((each) => expect.stringMatching(each)));
   });
@@ -249,6 +261,8 @@ describe('Kafka', () => {
       'http://a:XSECRETX@db',
       'postgres://a:XSECRETX%@db',
       'postgres://a:XSECRETX@db?ssl=true',
+      'postgres://a:12#XSECRETX@db/promo',
+      'postgres://a:12?XSECRETX@db/promo',
     ])
       expect(faultsOf(() => readConfig({ DATABASE_URL: url }, ['DATABASE'])).join()).toMatch(
         /^DATABASE_URL: (?!.*XSECRETX)/,
@@ -345,6 +359,14 @@ describe('Postgres', () => {
       { DATABASE_URL: `${DATABASE_URL}?password=x` },
       [/^DATABASE_URL: says password\. .* set DATABASE_PASSWORD\.$/],
     ],
+    ...['postgres://u:p@h/100%', 'postgres://u:p@h%zz/x', 'postgres://u%4:1p@h/x'].map(
+      (url): [string, Settings, RegExp[]] => [
+        `a "%" that begins no code: ${url}`,
+        { DATABASE_URL: url },
+        [/^DATABASE_URL: has a "%" that begins no code\. Write a "%" as %25\.$/],
+      ],
+    ),
+    ['no host', { DATABASE_URL: 'postgres:promo' }, [/^DATABASE_URL: is not an address/]],
     [
       'libpq’s variables',
       { DATABASE_URL, PGSSLMODE: 'verify-full' },
@@ -405,6 +427,41 @@ describe('the schema registry', () => {
     ],
   ])('is not asked with %s', (_, settings, expected) => {
     expect(faultsOf(() => read(settings))).toEqual(expected.map((each) => expect.stringMatching(each)));
+  });
+});
+
+describe('a variable that is no setting', () => {
+  const faults = (settings: Settings) => faultsOf(() => readConfig(settings, []));
+
+  test.each([
+    ['KAFKA_PORT', '9093'],
+    ['DATABASE_PORT', '6432'],
+    ['KAFKA_PORT_9092_TCP', '9092'],
+    ['BATCH_EVENT', '100'],
+    ['FETCH_INTERVAL', '20'],
+    ['PARTITIONS_AT_A_TIME', '2'],
+    ['SHUTDOWN_SECS', '5'],
+    ['KAFKA_SERVICE_HOSTS', 'kafka'],
+  ])('but begins like one is refused: %s=%s', (name, value) => {
+    expect(faults({ [name]: value })).toEqual([expect.stringMatching(`^${name}: is not a setting\\. `)]);
+  });
+
+  test('is let be where Kubernetes sets it for a service beside', () => {
+    const address = 'tcp://10.0.0.1:9092';
+    const own = { KAFKA_SERVICE_HOST: '10.0.0.1', KAFKA_SERVICE_PORT: '9092', KAFKA_SERVICE_PORT_HTTP: '1' };
+    const linked = {
+      KAFKA_PORT_9092_TCP: address,
+      KAFKA_PORT_9092_TCP_PROTO: 'tcp',
+      KAFKA_PORT_9092_TCP_PORT: '9092',
+      KAFKA_PORT_9092_TCP_ADDR: '10.0.0.1',
+    };
+    expect(faults({ ...own, ...linked, KAFKA_PORT: address, WEBHOOK_PORT: address })).toEqual([]);
+  });
+
+  test('and is of what comes in a later version is told so', () => {
+    expect(faults({ WEBHOOK_PORT: '8081' })).toEqual([
+      'WEBHOOK_PORT: is not read: the webhook is not part of this version. Remove it.',
+    ]);
   });
 });
 

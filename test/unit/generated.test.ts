@@ -1,12 +1,13 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { settingsByCommand } from '../../dev/generate/configuration';
 import { driftOf, type GeneratedFile, generatedFiles, writeFiles } from '../../dev/generate/files';
 import { projectRoot as ROOT } from '../../dev/servers/download';
+import { COMMANDS } from '../../src/cli';
 import { ConfigError, readConfig, SETTINGS, settingsOf } from '../../src/config';
 import { DEAD_LETTER_REASONS, REASONS } from '../../src/domain/verdict';
 import { LABELS, makeMetrics, OWN_PREFIX } from '../../src/telemetry';
+import { settingsByFile } from '../support/settings-read';
 
 const files = generatedFiles(ROOT);
 const contentOf = (path: string): string => files.find((file) => file.path === path)?.content ?? '';
@@ -106,12 +107,35 @@ describe('docs/configuration.md', () => {
   ])('finds the settings that a command reads as %s', (_, source, names) => {
     writeFileSync(join(directory, 'some.ts'), source);
     writeFileSync(join(directory, 'other.ts'), 'export const nothing = readConfig({}, names);');
-    expect(settingsByCommand(directory)).toEqual(new Map([['some', new Set(names)]]));
+    expect(settingsByFile(directory)).toEqual(new Map([['some', new Set(names)]]));
   });
 
   test('is not made where a command names its settings in a way that cannot be read', () => {
     writeFileSync(join(directory, 'some.ts'), 'readConfig(process.env, namesOf(options));');
-    expect(() => settingsByCommand(directory)).toThrow('src/commands/some.ts: write the settings');
+    expect(() => settingsByFile(directory)).toThrow('src/commands/some.ts: write the settings');
+  });
+
+  test('names the commands as they are called, each with the settings that its source reads', () => {
+    const rows = text.split('\n').filter((line) => /^\| `\w+`/.test(line));
+    const readers = new Set(
+      rows.flatMap(
+        (row) =>
+          row
+            .split(' | ')
+            .at(-1)
+            ?.match(/[a-z][a-z -]+/g) ?? [],
+      ),
+    );
+    const names = COMMANDS.filter(({ settings }) => settings.length > 0).map(({ name }) => name);
+    expect([...readers].sort()).toEqual(names.sort());
+
+    const byFile = settingsByFile(join(ROOT, 'src', 'commands'));
+    expect(byFile.size).toBeGreaterThan(5);
+    for (const [file, read] of byFile) {
+      const run = COMMANDS.filter((command) => command.run.toString().includes(`/${file}.js`));
+      const told = run.flatMap(({ settings }) => settings.flatMap(settingsOf));
+      expect([file, [...new Set<string>(told)].sort()]).toEqual([file, [...read].sort()]);
+    }
   });
 });
 

@@ -1,0 +1,69 @@
+/** Which settings the sources of the commands read, as the calls of `readConfig` in them say. */
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import {
+  argumentOf,
+  isEnvironment,
+  isNode,
+  nameOf,
+  parseSource,
+  type SyntaxNode,
+  textOf,
+} from '../../dev/syntax';
+import * as commandSettings from '../../src/commands/settings';
+import { GROUPS, type GroupName, SETTINGS, type SettingName, settingsOf } from '../../src/config';
+
+/** The lists that have a name. */
+const LISTS = new Map<string, readonly string[]>(Object.entries(commandSettings));
+
+/**
+ * The settings that each file asks `readConfig` for.
+ *
+ * @param directory of the commands
+ * @throws where a call of `readConfig` names its settings in a way that is not read here
+ */
+export function settingsByFile(directory: string): Map<string, ReadonlySet<string>> {
+  const byFile = new Map<string, ReadonlySet<string>>();
+  for (const file of readdirSync(directory).sort()) {
+    if (!file.endsWith('.ts')) continue;
+    const { nodes } = parseSource(readFileSync(join(directory, file), 'utf8'));
+    const read = nodes.filter(isReading).flatMap((call) => {
+      const argument = argumentOf(call, 1);
+      const names = listOf(argument) ?? LISTS.get(nameOf(argument) ?? '');
+      if (names === undefined)
+        throw new Error(
+          `src/commands/${file}: write the settings of readConfig as a list, or name one of src/commands/settings.ts`,
+        );
+      return names;
+    });
+    if (read.length > 0) byFile.set(file.replace(/\.ts$/, ''), new Set(read.flatMap(membersOf)));
+  }
+  return byFile;
+}
+
+/** A group stands for its settings. */
+function membersOf(name: string): readonly string[] {
+  return isKnown(name) ? settingsOf(name) : [name];
+}
+
+function isKnown(name: string): name is SettingName | GroupName {
+  return name in SETTINGS || name in GROUPS;
+}
+
+function isReading(node: SyntaxNode): boolean {
+  return (
+    node.type === 'CallExpression' &&
+    nameOf(node.callee) === 'readConfig' &&
+    isEnvironment(argumentOf(node, 0))
+  );
+}
+
+/** The texts of an array literal, whatever `as const` or `satisfies` stands behind it. */
+function listOf(value: unknown): readonly string[] | undefined {
+  if (!isNode(value)) return undefined;
+  if (value.type !== 'ArrayExpression')
+    return isNode(value.expression) ? listOf(value.expression) : undefined;
+  const elements: readonly unknown[] = Array.isArray(value.elements) ? value.elements : [];
+  const texts = elements.map((element) => textOf(isNode(element) ? element.expression : undefined));
+  return texts.every((text) => text !== undefined) ? texts : undefined;
+}
