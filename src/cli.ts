@@ -1,10 +1,11 @@
 #!/usr/bin/env -S MALLOC_ARENA_MAX=1 node --max-semi-space-size=16 --heap-growing-percent=150 --no-allocation-site-pretenuring
 /**
- * The commands: what each is called, takes, reads and tells. Exit codes: 0 done, 1 failed or not clean, 2 wrong usage or configuration.
+ * The commands: what each is called, takes, reads and tells.
  *
  * A command's code is loaded when it runs, so that --help answers at once.
  */
 import { access, constants, stat } from 'node:fs/promises';
+import { FAILED, USAGE } from './commands/exit-codes';
 import { causesOf, explain } from './commands/explain';
 import { OPERATIONS } from './commands/operations';
 import { packageVersion } from './commands/package-version';
@@ -12,8 +13,6 @@ import { PUBLISH_SETTINGS, WORKER_SETTINGS } from './commands/settings';
 import { type Command, type Given, helpOf, overview, readArguments, synopsis } from './commands/usage';
 import { SPEC } from './domain/event';
 
-const USAGE = 2;
-const FAILED = 1;
 /** Whatever still holds the process after its command has ended, such as a client that tries to reconnect. */
 const LINGER_MS = 2_000;
 
@@ -73,8 +72,8 @@ export const COMMANDS: readonly Command[] = [
     options: { drain: { help: 'end once the group has decided all that was in the topics at the start' } },
     settings: WORKER_SETTINGS,
     exits: {
-      0: 'told to stop, or drained',
-      1: 'it cannot go on: no database or brokers, or migrations are missing',
+      0: 'told to stop and closed in time; with --drain: everything is decided',
+      1: 'it cannot start or go on (no database or brokers, missing migrations), it did not close within SHUTDOWN_SECONDS, or with --drain it was told to stop before everything was decided',
       2: WRONG_USAGE,
     },
     run: async ({ options }) =>

@@ -3,6 +3,7 @@
  *
  * What applying a changed file would do is in src/reference-file/changes.ts, what the store keeps of a document in stored.ts.
  */
+import { isUtf8 } from 'node:buffer';
 import type { ReferenceDocument } from './domain/reference';
 import { type FileFault, Report } from './reference-file/report';
 import { DocumentReader } from './reference-file/rules';
@@ -14,6 +15,33 @@ export { describeFileFault, type FileFault } from './reference-file/report';
 export type ParsedReference =
   | { readonly document: ReferenceDocument; readonly warnings: readonly FileFault[] }
   | { readonly faults: readonly FileFault[] };
+
+/** Reads the bytes of a file, which have to be UTF-8. Never throws, as `parseReference`. */
+export function readReference(bytes: Buffer, fileName: string): ParsedReference {
+  const text = bytes.toString('utf8');
+  return isUtf8(bytes) ? parseReference(text, fileName) : { faults: [notUtf8(bytes, text)] };
+}
+
+/** What bytes that are no UTF-8 are read as. A file may also hold it as a character of its own. */
+const REPLACEMENT = '\uFFFD';
+const REPLACEMENT_BYTES = Buffer.from(REPLACEMENT);
+
+/** @param text of the bytes, with a replacement for what is none */
+function notUtf8(bytes: Buffer, text: string): FileFault {
+  let at = text.indexOf(REPLACEMENT);
+  let offset = Buffer.byteLength(text.slice(0, at));
+  while (bytes.subarray(offset, offset + REPLACEMENT_BYTES.length).equals(REPLACEMENT_BYTES)) {
+    const next = text.indexOf(REPLACEMENT, at + 1);
+    offset += Buffer.byteLength(text.slice(at, next));
+    at = next;
+  }
+  const byte = bytes[offset]?.toString(16).padStart(2, '0');
+  const message = `The file is not UTF-8: byte ${offset + 1}, 0x${byte}, belongs to no character.`;
+  const before = text.slice(0, at);
+  const line = before.split('\n').length;
+  const column = at - before.lastIndexOf('\n');
+  return { line, column, path: '', message, remedy: 'Save it as UTF-8.' };
+}
 
 /**
  * Reads reference data from YAML or JSON. Never throws: whatever the text is, the answer is a document or its faults.

@@ -8,7 +8,8 @@ import type { Fault } from '../domain/event';
 import { judge } from '../domain/judge';
 import { type Connection, compileReference, type Numbers } from '../domain/reference';
 import { REASONS, type Reason, reasonInfo, type Verdict } from '../domain/verdict';
-import { describeFileFault, parseReference } from '../reference-file';
+import { describeFileFault, readReference } from '../reference-file';
+import { DONE, FAILED, USAGE } from './exit-codes';
 import { type Line, MAX_LINE_BYTES, openInput, readEvents, readLines } from './lines';
 
 export interface CheckOptions {
@@ -30,10 +31,6 @@ interface Finding {
   /** The event of the file that has the id already. */
   readonly first: { readonly line: number; readonly contentDiffers: boolean } | undefined;
 }
-
-const DONE = 0;
-const NOT_CLEAN = 1;
-const USAGE = 2;
 
 /** @returns the exit code: 1 where any event is not accepted */
 export async function check({ file, json, rules }: CheckOptions, stop: AbortSignal): Promise<number> {
@@ -57,7 +54,7 @@ export async function check({ file, json, rules }: CheckOptions, stop: AbortSign
   const summary = `${file}: ${stop.aborted ? 'interrupted; so far ' : ''}${tally.summary()}\n${leftOut(connection)}\n`;
   if (json) process.stderr.write(summary);
   else await print(summary);
-  return tally.isClean() && !stop.aborted ? DONE : NOT_CLEAN;
+  return tally.isClean() && !stop.aborted ? DONE : FAILED;
 }
 
 async function print(text: string): Promise<void> {
@@ -71,7 +68,7 @@ async function readConnection({
   reference: file,
   connection: id,
 }: NonNullable<CheckOptions['rules']>): Promise<Connection | undefined> {
-  const parsed = parseReference(await readFile(file, 'utf8'), file);
+  const parsed = readReference(await readFile(file), file);
   if ('faults' in parsed) {
     for (const fault of parsed.faults.slice(0, FAULTS_SHOWN)) console.error(describeFileFault(file, fault));
     console.error(`${file}: ${parsed.faults.length} faults; nothing was checked`);

@@ -1,15 +1,17 @@
 /** What is told of an error: a sentence with its remedy where a person can mend it, else the stack of a defect. */
 import { ConfigError } from '../config';
+import { FAILED, USAGE } from './exit-codes';
 
-const FAILED = 1;
-const USAGE = 2;
+/** What a command cannot do, in a sentence that says all there is to know. */
+export class Unable extends Error {
+  override readonly name = 'Unable';
+}
 
 interface Trouble {
   readonly message: string;
   readonly code: number;
 }
 
-/** What to tell of an error: a sentence with its remedy where a person can mend it, else the stack of a defect. */
 export function explain(error: unknown): Trouble {
   if (error instanceof ConfigError) return { message: error.message, code: USAGE };
   return { message: trouble(causesOf(error)) ?? withoutPassword(defect(error)), code: FAILED };
@@ -21,7 +23,12 @@ export function explainShortly(error: unknown): string {
 }
 
 function trouble(chain: readonly Cause[]): string | undefined {
-  const found = fileTrouble(chain) ?? kafkaTrouble(chain) ?? postgresTrouble(chain);
+  const found =
+    fileTrouble(chain) ??
+    portTrouble(chain) ??
+    plainTrouble(chain) ??
+    kafkaTrouble(chain) ??
+    postgresTrouble(chain);
   return found && withoutPassword(found);
 }
 
@@ -58,6 +65,22 @@ const UNREACHABLE = /ECONNREFUSED|ECONNRESET|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|EHOST
 function fileTrouble(chain: readonly Cause[]): string | undefined {
   const found = chain.find(({ code, path }) => path !== '' && /^E[A-Z]+$/.test(code));
   return found && `${found.path} cannot be read (${found.code})`;
+}
+
+function portTrouble(chain: readonly Cause[]): string | undefined {
+  const found = chain.find(({ message }) => /^listen E[A-Z]+/.test(message));
+  return (
+    found &&
+    `HTTP_PORT cannot be served: ${found.message}. Set it to a port that is free and may be used, or to 0 for any.`
+  );
+}
+
+/** Of transports: what says all there is to know by itself. */
+const PLAIN = /^Kafka (has no topic|gave no more records) |^\S+ has no partition \d+$/;
+
+function plainTrouble([first]: readonly Cause[]): string | undefined {
+  const isPlain = first?.name === 'Unable' || PLAIN.test(first?.message ?? '');
+  return isPlain ? first?.message : undefined;
 }
 
 function kafkaTrouble(chain: readonly Cause[]): string | undefined {

@@ -18,6 +18,7 @@ import {
   RecordsRefused,
   type Sender,
 } from '../transports/sender';
+import { DONE, FAILED, USAGE } from './exit-codes';
 import { type Line, MAX_LINE_BYTES, openInput, readLines } from './lines';
 import { PUBLISH_SETTINGS } from './settings';
 
@@ -29,10 +30,6 @@ export interface PublishOptions {
   readonly connection: string | undefined;
   readonly compression: Compression;
 }
-
-const DONE = 0;
-const FAILED = 1;
-const USAGE = 2;
 
 /** Asking whether Kafka is there should not take long to fail. */
 const CONNECT_RETRIES = 2;

@@ -6,7 +6,7 @@ import type { ReferenceDocument } from '../domain/reference';
 import { makePool, type PostgresPool } from '../ledger/connection';
 import { beginOperation, endOperation } from '../ledger/operations';
 import { applyReference, readReferenceHistory, readReferenceVersion } from '../ledger/reference-store';
-import { type Change, describeFileFault, parseReference, printChanges, removals } from '../reference-file';
+import { type Change, describeFileFault, printChanges, readReference, removals } from '../reference-file';
 import { toDocumentJson } from '../reference-file/stored';
 import { makeLogger } from '../telemetry';
 import { integerOf, type Options, requestedBy } from './values';
@@ -24,7 +24,7 @@ const readDatabase = () => readConfig(process.env, ['DATABASE']).DATABASE;
 /** @returns the exit code: 1 where the file is not applied */
 export async function applyReferenceFile({ file, ...options }: ApplyOptions): Promise<number> {
   const database = readDatabase();
-  const parsed = parseReference(await readText(file), file);
+  const parsed = readReference(file === '-' ? await buffer(process.stdin) : await readFile(file), file);
   if ('faults' in parsed) {
     for (const fault of parsed.faults) console.error(describeFileFault(file, fault));
     console.error(`${file}: ${parsed.faults.length} faults, nothing was applied`);
@@ -116,10 +116,4 @@ async function withPool(database: Database, work: (pool: PostgresPool) => Promis
   } finally {
     await pool.end();
   }
-}
-
-/** The text of a file, `-` for standard input. @throws TypeError where it is not UTF-8 */
-async function readText(file: string): Promise<string> {
-  const bytes = file === '-' ? await buffer(process.stdin) : await readFile(file);
-  return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
 }

@@ -118,7 +118,7 @@ function optionProblem(
   { name, rawName, value, inlineValue }: OptionToken,
   commands: readonly Command[],
 ): string | undefined {
-  const option = command.options[name];
+  const option = Object.hasOwn(command.options, name) ? command.options[name] : undefined;
   if (option === undefined || rawName !== `--${name}`) return unknownOption(command, rawName, commands);
   if (option.value === undefined)
     return value === undefined ? undefined : `${rawName} takes no value, but was given "${value}"`;
@@ -131,7 +131,7 @@ function optionProblem(
 
 function unknownOption(command: Command, rawName: string, commands: readonly Command[]): string {
   const known = Object.keys(command.options).map((name) => `--${name}`);
-  const owners = commands.filter(({ options }) => rawName.slice(2) in options);
+  const owners = commands.filter(({ options }) => Object.hasOwn(options, rawName.slice(2)));
   const hint =
     owners.length > 0
       ? `; it is an option of ${owners.map(({ name }) => name).join(' and ')}`

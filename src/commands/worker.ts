@@ -175,6 +175,7 @@ export async function worker(options: { drain: boolean }): Promise<number> {
   const lastTraces = tracing && closeInTime(tracing, closeWithinMs / 2, logger);
   const closing = Promise.allSettled([drain?.close(), sender.stop(), health.close(), pool.end(), lastTraces]);
   const closed = await endsWithin(closing, closeWithinMs);
+  if (!closed) logger.warn({ closeWithinMs }, 'connections were not closed in time, and are cut');
   logger.info('stopped');
   const code = reason === 'drained' || (reason === 'told to stop' && !options.drain) ? 0 : 1;
   // What hangs would keep the process. Nothing is lost: what was not committed is read again by the next owner.

@@ -125,7 +125,7 @@ export function readEventId(payload: Payload): { json: Json; eventId: string; te
 
 function readObject(payload: Payload): { json: Json; texts: Texts } | Fault {
   const parsed = parse(payload);
-  if (typeof parsed !== 'object' || 'reason' in parsed) return parsed;
+  if ('reason' in parsed) return parsed;
   const { value, texts } = parsed;
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
     return fault('no_idempotency_key', '', 'the payload is not a JSON object');

@@ -3,7 +3,7 @@
  *
  * The order of REASONS is their precedence: an event that several reasons fit gets the first of them.
  * `code` is what the store keeps for a reason. It never changes and is never given to another reason.
- * schemas/VERDICTS.md and the store's naming functions are generated from this list.
+ * schemas/VERDICTS.md is generated from this list, and a test holds the store's naming functions against it.
  */
 
 /** What becomes of an event. `duplicate` answers a delivery of an event that is already decided; it is never stored as its verdict. */
@@ -206,7 +206,7 @@ export function outcomeOfCode(code: number): Outcome | undefined {
   return outcomeByCode.get(code);
 }
 
-/** Why a record goes to the dead-letter topic instead of getting a verdict (S4, S6). */
+/** Why a record goes to the dead-letter topic instead of getting a verdict (S4, S5). */
 export const DEAD_LETTER_REASONS = [
   { code: 1, name: 'unclaimed', meaning: 'no connection claims the record, so nobody owns its verdict' },
   {

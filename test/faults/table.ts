@@ -108,7 +108,7 @@ export const FAULTS: readonly FaultGroup[] = [
       {
         fault: 'SIGTERM in the middle of a batch',
         does: 'Finishes what is under way within SHUTDOWN_SECONDS, commits it, and leaves the group. What waits is left to the next owner.',
-        sees: '`signal received`, `stopping`, `stopped`; exit code 0, or 1 and `stopped at the deadline; what was under way is read again`',
+        sees: '`signal received`, `stopping`, `stopped`; exit code 0, or 1 and `stopped at the deadline; what was under way is read again`, `connections were not closed in time, and are cut`',
         tests: {
           [OFFSETS]: [
             'SIGTERM: in the middle of the load: ends with 0, and what is committed is what is decided',

@@ -176,7 +176,8 @@ describe('the start', () => {
         if (address === null || typeof address === 'string') throw new Error('no port');
         const worker = world.start({ HTTP_PORT: String(address.port) });
         expect(await worker.ending()).toEqual({ code: 1, signal: null });
-        expect(worker.output()).toContain('EADDRINUSE');
+        expect(worker.output()).toMatch(/^HTTP_PORT cannot be served: listen EADDRINUSE.*\n$/m);
+        expect(worker.output()).not.toContain('serveHealth');
       } finally {
         await new Promise((resolve) => holder.close(resolve));
       }

@@ -188,6 +188,7 @@ describe('Postgres hangs', () => {
       expect(took).toBeGreaterThan(3 * SECOND);
       expect(took).toBeLessThan(5.5 * SECOND);
       expect(patient.logged('stopped at the deadline; what was under way is read again')).toHaveLength(1);
+      expect(patient.logged('connections were not closed in time, and are cut')).toHaveLength(1);
       await postgres.resume();
 
       const hurried = await hangs('second', '60');

@@ -275,6 +275,15 @@ operators:
   });
 });
 
+test('reference data that is not UTF-8 is refused, as reference apply does', async () => {
+  const rules = {
+    reference: file('latin-1.yaml', Buffer.from('# caf\xe9\noperators: []', 'latin1')),
+    connection: 'c',
+  };
+  expect(await checked(lines(aBet()), { rules })).toMatchObject({ code: 2, summary: '' });
+  expect(errors).toMatch(/latin-1\.yaml:1:6: The file is not UTF-8: byte 6, 0xe9, .* Save it as UTF-8\.\n/);
+});
+
 describe('lines', () => {
   const split = async (...chunks: (string | Buffer)[]): Promise<Line[]> => {
     const found: Line[] = [];

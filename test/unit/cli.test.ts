@@ -1,6 +1,6 @@
 /** What the arguments ask for, what the help teaches, and what is told of an error. */
 import { COMMANDS } from '../../src/cli';
-import { explain } from '../../src/commands/explain';
+import { explain, Unable } from '../../src/commands/explain';
 import {
   LIST_SETTINGS,
   PUBLISH_SETTINGS,
@@ -64,6 +64,8 @@ describe('arguments', () => {
     ['worker --drian', 'worker has no option --drian; did you mean --drain?'],
     ['worker --colour', 'worker has no option --colour'],
     ['worker -d', 'worker has no option -d'],
+    ['worker --constructor', 'worker has no option --constructor'],
+    ['check a --toString', 'check has no option --toString'],
     [
       'migrate --dry-run',
       'migrate has no option --dry-run; it is an option of reference apply and retention apply and reference rollback',
@@ -180,6 +182,21 @@ describe('an error that a person can mend is a sentence with the remedy', () => 
       'no permission',
       error('not allowed', { name: 'KafkaJSProtocolError' }),
       /^Kafka answered: not allowed$/,
+    ],
+    [
+      'a topic that is missing',
+      new Error('Kafka has no topic t, or does not show it to us'),
+      /^Kafka has no topic t, or does not show it to us$/,
+    ],
+    [
+      'a port that is taken',
+      error('listen EADDRINUSE: address already in use :::8080', { code: 'EADDRINUSE' }),
+      /^HTTP_PORT cannot be served: listen EADDRINUSE.* Set it to a port that is free/,
+    ],
+    [
+      'what a command cannot do, whatever it came from',
+      new Unable('t/0 is undecided at offset 7', { cause: refused }),
+      /^t\/0 is undecided at offset 7$/,
     ],
     ['a file', error('ENOENT: x', { code: 'ENOENT', path: '/a' }), /^\/a cannot be read \(ENOENT\)$/],
   ])('%s', (_, cause, expected) => {
