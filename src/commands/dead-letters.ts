@@ -1,14 +1,17 @@
 /** `promo-intake dead-letters`: what could not be given a verdict, told without players, and sent back once it can. */
 import { readConfig } from '../config';
-import { beginOperation, endOperation } from '../ledger/operations';
+import { beginOperation } from '../ledger/operations';
 import { makeLogger } from '../telemetry';
 import { type Letter, originalHeaders, readLetter } from '../transports/dead-letters';
 import { watermarks } from '../transports/drain';
 import { makeKafka } from '../transports/kafka';
 import { offsetsAt, type Range, readRecords } from '../transports/positions';
 import type { OutgoingMessage } from '../transports/record-batch-writer';
-import { keyOf, messageOf, type StreamRecord } from '../transports/record-source';
-import { encodeMessages, makeSender } from '../transports/sender';
+import { keyOf, type StreamRecord } from '../transports/record-source';
+import { type Encode, encodeMessages, makeSender, RecordsRefused, type Sender } from '../transports/sender';
+import { DONE, FAILED } from './exit-codes';
+import { Unable } from './explain';
+import { noteEnd } from './noted';
 import { LIST_SETTINGS, REPLAY_LETTERS_SETTINGS } from './settings';
 import { type Bounds, boundsOf, integerOf, type Options, requestedBy, wrong } from './values';
 
@@ -76,7 +79,7 @@ async function readLetters(
   const logger = makeLogger('silent');
   const kafka = makeKafka({ ...KAFKA, clientId: 'promo-intake-dead-letters' }, logger);
   const ends = await watermarks(kafka, [topic]);
-  if (ends.length === 0) throw new Error(`Kafka has no topic ${topic}, or does not show it to us`);
+  if (ends.length === 0) throw new Unable(`Kafka has no topic ${topic}, or does not show it to us`);
   const since = filter.sinceMs === undefined ? null : await offsetsAt(kafka, topic, filter.sinceMs);
   const ranges = ends.map(({ partition, low, offset }): Range => {
     return { topic, partition, from: Math.max(low, since?.get(partition) ?? low), to: offset };
@@ -117,11 +120,11 @@ export async function listDeadLetters(options: Options): Promise<number> {
   const topic = config.DEAD_LETTER_TOPIC;
   if (options.has('json')) console.log(JSON.stringify(asJson(newest, counts, foreign, topic), null, 2));
   else for (const line of describe(newest, counts, foreign, topic)) console.log(line);
-  return 0;
+  return DONE;
 }
 
 /** Without the record: it may be large, and is nobody's business here. */
-interface Listed extends Letter {
+export interface Listed extends Letter {
   readonly partition: number;
   readonly offset: number;
 }
@@ -130,7 +133,7 @@ function listed({ letter, record, partition }: Found): Listed {
   return { ...letter, partition, offset: record.offset };
 }
 
-function asJson(
+export function asJson(
   newest: readonly Listed[],
   counts: ReadonlyMap<string, number>,
   foreign: number,
@@ -141,13 +144,13 @@ function asJson(
     counts: Object.fromEntries(counts),
     other_records: foreign,
     newest: newest.map(({ reason, source, sourceTimestampMs, writtenMs, bytes, partition, offset }) => ({
-      ...{ written_at: timeText(writtenMs), reason, source },
-      ...{ source_time: timeText(sourceTimestampMs), bytes, partition, offset },
+      ...{ written_at: isoTime(writtenMs), reason, source },
+      ...{ source_time: isoTime(sourceTimestampMs), bytes, partition, offset },
     })),
   };
 }
 
-function describe(
+export function describe(
   newest: readonly Listed[],
   counts: ReadonlyMap<string, number>,
   foreign: number,
@@ -164,7 +167,13 @@ function describe(
 }
 
 function timeText(ms: number): string {
-  return Number.isNaN(ms) ? 'an unknown time' : new Date(ms).toISOString();
+  return isoTime(ms) ?? 'an unknown time';
+}
+
+/** Null for what is no time: a sender may write anything. */
+function isoTime(ms: number): string | null {
+  const time = new Date(ms);
+  return Number.isNaN(time.getTime()) ? null : time.toISOString();
 }
 
 function total(counts: ReadonlyMap<string, number>): number {
@@ -195,7 +204,7 @@ export async function replayDeadLetters(options: Options): Promise<number> {
     });
     for (const line of plan.lines()) console.log(line);
     console.log('nothing was sent: say --confirm to send them');
-    return 0;
+    return DONE;
   }
   const request = { ...filter, to: to ?? null, topic: config.DEAD_LETTER_TOPIC, sourceTopic: filter.topic };
   const operation = await beginOperation(
@@ -205,28 +214,63 @@ export async function replayDeadLetters(options: Options): Promise<number> {
     request,
   );
   const kafka = makeKafka({ ...config.KAFKA, clientId: 'promo-intake-dead-letters' }, makeLogger('silent'));
-  const sender = await makeSender(kafka);
-  let sent = 0;
-  const end = (more: Readonly<Record<string, unknown>>) =>
-    endOperation(config.DATABASE, operation, { sent, ...plan.outcome(), ...more });
+  // What came compressed may not fit otherwise.
+  const sender = await makeSender(kafka, { compression: 'gzip' });
+  const sending = makeSending(sender);
+  let failed = true;
+  let isNoted = false;
   try {
     await readLetters(config, filter, async (found) => {
-      for (const [topic, messages] of plan.choose(found)) {
-        await sender.send(topic, messages, encodeMessages());
-        sent += messages.length;
-      }
+      for (const [topic, chosen] of plan.choose(found)) await sending.send(topic, chosen);
     });
-  } catch (error) {
-    await end({ failed: true });
-    console.error(`${sent} were sent before: ${messageOf(error)}`);
-    throw error;
+    failed = false;
   } finally {
-    await sender.stop();
+    await Promise.allSettled([sender.stop()]);
+    const { sent, refused } = sending.counts();
+    if (failed) console.error(`broken off: ${sent} records at least were sent before`);
+    const outcome = { sent, refused, ...plan.outcome(), ...(failed && { failed }) };
+    isNoted = await noteEnd(config.DATABASE, operation, outcome);
   }
-  await end({});
+  const { sent, refused } = sending.counts();
   for (const line of plan.lines()) console.log(line);
   console.log(`${sent} records were sent (operation ${operation})`);
-  return 0;
+  if (refused > 0)
+    console.error(
+      `${refused} were not, as told above. Where they are too large, raise max.message.bytes of their topic and run this again: what was sent is a duplicate then. Or leave them out, by --from-offset and --to-offset`,
+    );
+  return isNoted && refused === 0 ? DONE : FAILED;
+}
+
+/** A dead letter as it is sent. */
+interface Replayed {
+  readonly source: Letter['source'];
+  readonly message: OutgoingMessage;
+}
+
+/** Sends records, and counts them. One that the brokers refuse is told by where it came from, and holds up no other. */
+function makeSending(sender: Pick<Sender, 'send'>) {
+  const encodeMessage = encodeMessages();
+  const encode: Encode<Replayed> = ({ message }) => encodeMessage(message);
+  let sent = 0;
+  let refused = 0;
+  return {
+    async send(topic: string, records: readonly Replayed[]): Promise<void> {
+      try {
+        await sender.send(topic, records, encode);
+        sent += records.length;
+      } catch (error) {
+        if (!(error instanceof RecordsRefused)) throw error;
+        for (const record of records) {
+          const why = error.refused.get(record);
+          if (why === undefined) continue;
+          refused++;
+          console.error(`${keyOf(record.source)} offset ${record.source.offset} was not sent: ${why}`);
+        }
+        sent += records.length - error.refused.size;
+      }
+    },
+    counts: () => ({ sent, refused }),
+  };
 }
 
 /** Chooses what is sent, each record once, and counts it by where it goes. */
@@ -236,8 +280,8 @@ function makePlan(to: string | undefined) {
   let repeated = 0;
   let undecodable = 0;
   return {
-    choose(found: readonly Found[]): Map<string, OutgoingMessage[]> {
-      const messages = new Map<string, OutgoingMessage[]>();
+    choose(found: readonly Found[]): Map<string, Replayed[]> {
+      const byTopic = new Map<string, Replayed[]>();
       for (const { letter, record } of found) {
         const { source, reason } = letter;
         const id = `${keyOf(source)}@${source.offset}`;
@@ -245,18 +289,18 @@ function makePlan(to: string | undefined) {
         else if (chosen.has(id)) repeated++;
         else {
           if (chosen.size >= MAX_REPLAYED)
-            throw new Error(`more than ${MAX_REPLAYED} at once; choose fewer by --since and --until`);
+            throw new Unable(`more than ${MAX_REPLAYED} at once; choose fewer by --since and --until`);
           chosen.add(id);
           const topic = to ?? source.topic;
           const { key, value } = record;
           const place = to === undefined ? { partition: source.partition } : {};
-          const list = messages.get(topic) ?? [];
-          messages.set(topic, list);
-          list.push({ key, value, headers: originalHeaders(record), ...place });
+          const list = byTopic.get(topic) ?? [];
+          byTopic.set(topic, list);
+          list.push({ source, message: { key, value, headers: originalHeaders(record), ...place } });
           byTarget.set(topic, (byTarget.get(topic) ?? 0) + 1);
         }
       }
-      return messages;
+      return byTopic;
     },
     outcome: () => ({ repeated, undecodable }),
     lines: () => [

@@ -31,7 +31,7 @@ export const OPERATIONS: readonly Command[] = [
     name: 'status',
     summary: 'tell how it stands, and whether it needs a person',
     purpose:
-      'Looks at the store and at Kafka: version of the schema and of the reference data, members of the group, lag in records and in seconds, undecided partitions, whether the counters balance, and the settings that take effect, without secrets. What cannot be reached is told as such, and hides nothing of the rest. A partition is undecided where a record has waited for over 60 s and nothing of the partition was decided as long. For the seconds the oldest waiting record of each partition is read, as a group of its own (KAFKA_GROUP_ID.status-...).',
+      'Looks at the store and at Kafka: version of the schema and of the reference data, members of the group, lag in records and in seconds, undecided partitions, whether the counters balance, and the settings that take effect, without secrets. What cannot be reached or told is named as such, and hides nothing of the rest. A partition is undecided where a record has waited for over 60 s and nothing of the partition was decided as long. For the seconds the oldest waiting record of each partition is read, as a group of its own (KAFKA_GROUP_ID.status-...).',
     example: 'promo-intake status --json',
     options: {
       json: { help: 'print one JSON document, for scripts' },
@@ -65,7 +65,7 @@ export const OPERATIONS: readonly Command[] = [
     name: 'dead-letters replay',
     summary: 'send dead letters back to where they came from',
     purpose:
-      'Once what stood in their way is mended (a connection that claims them, a schema that is registered): sends the records byte for byte to the topic and partition that they came from, without the headers that made them dead letters. Only tells what it would send, unless --confirm is given. The dead letters stay; an event that is sent again is decided by its event_id, and so a duplicate. Whole batches that could not be read are not sent. Noted in promo.operations.',
+      'Once what stood in their way is mended (a connection that claims them, a schema that is registered): sends the records byte for byte to the topic and partition that they came from, without the headers that made them dead letters. Only tells what it would send, unless --confirm is given. The dead letters stay; an event that is sent again is decided by its event_id, and so a duplicate. A record that the brokers refuse, as too large mostly, is named by where it came from, and the others go on. Whole batches that could not be read are not sent. Noted in promo.operations.',
     example: 'promo-intake dead-letters replay --reason unclaimed --confirm',
     options: {
       ...LETTERS,
@@ -76,7 +76,7 @@ export const OPERATIONS: readonly Command[] = [
     settings: REPLAY_LETTERS_SETTINGS,
     exits: {
       0: 'sent, or told what would be',
-      1: 'not all were sent; the log tells how many, and sending again does no harm',
+      1: 'not all were sent, or that could not be noted; what was is counted, and sending again does no harm',
       2: WRONG_USAGE,
     },
     run: async ({ options }) => (await import('./dead-letters.js')).replayDeadLetters(options),
@@ -100,7 +100,7 @@ export const OPERATIONS: readonly Command[] = [
     settings: REPLAY_SETTINGS,
     exits: {
       0: 'replayed, or told what would be',
-      1: 'not all could be decided; what was is kept, and replaying again does no harm',
+      1: 'not all could be decided, or that could not be noted; what was is kept, and replaying again does no harm',
       2: WRONG_USAGE,
     },
     run: async ({ options }) => (await import('./replay.js')).replay(options),

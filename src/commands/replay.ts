@@ -12,7 +12,7 @@ import { backoffMs } from '../domain/backoff';
 import { type Answer, type Intake, makeIntake, type Source } from '../intake';
 import { makePool } from '../ledger/connection';
 import { decideBatch, ensureMonths, makePartitionNumbers } from '../ledger/ledger';
-import { beginOperation, endOperation } from '../ledger/operations';
+import { beginOperation } from '../ledger/operations';
 import { makeReferences } from '../ledger/reference-store';
 import { makeLogger } from '../telemetry';
 import { envelopeOf } from '../transports/envelope';
@@ -22,6 +22,9 @@ import { keyOf, messageOf, type PublishVerdicts, type StreamRecord } from '../tr
 import { makeSender } from '../transports/sender';
 import { makePublishVerdicts, makeSendDeadLetters } from '../transports/verdict-stream';
 import { makeWireFormat, REGISTRY_TIMEOUT_MS, type WireFormat } from '../transports/wire-format';
+import { DONE, FAILED } from './exit-codes';
+import { explainShortly, Unable } from './explain';
+import { noteEnd } from './noted';
 import { REPLAY_SETTINGS } from './settings';
 import { type Bounds, boundsOf, integerOf, type Options, requestedBy, wrong } from './values';
 
@@ -37,7 +40,7 @@ export async function replay(options: Options): Promise<number> {
   const positions = await readPositions(kafka, config.KAFKA_GROUP_ID, [bounds.topic]);
   if (positions.length === 0) {
     console.error(`Kafka has no topic ${bounds.topic}, or does not show it to us`);
-    return 1;
+    return FAILED;
   }
   const at = async (ms: number | undefined) =>
     ms === undefined ? null : await offsetsAt(kafka, bounds.topic, ms);
@@ -47,7 +50,7 @@ export async function replay(options: Options): Promise<number> {
   if (ranges.length === 0) console.log('there is nothing in this range that the group has read');
   if (!options.has('confirm') || ranges.length === 0) {
     console.log('nothing was replayed: say --confirm to replay it');
-    return 0;
+    return DONE;
   }
 
   const request = { ...bounds, ranges };
@@ -64,6 +67,7 @@ export async function replay(options: Options): Promise<number> {
   const sender = await makeSender(kafka);
   const counts = new Map<string, number>();
   let failed = true;
+  let isNoted = false;
   try {
     await ensureMonths(pool);
     const intake = makeIntake({
@@ -96,19 +100,13 @@ export async function replay(options: Options): Promise<number> {
     );
     failed = false;
   } finally {
-    await Promise.all([sender.stop(), pool.end()]);
-    await endOperation(config.DATABASE, operation, {
-      ...Object.fromEntries(counts),
-      ...(failed && { failed }),
-    }).catch((error: unknown) => {
-      // What came before is the error to tell; that the log does not have the end is told beside it.
-      console.error(`the end of operation ${operation} could not be noted: ${messageOf(error)}`);
-      failed = true;
-    });
+    await Promise.allSettled([sender.stop(), pool.end()]);
+    const outcome = { ...Object.fromEntries(counts), ...(failed && { failed }) };
+    isNoted = await noteEnd(config.DATABASE, operation, outcome);
   }
   for (const [name, count] of counts) console.log(`${name}: ${count}`);
   console.log(`replayed (operation ${operation})`);
-  return failed ? 1 : 0;
+  return isNoted ? DONE : FAILED;
 }
 
 // --- which range
@@ -188,7 +186,7 @@ function makeDecide({ intake, wireFormat, publishVerdicts, logger, batchEvents }
       } catch (error) {
         if (++tries >= MAX_TRIES) {
           const offset = batch[0]?.offset;
-          throw new Error(`${keyOf(source)} is undecided at offset ${offset}: ${messageOf(error)}`, {
+          throw new Unable(`${keyOf(source)} is undecided at offset ${offset}: ${explainShortly(error)}`, {
             cause: error,
           });
         }

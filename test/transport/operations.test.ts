@@ -1,6 +1,7 @@
 /** Operations on real servers: looking at a deployment, and reading again what it has read. */
+import { randomBytes } from 'node:crypto';
 import { aLogin, anOperator, bytesOf } from '../support/builders';
-import { type Outgoing, produce, readTopic } from '../support/kafka';
+import { alterTopic, type Outgoing, produce, readTopic } from '../support/kafka';
 import { withAdmin } from '../support/servers';
 import { RunningCommand, type Settings } from '../support/worker';
 import { sideBySide } from './side-by-side';
@@ -157,6 +158,59 @@ describe('dead-letters', () => {
           ['dead_letter_replay', expect.stringContaining('@'), '2', 'unclaimed', 't'],
         ]);
       }),
+  );
+});
+
+describe('dead-letters replay', () => {
+  together(
+    'sends what fits compressed only, goes on behind a record that is too large, and says which that is',
+    () =>
+      inWorld({ topics: { main: 1, other: 1 } }, async (world) => {
+        const { main, other } = world.topics;
+        const shared = [connectionOf(main, { id: 'one' }), connectionOf(main, { id: 'two' })];
+        await world.apply([anOperator({ connections: shared })]);
+        const [first, last] = logins(2, 'small');
+        const long = bytesOf(aLogin({ event_id: 'long', note: 'a'.repeat(60_000) }));
+        // Nothing makes it smaller; and it is nobody's event.
+        const tooLarge = { value: `secret ${randomBytes(60_000).toString('base64')}` };
+        await produce(main, [first!, { value: long }, tooLarge, last!]);
+        await world.drain();
+        await alterTopic(other, { 'max.message.bytes': '20000' });
+
+        const replay = ['dead-letters', 'replay', '--to', other, '--confirm'];
+        const { code, output } = await run(world, replay);
+        expect(output).toMatch(new RegExp(`^${main}/0 offset 2 was not sent: .*larger than`, 'm'));
+        expect(output).toContain('3 records were sent (operation 1)\n');
+        expect(output).toContain(
+          '1 were not, as told above. Where they are too large, raise max.message.bytes',
+        );
+        expect(output).not.toContain('secret');
+        expect(code).toBe(1);
+        const sent = (await readTopic(other)).map(({ value }) => String(value));
+        expect(sent).toEqual([first?.value, long, last?.value].map(String));
+        expect(await world.rows('select outcome::text from promo.operations')).toEqual([
+          ['{"sent": 3, "refused": 1, "repeated": 0, "undecodable": 0}'],
+        ]);
+      }),
+  );
+
+  together('tells what went wrong first, also where its end cannot be noted', () =>
+    inWorld({ topics: { main: 1 } }, async (world) => {
+      const { main } = world.topics;
+      const shared = [connectionOf(main, { id: 'one' }), connectionOf(main, { id: 'two' })];
+      await world.apply([anOperator({ connections: shared })]);
+      await produce(main, logins(1, 'a'));
+      await world.drain();
+      await world.pool.query('drop function promo.end_operation');
+      const lines = (await run(world, ['dead-letters', 'replay', '--to', 'none', '--confirm'])).output
+        .trim()
+        .split('\n');
+      expect(lines).toEqual([
+        'broken off: 0 records at least were sent before',
+        expect.stringMatching(/^the end of operation 1 could not be noted: Postgres answered: /),
+        'Kafka has no topic none, or does not show it to us',
+      ]);
+    }),
   );
 });
 
