@@ -180,6 +180,11 @@ describe('the program', () => {
       errors: expect.stringContaining('/readyz: no answer: connect ECONNREFUSED'),
     });
     expect(await run(['health', '--url', 'worker:8080'])).toMatchObject({ code: 2, output: '' });
+    expect(await run(['health', '--url', 'http://promo:s3cret@worker:8080/readyz'])).toEqual({
+      code: 2,
+      output: '',
+      errors: expect.stringMatching(/^--url holds a user or a password(?!.*s3cret)/),
+    });
   });
 
   test('all wrong settings are told at once', async () => {
@@ -210,6 +215,12 @@ describe('migrate and reference apply', () => {
     expect(await run(['reference', 'apply', reference], settings)).toMatchObject({
       code: 0,
       output: expect.stringMatching(/version 1 is in force\n$/),
+    });
+    const latin1 = file(Buffer.from('operators: [] # caf\xe9', 'latin1'));
+    expect(await run(['reference', 'apply', latin1], settings)).toEqual({
+      code: 1,
+      output: '',
+      errors: `${latin1}:1:20: The file is not UTF-8: byte 20, 0xe9, belongs to no character. Save it as UTF-8.\n${latin1}: 1 faults, nothing was applied\n`,
     });
     expect(await run(['reference', 'apply', '--dry-run', reference], settings)).toMatchObject({
       code: 0,

@@ -1,6 +1,7 @@
 /** `promo-intake verify` on real servers: silent where all is sound, and a sentence for each damage. */
 
 import { gzipSync } from 'node:zlib';
+import { until } from '../../dev/servers/deadline';
 import { aLogin, bytesOf } from '../support/builders';
 import { type Outgoing, produce, produceInTransaction } from '../support/kafka';
 import { encodeBatch, encodeRecords, produceRaw, sealed } from '../support/record-batch';
@@ -21,6 +22,13 @@ async function verify({ settings }: World<string>): Promise<{ code: number | nul
   return { code, lines: command.output().trim().split('\n') };
 }
 
+/** Two records of a transaction that is aborted. Its marker is written behind the answer: what comes next is to stand behind it. */
+async function aborted(world: World<string>, topic: string): Promise<void> {
+  const [end = 0] = await world.ends(topic);
+  await produceInTransaction(topic, logins(2, 'aborted'), 'abort');
+  await until('the marker is written', 20_000, async () => (await world.ends(topic))[0] === end + 3);
+}
+
 const together = sideBySide(240_000);
 
 describe('verify', () => {
@@ -28,7 +36,7 @@ describe('verify', () => {
     inWorld({ topics: { main: 1 } }, async (world) => {
       const { main } = world.topics;
       await produce(main, logins(3, 'a'));
-      await produceInTransaction(main, logins(2, 'aborted'), 'abort');
+      await aborted(world, main);
       await produceInTransaction(main, [...logins(2, 'a'), { value: 'no json' }], 'commit');
       await world.drain();
       // Behind the last record stands a marker, which is committed and of which the store knows nothing.
@@ -55,7 +63,7 @@ describe('verify', () => {
       await produce(main, logins(3, 'a'));
       await produce(other, logins(1, 'other'));
       await world.drain();
-      await produceInTransaction(main, logins(2, 'aborted'), 'abort');
+      await aborted(world, main);
       await produce(main, logins(4, 'passed'));
       await withAdmin(async (admin) => {
         const partitions = [{ partition: 0, offset: '8' }];
