@@ -164,14 +164,14 @@ type Config<N extends SettingName | GroupName> = {
 /** Settings without a value of their own may be absent. */
 type Absent<N extends SettingName> = N extends 'KAFKA_TOPICS' | 'VERDICT_TOPIC' ? undefined : never;
 
-/** What is not part of this version, by the prefix of its settings. */
-const LATER = { WEBHOOK_: 'the webhook' } as const;
+/** Of the webhook, which joins in a later version: who sets it for all commands alike need not leave it out of the worker's. */
+const LATER: ReadonlySet<string> = new Set(['WEBHOOK_PORT']);
 
 /** Prefixes that are ours: a variable with one of them that is no setting is refused, since it would be ignored otherwise. */
 export const OWN_PREFIXES: readonly string[] = [
   ...['KAFKA_', 'DATABASE_', 'SCHEMA_REGISTRY_', 'VERDICT_', 'DEAD_LETTER_'],
   ...['BATCH_', 'PARTITIONS_', 'FETCH_', 'REJECT_', 'LIVENESS_', 'SHUTDOWN_'],
-  ...['OTEL_EXPORTER_OTLP_', 'OTEL_TRACES_', ...Object.keys(LATER)],
+  ...['OTEL_EXPORTER_OTLP_', 'OTEL_TRACES_', 'WEBHOOK_'],
 ];
 
 /** Kubernetes sets these for a service named kafka, in every pod beside it. */
@@ -242,21 +242,13 @@ function withoutSecrets(written: string, isSecret: boolean): string {
 function unknownSettings(env: Environment): ConfigFault[] {
   return Object.keys(env)
     .filter((name) => OWN_PREFIXES.some((prefix) => name.startsWith(prefix)))
-    .filter((name) => !isSetting(name) && !isServiceLink(name, env[name]) && !OPENTELEMETRY.test(name))
-    .map((name) => {
-      const [, later] = Object.entries(LATER).find(([prefix]) => name.startsWith(prefix)) ?? [];
-      return later === undefined
-        ? {
-            setting: name,
-            problem: 'is not a setting',
-            remedy: `Remove it; the settings are ${Object.keys(SETTINGS).join(', ')}`,
-          }
-        : {
-            setting: name,
-            problem: `is not read: ${later} is not part of this version`,
-            remedy: 'Remove it',
-          };
-    });
+    .filter((name) => !isSetting(name) && !LATER.has(name))
+    .filter((name) => !isServiceLink(name, env[name]) && !OPENTELEMETRY.test(name))
+    .map((name) => ({
+      setting: name,
+      problem: 'is not a setting',
+      remedy: `Remove it; the settings are ${Object.keys(SETTINGS).join(', ')}`,
+    }));
 }
 
 function isSetting(name: string): boolean {

@@ -81,7 +81,7 @@ export function renderConfiguration(command: string): string {
       `for want of an S stops the start instead of leaving a default in force. That holds for the prefixes ${codes(OWN_PREFIXES)}.`,
       'The variables that Kubernetes sets in every pod for the services',
       'beside it (for a service named kafka: `KAFKA_SERVICE_HOST`, `KAFKA_PORT_9092_TCP_ADDR`, a `KAFKA_PORT` that begins with `tcp://`, and their like) are known and',
-      'let be, and so are those of OpenTelemetry.',
+      'let be, and so are those of OpenTelemetry, and `WEBHOOK_PORT`, which has no effect until the webhook joins in a later version.',
     ),
     '## Traces',
     paragraph(
