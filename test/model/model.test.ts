@@ -5,11 +5,11 @@
  * A seed repeats the records, the partitions, the batches, the readers and the times of the kills. Which writer comes first, and
  * which transaction a kill meets, is decided by Postgres and the operating system: a failing seed fails again mostly, not always.
  */
-import { once } from 'node:events';
 import { join } from 'node:path';
 import { pino } from 'pino';
 import type { Item } from '../../src/domain/decide';
-import { freshStore, runProgram, type TestStore, type Writer, withClient } from '../support/ledger';
+import { freshStore, type TestStore, type Writer, withClient } from '../support/ledger';
+import { startProgram } from '../support/program';
 import { makePlan, type Plan, type PlannedPartition, type PlannedReader, REFERENCE } from './plan';
 import { type Progress, pause, read } from './reading';
 import { placeOf, verify } from './verify';
@@ -53,7 +53,7 @@ async function carryOut(plan: Plan): Promise<void> {
     await verify({ store, plan, items: run.items, answers: run.answers });
     const { races, deadlocks, others } = run.again;
     // The order of locks leaves none; one that came all the same was decided again, and is a finding.
-    expect({ deadlocks, unnoticed: await deadlocksOf(store) }).toEqual({ deadlocks: 0, unnoticed: 0 });
+    expect({ deadlocks, unnoticed: await store.deadlocks() }).toEqual({ deadlocks: 0, unnoticed: 0 });
     process.stdout.write(
       `model: seed ${plan.seed}: ${[...run.answers.values()].flat().length} answers, ${races} lost races, ${others} other retries, ` +
         `${undecided} undecided batches, ${backends} connections and 1 process killed, ${Math.round(performance.now() - began)} ms\n`,
@@ -120,19 +120,17 @@ async function killedProcess(
   [place, reader]: readonly [number, number],
   milliseconds: number,
 ): Promise<number> {
-  const child = runProgram(join(__dirname, 'reader-program.ts'), {
-    ...{
-      DATABASE_URL: store.url,
-      MODEL_SEED: `${seed}`,
-      MODEL_PARTITION: `${place}`,
-      MODEL_READER: `${reader}`,
-    },
+  const program = startProgram(join(__dirname, 'reader-program.ts'), {
+    DATABASE_URL: store.url,
+    MODEL_SEED: `${seed}`,
+    MODEL_PARTITION: `${place}`,
+    MODEL_READER: `${reader}`,
   });
-  const ended = once(child, 'exit');
-  if (child.stdout !== null) await Promise.race([once(child.stdout, 'data'), ended]);
+  await program.says('reads');
   await pause(milliseconds);
-  child.kill('SIGKILL');
-  await ended;
+  const { code, signal } = await program.kill();
+  // It may have read everything before.
+  if (signal !== 'SIGKILL' && code !== 0) throw new Error(`the reader ended with ${signal ?? code}`);
   return 0;
 }
 
@@ -151,10 +149,4 @@ function endBackends(store: TestStore, { backendKillsMs }: Plan, ended: AbortSig
     }
     return killed;
   });
-}
-
-async function deadlocksOf(store: TestStore): Promise<number> {
-  return Number(
-    await store.value('select deadlocks from pg_stat_database where datname = current_database()'),
-  );
 }

@@ -2,7 +2,6 @@
  * What tests of the decision use of a real Postgres: a database of their own, cloned from a migrated template, an intake over it
  * without Kafka, and small events.
  */
-import { type ChildProcess, spawn } from 'node:child_process';
 import { createHash, randomBytes } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -32,6 +31,8 @@ import { databaseUrl, dropDatabase } from './servers';
 const MIGRATIONS = join(__dirname, '../../migrations');
 /** Two test files that want the template at once wait for one another. */
 const TEMPLATE_LOCK = 7_302_118_445;
+const CONNECT_DEADLINE_MS = 10_000;
+const STATEMENT_DEADLINE_MS = 120_000;
 
 /** Another migration, or another month, needs another template: the months' tables are made by the migration. */
 function templateName(): string {
@@ -43,8 +44,20 @@ function templateName(): string {
 }
 
 /** One connection of its own to a database. */
-export async function withClient<T>(url: string, work: (client: Client) => Promise<T>): Promise<T> {
-  const client = new Client({ connectionString: url, application_name: 'promo-test' });
+export async function withClient<T>(
+  url: string,
+  work: (client: Client) => Promise<T>,
+  statementMs = STATEMENT_DEADLINE_MS,
+): Promise<T> {
+  const client = new Client({
+    connectionString: url,
+    application_name: 'promo-test',
+    connectionTimeoutMillis: CONNECT_DEADLINE_MS,
+    query_timeout: statementMs,
+  });
+  client.on('error', () => {
+    // The statement under way, or the next one, reports it.
+  });
   await client.connect();
   try {
     return await work(client);
@@ -312,6 +325,20 @@ export class TestStore {
     return rows[0][0] ?? null;
   }
 
+  /** How many the database has seen. A connection keeps its counts to itself for a while, unless it is told not to. */
+  async deadlocks(): Promise<number> {
+    await Promise.all(
+      this.pools.map(async (pool) => {
+        const all = await Promise.all(Array.from({ length: pool.totalCount }, () => pool.connect()));
+        await Promise.all(all.map((client) => client.query('select pg_stat_force_next_flush()')));
+        for (const client of all) client.release();
+      }),
+    );
+    return Number(
+      await this.value('select deadlocks from pg_stat_database where datname = current_database()'),
+    );
+  }
+
   /** What a partition counted, without what is zero. */
   async balance(topic: string, partition = 0): Promise<Record<string, number>> {
     const names = [
@@ -406,20 +433,4 @@ export function brief({ decision }: Answer): string {
   const name = reason === null ? verdict : `${verdict}/${reason}`;
   if (decision.type === 'decided') return name + again;
   return `duplicate of ${name}${decision.contentDiffers ? ', differs' : ''}${again}`;
-}
-
-// --- programs
-
-const RUN = `
-require.extensions['.ts'] = (module, file) => module._compile(require('@swc/core').transformFileSync(file, {
-  jsc: { target: 'es2022', parser: { syntax: 'typescript' } }, module: { type: 'commonjs' } }).code, file);
-require(process.argv[1]);`;
-
-/** Runs a TypeScript file of this repository as a process of its own, which a test may kill. */
-export function runProgram(file: string, environment: Readonly<Record<string, string>>): ChildProcess {
-  return spawn(process.execPath, ['-e', RUN, file], {
-    cwd: join(__dirname, '../..'),
-    env: { ...process.env, ...environment },
-    stdio: ['ignore', 'pipe', 'inherit'],
-  });
 }

@@ -1,0 +1,66 @@
+/** TypeScript files of this repository as processes of their own: to be killed, or asked before a test can wait for anything. */
+import { spawn, spawnSync } from 'node:child_process';
+import { until, within } from '../../dev/servers/deadline';
+import { projectRoot } from '../../dev/servers/download';
+import type { End } from './worker';
+
+const START_DEADLINE_MS = 30_000;
+const END_DEADLINE_MS = 30_000;
+
+const RUN = `
+require.extensions['.ts'] = (module, file) => module._compile(require('@swc/core').transformFileSync(file, {
+  jsc: { target: 'es2022', parser: { syntax: 'typescript' } }, module: { type: 'commonjs' } }).code, file);
+require(process.argv[1]);`;
+
+export interface RunningProgram {
+  /** Resolves once it has written that line. @throws where it ends before */
+  says(line: string): Promise<void>;
+  /** SIGKILL, as a crash. @returns how it ended: by that, or by itself before */
+  kill(): Promise<End>;
+}
+
+export function startProgram(file: string, environment: Readonly<Record<string, string>>): RunningProgram {
+  const child = spawn(process.execPath, ['-e', RUN, file], {
+    cwd: projectRoot,
+    env: { ...process.env, ...environment },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  let said = '';
+  let end: End | undefined;
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    said += text;
+  });
+  const ended = new Promise<End>((resolve, reject) => {
+    child.once('error', reject);
+    child.once('close', (code, signal) => {
+      end = { code, signal };
+      resolve(end);
+    });
+  });
+  return {
+    says: (line) =>
+      until(`${file} says "${line}"`, START_DEADLINE_MS, () => {
+        const isSaid = said.split('\n').includes(line);
+        if (!isSaid && end !== undefined)
+          throw new Error(`${file} ended with ${end.signal ?? end.code} before it said "${line}"`);
+        return isSaid;
+      }),
+    kill() {
+      child.kill('SIGKILL');
+      return within(`${file} ends`, END_DEADLINE_MS, ended);
+    },
+  };
+}
+
+/** Runs one to its end, while nothing else happens. @returns what it wrote @throws where it does not end with 0 */
+export function runProgramNow(file: string): string {
+  const { status, stdout, error } = spawnSync(process.execPath, ['-e', RUN, file], {
+    cwd: projectRoot,
+    stdio: ['ignore', 'pipe', 'inherit'],
+    encoding: 'utf8',
+    timeout: END_DEADLINE_MS,
+  });
+  if (error !== undefined) throw error;
+  if (status !== 0) throw new Error(`${file} ended with ${status}`);
+  return stdout;
+}
