@@ -9,14 +9,14 @@ import type { Mode } from './bench/mode';
 import { DEFAULT_MODE, listModes, MODES } from './bench/modes';
 import { writeReport } from './bench/report';
 import { goalText, type Measured, writeResult } from './bench/result';
-import { requireProduct, Stage } from './bench/stage';
+import { Stage } from './bench/stage';
 import { figure, tableText } from './bench/table';
-import { ADDRESS_VARIABLES, InterruptedError, messageOf, type Servers, startServers } from './servers';
+import { ADDRESS_VARIABLES, InterruptedError, type Servers, startServers } from './servers';
+import { requireProduct } from './servers/product';
+import { EXIT_CODES, endingSignal, runProgram } from './servers/program';
 import { Supervisor } from './servers/supervisor';
 
 const USAGE_EXIT_CODE = 2;
-const EXIT_CODES = { SIGHUP: 129, SIGINT: 130, SIGTERM: 143 } as const;
-type EndingSignal = keyof typeof EXIT_CODES;
 
 const begun = performance.now();
 const say = (line: string): void => {
@@ -71,14 +71,6 @@ function print(mode: Mode, circumstances: readonly string[], { table, goals, run
   process.stdout.write(`${lines.join('\n')}\n`);
 }
 
-/** The first signal that asks for the end. That nobody reads the output any more is one, too. */
-function endingSignal(): Promise<EndingSignal> {
-  return new Promise((resolve) => {
-    process.on('SIGINT', resolve).on('SIGTERM', resolve).on('SIGHUP', resolve);
-    for (const output of [process.stdout, process.stderr]) output.on('error', () => resolve('SIGHUP'));
-  });
-}
-
 async function bench(mode: Mode): Promise<number> {
   const extent = new Extent(mode.extent, process.env);
   requireProduct();
@@ -123,16 +115,8 @@ async function main([command]: readonly string[]): Promise<number> {
   return USAGE_EXIT_CODE;
 }
 
-// kafkajs 2.2.4 sets timers that lie in the past, which Node 24 warns of and which harms nothing.
-process.removeAllListeners('warning').on('warning', ({ name, message }) => {
-  if (name !== 'TimeoutNegativeWarning') process.stderr.write(`bench: ${name}: ${message}\n`);
-});
-// Signal handlers and child processes alone do not keep this program alive.
-setInterval(() => {}, 60_000);
-main(process.argv.slice(2)).then(
-  (code) => process.exit(code),
-  (error: unknown) => {
-    process.stderr.write(`bench: ${messageOf(error)}\n`);
-    process.exit(error instanceof ExtentError ? USAGE_EXIT_CODE : 1);
-  },
+runProgram(
+  'bench',
+  () => main(process.argv.slice(2)),
+  (error) => (error instanceof ExtentError ? USAGE_EXIT_CODE : 1),
 );

@@ -3,23 +3,23 @@
  * With a terminal it then keeps the servers up for looking around, until Ctrl-C. Whatever it made is gone afterwards.
  */
 import { makeFeed } from './demo/feed';
-import { messageOf, withDatabase } from './demo/guest';
+import { withDatabase } from './demo/guest';
 import { untilDecided } from './demo/progress';
 import { publish } from './demo/publish';
 import { reportAnomalies, reportLedger, reportOutcomes, reportSpeed } from './demo/report';
 import { count, makeScreen, progressBar } from './demo/screen';
-import { describeServers, prepareStage, requireProduct, type Stage } from './demo/stage';
+import { describeServers, prepareStage, type Stage } from './demo/stage';
 import { tellStory } from './demo/story';
 import { InterruptedError, type Servers, startServers } from './servers';
 import { findEngine, removeContainers } from './servers/engine';
 import { findOnPath } from './servers/java';
+import { requireProduct } from './servers/product';
+import { EXIT_CODES, endingSignal, runProgram } from './servers/program';
 import { reapLeftovers } from './servers/stack-directory';
 import { Supervisor } from './servers/supervisor';
 
 const SEED = 20_261_121;
 const EVENTS = 20_000;
-const EXIT_CODES = { SIGHUP: 129, SIGINT: 130, SIGTERM: 143 } as const;
-type EndingSignal = keyof typeof EXIT_CODES;
 
 const screen = makeScreen(process.stdout, process.env);
 const isWatched = process.stdin.isTTY === true && process.stdout.isTTY === true;
@@ -96,14 +96,6 @@ async function reapWithoutOwnServers(): Promise<void> {
   });
 }
 
-/** The first signal that asks for the end. That nobody reads the output any more is one, too. */
-function endingSignal(): Promise<EndingSignal> {
-  return new Promise((resolve) => {
-    process.on('SIGINT', resolve).on('SIGTERM', resolve).on('SIGHUP', resolve);
-    process.stdout.on('error', () => resolve('SIGHUP'));
-  });
-}
-
 /** @returns the exit code */
 async function main(): Promise<number> {
   const signalled = endingSignal();
@@ -138,16 +130,4 @@ async function main(): Promise<number> {
   }
 }
 
-// kafkajs 2.2.4 sets timers that lie in the past, which Node 24 warns of and which harms nothing.
-process.removeAllListeners('warning').on('warning', ({ name, message }) => {
-  if (name !== 'TimeoutNegativeWarning') process.stderr.write(`demo: ${name}: ${message}\n`);
-});
-// Signal handlers and child processes alone do not keep this program alive.
-setInterval(() => {}, 60_000);
-main().then(
-  (code) => process.exit(code),
-  (error: unknown) => {
-    process.stderr.write(`demo: ${messageOf(error)}\n`);
-    process.exit(1);
-  },
-);
+runProgram('demo', main);

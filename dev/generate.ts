@@ -4,8 +4,6 @@
  */
 import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { existsSync } from 'node:fs';
-import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { Client } from 'pg';
 import {
@@ -19,6 +17,7 @@ import {
 import { renderTables } from './generate/tables';
 import { startServers } from './servers';
 import { projectRoot } from './servers/download';
+import { CLI, productCommand, requireProduct } from './servers/product';
 
 const USAGE = 'usage: node build/dev/generate.js [tables] [--check]';
 const USAGE_EXIT_CODE = 2;
@@ -35,7 +34,7 @@ async function main(): Promise<number> {
     return USAGE_EXIT_CODE;
   }
   const root = projectRoot;
-  const files = what === 'tables' ? [await makeTables(root)] : generatedFiles(root);
+  const files = what === 'tables' ? [await makeTables()] : generatedFiles(root);
   if (values.check) {
     const drift = driftOf(files, root);
     for (const line of drift) console.error(line);
@@ -49,7 +48,7 @@ async function main(): Promise<number> {
 }
 
 /** Migrates a database of its own, on the server of DATABASE_URL or on one that it starts, and drops it again. */
-async function makeTables(root: string): Promise<GeneratedFile> {
+async function makeTables(): Promise<GeneratedFile> {
   const servers = await startServers({ need: ['postgres'], log: (line) => console.error(line) });
   try {
     const name = `promo_test_${randomBytes(8).toString('hex')}`;
@@ -57,7 +56,7 @@ async function makeTables(root: string): Promise<GeneratedFile> {
     url.pathname = `/${name}`;
     await execute(servers.databaseUrl, `create database ${name}`);
     try {
-      migrate(root, url.href);
+      migrate(url.href);
       return tablesFile(await renderTables(url.href, GENERATE_TABLES_COMMAND));
     } finally {
       await execute(servers.databaseUrl, `drop database ${name} with (force)`);
@@ -68,11 +67,11 @@ async function makeTables(root: string): Promise<GeneratedFile> {
 }
 
 /** By the product's own command: it finds its migrations beside dist/. */
-function migrate(root: string, databaseUrl: string): void {
-  const cli = join(root, 'dist', 'cli.js');
-  if (!existsSync(cli)) throw new Error('dist/cli.js is missing; run: make build');
-  execFileSync(process.execPath, [cli, 'migrate'], {
-    env: { PATH: process.env.PATH, DATABASE_URL: databaseUrl },
+function migrate(databaseUrl: string): void {
+  requireProduct();
+  const { file, args, environment } = productCommand(CLI, ['migrate']);
+  execFileSync(file, args, {
+    env: { PATH: process.env.PATH, ...environment, DATABASE_URL: databaseUrl },
     stdio: ['ignore', 'ignore', 'inherit'],
     timeout: MIGRATE_TIMEOUT_MS,
   });

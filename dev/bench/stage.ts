@@ -2,12 +2,12 @@
  * What a mode measures on: topics, databases, consumer groups and processes of its own. All of them are gone once the stage is closed,
  * and on Ctrl-C too, since the supervisor closes it.
  */
-import { existsSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Server, Servers } from '../servers';
 import type { Child } from '../servers/child';
 import { projectRoot } from '../servers/download';
-import { productStart } from '../servers/product-start';
+import { CLI, inheritedFrom, type ProgramCommand, productCommand } from '../servers/product';
 import type { Supervisor } from '../servers/supervisor';
 import { makeTopics, type TopicPlan } from '../servers/topics';
 import {
@@ -20,11 +20,8 @@ import {
   withClient,
 } from './guest';
 
-const CLI = join(projectRoot, 'dist', 'cli.js');
 const PROGRAMS = join(__dirname, 'programs');
 const COMMAND_DEADLINE_MS = 60_000;
-/** What is taken over from this program's environment: no setting, so that only ours are in force. */
-const INHERITED = /^(PATH|HOME|USER|LANG|LC_\w+|TZ|TMPDIR|PG\w+|SSL_CERT_\w+|NODE_EXTRA_CA_CERTS)$/;
 
 /** Options of Node for the programs beside the worker: as much room for young objects as they gain by, and all the other memory that they like. */
 const PROGRAM_NODE_OPTIONS = [
@@ -41,11 +38,6 @@ export const SETTINGS = { BATCH_EVENTS: '8000', PARTITIONS_AT_ONCE: '3' } as con
 const GONE_SOON = { 'file.delete.delay.ms': '1000' };
 
 export type Settings = Readonly<Record<string, string>>;
-
-export function requireProduct(): void {
-  if (!existsSync(CLI))
-    throw new Error('dist/cli.js is missing. Build it first: make build, or npm run build.');
-}
 
 export class Stage {
   readonly brokers: string;
@@ -156,9 +148,7 @@ export class Stage {
 
   /** Starts `promo-intake worker`, with a line in its log for each batch. */
   startWorker(args: readonly string[], settings: Settings): Child {
-    const { environment, nodeOptions } = productStart(CLI);
-    return this.spawn('worker', [...nodeOptions, CLI, 'worker', ...args], {
-      ...environment,
+    return this.spawn('worker', productCommand(CLI, ['worker', ...args]), {
       KAFKA_BROKERS: this.brokers,
       DEAD_LETTER_TOPIC: `${this.topicPrefix}dead-letter`,
       HTTP_PORT: '0',
@@ -172,7 +162,8 @@ export class Stage {
   /** Starts one of the programs of this benchmark. */
   startProgram(name: string, settings: Settings, nodeOptions: readonly string[] = []): Child {
     const args = [...PROGRAM_NODE_OPTIONS, ...nodeOptions, join(PROGRAMS, `${name}.js`)];
-    return this.spawn(name, args, { KAFKA_BROKERS: this.brokers, ...SETTINGS, ...settings });
+    const program = { file: process.execPath, args, environment: {} };
+    return this.spawn(name, program, { KAFKA_BROKERS: this.brokers, ...SETTINGS, ...settings });
   }
 
   /** Runs a command of the product to its end. @returns what it wrote; throws where it does not end with 0 */
@@ -182,23 +173,21 @@ export class Stage {
     deadlineMs = COMMAND_DEADLINE_MS,
   ): Promise<string> {
     const settings = { KAFKA_BROKERS: this.brokers, DATABASE_URL, KAFKA_GROUP_ID };
-    const child = this.spawn(args[0] ?? '', [CLI, ...args], settings);
+    const child = this.spawn(args[0] ?? '', productCommand(CLI, args), settings);
     await child.untilDone(deadlineMs);
     return child.output();
   }
 
   private spawn(
     name: string,
-    args: readonly string[],
+    command: ProgramCommand,
     settings: Readonly<Record<string, string | undefined>>,
   ): Child {
-    const inherited = Object.entries(process.env).filter(([variable]) => INHERITED.test(variable));
     return this.supervisor.spawn({
+      ...command,
       name,
-      file: process.execPath,
-      args,
       directory: projectRoot,
-      environment: { ...Object.fromEntries(inherited), ...settings },
+      environment: { ...inheritedFrom(process.env), ...command.environment, ...settings },
       logFile: this.file(`${name}.log`),
       stopSignal: 'SIGTERM',
     });

@@ -1,8 +1,8 @@
 /** The demo as a guest on servers whose addresses were given: topics, a group and a database of its own, and their removal. */
 import { type Admin, Kafka, logLevel } from 'kafkajs';
 import { Client } from 'pg';
-import type { Log } from '../servers';
 import { makeTopics, removeFromKafka } from '../servers/topics';
+import { type Log, messageOf } from '../servers/types';
 import { isLeftover, type OwnNames } from './names';
 
 const CONNECT_TIMEOUT_MS = 5_000;
@@ -133,9 +133,4 @@ export async function removeLeftovers(
 
 export function hostOf(databaseUrl: string): string {
   return URL.canParse(databaseUrl) ? new URL(databaseUrl).host : 'its address';
-}
-
-export function messageOf(error: unknown): string {
-  if (error instanceof AggregateError) return error.errors.map(messageOf).join('; ');
-  return error instanceof Error ? error.message : String(error);
 }

@@ -1,9 +1,10 @@
 /** Where the demo plays: servers, topics, a database, and the settings by which the product's commands find them. */
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Log, Servers } from '../servers';
 import type { Child } from '../servers/child';
 import { projectRoot } from '../servers/download';
+import { CLI, inheritedFrom, productCommand } from '../servers/product';
 import type { Supervisor } from '../servers/supervisor';
 import {
   hostOf,
@@ -16,11 +17,8 @@ import {
 import { makeNames } from './names';
 import { SENDERS, TOPIC_PREFIX } from './world';
 
-const CLI = join(projectRoot, 'dist', 'cli.js');
 const REFERENCE = join('dev', 'demo', 'reference.yaml');
 const COMMAND_DEADLINE_MS = 60_000;
-/** What a command may take over from this program's environment: no setting, so that only ours are in force. */
-const INHERITED = /^(PATH|HOME|USER|LANG|LC_\w+|TZ|TMPDIR|PG\w+|SSL_CERT_\w+|NODE_EXTRA_CA_CERTS)$/;
 
 export interface Stage {
   readonly kafkaBrokers: string;
@@ -32,11 +30,6 @@ export interface Stage {
   run(...args: string[]): Promise<string>;
   /** Starts a command that goes on by itself. */
   start(...args: string[]): Child;
-}
-
-export function requireProduct(): void {
-  if (!existsSync(CLI))
-    throw new Error('dist/cli.js is missing. Build it first: make build, or npm run build.');
 }
 
 /** Everything made here is removed by the supervisor when it stops. */
@@ -72,17 +65,17 @@ export async function prepareStage(servers: Servers, supervisor: Supervisor, log
     SHUTDOWN_SECONDS: '3',
     ...(isKafkaGiven && { KAFKA_GROUP_ID: names.group }),
   };
-  const inherited = Object.entries(process.env).filter(([name]) => INHERITED.test(name));
-  const start = (...args: string[]): Child =>
-    supervisor.spawn({
+  const start = (...args: string[]): Child => {
+    const command = productCommand(CLI, args);
+    return supervisor.spawn({
+      ...command,
       name: `promo-intake ${args[0]}`,
-      file: process.execPath,
-      args: [CLI, ...args],
       directory: projectRoot,
-      environment: { ...Object.fromEntries(inherited), ...settings },
+      environment: { ...inheritedFrom(process.env), ...command.environment, ...settings },
       logFile: join(directory, `${args[0]}.log`),
       stopSignal: 'SIGTERM',
     });
+  };
 
   return {
     kafkaBrokers,

@@ -107,5 +107,8 @@ export class InterruptedError extends Error {
   }
 }
 
-export const messageOf = (error: unknown): string =>
-  (error instanceof Error ? error.message : String(error)).trim();
+export function messageOf(error: unknown): string {
+  // As one is where an address stands for several.
+  if (error instanceof AggregateError && error.message === '') return error.errors.map(messageOf).join('; ');
+  return (error instanceof Error ? error.message : String(error)).trim();
+}

@@ -1,12 +1,14 @@
 /** The commands as a user runs them: the compiled program, as a process, with real servers. */
-import { execFileSync, spawn } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
-import { join, resolve } from 'node:path';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import * as zlib from 'node:zlib';
 import { until } from '../../dev/servers/deadline';
+import { productCommand } from '../../dev/servers/product';
 import { aBet } from '../support/builders';
 import {
   databaseUrl,
@@ -18,22 +20,16 @@ import {
   ownServers,
   withAdmin,
 } from '../support/servers';
+import { program, ROOT } from '../support/worker';
 
 jest.setTimeout(180_000);
 
-const ROOT = resolve(__dirname, '../..');
 const DEADLINE_MS = 100_000;
 let directory: string;
-let program: string;
 let database: FreshDatabase;
 
 beforeAll(async () => {
-  mkdirSync(join(ROOT, 'build'), { recursive: true });
-  directory = mkdtempSync(join(ROOT, 'build', 'test-commands-'));
-  const tsc = join(ROOT, 'node_modules/typescript/bin/tsc');
-  execFileSync(process.execPath, [tsc, '-p', ROOT, '--outDir', join(directory, 'dist'), '--noCheck']);
-  for (const name of ['migrations', 'package.json']) symlinkSync(join(ROOT, name), join(directory, name));
-  program = join(directory, 'dist', 'cli.js');
+  directory = mkdtempSync(join(tmpdir(), 'promo-commands-'));
   database = await freshDatabase();
 });
 afterAll(async () => {
@@ -49,9 +45,11 @@ interface Run {
 
 /** Starts the program with nothing of this process's settings. */
 function start(args: readonly string[], settings: Readonly<Record<string, string>> = {}) {
-  const child = spawn(process.execPath, [program, ...args], {
+  const command = productCommand(program(), args);
+  const child = spawn(command.file, command.args, {
     cwd: ROOT,
-    env: { PATH: process.env.PATH, ...settings },
+    env: { PATH: process.env.PATH, ...command.environment, ...settings },
+    stdio: 'pipe',
   });
   let output = '';
   let errors = '';
@@ -167,14 +165,17 @@ describe('the program', () => {
     });
     const at = `http://127.0.0.1:${port}`;
     const said = (code: number, output: string) => ({ code, output, errors: '' });
-    expect(await run(['health'], { HTTP_PORT: `${port}` })).toEqual(
-      said(0, `${at}/livez: HTTP 200: so it is\n`),
-    );
-    expect(await run(['health', '--url', `${at}/readyz`])).toEqual(
-      said(1, `${at}/readyz: HTTP 503: so it is\n`),
-    );
-    server.close();
-    server.closeAllConnections();
+    try {
+      expect(await run(['health'], { HTTP_PORT: `${port}` })).toEqual(
+        said(0, `${at}/livez: HTTP 200: so it is\n`),
+      );
+      expect(await run(['health', '--url', `${at}/readyz`])).toEqual(
+        said(1, `${at}/readyz: HTTP 503: so it is\n`),
+      );
+    } finally {
+      server.close();
+      server.closeAllConnections();
+    }
     expect(await run(['health', '--url', `${at}/readyz`])).toMatchObject({
       code: 1,
       errors: expect.stringContaining('/readyz: no answer: connect ECONNREFUSED'),

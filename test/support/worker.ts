@@ -1,5 +1,5 @@
 /** Workers as their users run them: the compiled `cli.js worker` in a process of its own. */
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import {
   existsSync,
@@ -11,15 +11,19 @@ import {
   rmSync,
   statSync,
   symlinkSync,
+  utimesSync,
 } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { DeadlineError, until, within } from '../../dev/servers/deadline';
-import { productStart } from '../../dev/servers/product-start';
+import { productCommand } from '../../dev/servers/product';
+import { compileProject } from './compile';
 
 export const ROOT = resolve(__dirname, '../..');
 const PROGRAMS = join(ROOT, 'build', 'test-worker');
 /** A program of other sources is removed once nobody can be using it any more. */
 const PROGRAM_KEPT_MS = 3_600_000;
+/** Longer than any test keeps a worker from answering. */
+const ANSWER_DEADLINE_MS = 60_000;
 const START_DEADLINE_MS = 60_000;
 const END_DEADLINE_MS = 40_000;
 const DRAIN_DEADLINE_MS = 60_000;
@@ -55,11 +59,10 @@ export class RunningCommand {
   readonly ended: Promise<End>;
   private end: End | null = null;
 
-  constructor(args: readonly string[], settings: Settings, node: string = process.execPath) {
-    const cli = program();
-    const { environment, nodeOptions } = productStart(cli);
-    this.child = spawn(node, [...nodeOptions, cli, ...args], {
-      env: { ...environment, ...environmentOf(settings) },
+  constructor(args: readonly string[], settings: Settings, node?: string) {
+    const command = productCommand(program(), args);
+    this.child = spawn(node ?? command.file, command.args, {
+      env: { ...command.environment, ...environmentOf(settings) },
       stdio: ['ignore', 'pipe', 'pipe'],
     });
     for (const stream of [this.child.stdout, this.child.stderr]) {
@@ -78,11 +81,12 @@ export class RunningCommand {
     });
   }
 
-  /** The most memory that it has held so far, in MiB; NaN where the system does not tell. */
+  /** The most memory that it has held so far, in MiB. @throws where the system does not tell, which only Linux does */
   peakMib(): number {
-    const status = `/proc/${this.child.pid}/status`;
-    if (!existsSync(status)) return Number.NaN;
-    return Number(/^VmHWM:\s+(\d+) kB/m.exec(readFileSync(status, 'utf8'))?.[1]) / 1024;
+    const [, kibibytes] =
+      /^VmHWM:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${this.child.pid}/status`, 'utf8')) ?? [];
+    if (kibibytes === undefined) throw new Error('the system does not tell how much memory the worker held');
+    return Number(kibibytes) / 1024;
   }
 
   /** Everything that it has written, to both streams. */
@@ -152,7 +156,7 @@ export class RunningCommand {
   /** SIGKILL, as a crash. */
   async kill(): Promise<End> {
     this.signal('SIGKILL');
-    return this.ended;
+    return this.ending();
   }
 
   tail(): string {
@@ -162,7 +166,8 @@ export class RunningCommand {
   /** Answer of its health server. */
   async get(path: string): Promise<{ status: number; text: string }> {
     const { port } = await this.waitForLog('health and metrics are served');
-    const response = await fetch(`http://127.0.0.1:${port}${path}`);
+    const signal = AbortSignal.timeout(ANSWER_DEADLINE_MS);
+    const response = await fetch(`http://127.0.0.1:${port}${path}`, { signal });
     return { status: response.status, text: await response.text() };
   }
 
@@ -194,15 +199,20 @@ function compile(): string {
   }
   const directory = join(PROGRAMS, hash.digest('hex').slice(0, 16));
   const cli = join(directory, 'dist', 'cli.js');
-  if (existsSync(cli)) return cli;
+  if (existsSync(cli)) {
+    // Kept from now on for as long as one that is just made.
+    utimesSync(directory, new Date(), new Date());
+    return cli;
+  }
   mkdirSync(PROGRAMS, { recursive: true });
   for (const name of readdirSync(PROGRAMS)) {
     const old = join(PROGRAMS, name);
-    if (statSync(old).mtimeMs < Date.now() - PROGRAM_KEPT_MS) rmSync(old, { recursive: true, force: true });
+    // Another run may be removing it, too.
+    const { mtimeMs = Date.now() } = statSync(old, { throwIfNoEntry: false }) ?? {};
+    if (mtimeMs < Date.now() - PROGRAM_KEPT_MS) rmSync(old, { recursive: true, force: true });
   }
   const unfinished = mkdtempSync(join(PROGRAMS, 'unfinished-'));
-  const tsc = join(ROOT, 'node_modules', 'typescript', 'bin', 'tsc');
-  execFileSync(process.execPath, [tsc, '-p', ROOT, '--outDir', join(unfinished, 'dist'), '--noCheck']);
+  compileProject(ROOT, join(unfinished, 'dist'));
   for (const name of ['migrations', 'package.json']) symlinkSync(join(ROOT, name), join(unfinished, name));
   try {
     renameSync(unfinished, directory);

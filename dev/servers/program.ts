@@ -1,0 +1,39 @@
+/** How a program ends that plays something on servers: `make demo` and `make bench`. */
+import { messageOf } from './types';
+
+export const EXIT_CODES = { SIGHUP: 129, SIGINT: 130, SIGTERM: 143 } as const;
+
+/** The first signal that asks for the end. That nobody reads the output any more is one, too. */
+export function endingSignal(): Promise<keyof typeof EXIT_CODES> {
+  return new Promise((resolve) => {
+    process.on('SIGINT', resolve).on('SIGTERM', resolve).on('SIGHUP', resolve);
+    for (const output of [process.stdout, process.stderr]) output.on('error', () => resolve('SIGHUP'));
+  });
+}
+
+/**
+ * Runs it to its end, and the process with it.
+ *
+ * @param main returns the exit code
+ * @param codeOf the exit code where it throws
+ */
+export function runProgram(
+  name: string,
+  main: () => Promise<number>,
+  codeOf: (error: unknown) => number = () => 1,
+): void {
+  // kafkajs 2.2.4 sets timers that lie in the past, which Node 24 warns of and which harms nothing.
+  process.removeAllListeners('warning').on('warning', (warning) => {
+    if (warning.name !== 'TimeoutNegativeWarning')
+      process.stderr.write(`${name}: ${warning.name}: ${warning.message}\n`);
+  });
+  // Signal handlers and child processes alone do not keep this program alive.
+  setInterval(() => {}, 60_000);
+  main().then(
+    (code) => process.exit(code),
+    (error: unknown) => {
+      process.stderr.write(`${name}: ${messageOf(error)}\n`);
+      process.exit(codeOf(error));
+    },
+  );
+}
