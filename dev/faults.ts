@@ -6,11 +6,11 @@
  */
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import { join, relative, resolve, sep } from 'node:path';
+import { join, resolve } from 'node:path';
 import { FAULTS, type Fault, type FaultGroup } from '../test/faults/table';
+import { type JestTest, readJestTests } from './jest-results';
 import { splitTitle } from './rules-tests';
 import { projectRoot as ROOT } from './servers/download';
-import { isNode } from './syntax';
 
 const DEFAULT_RESULTS = join('build', 'jest-results.json');
 const FAULT_RESULTS = join('build', 'fault-results.json');
@@ -19,11 +19,8 @@ const LAYER = 'test/faults/';
 const DEADLINE_MS = 3_600_000;
 
 /** A test that Jest knows of. */
-export interface Ran {
-  /** Path from the project's root, with slashes. */
-  readonly file: string;
+export interface Ran extends Pick<JestTest, 'file' | 'status'> {
   readonly name: string;
-  readonly status: 'passed' | 'failed' | 'skipped';
 }
 
 /** Where a test cannot run its title says why, which is no part of its name. */
@@ -31,23 +28,14 @@ const WHY_SKIPPED = / \(skipped: [^)]*\)/;
 
 /** @throws where the file is not one of Jest's */
 export function readRan(json: unknown, root: string): Ran[] {
-  if (!isNode(json) || !Array.isArray(json.testResults)) throw new Error('jest wrote no list of results');
-  return json.testResults.flatMap((file: unknown) => {
-    if (!isNode(file) || typeof file.name !== 'string' || !Array.isArray(file.assertionResults))
-      throw new Error('jest wrote a result that names no file or no tests');
-    const path = relative(root, file.name).split(sep).join('/');
-    return file.assertionResults.map((test: unknown): Ran => {
-      if (!isNode(test) || typeof test.title !== 'string' || !Array.isArray(test.ancestorTitles))
-        throw new Error('jest wrote a test without title');
-      const titles = [...test.ancestorTitles, test.title].map((title) => splitTitle(String(title)).text);
-      const { status } = test;
-      return {
-        file: path,
-        name: titles.join(': ').replace(WHY_SKIPPED, ''),
-        status: status === 'passed' || status === 'failed' ? status : 'skipped',
-      };
-    });
-  });
+  return readJestTests(json, root).map(({ file, titles, status }) => ({
+    file,
+    name: titles
+      .map((title) => splitTitle(title).text)
+      .join(': ')
+      .replace(WHY_SKIPPED, ''),
+    status,
+  }));
 }
 
 /** What came of a fault: of all of its tests the worst, and what is wrong with it. */

@@ -7,11 +7,14 @@
 import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { isNode } from './syntax';
 
 const CONFIG = join('test', 'mutation', 'stryker.config.json');
 const EXPLAINED = join('test', 'mutation', 'equivalent.json');
 const REPORT = join('build', 'mutation', 'report.json');
 const STRYKER = join('node_modules', '@stryker-mutator', 'core', 'bin', 'stryker.js');
+/** Half an hour is usual. */
+const DEADLINE_MS = 7_200_000;
 const INSTALL = 'npm install --no-save @stryker-mutator/core@10.0.0';
 
 /** A mutant, and what became of it. */
@@ -33,8 +36,6 @@ export interface Explanation {
   readonly why: string;
 }
 
-const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
 const isTexts = (value: unknown): value is readonly string[] =>
   Array.isArray(value) && value.every((item) => typeof item === 'string');
 
@@ -43,9 +44,9 @@ const isTexts = (value: unknown): value is readonly string[] =>
  * @throws Error where the report has another form
  */
 export function readReport(report: unknown): Mutant[] {
-  if (!isRecord(report) || !isRecord(report.files)) throw new Error('the report names no files');
+  if (!isNode(report) || !isNode(report.files)) throw new Error('the report names no files');
   return Object.entries(report.files).flatMap(([file, entry]) => {
-    if (!isRecord(entry) || typeof entry.source !== 'string' || !Array.isArray(entry.mutants))
+    if (!isNode(entry) || typeof entry.source !== 'string' || !Array.isArray(entry.mutants))
       throw new Error(`the report of ${file} has no source or no mutants`);
     const lines = entry.source.split('\n');
     return entry.mutants.map((mutant: unknown) => readMutant(file, lines, mutant));
@@ -53,9 +54,9 @@ export function readReport(report: unknown): Mutant[] {
 }
 
 function readMutant(file: string, lines: readonly string[], mutant: unknown): Mutant {
-  const location = isRecord(mutant) && isRecord(mutant.location) ? mutant.location : {};
+  const location = isNode(mutant) && isNode(mutant.location) ? mutant.location : {};
   const [start, end] = [readPosition(location.start), readPosition(location.end)];
-  if (!isRecord(mutant) || !start || !end || typeof mutant.status !== 'string')
+  if (!isNode(mutant) || !start || !end || typeof mutant.status !== 'string')
     throw new Error(`the report of ${file} has a mutant without place or status`);
   const replaced = lines.slice(start.line - 1, end.line);
   // From the end first: on one line it would move what the start cuts.
@@ -73,7 +74,7 @@ function readMutant(file: string, lines: readonly string[], mutant: unknown): Mu
 
 /** Lines and columns count from 1. */
 function readPosition(position: unknown): { line: number; column: number } | undefined {
-  if (!isRecord(position)) return undefined;
+  if (!isNode(position)) return undefined;
   const { line, column } = position;
   return typeof line === 'number' && typeof column === 'number' ? { line, column } : undefined;
 }
@@ -82,7 +83,7 @@ function readPosition(position: unknown): { line: number; column: number } | und
 export function readExplanations(list: unknown): Explanation[] {
   if (!Array.isArray(list)) throw new Error(`${EXPLAINED} is no list`);
   return list.map((entry: unknown) => {
-    if (!isRecord(entry)) throw new Error(`${EXPLAINED} has an entry that is no object`);
+    if (!isNode(entry)) throw new Error(`${EXPLAINED} has an entry that is no object`);
     const { file, code, changes, why } = entry;
     if (typeof file !== 'string' || typeof code !== 'string' || typeof why !== 'string' || !isTexts(changes))
       throw new Error(`${EXPLAINED} has an entry without file, code, changes or why`);
@@ -132,7 +133,10 @@ function main(args: readonly string[]): number {
       console.error(`Stryker is not installed; run: ${INSTALL}`);
       return 2;
     }
-    const { status } = spawnSync(process.execPath, [STRYKER, 'run', CONFIG], { stdio: 'inherit' });
+    const { status } = spawnSync(process.execPath, [STRYKER, 'run', CONFIG], {
+      stdio: 'inherit',
+      timeout: DEADLINE_MS,
+    });
     if (status !== 0) return status ?? 1;
   }
   const mutants = readReport(JSON.parse(readFileSync(REPORT, 'utf8')));

@@ -1,13 +1,12 @@
 /**
- * Which tests prove which rule: `node build/dev/rules-tests.js [--only domain] [JEST_RESULTS...]` reads what `jest --json --outputFile=...`
- * wrote (build/jest-results.json unless told), and writes docs/rules-tests.md. Exits 1 and lists what is missing where a line of
+ * Which tests prove which rule: `node build/dev/rules-tests.js [JEST_RESULTS...]` reads what `jest --json --outputFile=...` wrote
+ * (build/jest-results.json unless told), and writes docs/rules-tests.md. Exits 1 and lists what is missing where a line of
  * test/rules.ts has no test that passed, where a test cites a tag that no line has, and where docs/rules.md and test/rules.ts differ.
- *
- * `--only domain` looks at what test/unit/domain proves, and writes nothing.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
-import { join, relative, sep } from 'node:path';
+import { join } from 'node:path';
 import { CHAPTERS, type Chapter, type Requirement } from '../test/rules';
+import { readJestTests } from './jest-results';
 
 const DEFAULT_RESULTS = join('build', 'jest-results.json');
 const RULES = join('docs', 'rules.md');
@@ -49,37 +48,21 @@ function tagsIn(inside: string): string[] | undefined {
   return ROW.test(inside) ? [inside] : undefined;
 }
 
-// --- what Jest wrote
-
-const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === 'object' && value !== null;
-
 /**
  * The tests that passed.
  * @throws Error where the file is not one of Jest's
  */
 export function readCited(json: unknown, root: string): Cited[] {
-  if (!isRecord(json) || !Array.isArray(json.testResults)) throw new Error('no list of results of Jest');
-  return json.testResults.flatMap((file: unknown) => {
-    if (!isRecord(file) || typeof file.name !== 'string' || !Array.isArray(file.assertionResults))
-      throw new Error('a result without name or tests');
-    const path = relative(root, file.name).split(sep).join('/');
-    return file.assertionResults.flatMap((test: unknown) => readTest(path, test));
-  });
-}
-
-function readTest(file: string, test: unknown): Cited[] {
-  if (!isRecord(test) || typeof test.title !== 'string' || !Array.isArray(test.ancestorTitles))
-    throw new Error('a test without title');
-  if (test.status !== 'passed') return [];
-  const parts = [...test.ancestorTitles, test.title].map((title) => splitTitle(String(title)));
-  return [
-    {
-      file,
-      name: parts.map(({ text }) => text).join(': '),
-      tags: [...new Set(parts.flatMap(({ tags }) => tags))],
-    },
-  ];
+  return readJestTests(json, root)
+    .filter(({ status }) => status === 'passed')
+    .map(({ file, titles }) => {
+      const parts = titles.map(splitTitle);
+      return {
+        file,
+        name: parts.map(({ text }) => text).join(': '),
+        tags: [...new Set(parts.flatMap(({ tags }) => tags))],
+      };
+    });
 }
 
 // --- what is missing
@@ -163,24 +146,18 @@ function printable(name: string): string {
 
 // --- the command
 
-function main(args: readonly string[]): number {
+function main(given: readonly string[]): number {
   const root = process.cwd();
-  const only = args.includes('--only') ? args[args.indexOf('--only') + 1] : undefined;
-  const given = args.filter((arg, index) => arg !== '--only' && args[index - 1] !== '--only');
   const tests = (given.length > 0 ? given : [DEFAULT_RESULTS]).flatMap((path) =>
     readCited(JSON.parse(readFileSync(path, 'utf8')), root),
   );
-  const rules = readFileSync(join(root, RULES), 'utf8');
-  const all = problemsOf(
+  const problems = problemsOf(
     CHAPTERS.flatMap(({ requirements }) => requirements),
     tests,
-    rules,
+    readFileSync(join(root, RULES), 'utf8'),
   );
-  const problems = only === undefined ? all : all.filter((problem) => !problem.endsWith('(elsewhere)'));
-  if (only === undefined) {
-    writeFileSync(join(root, OUTPUT), render(CHAPTERS, tests));
-    console.log(`wrote ${OUTPUT}`);
-  }
+  writeFileSync(join(root, OUTPUT), render(CHAPTERS, tests));
+  console.log(`wrote ${OUTPUT}`);
   for (const problem of problems) console.error(problem);
   console.log(`${tests.length} tests passed, ${problems.length} problems`);
   return problems.length === 0 ? 0 : 1;

@@ -1,7 +1,6 @@
 /** What a test run comes to: the layers and their minutes, the counts of a run, and the table that is printed. */
-import { relative, sep } from 'node:path';
 import { stripVTControlCharacters } from 'node:util';
-import { isNode } from './syntax';
+import { type JestTest, readJestFiles } from './jest-results';
 
 /** The layers in the order in which the table has them. What each one proves stands in test/README.md. */
 export const LAYERS = [
@@ -134,37 +133,22 @@ function align(rows: readonly (readonly string[])[]): string[] {
  * @throws where it is something else
  */
 export function readJestResults(json: unknown, root: string): { results: Result[]; seconds: Seconds } {
-  if (!isNode(json) || !Array.isArray(json.testResults)) throw new Error('jest wrote no list of results');
   const results: Result[] = [];
   const seconds = new Map<string, number>();
-  for (const file of json.testResults) {
-    const { name, startTime, endTime } = isNode(file) ? file : {};
-    if (!isNode(file) || typeof name !== 'string' || !Array.isArray(file.assertionResults))
-      throw new Error('jest wrote a result that names no file or no tests');
-    const path = relative(root, name).split(sep);
-    const layer = path[1] ?? path.join('/');
-    if (typeof startTime === 'number' && typeof endTime === 'number')
-      seconds.set(layer, (seconds.get(layer) ?? 0) + (endTime - startTime) / 1000);
-    const tests = file.assertionResults.map((test: unknown) => readTest(layer, test));
-    results.push(...tests);
+  for (const { file, tests, hasFailed, message, ...took } of readJestFiles(json, root)) {
+    const layer = file.split('/')[1] ?? file;
+    if (took.seconds !== undefined) seconds.set(layer, (seconds.get(layer) ?? 0) + took.seconds);
+    results.push(...tests.map((test) => resultOf(layer, test)));
     // A file that cannot be loaded, or fails outside of its tests, has a message and no failed test.
-    if (file.status === 'failed' && !tests.some(({ status }) => status === 'failed'))
-      results.push({ layer, test: path.join('/'), status: 'failed', message: firstLine(file.message) });
+    if (hasFailed && !tests.some(({ status }) => status === 'failed'))
+      results.push({ layer, test: file, status: 'failed', message: firstLine(message) });
   }
   return { results, seconds };
 }
 
-function readTest(layer: string, test: unknown): Result {
-  if (!isNode(test) || typeof test.fullName !== 'string' || typeof test.status !== 'string')
-    throw new Error('jest wrote a test without name or status');
-  const { fullName, status, failureMessages } = test;
-  if (status === 'passed') return { layer, test: fullName, status };
-  if (status === 'failed') {
-    const message = firstLine(Array.isArray(failureMessages) ? failureMessages[0] : undefined);
-    return { layer, test: fullName, status, message };
-  }
-  // pending, todo, disabled: all of them ran nothing.
-  return { layer, test: fullName, status: 'skipped' };
+function resultOf(layer: string, { titles, status, message }: JestTest): Result {
+  const result = { layer, test: titles.join(' '), status };
+  return status === 'failed' ? { ...result, message: firstLine(message) } : result;
 }
 
 /** Colours are for terminals, and the rest of the message is in Jest's own output. */

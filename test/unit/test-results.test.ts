@@ -21,7 +21,8 @@ const jestFile = (path: string, statuses: readonly string[], fields: Record<stri
   status: statuses.includes('failed') ? 'failed' : 'passed',
   message: '',
   assertionResults: statuses.map((status, index) => ({
-    fullName: `test ${index + 1}`,
+    title: `test ${index + 1}`,
+    ancestorTitles: [],
     status,
     failureMessages: status === 'failed' ? ['\u001b[31mError: no\u001b[39m\n  at some place'] : [],
   })),

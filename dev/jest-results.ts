@@ -1,0 +1,62 @@
+/** What `jest --json` writes, as far as anybody here reads it. */
+import { relative, sep } from 'node:path';
+import { isNode } from './syntax';
+
+export interface JestTest {
+  /** Path from the project's root, with slashes. */
+  readonly file: string;
+  /** Of what it stands in, outermost first, and its own. */
+  readonly titles: readonly string[];
+  /** What is pending, to do or disabled ran nothing: it was skipped. */
+  readonly status: 'passed' | 'failed' | 'skipped';
+  /** Why it failed. */
+  readonly message: unknown;
+}
+
+export interface JestFile {
+  readonly file: string;
+  /** Undefined where Jest does not say when it ran. */
+  readonly seconds: number | undefined;
+  readonly hasFailed: boolean;
+  /** Why it failed outside of its tests. */
+  readonly message: unknown;
+  readonly tests: readonly JestTest[];
+}
+
+/** @throws where it is something else */
+export function readJestFiles(json: unknown, root: string): JestFile[] {
+  if (!isNode(json) || !Array.isArray(json.testResults)) throw new Error('jest wrote no list of results');
+  return json.testResults.map((result: unknown): JestFile => {
+    if (!isNode(result) || typeof result.name !== 'string' || !Array.isArray(result.assertionResults))
+      throw new Error('jest wrote a result that names no file or no tests');
+    const { name, startTime, endTime, status, message } = result;
+    const file = relative(root, name).split(sep).join('/');
+    return {
+      file,
+      seconds:
+        typeof startTime === 'number' && typeof endTime === 'number'
+          ? (endTime - startTime) / 1000
+          : undefined,
+      hasFailed: status === 'failed',
+      message,
+      tests: result.assertionResults.map((test: unknown) => readTest(file, test)),
+    };
+  });
+}
+
+/** The tests of all files. @throws where it is something else */
+export const readJestTests = (json: unknown, root: string): JestTest[] =>
+  readJestFiles(json, root).flatMap(({ tests }) => tests);
+
+function readTest(file: string, test: unknown): JestTest {
+  if (!isNode(test) || typeof test.title !== 'string' || !Array.isArray(test.ancestorTitles))
+    throw new Error('jest wrote a test without title');
+  if (typeof test.status !== 'string') throw new Error('jest wrote a test without status');
+  const { title, ancestorTitles, status, failureMessages } = test;
+  return {
+    file,
+    titles: [...ancestorTitles, title].map(String),
+    status: status === 'passed' || status === 'failed' ? status : 'skipped',
+    message: Array.isArray(failureMessages) ? failureMessages[0] : undefined,
+  };
+}
