@@ -4,6 +4,7 @@
  * Where no registry can be reached, the images are stand-ins (dev/containers/stand-ins.ts).
  */
 import { spawn } from 'node:child_process';
+import { readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { program, provide } from './containers/debian';
 import {
@@ -17,8 +18,10 @@ import {
 import { runInside } from './containers/namespaces';
 import { endOf, must } from './containers/run';
 import { makeStandIns } from './containers/stand-ins';
-import { makeRecipe } from './servers/containers';
+import { readJestTests } from './jest-results';
+import { makeRecipe, provideImage } from './servers/containers';
 import { projectRoot } from './servers/download';
+import { connectToEngine } from './servers/engine';
 import { DEFAULT_KAFKA_VERSION } from './servers/kafka';
 import { DEFAULT_POSTGRES_VERSION } from './servers/postgres-programs';
 import { messageOf, type ServerName } from './servers/types';
@@ -26,8 +29,14 @@ import { SKIPPED_EXIT_CODE } from './test-results';
 
 const TAG_DEADLINE_MS = 10_000;
 const LOOPBACK_DEADLINE_MS = 5_000;
+/** Each of the programs takes three minutes; the first may build the image before. */
+const PROGRAM_DEADLINE_MS = 840_000;
 const WORKER_IMAGE = 'promo-intake:container-test';
 const SERVERS: readonly ServerName[] = ['postgres', 'kafka', 'registry'];
+const VERSIONS = { kafka: DEFAULT_KAFKA_VERSION, postgres: DEFAULT_POSTGRES_VERSION };
+const JEST_RESULTS = join('build', 'jest-results-containers.json');
+/** The engine has nothing to do with it. */
+const MAY_BE_SKIPPED = / \(skipped: OLD_NODE /;
 const JEST = join('node_modules', 'jest', 'bin', 'jest.js');
 /** What is run on the engine, each to its end: the tests, and the demo with its servers in containers. */
 const PROGRAMS: readonly {
@@ -39,6 +48,8 @@ const PROGRAMS: readonly {
       JEST,
       '--ci',
       '--runInBand',
+      '--json',
+      `--outputFile=${JEST_RESULTS}`,
       '--selectProjects',
       'dev',
       '--testPathPatterns',
@@ -54,7 +65,10 @@ const log = (line: string): void => console.log(`container-test: ${line}`);
 /** @returns the exit code */
 async function main([command, directory = '']: readonly string[]): Promise<number> {
   if (command === 'inside') return inside(directory);
-  if ((await findImageEngine(process.env)) !== undefined) return runAll({});
+  if ((await findImageEngine(process.env)) !== undefined) {
+    await pullImages();
+    return runAll({});
+  }
   const why = whyNoEngine() ?? (await provide([...ENGINE_NEEDS, ...BRIDGE_NEEDS, UNSHARE], process.env, log));
   if (why !== undefined) {
     log(`skipped: no container engine answers, and none can be started: ${why}`);
@@ -83,13 +97,18 @@ const withNamespaces = (): Promise<number> =>
     },
   });
 
+/** On an engine that answers. The tests pull nothing: where an image is missing there is nothing that they could test. */
+async function pullImages(): Promise<void> {
+  const engine = await connectToEngine(process.env);
+  for (const server of SERVERS) await provideImage(engine, makeRecipe(server, VERSIONS, process.env), log);
+}
+
 /** On an engine of our own, whose images nobody else sees: those of the servers have their makers' names. */
 async function provideImages(engine: ImageEngine): Promise<void> {
   const names = await makeStandIns(engine, SERVERS, log);
   const { cli, environment } = engine;
-  const versions = { kafka: DEFAULT_KAFKA_VERSION, postgres: DEFAULT_POSTGRES_VERSION };
   for (const server of SERVERS) {
-    const { image } = makeRecipe(server, versions, process.env);
+    const { image } = makeRecipe(server, VERSIONS, process.env);
     await must(cli, ['tag', names[server], image], { deadlineMs: TAG_DEADLINE_MS, environment });
   }
   await buildImage(engine, WORKER_IMAGE, names, log);
@@ -103,20 +122,34 @@ async function inside(directory: string): Promise<number> {
   return runAll({ DOCKER_HOST, PATH, IMAGE: WORKER_IMAGE });
 }
 
-/** @returns 1 where one of the programs has failed */
+/** @returns 1 where one of the programs has failed, or tests of containers were skipped */
 async function runAll(engine: Readonly<Record<string, string>>): Promise<number> {
   let failed = 0;
+  rmSync(join(projectRoot, JEST_RESULTS), { force: true });
   for (const { args, environment } of PROGRAMS) {
     const child = spawn(process.execPath, args, {
       cwd: projectRoot,
       env: { ...process.env, ...engine, ...environment },
       stdio: ['ignore', 'inherit', 'inherit'],
+      timeout: PROGRAM_DEADLINE_MS,
+      killSignal: 'SIGKILL',
     });
     const code = await endOf(child);
     log(`${code === 0 ? 'passed' : 'failed'}: ${args.join(' ')}`);
     if (code !== 0) failed++;
   }
-  return failed === 0 ? 0 : 1;
+  const skipped = skippedTests();
+  for (const name of skipped) log(`failed: it was not tested: ${name}`);
+  return failed === 0 && skipped.length === 0 ? 0 : 1;
+}
+
+/** With an engine there each of them has to run. */
+function skippedTests(): string[] {
+  const json: unknown = JSON.parse(readFileSync(join(projectRoot, JEST_RESULTS), 'utf8'));
+  return readJestTests(json, projectRoot)
+    .filter(({ status }) => status === 'skipped')
+    .map(({ titles }) => titles.join(': '))
+    .filter((name) => !MAY_BE_SKIPPED.test(name));
 }
 
 main(process.argv.slice(2)).then(

@@ -1,31 +1,40 @@
 /** The servers as containers where this machine has an engine with the images, and what happens where an engine is of no help. */
 import { execFileSync } from 'node:child_process';
-import { existsSync, mkdirSync } from 'node:fs';
+import { mkdirSync } from 'node:fs';
 import { basename, join } from 'node:path';
-import { until } from '../../dev/servers/deadline';
+import { sleep, until } from '../../dev/servers/deadline';
 import { type Engine, removeContainers } from '../../dev/servers/engine';
 import { withFreePorts } from '../../dev/servers/ports';
+import { type Problem, testWhere } from '../support/needed';
 import { freshTopic, ownServers } from '../support/servers';
-import { containersOf, type EngineWithoutImages, engineWithImages, engineWithoutImages } from './engines';
+import {
+  containersOf,
+  type EngineWithoutImages,
+  engineWithImages,
+  engineWithoutImages,
+  findEngineWithImages,
+} from './engines';
 import {
   type Build,
   closeDirectory,
   compile,
   ending,
   openDirectory,
+  type Program,
   produceAndConsume,
   query,
   runNode,
   stackDirectories,
   startAnd,
+  untilAServerIsReady,
   untilReady,
+  whileItRuns,
 } from './programs';
 import { expectToSurviveFaults } from './survive-faults';
 
 jest.setTimeout(240_000);
 
 const CONTAINERS = { STACK: 'containers' };
-const OLD_NODE = process.env.OLD_NODE ?? '/usr/bin/node';
 const KEEP_UP = "console.log('ready'); setInterval(() => {}, 1000);";
 
 let build: Build;
@@ -38,17 +47,24 @@ beforeEach(() => {
 });
 afterEach(closeDirectory);
 
+/** OLD_NODE, which is tested with where testcontainers does not run on it. */
+function findOldNode(): { readonly path: string } | Problem {
+  const path = process.env.OLD_NODE;
+  if (!path) return { problem: 'OLD_NODE names no Node older than 22' };
+  const version = execFileSync(path, ['--version'], { encoding: 'utf8', timeout: 10_000 }).trim();
+  return Number(/^v(\d+)/.exec(version)?.[1]) < 22 ? { path } : { problem: `OLD_NODE is ${version}` };
+}
+
 const stacks = (): string[] => stackDirectories().map((directory) => basename(directory));
 
 describe('with an engine that has the images', () => {
   let engine: Engine | undefined;
+  const found = findEngineWithImages();
   beforeAll(async () => {
-    const found = await engineWithImages();
-    if (typeof found === 'string') {
-      console.warn(`servers in containers are not tested: ${found}`);
-    } else {
-      engine = found;
-    }
+    if ('problem' in found) return;
+    const engineNow = await engineWithImages();
+    if ('problem' in engineNow) throw new Error(engineNow.problem);
+    engine = engineNow;
   });
   afterEach(async () => {
     // Of a test that failed.
@@ -57,10 +73,9 @@ describe('with an engine that has the images', () => {
   });
 
   function testWithEngine(name: string, work: (engine: Engine) => Promise<void>): void {
-    test(name, async () => {
-      if (engine !== undefined) {
-        await work(engine);
-      }
+    testWhere(found)(name, async () => {
+      if (engine === undefined) throw new Error('there is no engine');
+      await work(engine);
     });
   }
 
@@ -101,10 +116,19 @@ describe('with an engine that has the images', () => {
     expect(Volumes.filter(({ Name }) => volumes.includes(Name))).toEqual([]);
   });
 
-  for (const milliseconds of [300, 1_500, 3_500]) {
-    testWithEngine(`SIGINT ${milliseconds} ms into the start leaves nothing behind`, async (engine) => {
+  const untilAContainerIsMade = (stack: Program, engine: Engine) =>
+    whileItRuns(stack, 'a container is made', async () => {
+      const [name] = stacks();
+      return name !== undefined && (await containersOf(engine, name)).length > 0;
+    });
+  for (const [when, untilThen] of [
+    ['300 ms into the start', () => sleep(300)],
+    ['when a container is made', untilAContainerIsMade],
+    ['when the first server is ready', untilAServerIsReady],
+  ] as const) {
+    testWithEngine(`SIGINT ${when} leaves nothing behind`, async (engine) => {
       const stack = runNode([build.stack], CONTAINERS);
-      await new Promise((done) => setTimeout(done, milliseconds));
+      await untilThen(stack, engine);
       const names = stacks();
       stack.process.kill('SIGINT');
       // Before the program has its first handler, the signal itself ends it.
@@ -207,23 +231,21 @@ describe('without an engine', () => {
     expect(forced.errors()).toMatch(/STACK=containers: .*container runtime/);
   });
 
-  test('a Node that testcontainers does not run on is told, and processes are used', async () => {
-    const version = existsSync(OLD_NODE) && execFileSync(OLD_NODE, ['--version'], { encoding: 'utf8' });
-    if (!version || Number(/^v(\d+)/.exec(version)?.[1]) >= 22) {
-      console.warn(`not tested: ${OLD_NODE} is no Node older than 22 (set OLD_NODE)`);
-      return;
-    }
-    const DOCKER_HOST = `unix://${join(temporary, 'nobody.sock')}`;
-    const program = runNode(startAnd(build, "['postgres']", KEEP_UP), { STACK: '', DOCKER_HOST }, OLD_NODE);
-    const line = /^no containers: testcontainers does not load on Node v.*; using processes$/m;
-    await until('it uses processes', 20_000, () => line.test(program.errors()));
-    program.process.kill('SIGINT');
-    expect(await ending(program)).toBe(130);
+  testWhere(findOldNode())(
+    'a Node that testcontainers does not run on is told, and processes are used',
+    async ({ path }) => {
+      const DOCKER_HOST = `unix://${join(temporary, 'nobody.sock')}`;
+      const program = runNode(startAnd(build, "['postgres']", KEEP_UP), { STACK: '', DOCKER_HOST }, path);
+      const line = /^no containers: testcontainers does not load on Node v.*; using processes$/m;
+      await until('it uses processes', 20_000, () => line.test(program.errors()));
+      program.process.kill('SIGINT');
+      expect(await ending(program)).toBe(130);
 
-    const forced = runNode([build.stack], { ...CONTAINERS, DOCKER_HOST }, OLD_NODE);
-    expect(await ending(forced)).toBe(1);
-    expect(forced.errors()).toMatch(/STACK=containers: testcontainers does not load on Node v/);
-  });
+      const forced = runNode([build.stack], { ...CONTAINERS, DOCKER_HOST }, path);
+      expect(await ending(forced)).toBe(1);
+      expect(forced.errors()).toMatch(/STACK=containers: testcontainers does not load on Node v/);
+    },
+  );
 });
 
 test.each([

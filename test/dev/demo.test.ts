@@ -1,45 +1,43 @@
 /** `make demo` for real: with and without servers of its own, with and without a terminal, interrupted, and killed. */
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { expected } from '../../dev/demo/feed';
 import type { Servers } from '../../dev/servers';
 import { sleep, until } from '../../dev/servers/deadline';
 import { findOnPath } from '../../dev/servers/java';
 import { isAlive, serversInside } from '../../dev/servers/process-table';
+import { requireProduct } from '../../dev/servers/product';
 import { answerNow } from '../../dev/servers/topics';
+import { type Problem, testWhere } from '../support/needed';
 import { ownServers, withAdmin } from '../support/servers';
 import {
   childrenOf,
   closeDirectory,
+  compile,
   ending,
   openDirectory,
   PROCESSES,
   type Program,
   query,
-  ROOT,
   runNode,
   stackDirectories,
+  whileItRuns,
 } from './programs';
 
 jest.setTimeout(240_000);
 
-/** Not the directory of the other tests in this layer, which may run at the same time. */
-const BUILD = join(ROOT, 'build', 'test-demo');
-const DEMO = join(BUILD, 'dev', 'demo.js');
 const STEP_DEADLINE_MS = 90_000;
 
+let demoFile: string;
 let servers: Servers;
 let given: NodeJS.ProcessEnv;
 let temporary: string;
 
 beforeAll(async () => {
-  const compiler = join(ROOT, 'node_modules/typescript/bin/tsc');
-  const compile = (...args: string[]) => execFileSync(process.execPath, [compiler, '--noCheck', ...args]);
-  compile('-p', join(ROOT, 'dev/tsconfig.json'), '--outDir', BUILD);
-  // The demo runs the product as it was built.
-  if (!existsSync(join(ROOT, 'dist/cli.js'))) compile('-p', join(ROOT, 'tsconfig.json'));
+  // It runs the product as it was built; one that is older than its sources it refuses.
+  requireProduct();
+  demoFile = compile('test-demo').demo;
   servers = await ownServers({ need: ['kafka', 'postgres'], environment: PROCESSES });
   given = { KAFKA_BROKERS: servers.kafkaBrokers, DATABASE_URL: servers.databaseUrl };
 });
@@ -120,7 +118,7 @@ function expectWholeReport(output: string): void {
 }
 
 test('with servers of its own and no terminal: tells everything, ends with 0, leaves nothing', async () => {
-  const demo = runNode([DEMO]);
+  const demo = runNode([demoFile]);
   expect([await ending(demo), demo.errors()]).toEqual([0, '']);
   expectWholeReport(demo.output());
   for (const control of ['\u001b', '\r']) expect(demo.output()).not.toContain(control);
@@ -128,7 +126,7 @@ test('with servers of its own and no terminal: tells everything, ends with 0, le
 });
 
 test('on given servers: topics and a database of its own, which are gone afterwards', async () => {
-  const demo = runNode([DEMO], given);
+  const demo = runNode([demoFile], given);
   await said(demo, /^ {2}migrate/m);
   const [database, ...topics] = await whatIsLeft();
   expect(database).toMatch(/^promo_demo_[0-9a-f]+_\d+_[0-9a-f]+$/);
@@ -144,12 +142,24 @@ test.each([
   ['migrate', 0],
   ['reference', 200],
   ['publish', 0],
-  ['publish', 700],
-  ['publish', 1_500],
 ])('SIGINT after the line %s and %i ms leaves nothing on given servers', async (step, milliseconds) => {
-  const demo = runNode([DEMO], given);
+  const demo = runNode([demoFile], given);
   await said(demo, new RegExp(`^ {2}${step}`, 'm'));
   await sleep(milliseconds);
+  demo.process.kill('SIGINT');
+  expect([await ending(demo), demo.errors()]).toEqual([130, '']);
+  expect(await whatIsLeft()).toEqual([]);
+});
+
+test('SIGINT while the worker decides leaves nothing on given servers', async () => {
+  const demo = runNode([demoFile], given);
+  await said(demo, /^ {2}publish/m);
+  const [database = ''] = await databasesLeft();
+  const url = new URL(servers.databaseUrl);
+  url.pathname = `/${database}`;
+  await whileItRuns(demo, 'something is decided', async () => {
+    return (await query(url.href, 'select count(*)::int from promo_store.event_keys')) !== 0;
+  });
   demo.process.kill('SIGINT');
   expect([await ending(demo), demo.errors()]).toEqual([130, '']);
   expect(await whatIsLeft()).toEqual([]);
@@ -158,7 +168,7 @@ test.each([
 test.each([100, 400, 1_000, 3_000])(
   'SIGINT %i ms after the start leaves no servers of its own',
   async (milliseconds) => {
-    const demo = runNode([DEMO]);
+    const demo = runNode([demoFile]);
     await sleep(milliseconds);
     demo.process.kill('SIGINT');
     // Before the program has its first handler, the signal itself ends it.
@@ -179,7 +189,7 @@ async function hasMember(group: string): Promise<boolean | undefined> {
 
 test('starts after a kill -9 remove worker, topics, database and group of the killed demo', async () => {
   // With an empty PATH there is no setpriv: the worker then outlives the demo.
-  const killed = runNode([DEMO], { ...given, PATH: join(temporary, 'nothing') });
+  const killed = runNode([demoFile], { ...given, PATH: join(temporary, 'nothing') });
   await said(killed, /^ {2}publish/m);
   const [directory = ''] = stackDirectories();
   const [database = ''] = await databasesLeft();
@@ -193,7 +203,7 @@ test('starts after a kill -9 remove worker, topics, database and group of the ki
   expect(left).toContainEqual(expect.stringMatching(/^promo_demo_/));
   expect(left.filter((name) => name.startsWith('promo.demo.')).length).toBeGreaterThan(3);
 
-  const next = runNode([DEMO], given);
+  const next = runNode([demoFile], given);
   await said(next, /^ {2}migrate/m);
   expect(children.filter(isAlive)).toEqual([]);
   expect(next.output()).toContain(`removed the database ${database} that a killed demo left`);
@@ -208,7 +218,7 @@ test('starts after a kill -9 remove worker, topics, database and group of the ki
 
   // The session of the killed worker outlives all of that.
   await until('the member is gone', STEP_DEADLINE_MS, async () => (await hasMember(group)) === false);
-  const last = runNode([DEMO], given);
+  const last = runNode([demoFile], given);
   await said(last, /^ {2}migrate/m);
   expect(await whatIsLeft()).not.toContain(group);
   last.process.kill('SIGTERM');
@@ -217,12 +227,15 @@ test('starts after a kill -9 remove worker, topics, database and group of the ki
 });
 
 test('an address where nothing answers is a sentence', async () => {
-  const kafka = runNode([DEMO], { ...given, KAFKA_BROKERS: '127.0.0.1:1' });
+  const kafka = runNode([demoFile], { ...given, KAFKA_BROKERS: '127.0.0.1:1' });
   expect(await ending(kafka)).toBe(1);
   expect(kafka.errors()).toMatch(
     /^demo: Kafka at 127\.0\.0\.1:1 does not answer: .*Is KAFKA_BROKERS right\?\n$/,
   );
-  const postgres = runNode([DEMO], { ...given, DATABASE_URL: 'postgres://demo:secret@127.0.0.1:1/promo' });
+  const postgres = runNode([demoFile], {
+    ...given,
+    DATABASE_URL: 'postgres://demo:secret@127.0.0.1:1/promo',
+  });
   expect(await ending(postgres)).toBe(1);
   expect(postgres.errors()).toMatch(
     /^demo: Postgres at 127\.0\.0\.1:1 does not answer: .*DATABASE_URL right\?\n$/,
@@ -230,35 +243,39 @@ test('an address where nothing answers is a sentence', async () => {
   expect(await whatIsLeft()).toEqual([]);
 });
 
+/** The terminal of util-linux; that of BSD has other options. */
+function findScript(): { readonly script: string } | Problem {
+  const script = process.platform === 'linux' ? findOnPath('script', process.env) : undefined;
+  return script === undefined ? { problem: 'there is no script of util-linux here' } : { script };
+}
+
 describe('in a terminal', () => {
   let terminal: ChildProcess | undefined;
   afterEach(() => terminal?.kill('SIGKILL'));
 
-  test('it shows a bar, waits, can be looked into by its psql line, and ends with 0 on Ctrl-C', async () => {
-    // The terminal of util-linux; that of BSD has other options.
-    if (process.platform !== 'linux' || findOnPath('script', process.env) === undefined) {
-      console.warn('not tested: there is no script(1) of util-linux here');
-      return;
-    }
-    // Without exec, a shell that stays (dash does, bash does not) gets the Ctrl-C as well, and its end is what script reports.
-    const command = `exec '${process.execPath}' '${DEMO}'`;
-    terminal = spawn('script', ['-qec', command, '/dev/null'], {
-      env: { ...process.env, ...given, TMPDIR: temporary, TERM: 'xterm', SCHEMA_REGISTRY_URL: '' },
-      stdio: ['pipe', 'pipe', 'inherit'],
-    });
-    let output = '';
-    terminal.stdout?.setEncoding('utf8').on('data', (text: string) => {
-      output += text;
-    });
-    const ended = once(terminal, 'close');
-    await until('the demo waits', STEP_DEADLINE_MS, () => /until Ctrl-C/.test(output));
-    expect(output).toContain('\r\u001b[K  worker      [#');
-    expect(output).toMatch(/worker {6}\[#+\.+\] +\d+ %/);
-    const url = /psql '(postgres:[^']+)'/.exec(output)?.[1] ?? '';
-    expect(await query(url, 'select count(*)::int from promo.verdicts')).toBeGreaterThan(19_000);
-    terminal.stdin?.write('\u0003');
-    expect((await ended)[0]).toBe(0);
-    expect(output).toMatch(/everything the demo made is removed/);
-    expect(await whatIsLeft()).toEqual([]);
-  });
+  testWhere(findScript())(
+    'it shows a bar, waits, can be looked into by its psql line, and ends with 0 on Ctrl-C',
+    async ({ script }) => {
+      // Without exec, a shell that stays (dash does, bash does not) gets the Ctrl-C as well, and its end is what script reports.
+      const command = `exec '${process.execPath}' '${demoFile}'`;
+      terminal = spawn(script, ['-qec', command, '/dev/null'], {
+        env: { ...process.env, ...given, TMPDIR: temporary, TERM: 'xterm', SCHEMA_REGISTRY_URL: '' },
+        stdio: ['pipe', 'pipe', 'inherit'],
+      });
+      let output = '';
+      terminal.stdout?.setEncoding('utf8').on('data', (text: string) => {
+        output += text;
+      });
+      const ended = once(terminal, 'close');
+      await until('the demo waits', STEP_DEADLINE_MS, () => /until Ctrl-C/.test(output));
+      expect(output).toContain('\r\u001b[K  worker      [#');
+      expect(output).toMatch(/worker {6}\[#+\.+\] +\d+ %/);
+      const url = /psql '(postgres:[^']+)'/.exec(output)?.[1] ?? '';
+      expect(await query(url, 'select count(*)::int from promo.verdicts')).toBeGreaterThan(19_000);
+      terminal.stdin?.write('\u0003');
+      expect((await ended)[0]).toBe(0);
+      expect(output).toMatch(/everything the demo made is removed/);
+      expect(await whatIsLeft()).toEqual([]);
+    },
+  );
 });

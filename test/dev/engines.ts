@@ -2,30 +2,41 @@
 import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { makeRecipe } from '../../dev/servers/containers';
-import { type Engine, findEngine, STACK_LABEL } from '../../dev/servers/engine';
+import { type Engine, engineIsConceivable, findEngine, STACK_LABEL } from '../../dev/servers/engine';
 import { DEFAULT_KAFKA_VERSION } from '../../dev/servers/kafka';
 import { DEFAULT_POSTGRES_VERSION } from '../../dev/servers/postgres-programs';
+import type { Problem } from '../support/needed';
+import { runProgramNow } from '../support/program';
 
 const VERSIONS = { kafka: DEFAULT_KAFKA_VERSION, postgres: DEFAULT_POSTGRES_VERSION };
 
+const NOWHERE = 'no place where a container engine would be is there';
+
 /** The engine of this machine if it has every image, or else the reason why there is nothing to test. */
-export async function engineWithImages(): Promise<Engine | string> {
-  let reason = 'no place where a container engine would be is there';
+export async function engineWithImages(): Promise<Engine | Problem> {
+  let problem = NOWHERE;
   const engine = await findEngine(process.env, (line) => {
-    reason = line;
+    problem = line;
   });
   if (engine === undefined) {
-    return reason;
+    return { problem };
   }
   const { testcontainers, client } = engine;
   for (const name of ['kafka', 'postgres', 'registry'] as const) {
     const { image } = makeRecipe(name, VERSIONS, process.env);
     // Not pulled here: that would take longer than all tests together.
     if (!(await client.image.exists(testcontainers.ImageName.fromString(image)))) {
-      return `the container engine does not have ${image}`;
+      return { problem: `the container engine does not have ${image}` };
     }
   }
   return engine;
+}
+
+/** Whether there is one, before anything can be awaited: by then tests have their names. */
+export function findEngineWithImages(): Problem | Record<never, never> {
+  if (!engineIsConceivable(process.env)) return { problem: NOWHERE };
+  const problem = runProgramNow(join(__dirname, 'engine-program.ts'));
+  return problem === '' ? {} : { problem };
 }
 
 export async function containersOf({ client }: Engine, stack: string): Promise<string[]> {

@@ -1,5 +1,5 @@
 /** Programs of the compiled stack, run as processes of their own, and first uses of the servers they start. */
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -7,6 +7,7 @@ import { join, resolve } from 'node:path';
 import { Client } from 'pg';
 import { until, within } from '../../dev/servers/deadline';
 import { identify, type ProcessIdentity } from '../../dev/servers/process-table';
+import { compileProject } from '../support/compile';
 import { kafkaClient } from '../support/servers';
 
 export const ROOT = resolve(__dirname, '../..');
@@ -16,6 +17,9 @@ export interface Build {
   stack: string;
   /** The module of the servers. */
   servers: string;
+  /** The files of `make demo` and `make bench`. */
+  demo: string;
+  bench: string;
 }
 
 const START_DEADLINE_MS = 90_000;
@@ -31,11 +35,14 @@ const programs: ChildProcess[] = [];
  */
 export function compile(name: string): Build {
   const build = join(ROOT, 'build', name);
-  execFileSync(process.execPath, [
-    ...[join(ROOT, 'node_modules/typescript/bin/tsc'), '-p', join(ROOT, 'dev/tsconfig.json')],
-    ...['--outDir', build, '--noCheck'],
-  ]);
-  return { stack: join(build, 'dev', 'stack.js'), servers: join(build, 'dev', 'servers') };
+  compileProject(join(ROOT, 'dev'), build);
+  const programOf = (command: string): string => join(build, 'dev', `${command}.js`);
+  return {
+    stack: programOf('stack'),
+    servers: join(build, 'dev', 'servers'),
+    demo: programOf('demo'),
+    bench: programOf('bench'),
+  };
 }
 
 /** To be called before each test. Returns the temporary directory that its programs get. */
@@ -93,14 +100,26 @@ export function runNode(
   return { process: child, output: () => output, errors: () => errors, ended };
 }
 
-export async function untilReady(program: Program): Promise<void> {
-  await until('the program says ready', START_DEADLINE_MS, () => {
+/** Waits for what a program does while it runs. */
+export async function whileItRuns(
+  program: Program,
+  what: string,
+  isSo: () => boolean | Promise<boolean>,
+): Promise<void> {
+  await until(what, START_DEADLINE_MS, () => {
     if (program.process.exitCode !== null || program.process.signalCode !== null) {
-      throw new Error(`It ended while starting:\n${program.errors()}`);
+      throw new Error(`It ended before ${what}:\n${program.errors()}`);
     }
-    return /^ready$/m.test(program.output());
+    return isSo();
   });
 }
+
+export const untilReady = (program: Program): Promise<void> =>
+  whileItRuns(program, 'it says ready', () => /^ready$/m.test(program.output()));
+
+/** The others take some seconds more. */
+export const untilAServerIsReady = (program: Program): Promise<void> =>
+  whileItRuns(program, 'a server is ready', () => / is ready \(/.test(program.errors()));
 
 export const stackDirectories = (): string[] => readdirSync(directory).map((name) => join(directory, name));
 
