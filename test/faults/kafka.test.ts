@@ -1,11 +1,9 @@
 /** What happens to Kafka, to the group, and to what stands in the topics. Kafka is the test's own where it is stopped. */
-import { readFileSync } from 'node:fs';
 import { CompressionTypes } from 'kafkajs';
 import { sleep, until } from '../../dev/servers/deadline';
 import { aLogin, bytesOf } from '../support/builders';
 import { type Outgoing, produce } from '../support/kafka';
 import { kafkaClient, withAdmin } from '../support/servers';
-import { killWorkers, type RunningCommand } from '../support/worker';
 import { sideBySide } from '../transport/side-by-side';
 import { inOwnWorld, inWorld, type World } from '../transport/world';
 import { allAcceptedOnce, loginsIn, untilCaughtUp, verifySound } from './promises';
@@ -17,7 +15,6 @@ const MEBIBYTE = 1024 * 1024;
 const together = sideBySide((ALL ? 10 : 4) * MINUTE, 5);
 /** Takes minutes: `FAULTS=all`. */
 const long = ALL ? together : test.skip;
-afterAll(killWorkers);
 
 const logins = (name: string, each: number, partitions = 1): Outgoing[] => loginsIn(partitions, name, each);
 
@@ -204,7 +201,7 @@ together('records of 10 MiB and bombs, on several partitions at once: memory sta
         dead_letters: 3,
       });
       await verifySound(world);
-      const peak = peakMebibytes(worker);
+      const peak = worker.peakMib();
       process.stdout.write(
         `the worker that read bombs and records of 10 MiB held ${Math.round(peak)} MiB at most\n`,
       );
@@ -215,9 +212,3 @@ together('records of 10 MiB and bombs, on several partitions at once: memory sta
 );
 /** Measured: 244. Each bomb is 100 MiB when it is whole, and each partition has 30 MiB of large records. */
 const MEMORY_LIMIT_MIB = 400;
-
-/** The most memory that a process has held at any time. */
-function peakMebibytes({ pid }: RunningCommand): number {
-  const [, kibibytes] = /^VmHWM:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? [];
-  return Number(kibibytes) / 1024;
-}

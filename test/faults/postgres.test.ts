@@ -17,14 +17,13 @@ import { damagesOf, migratedDatabase, rowsOf, withClient } from '../support/ledg
 import { dropRoles, makeRole } from '../support/roles';
 import { databaseUrl, dropDatabase } from '../support/servers';
 import { makeTimerAlarm } from '../support/timer-alarm';
-import { killWorkers, type LogLine } from '../support/worker';
+import type { LogLine } from '../support/worker';
 import { throughLine } from '../transport/line';
 import { sideBySide } from '../transport/side-by-side';
 import { inOwnWorld, inWorld, type World } from '../transport/world';
 import { allAcceptedOnce, loginsIn, untilCaughtUp, verifySound } from './promises';
 
 const together = sideBySide(240_000, 6);
-afterAll(killWorkers);
 
 const SECOND = 1_000;
 const PARTITIONS = 2;

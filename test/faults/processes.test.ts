@@ -2,13 +2,12 @@
 import { join } from 'node:path';
 import { sleep } from '../../dev/servers/deadline';
 import { type Outgoing, produce } from '../support/kafka';
-import { killWorkers, ROOT, type RunningCommand, type Settings } from '../support/worker';
+import { ROOT, type RunningCommand, type Settings } from '../support/worker';
 import { sideBySide } from '../transport/side-by-side';
 import { inWorld, type World } from '../transport/world';
 import { allAcceptedOnce, loginsIn, untilCaughtUp } from './promises';
 
 const together = sideBySide(180_000, 5);
-afterAll(killWorkers);
 
 const SECOND = 1_000;
 /** Beyond the session timeout: the group has given its partitions to others by then. */

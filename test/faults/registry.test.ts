@@ -4,14 +4,12 @@ import type { AddressInfo } from 'node:net';
 import { aLogin, bytesOf } from '../support/builders';
 import { produce } from '../support/kafka';
 import { schemaRegistryUrl } from '../support/servers';
-import { killWorkers } from '../support/worker';
 import { framed, TestRegistry } from '../transport/registry';
 import { sideBySide } from '../transport/side-by-side';
 import { inWorld } from '../transport/world';
 import { allAcceptedOnce, untilCaughtUp, verifySound } from './promises';
 
 const together = sideBySide(180_000, 5);
-afterAll(killWorkers);
 
 type Answer = (response: ServerResponse) => void;
 const answer =

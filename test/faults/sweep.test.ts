@@ -3,7 +3,6 @@
  * decided once all the same. Prints what came of each point.
  */
 import { CONNECTING, decisionOf, isOfKafka, OTHER_TRANSACTION, type Point } from '../support/taps';
-import { killWorkers } from '../support/worker';
 import { sideBySide } from '../transport/side-by-side';
 import { PROGRESS_MS } from './promises';
 import { type BatchKind, inSweep, type Strike, type Sweep, type Swept, tableOf } from './sweep';
@@ -11,9 +10,8 @@ import { type BatchKind, inSweep, type Strike, type Sweep, type Swept, tableOf }
 /** Four workers with 40 connections each are within the 200 that Postgres has. */
 const together = sideBySide(240_000, 4);
 const swept: Swept[] = [];
-afterAll(async () => {
+afterAll(() => {
   process.stdout.write(tableOf(swept));
-  await killWorkers();
 });
 
 /** More than a transaction has messages: each of them gets a partition of its own, and partition 0 shows which there are. */

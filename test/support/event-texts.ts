@@ -8,7 +8,8 @@ import { CURRENCIES } from '../../src/domain/money';
 import { anEvent } from './builders';
 import { anyCharacter } from './texts';
 
-const weighted = <T>(...cases: readonly (readonly [weight: number, arbitrary: fc.Arbitrary<T>])[]) =>
+/** One of these, each as often as its weight says. */
+export const weighted = <T>(...cases: readonly (readonly [weight: number, arbitrary: fc.Arbitrary<T>])[]) =>
   fc.oneof(...cases.map(([weight, arbitrary]) => ({ weight, arbitrary })));
 const oneOf = (...texts: readonly string[]): fc.Arbitrary<string> => fc.constantFrom(...texts);
 /** One of the words that blanks part. */

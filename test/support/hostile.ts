@@ -1,9 +1,6 @@
 /** What somebody sends who means harm: bytes, JSON structure, and pieces to be repeated. For the judge alone, and for a running worker. */
 import fc from 'fast-check';
-import { mutatedEvent } from './event-texts';
-
-const weighted = <T>(...cases: readonly (readonly [weight: number, arbitrary: fc.Arbitrary<T>])[]) =>
-  fc.oneof(...cases.map(([weight, arbitrary]) => ({ weight, arbitrary })));
+import { mutatedEvent, weighted } from './event-texts';
 
 /** Texts that break those who take them for something else. */
 const text = weighted(

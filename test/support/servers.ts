@@ -83,13 +83,27 @@ export interface TopicOptions extends TopicPlan {
   readonly brokers?: string[];
 }
 
-/** Makes a topic of its own, whose partitions can be used at once, and returns its name. */
+/** Topics of this file on the run's Kafka; servers of a test's own end with what is on them. */
+const ownTopics: string[] = [];
+// The programs that tests start use this file too, without Jest.
+if ('afterAll' in globalThis) {
+  afterAll(async () => {
+    if (ownTopics.length === 0) return;
+    await withAdmin(async (admin) => {
+      const existing = await admin.listTopics();
+      await admin.deleteTopics({ topics: ownTopics.filter((topic) => existing.includes(topic)) });
+    });
+  });
+}
+
+/** Makes a topic of its own, whose partitions can be used at once, and returns its name. It goes with the test file. */
 export async function freshTopic(
   prefix: string,
   { brokers, ...plan }: TopicOptions = { partitions: 1 },
 ): Promise<string> {
   const topic = `${prefix}.${randomBytes(6).toString('hex')}`;
   await makeTopics({ [topic]: plan }, brokers);
+  if (brokers === undefined) ownTopics.push(topic);
   return topic;
 }
 

@@ -26,27 +26,46 @@ const lastAssigned = (worker: RunningCommand): number => {
   return Array.isArray(partitions) ? partitions.length : -1;
 };
 
+/** Sends to four partitions, some times in a second. @returns what ends it, and then says how many it has sent to each */
+function startLoad(topic: string): () => Promise<number> {
+  const [records, pauseMs] = [50, 200];
+  let goesOn = true;
+  let each = 0;
+  const sending = (async () => {
+    for (; goesOn; each += records) {
+      const ofPartition = (partition: number) =>
+        Array.from({ length: records }, (_, n) => login(`p${partition}-${each + n}`, partition));
+      await produce(topic, [0, 1, 2, 3].flatMap(ofPartition));
+      await sleep(pauseMs);
+    }
+  })();
+  // Whoever ends it is told.
+  sending.catch(() => undefined);
+  return async () => {
+    goesOn = false;
+    await sending;
+    return each;
+  };
+}
+
 describe('workers that join and leave under load', () => {
   together('lose nothing, and what is read twice is no duplicate [U1 K3] [R4 redelivery]', () =>
     inWorld({ topics: { main: 4 }, settings: { BATCH_EVENTS: '20' } }, async (world) => {
       const { main } = world.topics;
-      const each = 2_000;
-      const load = [0, 1, 2, 3].map((partition) =>
-        produce(
-          main,
-          Array.from({ length: each }, (_, n) => login(`p${partition}-${n}`, partition)),
-        ),
-      );
-      await Promise.all(load);
-      const first = await world.started();
-      await world.untilDecided(200);
-      const second = await world.started();
-      await first.waitForLog(assigned(2));
-      const third = world.start();
-      await third.waitForLog('partitions assigned');
-      expect(await first.stop()).toEqual({ code: 0, signal: null });
-      expect(await third.stop()).toEqual({ code: 0, signal: null });
-      await second.waitForLog(({ msg }) => msg === 'partitions assigned' && lastAssigned(second) === 4);
+      const stopLoad = startLoad(main);
+      let each = 0;
+      try {
+        const first = await world.started();
+        await world.untilDecided(200);
+        const second = await world.started();
+        await first.waitForLog(assigned(2));
+        const third = await world.started();
+        expect(await first.stop()).toEqual({ code: 0, signal: null });
+        expect(await third.stop()).toEqual({ code: 0, signal: null });
+        await second.waitForLog(({ msg }) => msg === 'partitions assigned' && lastAssigned(second) === 4);
+      } finally {
+        each = await stopLoad();
+      }
       await world.untilDecided(4 * each, LONG);
       await until('all is committed', LONG, async () =>
         (await world.committed(main)).every((offset) => offset === each),

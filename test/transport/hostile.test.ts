@@ -6,7 +6,7 @@ import fc from 'fast-check';
 import { CompressionTypes } from 'kafkajs';
 import { until } from '../../dev/servers/deadline';
 import { aBet, aLogin, anOperator, bytesOf } from '../support/builders';
-import { damaged, mutatedEvent } from '../support/event-texts';
+import { damaged, mutatedEvent, weighted } from '../support/event-texts';
 import { hostileBytes, hostileJson } from '../support/hostile';
 import { endOffsets, type Outgoing, produce } from '../support/kafka';
 import { schemaRegistryUrl, withAdmin } from '../support/servers';
@@ -31,18 +31,16 @@ interface Schemas {
 }
 
 const claim = { 'connection-id': 'one' };
-const oneOf = <T>(...cases: readonly (readonly [weight: number, arbitrary: fc.Arbitrary<T>])[]) =>
-  fc.oneof(...cases.map(([weight, arbitrary]) => ({ weight, arbitrary })));
 const bytes = (maxLength: number) => fc.uint8Array({ maxLength }).map((each) => Buffer.from(each));
 
 const values = ({ json, avro }: Schemas): fc.Arbitrary<Buffer | null> => {
   const structure = hostileJson.map((text) => Buffer.from(text));
-  return oneOf<Buffer | null>(
+  return weighted<Buffer | null>(
     [4, hostileBytes],
     [3, structure],
     [3, mutatedEvent],
     [2, damaged(mutatedEvent, 2)],
-    [2, oneOf([1, structure], [1, mutatedEvent], [1, bytes(80)]).map((payload) => framed(json, payload))],
+    [2, weighted([1, structure], [1, mutatedEvent], [1, bytes(80)]).map((payload) => framed(json, payload))],
     [2, bytes(120).map((payload) => framed(avro, payload))],
     // Unknown ids, and such that no registry can give.
     [1, fc.tuple(fc.nat(200), bytes(20)).map(([id, payload]) => framed(2 ** 31 - 100 + id, payload))],
@@ -50,12 +48,12 @@ const values = ({ json, avro }: Schemas): fc.Arbitrary<Buffer | null> => {
   );
 };
 
-const keys = oneOf<Buffer | null>(
+const keys = weighted<Buffer | null>(
   [3, fc.constant(null)],
   [2, bytes(20)],
   [1, fc.constant(Buffer.alloc(40_000, 7))],
 );
-const headers: fc.Arbitrary<NonNullable<Outgoing['headers']>> = oneOf<NonNullable<Outgoing['headers']>>(
+const headers: fc.Arbitrary<NonNullable<Outgoing['headers']>> = weighted<NonNullable<Outgoing['headers']>>(
   [4, fc.constant({})],
   [3, fc.constant(claim)],
   [1, fc.constant({ 'connection-id': ['one', 'two'] })],
@@ -175,7 +173,7 @@ it(
           expect(dead_letters).toBeGreaterThan(0);
           expect(await worker.metric('promo_intake_undecided_partitions')).toBe(0);
           expect((await worker.get('/livez')).status).toBe(200);
-          expect(worker.peakMib()).not.toBeGreaterThan(PEAK_MIB);
+          expect(worker.peakMib()).toBeLessThanOrEqual(PEAK_MIB);
           if (process.env.FUZZ_RUNS !== undefined)
             console.log({ seed, records, dead_letters, ...became, peakMib: worker.peakMib() });
           expect(await worker.stop()).toEqual({ code: 0, signal: null });

@@ -89,17 +89,22 @@ describe('readiness', () => {
           await sleep(50);
         }
       })();
-      const second = await world.started();
-      await postgres.stop();
-      await produce(world.topics.main, [login('meanwhile')]);
-      await worker
-        .waitForLog('partition is undecided')
-        .catch(() => second.waitForLog('partition is undecided'));
-      await second.kill();
-      await until('the other is missed', MINUTE, () => worker.logged('partitions assigned').length >= 3);
-      await postgres.start();
-      await world.untilDecided(1, MINUTE);
-      watching = false;
+      // What went wrong first says more.
+      watch.catch(() => undefined);
+      try {
+        const second = await world.started();
+        await postgres.stop();
+        await produce(world.topics.main, [login('meanwhile')]);
+        await worker
+          .waitForLog('partition is undecided')
+          .catch(() => second.waitForLog('partition is undecided'));
+        await second.kill();
+        await until('the other is missed', MINUTE, () => worker.logged('partitions assigned').length >= 3);
+        await postgres.start();
+        await world.untilDecided(1, MINUTE);
+      } finally {
+        watching = false;
+      }
       await watch;
       expect([...seen]).toEqual([200]);
     }),

@@ -170,7 +170,7 @@ describe('the start', () => {
   together('on a port that is taken says so and ends with 1', () =>
     inWorld({ topics: { main: 1 } }, async (world) => {
       const holder = createServer();
-      await new Promise<void>((resolve) => holder.listen(0, resolve));
+      await new Promise<void>((resolve) => holder.listen(0, '127.0.0.1', resolve));
       try {
         const address: AddressInfo | string | null = holder.address();
         if (address === null || typeof address === 'string') throw new Error('no port');

@@ -193,7 +193,11 @@ beforeAll(async () => {
   ]);
 }, 120_000);
 afterAll(async () => {
-  await world?.close();
+  try {
+    await world?.expectSound();
+  } finally {
+    await world?.close();
+  }
 });
 
 const decided = (...events: readonly string[]) => Object.fromEntries(events.map((id) => [id, verdicts[id]]));

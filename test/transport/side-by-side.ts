@@ -2,6 +2,13 @@
  * Tests that run side by side: most of the time of a worker's test is waiting. Jest's own `it.concurrent` cannot be used here: kafkajs
  * loads parts of itself when they are first needed, which Jest forbids between two tests. `-t` chooses what is reported, not what runs.
  */
+import { within } from '../../dev/servers/deadline';
+import { killWorkers } from '../support/worker';
+
+/** For what a scenario that is late has made, once its workers are gone: it would be in the way of the next file. */
+const CLEANUP_MS = 15_000;
+/** Before the deadline of all, so that those that ended in time can still be reported. */
+const REPORT_MS = 1_000;
 
 interface Scenario {
   readonly title: string;
@@ -16,13 +23,19 @@ export function sideBySide(
   atOnce = 4,
 ): (title: string, run: () => Promise<void>) => void {
   const scenarios: Scenario[] = [];
+  const running = new Set<Promise<void>>();
 
   beforeAll(async () => {
+    const end = Date.now() + deadlineMs - REPORT_MS;
     const waiting = [...scenarios];
     const work = async () => {
-      for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) {
+      for (let next = waiting.shift(); next !== undefined && Date.now() < end; next = waiting.shift()) {
+        const scenario = next.run();
+        running.add(scenario);
+        const ended = () => running.delete(scenario);
+        scenario.then(ended, ended);
         try {
-          await next.run();
+          await within(`"${next.title}" ends`, end - Date.now(), scenario);
         } catch (error) {
           next.failure = { error };
         }
@@ -31,6 +44,12 @@ export function sideBySide(
     };
     await Promise.all(Array.from({ length: atOnce }, work));
   }, deadlineMs);
+
+  afterAll(async () => {
+    await killWorkers();
+    const late = within('tests that are late end', CLEANUP_MS, Promise.allSettled(running));
+    await late.catch(() => undefined);
+  }, 2 * CLEANUP_MS);
 
   return (title, run) => {
     const scenario: Scenario = { title, run, failure: null, ran: false };

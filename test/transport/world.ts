@@ -62,6 +62,8 @@ export interface World<Name extends string> {
   untilDecided(events: number, milliseconds?: number): Promise<void>;
   committed(topic: string): Promise<number[]>;
   ends(topic: string): Promise<number[]>;
+  /** @throws where what is stored contradicts itself; at any moment, since it may not while workers are at it */
+  expectSound(): Promise<void>;
   /** The ends of its workers' logs. */
   logs(): string;
   close(): Promise<void>;
@@ -170,6 +172,9 @@ export async function makeWorld<Name extends string>(options: WorldOptions<Name>
     },
     committed: (topic) => committedOffsets(groupId, topic, brokers),
     ends: (topic) => endOffsets(topic, brokers),
+    async expectSound() {
+      expect(await damagesOf(pool)).toEqual([]);
+    },
     logs: () => workers.map((worker, index) => `\n--- worker ${index + 1}\n${worker.tail()}`).join(''),
     async close() {
       await Promise.all(workers.map((worker) => worker.kill()));
@@ -193,8 +198,7 @@ export async function inWorld<Name extends string>(
   const world = await makeWorld(options);
   try {
     await work(world);
-    // At any moment: its workers may still be at it.
-    expect(await damagesOf(world.pool)).toEqual([]);
+    await world.expectSound();
   } catch (error) {
     // What its workers logged says more than what was expected.
     if (error instanceof Error) error.message += world.logs();
