@@ -5,7 +5,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 
-export const MUTANTS_DIRECTORY = join('test', 'mutants');
+const MUTANTS_DIRECTORY = join('test', 'mutants');
 const EXTENSION = '.diff';
 /** In place of a test file: the simulator, of which an invariant has to break. */
 export const SIMULATOR = 'simulator';

@@ -16,7 +16,7 @@ export async function publishUsual(bench: Bench, events: number): Promise<Publis
 }
 
 /** How much a single worker decides where records wait for it; half of it is what paced modes offer. */
-export async function measureFullRate(bench: Bench, events: number, runs: number): Promise<number> {
+async function measureFullRate(bench: Bench, events: number, runs: number): Promise<number> {
   const { stage, say } = bench;
   const published = await publishUsual(bench, events);
   const rates: number[] = [];

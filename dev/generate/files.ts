@@ -11,7 +11,7 @@ import { renderMutants } from './mutants';
 import { renderVerdicts } from './verdicts';
 
 /** Makes everything but the tables. */
-export const GENERATE_COMMAND = 'node build/dev/generate.js';
+const GENERATE_COMMAND = 'node build/dev/generate.js';
 /** Makes the tables, for which it needs Postgres. */
 export const GENERATE_TABLES_COMMAND = `${GENERATE_COMMAND} tables`;
 

@@ -11,7 +11,7 @@ const LOCKS = ['lock timeout', 'deadlock', 'serialization failure'] as const;
 /** What befalls a request to Kafka. */
 const KAFKA = ['refused', 'answer lost', 'silence before', 'silence after'] as const;
 /** What befalls the world while somebody waits. */
-export const WORLD = [
+const WORLD = [
   ...([
     'store away',
     'store falls back',
@@ -25,7 +25,7 @@ export const WORLD = [
 export type WorldFault = (typeof WORLD)[number];
 
 /** The awaits of the code under test that reach out of it, and the faults that can strike there. */
-export const POINTS = {
+const POINTS = {
   connect: ['silence before', 'cut before', 'too many connections', ...WORLD],
   begin: [...STORE, ...WORLD],
   partition_no: [...STORE, ...LOCKS, ...WORLD],

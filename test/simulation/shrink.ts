@@ -57,7 +57,7 @@ export async function shrink(seed: number, problem: string, sabotage: Sabotage =
 }
 
 /** What is left out, as `make simulate` takes it: r and f with numbers. */
-export function writeWithout({ records, faults }: Without): string {
+function writeWithout({ records, faults }: Without): string {
   return [...[...records].map((n) => `r${n}`), ...[...faults].map((n) => `f${n}`)].join(',');
 }
 

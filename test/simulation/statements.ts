@@ -188,8 +188,6 @@ const LOCK_IN_ORDER =
   /order by round_key\s+for update$|^select r\.\* from \(select key from unnest\(\$2::bytea\[\]\) key order by key\) k\s+cross join lateral/;
 const LOCK = /for update(\) r)?$/;
 
-export const STATEMENT_NAMES: readonly string[] = Object.keys(STATEMENTS);
-
 const NO_COUNTS: Values = Object.fromEntries(
   'next_offset records_read accepted rejected skipped duplicates redeliveries dead_letters without_key'
     .split(' ')

@@ -66,7 +66,7 @@ export const PACKAGES: Readonly<Record<string, RegExp>> = {
 };
 
 /** What the domain may use of Node: computation, no I/O. */
-export const DOMAIN_BUILTINS: readonly string[] = ['node:buffer', 'node:crypto'];
+const DOMAIN_BUILTINS: readonly string[] = ['node:buffer', 'node:crypto'];
 
 /** Globals that reach out of a computation, or answer differently each time. */
 const IMPURE_GLOBALS: ReadonlySet<string> = new Set([

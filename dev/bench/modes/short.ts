@@ -60,7 +60,7 @@ function present(pairs: readonly Pair[]): Measured {
       met: rate >= RATE_FLOOR,
     },
   ];
-  const missed = goals.filter(({ met }) => met !== true);
+  const missed = goals.filter(({ met }) => met === false);
   const rows = (['worker', 'insertOnly'] as const).map((name) => {
     const of = (pick: (run: Run) => number) => median(pairs.map((pair) => pick(pair[name])));
     return [
