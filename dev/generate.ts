@@ -78,7 +78,14 @@ function migrate(databaseUrl: string): void {
 }
 
 async function execute(databaseUrl: string, statement: string): Promise<void> {
-  const client = new Client({ connectionString: databaseUrl, connectionTimeoutMillis: 5_000 });
+  const client = new Client({
+    connectionString: databaseUrl,
+    connectionTimeoutMillis: 5_000,
+    query_timeout: 30_000,
+  });
+  client.on('error', () => {
+    // The statement under way reports it.
+  });
   await client.connect();
   try {
     await client.query(statement);
