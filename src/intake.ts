@@ -309,6 +309,12 @@ export function lostFrom(error: unknown): number | null {
   return error instanceof StoreBehind ? error.decidedUpTo : null;
 }
 
+/** Whether a smaller batch might have been decided: what did not come about in time, or was not taken. */
+export function mayBeTooMuch(error: unknown): boolean {
+  const cause = undecidedCause(error);
+  return (cause === 'store' && lostFrom(error) === null) || cause === 'kafka';
+}
+
 function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }

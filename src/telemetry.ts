@@ -27,7 +27,7 @@ export const LABELS = {
   class:
     'undecided: the partition waits; again: the batch met other writers and is decided again at once; data: the batch is halved to find the event that fails',
   cause:
-    'store: Postgres; kafka: what is published is refused; registry; limit: the topic is paused; reference: there is no reference data; worker: anything else',
+    'store: Postgres; kafka: what is published is refused; registry; limit: the topic is paused; reference: there is no reference data, or none that can be read; worker: anything else',
   step: 'connect: a connection of the pool; find: begin, the lock of the partition, what is decided already, in a small batch the locks of its rounds; lock: those of a large one; decide: the rules; write: the rows and the commit',
   result: 'hit, miss: the registry was asked; failure: it did not answer',
   topic: 'a topic that is read',

@@ -63,8 +63,10 @@ export function makeRejectBreaker(limit: RejectLimit, logger: Logger): RejectBre
     check(topic, referenceVersion, decisions) {
       // Another partition of the topic may have met the limit meanwhile.
       refuseWhilePaused(topic, referenceVersion);
-      const window = slide(windows.get(topic) ?? [], tallyOf(decisions), limit.windowEvents);
-      if (!isBeyond(window, limit)) return;
+      const tally = tallyOf(decisions);
+      const window = slide(windows.get(topic) ?? [], tally, limit.windowEvents);
+      // Where others have brought the share beyond the limit, or good ones have left the window, what is within it does no harm.
+      if (!isBeyond(window, limit) || isWithin(tally, limit)) return;
       const pause = { ...sumOf(window), reasons: reasonsOf(decisions), referenceVersion };
       pauses.set(topic, pause);
       logger.error(
@@ -128,9 +130,13 @@ export function slide(batches: readonly Tally[], batch: Tally, windowEvents: num
   return window;
 }
 
+function isWithin({ events, rejected }: Tally, { percent }: Pick<RejectLimit, 'percent'>): boolean {
+  return rejected * 100 <= events * percent;
+}
+
 export function isBeyond(window: readonly Tally[], { percent, minEvents }: RejectLimit): boolean {
   const { events, rejected } = sumOf(window);
-  return events >= minEvents && rejected * 100 > events * percent;
+  return events >= minEvents && !isWithin({ events, rejected }, { percent });
 }
 
 function sumOf(window: readonly Tally[]): Tally {

@@ -8,6 +8,7 @@ import {
   type Envelope,
   type IntakeResult,
   lostFrom,
+  mayBeTooMuch,
   type Source,
   undecidedCause,
 } from '../intake';
@@ -215,8 +216,8 @@ export class PartitionLoop {
       const began = clock.now();
       const { answers, undecided } = await intake.decide(this.partition, envelopes, this.decidedUpTo);
       this.observe(answers, clock.now() - began);
-      const isStuck = undecided !== null && answers.length === 0 && lostFrom(undecided) === null;
-      this.maxEvents = isStuck ? Math.max(1, envelopes.length >> 1) : maxEvents * 2;
+      const isTooMuch = answers.length === 0 && mayBeTooMuch(undecided);
+      this.maxEvents = isTooMuch ? Math.max(1, envelopes.length >> 1) : maxEvents * 2;
       return { answers, undecided: undecided ?? failure, isEmpty: false };
     } finally {
       this.turns.end();

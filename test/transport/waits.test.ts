@@ -5,7 +5,7 @@
 import type { Clock } from '../../src/clock';
 import type { Answer, Envelope, Header, IntakeResult, Source } from '../../src/intake';
 import { TopicPaused } from '../../src/intake/reject-limit';
-import { StoreBehind } from '../../src/ledger/failures';
+import { StoreBehind, StoreError } from '../../src/ledger/failures';
 import { makeLogger, makeMetrics } from '../../src/telemetry';
 import { FetchGate } from '../../src/transports/membership';
 import type {
@@ -119,6 +119,7 @@ const answer = (envelope: Envelope): Answer => ({
 
 type Decide = (source: Source, envelopes: readonly Envelope[], decidedUpTo?: number) => Promise<IntakeResult>;
 const decideAll: Decide = async (_, envelopes) => ({ answers: envelopes.map(answer), undecided: null });
+const TIMEOUT = new StoreError('find_events', new Error('canceling statement due to statement timeout'));
 const storeIsDown: Decide = async () => ({ answers: [], undecided: new Error('the store is down') });
 
 function setUp(options: {
@@ -678,7 +679,7 @@ describe('memory', () => {
     const { clock, assign, deliver } = setUp({
       decide: async (from, envelopes) => {
         sizes.push(envelopes.length);
-        return envelopes.length > 70 ? storeIsDown(from, envelopes) : decideAll(from, envelopes);
+        return envelopes.length > 70 ? { answers: [], undecided: TIMEOUT } : decideAll(from, envelopes);
       },
       batchEvents: 1_000,
     });

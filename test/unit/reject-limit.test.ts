@@ -145,6 +145,23 @@ describe('a topic', () => {
     expect(breaker.isPaused('t')).toBe(false);
   });
 
+  test('is not paused by a batch within the limit: where two met it at once, or good ones have left the window', () => {
+    const breaker = aBreaker();
+    // Looked at by two partitions before either was committed.
+    for (const bad of [times(20, BAD), times(20, BAD)]) {
+      breaker.committed('t', bad);
+      breaker.committed('t', times(15, GOOD));
+    }
+    decide(breaker, 't', 1, [GOOD]);
+    decide(breaker, 't', 1, [GOOD, BAD]);
+    expect(() => decide(breaker, 't', 1, [BAD])).toThrow(TopicPaused);
+    const other = aBreaker();
+    decide(other, 't', 1, times(60, GOOD));
+    decide(other, 't', 1, times(50, BAD));
+    decide(other, 't', 1, times(60, GOOD));
+    expect(other.isPaused('t')).toBe(false);
+  });
+
   test('is paused by no few events, nor by what was not committed [U7]', () => {
     const breaker = aBreaker();
     decide(breaker, 't', 1, times(3, BAD));
