@@ -1,6 +1,7 @@
 /** `promo-intake grant`: gives roles of the database what they need and nothing more. */
 import { readConfig } from '../config';
 import { type Grantee, grantRoles, grantStatements, UnfitRole } from '../ledger/roles';
+import { DONE, FAILED } from './exit-codes';
 
 /** @param print only prints the statements, for somebody else to run @returns the exit code */
 export async function grant(grantees: readonly Grantee[], print: boolean): Promise<number> {
@@ -10,7 +11,7 @@ export async function grant(grantees: readonly Grantee[], print: boolean): Promi
   }
   if (print) {
     for (const statement of ['begin', ...grantStatements(grantees), 'commit']) console.log(`${statement};`);
-    return 0;
+    return DONE;
   }
   const config = readConfig(process.env, ['DATABASE']);
   try {
@@ -18,8 +19,8 @@ export async function grant(grantees: readonly Grantee[], print: boolean): Promi
   } catch (error) {
     if (!(error instanceof UnfitRole)) throw error;
     console.error(`${error.message}\nnothing was granted`);
-    return 1;
+    return FAILED;
   }
   for (const { role, name } of grantees) console.log(`${name} is a ${role}`);
-  return 0;
+  return DONE;
 }

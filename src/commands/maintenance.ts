@@ -1,6 +1,7 @@
 /** `promo-intake retention apply` and `promo-intake erase-player`: what is dropped or replaced of what is stored, noted in the log of operations. */
 import { readConfig } from '../config';
 import { dropMonthsBefore, erasePlayer, planRetention } from '../ledger/operations';
+import { DONE } from './exit-codes';
 import { integerOf, type Options, requestedBy, wrong } from './values';
 
 /** Drops months that are over. @returns the exit code */
@@ -14,12 +15,12 @@ export async function applyRetention(options: Options): Promise<number> {
   if (tables.length === 0) console.log('there is nothing to drop');
   if (options.has('dry-run')) {
     console.log('dry run: nothing was dropped');
-    return 0;
+    return DONE;
   }
-  if (tables.length === 0) return 0;
+  if (tables.length === 0) return DONE;
   const dropped = await dropMonthsBefore(DATABASE, { requestedBy: requestedBy(options) }, firstKept);
   console.log(`tables dropped: ${dropped.length}`);
-  return 0;
+  return DONE;
 }
 
 /** Rows of one transaction: it holds the rounds of their events locked for as long. */
@@ -43,7 +44,7 @@ export async function erase(options: Options): Promise<number> {
     `erased: ${verdicts} verdicts now name erased:${erasure}; ${rounds} rounds and ${payloads} payloads do not lead to the player any more`,
   );
   for (const line of LEFT) console.log(line);
-  return 0;
+  return DONE;
 }
 
 /** What the store has no hand in. */

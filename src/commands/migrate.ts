@@ -1,6 +1,7 @@
 /** `promo-intake migrate`: brings the database to this version. */
 import { readConfig } from '../config';
 import { migrate as runMigrations } from '../ledger/migrate';
+import { DONE } from './exit-codes';
 
 /** @returns the exit code */
 export async function migrate(): Promise<number> {
@@ -8,5 +9,5 @@ export async function migrate(): Promise<number> {
   const ran = await runMigrations(config.DATABASE);
   for (const name of ran) console.log(`ran ${name}`);
   if (ran.length === 0) console.log('the database is up to date');
-  return 0;
+  return DONE;
 }

@@ -9,6 +9,7 @@ import { applyReference, readReferenceHistory, readReferenceVersion } from '../l
 import { type Change, describeFileFault, printChanges, readReference, removals } from '../reference-file';
 import { toDocumentJson } from '../reference-file/stored';
 import { makeLogger } from '../telemetry';
+import { DONE, FAILED } from './exit-codes';
 import { integerOf, type Options, requestedBy } from './values';
 
 export interface ApplyOptions {
@@ -28,7 +29,7 @@ export async function applyReferenceFile({ file, ...options }: ApplyOptions): Pr
   if ('faults' in parsed) {
     for (const fault of parsed.faults) console.error(describeFileFault(file, fault));
     console.error(`${file}: ${parsed.faults.length} faults, nothing was applied`);
-    return 1;
+    return FAILED;
   }
   for (const warning of parsed.warnings) console.error(`warning: ${describeFileFault(file, warning)}`);
   return withPool(database, async (pool) => (await putIntoForce(pool, parsed.document, options)).code);
@@ -41,7 +42,7 @@ export async function exportReference(options: Options): Promise<number> {
     const found = await readReferenceVersion(pool, wanted);
     if (found === undefined) return missing(wanted);
     console.log(JSON.stringify(toDocumentJson(found.document), null, 2));
-    return 0;
+    return DONE;
   });
 }
 
@@ -52,7 +53,7 @@ export async function referenceHistory(): Promise<number> {
     for (const [index, { version, appliedAt, operators }] of versions.entries())
       console.log(`${version} ${appliedAt} ${operators} operators${index === 0 ? ', in force' : ''}`);
     if (versions.length === 0) console.log('none was ever applied');
-    return 0;
+    return DONE;
   });
 }
 
@@ -79,7 +80,7 @@ function missing(version: number | undefined): number {
       ? 'there is no reference data yet'
       : `there is no version ${version} of the reference data`,
   );
-  return 1;
+  return FAILED;
 }
 
 /** @returns the version in force afterwards, and the exit code: 1 where something would be removed that may not */

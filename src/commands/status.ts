@@ -13,6 +13,7 @@ import { makeLogger } from '../telemetry';
 import { makeKafka } from '../transports/kafka';
 import { membersOf, type Position, readPositions, readRecords } from '../transports/positions';
 import { keyOf } from '../transports/record-source';
+import { DONE, FAILED } from './exit-codes';
 import { explainShortly } from './explain';
 import { STATUS_SETTINGS } from './settings';
 
@@ -51,7 +52,7 @@ export async function status(options: { json: boolean; check: boolean }): Promis
   const report = assess(await look(options.check));
   if (options.json) console.log(JSON.stringify(report, null, 2));
   else for (const line of describe(report)) console.log(line);
-  return report.needs_a_person.length === 0 ? 0 : 1;
+  return report.needs_a_person.length === 0 ? DONE : FAILED;
 }
 
 async function look(check: boolean): Promise<Facts> {

@@ -5,6 +5,7 @@ import { makeLogger } from '../telemetry';
 import { makeKafka } from '../transports/kafka';
 import { type Position, type Readable, readableRecords, readPositions } from '../transports/positions';
 import { keyOf } from '../transports/record-source';
+import { DONE, FAILED } from './exit-codes';
 
 /** @returns the exit code: 1 where anything is wrong */
 export async function verify(): Promise<number> {
@@ -23,7 +24,7 @@ export async function verify(): Promise<number> {
   for (const line of lines) console.log(line);
   for (const problem of problems) console.error(problem);
   console.log(problems.length === 0 ? 'sound' : `not sound: ${problems.length} problems are told above`);
-  return problems.length === 0 ? 0 : 1;
+  return problems.length === 0 ? DONE : FAILED;
 }
 
 /** What was committed though no row says that it is decided: markers and aborted records, or records that were passed over. */

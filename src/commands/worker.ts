@@ -23,6 +23,7 @@ import { makeSender, type Sender } from '../transports/sender';
 import { makeStream, type Stream } from '../transports/stream';
 import { makePublishVerdicts, makeSendDeadLetters } from '../transports/verdict-stream';
 import { makeWireFormat, REGISTRY_TIMEOUT_MS } from '../transports/wire-format';
+import { DONE, FAILED } from './exit-codes';
 import { explainShortly } from './explain';
 import { packageVersion } from './package-version';
 import { WORKER_SETTINGS } from './settings';
@@ -101,7 +102,7 @@ export async function worker(options: { drain: boolean }): Promise<number> {
     if (stop.aborted) logger.info('stopped before it had started');
     else logger.fatal({ error: explainShortly(error) }, 'the worker cannot start');
     // Whatever is still being waited for would keep the process.
-    process.exit(stop.aborted && !options.drain ? 0 : 1);
+    process.exit(stop.aborted && !options.drain ? DONE : FAILED);
   }
 
   const months = setInterval(() => {
@@ -177,9 +178,9 @@ export async function worker(options: { drain: boolean }): Promise<number> {
   const closed = await endsWithin(closing, closeWithinMs);
   if (!closed) logger.warn({ closeWithinMs }, 'connections were not closed in time, and are cut');
   logger.info('stopped');
-  const code = reason === 'drained' || (reason === 'told to stop' && !options.drain) ? 0 : 1;
+  const code = reason === 'drained' || (reason === 'told to stop' && !options.drain) ? DONE : FAILED;
   // What hangs would keep the process. Nothing is lost: what was not committed is read again by the next owner.
-  if (!finished || !closed) process.exit(1);
+  if (!finished || !closed) process.exit(FAILED);
   return code;
 }
 
@@ -288,7 +289,7 @@ function stopSignal(logger: Logger): AbortSignal {
   const controller = new AbortController();
   for (const signal of ['SIGTERM', 'SIGINT'] as const) {
     process.on(signal, () => {
-      if (controller.signal.aborted) process.exit(1);
+      if (controller.signal.aborted) process.exit(FAILED);
       logger.info({ signal }, 'signal received');
       controller.abort();
     });

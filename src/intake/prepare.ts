@@ -68,9 +68,7 @@ export function prepare(
   const unanswered: Unanswered[] = [];
   for (const envelope of envelopes) {
     const connection = claim(reference, topic, envelope.claims) ?? null;
-    if (connection !== null && envelope.payload.type === 'unavailable')
-      throw new PayloadUnavailable(envelope.payload.error.message, items.length, envelope.payload.error);
-    const judged = judgeEnvelope(envelope, connection, panic);
+    const judged = judgeEnvelope(envelope, connection, panic, items.length);
     const isKeyed = judged.type === 'keyed';
     items.push(itemOf(judged, connection, envelope, partitionNo));
     unanswered.push({
@@ -97,14 +95,18 @@ const deadLettered = (reason: DeadLetterReason): DeadLettered => ({
   faults: [],
 });
 
+/** @param before how many envelopes stand before it @throws PayloadUnavailable */
 function judgeEnvelope(
   { payload }: Envelope,
   connection: Connection | null,
   panic: boolean,
+  before: number,
 ): Judged | DeadLettered {
   // Of a batch that cannot be read no header says whose it is, and it must not be taken for a record when dead letters are sent back.
   if (payload.type === 'undecodable') return deadLettered('undecodable');
-  if (connection === null || payload.type === 'unavailable') return deadLettered('unclaimed');
+  if (connection === null) return deadLettered('unclaimed');
+  if (payload.type === 'unavailable')
+    throw new PayloadUnavailable(payload.error.message, before, payload.error);
   if (payload.type === 'schema_unknown') return deadLettered('schema_unknown');
   return panic ? judgedAsPanic(payload, connection) : judge(payload, connection);
 }

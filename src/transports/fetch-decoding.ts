@@ -42,7 +42,6 @@ export function installFetchDecoder(decompress: Decompress): void {
   fetchResponse.decode = (bytes: Buffer) => decodeFetch(bytes, decompress);
   offsetFetchResponse.decode = async (bytes) => {
     const decoded = await decodeOffsetFetch(bytes);
-    // Less than 0 where nothing is committed.
     for (const { topic, partitions } of decoded.responses)
       for (const { partition, offset, metadata, errorCode } of partitions) {
         if (errorCode !== 0) continue;

@@ -22,6 +22,8 @@ export const short: Mode = {
   about: 'what CI runs: exit code 1 where the worker costs too much beside insert-only',
   extent: { events: 250_000, rounds: 3 },
   isCheck: true,
+  // Of a server elsewhere no CPU can be read, and what is not judged would have to pass.
+  ownPostgres: true,
   async run(bench) {
     const { stage, extent, say } = bench;
     const rounds = extent.number('rounds');
@@ -60,7 +62,7 @@ function present(pairs: readonly Pair[]): Measured {
       met: rate >= RATE_FLOOR,
     },
   ];
-  const missed = goals.filter(({ met }) => met === false);
+  const missed = goals.filter(({ met }) => met !== true);
   const rows = (['worker', 'insertOnly'] as const).map((name) => {
     const of = (pick: (run: Run) => number) => median(pairs.map((pair) => pick(pair[name])));
     return [
