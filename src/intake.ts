@@ -66,7 +66,8 @@ export interface Intake {
   /**
    * Decides envelopes of one partition, in their order. Never throws: what cannot be decided now is in the result.
    *
-   * @param decidedUpTo so far the partition was decided before them, as far as is known: a store that knows of less has lost it (StoreBehind)
+   * @param decidedUpTo so far the partition was decided before them, as far as is known: a store that knows of less has lost it (StoreBehind).
+   * Absent where nobody reads the partition on from here.
    */
   decide(source: Source, envelopes: readonly Envelope[], decidedUpTo?: number): Promise<IntakeResult>;
 }
@@ -94,7 +95,7 @@ export function makeIntake(deps: IntakeDeps): Intake {
   async function decide(
     source: Source,
     envelopes: readonly Envelope[],
-    decidedUpTo = 0,
+    decidedUpTo?: number,
   ): Promise<IntakeResult> {
     const answers: Answer[] = [];
     try {
@@ -172,7 +173,8 @@ export function makeIntake(deps: IntakeDeps): Intake {
         );
       return answers;
     } finally {
-      if (!isPanic) panicTimes.splice(panicTimes.indexOf(time), 1);
+      // It is gone already where it took more than the minute.
+      if (!isPanic && panicTimes.includes(time)) panicTimes.splice(panicTimes.indexOf(time), 1);
     }
   }
 
@@ -217,7 +219,7 @@ export function makeIntake(deps: IntakeDeps): Intake {
     panic?: string,
   ): Promise<readonly Answer[]> {
     const { source, decidedUpTo } = from;
-    const partitionNo = await ledger.partitionNo(source);
+    const no = await ledger.partitionNo(source);
     const { topic } = source;
     // New reference data is what a paused topic waits for.
     let reference = await (breaker?.isPaused(topic) ? references.reload() : references.current());
@@ -225,13 +227,13 @@ export function makeIntake(deps: IntakeDeps): Intake {
       if (reference.version === 0) throw new NoReference('no reference data has been applied yet');
       const { version } = reference;
       breaker?.admit(topic, version);
-      const { items, unanswered } = prepare(reference, source, partitionNo, envelopes, panic !== undefined);
+      const { items, unanswered } = prepare(reference, source, no, envelopes, panic !== undefined);
       try {
         const decisions = await ledger.decideBatch({
           items,
-          partitionNo,
+          partition: { ...source, no },
           decidedUpTo,
-          referenceVersion: version,
+          reference,
           ...contention,
           beforeWrites: breaker && ((decided) => breaker.check(topic, version, decided)),
           beforeCommit: deadLettersOf(source, envelopes, items),
@@ -275,7 +277,7 @@ export function makeIntake(deps: IntakeDeps): Intake {
 /** Where a batch comes from, and how far its partition was decided before it. */
 interface From {
   readonly source: Source;
-  readonly decidedUpTo: number;
+  readonly decidedUpTo: number | undefined;
   /** It has waited enough: what is decided again waits for nobody but in the store. */
   readonly isTriedAgain?: boolean;
 }

@@ -74,7 +74,7 @@ async function readConnection({
     console.error(`${file}: ${parsed.faults.length} faults; nothing was checked`);
     return undefined;
   }
-  const { connections } = compileReference(parsed.document, 0, SOME_NUMBERS);
+  const { connections } = compileReference(parsed.document, NO_VERSION, SOME_NUMBERS);
   const connection = connections.get(id);
   if (connection === undefined) {
     const known = [...connections.keys()].join(', ') || 'none';
@@ -86,6 +86,7 @@ async function readConnection({
 const FAULTS_SHOWN = 20;
 
 /** The store numbers names; a verdict does not depend on the numbers. */
+const NO_VERSION = { version: 0, appliedAt: '' };
 const SOME_NUMBERS: Numbers = { feed: () => 1, connection: () => 1, brand: () => 1 };
 
 // --- one event

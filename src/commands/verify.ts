@@ -31,7 +31,7 @@ export async function verify(): Promise<number> {
 function committedBeyond(positions: readonly Position[], partitions: readonly StoredPartition[]) {
   const stored = byKey(partitions);
   return positions.flatMap(({ topic, partition, low, committed }) => {
-    const from = Math.max(low, stored.get(keyOf({ topic, partition }))?.nextOffset ?? 0);
+    const from = Math.max(low, stored.get(keyOf({ topic, partition }))?.decidedUpTo ?? 0);
     return committed !== null && committed > from ? [{ topic, partition, from, to: committed }] : [];
   });
 }
@@ -54,7 +54,7 @@ export function compare(
     ...untold(damages),
     ...positions.flatMap((position) => {
       const key = keyOf(position);
-      const nextOffset = stored.get(key)?.nextOffset ?? 0;
+      const decidedUpTo = stored.get(key)?.decidedUpTo ?? 0;
       const { low, committed } = position;
       const undecided = passed.get(key);
       return [
@@ -63,9 +63,9 @@ export function compare(
           : [
               `I2 ${key}: offset ${committed} is committed, and ${undecided.count} records before it are not decided, the first at offset ${undecided.first}`,
             ]),
-        ...(committed !== null && low > Math.max(committed, nextOffset)
+        ...(committed !== null && low > Math.max(committed, decidedUpTo)
           ? [
-              `I2 ${key}: offsets ${Math.max(committed, nextOffset)} to ${low - 1} were deleted from Kafka before they were read; whether they held records cannot be told`,
+              `I2 ${key}: offsets ${Math.max(committed, decidedUpTo)} to ${low - 1} were deleted from Kafka before they were read; whether they held records cannot be told`,
             ]
           : []),
       ];
@@ -75,18 +75,20 @@ export function compare(
 }
 
 function describe(stored: StoredPartition, position: Position | undefined): string {
-  const { nextOffset, records, offsets } = stored;
-  const read = `${keyOf(stored)}: ${records} records decided, up to offset ${nextOffset}`;
+  const { decidedUpTo, isAnew, records, offsets } = stored;
+  const read = `${keyOf(stored)}: ${records} records decided, up to offset ${decidedUpTo}`;
   if (position === undefined) return `${read}; Kafka has no such partition`;
   const { low, high, committed } = position;
   const group = committed === null ? 'nothing is committed' : `${committed} is committed`;
   const parts = [read, `${group}, ${high} is the end`];
-  if (nextOffset < low) parts.push(`Kafka has nothing before offset ${low}`);
-  if (nextOffset > high) {
+  if (decidedUpTo < low) parts.push(`Kafka has nothing before offset ${low}`);
+  if (decidedUpTo > high) {
     parts.push('the store is beyond the end, so the topic was made anew: its offsets cannot be compared');
-  } else if (nextOffset > low) {
-    const without = nextOffset - low - offsets;
-    parts.push(`of the ${nextOffset - low} offsets from ${low} on, ${offsets} hold decided records`);
+  } else if (isAnew) {
+    parts.push('the topic was made anew, or its log was cut off: offsets stand for records of both');
+  } else if (decidedUpTo > low) {
+    const without = decidedUpTo - low - offsets;
+    parts.push(`of the ${decidedUpTo - low} offsets from ${low} on, ${offsets} hold decided records`);
     if (without > 0)
       parts.push(
         `${without} do not: markers, aborted or compacted records, the rest of batches that cannot be read, or rows of dropped months`,

@@ -8,7 +8,13 @@ import { DEAD_LETTER_REASONS } from '../domain/verdict';
 import { makeIntake, type Source } from '../intake';
 import { makeRejectBreaker } from '../intake/reject-limit';
 import { makePool } from '../ledger/connection';
-import { type Batch, decideBatch, decidedUpTo, ensureMonths, makePartitionNumbers } from '../ledger/ledger';
+import {
+  type Batch,
+  decideBatch,
+  ensureMonths,
+  makePartitionNumbers,
+  readDecidedUpTo,
+} from '../ledger/ledger';
 import { pendingMigrations } from '../ledger/migrate';
 import { makeReferences } from '../ledger/reference-store';
 import { makeLogger, makeMetrics, type Step, serveHealth } from '../telemetry';
@@ -75,7 +81,7 @@ export async function worker(options: { drain: boolean }): Promise<number> {
     },
     logger,
   );
-  const howFar = (partitions: readonly Source[]) => decidedUpTo(pool, partitions);
+  const decidedUpTo = (partitions: readonly Source[]) => readDecidedUpTo(pool, partitions);
   const references = makeReferences(pool);
   const wantedTopics = withoutOwn([config.DEAD_LETTER_TOPIC, config.VERDICT_TOPIC], logger, async () => {
     return config.KAFKA_TOPICS ?? [...(await references.reload()).topics.keys()];
@@ -96,7 +102,7 @@ export async function worker(options: { drain: boolean }): Promise<number> {
     sender = await step('Kafka', () => makeSender(kafka));
     if (options.drain)
       drain = await step('Kafka', async () =>
-        makeDrain(kafka, config.KAFKA_GROUP_ID, await wantedTopics(), howFar, logger),
+        makeDrain(kafka, config.KAFKA_GROUP_ID, await wantedTopics(), decidedUpTo, logger),
       );
   } catch (error) {
     if (stop.aborted) logger.info('stopped before it had started');
@@ -153,7 +159,7 @@ export async function worker(options: { drain: boolean }): Promise<number> {
     wireFormat,
     publishVerdicts:
       config.VERDICT_TOPIC === undefined ? null : makePublishVerdicts(sender, config.VERDICT_TOPIC),
-    decidedUpTo: howFar,
+    decidedUpTo,
     clock: systemClock,
     logger,
     metrics,

@@ -24,6 +24,12 @@ export function writeIdKey(id: string, bytes: Buffer, start: number): number {
   return hash('sha256', id, 'buffer').copy(bytes, start, 0, MAX_ID_KEY_BYTES);
 }
 
+/** The same as bytes of their own. */
+export function idKey(id: string): Buffer {
+  const bytes = Buffer.allocUnsafe(MAX_ID_KEY_BYTES);
+  return bytes.subarray(0, writeIdKey(id, bytes, 0));
+}
+
 /** By character code: the digit's value, or more than any where it is no lower-case digit. */
 const HEX_DIGITS = new Uint8Array(128).fill(0xff);
 for (let digit = 0; digit < 16; digit++) HEX_DIGITS[digit.toString(16).charCodeAt(0)] = digit;

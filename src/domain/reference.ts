@@ -78,9 +78,15 @@ export interface Connection {
   readonly onlyBrand: Brand | undefined;
 }
 
-export interface Reference {
+/** Which reference data it is. */
+export interface ReferenceVersion {
   /** Grows by one with every applied change. Stored with each verdict. */
   readonly version: number;
+  /** When it was applied, in seconds since 1970 as the store writes them: a store that has lost a version gives its number again. */
+  readonly appliedAt: string;
+}
+
+export interface Reference extends ReferenceVersion {
   readonly connections: ReadonlyMap<string, Connection>;
   /** The connections bound to each topic. */
   readonly topics: ReadonlyMap<string, readonly Connection[]>;
@@ -95,7 +101,11 @@ export function feedIdOf(operatorId: string, feed: string | undefined): string {
 }
 
 /** Compiles a document that was validated when it was applied. */
-export function compileReference(document: ReferenceDocument, version: number, numbers: Numbers): Reference {
+export function compileReference(
+  document: ReferenceDocument,
+  { version, appliedAt }: ReferenceVersion,
+  numbers: Numbers,
+): Reference {
   const connections = new Map<string, Connection>();
   const topics = new Map<string, Connection[]>();
   for (const entry of document.operators) {
@@ -126,7 +136,7 @@ export function compileReference(document: ReferenceDocument, version: number, n
         topics.set(bound.topic, [...(topics.get(bound.topic) ?? []), connection]);
     }
   }
-  return { version, connections, topics };
+  return { version, appliedAt, connections, topics };
 }
 
 function compileBrand(entry: BrandEntry, no: number): Brand {

@@ -11,7 +11,7 @@ import { type Asked, ask, parametersOf, type Row, runWrites, type Write } from '
  * Getting a connection, new or from the pool. A new one takes up to six round trips, with TLS and a password, before its first statement: over
  * a line of two seconds none would come about in less.
  */
-const CONNECT_TIMEOUT_MS = 15_000;
+export const CONNECT_TIMEOUT_MS = 15_000;
 /** A statement, as the store ends it. */
 export const STATEMENT_TIMEOUT_MS = 8_000;
 /** A wait for another writer's lock, as the store ends it: shorter than a statement, so that the log can tell the two apart. */

@@ -20,8 +20,10 @@ export interface Damage {
 export interface StoredPartition {
   readonly topic: string;
   readonly partition: number;
-  /** One past the highest offset that was decided. */
-  readonly nextOffset: number;
+  /** One past the last offset that is decided of the log as it is now. */
+  readonly decidedUpTo: number;
+  /** Its log begins anew, or was cut off: offsets are not one record's alone. */
+  readonly isAnew: boolean;
   /** Records read, without those that were read again. */
   readonly records: number;
   /** Offsets that rows stand for, from the one asked for on. */
@@ -45,7 +47,7 @@ const TOPICS = 'select distinct topic from promo.partitions order by topic';
 const DAMAGES = `select invariant, what, array_remove(array[feed_id, event_id, round_id, source], null), in_all::int
 from promo.check_invariants()`;
 
-const PARTITIONS = `select topic, partition, next_offset::text, records::text, offsets::int
+const PARTITIONS = `select topic, partition, decided_up_to::text, is_anew, records::text, offsets::int
 from promo_store.decided_offsets($1, $2, $3) order by topic, partition`;
 
 /** @throws StoreError */
@@ -72,10 +74,11 @@ export async function inspect(
         where: Array.isArray(where) ? where.map(String) : [],
         inAll: Number(inAll),
       })),
-      partitions: partitions.map(([topic, partition, nextOffset, records, offsets]) => ({
+      partitions: partitions.map(([topic, partition, decidedUpTo, isAnew, records, offsets]) => ({
         topic: String(topic),
         partition: Number(partition),
-        nextOffset: Number(nextOffset),
+        decidedUpTo: Number(decidedUpTo),
+        isAnew: isAnew === true,
         records: Number(records),
         offsets: Number(offsets),
       })),

@@ -14,6 +14,7 @@ import {
   type Known,
 } from '../domain/decide';
 import { FeedMap } from '../domain/feed-map';
+import type { ReferenceVersion } from '../domain/reference';
 import { newRound, type Round } from '../domain/round';
 import { inTransaction, type Session, type Store } from './connection';
 import * as events from './events';
@@ -30,11 +31,14 @@ export interface Batch {
    */
   readonly items: Item[];
   /** The partition of the items; null for a webhook. */
-  readonly partitionNo: number | null;
-  /** Version of the reference data that judged the items. */
-  readonly referenceVersion: number;
-  /** So far the partition was decided, as its worker knows; a store that knows of less has lost it. */
-  readonly decidedUpTo?: number;
+  readonly partition: partitions.NumberedSource | null;
+  /** The reference data that judged the items. */
+  readonly reference: ReferenceVersion;
+  /**
+   * So far the partition was decided before them, as its worker knows; a store that knows of less has lost it. Absent where nobody reads the
+   * partition on from here: then what is decided says nothing of how far it is.
+   */
+  readonly decidedUpTo?: number | undefined;
   /** Batches of the same feeds met of late: rather than undo one another's work, those that say so wait for one another. */
   readonly contended?: boolean;
   /** Where the batch is one event that failed twice: what failed and on which payload. */
@@ -81,8 +85,8 @@ export function makePartitionNumbers(store: Store): PartitionNumbers {
 }
 
 /** How far Kafka partitions are decided, in the order of the list; 0 where nothing is. @throws StoreError */
-export function decidedUpTo(store: Store, list: readonly partitions.Source[]): Promise<number[]> {
-  return inTransaction(store, (session) => partitions.nextOffsetsOf(session, list));
+export function readDecidedUpTo(store: Store, list: readonly partitions.Source[]): Promise<number[]> {
+  return inTransaction(store, (session) => partitions.readDecidedUpTo(session, list));
 }
 
 /**
@@ -143,25 +147,25 @@ async function decideUnderLocks(
   fewEvents: number,
   ended: (step: Step) => void,
 ): Promise<DecidedBatch> {
-  const partition = partitions.lockPartition(session, batch.partitionNo);
+  const partition = partitions.lockPartition(session, batch.partition);
   // What is decided changes no round, whatever a resend says.
   const lock = (known: Known['events'] | null) =>
     Promise.all([lockRounds(session, batch.items, known), events.nextBatch(session)]);
   const turn = batch.contended ? rounds.lockFeeds(session, feedsOf(batch.items)) : null;
   const lockedAtOnce = batch.items.length <= fewEvents ? lock(null) : null;
-  const [{ nextOffset, referenceVersion }, decided] = await Promise.all([
+  const [{ locked, inForce }, decided] = await Promise.all([
     partition,
     findDecided(session, batch.items),
     turn,
     lockedAtOnce,
   ]);
-  if (nextOffset < (batch.decidedUpTo ?? 0)) throw new StoreBehind(nextOffset);
-  if (referenceVersion !== batch.referenceVersion)
-    throw new StaleReference(`version ${referenceVersion} is in force`);
+  if (locked.decidedUpTo < (batch.decidedUpTo ?? 0)) throw new StoreBehind(locked.decidedUpTo);
+  if (inForce.version !== batch.reference.version || inForce.appliedAt !== batch.reference.appliedAt)
+    throw new StaleReference(`version ${inForce.version} is in force`);
 
   ended('find');
   const [answered, [roundsById, { firstNo, nowMicros }]] = await Promise.all([
-    findAnswered(session, batch.items, nextOffset),
+    findAnswered(session, batch.items, locked.nextOffset),
     lockedAtOnce ?? lock(decided),
   ]);
   ended('lock');
@@ -179,7 +183,7 @@ async function decideUnderLocks(
     named.filter(({ round }) => round.no !== null && changedRounds.has(round)),
     nowMicros,
   );
-  const counted = countedOf(batch, decisions);
+  const counted = countedOf(batch, decisions, locked);
   const changed = Promise.all([
     ...updates.map(({ statement, values }) => session.query(statement, values)),
     batch.panic && fresh[0] && events.recordPanic(session, { verdictId: fresh[0].verdictId, ...batch.panic }),
@@ -199,7 +203,7 @@ async function decideUnderLocks(
   const writes = [
     ...rounds.copyRounds(opened, nowMicros),
     ...events.copyKeys(fresh),
-    ...events.copyHistory(fresh, { nowMicros, referenceVersion, roundNumberOf }),
+    ...events.copyHistory(fresh, { nowMicros, referenceVersion: inForce.version, roundNumberOf }),
     ...events.copyResends(resends, nowMicros),
     ...events.copyUnstored(unstored, nowMicros),
   ];
@@ -211,10 +215,25 @@ function nextTick(): Promise<void> {
   return new Promise((resolve) => process.nextTick(resolve));
 }
 
-function countedOf({ partitionNo, items }: Batch, decisions: readonly Decision[]): partitions.Counted | null {
-  if (partitionNo === null) return null;
-  const nextOffset = (sourcesOf(items).last?.offset ?? -1) + 1;
-  return { partitionNo, nextOffset, records: items.length, counts: countsOf(decisions) };
+/**
+ * What the batch leaves in its partition's row. A worker that decides records before the offset which the store is at, and not again, reads a log that
+ * was made anew: from then on it is as far as this one.
+ */
+function countedOf(
+  { partition, items, decidedUpTo: known }: Batch,
+  decisions: readonly Decision[],
+  locked: partitions.LockedPartition,
+): partitions.Counted | null {
+  if (partition === null) return null;
+  const end = (sourcesOf(items).last?.offset ?? -1) + 1;
+  const isReadOn = known !== undefined && decisions.some(({ redelivered }) => !redelivered);
+  return {
+    partitionNo: partition.no,
+    nextOffset: Math.max(locked.nextOffset, end),
+    decidedUpTo: isReadOn ? end : Math.max(locked.decidedUpTo, end),
+    records: items.length,
+    counts: countsOf(decisions),
+  };
 }
 
 function feedsOf(items: readonly Item[]): number[] {

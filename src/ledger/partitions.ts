@@ -1,6 +1,7 @@
 /**
  * Statements on the partitions: who is deciding a Kafka partition, how far it is, and the balance of what became of its records.
  */
+import type { ReferenceVersion } from '../domain/reference';
 import { arrays } from './binary';
 import type { Session } from './connection';
 import { LostRace, StoreBehind } from './failures';
@@ -11,16 +12,33 @@ export interface Source {
   readonly partition: number;
 }
 
+/** With the number that stands for it in the store. */
+export interface NumberedSource extends Source {
+  readonly no: number;
+}
+
 const ENSURE_MONTHS = { name: 'ensure_months', text: 'select promo_store.ensure_months()' };
 
 export async function ensureMonths(session: Session): Promise<void> {
   await session.query(ENSURE_MONTHS);
 }
 
-const REFERENCE_VERSION = {
-  name: 'reference_version',
-  text: 'select 0, coalesce(max(version), 0) from promo_store.reference_versions',
-};
+/** Version and time of the reference data in force, as one text; null where none was applied. */
+const IN_FORCE =
+  "(select version || ' ' || extract(epoch from applied_at) from promo_store.reference_versions order by version desc limit 1)";
+
+const REFERENCE_IN_FORCE = { name: 'reference_in_force', text: `select ${IN_FORCE}` };
+
+function readInForce(text: string | null | undefined): ReferenceVersion {
+  const [version = '0', appliedAt = ''] = text?.split(' ') ?? [];
+  return { version: Number(version), appliedAt };
+}
+
+/** Which reference data is in force; version 0 where none was applied. */
+export async function referenceInForce(session: Session): Promise<ReferenceVersion> {
+  const [row] = await session.query(REFERENCE_IN_FORCE);
+  return readInForce(row?.[0]);
+}
 
 const PARTITION_NO = {
   name: 'partition_no',
@@ -37,16 +55,16 @@ export async function partitionNoOf(session: Session, { topic, partition }: Sour
   return Number(row[0]);
 }
 
-const NEXT_OFFSETS = {
-  name: 'next_offsets',
-  text: `select coalesce(p.next_offset, 0) from unnest($1::text[], $2::int[]) with ordinality w (topic, partition, place)
+const DECIDED_UP_TO = {
+  name: 'decided_up_to',
+  text: `select coalesce(p.decided_up_to, p.next_offset, 0) from unnest($1::text[], $2::int[]) with ordinality w (topic, partition, place)
 left join promo_store.partitions p using (topic, partition) order by w.place`,
 };
 
 /** How far Kafka partitions are decided, in the order of the list; 0 where nothing is. */
-export async function nextOffsetsOf(session: Session, list: readonly Source[]): Promise<number[]> {
+export async function readDecidedUpTo(session: Session, list: readonly Source[]): Promise<number[]> {
   const topics = arrays.text(list.map(({ topic }) => topic));
-  const rows = await session.query(NEXT_OFFSETS, [
+  const rows = await session.query(DECIDED_UP_TO, [
     topics,
     arrays.int4(list.map(({ partition }) => partition)),
   ]);
@@ -55,27 +73,39 @@ export async function nextOffsetsOf(session: Session, list: readonly Source[]): 
 
 const LOCK_PARTITION = {
   name: 'lock_partition',
-  text: `select p.next_offset, coalesce((select max(version) from promo_store.reference_versions), 0)
-from promo_store.partitions p where p.partition_no = $1 for update`,
+  text: `select p.next_offset, coalesce(p.decided_up_to, p.next_offset), ${IN_FORCE}
+from promo_store.partitions p where p.partition_no = $1 and p.topic = $2 and p.partition = $3 for update`,
 };
+
+/** A partition's row, locked. */
+export interface LockedPartition {
+  /** One past the highest offset that was ever decided: none beyond it was read before. */
+  readonly nextOffset: number;
+  /** So far the log is decided as it is now: less than `nextOffset` where the topic was made anew. */
+  readonly decidedUpTo: number;
+}
+
+const NO_PARTITION: LockedPartition = { nextOffset: 0, decidedUpTo: 0 };
 
 /**
  * Locks the partition's row, so that two workers that both believe to own the partition decide one after the other, and the
- * second finds what the first decided. Reads, in the same statement, the version of the reference data in force.
+ * second finds what the first decided. Reads, in the same statement, which reference data is in force.
  *
- * @param partitionNo null for a batch of no partition
- * @throws StoreBehind where the store has lost the partition's number
+ * @param partition null for a batch of no partition
+ * @throws StoreBehind where the store has lost the partition's number, or has given it to another one
  */
 export async function lockPartition(
   session: Session,
-  partitionNo: number | null,
-): Promise<{ nextOffset: number; referenceVersion: number }> {
-  const [row] =
-    partitionNo === null
-      ? await session.query(REFERENCE_VERSION)
-      : await session.query(LOCK_PARTITION, [partitionNo]);
+  partition: NumberedSource | null,
+): Promise<{ locked: LockedPartition; inForce: ReferenceVersion }> {
+  if (partition === null) return { locked: NO_PARTITION, inForce: await referenceInForce(session) };
+  const [row] = await session.query(LOCK_PARTITION, [partition.no, partition.topic, partition.partition]);
   if (row === undefined) throw new StoreBehind(0);
-  return { nextOffset: Number(row[0]), referenceVersion: Number(row[1]) };
+  const [nextOffset, decidedUpTo, inForce] = row;
+  return {
+    locked: { nextOffset: Number(nextOffset), decidedUpTo: Number(decidedUpTo) },
+    inForce: readInForce(inForce),
+  };
 }
 
 /** What a batch adds to its partition's row. */
@@ -91,28 +121,35 @@ export interface Counts {
 
 const COUNT_PARTITION = {
   name: 'count_partition',
-  text: `update promo_store.partitions set next_offset = greatest(next_offset, $2), records_read = records_read + $3, accepted = accepted + $4,
-  rejected = rejected + $5, skipped = skipped + $6, duplicates = duplicates + $7, redeliveries = redeliveries + $8,
-  dead_letters = dead_letters + $9, without_key = without_key + $10, updated_at = now()
+  text: `update promo_store.partitions set next_offset = $2, decided_up_to = nullif($3::bigint, $2), records_read = records_read + $4,
+  accepted = accepted + $5, rejected = rejected + $6, skipped = skipped + $7, duplicates = duplicates + $8, redeliveries = redeliveries + $9,
+  dead_letters = dead_letters + $10, without_key = without_key + $11, updated_at = now()
 where partition_no = $1`,
 };
 
-/** What a decided batch leaves in its partition's row. */
-export interface Counted {
+/** What a decided batch leaves in its partition's row, which it has locked. */
+export interface Counted extends LockedPartition {
   readonly partitionNo: number;
-  /** So far the partition is decided. */
-  readonly nextOffset: number;
   readonly records: number;
   readonly counts: Counts;
 }
 
 export async function countPartition(
   session: Session,
-  { partitionNo, nextOffset, records, counts }: Counted,
+  { partitionNo, nextOffset, decidedUpTo, records, counts }: Counted,
 ): Promise<void> {
   const { accepted, rejected, skipped, duplicates, redeliveries, deadLetters, withoutKey } = counts;
   await session.query(COUNT_PARTITION, [
-    ...[partitionNo, nextOffset, records, accepted, rejected, skipped, duplicates, redeliveries],
-    ...[deadLetters, withoutKey],
+    partitionNo,
+    nextOffset,
+    decidedUpTo,
+    records,
+    accepted,
+    rejected,
+    skipped,
+    duplicates,
+    redeliveries,
+    deadLetters,
+    withoutKey,
   ]);
 }

@@ -7,24 +7,26 @@ import {
   type Numbers,
   type Reference,
   type ReferenceDocument,
+  type ReferenceVersion,
 } from '../domain/reference';
 import { type Change, describeChanges } from '../reference-file/changes';
 import { fromDocumentJson, toDocumentJson } from '../reference-file/stored';
 import { inTransaction, type Row, type Session, type Store } from './connection';
 import { UnreadableReference } from './failures';
+import { referenceInForce } from './partitions';
 
 const EMPTY: ReferenceDocument = { operators: [] };
 
-export interface StoredReference {
-  /** 0 where none was ever applied. */
-  readonly version: number;
+/** Version 0 where none was ever applied. */
+export interface StoredReference extends ReferenceVersion {
   readonly document: ReferenceDocument;
 }
 
-const CURRENT = {
-  name: 'reference_current',
-  text: 'select version, document from promo_store.reference_versions order by version desc limit 1',
-};
+/** What `storedIn` reads. */
+const SELECTED =
+  'select version, extract(epoch from applied_at), document from promo_store.reference_versions';
+
+const CURRENT = { name: 'reference_current', text: `${SELECTED} order by version desc limit 1` };
 
 async function readCurrent(session: Session): Promise<StoredReference> {
   const [row] = await session.query(CURRENT);
@@ -33,14 +35,16 @@ async function readCurrent(session: Session): Promise<StoredReference> {
 
 /** @throws RangeError where it breaks the rules that hold now */
 function storedIn(row: Row | undefined): StoredReference {
-  if (row === undefined) return { version: 0, document: EMPTY };
-  return { version: Number(row[0]), document: fromDocumentJson(JSON.parse(row[1] ?? '')) };
+  if (row === undefined) return { version: 0, appliedAt: '', document: EMPTY };
+  const [version, appliedAt, document] = row;
+  return {
+    version: Number(version),
+    appliedAt: appliedAt ?? '',
+    document: fromDocumentJson(JSON.parse(document ?? '')),
+  };
 }
 
-const ONE_VERSION = {
-  name: 'reference_of_version',
-  text: 'select version, document from promo_store.reference_versions where version = $1',
-};
+const ONE_VERSION = { name: 'reference_of_version', text: `${SELECTED} where version = $1` };
 
 /**
  * A version of the reference data; that in force where none is named.
@@ -84,24 +88,19 @@ union all select 'connection', '', c.connection_id, c.connection_no from promo_s
 union all select 'brand', o.operator_id, b.brand_id, b.brand_no from promo_store.brands b join promo_store.operators o using (operator_no)`,
 };
 
-const VERSION = {
-  name: 'reference_version_in_force',
-  text: 'select coalesce(max(version), 0) from promo_store.reference_versions',
-};
-
 /** The reference data in force, compiled; `loaded` itself where that is still in force. */
 async function loadReference(store: Store, loaded: Reference | undefined): Promise<Reference> {
   return inTransaction(store, async (session) => {
-    const [row] = await session.query(VERSION);
-    if (loaded !== undefined && loaded.version === Number(row?.[0])) return loaded;
+    const inForce = await referenceInForce(session);
+    if (loaded?.version === inForce.version && loaded.appliedAt === inForce.appliedAt) return loaded;
     const [current] = await session.query(CURRENT);
     const numbers = new Map<string, number>();
     for (const [type, operatorId, id, no] of await session.query(NUMBERS)) {
       numbers.set(JSON.stringify([type, operatorId, id]), Number(no));
     }
     try {
-      const { version, document } = storedIn(current);
-      return compileReference(document, version, numbersIn(numbers));
+      const stored = storedIn(current);
+      return compileReference(stored.document, stored, numbersIn(numbers));
     } catch (error) {
       const what = error instanceof Error ? error.message : String(error);
       throw new UnreadableReference(`the reference data in force cannot be read: ${what}`, { cause: error });

@@ -11,7 +11,7 @@ export type Role = 'writer' | 'reader' | 'janitor' | 'maintainer';
 
 const STORED_ROUND = `refunded_by, refunded_at, settled, second_settled, player_mismatch, brand_mismatch, player_hash, brand_no, currency_no,
   bet_minor, win_minor, settled_minor, below_min_bet_minor, other_sums`;
-const COUNTERS = `next_offset, records_read, accepted, rejected, skipped, duplicates, redeliveries, dead_letters, without_key, updated_at`;
+const COUNTERS = `next_offset, decided_up_to, records_read, accepted, rejected, skipped, duplicates, redeliveries, dead_letters, without_key, updated_at`;
 
 /** What `status` reads. Of no player. */
 const STATUS = [

@@ -32,6 +32,12 @@ const LONG_MAX_BYTES = 10;
 /** Records, arrays and maps within each other: a recursive schema must not use up the stack. */
 const MAX_NESTING = 256;
 
+/**
+ * Records that may be read beyond one for each byte. A record without fields takes none, and a small schema can name one of two such, each of which
+ * names the next two: what is read doubles with each name.
+ */
+const MAX_FREE_RECORDS = 1_000;
+
 /** The bytes are not a value of the schema. */
 class Misfit extends Error {}
 
@@ -40,6 +46,7 @@ class Cursor {
   position = 0;
   depth = 0;
   private items = 0;
+  private records = 0;
 
   constructor(private readonly bytes: Buffer) {}
 
@@ -69,6 +76,11 @@ class Cursor {
     const length = this.long();
     if (length < 0) throw new Misfit('a negative length');
     return this.take(length);
+  }
+
+  /** @throws Misfit where there are more than the bytes can stand for */
+  countRecord(): void {
+    if (++this.records > this.bytes.length + MAX_FREE_RECORDS) throw new Misfit('more records than bytes');
   }
 
   text(): string {
@@ -172,6 +184,7 @@ function makeRecordReader(schema: Record<string, unknown>, named: Map<string, Re
     schema,
     named,
     nested((cursor) => {
+      cursor.countRecord();
       const entries: [string, unknown][] = [];
       for (const field of fields) {
         const value = field.read(cursor);

@@ -2,13 +2,14 @@
  * The verdict stream: each decision as a message, by which operators learn what became of their events (docs/rules.md, S7).
  * A message may come twice after a crash, with the same content; none is lost.
  */
+import { idKey } from '../domain/digest';
 import type { Connection } from '../domain/reference';
 import { REASONS, type Reason, reasonInfo } from '../domain/verdict';
 import type { Answer, DeadLetter, Source } from '../intake';
 import { LETTER_HEADERS, originalHeaders } from './dead-letters';
 import { type EncodedMessage, MessageEncoder, type OutgoingMessage } from './record-batch-writer';
 import type { PublishVerdicts } from './record-source';
-import { encodeMessages, type Sender } from './sender';
+import { encodeMessages, RecordsRefused, type Sender } from './sender';
 
 export const VERDICT_SPEC = 'promo.verdict.v1';
 
@@ -34,8 +35,14 @@ export const VERDICT_SCHEMA = {
   properties: {
     spec: { const: VERDICT_SPEC },
     event_id: {
-      description: 'The event, or null where the record holds no usable event_id.',
+      description:
+        'The event, or null where the record holds no usable event_id, and where it is too long for the topic: event_key is there then.',
       type: ['string', 'null'],
+    },
+    event_key: {
+      description:
+        'In place of an event_id that is too long for the topic: the key that stands for it in promo.events, in hexadecimal digits.',
+      type: 'string',
     },
     operator_id: { description: 'Operator of the connection.', type: 'string' },
     feed_id: { description: 'Feed of the connection: where event_id is unique.', type: 'string' },
@@ -123,6 +130,7 @@ class VerdictWriter {
     if (connection === null || outcome === null) return null;
     const about = this.about(connection);
     const offset = String(envelope.offset);
+    if (eventId !== null && eventId.length > MAX_ID_LENGTH) return this.encodeKeyed(answer);
     if (outcome !== ACCEPTED || eventId === null || eventId.length > MAX_LIKE_LENGTH)
       return this.encoder.encode(this.message(about, outcome, eventId, offset));
     const lengths = eventId.length * MAX_OFFSET_LENGTH + offset.length;
@@ -139,6 +147,20 @@ class VerdictWriter {
     return like.write(eventId, offset)
       ? like
       : this.encoder.encode(this.message(about, outcome, eventId, offset));
+  }
+
+  /** The same without the event_id, which the key stands for: what is left is small, however long the id. */
+  encodeKeyed(answer: Answer): EncodedMessage | null {
+    const { connection, eventId, envelope } = answer;
+    const outcome = outcomeOf(answer);
+    if (connection === null || outcome === null || eventId === null) return this.encode(answer);
+    const about = this.about(connection);
+    const eventKey = JSON.stringify(idKey(eventId).toString('hex'));
+    return this.encoder.encode({
+      key: `[${about.feed},${eventKey}]`,
+      value: `${BEGIN}null,"event_key":${eventKey},${about.fields},${outcome},${this.source}${envelope.offset}${END}`,
+      headers: NO_HEADERS,
+    });
   }
 
   private message(about: About, outcome: string, eventId: string | null, offset: string): OutgoingMessage {
@@ -202,6 +224,8 @@ function isPlain(unit: number): boolean {
 
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
+/** A message names its event twice, and JSON takes up to six bytes for a character: with a longer id it could be too large for any topic. */
+const MAX_ID_LENGTH = 1024 ** 2;
 /** Longer ids are rare, and each length has a message of its own. */
 const MAX_LIKE_LENGTH = 64;
 /** Digits of an offset, of 63 bits. */
@@ -250,7 +274,14 @@ function explain(reason: Reason | null, { faults }: Answer): Record<string, unkn
 export function makePublishVerdicts(sender: Sender, topic: string): PublishVerdicts {
   return async (source, answers) => {
     const writer = new VerdictWriter(source);
-    await sender.send(topic, answers, (answer) => writer.encode(answer));
+    try {
+      await sender.send(topic, answers, (answer) => writer.encode(answer));
+    } catch (error) {
+      if (!(error instanceof RecordsRefused)) throw error;
+      // A topic that takes less than a long id needs: whoever sent it is not to stop the partition.
+      const refused = answers.filter((answer) => error.refused.has(answer));
+      await sender.send(topic, refused, (answer) => writer.encodeKeyed(answer));
+    }
   };
 }
 

@@ -29,11 +29,15 @@ function readReference(): Reference {
     numbers.set(name, no);
     return no;
   };
-  return compileReference(parsed.document, 1, {
-    feed: (_operator, feed) => numberOf(`feed ${feed}`),
-    connection: (id) => numberOf(`connection ${id}`),
-    brand: (operator, brand) => numberOf(`brand ${operator} ${brand}`),
-  });
+  return compileReference(
+    parsed.document,
+    { version: 1, appliedAt: '' },
+    {
+      feed: (_operator, feed) => numberOf(`feed ${feed}`),
+      connection: (id) => numberOf(`connection ${id}`),
+      brand: (operator, brand) => numberOf(`brand ${operator} ${brand}`),
+    },
+  );
 }
 
 function toEnvelope({ key, value, headers }: FeedRecord, offset: number): Envelope {

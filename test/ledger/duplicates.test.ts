@@ -1,4 +1,5 @@
 /** An event is decided once, whichever way and however often it comes. */
+import { readDecidedUpTo } from '../../src/ledger/ledger';
 import {
   aBet,
   aDeposit,
@@ -308,6 +309,34 @@ describe('records read again', () => {
       ...{ accepted: 4, duplicate_deliveries: 2, events_without_key: 2 },
     });
     expect(await store.value('select count(*) from promo.deliveries')).toBe('2');
+  });
+
+  test('of a topic made anew the store knows how far it is, and so what of it is lost [K3] [U1]', async () => {
+    const { intake, pool } = store.writer();
+    const source = { topic: 'acme', partition: 0 };
+    const bets = (count: number, from: number) =>
+      Array.from({ length: count }, (_, index) => anEnvelope(aBet(), from + index));
+    const howFar = async () => [
+      await readDecidedUpTo(pool, [source]),
+      await store.rows('select next_offset, decided_up_to from promo.partitions'),
+    ];
+    await intake.decide(source, bets(10, 0), 0);
+    const [first, second] = [bets(2, 0), bets(2, 2)];
+
+    expect((await intake.decide(source, first, 0)).answers.map(brief)).toEqual(['accepted', 'accepted']);
+    expect(await howFar()).toEqual([[2], [['10', '2']]]);
+    // What another owner of the partition has not noticed yet, and what is replayed, says nothing of how far it is.
+    await intake.decide(source, first.slice(0, 1), 0);
+    await intake.decide(source, bets(1, 1));
+    expect(await howFar()).toEqual([[2], [['10', '2']]]);
+    await intake.decide(source, second, 2);
+    expect(await howFar()).toEqual([[4], [['10', '4']]]);
+    // As where a standby takes over that has not received the last of it.
+    const lost = await intake.decide(source, bets(1, 6), 6);
+    expect([lost.answers, lost.undecided]).toEqual([[], expect.objectContaining({ decidedUpTo: 4 })]);
+
+    await intake.decide(source, bets(8, 4), 4);
+    expect(await howFar()).toEqual([[12], [['12', '12']]]);
   });
 
   test('the same offset of another partition or topic is not the same record [K3]', async () => {

@@ -42,6 +42,17 @@ test('a worker that has old data in memory uses what was applied between two of 
   expect(await versions()).toEqual(['1', '1', '2', '2', '3', '3']);
 });
 
+test('data that has the number of a version which the store has lost is used, though a worker knows the number [C9]', async () => {
+  const acme = store.writer().partition('acme', 0);
+  await store.apply(closed);
+  expect(await acme.read(aBet())).toEqual(['rejected/operator_inactive']);
+  // As where a standby takes over that has not received it, and other data is applied then.
+  await store.rows('delete from promo_store.reference_versions where version = 2');
+  expect(await store.apply(withAcme(() => ({ catalogue: [], active: true })))).toBe(1);
+  expect(await store.apply(withAcme(() => ({ catalogue: [{ id: 'g1', active: true }] })))).toBe(2);
+  expect(await acme.read(aBet())).toEqual(['skipped/game_unknown']);
+});
+
 test('data that is applied while a batch is under way is used whole by the next, and never by half of this one [C6] [C9] [D2]', async () => {
   const events = Array.from({ length: 5 }, () => aBet());
   const seen: string[][] = [];

@@ -158,7 +158,7 @@ interface Needs {
   readonly framed?: boolean;
 }
 const NEEDS: Partial<Record<Point, Needs>> = {
-  next_offsets: { idle: true },
+  decided_up_to: { idle: true },
   find_resends: { setBack: true },
   find_unstored: { setBack: true },
   record_panic: { poison: true },

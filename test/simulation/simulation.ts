@@ -7,7 +7,7 @@ import { makeRandom } from '../../dev/random';
 import type { Clock } from '../../src/clock';
 import { feedIdOf } from '../../src/domain/reference';
 import { type Ledger, makeIntake, type Source } from '../../src/intake';
-import { decideBatch, decidedUpTo, makePartitionNumbers } from '../../src/ledger/ledger';
+import { decideBatch, makePartitionNumbers, readDecidedUpTo } from '../../src/ledger/ledger';
 import { makeReferences } from '../../src/ledger/reference-store';
 import { toDocumentJson } from '../../src/reference-file/stored';
 import { makeMetrics } from '../../src/telemetry';
@@ -247,7 +247,8 @@ class World {
   private applyReference(): void {
     const { references } = this.store;
     const document = JSON.stringify(toDocumentJson(documentOf(references.length + 1)));
-    references.push({ since: ++this.store.committed, document });
+    const since = ++this.store.committed;
+    references.push({ since, appliedAt: String(this.store.nowMicros()), document });
   }
 
   // --- workers
@@ -314,7 +315,7 @@ class World {
         },
       },
       wireFormat: this.wireFormat(actor),
-      decidedUpTo: (partitions) => decidedUpTo(store, partitions),
+      decidedUpTo: (partitions) => readDecidedUpTo(store, partitions),
       publishVerdicts: async (from, answers) => {
         await publish(from, answers);
         const [first] = answers;

@@ -25,11 +25,14 @@ const STATEMENTS: Readonly<Record<string, Statement>> = {
   settings: async () => [],
 
   async lock_partition(on, { text, values = [] }) {
-    const row = partitionByNo(on, Number(values[0]));
-    if (row === undefined) return [];
-    if (!/for update$/.test(text)) return [[on.seen(row)?.next_offset ?? null, String(versionSeen(on))]];
-    await on.lock(row);
-    return [[on.current(row)?.next_offset ?? null, String(versionSeen(on))]];
+    const [no, topic, partition] = values;
+    const row = partitionByNo(on, Number(no));
+    const named = row && on.seen(row);
+    if (row === undefined || named?.topic !== topic || named?.partition !== String(partition)) return [];
+    if (/for update$/.test(text)) await on.lock(row);
+    const { next_offset: next = null, decided_up_to: decided } =
+      (/for update$/.test(text) ? on.current(row) : on.seen(row)) ?? {};
+    return [[next, decided ?? next, inForce(on)]];
   },
 
   async partition_no(on, { values = [] }) {
@@ -46,19 +49,20 @@ const STATEMENTS: Readonly<Record<string, Statement>> = {
     return known === undefined ? [] : [[known.partition_no ?? null]];
   },
 
-  async next_offsets(on, { values = [] }) {
+  async decided_up_to(on, { values = [] }) {
     const [topics = [], partitions = []] = values.map(readArray);
     return topics.map((topic, index) => {
       const row = on.store.partitions.get(`${topic}/${partitions[index]}`);
-      return [(row && on.seen(row)?.next_offset) ?? '0'];
+      const seen = row && on.seen(row);
+      return [seen?.decided_up_to ?? seen?.next_offset ?? '0'];
     });
   },
 
-  reference_version_in_force: async (on) => [[String(versionSeen(on))]],
+  reference_in_force: async (on) => [[inForce(on)]],
   async reference_current(on) {
     const version = versionSeen(on);
     const reference = on.store.references[version - 1];
-    return reference === undefined ? [] : [[String(version), reference.document]];
+    return reference === undefined ? [] : [[String(version), reference.appliedAt, reference.document]];
   },
   reference_numbers: async (on) => on.store.numbers.map((row) => [...row]),
 
@@ -173,9 +177,10 @@ const STATEMENTS: Readonly<Record<string, Statement>> = {
     const before: Values = on.current(row) ?? {};
     const after: Record<string, Text> = { ...before };
     const given = (place = '') => Number(values[Number(place) - 1]);
-    const [, least] = /next_offset = greatest\(next_offset, \$(\d+)\)/.exec(text) ?? [];
-    if (least === undefined) throw new Error(`a statement of another form: ${text}`);
-    after.next_offset = String(Math.max(Number(before.next_offset), given(least)));
+    if (!text.includes('set next_offset = $2, decided_up_to = nullif($3::bigint, $2),'))
+      throw new Error(`a statement of another form: ${text}`);
+    after.next_offset = String(given('2'));
+    after.decided_up_to = given('3') === given('2') ? null : String(given('3'));
     for (const [, column = '', more] of text.matchAll(/(\w+) = \1 \+ \$(\d+)/g))
       after[column] = String(Number(before[column]) + given(more));
     on.change(row, 'partitions', after);
@@ -207,6 +212,13 @@ function versionSeen({ store, snapshot }: Execution): number {
   let version = store.references.length;
   while (version > 0 && (store.references[version - 1]?.since ?? 0) > snapshot) version--;
   return version;
+}
+
+/** Version and time of the reference data that a statement sees. */
+function inForce(on: Execution): Text {
+  const version = versionSeen(on);
+  const reference = on.store.references[version - 1];
+  return reference === undefined ? null : `${version} ${reference.appliedAt}`;
 }
 
 function partitionByNo(on: Execution, no: number): Row | undefined {

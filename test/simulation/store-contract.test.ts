@@ -35,7 +35,7 @@ describe.each([1, 2, 3, 4, 5])('with seed %d', (seed) => {
         return over;
       },
       async applyReference() {
-        store.references.push({ since: ++store.committed, document: '{}' });
+        store.references.push({ since: ++store.committed, appliedAt: '1', document: '{}' });
       },
       close: async () => undefined,
     };

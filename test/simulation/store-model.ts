@@ -94,7 +94,8 @@ export class StoreModel {
     panics: [],
   };
   /** Documents of the reference data, the first of which is version 1. */
-  readonly references: { readonly since: number; readonly document: string }[] = [];
+  readonly references: { readonly since: number; readonly appliedAt: string; readonly document: string }[] =
+    [];
   /** Numbers of names, as promo_store.feeds and the like have them: type, operator, name, number. */
   readonly numbers: (readonly [type: string, operator: string, name: string, no: string])[] = [];
   /** Transactions that committed. */

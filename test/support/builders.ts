@@ -161,7 +161,7 @@ export const aDocument = (...operators: readonly OperatorEntry[]): ReferenceDocu
 
 /** A document compiled for judging, with numbers handed out in order from 1. */
 export function aReference(document: ReferenceDocument = aDocument()): Reference {
-  return compileReference(document, 1, countingNumbers());
+  return compileReference(document, { version: 1, appliedAt: '' }, countingNumbers());
 }
 
 function countingNumbers(): Numbers {

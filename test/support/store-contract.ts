@@ -26,6 +26,7 @@ export interface Side {
 
 const FEED = 7;
 const NOW_MICROS = 1_795_262_400_000_000n;
+const sourceOf = (partition: number) => ({ topic: 'contract', partition });
 const COMMIT = { name: 'commit', text: 'commit' };
 const ROLLBACK = { name: 'rollback', text: 'rollback' };
 
@@ -48,7 +49,10 @@ class Tx {
     });
     return found;
   }
-  lockPartition = (no: number) => partitions.lockPartition(this.session, no);
+  async lockPartition(no: number, partition = 0) {
+    const { locked, inForce } = await partitions.lockPartition(this.session, { ...sourceOf(partition), no });
+    return { ...locked, version: inForce.version };
+  }
   lockFeeds = (...feeds: number[]) => rounds.lockFeeds(this.session, feeds);
   async refund(roundId: string, by: string): Promise<void> {
     const round = { ...newRound(), refunded: true, refundedBy: by };
@@ -60,18 +64,19 @@ class Tx {
     await events.findEvents(this.session, { feedNo: FEED, ids }, (id) => found.push(id));
     return found.sort();
   }
-  partitionNo = (partition: number) =>
-    partitions.partitionNoOf(this.session, { topic: 'contract', partition });
+  partitionNo = (partition: number) => partitions.partitionNoOf(this.session, sourceOf(partition));
   openRounds = (...opened: (readonly [no: number, id: string])[]) =>
     this.connection.write(roundsOf(...opened));
   writeKeys = (...ids: string[]) => this.connection.write(keysOf(...ids));
-  howFar = (...list: number[]) =>
-    partitions.nextOffsetsOf(
-      this.session,
-      list.map((partition) => ({ topic: 'contract', partition })),
-    );
-  count = (partitionNo: number, nextOffset: number) =>
-    partitions.countPartition(this.session, { partitionNo, nextOffset, records: 1, counts: ONE_ACCEPTED });
+  howFar = (...list: number[]) => partitions.readDecidedUpTo(this.session, list.map(sourceOf));
+  count = (partitionNo: number, nextOffset: number, decidedUpTo = nextOffset) =>
+    partitions.countPartition(this.session, {
+      partitionNo,
+      nextOffset,
+      decidedUpTo,
+      records: 1,
+      counts: ONE_ACCEPTED,
+    });
   write: StoreConnection['write'] = (writes) => this.connection.write(writes);
 
   async commit(): Promise<void> {
@@ -203,7 +208,7 @@ export function describeStoreContract(makeSide: () => Promise<Side>): void {
       await side.get(first.tx.count(no, end === 'commit' ? nextOffset : 100));
       expect(await waits.isWaiting()).toBe(true);
       await side.get(first.tx[end]());
-      expect(await waits.result()).toEqual({ nextOffset, referenceVersion: 0 });
+      expect(await waits.result()).toEqual({ nextOffset, decidedUpTo: nextOffset, version: 0 });
       await side.get(second.tx.commit());
     }
   });
@@ -217,10 +222,10 @@ export function describeStoreContract(makeSide: () => Promise<Side>): void {
     expect(await waits.isWaiting()).toBe(true);
     await side.get(side.applyReference());
     await side.get(first.tx.commit());
-    expect(await waits.result()).toEqual({ nextOffset: 0, referenceVersion: 0 });
+    expect(await waits.result()).toEqual({ nextOffset: 0, decidedUpTo: 0, version: 0 });
     await side.get(second.tx.commit());
     const third = await lockPartition(no);
-    expect(await side.get(third.step)).toEqual({ nextOffset: 0, referenceVersion: 1 });
+    expect(await side.get(third.step)).toEqual({ nextOffset: 0, decidedUpTo: 0, version: 1 });
     await side.get(third.tx.commit());
   });
 
@@ -239,7 +244,7 @@ export function describeStoreContract(makeSide: () => Promise<Side>): void {
     expect(await thirdWaits.isWaiting()).toBe(true);
     await side.get(second.tx.count(no, 3));
     await side.get(second.tx.commit());
-    expect(await thirdWaits.result()).toEqual({ nextOffset: 3, referenceVersion: 0 });
+    expect(await thirdWaits.result()).toEqual({ nextOffset: 3, decidedUpTo: 3, version: 0 });
     await side.get(third.tx.rollback());
   });
 
@@ -415,6 +420,30 @@ export function describeStoreContract(makeSide: () => Promise<Side>): void {
       decidedUpTo: 0,
     });
     await side.get(tx.rollback());
+  });
+
+  test('a number that the store has given to another partition is lost, too', async () => {
+    const no = await aPartition();
+    const tx = await begin();
+    await expect(side.get(tx.lockPartition(no, 3))).rejects.toMatchObject({
+      name: 'StoreBehind',
+      decidedUpTo: 0,
+    });
+    await side.get(tx.rollback());
+  });
+
+  test('where the log begins anew, a partition is as far as that, and keeps its highest offset', async () => {
+    const no = await aPartition();
+    await inOne((tx) => tx.count(no, 9));
+    await inOne((tx) => tx.count(no, 9, 2));
+    expect(await inNew((tx) => tx.howFar(0))).toEqual([2]);
+    expect(await inNew((tx) => tx.lockPartition(no))).toEqual({ nextOffset: 9, decidedUpTo: 2, version: 0 });
+    await inOne((tx) => tx.count(no, 12));
+    expect(await inNew((tx) => tx.lockPartition(no))).toEqual({
+      nextOffset: 12,
+      decidedUpTo: 12,
+      version: 0,
+    });
   });
 
   test('a partition keeps its number', async () => {

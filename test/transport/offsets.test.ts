@@ -25,6 +25,30 @@ const logins = (count: number, name = 'e', partition = 0): Outgoing[] =>
 const LONG = 60_000;
 const together = sideBySide(4 * LONG);
 
+describe('a verdict', () => {
+  together(
+    'that is too large for its topic names its event by the key instead of the id, and the partition goes on [S7]',
+    () =>
+      inWorld({ topics: { main: 1, verdicts: 1 } }, async (world) => {
+        const { main, verdicts } = world.topics;
+        await alterTopic(verdicts, { 'max.message.bytes': '2000' });
+        const long = `long-${'x'.repeat(1_500)}`;
+        await produce(main, [
+          ...logins(2),
+          { value: bytesOf(aLogin({ event_id: long })) },
+          ...logins(1, 'f'),
+        ]);
+        await world.drain({ VERDICT_TOPIC: verdicts });
+        const published = (await readTopic(verdicts)).map(({ value }) => JSON.parse(value?.toString() ?? ''));
+        const key = await world.rows('select encode(promo_store.id_key($1), $2)', [long, 'hex']);
+        expect(published.map((message) => message.event_id ?? message.event_key).sort()).toEqual(
+          ['e-0', 'e-1', 'f-0', key[0]?.[0]].sort(),
+        );
+        expect(published.every(({ verdict }) => verdict === 'accepted')).toBe(true);
+      }),
+  );
+});
+
 describe('a crash', () => {
   together(
     'between the transaction and the offset commit loses nothing, and what is read again is answered, no duplicate [U1 K3] [R5 offsets] [R4 redelivery]',

@@ -2,8 +2,10 @@
 import fc from 'fast-check';
 import { ACCEPTED, outcomeOf } from '../../src/domain/verdict';
 import type { Answer } from '../../src/intake';
+import { RecordsRefused } from '../../src/transports/sender';
 import { makePublishVerdicts, VERDICT_SPEC } from '../../src/transports/verdict-stream';
 import { aConnection } from '../support/builders';
+import { idKey } from '../support/id-key';
 import { messagesOf, type SentMessage } from '../support/record-batch';
 
 const SOURCE = { topic: 'töpic "1"', partition: 3 };
@@ -74,6 +76,42 @@ it('gives each event its own id and offset, as JSON [S7]', async () => {
       );
     }),
   );
+});
+
+it('names an event by its key where its id is too long for the topic, and where it would be for any [S7]', async () => {
+  const [first] = fc.sample(answer, 1);
+  if (first === undefined) throw new Error('no answer');
+  const [short, long, endless] = ['a', 'ä'.repeat(500), 'ö'.repeat(2 * 1024 ** 2)].map(
+    (eventId, offset): Answer => ({ ...first, eventId, envelope: { ...first.envelope, offset } }),
+  );
+  if (short === undefined || long === undefined || endless === undefined) throw new Error('no answers');
+  const sent: SentMessage[] = [];
+  const publish = makePublishVerdicts(
+    {
+      send: async (_topic, items, encode) => {
+        const refused = new Map<unknown, string>();
+        for (const item of items) {
+          const messages = await messagesOf([item], encode);
+          if (messages.some(({ value }) => (value?.length ?? 0) > 900)) refused.set(item, 'too large');
+          else sent.push(...messages);
+        }
+        if (refused.size > 0) throw new RecordsRefused(refused);
+      },
+      stop: async () => {},
+    },
+    'verdicts',
+  );
+  await publish(SOURCE, [short, long, endless]);
+  const named = sent.map(({ key, value }) => {
+    const { event_id: eventId, event_key: eventKey, source } = JSON.parse(String(value));
+    return [source.offset, eventId, eventKey, JSON.parse(String(key))[1]];
+  });
+  const keyOf = ({ eventId }: Answer) => idKey(eventId ?? '').toString('hex');
+  expect(named).toEqual([
+    ['0', 'a', undefined, 'a'],
+    ['2', null, keyOf(endless), keyOf(endless)],
+    ['1', null, keyOf(long), keyOf(long)],
+  ]);
 });
 
 it('sends nothing of a dead letter', async () => {

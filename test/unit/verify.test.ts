@@ -5,7 +5,7 @@ import { type Damage, inspect, type StoredPartition, storedTopics } from '../../
 import type { Position, Readable } from '../../src/transports/positions';
 
 const stored = (more: Partial<StoredPartition> = {}): StoredPartition => ({
-  ...{ topic: 't', partition: 0, nextOffset: 10, records: 10, offsets: 10 },
+  ...{ topic: 't', partition: 0, decidedUpTo: 10, isAnew: false, records: 10, offsets: 10 },
   ...more,
 });
 const position = (more: Partial<Position> = {}): Position => ({

@@ -465,6 +465,18 @@ describe('an Avro value', () => {
 describe('bytes that do not fit their Avro schema', () => {
   const kind = { type: 'enum', name: 'Kind', symbols: ['bet'] };
   const nested = avroRecord({ name: 'inner', type: ['null', 'Event'] });
+  /** 40 records of no bytes, each of which holds the one before it twice. */
+  const doubled = Array.from({ length: 40 }).reduce<object>(
+    (inner, _, level) => ({
+      type: 'record',
+      name: `L${level + 1}`,
+      fields: [
+        { name: 'first', type: inner },
+        { name: 'second', type: `L${level}` },
+      ],
+    }),
+    { type: 'record', name: 'L0', fields: [] },
+  );
   /** Counts of 2^31 items, which would be gigabytes. */
   const claim = [0x80, 0x80, 0x80, 0x80, 0x10];
 
@@ -488,6 +500,7 @@ describe('bytes that do not fit their Avro schema', () => {
     ['an array that claims billions of nulls', { type: 'array', items: 'null' }, [...claim, 0]],
     ['a map that claims billions', { type: 'map', values: 'null' }, [...claim, 0]],
     ['records nested too deeply', nested, [...Array(100_000).fill(2), 0]],
+    ['records that are without bytes and without number', doubled, []],
   ])('%s', async (_, avroSchema, payload) => {
     expect(await avro(avroSchema, payload)).toEqual(NOT_JSON);
   });

@@ -1,0 +1,52 @@
+-- How far the log of a partition is decided as it is now, where its topic was made anew or its log was cut off: offsets begin low again there, and
+-- what the store holds of the topic before lies beyond them. Without it a store that has lost what it had decided of the new log is not noticed.
+--
+-- Locks: takes promo_store.partitions for a moment, which waits for the batches under way. Time: instant. Safe while older workers run: they leave the
+-- new column as it is, which is null at first.
+
+alter table promo_store.partitions add column decided_up_to bigint;
+comment on column promo_store.partitions.next_offset is 'One past the highest offset ever decided. A record beyond it cannot have been seen before.';
+comment on column promo_store.partitions.decided_up_to is 'One past the last offset decided of the log as it is now, where that is less than next_offset: the topic was made anew, or its log was cut off. Null elsewhere.';
+
+create or replace view promo.partitions as
+select
+  topic,
+  partition,
+  next_offset,
+  records_read,
+  accepted + rejected + skipped as verdicts,
+  accepted,
+  rejected,
+  skipped,
+  duplicates as duplicate_deliveries,
+  redeliveries,
+  dead_letters,
+  without_key as events_without_key,
+  updated_at,
+  coalesce(decided_up_to, next_offset) as decided_up_to
+from promo_store.partitions;
+comment on column promo.partitions.decided_up_to is 'One past the last offset decided of the log as it is now: next_offset, but where the topic was made anew or its log was cut off.';
+
+drop function promo_store.decided_offsets;
+create function promo_store.decided_offsets(topics text[], partitions int[], lows bigint[])
+returns table (topic text, partition int, decided_up_to bigint, is_anew boolean, records bigint, offsets bigint)
+language sql stable
+security definer set search_path = ''
+set enable_nestloop = off
+as $$
+  with wanted as (
+    select p.partition_no, p.topic, p.partition, coalesce(p.decided_up_to, p.next_offset) as decided_up_to, p.decided_up_to is not null as is_anew,
+      p.records_read - p.redeliveries as records, coalesce(r.low, 0) as low
+    from promo_store.partitions p left join unnest(topics, partitions, lows) r (topic, partition, low) using (topic, partition)
+  ),
+  rows_of as (
+    select partition_no, source_offset from promo_store.event_keys
+    union all select partition_no, source_offset from promo_store.resends
+    union all select partition_no, source_offset from promo_store.unstored
+  )
+  select w.topic, w.partition, w.decided_up_to, w.is_anew, w.records, count(distinct o.source_offset)
+  from wanted w left join rows_of o on o.partition_no = w.partition_no and o.source_offset >= w.low and o.source_offset < w.decided_up_to
+  group by w.topic, w.partition, w.decided_up_to, w.is_anew, w.records
+$$;
+comment on function promo_store.decided_offsets is 'How far the log of each partition is decided, whether it was made anew, the records read for the first time, and the offsets from a low one on that rows stand for.';
+revoke execute on function promo_store.decided_offsets from public;
