@@ -28,8 +28,8 @@ from promo_store.partitions;
 comment on column promo.partitions.decided_up_to is 'One past the last offset decided of the log as it is now: next_offset, but where the topic was made anew or its log was cut off.';
 
 drop function promo_store.decided_offsets;
-create function promo_store.decided_offsets(topics text[], partitions int[], lows bigint[])
-returns table (topic text, partition int, decided_up_to bigint, is_anew boolean, records bigint, offsets bigint)
+create function promo_store.decided_offsets(topics text[], partitions int[], lows bigint[], most_gaps int)
+returns table (topic text, partition int, decided_up_to bigint, is_anew boolean, records bigint, offsets bigint, gaps_from bigint[], gaps_to bigint[])
 language sql stable
 security definer set search_path = ''
 set enable_nestloop = off
@@ -43,10 +43,30 @@ as $$
     select partition_no, source_offset from promo_store.event_keys
     union all select partition_no, source_offset from promo_store.resends
     union all select partition_no, source_offset from promo_store.unstored
+  ),
+  -- With one past the last, so that what is missing at the end is a gap, too.
+  decided as (
+    select distinct w.partition_no, o.source_offset from wanted w join rows_of o on o.partition_no = w.partition_no
+      and o.source_offset >= w.low and o.source_offset < w.decided_up_to
+    union all select partition_no, decided_up_to from wanted where decided_up_to > low
+  ),
+  followed as (
+    select w.partition_no, d.source_offset, w.decided_up_to,
+      coalesce(lag(d.source_offset) over (partition by w.partition_no order by d.source_offset) + 1, w.low) as expected
+    from decided d join wanted w on w.partition_no = d.partition_no
+  ),
+  gaps as (
+    select partition_no, array_agg(expected order by expected) as gaps_from, array_agg(source_offset order by expected) as gaps_to
+    from (
+      select partition_no, expected, source_offset, row_number() over (partition by partition_no order by expected desc) as place
+      from followed where expected < source_offset
+    ) newest where place <= most_gaps group by partition_no
+  ),
+  counted as (
+    select partition_no, count(*) filter (where source_offset < decided_up_to) as offsets from followed group by partition_no
   )
-  select w.topic, w.partition, w.decided_up_to, w.is_anew, w.records, count(distinct o.source_offset)
-  from wanted w left join rows_of o on o.partition_no = w.partition_no and o.source_offset >= w.low and o.source_offset < w.decided_up_to
-  group by w.topic, w.partition, w.decided_up_to, w.is_anew, w.records
+  select w.topic, w.partition, w.decided_up_to, w.is_anew, w.records, coalesce(c.offsets, 0), coalesce(g.gaps_from, '{}'), coalesce(g.gaps_to, '{}')
+  from wanted w left join counted c on c.partition_no = w.partition_no left join gaps g on g.partition_no = w.partition_no
 $$;
-comment on function promo_store.decided_offsets is 'How far the log of each partition is decided, whether it was made anew, the records read for the first time, and the offsets from a low one on that rows stand for.';
+comment on function promo_store.decided_offsets is 'How far the log of each partition is decided, whether it was made anew, the records read for the first time, the offsets from a low one on that rows stand for, and the last of those in between that none stands for.';
 revoke execute on function promo_store.decided_offsets from public;

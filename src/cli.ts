@@ -83,7 +83,7 @@ export const COMMANDS: readonly Command[] = [
     name: 'verify',
     summary: 'tell whether what is stored is sound, and agrees with Kafka',
     purpose:
-      'Runs promo.check_invariants() on the database, compares what the group has committed with what is decided, and what is decided with the offsets that Kafka has. Names each damage. Workers may run meanwhile. Everything stored is read once. Where more is committed than is decided, the records between are read, as a group of its own (KAFKA_GROUP_ID.verify-...): transaction markers and aborted records are no damage.',
+      'Runs promo.check_invariants() on the database, compares what the group has committed with what is decided, and what is decided with the offsets that Kafka has. Names each damage. Workers may run meanwhile. Everything stored is read once. Committed offsets that no decided record has are looked for in Kafka, up to a million back, as a group of its own (KAFKA_GROUP_ID.verify-...): transaction markers and aborted records are no damage.',
     example:
       'KAFKA_BROKERS=localhost:9092 DATABASE_URL=postgres://postgres@localhost/promo promo-intake verify',
     options: {},

@@ -1,9 +1,15 @@
 /** `promo-intake verify`: whether what is stored is sound, and agrees with Kafka. */
 import { readConfig } from '../config';
-import { type Inspection, inspect, type StoredPartition, storedTopics } from '../ledger/invariants';
+import { type Gap, type Inspection, inspect, type StoredPartition, storedTopics } from '../ledger/invariants';
 import { makeLogger } from '../telemetry';
 import { makeKafka } from '../transports/kafka';
-import { type Position, type Readable, readableRecords, readPositions } from '../transports/positions';
+import {
+  type Position,
+  type Ranges,
+  type Readable,
+  readableRecords,
+  readPositions,
+} from '../transports/positions';
 import { keyOf } from '../transports/record-source';
 import { DONE, FAILED } from './exit-codes';
 
@@ -16,9 +22,14 @@ export async function verify(): Promise<number> {
   // Kafka first: a worker commits behind the store, so that what the store holds afterwards cannot lie before what was committed.
   const positions = await readPositions(kafka, config.KAFKA_GROUP_ID, topics);
   const inspection = await inspect(config.DATABASE, positions);
-  const beyond = committedBeyond(positions, inspection.partitions);
-  const passed =
-    beyond.length === 0 ? new Map() : await readableRecords(kafka, config.KAFKA_GROUP_ID, beyond, logger);
+  const undecided = committedUndecided(positions, inspection.partitions);
+  const passed = await readableRecords(
+    kafka,
+    config.KAFKA_GROUP_ID,
+    undecided,
+    inspection.keptSinceMs,
+    logger,
+  );
 
   const { lines, problems } = compare(positions, inspection, passed);
   for (const line of lines) console.log(line);
@@ -27,13 +38,29 @@ export async function verify(): Promise<number> {
   return problems.length === 0 ? DONE : FAILED;
 }
 
-/** What was committed though no row says that it is decided: markers and aborted records, or records that were passed over. */
-function committedBeyond(positions: readonly Position[], partitions: readonly StoredPartition[]) {
+/** So far back of what is committed Kafka is read again: all of a topic that is written in transactions would take too long. */
+const MAX_READ_OFFSETS = 1_000_000;
+
+/** Offsets that were committed though no row says that they are decided: markers and aborted records, or records that were passed over. */
+function committedUndecided(
+  positions: readonly Position[],
+  partitions: readonly StoredPartition[],
+): Ranges[] {
   const stored = byKey(partitions);
-  return positions.flatMap(({ topic, partition, low, committed }) => {
-    const from = Math.max(low, stored.get(keyOf({ topic, partition }))?.decidedUpTo ?? 0);
-    return committed !== null && committed > from ? [{ topic, partition, from, to: committed }] : [];
+  return positions.flatMap((position) => {
+    const { topic, partition } = position;
+    const ranges = undecidedOf(position, stored.get(keyOf(position)));
+    return ranges.length === 0 ? [] : [{ topic, partition, ranges }];
   });
+}
+
+function undecidedOf({ low, committed }: Position, stored: StoredPartition | undefined): Gap[] {
+  if (committed === null) return [];
+  const { gaps = [], decidedUpTo = 0, isAnew = false } = stored ?? {};
+  const oldest = Math.max(low, committed - MAX_READ_OFFSETS);
+  return [...(isAnew ? [] : gaps), { from: decidedUpTo, to: committed }]
+    .map(({ from, to }) => ({ from: Math.max(from, oldest), to: Math.min(to, committed) }))
+    .filter(({ from, to }) => from < to);
 }
 
 /**
@@ -93,6 +120,11 @@ function describe(stored: StoredPartition, position: Position | undefined): stri
       parts.push(
         `${without} do not: markers, aborted or compacted records, the rest of batches that cannot be read, or rows of dropped months`,
       );
+    const lookedFor = undecidedOf(position, stored)
+      .filter(({ from }) => from < decidedUpTo)
+      .reduce((sum, { from, to }) => sum + to - from, 0);
+    if (committed !== null && lookedFor < without)
+      parts.push(`the last ${lookedFor} of these were looked for in Kafka`);
   }
   return parts.join('; ');
 }

@@ -28,7 +28,18 @@ export interface StoredPartition {
   readonly records: number;
   /** Offsets that rows stand for, from the one asked for on. */
   readonly offsets: number;
+  /** Those in between that none stands for, in their order: the last MAX_GAPS. */
+  readonly gaps: readonly Gap[];
 }
+
+/** Offsets from `from` on, up to but without `to`. */
+export interface Gap {
+  readonly from: number;
+  readonly to: number;
+}
+
+/** A topic that is written in transactions has a gap for each of them. */
+const MAX_GAPS = 1_000;
 
 /** An offset that Kafka still has everything from. */
 export interface Beginning {
@@ -38,6 +49,8 @@ export interface Beginning {
 }
 
 export interface Inspection {
+  /** Rows of what was received before were dropped, since 1970; 0 where none were. */
+  readonly keptSinceMs: number;
   readonly damages: readonly Damage[];
   readonly partitions: readonly StoredPartition[];
 }
@@ -47,8 +60,11 @@ const TOPICS = 'select distinct topic from promo.partitions order by topic';
 const DAMAGES = `select invariant, what, array_remove(array[feed_id, event_id, round_id, source], null), in_all::int
 from promo.check_invariants()`;
 
-const PARTITIONS = `select topic, partition, decided_up_to::text, is_anew, records::text, offsets::int
-from promo_store.decided_offsets($1, $2, $3) order by topic, partition`;
+const KEPT_SINCE = `select extract(epoch from max((request ->> 'first_kept')::timestamp at time zone 'utc'))::text
+from promo.operations where operation = 'retention'`;
+
+const PARTITIONS = `select topic, partition, decided_up_to::text, is_anew, records::text, offsets::text, gaps_from::text[], gaps_to::text[]
+from promo_store.decided_offsets($1, $2, $3, $4) order by topic, partition`;
 
 /** @throws StoreError */
 export async function storedTopics(database: string | StoreAccess): Promise<string[]> {
@@ -62,26 +78,35 @@ export async function inspect(
 ): Promise<Inspection> {
   return inStore(database, SNAPSHOT, async (query) => {
     const damages = await query(DAMAGES);
+    const [[keptSince] = []] = await query(KEPT_SINCE);
     const partitions = await query(PARTITIONS, [
       beginnings.map(({ topic }) => topic),
       beginnings.map(({ partition }) => partition),
       beginnings.map(({ low }) => low),
+      MAX_GAPS,
     ]);
     return {
+      keptSinceMs: Number(keptSince ?? 0) * 1000,
       damages: damages.map(([invariant, what, where, inAll]) => ({
         invariant: String(invariant),
         what: String(what),
         where: Array.isArray(where) ? where.map(String) : [],
         inAll: Number(inAll),
       })),
-      partitions: partitions.map(([topic, partition, decidedUpTo, isAnew, records, offsets]) => ({
+      partitions: partitions.map(([topic, partition, decidedUpTo, isAnew, records, offsets, from, to]) => ({
         topic: String(topic),
         partition: Number(partition),
         decidedUpTo: Number(decidedUpTo),
         isAnew: isAnew === true,
         records: Number(records),
         offsets: Number(offsets),
+        gaps: gapsOf(from, to),
       })),
     };
   });
+}
+
+function gapsOf(from: unknown, to: unknown): Gap[] {
+  if (!Array.isArray(from) || !Array.isArray(to)) throw new Error('the store told no gaps');
+  return from.map((offset, index) => ({ from: Number(offset), to: Number(to[index]) }));
 }

@@ -44,7 +44,7 @@ const GRANTS: Readonly<Record<Role, readonly string[]>> = {
   occurred_at, decided_at, counted, verdict_id, reference_version, source_topic, source_partition, source_offset) on promo.verdicts`,
     `select (entry_id, operator_id, feed_id, event_id, round_id, brand, kind, currency, scale, amount_minor, amount, reverses_entry_id, entered_at,
   verdict_id) on promo.ledger`,
-    'execute on function promo.verdict_id_of(text, text), promo.check_invariants(), promo_store.decided_offsets(text[], int[], bigint[])',
+    'execute on function promo.verdict_id_of(text, text), promo.check_invariants(), promo_store.decided_offsets(text[], int[], bigint[], int)',
   ],
   /** Retention. */
   janitor: [...STATUS, 'execute on function promo.drop_months_before(date), promo.retention_plan(date)'],

@@ -50,7 +50,12 @@ export interface Range extends Source {
   readonly to: number;
 }
 
-/** Records between two offsets. */
+/** Offsets of a partition, in their order, with others between them. */
+export interface Ranges extends Source {
+  readonly ranges: readonly { readonly from: number; readonly to: number }[];
+}
+
+/** Records that are there to be read. */
 export interface Readable {
   readonly count: number;
   /** The offset of the first one. */
@@ -58,27 +63,47 @@ export interface Readable {
 }
 
 /**
- * The records in the ranges that a worker would read: no markers, no records of aborted transactions.
+ * The records in the ranges that a worker would read: no markers, no records of aborted transactions. What lies between the ranges of a partition
+ * is read, too.
  *
+ * @param sinceMs since 1970, by the records' own times: older ones are passed over; 0 for all
  * @returns by `keyOf`; nothing of a range without any
  * @throws where Kafka does not give them
  */
 export async function readableRecords(
   kafka: Kafka,
   groupId: string,
-  ranges: readonly Range[],
+  wanted: readonly Ranges[],
+  sinceMs: number,
   logger: Logger,
 ): Promise<Map<string, Readable>> {
   const found = new Map<string, Readable>();
+  const left = new Map(wanted.map((partition) => [keyOf(partition), [...partition.ranges]]));
   await readRecords(
     kafka,
-    { groupId, purpose: 'verify', ranges },
+    {
+      groupId,
+      purpose: 'verify',
+      ranges: wanted.map(({ topic, partition, ranges }) => ({
+        ...{ topic, partition },
+        from: ranges[0]?.from ?? 0,
+        to: ranges.at(-1)?.to ?? 0,
+      })),
+    },
     async (range, records) => {
-      const { count, first } = found.get(keyOf(range)) ?? {
-        count: 0,
-        first: records[0]?.offset ?? range.from,
-      };
-      found.set(keyOf(range), { count: count + records.length, first });
+      const key = keyOf(range);
+      const ranges = left.get(key) ?? [];
+      for (const { offset, timestamp } of records) {
+        while (ranges[0] !== undefined && ranges[0].to <= offset) ranges.shift();
+        if (
+          ranges[0] === undefined ||
+          offset < ranges[0].from ||
+          (sinceMs > 0 && Number(timestamp) < sinceMs)
+        )
+          continue;
+        const { count, first } = found.get(key) ?? { count: 0, first: offset };
+        found.set(key, { count: count + 1, first });
+      }
       return true;
     },
     logger,

@@ -141,7 +141,7 @@ const TABLE: readonly (readonly [statement: string, allowed: readonly Name[]])[]
   [`select promo.verdict_id_of('acme', 'a')`, ['reader']],
   [`select * from promo.verdict_of('acme', 'a')`, []],
   ['select * from promo.check_invariants()', ['reader']],
-  [`select * from promo_store.decided_offsets('{t}', '{0}', '{0}')`, ['reader']],
+  [`select * from promo_store.decided_offsets('{t}', '{0}', '{0}', 1)`, ['reader']],
   // What everybody may know.
   ...['partitions', 'operations', 'migrations', 'reference_versions'].map(
     (view) => [`select * from promo.${view}`, ['writer', 'reader', 'janitor', 'maintainer']] as const,

@@ -86,6 +86,37 @@ describe('verify', () => {
     }),
   );
 
+  together('names what was passed over and left undecided, when what is behind it is decided [U1] [D3]', () =>
+    inWorld({ topics: { main: 1 } }, async (world) => {
+      const { main } = world.topics;
+      await produce(main, logins(2, 'a'));
+      await world.drain();
+      await aborted(world, main);
+      await produce(main, logins(3, 'passed'));
+      await withAdmin(async (admin) => {
+        const partitions = [{ partition: 0, offset: '7' }];
+        await admin.setOffsets({ groupId: world.groupId, topic: main, partitions });
+      });
+      await produce(main, logins(2, 'b'));
+      await world.drain();
+      const { code, lines } = await verify(world);
+      expect([code, ...lines.sort()]).toEqual([
+        1,
+        `I2 ${main}/0: offset 10 is committed, and 2 records before it are not decided, the first at offset 5`,
+        'not sound: 1 problems are told above',
+        expect.stringContaining(`${main}/0: 5 records decided, up to offset 10; `),
+      ]);
+
+      const { KAFKA_BROKERS, KAFKA_GROUP_ID, DATABASE_URL } = world.settings;
+      const range = ['--topic', main, '--partition', '0', '--from-offset', '5', '--to-offset', '6'];
+      const replay = new RunningCommand(['replay', ...range, '--confirm'], {
+        ...{ KAFKA_BROKERS, KAFKA_GROUP_ID, DATABASE_URL },
+      });
+      expect((await replay.ending(100_000)).code).toBe(0);
+      expect(await verify(world)).toMatchObject({ code: 0, lines: [expect.anything(), 'sound'] });
+    }),
+  );
+
   together('counts what was committed and not decided, however much of it came in one batch', () =>
     // The records are of 1970: with any retention, the broker deletes them when it next looks.
     inWorld({ topics: { main: { partitions: 1, config: { 'retention.ms': '-1' } } } }, async (world) => {

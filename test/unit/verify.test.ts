@@ -5,7 +5,7 @@ import { type Damage, inspect, type StoredPartition, storedTopics } from '../../
 import type { Position, Readable } from '../../src/transports/positions';
 
 const stored = (more: Partial<StoredPartition> = {}): StoredPartition => ({
-  ...{ topic: 't', partition: 0, decidedUpTo: 10, isAnew: false, records: 10, offsets: 10 },
+  ...{ topic: 't', partition: 0, decidedUpTo: 10, isAnew: false, records: 10, offsets: 10, gaps: [] },
   ...more,
 });
 const position = (more: Partial<Position> = {}): Position => ({
@@ -17,7 +17,7 @@ const damage = (more: Partial<Damage> = {}): Damage => ({
   ...more,
 });
 const told = (partition: StoredPartition, at: Position[], passed: [string, Readable][] = []) =>
-  compare(at, { partitions: [partition], damages: [] }, new Map(passed));
+  compare(at, { keptSinceMs: 0, partitions: [partition], damages: [] }, new Map(passed));
 
 test('a partition that is decided as far as it is committed is told in a line [U1]', () => {
   expect(told(stored(), [position()])).toEqual({
@@ -86,7 +86,7 @@ test('damages of the store are told with where they are, and how many more there
     damage({ where: [], inAll: 250 }),
     damage({ invariant: 'I5', where: ['t/0'] }),
   ];
-  expect(compare([], { partitions: [], damages }, new Map()).problems).toEqual([
+  expect(compare([], { keptSinceMs: 0, partitions: [], damages }, new Map()).problems).toEqual([
     'I3 acme: r-1: it differs',
     'I3 it differs',
     'I5 t/0: it differs',
