@@ -3,10 +3,12 @@
  * Every transport shares it, so that an event gets the same verdict whichever way it comes (docs/rules.md, D1).
  */
 import type { Logger } from 'pino';
-import type { Decision, Item } from './domain/decide';
+import type { Item } from './domain/decide';
 import type { Reference } from './domain/reference';
 import type { DeadLetterReason } from './domain/verdict';
+import { makeContention } from './intake/contention';
 import type { Answer, Envelope, Header, Source } from './intake/delivery';
+import { makePanicLimit } from './intake/panic-limit';
 import { answered, HeldUp, PayloadUnavailable, prepare } from './intake/prepare';
 import { type RejectBreaker, TopicPaused } from './intake/reject-limit';
 import {
@@ -18,7 +20,7 @@ import {
   Undecided,
   UnreadableReference,
 } from './ledger/failures';
-import type { Batch } from './ledger/ledger';
+import type { Batch, Ledger } from './ledger/ledger';
 
 export type { Answer, Envelope, Header, Source };
 
@@ -32,14 +34,6 @@ export interface DeadLetter {
 export interface IntakeResult {
   readonly answers: readonly Answer[];
   readonly undecided: Error | null;
-}
-
-/** The stored side of the intake. */
-export interface Ledger {
-  decideBatch(batch: Batch): Promise<readonly Decision[]>;
-  partitionNo(source: Source): Promise<number>;
-  /** The store has lost something: numbers of partitions are asked for anew. */
-  forgetNumbers(): void;
 }
 
 /** The reference data in force, kept in memory and reloaded where the store says that it is stale. */
@@ -76,21 +70,10 @@ export interface Intake {
 const MAX_TRIES_AT_ONCE = 5;
 /** Tries of an event that fails by itself, before it is a panic (V9). */
 const TRIES_ALONE = 2;
-/**
- * Where a round's events come by several partitions, as with random keys, batches that are decided at the same time open the same rounds, and
- * all but one have to be decided again. After such a race so many batches take their turn, before it is tried without again.
- */
-const CONTENDED_BATCHES = 200;
-/** A bad deploy must not use up ids: beyond this rate, what fails alone stays undecided (V9). */
-export const MAX_PANICS_PER_MINUTE = 10;
-
 export function makeIntake(deps: IntakeDeps): Intake {
   const { ledger, references, sendDeadLetters, breaker, logger, onRetry, now } = deps;
-  const panicTimes: number[] = [];
-  /** So many more batches wait for others of their feeds, since batches that did not have lost a race. */
-  let contendedBatches = 0;
-  /** By topic: when the last of its contended batches lets another begin. */
-  const turns = new Map<string, Promise<void>>();
+  const contention = makeContention();
+  const panics = makePanicLimit(now);
 
   async function decide(
     source: Source,
@@ -99,17 +82,16 @@ export function makeIntake(deps: IntakeDeps): Intake {
   ): Promise<IntakeResult> {
     const answers: Answer[] = [];
     try {
-      await settle({ source, decidedUpTo }, envelopes, 1, answers);
+      await decideInParts({ source, decidedUpTo }, envelopes, 1, answers);
       return { answers, undecided: null };
     } catch (error) {
-      if (error instanceof StoreBehind) ledger.forgetNumbers();
       return { answers, undecided: error instanceof Error ? error : new Error(String(error)) };
     }
   }
 
   /** Decides envelopes whole, or by halves where something in them stands in the way. Appends what is decided to `answers`. */
-  async function settle(
-    from: From,
+  async function decideInParts(
+    from: BatchOrigin,
     envelopes: readonly Envelope[],
     tries: number,
     answers: Answer[],
@@ -117,11 +99,11 @@ export function makeIntake(deps: IntakeDeps): Intake {
     let next = tries;
     const isAlone = envelopes.length === 1;
     try {
-      answers.push(...(await (isAlone ? decideAlone(from, envelopes) : attempt(from, envelopes))));
+      answers.push(...(await (isAlone ? decideAlone(from, envelopes) : decideOnce(from, envelopes))));
       return;
     } catch (error) {
       if (error instanceof HeldUp && error.before > 0) {
-        await settle(from, envelopes.slice(0, error.before), tries, answers);
+        await decideInParts(from, envelopes.slice(0, error.before), tries, answers);
         throw error;
       }
       const failure = classify(error);
@@ -135,35 +117,32 @@ export function makeIntake(deps: IntakeDeps): Intake {
       // Halving towards an event that fails is no further try: however deep it goes, a lost race there has all of its tries.
       if (failure === 'again') {
         next++;
-        contendedBatches = CONTENDED_BATCHES;
+        contention.raced();
       }
     }
     const half = Math.ceil(envelopes.length / 2);
-    const again = { ...from, isTriedAgain: true };
-    await settle(again, envelopes.slice(0, half), next, answers);
-    if (half < envelopes.length) await settle(again, envelopes.slice(half), next, answers);
+    const again = { ...from, hasWaited: true };
+    await decideInParts(again, envelopes.slice(0, half), next, answers);
+    if (half < envelopes.length) await decideInParts(again, envelopes.slice(half), next, answers);
   }
 
-  /** An event by itself: what fails twice is stored as a panic. @throws as `attempt` does, and where no panic can be stored */
-  async function decideAlone(from: From, envelopes: readonly Envelope[]): Promise<readonly Answer[]> {
+  /** An event by itself: what fails twice is stored as a panic. @throws as `decideOnce` does, and where no panic can be stored */
+  async function decideAlone(from: BatchOrigin, envelopes: readonly Envelope[]): Promise<readonly Answer[]> {
     let failure: unknown;
     for (let tries = 1; tries <= TRIES_ALONE; tries++) {
       try {
-        return await attempt(from, envelopes);
+        return await decideOnce(from, envelopes);
       } catch (error) {
         if (classify(error) !== 'data') throw error;
         onRetry?.('data');
         failure = error;
       }
     }
-    const time = now();
-    while (panicTimes[0] !== undefined && panicTimes[0] < time - 60_000) panicTimes.shift();
-    if (panicTimes.length >= MAX_PANICS_PER_MINUTE) throw failure;
-    // Counted before it is one: other partitions may be about to store theirs.
-    panicTimes.push(time);
+    const giveBack = panics.take();
+    if (giveBack === null) throw failure;
     let isPanic = false;
     try {
-      const answers = await attempt(from, envelopes, messageOf(failure));
+      const answers = await decideOnce(from, envelopes, messageOf(failure));
       // A resend of what is decided keeps its verdict.
       isPanic = answers.some(({ decision }) => decision.type === 'decided' && !decision.redelivered);
       if (isPanic)
@@ -173,49 +152,26 @@ export function makeIntake(deps: IntakeDeps): Intake {
         );
       return answers;
     } finally {
-      // It is gone already where it took more than the minute.
-      if (!isPanic && panicTimes.includes(time)) panicTimes.splice(panicTimes.indexOf(time), 1);
+      if (!isPanic) giveBack();
     }
   }
 
-  /**
-   * Waits until the contended batches of the topic that came before have sent all that they write. In the store they would wait for one another
-   * in any case: judged before that, a batch lives through many garbage collections, and is in the way of the one that has the store.
-   *
-   * @returns what lets the next one begin
-   */
-  async function takeTurn(topic: string): Promise<() => void> {
-    const before = turns.get(topic);
-    let end = (): void => undefined;
-    const turn = new Promise<void>((resolve) => {
-      end = resolve;
-    });
-    turns.set(topic, turn);
-    await before;
-    return end;
-  }
-
-  /** One transaction, in its turn where batches are contended. */
-  async function attempt(
-    from: From,
+  /** One transaction. @param panic what failed, where the only event of the batch is to be a panic */
+  function decideOnce(
+    from: BatchOrigin,
     envelopes: readonly Envelope[],
     panic?: string,
   ): Promise<readonly Answer[]> {
-    if (contendedBatches === 0) return attemptNow(from, envelopes, {}, panic);
-    if (from.isTriedAgain) return attemptNow(from, envelopes, { contended: true }, panic);
-    const whenSent = await takeTurn(from.source.topic);
-    try {
-      return await attemptNow(from, envelopes, { contended: true, whenSent }, panic);
-    } finally {
-      whenSent();
-    }
+    return contention.run(from.source.topic, from.hasWaited === true, (contended) =>
+      judgeAndDecide(from, envelopes, contended, panic),
+    );
   }
 
-  /** Judged again where the reference data turns out to be stale. */
-  async function attemptNow(
-    from: From,
+  /** Once more where the reference data turns out to be stale. */
+  async function judgeAndDecide(
+    from: BatchOrigin,
     envelopes: readonly Envelope[],
-    contention: Pick<Batch, 'contended' | 'whenSent'>,
+    contended: Pick<Batch, 'contended' | 'whenSent'>,
     panic?: string,
   ): Promise<readonly Answer[]> {
     const { source, decidedUpTo } = from;
@@ -234,12 +190,11 @@ export function makeIntake(deps: IntakeDeps): Intake {
           partition: { ...source, no },
           decidedUpTo,
           reference,
-          ...contention,
+          ...contended,
           beforeWrites: breaker && ((decided) => breaker.check(topic, version, decided)),
-          beforeCommit: deadLettersOf(source, envelopes, items),
+          beforeCommit: deadLetterSending(source, envelopes, items),
           ...(panic === undefined ? {} : { panic: { error: panic, payload: first(envelopes).value } }),
         });
-        if (contendedBatches > 0) contendedBatches--;
         breaker?.committed(topic, decisions);
         return answered(unanswered, decisions);
       } catch (error) {
@@ -250,7 +205,7 @@ export function makeIntake(deps: IntakeDeps): Intake {
   }
 
   /** Sends the dead letters of a batch; undefined where it has none. */
-  function deadLettersOf(
+  function deadLetterSending(
     source: Source,
     envelopes: readonly Envelope[],
     items: readonly Item[],
@@ -275,11 +230,11 @@ export function makeIntake(deps: IntakeDeps): Intake {
 }
 
 /** Where a batch comes from, and how far its partition was decided before it. */
-interface From {
+interface BatchOrigin {
   readonly source: Source;
   readonly decidedUpTo: number | undefined;
-  /** It has waited enough: what is decided again waits for nobody but in the store. */
-  readonly isTriedAgain?: boolean;
+  /** It is decided again: it has waited enough for others. */
+  readonly hasWaited?: boolean;
 }
 
 /** The dead-letter topic does not take the envelope. */
@@ -327,6 +282,6 @@ function first<T>(list: readonly T[]): T {
 
 function at<T>(list: readonly T[], index: number): T {
   const element = list[index];
-  if (element === undefined) throw new Error(`a batch of ${list.length} has no answer ${index}`);
+  if (element === undefined) throw new Error(`a list of ${list.length} has no element ${index}`);
   return element;
 }

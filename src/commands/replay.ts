@@ -11,7 +11,7 @@ import { readConfig } from '../config';
 import { backoffMs } from '../domain/backoff';
 import { type Answer, type Intake, makeIntake, type Source } from '../intake';
 import { makePool } from '../ledger/connection';
-import { decideBatch, ensureMonths, makePartitionNumbers } from '../ledger/ledger';
+import { ensureMonths, makeLedger } from '../ledger/ledger';
 import { beginOperation } from '../ledger/operations';
 import { makeReferences } from '../ledger/reference-store';
 import { makeLogger } from '../telemetry';
@@ -71,7 +71,7 @@ export async function replay(options: Options): Promise<number> {
   try {
     await ensureMonths(pool);
     const intake = makeIntake({
-      ledger: { decideBatch: (batch) => decideBatch(pool, batch), ...makePartitionNumbers(pool) },
+      ledger: makeLedger(pool),
       references: makeReferences(pool),
       sendDeadLetters: makeSendDeadLetters(sender, config.DEAD_LETTER_TOPIC),
       logger,

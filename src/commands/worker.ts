@@ -8,13 +8,7 @@ import { DEAD_LETTER_REASONS } from '../domain/verdict';
 import { makeIntake, type Source } from '../intake';
 import { makeRejectBreaker } from '../intake/reject-limit';
 import { makePool } from '../ledger/connection';
-import {
-  type Batch,
-  decideBatch,
-  ensureMonths,
-  makePartitionNumbers,
-  readDecidedUpTo,
-} from '../ledger/ledger';
+import { ensureMonths, makeLedger, readDecidedUpTo } from '../ledger/ledger';
 import { pendingMigrations } from '../ledger/migrate';
 import { makeReferences } from '../ledger/reference-store';
 import { makeLogger, makeMetrics, type Step, serveHealth } from '../telemetry';
@@ -23,10 +17,10 @@ import { type Drain, makeDrain } from '../transports/drain';
 import { ensureTopic, makeKafka } from '../transports/kafka';
 import { makeKafkaSource } from '../transports/kafka-source';
 import { makeStepTimer, observeState } from '../transports/observe-state';
-import type { UndecidedPartition } from '../transports/partition-loop';
 import { keyOf, messageOf } from '../transports/record-source';
 import { makeSender, type Sender } from '../transports/sender';
 import { makeStream, type Stream } from '../transports/stream';
+import type { UndecidedPartition } from '../transports/undecided-wait';
 import { makePublishVerdicts, makeSendDeadLetters } from '../transports/verdict-stream';
 import { makeWireFormat, REGISTRY_TIMEOUT_MS } from '../transports/wire-format';
 import { DONE, FAILED } from './exit-codes';
@@ -131,21 +125,19 @@ export async function worker(options: { drain: boolean }): Promise<number> {
     logger,
   );
   const tracing = config.TRACES === null ? null : await loadTracing(config, version, logger);
-  const decideMeasured = (batch: Batch, ended?: (step: Step) => void) => {
-    const measured = makeStepTimer(metrics);
-    return decideBatch(pool, batch, undefined, (step) => {
-      measured(step);
-      ended?.(step);
-    });
-  };
-  const plainIntake = makeIntake({
-    ledger: {
-      decideBatch: (batch) =>
-        tracing === null
-          ? decideMeasured(batch)
-          : tracing.transaction((ended) => decideMeasured(batch, ended)),
-      ...makePartitionNumbers(pool),
+  const ledger = makeLedger(pool, {
+    observe(run) {
+      const measured = makeStepTimer(metrics);
+      const measure = (stepEnded?: (step: Step) => void) =>
+        run((step) => {
+          measured(step);
+          stepEnded?.(step);
+        });
+      return tracing === null ? measure() : tracing.transaction(measure);
     },
+  });
+  const plainIntake = makeIntake({
+    ledger,
     references,
     sendDeadLetters: makeSendDeadLetters(sender, config.DEAD_LETTER_TOPIC),
     breaker: config.REJECT_LIMIT === null ? undefined : makeRejectBreaker(config.REJECT_LIMIT, logger),

@@ -63,7 +63,7 @@ where partition_no = $1 and source_offset between $2 and $3`,
 };
 
 /** Duplicates and unstored records of a range of offsets that were answered before: needed only where the range was read before. */
-export async function findAnswered(
+export async function findRedelivered(
   session: Session,
   first: Coordinates,
   last: Coordinates,

@@ -1,6 +1,7 @@
 /**
  * The deciding transaction: the partition's lock, what is decided already, the rounds' locks, the decision, the writes
- * (docs/rules.md, D1-D3). The only place that begins and commits one.
+ * (docs/rules.md, D1-D3). The only place that begins and commits one. A batch of up to FEW_EVENTS takes the rounds' locks with the first of these,
+ * which saves a round trip.
  *
  * All statements work on sets. Keys and rounds are handed over in ascending order, since two batches that lock in different orders
  * deadlock; rounds are locked before keys are written, in every transaction.
@@ -62,14 +63,26 @@ export async function ensureMonths(store: Store): Promise<void> {
   await inTransaction(store, partitions.ensureMonths);
 }
 
-export interface PartitionNumbers {
+/** The stored side of the intake. */
+export interface Ledger {
+  /** The number that stands for a Kafka partition in the store. @throws LostRace, StoreError */
   partitionNo(source: partitions.Source): Promise<number>;
-  /** Asks for all of them anew: the store has lost something. */
-  forgetNumbers(): void;
+  /** See `decideBatch`. */
+  decideBatch(batch: Batch): Promise<readonly Decision[]>;
 }
 
-/** The numbers that stand for Kafka partitions. They never change, so each is asked for once. */
-export function makePartitionNumbers(store: Store): PartitionNumbers {
+export interface LedgerOptions {
+  /** Instead of FEW_EVENTS. */
+  readonly fewEvents?: number | undefined;
+  /** Runs each deciding transaction, for who measures it. @param run tells the end of each step */
+  readonly observe?: <T>(run: (stepEnded: (step: Step) => void) => Promise<T>) => Promise<T>;
+}
+
+export function makeLedger(
+  store: Store,
+  { fewEvents, observe = (run) => run(() => undefined) }: LedgerOptions = {},
+): Ledger {
+  /** Numbers never change, so each is asked for once. */
   const numbers = new Map<string, number>();
   return {
     async partitionNo(source) {
@@ -80,7 +93,15 @@ export function makePartitionNumbers(store: Store): PartitionNumbers {
       numbers.set(key, no);
       return no;
     },
-    forgetNumbers: () => numbers.clear(),
+    async decideBatch(batch) {
+      try {
+        return await observe((stepEnded) => decideBatch(store, batch, fewEvents, stepEnded));
+      } catch (error) {
+        // What it has lost may be the numbers themselves.
+        if (error instanceof StoreBehind) numbers.clear();
+        throw error;
+      }
+    },
   };
 }
 
@@ -96,10 +117,10 @@ export function readDecidedUpTo(store: Store, list: readonly partitions.Source[]
 const FEW_EVENTS = 500;
 
 /**
- * Decides a batch in one transaction and returns the answer to each item.
+ * Decides a batch in one transaction and returns the decision on each item.
  *
  * @param fewEvents see FEW_EVENTS
- * @param ended called at the end of each step, for who measures them
+ * @param stepEnded called at the end of each step, for who measures them
  * @throws StaleReference where newer reference data is in force: judge again
  * @throws StoreBehind where the store has lost what was decided before the batch
  * @throws LostRace, StoreError: see failures.ts
@@ -108,12 +129,12 @@ export async function decideBatch(
   store: Store,
   batch: Batch,
   fewEvents = FEW_EVENTS,
-  ended: (step: Step) => void = () => undefined,
+  stepEnded: (step: Step) => void = () => undefined,
 ): Promise<readonly Decision[]> {
   if (batch.items.length > events.MAX_BATCH_EVENTS) throw new RangeError('a batch holds too many events');
   const decisions = await inTransaction(store, async (session) => {
-    ended('connect');
-    const { decisions, changed, writes } = await decideUnderLocks(session, batch, fewEvents, ended);
+    stepEnded('connect');
+    const { decisions, changed, writes } = await decideUnderLocks(session, batch, fewEvents, stepEnded);
     batch.items.length = 0;
     // What is given to the connection now leaves with this turn of the event loop: before whoever is told of it does anything.
     if (batch.whenSent !== undefined) process.nextTick(batch.whenSent);
@@ -124,7 +145,7 @@ export async function decideBatch(
     await batch.beforeCommit?.();
     return decisions;
   });
-  ended('write');
+  stepEnded('write');
   return decisions;
 }
 
@@ -145,39 +166,39 @@ async function decideUnderLocks(
   session: Session,
   batch: Batch,
   fewEvents: number,
-  ended: (step: Step) => void,
+  stepEnded: (step: Step) => void,
 ): Promise<DecidedBatch> {
   const partition = partitions.lockPartition(session, batch.partition);
   // What is decided changes no round, whatever a resend says.
-  const lock = (known: Known['events'] | null) =>
+  const lockAndNumber = (known: Known['events'] | null) =>
     Promise.all([lockRounds(session, batch.items, known), events.nextBatch(session)]);
-  const turn = batch.contended ? rounds.lockFeeds(session, feedsOf(batch.items)) : null;
-  const lockedAtOnce = batch.items.length <= fewEvents ? lock(null) : null;
+  const feedLocks = batch.contended ? rounds.lockFeeds(session, feedsOf(batch.items)) : null;
+  const locksAtOnce = batch.items.length <= fewEvents ? lockAndNumber(null) : null;
   const [{ locked, inForce }, decided] = await Promise.all([
     partition,
     findDecided(session, batch.items),
-    turn,
-    lockedAtOnce,
+    feedLocks,
+    locksAtOnce,
   ]);
   if (locked.decidedUpTo < (batch.decidedUpTo ?? 0)) throw new StoreBehind(locked.decidedUpTo);
   if (inForce.version !== batch.reference.version || inForce.appliedAt !== batch.reference.appliedAt)
     throw new StaleReference(`version ${inForce.version} is in force`);
 
-  ended('find');
-  const [answered, [roundsById, { firstNo, nowMicros }]] = await Promise.all([
-    findAnswered(session, batch.items, locked.nextOffset),
-    lockedAtOnce ?? lock(decided),
+  stepEnded('find');
+  const [redelivered, [roundsById, { firstNo, nowMicros }]] = await Promise.all([
+    findRedelivered(session, batch.items, locked.nextOffset),
+    locksAtOnce ?? lockAndNumber(decided),
   ]);
-  ended('lock');
+  stepEnded('lock');
 
   const { decisions, changedRounds } = decide(batch.items, {
-    ...answered,
+    ...redelivered,
     events: decided,
     rounds: roundsById,
   });
   batch.beforeWrites?.(decisions);
 
-  const { fresh, resends, unstored } = sortOut(batch.items, decisions, firstNo);
+  const { fresh, resends, unstored } = toWrite(batch.items, decisions, firstNo);
   const named = roundsOf(fresh, roundsById);
   const updates = rounds.updatesOf(
     named.filter(({ round }) => round.no !== null && changedRounds.has(round)),
@@ -207,7 +228,7 @@ async function decideUnderLocks(
     ...events.copyResends(resends, nowMicros),
     ...events.copyUnstored(unstored, nowMicros),
   ];
-  ended('decide');
+  stepEnded('decide');
   return { decisions, changed, writes };
 }
 
@@ -294,18 +315,18 @@ async function findDecided(session: Session, items: readonly Item[]): Promise<Kn
   return decided;
 }
 
-/** What else of the batch was answered before: nothing, where its records are read for the first time. */
-async function findAnswered(
+/** What of the batch was read before and has no key of its own: nothing, where its records are read for the first time. */
+async function findRedelivered(
   session: Session,
   items: readonly Item[],
   nextOffset: number,
 ): Promise<Omit<Known, 'rounds' | 'events'>> {
   const { first, last } = sourcesOf(items);
   const readBefore = first !== undefined && last !== undefined && first.offset < nextOffset;
-  return readBefore ? events.findAnswered(session, first, last) : NOTHING_ANSWERED;
+  return readBefore ? events.findRedelivered(session, first, last) : NOTHING_REDELIVERED;
 }
 
-const NOTHING_ANSWERED = { resends: new Map<string, boolean>(), unstored: new Set<string>() };
+const NOTHING_REDELIVERED = { resends: new Map<string, boolean>(), unstored: new Set<string>() };
 
 function sourcesOf(items: readonly Item[]): {
   first: Coordinates | undefined;
@@ -314,15 +335,15 @@ function sourcesOf(items: readonly Item[]): {
   return { first: items.at(0)?.source ?? undefined, last: items.at(-1)?.source ?? undefined };
 }
 
-interface SortedOut {
+interface ToWrite {
   fresh: events.Fresh[];
   resends: { item: KeyedItem; first: events.Fresh['outcome']; contentDiffers: boolean }[];
   unstored: Item[];
 }
 
 /** What of a batch has to be written: nothing for a delivery that was answered before. */
-function sortOut(items: readonly Item[], decisions: readonly Decision[], firstNo: number): SortedOut {
-  const sorted: SortedOut = { fresh: [], resends: [], unstored: [] };
+function toWrite(items: readonly Item[], decisions: readonly Decision[], firstNo: number): ToWrite {
+  const sorted: ToWrite = { fresh: [], resends: [], unstored: [] };
   items.forEach((item, index) => {
     const decision = decisions[index];
     if (decision === undefined || decision.redelivered) return;

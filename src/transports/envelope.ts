@@ -1,6 +1,7 @@
 /** Records as the intake takes them: with their payload, decoded as far as that can be done without knowing the event. */
 import type { Envelope } from '../intake';
 import type { StreamRecord } from './record-source';
+import type { Semaphore } from './semaphore';
 import { isFramed, RegistryUnavailable, type WireFormat } from './wire-format';
 
 /**
@@ -24,6 +25,51 @@ export function envelopeOf(
 function unavailable(error: unknown): Envelope['payload'] {
   if (!(error instanceof RegistryUnavailable)) throw error;
   return { type: 'unavailable', error };
+}
+
+/**
+ * Records whose schemas are asked for at the same time. One after the other, a sender of ever new ids, which the registry is asked for twice,
+ * would hold up all who share the partition.
+ */
+const DECODED_AT_ONCE = 64;
+
+/**
+ * Decodes records up to the first that cannot be decoded now: what stands before it need not wait for it.
+ *
+ * @param slots one of which is held; others have it while the registry is asked
+ */
+export async function decodeRecords(
+  records: readonly StreamRecord[],
+  wireFormat: Pick<WireFormat, 'decode'>,
+  slots: Semaphore,
+): Promise<{ envelopes: Envelope[]; failure: Error | null }> {
+  const envelopes: Envelope[] = [];
+  try {
+    for (let from = 0; from < records.length; from += DECODED_AT_ONCE) {
+      const begun = records.slice(from, from + DECODED_AT_ONCE).map((record) => begin(record, wireFormat));
+      if (begun.every(isDecoded)) envelopes.push(...begun);
+      else
+        for (const each of begun) {
+          const envelope = isDecoded(each) ? each : await slots.releasedWhile(each);
+          envelopes.push(envelope);
+          if (envelope.payload.type === 'unavailable') return { envelopes, failure: null };
+        }
+    }
+    return { envelopes, failure: null };
+  } catch (error) {
+    return { envelopes, failure: error instanceof Error ? error : new Error(String(error)) };
+  }
+}
+
+/** As `envelopeOf`, where a failure has to wait until what stands before it is decoded. */
+function begin(record: StreamRecord, wireFormat: Pick<WireFormat, 'decode'>): Envelope | Promise<Envelope> {
+  const envelope = envelopeOf(record, wireFormat);
+  if (envelope instanceof Promise) envelope.catch(() => undefined);
+  return envelope;
+}
+
+function isDecoded(envelope: Envelope | Promise<Envelope>): envelope is Envelope {
+  return !(envelope instanceof Promise);
 }
 
 /** A record with its payload. Thousands of them wait for the store: what can be made again when it is asked for is not kept. */

@@ -2,23 +2,21 @@
  * The loop of a Kafka partition: take records in their order, have them decided, publish the decisions, commit the offset
  * (docs/rules.md, U1-U5).
  */
-import { backoffMs } from '../domain/backoff';
 import {
   type Answer,
-  type Envelope,
   type IntakeResult,
   lostFrom,
   mayBeTooMuch,
   type Source,
   undecidedCause,
 } from '../intake';
-import { TopicPaused } from '../intake/reject-limit';
-import type { UndecidedCause } from '../telemetry';
 import { ChunkQueue, type QueueShares } from './chunk-queue';
 import type { Committer } from './committer';
-import { envelopeOf } from './envelope';
+import { decodeRecords } from './envelope';
 import { observeBatch, observeWait } from './observe';
-import { type Chunk, messageOf, type StreamDeps, type StreamRecord } from './record-source';
+import type { Chunk, StreamDeps, StreamRecord } from './record-source';
+import type { Semaphore } from './semaphore';
+import { type UndecidedPartition, UndecidedWait } from './undecided-wait';
 
 /**
  * A partition's first batch takes no more records than this, and each one after it twice as many, up to BATCH_EVENTS: workers that begin
@@ -28,23 +26,6 @@ import { type Chunk, messageOf, type StreamDeps, type StreamRecord } from './rec
 const FIRST_BATCH_EVENTS = 250;
 /** A batch takes no further record once it holds this many bytes. */
 const MAX_BATCH_BYTES = 4 * 1024 * 1024;
-/**
- * Records whose schemas are asked for at the same time. One after the other, a sender of ever new ids, which the registry is asked for twice,
- * would hold up all who share the partition.
- */
-const DECODED_AT_ONCE = 64;
-
-const NOTHING = { answers: [], undecided: null, isEmpty: false } as const;
-
-/** A partition that waits. */
-export interface UndecidedPartition extends Source {
-  /** Since its first failure. */
-  readonly sinceMs: number;
-  readonly failures: number;
-  /** What the last one said. */
-  readonly because: string;
-  readonly cause: UndecidedCause;
-}
 
 /** Where a partition stands. */
 export interface Standing extends Source {
@@ -55,17 +36,27 @@ export interface Standing extends Source {
   readonly undecided: UndecidedPartition | null;
 }
 
+/** What the partitions of a worker share. */
+export interface LoopShared {
+  /** So many partitions have a batch decided at once. */
+  readonly slots: Semaphore;
+  readonly committer: Committer;
+  readonly queueShares: QueueShares;
+  /** Called before each batch that is tried. */
+  readonly active: () => void;
+}
+
+/** What came of the next batch: nothing, where there was no record in what was fetched, or where the partition is given up. */
+type Next = IntakeResult | 'no_records' | 'ended';
+
 /** One partition in one generation of the group. */
 export class PartitionLoop {
   private readonly queue: ChunkQueue;
-  private paused = false;
+  private readonly wait: UndecidedWait;
+  private fetchPaused = false;
   private running: Promise<void> | null = null;
   private readonly ended = new AbortController();
   private revoked = false;
-  private failures = 0;
-  private failingSince = 0;
-  private failure: unknown = null;
-  private cause: UndecidedCause = 'worker';
   /** Where the partition ends, as a broker last told. */
   private endOffset: number | null = null;
   /** Where the next batch begins. */
@@ -79,19 +70,17 @@ export class PartitionLoop {
   constructor(
     readonly partition: Source,
     private readonly deps: StreamDeps,
-    private readonly turns: Turns,
-    private readonly committer: Committer,
-    shares: QueueShares,
-    private readonly active: () => void,
+    private readonly shared: LoopShared,
   ) {
-    this.queue = new ChunkQueue(shares);
+    this.queue = new ChunkQueue(shared.queueShares);
+    this.wait = new UndecidedWait(partition, deps);
   }
 
   offer(chunk: Chunk): void {
     if (this.ended.signal.aborted) return;
     this.queue.push(chunk);
-    if (this.queue.isFull && !this.paused) {
-      this.paused = true;
+    if (this.queue.isFull && !this.fetchPaused) {
+      this.fetchPaused = true;
       this.deps.source.pause(this.partition);
     }
     this.running ??= this.run();
@@ -110,8 +99,8 @@ export class PartitionLoop {
   }
 
   /** Whether it fetches no more until it is decided further. */
-  get isPaused(): boolean {
-    return this.paused;
+  get isFetchPaused(): boolean {
+    return this.fetchPaused;
   }
 
   /** How far the store has to have decided it; null while a batch is under way, which asks by itself. */
@@ -120,8 +109,7 @@ export class PartitionLoop {
   }
 
   standing(): Standing {
-    const { endOffset, nextOffset, queue } = this;
-    const undecided = this.undecided();
+    const { endOffset, nextOffset, queue, undecided } = this;
     // Nothing is left of a partition of which nothing has come.
     const from = nextOffset ?? (queue.isEmpty ? endOffset : null);
     const lag = endOffset === null || from === null ? null : Math.max(0, endOffset - from);
@@ -142,30 +130,23 @@ export class PartitionLoop {
 
   private end(): void {
     this.ended.abort();
-    this.waitNoMore();
+    this.wait.clear();
   }
 
-  undecided(): UndecidedPartition | null {
-    if (this.failures === 0) return null;
-    const sinceMs = this.deps.clock.now() - this.failingSince;
-    return {
-      ...this.partition,
-      sinceMs,
-      failures: this.failures,
-      because: messageOf(this.failure),
-      cause: this.cause,
-    };
+  /** What it waits for; null where it is decided. */
+  get undecided(): UndecidedPartition | null {
+    return this.wait.state;
   }
 
   private async run(): Promise<void> {
     while (!this.queue.isEmpty && !this.ended.signal.aborted) {
       try {
-        this.active();
+        this.shared.active();
         await this.step();
       } catch (error) {
         // Whatever stands in the way shows as an undecided partition, a defect of this loop too.
         this.queue.rest();
-        await this.wait(error, undecidedCause(error));
+        await this.wait.afterFailure(error, undecidedCause(error), this.ended.signal);
       }
     }
     this.running = null;
@@ -173,8 +154,13 @@ export class PartitionLoop {
 
   /** Decides one batch, or as much of its beginning as can be decided now. @throws where not even its first record can be */
   private async step(): Promise<void> {
-    const { answers, undecided, isEmpty } = await this.decideNext();
-    if (isEmpty) this.advance([]);
+    const next = await this.decideNext();
+    if (next === 'ended') return;
+    if (next === 'no_records') {
+      this.advance([]);
+      return;
+    }
+    const { answers, undecided } = next;
     if (answers.length > 0) {
       await this.publish(answers);
       this.advance(answers);
@@ -196,31 +182,33 @@ export class PartitionLoop {
     this.decidedUpTo = to;
     this.nextOffset = to;
     this.queue.clear();
-    this.settled();
-    this.resumeIfPaused();
+    this.wait.over();
+    this.resumeIfLow();
   }
 
   /** Reads, decodes and decides in its turn: what waits for others of its worker waits as bytes. */
-  private async decideNext(): Promise<IntakeResult & { isEmpty: boolean }> {
-    const { clock, intake, batchEvents } = this.deps;
+  private async decideNext(): Promise<Next> {
+    const { clock, intake, batchEvents, wireFormat } = this.deps;
+    const { slots } = this.shared;
     const maxEvents = Math.min(this.maxEvents, batchEvents);
-    await this.turns.begin();
+    await slots.acquire();
     try {
-      if (this.ended.signal.aborted) return NOTHING;
+      if (this.ended.signal.aborted) return 'ended';
       const records = await this.queue.peek(maxEvents, MAX_BATCH_BYTES);
       this.takesUp(records[0]);
       if (this.isSetByOthers && records[0] !== undefined) await this.askHowFar(records[0].offset);
-      const { envelopes, failure } = await this.decode(records);
-      if (this.ended.signal.aborted) return NOTHING;
-      if (envelopes.length === 0) return { answers: [], undecided: failure, isEmpty: failure === null };
+      const { envelopes, failure } = await decodeRecords(records, wireFormat, slots);
+      if (this.ended.signal.aborted) return 'ended';
+      if (envelopes.length === 0)
+        return failure === null ? 'no_records' : { answers: [], undecided: failure };
       const began = clock.now();
       const { answers, undecided } = await intake.decide(this.partition, envelopes, this.decidedUpTo);
       this.observe(answers, clock.now() - began);
       const isTooMuch = answers.length === 0 && mayBeTooMuch(undecided);
       this.maxEvents = isTooMuch ? Math.max(1, envelopes.length >> 1) : maxEvents * 2;
-      return { answers, undecided: undecided ?? failure, isEmpty: false };
+      return { answers, undecided: undecided ?? failure };
     } finally {
-      this.turns.end();
+      slots.release();
     }
   }
 
@@ -250,35 +238,6 @@ export class PartitionLoop {
     this.waitsSince = timestamp > 0 ? timestamp : null;
   }
 
-  /** Decodes records up to the first that cannot be decoded now: what stands before it need not wait for it. */
-  private async decode(
-    records: readonly StreamRecord[],
-  ): Promise<{ envelopes: Envelope[]; failure: Error | null }> {
-    const envelopes: Envelope[] = [];
-    try {
-      for (let from = 0; from < records.length; from += DECODED_AT_ONCE) {
-        const begun = records.slice(from, from + DECODED_AT_ONCE).map((record) => this.beginEnvelope(record));
-        if (begun.every(isDecoded)) envelopes.push(...begun);
-        else
-          for (const each of begun) {
-            const envelope = isDecoded(each) ? each : await this.turns.without(each);
-            envelopes.push(envelope);
-            if (envelope.payload.type === 'unavailable') return { envelopes, failure: null };
-          }
-      }
-      return { envelopes, failure: null };
-    } catch (error) {
-      return { envelopes, failure: error instanceof Error ? error : new Error(String(error)) };
-    }
-  }
-
-  /** As `envelopeOf`, where a failure has to wait until what stands before it is decoded. */
-  private beginEnvelope(record: StreamRecord): Envelope | Promise<Envelope> {
-    const envelope = envelopeOf(record, this.deps.wireFormat);
-    if (envelope instanceof Promise) envelope.catch(() => undefined);
-    return envelope;
-  }
-
   /** Publishes until it succeeds: the verdicts are stored, so deciding again would only count redeliveries. */
   private async publish(answers: readonly Answer[]): Promise<void> {
     const { publishVerdicts } = this.deps;
@@ -290,7 +249,7 @@ export class PartitionLoop {
       } catch (error) {
         // Not committed, so the next owner reads these records again and publishes their verdicts.
         if (this.ended.signal.aborted) throw error;
-        await this.wait(error, 'kafka');
+        await this.wait.afterFailure(error, 'kafka', this.ended.signal);
       }
     }
   }
@@ -302,56 +261,16 @@ export class PartitionLoop {
     const offset = this.queue.remove(answers.length);
     this.queue.rest();
     this.nextOffset = offset;
-    this.settled();
-    this.committer.decided({ ...this.partition, offset, decidedUpTo: this.decidedUpTo });
-    this.resumeIfPaused();
+    this.wait.over();
+    this.shared.committer.decided({ ...this.partition, offset, decidedUpTo: this.decidedUpTo });
+    this.resumeIfLow();
   }
 
-  private resumeIfPaused(): void {
-    if (this.paused && this.queue.isLow) {
-      this.paused = false;
+  private resumeIfLow(): void {
+    if (this.fetchPaused && this.queue.isLow) {
+      this.fetchPaused = false;
       this.deps.source.resume(this.partition);
     }
-  }
-
-  private settled(): void {
-    if (this.failures === 0) return;
-    this.deps.logger.info({ ...this.partition, failures: this.failures }, 'partition is no longer undecided');
-    this.waitNoMore();
-  }
-
-  private waitNoMore(): void {
-    if (this.failures > 0) this.deps.metrics.undecidedPartitions.dec();
-    this.failures = 0;
-    this.noteFailure(null);
-  }
-
-  /** The wait of an undecided partition: 1, 2, 4 ... 30 s, cut short by shutdown and by losing the partition (U2). */
-  private async wait(error: unknown, cause: UndecidedCause): Promise<void> {
-    const { clock, logger, metrics } = this.deps;
-    if (this.ended.signal.aborted) return;
-    if (this.failures === 0) {
-      this.failingSince = clock.now();
-      metrics.undecidedPartitions.inc();
-    }
-    this.failures++;
-    this.cause = cause;
-    this.noteFailure(error);
-    metrics.retries.inc({ class: 'undecided' });
-    const waitMs = backoffMs(this.failures);
-    logger.warn(
-      { ...this.partition, failures: this.failures, waitMs, error: messageOf(error) },
-      'partition is undecided',
-    );
-    await clock.sleep(waitMs, this.ended.signal);
-  }
-
-  private noteFailure(error: unknown): void {
-    const { topic } = this.partition;
-    const { pausedPartitions } = this.deps.metrics;
-    if (this.failure instanceof TopicPaused) pausedPartitions.dec({ topic });
-    if (error instanceof TopicPaused) pausedPartitions.inc({ topic });
-    this.failure = error;
   }
 
   private observe(answers: readonly Answer[], ms: number): void {
@@ -364,37 +283,5 @@ export class PartitionLoop {
       { ...this.partition, events: answers.length, nextOffset, ms: Math.round(ms) },
       'batch decided',
     );
-  }
-}
-
-function isDecoded(envelope: Envelope | Promise<Envelope>): envelope is Envelope {
-  return !(envelope instanceof Promise);
-}
-
-/** At most `free` turns at once; the others wait in the order in which they came. */
-export class Turns {
-  private readonly waiting: (() => void)[] = [];
-
-  constructor(private free: number) {}
-
-  async begin(): Promise<void> {
-    if (this.free > 0) this.free--;
-    else await new Promise<void>((resolve) => this.waiting.push(resolve));
-  }
-
-  end(): void {
-    const next = this.waiting.shift();
-    if (next === undefined) this.free++;
-    else next();
-  }
-
-  /** Leaves the turn to others while something else is waited for. */
-  async without<T>(promise: Promise<T>): Promise<T> {
-    this.end();
-    try {
-      return await promise;
-    } finally {
-      await this.begin();
-    }
   }
 }

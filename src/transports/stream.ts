@@ -4,8 +4,10 @@
  */
 import { QueueShares } from './chunk-queue';
 import { makeCommitter } from './committer';
-import { PartitionLoop, type Standing, Turns, type UndecidedPartition } from './partition-loop';
+import { PartitionLoop, type Standing } from './partition-loop';
 import { keyOf, messageOf, type SourceListener, type StreamDeps } from './record-source';
+import { Semaphore } from './semaphore';
+import type { UndecidedPartition } from './undecided-wait';
 
 /** Between two looks at what the store has decided of partitions of which nothing comes. */
 export const STORE_CHECK_MS = 20_000;
@@ -27,7 +29,7 @@ export interface Stream {
 
 export function makeStream(deps: StreamDeps): Stream {
   const { source, clock, logger, metrics } = deps;
-  const turns = new Turns(deps.partitionsAtOnce);
+  const slots = new Semaphore(deps.partitionsAtOnce);
   const committer = makeCommitter(deps);
   let loops = new Map<string, PartitionLoop>();
   let joined = false;
@@ -48,9 +50,9 @@ export function makeStream(deps: StreamDeps): Stream {
       for (const { topic } of partitions) metrics.gapRecords.inc({ topic }, 0);
       loops = new Map();
       if (stopping) return;
-      const shares = new QueueShares();
+      const shared = { slots, committer, queueShares: new QueueShares(), active };
       for (const partition of partitions)
-        loops.set(keyOf(partition), new PartitionLoop(partition, deps, turns, committer, shares, active));
+        loops.set(keyOf(partition), new PartitionLoop(partition, deps, shared));
       joined = true;
       logger.info({ partitions: partitions.map(keyOf) }, 'partitions assigned');
     },
@@ -112,12 +114,12 @@ export function makeStream(deps: StreamDeps): Stream {
     },
     joined: () => joined,
     idleMs: () => clock.now() - lastActivity,
-    undecided: () => [...loops.values()].flatMap((loop) => loop.undecided() ?? []),
+    undecided: () => [...loops.values()].flatMap((loop) => loop.undecided ?? []),
     standings: () => [...loops.values()].map((loop) => loop.standing()),
     fetchAgeMs() {
       const all = [...loops.values()];
       // Nothing is asked of Kafka then: that nothing is answered is no trouble of its.
-      if (all.length > 0 && all.every((loop) => loop.isPaused)) lastFetch = clock.now();
+      if (all.length > 0 && all.every((loop) => loop.isFetchPaused)) lastFetch = clock.now();
       return clock.now() - lastFetch;
     },
   };

@@ -62,7 +62,6 @@ async function decideFeed(records: readonly FeedRecord[]) {
     ledger: {
       decideBatch: async ({ items }) => decide(items, known).decisions,
       partitionNo: async ({ topic }) => [...reference.topics.keys()].indexOf(topic),
-      forgetNumbers: () => undefined,
     },
     references: { current: async () => reference, reload: async () => reference },
     sendDeadLetters: async () => {},

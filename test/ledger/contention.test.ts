@@ -1,9 +1,9 @@
 /** Batches that open the same rounds at the same time: after one has undone another's work they take their turn (R1, U4). */
 
 import { sleep, until } from '../../dev/servers/deadline';
-import type { Ledger } from '../../src/intake';
 import { LOCK_TIMEOUT_MS } from '../../src/ledger/connection';
 import { LostRace } from '../../src/ledger/failures';
+import type { Ledger } from '../../src/ledger/ledger';
 import { FEED_LOCK } from '../../src/ledger/rounds';
 import { aBet, anEnvelope, brief, freshStore, type TestStore, withClient } from '../support/ledger';
 

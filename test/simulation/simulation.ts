@@ -6,8 +6,8 @@ import { pino } from 'pino';
 import { makeRandom } from '../../dev/random';
 import type { Clock } from '../../src/clock';
 import { feedIdOf } from '../../src/domain/reference';
-import { type Ledger, makeIntake, type Source } from '../../src/intake';
-import { decideBatch, makePartitionNumbers, readDecidedUpTo } from '../../src/ledger/ledger';
+import { makeIntake, type Source } from '../../src/intake';
+import { type Ledger, makeLedger, readDecidedUpTo } from '../../src/ledger/ledger';
 import { makeReferences } from '../../src/ledger/reference-store';
 import { toDocumentJson } from '../../src/reference-file/stored';
 import { makeMetrics } from '../../src/telemetry';
@@ -269,13 +269,14 @@ class World {
 
     // Batches that are few or many, whatever their size here: the one lock all of their rounds at once, the others in a step of its own.
     const fewEvents = this.random.pick([0, plan.batchEvents >> 1, plan.batchEvents]);
+    const plain = makeLedger(store, { fewEvents });
     const ledger: Ledger = {
+      ...plain,
       decideBatch: (batch) => {
         const meets = batch.items.some((item) => item.type === 'keyed' && item.fields.gameId === BUG);
         if (meets) throw new TypeError('cannot read properties of undefined');
-        return decideBatch(store, batch, fewEvents);
+        return plain.decideBatch(batch);
       },
-      ...makePartitionNumbers(store),
     };
     const intake = makeIntake({
       ledger: this.sabotage.ledger?.(ledger) ?? ledger,

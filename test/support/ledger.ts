@@ -14,11 +14,10 @@ import {
   type Envelope,
   type Intake,
   type IntakeResult,
-  type Ledger,
   makeIntake,
 } from '../../src/intake';
 import { makePool, type PostgresPool } from '../../src/ledger/connection';
-import { decideBatch, makePartitionNumbers } from '../../src/ledger/ledger';
+import { type Ledger, makeLedger } from '../../src/ledger/ledger';
 import { migrate } from '../../src/ledger/migrate';
 import { applyReference, makeReferences } from '../../src/ledger/reference-store';
 import { fromDocumentJson, toDocumentJson } from '../../src/reference-file/stored';
@@ -284,10 +283,7 @@ export class TestStore {
       logger,
     );
     this.pools.push(pool);
-    const ledger: Ledger = {
-      decideBatch: (batch) => decideBatch(pool, batch, options.fewEvents),
-      ...makePartitionNumbers(pool),
-    };
+    const ledger = makeLedger(pool, { fewEvents: options.fewEvents });
     const intake = makeIntake({
       ledger: options.wrap?.(ledger) ?? ledger,
       references: makeReferences(pool),

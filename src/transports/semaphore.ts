@@ -1,0 +1,27 @@
+/** At most so many holders at once; the others wait in the order in which they came. */
+export class Semaphore {
+  private readonly waiting: (() => void)[] = [];
+
+  constructor(private free: number) {}
+
+  async acquire(): Promise<void> {
+    if (this.free > 0) this.free--;
+    else await new Promise<void>((resolve) => this.waiting.push(resolve));
+  }
+
+  release(): void {
+    const next = this.waiting.shift();
+    if (next === undefined) this.free++;
+    else next();
+  }
+
+  /** Leaves the place to others while something else is waited for. */
+  async releasedWhile<T>(promise: Promise<T>): Promise<T> {
+    this.release();
+    try {
+      return await promise;
+    } finally {
+      await this.acquire();
+    }
+  }
+}
