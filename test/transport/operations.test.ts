@@ -28,7 +28,7 @@ describe('status', () => {
       const well = await run(world, ['status', '--json', '--check']);
       expect(parsed(well)).toMatchObject({
         needs_a_person: [],
-        schema: { newest: '0003_operations_log.sql', missing: [] },
+        schema: { newest: '0004_time_ranges.sql', missing: [] },
         reference: { version: 1 },
         lag: { records: 0, seconds: 0, undecided_partitions: 0 },
         balance: { records_read: 3, became: 3 },
