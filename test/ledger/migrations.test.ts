@@ -2,8 +2,19 @@
 import { join } from 'node:path';
 import type { Client } from 'pg';
 import { until } from '../../dev/servers/deadline';
+import type { ReferenceDocument } from '../../src/domain/reference';
 import { migrate, migrationNames, pendingMigrations } from '../../src/ledger/migrate';
-import { aBet, aRefund, REFERENCE, rowsOf, TestStore, type TextRow, withClient } from '../support/ledger';
+import {
+  aBet,
+  aRefund,
+  aSettled,
+  damagesOf,
+  REFERENCE,
+  rowsOf,
+  TestStore,
+  type TextRow,
+  withClient,
+} from '../support/ledger';
 import { startProgram } from '../support/program';
 import { type FreshDatabase, freshDatabase } from '../support/servers';
 
@@ -19,31 +30,139 @@ afterEach(async () => {
   for (const made of databases.splice(0)) await made.drop();
 });
 
-/** Everything that a migration makes, as text: tables, columns, indexes, views, functions, comments. */
+/** Everything that a migration makes, as text: schemas, tables, columns, constraints, indexes, views, functions, privileges, comments. */
 const SHAPE = `
-select 'column', attrelid::regclass::text, attname::text, format_type(atttypid, atttypmod) || ' ' || attnotnull || ' ' || coalesce(col_description(attrelid, attnum), '')
-from pg_attribute join pg_class c on c.oid = attrelid
-where relnamespace in ('promo'::regnamespace, 'promo_store'::regnamespace) and relkind in ('r', 'p', 'v') and attnum > 0
-union all select 'index', indexrelid::regclass::text, '', pg_get_indexdef(indexrelid) from pg_index join pg_class c on c.oid = indexrelid
-where relnamespace = 'promo_store'::regnamespace
-union all select 'view', viewname::text, '', definition from pg_views where schemaname = 'promo'
-union all select 'function', proname::text, '', prosrc from pg_proc where pronamespace = 'promo_store'::regnamespace
+with ours as (select oid, nspname, nspacl from pg_namespace where nspname in ('promo', 'promo_store'))
+select 'schema', nspname, '', concat_ws(' ', nspacl, obj_description(oid, 'pg_namespace')) from ours
+union all select 'relation', c.oid::regclass::text, relkind::text, concat_ws(' ', reloptions, relacl, obj_description(c.oid, 'pg_class'))
+from pg_class c join ours on ours.oid = relnamespace where relkind in ('r', 'p', 'v', 'S')
+union all select 'column', attrelid::regclass::text, attname::text,
+  concat_ws(' ', format_type(atttypid, atttypmod), attnotnull, attacl, col_description(attrelid, attnum))
+from pg_attribute join pg_class c on c.oid = attrelid join ours on ours.oid = relnamespace where relkind in ('r', 'p', 'v') and attnum > 0
+union all select 'constraint', conrelid::regclass::text, conname::text, pg_get_constraintdef(k.oid)
+from pg_constraint k join ours on ours.oid = connamespace
+union all select 'index', indexrelid::regclass::text, '', pg_get_indexdef(indexrelid)
+from pg_index join pg_class c on c.oid = indexrelid join ours on ours.oid = relnamespace
+union all select 'view', viewname::text, '', definition from pg_views join ours on nspname = schemaname
+union all select 'function', p.oid::regprocedure::text, '', concat_ws(' ', pg_get_functiondef(p.oid), proacl, obj_description(p.oid, 'pg_proc'))
+from pg_proc p join ours on ours.oid = pronamespace
 union all select 'currency', code, '', currency_no || ' ' || scale from promo_store.currencies
 order by 1, 2, 3`;
 
 const shapeOf = (url: string): Promise<TextRow[]> => withClient(url, (client) => rowsOf(client, SHAPE));
 
+/** What decided the events of HELD. */
+const HELD_OPERATOR: ReferenceDocument['operators'][number] = {
+  id: 'held',
+  active: true,
+  connections: [{ id: 'held-stream', transport: 'kafka', topic: 'held' }],
+  brands: [{ id: 'main', active: true, games: { deny: [] }, minBet: {} }],
+  catalogue: [],
+};
+
+/**
+ * What a worker of the first version left behind: a refunded round, one of two currencies, a login, a rejected event, a duplicate, a
+ * record without a key and a dead letter.
+ */
+const HELD = `
+select nextval('promo_store.batch_numbers');
+insert into promo_store.operators (operator_id) values ('held');
+insert into promo_store.feeds (operator_no, operator_id, feed_id) values (1, 'held', 'held');
+insert into promo_store.connections (connection_id) values ('held-stream');
+insert into promo_store.brands (operator_no, brand_id) values (1, 'main');
+insert into promo_store.reference_versions (version, document) values (1, '{"operators": []}');
+insert into promo_store.partitions (topic, partition, next_offset, records_read, accepted, rejected, duplicates, dead_letters, without_key)
+values ('held', 0, 11, 11, 7, 1, 1, 1, 1);
+insert into promo_store.rounds (round_no, feed_no, round_key, round_id, brand_no, currency_no, settled, refunded_by, refunded_at,
+  bet_minor, win_minor, settled_minor, other_sums)
+select 8192 + place, 1, promo_store.id_key(id), id, 1, 101, settled, refunded_by, case when refunded_by is not null then now() end,
+  bet, win, settled_minor, others::jsonb
+from (values
+  (0, 'held-refunded', true, 'held-refund', 1050, 0, 1050, null),
+  (1, 'held-stands', false, null, 300, 500, 0, '{"USD": {"bet": "200", "win": "0", "settled": "0", "belowMinBet": "0"}}')
+) as v (place, id, settled, refunded_by, bet, win, settled_minor, others);
+create temporary table held_events as
+select 8192 + place as verdict_id, place as source_offset, v.* from (values
+  (0, 'held-bet', 1, 8192, 0, true, 1050, 101),
+  (1, 'held-settled', 3, 8192, 0, true, 1050, 101),
+  (2, 'held-refund', 4, 8192, 0, false, 1050, 101),
+  (3, 'held-win', 2, 8193, 0, true, 500, 101),
+  (4, 'held-second-bet', 1, 8193, 0, true, 300, 101),
+  (5, 'held-bet-in-usd', 1, 8193, 0, true, 200, 100),
+  (6, 'held-login', 7, null, 0, true, null, null),
+  (7, 'held-rejected', 1, 8193, 5, false, null, 101)
+) as v (place, event_id, kind, round_no, outcome, counted, amount_minor, currency_no);
+insert into promo_store.event_keys (verdict_id, content_hash, source_offset, feed_no, partition_no, outcome, event_key)
+select verdict_id, 1, source_offset, 1, 1, outcome, promo_store.id_key(event_id) from held_events;
+insert into promo_store.history (verdict_id, decided_at, occurred_at, amount_minor, round_no, source_offset, feed_no, connection_no,
+  partition_no, brand_no, reference_version, outcome, kind, currency_no, counted, event_id, player_ref)
+select verdict_id, now(), now(), amount_minor, round_no, source_offset, 1, 1, 1, 1, 1, outcome, kind, currency_no, counted, event_id, 'p-1'
+from held_events;
+insert into promo_store.resends (received_at, source_offset, feed_no, connection_no, partition_no, first_outcome, content_differs, event_id)
+values (now(), 8, 1, 1, 1, 0, true, 'held-bet');
+insert into promo_store.unstored (received_at, source_offset, value_hash, partition_no, connection_no, dead_letter)
+values (now(), 9, 1, 1, 1, null), (now(), 10, 1, 1, null, 1);
+drop table held_events`;
+
+/** Queries for all that tables and views hold, by the columns that they have now. */
+const QUERIES = `
+select format('select array[%s]::text from %s order by 1', string_agg(format('%I::text', attname), ', ' order by attnum), attrelid::regclass)
+from pg_attribute join pg_class c on c.oid = attrelid
+where relnamespace in ('promo'::regnamespace, 'promo_store'::regnamespace) and relkind in ('r', 'p', 'v') and not relispartition
+  and relname not like 'migrations%' and attnum > 0 and not attisdropped
+group by attrelid`;
+
+const contentsOf = async (client: Client, queries: readonly TextRow[]): Promise<[string, TextRow[]][]> => {
+  const contents: [string, TextRow[]][] = [];
+  for (const [query] of queries) contents.push([`${query}`, await rowsOf(client, `${query}`)]);
+  return contents;
+};
+
 /** Decides something and reads it back. */
 async function expectItWorks(url: string): Promise<void> {
   const store = new TestStore(url, { own: true });
   try {
-    await store.apply(REFERENCE);
+    await store.apply({ operators: [...REFERENCE.operators, HELD_OPERATOR] });
     expect(await store.partition('acme').read(aBet(), aRefund(), aBet())).toEqual([
       'accepted',
       'accepted',
       'skipped/round_refunded',
     ]);
-    expect(await store.value('select sum(amount_minor) from promo.ledger')).toBe('0');
+    expect(await store.value(`select sum(amount_minor) from promo.ledger where feed_id = 'acme'`)).toBe('0');
+  } finally {
+    await store.disconnect();
+  }
+}
+
+const HELD_ENTRIES = [
+  ['held-bet', '1050', 'EUR'],
+  ['held-refund', '-1050', 'EUR'],
+  ['held-settled', '1050', 'EUR'],
+  ['held-refund', '-1050', 'EUR'],
+  ['held-win', '500', 'EUR'],
+  ['held-second-bet', '300', 'EUR'],
+  ['held-bet-in-usd', '200', 'USD'],
+  ['held-login', '0', null],
+];
+
+/** Reads again what is held, and goes on from there. */
+async function expectItIsKnown(url: string): Promise<void> {
+  const store = new TestStore(url, { own: true });
+  try {
+    const held = store.partition('held');
+    expect(
+      await held.readAt(0, aBet({ event_id: 'held-bet' }), aSettled({ event_id: 'held-settled' })),
+    ).toEqual(['accepted, again', 'accepted, again']);
+    expect(
+      await held.readAt(
+        11,
+        aBet({ event_id: 'held-rejected' }),
+        aBet({ round_id: 'held-refunded' }),
+        aRefund({ round_id: 'held-stands' }),
+      ),
+    ).toEqual(['duplicate of rejected/bad_amount, differs', 'skipped/round_refunded', 'accepted']);
+    expect(await store.value(`select sum(amount_minor) from promo.ledger where feed_id = 'held'`)).toBe('0');
+    expect(await damagesOf(store.pool)).toEqual([]);
   } finally {
     await store.disconnect();
   }
@@ -71,9 +190,24 @@ test('every earlier version is brought to the same shape, with what it holds [D1
     const url = await database();
     expect(await migrate(url, name)).toEqual(names.slice(0, index + 1));
     expect(await pendingMigrations(url)).toEqual(names.slice(index + 1));
+    const { queries, before } = await withClient(url, async (client) => {
+      await client.query(HELD);
+      const queries = await rowsOf(client, QUERIES);
+      return { queries, before: await contentsOf(client, queries) };
+    });
+
     expect(await migrate(url)).toEqual(names.slice(index + 1));
+
     expect(await shapeOf(url)).toEqual(shape);
+    await withClient(url, async (client) => {
+      expect(await contentsOf(client, queries)).toEqual(before);
+      expect(
+        await rowsOf(client, 'select event_id, amount_minor, currency from promo.ledger order by entry_id'),
+      ).toEqual(HELD_ENTRIES);
+      expect(await damagesOf(client)).toEqual([]);
+    });
     await expectItWorks(url);
+    await expectItIsKnown(url);
   }
 });
 
@@ -86,19 +220,19 @@ test('two at once are one after the other, on one database and on several of one
   await expectItWorks(other);
 });
 
-/** Of the first migration one of the first tables, one of the middle and the last; and one of the last migration. */
-const TABLES = ['operators', 'history', 'rounds', 'operations'];
+/** Of the first migration one of the first tables, one of the middle and the last; one of a later migration, and an index of the last. */
+const RELATIONS = ['operators', 'history', 'rounds', 'operations', 'resends_order'];
 
-/** Does something to a migration in the middle: it waits for somebody who is making the same table. */
+/** Does something to a migration in the middle: it waits for somebody who is making a table of the same name. */
 async function inTheMiddle(
   url: string,
-  table: string,
+  relation: string,
   work: (holder: Client) => Promise<void>,
 ): Promise<void> {
   await withClient(url, async (holder) => {
     await holder.query('create schema if not exists promo_store');
     await holder.query('begin');
-    await holder.query(`create table promo_store.${table} ()`);
+    await holder.query(`create table promo_store.${relation} ()`);
     await work(holder);
     await holder.query('rollback');
   });
@@ -115,9 +249,9 @@ test('one that is killed in the middle leaves nothing in the way of the next [D1
   const whole = await database();
   await migrate(whole);
   const shape = await shapeOf(whole);
-  for (const table of TABLES) {
+  for (const relation of RELATIONS) {
     const url = await database();
-    await inTheMiddle(url, table, async (holder) => {
+    await inTheMiddle(url, relation, async (holder) => {
       const program = startProgram(join(__dirname, 'migrate-program.ts'), { DATABASE_URL: url });
       try {
         await untilItWaits(holder);
@@ -136,8 +270,8 @@ test('one whose connections the server ends in the middle leaves nothing in the 
   const url = await database();
   // knex writes the whole migration there.
   const told = jest.spyOn(console, 'log').mockImplementation();
-  for (const table of TABLES) {
-    await inTheMiddle(url, table, async (holder) => {
+  for (const relation of RELATIONS) {
+    await inTheMiddle(url, relation, async (holder) => {
       const failed = expect(migrate(url)).rejects.toThrow(/terminat|connection error/);
       await untilItWaits(holder);
       await holder.query(
