@@ -72,7 +72,7 @@ export function faster(rules: string, times: number): string {
     .replace(/\boffset (\d+)([smh])\b/g, (_, number, unit) => `offset ${divided(number, unit)}`)
     .replace(/\bfor: (\d+)([smh])$/gm, (_, number, unit) => `for: ${divided(number, unit)}`)
     .replace(
-      /(_seconds(?:\{[^}]*\})?\)? [<>] )(\d+)/g,
+      /(_seconds(?:\{[^}]*\})?(?:\[\w+\])?\)* [<>] )(\d+)/g,
       (_, metric, limit) => `${metric}${Number(limit) / times}`,
     );
 }

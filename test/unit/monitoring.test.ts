@@ -74,9 +74,9 @@ describe('alerts', () => {
     expect(quick).toContain(
       '(promo_intake_fetch_age_seconds{SELECTOR} < 0.6 and promo_intake_assigned_partitions',
     );
-    expect(quick).toContain('{state="deciding",SELECTOR}) > 6');
+    expect(quick).toContain('{state="deciding",SELECTOR}[3000ms])) > 6\n');
     expect(quick).toContain('[9000ms]');
-    expect(quick).toContain('offset 18000ms');
+    expect(quick).toContain('[36000ms] offset 18000ms');
     expect(quick).toContain('for: 3000ms');
     expect(quick).not.toMatch(/\d[smh]\b(?<!ms)/);
   });
