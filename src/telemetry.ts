@@ -30,7 +30,7 @@ export const LABELS = {
     'store: Postgres; kafka: what is published is refused; registry; limit: the topic is paused; reference: there is no reference data, or none that can be read; worker: anything else',
   step: 'connect: a connection of the pool; find: begin, the lock of the partition, what is decided already, in a small batch the locks of its rounds; lock: those of a large one; decide: the rules; write: the rows and the commit',
   result: 'hit, miss: the registry was asked; failure: it did not answer',
-  topic: 'a topic that is read',
+  topic: 'a topic that is to be read',
   partition: 'a number of a partition that this worker has now',
   state: 'deciding, or undecided: it waits, and more workers would not help',
   version: 'of promo-intake',
@@ -160,6 +160,14 @@ export function makeMetrics() {
       describe('paused_partitions', {
         help: 'Undecided partitions whose topic is paused, since too many of its events would be rejected.',
         action: 'Mend the reference data or the schemas, or raise the limit: docs/operations.md.',
+        labels: ['topic'],
+      }),
+    ),
+    missingTopics: new Gauge(
+      describe('missing_topics', {
+        help: '1 for a topic that is to be read and does not exist, else 0; as the last look at Kafka told.',
+        action:
+          'Make the topic, or correct its name in the reference data; what the user may not Describe does not exist for it.',
         labels: ['topic'],
       }),
     ),

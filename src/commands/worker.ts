@@ -16,7 +16,7 @@ import type { Tracing } from '../tracing';
 import { type Drain, makeDrain } from '../transports/drain';
 import { ensureTopic, makeKafka } from '../transports/kafka';
 import { makeKafkaSource } from '../transports/kafka-source';
-import { makeStepTimer, observeState } from '../transports/observe-state';
+import { makeStepTimer, observeState, observeTopics } from '../transports/observe-state';
 import { keyOf, messageOf } from '../transports/record-source';
 import { makeSender, type Sender } from '../transports/sender';
 import { makeStream, type Stream } from '../transports/stream';
@@ -117,6 +117,7 @@ export async function worker(options: { drain: boolean }): Promise<number> {
       groupId: config.KAFKA_GROUP_ID,
       fetchIntervalMs: config.FETCH_INTERVAL_MS,
       wantedTopics,
+      onTopics: (exists) => observeTopics(metrics, exists),
       onFatal: (error) => {
         logger.fatal({ error: error.message }, 'the Kafka client has ended');
         failed.abort();

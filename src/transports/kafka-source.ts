@@ -20,6 +20,8 @@ export interface KafkaSourceOptions {
   readonly groupId: string;
   /** The topics to read, asked for again from time to time. */
   readonly wantedTopics: () => Promise<readonly string[]>;
+  /** Told, each time that they are asked for, whether the wanted topics exist. */
+  readonly onTopics?: (exists: ReadonlyMap<string, boolean>) => void;
   /** Fetches that bring something begin at least so many milliseconds apart; by default as few as is sensible. */
   readonly fetchIntervalMs?: number;
   /** The client has ended, again and again. */
@@ -58,23 +60,23 @@ export function makeKafkaSource(kafka: Kafka, options: KafkaSourceOptions, logge
     logger,
   );
   const stopping = new AbortController();
-  const reported = new Set<string>();
+  let missing: readonly string[] = [];
 
   /** The wanted topics that exist. A missing one is reported once, and stops no other. */
   async function presentTopics(): Promise<string[]> {
     admin ??= await connectedAdmin(kafka);
     const wanted = await options.wantedTopics();
     const existing = new Set(await admin.listTopics());
-    for (const topic of wanted) {
-      if (existing.has(topic)) reported.delete(topic);
-      else if (!reported.has(topic)) {
-        reported.add(topic);
-        logger.warn(
-          { topic, checkEveryMs: TOPIC_CHECK_MS },
-          'topic does not exist; it is read as soon as it does',
-        );
-      }
+    const reported = missing;
+    missing = wanted.filter((topic) => !existing.has(topic));
+    for (const topic of missing) {
+      if (reported.includes(topic)) continue;
+      logger.warn(
+        { topic, checkEveryMs: TOPIC_CHECK_MS },
+        'topic does not exist; it is read as soon as it does',
+      );
     }
+    options.onTopics?.(new Map(wanted.map((topic) => [topic, existing.has(topic)])));
     return wanted.filter((topic) => existing.has(topic)).sort();
   }
 

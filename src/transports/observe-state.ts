@@ -14,6 +14,12 @@ export function makeStepTimer({ stepSeconds }: Metrics): (step: Step) => void {
   };
 }
 
+/** Sets which of the topics that are to be read are missing. One that is to be read no more has no line any more. */
+export function observeTopics({ missingTopics }: Metrics, exists: ReadonlyMap<string, boolean>): void {
+  missingTopics.reset();
+  for (const [topic, isThere] of exists) missingTopics.set({ topic }, isThere ? 0 : 1);
+}
+
 /** Sets what is only worth knowing when the metrics are asked for. What this worker has no more has no line any more. */
 export function observeState(
   metrics: Metrics,

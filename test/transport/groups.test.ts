@@ -156,9 +156,17 @@ describe('topics', () => {
           await sleep(22_000);
           const missing = worker.logged('topic does not exist; it is read as soon as it does');
           expect(missing.map(({ topic }) => topic)).toEqual([later]);
+          const isMissing = async (topic: string) => {
+            const { text } = await worker.get('/metrics');
+            return new RegExp(`^promo_intake_missing_topics\\{topic="${topic}"\\} (.*)$`, 'm').exec(
+              text,
+            )?.[1];
+          };
+          expect([await isMissing(main), await isMissing(later)]).toEqual(['0', '1']);
           await makeTopics({ [later]: { partitions: 2 } });
           await produce(later, [login('later-0', 0), login('later-1', 1)]);
           await world.untilDecided(3, TAKEN_UP_MS);
+          expect(await isMissing(later)).toBe('0');
           await withAdmin((admin) => admin.deleteTopics({ topics: [later] }));
         },
       ),

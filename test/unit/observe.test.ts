@@ -7,7 +7,7 @@ import { ACCEPTED, DEAD_LETTER_REASONS, outcomeOf, REASONS } from '../../src/dom
 import type { Answer, Envelope } from '../../src/intake';
 import { makeMetrics } from '../../src/telemetry';
 import { observeBatch } from '../../src/transports/observe';
-import { observeState } from '../../src/transports/observe-state';
+import { observeState, observeTopics } from '../../src/transports/observe-state';
 import type { Standing } from '../../src/transports/partition-loop';
 import type { Stream } from '../../src/transports/stream';
 import { aConnection } from '../support/builders';
@@ -161,6 +161,18 @@ it('what is set when the metrics are asked for is of the partitions that this wo
   expect(await lines('lag_records')).toEqual([`promo_intake_lag_records${of(3)} 1`]);
   expect(await lines('lag_seconds')).toHaveLength(1);
   expect(await lines('undecided_seconds')).toContain('promo_intake_undecided_seconds{cause="store"} 0');
+});
+
+it('a topic that is to be read and does not exist is told, till it exists or is to be read no more', async () => {
+  const metrics = makeMetrics();
+  const lines = async (exists: Readonly<Record<string, boolean>>) => {
+    observeTopics(metrics, new Map(Object.entries(exists)));
+    const text = await metrics.registry.getSingleMetricAsString('promo_intake_missing_topics');
+    return text.split('\n').filter((line) => !line.startsWith('#'));
+  };
+  const line = (topic: string, value: number) => `promo_intake_missing_topics{topic="${topic}"} ${value}`;
+  expect(await lines({ a: true, b: false, c: false })).toEqual([line('a', 0), line('b', 1), line('c', 1)]);
+  expect(await lines({ a: true, b: true })).toEqual([line('a', 0), line('b', 0)]);
 });
 
 it('records that are read again and dead letters are no verdicts', async () => {
