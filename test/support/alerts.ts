@@ -43,6 +43,10 @@ export interface Panel {
   readonly description: string;
   readonly row: string;
   readonly expressions: readonly string[];
+  /** Its queries are of the last moment, and of no time before. */
+  readonly isNow: boolean;
+  /** The least time between two of its points. */
+  readonly interval: unknown;
 }
 
 /** The panels of all dashboards, in their order. */
@@ -55,8 +59,17 @@ export function panels(): Panel[] {
         row = String(panel.title);
         return [];
       }
-      const expressions = nodesOf(panel, 'targets').map(({ expr }) => String(expr));
-      return [{ title: String(panel.title), description: String(panel.description), row, expressions }];
+      const targets = nodesOf(panel, 'targets');
+      return [
+        {
+          title: String(panel.title),
+          description: String(panel.description),
+          row,
+          expressions: targets.map(({ expr }) => String(expr)),
+          isNow: targets.every(({ instant, range }) => instant === true && range === false),
+          interval: panel.interval,
+        },
+      ];
     });
   });
 }

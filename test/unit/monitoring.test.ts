@@ -107,9 +107,40 @@ describe('panels', () => {
 
   test('show the partitions of each worker', () => {
     const found = panels().flatMap(({ expressions }) =>
-      expressions.filter((expression) => expression.includes('assigned_partitions')),
+      expressions.filter(
+        (expression) =>
+          expression.includes('assigned_partitions') && !expression.includes('fetch_age_seconds'),
+      ),
     );
     expect(found).toEqual(['sum by (pod) (promo_intake_assigned_partitions{namespace=~"$namespace"})']);
+  });
+
+  test('take no worker that has no partition for one that reads', () => {
+    const ages = panels()
+      .flatMap(({ expressions }) => expressions)
+      .filter((expression) => expression.includes('fetch_age_seconds'));
+    expect(ages).toHaveLength(1);
+    for (const age of ages)
+      expect(age).toMatch(/ and on \(namespace, pod\) promo_intake_assigned_partitions\{[^}]*\} > 0\)$/);
+  });
+
+  test('that stand for now show what is now, and not what was when there were workers', () => {
+    const values = panels().filter(({ row, isNow }) => row === panels()[0]?.row && isNow);
+    expect(values.map(({ title }) => title)).toEqual([
+      'Kafka: last answer to a fetch',
+      'Kafka: publishing is refused',
+      'Postgres: partitions wait for it',
+      'Us: partitions wait for a defect',
+      'Us: CPU of the busiest worker',
+    ]);
+  });
+
+  test('that look at rates say how often is scraped, so that enough samples are looked at', () => {
+    for (const { title, expressions, interval } of panels())
+      expect([title, interval]).toEqual([
+        title,
+        expressions.some((expression) => expression.includes('$__rate_interval')) ? '30s' : undefined,
+      ]);
   });
 
   test('of the first row say whose the trouble is', () => {
