@@ -2,7 +2,7 @@
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { stringify } from 'yaml';
+import { parseAllDocuments, stringify } from 'yaml';
 import { findSchemas, SCHEMA_FILE } from '../../dev/chart/schemas';
 import { findTool, KUBERNETES_VERSION } from '../../dev/chart/tools';
 import { SETTINGS } from '../../src/config';
@@ -241,6 +241,44 @@ withHelm('bad values are refused with their place', () => {
   for (const [values, message] of refusals) {
     const { status, output } = template([...MINIMAL, '--set', values]);
     expect([values, status, output]).toEqual([values, 1, expect.stringMatching(message)]);
+  }
+});
+
+withHelm('names that YAML takes for something else are texts', () => {
+  // What Kubernetes reads is YAML 1.1.
+  const isText = (value: unknown): boolean => value === undefined || typeof value === 'string';
+  const named = (release: string, namespace: string, own: readonly string[]) => {
+    const { status, stdout, output } = runTool('helm', [
+      ...['template', release, CHART, '--namespace', namespace, '--kube-version', KUBERNETES_VERSION],
+      ...own,
+    ]);
+    expect([release, status === 0 ? 'rendered' : output]).toEqual([release, 'rendered']);
+    return parseAllDocuments(stdout, { version: '1.1' }).map((each): unknown => each.toJS());
+  };
+  const all = ['--values', example('production.yaml'), '--set', 'autoscaling.enabled=true'];
+  const names =
+    'fullnameOverride=on,pod.priorityClassName=yes,autoscaling.authenticationRef=no,nameOverride=1';
+  for (const [release, namespace, own] of [
+    ['on', '1234', all],
+    ['true', '8e12345', all],
+    ['null', 'off', [...all, '--set-string', names]],
+  ] as const) {
+    const manifests = named(release, namespace, own);
+    expect(manifests.length).toBeGreaterThan(10);
+    for (const manifest of manifests) {
+      const what = `${at(manifest, 'kind')} ${at(manifest, 'metadata.name')}`;
+      expect([what, at(manifest, 'metadata.namespace')]).toEqual([what, namespace]);
+      expect([what, typeof at(manifest, 'metadata.name')]).toEqual([what, 'string']);
+      const texts = [
+        ...Object.values(Object(at(manifest, 'metadata.labels'))),
+        ...podsOf([Object(manifest)]).flatMap(({ labels, spec }) => [
+          ...Object.values(Object(labels)),
+          at(spec, 'serviceAccountName'),
+          at(spec, 'priorityClassName'),
+        ]),
+      ];
+      expect([what, texts.filter((text) => !isText(text))]).toEqual([what, []]);
+    }
   }
 });
 

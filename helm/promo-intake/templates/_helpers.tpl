@@ -12,8 +12,8 @@
 
 {{/* What pods are selected by. Takes (dict "root" $ "component" "worker"). It can never change, so nothing is added to it. */}}
 {{- define "promo-intake.selector" -}}
-app.kubernetes.io/name: {{ default .root.Chart.Name .root.Values.nameOverride | trunc 63 | trimSuffix "-" }}
-app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/name: {{ default .root.Chart.Name .root.Values.nameOverride | trunc 63 | trimSuffix "-" | quote }}
+app.kubernetes.io/instance: {{ .root.Release.Name | quote }}
 app.kubernetes.io/component: {{ .component }}
 {{- end -}}
 
@@ -59,9 +59,12 @@ default
 {{ int .Values.settings.HTTP_PORT }}
 {{- end -}}
 
-{{/* What the metrics of this release's workers are selected by: in place of SELECTOR in files/. */}}
+{{/*
+What the metrics of this release's workers are selected by: in place of SELECTOR in files/. Kubernetes cuts at 58 characters what the name of a pod
+begins with.
+*/}}
 {{- define "promo-intake.metricSelector" -}}
-{{- printf "namespace=%q,pod=~%q" .Release.Namespace (printf "%s-worker-.*" (include "promo-intake.fullname" .)) -}}
+{{- printf "namespace=%q,pod=~%q" .Release.Namespace (printf "%s.*" (printf "%s-worker-" (include "promo-intake.fullname" .) | trunc 58)) -}}
 {{- end -}}
 
 {{/*
@@ -120,10 +123,10 @@ where `own` has the same three of its own role: the owner of the tables, or the 
       {{- range $name, $source := $given }}
       {{- if $source.configMap }}
       - configMap:
-          name: {{ $source.configMap }}
+          name: {{ $source.configMap | quote }}
       {{- else }}
       - secret:
-          name: {{ $source.secret }}
+          name: {{ $source.secret | quote }}
       {{- end }}
           items: [{key: {{ $source.key | quote }}, path: {{ $name }}}]
       {{- end }}
@@ -195,6 +198,8 @@ annotations:
 {{/* What the schema cannot tell, all at once. */}}
 {{- define "promo-intake.validate" -}}
 {{- $faults := list -}}
+{{- $fullname := include "promo-intake.fullname" . -}}
+{{- if not (regexMatch "^[a-z]([-a-z0-9]*[a-z0-9])?$" $fullname) }}{{ $faults = append $faults (printf "objects would be named %s, which no Service can be: a name begins with a letter, ends with a letter or digit, and has only a-z, 0-9 and - in it; set fullnameOverride, or give the release another name" $fullname) }}{{ end -}}
 {{- with .Values -}}
 {{- if not .settings.KAFKA_BROKERS }}{{ $faults = append $faults "settings.KAFKA_BROKERS is missing: set it to the brokers, as host:port, comma-separated" }}{{ end -}}
 {{- if not (or .settings.DATABASE_URL .secrets.DATABASE_URL) }}{{ $faults = append $faults "secrets.DATABASE_URL is missing: set it to {secret: NAME, key: KEY} of a Secret that holds the address of Postgres, or set settings.DATABASE_URL to one without a password" }}{{ end -}}
