@@ -236,6 +236,9 @@ withHelm('bad values are refused with their place', () => {
       'migration.settings.DATABASE_URL=postgres://o@db/promo,migration.secrets.DATABASE_URL.secret=a,migration.secrets.DATABASE_URL.key=b',
       /migration\.settings\.DATABASE_URL and migration\.secrets\.DATABASE_URL are both set/,
     ],
+    ['settings.HTTP_PORT=null', /at '\/settings': missing property 'HTTP_PORT'/],
+    ['settings.SHUTDOWN_SECONDS=null', /at '\/settings': missing property 'SHUTDOWN_SECONDS'/],
+    ['fullnameOverride=promo.intake', /at '\/fullnameOverride': 'promo.intake' does not match pattern/],
     ['settings.KAFKA_BROKERS=', /settings\.KAFKA_BROKERS is missing: set it to the brokers/],
   ];
   for (const [values, message] of refusals) {

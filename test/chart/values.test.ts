@@ -14,6 +14,13 @@ const schema: unknown = JSON.parse(readFileSync(join(CHART, 'values.schema.json'
 const validate = new Ajv({ allErrors: true, strict: false }).compile(isNode(schema) ? schema : {});
 const read = (path: string): unknown => parse(readFileSync(path, 'utf8'));
 
+/** As Helm lays values over the defaults. */
+function merged(defaults: unknown, values: unknown): unknown {
+  if (!isNode(defaults) || !isNode(values)) return values;
+  const names = Object.entries(values).map(([name, value]) => [name, merged(defaults[name], value)]);
+  return { ...defaults, ...Object.fromEntries(names) };
+}
+
 /** The places that the schema refuses. */
 function refused(values: unknown): string[] {
   validate(values);
@@ -24,10 +31,11 @@ function refused(values: unknown): string[] {
 }
 
 test.each(EXAMPLES)('%s is allowed', (name) => {
-  expect(refused(read(example(name)))).toEqual([]);
+  expect(refused(merged(read(join(CHART, 'values.yaml')), read(example(name))))).toEqual([]);
 });
 
-test('the defaults are allowed', () => {
+test('the defaults are allowed, and a switch for a chart that this one is part of', () => {
+  expect(refused({ enabled: false })).toEqual([]);
   expect(refused(read(join(CHART, 'values.yaml')))).toEqual([]);
 });
 
@@ -60,6 +68,12 @@ test.each([
   ['a number beyond its bounds', { settings: { SHUTDOWN_SECONDS: 601 } }, '/settings/SHUTDOWN_SECONDS'],
   ['a number as text', { settings: { BATCH_EVENTS: '100' } }, '/settings/BATCH_EVENTS'],
   ['a port that only root may serve', { settings: { HTTP_PORT: 80 } }, '/settings/HTTP_PORT'],
+  ['no port', { settings: { SHUTDOWN_SECONDS: 20 } }, '/settings'],
+  ['no time to shut down', { settings: { HTTP_PORT: 8080 } }, '/settings'],
+  ['a name with a dot', { fullnameOverride: 'promo.intake' }, '/fullnameOverride'],
+  ['a name that begins with a digit', { fullnameOverride: '1promo' }, '/fullnameOverride'],
+  ['a part of a name with a dot', { nameOverride: 'a.b' }, '/nameOverride'],
+  ['scrapes too far apart for the alerts', { metrics: { intervalSeconds: 121 } }, '/metrics/intervalSeconds'],
   ['no workers', { worker: { replicas: 0 } }, '/worker/replicas'],
   ['scaling to zero', { autoscaling: { minReplicas: 0 } }, '/autoscaling/minReplicas'],
   ['a digest that is none', { image: { digest: 'latest' } }, '/image/digest'],

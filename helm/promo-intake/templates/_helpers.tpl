@@ -155,28 +155,30 @@ securityContext:
   capabilities: {drop: [ALL]}
 {{- end -}}
 
-{{/* What all pods have in common, but for the service account. */}}
+{{/* What all pods have in common, but for the service account; of workers with their own affinity. Takes (dict "root" $ "component" "worker"). */}}
 {{- define "promo-intake.podSpec" -}}
+{{- $affinity := deepCopy (default dict .root.Values.pod.affinity) -}}
+{{- if eq .component "worker" }}{{ $affinity = mergeOverwrite $affinity (deepCopy (default dict .root.Values.worker.affinity)) }}{{ end -}}
 automountServiceAccountToken: false
 enableServiceLinks: false
 securityContext:
-  {{- toYaml .Values.pod.securityContext | nindent 2 }}
-{{- with .Values.imagePullSecrets }}
+  {{- toYaml .root.Values.pod.securityContext | nindent 2 }}
+{{- with .root.Values.imagePullSecrets }}
 imagePullSecrets:
   {{- toYaml . | nindent 2 }}
 {{- end }}
-{{- with .Values.pod.priorityClassName }}
-priorityClassName: {{ . }}
+{{- with .root.Values.pod.priorityClassName }}
+priorityClassName: {{ . | quote }}
 {{- end }}
-{{- with .Values.pod.nodeSelector }}
+{{- with .root.Values.pod.nodeSelector }}
 nodeSelector:
   {{- toYaml . | nindent 2 }}
 {{- end }}
-{{- with .Values.pod.tolerations }}
+{{- with .root.Values.pod.tolerations }}
 tolerations:
   {{- toYaml . | nindent 2 }}
 {{- end }}
-{{- with .Values.pod.affinity }}
+{{- with $affinity }}
 affinity:
   {{- toYaml . | nindent 2 }}
 {{- end }}
@@ -210,6 +212,7 @@ annotations:
 {{- if and $own.settings.DATABASE_URL $own.secrets.DATABASE_URL }}{{ $faults = append $faults (printf "%s.settings.DATABASE_URL and %s.secrets.DATABASE_URL are both set: remove one of them" $name $name) }}
 {{- else if and $is $own.secrets (not (or $configuration.settings.DATABASE_URL $configuration.secrets.DATABASE_URL)) }}{{ $faults = append $faults (printf "%s.secrets.DATABASE_URL is missing: where %s.secrets has any, those of the workers are left out; set it, or %s.settings.DATABASE_URL" $name $name $name) }}{{ end -}}
 {{- end -}}
+{{- if and .retention.enabled .migration.grant.writer (not (or .retention.settings.DATABASE_URL .retention.secrets.DATABASE_URL)) }}{{ $faults = append $faults "retention.secrets.DATABASE_URL is missing: retention would run as the workers' role, which may drop nothing where migration.grant.writer limits it; set it, or retention.settings.DATABASE_URL, to the address with the janitor's role" }}{{ end -}}
 {{- if and .reference.data .reference.existing }}{{ $faults = append $faults "reference.data and reference.existing are both set: remove one of them" }}{{ end -}}
 {{- if and .autoscaling.enabled (lt (int .autoscaling.maxReplicas) (int .autoscaling.minReplicas)) }}{{ $faults = append $faults "autoscaling.maxReplicas is below autoscaling.minReplicas: raise it" }}{{ end -}}
 {{- if and .autoscaling.enabled (le (int .autoscaling.upAfterSeconds) (int .autoscaling.pollingSeconds)) }}{{ $faults = append $faults "autoscaling.upAfterSeconds is not above autoscaling.pollingSeconds: raise it, for one look alone may be wrong" }}{{ end -}}
