@@ -1,6 +1,7 @@
 /** How commands are described, asked for, and explained: knows none of them. */
 import { parseArgs } from 'node:util';
 import { type GroupName, SETTINGS, type SettingName, settingsOf } from '../config';
+import { nearest } from '../reference-file/nearest';
 
 const HELP_WIDTH = 100;
 
@@ -95,7 +96,10 @@ function readCommand(command: Command, args: readonly string[], commands: readon
   for (const token of tokens) {
     if (token.kind !== 'option') continue;
     if (token.name === 'help' || token.name === 'h') return { type: 'help', command };
-    const problem = optionProblem(command, token, commands);
+    // Of two values one would be dropped without a word.
+    const problem = options.has(token.name)
+      ? `${token.rawName} is given twice`
+      : optionProblem(command, token, commands);
     if (problem === undefined) options.set(token.name, token.value ?? '');
     else problems.push(problem);
   }
@@ -122,8 +126,10 @@ function optionProblem(
   if (option === undefined || rawName !== `--${name}`) return unknownOption(command, rawName, commands);
   if (option.value === undefined)
     return value === undefined ? undefined : `${rawName} takes no value, but was given "${value}"`;
-  const isLeftOut = value === undefined || value === '' || (!inlineValue && /^-./.test(value));
-  if (isLeftOut) return `${rawName} needs a value: ${rawName} ${option.value}`;
+  if (value === undefined || value === '') return `${rawName} needs a value: ${rawName} ${option.value}`;
+  // It may have been left out, and the next option stands in its place.
+  if (!inlineValue && /^-./.test(value))
+    return `${rawName} needs a value: ${value.startsWith('--') ? `${rawName} ${option.value}` : `${rawName}=${value}, if it is that`}`;
   if (option.choices?.includes(value) === false)
     return `${rawName} ${value} is not one of ${option.choices.join(', ')}${didYouMean(value, option.choices)}`;
   return undefined;
@@ -156,27 +162,12 @@ function fileProblems({ name, file }: Command, [given, ...more]: readonly string
   return more.length === 0 ? [] : [`${name} takes one FILE, but was given "${more.join('" and "')}" as well`];
 }
 
-/** What is most like the word, if anything is so like it that a slip explains the difference. */
+/** The name that was probably meant, as a question. */
 function didYouMean(word: string, known: readonly string[]): string {
-  const [best] = known
-    .map((name) => ({ name, distance: editDistance(word, name) }))
-    .filter(({ name, distance }) => distance <= Math.max(2, name.length / 3) || name.startsWith(word))
-    .sort((a, b) => a.distance - b.distance);
-  return best === undefined ? '' : `; did you mean ${best.name}?`;
-}
-
-/** Levenshtein's distance. */
-function editDistance(a: string, b: string): number {
-  let row = Array.from({ length: b.length + 1 }, (_, column) => column);
-  for (const [i, letter] of [...a].entries()) {
-    const next = [i + 1];
-    for (let j = 0; j < b.length; j++) {
-      const replaced = (row[j] ?? 0) + (b[j] === letter ? 0 : 1);
-      next.push(Math.min(replaced, (row[j + 1] ?? 0) + 1, (next[j] ?? 0) + 1));
-    }
-    row = next;
-  }
-  return row[b.length] ?? 0;
+  const mostEdits = (name: string) =>
+    name.startsWith(word) ? Number.POSITIVE_INFINITY : Math.max(2, name.length / 3);
+  const near = nearest(word, known, mostEdits);
+  return near === undefined ? '' : `; did you mean ${near}?`;
 }
 
 // --- help

@@ -1,5 +1,6 @@
 /** Reads values of expected types out of a tree, and reports those that are of another type. */
 import type { Check } from './checks';
+import { nearest } from './nearest';
 import { childPath, type Place, quoted, type Report } from './report';
 import type { Tree } from './tree';
 
@@ -141,30 +142,13 @@ const MOST_EDITS = 2;
 
 /** A remedy that names the candidate a word was probably meant for, or undefined where none is near. */
 export function suggestion(word: string, candidates: readonly string[]): string | undefined {
-  const normal = normalized(word);
-  if (normal.length > 100) return undefined;
-  const near = candidates
-    .map((candidate) => ({ candidate, edits: editsBetween(normal, normalized(candidate)) }))
-    .filter(({ candidate, edits }) => edits <= Math.min(MOST_EDITS, Math.floor(candidate.length / 3)))
-    .sort((a, b) => a.edits - b.edits);
-  return near[0] === undefined ? undefined : `Did you mean ${quoted(near[0].candidate)}?`;
+  if (normalized(word).length > 100) return undefined;
+  const mostEdits = (candidate: string) => Math.min(MOST_EDITS, Math.floor(candidate.length / 3));
+  const near = nearest(word, candidates, mostEdits, normalized);
+  return near === undefined ? undefined : `Did you mean ${quoted(near)}?`;
 }
 
 /** minBet, min-bet and Min_Bet are one word. */
 function normalized(word: string): string {
   return word.toLowerCase().replace(/[\s_-]/g, '');
-}
-
-/** Letters to insert, remove or replace (Levenshtein). */
-function editsBetween(a: string, b: string): number {
-  let row = Array.from({ length: b.length + 1 }, (_, i) => i);
-  for (let i = 1; i <= a.length; i++) {
-    const next = [i];
-    for (let j = 1; j <= b.length; j++) {
-      const replaced = (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1);
-      next.push(Math.min(replaced, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1));
-    }
-    row = next;
-  }
-  return row[b.length] ?? 0;
 }

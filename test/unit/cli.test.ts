@@ -44,6 +44,7 @@ describe('arguments', () => {
     ['publish - --topic t --compression lz4', ['publish', '-', { topic: 't', compression: 'lz4' }]],
     ['check - --json', ['check', '-', { json: '' }]],
     ['check a --reference r --connection c', ['check', 'a', { reference: 'r', connection: 'c' }]],
+    ['erase-player --operator a --player=-77', ['erase-player', '', { operator: 'a', player: '-77' }]],
     ['check -- --odd-name', ['check', '--odd-name', {}]],
   ])('%s', (line, expected) => {
     expect(given(line)).toEqual(expected);
@@ -77,6 +78,9 @@ describe('arguments', () => {
     ['publish a --topic', '--topic needs a value: --topic TOPIC'],
     ['publish a --topic --connection c', '--topic needs a value: --topic TOPIC'],
     ['publish a --topic=', '--topic needs a value: --topic TOPIC'],
+    ['erase-player --operator a --player -77', '--player needs a value: --player=-77, if it is that'],
+    ['publish a --topic t --topic=u', '--topic is given twice'],
+    ['worker --drain --drain', '--drain is given twice'],
     [
       'publish a --topic t --compression zstdd',
       '--compression zstdd is not one of none, gzip, snappy, lz4, zstd; did you mean zstd?',
