@@ -5,7 +5,7 @@
  * A command's code is loaded when it runs, so that --help answers at once.
  */
 import { access, constants, stat } from 'node:fs/promises';
-import { FAILED, USAGE } from './commands/exit-codes';
+import { DONE, FAILED, USAGE } from './commands/exit-codes';
 import { causesOf, explain } from './commands/explain';
 import { OPERATIONS } from './commands/operations';
 import { packageVersion } from './commands/package-version';
@@ -233,10 +233,10 @@ async function main(argv: readonly string[]): Promise<number> {
   switch (request.type) {
     case 'help':
       process.stdout.write(request.command === undefined ? overview(COMMANDS) : helpOf(request.command));
-      return 0;
+      return DONE;
     case 'version':
       console.log(`promo-intake ${await packageVersion()}`);
-      return 0;
+      return DONE;
     case 'wrong':
       return usage(request.problem, request.command);
     case 'run': {

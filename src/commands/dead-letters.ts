@@ -4,7 +4,7 @@ import { beginOperation } from '../ledger/operations';
 import { makeLogger } from '../telemetry';
 import { type Letter, originalHeaders, readLetter } from '../transports/dead-letters';
 import { watermarks } from '../transports/drain';
-import { makeKafka } from '../transports/kafka';
+import { KafkaProblem, makeKafka, noTopic } from '../transports/kafka';
 import { offsetsAt, type Range, readRecords } from '../transports/positions';
 import type { OutgoingMessage } from '../transports/record-batch-writer';
 import { keyOf, type StreamRecord } from '../transports/record-source';
@@ -79,7 +79,7 @@ async function readLetters(
   const logger = makeLogger('silent');
   const kafka = makeKafka({ ...KAFKA, clientId: 'promo-intake-dead-letters' }, logger);
   const ends = await watermarks(kafka, [topic]);
-  if (ends.length === 0) throw new Unable(`Kafka has no topic ${topic}, or does not show it to us`);
+  if (ends.length === 0) throw new KafkaProblem(noTopic(topic));
   const since = filter.sinceMs === undefined ? null : await offsetsAt(kafka, topic, filter.sinceMs);
   const ranges = ends.map(({ partition, low, offset }): Range => {
     return { topic, partition, from: Math.max(low, since?.get(partition) ?? low), to: offset };

@@ -75,12 +75,11 @@ function portTrouble(chain: readonly Cause[]): string | undefined {
   );
 }
 
-/** Of transports: what says all there is to know by itself. */
-const PLAIN = /^Kafka (has no topic|gave no more records) |^\S+ has no partition \d+$/;
+/** What says all there is to know by itself. The class of transports is known by its name: to load it is to load the Kafka client. */
+const PLAIN: ReadonlySet<string> = new Set(['Unable', 'KafkaProblem']);
 
 function plainTrouble([first]: readonly Cause[]): string | undefined {
-  const isPlain = first?.name === 'Unable' || PLAIN.test(first?.message ?? '');
-  return isPlain ? first?.message : undefined;
+  return first !== undefined && PLAIN.has(first.name) ? first.message : undefined;
 }
 
 function kafkaTrouble(chain: readonly Cause[]): string | undefined {
@@ -193,13 +192,20 @@ function tlsRemedy(chain: readonly Cause[], settings: TlsSettings): string | und
   return remedies.find((remedy) => remedy !== undefined);
 }
 
+/** @param names those that are missing, where they are known */
+export function lacksMigrations(names: readonly string[] = []): string {
+  const which = names.length === 0 ? 'migrations' : `the migrations ${names.join(', ')}`;
+  return `The database lacks ${which}. Run: promo-intake migrate`;
+}
+
 const SQL_STATES: Readonly<Record<string, string>> = {
   '28P01': 'Correct the user or the password in DATABASE_URL, or DATABASE_PASSWORD.',
   '28000': 'Correct the user in DATABASE_URL, or let it in (pg_hba.conf).',
   '3D000': 'Create the database, or correct DATABASE_URL.',
-  '3F000': 'The database lacks migrations. Run: promo-intake migrate',
-  '42P01': 'The database lacks migrations. Run: promo-intake migrate',
-  '42703': 'The database lacks migrations. Run: promo-intake migrate',
+  '3F000': lacksMigrations(),
+  '42P01': lacksMigrations(),
+  '42703': lacksMigrations(),
+  '42883': lacksMigrations(),
   '42501': 'Give the user of DATABASE_URL the permission.',
   '25006': 'The server only reads, as a replica does: DATABASE_URL has to name the primary.',
   '53300': 'Close connections, or raise max_connections.',

@@ -1,13 +1,13 @@
 /** `promo-intake grant`: gives roles of the database what they need and nothing more. */
 import { readConfig } from '../config';
 import { type Grantee, grantRoles, grantStatements, UnfitRole } from '../ledger/roles';
-import { DONE, FAILED } from './exit-codes';
+import { DONE, FAILED, USAGE } from './exit-codes';
 
 /** @param print only prints the statements, for somebody else to run @returns the exit code */
 export async function grant(grantees: readonly Grantee[], print: boolean): Promise<number> {
   if (grantees.length === 0) {
     console.error('name a role: --writer NAME, --reader NAME, --janitor NAME or --maintainer NAME');
-    return 2;
+    return USAGE;
   }
   if (print) {
     for (const statement of ['begin', ...grantStatements(grantees), 'commit']) console.log(`${statement};`);

@@ -8,7 +8,7 @@ import { constants as zlibConstants } from 'node:zlib';
 import { readConfig } from '../config';
 import { makeLogger } from '../telemetry';
 import { parseJson } from '../transports/json';
-import { makeKafka } from '../transports/kafka';
+import { makeKafka, noTopic } from '../transports/kafka';
 import {
   type Compression,
   encodeMessages,
@@ -61,7 +61,7 @@ export async function publish(options: PublishOptions, stop: AbortSignal): Promi
     stop,
   );
   if (choosePartition === undefined || choosePartition === null) {
-    const problem = `Kafka has no topic ${topic}, or does not show it to you. Create it, or correct --topic.`;
+    const problem = `${noTopic(topic)}. Create it, or correct --topic.`;
     console.error(`${choosePartition === null ? problem : 'interrupted.'} Nothing was sent.`);
     return FAILED;
   }

@@ -10,11 +10,11 @@ import {
   type StoredVersions,
 } from '../ledger/operations';
 import { makeLogger } from '../telemetry';
-import { makeKafka } from '../transports/kafka';
+import { makeKafka, noTopic } from '../transports/kafka';
 import { membersOf, type Position, readPositions, readRecords } from '../transports/positions';
 import { keyOf } from '../transports/record-source';
 import { DONE, FAILED } from './exit-codes';
-import { explainShortly } from './explain';
+import { explainShortly, lacksMigrations } from './explain';
 import { STATUS_SETTINGS } from './settings';
 
 /** One look at the store or at Kafka. */
@@ -177,7 +177,7 @@ export function assess(facts: Facts): Report {
   return {
     needs_a_person: [
       ...unknowns(facts),
-      ...(missing.length > 0 ? [`the database lacks ${missing.join(', ')}: run promo-intake migrate`] : []),
+      ...(missing.length > 0 ? [lacksMigrations(missing)] : []),
       ...(versions?.referenceVersion === 0
         ? ['there is no reference data, so nothing is decided: run promo-intake reference apply']
         : []),
@@ -260,7 +260,7 @@ function kafkaProblems({ positions, members, wanted }: Facts, lagRecords: number
   const deleted = found.filter(({ committed, low }) => committed !== null && committed < low);
   const beyond = found.filter(({ committed, high }) => committed !== null && committed > high);
   return [
-    ...missing.map((topic) => `Kafka has no topic ${topic}, or does not show it to us`),
+    ...missing.map(noTopic),
     ...deleted.map(
       ({ topic, partition, committed, low }) =>
         `${keyOf({ topic, partition })}: offsets ${committed} to ${low - 1} were deleted from Kafka before they were read`,

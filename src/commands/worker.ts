@@ -24,7 +24,7 @@ import type { UndecidedPartition } from '../transports/undecided-wait';
 import { makePublishVerdicts, makeSendDeadLetters } from '../transports/verdict-stream';
 import { makeWireFormat, REGISTRY_TIMEOUT_MS } from '../transports/wire-format';
 import { DONE, FAILED } from './exit-codes';
-import { explainShortly } from './explain';
+import { explainShortly, lacksMigrations, Unable } from './explain';
 import { packageVersion } from './package-version';
 import { WORKER_SETTINGS } from './settings';
 
@@ -89,8 +89,7 @@ export async function worker(options: { drain: boolean }): Promise<number> {
   try {
     const step = makeStart(stop, logger);
     const pending = await step('Postgres', () => pendingMigrations(config.DATABASE));
-    if (pending.length > 0)
-      throw new Error(`the database lacks the migrations ${pending.join(', ')}; run: promo-intake migrate`);
+    if (pending.length > 0) throw new Unable(lacksMigrations(pending));
     await step('Postgres', () => ensureMonths(pool));
     await step('Kafka', () => ensureTopics(config, logger));
     sender = await step('Kafka', () => makeSender(kafka));

@@ -102,6 +102,19 @@ async function decompress(codec: number, bytes: Buffer): Promise<Buffer> {
   return found.decompress(bytes);
 }
 
+/** What Kafka has not, or does not do, in a sentence that says all there is to know. */
+export class KafkaProblem extends Error {
+  override readonly name = 'KafkaProblem';
+}
+
+export function noTopic(topic: string): string {
+  return `Kafka has no topic ${topic}, or does not show it to us`;
+}
+
+export function noPartition(topic: string, partition: number): string {
+  return `${topic} has no partition ${partition}`;
+}
+
 /** @throws RangeError beyond 2^53: an offset that a number cannot hold would be another record's */
 export function offsetOf(text: unknown): number {
   const offset = Number(text);

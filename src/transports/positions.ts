@@ -5,7 +5,7 @@ import type { Logger } from 'pino';
 import { NEVER, systemClock } from '../clock';
 import type { Source } from '../intake';
 import { makeCommittedOffsets, watermarks } from './drain';
-import { connectedAdmin, offsetOf } from './kafka';
+import { connectedAdmin, KafkaProblem, offsetOf } from './kafka';
 import { makeKafkaSource } from './kafka-source';
 import { type Chunk, keyOf, type StreamRecord } from './record-source';
 
@@ -206,7 +206,7 @@ export async function readRecords(
         // Whoever takes may take its time: that is no stall of Kafka.
         if (waitingBytes > 0) movedAt = systemClock.now();
         if (systemClock.now() > movedAt + stalledMs)
-          throw new Error(`Kafka gave no more records within ${stalledMs} ms`);
+          throw new KafkaProblem(`Kafka gave no more records within ${stalledMs} ms`);
         await systemClock.sleep(READ_CHECK_MS, NEVER);
       }
     } finally {

@@ -1,6 +1,6 @@
 /** Sends messages to Kafka: verdicts, dead letters, and what `publish` reads. */
 import { CompressionTypes, type Kafka, KafkaJSProtocolError } from 'kafkajs';
-import { codecs, connectedAdmin } from './kafka';
+import { codecs, connectedAdmin, KafkaProblem, noPartition, noTopic } from './kafka';
 import { EncodedBatch, installProduceEncoder } from './produce-encoding';
 import {
   type Compressor,
@@ -160,7 +160,7 @@ export function requireTaken(
   taken: readonly { readonly partition: number }[],
 ): void {
   const missing = sent.find(({ partition }) => taken.every((answer) => answer.partition !== partition));
-  if (missing !== undefined) throw new Error(`${topic} has no partition ${missing.partition}`);
+  if (missing !== undefined) throw new KafkaProblem(noPartition(topic, missing.partition));
 }
 
 const ALL_IN_SYNC = -1;
@@ -243,7 +243,7 @@ function makeChoosers(kafka: Kafka) {
       const found = known.get(topic);
       if (found !== undefined && Date.now() - found.since < METADATA_MAX_AGE_MS) return found.choose;
       const choose = await partitionChooser(kafka, topic);
-      if (choose === null) throw new Error(`Kafka has no topic ${topic}, or does not show it to us`);
+      if (choose === null) throw new KafkaProblem(noTopic(topic));
       known.set(topic, { choose, since: Date.now() });
       return choose;
     },

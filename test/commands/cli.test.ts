@@ -403,7 +403,7 @@ describe('publish', () => {
     expect(await run(['publish', '-', '--topic', topic], kafka(), json(aBet()))).toEqual({
       code: 1,
       output: '',
-      errors: `Kafka has no topic ${topic}, or does not show it to you. Create it, or correct --topic. Nothing was sent.\n`,
+      errors: `Kafka has no topic ${topic}, or does not show it to us. Create it, or correct --topic. Nothing was sent.\n`,
     });
     expect(await withAdmin((admin) => admin.listTopics())).not.toContain(topic);
   });

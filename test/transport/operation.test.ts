@@ -160,7 +160,7 @@ describe('the start', () => {
         const worker = world.start({ DATABASE_URL: empty.url });
         expect(await worker.ending()).toEqual({ code: 1, signal: null });
         const [line] = worker.logged('the worker cannot start');
-        expect(line?.error).toMatch(/lacks the migrations 0001.*run: promo-intake migrate/);
+        expect(line?.error).toMatch(/^The database lacks the migrations 0001.*\. Run: promo-intake migrate$/);
       } finally {
         await empty.drop();
       }

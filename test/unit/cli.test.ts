@@ -12,6 +12,7 @@ import {
 import { helpOf, overview, readArguments } from '../../src/commands/usage';
 import { ConfigError, SETTINGS, settingsOf } from '../../src/config';
 import { StoreError } from '../../src/ledger/failures';
+import { KafkaProblem, noTopic } from '../../src/transports/kafka';
 
 const read = (line: string) => readArguments(line === '' ? [] : line.split(' '), COMMANDS);
 /** What the command would be run with. */
@@ -173,6 +174,7 @@ describe('an error that a person can mend is a sentence with the remedy', () => 
       /^Postgres answered: no. Correct the user or the password/,
     ],
     ['missing tables', error('no', { code: '42P01' }), /Run: promo-intake migrate$/],
+    ['missing functions', error('no', { code: '42883' }), /Run: promo-intake migrate$/],
     ['any other answer', error('no', { code: '99X99' }), /^Postgres answered: no. SQLSTATE 99X99.$/],
     [
       'no Kafka',
@@ -189,7 +191,7 @@ describe('an error that a person can mend is a sentence with the remedy', () => 
     ],
     [
       'a topic that is missing',
-      new Error('Kafka has no topic t, or does not show it to us'),
+      new KafkaProblem(noTopic('t')),
       /^Kafka has no topic t, or does not show it to us$/,
     ],
     [

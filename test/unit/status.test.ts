@@ -43,7 +43,11 @@ test('a partition that waits for over a minute with nothing decided is undecided
 });
 
 test.each<[string, Partial<Facts>, RegExp]>([
-  ['migrations are missing', { migrations: ['0001', '0002'] }, /lacks 0002: run promo-intake migrate/],
+  [
+    'migrations are missing',
+    { migrations: ['0001', '0002'] },
+    /lacks the migrations 0002\. Run: promo-intake migrate/,
+  ],
   [
     'there is no reference data',
     {
