@@ -183,7 +183,7 @@ export const OPERATIONS: readonly Command[] = [
     settings: ['DATABASE'],
     exits: {
       0: 'in force, or nothing changes',
-      1: 'there is no such version, or it would remove something; nothing was applied',
+      1: 'there is no such version, or it would remove something: nothing was applied; or it is in force, as told, and that could not be noted',
       2: WRONG_USAGE,
     },
     run: async ({ options }) => (await import('./reference.js')).rollbackReference(options),

@@ -4,12 +4,13 @@ import { buffer } from 'node:stream/consumers';
 import { readConfig } from '../config';
 import type { ReferenceDocument } from '../domain/reference';
 import { makePool, type PostgresPool } from '../ledger/connection';
-import { beginOperation, endOperation } from '../ledger/operations';
+import { beginOperation } from '../ledger/operations';
 import { applyReference, readReferenceHistory, readReferenceVersion } from '../ledger/reference-store';
 import { type Change, describeFileFault, printChanges, readReference, removals } from '../reference-file';
 import { toDocumentJson } from '../reference-file/stored';
 import { makeLogger } from '../telemetry';
 import { DONE, FAILED } from './exit-codes';
+import { noteEnd } from './noted';
 import { integerOf, type Options, requestedBy } from './values';
 
 export interface ApplyOptions {
@@ -69,8 +70,8 @@ export async function rollbackReference(options: Options): Promise<number> {
     const by = { requestedBy: requestedBy(options) };
     const operation = await beginOperation(database, by, 'reference_rollback', { to });
     const { code, version } = await putIntoForce(pool, found.document, choice);
-    await endOperation(database, operation, { version, applied: code === 0 });
-    return code;
+    const isNoted = await noteEnd(database, operation, { version, applied: code === DONE });
+    return isNoted ? code : FAILED;
   });
 }
 
@@ -99,12 +100,12 @@ async function putIntoForce(
     console.error(
       `${refused.length} operators or connections would be removed; pass --allow-removal if that is meant`,
     );
-    return { code: 1, version };
+    return { code: FAILED, version };
   }
   if (changes.length === 0) console.log(`nothing changes; version ${version} stays in force`);
   else if (dryRun) console.log(`dry run: nothing was applied; version ${version} stays in force`);
   else console.log(`version ${version} is in force`);
-  return { code: 0, version };
+  return { code: DONE, version };
 }
 
 async function withPool(database: Database, work: (pool: PostgresPool) => Promise<number>): Promise<number> {

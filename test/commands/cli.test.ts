@@ -7,6 +7,7 @@ import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import * as zlib from 'node:zlib';
+import { Client } from 'pg';
 import { until } from '../../dev/servers/deadline';
 import { productCommand } from '../../dev/servers/product';
 import { aBet } from '../support/builders';
@@ -291,6 +292,18 @@ describe('reference data that was in force before', () => {
       });
       const { output } = await run(['reference', 'history'], settings);
       expect(output).toMatch(/^3 \S+Z \d+ operators, in force\n2 \S+Z 0 operators\n1 \S+Z \d+ operators\n$/);
+
+      const client = new Client(own.url);
+      await client.connect();
+      await client.query('drop function promo.end_operation');
+      await client.end();
+      expect(await run([...rollback, '2', '--allow-removal'], settings)).toEqual({
+        code: 1,
+        output: expect.stringMatching(/version 4 is in force\n$/),
+        errors: expect.stringMatching(
+          /^the end of operation \d+ could not be noted: .*The database lacks migrations\. Run: promo-intake migrate\n$/,
+        ),
+      });
     } finally {
       await own.drop();
     }
