@@ -85,7 +85,7 @@ export const OPERATIONS: readonly Command[] = [
     name: 'replay',
     summary: 'have a range of a topic decided again',
     purpose:
-      'Reads offsets, or what came in a time, once more and has it decided by the rules and the reference data in force, beside running workers and without touching their group. What is decided already is answered as it was, changes nothing, and is counted as redeliveries; what never was decided is decided; verdicts are published again where VERDICT_TOPIC is set. Goes no further than the group has committed. Only tells the range, unless --confirm is given. Run as the writer, with the settings of the workers. Noted in promo.operations.',
+      'Reads offsets, or what came in a time, once more and has it decided by the rules and the reference data in force, beside running workers and without touching their group. What is decided already is answered as it was, changes nothing, and is counted as redeliveries; what never was decided is decided; verdicts are published again where VERDICT_TOPIC is set. Events are looked for in the feed that their connection names now: where that is another than it was, they are new events and count again, and what no connection claims any more becomes a dead letter. A topic that no connection names is refused. Goes no further than the group has committed. Only tells the range, unless --confirm is given. Run as the writer, with the settings of the workers. Noted in promo.operations.',
     example: 'promo-intake replay --topic promo.event.v1 --since 2026-11-21T22:00:00Z --confirm',
     options: {
       topic: { value: 'TOPIC', required: true, help: 'the topic' },
@@ -100,7 +100,7 @@ export const OPERATIONS: readonly Command[] = [
     settings: REPLAY_SETTINGS,
     exits: {
       0: 'replayed, or told what would be',
-      1: 'not all could be decided, or that could not be noted; what was is kept, and replaying again does no harm',
+      1: 'there is no such topic or partition, no connection names the topic, not all could be decided, or that could not be noted; what was decided is kept, and counts once if it is replayed again',
       2: WRONG_USAGE,
     },
     run: async ({ options }) => (await import('./replay.js')).replay(options),

@@ -12,11 +12,11 @@ import { backoffMs } from '../domain/backoff';
 import { type Answer, type Intake, makeIntake, type Source } from '../intake';
 import { makePool } from '../ledger/connection';
 import { ensureMonths, makeLedger } from '../ledger/ledger';
-import { beginOperation } from '../ledger/operations';
+import { beginOperation, readVersions } from '../ledger/operations';
 import { makeReferences } from '../ledger/reference-store';
 import { makeLogger } from '../telemetry';
 import { envelopeOf } from '../transports/envelope';
-import { makeKafka } from '../transports/kafka';
+import { KafkaProblem, makeKafka, noPartition, noTopic } from '../transports/kafka';
 import { offsetsAt, type Range, readPositions, readRecords } from '../transports/positions';
 import { keyOf, messageOf, type PublishVerdicts, type StreamRecord } from '../transports/record-source';
 import { makeSender } from '../transports/sender';
@@ -38,17 +38,15 @@ export async function replay(options: Options): Promise<number> {
   const logger = makeLogger('warn');
   const kafka = makeKafka({ ...config.KAFKA, clientId: 'promo-intake-replay' }, makeLogger('silent'));
   const positions = await readPositions(kafka, config.KAFKA_GROUP_ID, [bounds.topic]);
-  if (positions.length === 0) {
-    console.error(`Kafka has no topic ${bounds.topic}, or does not show it to us`);
-    return FAILED;
-  }
+  refuseUnknown(bounds, positions, (await readVersions(config.DATABASE)).topics);
   const at = async (ms: number | undefined) =>
     ms === undefined ? null : await offsetsAt(kafka, bounds.topic, ms);
   const ranges = rangesOf(bounds, positions, await at(bounds.sinceMs), await at(bounds.untilMs));
   for (const { topic, partition, from, to } of ranges)
     console.log(`${keyOf({ topic, partition })}: offsets ${from} to ${to - 1}`);
   if (ranges.length === 0) console.log('there is nothing in this range that the group has read');
-  if (!options.has('confirm') || ranges.length === 0) {
+  if (ranges.length === 0) return DONE;
+  if (!options.has('confirm')) {
     console.log('nothing was replayed: say --confirm to replay it');
     return DONE;
   }
@@ -128,6 +126,25 @@ function readBounds(options: Options): Wanted {
   if ((bounds.fromOffset ?? bounds.toOffset) !== undefined && bounds.partition === undefined)
     throw wrong('from-offset', 'is an offset of no partition', 'Name --partition as well');
   return bounds;
+}
+
+/**
+ * @param named the topics that connections name
+ * @throws where nothing can be replayed of what is wanted
+ */
+export function refuseUnknown(
+  { topic, partition }: Pick<Wanted, 'topic' | 'partition'>,
+  positions: readonly Pick<Known, 'partition'>[],
+  named: readonly string[],
+): void {
+  if (positions.length === 0) throw new KafkaProblem(noTopic(topic));
+  if (partition !== undefined && positions.every((known) => known.partition !== partition))
+    throw new KafkaProblem(noPartition(topic, partition));
+  // Nobody would claim its records: those that have verdicts, too, would become dead letters.
+  if (!named.includes(topic))
+    throw new Unable(
+      `no connection of the reference data in force names ${topic}: all of it would become dead letters. Apply reference data in which one does`,
+    );
 }
 
 interface Known {

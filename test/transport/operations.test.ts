@@ -272,8 +272,23 @@ describe('replay', () => {
           await run(world, ['replay', '--topic', 'none', '--since', '2020-01-01T00:00:00Z']),
         ).toMatchObject({ code: 1 });
         expect(await run(world, ['replay', '--topic', main])).toMatchObject({ code: 2 });
-        const future = ['replay', '--topic', main, '--since', '2999-01-01T00:00:00Z', '--confirm'];
-        expect((await run(world, future)).output).toContain('there is nothing in this range');
+        const future = ['replay', '--topic', main, '--since', '2999-01-01T00:00:00Z'];
+        const nothing = { code: 0, output: 'there is nothing in this range that the group has read\n' };
+        expect(await run(world, [...future, '--confirm'])).toEqual(nothing);
+        expect(await run(world, future)).toEqual(nothing);
+        expect(await run(world, [...future, '--partition', '9', '--confirm'])).toEqual({
+          code: 1,
+          output: `${main} has no partition 9\n`,
+        });
+
+        // Whose connection is gone is not replayed: nobody would claim it, and what has verdicts would become dead letters.
+        await world.apply([anOperator({ connections: [connectionOf(`${main}.other`)] })]);
+        expect(await run(world, all)).toEqual({
+          code: 1,
+          output: expect.stringMatching(/^no connection of the reference data in force names /),
+        });
+        expect(await world.balance()).toEqual({ ...once, records: 10, accepted: 7 });
+        expect(await world.rows('select count(*) from promo.operations')).toEqual([['3']]);
       }),
   );
 });

@@ -1,5 +1,5 @@
 /** Which offsets a replay is of, and which records are dead letters. */
-import { rangesOf } from '../../src/commands/replay';
+import { rangesOf, refuseUnknown } from '../../src/commands/replay';
 import type { Header } from '../../src/intake';
 import { originalHeaders, readLetter } from '../../src/transports/dead-letters';
 import { aValue } from '../support/chunk';
@@ -34,6 +34,16 @@ test('offsets are of one partition, the last one included', () => {
   const offsets = bounds({ partition: 0, fromOffset: 20, toOffset: 29 });
   expect(rangesOf(offsets, positions, null, null)).toEqual([range(0, 20, 30)]);
   expect(rangesOf(bounds({ partition: 0, fromOffset: 90 }), positions, null, null)).toEqual([]);
+});
+
+test.each<[string, number | undefined, string, string[], RegExp]>([
+  ['a topic that Kafka has not', undefined, 'none', ['none'], /^Kafka has no topic none, /],
+  ['a partition that the topic has not', 99, 't', ['t'], /^t has no partition 99$/],
+  ['a topic that no connection names', 1, 't', ['other'], /^no connection .* names t: .* dead letters/],
+])('%s is not replayed', (_, partition, topic, named, expected) => {
+  const known = positions.filter((position) => position.topic === topic);
+  expect(() => refuseUnknown({ topic, partition }, known, named)).toThrow(expected);
+  expect(() => refuseUnknown({ topic: 't', partition: 1 }, positions, ['t'])).not.toThrow();
 });
 
 describe('a dead letter', () => {
