@@ -31,7 +31,7 @@ export const OPERATIONS: readonly Command[] = [
     name: 'status',
     summary: 'tell how it stands, and whether it needs a person',
     purpose:
-      'Looks at the store and at Kafka: version of the schema and of the reference data, members of the group, lag in records and in seconds, undecided partitions, whether the counters balance, and the settings that take effect, without secrets. What cannot be reached or told is named as such, and hides nothing of the rest. A partition is undecided where a record has waited for over 60 s and nothing of the partition was decided as long. For the seconds the oldest waiting record of each partition is read, as a group of its own (KAFKA_GROUP_ID.status-...).',
+      'Looks at the store and at Kafka: version of the schema and of the reference data, members of the group, lag in records and in seconds, undecided partitions, whether the counters balance, and the settings that take effect, without secrets. What cannot be reached or told is named as such, and hides nothing of the rest. A partition is undecided where a record has waited for over 60 s and nothing of the partition was decided as long. Topics that were read once and are not to be read any more are told where records of them are not decided, and need nobody. For the seconds the oldest waiting record of each partition is read, as a group of its own (KAFKA_GROUP_ID.status-...).',
     example: 'promo-intake status --json',
     options: {
       json: { help: 'print one JSON document, for scripts' },

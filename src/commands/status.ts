@@ -1,5 +1,5 @@
 /** `promo-intake status`: what a person looks at first, of the store and of Kafka, and whether anything needs that person. */
-import { systemClock } from '../clock';
+import { NEVER, systemClock } from '../clock';
 import { describeConfig, type EffectiveSetting, readConfig } from '../config';
 import { migrationNames } from '../ledger/migrate';
 import {
@@ -21,6 +21,10 @@ import { STATUS_SETTINGS } from './settings';
 const PART_WITHIN_MS = 15_000;
 /** Reading the oldest waiting record of each partition, joining a group included. */
 const OLDEST_WITHIN_MS = 20_000;
+/** A second look, at what has just answered. */
+const AGAIN_WITHIN_MS = 5_000;
+/** A worker that is not busy has decided by then what has just come. */
+const DECIDED_WITHIN_MS = 5_000;
 /** A broker that cannot be reached is tried so often: this is one look, and nobody waits for it for long. */
 const RETRIES = 2;
 /** A partition that has waited this long, and decided nothing as long, is undecided: its retries are at most 30 s apart (U2). */
@@ -67,14 +71,16 @@ async function look(check: boolean): Promise<Facts> {
     part(() => membersOf(kafka, KAFKA_GROUP_ID)),
     check ? part(() => countDamages(DATABASE), Number.POSITIVE_INFINITY) : { value: null },
   ]);
-  const wanted = config.KAFKA_TOPICS ?? valueIn(versions)?.topics ?? [];
-  const topics = [...new Set([...wanted, ...(valueIn(balance) ?? []).map(({ topic }) => topic)])].sort();
+  const decided = (valueIn(balance) ?? []).map(({ topic }) => topic);
+  const wanted = config.KAFKA_TOPICS ?? valueIn(versions)?.topics ?? decided;
+  const topics = [...new Set([...wanted, ...decided])].sort();
   const positions = await part(() => readPositions(kafka, KAFKA_GROUP_ID, topics));
   const oldest = new Map<string, number>();
   const read = await part(async () => {
-    const ranges = (valueIn(positions) ?? []).map(({ topic, partition, low, high, committed }) => {
-      return { topic, partition, from: Math.max(committed ?? low, low), to: high };
-    });
+    const reached = reachedBy(balance);
+    const ranges = (valueIn(positions) ?? [])
+      .filter(({ topic }) => wanted.includes(topic))
+      .map((position) => ({ ...position, from: reached(position), to: position.high }));
     await readRecords(
       kafka,
       { groupId: KAFKA_GROUP_ID, purpose: 'status', ranges, stalledMs: PART_WITHIN_MS },
@@ -88,7 +94,7 @@ async function look(check: boolean): Promise<Facts> {
     // All was read: where nothing came, no record waits, but what a worker leaves out.
     for (const range of ranges) if (!oldest.has(keyOf(range))) oldest.set(keyOf(range), 0);
   }, OLDEST_WITHIN_MS);
-  return {
+  const facts: Facts = {
     migrations: await migrationNames(),
     versions,
     balance,
@@ -101,6 +107,28 @@ async function look(check: boolean): Promise<Facts> {
     damages,
     configuration: describeConfig(process.env, STATUS_SETTINGS),
   };
+  return lookAgain(facts, async () => {
+    await systemClock.sleep(DECIDED_WITHIN_MS, NEVER);
+    return part(async () => {
+      // In this order: of a partition that goes on, no more can be decided than Kafka is seen to have.
+      const balance = await readBalance(DATABASE);
+      return { balance, positions: await readPositions(kafka, KAFKA_GROUP_ID, topics) };
+    }, AGAIN_WITHIN_MS);
+  });
+}
+
+/**
+ * A record with an old timestamp that came to an idle partition a moment ago looks as if it had waited for long: where a partition seems to be
+ * undecided, it is looked at once more, whether it goes on.
+ */
+export async function lookAgain(
+  facts: Facts,
+  again: () => Promise<Part<{ balance: readonly PartitionBalance[]; positions: readonly Position[] }>>,
+): Promise<Facts> {
+  if (!partitionsOf(facts).some(({ undecided }) => undecided)) return facts;
+  const found = valueIn(await again());
+  if (found === undefined) return facts;
+  return { ...facts, balance: { value: found.balance }, positions: { value: found.positions } };
 }
 
 /** Never throws and never waits for long: what is not known hides nothing of the rest. */
@@ -145,6 +173,8 @@ export interface PartitionStatus {
 export interface Report {
   /** Sentences; empty where all is well. */
   readonly needs_a_person: readonly string[];
+  /** Sentences about what may be as it should. */
+  readonly notes: readonly string[];
   readonly schema: Told<{ readonly newest: string | null; readonly missing: readonly string[] }>;
   readonly reference: Told<{ readonly version: number; readonly applied_at: string | null }>;
   readonly group: Told<{ readonly members: number }>;
@@ -200,6 +230,7 @@ export function assess(facts: Facts): Report {
         ? [`${valueIn(facts.damages)} damages of the invariants: run promo-intake verify`]
         : []),
     ],
+    notes: unread(facts),
     schema: told(facts.versions, ({ migrations }) => ({ newest: migrations.at(-1) ?? null, missing })),
     reference: told(facts.versions, ({ referenceVersion, referenceAppliedAt }) => ({
       version: referenceVersion,
@@ -253,9 +284,23 @@ function untoldLag(partitions: readonly PartitionStatus[], because: string | nul
   return [`for how long records of ${untold.map(keyOf).join(', ')} wait cannot be told${reason}`];
 }
 
+/** Topics that were read once: no worker will, so it is for a person only who wants it to be otherwise. */
+function unread(facts: Facts): string[] {
+  const reached = reachedBy(facts.balance);
+  const waiting = new Map<string, number>();
+  for (const position of valueIn(facts.positions) ?? []) {
+    const { topic, high } = position;
+    if (facts.wanted.includes(topic)) continue;
+    waiting.set(topic, (waiting.get(topic) ?? 0) + Math.max(0, high - reached(position)));
+  }
+  return [...waiting].flatMap(([topic, records]) =>
+    records === 0 ? [] : [`nobody reads ${topic} any more; ${records} records of it are not decided`],
+  );
+}
+
 function kafkaProblems({ positions, members, wanted }: Facts, lagRecords: number): string[] {
-  const found = valueIn(positions);
-  if (found === undefined) return [];
+  if (valueIn(positions) === undefined) return [];
+  const found = (valueIn(positions) ?? []).filter(({ topic }) => wanted.includes(topic));
   const missing = wanted.filter((name) => found.every(({ topic }) => topic !== name));
   const deleted = found.filter(({ committed, low }) => committed !== null && committed < low);
   const beyond = found.filter(({ committed, high }) => committed !== null && committed > high);
@@ -275,11 +320,28 @@ function kafkaProblems({ positions, members, wanted }: Facts, lagRecords: number
   ];
 }
 
-function partitionsOf({ positions, balance, oldestSeconds }: Facts): PartitionStatus[] {
+/**
+ * The first offset of a partition that is not decided. Kafka forgets what a group has committed of a topic that it reads no more, after a week
+ * mostly: then the store knows, unless it knows of a topic that had more records.
+ */
+function reachedBy(balance: Facts['balance']): (position: Position) => number {
+  const next = new Map((valueIn(balance) ?? []).map((each) => [keyOf(each), each.nextOffset]));
+  return (position) => {
+    const { low, high, committed } = position;
+    const stored = next.get(keyOf(position)) ?? low;
+    return Math.max(committed ?? (stored > high ? low : stored), low);
+  };
+}
+
+/** Of the topics that are to be read. */
+function partitionsOf({ positions, balance, oldestSeconds, wanted }: Facts): PartitionStatus[] {
   const stored = new Map((valueIn(balance) ?? []).map((each) => [keyOf(each), each]));
-  return (valueIn(positions) ?? []).map(({ topic, partition, low, high, committed }) => {
+  const reached = reachedBy(balance);
+  const read = (valueIn(positions) ?? []).filter(({ topic }) => wanted.includes(topic));
+  return read.map((position) => {
+    const { topic, partition, high } = position;
     const key = keyOf({ topic, partition });
-    const lag = Math.max(0, high - Math.max(committed ?? low, low));
+    const lag = Math.max(0, high - reached(position));
     const waiting = lag === 0 ? 0 : (oldestSeconds.get(key) ?? null);
     const idle = stored.get(key)?.idleSeconds ?? null;
     const undecided =
@@ -300,7 +362,7 @@ function rounded(value: number | null): number | null {
 
 // --- for people
 
-function describe(report: Report): string[] {
+export function describe(report: Report): string[] {
   const { schema, reference, group, lag, balance, invariants, partitions, configuration } = report;
   const say = <T extends object>(part: Told<T>, tell: (value: T) => string) =>
     'unknown' in part ? 'not known' : tell(part);
@@ -320,6 +382,7 @@ function describe(report: Report): string[] {
     ...configuration.flatMap(({ name, value, from }) =>
       value === null ? [] : [`  ${name}=${value}${from === 'default' ? ' (default)' : ''}`],
     ),
+    ...report.notes,
     ...report.needs_a_person.map((problem) => `! ${problem}`),
     report.needs_a_person.length === 0
       ? 'nothing needs a person'

@@ -79,6 +79,7 @@ export interface StoredVersions {
   readonly migrations: readonly string[];
   /** 0 where none was ever applied. */
   readonly referenceVersion: number;
+  /** In UTC, such as 2026-11-22T10:00:00Z. */
   readonly referenceAppliedAt: string | null;
   /** Topics that its connections name. */
   readonly topics: readonly string[];
@@ -97,7 +98,9 @@ export interface PartitionBalance {
 }
 
 const MIGRATIONS = `select coalesce(array_agg(name order by name), '{}') from promo.migrations`;
-const REFERENCE = `select version, applied_at::text, topics from promo.reference_versions order by version desc limit 1`;
+/** Its time in UTC, however the server writes times. */
+const REFERENCE = `select version, to_char(applied_at at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), topics
+from promo.reference_versions order by version desc limit 1`;
 
 /** @throws StoreError */
 export async function readVersions(database: string | StoreAccess): Promise<StoredVersions> {

@@ -6,6 +6,7 @@ import {
   erasePlayer,
   inStore,
   planRetention,
+  readVersions,
 } from '../../src/ledger/operations';
 import {
   aBet,
@@ -172,6 +173,18 @@ test('retention tells what it would drop, drops it, and is logged only where it 
       't',
     ],
   ]);
+});
+
+test('when reference data was applied is told in UTC, however the server writes times', async () => {
+  await store.pool.query(`do $$ begin
+    execute format('alter database %I set timezone = %L', current_database(), 'Asia/Tokyo');
+    execute format('alter database %I set datestyle = %L', current_database(), 'SQL, DMY');
+  end $$`);
+  const { referenceAppliedAt, referenceVersion } = await readVersions(store.url);
+  expect(referenceVersion).toBeGreaterThan(0);
+  expect(referenceAppliedAt).toMatch(/^20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ$/);
+  const seconds = Math.abs(Date.now() - Date.parse(referenceAppliedAt ?? '')) / 1000;
+  expect(seconds).toBeLessThan(3_600);
 });
 
 test('the log says who did what, and an operation ends once', async () => {

@@ -1,5 +1,5 @@
 /** What `status` makes of what it has seen of Kafka and of the store, and what it shows of the settings. */
-import { assess, type Facts } from '../../src/commands/status';
+import { assess, describe, type Facts, lookAgain } from '../../src/commands/status';
 import { describeConfig } from '../../src/config';
 
 const value = <T>(value: T) => ({ value });
@@ -40,6 +40,63 @@ test('a partition that waits for over a minute with nothing decided is undecided
   expect(needs({ oldestSeconds, balance: value([]) })).toEqual([
     expect.stringContaining('and none was ever decided'),
   ]);
+});
+
+test('a partition that decides while it is looked at is not undecided, however old its records say they are', async () => {
+  const old = facts({ oldestSeconds: new Map([['t/0', 7_200]]), balance: value([]) });
+  expect(assess(old).partitions).toMatchObject([{ undecided: true }]);
+  const asked = async (idleSeconds: number, committed = 10) => {
+    const balance = [{ ...at, nextOffset: 12, recordsRead: 9, became: 9, deadLetters: 0, idleSeconds }];
+    const positions = [{ ...at, low: 0, high: 12, committed }];
+    return assess(await lookAgain(old, async () => value({ balance, positions })));
+  };
+  expect((await asked(2)).needs_a_person).toEqual([]);
+  expect(await asked(2, 12)).toMatchObject({ needs_a_person: [], lag: { records: 0 } });
+  expect((await asked(3_600)).partitions).toMatchObject([{ undecided: true }]);
+  expect(await lookAgain(old, async () => ({ unknown: 'away' }))).toEqual(old);
+  // Where nothing seems to be wrong, nobody waits for a second look.
+  await expect(lookAgain(facts(), () => Promise.reject(new Error('asked again')))).resolves.toEqual(facts());
+});
+
+test('a topic that is not to be read any more is told, and needs nobody', () => {
+  const old = { topic: 'old', partition: 0, low: 0, high: 20, committed: null };
+  const balance = value([
+    { ...at, nextOffset: 9, recordsRead: 9, became: 9, deadLetters: 1, idleSeconds: 70 },
+    ...[0, 1].map((partition) => {
+      return {
+        ...old,
+        partition,
+        nextOffset: 15,
+        recordsRead: 15,
+        became: 15,
+        deadLetters: 0,
+        idleSeconds: 9e5,
+      };
+    }),
+  ]);
+  const positions = value([
+    { ...at, low: 0, high: 12, committed: 10 },
+    old,
+    { ...old, partition: 1, low: 18, committed: 16 },
+  ]);
+  const report = assess(facts({ balance, positions }));
+  expect(report).toMatchObject({
+    needs_a_person: [],
+    notes: ['nobody reads old any more; 7 records of it are not decided'],
+    lag: { records: 2, seconds: 5 },
+    partitions: [at],
+  });
+  expect(describe(report)).toContain('nobody reads old any more; 7 records of it are not decided');
+  expect(assess(facts({ balance, positions: value([{ ...old, low: 15, high: 15 }]) })).notes).toEqual([]);
+});
+
+test('where Kafka has forgotten what was committed, the store knows how far it is', () => {
+  const lagOf = (low: number, high: number) =>
+    assess(facts({ positions: value([{ ...at, low, high, committed: null }]) })).lag;
+  expect(lagOf(0, 12)).toMatchObject({ records: 3 });
+  expect(lagOf(10, 12)).toMatchObject({ records: 2 });
+  // A topic that was made anew.
+  expect(lagOf(0, 5)).toMatchObject({ records: 5 });
 });
 
 test.each<[string, Partial<Facts>, RegExp]>([
