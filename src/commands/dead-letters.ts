@@ -2,7 +2,7 @@
 import { readConfig } from '../config';
 import { beginOperation } from '../ledger/operations';
 import { makeLogger } from '../telemetry';
-import { type Letter, originalHeaders, readLetter } from '../transports/dead-letters';
+import { identityOf, type Letter, readLetter, replayedHeaders } from '../transports/dead-letters';
 import { watermarks } from '../transports/drain';
 import { KafkaProblem, makeKafka, noTopic } from '../transports/kafka';
 import { offsetsAt, type Range, readRecords } from '../transports/positions';
@@ -16,7 +16,7 @@ import { LIST_SETTINGS, REPLAY_LETTERS_SETTINGS } from './settings';
 import { type Bounds, boundsOf, integerOf, type Options, requestedBy, wrong } from './values';
 
 const LISTED = 20;
-/** A dead letter may be there twice, so those that were sent are remembered. */
+/** A record may have several dead letters, so those that were sent are remembered. */
 const MAX_REPLAYED = 1_000_000;
 /** A whole batch in one record: nothing that could be read as one. */
 const NOT_REPLAYED = 'undecodable';
@@ -58,7 +58,7 @@ function matches(filter: Filter, { reason, source, writtenMs }: Letter): boolean
   );
 }
 
-interface Found {
+export interface Found {
   readonly letter: Letter;
   readonly record: StreamRecord;
   /** Partition of the dead-letter topic. */
@@ -186,8 +186,8 @@ function countText(counts: ReadonlyMap<string, number>): string {
 }
 
 /**
- * Sends dead letters to where they came from, or to another topic: byte for byte, without the headers that made them dead letters. They stay
- * where they are; one that is sent again is decided by its event_id, and so a duplicate.
+ * Sends dead letters to where they came from, or to another topic: byte for byte, without the headers that made them dead letters, and with one
+ * that names where they came from first. They stay where they are; one that is sent again is decided by its event_id, and so a duplicate.
  *
  * @returns the exit code
  */
@@ -274,7 +274,7 @@ function makeSending(sender: Pick<Sender, 'send'>) {
 }
 
 /** Chooses what is sent, each record once, and counts it by where it goes. */
-function makePlan(to: string | undefined) {
+export function makePlan(to: string | undefined) {
   const chosen = new Set<string>();
   const byTarget = new Map<string, number>();
   let repeated = 0;
@@ -284,7 +284,7 @@ function makePlan(to: string | undefined) {
       const byTopic = new Map<string, Replayed[]>();
       for (const { letter, record } of found) {
         const { source, reason } = letter;
-        const id = `${keyOf(source)}@${source.offset}`;
+        const id = identityOf(record, letter);
         if (reason === NOT_REPLAYED) undecodable++;
         else if (chosen.has(id)) repeated++;
         else {
@@ -296,7 +296,7 @@ function makePlan(to: string | undefined) {
           const place = to === undefined ? { partition: source.partition } : {};
           const list = byTopic.get(topic) ?? [];
           byTopic.set(topic, list);
-          list.push({ source, message: { key, value, headers: originalHeaders(record), ...place } });
+          list.push({ source, message: { key, value, headers: replayedHeaders(record, letter), ...place } });
           byTarget.set(topic, (byTarget.get(topic) ?? 0) + 1);
         }
       }
@@ -306,7 +306,7 @@ function makePlan(to: string | undefined) {
     lines: () => [
       ...[...byTarget].map(([topic, count]) => `${topic}: ${count} records`),
       ...(byTarget.size === 0 ? ['there is nothing to send'] : []),
-      ...(repeated > 0 ? [`${repeated} are copies of one of these`] : []),
+      ...(repeated > 0 ? [`${repeated} are of the same records as these`] : []),
       ...(undecodable > 0
         ? [`${undecodable} are undecodable: whole batches, which cannot be sent again`]
         : []),

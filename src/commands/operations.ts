@@ -65,7 +65,7 @@ export const OPERATIONS: readonly Command[] = [
     name: 'dead-letters replay',
     summary: 'send dead letters back to where they came from',
     purpose:
-      'Once what stood in their way is mended (a connection that claims them, a schema that is registered): sends the records byte for byte to the topic and partition that they came from, without the headers that made them dead letters. Only tells what it would send, unless --confirm is given. The dead letters stay; an event that is sent again is decided by its event_id, and so a duplicate. A record that the brokers refuse, as too large mostly, is named by where it came from, and the others go on. Whole batches that could not be read are not sent. Noted in promo.operations.',
+      'Once what stood in their way is mended (a connection that claims them, a schema that is registered): sends the records byte for byte to the topic and partition that they came from, without the headers that made them dead letters. Only tells what it would send, unless --confirm is given. The dead letters stay, and nothing keeps which of them were sent: name by --until when it was mended. What is sent names its first source in the header dead-letter-replayed, so that a record which becomes a dead letter again is sent once a run, however many dead letters it has left. An event that is sent again is decided by its event_id, and so a duplicate. A record that the brokers refuse, as too large mostly, is named by where it came from, and the others go on. Whole batches that could not be read are not sent. Noted in promo.operations.',
     example: 'promo-intake dead-letters replay --reason unclaimed --confirm',
     options: {
       ...LETTERS,
@@ -76,7 +76,7 @@ export const OPERATIONS: readonly Command[] = [
     settings: REPLAY_LETTERS_SETTINGS,
     exits: {
       0: 'sent, or told what would be',
-      1: 'not all were sent, or that could not be noted; what was is counted, and sending again does no harm',
+      1: 'not all were sent, or that could not be noted; what was is counted, and a duplicate if it is sent again',
       2: WRONG_USAGE,
     },
     run: async ({ options }) => (await import('./dead-letters.js')).replayDeadLetters(options),

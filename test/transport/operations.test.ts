@@ -130,8 +130,11 @@ describe('dead-letters', () => {
           output: expect.stringContaining('2 records were sent (operation 1)'),
         });
         const moved = (await readTopic(main)).filter(({ partition }) => partition === 1);
+        const origin = expect.stringMatching(new RegExp(`^${main}/1@0 \\d+$`));
         expect(moved.map(({ key, headers, value }) => ({ key, headers, value: String(value) }))).toEqual(
-          Array.from({ length: 2 }, () => ({ key: 'secret-key', headers, value: String(first?.value) })),
+          [headers, { ...headers, 'dead-letter-replayed': [origin] }].map((headers) => {
+            return { key: 'secret-key', headers, value: String(first?.value) };
+          }),
         );
         await world.drain();
         expect(await world.verdicts()).toEqual({

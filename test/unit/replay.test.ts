@@ -73,6 +73,7 @@ describe('a dead letter', () => {
       reason: 'unclaimed',
       source: { topic: 't', partition: 3, offset: 7 },
       sourceTimestampMs: 1000,
+      origin: 't/3@7 1000',
       writtenMs: 2000,
       bytes: 0,
     });
