@@ -147,7 +147,7 @@ export const COMMANDS: readonly Command[] = [
     file: 'file or -',
     summary: 'send events to Kafka, one a line',
     purpose:
-      'Sends each line of FILE as one record, byte for byte as it is and without checking it; blank lines are left out. The key is player_ref, else event_id, so that the events of one player stay in order. A line that the broker refuses is reported, and the others go on; when Kafka is away for long, it stops and says at which line to go on. All in-sync replicas have what is counted as sent. A line whose acknowledgement got lost may be sent twice, which the intake answers as a duplicate.',
+      'Sends each line of FILE as one record, byte for byte as it is and without checking it; blank lines are left out. A line that is a batch or an array of events is not sent, and of a file that is one JSON document over several lines nothing is. The key is player_ref, else event_id, so that the events of one player stay in order. A line that the broker refuses is reported, and the others go on; when Kafka is away for long, it stops and says at which line to go on. All in-sync replicas have what is counted as sent. A line whose acknowledgement got lost may be sent twice, which the intake answers as a duplicate.',
     example: 'promo-intake publish events.ndjson --connection acme-stream',
     options: {
       topic: { value: 'TOPIC', help: `the topic, which has to exist (default ${SPEC})` },
@@ -164,7 +164,7 @@ export const COMMANDS: readonly Command[] = [
     settings: PUBLISH_SETTINGS,
     exits: {
       0: 'every line is sent',
-      1: 'some are not: they were refused, Kafka is away, there is no such topic, or it was interrupted',
+      1: 'some are not: they were refused, they are batches or one document over several lines, Kafka is away, there is no such topic, or it was interrupted',
       2: WRONG_USAGE,
     },
     run: async ({ file, options }) => {
@@ -179,7 +179,7 @@ export const COMMANDS: readonly Command[] = [
     file: 'file or -',
     summary: 'tell the verdict of each event of a file, as far as no stored state is needed',
     purpose:
-      'Judges each event of FILE by the rules that the worker judges by, and tells every fault with its line, field and remedy. FILE holds an event a line, or is one JSON document: an event, an array of events, or {"events": [...]}. Two events of FILE with one event_id are told, too. What needs stored state is left out: ids that are decided already, and rounds that are refunded. Needs neither Kafka nor a database.',
+      'Judges each event of FILE by the rules that the worker judges by, and tells every fault with its line, field and remedy. FILE holds an event a line, or is one JSON document: an event, an array of events, or {"events": [...]}; that is said, since publish sends lines. Two events of FILE with one event_id are told, too. What needs stored state is left out: ids that are decided already, and rounds that are refunded. Needs neither Kafka nor a database.',
     example:
       'promo-intake check events.ndjson --reference schemas/examples/reference.yaml --connection acme-stream',
     options: {

@@ -5,11 +5,14 @@
 import { isUtf8 } from 'node:buffer';
 import { createReadStream } from 'node:fs';
 import { addAbortSignal, type Readable } from 'node:stream';
+import { isObject } from '../transports/json';
 
 const READ_BYTES = 1024 * 1024;
 const NEWLINE = 0x0a;
 /** The largest record that the worker reads is no longer (MAX_DECOMPRESSED_BYTES in transports/kafka.ts). */
 export const MAX_LINE_BYTES = 64 * 1024 * 1024;
+/** A file that begins like one document over so many bytes is no file of lines. */
+const MAX_HELD_BYTES = 8 * 1024 * 1024;
 /** A file that is one JSON document is read as a whole; a longer one has to hold an event a line. */
 const MAX_DOCUMENT_BYTES = 64 * 1024 * 1024;
 
@@ -93,15 +96,91 @@ export async function* readEvents(
       held.push(line);
       heldBytes += line.bytes?.length ?? 0;
     }
-    if (held.length > 0 && (!mayBeDocument(held) || heldBytes > MAX_DOCUMENT_BYTES)) {
+    const isPossible = mayBeDocument(held);
+    if (isPossible && heldBytes > MAX_DOCUMENT_BYTES)
+      notice('is too long to be read as one JSON document, so each line is taken for an event');
+    if (held.length > 0 && (!isPossible || heldBytes > MAX_DOCUMENT_BYTES)) {
       yield held;
       held = null;
     }
   }
   if (held === null || held.length === 0) return;
   const events = eventsOfDocument(held);
-  if (events === undefined) notice('is not one JSON document as a whole, so each line is taken for an event');
+  notice(
+    events === undefined
+      ? 'is not one JSON document as a whole, so each line is taken for an event'
+      : 'is one JSON document, of which each event is judged; publish sends lines: write an event a line for it',
+  );
   yield events ?? held;
+}
+
+/**
+ * The lines, unless a JSON document begins with the first and ends on a later one: no line of it is an event. Lines are held as long as that may be.
+ *
+ * @param refuse makes an error of the numbers of its lines
+ * @throws that error, before it hands over any line
+ */
+export async function* withoutDocument(
+  blocks: AsyncIterable<readonly Line[]>,
+  refuse: (from: number, to: number) => Error,
+): AsyncGenerator<readonly Line[]> {
+  const document = makeDocumentWatch();
+  let held: Line[] | null = [];
+  let heldBytes = 0;
+  for await (const lines of blocks) {
+    if (held === null) {
+      yield lines;
+      continue;
+    }
+    for (const [index, line] of lines.entries()) {
+      held.push(line);
+      heldBytes += line.bytes?.length ?? 0;
+      const state = document.add(line);
+      const isOne = state === 'ended' ? parse(joined(held)) !== undefined : heldBytes > MAX_HELD_BYTES;
+      if (state !== 'none' && held.length > 1 && isOne) throw refuse(held[0]?.number ?? 1, line.number);
+      if (state === 'open') continue;
+      yield [...held, ...lines.slice(index + 1)];
+      held = null;
+      break;
+    }
+  }
+  if (held !== null && held.length > 0) yield held;
+}
+
+/** Follows the text of a document over its lines, as far as it takes to tell it from an event a line. */
+function makeDocumentWatch() {
+  let depth = 0;
+  let last = '';
+  return {
+    /** Whether the document that began with the first line goes on, ended with this one, or is none. */
+    add({ bytes }: Line): 'open' | 'ended' | 'none' {
+      const first = bytes === null ? undefined : firstToken(bytes);
+      if (bytes === null || first === undefined) return 'none';
+      const isFirst = last === '';
+      if (isFirst ? !'[{'.includes(first) : !mayFollow(last, first)) return 'none';
+      for (let at = 0; at < bytes.length; at++) {
+        const byte = bytes[at] ?? 0;
+        if (byte === QUOTE) at = endOfString(bytes, at);
+        else if (OPENING.includes(byte)) depth++;
+        else if (CLOSING.includes(byte)) depth--;
+        // A string that goes on behind its line is none.
+        if (at >= bytes.length || depth < 0) return 'none';
+        if (byte > 0x20) last = String.fromCharCode(byte);
+      }
+      return depth > 0 ? 'open' : 'ended';
+    },
+  };
+}
+
+/** Whether a line of a document may begin so, behind a line that ended so: two values have a comma between them. */
+function mayFollow(last: string, first: string): boolean {
+  return '[{,:'.includes(last) || ']},:'.includes(first);
+}
+
+/** An array of events, or an object that holds some and has no id of its own: for the webhook, and no event. */
+export function isBatchOfEvents(json: unknown): boolean {
+  if (Array.isArray(json)) return json.some(isObject);
+  return isBatch(json) && isObject(json) && !(typeof json.event_id === 'string' && json.event_id !== '');
 }
 
 /** Whether the lines can be the beginning of one document that is more than an event a line. */

@@ -1,6 +1,6 @@
 /**
  * `promo-intake publish FILE`: sends each line of a file to Kafka as it is. Nothing is validated: what the intake says of an event that
- * is wrong is often the very thing to find out.
+ * is wrong is often the very thing to find out. What is no line of an event at all, as batches are, is refused.
  */
 import { isUtf8 } from 'node:buffer';
 import { statSync } from 'node:fs';
@@ -19,7 +19,8 @@ import {
   type Sender,
 } from '../transports/sender';
 import { DONE, FAILED, USAGE } from './exit-codes';
-import { type Line, MAX_LINE_BYTES, openInput, readLines } from './lines';
+import { Unable } from './explain';
+import { isBatchOfEvents, type Line, MAX_LINE_BYTES, openInput, readLines, withoutDocument } from './lines';
 import { PUBLISH_SETTINGS } from './settings';
 
 export interface PublishOptions {
@@ -76,7 +77,9 @@ export async function publish(options: PublishOptions, stop: AbortSignal): Promi
   // Input may be long in coming: a failure ends the wait for it.
   const ending = AbortSignal.any([stop, delivery.failed]);
   try {
-    for await (const lines of readLines(report.counted(openInput(file, ending)))) await delivery.add(lines);
+    const lines = readLines(report.counted(openInput(file, ending)));
+    for await (const some of withoutDocument(lines, (from, to) => overLines(file, from, to)))
+      await delivery.add(some);
   } catch (error) {
     if (!ending.aborted) throw error;
   } finally {
@@ -85,6 +88,12 @@ export async function publish(options: PublishOptions, stop: AbortSignal): Promi
     await sender.stop();
   }
   return report.summary(topic, delivery.nextLine(), stop.aborted);
+}
+
+function overLines(file: string, from: number, to: number): Unable {
+  return new Unable(
+    `${file}: line ${from} begins a JSON document that goes on in line ${to}, and each line is sent as a record. Write an event a line. Nothing was sent.`,
+  );
 }
 
 /** Undefined where it is told to stop first. */
@@ -104,9 +113,17 @@ interface Outgoing {
   readonly bytes: Buffer;
 }
 
-/** The events of one player stay in order, since their key, and so their partition, is the player. */
-function toOutgoing(number: number, bytes: Buffer, report: Report): Outgoing {
+/**
+ * The events of one player stay in order, since their key, and so their partition, is the player.
+ *
+ * @returns undefined where the line is several events, and so none: that is told
+ */
+function toOutgoing(number: number, bytes: Buffer, report: Report): Outgoing | undefined {
   const json = isUtf8(bytes) ? parseJson(bytes.toString('utf8')) : undefined;
+  if (isBatchOfEvents(json)) {
+    report.refused({ number, bytes }, 'it is a batch, and a record is one event: write an event a line');
+    return undefined;
+  }
   if (typeof json !== 'object' || json === null || Array.isArray(json)) {
     report.warn(number, 'is no JSON object; it is sent as it is');
     return { number, key: null, bytes };
@@ -226,6 +243,7 @@ function makeDelivery({ sender, topic, connection, choosePartition, report }: De
           continue;
         }
         const line = toOutgoing(number, bytes, report);
+        if (line === undefined) continue;
         const lane = laneOf(choosePartition(line.key === null ? null : Buffer.from(line.key)));
         lane.waiting.push(line);
         waitingBytes += bytes.length;

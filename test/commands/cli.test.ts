@@ -411,6 +411,30 @@ describe('publish', () => {
     expect(await countRecords(topic)).toBe(198);
   });
 
+  test('sends no batch as if it were an event, and nothing of a document over several lines', async () => {
+    const topic = await freshTopic('publish');
+    const batch = { spec: 'promo.event.v1', events: [aBet(), aBet()] };
+    const input = [aBet(), batch, [aBet()], { ...aBet(), events: [] }].map(json).join('\n');
+    const { code, output, errors } = await run(['publish', '-', '--topic', topic], kafka(), input);
+    expect([code, output]).toEqual([1, expect.stringMatching(/: 2 events, .*; 2 not delivered\n$/)]);
+    expect(errors.trim().split('\n')).toEqual(
+      [2, 3].map((line) =>
+        expect.stringMatching(
+          new RegExp(`^-:${line}: not delivered .*it is a batch, .*: write an event a line$`),
+        ),
+      ),
+    );
+    const pretty = JSON.stringify(batch, null, 2);
+    expect(await run(['publish', '-', '--topic', topic], kafka(), pretty)).toEqual({
+      code: 1,
+      output: '',
+      errors: expect.stringMatching(
+        /^-: line 1 begins a JSON document .* in line \d\d, .* Nothing was sent\.\n$/,
+      ),
+    });
+    expect(await countRecords(topic)).toBe(2);
+  });
+
   test('sends nothing to a topic that does not exist, and does not make it', async () => {
     const topic = `publish.missing.${randomBytes(6).toString('hex')}`;
     expect(await run(['publish', '-', '--topic', topic], kafka(), json(aBet()))).toEqual({

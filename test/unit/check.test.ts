@@ -3,7 +3,14 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type CheckOptions, check } from '../../src/commands/check';
-import { type Line, MAX_LINE_BYTES, readLines } from '../../src/commands/lines';
+import {
+  isBatchOfEvents,
+  type Line,
+  MAX_LINE_BYTES,
+  readEvents,
+  readLines,
+  withoutDocument,
+} from '../../src/commands/lines';
 import { aBet, aDeposit } from '../support/builders';
 
 let directory: string;
@@ -218,6 +225,7 @@ describe('what a file may be', () => {
   ])('%s', async (_, content) => {
     const { lines: told } = await checked(`\n${content}\n\n`);
     expect(told).toEqual([expect.stringMatching(/^events:2: rejected\/bad_amount/)]);
+    expect(errors).toMatch(/is one JSON document.*publish sends lines/);
   });
 
   test('an array behind which another line follows is a line that is no event', async () => {
@@ -231,6 +239,20 @@ describe('what a file may be', () => {
     const { lines: told } = await checked(`{"event_id":\n${lines(aBet())}`);
     expect(told).toEqual([expect.stringMatching(/^events:1: rejected\/no_idempotency_key/)]);
     expect(errors).toContain('is not one JSON document as a whole');
+  });
+
+  test('what is too long for one document is read by lines, and that is said', async () => {
+    const said: string[] = [];
+    const half = Buffer.alloc(33 * 1024 * 1024, ' ').fill('{"a":1},', 0, 8);
+    async function* blocks() {
+      yield [{ number: 1, bytes: Buffer.from('[') }];
+      for (const number of [2, 3]) yield [{ number, bytes: half }];
+    }
+    const found: number[] = [];
+    for await (const some of readEvents(blocks(), (text) => said.push(text)))
+      found.push(...some.map(({ number }) => number));
+    expect(found).toEqual([1, 2, 3]);
+    expect(said).toEqual(['is too long to be read as one JSON document, so each line is taken for an event']);
   });
 
   test('nothing is clean', async () => {
@@ -282,6 +304,79 @@ test('reference data that is not UTF-8 is refused, as reference apply does', asy
   };
   expect(await checked(lines(aBet()), { rules })).toMatchObject({ code: 2, summary: '' });
   expect(errors).toMatch(/latin-1\.yaml:1:6: The file is not UTF-8: byte 6, 0xe9, .* Save it as UTF-8\.\n/);
+});
+
+describe('a document over several lines, where lines are wanted', () => {
+  const event = aBet();
+  const refuse = (from: number, to: number) => new Error(`${from}-${to}`);
+  /** The numbers of the lines that came before each block, and what came of it in the end. */
+  async function passed(
+    ...blocks: string[]
+  ): Promise<{ numbers: number[]; error: string; heldAt: number[] }> {
+    const numbers: number[] = [];
+    const heldAt: number[] = [];
+    async function* source() {
+      for (const block of blocks) {
+        heldAt.push(numbers.length);
+        yield Buffer.from(block);
+      }
+    }
+    try {
+      for await (const some of withoutDocument(readLines(source()), refuse))
+        numbers.push(...some.map(({ number }) => number));
+      return { numbers, error: '', heldAt };
+    } catch (error) {
+      return { numbers, error: error instanceof Error ? error.message : 'no error', heldAt };
+    }
+  }
+
+  test.each([
+    [
+      'an event',
+      JSON.stringify(event, null, 2),
+      `2-${JSON.stringify(event, null, 2).split('\n').length + 1}`,
+    ],
+    ['an array of one event', `[\n${JSON.stringify(event)}\n]`, '2-4'],
+    ['a batch', `{"note": "}]\\"",\n\n"events": [\n${JSON.stringify(event)},\n{}]}`, '2-6'],
+    ['two events, one after the other', '{\n}\n{\n}', '2-3'],
+    ['what never ends', `[\n${`"${'x'.repeat(1024 * 1024)}",\n`.repeat(9)}`, '2-10'],
+  ])('%s is refused, and nothing of it is handed over', async (_, text, expected) => {
+    expect(await passed(`\n${text}\n`)).toMatchObject({ numbers: [], error: expected });
+  });
+
+  test.each([
+    ['events', lines(event, event), 2],
+    ['a batch in one line', lines({ events: [event] }, event), 2],
+    ['half an event, and whole ones', `{"half":\n${lines(event, event)}`, 3],
+    ['an array that begins and never ends, and events', `[\n${lines(event, event)}`, 3],
+    ['a string that is not closed', `{"a\n":1}`, 2],
+    ['brackets that do not fit', '{"a":[\n]]}', 2],
+    ['a document with a mistake in it', '{\n"a": b\n}', 3],
+    ['half an event alone', '{"half":', 1],
+    ['text', 'x\n{\n}', 3],
+  ])('%s: no such document, and every line is handed over', async (_, text, count) => {
+    expect(await passed(text)).toMatchObject({
+      numbers: Array.from({ length: count }, (_, index) => index + 1),
+      error: '',
+    });
+  });
+
+  test('lines are handed over as they come', async () => {
+    const one = lines(event);
+    expect(await passed(`${one}\n`, `${one}\n`, one)).toMatchObject({ heldAt: [0, 1, 2] });
+    expect(await passed('{"half":\n', `${one}\n`, `${one}\n`, one)).toMatchObject({ heldAt: [0, 0, 0, 3] });
+  });
+
+  test.each<[string, unknown, boolean]>([
+    ['an array of events', [event], true],
+    ['an array of what is none', [1, 'a'], false],
+    ['a batch', { spec: 'promo.event.v1', events: [event] }, true],
+    ['an event with the key of a batch', { ...event, events: [event] }, false],
+    ['an event without an id', { ...event, event_id: undefined }, false],
+    ['something else of that name', { events: 5 }, false],
+  ])('%s', (_, json, expected) => {
+    expect(isBatchOfEvents(JSON.parse(JSON.stringify(json)))).toBe(expected);
+  });
 });
 
 describe('lines', () => {
