@@ -193,12 +193,29 @@ export function readConfig<N extends SettingName | GroupName>(
   names: readonly N[],
 ): Config<N> {
   const faults = unknownSettings(env);
-  const values = names.map((name: SettingName | GroupName) => [
+  const values = names.map((name: SettingName | GroupName): [string, unknown] => [
     name,
     isGroup(name) ? GROUPS[name].read(env, faults) : readSetting(name, SETTINGS[name], env, faults),
   ]);
+  faults.push(...sharedTopics(new Map(values)));
   if (faults.length > 0) throw new ConfigError(faults);
   return Object.fromEntries(values) as Config<N>;
+}
+
+/** Topics that are written to stand for themselves: what a worker wrote would be read as events, or as the other of the two. */
+function sharedTopics(values: ReadonlyMap<string, unknown>): ConfigFault[] {
+  const [verdicts, letters, read] = [
+    values.get('VERDICT_TOPIC'),
+    values.get('DEAD_LETTER_TOPIC'),
+    values.get('KAFKA_TOPICS'),
+  ];
+  const own = { VERDICT_TOPIC: verdicts, DEAD_LETTER_TOPIC: letters };
+  const remedy = 'Name a topic of its own';
+  const isRead = Object.entries(own)
+    .filter(([, topic]) => Array.isArray(read) && read.includes(topic))
+    .map(([setting]) => ({ setting, problem: 'is one of KAFKA_TOPICS', remedy }));
+  if (verdicts === undefined || verdicts !== letters) return isRead;
+  return [{ setting: 'VERDICT_TOPIC', problem: 'is DEAD_LETTER_TOPIC as well', remedy }, ...isRead];
 }
 
 /** A setting as it takes effect, for people to read. */

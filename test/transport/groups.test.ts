@@ -229,7 +229,8 @@ describe('topics', () => {
       await makeTopics({ [deadLetterTopic]: { partitions: 1 } });
       await produce(deadLetterTopic, [login('a dead letter')]);
       await produce(main, [login('e')]);
-      const worker = await world.drain({ KAFKA_TOPICS: `${main},${deadLetterTopic}` });
+      await world.apply([anOperator({ connections: [connectionOf(main), connectionOf(deadLetterTopic)] })]);
+      const worker = await world.drain();
       expect(await world.balance()).toEqual({ records: 1, accepted: 1 });
       expect(worker.logged('topic is not read: this worker writes to it')).toMatchObject([
         { topic: deadLetterTopic },

@@ -484,6 +484,25 @@ test('the faults of all connections are told at once', () => {
   ]);
 });
 
+describe('topics', () => {
+  const faults = (settings: Settings) =>
+    faultsOf(() => readConfig(settings, ['KAFKA_TOPICS', 'VERDICT_TOPIC', 'DEAD_LETTER_TOPIC', 'HTTP_PORT']));
+
+  test('that are written to are others than those that are read, and than one another', () => {
+    expect(faults({ KAFKA_TOPICS: 'a,b', VERDICT_TOPIC: 'c', DEAD_LETTER_TOPIC: 'd' })).toEqual([]);
+    expect(faults({ VERDICT_TOPIC: 'promo.event.v1.dead-letter' })).toEqual([
+      'VERDICT_TOPIC: is DEAD_LETTER_TOPIC as well. Name a topic of its own.',
+    ]);
+    const both = { KAFKA_TOPICS: 'a,b', VERDICT_TOPIC: 'b', DEAD_LETTER_TOPIC: 'b', HTTP_PORT: 'x' };
+    expect(faults(both)).toEqual([
+      expect.stringMatching(/^HTTP_PORT: /),
+      'VERDICT_TOPIC: is DEAD_LETTER_TOPIC as well. Name a topic of its own.',
+      'VERDICT_TOPIC: is one of KAFKA_TOPICS. Name a topic of its own.',
+      'DEAD_LETTER_TOPIC: is one of KAFKA_TOPICS. Name a topic of its own.',
+    ]);
+  });
+});
+
 describe('a limit on rejected events', () => {
   const read = (settings: Settings) => readConfig(settings, ['REJECT_LIMIT']).REJECT_LIMIT;
   const faults = (settings: Settings) => faultsOf(() => read(settings));
