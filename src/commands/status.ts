@@ -325,7 +325,7 @@ function kafkaProblems({ positions, members, wanted }: Facts, lagRecords: number
  * mostly: then the store knows, unless it knows of a topic that had more records.
  */
 function reachedBy(balance: Facts['balance']): (position: Position) => number {
-  const next = new Map((valueIn(balance) ?? []).map((each) => [keyOf(each), each.nextOffset]));
+  const next = new Map((valueIn(balance) ?? []).map((each) => [keyOf(each), each.decidedUpTo]));
   return (position) => {
     const { low, high, committed } = position;
     const stored = next.get(keyOf(position)) ?? low;

@@ -88,7 +88,8 @@ export interface StoredVersions {
 export interface PartitionBalance {
   readonly topic: string;
   readonly partition: number;
-  readonly nextOffset: number;
+  /** One past the last offset that is decided of the log as it is now. */
+  readonly decidedUpTo: number;
   readonly recordsRead: number;
   /** What they became: equal to `recordsRead`, or the counters are damaged (D3). */
   readonly became: number;
@@ -116,7 +117,7 @@ export async function readVersions(database: string | StoreAccess): Promise<Stor
   });
 }
 
-const BALANCE = `select topic, partition, next_offset::text, records_read::text,
+const BALANCE = `select topic, partition, decided_up_to::text, records_read::text,
   (verdicts + duplicate_deliveries + redeliveries + dead_letters + events_without_key)::text, dead_letters::text,
   greatest(extract(epoch from clock_timestamp() - updated_at), 0)::float8
 from promo.partitions order by topic, partition`;
@@ -124,10 +125,10 @@ from promo.partitions order by topic, partition`;
 /** @throws StoreError */
 export async function readBalance(database: string | StoreAccess): Promise<PartitionBalance[]> {
   const rows = await inStore(database, { timeoutMs: READ_TIMEOUT_MS }, (query) => query(BALANCE));
-  return rows.map(([topic, partition, nextOffset, recordsRead, became, deadLetters, idleSeconds]) => ({
+  return rows.map(([topic, partition, decidedUpTo, recordsRead, became, deadLetters, idleSeconds]) => ({
     topic: String(topic),
     partition: Number(partition),
-    nextOffset: Number(nextOffset),
+    decidedUpTo: Number(decidedUpTo),
     recordsRead: Number(recordsRead),
     became: Number(became),
     deadLetters: Number(deadLetters),

@@ -7,7 +7,7 @@ const at = { topic: 't', partition: 0 };
 const facts = (more: Partial<Facts> = {}): Facts => ({
   migrations: ['0001'],
   versions: value({ migrations: ['0001'], referenceVersion: 3, referenceAppliedAt: 'then', topics: ['t'] }),
-  balance: value([{ ...at, nextOffset: 9, recordsRead: 9, became: 9, deadLetters: 1, idleSeconds: 70 }]),
+  balance: value([{ ...at, decidedUpTo: 9, recordsRead: 9, became: 9, deadLetters: 1, idleSeconds: 70 }]),
   positions: value([{ ...at, low: 0, high: 12, committed: 10 }]),
   members: value(1),
   oldestSeconds: new Map([['t/0', 5]]),
@@ -35,7 +35,7 @@ test('a partition that waits for over a minute with nothing decided is undecided
   expect(needs({ oldestSeconds })).toEqual([
     't/0 is undecided: 2 records wait, the oldest for 90 s, and none was decided for 70 s; the log of its worker says why',
   ]);
-  const moves = value([{ ...at, nextOffset: 9, recordsRead: 9, became: 9, deadLetters: 0, idleSeconds: 3 }]);
+  const moves = value([{ ...at, decidedUpTo: 9, recordsRead: 9, became: 9, deadLetters: 0, idleSeconds: 3 }]);
   expect(needs({ oldestSeconds, balance: moves })).toEqual([]);
   expect(needs({ oldestSeconds, balance: value([]) })).toEqual([
     expect.stringContaining('and none was ever decided'),
@@ -46,7 +46,7 @@ test('a partition that decides while it is looked at is not undecided, however o
   const old = facts({ oldestSeconds: new Map([['t/0', 7_200]]), balance: value([]) });
   expect(assess(old).partitions).toMatchObject([{ undecided: true }]);
   const asked = async (idleSeconds: number, committed = 10) => {
-    const balance = [{ ...at, nextOffset: 12, recordsRead: 9, became: 9, deadLetters: 0, idleSeconds }];
+    const balance = [{ ...at, decidedUpTo: 12, recordsRead: 9, became: 9, deadLetters: 0, idleSeconds }];
     const positions = [{ ...at, low: 0, high: 12, committed }];
     return assess(await lookAgain(old, async () => value({ balance, positions })));
   };
@@ -61,12 +61,12 @@ test('a partition that decides while it is looked at is not undecided, however o
 test('a topic that is not to be read any more is told, and needs nobody', () => {
   const old = { topic: 'old', partition: 0, low: 0, high: 20, committed: null };
   const balance = value([
-    { ...at, nextOffset: 9, recordsRead: 9, became: 9, deadLetters: 1, idleSeconds: 70 },
+    { ...at, decidedUpTo: 9, recordsRead: 9, became: 9, deadLetters: 1, idleSeconds: 70 },
     ...[0, 1].map((partition) => {
       return {
         ...old,
         partition,
-        nextOffset: 15,
+        decidedUpTo: 15,
         recordsRead: 15,
         became: 15,
         deadLetters: 0,
@@ -121,7 +121,7 @@ test.each<[string, Partial<Facts>, RegExp]>([
   ],
   [
     'counters do not balance',
-    { balance: value([{ ...at, nextOffset: 9, recordsRead: 9, became: 8, deadLetters: 0, idleSeconds: 1 }]) },
+    { balance: value([{ ...at, decidedUpTo: 9, recordsRead: 9, became: 8, deadLetters: 0, idleSeconds: 1 }]) },
     /9 records were read, and 8 are counted/,
   ],
   ['invariants are damaged', { damages: value(4) }, /4 damages/],
