@@ -108,8 +108,9 @@ export function printSummary({ layers, failures, passed, failed, skipped }: Summ
   const explained = failures.map(
     ({ layer, test, message = '' }) => `failed: ${layer}: ${test}${message === '' ? '' : `: ${message}`}`,
   );
-  const last = `${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ''}`;
-  return [...lines, ...explained, last].join('\n');
+  // On a line of its own: tools read the last one.
+  const left = skipped > 0 ? [`${skipped} skipped`] : [];
+  return [...lines, ...explained, ...left, `${passed} passed, ${failed} failed`].join('\n');
 }
 
 /** The first column to the left, numbers to the right, the last as it is. */

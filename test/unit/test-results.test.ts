@@ -98,7 +98,7 @@ describe('a run', () => {
     ]);
   });
 
-  test('names skipped tests where there are any, failures and what took too long', () => {
+  test('names skipped tests where there are any, failures and what took too long, before that line', () => {
     const results: Result[] = [
       passed('unit'),
       { layer: 'unit', test: 'later', status: 'skipped' },
@@ -109,7 +109,8 @@ describe('a run', () => {
       `unit        1       0        1      9.0  ${budgetOf('unit')}`,
       `model       0       1        0    999.0  ${budgetOf('model')}  over budget`,
       'failed: model: it holds: Error: seed 7',
-      '1 passed, 1 failed, 1 skipped',
+      '1 skipped',
+      '1 passed, 1 failed',
     ]);
   });
 
