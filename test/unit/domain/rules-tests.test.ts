@@ -6,7 +6,7 @@ import { CHAPTERS, REQUIREMENTS, readLines } from '../../rules';
 
 const rules = readFileSync(join(__dirname, '../../../docs/rules.md'), 'utf8');
 const everythingProven = REQUIREMENTS.filter(({ proof }) => proof !== 'open').map(({ tag }) => ({
-  file: 'test/unit/a.test.ts',
+  file: 'test/unit/domain/a.test.ts',
   name: 'a test',
   tags: [tag],
 }));
@@ -46,16 +46,24 @@ describe('what is wrong is told', () => {
     { tag: 'W1', label: 'webhook', proof: 'open' as const },
   ];
   const text = '- **V1** One verdict.\n- **W1** Later.\n';
-  const test = (...tags: string[]) => ({ file: 'a.test.ts', name: 'a test', tags });
+  const testIn = (file: string, ...tags: string[]) => ({ file, name: 'a test', tags });
+  const test = (...tags: string[]) => testIn('test/unit/domain/a.test.ts', ...tags);
 
   it.each([
     ['a line without a test', [V1, W1], [], text, '[V1] one verdict: no test passed (domain)'],
+    [
+      'a line of the domain that tests of another layer cite',
+      [V1, W1],
+      [testIn('test/transport/a.test.ts', 'V1')],
+      text,
+      '[V1] one verdict: no test in test/unit/domain/ passed, others did',
+    ],
     [
       'a tag without a line',
       [V1, W1],
       [test('V1', 'V7')],
       text,
-      '[V7] is not in test/rules.ts; cited in a.test.ts by "a test"',
+      '[V7] is not in test/rules.ts; cited in test/unit/domain/a.test.ts by "a test"',
     ],
     [
       'an open line with a test',
