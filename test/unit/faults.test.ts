@@ -1,6 +1,6 @@
 /** The table of faults against the tests that ran. */
 import { outcomesOf, readRan, withoutFault } from '../../dev/faults';
-import { FAULTS, type FaultGroup } from '../faults/table';
+import { FAULTS, type FaultGroup, MAY_BE_SKIPPED } from '../faults/table';
 
 const jestJson = (tests: readonly (readonly [string, string])[]) => ({
   testResults: [
@@ -39,16 +39,37 @@ test('tests are known by their names without rules, and without why they were sk
 
 test('of each fault it is told what came of its tests', () => {
   const tests = ran(['stops', 'passed'], ['hangs', 'passed'], ['is full', 'pending'], ['is slow', 'failed']);
-  expect(outcomesOf(groups('stops', 'hangs', 'is full'), tests)).toEqual([
+  expect(outcomesOf(groups('stops', 'hangs', 'is full'), tests, null)).toEqual([
     { fault: 'it stops', result: '2 passed, 1 skipped', problems: [] },
   ]);
-  expect(outcomesOf(groups('is slow'), tests)).toEqual([
+  expect(outcomesOf(groups('is slow'), tests, null)).toEqual([
     { fault: 'it stops', result: '1 failed', problems: ['"a store: is slow" failed'] },
   ]);
 });
 
+test('a test that was skipped in a run of all faults is a problem, but for those that may be', () => {
+  const tests = ran(['stops', 'passed'], ['is full', 'pending']);
+  const asked = groups('stops', 'is full');
+  expect(outcomesOf(asked, tests, {})).toEqual([
+    { fault: 'it stops', result: '1 passed, 1 skipped', problems: ['"a store: is full" was skipped'] },
+  ]);
+  const maySkip = { 'test/faults/a.test.ts a store: is full': 'where there is no disk' };
+  expect(outcomesOf(asked, tests, maySkip)).toEqual([
+    { fault: 'it stops', result: '1 passed, 1 skipped, where there is no disk', problems: [] },
+  ]);
+});
+
+test('what may be skipped stands in the table', () => {
+  const named = FAULTS.flatMap(({ faults }) =>
+    faults.flatMap(({ tests }) =>
+      Object.entries(tests).flatMap(([file, names]) => names.map((name) => `${file} ${name}`)),
+    ),
+  );
+  for (const test of Object.keys(MAY_BE_SKIPPED)) expect(named).toContain(test);
+});
+
 test('a fault that names a test that there is not is a problem', () => {
-  expect(outcomesOf(groups('stops'), ran(['halts', 'passed']))[0]?.problems).toEqual([
+  expect(outcomesOf(groups('stops'), ran(['halts', 'passed']), null)[0]?.problems).toEqual([
     'there is no test "a store: stops" in test/faults/a.test.ts',
   ]);
 });
