@@ -18,7 +18,7 @@ const long = ALL ? together : test.skip;
 
 const logins = (name: string, each: number, partitions = 1): Outgoing[] => loginsIn(partitions, name, each);
 
-/** Produces once brokers take records again. @returns when they did */
+/** Produces once brokers take records again. */
 async function sendWhenBack({ topics, brokers }: World<'main'>, records: readonly Outgoing[]): Promise<void> {
   await until('records are taken', MINUTE, async () => {
     try {
@@ -37,8 +37,9 @@ together('a broker that is killed and started again: the worker goes on by itsel
     await world.untilDecided(50);
     await kafka.kill();
     await kafka.start();
+    const backAt = Date.now();
     await sendWhenBack(world, logins('behind', 10, 2));
-    await untilCaughtUp(world, world.topics.main);
+    await untilCaughtUp(world, world.topics.main, backAt);
     await allAcceptedOnce(world, 1_020);
     // Whether more is said, that the client restarts, depends on what it was about when the broker went.
     const told = worker.log().filter(({ level, client }) => level === 'warn' && client === 'Connection');
@@ -60,8 +61,9 @@ long(
       // A restart would not bring them back.
       expect((await worker.get('/livez')).status).toBe(200);
       await kafka.start();
+      const backAt = Date.now();
       await sendWhenBack(world, logins('behind', 10, 2));
-      await untilCaughtUp(world, world.topics.main);
+      await untilCaughtUp(world, world.topics.main, backAt);
       await allAcceptedOnce(world, 40);
       expect((await worker.get('/livez')).status).toBe(200);
       expect(await worker.stop()).toEqual({ code: 0, signal: null });

@@ -7,7 +7,7 @@ import type { RunningCommand } from '../support/worker';
 import { makeFeed, outcomeOf } from '../transport/feed';
 import { sideBySide } from '../transport/side-by-side';
 import { inOwnWorld, inWorld, type World } from '../transport/world';
-import { verifySound } from './promises';
+import { leftOf, verifySound } from './promises';
 
 const wanted = process.env.FAULTS === 'all';
 const MINUTE = 60_000;
@@ -67,9 +67,12 @@ async function untilDone(world: World<string>, topic: string, milliseconds: numb
           await postgres.stop();
           await sleep(40 * SECOND);
           await postgres.start();
+          const backAt = Date.now();
+          const decided = async () =>
+            Number((await world.rows('select count(*) from promo_store.event_keys'))[0]?.[0]);
+          await world.untilDecided((await decided()) + 1, leftOf(backAt));
           for (let kill = 1; kill <= 3; kill++) {
-            const [[count] = []] = await world.rows('select count(*) from promo_store.event_keys');
-            await world.untilDecided(Number(count) + 200, MINUTE);
+            await world.untilDecided((await decided()) + 200, MINUTE);
             await worker.kill();
             worker = world.start(settings);
           }
@@ -124,13 +127,15 @@ async function untilDone(world: World<string>, topic: string, milliseconds: numb
         await kafka.stop();
         await sleep(20 * SECOND);
         await kafka.start();
+        const startedAt = Date.now();
         await produce(main, [login('behind-0'), login('behind-1', 1)], { brokers: world.brokers });
-        await world.untilDecided(3, MINUTE);
+        await world.untilDecided(3, leftOf(startedAt));
         await kafka.kill();
         await sleep(5 * SECOND);
         await kafka.start();
+        const restartedAt = Date.now();
         await produce(main, [login('behind-the-crash')], { brokers: world.brokers });
-        await world.untilDecided(4, MINUTE);
+        await world.untilDecided(4, leftOf(restartedAt));
         await untilDone(world, main, MINUTE);
         expect(worker.hasEnded()).toBe(false);
         expect(await worker.stop()).toEqual({ code: 0, signal: null });

@@ -45,8 +45,9 @@ together(
       await untilCaughtUp(world, main);
       expect(assignments(heir)).toBe(1);
       zombie.signal('SIGCONT');
+      const goesOnAt = Date.now();
       await produce(main, logins('second', 200));
-      await untilCaughtUp(world, main);
+      await untilCaughtUp(world, main, goesOnAt);
       await zombie.waitForLog(() => assignments(zombie) > 1);
       await allAcceptedOnce(world, PARTITIONS * 2_200);
       expect(zombie.hasEnded()).toBe(false);
@@ -66,8 +67,9 @@ together(
       await produce(main, loginsIn(2 * PARTITIONS, 'first', 100));
       await untilCaughtUp(world, main);
       await dead.kill();
+      const killedAt = Date.now();
       await produce(main, loginsIn(2 * PARTITIONS, 'second', 100));
-      await untilCaughtUp(world, main);
+      await untilCaughtUp(world, main, killedAt);
       expect(living.logged(STILL).map(({ members }) => members)).toEqual([
         [{ id: expect.stringContaining('promo-intake'), partitions: PARTITIONS }],
       ]);
@@ -87,8 +89,9 @@ together(
       const answered = worker.get('/livez').then(() => 'answered');
       expect(await Promise.race([answered, sleep(5 * SECOND).then(() => 'silent')])).toBe('silent');
       await answered;
+      const answeredAt = Date.now();
       await produce(main, logins('second', 100));
-      await untilCaughtUp(world, main);
+      await untilCaughtUp(world, main, answeredAt);
       await worker.waitForLog(() => assignments(worker) > 1);
       await allAcceptedOnce(world, PARTITIONS * 1_100);
       expect((await worker.get('/livez')).status).toBe(200);

@@ -19,18 +19,24 @@ export const loginsIn = (partitions: number, name: string, each: number): Outgoi
     })),
   ).flat();
 
-/** Resolves when the group has committed everything that is in the topic. To be called when the fault ends. */
-export async function untilCaughtUp(world: World<string>, topic: string): Promise<void> {
-  const began = Date.now();
+/**
+ * Resolves when the group has committed everything that is in the topic.
+ *
+ * @param endedAt when the fault ended; to be given where anything was waited for since
+ */
+export async function untilCaughtUp(
+  world: World<string>,
+  topic: string,
+  endedAt = Date.now(),
+): Promise<void> {
   const ends = await world.ends(topic);
-  await until(
-    `${topic} is decided and committed to ${ends}`,
-    PROGRESS_MS - (Date.now() - began),
-    async () => {
-      return (await world.committed(topic)).join() === ends.join();
-    },
-  );
+  await until(`${topic} is decided and committed to ${ends}`, leftOf(endedAt), async () => {
+    return (await world.committed(topic)).join() === ends.join();
+  });
 }
+
+/** What is left of the time within which work has to go on. */
+export const leftOf = (endedAt: number): number => PROGRESS_MS - (Date.now() - endedAt);
 
 /** So many events were sent, each is accepted, once; the store is sound, and agrees with Kafka. */
 export async function allAcceptedOnce(world: World<string>, events: number): Promise<void> {
