@@ -61,7 +61,7 @@ export class BrokerModel {
   constructor(
     readonly scheduler: Scheduler,
     readonly random: Random,
-    readonly faults: Pick<Faults, 'at' | 'lasts'>,
+    readonly faults: Pick<Faults, 'at' | 'took' | 'lasts'>,
     readonly observer: Observer,
     readonly options: BrokerOptions,
   ) {}
@@ -114,6 +114,7 @@ export class BrokerModel {
   async request(point: Point, worker: Actor, timeoutMs: number, done: () => void): Promise<void> {
     const { scheduler, faults } = this;
     const fault = faults.at(point, worker.name);
+    if (fault !== null) faults.took(point, fault);
     scheduler.note(worker.name, point);
     await scheduler.turn(this.actor, point);
     if (fault === 'silence before' || fault === 'silence after') {
@@ -146,12 +147,12 @@ export class BrokerModel {
     return this.isMember(member) && member.generation === this.generation;
   }
 
-  /** Gives the partitions to the members anew. Each hears of it in its own time. */
-  rebalance(): void {
+  /** Gives the partitions to the members anew. Each hears of it in its own time. @returns whether there is anybody who does */
+  rebalance(): boolean {
     this.generation++;
     const { generation } = this;
     const members = this.random.shuffled([...this.members]);
-    if (members.length === 0) return;
+    if (members.length === 0) return false;
     const shares = new Map<Member, Source[]>(members.map((member) => [member, []]));
     this.random.shuffled([...this.logs.values()]).forEach(({ source }, index) => {
       const member = members[index % members.length];
@@ -162,6 +163,7 @@ export class BrokerModel {
         if (this.generation === generation) member.assigned(generation, share);
       });
     }
+    return true;
   }
 
   /** What the group does about members that it has not heard of for too long: called when a worker dies or stops for a while. */

@@ -74,7 +74,7 @@ export const PAIRS: readonly (readonly [Point, Fault])[] = Object.entries(POINTS
 
 const isWorldFault = (fault: Fault): fault is WorldFault => WORLD.some((name) => name === fault);
 
-/** How often a point was come by, and how often a fault struck there. */
+/** How often a point was come by, and how often a fault struck there and changed anything. */
 export class Coverage {
   readonly reached = new Map<Point, number>();
   private readonly hits = new Map<string, number>();
@@ -147,8 +147,8 @@ export class Faults {
     private readonly random: Random,
     private readonly scheduler: Scheduler,
     private readonly coverage: Coverage,
-    /** Has the world's faults happen; those of a single request are left to who made it. */
-    private readonly strike: (fault: WorldFault, worker: string) => void,
+    /** Has the world's faults happen, and calls the last of these where they changed anything; those of a request are left to who made it. */
+    private readonly strike: (fault: WorldFault, worker: string, took: () => void) => void,
   ) {}
 
   /** From now on nothing befalls anybody. */
@@ -156,20 +156,27 @@ export class Faults {
     this.areEnded = true;
   }
 
-  /** What befalls a request at this moment; null for nothing, and where it befalls more than the request. */
+  /**
+   * What befalls a request at this moment; null for nothing, and where it befalls more than the request. It counts once it has taken effect
+   * (`took`): a connection may be silent already, a worker dead.
+   */
   at(point: Point, worker: string): Exclude<Fault, WorldFault> | null {
     this.coverage.count(point);
     const fault = this.areEnded ? null : this.draw(point);
     if (fault === null) return null;
     const number = ++this.drawn;
     if (this.plan.without.has(number)) return null;
-    this.coverage.hit(point, fault);
     this.struck.push({ number, what: `${fault} at ${point} of ${worker}` });
     this.scheduler.note(worker, `FAULT ${number}: ${fault} at ${point}`);
     this.lasts(0);
     if (!isWorldFault(fault)) return fault;
-    this.strike(fault, worker);
+    this.strike(fault, worker, () => this.took(point, fault));
     return null;
+  }
+
+  /** The fault that befell somebody at this point has changed what happens. */
+  took(point: Point, fault: Fault): void {
+    this.coverage.hit(point, fault);
   }
 
   private draw(point: Point): Fault | null {

@@ -106,8 +106,10 @@ class World {
     this.random = chance(1);
     const scheduler = new Scheduler(chance(2), traced);
     this.scheduler = scheduler;
-    this.faults = new Faults(plan.faults, chance(3), scheduler, coverage, (fault, worker) =>
-      scheduler.soon(this.outside, fault, () => this.strike(fault, worker)),
+    this.faults = new Faults(plan.faults, chance(3), scheduler, coverage, (fault, worker, took) =>
+      scheduler.soon(this.outside, fault, () => {
+        if (this.strike(fault, worker)) took();
+      }),
     );
     this.monitor = new Monitor(scheduler, (source, offset) => this.recordAt(source, offset));
     this.store = new StoreModel(
@@ -390,6 +392,7 @@ class World {
         if (value[0] !== 0) return { type: 'json', bytes: value };
         const fault = faults.at('decode', actor.name);
         return scheduler.turn(actor, 'decoded').then((): Decoded => {
+          if (fault !== null) faults.took('decode', fault);
           if (fault === 'registry away') throw new RegistryUnavailable('the registry is away');
           const event: Record<string, unknown> = JSON.parse(value.toString('utf8', 1));
           if (!String(event.event_id).startsWith('judging-')) return { type: 'value', value: event };
@@ -407,57 +410,65 @@ class World {
 
   // --- what befalls the world
 
-  private strike(fault: WorldFault, name: string): void {
+  /** @returns whether it changed anything: a store may be away already, a worker dead */
+  private strike(fault: WorldFault, name: string): boolean {
     const worker = this.workers.get(name);
     this.scheduler.note('world', `${fault} (${name})`);
     this.faults.lasts(0);
     switch (fault) {
       case 'store away':
-        this.takeStoreAway(this.random.pick([100, 3_000, 20_000, 150_000]));
-        return;
-      case 'store falls back':
+        return this.takeStoreAway(this.random.pick([100, 3_000, 20_000, 150_000]));
+      case 'store falls back': {
         // Workers that stop notice nothing any more: those that come after them would.
-        if (this.isOver) return;
+        if (this.isOver) return false;
         this.takeStoreAway(this.random.pick([100, 3_000]));
-        this.store.fallBack(1 + this.random.below(this.random.pick([2, 10])));
+        const hasLost = this.store.fallBack(1 + this.random.below(this.random.pick([2, 10])));
         this.monitor.onFallBack(this.store);
         this.setLostOffsetsBack();
-        return;
+        return hasLost;
+      }
       case 'rebalance':
-        this.broker.rebalance();
-        return;
+        return this.broker.rebalance();
       case 'new reference':
         this.applyReference();
-        return;
+        return true;
       case 'offsets set back':
-        // As an operator does: the group reads again what it has read, and what its store has lost.
-        for (const log of this.broker.logs.values()) {
-          const most = Math.min(log.committed, this.monitor.firstLost(log));
-          if (log.committed > 0) log.committed = this.random.below(most + 1);
-          log.decidedUpTo = null;
-        }
-        this.broker.rebalance();
-        return;
+        return this.setOffsetsBack();
       case 'worker frozen': {
-        if (worker === undefined || !worker.actor.alive) return;
+        if (worker === undefined || !worker.actor.alive) return false;
         const ms = this.random.pick([2_000, 12_000, 25_000]);
         worker.actor.frozenUntil = this.scheduler.now() + ms;
         this.broker.watch(worker.actor);
         this.faults.lasts(ms);
-        return;
+        return true;
       }
       case 'worker killed':
       case 'worker vanishes':
-        if (worker?.actor.alive === true) this.kill(worker, fault === 'worker vanishes');
-        return;
+        if (worker?.actor.alive !== true) return false;
+        this.kill(worker, fault === 'worker vanishes');
+        return true;
       case 'worker stopped':
-        if (worker === undefined || !worker.actor.alive || worker.isStopping) return;
+        if (worker === undefined || !worker.actor.alive || worker.isStopping) return false;
         worker.isStopping = true;
         void worker.stream.stop(STOP_DEADLINE_MS).then(() => {
           this.kill(worker, false);
         });
-        return;
+        return true;
     }
+  }
+
+  /** As an operator does: the group reads again what it has read, and what its store has lost. @returns whether there is any of it */
+  private setOffsetsBack(): boolean {
+    let isAny = false;
+    for (const log of this.broker.logs.values()) {
+      const { committed } = log;
+      const most = Math.min(committed, this.monitor.firstLost(log));
+      if (committed > 0) log.committed = this.random.below(most + 1);
+      log.decidedUpTo = null;
+      isAny ||= log.committed < committed;
+    }
+    this.broker.rebalance();
+    return isAny;
   }
 
   /** Where an operator has set offsets, and no worker has committed since, only the operator knows what should have been decided. */
@@ -472,8 +483,8 @@ class World {
     if (isAny) this.broker.rebalance();
   }
 
-  private takeStoreAway(ms: number): void {
-    if (this.network.isStoreAway) return;
+  private takeStoreAway(ms: number): boolean {
+    if (this.network.isStoreAway) return false;
     this.network.isStoreAway = true;
     for (const connection of [...this.network.connections]) connection.cut();
     this.store.terminateAll();
@@ -481,6 +492,7 @@ class World {
     this.scheduler.after(ms, this.outside, 'the store is back', () => {
       this.network.isStoreAway = false;
     });
+    return true;
   }
 
   private kill(worker: Worker, vanishes: boolean): void {

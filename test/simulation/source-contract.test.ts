@@ -13,7 +13,7 @@ function aSide(seed: number): SourceSide {
   const broker = new BrokerModel(
     scheduler,
     makeRandom(seed + 100),
-    { at: () => null, lasts: () => undefined },
+    { at: () => null, took: () => undefined, lasts: () => undefined },
     { onOffsetCommit: () => undefined, onSent: () => undefined },
     { compressed: 0.5, fetchMs: 30, chunkBytes: 0 },
   );

@@ -22,7 +22,7 @@ const ANSWER_TIMEOUT_MS = STATEMENT_TIMEOUT_MS + 2_000;
 export interface Network {
   readonly scheduler: Scheduler;
   readonly store: StoreModel;
-  readonly faults: Pick<Faults, 'at' | 'lasts'>;
+  readonly faults: Pick<Faults, 'at' | 'took' | 'lasts'>;
   isStoreAway: boolean;
   /** Takes what is neither the store's error nor pg's: a statement that the model does not know. The run ends with it. */
   readonly onDefect: (error: unknown) => void;
@@ -81,6 +81,9 @@ export class ModelPool implements Store {
     const { scheduler, store, faults } = this.network;
     const fault = faults.at('connect', this.worker.name);
     await scheduler.turn(store.actor, 'connect');
+    // A store that is away refuses in any case.
+    if (fault !== null && (fault === 'silence before' || !this.network.isStoreAway))
+      faults.took('connect', fault);
     if (fault === 'silence before') {
       faults.lasts(CONNECT_TIMEOUT_MS);
       await new Promise<void>((resolve) =>
@@ -105,6 +108,12 @@ export class ModelPool implements Store {
 }
 
 type RequestFault = Exclude<Fault, WorldFault>;
+
+/** What befalls a request, and what counts it once it does. */
+interface Stroke {
+  readonly fault: RequestFault;
+  readonly took: () => void;
+}
 
 export class ModelConnection implements StoreConnection {
   isBroken = false;
@@ -198,8 +207,11 @@ export class ModelConnection implements StoreConnection {
         return;
       }
       let fault: RequestFault | null;
+      let took = () => {};
       try {
-        fault = faults.at(pointOf(point), this.worker.name);
+        const at = pointOf(point);
+        fault = faults.at(at, this.worker.name);
+        if (fault !== null) took = faults.took.bind(faults, at, fault);
       } catch (error) {
         failed(error);
         return;
@@ -207,18 +219,19 @@ export class ModelConnection implements StoreConnection {
       const answered = (rows: Text[][]) => {
         if (this.unanswered.delete(failed)) resolve(rows);
       };
-      void this.carry(message, fault, answered, failed).catch(failed);
+      void this.carry(message, fault && { fault, took }, answered, failed).catch(failed);
     });
   }
 
   /** The request's way to the store and back. */
   private async carry(
     message: readonly Request[],
-    fault: RequestFault | null,
+    stroke: Stroke | null,
     answered: (rows: Text[][]) => void,
     failed: (error: unknown, at?: number) => void,
   ): Promise<void> {
     const { scheduler, store, faults } = this.network;
+    const fault = stroke?.fault;
     const before = this.dealtWith;
     let done = () => {};
     this.dealtWith = new Promise((resolve) => {
@@ -226,6 +239,7 @@ export class ModelConnection implements StoreConnection {
     });
     this.underWay++;
     if (fault === 'silence before' || fault === 'silence after') {
+      if (!this.isSilent || (fault === 'silence before' && !this.isSwallowed)) stroke?.took();
       this.isSilent = true;
       if (fault === 'silence before') this.isSwallowed = true;
       // The store keeps what the transaction has locked until it ends it.
@@ -241,7 +255,7 @@ export class ModelConnection implements StoreConnection {
     if (this.isSwallowed) return;
     await before;
     await scheduler.turn(store.actor, 'request');
-    if (!this.isEnded) await this.deal(message, fault, answered, failed);
+    if (!this.isEnded) await this.deal(message, stroke, answered, failed);
     this.underWay--;
     if (this.isBroken && this.underWay === 0) this.end();
     done();
@@ -250,11 +264,15 @@ export class ModelConnection implements StoreConnection {
   /** What the store does with a request. */
   private async deal(
     message: readonly Request[],
-    fault: RequestFault | null,
+    stroke: Stroke | null,
     answered: (rows: Text[][]) => void,
     failed: (error: unknown, at?: number) => void,
   ): Promise<void> {
     const { store } = this.network;
+    const fault = stroke?.fault ?? null;
+    const isOfAnswer = fault === 'cut before' || fault === 'answer lost';
+    const isOfSilence = fault === 'silence before' || fault === 'silence after';
+    if (!isOfSilence && !(isOfAnswer && this.isSilent)) stroke?.took();
     if (fault === 'cut before') {
       this.end();
       this.arrives('connection lost', () => this.lose());

@@ -11,7 +11,7 @@ describe.each([1, 2, 3, 4, 5])('with seed %d', (seed) => {
     const store = new StoreModel(scheduler, makeRandom(seed + 100), () => undefined);
     const network = {
       ...{ scheduler, store, isStoreAway: false, connections: new Set<never>() },
-      faults: { at: () => null, lasts: () => undefined },
+      faults: { at: () => null, took: () => undefined, lasts: () => undefined },
       onDefect: (error: unknown) => {
         throw error;
       },

@@ -140,13 +140,20 @@ export class StoreModel {
   /**
    * As where a standby takes over that has not received the last transactions: they are gone, and so is every connection. Reference data was
    * applied long before.
+   *
+   * @returns whether there was any
    */
-  fallBack(transactions: number): void {
+  fallBack(transactions: number): boolean {
     this.terminateAll();
     const since = Math.max(this.committed - transactions, this.references.at(-1)?.since ?? 0);
+    let lost = 0;
+    const forget = (versions: { readonly since: number }[]) => {
+      for (; (versions.at(-1)?.since ?? 0) > since; lost++) versions.pop();
+    };
     for (const rows of [this.partitions, this.eventKeys, this.rounds])
-      for (const { versions } of rows.values()) while ((versions.at(-1)?.since ?? 0) > since) versions.pop();
-    for (const rows of Object.values(this.appended)) while ((rows.at(-1)?.since ?? 0) > since) rows.pop();
+      for (const { versions } of rows.values()) forget(versions);
+    for (const rows of Object.values(this.appended)) forget(rows);
+    return lost > 0;
   }
 
   commit(transaction: Transaction): void {
