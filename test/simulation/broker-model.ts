@@ -104,28 +104,44 @@ export class BrokerModel {
         if (point === undefined) throw new Error(`nothing is known of the topic ${topic}`);
         const messages = await messagesOf(items, encode);
         if (messages.length === 0) return;
-        await this.request(point, worker, SEND_TIMEOUT_MS, () => this.observer.onSent(topic, messages));
+        await this.request(point, worker, SEND_TIMEOUT_MS, (isPart) => {
+          // They go to several partitions, by their keys.
+          const taken = isPart ? messages.filter(() => this.random.chance(0.5)) : messages;
+          this.observer.onSent(topic, taken);
+          return taken.length > 0 && taken.length < messages.length;
+        });
       },
       stop: async () => {},
     };
   }
 
-  /** A request to a broker. @throws where it fails, whether the broker has done it or not */
-  async request(point: Point, worker: Actor, timeoutMs: number, done: () => void): Promise<void> {
+  /**
+   * A request to a broker.
+   *
+   * @param done does it, or a part of it; returns whether that was neither all nor nothing
+   * @throws where it fails, whether the broker has done it or not
+   */
+  async request(
+    point: Point,
+    worker: Actor,
+    timeoutMs: number,
+    done: (isPart: boolean) => boolean,
+  ): Promise<void> {
     const { scheduler, faults } = this;
     const fault = faults.at(point, worker.name);
-    if (fault !== null) faults.took(point, fault);
+    if (fault !== null && fault !== 'part of it taken') faults.took(point, fault);
     scheduler.note(worker.name, point);
     await scheduler.turn(this.actor, point);
     if (fault === 'silence before' || fault === 'silence after') {
       faults.lasts(timeoutMs);
-      if (fault === 'silence after') done();
+      if (fault === 'silence after') done(false);
       await new Promise<void>((resolve) => scheduler.after(timeoutMs, worker, 'no answer', resolve));
       throw new Error(`${point}: no answer within ${timeoutMs} ms`);
     }
-    if (fault !== 'refused') done();
+    if (fault !== 'refused' && done(fault === 'part of it taken') && fault !== null)
+      faults.took(point, fault);
     await scheduler.turn(worker, 'answer');
-    if (fault === 'refused') throw new Error(`${point}: refused`);
+    if (fault === 'refused' || fault === 'part of it taken') throw new Error(`${point}: ${fault}`);
     if (fault === 'answer lost') throw new Error(`${point}: connection lost`);
   }
 
@@ -297,7 +313,7 @@ class Member {
     let isRefused = false;
     await broker.request('commit offsets', this.worker, COMMIT_TIMEOUT_MS, () => {
       isRefused = generation !== this.generation || !broker.isCurrent(this);
-      if (isRefused) return;
+      if (isRefused) return false;
       for (const { topic, partition, offset, decidedUpTo } of progress) {
         const log = broker.logOf({ topic, partition });
         broker.scheduler.note('kafka', `${topic}/${partition} is committed to ${offset}`);
@@ -305,6 +321,7 @@ class Member {
         log.decidedUpTo = decidedUpTo;
         broker.observer.onOffsetCommit(log, offset, this.positions.has(keyOf(log.source)));
       }
+      return false;
     });
     if (isRefused) throw new Error('the group is rebalancing');
   }

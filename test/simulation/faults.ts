@@ -2,14 +2,20 @@
 import type { Random } from '../../dev/random';
 import type { Scheduler } from './scheduler';
 
-/** What befalls a request to the store. */
-const STORE = [
-  ...['cut before', 'answer lost', 'silence before', 'silence after'],
-  ...['admin shutdown', 'statement timeout', 'disk full'],
+/** What befalls any request to the store. */
+const REQUESTS = [
+  ...(['cut before', 'answer lost', 'silence before', 'silence after'] as const),
+  ...(['admin shutdown', 'statement timeout', 'disk full'] as const),
 ] as const;
-const LOCKS = ['lock timeout', 'deadlock', 'serialization failure'] as const;
+/** What befalls one that reads or writes tables, too: from then on for a while, whoever sends the same statement. */
+const STORE = [...REQUESTS, 'permission denied', 'missing column'] as const;
+const CONFLICTS = ['lock timeout', 'deadlock', 'serialization failure'] as const;
+/** The same of whatever writes or locks rows. */
+const LOCKS = [...CONFLICTS, 'read-only'] as const;
 /** What befalls a request to Kafka. */
 const KAFKA = ['refused', 'answer lost', 'silence before', 'silence after'] as const;
+/** What befalls messages, which go to several partitions. */
+const MESSAGES = [...KAFKA, 'part of it taken'] as const;
 /** What befalls the world while somebody waits. */
 const WORLD = [
   ...([
@@ -27,28 +33,28 @@ export type WorldFault = (typeof WORLD)[number];
 /** The awaits of the code under test that reach out of it, and the faults that can strike there. */
 const POINTS = {
   connect: ['silence before', 'cut before', 'too many connections', ...WORLD],
-  begin: [...STORE, ...WORLD],
+  begin: [...REQUESTS, ...WORLD],
   partition_no: [...STORE, ...LOCKS, ...WORLD],
   decided_up_to: [...STORE, ...WORLD],
   reference_in_force: [...STORE, ...WORLD],
   reference_current: [...STORE, ...WORLD],
   reference_numbers: [...STORE, ...WORLD],
   lock_partition: [...STORE, ...LOCKS, ...WORLD],
-  lock_feeds: [...STORE, ...LOCKS, ...WORLD],
+  lock_feeds: [...STORE, ...CONFLICTS, ...WORLD],
   find_events: [...STORE, ...WORLD],
   find_resends: [...STORE, ...WORLD],
   find_unstored: [...STORE, ...WORLD],
   lock_rounds: [...STORE, ...LOCKS, ...WORLD],
-  next_batch: [...STORE, ...WORLD],
+  next_batch: [...STORE, 'read-only', ...WORLD],
   update_rounds: [...STORE, ...LOCKS, ...WORLD],
   count_partition: [...STORE, ...LOCKS, ...WORLD],
-  record_panic: [...STORE, ...WORLD],
+  record_panic: [...STORE, 'read-only', ...WORLD],
   write: [...STORE, ...LOCKS, ...WORLD],
   'write and commit': [...STORE, ...LOCKS, ...WORLD],
-  commit: [...STORE, 'serialization failure', ...WORLD],
+  commit: [...REQUESTS, 'serialization failure', ...WORLD],
   rollback: ['cut before', 'answer lost', 'silence before', 'silence after', 'admin shutdown', ...WORLD],
-  'send dead letters': [...KAFKA, ...WORLD],
-  'send verdicts': [...KAFKA, ...WORLD],
+  'send dead letters': [...MESSAGES, ...WORLD],
+  'send verdicts': [...MESSAGES, ...WORLD],
   'commit offsets': [...KAFKA, ...WORLD],
   'open chunk': WORLD,
   decode: ['registry away', ...WORLD],

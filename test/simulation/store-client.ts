@@ -12,9 +12,11 @@ import type { Write } from '../../src/ledger/requests';
 import { type Fault, type Faults, pointOf, type WorldFault } from './faults';
 import type { Actor, Scheduler } from './scheduler';
 import type { Request } from './statements';
-import { type Backend, FAILURES, StoreFailure, type StoreModel } from './store-model';
+import { type Backend, FAILURES, StoreFailure, type StoreModel, WRITING } from './store-model';
 import type { Text } from './wire';
 
+/** Requests that touch no table. */
+const OF_TRANSACTIONS = ['start transaction', 'settings', 'commit', 'rollback'];
 const CONNECT_TIMEOUT_MS = 5_000;
 const ANSWER_TIMEOUT_MS = STATEMENT_TIMEOUT_MS + 2_000;
 
@@ -284,10 +286,14 @@ export class ModelConnection implements StoreConnection {
       this.backend.terminate(FAILURES['admin shutdown']);
     }
     const failure = fault !== null && fault in FAILURES ? failureOf(fault) : null;
+    const isRefused = fault === 'read-only' || fault === 'permission denied' || fault === 'missing column';
+    if (failure !== null && isRefused) this.refuse(message, failure);
     // To begin a transaction does not fail; what is done first in it may.
     const opening = message[0]?.name === 'start transaction' ? 1 : 0;
     const failing =
-      failure === null ? null : { index: opening + store.random.below(message.length - opening), failure };
+      failure === null || isRefused
+        ? null
+        : { index: opening + store.random.below(message.length - opening), failure };
     try {
       const rows = await this.backend.execute(message, failing);
       if (fault === 'answer lost') {
@@ -306,6 +312,15 @@ export class ModelConnection implements StoreConnection {
         if (isEnd) this.lose();
       });
     }
+  }
+
+  /** The store refuses a statement of the message, or all that write, from now on for a while. */
+  private refuse(message: readonly Request[], failure: StoreFailure): void {
+    const { store, faults } = this.network;
+    const ms = store.random.pick([100, 3_000, 40_000]);
+    const named = message.map(({ name }) => name).filter((name) => !OF_TRANSACTIONS.includes(name));
+    store.refuse(failure === FAILURES['read-only'] ? WRITING : [store.random.pick(named)], failure, ms);
+    faults.lasts(ms);
   }
 
   /** What the client hears of, unless the network swallows it. */

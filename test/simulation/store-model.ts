@@ -29,8 +29,17 @@ export const FAILURES = {
   'statement timeout': new StoreFailure('57014', 'canceling statement due to statement timeout'),
   'admin shutdown': new StoreFailure('57P01', 'terminating connection due to administrator command'),
   'disk full': new StoreFailure('53100', 'could not extend file: No space left on device'),
+  'read-only': new StoreFailure('25006', 'cannot execute in a read-only transaction'),
+  'permission denied': new StoreFailure('42501', 'permission denied for table'),
+  'missing column': new StoreFailure('42703', 'column does not exist'),
   'too many connections': new StoreFailure('53300', 'sorry, too many clients already'),
 } as const;
+
+/** The statements that a store refuses which is read-only: they change rows or sequences, or lock rows. */
+export const WRITING: readonly string[] = [
+  ...['partition_no', 'lock_partition', 'lock_rounds', 'next_batch', 'update_rounds', 'count_partition'],
+  ...['record_panic', 'copy_keys', 'copy_rounds', 'copy_history', 'copy_resends', 'copy_unstored'],
+];
 
 /** Whoever holds it has changed the row, or means to; the others wait in line. */
 export class Lock {
@@ -105,6 +114,8 @@ export class StoreModel {
   /** Deadlocks that came about, without those that were injected. */
   deadlocks = 0;
   private readonly backends = new Set<Backend>();
+  /** Statements that fail, whoever sends them, and how. */
+  private readonly refusals = new Set<{ names: readonly string[]; failure: StoreFailure }>();
 
   constructor(
     readonly scheduler: Scheduler,
@@ -154,6 +165,17 @@ export class StoreModel {
       for (const { versions } of rows.values()) forget(versions);
     for (const rows of Object.values(this.appended)) forget(rows);
     return lost > 0;
+  }
+
+  /** As after a bad deploy, or on a standby: for a while these statements fail each time. */
+  refuse(names: readonly string[], failure: StoreFailure, ms: number): void {
+    const refusal = { names, failure };
+    this.refusals.add(refusal);
+    this.scheduler.after(ms, this.actor, 'refuses no more', () => this.refusals.delete(refusal));
+  }
+
+  refusalOf(name: string): StoreFailure | undefined {
+    return [...this.refusals].find(({ names }) => names.includes(name))?.failure;
   }
 
   commit(transaction: Transaction): void {
@@ -278,6 +300,8 @@ export class Backend {
         if (transaction === null) throw new Error(`${request.name} outside of a transaction`);
         if (transaction.hasFailed)
           throw new StoreFailure('25P02', 'current transaction is aborted, commands ignored until end');
+        const refusal = store.refusalOf(request.name);
+        if (refusal !== undefined) throw refusal;
         return run(new Execution(store, this, transaction), request);
       }
     }
