@@ -1,5 +1,6 @@
 /** A worker's connections to the model of the store: what pg does with answers, with none, and with a connection that breaks. */
 import {
+  CONNECT_TIMEOUT_MS,
   IDLE_TIMEOUT_MS,
   type Row,
   STATEMENT_TIMEOUT_MS,
@@ -17,7 +18,6 @@ import type { Text } from './wire';
 
 /** Requests that touch no table. */
 const OF_TRANSACTIONS = ['start transaction', 'settings', 'commit', 'rollback'];
-const CONNECT_TIMEOUT_MS = 5_000;
 const ANSWER_TIMEOUT_MS = STATEMENT_TIMEOUT_MS + 2_000;
 
 /** The way to the store: it may be away. */
