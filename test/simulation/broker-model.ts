@@ -82,6 +82,11 @@ export class BrokerModel {
     return log;
   }
 
+  /** Its topic is deleted and made anew: Kafka forgets what the group has committed, and what is produced begins at offset 0. */
+  makeAnew(source: Source): void {
+    this.logs.set(keyOf(source), { source, entries: [], committed: -1, decidedUpTo: null });
+  }
+
   /** A worker's membership of the group. */
   source(worker: Actor): RecordSource {
     const member = new Member(this, worker);
@@ -196,12 +201,21 @@ export class BrokerModel {
   }
 }
 
+/** Where a member reads on. */
+interface Position {
+  readonly source: Source;
+  /** It is of no log but this one, which may have been replaced by another. */
+  readonly log: Log;
+  offset: number;
+  isFetching: boolean;
+}
+
 class Member {
   generation = -1;
   private listener: SourceListener | null = null;
   private hasLeft = false;
   /** What is being read in this generation, and from which offset on. */
-  private positions = new Map<string, { readonly source: Source; offset: number; isFetching: boolean }>();
+  private positions = new Map<string, Position>();
   private readonly paused = new Set<string>();
   /** As with the real one, nothing can be committed before something was read. */
   private hasRead = false;
@@ -234,10 +248,10 @@ class Member {
     this.hasRead = false;
     this.paused.clear();
     this.positions = new Map(
-      share.map((source) => [
-        keyOf(source),
-        { source, offset: Math.max(0, this.broker.logOf(source).committed), isFetching: false },
-      ]),
+      share.map((source) => {
+        const log = this.broker.logOf(source);
+        return [keyOf(source), { source, log, offset: Math.max(0, log.committed), isFetching: false }];
+      }),
     );
     this.broker.scheduler.note(this.worker.name, `assigned: ${share.map(keyOf).join(', ')}`);
     this.listener?.assigned(share);
@@ -257,7 +271,8 @@ class Member {
   /** What is on its way of the partition is void. */
   goBack(partition: Source, offset: number): void {
     const key = keyOf(partition);
-    if (this.positions.has(key)) this.positions.set(key, { source: partition, offset, isFetching: false });
+    const before = this.positions.get(key);
+    if (before !== undefined) this.positions.set(key, { ...before, offset, isFetching: false });
     this.fetch();
   }
 
@@ -266,21 +281,26 @@ class Member {
     const { scheduler, random } = this.broker;
     for (const [key, position] of this.positions) {
       if (position.isFetching || this.paused.has(key)) continue;
-      if (position.offset >= this.broker.logOf(position.source).entries.length) continue;
+      if (this.isGone(position) || position.offset >= position.log.entries.length) continue;
       position.isFetching = true;
       scheduler.after(random.below(this.broker.options.fetchMs), this.worker, 'fetched', () => {
         position.isFetching = false;
         // What was fetched in an older generation is nobody's; of a paused partition nothing is handed over.
-        if (this.positions.get(key) !== position || this.paused.has(key)) return;
+        if (this.positions.get(key) !== position || this.paused.has(key) || this.isGone(position)) return;
         this.handOver(position);
         this.fetch();
       });
     }
   }
 
-  private handOver(position: { readonly source: Source; offset: number }): void {
+  /** Its topic was deleted: nothing of it comes any more. */
+  private isGone({ source, log }: Position): boolean {
+    return this.broker.logOf(source) !== log;
+  }
+
+  private handOver(position: Position): void {
     const { random, options } = this.broker;
-    const log = this.broker.logOf(position.source);
+    const { log } = position;
     const from = position.offset;
     const to = Math.min(log.entries.length, from + 1 + random.below(CHUNK_RECORDS));
     position.offset = to;

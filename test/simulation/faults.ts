@@ -26,7 +26,8 @@ const WORLD = [
     'worker vanishes',
     'worker frozen',
   ] as const),
-  ...(['worker stopped', 'new reference', 'offsets set back'] as const),
+  ...(['worker stopped', 'new reference', 'offsets set back', 'offsets set forward'] as const),
+  'topic made anew',
 ] as const;
 export type WorldFault = (typeof WORLD)[number];
 
@@ -80,6 +81,9 @@ export const PAIRS: readonly (readonly [Point, Fault])[] = Object.entries(POINTS
 
 const isWorldFault = (fault: Fault): fault is WorldFault => WORLD.some((name) => name === fault);
 
+/** Of the columns of the table. */
+const LETTERS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
+
 /** How often a point was come by, and how often a fault struck there and changed anything. */
 export class Coverage {
   readonly reached = new Map<Point, number>();
@@ -104,7 +108,7 @@ export class Coverage {
   table(): string {
     const faults = [...new Set(PAIRS.map(([, fault]) => fault))];
     const points = [...new Set(PAIRS.map(([point]) => point))];
-    const letters = faults.map((_, column) => String.fromCharCode('A'.charCodeAt(0) + column));
+    const letters = faults.map((_, column) => LETTERS[column] ?? '?');
     const rows = points.map((point) => [
       point,
       String(this.reached.get(point) ?? 0),

@@ -1,14 +1,16 @@
 /** Watches a run, and says at once where something happens that must not (the invariants I1-I6, I9, I10 of docs/rules.md's promises). */
 import { currencyOf } from '../../src/domain/money';
+import type { ReferenceDocument } from '../../src/domain/reference';
 import { outcomeOfCode } from '../../src/domain/verdict';
 import type { Answer, Source } from '../../src/intake';
+import { fromDocumentJson } from '../../src/reference-file/stored';
 import { keyOf } from '../../src/transports/record-source';
 import { type Delivery, ReferenceModel } from '../model/reference-model';
 import { placeOf } from '../model/verify';
 import { brief } from '../support/ledger';
 import type { SentMessage } from '../support/record-batch';
 import type { Log } from './broker-model';
-import { documentOf, type SimulatedRecord } from './plan';
+import { documentOf, isAnew, type SimulatedRecord } from './plan';
 import type { Scheduler } from './scheduler';
 import type { StoreModel, Transaction } from './store-model';
 import type { Values } from './wire';
@@ -30,6 +32,13 @@ const BELOW_MIN_BET = '24';
 type SumName = 'bet' | 'win' | 'settled' | 'belowMinBet';
 type RoundSums = Record<SumName, Map<string, bigint>>;
 
+/** Where a record stood. */
+export interface Coordinates extends Source {
+  readonly offset: number;
+  /** In the log of a topic that was made anew. */
+  readonly isAnew: boolean;
+}
+
 export class Monitor {
   /** What the store holds of each record, in short. */
   private readonly stored = new Map<string, string>();
@@ -49,12 +58,23 @@ export class Monitor {
   private readonly progressAt = new Map<string, number>();
   /** Records whose answer the store has lost once: what was told of them before may be another one. */
   private readonly lost = new Set<string>();
+  /** Records before an offset that an operator has set, which were decided by then, and not published. */
+  private readonly unpublished = new Set<string>();
+  /** The same, which were not decided. */
+  private readonly passedOver = new Set<string>();
+  /** Records of which a worker has told that they were passed over. */
+  private readonly gaps = new Set<string>();
   /** Waits of a worker's partition since it last got on. */
   private readonly waits = new Map<string, number>();
 
+  /** Partitions of topics that were made anew. Their records' places end with an apostrophe, so that no record has two. */
+  private readonly anew = new Set<string>();
+  /** The first transaction that decided something of such a log. */
+  private readonly followed = new Map<string, number>();
+
   constructor(
     private readonly scheduler: Scheduler,
-    private readonly recordAt: (source: Source, offset: number) => SimulatedRecord | null | undefined,
+    private readonly recordAt: (coordinates: Coordinates) => SimulatedRecord | null | undefined,
   ) {}
 
   // --- the store
@@ -67,7 +87,12 @@ export class Monitor {
     const keys = [...transaction.changed].filter(([, table]) => table === 'event_keys');
     const history = transaction.appended.filter(({ table }) => table === 'history');
     must(keys.length === history.length, 'I1', 'keys and verdicts of a transaction differ in number');
-    for (const { table, values } of transaction.appended) this.onAppended(table, values, transaction);
+    for (const { table, values } of transaction.appended) {
+      this.onAppended(table, values, transaction);
+      const partition = this.partitionNames.get(values.partition_no ?? '') ?? '';
+      if (isAnew(values.event_id) && !this.followed.has(partition))
+        this.followed.set(partition, store.committed);
+    }
     for (const [row] of keys) {
       const id = row.newest?.verdict_id ?? '';
       must(
@@ -96,11 +121,55 @@ export class Monitor {
 
   /** The offset of the first record whose answer the store has lost, and which was not decided again; infinite where there is none. */
   firstLost({ source, entries }: Log): number {
-    const place = (offset: number) => `${keyOf(source)}/${offset}`;
-    const first = entries.findIndex(
-      (_, offset) => this.lost.has(place(offset)) && !this.stored.has(place(offset)),
-    );
+    const first = entries.findIndex((_, offset) => {
+      const place = this.placeIn(keyOf(source), offset);
+      return this.lost.has(place) && !this.stored.has(place) && !this.passedOver.has(place);
+    });
     return first < 0 ? Number.POSITIVE_INFINITY : first;
+  }
+
+  /** Whether the store holds an answer to any of its records. */
+  hasDecided({ source, entries }: Log): boolean {
+    return entries.some((_, offset) => this.stored.has(this.placeIn(keyOf(source), offset)));
+  }
+
+  /**
+   * An operator has set the offset of the group. What is decided of the records before it and not published yet may never be: nobody reads it again.
+   *
+   * @returns whether there are any that are not decided
+   */
+  onPassedOver({ source, entries, committed }: Log): boolean {
+    let isAny = false;
+    for (let offset = 0; offset < committed; offset++) {
+      const place = this.placeIn(keyOf(source), offset);
+      if (entries[offset] === null) continue;
+      if (!this.stored.has(place)) {
+        this.passedOver.add(place);
+        isAny = true;
+      } else if (!this.verdicts.has(place)) this.unpublished.add(place);
+    }
+    return isAny;
+  }
+
+  /** The topic of a partition was made anew: what was in it is nobody's loss. */
+  onMadeAnew(source: Source): void {
+    this.anew.add(keyOf(source));
+    this.checkedTo.delete(keyOf(source));
+  }
+
+  /** The last of the transactions that first decided something of a log that was made anew: a store without it could not tell the two logs apart. */
+  followsSince(): number {
+    return Math.max(0, ...this.followed.values());
+  }
+
+  /** A record's place in the log as it is now. */
+  private placeIn(partition: string, offset: number): string {
+    return `${partition}/${offset}${this.anew.has(partition) ? MARK : ''}`;
+  }
+
+  /** A worker tells that records were passed over. */
+  onGap(partition: string, from: number, to: number): void {
+    for (let offset = from; offset < to; offset++) this.gaps.add(this.placeIn(partition, offset));
   }
 
   isAllDecided(logs: Iterable<Log>): boolean {
@@ -111,7 +180,7 @@ export class Monitor {
   private onAppended(table: string, values: Values, transaction: Transaction | null): void {
     if (table === 'panics') return;
     const partition = this.partitionNames.get(values.partition_no ?? '') ?? '';
-    const place = `${partition}/${values.source_offset}`;
+    const place = `${partition}/${values.source_offset}${markOf(values.event_id)}`;
     if (table === 'history') {
       const outcome = outcomeOfCode(Number(values.outcome));
       must(outcome !== undefined, 'I1', `${place} has the outcome ${values.outcome}`);
@@ -123,6 +192,9 @@ export class Monitor {
       const version = Number(values.reference_version);
       const beganUnder = transaction?.beganUnder ?? version;
       must(version === beganUnder, 'C9', `${place} is judged by version ${version}, not ${beganUnder}`);
+      const { at } = this.sourceOf(values);
+      const isPanic = outcome?.reason === 'panic';
+      must(!isPanic || this.record(at).poison !== null, 'V9', `${place} is a panic for no fault of its own`);
       must(values.counted !== 't' || values.outcome === '0', 'I4', `${place} counts and is not accepted`);
       this.addToRound(place, values);
     } else if (table === 'resends') {
@@ -221,8 +293,8 @@ export class Monitor {
     let at = this.checkedTo.get(partition) ?? 0;
     for (; at < offset; at++) {
       if (entries[at] === null) continue;
-      const place = `${partition}/${at}`;
-      if (this.lost.has(place)) continue;
+      const place = this.placeIn(partition, at);
+      if ([this.lost, this.passedOver, this.unpublished].some((places) => places.has(place))) continue;
       const stored = this.stored.get(place);
       must(stored !== undefined, 'I2', `the offset ${offset} passes ${place}, which is not decided`);
       const [isTold, rule] =
@@ -236,7 +308,7 @@ export class Monitor {
   onVerdicts(messages: readonly SentMessage[]): void {
     for (const { value } of messages) {
       const { source, details, ...message } = JSON.parse(String(value));
-      const place = placeOf(source.topic, source.partition, source.offset);
+      const place = `${placeOf(source.topic, source.partition, source.offset)}${markOf(message.event_id)}`;
       if (this.lost.has(place)) continue;
       const stored = this.stored.get(place);
       must(stored !== undefined, 'S7', `${place} is published and not decided`);
@@ -263,7 +335,8 @@ export class Monitor {
   /** I6: a record is answered as it is stored, each time, and as new at most once. */
   onAnswers(source: Source, answers: readonly Answer[]): void {
     for (const answer of answers) {
-      const place = placeOf(source.topic, source.partition, answer.envelope.offset);
+      const { eventId, envelope } = answer;
+      const place = `${placeOf(source.topic, source.partition, envelope.offset)}${markOf(eventId)}`;
       const text = brief(answer)
         .replace(/, again$/, '')
         .replace(/^(dead letter) .*/, '$1');
@@ -315,8 +388,10 @@ export class Monitor {
       const partition = keyOf(log.source);
       log.entries.forEach((entry, offset) => {
         if (entry === null) return;
-        const stored = this.stored.get(`${partition}/${offset}`);
-        must(stored !== undefined, 'nothing lost', `${partition}/${offset} was never decided`);
+        const place = this.placeIn(partition, offset);
+        if (this.stored.has(place)) return;
+        must(this.passedOver.has(place), 'nothing lost', `${place} was never decided`);
+        must(this.gaps.has(place), 'gap', `${place} was passed over, and nobody has told`);
       });
     }
     must(store.deadlocks === 0, 'U4', 'workers have met in a deadlock, which the order of locks forbids');
@@ -327,16 +402,22 @@ export class Monitor {
     const model = new ReferenceModel(documentOf(1));
     const history = store.appended.history.map(({ values }) => values);
     history.sort((a, b) => Number(a.verdict_id) - Number(b.verdict_id));
+    const references = new Map<number, ReferenceDocument>();
     const lastOffset = new Map<string, number>();
     const decided = new Set<string>();
     for (const values of history) {
-      const { source, offset, place } = this.sourceOf(values);
-      const partition = keyOf(source);
-      must(offset > (lastOffset.get(partition) ?? -1), 'D2', `${place} is decided behind a later one`);
-      lastOffset.set(partition, offset);
+      const { at, place } = this.sourceOf(values);
+      const log = `${keyOf(at)}${at.isAnew ? MARK : ''}`;
+      const last = lastOffset.get(log) ?? -1;
+      must(at.offset > last || this.passedOver.has(place), 'D2', `${place} is decided behind a later one`);
+      lastOffset.set(log, Math.max(last, at.offset));
       decided.add(place);
-      model.reference = documentOf(Number(values.reference_version));
-      const record = this.record(source, offset);
+      // A version's number may have stood for another document before, of which the store has lost all that it judged.
+      const version = Number(values.reference_version);
+      const reference = references.get(version) ?? documentIn(store, version);
+      references.set(version, reference);
+      model.reference = reference;
+      const record = this.record(at);
       const taken = model.take(deliveryOf(place, record));
       const name = record.poison === null ? taken : 'rejected/panic';
       must(name === this.stored.get(place), 'rules', `${place} is ${this.stored.get(place)}, not ${name}`);
@@ -350,8 +431,7 @@ export class Monitor {
     }
     for (const [place, stored] of this.stored) {
       if (decided.has(place) || stored === 'dead letter') continue;
-      const [topic = '', partition, offset] = place.split('/');
-      const record = this.record({ topic, partition: Number(partition) }, Number(offset));
+      const record = this.record(coordinatesOf(place));
       const taken = model
         .take(deliveryOf(place, record))
         .replace(/of rejected\/malformed/, (found) => (record.poison === null ? found : 'of rejected/panic'));
@@ -369,18 +449,32 @@ export class Monitor {
     }
   }
 
-  private sourceOf(values: Values): { source: Source; offset: number; place: string } {
+  private sourceOf(values: Values): { at: Coordinates; place: string } {
     const name = this.partitionNames.get(values.partition_no ?? '') ?? '';
-    const [topic = '', partition] = name.split('/');
-    const offset = Number(values.source_offset);
-    return { source: { topic, partition: Number(partition) }, offset, place: `${name}/${offset}` };
+    const place = `${name}/${values.source_offset}${markOf(values.event_id)}`;
+    return { at: coordinatesOf(place), place };
   }
 
-  private record(source: Source, offset: number): SimulatedRecord {
-    const record = this.recordAt(source, offset);
-    if (record == null) throw new Violation(`I1: a verdict of no record: ${keyOf(source)}/${offset}`);
+  private record(at: Coordinates): SimulatedRecord {
+    const record = this.recordAt(at);
+    if (record == null) throw new Violation(`I1: a verdict of no record: ${keyOf(at)}/${at.offset}`);
     return record;
   }
+}
+
+/** Ends the places of records in logs that were made anew. */
+const MARK = "'";
+const markOf = (eventId: unknown): string => (isAnew(eventId) ? MARK : '');
+
+function coordinatesOf(place: string): Coordinates {
+  const [topic = '', partition, offset = ''] = place.split('/');
+  const isAnew = offset.endsWith(MARK);
+  return {
+    topic,
+    partition: Number(partition),
+    offset: Number(isAnew ? offset.slice(0, -1) : offset),
+    isAnew,
+  };
 }
 
 function deliveryOf(place: string, { connection, content, poison }: SimulatedRecord): Delivery {
@@ -389,6 +483,13 @@ function deliveryOf(place: string, { connection, content, poison }: SimulatedRec
   // Of an event that cannot be processed nothing is kept but its id.
   const event = poison === null ? content : { event_id: content.event_id };
   return { connection, source: place, event };
+}
+
+function documentIn({ references }: StoreModel, version: number): ReferenceDocument {
+  const document = references[version - 1]?.document;
+  if (document === undefined)
+    throw new Violation(`C9: the store has no reference data of version ${version}`);
+  return fromDocumentJson(JSON.parse(document));
 }
 
 function feedName(store: StoreModel, no: string | null | undefined): string {

@@ -23,6 +23,8 @@ export interface SimulatedPartition {
   /** So many of them are there at the beginning; the others come after so many milliseconds. */
   readonly first: number;
   readonly laterMs: number;
+  /** What is produced in their place where the topic is deleted and made anew: events of their own, each with an id. */
+  readonly anew: readonly (SimulatedRecord | null)[];
 }
 
 export interface SimulationPlan {
@@ -85,7 +87,7 @@ export function makePlan(seed: number, without: Without = WITHOUT_NOTHING): Simu
   let number = 0;
   let poisons = 0;
   const firsts: SimulatedRecord[] = [];
-  const partitions = places.map(({ topic, partition, connections }, place): SimulatedPartition => {
+  const firstLogs = places.map(({ topic, partition, connections }, place) => {
     const hasTwins = partition > 0 && !(isCrowd && crowd === 'same rounds');
     const twins = hasTwins ? random.shuffled(firsts) : [];
     const entries = Array.from(
@@ -119,6 +121,11 @@ export function makePlan(seed: number, without: Without = WITHOUT_NOTHING): Simu
       ...(needs.idle && { laterMs: IDLE_MS }),
     };
   });
+  const eventAnew = makeEventsAnew(makeRandom(seed * 7 + 6));
+  const partitions = firstLogs.map((log, place): SimulatedPartition => {
+    const anew = eventAnew(places[place]?.connections ?? []);
+    return { ...log, anew: anew.filter(() => !without.records.has(number++)) };
+  });
   return {
     seed,
     partitions,
@@ -140,6 +147,26 @@ export function makePlan(seed: number, without: Without = WITHOUT_NOTHING): Simu
     },
     setBackAtMs: needs.setBack || random.chance(0.1) ? 100 + random.below(1_500) : null,
   };
+}
+
+/** What begins an event's id tells of which of a topic's two logs it is, and nothing else in the store does. */
+const ANEW = 'anew-';
+export const isAnew = (eventId: unknown): boolean => typeof eventId === 'string' && eventId.startsWith(ANEW);
+
+/** Records of logs that are made anew: of the same rounds as the first ones. */
+function makeEventsAnew(random: Random) {
+  const event = makeEvents(random, { eventIds: 20, roundIds: 4 });
+  return (connections: readonly (string | null)[]): (SimulatedRecord | null)[] =>
+    Array.from({ length: 3 + random.below(12) }, (_, index) => {
+      const connection = random.pick(connections.filter((each) => each !== null));
+      const made = event(connection === 'acme-solo');
+      const isKeyed = made !== null && !Buffer.isBuffer(made) && typeof made.event_id === 'string';
+      const content = isKeyed ? made : { ...VALID, event_id: `valid-${index}` };
+      const claims = connections.length > 1 ? [connection] : [];
+      if (random.chance(0.06)) return null;
+      const event_id = `${ANEW}${content.event_id}`;
+      return { content: { ...content, event_id }, claims, connection, poison: null, isFramed: false };
+    });
 }
 
 /** All at once, once every worker has its partitions; the one that is early is done by then. */

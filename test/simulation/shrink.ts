@@ -27,7 +27,10 @@ export async function shrink(seed: number, problem: string, sabotage: Sabotage =
   };
   let least: Without = { records: new Set(), faults: new Set() };
   let struck = (await run(least)).struck.map(({ number }) => number);
-  const total = makePlan(seed).partitions.reduce((sum, { entries }) => sum + entries.length, 0);
+  const total = makePlan(seed).partitions.reduce(
+    (sum, { entries, anew }) => sum + entries.length + anew.length,
+    0,
+  );
 
   const tryWithout = async (records: readonly number[], faults: readonly number[]): Promise<boolean> => {
     const without = {

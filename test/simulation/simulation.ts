@@ -6,7 +6,7 @@ import { pino } from 'pino';
 import { makeRandom } from '../../dev/random';
 import type { Clock } from '../../src/clock';
 import { feedIdOf } from '../../src/domain/reference';
-import { makeIntake, type Source } from '../../src/intake';
+import { makeIntake } from '../../src/intake';
 import { type Ledger, makeLedger, readDecidedUpTo } from '../../src/ledger/ledger';
 import { makeReferences } from '../../src/ledger/reference-store';
 import { toDocumentJson } from '../../src/reference-file/stored';
@@ -16,9 +16,9 @@ import { makeStream, type Stream } from '../../src/transports/stream';
 import { makePublishVerdicts, makeSendDeadLetters } from '../../src/transports/verdict-stream';
 import { type Decoded, RegistryUnavailable, type WireFormat } from '../../src/transports/wire-format';
 import { aValue } from '../support/chunk';
-import { BrokerModel } from './broker-model';
+import { BrokerModel, type Log } from './broker-model';
 import { type Coverage, Faults, type WorldFault } from './faults';
-import { Monitor, Violation } from './monitor';
+import { type Coordinates, Monitor, Violation } from './monitor';
 import { BUG, documentOf, type SimulatedRecord, type SimulationPlan } from './plan';
 import { Actor, Scheduler } from './scheduler';
 import { ModelPool, type Network } from './store-client';
@@ -91,7 +91,10 @@ class World {
   private readonly workers = new Map<string, Worker>();
   private readonly outside = new Actor('world');
   private started = 0;
-  private expectedEntries = 0;
+  /** Documents of the reference data, those of versions that the store has lost, too. */
+  private applied = 0;
+  /** Topics that were deleted and made anew. */
+  private readonly madeAnew = new Set<string>();
   private isOver = false;
   /** What was broken in a callback, to be thrown by the run. */
   private broken: unknown = null;
@@ -111,7 +114,7 @@ class World {
         if (this.strike(fault, worker)) took();
       }),
     );
-    this.monitor = new Monitor(scheduler, (source, offset) => this.recordAt(source, offset));
+    this.monitor = new Monitor(scheduler, (coordinates) => this.recordAt(coordinates));
     this.store = new StoreModel(
       scheduler,
       chance(4),
@@ -175,7 +178,11 @@ class World {
       if (log.committed < log.entries.length && log.entries.length > 0) return false;
       entries += log.entries.length;
     }
-    return entries === this.expectedEntries && this.monitor.isAllDecided(this.broker.logs.values());
+    const expected = this.plan.partitions.reduce(
+      (sum, each) => sum + (this.madeAnew.has(each.topic) ? each.anew : each.entries).length,
+      0,
+    );
+    return entries === expected && this.monitor.isAllDecided(this.broker.logs.values());
   }
 
   private checkTime(): void {
@@ -217,18 +224,18 @@ class World {
     for (const { topic, partition, entries, first, laterMs } of this.plan.partitions) {
       const source = { topic, partition };
       const records = entries.map((entry) => (entry === null ? null : recordOf(entry)));
-      this.expectedEntries += records.length;
       this.broker.append(source, records.slice(0, first));
       const later = records.slice(first);
       if (later.length > 0)
-        this.scheduler.after(laterMs, this.outside, 'produced', () => this.broker.append(source, later));
+        this.scheduler.after(laterMs, this.outside, 'produced', () => {
+          if (!this.madeAnew.has(topic)) this.broker.append(source, later);
+        });
     }
   }
 
-  private recordAt({ topic, partition }: Source, offset: number): SimulatedRecord | null | undefined {
-    return this.plan.partitions.find((each) => each.topic === topic && each.partition === partition)?.entries[
-      offset
-    ];
+  private recordAt({ topic, partition, offset, isAnew }: Coordinates): SimulatedRecord | null | undefined {
+    const found = this.plan.partitions.find((each) => each.topic === topic && each.partition === partition);
+    return (isAnew ? found?.anew : found?.entries)?.[offset];
   }
 
   // --- reference data
@@ -248,7 +255,7 @@ class World {
 
   private applyReference(): void {
     const { references } = this.store;
-    const document = JSON.stringify(toDocumentJson(documentOf(references.length + 1)));
+    const document = JSON.stringify(toDocumentJson(documentOf(++this.applied)));
     const since = ++this.store.committed;
     references.push({ since, appliedAt: String(this.store.nowMicros()), document });
   }
@@ -377,8 +384,9 @@ class World {
 
   private onLine(actor: Actor, line: string): void {
     const parsed: Record<string, unknown> = JSON.parse(line);
-    const { msg, topic, partition, waitMs } = parsed;
+    const { msg, topic, partition, waitMs, from, to } = parsed;
     this.scheduler.note(actor.name, `logs ${line.trim()}`);
+    if (msg === PASSED_OVER) this.monitor.onGap(`${topic}/${partition}`, Number(from), Number(to));
     if (msg !== 'partition is undecided') return;
     this.announcedMs = Number(waitMs);
     this.watched(() => this.monitor.onWait(`${actor.name} ${topic}/${partition}`, Number(waitMs)));
@@ -422,7 +430,10 @@ class World {
         // Workers that stop notice nothing any more: those that come after them would.
         if (this.isOver) return false;
         this.takeStoreAway(this.random.pick([100, 3_000]));
-        const hasLost = this.store.fallBack(1 + this.random.below(this.random.pick([2, 10])));
+        const hasLost = this.store.fallBack(
+          1 + this.random.below(this.random.pick([2, 10])),
+          this.monitor.followsSince(),
+        );
         this.monitor.onFallBack(this.store);
         this.setLostOffsetsBack();
         return hasLost;
@@ -434,6 +445,10 @@ class World {
         return true;
       case 'offsets set back':
         return this.setOffsetsBack();
+      case 'offsets set forward':
+        return this.setOffsetsForward();
+      case 'topic made anew':
+        return this.makeTopicAnew();
       case 'worker frozen': {
         if (worker === undefined || !worker.actor.alive) return false;
         const ms = this.random.pick([2_000, 12_000, 25_000]);
@@ -469,6 +484,54 @@ class World {
     }
     this.broker.rebalance();
     return isAny;
+  }
+
+  /**
+   * As an operator does: the group goes on behind records that it has not read, and before others. Not where nothing is decided yet: a group may
+   * begin where it likes.
+   *
+   * @returns whether any of them is not decided
+   */
+  private setOffsetsForward(): boolean {
+    const lastOf = ({ entries }: Log) => entries.findLastIndex((entry) => entry !== null);
+    const logs = [...this.broker.logs.values()].filter(
+      (log) => this.monitor.hasDecided(log) && lastOf(log) > Math.max(0, log.committed),
+    );
+    if (this.isOver || logs.length === 0) return false;
+    const log = this.random.pick(logs);
+    const from = Math.max(0, log.committed);
+    log.committed = from + 1 + this.random.below(lastOf(log) - from);
+    log.decidedUpTo = null;
+    const isAny = this.monitor.onPassedOver(log);
+    this.broker.rebalance();
+    return isAny;
+  }
+
+  /** A topic is deleted and made anew, once. What was in it is gone. @returns whether there was anything */
+  private makeTopicAnew(): boolean {
+    const topics = this.plan.partitions
+      .filter((each) => !this.madeAnew.has(each.topic) && this.broker.logOf(each).entries.length > 0)
+      .map(({ topic }) => topic);
+    if (this.isOver || topics.length === 0) return false;
+    const topic = this.random.pick(topics);
+    this.madeAnew.add(topic);
+    for (const { partition, anew } of this.plan.partitions.filter((each) => each.topic === topic)) {
+      const source = { topic, partition };
+      this.broker.makeAnew(source);
+      this.monitor.onMadeAnew(source);
+      const records = anew.map((entry) => (entry === null ? null : recordOf(entry)));
+      const first = this.random.below(records.length + 1);
+      const laterMs = MADE_ANEW_AFTER_MS + this.random.below(3_000);
+      this.scheduler.after(MADE_ANEW_AFTER_MS, this.outside, 'produced', () =>
+        this.broker.append(source, records.slice(0, first)),
+      );
+      this.scheduler.after(laterMs, this.outside, 'produced', () =>
+        this.broker.append(source, records.slice(first)),
+      );
+      this.faults.lasts(laterMs);
+    }
+    this.broker.rebalance();
+    return true;
   }
 
   /** Where an operator has set offsets, and no worker has committed since, only the operator knows what should have been decided. */
@@ -512,8 +575,11 @@ class World {
   }
 }
 
+/** So long a topic is not there. By then nobody decides any more what was in it: a worker that was frozen has heard that it is out. */
+const MADE_ANEW_AFTER_MS = 40_000;
 /** So long the store keeps the transactions of a worker that it hears nothing of. */
 const VANISHED_MS = 15_000;
+const PASSED_OVER = 'records were passed over: offsets were set forward, or lost';
 /** The committer's wait between two tries. */
 const COMMIT_RETRY_MS = 1_000;
 

@@ -149,14 +149,15 @@ export class StoreModel {
   }
 
   /**
-   * As where a standby takes over that has not received the last transactions: they are gone, and so is every connection. Reference data was
-   * applied long before.
+   * As where a standby takes over that has not received the last transactions: they are gone, and so is every connection. The first reference
+   * data was applied long before; a later version may be gone, and its number is given again to another one.
    *
-   * @returns whether there was any
+   * @param least it keeps this one and those before it
+   * @returns whether there was any to lose
    */
-  fallBack(transactions: number): boolean {
+  fallBack(transactions: number, least: number): boolean {
     this.terminateAll();
-    const since = Math.max(this.committed - transactions, this.references.at(-1)?.since ?? 0);
+    const since = Math.max(this.committed - transactions, this.references[0]?.since ?? 0, least);
     let lost = 0;
     const forget = (versions: { readonly since: number }[]) => {
       for (; (versions.at(-1)?.since ?? 0) > since; lost++) versions.pop();
@@ -164,6 +165,7 @@ export class StoreModel {
     for (const rows of [this.partitions, this.eventKeys, this.rounds])
       for (const { versions } of rows.values()) forget(versions);
     for (const rows of Object.values(this.appended)) forget(rows);
+    forget(this.references);
     return lost > 0;
   }
 
