@@ -149,6 +149,10 @@ together(
         { topic: main, partition: 0, from: 4, to: 6 },
       ]);
       expect(await worker.metric(`promo_intake_gap_records_total{topic="${main}"}`)).toBe(2);
+      // The worker told it once: who looks later has to find it, too.
+      await expect(verifySound(world)).rejects.toThrow(
+        `I2 ${main}/0: offset 8 is committed, and 2 records before it are not decided, the first at offset 4`,
+      );
     }),
 );
 
