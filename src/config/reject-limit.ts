@@ -13,12 +13,12 @@ const MAX_EVENTS = 1_000_000;
 const SETTINGS = {
   REJECT_LIMIT_PERCENT: setting({
     describe:
-      'Where more than so many of a hundred events of a topic would be rejected, the topic is paused until newer reference data is in force or the worker is started again. Absent: no topic is ever paused.',
+      'Above this percentage of events of a topic that would be rejected the topic is paused until newer reference data is in force or the worker is started again. Absent: no topic is ever paused.',
     example: '50',
     parse: integer(1, 99),
   }),
   REJECT_WINDOW_EVENTS: setting({
-    describe: "So many of a topic's last events are looked at for it, in whole batches.",
+    describe: "How many of a topic's last events are looked at for it; whole batches, so it may be more.",
     fallback: '1000',
     example: '1000',
     parse: integer(1, MAX_EVENTS),

@@ -41,7 +41,7 @@ export interface UnstoredItem {
   readonly deadLetter: DeadLetterReason | null;
 }
 
-/** The answer to one delivery. */
+/** What is decided of one delivery. */
 export type Decision =
   /** A fresh verdict. */
   | {
@@ -83,21 +83,29 @@ export interface Known {
   readonly rounds: FeedMap<Round>;
 }
 
+/** Key of a duplicate in `Known.resends`: its event and its coordinates together (K3). */
 export function deliveryKey(feedNo: number, eventId: string, source: Coordinates): string {
   return `${source.partitionNo}/${source.offset}/${feedNo}/${eventId}`;
 }
 
+/** Key of a delivery without a verdict row in `Known.unstored`: its coordinates and its content together (K3). */
 export function unstoredKey(source: Coordinates, valueHash: bigint): string {
   return `${source.partitionNo}/${source.offset}/${valueHash}`;
 }
 
 export interface Decided {
-  /** One answer for each item, in the order of the items. */
+  /** One for each item, in the order of the items. */
   readonly decisions: readonly Decision[];
   /** Those of the rounds whose state changed. */
   readonly changedRounds: ReadonlySet<Round>;
 }
 
+/**
+ * Decides a batch in the order of its items (V1, D2).
+ *
+ * @param known taken over: what is decided and opened is added to it, and its rounds are changed
+ * @throws Error where the event of an item lacks what judging has to have read of it, a defect of ours (V9)
+ */
 export function decide(items: readonly Item[], known: Known): Decided {
   const changedRounds = new Set<Round>();
   const decisions = items.map((item) =>

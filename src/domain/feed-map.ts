@@ -4,7 +4,7 @@ export interface FeedIds {
   readonly ids: readonly string[];
 }
 
-/** The order that all writers share: feeds by their numbers, ids by UTF-16. For `sort`, of what is in no FeedMap. */
+/** Compares ids in the order that all writers share: by the feed's number, then by UTF-16. Never 0: no id is listed twice. */
 export function compareIds(feedNo: number, id: string, otherFeedNo: number, otherId: string): number {
   if (feedNo !== otherFeedNo) return feedNo - otherFeedNo;
   return id < otherId ? -1 : 1;

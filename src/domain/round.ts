@@ -20,7 +20,7 @@ export interface Round {
   no: number | null;
   /** Whether it was refunded: nothing of it counts then. */
   refunded: boolean;
-  /** The event that did it, where that is known: of what was refunded before, nobody asks the store for an id of any length. */
+  /** The refund's event_id, where this batch refunds it. Of earlier refunds the fact is enough: an id may be of any length. */
   refundedBy: string | null;
   /** Whether a settled was accepted. Only the first counts. */
   settled: boolean;

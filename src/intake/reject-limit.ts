@@ -7,11 +7,11 @@ import type { Decision } from '../domain/decide';
 import { Undecided } from '../ledger/failures';
 
 export interface RejectLimit {
-  /** More rejected events than so many of a hundred are too many. */
+  /** Above this percentage of rejected events a topic is paused. */
   readonly percent: number;
-  /** So many of a topic's last events are looked at, in whole batches. */
+  /** How many of a topic's last events are looked at; more where a batch is not whole otherwise. */
   readonly windowEvents: number;
-  /** Fewer events say nothing. */
+  /** Fewer events than this pause nothing. */
   readonly minEvents: number;
 }
 

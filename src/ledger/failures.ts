@@ -86,7 +86,7 @@ const CLASSES: Readonly<Record<string, FailureClass>> = {
 };
 
 const LOCK_TIMEOUT = '55P03';
-/** Waits for the turn of a batch (rounds.ts): a line that is long is nothing to be undecided about. */
+/** The statement with which a contended batch waits for its feeds (rounds.ts). A lock timeout there means a long queue: the batch is tried again. */
 export const LOCK_FEEDS = 'lock_feeds';
 
 const KEY_CONSTRAINTS = new Set(['event_keys_pkey', 'rounds_pkey']);

@@ -79,7 +79,7 @@ from promo_store.partitions p where p.partition_no = $1 and p.topic = $2 and p.p
 
 /** A partition's row, locked. */
 export interface LockedPartition {
-  /** One past the highest offset that was ever decided: none beyond it was read before. */
+  /** One past the highest offset ever decided: nothing from there on was read before. */
   readonly nextOffset: number;
   /** So far the log is decided as it is now: less than `nextOffset` where the topic was made anew. */
   readonly decidedUpTo: number;

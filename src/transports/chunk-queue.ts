@@ -15,7 +15,7 @@ const MAX_OPENED_BYTES = 32 * 1024 * 1024;
 
 /**
  * What the queues of a worker's partitions may hold. Each has its share among those that hold something: one partition that is far behind may
- * hold so much that the half of it lasts longer than a fetch that finds nothing in the others, which it has to wait for.
+ * hold enough that half of it outlasts a fetch that is under way for the others, which it has to wait for once it is resumed.
  */
 export class QueueShares {
   private queues = 0;

@@ -121,7 +121,9 @@ test.each<[string, Partial<Facts>, RegExp]>([
   ],
   [
     'counters do not balance',
-    { balance: value([{ ...at, decidedUpTo: 9, recordsRead: 9, became: 8, deadLetters: 0, idleSeconds: 1 }]) },
+    {
+      balance: value([{ ...at, decidedUpTo: 9, recordsRead: 9, became: 8, deadLetters: 0, idleSeconds: 1 }]),
+    },
     /9 records were read, and 8 are counted/,
   ],
   ['invariants are damaged', { damages: value(4) }, /4 damages/],
