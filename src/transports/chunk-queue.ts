@@ -105,7 +105,10 @@ export class ChunkQueue {
     }
   }
 
-  /** The records at the head: at most so many, and none more once they hold so many bytes. */
+  /**
+   * The records at the head: at most so many, and none more once they hold so many bytes. What stands before a chunk that cannot be opened now
+   * need not wait for it. @throws where that is the first
+   */
   async peek(maxRecords: number, maxBytes: number): Promise<StreamRecord[]> {
     this.takeUp();
     const head: StreamRecord[] = [];
@@ -113,7 +116,14 @@ export class ChunkQueue {
     for (const chunk of this.chunks) {
       for (let index = 0; ; index++) {
         if (head.length >= maxRecords || bytes >= maxBytes) return head;
-        if (!chunk.isOpen) await chunk.open();
+        if (!chunk.isOpen) {
+          try {
+            await chunk.open();
+          } catch (error) {
+            if (head.length > 0) return head;
+            throw error;
+          }
+        }
         const record = chunk.recordAt(index);
         if (record === null) break;
         head.push(record);

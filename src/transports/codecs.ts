@@ -3,6 +3,7 @@
  *
  * A batch of a few kilobytes can claim gigabytes, so that every decoder here stops at `maxDecompressedBytes` with a
  * DecompressionLimitError, and whatever else is wrong with the bytes is a DecompressionError. The limit holds for one batch.
+ * Any other error, such as a lack of memory, says nothing of the bytes: the same may be decompressed later.
  *
  * | codec  | decoder                                   | encoder                                    |
  * | gzip   | node:zlib                                 | node:zlib                                  |
@@ -76,8 +77,12 @@ export function makeCodecs(
 const gzip = promisify(zlib.gzip);
 const gunzip = promisify<Buffer, zlib.ZlibOptions, Buffer>(zlib.gunzip);
 
-/** Runs one of node:zlib's decoders in its thread pool and gives its errors our names. */
-async function inflate(
+/** What the libraries behind node:zlib say of bytes. Node's own errors begin otherwise. */
+const LIBRARY_ERROR = /^(Z_|ZSTD_error_)/;
+const LACK_OF_MEMORY: ReadonlySet<unknown> = new Set(['Z_MEM_ERROR', 'ZSTD_error_memory_allocation']);
+
+/** Runs one of node:zlib's decoders in its thread pool and gives its errors our names, where they are of the bytes. */
+export async function inflate(
   codec: string,
   decode: (bytes: Buffer, options: { maxOutputLength: number }) => Promise<Buffer>,
   bytes: Buffer,
@@ -86,10 +91,12 @@ async function inflate(
   try {
     return await decode(bytes, { maxOutputLength: limitBytes });
   } catch (error) {
-    if (!types.isNativeError(error)) throw error;
-    if ('code' in error && error.code === 'ERR_BUFFER_TOO_LARGE')
-      throw new DecompressionLimitError(codec, limitBytes);
-    throw new DecompressionError(codec, error.message);
+    if (!types.isNativeError(error) || !('code' in error)) throw error;
+    const { code } = error;
+    if (code === 'ERR_BUFFER_TOO_LARGE') throw new DecompressionLimitError(codec, limitBytes);
+    if (typeof code === 'string' && LIBRARY_ERROR.test(code) && !LACK_OF_MEMORY.has(code))
+      throw new DecompressionError(codec, error.message);
+    throw error;
   }
 }
 
@@ -279,6 +286,8 @@ function decodeZstdPortable(frame: ZstdFrame, left: number, limitBytes: number):
     stream.push(bytes, true);
   } catch (error) {
     if (error instanceof DecompressionError || !types.isNativeError(error)) throw error;
+    // What no memory was left for is told by V8, in words alone.
+    if (/allocation failed|allocate memory/i.test(error.message)) throw error;
     throw damagedZstd(error.message);
   }
   return Buffer.concat(blocks);

@@ -1,5 +1,6 @@
 /**
  * Kafka's record batches (magic 2), read from the bytes of a fetch. https://kafka.apache.org/documentation/#recordbatch
+ * A message of the formats before (magic 0 and 1), as a topic may hold that is older than Kafka 0.11, is taken for a batch that cannot be read.
  *
  * Ours instead of the client's, whose decoder a producer can end: it spreads a batch's records over the stack (300,000 tiny records
  * overflow it), copies all headers for each header, lets a batch that cannot be decompressed fail the whole fetch for good, and takes
@@ -9,11 +10,12 @@
 
 import type { JsonText } from '../domain/judge';
 import type { Header, Source } from '../intake';
+import { DecompressionError } from './codecs';
 import type { Chunk, RecordCursor, StreamRecord } from './record-source';
+import { formatOf, notSupported, OldMessage, undecodable } from './undecodable';
 
 const CONNECTION_ID_HEADER = 'connection-id';
 const NO_CLAIMS: readonly string[] = [];
-const UNDECODABLE = { type: 'undecodable' } as const;
 
 /** Where records stand, and what they have in common. */
 interface Body {
@@ -88,36 +90,16 @@ class FetchedRecord implements StreamRecord {
   }
 }
 
-/** What stands for a batch that cannot be read. */
-class UndecodableBatch implements StreamRecord {
-  readonly key = null;
-  readonly headers = NO_HEADERS;
-  readonly claims = NO_CLAIMS;
-  readonly payload = UNDECODABLE;
-  constructor(
-    readonly offset: number,
-    /** The whole batch as it came. */
-    readonly value: Buffer,
-    readonly timestamp: string,
-    /** Why it cannot be read. */
-    readonly undecodable: string,
-  ) {}
-
-  get size(): number {
-    return this.value.length;
-  }
-
-  get firstByte(): number | undefined {
-    return this.value[0];
-  }
-}
-
 export interface AbortedTransaction {
   readonly producerId: bigint;
   readonly firstOffset: number;
 }
 
-/** Decompresses what the codec with this number (1 gzip, 2 snappy, 3 lz4, 4 zstd) compressed. */
+/**
+ * Decompresses what the codec with this number (1 gzip, 2 snappy, 3 lz4, 4 zstd) compressed.
+ *
+ * @throws DecompressionError for what no further try can decompress; any other error may pass
+ */
 export type Decompress = (codec: number, bytes: Buffer) => Promise<Buffer>;
 
 const MAGIC = 2;
@@ -125,14 +107,18 @@ const MAGIC = 2;
 const PREFIX_BYTES = 12;
 const HEADER_BYTES = 61;
 const CODEC_MASK = 0x07;
+const LAST_CODEC = 4;
 const LOG_APPEND_TIME = 0x08;
 const TRANSACTIONAL = 0x10;
 const CONTROL = 0x20;
 /** A record is at least this long: length, attributes, two deltas, two lengths and the number of headers, a byte each. */
 const MIN_RECORD_BYTES = 7;
 
-/** A batch in its bytes: what its header says, and its records when they are asked for. */
-class RecordBatch {
+/** What stands between two offsets: the records of a batch, when they are asked for, and what its header says of them. */
+type RecordBatch = CurrentBatch | OldMessage;
+
+/** A batch in its bytes. */
+class CurrentBatch {
   readonly firstOffset: number;
   readonly lastOffset: number;
   readonly producerId: bigint;
@@ -161,17 +147,22 @@ class RecordBatch {
   open(fromOffset: number, decompress: Decompress): RecordCursor | Promise<RecordCursor> {
     const stored = this.bytes.subarray(HEADER_BYTES);
     const codec = this.attributes & CODEC_MASK;
-    if (codec === 0 || this.bytes[16] !== MAGIC) return this.read(stored, fromOffset);
+    if (codec === 0 || formatOf(this.bytes) !== MAGIC) return this.read(stored, fromOffset);
+    if (codec > LAST_CODEC) return this.undecodable(`there is no codec ${codec}`);
     return decompress(codec, stored).then(
       (body) => this.read(body, fromOffset, body.length),
-      (error: unknown) => this.undecodable(error),
+      (error: unknown) => {
+        // Whatever else fails, such as a lack of memory, says nothing of the bytes.
+        if (error instanceof DecompressionError) return this.undecodable(error.message);
+        throw error;
+      },
     );
   }
 
   /** @param decompressed bytes that are held beside the batch's own */
   private read(bytes: Buffer, fromOffset: number, decompressed = 0): RecordCursor {
     try {
-      if (this.bytes[16] !== MAGIC) throw new RangeError(`message format ${this.bytes[16]} is not supported`);
+      if (formatOf(this.bytes) !== MAGIC) throw new RangeError(notSupported(formatOf(this.bytes)));
       if (!Number.isSafeInteger(this.lastOffset)) throw new RangeError('an offset is beyond 2^53');
       const count = this.bytes.readInt32BE(57);
       checkRecords(bytes, count, this.lastOffset - this.firstOffset);
@@ -183,27 +174,13 @@ class RecordBatch {
       };
       return new BodyCursor(body, count, fromOffset, decompressed);
     } catch (error) {
-      return this.undecodable(error);
+      if (error instanceof RangeError) return this.undecodable(error.message);
+      throw error;
     }
   }
 
-  private undecodable(error: unknown): RecordCursor {
-    const reason = error instanceof Error ? error.message : String(error);
-    const timestamp = this.bytes.readBigInt64BE(35).toString();
-    let record: UndecodableBatch | null = new UndecodableBatch(
-      this.firstOffset,
-      this.bytes,
-      timestamp,
-      reason,
-    );
-    return {
-      bytes: 0,
-      next: () => {
-        const next = record;
-        record = null;
-        return next;
-      },
-    };
+  private undecodable(reason: string): RecordCursor {
+    return undecodable(this.firstOffset, this.bytes, this.bytes.readBigInt64BE(35), reason);
   }
 }
 
@@ -382,10 +359,15 @@ export class Fetched {
 function splitBatches(bytes: Buffer): RecordBatch[] {
   const batches: RecordBatch[] = [];
   let position = 0;
-  while (position + HEADER_BYTES <= bytes.length) {
+  for (;;) {
+    const format = formatOf(bytes.subarray(position));
+    if (format === undefined) break;
+    const isOld = OldMessage.isOne(format);
+    const leastBytes = isOld ? OldMessage.LEAST_BYTES : HEADER_BYTES;
     const end = position + PREFIX_BYTES + bytes.readInt32BE(position + 8);
-    if (end > bytes.length || end < position + HEADER_BYTES) break;
-    batches.push(new RecordBatch(bytes.subarray(position, end)));
+    if (end > bytes.length || end < position + leastBytes) break;
+    const whole = bytes.subarray(position, end);
+    batches.push(isOld ? new OldMessage(whole) : new CurrentBatch(whole));
     position = end;
   }
   return batches;

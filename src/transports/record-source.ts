@@ -24,8 +24,10 @@ export interface Chunk extends Source {
   /** Where the partition goes on after this chunk, with everything counted that was left out. */
   readonly nextOffset: number;
   /**
-   * Its records, from an offset on where one is given; a promise only where they are compressed. Never fails: bytes that cannot be read are one
-   * record that says so.
+   * Its records, from an offset on where one is given; a promise only where they are compressed. Bytes that cannot be read are one record that
+   * says so.
+   *
+   * @throws where they cannot be decompressed now, as for a lack of memory
    */
   open(fromOffset?: number): RecordCursor | Promise<RecordCursor>;
 }

@@ -2,7 +2,7 @@
 import { connect } from 'node:net';
 import { makeCodecs } from '../../src/transports/codecs';
 import { RecordBatch } from '../../src/transports/record-batch-writer';
-import { Fetched } from '../../src/transports/record-batches';
+import { type Decompress, Fetched } from '../../src/transports/record-batches';
 import type { StreamRecord } from '../../src/transports/record-source';
 import type { Encode } from '../../src/transports/sender';
 
@@ -60,6 +60,44 @@ export function encodeRecords(records: readonly TestRecord[]): Buffer {
   );
 }
 
+export interface OldTestMessage {
+  magic: 0 | 1;
+  offset: number;
+  /** Codec in its lowest bits. */
+  attributes?: number;
+  /** Format 0 has none. */
+  timestamp?: bigint;
+  key?: Buffer | null;
+  value: Buffer | null;
+}
+
+/** A message of format 0 or 1. Its checksum is not right: nobody here looks at it. https://kafka.apache.org/documentation/#messageset */
+export function encodeOldMessage({
+  magic,
+  offset,
+  attributes = 0,
+  timestamp = -1n,
+  key = null,
+  value,
+}: OldTestMessage): Buffer {
+  const int = (bits: 32 | 64, number: bigint) => {
+    const bytes = Buffer.alloc(bits / 8);
+    if (bits === 32) bytes.writeInt32BE(Number(number));
+    else bytes.writeBigInt64BE(number);
+    return bytes;
+  };
+  const sized = (bytes: Buffer | null) =>
+    bytes === null ? int(32, -1n) : Buffer.concat([int(32, BigInt(bytes.length)), bytes]);
+  const message = Buffer.concat([
+    int(32, 0n),
+    Buffer.from([magic, attributes]),
+    magic === 0 ? Buffer.alloc(0) : int(64, timestamp),
+    sized(key),
+    sized(value),
+  ]);
+  return Buffer.concat([int(64, BigInt(offset)), int(32, BigInt(message.length)), message]);
+}
+
 export function encodeBatch(batch: TestBatch): Buffer {
   const records = batch.records ?? [];
   const body = batch.body ?? encodeRecords(records);
@@ -93,8 +131,9 @@ export async function readFetch(
   bytes: Buffer,
   aborted: { producerId: bigint; firstOffset: number }[] = [],
   fromOffset = 0,
+  decompressing: Decompress = decompress,
 ) {
-  const fetched = new Fetched(bytes, aborted, decompress);
+  const fetched = new Fetched(bytes, aborted, decompressing);
   const records: StreamRecord[] = [];
   for (const chunk of fetched.chunksFrom(fromOffset)) {
     const cursor = await chunk.open();

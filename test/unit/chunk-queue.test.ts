@@ -212,6 +212,33 @@ describe('the share of a queue', () => {
   });
 });
 
+describe('a chunk that cannot be opened now', () => {
+  const refusing = (times: number) => {
+    const inner = chunk([record(1)], 2);
+    let left = times;
+    const open = async () => {
+      if (left-- > 0) throw new Error('no memory');
+      return inner.open();
+    };
+    return { ...inner, open };
+  };
+
+  it('holds up what stands behind it, and is opened with the next look', async () => {
+    const queue = queueOf(chunk([], 1), refusing(2), chunk([record(2)], 3));
+    await expect(queue.peek(EVERYTHING, EVERYTHING)).rejects.toThrow('no memory');
+    await expect(queue.peek(EVERYTHING, EVERYTHING)).rejects.toThrow('no memory');
+    expect(offsets(await queue.peek(EVERYTHING, EVERYTHING))).toEqual([1, 2]);
+    expect(queue.remove(2)).toBe(3);
+  });
+
+  it('holds up nothing that stands before it', async () => {
+    const queue = queueOf(chunk([record(0)], 1), refusing(1), chunk([record(2)], 3));
+    expect(offsets(await queue.peek(EVERYTHING, EVERYTHING))).toEqual([0]);
+    expect(queue.remove(1)).toBe(1);
+    expect(offsets(await queue.peek(EVERYTHING, EVERYTHING))).toEqual([1, 2]);
+  });
+});
+
 describe('what is decompressed', () => {
   const MIB = 1024 * 1024;
   /** A queue of two records in a chunk, how often that was opened, and what is taken of it when it is its turn. */

@@ -1,9 +1,12 @@
 import { gzipSync } from 'node:zlib';
 import fc from 'fast-check';
+import { DecompressionError, inflate } from '../../src/transports/codecs';
 import {
   codecs,
   encodeBatch,
+  encodeOldMessage,
   encodeRecords,
+  type OldTestMessage,
   plainRecord,
   readFetch,
   type TestBatch,
@@ -313,7 +316,84 @@ describe('a batch that cannot be read', () => {
 
   it('is one with an unknown codec, another format, or more records than bytes', async () => {
     await expectUndecodable({ attributes: 6, count: 1, body: text('x') }, /codec 6/);
-    await expectUndecodable({ magic: 1, count: 0 }, /format 1/);
+    await expectUndecodable({ magic: 3, count: 0 }, /format 3/);
     await expectUndecodable({ count: 2_000_000_000, body: text('x') }, /do not fit/);
+  });
+});
+
+describe('a message of an old format', () => {
+  /** Bits that a batch has its last offset in would say what no offset is. */
+  const timestamp = 0x7fff_ffff_ffff_ffffn;
+  const messages: (OldTestMessage & { what: string })[] = [
+    { what: 'the shortest', magic: 0, offset: 3, value: null },
+    { what: 'a short one', magic: 0, offset: 4, key: text('k'), value: text('a') },
+    { what: 'one with a time', magic: 1, offset: 5, timestamp, value: text('b'.repeat(100)) },
+    { what: 'one without', magic: 1, offset: 8, value: text('c') },
+    // Of those that it holds it has the offset of the last.
+    { what: 'a compressed one', magic: 1, offset: 12, attributes: 1, timestamp: 7n, value: text('gzip') },
+    { what: 'a long one', magic: 0, offset: 13, value: text('d'.repeat(500)) },
+  ];
+  const batch = encodeBatch({ firstOffset: 14, records: [{ value: text('next') }] });
+
+  it('stands as one record that holds it whole, at its offset, and what is behind it is read', async () => {
+    const bytes = messages.map(encodeOldMessage);
+    const { records, lastOffset } = await readFetch(Buffer.concat([...bytes, batch]));
+    expect(lastOffset).toBe(14);
+    expect(records.map(({ offset, timestamp, undecodable }) => [offset, timestamp, undecodable])).toEqual([
+      [3, '-1', 'message format 0 is not supported'],
+      [4, '-1', 'message format 0 is not supported'],
+      [5, timestamp.toString(), 'message format 1 is not supported'],
+      [8, '-1', 'message format 1 is not supported'],
+      [12, '7', 'message format 1 is not supported'],
+      [13, '-1', 'message format 0 is not supported'],
+      [14, '1000', undefined],
+    ]);
+    expect(records.slice(0, -1).map(({ value }) => value)).toEqual(bytes);
+    expect(records.at(-1)?.value?.toString()).toBe('next');
+  });
+
+  it.each(messages)('goes on behind itself where it comes alone: $what', async ({ what: _, ...message }) => {
+    const { records, lastOffset } = await readFetch(encodeOldMessage(message));
+    expect(records).toHaveLength(1);
+    expect(lastOffset).toBe(message.offset);
+  });
+
+  it('is left for the next fetch where it was cut off', async () => {
+    const [whole, cut] = [messages[2], messages[3]].map((message) => encodeOldMessage(message!));
+    for (let length = 0; length < cut!.length; length++) {
+      const { records, lastOffset } = await readFetch(Buffer.concat([whole!, cut!.subarray(0, length)]));
+      expect(records.map(({ offset }) => offset)).toEqual([5]);
+      expect(lastOffset).toBe(5);
+    }
+  });
+});
+
+describe('a batch that cannot be decompressed now', () => {
+  const bytes = encodeBatch({ attributes: 1, records: [{ value: text('a') }], body: gzipSync(text('a')) });
+  const failingWith = (error: Error) => readFetch(bytes, [], 0, async () => Promise.reject(error));
+  const coded = (code: string) => Object.assign(new Error('failed'), { code });
+
+  it.each([
+    ['no memory for what it becomes', new RangeError('Array buffer allocation failed')],
+    ['the same, as Node says it', coded('ERR_MEMORY_ALLOCATION_FAILED')],
+    ['anything unknown', new Error('never seen')],
+  ])('is no damaged one: %s', async (_, error) => {
+    await expect(failingWith(error)).rejects.toBe(error);
+  });
+
+  it.each([
+    ['Z_MEM_ERROR', false],
+    ['ZSTD_error_memory_allocation', false],
+    ['ERR_MEMORY_ALLOCATION_FAILED', false],
+    ['ERR_ZLIB_INITIALIZATION_FAILED', false],
+    ['Z_DATA_ERROR', true],
+    ['Z_BUF_ERROR', true],
+    ['ZSTD_error_corruption_detected', true],
+    ['ZSTD_error_frameParameter_windowTooLarge', true],
+  ])('is told from a damaged one by what node:zlib says: %s', async (code, isDamaged) => {
+    const decode = async () => Promise.reject(coded(code));
+    const error = await inflate('gzip', decode, bytes, 1).catch((thrown: unknown) => thrown);
+    expect(error instanceof DecompressionError).toBe(isDamaged);
+    if (!isDamaged) expect(error).toMatchObject({ code });
   });
 });
