@@ -171,6 +171,14 @@ export function makeMetrics() {
         labels: ['topic'],
       }),
     ),
+    refusedPartitions: new Gauge(
+      describe('refused_partitions', {
+        help: 'Partitions of this worker that a broker does not let it read.',
+        action:
+          'The log says why: an ACL without Read on the topic, or a broker that cannot read its own disk. Other topics go on, and this one does within 30 s of being allowed.',
+        labels: ['topic'],
+      }),
+    ),
     assignedPartitions: new Gauge(
       describe('assigned_partitions', {
         help: 'Partitions that the group has given to this worker.',

@@ -1,10 +1,13 @@
 /**
  * Puts our decoder of record batches (record-batches.ts) into kafkajs 2.2.4, in place of the decoder of the fetch response it uses
  * with every broker from 2.3 on. A batch that kafkajs then sees holds one message that carries everything fetched of a partition.
- * What else the brokers say of positions, and kafkajs keeps to itself, is told to who listens: it costs no request.
+ * What else the brokers say of partitions, and kafkajs keeps to itself, is told to who listens: it costs no request.
  */
+import { AsyncLocalStorage } from 'node:async_hooks';
 import Decoder from 'kafkajs/src/protocol/decoder';
+import { createErrorFromCode } from 'kafkajs/src/protocol/error';
 import fetchResponse from 'kafkajs/src/protocol/requests/fetch/v11/response';
+import offsetCommitResponse from 'kafkajs/src/protocol/requests/offsetCommit/v5/response';
 import offsetFetchResponse from 'kafkajs/src/protocol/requests/offsetFetch/v4/response';
 import type { Source } from '../intake';
 import { type Decompress, Fetched } from './record-batches';
@@ -21,43 +24,91 @@ export class FetchedMessage {
   }
 }
 
-/** What brokers say to any client of this process. */
-export interface PositionListener {
+/** What brokers answer one consumer. */
+export interface AnswerListener {
   /** The end of a partition, with each answer to a fetch, whether it brings records or not. */
   end(partition: Source, offset: number): void;
-  /** What a group has committed of a partition, null where it has not, and the note that it was committed with. */
+  /** A broker does not let a partition be read. To kafkajs it looks like one of which there is nothing to read. */
+  refused(partition: Source, error: Error): void;
+  /** The broker has no such partition. */
+  missing(partition: Source): void;
+  /** What the group has committed of a partition, null where it has not, and the note that it was committed with. */
   committed(partition: Source, offset: number | null, note: string | null): void;
 }
 
-const listeners = new Set<PositionListener>();
+const listeners = new AsyncLocalStorage<AnswerListener>();
 
-/** @returns what ends it */
-export function listenToPositions(listener: PositionListener): () => void {
-  listeners.add(listener);
-  return () => listeners.delete(listener);
+/**
+ * Runs a consumer so that the listener hears what it is answered: it, and no other client of this process, which may ask for the positions of
+ * another group, or have asked before the consumer did.
+ */
+export function runHeard<T>(listener: AnswerListener, run: () => T): T {
+  return listeners.run(listener, run);
 }
 
-/** Replaces the decoder for every client of this process. */
+export const UNKNOWN_TOPIC_OR_PARTITION = 3;
+/**
+ * Errors of a fetch that kafkajs gets over by itself. With any other one that a single partition has it stops fetching all of them, and ends, or
+ * tries again, for good where the partition has it for good.
+ */
+const LEFT_TO_KAFKAJS: ReadonlySet<string> = new Set([
+  'OFFSET_OUT_OF_RANGE',
+  'LEADER_NOT_AVAILABLE',
+  'NOT_LEADER_FOR_PARTITION',
+  'FENCED_LEADER_EPOCH',
+  'UNKNOWN_LEADER_EPOCH',
+  'UNKNOWN_TOPIC_OR_PARTITION',
+]);
+
+/** A partition that a broker answered with an error. */
+export interface Refusal extends Source {
+  readonly errorCode: number;
+}
+
+const refusals = new WeakMap<object, readonly Refusal[]>();
+
+/** The partitions whose offsets were not committed, of an error that says of one alone; none of any other error. */
+export function refusedIn(error: unknown): readonly Refusal[] {
+  return (typeof error === 'object' && error !== null && refusals.get(error)) || [];
+}
+
+/** Replaces the decoders for every client of this process. */
 export function installFetchDecoder(decompress: Decompress): void {
   fetchResponse.decode = (bytes: Buffer) => decodeFetch(bytes, decompress);
   offsetFetchResponse.decode = async (bytes) => {
     const decoded = await decodeOffsetFetch(bytes);
+    const listener = listeners.getStore();
     for (const { topic, partitions } of decoded.responses)
       for (const { partition, offset, metadata, errorCode } of partitions) {
         if (errorCode !== 0) continue;
         // Less than 0 where nothing is committed.
         const committed = Number(offset) < 0 ? null : Number(offset);
-        for (const listener of listeners) listener.committed({ topic, partition }, committed, metadata);
+        listener?.committed({ topic, partition }, committed, metadata);
       }
     return decoded;
+  };
+  offsetCommitResponse.parse = async (answer) => {
+    try {
+      return await parseOffsetCommit(answer);
+    } catch (error) {
+      const refused = answer.responses.flatMap(({ topic, partitions }) =>
+        partitions.flatMap(({ partition, errorCode }) =>
+          errorCode === 0 ? [] : { topic, partition, errorCode },
+        ),
+      );
+      if (typeof error === 'object' && error !== null) refusals.set(error, refused);
+      throw error;
+    }
   };
 }
 
 const decodeOffsetFetch = offsetFetchResponse.decode;
+const parseOffsetCommit = offsetCommitResponse.parse;
 
 /** Fetch response, version 11. https://kafka.apache.org/protocol#The_Messages_Fetch */
 function decodeFetch(bytes: Buffer, decompress: Decompress) {
   const decoder = new Decoder(bytes);
+  const listener = listeners.getStore();
   const clientSideThrottleTime = decoder.readInt32();
   const errorCode = decoder.readInt16();
   const sessionId = decoder.readInt32();
@@ -65,24 +116,31 @@ function decodeFetch(bytes: Buffer, decompress: Decompress) {
     const topicName = decoder.readString();
     return {
       topicName,
-      partitions: decoder.readArray(() => decodePartition(topicName, decoder, decompress)),
+      partitions: decoder.readArray(() => decodePartition(topicName, decoder, decompress, listener)),
     };
   });
   // A throttle time of 0, as kafkajs has it: the broker expects the client to wait, and kafkajs would wait twice.
   return { throttleTime: 0, clientSideThrottleTime, errorCode, sessionId, responses };
 }
 
-function decodePartition(topic: string, decoder: Decoder, decompress: Decompress) {
+function decodePartition(
+  topic: string,
+  decoder: Decoder,
+  decompress: Decompress,
+  listener: AnswerListener | undefined,
+) {
+  const partition = decoder.readInt32();
+  const answered = decoder.readInt16();
   const about = {
-    partition: decoder.readInt32(),
-    errorCode: decoder.readInt16(),
+    partition,
+    errorCode: answered,
     highWatermark: decoder.readInt64().toString(),
     lastStableOffset: decoder.readInt64().toString(),
     lastStartOffset: decoder.readInt64().toString(),
   };
-  if (about.errorCode === 0) {
-    const { partition, highWatermark } = about;
-    for (const listener of listeners) listener.end({ topic, partition }, Number(highWatermark));
+  if (listener !== undefined) {
+    if (answered === 0) listener.end({ topic, partition }, Number(about.highWatermark));
+    else about.errorCode = tellError({ topic, partition }, answered, listener);
   }
   const aborted = decoder.readArray(() => ({
     producerId: BigInt(decoder.readInt64().toString()),
@@ -93,4 +151,13 @@ function decodePartition(topic: string, decoder: Decoder, decompress: Decompress
   const fetched = size > 0 ? new Fetched(decoder.readBytes(size), aborted, decompress) : null;
   const messages = fetched === null || fetched.isEmpty ? [] : [new FetchedMessage(fetched)];
   return { ...about, abortedTransactions: [], preferredReadReplica, messages };
+}
+
+/** @returns the error that is left to kafkajs; 0 for none */
+function tellError(partition: Source, errorCode: number, listener: AnswerListener): number {
+  const error = createErrorFromCode(errorCode);
+  if (errorCode === UNKNOWN_TOPIC_OR_PARTITION) listener.missing(partition);
+  if (LEFT_TO_KAFKAJS.has(error.type)) return errorCode;
+  listener.refused(partition, error);
+  return 0;
 }

@@ -95,18 +95,23 @@ export function makeKafkaSource(kafka: Kafka, options: KafkaSourceOptions, logge
     membership = null;
     logger.info({ topics }, topics.length === 0 ? 'there are no topics to read yet' : 'reading topics');
     if (topics.length === 0) listener.assigned([]);
-    else membership = await joinGroup(kafka, topics, { ...options, listener, onAssigned, onEnd, logger });
+    else membership = await joinGroup(kafka, topics, { ...options, ...callbacks, listener, logger });
     subscribed = topics;
   }
 
-  const onAssigned = () => {
-    endsInARow = 0;
-    memberWatch.sharedOut();
-    wantsToJoinAnew = false;
-  };
-  const onEnd = (error: Error) => {
-    logger.error({ error: error.message }, 'the Kafka client has ended; another one is made');
-    if (++endsInARow >= MAX_ENDS_IN_A_ROW) options.onFatal(error);
+  const callbacks = {
+    onAssigned() {
+      memberWatch.sharedOut();
+      wantsToJoinAnew = false;
+    },
+    onFetched() {
+      // Not before: a client may join each time, and end with the first fetch.
+      endsInARow = 0;
+    },
+    onEnd(error: Error) {
+      logger.error({ error: error.message }, 'the Kafka client has ended; another one is made');
+      if (++endsInARow >= MAX_ENDS_IN_A_ROW) options.onFatal(error);
+    },
   };
 
   async function follow(): Promise<void> {

@@ -1,7 +1,7 @@
 /**
  * Kafka by kafkajs: the client, and the few things asked of the cluster.
  * The client is known here, in kafka-source.ts, membership.ts, still-members.ts, sender.ts, drain.ts, positions.ts, oauth-tokens.ts,
- * fetch-decoding.ts and produce-encoding.ts, and nowhere else.
+ * fetch-decoding.ts, refused-partitions.ts, pending-seeks.ts and produce-encoding.ts, and nowhere else.
  */
 import type { ConnectionOptions } from 'node:tls';
 import { type Admin, Kafka, logLevel, type Mechanism, type SASLOptions } from 'kafkajs';

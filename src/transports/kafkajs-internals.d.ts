@@ -17,6 +17,31 @@ declare module 'kafkajs/src/protocol/requests/fetch/v11/response' {
   export = response;
 }
 
+declare module 'kafkajs/src/protocol/error' {
+  /** Of codes that it does not know, too. */
+  export function createErrorFromCode(code: number): Error & { readonly type: string };
+}
+
+declare module 'kafkajs/src/protocol/requests/offsetCommit/v5/response' {
+  interface Answer {
+    readonly responses: readonly {
+      readonly topic: string;
+      readonly partitions: readonly { readonly partition: number; readonly errorCode: number }[];
+    }[];
+  }
+  /** @throws the error of the first partition that has one */
+  const response: { parse: (answer: Answer) => Promise<Answer> };
+  export = response;
+}
+
+declare module 'kafkajs/src/consumer/consumerGroup' {
+  class ConsumerGroup {
+    readonly seekOffset: Map<string, string>;
+    joinAndSync(): Promise<void>;
+  }
+  export = ConsumerGroup;
+}
+
 declare module 'kafkajs/src/protocol/requests/offsetFetch/v4/response' {
   interface Committed {
     readonly responses: readonly {

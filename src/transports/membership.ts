@@ -6,9 +6,17 @@ import type { Logger } from 'pino';
 import { type Clock, NEVER, systemClock } from '../clock';
 import type { Source } from '../intake';
 import { commitNote, readCommitNote } from './commit-note';
-import { FetchedMessage, listenToPositions } from './fetch-decoding';
+import {
+  type AnswerListener,
+  FetchedMessage,
+  refusedIn,
+  runHeard,
+  UNKNOWN_TOPIC_OR_PARTITION,
+} from './fetch-decoding';
 import { FIRST_RETRY_MS, MAX_RETRY_MS, offsetOf, REQUEST_TIMEOUT_MS, RETRIES } from './kafka';
+import { forgetSeeksWhenJoining } from './pending-seeks';
 import { keyOf, messageOf, type Progress, type RecordSource, type SourceListener } from './record-source';
+import { RefusedPartitions, toTopicPartitions } from './refused-partitions';
 
 /** Without a heartbeat for this long the group gives our partitions to others. */
 const SESSION_TIMEOUT_MS = 10_000;
@@ -61,6 +69,8 @@ export interface MembershipDeps {
   readonly fetchIntervalMs?: number;
   readonly listener: SourceListener;
   readonly onAssigned: () => void;
+  /** The group works: a broker answered a fetch, or there is none to be sent. */
+  readonly onFetched: () => void;
   readonly onEnd: (error: Error) => void;
   readonly logger: Logger;
 }
@@ -68,8 +78,10 @@ export interface MembershipDeps {
 export async function joinGroup(
   kafka: Kafka,
   topics: readonly string[],
-  { groupId, fetchIntervalMs = LEAST_FETCH_INTERVAL_MS, listener, onAssigned, onEnd, logger }: MembershipDeps,
+  deps: MembershipDeps,
 ): Promise<Membership> {
+  const { groupId, fetchIntervalMs = LEAST_FETCH_INTERVAL_MS, listener, onAssigned, onEnd, logger } = deps;
+  forgetSeeksWhenJoining();
   let left = false;
   let gone = false;
   let ended = false;
@@ -81,6 +93,13 @@ export async function joinGroup(
   const gate = new FetchGate(systemClock);
   /** Where each partition goes on: what the group has committed, until something is fetched. */
   const positions = new Map<string, number>();
+  /** Partitions that a broker did not know, with how far they were fetched: what is told of them next may be of a topic that was made anew. */
+  let inDoubt = new Map<string, number>();
+  /** Partitions of which something was handed over since the group last assigned its partitions. */
+  const handedOver = new Set<string>();
+  /** Whether a partition begins anew under what was handed over of it: only joining anew makes that void. */
+  let isVoid = false;
+  let hasPartitions = false;
   let rebalancingSince: number | null = systemClock.now();
   let memberId: string | null = null;
 
@@ -100,17 +119,29 @@ export async function joinGroup(
       restartOnFailure: async () => !left,
     },
   });
-  const hearNoMore = listenToPositions({
+  const refused = new RefusedPartitions(consumer, systemClock, logger, (partition, because) =>
+    listener.refused(partition, because),
+  );
+  const answers: AnswerListener = {
     end(partition, offset) {
+      if (left) return;
+      deps.onFetched();
+      refused.answered(partition);
+      const fetchedTo = inDoubt.get(keyOf(partition));
+      if (fetchedTo !== undefined && offset >= fetchedTo) inDoubt.delete(keyOf(partition));
       listener.end(partition, offset);
     },
+    refused(partition, error) {
+      if (!left) refused.refuse(partition, error);
+    },
+    missing: doubt,
     committed(partition, offset, note) {
       const key = keyOf(partition);
-      if (positions.has(key)) return;
+      if (left || positions.has(key)) return;
       if (offset !== null) positions.set(key, offset);
       listener.begins(partition, offset === null ? null : readCommitNote(note));
     },
-  });
+  };
   consumer.on(consumer.events.REBALANCING, () => {
     rebalancingSince ??= systemClock.now();
   });
@@ -124,11 +155,17 @@ export async function joinGroup(
     );
     gate.close();
     positions.clear();
+    handedOver.clear();
+    isVoid = false;
+    // Anew: what is under way may still be answered.
+    inDoubt = new Map();
+    hasPartitions = partitions.length > 0;
     fetchedAt = systemClock.now();
     heardAt = systemClock.now();
     commitOffsets = null;
     // kafkajs keeps a partition paused over a rebalance, and whoever paused it is gone.
     consumer.resume(partitions.map(toTopicPartitions));
+    refused.assigned();
     onAssigned();
     listener.assigned(partitions);
   });
@@ -152,8 +189,10 @@ export async function joinGroup(
     fetchBeganAt = systemClock.now();
     listener.active();
     gate.fetchBegins(payload.nodeId);
+    refused.fetchBegins();
   });
   consumer.on(consumer.events.FETCH, () => {
+    if (!hasPartitions) deps.onFetched();
     fetchedAt = systemClock.now();
     listener.active();
   });
@@ -163,7 +202,7 @@ export async function joinGroup(
   async function handOver(payload: EachBatchPayload): Promise<void> {
     const { batch, resolveOffset, commitOffsetsIfNecessary } = payload;
     if (left) return;
-    if (gate.isClosed()) {
+    if (gate.isClosed() || isVoid) {
       // Not resolved, so it is fetched again.
       await systemClock.sleep(GATE_CHECK_MS, NEVER);
       return;
@@ -173,10 +212,17 @@ export async function joinGroup(
       if (!(message instanceof FetchedMessage)) throw new Error('kafkajs decoded a fetch by itself');
       const { fetched } = message;
       const fromOffset = offsetOf(Reflect.get(batch, 'fetchedOffset'));
+      const key = keyOf({ topic, partition });
       reportJump({ topic, partition }, fromOffset);
+      if (handedOver.has(key) && fromOffset < (positions.get(key) ?? fromOffset)) {
+        isVoid = true;
+        inDoubt.set(key, Number.POSITIVE_INFINITY);
+        return;
+      }
       // This is where the next fetch goes on: behind the markers and aborted records at the end, too.
       resolveOffset(message.offset);
-      positions.set(keyOf({ topic, partition }), Math.max(fetched.lastOffset + 1, fromOffset));
+      positions.set(key, Math.max(fetched.lastOffset + 1, fromOffset));
+      handedOver.add(key);
       commitOffsets = commitOffsetsIfNecessary;
       for (const chunk of fetched.chunksFrom(fromOffset)) listener.chunk({ topic, partition, ...chunk });
     }
@@ -205,11 +251,16 @@ export async function joinGroup(
     } else logger.warn(details, 'the partition begins anew; it is read from its beginning');
   }
 
+  function doubt(partition: Source): void {
+    const key = keyOf(partition);
+    inDoubt.set(key, Math.max(inDoubt.get(key) ?? 0, positions.get(key) ?? 0));
+  }
+
   const isStalled = () => systemClock.now() - fetchedAt >= STALLED_MS;
 
   const membership: Membership = {
-    pause: (partition) => consumer.pause([toTopicPartitions(partition)]),
-    resume: (partition) => consumer.resume([toTopicPartitions(partition)]),
+    pause: (partition) => refused.pause(partition),
+    resume: (partition) => refused.resume(partition),
     goBack(partition, offset) {
       consumer.seek({ ...partition, offset: String(offset) });
       positions.set(keyOf(partition), offset);
@@ -219,15 +270,27 @@ export async function joinGroup(
     async commit(progress) {
       // consumer.commitOffsets would try again by itself, over a rebalance too, and set back what the new owner has committed.
       if (commitOffsets === null) throw new Error('nothing was read since the group assigned its partitions');
-      await commitOffsets({ topics: byTopic(progress) });
+      // What is beyond all that was fetched was decided of a log that is gone, or that the store has lost: who reads it again commits it again.
+      const current = progress.filter((each) => each.offset <= (positions.get(keyOf(each)) ?? each.offset));
+      const doubts = inDoubt;
+      const certain = current.filter((each) => !doubts.has(keyOf(each)));
+      try {
+        if (certain.length > 0) await commitOffsets({ topics: byTopic(certain) });
+      } catch (error) {
+        for (const { errorCode, ...partition } of refusedIn(error))
+          if (errorCode === UNKNOWN_TOPIC_OR_PARTITION && doubts === inDoubt) doubt(partition);
+        throw error;
+      }
+      if (certain.length < current.length)
+        throw new Error('Kafka did not know a partition; its offsets wait until that is certain');
     },
     isStalled,
     memberId: () => (rebalancingSince === null ? memberId : null),
     // Where it is stalled it has met an error, and restarts by itself.
-    hasEnded: () => ended || (!isStalled() && heardAt !== null && systemClock.now() - heardAt > UNHEARD_MS),
+    hasEnded: () =>
+      ended || isVoid || (!isStalled() && heardAt !== null && systemClock.now() - heardAt > UNHEARD_MS),
     async leave() {
       left = true;
-      hearNoMore();
       await consumer.disconnect();
       gone = true;
     },
@@ -235,12 +298,14 @@ export async function joinGroup(
   try {
     await consumer.connect();
     await consumer.subscribe({ topics: [...topics], fromBeginning: true });
-    await consumer.run({
-      autoCommit: false,
-      eachBatchAutoResolve: false,
-      partitionsConsumedConcurrently: BATCHES_HANDED_OVER_AT_ONCE,
-      eachBatch: handOver,
-    });
+    await runHeard(answers, () =>
+      consumer.run({
+        autoCommit: false,
+        eachBatchAutoResolve: false,
+        partitionsConsumedConcurrently: BATCHES_HANDED_OVER_AT_ONCE,
+        eachBatch: handOver,
+      }),
+    );
     return membership;
   } catch (error) {
     await membership.leave();
@@ -280,10 +345,6 @@ export class FetchGate {
     }
     return false;
   }
-}
-
-function toTopicPartitions({ topic, partition }: Source): { topic: string; partitions: number[] } {
-  return { topic, partitions: [partition] };
 }
 
 function byTopic(progress: readonly Progress[]) {

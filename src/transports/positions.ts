@@ -185,6 +185,9 @@ export async function readRecords(
       begins: () => undefined,
       passedOver: () => undefined,
       rebalanced: () => undefined,
+      refused: ({ topic }, because) => {
+        if (because !== null) failure ??= new Error(`${topic} cannot be read: ${because}`);
+      },
       chunk: (chunk) => {
         waitingBytes += chunk.bytes;
         const isMuch = waitingBytes > MAX_WAITING_BYTES;

@@ -77,6 +77,11 @@ export interface SourceListener {
   begins(partition: Source, decidedUpTo: number | null): void;
   /** So many offsets were passed over: Kafka has deleted their records before they were fetched. */
   passedOver(partition: Source, offsets: number): void;
+  /**
+   * A broker does not let a partition be read, though it is ours, and is asked again from time to time; null once it does. Partitions that were
+   * assigned anew are not refused until this is told again.
+   */
+  refused(partition: Source, because: string | null): void;
   /** The group shared its partitions out, for which nothing was fetched for so long. */
   rebalanced(ms: number): void;
   /** The client fetched, with records or without, or it tried to: it is alive. */

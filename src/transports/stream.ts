@@ -48,6 +48,7 @@ export function makeStream(deps: StreamDeps): Stream {
       committer.forget();
       // What is not there yet cannot be seen to rise.
       for (const { topic } of partitions) metrics.gapRecords.inc({ topic }, 0);
+      metrics.refusedPartitions.reset();
       loops = new Map();
       if (stopping) return;
       const shared = { slots, committer, queueShares: new QueueShares(), active };
@@ -68,6 +69,10 @@ export function makeStream(deps: StreamDeps): Stream {
       checkSoon.abort();
     },
     passedOver: ({ topic }, offsets) => metrics.gapRecords.inc({ topic }, offsets),
+    refused({ topic }, because) {
+      if (because === null) metrics.refusedPartitions.dec({ topic });
+      else metrics.refusedPartitions.inc({ topic });
+    },
     rebalanced: (ms) => metrics.rebalanceSeconds.observe(ms / 1000),
     active,
   };

@@ -33,6 +33,7 @@ const PROCESSES = 'test/faults/processes.test.ts';
 const RECORDS = 'test/transport/records.test.ts';
 const REGISTRY = 'test/faults/registry.test.ts';
 const RESTORE = 'test/transport/restore.test.ts';
+const SECURITY = 'test/transport/security.test.ts';
 const SWEEP = 'test/faults/sweep.test.ts';
 const TRACES = 'test/transport/traces.test.ts';
 const UNDECIDED_TESTS = 'test/transport/undecided.test.ts';
@@ -265,6 +266,16 @@ export const FAULTS: readonly FaultGroup[] = [
         tests: {
           [GROUPS]: [
             'topics: a topic that is deleted and made again starts at offset 0: its new records are decided, and other topics go on',
+          ],
+        },
+      },
+      {
+        fault: 'A topic may not be read, by its ACL, or a broker cannot read it from its disk',
+        does: 'Other topics go on. It asks again at least twice a minute, and reads on once it may.',
+        sees: '`a topic cannot be read; it is tried again, and others go on`, an error, every ten minutes; `promo_intake_refused_partitions`',
+        tests: {
+          [SECURITY]: [
+            'a topic that a worker may not read is told of, and stops no other; it is read once the ACL allows it',
           ],
         },
       },

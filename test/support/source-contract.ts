@@ -64,6 +64,9 @@ class Reader implements SourceListener {
   passedOver({ topic, partition }: Source, offsets: number): void {
     throw new Error(`${offsets} offsets of ${topic}/${partition} were passed over`);
   }
+  refused({ topic, partition }: Source): void {
+    throw new Error(`${topic}/${partition} is refused`);
+  }
   rebalanced(): void {}
 
   chunksOf(partition: number): Chunk[] {

@@ -1,9 +1,15 @@
 /** TLS, users and tokens on a Kafka and a Postgres that insist on them: who gets in, who is refused, and what is said of it. */
 
 import * as https from 'node:https';
-import { AclOperationTypes, AclPermissionTypes, AclResourceTypes, ResourcePatternTypes } from 'kafkajs';
+import {
+  type AclEntry,
+  AclOperationTypes,
+  AclPermissionTypes,
+  AclResourceTypes,
+  ResourcePatternTypes,
+} from 'kafkajs';
 import { Client } from 'pg';
-import { until } from '../../dev/servers/deadline';
+import { sleep, until } from '../../dev/servers/deadline';
 import { makeLogger } from '../../src/telemetry';
 import { makeKafka } from '../../src/transports/kafka';
 import type { OutgoingMessage } from '../../src/transports/record-batch-writer';
@@ -528,6 +534,78 @@ test('with a topic of its own and an ACL an operator can write no feed but its o
       expect(await world.ends(bravo)).toEqual([0]);
     },
   );
+});
+
+test('a topic that a worker may not read is told of, and stops no other; it is read once the ACL allows it', async () => {
+  await inWorld({ servers: secured.servers, topics: { acme: 2, bravo: 2 } }, async (world) => {
+    const { acme, bravo } = world.topics;
+    const allow = (
+      resourceType: AclResourceTypes,
+      resourceName: string,
+      ...operations: AclOperationTypes[]
+    ): AclEntry[] =>
+      operations.map((operation) => ({
+        ...{ resourceType, resourceName, operation },
+        resourcePatternType: ResourcePatternTypes.LITERAL,
+        principal: `User:${OPERATOR}`,
+        host: '*',
+        permissionType: AclPermissionTypes.ALLOW,
+      }));
+    const { READ, WRITE, DESCRIBE } = AclOperationTypes;
+    const { TOPIC, GROUP } = AclResourceTypes;
+    const createAcls = (...acls: AclEntry[][]) =>
+      withAdmin((admin) => admin.createAcls({ acl: acls.flat() }), world.brokers);
+    await withAdmin(
+      (admin) => admin.createTopics({ topics: [{ topic: world.deadLetterTopic }], waitForLeaders: true }),
+      world.brokers,
+    );
+    await createAcls(
+      allow(TOPIC, world.deadLetterTopic, WRITE, DESCRIBE),
+      allow(TOPIC, bravo, READ, DESCRIBE),
+      allow(TOPIC, acme, DESCRIBE),
+      allow(GROUP, world.groupId, READ, DESCRIBE),
+    );
+    const send = (topic: string, name: string) =>
+      produce(
+        topic,
+        lines(20, name).map((value) => ({ value })),
+        { brokers: world.brokers },
+      );
+    const worker = start(['worker'], {
+      HTTP_PORT: '0',
+      ...world.settings,
+      ...withPassword('PLAIN'),
+      KAFKA_SASL_USERNAME: OPERATOR,
+      KAFKA_SASL_PASSWORD: secured.operatorPassword,
+    });
+    const refused = await worker.waitForLog('a topic cannot be read; it is tried again, and others go on');
+    expect(refused).toMatchObject({
+      level: 'error',
+      topic: acme,
+      error: expect.stringMatching(/not authorized/i),
+    });
+    await Promise.all([send(acme, 'acme'), send(bravo, 'bravo')]);
+    await world.untilDecided(20);
+    // For as long as a client that ended would be made anew several times.
+    await sleep(8 * SECOND);
+    await send(bravo, 'later');
+    await world.untilDecided(40);
+    expect(worker.logged('partitions assigned')).toHaveLength(1);
+    expect(worker.logged('a topic cannot be read; it is tried again, and others go on')).toHaveLength(1);
+    const metric = async () =>
+      (await worker.get('/metrics')).text
+        .split('\n')
+        .filter((line) => line.startsWith('promo_intake_refused_partitions{'));
+    expect(await metric()).toEqual([`promo_intake_refused_partitions{topic="${acme}"} 2`]);
+    await createAcls(allow(TOPIC, acme, READ));
+    await world.untilDecided(60);
+    await worker.waitForLog('a topic can be read again');
+    await until('nothing is refused', 40 * SECOND, async () =>
+      (await metric()).every((line) => line.endsWith(' 0')),
+    );
+    expect(worker.logged('partitions assigned')).toHaveLength(1);
+    expect(await worker.stop()).toEqual({ code: 0, signal: null });
+  });
 });
 
 test('no command that ran here has written a secret, nor a part of a key', async () => {

@@ -1,0 +1,101 @@
+/** Partitions that a broker does not let us read: no fetch asks for them but from time to time, and they are no hindrance to the others. */
+import type { Consumer } from 'kafkajs';
+import type { Logger } from 'pino';
+import type { Clock } from '../clock';
+import { backoffMs } from '../domain/backoff';
+import type { Source } from '../intake';
+import { keyOf } from './record-source';
+
+/** A topic that stays refused for the same reason is told of again after this long. */
+const SAID_AGAIN_MS = 600_000;
+
+interface Refused {
+  readonly partition: Source;
+  readonly failures: number;
+  readonly nextTryAt: number;
+  /** Whether no fetch asks for it. */
+  isLeftOut: boolean;
+}
+
+/**
+ * Leaves refused partitions out of fetches, by the client's pauses: one that is refused is answered at once, so that fetches would follow one
+ * another without end. Knows what else is paused, which has to stay so.
+ */
+export class RefusedPartitions {
+  private readonly refused = new Map<string, Refused>();
+  private readonly paused = new Set<string>();
+  /** What was said of topics, and when. */
+  private readonly said = new Map<string, { readonly because: string; readonly at: number }>();
+
+  constructor(
+    private readonly client: Pick<Consumer, 'pause' | 'resume'>,
+    private readonly clock: Pick<Clock, 'now'>,
+    private readonly logger: Logger,
+    /** A partition is refused, or is no more. */
+    private readonly changed: (partition: Source, because: string | null) => void,
+  ) {}
+
+  /** The group has shared out its partitions: none is paused, and each is tried. */
+  assigned(): void {
+    this.refused.clear();
+    this.paused.clear();
+  }
+
+  pause(partition: Source): void {
+    this.paused.add(keyOf(partition));
+    this.client.pause([toTopicPartitions(partition)]);
+  }
+
+  resume(partition: Source): void {
+    const key = keyOf(partition);
+    this.paused.delete(key);
+    if (this.refused.get(key)?.isLeftOut !== true) this.client.resume([toTopicPartitions(partition)]);
+  }
+
+  /** A fetch begins: the only moment at which the client is sure to take a pause. */
+  fetchBegins(): void {
+    const now = this.clock.now();
+    for (const [key, refused] of this.refused) {
+      const isLeftOut = now < refused.nextTryAt;
+      if (isLeftOut === refused.isLeftOut) continue;
+      refused.isLeftOut = isLeftOut;
+      const partitions = [toTopicPartitions(refused.partition)];
+      if (isLeftOut) this.client.pause(partitions);
+      else if (!this.paused.has(key)) this.client.resume(partitions);
+    }
+  }
+
+  refuse(partition: Source, error: Error): void {
+    const key = keyOf(partition);
+    const now = this.clock.now();
+    const known = this.refused.get(key);
+    const failures = (known?.failures ?? 0) + 1;
+    this.refused.set(key, {
+      ...{ partition, failures, nextTryAt: now + backoffMs(failures) },
+      isLeftOut: known?.isLeftOut ?? false,
+    });
+    if (known === undefined) this.changed(partition, error.message);
+    const said = this.said.get(partition.topic);
+    if (said?.because === error.message && now - said.at < SAID_AGAIN_MS) return;
+    this.said.set(partition.topic, { because: error.message, at: now });
+    this.logger.error(
+      { ...partition, error: error.message },
+      'a topic cannot be read; it is tried again, and others go on',
+    );
+  }
+
+  /** A broker answered a fetch of the partition. */
+  answered(partition: Source): void {
+    if (this.said.size === 0) return;
+    const { topic } = partition;
+    if (this.refused.delete(keyOf(partition))) this.changed(partition, null);
+    if (!this.said.has(topic) || [...this.refused.values()].some((each) => each.partition.topic === topic))
+      return;
+    this.said.delete(topic);
+    this.logger.info({ topic }, 'a topic can be read again');
+  }
+}
+
+export function toTopicPartitions({ topic, partition }: Source): { topic: string; partitions: number[] } {
+  return { topic, partitions: [partition] };
+}

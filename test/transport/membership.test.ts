@@ -1,0 +1,176 @@
+/** Where a member goes on, and what it may commit, though others ask Kafka beside it, partitions move, and topics are made anew. */
+import { randomBytes } from 'node:crypto';
+import { until } from '../../dev/servers/deadline';
+import type { Source } from '../../src/intake';
+import { makeLogger } from '../../src/telemetry';
+import { makeKafka } from '../../src/transports/kafka';
+import { makeKafkaSource } from '../../src/transports/kafka-source';
+import type { Chunk, RecordSource, SourceListener } from '../../src/transports/record-source';
+import { committedOffsets, produce } from '../support/kafka';
+import { freshTopic, kafkaBrokers, withAdmin } from '../support/servers';
+import { sideBySide } from './side-by-side';
+
+const DEADLINE_MS = 40_000;
+const together = sideBySide(4 * DEADLINE_MS);
+const logger = makeLogger('silent');
+const kafka = () => makeKafka({ brokers: kafkaBrokers(), clientId: 'promo-test' }, logger);
+const aGroup = () => `promo-test-${randomBytes(6).toString('hex')}`;
+
+const members: RecordSource[] = [];
+afterAll(() => Promise.all(members.map((member) => member.stop())));
+
+/** Reads, and writes down what it is told since its partitions were last assigned. */
+class Member implements SourceListener {
+  generations = 0;
+  partitions: number[] = [];
+  chunks: Chunk[] = [];
+  readonly begun = new Map<number, number | null>();
+  readonly gaps: number[] = [];
+  /** Called with each assignment, before anything else can happen. */
+  onAssigned: () => void = () => undefined;
+  readonly source: RecordSource;
+
+  constructor(groupId: string, topic: string) {
+    const options = { groupId, wantedTopics: async () => [topic], onFatal: () => undefined };
+    this.source = makeKafkaSource(kafka(), options, logger);
+    members.push(this.source);
+  }
+
+  assigned(partitions: readonly Source[]): void {
+    this.generations++;
+    this.partitions = partitions.map(({ partition }) => partition).sort();
+    this.chunks = [];
+    this.onAssigned();
+  }
+  chunk(chunk: Chunk): void {
+    this.chunks.push(chunk);
+  }
+  begins({ partition }: Source, decidedUpTo: number | null): void {
+    this.begun.set(partition, decidedUpTo);
+  }
+  passedOver(_: Source, offsets: number): void {
+    this.gaps.push(offsets);
+  }
+  end(): void {}
+  refused(): void {}
+  rebalanced(): void {}
+  active(): void {}
+
+  readTo(partition: number): number {
+    return this.chunks.filter((chunk) => chunk.partition === partition).at(-1)?.nextOffset ?? -1;
+  }
+  async firstOffset(partition: number): Promise<number | undefined> {
+    const chunk = this.chunks.find((each) => each.partition === partition);
+    return (await chunk?.open())?.next()?.offset;
+  }
+}
+
+const ten = (partition: number) =>
+  Array.from({ length: 10 }, (_, index) => ({ partition, value: `${index}` }));
+
+async function read(topic: string, groupId: string, to: readonly number[]): Promise<Member> {
+  const member = new Member(groupId, topic);
+  await member.source.start(member);
+  await until('everything is read', DEADLINE_MS, async () =>
+    to.every((offset, partition) => member.readTo(partition) === offset),
+  );
+  return member;
+}
+
+together(
+  'begins where its own group has committed, whatever other clients of the process ask for',
+  async () => {
+    const topic = await freshTopic('heard', { partitions: 1 });
+    const [groupId, otherGroup] = [aGroup(), aGroup()];
+    await produce(topic, ten(0));
+    const others = await read(topic, otherGroup, [10]);
+    await others.source.commit([{ topic, partition: 0, offset: 3, decidedUpTo: 3 }]);
+    await others.source.stop();
+
+    let isAsking = true;
+    const asking = withAdmin(async (admin) => {
+      while (isAsking) await admin.fetchOffsets({ groupId: otherGroup, topics: [topic] });
+    });
+    const member = await read(topic, groupId, [10]);
+    isAsking = false;
+    await asking;
+    expect(member.begun).toEqual(new Map([[0, null]]));
+    expect(await member.firstOffset(0)).toBe(0);
+  },
+);
+
+together('goes back no more once the partition was another member’s', async () => {
+  const topic = await freshTopic('back', { partitions: 2 });
+  const groupId = aGroup();
+  await produce(topic, [...ten(0), ...ten(1)]);
+  const first = await read(topic, groupId, [10, 10]);
+  await first.source.commit([0, 1].map((partition) => ({ topic, partition, offset: 8, decidedUpTo: 8 })));
+  // As if it had been asked for just before: no fetch of this partition comes in between.
+  first.onAssigned = () => {
+    for (const partition of [0, 1])
+      if (!first.partitions.includes(partition)) first.source.goBack({ topic, partition }, 2);
+  };
+  const second = new Member(groupId, topic);
+  await second.source.start(second);
+  await until('both have one', DEADLINE_MS, async () =>
+    [first, second].every(({ partitions }) => partitions.length === 1),
+  );
+  const [theirs = -1] = second.partitions;
+  first.onAssigned = () => undefined;
+  await second.source.stop();
+  await until('it is read again', DEADLINE_MS, async () => first.readTo(theirs) === 10);
+  expect(await first.firstOffset(theirs)).toBe(8);
+  expect(first.gaps).toEqual([]);
+});
+
+describe('of a topic that is made anew', () => {
+  const remade = async (topic: string): Promise<void> => {
+    await until('the topic is made anew', DEADLINE_MS, () =>
+      withAdmin((admin) =>
+        admin.createTopics({ topics: [{ topic, numPartitions: 1 }], waitForLeaders: true }),
+      ).then(
+        () => true,
+        () => false,
+      ),
+    );
+  };
+  const stale = (topic: string) => [{ topic, partition: 0, offset: 10, decidedUpTo: 10 }];
+
+  together(
+    'nothing is committed of what was read before, as long as nobody has asked for it since',
+    async () => {
+      const topic = await freshTopic('remade', { partitions: 1 });
+      const groupId = aGroup();
+      await produce(topic, ten(0));
+      const member = await read(topic, groupId, [10]);
+      // So that no fetch can tell that it is gone.
+      member.source.pause({ topic, partition: 0 });
+      await withAdmin((admin) => admin.deleteTopics({ topics: [topic] }));
+      const commit = () =>
+        member.source.commit(stale(topic)).then(
+          () => 'committed',
+          () => 'refused',
+        );
+      await until('Kafka knows no such topic', DEADLINE_MS, async () => (await commit()) === 'refused');
+      await remade(topic);
+      const until5 = Date.now() + 5_000;
+      while (Date.now() < until5) expect(await commit()).toBe('refused');
+      expect((await committedOffsets(groupId, topic))[0] ?? -1).not.toBe(10);
+      await member.source.stop();
+    },
+  );
+
+  together('nothing is committed beyond what was read since', async () => {
+    const topic = await freshTopic('remade', { partitions: 1 });
+    const groupId = aGroup();
+    await produce(topic, ten(0));
+    const member = await read(topic, groupId, [10]);
+    await withAdmin((admin) => admin.deleteTopics({ topics: [topic] }));
+    await remade(topic);
+    await produce(topic, ten(0).slice(0, 4));
+    await until('the new one is read', DEADLINE_MS, async () => member.readTo(0) === 4);
+    await member.source.commit([{ topic, partition: 0, offset: 2, decidedUpTo: 2 }]);
+    await member.source.commit(stale(topic));
+    expect(await committedOffsets(groupId, topic)).toEqual([2]);
+  });
+});
