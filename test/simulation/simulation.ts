@@ -430,12 +430,15 @@ class World {
         // Workers that stop notice nothing any more: those that come after them would.
         if (this.isOver) return false;
         this.takeStoreAway(this.random.pick([100, 3_000]));
+        const versions = this.store.references.length;
         const hasLost = this.store.fallBack(
           1 + this.random.below(this.random.pick([2, 10])),
           this.monitor.followsSince(),
         );
         this.monitor.onFallBack(this.store);
         this.setLostOffsetsBack();
+        // Whoever missed what he had applied applies it anew, or what is newer by now.
+        if (this.store.references.length < versions && this.random.chance(0.7)) this.applyReference();
         return hasLost;
       }
       case 'rebalance':
@@ -521,14 +524,15 @@ class World {
       this.monitor.onMadeAnew(source);
       const records = anew.map((entry) => (entry === null ? null : recordOf(entry)));
       const first = this.random.below(records.length + 1);
-      const laterMs = MADE_ANEW_AFTER_MS + this.random.below(3_000);
-      this.scheduler.after(MADE_ANEW_AFTER_MS, this.outside, 'produced', () =>
-        this.broker.append(source, records.slice(0, first)),
-      );
-      this.scheduler.after(laterMs, this.outside, 'produced', () =>
-        this.broker.append(source, records.slice(first)),
-      );
-      this.faults.lasts(laterMs);
+      const laterMs = this.random.below(3_000);
+      this.scheduler.after(MADE_ANEW_AFTER_MS, this.outside, 'produced', () => {
+        this.broker.append(source, records.slice(0, first));
+        // One behind the other: of what is due at one time anything may come first.
+        this.scheduler.after(laterMs, this.outside, 'produced', () =>
+          this.broker.append(source, records.slice(first)),
+        );
+      });
+      this.faults.lasts(MADE_ANEW_AFTER_MS + laterMs);
     }
     this.broker.rebalance();
     return true;
