@@ -7,7 +7,7 @@ import type { Item } from './domain/decide';
 import type { Reference } from './domain/reference';
 import type { DeadLetterReason } from './domain/verdict';
 import { makeContention } from './intake/contention';
-import type { Answer, Envelope, Header, Source } from './intake/delivery';
+import type { Answer, Envelope, Header, TopicPartition } from './intake/delivery';
 import { makePanicLimit } from './intake/panic-limit';
 import { answered, HeldUp, PayloadUnavailable, prepare } from './intake/prepare';
 import { type RejectBreaker, TopicPaused } from './intake/reject-limit';
@@ -22,11 +22,11 @@ import {
 } from './ledger/failures';
 import type { Batch, Ledger } from './ledger/ledger';
 
-export type { Answer, Envelope, Header, Source };
+export type { Answer, Envelope, Header, TopicPartition };
 
 export interface DeadLetter {
   readonly envelope: Envelope;
-  readonly source: Source;
+  readonly source: TopicPartition;
   readonly reason: DeadLetterReason;
 }
 
@@ -63,7 +63,7 @@ export interface Intake {
    * @param decidedUpTo so far the partition was decided before them, as far as is known: a store that knows of less has lost it (StoreBehind).
    * Absent where nobody reads the partition on from here.
    */
-  decide(source: Source, envelopes: readonly Envelope[], decidedUpTo?: number): Promise<IntakeResult>;
+  decide(source: TopicPartition, envelopes: readonly Envelope[], decidedUpTo?: number): Promise<IntakeResult>;
 }
 
 /** Tries at once after a lost race or a deadlock, in ever smaller batches, and after new reference data (U4). */
@@ -76,7 +76,7 @@ export function makeIntake(deps: IntakeDeps): Intake {
   const panics = makePanicLimit(now);
 
   async function decide(
-    source: Source,
+    source: TopicPartition,
     envelopes: readonly Envelope[],
     decidedUpTo?: number,
   ): Promise<IntakeResult> {
@@ -206,7 +206,7 @@ export function makeIntake(deps: IntakeDeps): Intake {
 
   /** Sends the dead letters of a batch; undefined where it has none. */
   function deadLetterSending(
-    source: Source,
+    source: TopicPartition,
     envelopes: readonly Envelope[],
     items: readonly Item[],
   ): (() => Promise<void>) | undefined {
@@ -231,7 +231,7 @@ export function makeIntake(deps: IntakeDeps): Intake {
 
 /** Where a batch comes from, and how far its partition was decided before it. */
 interface BatchOrigin {
-  readonly source: Source;
+  readonly source: TopicPartition;
   readonly decidedUpTo: number | undefined;
   /** It is decided again: it has waited enough for others. */
   readonly hasWaited?: boolean;

@@ -22,7 +22,7 @@ import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-proto';
 import { detectResources, envDetector, resourceFromAttributes } from '@opentelemetry/resources';
 import { BasicTracerProvider, BatchSpanProcessor } from '@opentelemetry/sdk-trace-base';
 import type { Logger } from 'pino';
-import { type Envelope, type Intake, type IntakeResult, type Source, undecidedCause } from './intake';
+import { type Envelope, type Intake, type IntakeResult, type TopicPartition, undecidedCause } from './intake';
 import { STEPS, type Step } from './telemetry';
 
 /** Producers that a batch is linked to, at most: the limit of OpenTelemetry's own specification, and what collectors are made for. */
@@ -134,7 +134,7 @@ export function makeTracing({ groupId, version, headers }: TracingOptions, logge
 }
 
 function attributesOf(
-  { topic, partition }: Source,
+  { topic, partition }: TopicPartition,
   groupId: string,
   envelopes: readonly Envelope[],
 ): Attributes {

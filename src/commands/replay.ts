@@ -9,7 +9,7 @@ import type { Logger } from 'pino';
 import { NEVER, systemClock } from '../clock';
 import { readConfig } from '../config';
 import { backoffMs } from '../domain/backoff';
-import { type Answer, type Intake, makeIntake, type Source } from '../intake';
+import { type Answer, type Intake, makeIntake, type TopicPartition } from '../intake';
 import { makePool } from '../ledger/connection';
 import { ensureMonths, makeLedger } from '../ledger/ledger';
 import { beginOperation, readVersions } from '../ledger/operations';
@@ -184,7 +184,10 @@ interface DecideDeps {
 
 /** Decides records of a partition, and publishes what was decided. @throws where they stay undecided */
 function makeDecide({ intake, wireFormat, publishVerdicts, logger, batchEvents }: DecideDeps) {
-  async function decideBatch(source: Source, records: readonly StreamRecord[]): Promise<readonly Answer[]> {
+  async function decideBatch(
+    source: TopicPartition,
+    records: readonly StreamRecord[],
+  ): Promise<readonly Answer[]> {
     const envelopes = await Promise.all(records.map((record) => envelopeOf(record, wireFormat)));
     const { answers, undecided } = await intake.decide(source, envelopes);
     if (publishVerdicts !== null && answers.length > 0) await publishVerdicts(source, answers);
@@ -192,7 +195,7 @@ function makeDecide({ intake, wireFormat, publishVerdicts, logger, batchEvents }
     return answers;
   }
 
-  return async (source: Source, records: readonly StreamRecord[]): Promise<Answer[]> => {
+  return async (source: TopicPartition, records: readonly StreamRecord[]): Promise<Answer[]> => {
     const answers: Answer[] = [];
     let tries = 0;
     while (answers.length < records.length) {

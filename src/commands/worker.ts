@@ -5,7 +5,7 @@ import type { Logger } from 'pino';
 import { systemClock } from '../clock';
 import { readConfig } from '../config';
 import { DEAD_LETTER_REASONS } from '../domain/verdict';
-import { makeIntake, type Source } from '../intake';
+import { makeIntake, type TopicPartition } from '../intake';
 import { makeRejectBreaker } from '../intake/reject-limit';
 import { makePool } from '../ledger/connection';
 import { ensureMonths, makeLedger, readDecidedUpTo } from '../ledger/ledger';
@@ -75,7 +75,7 @@ export async function worker(options: { drain: boolean }): Promise<number> {
     },
     logger,
   );
-  const decidedUpTo = (partitions: readonly Source[]) => readDecidedUpTo(pool, partitions);
+  const decidedUpTo = (partitions: readonly TopicPartition[]) => readDecidedUpTo(pool, partitions);
   const references = makeReferences(pool);
   const wantedTopics = withoutOwn([config.DEAD_LETTER_TOPIC, config.VERDICT_TOPIC], logger, async () => {
     return config.KAFKA_TOPICS ?? [...(await references.reload()).topics.keys()];

@@ -5,7 +5,7 @@ import type { Payload } from '../domain/judge';
 import type { Connection } from '../domain/reference';
 
 /** The Kafka partition that a batch comes from. */
-export type { Source } from '../ledger/partitions';
+export type { TopicPartition } from '../ledger/partitions';
 
 /** A header of a record: names may come several times, in an order that is kept, and values may be null. */
 export type Header = readonly [name: string, value: Buffer | null];

@@ -6,7 +6,7 @@ import { judge, PANIC, type Payload, readEventId } from '../domain/judge';
 import { type Connection, claim, type Reference } from '../domain/reference';
 import type { DeadLetterReason } from '../domain/verdict';
 import { Undecided } from '../ledger/failures';
-import type { Answer, Envelope, Source } from './delivery';
+import type { Answer, Envelope, TopicPartition } from './delivery';
 
 /** An answer that waits for its decision: much less than the item, which need not live as long. */
 export interface Unanswered extends Omit<Answer, 'decision'> {
@@ -59,7 +59,7 @@ export class PayloadUnavailable extends HeldUp {
  */
 export function prepare(
   reference: Reference,
-  { topic }: Source,
+  { topic }: TopicPartition,
   partitionNo: number,
   envelopes: readonly Envelope[],
   panic: boolean,

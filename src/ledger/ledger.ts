@@ -32,7 +32,7 @@ export interface Batch {
    */
   readonly items: Item[];
   /** The partition of the items; null for a webhook. */
-  readonly partition: partitions.NumberedSource | null;
+  readonly partition: partitions.NumberedPartition | null;
   /** The reference data that judged the items. */
   readonly reference: ReferenceVersion;
   /**
@@ -66,7 +66,7 @@ export async function ensureMonths(store: Store): Promise<void> {
 /** The stored side of the intake. */
 export interface Ledger {
   /** The number that stands for a Kafka partition in the store. @throws LostRace, StoreError */
-  partitionNo(source: partitions.Source): Promise<number>;
+  partitionNo(source: partitions.TopicPartition): Promise<number>;
   /** See `decideBatch`. */
   decideBatch(batch: Batch): Promise<readonly Decision[]>;
 }
@@ -106,7 +106,7 @@ export function makeLedger(
 }
 
 /** How far Kafka partitions are decided, in the order of the list; 0 where nothing is. @throws StoreError */
-export function readDecidedUpTo(store: Store, list: readonly partitions.Source[]): Promise<number[]> {
+export function readDecidedUpTo(store: Store, list: readonly partitions.TopicPartition[]): Promise<number[]> {
   return inTransaction(store, (session) => partitions.readDecidedUpTo(session, list));
 }
 

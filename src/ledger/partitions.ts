@@ -7,13 +7,13 @@ import type { Session } from './connection';
 import { LostRace, StoreBehind } from './failures';
 
 /** A Kafka partition. */
-export interface Source {
+export interface TopicPartition {
   readonly topic: string;
   readonly partition: number;
 }
 
 /** With the number that stands for it in the store. */
-export interface NumberedSource extends Source {
+export interface NumberedPartition extends TopicPartition {
   readonly no: number;
 }
 
@@ -49,7 +49,7 @@ select partition_no from opened union all select partition_no from promo_store.p
 };
 
 /** The number that stands for a Kafka partition. @throws LostRace where another worker takes up the partition at this moment */
-export async function partitionNoOf(session: Session, { topic, partition }: Source): Promise<number> {
+export async function partitionNoOf(session: Session, { topic, partition }: TopicPartition): Promise<number> {
   const [row] = await session.query(PARTITION_NO, [topic, partition]);
   if (row === undefined) throw new LostRace('another worker took up the partition');
   return Number(row[0]);
@@ -62,7 +62,7 @@ left join promo_store.partitions p using (topic, partition) order by w.place`,
 };
 
 /** How far Kafka partitions are decided, in the order of the list; 0 where nothing is. */
-export async function readDecidedUpTo(session: Session, list: readonly Source[]): Promise<number[]> {
+export async function readDecidedUpTo(session: Session, list: readonly TopicPartition[]): Promise<number[]> {
   const topics = arrays.text(list.map(({ topic }) => topic));
   const rows = await session.query(DECIDED_UP_TO, [
     topics,
@@ -96,7 +96,7 @@ const NO_PARTITION: LockedPartition = { nextOffset: 0, decidedUpTo: 0 };
  */
 export async function lockPartition(
   session: Session,
-  partition: NumberedSource | null,
+  partition: NumberedPartition | null,
 ): Promise<{ locked: LockedPartition; inForce: ReferenceVersion }> {
   if (partition === null) return { locked: NO_PARTITION, inForce: await referenceInForce(session) };
   const [row] = await session.query(LOCK_PARTITION, [partition.no, partition.topic, partition.partition]);

@@ -1,6 +1,6 @@
 /** What a dead letter says of itself: the headers by which it carries where it came from, beside those that it came with (docs/rules.md, S5). */
 import { createHash } from 'node:crypto';
-import type { Header, Source } from '../intake';
+import type { Header, TopicPartition } from '../intake';
 import type { StreamRecord } from './record-source';
 
 /** A header of the sender with one of these names is not in a dead letter: ours stands in its place. */
@@ -19,7 +19,7 @@ const REPLAYED_HEADER = 'dead-letter-replayed';
 export interface Letter {
   /** Why it could not be given a verdict. */
   readonly reason: string;
-  readonly source: Source & { readonly offset: number };
+  readonly source: TopicPartition & { readonly offset: number };
   /** Milliseconds since 1970, of the record that it was. */
   readonly sourceTimestampMs: number;
   /** Where the record came from before it was ever sent back, and when: a topic that is made anew has the same offsets again. */

@@ -2,7 +2,7 @@
 import type { Admin, Kafka } from 'kafkajs';
 import type { Logger } from 'pino';
 import { systemClock } from '../clock';
-import type { Source } from '../intake';
+import type { TopicPartition } from '../intake';
 import { readCommitNote } from './commit-note';
 import { connectedAdmin, offsetOf } from './kafka';
 import { keyOf, messageOf, type StreamDeps } from './record-source';
@@ -60,7 +60,7 @@ export async function makeDrain(
 export async function watermarks(
   kafka: Kafka,
   topics: readonly string[],
-): Promise<(Source & { low: number; offset: number })[]> {
+): Promise<(TopicPartition & { low: number; offset: number })[]> {
   const admin = await connectedAdmin(readingUncommitted(kafka));
   try {
     const existing = new Set(await admin.listTopics());
@@ -103,7 +103,7 @@ function readingUncommitted(kafka: Kafka): Kafka {
 const READ_UNCOMMITTED = 0;
 
 /** Where a group goes on in a partition: -1 where it has committed nothing; and what it has committed with it, by `readCommitNote`. */
-export interface Committed extends Source {
+export interface Committed extends TopicPartition {
   readonly offset: number;
   readonly decidedUpTo: number | null;
 }

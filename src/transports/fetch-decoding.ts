@@ -9,7 +9,7 @@ import { createErrorFromCode } from 'kafkajs/src/protocol/error';
 import fetchResponse from 'kafkajs/src/protocol/requests/fetch/v11/response';
 import offsetCommitResponse from 'kafkajs/src/protocol/requests/offsetCommit/v5/response';
 import offsetFetchResponse from 'kafkajs/src/protocol/requests/offsetFetch/v4/response';
-import type { Source } from '../intake';
+import type { TopicPartition } from '../intake';
 import { type Decompress, Fetched } from './record-batches';
 
 /** What stands for all that was fetched of a partition, in the shape that kafkajs asks of a message. */
@@ -27,13 +27,13 @@ export class FetchedMessage {
 /** What brokers answer one consumer. */
 export interface AnswerListener {
   /** The end of a partition, with each answer to a fetch, whether it brings records or not. */
-  end(partition: Source, offset: number): void;
+  end(partition: TopicPartition, offset: number): void;
   /** A broker does not let a partition be read. To kafkajs it looks like one of which there is nothing to read. */
-  refused(partition: Source, error: Error): void;
+  refused(partition: TopicPartition, error: Error): void;
   /** The broker has no such partition. */
-  missing(partition: Source): void;
+  missing(partition: TopicPartition): void;
   /** What the group has committed of a partition, null where it has not, and the note that it was committed with. */
-  committed(partition: Source, offset: number | null, note: string | null): void;
+  committed(partition: TopicPartition, offset: number | null, note: string | null): void;
 }
 
 const listeners = new AsyncLocalStorage<AnswerListener>();
@@ -61,7 +61,7 @@ const LEFT_TO_KAFKAJS: ReadonlySet<string> = new Set([
 ]);
 
 /** A partition that a broker answered with an error. */
-export interface Refusal extends Source {
+export interface Refusal extends TopicPartition {
   readonly errorCode: number;
 }
 
@@ -154,7 +154,7 @@ function decodePartition(
 }
 
 /** @returns the error that is left to kafkajs; 0 for none */
-function tellError(partition: Source, errorCode: number, listener: AnswerListener): number {
+function tellError(partition: TopicPartition, errorCode: number, listener: AnswerListener): number {
   const error = createErrorFromCode(errorCode);
   if (errorCode === UNKNOWN_TOPIC_OR_PARTITION) listener.missing(partition);
   if (LEFT_TO_KAFKAJS.has(error.type)) return errorCode;

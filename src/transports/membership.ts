@@ -4,7 +4,7 @@
 import type { EachBatchPayload, Kafka } from 'kafkajs';
 import type { Logger } from 'pino';
 import { type Clock, NEVER, systemClock } from '../clock';
-import type { Source } from '../intake';
+import type { TopicPartition } from '../intake';
 import { commitNote, readCommitNote } from './commit-note';
 import {
   type AnswerListener,
@@ -51,8 +51,8 @@ const GATE_CHECK_MS = 20;
 
 /** A consumer of fixed topics, as a member of the group. */
 export interface Membership {
-  pause(partition: Source): void;
-  resume(partition: Source): void;
+  pause(partition: TopicPartition): void;
+  resume(partition: TopicPartition): void;
   readonly goBack: RecordSource['goBack'];
   readonly commit: RecordSource['commit'];
   /** Whether nothing is fetched any more. */
@@ -241,7 +241,7 @@ export async function joinGroup(
   }
 
   /** An offset that the log does not have any more, or not yet again, makes kafkajs go on at the log's beginning. */
-  function reportJump(source: Source, fromOffset: number): void {
+  function reportJump(source: TopicPartition, fromOffset: number): void {
     const expected = positions.get(keyOf(source));
     if (expected === undefined || expected === fromOffset) return;
     const details = { ...source, from: expected, to: fromOffset };
@@ -251,7 +251,7 @@ export async function joinGroup(
     } else logger.warn(details, 'the partition begins anew; it is read from its beginning');
   }
 
-  function doubt(partition: Source): void {
+  function doubt(partition: TopicPartition): void {
     const key = keyOf(partition);
     inDoubt.set(key, Math.max(inDoubt.get(key) ?? 0, positions.get(key) ?? 0));
   }

@@ -1,6 +1,6 @@
 /** What a decided batch adds to metrics and log. */
 import { kindCode } from '../domain/event';
-import type { Answer, Source } from '../intake';
+import type { Answer, TopicPartition } from '../intake';
 import type { StreamDeps } from './record-source';
 
 /** Of the records that a line of the log tells of, the first so many are named. */
@@ -9,7 +9,7 @@ const MAX_LOGGED_OFFSETS = 20;
 /** Counts each answer once, in as few increments as the batch has different ones, and tells of records without a verdict row. */
 export function observeBatch(
   { metrics, logger }: Pick<StreamDeps, 'metrics' | 'logger'>,
-  partition: Source,
+  partition: TopicPartition,
   answers: readonly Answer[],
   ms: number,
 ): void {

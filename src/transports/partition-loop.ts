@@ -7,7 +7,7 @@ import {
   type IntakeResult,
   lostFrom,
   mayBeTooMuch,
-  type Source,
+  type TopicPartition,
   undecidedCause,
 } from '../intake';
 import { ChunkQueue, type QueueShares } from './chunk-queue';
@@ -28,7 +28,7 @@ const FIRST_BATCH_EVENTS = 250;
 const MAX_BATCH_BYTES = 4 * 1024 * 1024;
 
 /** Where a partition stands. */
-export interface Standing extends Source {
+export interface Standing extends TopicPartition {
   /** Offsets between what is decided and the end; null until something is known of both. */
   readonly lag: number | null;
   /** Time of the first record that is fetched and not decided, in milliseconds since 1970; null where there is none, or none was read yet. */
@@ -68,7 +68,7 @@ export class PartitionLoop {
   private maxEvents = FIRST_BATCH_EVENTS;
 
   constructor(
-    readonly partition: Source,
+    readonly partition: TopicPartition,
     private readonly deps: StreamDeps,
     private readonly shared: LoopShared,
   ) {

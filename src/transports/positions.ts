@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import type { Kafka } from 'kafkajs';
 import type { Logger } from 'pino';
 import { NEVER, systemClock } from '../clock';
-import type { Source } from '../intake';
+import type { TopicPartition } from '../intake';
 import { makeCommittedOffsets, watermarks } from './drain';
 import { connectedAdmin, KafkaProblem, offsetOf } from './kafka';
 import { makeKafkaSource } from './kafka-source';
@@ -15,7 +15,7 @@ const READ_CHECK_MS = 50;
 /** A partition is paused while so much of what it gave is not taken yet. */
 const MAX_WAITING_BYTES = 4 * 1024 * 1024;
 
-export interface Position extends Source {
+export interface Position extends TopicPartition {
   /** The first offset that Kafka still has, and one past the last. */
   readonly low: number;
   readonly high: number;
@@ -45,13 +45,13 @@ export async function readPositions(
 }
 
 /** Offsets of a partition from `from` on, up to but without `to`. */
-export interface Range extends Source {
+export interface Range extends TopicPartition {
   readonly from: number;
   readonly to: number;
 }
 
 /** Offsets of a partition, in their order, with others between them. */
-export interface Ranges extends Source {
+export interface Ranges extends TopicPartition {
   readonly ranges: readonly { readonly from: number; readonly to: number }[];
 }
 
@@ -229,7 +229,7 @@ export async function readRecords(
 async function commitOffsets(
   kafka: Kafka,
   groupId: string,
-  offsets: readonly (Source & { readonly offset: number })[],
+  offsets: readonly (TopicPartition & { readonly offset: number })[],
 ): Promise<void> {
   const consumer = kafka.consumer({ groupId });
   try {

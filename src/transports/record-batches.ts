@@ -9,7 +9,7 @@
  */
 
 import type { JsonText } from '../domain/judge';
-import type { Header, Source } from '../intake';
+import type { Header, TopicPartition } from '../intake';
 import { DecompressionError } from './codecs';
 import type { Chunk, RecordCursor, StreamRecord } from './record-source';
 import { formatOf, notSupported, OldMessage, undecodable } from './undecodable';
@@ -332,7 +332,7 @@ export class Fetched {
    * A chunk for each batch, with its records from `fromOffset` on; transaction markers and batches of aborted transactions have none.
    * A transaction is aborted from the first offset that the broker names until its producer's abort marker.
    */
-  chunksFrom(fromOffset: number): Omit<Chunk, keyof Source>[] {
+  chunksFrom(fromOffset: number): Omit<Chunk, keyof TopicPartition>[] {
     const begins = [...this.aborted].sort((a, b) => a.firstOffset - b.firstOffset);
     const aborting = new Set<bigint>();
     let next = 0;

@@ -3,7 +3,7 @@
  */
 import type { Logger } from 'pino';
 import type { Clock } from '../clock';
-import type { Answer, Envelope, Intake, Source } from '../intake';
+import type { Answer, Envelope, Intake, TopicPartition } from '../intake';
 import type { Metrics } from '../telemetry';
 import type { WireFormat } from './wire-format';
 
@@ -18,7 +18,7 @@ export interface StreamRecord extends Envelope {
 }
 
 /** Consecutive records of a partition, as bytes. Offsets may be missing: markers, aborted and compacted records are left out. */
-export interface Chunk extends Source {
+export interface Chunk extends TopicPartition {
   /** What it holds of memory until it is opened. */
   readonly bytes: number;
   /** Where the partition goes on after this chunk, with everything counted that was left out. */
@@ -41,7 +41,7 @@ export interface RecordCursor {
 }
 
 /** How far a partition is decided. */
-export interface Progress extends Source {
+export interface Progress extends TopicPartition {
   /** Where the group goes on: what was left out behind the last record is passed, too. */
   readonly offset: number;
   /** One behind the last record that was decided: what the store has to know of. */
@@ -53,10 +53,10 @@ export interface RecordSource {
   /** Begins to deliver to the listener. */
   start(listener: SourceListener): Promise<void>;
   /** Delivers no more of a partition until `resume`. */
-  pause(partition: Source): void;
-  resume(partition: Source): void;
+  pause(partition: TopicPartition): void;
+  resume(partition: TopicPartition): void;
   /** Delivers the partition from this offset on, and nothing more of what was fetched before. */
-  goBack(partition: Source, offset: number): void;
+  goBack(partition: TopicPartition, offset: number): void;
   /** Stores how far partitions are decided. @throws where the group has moved on: the records come again */
   commit(progress: readonly Progress[]): Promise<void>;
   /** Leaves the group. */
@@ -65,23 +65,23 @@ export interface RecordSource {
 
 export interface SourceListener {
   /** These partitions are ours from now on, from their committed offsets; whatever was delivered before is void. */
-  assigned(partitions: readonly Source[]): void;
+  assigned(partitions: readonly TopicPartition[]): void;
   chunk(chunk: Chunk): void;
   /** A broker answered a fetch of a partition, with records or without: where the partition ends by now. */
-  end(partition: Source, offset: number): void;
+  end(partition: TopicPartition, offset: number): void;
   /**
    * What was committed with the offset at which the partition begins. Told before its first chunk.
    *
    * @param decidedUpTo see Progress; null where the offset was set by no worker: by somebody else, or by nobody yet
    */
-  begins(partition: Source, decidedUpTo: number | null): void;
+  begins(partition: TopicPartition, decidedUpTo: number | null): void;
   /** So many offsets were passed over: Kafka has deleted their records before they were fetched. */
-  passedOver(partition: Source, offsets: number): void;
+  passedOver(partition: TopicPartition, offsets: number): void;
   /**
    * A broker does not let a partition be read, though it is ours, and is asked again from time to time; null once it does. Partitions that were
    * assigned anew are not refused until this is told again.
    */
-  refused(partition: Source, because: string | null): void;
+  refused(partition: TopicPartition, because: string | null): void;
   /** The group shared its partitions out, for which nothing was fetched for so long. */
   rebalanced(ms: number): void;
   /** The client fetched, with records or without, or it tried to: it is alive. */
@@ -89,7 +89,7 @@ export interface SourceListener {
 }
 
 /** Publishes decisions. Resolves once they are stored by all replicas. */
-export type PublishVerdicts = (source: Source, answers: readonly Answer[]) => Promise<void>;
+export type PublishVerdicts = (source: TopicPartition, answers: readonly Answer[]) => Promise<void>;
 
 export interface StreamDeps {
   readonly source: RecordSource;
@@ -97,7 +97,7 @@ export interface StreamDeps {
   readonly wireFormat: Pick<WireFormat, 'decode'>;
   readonly publishVerdicts: PublishVerdicts | null;
   /** How far the store has decided partitions, in the order of the list; 0 where nothing. @throws where it cannot say now */
-  readonly decidedUpTo: (partitions: readonly Source[]) => Promise<number[]>;
+  readonly decidedUpTo: (partitions: readonly TopicPartition[]) => Promise<number[]>;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics: Metrics;
@@ -106,7 +106,7 @@ export interface StreamDeps {
 }
 
 /** A partition's name in logs and maps. */
-export function keyOf({ topic, partition }: Source): string {
+export function keyOf({ topic, partition }: TopicPartition): string {
   return `${topic}/${partition}`;
 }
 

@@ -3,14 +3,14 @@ import type { Consumer } from 'kafkajs';
 import type { Logger } from 'pino';
 import type { Clock } from '../clock';
 import { backoffMs } from '../domain/backoff';
-import type { Source } from '../intake';
+import type { TopicPartition } from '../intake';
 import { keyOf } from './record-source';
 
 /** A topic that stays refused for the same reason is told of again after this long. */
 const SAID_AGAIN_MS = 600_000;
 
 interface Refused {
-  readonly partition: Source;
+  readonly partition: TopicPartition;
   readonly failures: number;
   readonly nextTryAt: number;
   /** Whether no fetch asks for it. */
@@ -32,7 +32,7 @@ export class RefusedPartitions {
     private readonly clock: Pick<Clock, 'now'>,
     private readonly logger: Logger,
     /** A partition is refused, or is no more. */
-    private readonly changed: (partition: Source, because: string | null) => void,
+    private readonly changed: (partition: TopicPartition, because: string | null) => void,
   ) {}
 
   /** The group has shared out its partitions: none is paused, and each is tried. */
@@ -41,12 +41,12 @@ export class RefusedPartitions {
     this.paused.clear();
   }
 
-  pause(partition: Source): void {
+  pause(partition: TopicPartition): void {
     this.paused.add(keyOf(partition));
     this.client.pause([toTopicPartitions(partition)]);
   }
 
-  resume(partition: Source): void {
+  resume(partition: TopicPartition): void {
     const key = keyOf(partition);
     this.paused.delete(key);
     if (this.refused.get(key)?.isLeftOut !== true) this.client.resume([toTopicPartitions(partition)]);
@@ -65,7 +65,7 @@ export class RefusedPartitions {
     }
   }
 
-  refuse(partition: Source, error: Error): void {
+  refuse(partition: TopicPartition, error: Error): void {
     const key = keyOf(partition);
     const now = this.clock.now();
     const known = this.refused.get(key);
@@ -85,7 +85,7 @@ export class RefusedPartitions {
   }
 
   /** A broker answered a fetch of the partition. */
-  answered(partition: Source): void {
+  answered(partition: TopicPartition): void {
     if (this.said.size === 0) return;
     const { topic } = partition;
     if (this.refused.delete(keyOf(partition))) this.changed(partition, null);
@@ -96,6 +96,9 @@ export class RefusedPartitions {
   }
 }
 
-export function toTopicPartitions({ topic, partition }: Source): { topic: string; partitions: number[] } {
+export function toTopicPartitions({ topic, partition }: TopicPartition): {
+  topic: string;
+  partitions: number[];
+} {
   return { topic, partitions: [partition] };
 }

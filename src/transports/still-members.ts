@@ -7,7 +7,7 @@
 import { type Admin, AssignerProtocol, type Kafka } from 'kafkajs';
 import type { Logger } from 'pino';
 import { systemClock } from '../clock';
-import type { Source } from '../intake';
+import type { TopicPartition } from '../intake';
 import { committedOffsets } from './drain';
 import { connectedAdmin, offsetOf } from './kafka';
 import { keyOf, messageOf } from './record-source';
@@ -24,7 +24,7 @@ const LONGEST_PAUSE_MS = 3_600_000;
 
 export interface GroupMember {
   readonly id: string;
-  readonly partitions: readonly Source[];
+  readonly partitions: readonly TopicPartition[];
 }
 
 export interface GroupView {
@@ -33,7 +33,7 @@ export interface GroupView {
 }
 
 /** Where the group stands in a partition, and one past the last record that can be read. */
-export interface GroupPosition extends Source {
+export interface GroupPosition extends TopicPartition {
   readonly committed: number;
   readonly end: number;
 }
@@ -193,7 +193,7 @@ async function viewGroup(
   return { members, positions: positions.flat() };
 }
 
-function assignedIn(bytes: Buffer): Source[] {
+function assignedIn(bytes: Buffer): TopicPartition[] {
   const assignment = AssignerProtocol.MemberAssignment.decode(bytes)?.assignment ?? {};
   return Object.entries(assignment).flatMap(([topic, partitions]) =>
     partitions.map((partition) => ({ topic, partition })),

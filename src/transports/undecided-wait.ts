@@ -1,11 +1,11 @@
 /** How long an undecided partition waits, and what is told of it meanwhile (docs/rules.md, U2). */
 import { backoffMs } from '../domain/backoff';
-import type { Source } from '../intake';
+import type { TopicPartition } from '../intake';
 import type { UndecidedCause } from '../telemetry';
 import { messageOf, type StreamDeps } from './record-source';
 
 /** A partition that waits. */
-export interface UndecidedPartition extends Source {
+export interface UndecidedPartition extends TopicPartition {
   /** Milliseconds since its first failure. */
   readonly sinceMs: number;
   readonly failures: number;
@@ -19,7 +19,7 @@ export class UndecidedWait {
   private failing: { since: number; failures: number; error: unknown; cause: UndecidedCause } | null = null;
 
   constructor(
-    private readonly partition: Source,
+    private readonly partition: TopicPartition,
     private readonly deps: Pick<StreamDeps, 'clock' | 'logger' | 'metrics'>,
   ) {}
 

@@ -5,7 +5,7 @@
 import { idKey } from '../domain/digest';
 import type { Connection } from '../domain/reference';
 import { REASONS, type Reason, reasonInfo } from '../domain/verdict';
-import type { Answer, DeadLetter, Source } from '../intake';
+import type { Answer, DeadLetter, TopicPartition } from '../intake';
 import { LETTER_HEADERS, originalHeaders } from './dead-letters';
 import { type EncodedMessage, MessageEncoder, type OutgoingMessage } from './record-batch-writer';
 import type { PublishVerdicts } from './record-source';
@@ -116,7 +116,7 @@ class VerdictWriter {
   private readonly source: string;
   private readonly connections = new Map<Connection, About>();
 
-  constructor({ topic, partition }: Source) {
+  constructor({ topic, partition }: TopicPartition) {
     this.source = `"source":{${fields({ topic, partition })},"offset":"`;
   }
 

@@ -3,7 +3,7 @@
  * workers write to. test/support/source-contract.ts holds it against a real Kafka.
  */
 import type { Random } from '../../dev/random';
-import type { Source } from '../../src/intake';
+import type { TopicPartition } from '../../src/intake';
 import {
   type Chunk,
   keyOf,
@@ -28,7 +28,7 @@ const REJOIN_MS = 300;
 const CHUNK_RECORDS = 12;
 
 export interface Log {
-  readonly source: Source;
+  readonly source: TopicPartition;
   /** By offset; null for what is no record: the marker of a transaction, or a record of an aborted one. */
   readonly entries: (StreamRecord | null)[];
   /** Where the group goes on; -1 where it never was. */
@@ -66,14 +66,14 @@ export class BrokerModel {
     readonly options: BrokerOptions,
   ) {}
 
-  append(source: Source, entries: readonly (Omit<StreamRecord, 'offset'> | null)[]): void {
+  append(source: TopicPartition, entries: readonly (Omit<StreamRecord, 'offset'> | null)[]): void {
     const log = this.logOf(source);
     for (const entry of entries)
       log.entries.push(entry === null ? null : { ...entry, offset: log.entries.length });
     for (const member of this.members) member.fetch();
   }
 
-  logOf(source: Source): Log {
+  logOf(source: TopicPartition): Log {
     let log = this.logs.get(keyOf(source));
     if (log === undefined) {
       log = { source, entries: [], committed: -1, decidedUpTo: null };
@@ -83,7 +83,7 @@ export class BrokerModel {
   }
 
   /** Its topic is deleted and made anew: Kafka forgets what the group has committed, and what is produced begins at offset 0. */
-  makeAnew(source: Source): void {
+  makeAnew(source: TopicPartition): void {
     this.logs.set(keyOf(source), { source, entries: [], committed: -1, decidedUpTo: null });
   }
 
@@ -174,7 +174,7 @@ export class BrokerModel {
     const { generation } = this;
     const members = this.random.shuffled([...this.members]);
     if (members.length === 0) return false;
-    const shares = new Map<Member, Source[]>(members.map((member) => [member, []]));
+    const shares = new Map<Member, TopicPartition[]>(members.map((member) => [member, []]));
     this.random.shuffled([...this.logs.values()]).forEach(({ source }, index) => {
       const member = members[index % members.length];
       if (member !== undefined) shares.get(member)?.push(source);
@@ -203,7 +203,7 @@ export class BrokerModel {
 
 /** Where a member reads on. */
 interface Position {
-  readonly source: Source;
+  readonly source: TopicPartition;
   /** It is of no log but this one, which may have been replaced by another. */
   readonly log: Log;
   offset: number;
@@ -242,7 +242,7 @@ class Member {
     await this.broker.scheduler.turn(this.worker, 'left');
   }
 
-  assigned(generation: number, share: readonly Source[]): void {
+  assigned(generation: number, share: readonly TopicPartition[]): void {
     if (this.hasLeft) return;
     this.generation = generation;
     this.hasRead = false;
@@ -259,17 +259,17 @@ class Member {
     this.fetch();
   }
 
-  pause(partition: Source): void {
+  pause(partition: TopicPartition): void {
     this.paused.add(keyOf(partition));
   }
 
-  resume(partition: Source): void {
+  resume(partition: TopicPartition): void {
     this.paused.delete(keyOf(partition));
     this.fetch();
   }
 
   /** What is on its way of the partition is void. */
-  goBack(partition: Source, offset: number): void {
+  goBack(partition: TopicPartition, offset: number): void {
     const key = keyOf(partition);
     const before = this.positions.get(key);
     if (before !== undefined) this.positions.set(key, { ...before, offset, isFetching: false });

@@ -2,7 +2,7 @@
 import { currencyOf } from '../../src/domain/money';
 import type { ReferenceDocument } from '../../src/domain/reference';
 import { outcomeOfCode } from '../../src/domain/verdict';
-import type { Answer, Source } from '../../src/intake';
+import type { Answer, TopicPartition } from '../../src/intake';
 import { fromDocumentJson } from '../../src/reference-file/stored';
 import { keyOf } from '../../src/transports/record-source';
 import { type Delivery, ReferenceModel } from '../model/reference-model';
@@ -33,7 +33,7 @@ type SumName = 'bet' | 'win' | 'settled' | 'belowMinBet';
 type RoundSums = Record<SumName, Map<string, bigint>>;
 
 /** Where a record stood. */
-export interface Coordinates extends Source {
+export interface Coordinates extends TopicPartition {
   readonly offset: number;
   /** In the log of a topic that was made anew. */
   readonly isAnew: boolean;
@@ -152,7 +152,7 @@ export class Monitor {
   }
 
   /** The topic of a partition was made anew: what was in it is nobody's loss. */
-  onMadeAnew(source: Source): void {
+  onMadeAnew(source: TopicPartition): void {
     this.anew.add(keyOf(source));
     this.checkedTo.delete(keyOf(source));
   }
@@ -333,7 +333,7 @@ export class Monitor {
   // --- the workers
 
   /** I6: a record is answered as it is stored, each time, and as new at most once. */
-  onAnswers(source: Source, answers: readonly Answer[]): void {
+  onAnswers(source: TopicPartition, answers: readonly Answer[]): void {
     for (const answer of answers) {
       const { eventId, envelope } = answer;
       const place = `${placeOf(source.topic, source.partition, envelope.offset)}${markOf(eventId)}`;

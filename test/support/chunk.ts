@@ -1,5 +1,5 @@
 /** Chunks of records as a source hands them over. */
-import type { Source } from '../../src/intake';
+import type { TopicPartition } from '../../src/intake';
 import type { Chunk, StreamRecord } from '../../src/transports/record-source';
 
 /** What a record has of its value. */
@@ -24,7 +24,7 @@ export const streamRecord = (offset: number, value: Buffer | null = Buffer.from(
 
 /** A chunk that holds as many bytes as the values of its records. @param openedBytes that it takes more once it is decompressed */
 export function chunkOf(
-  source: Source,
+  source: TopicPartition,
   records: readonly StreamRecord[],
   nextOffset = (records.at(-1)?.offset ?? -1) + 1,
   openedBytes = 0,

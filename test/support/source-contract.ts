@@ -2,7 +2,7 @@
  * What the loops of the partitions rely on of a record source: which records come, when, and what may be committed. Kafka's source and the
  * simulator's are held against the same scripts, each with a group and a topic of two partitions of its own.
  */
-import type { Source } from '../../src/intake';
+import type { TopicPartition } from '../../src/intake';
 import {
   type Chunk,
   keyOf,
@@ -38,7 +38,7 @@ class Reader implements SourceListener {
 
   constructor(readonly source: RecordSource) {}
 
-  assigned(partitions: readonly Source[]): void {
+  assigned(partitions: readonly TopicPartition[]): void {
     this.generations.push(partitions.map(keyOf).sort());
     this.chunks = [];
     const offsets = partitions.map((partition) => ({ ...partition, offset: 1, decidedUpTo: 1 }));
@@ -58,13 +58,13 @@ class Reader implements SourceListener {
     this.fetches++;
   }
   end(): void {}
-  begins({ partition }: Source, decidedUpTo: number | null): void {
+  begins({ partition }: TopicPartition, decidedUpTo: number | null): void {
     this.begun.set(partition, decidedUpTo);
   }
-  passedOver({ topic, partition }: Source, offsets: number): void {
+  passedOver({ topic, partition }: TopicPartition, offsets: number): void {
     throw new Error(`${offsets} offsets of ${topic}/${partition} were passed over`);
   }
-  refused({ topic, partition }: Source): void {
+  refused({ topic, partition }: TopicPartition): void {
     throw new Error(`${topic}/${partition} is refused`);
   }
   rebalanced(): void {}

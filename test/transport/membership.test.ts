@@ -1,7 +1,7 @@
 /** Where a member goes on, and what it may commit, though others ask Kafka beside it, partitions move, and topics are made anew. */
 import { randomBytes } from 'node:crypto';
 import { until } from '../../dev/servers/deadline';
-import type { Source } from '../../src/intake';
+import type { TopicPartition } from '../../src/intake';
 import { makeLogger } from '../../src/telemetry';
 import { makeKafka } from '../../src/transports/kafka';
 import { makeKafkaSource } from '../../src/transports/kafka-source';
@@ -36,7 +36,7 @@ class Member implements SourceListener {
     members.push(this.source);
   }
 
-  assigned(partitions: readonly Source[]): void {
+  assigned(partitions: readonly TopicPartition[]): void {
     this.generations++;
     this.partitions = partitions.map(({ partition }) => partition).sort();
     this.chunks = [];
@@ -45,10 +45,10 @@ class Member implements SourceListener {
   chunk(chunk: Chunk): void {
     this.chunks.push(chunk);
   }
-  begins({ partition }: Source, decidedUpTo: number | null): void {
+  begins({ partition }: TopicPartition, decidedUpTo: number | null): void {
     this.begun.set(partition, decidedUpTo);
   }
-  passedOver(_: Source, offsets: number): void {
+  passedOver(_: TopicPartition, offsets: number): void {
     this.gaps.push(offsets);
   }
   end(): void {}

@@ -3,7 +3,7 @@
  * minute takes none.
  */
 import type { Clock } from '../../src/clock';
-import type { Answer, Envelope, Header, IntakeResult, Source } from '../../src/intake';
+import type { Answer, Envelope, Header, IntakeResult, TopicPartition } from '../../src/intake';
 import { TopicPaused } from '../../src/intake/reject-limit';
 import { StoreBehind, StoreError } from '../../src/ledger/failures';
 import { makeLogger, makeMetrics } from '../../src/telemetry';
@@ -83,13 +83,13 @@ class FakeSource implements RecordSource {
   async start(listener: SourceListener): Promise<void> {
     this.listener = listener;
   }
-  pause(partition: Source): void {
+  pause(partition: TopicPartition): void {
     this.paused.add(nameOf(partition));
   }
-  resume(partition: Source): void {
+  resume(partition: TopicPartition): void {
     this.paused.delete(nameOf(partition));
   }
-  goBack(partition: Source, offset: number): void {
+  goBack(partition: TopicPartition, offset: number): void {
     this.wentBack.push(`${nameOf(partition)} ${offset}`);
   }
   async commit(progress: readonly Progress[]): Promise<void> {
@@ -105,8 +105,8 @@ class FakeSource implements RecordSource {
   }
 }
 
-const nameOf = ({ topic, partition }: Source) => `${topic}/${partition}`;
-const partition = (number: number): Source => ({ topic: 't', partition: number });
+const nameOf = ({ topic, partition }: TopicPartition) => `${topic}/${partition}`;
+const partition = (number: number): TopicPartition => ({ topic: 't', partition: number });
 
 const answer = (envelope: Envelope): Answer => ({
   envelope,
@@ -117,7 +117,11 @@ const answer = (envelope: Envelope): Answer => ({
   decision: { type: 'unstored', deadLetter: 'unclaimed', redelivered: false },
 });
 
-type Decide = (source: Source, envelopes: readonly Envelope[], decidedUpTo?: number) => Promise<IntakeResult>;
+type Decide = (
+  source: TopicPartition,
+  envelopes: readonly Envelope[],
+  decidedUpTo?: number,
+) => Promise<IntakeResult>;
 const decideAll: Decide = async (_, envelopes) => ({ answers: envelopes.map(answer), undecided: null });
 const TIMEOUT = new StoreError('find_events', new Error('canceling statement due to statement timeout'));
 const storeIsDown: Decide = async () => ({ answers: [], undecided: new Error('the store is down') });
@@ -128,7 +132,7 @@ function setUp(options: {
   publish?: () => Promise<void>;
   partitionsAtOnce?: number;
   batchEvents?: number;
-  decidedUpTo?: (partitions: readonly Source[]) => Promise<number[]>;
+  decidedUpTo?: (partitions: readonly TopicPartition[]) => Promise<number[]>;
 }) {
   const clock = new FakeClock();
   const source = new FakeSource();
