@@ -262,7 +262,9 @@ export class PartitionLoop {
     this.queue.rest();
     this.nextOffset = offset;
     this.wait.over();
-    this.shared.committer.decided({ ...this.partition, offset, decidedUpTo: this.decidedUpTo });
+    // Where nothing came yet to ask the store about, the next owner has to ask.
+    const decidedUpTo = this.isSetByOthers ? null : this.decidedUpTo;
+    this.shared.committer.decided({ ...this.partition, offset, decidedUpTo });
     this.resumeIfLow();
   }
 

@@ -44,8 +44,8 @@ export interface RecordCursor {
 export interface Progress extends TopicPartition {
   /** Where the group goes on: what was left out behind the last record is passed, too. */
   readonly offset: number;
-  /** One behind the last record that was decided: what the store has to know of. */
-  readonly decidedUpTo: number;
+  /** One past the last record that was decided: what the store has to know of. Null where the offset is somebody else's, and the store is not asked yet. */
+  readonly decidedUpTo: number | null;
 }
 
 /** A consumer group's side of Kafka. */

@@ -72,7 +72,7 @@ class FakeSource implements RecordSource {
   listener: SourceListener | null = null;
   readonly commits: string[] = [];
   /** What the commits said of how far the store has decided. */
-  readonly notes: number[] = [];
+  readonly notes: (number | null)[] = [];
   readonly wentBack: string[] = [];
   readonly paused = new Set<string>();
   stopped = false;
@@ -842,6 +842,22 @@ describe('a store that has lost what it had decided', () => {
     deliver(0, [9]);
     await clock.pass(BETWEEN_COMMITS);
     expect(source.commits).toEqual(['t/0 10']);
+  });
+
+  it('stays to be asked about offsets that somebody else has set, until a record comes behind them [U1]', async () => {
+    const { held, ...store } = aStore();
+    const { clock, source, metrics, assign, begin, deliver } = setUp(store);
+    held.upTo = 5;
+    await assign(0);
+    begin(0, null);
+    // Markers alone.
+    deliver(0, [], 9);
+    await clock.pass(BETWEEN_COMMITS);
+    expect([source.commits, source.notes]).toEqual([['t/0 9'], [null]]);
+    deliver(0, [9]);
+    await clock.pass(BETWEEN_COMMITS);
+    expect([source.commits.at(-1), source.notes.at(-1)]).toEqual(['t/0 10', 10]);
+    expect((await metrics.gapRecords.get()).values.map(({ value }) => value)).toEqual([4]);
   });
 
   it('is noticed where nothing comes, too [U1]', async () => {
