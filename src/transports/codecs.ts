@@ -18,6 +18,7 @@ import * as zlib from 'node:zlib';
 import * as fzstd from 'fzstd';
 import { compress as compressSnappy } from 'snappyjs';
 import { copyMatch, DecompressionError, DecompressionLimitError, decodeLz4, encodeLz4Stored } from './lz4';
+import { Semaphore } from './semaphore';
 
 export { DecompressionError, DecompressionLimitError };
 
@@ -81,8 +82,35 @@ const gunzip = promisify<Buffer, zlib.ZlibOptions, Buffer>(zlib.gunzip);
 const LIBRARY_ERROR = /^(Z_|ZSTD_error_)/;
 const LACK_OF_MEMORY: ReadonlySet<unknown> = new Set(['Z_MEM_ERROR', 'ZSTD_error_memory_allocation']);
 
+/**
+ * What comes to more than this is decompressed alone. Node puts the pieces together at the end, and holds all of them twice at that moment: three
+ * partitions that do so at once would take twice the memory that their batches may come to.
+ */
+const LARGE_BYTES = 8 * 1024 * 1024;
+const large = new Semaphore(1);
+
 /** Runs one of node:zlib's decoders in its thread pool and gives its errors our names, where they are of the bytes. */
 export async function inflate(
+  codec: string,
+  decode: (bytes: Buffer, options: { maxOutputLength: number }) => Promise<Buffer>,
+  bytes: Buffer,
+  limitBytes: number,
+): Promise<Buffer> {
+  if (limitBytes <= LARGE_BYTES) return inflateWithin(codec, decode, bytes, limitBytes);
+  try {
+    return await inflateWithin(codec, decode, bytes, LARGE_BYTES);
+  } catch (error) {
+    if (!(error instanceof DecompressionLimitError)) throw error;
+  }
+  await large.acquire();
+  try {
+    return await inflateWithin(codec, decode, bytes, limitBytes);
+  } finally {
+    large.release();
+  }
+}
+
+async function inflateWithin(
   codec: string,
   decode: (bytes: Buffer, options: { maxOutputLength: number }) => Promise<Buffer>,
   bytes: Buffer,

@@ -396,4 +396,26 @@ describe('a batch that cannot be decompressed now', () => {
     expect(error instanceof DecompressionError).toBe(isDamaged);
     if (!isDamaged) expect(error).toMatchObject({ code });
   });
+
+  it('large ones are decompressed one at a time, and keep no small one waiting', async () => {
+    const mebibyte = 1024 ** 2;
+    let [running, most] = [0, 0];
+    let goOn: () => void = () => undefined;
+    const mayEnd = new Promise<void>((resolve) => {
+      goOn = resolve;
+    });
+    const large = async (_: Buffer, { maxOutputLength }: { maxOutputLength: number }) => {
+      if (maxOutputLength < 64 * mebibyte) throw coded('ERR_BUFFER_TOO_LARGE');
+      most = Math.max(most, ++running);
+      await mayEnd;
+      running--;
+      return Buffer.alloc(1);
+    };
+    const all = [1, 2, 3].map(() => inflate('gzip', large, bytes, 64 * mebibyte));
+    const small = async () => Buffer.from('small');
+    expect(String(await inflate('gzip', small, bytes, 64 * mebibyte))).toBe('small');
+    goOn();
+    await Promise.all(all);
+    expect(most).toBe(1);
+  });
 });
