@@ -22,9 +22,14 @@ afterAll(() => store.close());
 
 /** Verdicts and rounds are numbered from the number of their batch on, with gaps between the batches. */
 const numberOf = (n: string) => `((${n}) / 2000 * 8192 + (${n}) % 2000)`;
-/** Every fifth event opens a round; of the others one in 200 belongs to a round of any time before, the rest to one of the last 1,000. */
+/** As many as begin in two days where six events come a second. */
+const LATE_ROUNDS = 200_000;
+/**
+ * Every fifth event opens a round. Three in ten come up to two days after their round began, as where it is a bet on a match to come; the rest
+ * belong to one of the last 1,000 rounds.
+ */
 const opener = `case when n % 5 = 1 then n
-  when n % 200 = 0 then (random() * (n - 1))::int / 5 * 5 + 1
+  when n % 10 in (3, 5, 8) then n / 5 * 5 + 1 - (random() * least(n / 5, ${LATE_ROUNDS}))::int * 5
   else greatest(1, n / 5 * 5 + 1 - (random() * 1000)::int * 5) end`;
 /** Every twentieth round was refunded, ten minutes after it was opened. */
 const isRefunded = 'n % 20 = 0';
