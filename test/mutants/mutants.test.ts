@@ -101,7 +101,7 @@ describe('a mutant is refused', () => {
     [
       'notices where it is used',
       BAD.ofAnotherForm,
-      /does not compile: of-another-form.*partition-loop.ts.*error TS/s,
+      /does not compile: of-another-form.*undecided-wait.ts.*error TS/s,
     ],
   ])('that the compiler %s', async (_, mutant, message) => {
     await expect(noticed(mutant)).rejects.toThrow(message);
