@@ -70,6 +70,7 @@ export interface Intake {
 const MAX_TRIES_AT_ONCE = 5;
 /** Tries of an event that fails by itself, before it is a panic (V9). */
 const TRIES_ALONE = 2;
+
 export function makeIntake(deps: IntakeDeps): Intake {
   const { ledger, references, sendDeadLetters, breaker, logger, onRetry, now } = deps;
   const contention = makeContention();

@@ -86,6 +86,10 @@ export interface ReferenceVersion {
   readonly appliedAt: string;
 }
 
+export function isSameVersion(a: ReferenceVersion, b: ReferenceVersion): boolean {
+  return a.version === b.version && a.appliedAt === b.appliedAt;
+}
+
 export interface Reference extends ReferenceVersion {
   readonly connections: ReadonlyMap<string, Connection>;
   /** The connections bound to each topic. */

@@ -15,7 +15,7 @@ import {
   type Known,
 } from '../domain/decide';
 import { FeedMap } from '../domain/feed-map';
-import type { ReferenceVersion } from '../domain/reference';
+import { isSameVersion, type ReferenceVersion } from '../domain/reference';
 import { newRound, type Round } from '../domain/round';
 import { inTransaction, type Session, type Store } from './connection';
 import * as events from './events';
@@ -181,7 +181,7 @@ async function decideUnderLocks(
     locksAtOnce,
   ]);
   if (locked.decidedUpTo < (batch.decidedUpTo ?? 0)) throw new StoreBehind(locked.decidedUpTo);
-  if (inForce.version !== batch.reference.version || inForce.appliedAt !== batch.reference.appliedAt)
+  if (!isSameVersion(inForce, batch.reference))
     throw new StaleReference(`version ${inForce.version} is in force`);
 
   stepEnded('find');

@@ -4,6 +4,7 @@
 import {
   compileReference,
   feedIdOf,
+  isSameVersion,
   type Numbers,
   type Reference,
   type ReferenceDocument,
@@ -92,7 +93,7 @@ union all select 'brand', o.operator_id, b.brand_id, b.brand_no from promo_store
 async function loadReference(store: Store, loaded: Reference | undefined): Promise<Reference> {
   return inTransaction(store, async (session) => {
     const inForce = await referenceInForce(session);
-    if (loaded?.version === inForce.version && loaded.appliedAt === inForce.appliedAt) return loaded;
+    if (loaded !== undefined && isSameVersion(loaded, inForce)) return loaded;
     const [current] = await session.query(CURRENT);
     const numbers = new Map<string, number>();
     for (const [type, operatorId, id, no] of await session.query(NUMBERS)) {
