@@ -4,6 +4,7 @@
  */
 import type { Logger } from 'pino';
 import type { Decision } from '../domain/decide';
+import { isSameVersion, type ReferenceVersion } from '../domain/reference';
 import { Undecided } from '../ledger/failures';
 
 export interface RejectLimit {
@@ -25,8 +26,8 @@ export interface Tally {
 export interface Pause extends Tally {
   /** Of the batch that was one too many: how many events were rejected for what. */
   readonly reasons: Readonly<Record<string, number>>;
-  /** Version of the reference data that judged them. */
-  readonly referenceVersion: number;
+  /** The reference data that judged them. */
+  readonly judgedBy: ReferenceVersion;
 }
 
 /** The topic is paused: nothing of it is decided. */
@@ -37,9 +38,9 @@ export class TopicPaused extends Undecided {
 export interface RejectBreaker {
   isPaused(topic: string): boolean;
   /** Lets a topic go on that other reference data had paused. @throws TopicPaused where it stays so */
-  admit(topic: string, referenceVersion: number): void;
+  admit(topic: string, reference: ReferenceVersion): void;
   /** Looks at a batch that is not committed yet. @throws TopicPaused where it must not be */
-  check(topic: string, referenceVersion: number, decisions: readonly Decision[]): void;
+  check(topic: string, reference: ReferenceVersion, decisions: readonly Decision[]): void;
   /** Counts a batch that is committed. */
   committed(topic: string, decisions: readonly Decision[]): void;
 }
@@ -48,32 +49,33 @@ export function makeRejectBreaker(limit: RejectLimit, logger: Logger): RejectBre
   const windows = new Map<string, readonly Tally[]>();
   const pauses = new Map<string, Pause>();
 
-  function refuseWhilePaused(topic: string, referenceVersion: number): void {
+  function refuseWhilePaused(topic: string, reference: ReferenceVersion): void {
     const pause = pauses.get(topic);
-    if (pause?.referenceVersion === referenceVersion)
+    if (pause !== undefined && isSameVersion(pause.judgedBy, reference))
       throw new TopicPaused(`topic ${topic} is paused: ${describePause(pause)}`);
   }
 
   return {
     isPaused: (topic) => pauses.has(topic),
-    admit(topic, referenceVersion) {
-      refuseWhilePaused(topic, referenceVersion);
-      if (pauses.delete(topic)) logger.info({ topic, referenceVersion }, 'topic is no longer paused');
+    admit(topic, reference) {
+      refuseWhilePaused(topic, reference);
+      if (pauses.delete(topic))
+        logger.info({ topic, referenceVersion: reference.version }, 'topic is no longer paused');
     },
-    check(topic, referenceVersion, decisions) {
+    check(topic, reference, decisions) {
       // Another partition of the topic may have met the limit meanwhile.
-      refuseWhilePaused(topic, referenceVersion);
+      refuseWhilePaused(topic, reference);
       const tally = tallyOf(decisions);
       const window = slide(windows.get(topic) ?? [], tally, limit.windowEvents);
       // Where others have brought the share beyond the limit, or good ones have left the window, what is within it does no harm.
       if (!isBeyond(window, limit) || isWithin(tally, limit)) return;
-      const pause = { ...sumOf(window), reasons: reasonsOf(decisions), referenceVersion };
-      pauses.set(topic, pause);
+      const counted = { ...sumOf(window), reasons: reasonsOf(decisions) };
+      pauses.set(topic, { ...counted, judgedBy: reference });
       logger.error(
-        { topic, ...limit, ...pause },
+        { topic, ...limit, ...counted, referenceVersion: reference.version },
         'topic is paused: too many of its events would be rejected',
       );
-      refuseWhilePaused(topic, referenceVersion);
+      refuseWhilePaused(topic, reference);
     },
     committed(topic, decisions) {
       windows.set(topic, slide(windows.get(topic) ?? [], tallyOf(decisions), limit.windowEvents));

@@ -104,10 +104,18 @@ describe('a topic', () => {
   const aBreaker = () => makeRejectBreaker(LIMIT, makeLogger('silent'));
   type Breaker = ReturnType<typeof aBreaker>;
 
+  const referenceOf = (version: number, appliedAt = '0') => ({ version, appliedAt });
+
   /** A batch on its way through the intake. */
-  function decide(breaker: Breaker, topic: string, version: number, decisions: Decision[]): void {
-    breaker.admit(topic, version);
-    breaker.check(topic, version, decisions);
+  function decide(
+    breaker: Breaker,
+    topic: string,
+    version: number,
+    decisions: Decision[],
+    appliedAt?: string,
+  ): void {
+    breaker.admit(topic, referenceOf(version, appliedAt));
+    breaker.check(topic, referenceOf(version, appliedAt), decisions);
     breaker.committed(topic, decisions);
   }
 
@@ -131,9 +139,9 @@ describe('a topic', () => {
 
   test('is paused for a batch, too, that was judged before another partition met the limit [U7]', () => {
     const breaker = aBreaker();
-    breaker.admit('t', 1);
+    breaker.admit('t', referenceOf(1));
     expect(() => decide(breaker, 't', 1, times(20, BAD))).toThrow(TopicPaused);
-    expect(() => breaker.check('t', 1, times(20, GOOD))).toThrow(TopicPaused);
+    expect(() => breaker.check('t', referenceOf(1), times(20, GOOD))).toThrow(TopicPaused);
   });
 
   test('goes on with other reference data, and is paused again by what that rejects [U7]', () => {
@@ -142,6 +150,13 @@ describe('a topic', () => {
     expect(() => decide(breaker, 't', 1, times(2, BAD))).toThrow(TopicPaused);
     expect(() => decide(breaker, 't', 2, times(2, BAD))).toThrow(TopicPaused);
     decide(breaker, 't', 3, times(8, GOOD));
+    expect(breaker.isPaused('t')).toBe(false);
+  });
+
+  test('goes on with reference data that has the number of what a failover has lost [U7, C9]', () => {
+    const breaker = aBreaker();
+    expect(() => decide(breaker, 't', 2, times(20, BAD), '100.5')).toThrow(TopicPaused);
+    decide(breaker, 't', 2, times(20, GOOD), '200.25');
     expect(breaker.isPaused('t')).toBe(false);
   });
 
@@ -165,7 +180,7 @@ describe('a topic', () => {
   test('is paused by no few events, nor by what was not committed [U7]', () => {
     const breaker = aBreaker();
     decide(breaker, 't', 1, times(3, BAD));
-    for (let tries = 0; tries < 5; tries++) breaker.check('t', 1, times(5, BAD));
+    for (let tries = 0; tries < 5; tries++) breaker.check('t', referenceOf(1), times(5, BAD));
     expect(breaker.isPaused('t')).toBe(false);
   });
 });
