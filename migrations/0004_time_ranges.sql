@@ -3,10 +3,26 @@
 -- Locks: workers wait with writing rounds and resends until both indexes are made, and are undecided after 5 s. Time: one reading of rounds and one
 -- of resends, 1.3 s and 2.4 s for 4 million of each. Where there are many more rounds, make their index before, which stops nobody:
 --   create index concurrently rounds_refunded_at on promo_store.rounds (refunded_at) where refunded_at is not null
+-- An index that such a build has left unfinished is dropped first, which waits for the readers under way, and others wait behind it.
 -- Safe while older workers run: they know nothing of it.
+
+-- ---------------------------------------------------------------- ranges of time
+
+-- What a build without locks that was broken off has left behind.
+do $$
+begin
+  if exists (select from pg_index where indexrelid = to_regclass('promo_store.rounds_refunded_at') and not indisvalid) then
+    drop index promo_store.rounds_refunded_at;
+  end if;
+end $$;
+-- An entry for each refund and none for another round, so that what is usual costs nothing. A refund changes refunded_by, and so enters its row anew anyway.
+create index if not exists rounds_refunded_at on promo_store.rounds (refunded_at) where refunded_at is not null;
+-- Rows lie in the order in which they were received, as those of history.
+create index resends_order on promo_store.resends using brin (received_at) with (pages_per_range = 32);
 
 -- ---------------------------------------------------------------- what people read
 
+-- Last, since whoever reads promo.rounds waits from here on.
 create or replace view promo.rounds as
 select
   f.operator_id,
@@ -51,17 +67,3 @@ comment on column promo.ledger.entered_at is 'When the event, or the refund, was
 comment on view promo.deliveries is 'One row for each duplicate: a further delivery of an event that was decided already. Kept by month; dropped months are not shown.';
 comment on column promo.anomalies.anomaly is 'second_settled: a second settled was accepted and counted nothing. settled_mismatch: settled is not the sum of the bets of a round that stands; where settled came before a bet, until that bet comes. player_mismatch, brand_mismatch, currency_mismatch: its events disagree.';
 comment on column promo.anomalies.opened_at is 'When the first event of the round was decided. No index leads from here.';
-
--- ---------------------------------------------------------------- ranges of time
-
--- What a build without locks that was broken off has left behind.
-do $$
-begin
-  if exists (select from pg_index where indexrelid = to_regclass('promo_store.rounds_refunded_at') and not indisvalid) then
-    drop index promo_store.rounds_refunded_at;
-  end if;
-end $$;
--- An entry for each refund and none for another round, so that what is usual costs nothing. A refund changes refunded_by, and so enters its row anew anyway.
-create index if not exists rounds_refunded_at on promo_store.rounds (refunded_at) where refunded_at is not null;
--- Rows lie in the order in which they were received, as those of history.
-create index resends_order on promo_store.resends using brin (received_at) with (pages_per_range = 32);

@@ -1,8 +1,8 @@
 -- How far the log of a partition is decided as it is now, where its topic was made anew or its log was cut off: offsets begin low again there, and
 -- what the store holds of the topic before lies beyond them. Without it a store that has lost what it had decided of the new log is not noticed.
 --
--- Locks: takes promo_store.partitions for a moment, which waits for the batches under way. Time: instant. Safe while older workers run: they leave the
--- new column as it is, which is null at first.
+-- Locks: takes promo_store.partitions for a moment, which waits for the batches under way, and for whoever reads it: a long query on promo.verdicts,
+-- verify, pg_dump. Time: instant. Safe while older workers run: they leave the new column as it is, which is null at first.
 
 alter table promo_store.partitions add column decided_up_to bigint;
 comment on column promo_store.partitions.next_offset is 'One past the highest offset ever decided. A record beyond it cannot have been seen before.';

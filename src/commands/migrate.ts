@@ -6,7 +6,10 @@ import { DONE } from './exit-codes';
 /** @returns the exit code */
 export async function migrate(): Promise<number> {
   const config = readConfig(process.env, ['DATABASE']);
-  const ran = await runMigrations(config.DATABASE);
+  const ran = await runMigrations(config.DATABASE, {
+    onWait: (name) =>
+      console.error(`${name} waits for a lock that somebody else holds: it is tried again in a moment`),
+  });
   for (const name of ran) console.log(`ran ${name}`);
   if (ran.length === 0) console.log('the database is up to date');
   return DONE;

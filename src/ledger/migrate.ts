@@ -3,6 +3,7 @@
  */
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
 import { clientConfig, type StoreAccess } from './connection';
 
@@ -10,7 +11,15 @@ const DIRECTORY = join(__dirname, '..', '..', 'migrations');
 const STORE = 'promo_store';
 /** One number for all of our migrators: two of one database wait for one another. */
 const ADVISORY_LOCK = 4_915_023_771;
-const LOCK_TIMEOUT_MS = 60_000;
+const ADVISORY_LOCK_TIMEOUT_MS = 60_000;
+/**
+ * Whoever comes behind a migration that waits for a lock waits with it: workers, too, which are undecided after LOCK_TIMEOUT_MS (connection.ts). So it
+ * gives up before that, lets them pass, and is tried again.
+ */
+const LOCK_TIMEOUT_MS = 2_000;
+const BETWEEN_TRIES_MS = 3_000;
+const TRIES_MS = 120_000;
+const LOCK_TIMEOUT = '55P03';
 
 interface SqlFile {
   readonly name: string;
@@ -29,52 +38,96 @@ export async function migrationNames(): Promise<string[]> {
   return (await readMigrations()).map(({ name }) => name);
 }
 
+export interface MigrateOptions {
+  /** Name of the last migration that is to run, instead of the newest. */
+  readonly upTo?: string;
+  /** Told each time that a migration gives up waiting for a lock, and is going to be tried again. */
+  readonly onWait?: (name: string) => void;
+  /** So long a migration that meets locks is tried, instead of TRIES_MS. */
+  readonly triesMs?: number;
+}
+
 /**
  * Brings a database to the newest version, or to `upTo`. Each migration is a transaction of its own.
  *
  * @returns the names of the migrations that ran
+ * @throws Error where a migration fails, or somebody holds for too long what it has to lock
  */
-export async function migrate(database: string | StoreAccess, upTo?: string): Promise<string[]> {
+export async function migrate(
+  database: string | StoreAccess,
+  { upTo, onWait = () => undefined, triesMs = TRIES_MS }: MigrateOptions = {},
+): Promise<string[]> {
   // Loaded here, since the worker asks only what is pending.
   const { default: knex } = await import('knex');
   const guard = await connect(database);
-  const runner = knex({ client: 'pg', connection: clientConfig(database), pool: { min: 0, max: 1 } });
+  const runner = knex({
+    client: 'pg',
+    connection: clientConfig(database),
+    pool: { min: 0, max: 1 },
+    // It would print the whole migration, beside throwing what it says.
+    log: { warn() {}, error() {} },
+  });
   try {
-    await guard.query(`set lock_timeout = ${LOCK_TIMEOUT_MS}`);
+    await guard.query(`set lock_timeout = ${ADVISORY_LOCK_TIMEOUT_MS}`);
     await guard.query('select pg_advisory_lock($1)', [ADVISORY_LOCK]);
     await guard.query(`create schema if not exists ${STORE}`); // where knex keeps its own tables
+    const pending = (await pendingOf(guard)).filter((name) => upTo === undefined || name <= upTo);
     const migrator = runner.migrate;
     const config = migrationConfig(
       (await readMigrations()).filter(({ name }) => upTo === undefined || name <= upTo),
     );
-    // knex leaves its own lock behind when it is killed. Under the advisory lock nobody else can hold it.
-    await migrator.forceFreeMigrationsLock(config);
-    const [, ran]: [number, unknown[]] = await migrator.latest(config);
+    const giveUpAt = Date.now() + triesMs;
+    for (;;) {
+      // knex leaves its own lock behind when it is killed. Under the advisory lock nobody else can hold it.
+      await migrator.forceFreeMigrationsLock(config);
+      try {
+        await migrator.latest(config);
+        break;
+      } catch (error) {
+        if (!isLockTimeout(error)) throw error;
+        const [name = 'a migration'] = await pendingOf(guard);
+        if (Date.now() > giveUpAt)
+          throw new Error(
+            `${name} got no lock in ${triesMs / 1000} s, and changed nothing: see in pg_stat_activity what runs for so long, and run it again`,
+            { cause: error },
+          );
+        onWait(name);
+        await sleep(BETWEEN_TRIES_MS);
+      }
+    }
     await guard.query(`comment on table ${STORE}.migrations is 'Migrations that ran, kept by knex.'`);
     await guard.query(
       `comment on table ${STORE}.migrations_lock is 'A lock that knex keeps; promo-intake relies on an advisory lock.'`,
     );
-    return ran.map(String);
+    return pending;
   } finally {
     await runner.destroy();
     await guard.end();
   }
 }
 
+function isLockTimeout(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === LOCK_TIMEOUT;
+}
+
 /** Names of the migrations that a database still lacks. */
 export async function pendingMigrations(database: string | StoreAccess): Promise<string[]> {
   const client = await connect(database);
   try {
-    const { rows: tables } = await client.query<{ found: boolean }>(
-      `select to_regclass('${STORE}.migrations') is not null as found`,
-    );
-    if (!tables[0]?.found) return migrationNames();
-    const { rows } = await client.query<{ name: string }>(`select name from ${STORE}.migrations`);
-    const done = new Set(rows.map(({ name }) => name));
-    return (await migrationNames()).filter((name) => !done.has(name));
+    return await pendingOf(client);
   } finally {
     await client.end();
   }
+}
+
+async function pendingOf(client: Client): Promise<string[]> {
+  const { rows: tables } = await client.query<{ found: boolean }>(
+    `select to_regclass('${STORE}.migrations') is not null as found`,
+  );
+  if (!tables[0]?.found) return migrationNames();
+  const { rows } = await client.query<{ name: string }>(`select name from ${STORE}.migrations`);
+  const done = new Set(rows.map(({ name }) => name));
+  return (await migrationNames()).filter((name) => !done.has(name));
 }
 
 /** @param database an address that says all, or how to connect */
@@ -98,6 +151,7 @@ function migrationConfig(files: readonly SqlFile[]) {
       getMigrationName: (file: SqlFile) => file.name,
       getMigration: async (file: SqlFile) => ({
         up: async (transaction: { raw(sql: string): PromiseLike<unknown> }) => {
+          await transaction.raw(`set local lock_timeout = ${LOCK_TIMEOUT_MS}`);
           // knex would take a question mark for a parameter.
           if (file.sql.includes('?')) throw new Error(`${file.name} holds a question mark`);
           await transaction.raw(file.sql);

@@ -33,6 +33,8 @@ const opener = `case when n % 5 = 1 then n
   else greatest(1, n / 5 * 5 + 1 - (random() * 1000)::int * 5) end`;
 /** Every twentieth round was refunded, ten minutes after it was opened. */
 const isRefunded = 'n % 20 = 0';
+/** Every tenth round has events of two players. */
+const isContradictory = 'n % 10 = 3';
 /** As many duplicates as a quarter of the events, over the same days. */
 const RESENDS = Math.floor(EVENTS / 4);
 const timeOf = (n: string, all: number) => `now() - interval '${DAYS} days' * (1 - (${n})::float8 / ${all})`;
@@ -59,8 +61,9 @@ async function fill(): Promise<void> {
       }
       const indexes = await withoutIndexes(client);
       await client.query(`
-      insert into promo_store.rounds (round_no, feed_no, round_key, round_id, brand_no, currency_no, bet_minor, opened_at, refunded_by, refunded_at)
-      select ${numberOf('n * 5 - 4')}, 1, promo_store.id_key('round-' || n), 'round-' || n, 1, 101, 500, at,
+      insert into promo_store.rounds (round_no, feed_no, round_key, round_id, brand_no, currency_no, bet_minor, player_mismatch, opened_at,
+        refunded_by, refunded_at)
+      select ${numberOf('n * 5 - 4')}, 1, promo_store.id_key('round-' || n), 'round-' || n, 1, 101, 500, ${isContradictory}, at,
         case when ${isRefunded} then 'refund-' || n end, case when ${isRefunded} then at + interval '10 minutes' end
       from generate_series(1, ${EVENTS} / 5) n
       cross join lateral (select ${timeOf('n * 5 - 4', EVENTS)}) t (at)`);
@@ -295,6 +298,26 @@ test.each(AGES)(
   async (days) => {
     const sql = rangeOf('deliveries', 'received_at', 400, days);
     expect((await store.rows(sql)).length).toBeGreaterThan(50);
+    await expectFast((options) => store.rows(`${options} ${sql}`));
+  },
+);
+
+test.each(AGES)(
+  'rounds that were opened in a range of time that began %d days ago are found by an index in less than 50 ms',
+  async (days) => {
+    const sql = rangeOf('rounds', 'opened_at', 500, days);
+    expect((await store.rows(sql)).length).toBeGreaterThan(50);
+    await expectFast((options) => store.rows(`${options} ${sql}`));
+  },
+);
+
+test.each(AGES)(
+  'anomalies of rounds that were opened in a range of time that began %d days ago are found by an index in less than 50 ms',
+  async (days) => {
+    const sql = rangeOf('anomalies', 'opened_at', 500, days);
+    const found = await store.rows(sql);
+    expect(found.length).toBeGreaterThan(5);
+    expect(found.length).toBeLessThan(50);
     await expectFast((options) => store.rows(`${options} ${sql}`));
   },
 );

@@ -188,7 +188,7 @@ test('every earlier version is brought to the same shape, with what it holds [D1
   const shape = await shapeOf(fresh);
   for (const [index, name] of names.entries()) {
     const url = await database();
-    expect(await migrate(url, name)).toEqual(names.slice(0, index + 1));
+    expect(await migrate(url, { upTo: name })).toEqual(names.slice(0, index + 1));
     expect(await pendingMigrations(url)).toEqual(names.slice(index + 1));
     const { queries, before } = await withClient(url, async (client) => {
       await client.query(HELD);
@@ -218,6 +218,51 @@ test('two at once are one after the other, on one database and on several of one
   expect(await shapeOf(one)).toEqual(await shapeOf(other));
   await expectItWorks(one);
   await expectItWorks(other);
+});
+
+describe('a lock that somebody holds for long, as a query of hours does', () => {
+  /** 0005 changes promo_store.partitions, which every batch locks. */
+  const untilPartitions = '0004_time_ranges.sql';
+
+  test('is waited for without holding up workers, and taken when it is free', async () => {
+    const url = await database();
+    await migrate(url, { upTo: untilPartitions });
+    await withClient(url, async (holder) => {
+      await holder.query('begin');
+      await holder.query('select from promo_store.partitions');
+      const waits: string[] = [];
+      const migrating = migrate(url, { onWait: (name) => waits.push(name) });
+      await until('it has given up once', 20_000, async () => waits.length === 1);
+      // Nobody queues behind it now.
+      await withClient(url, async (client) => {
+        await client.query(`set lock_timeout = '500ms'`);
+        await client.query('begin; lock promo_store.partitions in row exclusive mode; commit');
+      });
+      await holder.query('commit');
+      const names = await migrationNames();
+      expect(await migrating).toEqual(names.filter((name) => name > untilPartitions));
+      expect(new Set(waits)).toEqual(new Set(['0005_decided_up_to.sql']));
+    });
+    expect(await pendingMigrations(url)).toEqual([]);
+    await expectItWorks(url);
+  });
+
+  test('is told at the end, and nothing is changed', async () => {
+    const url = await database();
+    await migrate(url, { upTo: untilPartitions });
+    const shape = await shapeOf(url);
+    await withClient(url, async (holder) => {
+      await holder.query('begin');
+      await holder.query('select from promo_store.partitions');
+      await expect(migrate(url, { triesMs: 1_000 })).rejects.toThrow(
+        '0005_decided_up_to.sql got no lock in 1 s, and changed nothing: see in pg_stat_activity',
+      );
+      await holder.query('commit');
+    });
+    expect(await shapeOf(url)).toEqual(shape);
+    await migrate(url);
+    await expectItWorks(url);
+  });
 });
 
 /** Of the first migration one of the first tables, one of the middle and the last; one of a later migration, and an index of the last. */
@@ -268,8 +313,6 @@ test('one that is killed in the middle leaves nothing in the way of the next [D1
 
 test('one whose connections the server ends in the middle leaves nothing in the way of the next [D1] [U1]', async () => {
   const url = await database();
-  // knex writes the whole migration there.
-  const told = jest.spyOn(console, 'log').mockImplementation();
   for (const relation of RELATIONS) {
     await inTheMiddle(url, relation, async (holder) => {
       const failed = expect(migrate(url)).rejects.toThrow(/terminat|connection error/);
@@ -280,7 +323,6 @@ test('one whose connections the server ends in the middle leaves nothing in the 
       await failed;
     });
   }
-  told.mockRestore();
   await migrate(url);
   await expectItWorks(url);
 });
