@@ -78,6 +78,7 @@ const CLASSES: Readonly<Record<string, FailureClass>> = {
   '23': 'data', // integrity constraint violation
   '22P03': 'undecided', // incorrect binary data: a column has another type than this version knows
   '22P04': 'undecided', // bad COPY format: the same
+  '23505': 'undecided', // unique violation of what the store has numbered itself: its sequences are behind its rows
   '23502': 'undecided', // not null violation: a column that this version does not write
   '23514': 'undecided', // check violation: also "no partition found for row", which a new month's partition mends
   '44': 'data', // check option violation
@@ -88,6 +89,9 @@ const CLASSES: Readonly<Record<string, FailureClass>> = {
 const LOCK_TIMEOUT = '55P03';
 /** The statement with which a contended batch waits for its feeds (rounds.ts). A lock timeout there means a long queue: the batch is tried again. */
 export const LOCK_FEEDS = 'lock_feeds';
+
+/** Statements on the partition's own row, which hold nothing of an event: whatever fails there is the store's, such as transaction ids that run out. */
+const OF_PARTITION = new Set(['lock_partition', 'count_partition']);
 
 const KEY_CONSTRAINTS = new Set(['event_keys_pkey', 'rounds_pkey']);
 
@@ -104,5 +108,6 @@ export function classify(error: unknown): FailureClass {
   if (sqlState === LOCK_TIMEOUT && error.statement === LOCK_FEEDS) return 'again';
   if (sqlState === '23505' && error.constraint !== undefined && KEY_CONSTRAINTS.has(error.constraint))
     return 'again';
-  return CLASSES[sqlState] ?? CLASSES[sqlState.slice(0, 2)] ?? 'undecided';
+  const means = CLASSES[sqlState] ?? CLASSES[sqlState.slice(0, 2)] ?? 'undecided';
+  return means === 'data' && OF_PARTITION.has(error.statement) ? 'undecided' : means;
 }

@@ -238,7 +238,7 @@ function nextTick(): Promise<void> {
 
 /**
  * What the batch leaves in its partition's row. A worker that decides records before the offset which the store is at, and not again, reads a log that
- * was made anew: from then on it is as far as this one.
+ * was made anew: from then on it is as far as this one. What nobody reads on from (a replay) brings it further only where nothing is left out.
  */
 function countedOf(
   { partition, items, decidedUpTo: known }: Batch,
@@ -246,12 +246,14 @@ function countedOf(
   locked: partitions.LockedPartition,
 ): partitions.Counted | null {
   if (partition === null) return null;
-  const end = (sourcesOf(items).last?.offset ?? -1) + 1;
+  const { first, last } = sourcesOf(items);
+  const end = (last?.offset ?? -1) + 1;
   const isReadOn = known !== undefined && decisions.some(({ redelivered }) => !redelivered);
+  const leavesOut = known === undefined && (first?.offset ?? 0) > locked.decidedUpTo;
   return {
     partitionNo: partition.no,
     nextOffset: Math.max(locked.nextOffset, end),
-    decidedUpTo: isReadOn ? end : Math.max(locked.decidedUpTo, end),
+    decidedUpTo: isReadOn ? end : leavesOut ? locked.decidedUpTo : Math.max(locked.decidedUpTo, end),
     records: items.length,
     counts: countsOf(decisions),
   };

@@ -170,10 +170,16 @@ export class PartitionLoop {
     else if (undecided !== null) throw undecided;
   }
 
-  /** What the store has lost is read again; what waits is fetched behind it once more. */
-  goBack(to: number): void {
+  /**
+   * What the store has lost is read again; what waits is fetched behind it once more.
+   *
+   * @param lost the offset from which on the store knows nothing
+   */
+  goBack(lost: number): void {
     if (this.ended.signal.aborted) return;
     const { source, logger } = this.deps;
+    // Of a log that was cut off it may know more than is read: that is answered again, and its verdicts are published.
+    const to = Math.min(lost, this.nextOffset ?? lost);
     source.goBack(this.partition, to);
     logger.error(
       { ...this.partition, from: this.decidedUpTo, to },

@@ -339,6 +339,19 @@ describe('records read again', () => {
     expect(await howFar()).toEqual([[12], [['12', '12']]]);
   });
 
+  test('what is replayed behind a hole leaves the store where it was: workers still notice the hole [U1]', async () => {
+    const { intake, pool } = store.writer();
+    const source = { topic: 'acme', partition: 0 };
+    await intake.decide(source, [anEnvelope(aBet(), 0)], 0);
+    await intake.decide(source, [anEnvelope(aBet(), 5)]);
+    expect(await readDecidedUpTo(pool, [source])).toEqual([1]);
+    expect((await intake.decide(source, [anEnvelope(aBet(), 6)], 6)).undecided).toMatchObject({
+      decidedUpTo: 1,
+    });
+    await intake.decide(source, [anEnvelope(aBet(), 1), anEnvelope(aBet(), 2)]);
+    expect(await readDecidedUpTo(pool, [source])).toEqual([3]);
+  });
+
   test('the same offset of another partition or topic is not the same record [K3]', async () => {
     const bet = aBet({ event_id: 'e' });
     await store.partition('acme', 0).readAt(0, bet);

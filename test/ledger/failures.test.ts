@@ -103,6 +103,13 @@ describe('an event that fails alone, twice', () => {
     ]);
   });
 
+  test('is left undecided where a number that the store gave by itself is taken [V9] [U1]', async () => {
+    await failOnPoison('raise unique_violation');
+    const result = await store.partition('acme').attempt(0, [aBet({ event_id: 'poison' }), aBet()]);
+    expect([result.answers, result.undecided]).toEqual([[], expect.any(StoreError)]);
+    expect(await verdicts()).toEqual([]);
+  });
+
   test('an error of our own code is a panic of the event that meets it [V9]', async () => {
     const worker = store.writer({
       wrap: (ledger) => ({
@@ -383,6 +390,7 @@ describe('a store that cannot decide', () => {
     ['damaged data', 'XX001'],
     ['an internal error', 'XX000'],
     ['a syntax error', '42601'],
+    ['transaction ids that run out', '54000'],
     ['an unknown code', 'ZZ999'],
   ])('%s leaves all undecided, without a trace [V9] [U1]', async (_, code) => {
     // It lasts for as many tries as it takes to find an event in the batch: taken for the event's fault, it would become a panic.

@@ -860,6 +860,21 @@ describe('a store that has lost what it had decided', () => {
     expect((await metrics.gapRecords.get()).values.map(({ value }) => value)).toEqual([4]);
   });
 
+  it('passes nothing over of a log that was cut off, of which it knows more than is read [U1] [S7]', async () => {
+    const { held, ...store } = aStore();
+    const { clock, source, decided, assign, begin, deliver } = setUp(store);
+    held.upTo = 8;
+    await assign(0);
+    begin(0, 10);
+    deliver(0, [6, 7, 8, 9]);
+    await clock.pass(BETWEEN_COMMITS);
+    expect(source.wentBack).toEqual(['t/0 6']);
+    deliver(0, [6, 7, 8, 9]);
+    await clock.pass(BETWEEN_COMMITS);
+    expect(decided.map((each) => each.split(' ')[1]).join(' ')).toBe('6 7 8 9');
+    expect(source.commits).toEqual(['t/0 10']);
+  });
+
   it('is noticed where nothing comes, too [U1]', async () => {
     const { held, ...store } = aStore();
     const { clock, source, assign, begin } = setUp(store);
