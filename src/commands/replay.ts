@@ -10,6 +10,7 @@ import { NEVER, systemClock } from '../clock';
 import { readConfig } from '../config';
 import { backoffMs } from '../domain/backoff';
 import { type Answer, type Intake, makeIntake, type TopicPartition } from '../intake';
+import { makeRejectBreaker } from '../intake/reject-limit';
 import { makePool } from '../ledger/connection';
 import { ensureMonths, makeLedger } from '../ledger/ledger';
 import { beginOperation, readVersions } from '../ledger/operations';
@@ -72,6 +73,7 @@ export async function replay(options: Options): Promise<number> {
       ledger: makeLedger(pool),
       references: makeReferences(pool),
       sendDeadLetters: makeSendDeadLetters(sender, config.DEAD_LETTER_TOPIC),
+      breaker: config.REJECT_LIMIT === null ? undefined : makeRejectBreaker(config.REJECT_LIMIT, logger),
       logger,
       now: systemClock.now,
     });

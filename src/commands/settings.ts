@@ -39,4 +39,5 @@ export const REPLAY_SETTINGS = [
   'VERDICT_TOPIC',
   'DEAD_LETTER_TOPIC',
   'BATCH_EVENTS',
+  'REJECT_LIMIT',
 ] as const satisfies Settings;

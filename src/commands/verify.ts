@@ -42,7 +42,7 @@ export async function verify(): Promise<number> {
 const MAX_READ_OFFSETS = 1_000_000;
 
 /** Offsets that were committed though no row says that they are decided: markers and aborted records, or records that were passed over. */
-function committedUndecided(
+export function committedUndecided(
   positions: readonly Position[],
   partitions: readonly StoredPartition[],
 ): Ranges[] {
@@ -54,12 +54,12 @@ function committedUndecided(
   });
 }
 
-function undecidedOf({ low, committed }: Position, stored: StoredPartition | undefined): Gap[] {
+function undecidedOf({ low, high, committed }: Position, stored: StoredPartition | undefined): Gap[] {
   if (committed === null) return [];
   const { gaps = [], decidedUpTo = 0, isAnew = false } = stored ?? {};
   const oldest = Math.max(low, committed - MAX_READ_OFFSETS);
   return [...(isAnew ? [] : gaps), { from: decidedUpTo, to: committed }]
-    .map(({ from, to }) => ({ from: Math.max(from, oldest), to: Math.min(to, committed) }))
+    .map(({ from, to }) => ({ from: Math.max(from, oldest), to: Math.min(to, committed, high) }))
     .filter(({ from, to }) => from < to);
 }
 
@@ -82,9 +82,16 @@ export function compare(
     ...positions.flatMap((position) => {
       const key = keyOf(position);
       const decidedUpTo = stored.get(key)?.decidedUpTo ?? 0;
-      const { low, committed } = position;
+      const { low, high, committed } = position;
       const undecided = passed.get(key);
+      const isOfOldLog =
+        committed !== null && committed > low && decidedUpTo > high && !stored.get(key)?.isAnew;
       return [
+        ...(isOfOldLog
+          ? [
+              `I2 ${key}: offset ${committed} is committed, and ${high} is the end: the topic was made anew, and of what is committed of it the store knows nothing`,
+            ]
+          : []),
         ...(undecided === undefined
           ? []
           : [

@@ -14,7 +14,7 @@ import { makeReferences } from '../ledger/reference-store';
 import { makeLogger, makeMetrics, type Step, serveHealth } from '../telemetry';
 import type { Tracing } from '../tracing';
 import { type Drain, makeDrain } from '../transports/drain';
-import { ensureTopic, makeKafka } from '../transports/kafka';
+import { ensureTopic, findCompacted, makeKafka } from '../transports/kafka';
 import { makeKafkaSource } from '../transports/kafka-source';
 import { makeStepTimer, observeState, observeTopics } from '../transports/observe-state';
 import { keyOf, messageOf } from '../transports/record-source';
@@ -91,7 +91,8 @@ export async function worker(options: { drain: boolean }): Promise<number> {
     const pending = await step('Postgres', () => pendingMigrations(config.DATABASE));
     if (pending.length > 0) throw new Unable(lacksMigrations(pending));
     await step('Postgres', () => ensureMonths(pool));
-    await step('Kafka', () => ensureTopics(config, logger));
+    const compacted = await step('Kafka', () => ensureTopics(config, logger));
+    if (compacted !== undefined) throw new Unable(isCompacted(compacted));
     sender = await step('Kafka', () => makeSender(kafka));
     if (options.drain)
       drain = await step('Kafka', async () =>
@@ -221,17 +222,26 @@ function withoutOwn(
   };
 }
 
-/** Topics of our own are made where they are missing. One short try: whoever waits for Kafka tries again. */
+/**
+ * Topics of our own are made where they are missing. One short try: whoever waits for Kafka tries again.
+ *
+ * @returns one that does not take all that is to be written
+ */
 async function ensureTopics(
   config: Pick<ReturnType<typeof readSettings>, 'KAFKA' | 'DEAD_LETTER_TOPIC' | 'VERDICT_TOPIC'>,
   logger: Logger,
-): Promise<void> {
-  const kafka = makeKafka({ ...config.KAFKA, clientId: 'promo-intake', retries: 1 }, logger);
-  for (const topic of [config.DEAD_LETTER_TOPIC, config.VERDICT_TOPIC]) {
-    if (topic !== undefined && (await ensureTopic(kafka, topic)) === 'made')
-      logger.info({ topic }, 'topic was missing and is made');
-  }
+): Promise<string | undefined> {
+  const access = { ...config.KAFKA, clientId: 'promo-intake', retries: 1 };
+  const kafka = makeKafka(access, logger);
+  const topics = [config.DEAD_LETTER_TOPIC, config.VERDICT_TOPIC].filter((topic) => topic !== undefined);
+  for (const topic of topics)
+    if ((await ensureTopic(kafka, topic)) === 'made') logger.info({ topic }, 'topic was missing and is made');
+  // Silent: its client would warn at each start where we may not ask.
+  return findCompacted(makeKafka(access, makeLogger('silent')), topics);
 }
+
+const isCompacted = (topic: string) =>
+  `Topic ${topic} is compacted: it takes no message without a key, and one would stop its partition for good. Set its cleanup.policy to delete, or name another topic`;
 
 /** Does a step of the start until it succeeds: what it needs may not be up yet. @throws where it is not in time, or we are told to stop */
 function makeStart(stop: AbortSignal, logger: Logger) {

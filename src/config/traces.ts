@@ -44,7 +44,7 @@ const SETTINGS = {
     describe: `Which batches are traced: ${SAMPLERS.join(', ')}. A batch has no parent.`,
     fallback: 'parentbased_always_on',
     example: 'parentbased_traceidratio',
-    parse: oneOf(SAMPLERS, 'a sampler of OpenTelemetry'),
+    parse: text,
   }),
   OTEL_TRACES_SAMPLER_ARG: setting({
     describe: 'Which share of the batches, for traceidratio and parentbased_traceidratio.',
@@ -67,12 +67,17 @@ const SETTINGS = {
 
 /** Variables of OpenTelemetry's that begin like ours. Its SDK reads them, or those do who send metrics and logs. */
 export const OPENTELEMETRY =
-  /^OTEL_EXPORTER_OTLP_((TRACES|METRICS|LOGS|PROFILES)_)?(ENDPOINT|HEADERS|PROTOCOL|TIMEOUT|COMPRESSION|INSECURE|CERTIFICATE|CLIENT_KEY|CLIENT_CERTIFICATE)$/;
+  /^OTEL_EXPORTER_OTLP_((TRACES|METRICS|LOGS|PROFILES)_)?(ENDPOINT|HEADERS|PROTOCOL|TIMEOUT|COMPRESSION|INSECURE|CERTIFICATE|CLIENT_KEY|CLIENT_CERTIFICATE|TEMPORALITY_PREFERENCE|DEFAULT_HISTOGRAM_AGGREGATION)$/;
 const PROTOCOLS = ['OTEL_EXPORTER_OTLP_PROTOCOL', 'OTEL_EXPORTER_OTLP_TRACES_PROTOCOL'];
 const PROTOCOL = 'http/protobuf';
 
-/** Null: nothing is traced. */
+/** Null: nothing is traced. What else is set for traces is somebody else's then. */
 export const traces = group(SETTINGS, (reading): Traces | null => {
+  const isGiven =
+    reading.isGiven('OTEL_EXPORTER_OTLP_ENDPOINT') || reading.isGiven('OTEL_EXPORTER_OTLP_TRACES_ENDPOINT');
+  const isOff =
+    reading.value('OTEL_SDK_DISABLED') === 'true' || reading.value('OTEL_TRACES_EXPORTER') === 'none';
+  if (!isGiven || isOff) return null;
   for (const variable of PROTOCOLS) {
     if (![undefined, '', PROTOCOL].includes(reading.environment[variable]))
       reading.faults.push({
@@ -81,12 +86,14 @@ export const traces = group(SETTINGS, (reading): Traces | null => {
         remedy: 'Remove it, and name the port of the collector for OTLP over HTTP, usually 4318',
       });
   }
-  if (reading.value('OTEL_TRACES_SAMPLER')?.endsWith('traceidratio'))
+  const sampler = reading.value('OTEL_TRACES_SAMPLER') ?? '';
+  if (!SAMPLERS.some((each) => each === sampler))
+    reading.fault(
+      'OTEL_TRACES_SAMPLER',
+      `"${sampler}" is not a sampler of OpenTelemetry`,
+      `Use one of ${SAMPLERS.join(', ')}`,
+    );
+  if (sampler.endsWith('traceidratio'))
     reading.need(['OTEL_TRACES_SAMPLER_ARG'], 'and the sampler would take everything');
-  const isGiven =
-    reading.isGiven('OTEL_EXPORTER_OTLP_ENDPOINT') || reading.isGiven('OTEL_EXPORTER_OTLP_TRACES_ENDPOINT');
-  const isOff =
-    reading.value('OTEL_SDK_DISABLED') === 'true' || reading.value('OTEL_TRACES_EXPORTER') === 'none';
-  if (!isGiven || isOff) return null;
   return { headers: reading.value('OTEL_EXPORTER_OTLP_HEADERS') };
 });

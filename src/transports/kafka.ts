@@ -4,7 +4,15 @@
  * fetch-decoding.ts, refused-partitions.ts, pending-seeks.ts and produce-encoding.ts, and nowhere else.
  */
 import type { ConnectionOptions } from 'node:tls';
-import { type Admin, Kafka, logLevel, type Mechanism, type SASLOptions } from 'kafkajs';
+import {
+  type Admin,
+  ConfigResourceTypes,
+  Kafka,
+  KafkaJSProtocolError,
+  logLevel,
+  type Mechanism,
+  type SASLOptions,
+} from 'kafkajs';
 import makeSocketFactory from 'kafkajs/src/network/socketFactory';
 import type { Logger } from 'pino';
 import { systemClock } from '../clock';
@@ -154,3 +162,25 @@ export async function ensureTopic(kafka: Kafka, topic: string): Promise<'present
     await admin.disconnect();
   }
 }
+
+/** The first of the topics that is compacted, and so takes no message without a key; undefined, too, where we may not ask. */
+export async function findCompacted(kafka: Kafka, topics: readonly string[]): Promise<string | undefined> {
+  const admin = await connectedAdmin(kafka);
+  try {
+    const asked = topics.map((name) => ({ type: ConfigResourceTypes.TOPIC, name, configNames: [CLEANUP] }));
+    const { resources } = await admin.describeConfigs({ resources: asked, includeSynonyms: false });
+    return resources.find(({ configEntries }) =>
+      configEntries.some(
+        ({ configName, configValue }) => configName === CLEANUP && configValue.includes('compact'),
+      ),
+    )?.resourceName;
+  } catch (error) {
+    if (error instanceof KafkaJSProtocolError && error.type === 'TOPIC_AUTHORIZATION_FAILED')
+      return undefined;
+    throw error;
+  } finally {
+    await admin.disconnect();
+  }
+}
+
+const CLEANUP = 'cleanup.policy';

@@ -186,7 +186,7 @@ export async function readRecords(
       passedOver: () => undefined,
       rebalanced: () => undefined,
       refused: ({ topic }, because) => {
-        if (because !== null) failure ??= new Error(`${topic} cannot be read: ${because}`);
+        if (because !== null) failure ??= new KafkaProblem(`${topic} cannot be read: ${because}`);
       },
       chunk: (chunk) => {
         waitingBytes += chunk.bytes;

@@ -70,6 +70,11 @@ test.each([
   ['a port that only root may serve', { settings: { HTTP_PORT: 80 } }, '/settings/HTTP_PORT'],
   ['no port', { settings: { SHUTDOWN_SECONDS: 20 } }, '/settings'],
   ['no time to shut down', { settings: { HTTP_PORT: 8080 } }, '/settings'],
+  [
+    'a label that pods are selected by',
+    { commonLabels: { 'app.kubernetes.io/name': 'casino' } },
+    '/commonLabels',
+  ],
   ['a name with a dot', { fullnameOverride: 'promo.intake' }, '/fullnameOverride'],
   ['a name that begins with a digit', { fullnameOverride: '1promo' }, '/fullnameOverride'],
   ['a part of a name with a dot', { nameOverride: 'a.b' }, '/nameOverride'],

@@ -167,6 +167,26 @@ describe('the start', () => {
     }),
   );
 
+  together('for which a topic of its own is compacted says so and ends with 1', () =>
+    inWorld({ topics: { main: 1 } }, async (world) => {
+      const configEntries = [{ name: 'cleanup.policy', value: 'compact,delete' }];
+      await withAdmin(
+        (admin) =>
+          admin.createTopics({
+            topics: [{ topic: world.deadLetterTopic, configEntries }],
+            waitForLeaders: true,
+          }),
+        world.brokers,
+      );
+      const worker = world.start();
+      expect(await worker.ending()).toEqual({ code: 1, signal: null });
+      const [line] = worker.logged('the worker cannot start');
+      expect(line?.error).toMatch(
+        new RegExp(`^Topic ${world.deadLetterTopic} is compacted: it takes no message without a key`),
+      );
+    }),
+  );
+
   together('on a port that is taken says so and ends with 1', () =>
     inWorld({ topics: { main: 1 } }, async (world) => {
       const holder = createServer();

@@ -543,6 +543,9 @@ describe('traces', () => {
     expect(read({ OTEL_SERVICE_NAME: 'promo', OTEL_RESOURCE_ATTRIBUTES: 'a=b' })).toBeNull();
     expect(read({ ...COLLECTOR, OTEL_SDK_DISABLED: 'true' })).toBeNull();
     expect(read({ ...COLLECTOR, OTEL_TRACES_EXPORTER: 'none' })).toBeNull();
+    const notForUs = { OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc', OTEL_TRACES_SAMPLER: 'xray' };
+    expect(read({ ...COLLECTOR, ...notForUs, OTEL_TRACES_EXPORTER: 'none' })).toBeNull();
+    expect(read(notForUs)).toBeNull();
     expect(read(COLLECTOR)).toEqual({ headers: undefined });
     const headers = file('headers', 'api-key=XSECRETX\n');
     const traced = read({
@@ -576,7 +579,10 @@ describe('traces', () => {
   });
 
   test('leave alone what others in the same environment are told by', () => {
-    const others = ['METRICS_ENDPOINT', 'LOGS_HEADERS', 'TRACES_TIMEOUT', 'COMPRESSION', 'CLIENT_KEY'];
+    const others = [
+      ...['METRICS_ENDPOINT', 'LOGS_HEADERS', 'TRACES_TIMEOUT', 'COMPRESSION', 'CLIENT_KEY'],
+      ...['METRICS_TEMPORALITY_PREFERENCE', 'METRICS_DEFAULT_HISTOGRAM_AGGREGATION'],
+    ];
     const set = Object.fromEntries(others.map((name) => [`OTEL_EXPORTER_OTLP_${name}`, 'x']));
     expect(read({ ...set, OTEL_PROPAGATORS: 'b3', OTEL_LOGS_EXPORTER: 'otlp' })).toBeNull();
   });

@@ -98,3 +98,16 @@ it('are tried at once where the group has shared out its partitions', () => {
   refused.refuse(of(0), NOT_ALLOWED);
   expect(fetchAfter(0)).toEqual(['t/0']);
 });
+
+it('are asked for at once where another broker answers while they are left out', () => {
+  const { refused, fetchAfter } = setUp();
+  refused.refuse(of(0), NOT_ALLOWED);
+  refused.refuse(of(1), NOT_ALLOWED);
+  refused.pause(of(1));
+  expect(fetchAfter(0)).toEqual(['t/1', 't/0']);
+  refused.answered(of(0));
+  refused.answered(of(1));
+  expect(fetchAfter(0)).toEqual(['t/1']);
+  refused.resume(of(1));
+  expect(fetchAfter(0)).toEqual([]);
+});

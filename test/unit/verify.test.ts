@@ -1,5 +1,5 @@
 /** What `verify` makes of what it has read of Kafka and of the store. */
-import { compare } from '../../src/commands/verify';
+import { committedUndecided, compare } from '../../src/commands/verify';
 import { StoreError } from '../../src/ledger/failures';
 import { type Damage, inspect, type StoredPartition, storedTopics } from '../../src/ledger/invariants';
 import type { Position, Readable } from '../../src/transports/positions';
@@ -70,6 +70,28 @@ test('what is committed and neither decided nor to be read is no damage, and rec
   expect(told(stored(), [beyond], [['t/0', { count: 2, first: 10 }]]).problems).toEqual([
     'I2 t/0: offset 12 is committed, and 2 records before it are not decided, the first at offset 10',
   ]);
+});
+
+test('a store that knows nothing of a topic made anew, of which offsets are committed, has lost it [U1]', () => {
+  const anew = position({ high: 8, committed: 3 });
+  expect(told(stored(), [anew]).problems).toEqual([
+    'I2 t/0: offset 3 is committed, and 8 is the end: the topic was made anew, and of what is committed of it the store knows nothing',
+  ]);
+  expect(told(stored({ isAnew: true }), [anew]).problems).toEqual([]);
+  // Nobody has read it yet.
+  expect(told(stored(), [position({ high: 8, committed: null })]).problems).toEqual([]);
+});
+
+test('what is beyond the end of the log is not looked for in Kafka [U1]', () => {
+  const lookedFor = (partition: StoredPartition, at: Position) =>
+    committedUndecided([at], [partition]).flatMap(({ ranges }) => ranges);
+  const gaps = [
+    { from: 4, to: 5 },
+    { from: 8, to: 9 },
+  ];
+  expect(lookedFor(stored({ gaps }), position({ high: 7 }))).toEqual([{ from: 4, to: 5 }]);
+  expect(lookedFor(stored({ decidedUpTo: 6 }), position({ high: 8 }))).toEqual([{ from: 6, to: 8 }]);
+  expect(lookedFor(stored({ decidedUpTo: 6 }), position())).toEqual([{ from: 6, to: 10 }]);
 });
 
 test('what Kafka deleted before it was read is a damage [U1]', () => {
