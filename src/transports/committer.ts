@@ -27,6 +27,8 @@ export function makeCommitter({
   let generation = 0;
   let committing: Promise<void> | null = null;
   const flushing = new AbortController();
+  /** What was said of the last commit; null where it succeeded. */
+  let said: string | null = null;
 
   async function commitPending(): Promise<void> {
     while (pending.size > 0) {
@@ -36,8 +38,11 @@ export function makeCommitter({
       let waitMs = COMMIT_INTERVAL_MS;
       try {
         await source.commit([...progress.values()]);
+        said = null;
       } catch (error) {
-        logger.warn({ error: messageOf(error) }, 'offset commit failed');
+        // It may fail once a second for as long as one partition is refused.
+        if (said !== messageOf(error)) logger.warn({ error: messageOf(error) }, 'offset commit failed');
+        said = messageOf(error);
         if (generation === begunIn) pending = new Map([...progress, ...pending]);
         if (flushing.signal.aborted) break;
         waitMs = COMMIT_RETRY_MS;

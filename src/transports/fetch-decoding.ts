@@ -47,6 +47,7 @@ export function runHeard<T>(listener: AnswerListener, run: () => T): T {
 }
 
 export const UNKNOWN_TOPIC_OR_PARTITION = 3;
+export const TOPIC_AUTHORIZATION_FAILED = 29;
 /**
  * Errors of a fetch that kafkajs gets over by itself. With any other one that a single partition has it stops fetching all of them, and ends, or
  * tries again, for good where the partition has it for good.
@@ -138,10 +139,8 @@ function decodePartition(
     lastStableOffset: decoder.readInt64().toString(),
     lastStartOffset: decoder.readInt64().toString(),
   };
-  if (listener !== undefined) {
-    if (answered === 0) listener.end({ topic, partition }, Number(about.highWatermark));
-    else about.errorCode = tellError({ topic, partition }, answered, listener);
-  }
+  if (listener !== undefined && answered !== 0)
+    about.errorCode = tellError({ topic, partition }, answered, listener);
   const aborted = decoder.readArray(() => ({
     producerId: BigInt(decoder.readInt64().toString()),
     firstOffset: Number(decoder.readInt64().toString()),
@@ -150,6 +149,11 @@ function decodePartition(
   const size = decoder.readInt32();
   const fetched = size > 0 ? new Fetched(decoder.readBytes(size), aborted, decompress) : null;
   const messages = fetched === null || fetched.isEmpty ? [] : [new FetchedMessage(fetched)];
+  if (listener !== undefined && answered === 0) {
+    // Brokers leave out a batch that does not fit: one that is cut off at the very beginning says of itself that it is longer than it is.
+    if (fetched?.isEmpty) listener.refused({ topic, partition }, new Error('its next batch is damaged'));
+    else listener.end({ topic, partition }, Number(about.highWatermark));
+  }
   return { ...about, abortedTransactions: [], preferredReadReplica, messages };
 }
 

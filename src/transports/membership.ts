@@ -1,7 +1,7 @@
 /**
  * A membership of a consumer group, by kafkajs: what is fetched, what is committed, and what the client is kept from.
  */
-import type { EachBatchPayload, Kafka } from 'kafkajs';
+import { type Consumer, type EachBatchPayload, type Kafka, KafkaJSNonRetriableError } from 'kafkajs';
 import type { Logger } from 'pino';
 import { type Clock, NEVER, systemClock } from '../clock';
 import type { TopicPartition } from '../intake';
@@ -11,6 +11,7 @@ import {
   FetchedMessage,
   refusedIn,
   runHeard,
+  TOPIC_AUTHORIZATION_FAILED,
   UNKNOWN_TOPIC_OR_PARTITION,
 } from './fetch-decoding';
 import { FIRST_RETRY_MS, MAX_RETRY_MS, offsetOf, REQUEST_TIMEOUT_MS, RETRIES } from './kafka';
@@ -27,6 +28,8 @@ const REBALANCE_TIMEOUT_MS = 15_000;
  * by the clock of the day: set back by an hour, it sends none for an hour.
  */
 const UNHEARD_MS = REBALANCE_TIMEOUT_MS + 5_000;
+/** Answers to the commit of one partition, which say nothing of others. */
+const REFUSES_ONE: ReadonlySet<number> = new Set([UNKNOWN_TOPIC_OR_PARTITION, TOPIC_AUTHORIZATION_FAILED]);
 /** What a fetch asks for. */
 export const FETCH = {
   /** It waits this long for new records; also how long a resumed partition may wait for its next fetch, so that its queue has to last. */
@@ -93,7 +96,7 @@ export async function joinGroup(
   const gate = new FetchGate(systemClock);
   /** Where each partition goes on: what the group has committed, until something is fetched. */
   const positions = new Map<string, number>();
-  /** Partitions that a broker did not know, with how far they were fetched: what is told of them next may be of a topic that was made anew. */
+  /** Partitions that a broker did not know, or did not let us commit, with how far they were fetched: what is told of them next may be of a topic that was made anew. */
   let inDoubt = new Map<string, number>();
   /** Partitions of which something was handed over since the group last assigned its partitions. */
   const handedOver = new Set<string>();
@@ -119,7 +122,11 @@ export async function joinGroup(
       restartOnFailure: async () => !left,
     },
   });
-  const refused = new RefusedPartitions(consumer, systemClock, logger, (partition, because) =>
+  const pauses: Pick<Consumer, 'pause' | 'resume'> = {
+    pause: (partitions) => unlessItRestarts(() => consumer.pause(partitions)),
+    resume: (partitions) => unlessItRestarts(() => consumer.resume(partitions)),
+  };
+  const refused = new RefusedPartitions(pauses, systemClock, logger, (partition, because) =>
     listener.refused(partition, because),
   );
   const answers: AnswerListener = {
@@ -132,7 +139,9 @@ export async function joinGroup(
       listener.end(partition, offset);
     },
     refused(partition, error) {
-      if (!left) refused.refuse(partition, error);
+      if (left) return;
+      deps.onFetched();
+      refused.refuse(partition, error);
     },
     missing: doubt,
     committed(partition, offset, note) {
@@ -262,7 +271,7 @@ export async function joinGroup(
     pause: (partition) => refused.pause(partition),
     resume: (partition) => refused.resume(partition),
     goBack(partition, offset) {
-      consumer.seek({ ...partition, offset: String(offset) });
+      unlessItRestarts(() => consumer.seek({ ...partition, offset: String(offset) }));
       positions.set(keyOf(partition), offset);
       // Of other partitions it is fetched again.
       gate.close();
@@ -278,11 +287,13 @@ export async function joinGroup(
         if (certain.length > 0) await commitOffsets({ topics: byTopic(certain) });
       } catch (error) {
         for (const { errorCode, ...partition } of refusedIn(error))
-          if (errorCode === UNKNOWN_TOPIC_OR_PARTITION && doubts === inDoubt) doubt(partition);
+          if (REFUSES_ONE.has(errorCode) && doubts === inDoubt) doubt(partition);
         throw error;
       }
       if (certain.length < current.length)
-        throw new Error('Kafka did not know a partition; its offsets wait until that is certain');
+        throw new Error(
+          'Kafka did not take the offset of a partition; it waits until the partition is read again',
+        );
     },
     isStalled,
     memberId: () => (rebalancingSince === null ? memberId : null),
@@ -312,6 +323,20 @@ export async function joinGroup(
     throw error;
   }
 }
+
+/**
+ * kafkajs has no group while it restarts, for up to some seconds, and pauses, resumes and seeks nothing. Nor need it: all of that is void once it has
+ * joined again.
+ */
+function unlessItRestarts(change: () => void): void {
+  try {
+    change();
+  } catch (error) {
+    if (!(error instanceof KafkaJSNonRetriableError) || !error.message.startsWith(NO_GROUP)) throw error;
+  }
+}
+
+const NO_GROUP = 'Consumer group was not initialized';
 
 /**
  * Keeps back what was fetched before the group last assigned its partitions.

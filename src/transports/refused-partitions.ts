@@ -88,7 +88,14 @@ export class RefusedPartitions {
   answered(partition: TopicPartition): void {
     if (this.said.size === 0) return;
     const { topic } = partition;
-    if (this.refused.delete(keyOf(partition))) this.changed(partition, null);
+    const key = keyOf(partition);
+    const known = this.refused.get(key);
+    if (known !== undefined) {
+      this.refused.delete(key);
+      this.changed(partition, null);
+      // Another fetch that asked for it was refused meanwhile: one of another broker, where its leader moves.
+      if (known.isLeftOut && !this.paused.has(key)) this.client.resume([toTopicPartitions(partition)]);
+    }
     if (!this.said.has(topic) || [...this.refused.values()].some((each) => each.partition.topic === topic))
       return;
     this.said.delete(topic);

@@ -604,6 +604,45 @@ test('a topic that a worker may not read is told of, and stops no other; it is r
       (await metric()).every((line) => line.endsWith(' 0')),
     );
     expect(worker.logged('partitions assigned')).toHaveLength(1);
+
+    const isCommitted = async (topic: string) => {
+      const [committed, ends] = [await world.committed(topic), await world.ends(topic)];
+      // Of a partition that holds nothing nothing is committed.
+      return committed.every((offset, index) => Math.max(offset, 0) === ends[index]);
+    };
+    // Taken away while it reads: offsets of what it has decided meanwhile are refused as well.
+    let isRefused = false;
+    const feed = (async () => {
+      for (let i = 0; !isRefused; i++) {
+        await send(acme, `acme ${i}`);
+        await sleep(50);
+      }
+    })();
+    await withAdmin(
+      (admin) =>
+        admin.deleteAcls({
+          filters: [
+            {
+              ...{ resourceType: TOPIC, resourceName: acme, operation: READ, principal: `User:${OPERATOR}` },
+              ...{ host: '*', permissionType: AclPermissionTypes.ALLOW },
+              resourcePatternType: ResourcePatternTypes.LITERAL,
+            },
+          ],
+        }),
+      world.brokers,
+    );
+    await until('it is refused again', 40 * SECOND, async () =>
+      (await metric()).some((line) => line.endsWith(' 2')),
+    );
+    isRefused = true;
+    await feed;
+    await send(bravo, 'still');
+    await until('bravo is committed', 20 * SECOND, () => isCommitted(bravo));
+    await sleep(5 * SECOND);
+    expect(worker.logged('offset commit failed').length).toBeLessThan(4);
+    expect(worker.logged('partitions assigned')).toHaveLength(1);
+    await createAcls(allow(TOPIC, acme, READ));
+    await until('acme is committed', 60 * SECOND, () => isCommitted(acme));
     expect(await worker.stop()).toEqual({ code: 0, signal: null });
   });
 });
