@@ -19,6 +19,11 @@ interface Entry {
 
 const hasProc = existsSync('/proc/self/stat');
 
+/** Within what pids mean what they do here: a container, or what shares this machine's files in a namespace of its own, has other ones. */
+export function pidNamespace(): string {
+  return hasProc ? readlinkSync('/proc/self/ns/pid') : '';
+}
+
 /** Undefined for a process that is gone or only a zombie. */
 function readProcEntry(pid: number): Entry | undefined {
   let stat: string;

@@ -17,7 +17,14 @@ import {
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { until } from './deadline';
-import { identify, isAlive, type ProcessIdentity, sendSignal, serversInside } from './process-table';
+import {
+  identify,
+  isAlive,
+  type ProcessIdentity,
+  pidNamespace,
+  sendSignal,
+  serversInside,
+} from './process-table';
 import type { Log } from './types';
 
 const PREFIX = 'promo-intake-stack-';
@@ -26,6 +33,8 @@ const LIST = 'processes.json';
 const LISTLESS_AFTER_MS = 60_000;
 
 interface ProcessList {
+  /** Where these processes have their pids (pidNamespace): from elsewhere nobody can tell whether they live. */
+  namespace: string;
   parent: ProcessIdentity;
   children: ProcessIdentity[];
   /** Containers carry the directory's name as a label. */
@@ -44,7 +53,7 @@ export class StackDirectory {
     this.path = realpathSync(mkdtempSync(join(tmpdir(), PREFIX)));
     // Postgres refuses to run as root; the user it runs as then has to get through to its own directory.
     chmodSync(this.path, 0o711);
-    this.list = { parent, children: [], containers: false };
+    this.list = { namespace: pidNamespace(), parent, children: [], containers: false };
     this.save();
   }
 
@@ -98,7 +107,8 @@ function readList(directory: string): ProcessList | undefined {
     if (typeof value === 'object' && value !== null && 'parent' in value && isIdentity(value.parent)) {
       const children: unknown[] = 'children' in value && Array.isArray(value.children) ? value.children : [];
       const containers = 'containers' in value && value.containers === true;
-      return { parent: value.parent, children: children.filter(isIdentity), containers };
+      const namespace = 'namespace' in value ? String(value.namespace) : pidNamespace();
+      return { namespace, parent: value.parent, children: children.filter(isIdentity), containers };
     }
   } catch {
     // Not there (yet), or not a list.
@@ -143,7 +153,7 @@ export async function reapLeftovers(
     const list = readList(directory);
     const isLeftover =
       list === undefined ? Date.now() - stat.mtimeMs > LISTLESS_AFTER_MS : !isAlive(list.parent);
-    if (!isLeftover) {
+    if (!isLeftover || (list !== undefined && list.namespace !== pidNamespace())) {
       continue;
     }
     const found = [...(list?.children ?? []), ...serversInside(directory)].filter(isAlive);

@@ -6,7 +6,7 @@ import { MissingRequirementsError, startServers } from '../../dev/servers';
 import { sleep } from '../../dev/servers/deadline';
 import { findJavas } from '../../dev/servers/java';
 import { usePackage } from '../../dev/servers/postgres-programs';
-import { isAlive, serversInside } from '../../dev/servers/process-table';
+import { isAlive, pidNamespace, serversInside } from '../../dev/servers/process-table';
 import { testWhere } from '../support/needed';
 import { freshDatabase, freshTopic, ownServers } from '../support/servers';
 import {
@@ -127,6 +127,23 @@ test('the start after a kill -9 of the parent ends its servers and removes their
   next.process.kill('SIGINT');
   expect(await ending(next)).toBe(130);
   expect(stackDirectories()).toEqual([]);
+});
+
+test('a stack of another pid namespace is left alone: from here its program looks dead', async () => {
+  const gone = { parent: { pid: 1, startTime: 'never' }, children: [], containers: false };
+  const [elsewhere, here] = ['elsewhere', 'here'].map((name) =>
+    join(temporary, `promo-intake-stack-${name}`),
+  );
+  for (const [directory = '', namespace] of [
+    [elsewhere, 'pid:[1]'],
+    [here, pidNamespace()],
+  ]) {
+    mkdirSync(directory);
+    writeFileSync(join(directory, 'processes.json'), JSON.stringify({ ...gone, namespace }));
+  }
+  const program = runNode(startAnd(build, "['postgres']", 'process.exit(0);'));
+  expect(await ending(program)).toBe(0);
+  expect(stackDirectories()).toEqual([elsewhere]);
 });
 
 test('a program that exits without stopping its servers takes them along', async () => {
