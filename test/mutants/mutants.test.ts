@@ -43,9 +43,16 @@ const BAD = {
     'not-loaded',
     "+if (Date.now() > 0) throw new Error('not loaded');\n const FIRST_WAIT_MS = 1_000;",
   ),
+  ofAServer: bad(
+    'of-a-server',
+    " export function backoffMs(failures: number): number {\n+  if (failures > 0) throw new Error('connect ECONNREFUSED 127.0.0.1:1');",
+  ),
   endless: bad('endless', '+for (; Date.now() > 0; ) continue;\n const FIRST_WAIT_MS = 1_000;'),
 };
 const BAD_WITHIN_MS = 3_000;
+/** What fails whatever the mutant does, where the servers of this run have gone. */
+const A_SERVER_IS_AWAY =
+  /ECONNREFUSED|could not open file|the database system is (shutting down|starting up)/;
 
 let directory: string;
 let copy: string;
@@ -109,6 +116,11 @@ describe('a mutant is refused', () => {
   test('that cannot be loaded', async () => {
     await expect(noticed(BAD.notLoaded)).rejects.toThrow(
       /not-loaded fails before its test begins: .*not loaded/s,
+    );
+  });
+  test('that was tried without a server', async () => {
+    await expect(noticed(BAD.ofAServer)).rejects.toThrow(
+      'of-a-server was not tried: Error: connect ECONNREFUSED',
     );
   });
   test('that never ends', async () => {
@@ -209,6 +221,8 @@ async function noticed(mutant: Mutant, withinMs = KILLED_WITHIN_MS): Promise<Res
     if (failed === undefined) throw new Error(`${name} survives: no test noticed it`);
     const isOfTest = killer.file === SIMULATOR || failed.test.includes(killer.test);
     if (!isOfTest) throw new Error(`${name} fails before its test begins: ${said}`);
+    if (A_SERVER_IS_AWAY.test(failed.message ?? ''))
+      throw new Error(`${name} was not tried: ${failed.message}`);
     return failed;
   } finally {
     for (const path of files.keys()) writeFileSync(join(copy, path), source(path));
