@@ -152,7 +152,7 @@ export function makeMetrics() {
     undecidedSeconds: new Gauge(
       describe('undecided_seconds', {
         help: 'Seconds that the oldest undecided partition has waited, by what it waits for now; 0 where none does.',
-        action: 'Mend the cause. Nothing is lost, and no restart helps.',
+        action: 'Mend the cause. Nothing is lost, and no restart helps, but where the cause is limit.',
         labels: ['cause'],
       }),
     ),

@@ -18,7 +18,10 @@ const EXAMPLE = { peak: 1_000, daily: 30e6, days: 396 } as const;
 
 /** What an event costs. @param throughput the result of the mode of that name */
 function costsOf(throughput: Result) {
-  const runs = throughput.runs.filter(({ name }) => name === 'worker');
+  const all = throughput.runs.filter(({ name }) => name === 'worker');
+  const counted = all.filter(({ counts }) => counts === true);
+  // As in the table of the mode: where none counts, all are shown.
+  const runs = counted.length > 0 ? counted : all;
   const cost = (field: string) => median(runs.map((run) => Number(run[field])));
   return {
     workerCores: cost('worker_cpu_seconds_per_100k') / 1e5,

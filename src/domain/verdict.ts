@@ -218,7 +218,7 @@ export const DEAD_LETTER_REASONS = [
     code: 3,
     name: 'undecodable',
     meaning:
-      'the record batch cannot be read: it is damaged, or decompresses to more than is allowed; the dead letter holds the whole batch',
+      'the record batch cannot be read: it is damaged, of an unknown codec or of a format before Kafka 0.11, or decompresses to more than is allowed; the dead letter holds the whole batch',
   },
 ] as const;
 export type DeadLetterReason = (typeof DEAD_LETTER_REASONS)[number]['name'];
