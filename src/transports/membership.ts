@@ -328,7 +328,7 @@ export async function joinGroup(
  * kafkajs has no group while it restarts, for up to some seconds, and pauses, resumes and seeks nothing. Nor need it: all of that is void once it has
  * joined again.
  */
-function unlessItRestarts(change: () => void): void {
+export function unlessItRestarts(change: () => void): void {
   try {
     change();
   } catch (error) {
