@@ -182,8 +182,7 @@ export function makeIntake(deps: IntakeDeps): Intake {
     let reference = await (breaker?.isPaused(topic) ? references.reload() : references.current());
     for (let tries = 1; ; tries++) {
       if (reference.version === 0) throw new NoReference('no reference data has been applied yet');
-      const judgedBy = reference;
-      breaker?.admit(topic, judgedBy);
+      breaker?.admit(topic, reference);
       const { items, unanswered } = prepare(reference, source, no, envelopes, panic !== undefined);
       try {
         const decisions = await ledger.decideBatch({
@@ -192,7 +191,7 @@ export function makeIntake(deps: IntakeDeps): Intake {
           decidedUpTo,
           reference,
           ...contended,
-          beforeWrites: breaker && ((decided) => breaker.check(topic, judgedBy, decided)),
+          beforeWrites: breaker && ((decided) => breaker.check(topic, reference, decided)),
           beforeCommit: deadLetterSending(source, envelopes, items),
           ...(panic === undefined ? {} : { panic: { error: panic, payload: first(envelopes).value } }),
         });

@@ -152,8 +152,10 @@ export async function reapLeftovers(
     }
     const list = readList(directory);
     const isLeftover =
-      list === undefined ? Date.now() - stat.mtimeMs > LISTLESS_AFTER_MS : !isAlive(list.parent);
-    if (!isLeftover || (list !== undefined && list.namespace !== pidNamespace())) {
+      list === undefined
+        ? Date.now() - stat.mtimeMs > LISTLESS_AFTER_MS
+        : list.namespace === pidNamespace() && !isAlive(list.parent);
+    if (!isLeftover) {
       continue;
     }
     const found = [...(list?.children ?? []), ...serversInside(directory)].filter(isAlive);

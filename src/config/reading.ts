@@ -18,6 +18,8 @@ export interface Reading<S> {
   /** Whether the variable is there, or for a secret its file, right or wrong. */
   isGiven(name: keyof S & string): boolean;
   fault(name: keyof S & string, problem: string, remedy: string): void;
+  /** Whatever is wrong with it does not matter here: nobody asks for its value. */
+  ignore(name: keyof S & string): void;
   /** Faults for those of the settings that are missing. */
   need(names: readonly (keyof S & string)[], because: string): void;
   /** Faults for those of the settings that are given: they would be ignored. */
@@ -58,6 +60,10 @@ function makeReading<S extends SettingTable>(
     value: <N extends keyof S & string>(name: N) => values.get(name) as ValueOf<S[N]> | undefined,
     isGiven,
     fault,
+    ignore(name) {
+      const kept = faults.filter(({ setting }) => setting !== name);
+      faults.splice(0, faults.length, ...kept);
+    },
     need(names, because) {
       for (const name of names)
         if (!isGiven(name)) fault(name, `is not set, ${because}`, howToSet(name, settings[name]));

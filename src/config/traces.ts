@@ -44,7 +44,7 @@ const SETTINGS = {
     describe: `Which batches are traced: ${SAMPLERS.join(', ')}. A batch has no parent.`,
     fallback: 'parentbased_always_on',
     example: 'parentbased_traceidratio',
-    parse: text,
+    parse: oneOf(SAMPLERS, 'a sampler of OpenTelemetry'),
   }),
   OTEL_TRACES_SAMPLER_ARG: setting({
     describe: 'Which share of the batches, for traceidratio and parentbased_traceidratio.',
@@ -77,7 +77,10 @@ export const traces = group(SETTINGS, (reading): Traces | null => {
     reading.isGiven('OTEL_EXPORTER_OTLP_ENDPOINT') || reading.isGiven('OTEL_EXPORTER_OTLP_TRACES_ENDPOINT');
   const isOff =
     reading.value('OTEL_SDK_DISABLED') === 'true' || reading.value('OTEL_TRACES_EXPORTER') === 'none';
-  if (!isGiven || isOff) return null;
+  if (!isGiven || isOff) {
+    reading.ignore('OTEL_TRACES_SAMPLER');
+    return null;
+  }
   for (const variable of PROTOCOLS) {
     if (![undefined, '', PROTOCOL].includes(reading.environment[variable]))
       reading.faults.push({
@@ -86,14 +89,7 @@ export const traces = group(SETTINGS, (reading): Traces | null => {
         remedy: 'Remove it, and name the port of the collector for OTLP over HTTP, usually 4318',
       });
   }
-  const sampler = reading.value('OTEL_TRACES_SAMPLER') ?? '';
-  if (!SAMPLERS.some((each) => each === sampler))
-    reading.fault(
-      'OTEL_TRACES_SAMPLER',
-      `"${sampler}" is not a sampler of OpenTelemetry`,
-      `Use one of ${SAMPLERS.join(', ')}`,
-    );
-  if (sampler.endsWith('traceidratio'))
+  if (reading.value('OTEL_TRACES_SAMPLER')?.endsWith('traceidratio'))
     reading.need(['OTEL_TRACES_SAMPLER_ARG'], 'and the sampler would take everything');
   return { headers: reading.value('OTEL_EXPORTER_OTLP_HEADERS') };
 });

@@ -71,21 +71,21 @@ export async function migrate(
     await guard.query(`set lock_timeout = ${ADVISORY_LOCK_TIMEOUT_MS}`);
     await guard.query('select pg_advisory_lock($1)', [ADVISORY_LOCK]);
     await guard.query(`create schema if not exists ${STORE}`); // where knex keeps its own tables
-    const pending = (await pendingOf(guard)).filter((name) => upTo === undefined || name <= upTo);
+    const files = (await readMigrations()).filter(({ name }) => upTo === undefined || name <= upTo);
+    const missing = async () => without(await doneIn(guard), files);
+    const pending = await missing();
     const migrator = runner.migrate;
-    const config = migrationConfig(
-      (await readMigrations()).filter(({ name }) => upTo === undefined || name <= upTo),
-    );
+    const config = migrationConfig(files);
+    // knex leaves its own lock behind when it is killed. Under the advisory lock nobody else can hold it.
+    await migrator.forceFreeMigrationsLock(config);
     const giveUpAt = Date.now() + triesMs;
     for (;;) {
-      // knex leaves its own lock behind when it is killed. Under the advisory lock nobody else can hold it.
-      await migrator.forceFreeMigrationsLock(config);
       try {
         await migrator.latest(config);
         break;
       } catch (error) {
         if (!isLockTimeout(error)) throw error;
-        const [name = 'a migration'] = await pendingOf(guard);
+        const [name = 'a migration'] = await missing();
         if (Date.now() > giveUpAt)
           throw new Error(
             `${name} got no lock in ${triesMs / 1000} s, and changed nothing: see in pg_stat_activity what runs for so long, and run it again`,
@@ -114,20 +114,24 @@ function isLockTimeout(error: unknown): boolean {
 export async function pendingMigrations(database: string | StoreAccess): Promise<string[]> {
   const client = await connect(database);
   try {
-    return await pendingOf(client);
+    return without(await doneIn(client), await readMigrations());
   } finally {
     await client.end();
   }
 }
 
-async function pendingOf(client: Client): Promise<string[]> {
+/** Names of the migrations that ran. */
+async function doneIn(client: Client): Promise<ReadonlySet<string>> {
   const { rows: tables } = await client.query<{ found: boolean }>(
     `select to_regclass('${STORE}.migrations') is not null as found`,
   );
-  if (!tables[0]?.found) return migrationNames();
+  if (!tables[0]?.found) return new Set();
   const { rows } = await client.query<{ name: string }>(`select name from ${STORE}.migrations`);
-  const done = new Set(rows.map(({ name }) => name));
-  return (await migrationNames()).filter((name) => !done.has(name));
+  return new Set(rows.map(({ name }) => name));
+}
+
+function without(done: ReadonlySet<string>, files: readonly SqlFile[]): string[] {
+  return files.map(({ name }) => name).filter((name) => !done.has(name));
 }
 
 /** @param database an address that says all, or how to connect */

@@ -139,8 +139,6 @@ function decodePartition(
     lastStableOffset: decoder.readInt64().toString(),
     lastStartOffset: decoder.readInt64().toString(),
   };
-  if (listener !== undefined && answered !== 0)
-    about.errorCode = tellError({ topic, partition }, answered, listener);
   const aborted = decoder.readArray(() => ({
     producerId: BigInt(decoder.readInt64().toString()),
     firstOffset: Number(decoder.readInt64().toString()),
@@ -149,9 +147,10 @@ function decodePartition(
   const size = decoder.readInt32();
   const fetched = size > 0 ? new Fetched(decoder.readBytes(size), aborted, decompress) : null;
   const messages = fetched === null || fetched.isEmpty ? [] : [new FetchedMessage(fetched)];
-  if (listener !== undefined && answered === 0) {
+  if (listener !== undefined) {
+    if (answered !== 0) about.errorCode = tellError({ topic, partition }, answered, listener);
     // Brokers leave out a batch that does not fit: one that is cut off at the very beginning says of itself that it is longer than it is.
-    if (fetched?.isEmpty) listener.refused({ topic, partition }, new Error('its next batch is damaged'));
+    else if (fetched?.isEmpty) listener.refused({ topic, partition }, new Error('its next batch is damaged'));
     else listener.end({ topic, partition }, Number(about.highWatermark));
   }
   return { ...about, abortedTransactions: [], preferredReadReplica, messages };

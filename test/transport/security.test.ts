@@ -631,11 +631,14 @@ test('a topic that a worker may not read is told of, and stops no other; it is r
         }),
       world.brokers,
     );
-    await until('it is refused again', 40 * SECOND, async () =>
-      (await metric()).some((line) => line.endsWith(' 2')),
-    );
-    isRefused = true;
-    await feed;
+    try {
+      await until('it is refused again', 40 * SECOND, async () =>
+        (await metric()).some((line) => line.endsWith(' 2')),
+      );
+    } finally {
+      isRefused = true;
+      await feed;
+    }
     await send(bravo, 'still');
     await until('bravo is committed', 20 * SECOND, () => isCommitted(bravo));
     await sleep(5 * SECOND);
