@@ -47,7 +47,7 @@ export interface KafkaOptions extends KafkaAccess {
 const CONNECT_TIMEOUT_MS = 5_000;
 export const REQUEST_TIMEOUT_MS = 15_000;
 /** Bytes that one compressed batch may decompress to; with it, the largest record that can be read. */
-const MAX_DECOMPRESSED_BYTES = 64 * 1024 * 1024;
+export const MAX_DECOMPRESSED_BYTES = 64 * 1024 * 1024;
 /** For topics that we make: what a record may hold, and more; less than the 100 MiB that brokers take in a request. */
 const MAX_OWN_MESSAGE_BYTES = 80 * 1024 * 1024;
 export const FIRST_RETRY_MS = 300;

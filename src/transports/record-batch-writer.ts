@@ -36,8 +36,11 @@ export class MessageEncoder {
   private buffer: Buffer = Buffer.allocUnsafe(INITIAL_BYTES);
   private position = 0;
 
-  encode({ key, value, headers, partition }: OutgoingMessage): EncodedMessage {
+  encode(message: OutgoingMessage): EncodedMessage {
+    const { key, value, headers, partition } = message;
     this.position = 0;
+    // All at once: a large buffer that is doubled for its last bytes takes three times what it holds.
+    this.reserve(likelyBytes(message));
     const keyBytes = this.content(key);
     const keyTo = this.position;
     this.content(value);
@@ -73,6 +76,17 @@ export class MessageEncoder {
   private reserve(bytes: number): void {
     this.buffer = withRoom(this.buffer, this.position, bytes);
   }
+}
+
+/** Of a message as it is encoded, at most; more only where text is not ASCII. */
+export function likelyBytes({ key, value, headers }: OutgoingMessage): number {
+  let bytes = withLength(key) + withLength(value) + MAX_VARINT_BYTES;
+  for (const [name, content] of headers) bytes += withLength(name) + withLength(content);
+  return bytes;
+}
+
+function withLength(content: Content | null): number {
+  return MAX_VARINT_BYTES + (content?.length ?? 0);
 }
 
 const INITIAL_BYTES = 1_024;

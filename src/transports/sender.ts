@@ -1,6 +1,6 @@
 /** Sends messages to Kafka: verdicts, dead letters, and what `publish` reads. */
 import { CompressionTypes, type Kafka, KafkaJSProtocolError } from 'kafkajs';
-import { codecs, connectedAdmin, KafkaProblem, noPartition, noTopic } from './kafka';
+import { codecs, connectedAdmin, KafkaProblem, MAX_DECOMPRESSED_BYTES, noPartition, noTopic } from './kafka';
 import { EncodedBatch, installProduceEncoder } from './produce-encoding';
 import {
   type Compressor,
@@ -25,11 +25,17 @@ export interface Sender {
    *
    * @param encode an item may be encoded again, where the brokers refuse one that was sent beside it
    * @throws RecordsRefused where the brokers refuse some for what they are; all the others are stored
-   * @param withinMs for all of it; without, each request has the sender's time limit
    * @throws where the brokers do not acknowledge in time. What was sent may yet come, and once more behind what is sent next.
    */
-  send<T>(topic: string, items: readonly T[], encode: Encode<T>, withinMs?: number): Promise<void>;
+  send<T>(topic: string, items: readonly T[], encode: Encode<T>, options?: SendOptions): Promise<void>;
   stop(): Promise<void>;
+}
+
+export interface SendOptions {
+  /** For all of it; without, each request has the sender's time limit. */
+  readonly withinMs?: number;
+  /** In place of the sender's. */
+  readonly compression?: Compression;
 }
 
 /** Brokers refuse the messages of these items, as too large for one, and would again. */
@@ -67,7 +73,7 @@ export interface SenderOptions {
 
 export async function makeSender(
   kafka: Kafka,
-  { compression = 'none', timeoutMs = SEND_TIMEOUT_MS, retries = 3 }: SenderOptions = {},
+  { compression: usually = 'none', timeoutMs = SEND_TIMEOUT_MS, retries = 3 }: SenderOptions = {},
 ): Promise<Sender> {
   installProduceEncoder();
   const producer = kafka.producer({ allowAutoTopicCreation: false, retry: { retries } });
@@ -77,11 +83,11 @@ export async function makeSender(
   let likelyBytes = 0;
 
   return {
-    async send(topic, items, encode, withinMs = Number.POSITIVE_INFINITY) {
+    async send(topic, items, encode, { withinMs = Number.POSITIVE_INFINITY, compression = usually } = {}) {
       const end = performance.now() + withinMs;
       const leftMs = () => Math.max(0, Math.min(timeoutMs, Math.ceil(end - performance.now())));
       try {
-        await sendAll(topic, items, encode, leftMs);
+        await sendAll(topic, items, encode, { leftMs, compressor: COMPRESSIONS[compression] });
       } catch (error) {
         if (!(error instanceof RecordsRefused)) choosers.forget(topic);
         throw error;
@@ -90,13 +96,8 @@ export async function makeSender(
     stop: () => producer.disconnect(),
   };
 
-  async function sendAll<T>(
-    topic: string,
-    items: readonly T[],
-    encode: Encode<T>,
-    leftMs: () => number,
-  ): Promise<void> {
-    const lookUpMs = leftMs();
+  async function sendAll<T>(topic: string, items: readonly T[], encode: Encode<T>, way: Way): Promise<void> {
+    const lookUpMs = way.leftMs();
     const choose = await withDeadline(
       choosers.of(topic),
       lookUpMs,
@@ -106,7 +107,7 @@ export async function makeSender(
     for (let rest = items; rest.length > 0; ) {
       const { batches, taken } = firstBatches(rest, encode, choose, Math.ceil(ROOM * likelyBytes));
       likelyBytes = batches.reduce((most, { records }) => Math.max(most, records.bytes), 0);
-      if (batches.length > 0) await deliver(topic, batches, encode, refused, leftMs);
+      if (batches.length > 0) await deliver(topic, batches, encode, refused, way);
       rest = rest.slice(taken);
     }
     if (refused.size > 0) throw new RecordsRefused(refused);
@@ -118,14 +119,14 @@ export async function makeSender(
     batches: readonly PartitionBatch<T>[],
     encode: Encode<T>,
     refused: Map<T, string>,
-    leftMs: () => number,
+    way: Way,
   ): Promise<void> {
     try {
-      await request(topic, batches, leftMs());
+      await request(topic, batches, way);
     } catch (error) {
       const refusal = recordRefusal(error);
       if (refusal === null) throw error;
-      for (const part of smaller(batches, encode)) await deliver(topic, part, encode, refused, leftMs);
+      for (const part of smaller(batches, encode)) await deliver(topic, part, encode, refused, way);
       for (const item of onlyItemOf(batches)) refused.set(item, refusal);
     }
   }
@@ -133,15 +134,16 @@ export async function makeSender(
   async function request<T>(
     topic: string,
     batches: readonly PartitionBatch<T>[],
-    withinMs: number,
+    { leftMs, compressor }: Way,
   ): Promise<void> {
     const now = Date.now();
     const messages = await Promise.all(
       batches.map(
         async ({ partition, records }) =>
-          new EncodedBatch(partition, await records.take(now, COMPRESSIONS[compression])),
+          new EncodedBatch(partition, await records.take(now, isReadable(records) ? compressor : null)),
       ),
     );
+    const withinMs = leftMs();
     const sending = producer.send({ topic, acks: ALL_IN_SYNC, timeout: SEND_TIMEOUT_MS, messages });
     const taken = await withDeadline(sending, withinMs, `${topic} did not acknowledge within ${withinMs} ms`);
     requireTaken(topic, batches, taken);
@@ -164,6 +166,18 @@ export function requireTaken(
 }
 
 const ALL_IN_SYNC = -1;
+
+/** Whether it could be read once it is compressed. A dead letter is larger than its record, which may be as large as can be read. */
+function isReadable({ bytes }: RecordBatch): boolean {
+  return bytes <= MAX_DECOMPRESSED_BYTES;
+}
+
+/** How a request is made. */
+interface Way {
+  /** Time for it that is left. */
+  leftMs(): number;
+  readonly compressor: Compressor | null;
+}
 
 interface PartitionBatch<T> {
   readonly partition: number;

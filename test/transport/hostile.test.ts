@@ -220,3 +220,40 @@ it(
   },
   DEADLINE_MS + 60_000,
 );
+
+it(
+  'records of 60 MiB that nobody claims, compressed, on each partition: memory is bounded while their dead letters are sent',
+  () => {
+    const partitions = 4;
+    return inWorld(
+      {
+        topics: { main: partitions },
+        operators: ({ main }) => [
+          anOperator({
+            connections: [connectionOf(main, { id: 'one' }), connectionOf(main, { id: 'two' })],
+          }),
+        ],
+        settings: { NODE_OPTIONS: `--max-old-space-size=${HEAP_MIB}` },
+      },
+      async (world) => {
+        const compression = CompressionTypes.GZIP;
+        const value = Buffer.alloc(60 * MEBIBYTE);
+        for (let partition = 0; partition < partitions; partition++) {
+          await produce(world.topics.main, [{ value, partition }], { compression });
+          const login = bytesOf(aLogin({ event_id: `last-${partition}` }));
+          await produce(world.topics.main, [{ value: login, partition, headers: claim }]);
+        }
+        const worker = await world.started();
+        await world.untilDecided(partitions, DEADLINE_MS);
+        expect(await world.balance()).toEqual({
+          records: 2 * partitions,
+          accepted: partitions,
+          dead_letters: partitions,
+        });
+        expect(worker.peakMib()).toBeLessThanOrEqual(PEAK_MIB);
+        await worker.stop();
+      },
+    );
+  },
+  DEADLINE_MS + 60_000,
+);

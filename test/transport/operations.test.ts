@@ -1,5 +1,6 @@
 /** Operations on real servers: looking at a deployment, and reading again what it has read. */
 import { randomBytes } from 'node:crypto';
+import { CompressionTypes } from 'kafkajs';
 import { migrationNames } from '../../src/ledger/migrate';
 import { aLogin, anOperator, bytesOf } from '../support/builders';
 import { alterTopic, type Outgoing, produce, readTopic } from '../support/kafka';
@@ -162,6 +163,21 @@ describe('dead-letters', () => {
           ['dead_letter_replay', expect.stringContaining('@'), '2', 'unclaimed', 't'],
         ]);
       }),
+  );
+
+  together('a record as large as can be read is a dead letter that can be read [S5] [S8]', () =>
+    inWorld({ topics: { main: 1 } }, async (world) => {
+      const { main } = world.topics;
+      await world.apply([
+        anOperator({ connections: ['one', 'two'].map((id) => connectionOf(main, { id })) }),
+      ]);
+      // In a batch, it has 15 bytes beside its value.
+      const bytes = 64 * 1024 * 1024 - 15;
+      await produce(main, [{ value: Buffer.alloc(bytes) }], { compression: CompressionTypes.GZIP });
+      await world.drain();
+      const list = await run(world, ['dead-letters', 'list', '--json']);
+      expect(parsed(list)).toMatchObject({ counts: { unclaimed: 1 }, newest: [{ bytes }] });
+    }),
   );
 });
 
