@@ -45,7 +45,7 @@ export interface References {
 export interface IntakeDeps {
   readonly ledger: Ledger;
   readonly references: References;
-  /** Resolves once every dead letter is acknowledged by all replicas. */
+  /** Resolves once every dead letter is acknowledged by all replicas. @throws LettersRefused where all but some are */
   readonly sendDeadLetters: (letters: readonly DeadLetter[]) => Promise<void>;
   /** Where rejected events have a limit. */
   readonly breaker?: RejectBreaker | undefined;
@@ -60,10 +60,14 @@ export interface Intake {
   /**
    * Decides envelopes of one partition, in their order. Never throws: what cannot be decided now is in the result.
    *
-   * @param decidedUpTo so far the partition was decided before them, as far as is known: a store that knows of less has lost it (StoreBehind).
+   * @param expectedUpTo one past the last record of the partition that was answered before them: a store that has decided less has lost it (StoreBehind).
    * Absent where nobody reads the partition on from here.
    */
-  decide(source: TopicPartition, envelopes: readonly Envelope[], decidedUpTo?: number): Promise<IntakeResult>;
+  decide(
+    source: TopicPartition,
+    envelopes: readonly Envelope[],
+    expectedUpTo?: number,
+  ): Promise<IntakeResult>;
 }
 
 /** Tries at once after a lost race or a deadlock, in ever smaller batches, and after new reference data (U4). */
@@ -79,11 +83,11 @@ export function makeIntake(deps: IntakeDeps): Intake {
   async function decide(
     source: TopicPartition,
     envelopes: readonly Envelope[],
-    decidedUpTo?: number,
+    expectedUpTo?: number,
   ): Promise<IntakeResult> {
     const answers: Answer[] = [];
     try {
-      await decideInParts({ source, decidedUpTo }, envelopes, 1, answers);
+      await decideInParts({ source, expectedUpTo }, envelopes, 1, answers);
       return { answers, undecided: null };
     } catch (error) {
       return { answers, undecided: error instanceof Error ? error : new Error(String(error)) };
@@ -175,7 +179,7 @@ export function makeIntake(deps: IntakeDeps): Intake {
     contended: Pick<Batch, 'contended' | 'whenSent'>,
     panic?: string,
   ): Promise<readonly Answer[]> {
-    const { source, decidedUpTo } = from;
+    const { source, expectedUpTo } = from;
     const no = await ledger.partitionNo(source);
     const { topic } = source;
     // New reference data is what a paused topic waits for.
@@ -188,7 +192,7 @@ export function makeIntake(deps: IntakeDeps): Intake {
         const decisions = await ledger.decideBatch({
           items,
           partition: { ...source, no },
-          decidedUpTo,
+          expectedUpTo,
           reference,
           ...contended,
           beforeWrites: breaker && ((decided) => breaker.check(topic, reference, decided)),
@@ -220,7 +224,8 @@ export function makeIntake(deps: IntakeDeps): Intake {
       try {
         await sendDeadLetters(letters);
       } catch (error) {
-        const before = envelopes.indexOf(first(letters).envelope);
+        const waits = error instanceof LettersRefused ? first(error.refused) : first(letters);
+        const before = envelopes.indexOf(waits.envelope);
         throw new DeadLetterRefused(`the dead-letter topic refused: ${messageOf(error)}`, before, error);
       }
     };
@@ -229,12 +234,24 @@ export function makeIntake(deps: IntakeDeps): Intake {
   return { decide };
 }
 
-/** Where a batch comes from, and how far its partition was decided before it. */
+/** Where a batch comes from, and how far the store is expected to have decided its partition. */
 interface BatchOrigin {
   readonly source: TopicPartition;
-  readonly decidedUpTo: number | undefined;
+  readonly expectedUpTo: number | undefined;
   /** It is decided again: it has waited enough for others. */
   readonly hasWaited?: boolean;
+}
+
+/** The dead-letter topic refuses letters for what they are; the others are stored. */
+export class LettersRefused extends Error {
+  override readonly name = 'LettersRefused';
+  /** @param refused in the order of the envelopes; at least one */
+  constructor(
+    message: string,
+    readonly refused: readonly DeadLetter[],
+  ) {
+    super(message);
+  }
 }
 
 /** The dead-letter topic does not take the envelope. */
@@ -247,7 +264,7 @@ class NoReference extends Undecided {
 }
 
 /**
- * Whose it is that a batch is undecided: Postgres, the topics that are published to, the registry, a limit, reference data that is missing or cannot
+ * What keeps a batch undecided: Postgres, the topics that are published to, the registry, a limit, reference data that is missing or cannot
  * be read, or a defect of our own, which Postgres may be the one to notice.
  */
 export function undecidedCause(

@@ -112,7 +112,7 @@ export function makeMetrics() {
     }),
     batchSeconds: new Histogram({
       ...describe('batch_seconds', {
-        help: 'Seconds from taking up a batch to its committed transaction (messaging.process.duration).',
+        help: 'Seconds from a decoded batch to its committed transaction (messaging.process.duration).',
         action:
           'Where it grows, the steps of the transaction say whether Postgres or the worker takes the time.',
       }),
@@ -173,9 +173,9 @@ export function makeMetrics() {
     ),
     refusedPartitions: new Gauge(
       describe('refused_partitions', {
-        help: 'Partitions of this worker that a broker does not let it read.',
+        help: 'Partitions of this worker that a broker does not let it read, that have no leader, or whose next batch is damaged.',
         action:
-          'The log says why: an ACL without Read on the topic, or a broker that cannot read its own disk. Other topics go on, and this one does within 30 s of being allowed.',
+          'The log says why: an ACL without Read on the topic, a broker or a disk that is away, or one that cannot be read. Other topics go on, and this one does within 30 s once it can be read.',
         labels: ['topic'],
       }),
     ),

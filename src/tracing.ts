@@ -94,13 +94,13 @@ export function makeTracing({ groupId, version, headers }: TracingOptions, logge
     let began = performance.now();
     let done = 0;
     const stepSpan = (step: Step): Span => {
-      const isStores = step !== 'decide';
+      const isStoreStep = step !== 'decide';
       const span = tracer.startSpan(
         step,
         {
-          kind: isStores ? SpanKind.CLIENT : SpanKind.INTERNAL,
+          kind: isStoreStep ? SpanKind.CLIENT : SpanKind.INTERNAL,
           startTime: began,
-          attributes: isStores ? { 'db.system.name': 'postgresql' } : {},
+          attributes: isStoreStep ? { 'db.system.name': 'postgresql' } : {},
         },
         context,
       );

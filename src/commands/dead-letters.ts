@@ -3,9 +3,9 @@ import { readConfig } from '../config';
 import { beginOperation } from '../ledger/operations';
 import { makeLogger } from '../telemetry';
 import { identityOf, type Letter, readLetter, replayedHeaders } from '../transports/dead-letters';
-import { watermarks } from '../transports/drain';
+import { offsetsAt, watermarks } from '../transports/group-offsets';
 import { KafkaProblem, makeKafka, noTopic } from '../transports/kafka';
-import { offsetsAt, type Range, readRecords } from '../transports/positions';
+import { type Range, readRecords } from '../transports/read-records';
 import type { OutgoingMessage } from '../transports/record-batch-writer';
 import { keyOf, type StreamRecord } from '../transports/record-source';
 import { type Encode, encodeMessages, makeSender, RecordsRefused, type Sender } from '../transports/sender';
@@ -81,8 +81,8 @@ async function readLetters(
   const ends = await watermarks(kafka, [topic]);
   if (ends.length === 0) throw new KafkaProblem(noTopic(topic));
   const since = filter.sinceMs === undefined ? null : await offsetsAt(kafka, topic, filter.sinceMs);
-  const ranges = ends.map(({ partition, low, offset }): Range => {
-    return { topic, partition, from: Math.max(low, since?.get(partition) ?? low), to: offset };
+  const ranges = ends.map(({ partition, low, high }): Range => {
+    return { topic, partition, from: Math.max(low, since?.get(partition) ?? low), to: high };
   });
   let foreign = 0;
   await readRecords(

@@ -9,7 +9,7 @@ import { isObject } from '../transports/json';
 
 const READ_BYTES = 1024 * 1024;
 const NEWLINE = 0x0a;
-/** The largest record that the worker reads is no longer (MAX_DECOMPRESSED_BYTES in transports/kafka.ts). */
+/** As long as the largest record that the worker reads (MAX_DECOMPRESSED_BYTES in transports/kafka.ts). */
 export const MAX_LINE_BYTES = 64 * 1024 * 1024;
 /** A file that begins like one document over so many bytes is no file of lines. */
 const MAX_HELD_BYTES = 8 * 1024 * 1024;

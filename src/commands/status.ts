@@ -10,8 +10,9 @@ import {
   type StoredVersions,
 } from '../ledger/operations';
 import { makeLogger } from '../telemetry';
+import { membersOf, type Position, readPositions } from '../transports/group-offsets';
 import { makeKafka, noTopic } from '../transports/kafka';
-import { membersOf, type Position, readPositions, readRecords } from '../transports/positions';
+import { readRecords } from '../transports/read-records';
 import { keyOf } from '../transports/record-source';
 import { DONE, FAILED } from './exit-codes';
 import { explainShortly, lacksMigrations } from './explain';

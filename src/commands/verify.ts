@@ -2,14 +2,9 @@
 import { readConfig } from '../config';
 import { type Gap, type Inspection, inspect, type StoredPartition, storedTopics } from '../ledger/invariants';
 import { makeLogger } from '../telemetry';
+import { type Position, readPositions } from '../transports/group-offsets';
 import { makeKafka } from '../transports/kafka';
-import {
-  type Position,
-  type Ranges,
-  type Readable,
-  readableRecords,
-  readPositions,
-} from '../transports/positions';
+import { type Ranges, type Readable, readableRecords } from '../transports/read-records';
 import { keyOf } from '../transports/record-source';
 import { DONE, FAILED } from './exit-codes';
 
@@ -22,14 +17,8 @@ export async function verify(): Promise<number> {
   // Kafka first: a worker commits behind the store, so that what the store holds afterwards cannot lie before what was committed.
   const positions = await readPositions(kafka, config.KAFKA_GROUP_ID, topics);
   const inspection = await inspect(config.DATABASE, positions);
-  const undecided = committedUndecided(positions, inspection.partitions);
-  const passed = await readableRecords(
-    kafka,
-    config.KAFKA_GROUP_ID,
-    undecided,
-    inspection.keptSinceMs,
-    logger,
-  );
+  const ranges = unaccounted(positions, inspection.partitions);
+  const passed = await readableRecords(kafka, config.KAFKA_GROUP_ID, ranges, inspection.keptSinceMs, logger);
 
   const { lines, problems } = compare(positions, inspection, passed);
   for (const line of lines) console.log(line);
@@ -42,19 +31,19 @@ export async function verify(): Promise<number> {
 const MAX_READ_OFFSETS = 1_000_000;
 
 /** Offsets that were committed though no row says that they are decided: markers and aborted records, or records that were passed over. */
-export function committedUndecided(
+export function unaccounted(
   positions: readonly Position[],
   partitions: readonly StoredPartition[],
 ): Ranges[] {
   const stored = byKey(partitions);
   return positions.flatMap((position) => {
     const { topic, partition } = position;
-    const ranges = undecidedOf(position, stored.get(keyOf(position)));
+    const ranges = unaccountedIn(position, stored.get(keyOf(position)));
     return ranges.length === 0 ? [] : [{ topic, partition, ranges }];
   });
 }
 
-function undecidedOf({ low, high, committed }: Position, stored: StoredPartition | undefined): Gap[] {
+function unaccountedIn({ low, high, committed }: Position, stored: StoredPartition | undefined): Gap[] {
   if (committed === null) return [];
   const { gaps = [], decidedUpTo = 0, isAnew = false } = stored ?? {};
   const oldest = Math.max(low, committed - MAX_READ_OFFSETS);
@@ -83,7 +72,7 @@ export function compare(
       const key = keyOf(position);
       const decidedUpTo = stored.get(key)?.decidedUpTo ?? 0;
       const { low, high, committed } = position;
-      const undecided = passed.get(key);
+      const missed = passed.get(key);
       const isOfOldLog =
         committed !== null && committed > low && decidedUpTo > high && !stored.get(key)?.isAnew;
       return [
@@ -92,10 +81,10 @@ export function compare(
               `I2 ${key}: offset ${committed} is committed, and ${high} is the end: the topic was made anew, and of what is committed of it the store knows nothing`,
             ]
           : []),
-        ...(undecided === undefined
+        ...(missed === undefined
           ? []
           : [
-              `I2 ${key}: offset ${committed} is committed, and ${undecided.count} records before it are not decided, the first at offset ${undecided.first}`,
+              `I2 ${key}: offset ${committed} is committed, and ${missed.count} records before it are not decided, the first at offset ${missed.first}`,
             ]),
         ...(committed !== null && low > Math.max(committed, decidedUpTo)
           ? [
@@ -127,7 +116,7 @@ function describe(stored: StoredPartition, position: Position | undefined): stri
       parts.push(
         `${without} do not: markers, aborted or compacted records, the rest of batches that cannot be read, or rows of dropped months`,
       );
-    const lookedFor = undecidedOf(position, stored)
+    const lookedFor = unaccountedIn(position, stored)
       .filter(({ from }) => from < decidedUpTo)
       .reduce((sum, { from, to }) => sum + to - from, 0);
     if (committed !== null && lookedFor < without)

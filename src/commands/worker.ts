@@ -13,6 +13,7 @@ import { pendingMigrations } from '../ledger/migrate';
 import { makeReferences } from '../ledger/reference-store';
 import { makeLogger, makeMetrics, type Step, serveHealth } from '../telemetry';
 import type { Tracing } from '../tracing';
+import { makeSendDeadLetters } from '../transports/dead-letters';
 import { type Drain, makeDrain } from '../transports/drain';
 import { ensureTopic, findCompacted, makeKafka } from '../transports/kafka';
 import { makeKafkaSource } from '../transports/kafka-source';
@@ -21,7 +22,7 @@ import { keyOf, messageOf } from '../transports/record-source';
 import { makeSender, type Sender } from '../transports/sender';
 import { makeStream, type Stream } from '../transports/stream';
 import type { UndecidedPartition } from '../transports/undecided-wait';
-import { makePublishVerdicts, makeSendDeadLetters } from '../transports/verdict-stream';
+import { makePublishVerdicts } from '../transports/verdict-stream';
 import { makeWireFormat, REGISTRY_TIMEOUT_MS } from '../transports/wire-format';
 import { DONE, FAILED } from './exit-codes';
 import { explainShortly, lacksMigrations, Unable } from './explain';
@@ -75,7 +76,7 @@ export async function worker(options: { drain: boolean }): Promise<number> {
     },
     logger,
   );
-  const decidedUpTo = (partitions: readonly TopicPartition[]) => readDecidedUpTo(pool, partitions);
+  const readDecided = (partitions: readonly TopicPartition[]) => readDecidedUpTo(pool, partitions);
   const references = makeReferences(pool);
   const wantedTopics = withoutOwn([config.DEAD_LETTER_TOPIC, config.VERDICT_TOPIC], logger, async () => {
     return config.KAFKA_TOPICS ?? [...(await references.reload()).topics.keys()];
@@ -96,7 +97,7 @@ export async function worker(options: { drain: boolean }): Promise<number> {
     sender = await step('Kafka', () => makeSender(kafka));
     if (options.drain)
       drain = await step('Kafka', async () =>
-        makeDrain(kafka, config.KAFKA_GROUP_ID, await wantedTopics(), decidedUpTo, logger),
+        makeDrain(kafka, config.KAFKA_GROUP_ID, await wantedTopics(), readDecided, logger),
       );
   } catch (error) {
     if (stop.aborted) logger.info('stopped before it had started');
@@ -152,7 +153,7 @@ export async function worker(options: { drain: boolean }): Promise<number> {
     wireFormat,
     publishVerdicts:
       config.VERDICT_TOPIC === undefined ? null : makePublishVerdicts(sender, config.VERDICT_TOPIC),
-    decidedUpTo,
+    readDecidedUpTo: readDecided,
     clock: systemClock,
     logger,
     metrics,

@@ -5,7 +5,15 @@
  * It may only accept. Whatever else an event may hold, right or wrong, is left to the parser and the contract (judge.ts), and what is
  * accepted here has the same fields there: test/fuzz/scan.test.ts compares the two.
  */
-import { type Fields, hasMoney, isRoundKind, KINDS, type Kind, MAX_NAME_BYTES } from './event';
+import {
+  type Fields,
+  hasMoney,
+  isRoundKind,
+  KINDS,
+  type Kind,
+  MAX_NAME_BYTES,
+  SPEC as SPEC_NAME,
+} from './event';
 import { scanInstant } from './instant';
 import { type Currency, currencyOf, EXACT_DOUBLE_DIGITS } from './money';
 
@@ -50,7 +58,7 @@ const ID = field('id', 0);
 const REQUIRED = SPEC.bit | EVENT_ID.bit | KIND.bit | PLAYER_REF.bit | OCCURRED_AT.bit;
 const MONEY = AMOUNT.bit | CURRENCY.bit;
 
-const SPEC_VALUE = Buffer.from('promo.event.v1');
+const SPEC_VALUE = Buffer.from(SPEC_NAME);
 const RULES = new Map<string, { kind: Kind; needs: number }>(
   KINDS.map((kind) => {
     const needs = REQUIRED | (hasMoney(kind) ? MONEY : 0) | (isRoundKind(kind) ? ROUND_ID.bit : 0);

@@ -18,7 +18,7 @@ export interface Envelope {
   readonly payload:
     | Payload
     | { readonly type: 'schema_unknown' }
-    | { readonly type: 'undecodable' }
+    | { readonly type: 'undecodable'; readonly because: string }
     /** What it takes to decode it cannot be had now. */
     | { readonly type: 'unavailable'; readonly error: Error };
   /** Values of the `connection-id` header. */

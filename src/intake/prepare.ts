@@ -1,4 +1,4 @@
-/** From envelopes to items that can be decided: whose they are, and what judging makes of them. Pure. */
+/** From envelopes to items that can be decided: whose they are, and what judging makes of them. Pure, but that `answered` completes what it is given. */
 import type { Decision, Item } from '../domain/decide';
 import { ContentHash, hash64OfBytes } from '../domain/digest';
 import { type Fault, type Fields, type Judged, NO_FIELDS } from '../domain/event';

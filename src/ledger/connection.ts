@@ -2,7 +2,7 @@
  * The store's connections: a pool with a deadline on every wait, and errors that name the statement that met them.
  */
 import type { ConnectionOptions } from 'node:tls';
-import { Pool, type PoolClient } from 'pg';
+import { Client, type ClientConfig, Pool, type PoolClient } from 'pg';
 import type { Logger } from 'pino';
 import { StoreError } from './failures';
 import { type Asked, ask, parametersOf, type Row, runWrites, type Write } from './requests';
@@ -78,9 +78,21 @@ export function clientConfig(database: string | StoreAccess): StoreConfig {
   };
 }
 
-/** With what reads files anew still in it. pg hides the key of the object that it is given, and knex would then leave it out of its own copy. */
+/** A copy that keeps the getters, which read files anew. pg hides the key of the object that it is given, and knex would then leave it out of its own copy. */
 function copyOf(tls: ConnectionOptions): ConnectionOptions {
   return Object.defineProperties({}, Object.getOwnPropertyDescriptors(tls));
+}
+
+/** A connection of its own, beside the pool. @throws what pg does where none comes about */
+export async function openClient(
+  database: string | StoreAccess,
+  { application_name, ...options }: ClientConfig,
+): Promise<Client> {
+  const client = new Client({ application_name, ...clientConfig(database), ...options });
+  // A connection that ends is reported by the statement under way, or by the next one; an event without a listener ends the process.
+  client.on('error', () => undefined);
+  await client.connect();
+  return client;
 }
 
 export function makePool(options: StoreOptions, logger: Logger): PostgresPool {

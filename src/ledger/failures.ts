@@ -86,7 +86,8 @@ const CLASSES: Readonly<Record<string, FailureClass>> = {
   P0001: 'data', // raised by a trigger
 };
 
-const LOCK_TIMEOUT = '55P03';
+/** The SQLSTATE of a wait for a lock that took too long. */
+export const LOCK_TIMEOUT_STATE = '55P03';
 /** The statement with which a contended batch waits for its feeds (rounds.ts). A lock timeout there means a long queue: the batch is tried again. */
 export const LOCK_FEEDS = 'lock_feeds';
 
@@ -105,7 +106,7 @@ export function classify(error: unknown): FailureClass {
   if (!(error instanceof StoreError)) return 'data';
   const { sqlState } = error;
   if (sqlState === undefined) return 'undecided';
-  if (sqlState === LOCK_TIMEOUT && error.statement === LOCK_FEEDS) return 'again';
+  if (sqlState === LOCK_TIMEOUT_STATE && error.statement === LOCK_FEEDS) return 'again';
   if (sqlState === '23505' && error.constraint !== undefined && KEY_CONSTRAINTS.has(error.constraint))
     return 'again';
   const means = CLASSES[sqlState] ?? CLASSES[sqlState.slice(0, 2)] ?? 'undecided';

@@ -1,7 +1,7 @@
 /**
  * The deciding transaction: the partition's lock, what is decided already, the rounds' locks, the decision, the writes
- * (docs/rules.md, D1-D3). The only place that begins and commits one. A batch of up to FEW_EVENTS takes the rounds' locks with the first of these,
- * which saves a round trip.
+ * (docs/rules.md, D1-D3). The only place that begins and commits one. A batch of up to FEW_EVENTS locks its rounds in the same round trip as its
+ * partition.
  *
  * All statements work on sets. Keys and rounds are handed over in ascending order, since two batches that lock in different orders
  * deadlock; rounds are locked before keys are written, in every transaction.
@@ -36,10 +36,10 @@ export interface Batch {
   /** The reference data that judged the items. */
   readonly reference: ReferenceVersion;
   /**
-   * So far the partition was decided before them, as its worker knows; a store that knows of less has lost it. Absent where nobody reads the
-   * partition on from here: then what is decided says nothing of how far it is.
+   * One past the last record of the partition that its worker has had answered: a store that has decided less has lost it. Absent where nobody reads
+   * the partition on from here: then what is decided says nothing of how far it is.
    */
-  readonly decidedUpTo?: number | undefined;
+  readonly expectedUpTo?: number | undefined;
   /** Batches of the same feeds met of late: rather than undo one another's work, those that say so wait for one another. */
   readonly contended?: boolean;
   /** Where the batch is one event that failed twice: what failed and on which payload. */
@@ -168,19 +168,19 @@ async function decideUnderLocks(
   fewEvents: number,
   stepEnded: (step: Step) => void,
 ): Promise<DecidedBatch> {
-  const partition = partitions.lockPartition(session, batch.partition);
+  const locking = partitions.lockPartition(session, batch.partition);
   // What is decided changes no round, whatever a resend says.
   const lockAndNumber = (known: Known['events'] | null) =>
     Promise.all([lockRounds(session, batch.items, known), events.nextBatch(session)]);
   const feedLocks = batch.contended ? rounds.lockFeeds(session, feedsOf(batch.items)) : null;
   const locksAtOnce = batch.items.length <= fewEvents ? lockAndNumber(null) : null;
   const [{ locked, inForce }, decided] = await Promise.all([
-    partition,
+    locking,
     findDecided(session, batch.items),
     feedLocks,
     locksAtOnce,
   ]);
-  if (locked.decidedUpTo < (batch.decidedUpTo ?? 0)) throw new StoreBehind(locked.decidedUpTo);
+  if (locked.decidedUpTo < (batch.expectedUpTo ?? 0)) throw new StoreBehind(locked.decidedUpTo);
   if (!isSameVersion(inForce, batch.reference))
     throw new StaleReference(`version ${inForce.version} is in force`);
 
@@ -210,9 +210,9 @@ async function decideUnderLocks(
     batch.panic && fresh[0] && events.recordPanic(session, { verdictId: fresh[0].verdictId, ...batch.panic }),
     counted && partitions.countPartition(session, counted),
   ]);
-  // Whoever commits waits for it; nobody does where the rows cannot be made.
+  // Whoever commits waits for it, and is told of its failure. Where making the rows throws, nobody waits.
   changed.catch(() => {});
-  // Then it is on its way, and the store is at it while the rows are made.
+  // Lets the changes leave first: the store is at them while the rows are made.
   if (batch.items.length > fewEvents) await nextTick();
 
   const opened = named.filter(({ round }) => round.no === null).sort(rounds.inOrder);
@@ -236,26 +236,38 @@ function nextTick(): Promise<void> {
   return new Promise((resolve) => process.nextTick(resolve));
 }
 
-/**
- * What the batch leaves in its partition's row. A worker that decides records before the offset which the store is at, and not again, reads a log that
- * was made anew: from then on it is as far as this one. What nobody reads on from (a replay) brings it further only where nothing is left out.
- */
+/** What the batch writes into its partition's row; null where it is of none. */
 function countedOf(
-  { partition, items, decidedUpTo: known }: Batch,
+  batch: Batch,
   decisions: readonly Decision[],
-  locked: partitions.LockedPartition,
+  locked: partitions.PartitionOffsets,
 ): partitions.Counted | null {
-  if (partition === null) return null;
+  if (batch.partition === null) return null;
+  return {
+    partitionNo: batch.partition.no,
+    after: offsetsAfter(batch, decisions, locked),
+    records: batch.items.length,
+    counts: countsOf(decisions),
+  };
+}
+
+/**
+ * `nextOffset` only grows. `decidedUpTo` is where a worker stands that decides something anew, even where that is further back: it reads a log that was
+ * made anew. A worker that is only answered again raises it, and so does a replay, unless that leaves out what is before it.
+ */
+function offsetsAfter(
+  { items, expectedUpTo }: Batch,
+  decisions: readonly Decision[],
+  locked: partitions.PartitionOffsets,
+): partitions.PartitionOffsets {
   const { first, last } = sourcesOf(items);
   const end = (last?.offset ?? -1) + 1;
-  const isReadOn = known !== undefined && decisions.some(({ redelivered }) => !redelivered);
-  const leavesOut = known === undefined && (first?.offset ?? 0) > locked.decidedUpTo;
+  const isReplay = expectedUpTo === undefined;
+  const decidesAnew = !isReplay && decisions.some(({ redelivered }) => !redelivered);
+  const leavesOut = isReplay && (first?.offset ?? 0) > locked.decidedUpTo;
   return {
-    partitionNo: partition.no,
     nextOffset: Math.max(locked.nextOffset, end),
-    decidedUpTo: isReadOn ? end : leavesOut ? locked.decidedUpTo : Math.max(locked.decidedUpTo, end),
-    records: items.length,
-    counts: countsOf(decisions),
+    decidedUpTo: decidesAnew ? end : leavesOut ? locked.decidedUpTo : Math.max(locked.decidedUpTo, end),
   };
 }
 

@@ -4,8 +4,9 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Client } from 'pg';
-import { clientConfig, type StoreAccess } from './connection';
+import type { Client } from 'pg';
+import { clientConfig, openClient, type StoreAccess } from './connection';
+import { LOCK_TIMEOUT_STATE } from './failures';
 
 const DIRECTORY = join(__dirname, '..', '..', 'migrations');
 const STORE = 'promo_store';
@@ -16,10 +17,9 @@ const ADVISORY_LOCK_TIMEOUT_MS = 60_000;
  * Whoever comes behind a migration that waits for a lock waits with it: workers, too, which are undecided after LOCK_TIMEOUT_MS (connection.ts). So it
  * gives up before that, lets them pass, and is tried again.
  */
-const LOCK_TIMEOUT_MS = 2_000;
+const MIGRATION_LOCK_TIMEOUT_MS = 2_000;
 const BETWEEN_TRIES_MS = 3_000;
 const TRIES_MS = 120_000;
-const LOCK_TIMEOUT = '55P03';
 
 interface SqlFile {
   readonly name: string;
@@ -59,7 +59,7 @@ export async function migrate(
 ): Promise<string[]> {
   // Loaded here, since the worker asks only what is pending.
   const { default: knex } = await import('knex');
-  const guard = await connect(database);
+  const guard = await openClient(database, { application_name: 'promo-intake-migrate' });
   const runner = knex({
     client: 'pg',
     connection: clientConfig(database),
@@ -107,12 +107,12 @@ export async function migrate(
 }
 
 function isLockTimeout(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && error.code === LOCK_TIMEOUT;
+  return error instanceof Error && 'code' in error && error.code === LOCK_TIMEOUT_STATE;
 }
 
 /** Names of the migrations that a database still lacks. */
 export async function pendingMigrations(database: string | StoreAccess): Promise<string[]> {
-  const client = await connect(database);
+  const client = await openClient(database, { application_name: 'promo-intake-migrate' });
   try {
     return without(await doneIn(client), await readMigrations());
   } finally {
@@ -134,18 +134,6 @@ function without(done: ReadonlySet<string>, files: readonly SqlFile[]): string[]
   return files.map(({ name }) => name).filter((name) => !done.has(name));
 }
 
-/** @param database an address that says all, or how to connect */
-async function connect(database: string | StoreAccess): Promise<Client> {
-  const client = new Client({
-    application_name: 'promo-intake-migrate',
-    ...clientConfig(database),
-  });
-  // A connection that ends is reported by the statement under way, or by the next one; an event without a listener ends the process.
-  client.on('error', () => undefined);
-  await client.connect();
-  return client;
-}
-
 function migrationConfig(files: readonly SqlFile[]) {
   return {
     schemaName: STORE,
@@ -155,7 +143,7 @@ function migrationConfig(files: readonly SqlFile[]) {
       getMigrationName: (file: SqlFile) => file.name,
       getMigration: async (file: SqlFile) => ({
         up: async (transaction: { raw(sql: string): PromiseLike<unknown> }) => {
-          await transaction.raw(`set local lock_timeout = ${LOCK_TIMEOUT_MS}`);
+          await transaction.raw(`set local lock_timeout = ${MIGRATION_LOCK_TIMEOUT_MS}`);
           // knex would take a question mark for a parameter.
           if (file.sql.includes('?')) throw new Error(`${file.name} holds a question mark`);
           await transaction.raw(file.sql);

@@ -1,8 +1,7 @@
 /**
  * What operations ask of the store: its versions and counters, and what is done to it by hand, each noted in the log of operations.
  */
-import { Client } from 'pg';
-import { clientConfig, type StoreAccess } from './connection';
+import { openClient, type StoreAccess } from './connection';
 import { StoreError } from './failures';
 
 /** A look at what is there. */
@@ -37,15 +36,14 @@ export async function inStore<T>(
   { timeoutMs, requestedBy = '', isSnapshot = false }: TransactionOptions,
   work: (query: Query) => Promise<T>,
 ): Promise<T> {
-  const client = new Client({
-    ...clientConfig(database),
+  const client = await openClient(database, {
     application_name: 'promo-intake-operations',
     query_timeout: timeoutMs + ANSWER_GRACE_MS,
     keepAlive: true,
     keepAliveInitialDelayMillis: KEEP_ALIVE_MS,
+  }).catch((error: unknown) => {
+    throw new StoreError('connect', error);
   });
-  // A connection that ends is reported by the statement under way; an event without a listener ends the process.
-  client.on('error', () => undefined);
   const query: Query = async (text, values = []) => {
     try {
       const { rows } = await client.query<unknown[]>({ text, values: [...values], rowMode: 'array' });
@@ -54,9 +52,6 @@ export async function inStore<T>(
       throw new StoreError('operations', error);
     }
   };
-  await client.connect().catch((error: unknown) => {
-    throw new StoreError('connect', error);
-  });
   try {
     await query(isSnapshot ? 'begin isolation level repeatable read read only' : 'begin');
     await query(

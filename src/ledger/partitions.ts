@@ -77,15 +77,15 @@ const LOCK_PARTITION = {
 from promo_store.partitions p where p.partition_no = $1 and p.topic = $2 and p.partition = $3 for update`,
 };
 
-/** A partition's row, locked. */
-export interface LockedPartition {
+/** How far a partition is, by its row. */
+export interface PartitionOffsets {
   /** One past the highest offset ever decided: nothing from there on was read before. */
   readonly nextOffset: number;
   /** So far the log is decided as it is now: less than `nextOffset` where the topic was made anew. */
   readonly decidedUpTo: number;
 }
 
-const NO_PARTITION: LockedPartition = { nextOffset: 0, decidedUpTo: 0 };
+const NO_PARTITION: PartitionOffsets = { nextOffset: 0, decidedUpTo: 0 };
 
 /**
  * Locks the partition's row, so that two workers that both believe to own the partition decide one after the other, and the
@@ -97,7 +97,7 @@ const NO_PARTITION: LockedPartition = { nextOffset: 0, decidedUpTo: 0 };
 export async function lockPartition(
   session: Session,
   partition: NumberedPartition | null,
-): Promise<{ locked: LockedPartition; inForce: ReferenceVersion }> {
+): Promise<{ locked: PartitionOffsets; inForce: ReferenceVersion }> {
   if (partition === null) return { locked: NO_PARTITION, inForce: await referenceInForce(session) };
   const [row] = await session.query(LOCK_PARTITION, [partition.no, partition.topic, partition.partition]);
   if (row === undefined) throw new StoreBehind(0);
@@ -127,22 +127,24 @@ const COUNT_PARTITION = {
 where partition_no = $1`,
 };
 
-/** What a decided batch leaves in its partition's row, which it has locked. */
-export interface Counted extends LockedPartition {
+/** What a decided batch writes into its partition's row, which it has locked. */
+export interface Counted {
   readonly partitionNo: number;
+  /** How far the partition is after the batch. */
+  readonly after: PartitionOffsets;
   readonly records: number;
   readonly counts: Counts;
 }
 
 export async function countPartition(
   session: Session,
-  { partitionNo, nextOffset, decidedUpTo, records, counts }: Counted,
+  { partitionNo, after, records, counts }: Counted,
 ): Promise<void> {
   const { accepted, rejected, skipped, duplicates, redeliveries, deadLetters, withoutKey } = counts;
   await session.query(COUNT_PARTITION, [
     partitionNo,
-    nextOffset,
-    decidedUpTo,
+    after.nextOffset,
+    after.decidedUpTo,
     records,
     accepted,
     rejected,

@@ -21,7 +21,7 @@ export type Row = readonly (string | null)[];
 /** Longest time of a timer. */
 const NEVER_MS = 2 ** 31 - 1;
 
-/** A query of another kind: a client that pipelines takes none but its own and what extends them. */
+/** Extends pg's Query, since a client that pipelines takes nothing else. */
 abstract class Request extends Query {
   /** pg's own deadline counts for the whole; ours is each statement's: how long after the one before it is answered. */
   readonly query_timeout = NEVER_MS;

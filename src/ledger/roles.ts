@@ -4,8 +4,8 @@
  *
  * The migrator is the owner of everything, and needs no grant of ours: CREATE on the database.
  */
-import { Client, escapeIdentifier } from 'pg';
-import { clientConfig, type StoreAccess } from './connection';
+import { escapeIdentifier } from 'pg';
+import { openClient, type StoreAccess } from './connection';
 
 export type Role = 'writer' | 'reader' | 'janitor' | 'maintainer';
 
@@ -95,14 +95,10 @@ export async function grantRoles(
   database: string | StoreAccess,
   grantees: readonly Grantee[],
 ): Promise<void> {
-  const client = new Client({
-    ...clientConfig(database),
+  const client = await openClient(database, {
     application_name: 'promo-intake-grant',
     statement_timeout: STATEMENT_TIMEOUT_MS,
   });
-  // A connection that ends is reported by the statement under way; an event without a listener ends the process.
-  client.on('error', () => undefined);
-  await client.connect();
   try {
     const names = grantees.map(({ name }) => name);
     const { rows } = await client.query<string[]>({ text: UNFIT, values: [names], rowMode: 'array' });

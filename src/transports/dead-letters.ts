@@ -1,7 +1,13 @@
-/** What a dead letter says of itself: the headers by which it carries where it came from, beside those that it came with (docs/rules.md, S5). */
+/**
+ * Dead letters: records that get no verdict, sent on as they came, with where they came from in headers of our own (docs/rules.md, S5); and what such
+ * a letter says of itself when it is read.
+ */
 import { createHash } from 'node:crypto';
-import type { Header, TopicPartition } from '../intake';
+import { type DeadLetter, type Header, LettersRefused, type TopicPartition } from '../intake';
+import { likelyBytes, type OutgoingMessage } from './record-batch-writer';
 import type { StreamRecord } from './record-source';
+import { Semaphore } from './semaphore';
+import { encodeMessages, RecordsRefused, type Sender } from './sender';
 
 /** A header of the sender with one of these names is not in a dead letter: ours stands in its place. */
 export const LETTER_HEADERS = {
@@ -82,4 +88,54 @@ export function identityOf(
 
 function itsOwn(headers: readonly Header[]): Header[] {
   return headers.filter(([name]) => !OURS.has(name) && name !== REPLAYED_HEADER);
+}
+
+/** Less than the store lets others wait for the locks of the batch (LOCK_TIMEOUT_MS), which it holds meanwhile. */
+const DEAD_LETTERS_WITHIN_MS = 4_000;
+/** Letters that hold more than this are sent while no others of such a size are: sending them takes several times their size. */
+const LARGE_LETTERS_BYTES = 1024 * 1024;
+
+/**
+ * What sends dead letters, and waits until they are stored by all replicas. They are compressed: what came as a small
+ * batch is not to take memory, and room in a request, as what it decompresses to.
+ */
+export function makeSendDeadLetters(sender: Sender, topic: string) {
+  const large = new Semaphore(1);
+
+  return async (letters: readonly DeadLetter[]): Promise<void> => {
+    const end = performance.now() + DEAD_LETTERS_WITHIN_MS;
+    const letterOf = new Map(letters.map((letter) => [messageOfLetter(letter), letter]));
+    const messages = [...letterOf.keys()];
+    const isLarge = messages.reduce((sum, message) => sum + likelyBytes(message), 0) > LARGE_LETTERS_BYTES;
+    if (isLarge && !(await large.acquireWithin(DEAD_LETTERS_WITHIN_MS)))
+      throw new Error(`other large records were on their way to ${topic} for ${DEAD_LETTERS_WITHIN_MS} ms`);
+    try {
+      await sender.send(topic, messages, encodeMessages(), {
+        withinMs: end - performance.now(),
+        compression: 'gzip',
+        ...(isLarge && { whenOver: () => large.release() }),
+      });
+    } catch (error) {
+      if (!(error instanceof RecordsRefused)) throw error;
+      const refused = messages.flatMap((message) =>
+        error.refused.has(message) ? (letterOf.get(message) ?? []) : [],
+      );
+      throw new LettersRefused(error.message, refused);
+    }
+  };
+}
+
+function messageOfLetter({ envelope, source, reason }: DeadLetter): OutgoingMessage {
+  return {
+    key: envelope.key,
+    value: envelope.value,
+    headers: [
+      ...originalHeaders(envelope),
+      [LETTER_HEADERS.topic, source.topic],
+      [LETTER_HEADERS.partition, String(source.partition)],
+      [LETTER_HEADERS.offset, String(envelope.offset)],
+      [LETTER_HEADERS.timestamp, envelope.timestamp],
+      [LETTER_HEADERS.reason, reason],
+    ],
+  };
 }

@@ -28,9 +28,11 @@ export class FetchedMessage {
 export interface AnswerListener {
   /** The end of a partition, with each answer to a fetch, whether it brings records or not. */
   end(partition: TopicPartition, offset: number): void;
-  /** A broker does not let a partition be read. To kafkajs it looks like one of which there is nothing to read. */
+  /** A broker does not let a partition be read, or its next batch is damaged. To kafkajs it looks like one of which there is nothing to read. */
   refused(partition: TopicPartition, error: Error): void;
-  /** The broker has no such partition. */
+  /** A partition, which need not be of this consumer, has no leader: nobody can read it. */
+  leaderless(partition: TopicPartition, error: Error): void;
+  /** The broker has no such partition, or not the offset that was asked for: its log may be another one. */
   missing(partition: TopicPartition): void;
   /** What the group has committed of a partition, null where it has not, and the note that it was committed with. */
   committed(partition: TopicPartition, offset: number | null, note: string | null): void;
@@ -46,6 +48,12 @@ export function runHeard<T>(listener: AnswerListener, run: () => T): T {
   return listeners.run(listener, run);
 }
 
+/** Who listens to what the consumer is answered that asks just now; undefined for any other client. */
+export function answerListener(): AnswerListener | undefined {
+  return listeners.getStore();
+}
+
+const OFFSET_OUT_OF_RANGE = 1;
 export const UNKNOWN_TOPIC_OR_PARTITION = 3;
 export const TOPIC_AUTHORIZATION_FAILED = 29;
 /**
@@ -61,16 +69,16 @@ const LEFT_TO_KAFKAJS: ReadonlySet<string> = new Set([
   'UNKNOWN_TOPIC_OR_PARTITION',
 ]);
 
-/** A partition that a broker answered with an error. */
-export interface Refusal extends TopicPartition {
+/** A partition whose offset a broker did not commit. */
+export interface CommitError extends TopicPartition {
   readonly errorCode: number;
 }
 
-const refusals = new WeakMap<object, readonly Refusal[]>();
+const commitErrors = new WeakMap<object, readonly CommitError[]>();
 
 /** The partitions whose offsets were not committed, of an error that says of one alone; none of any other error. */
-export function refusedIn(error: unknown): readonly Refusal[] {
-  return (typeof error === 'object' && error !== null && refusals.get(error)) || [];
+export function commitErrorsIn(error: unknown): readonly CommitError[] {
+  return (typeof error === 'object' && error !== null && commitErrors.get(error)) || [];
 }
 
 /** Replaces the decoders for every client of this process. */
@@ -78,7 +86,7 @@ export function installFetchDecoder(decompress: Decompress): void {
   fetchResponse.decode = (bytes: Buffer) => decodeFetch(bytes, decompress);
   offsetFetchResponse.decode = async (bytes) => {
     const decoded = await decodeOffsetFetch(bytes);
-    const listener = listeners.getStore();
+    const listener = answerListener();
     for (const { topic, partitions } of decoded.responses)
       for (const { partition, offset, metadata, errorCode } of partitions) {
         if (errorCode !== 0) continue;
@@ -92,12 +100,12 @@ export function installFetchDecoder(decompress: Decompress): void {
     try {
       return await parseOffsetCommit(answer);
     } catch (error) {
-      const refused = answer.responses.flatMap(({ topic, partitions }) =>
+      const errors = answer.responses.flatMap(({ topic, partitions }) =>
         partitions.flatMap(({ partition, errorCode }) =>
           errorCode === 0 ? [] : { topic, partition, errorCode },
         ),
       );
-      if (typeof error === 'object' && error !== null) refusals.set(error, refused);
+      if (typeof error === 'object' && error !== null) commitErrors.set(error, errors);
       throw error;
     }
   };
@@ -109,7 +117,7 @@ const parseOffsetCommit = offsetCommitResponse.parse;
 /** Fetch response, version 11. https://kafka.apache.org/protocol#The_Messages_Fetch */
 function decodeFetch(bytes: Buffer, decompress: Decompress) {
   const decoder = new Decoder(bytes);
-  const listener = listeners.getStore();
+  const listener = answerListener();
   const clientSideThrottleTime = decoder.readInt32();
   const errorCode = decoder.readInt16();
   const sessionId = decoder.readInt32();
@@ -159,7 +167,8 @@ function decodePartition(
 /** @returns the error that is left to kafkajs; 0 for none */
 function tellError(partition: TopicPartition, errorCode: number, listener: AnswerListener): number {
   const error = createErrorFromCode(errorCode);
-  if (errorCode === UNKNOWN_TOPIC_OR_PARTITION) listener.missing(partition);
+  if (errorCode === UNKNOWN_TOPIC_OR_PARTITION || errorCode === OFFSET_OUT_OF_RANGE)
+    listener.missing(partition);
   if (LEFT_TO_KAFKAJS.has(error.type)) return errorCode;
   listener.refused(partition, error);
   return 0;

@@ -22,7 +22,7 @@ export interface KafkaSourceOptions {
   readonly wantedTopics: () => Promise<readonly string[]>;
   /** Told, each time that they are asked for, whether the wanted topics exist. */
   readonly onTopics?: (exists: ReadonlyMap<string, boolean>) => void;
-  /** Fetches that bring something begin at least so many milliseconds apart; by default as few as is sensible. */
+  /** Fetches that bring something begin at least so many milliseconds apart; LEAST_FETCH_INTERVAL_MS by default. */
   readonly fetchIntervalMs?: number;
   /** The client has ended, again and again. */
   readonly onFatal: (error: Error) => void;

@@ -1,7 +1,6 @@
 /**
  * Kafka by kafkajs: the client, and the few things asked of the cluster.
- * The client is known here, in kafka-source.ts, membership.ts, still-members.ts, sender.ts, drain.ts, positions.ts, oauth-tokens.ts,
- * fetch-decoding.ts, refused-partitions.ts, pending-seeks.ts and produce-encoding.ts, and nowhere else.
+ * Which files may know the client is listed in test/support/architecture.ts.
  */
 import type { ConnectionOptions } from 'node:tls';
 import {
@@ -18,6 +17,7 @@ import type { Logger } from 'pino';
 import { systemClock } from '../clock';
 import { makeCodecs } from './codecs';
 import { installFetchDecoder } from './fetch-decoding';
+import { installLeaders } from './leaders';
 import { type TokenSource, tokenMechanism } from './oauth-tokens';
 
 /** How the brokers are reached, and who we are to them. What is read from files is read anew for each connection. */
@@ -57,6 +57,7 @@ export const RETRIES = 8;
 export function makeKafka(options: KafkaOptions, logger: Logger): Kafka {
   const { brokers, tls, sasl, clientId, retries = RETRIES, onConnecting } = options;
   installFetchDecoder(decompress);
+  installLeaders();
   return new Kafka({
     clientId,
     brokers: [...brokers],

@@ -34,6 +34,38 @@ declare module 'kafkajs/src/protocol/requests/offsetCommit/v5/response' {
   export = response;
 }
 
+declare module 'kafkajs/src/protocol/requests/metadata/v6/response' {
+  interface Answer {
+    readonly topicMetadata: readonly {
+      readonly topic: string;
+      readonly partitionMetadata: readonly {
+        readonly partitionId: number;
+        partitionErrorCode: number;
+        leader: number;
+      }[];
+    }[];
+  }
+  /** @throws the error of the first topic that has one, or of the first partition */
+  const response: { parse: (answer: Answer) => Promise<Answer> };
+  export = response;
+}
+
+declare module 'kafkajs/src/cluster' {
+  class Cluster {
+    findTopicPartitionMetadata(
+      topic: string,
+    ): readonly { readonly partitionId: number; readonly leader: number }[];
+    /** Where partitions begin or end, by topic. */
+    fetchTopicsOffset(
+      wanted: readonly {
+        readonly topic: string;
+        readonly partitions: readonly { readonly partition: number }[];
+      }[],
+    ): Promise<{ topic: string; partitions: { partition: number; offset: string }[] }[]>;
+  }
+  export = Cluster;
+}
+
 declare module 'kafkajs/src/consumer/consumerGroup' {
   class ConsumerGroup {
     readonly seekOffset: Map<string, string>;

@@ -5,18 +5,11 @@ import { type Consumer, type EachBatchPayload, type Kafka, KafkaJSNonRetriableEr
 import type { Logger } from 'pino';
 import { type Clock, NEVER, systemClock } from '../clock';
 import type { TopicPartition } from '../intake';
-import { commitNote, readCommitNote } from './commit-note';
-import {
-  type AnswerListener,
-  FetchedMessage,
-  refusedIn,
-  runHeard,
-  TOPIC_AUTHORIZATION_FAILED,
-  UNKNOWN_TOPIC_OR_PARTITION,
-} from './fetch-decoding';
+import { type AnswerListener, FetchedMessage, runHeard } from './fetch-decoding';
+import { FetchPositions } from './fetch-positions';
 import { FIRST_RETRY_MS, MAX_RETRY_MS, offsetOf, REQUEST_TIMEOUT_MS, RETRIES } from './kafka';
 import { forgetSeeksWhenJoining } from './pending-seeks';
-import { keyOf, messageOf, type Progress, type RecordSource, type SourceListener } from './record-source';
+import { keyOf, messageOf, type RecordSource, type SourceListener } from './record-source';
 import { RefusedPartitions, toTopicPartitions } from './refused-partitions';
 
 /** Without a heartbeat for this long the group gives our partitions to others. */
@@ -28,8 +21,6 @@ const REBALANCE_TIMEOUT_MS = 15_000;
  * by the clock of the day: set back by an hour, it sends none for an hour.
  */
 const UNHEARD_MS = REBALANCE_TIMEOUT_MS + 5_000;
-/** Answers to the commit of one partition, which say nothing of others. */
-const REFUSES_ONE: ReadonlySet<number> = new Set([UNKNOWN_TOPIC_OR_PARTITION, TOPIC_AUTHORIZATION_FAILED]);
 /** What a fetch asks for. */
 export const FETCH = {
   /** It waits this long for new records; also how long a resumed partition may wait for its next fetch, so that its queue has to last. */
@@ -94,15 +85,9 @@ export async function joinGroup(
   let heardAt: number | null = null;
   let commitOffsets: EachBatchPayload['commitOffsetsIfNecessary'] | null = null;
   const gate = new FetchGate(systemClock);
-  /** Where each partition goes on: what the group has committed, until something is fetched. */
-  const positions = new Map<string, number>();
-  /** Partitions that a broker did not know, or did not let us commit, with how far they were fetched: what is told of them next may be of a topic that was made anew. */
-  let inDoubt = new Map<string, number>();
-  /** Partitions of which something was handed over since the group last assigned its partitions. */
-  const handedOver = new Set<string>();
-  /** Whether a partition begins anew under what was handed over of it: only joining anew makes that void. */
-  let isVoid = false;
-  let hasPartitions = false;
+  const positions = new FetchPositions(listener, logger);
+  /** Our partitions, by `keyOf`. */
+  let ours: ReadonlySet<string> = new Set();
   let rebalancingSince: number | null = systemClock.now();
   let memberId: string | null = null;
 
@@ -134,8 +119,7 @@ export async function joinGroup(
       if (left) return;
       deps.onFetched();
       refused.answered(partition);
-      const fetchedTo = inDoubt.get(keyOf(partition));
-      if (fetchedTo !== undefined && offset >= fetchedTo) inDoubt.delete(keyOf(partition));
+      positions.ends(partition, offset);
       listener.end(partition, offset);
     },
     refused(partition, error) {
@@ -143,12 +127,12 @@ export async function joinGroup(
       deps.onFetched();
       refused.refuse(partition, error);
     },
-    missing: doubt,
+    leaderless(partition, error) {
+      if (ours.has(keyOf(partition))) answers.refused(partition, error);
+    },
+    missing: (partition) => positions.doubt(partition),
     committed(partition, offset, note) {
-      const key = keyOf(partition);
-      if (left || positions.has(key)) return;
-      if (offset !== null) positions.set(key, offset);
-      listener.begins(partition, offset === null ? null : readCommitNote(note));
+      if (!left) positions.committed(partition, offset, note);
     },
   };
   consumer.on(consumer.events.REBALANCING, () => {
@@ -163,12 +147,8 @@ export async function joinGroup(
       numbers.map((partition) => ({ topic, partition })),
     );
     gate.close();
-    positions.clear();
-    handedOver.clear();
-    isVoid = false;
-    // Anew: what is under way may still be answered.
-    inDoubt = new Map();
-    hasPartitions = partitions.length > 0;
+    positions.assigned();
+    ours = new Set(partitions.map(keyOf));
     fetchedAt = systemClock.now();
     heardAt = systemClock.now();
     commitOffsets = null;
@@ -201,7 +181,7 @@ export async function joinGroup(
     refused.fetchBegins();
   });
   consumer.on(consumer.events.FETCH, () => {
-    if (!hasPartitions) deps.onFetched();
+    if (ours.size === 0) deps.onFetched();
     fetchedAt = systemClock.now();
     listener.active();
   });
@@ -211,7 +191,7 @@ export async function joinGroup(
   async function handOver(payload: EachBatchPayload): Promise<void> {
     const { batch, resolveOffset, commitOffsetsIfNecessary } = payload;
     if (left) return;
-    if (gate.isClosed() || isVoid) {
+    if (gate.isClosed() || positions.isVoid) {
       // Not resolved, so it is fetched again.
       await systemClock.sleep(GATE_CHECK_MS, NEVER);
       return;
@@ -221,17 +201,10 @@ export async function joinGroup(
       if (!(message instanceof FetchedMessage)) throw new Error('kafkajs decoded a fetch by itself');
       const { fetched } = message;
       const fromOffset = offsetOf(Reflect.get(batch, 'fetchedOffset'));
-      const key = keyOf({ topic, partition });
-      reportJump({ topic, partition }, fromOffset);
-      if (handedOver.has(key) && fromOffset < (positions.get(key) ?? fromOffset)) {
-        isVoid = true;
-        inDoubt.set(key, Number.POSITIVE_INFINITY);
-        return;
-      }
+      const nextOffset = Math.max(fetched.lastOffset + 1, fromOffset);
+      if (!positions.advance({ topic, partition }, fromOffset, nextOffset)) return;
       // This is where the next fetch goes on: behind the markers and aborted records at the end, too.
       resolveOffset(message.offset);
-      positions.set(key, Math.max(fetched.lastOffset + 1, fromOffset));
-      handedOver.add(key);
       commitOffsets = commitOffsetsIfNecessary;
       for (const chunk of fetched.chunksFrom(fromOffset)) listener.chunk({ topic, partition, ...chunk });
     }
@@ -249,22 +222,6 @@ export async function joinGroup(
     });
   }
 
-  /** An offset that the log does not have any more, or not yet again, makes kafkajs go on at the log's beginning. */
-  function reportJump(source: TopicPartition, fromOffset: number): void {
-    const expected = positions.get(keyOf(source));
-    if (expected === undefined || expected === fromOffset) return;
-    const details = { ...source, from: expected, to: fromOffset };
-    if (fromOffset > expected) {
-      listener.passedOver(source, fromOffset - expected);
-      logger.error(details, 'records were deleted before they were read');
-    } else logger.warn(details, 'the partition begins anew; it is read from its beginning');
-  }
-
-  function doubt(partition: TopicPartition): void {
-    const key = keyOf(partition);
-    inDoubt.set(key, Math.max(inDoubt.get(key) ?? 0, positions.get(key) ?? 0));
-  }
-
   const isStalled = () => systemClock.now() - fetchedAt >= STALLED_MS;
 
   const membership: Membership = {
@@ -272,34 +229,22 @@ export async function joinGroup(
     resume: (partition) => refused.resume(partition),
     goBack(partition, offset) {
       unlessItRestarts(() => consumer.seek({ ...partition, offset: String(offset) }));
-      positions.set(keyOf(partition), offset);
+      positions.goBack(partition, offset);
       // Of other partitions it is fetched again.
       gate.close();
     },
     async commit(progress) {
       // consumer.commitOffsets would try again by itself, over a rebalance too, and set back what the new owner has committed.
       if (commitOffsets === null) throw new Error('nothing was read since the group assigned its partitions');
-      // What is beyond all that was fetched was decided of a log that is gone, or that the store has lost: who reads it again commits it again.
-      const current = progress.filter((each) => each.offset <= (positions.get(keyOf(each)) ?? each.offset));
-      const doubts = inDoubt;
-      const certain = current.filter((each) => !doubts.has(keyOf(each)));
-      try {
-        if (certain.length > 0) await commitOffsets({ topics: byTopic(certain) });
-      } catch (error) {
-        for (const { errorCode, ...partition } of refusedIn(error))
-          if (REFUSES_ONE.has(errorCode) && doubts === inDoubt) doubt(partition);
-        throw error;
-      }
-      if (certain.length < current.length)
-        throw new Error(
-          'Kafka did not take the offset of a partition; it waits until the partition is read again',
-        );
+      await positions.commit(progress, commitOffsets);
     },
     isStalled,
     memberId: () => (rebalancingSince === null ? memberId : null),
     // Where it is stalled it has met an error, and restarts by itself.
     hasEnded: () =>
-      ended || isVoid || (!isStalled() && heardAt !== null && systemClock.now() - heardAt > UNHEARD_MS),
+      ended ||
+      positions.isVoid ||
+      (!isStalled() && heardAt !== null && systemClock.now() - heardAt > UNHEARD_MS),
     async leave() {
       left = true;
       await consumer.disconnect();
@@ -370,14 +315,4 @@ export class FetchGate {
     }
     return false;
   }
-}
-
-function byTopic(progress: readonly Progress[]) {
-  const topics = new Map<string, { partition: number; offset: string; metadata: string }[]>();
-  for (const { topic, partition, offset, decidedUpTo } of progress) {
-    const partitions = topics.get(topic) ?? [];
-    partitions.push({ partition, offset: String(offset), metadata: commitNote(decidedUpTo) });
-    topics.set(topic, partitions);
-  }
-  return [...topics].map(([topic, partitions]) => ({ topic, partitions }));
 }

@@ -5,6 +5,8 @@ import type { StreamDeps } from './record-source';
 
 /** Of the records that a line of the log tells of, the first so many are named. */
 const MAX_LOGGED_OFFSETS = 20;
+/** And so many ways in which they cannot be read. */
+const MAX_LOGGED_CAUSES = 5;
 
 /** Counts each answer once, in as few increments as the batch has different ones, and tells of records without a verdict row. */
 export function observeBatch(
@@ -17,6 +19,8 @@ export function observeBatch(
   metrics.batchSeconds.observe(ms / 1000);
   const verdicts = new Map<number, { labels: Record<string, string>; count: number }>();
   const unstored = new Map<string, number[]>();
+  /** Why batches cannot be read. */
+  const causes = new Set<string>();
   const resends = new Map<number, { labels: Record<string, string>; count: number }>();
   let redeliveries = 0;
   for (const answer of answers) {
@@ -30,6 +34,7 @@ export function observeBatch(
       const offsets = unstored.get(reason);
       if (offsets === undefined) unstored.set(reason, [envelope.offset]);
       else offsets.push(envelope.offset);
+      if (envelope.payload.type === 'undecodable') causes.add(envelope.payload.because);
       if (decision.deadLetter !== null) continue;
     }
     const key = classOf(answer);
@@ -46,7 +51,10 @@ export function observeBatch(
     const isDeadLetter = reason !== 'no_idempotency_key';
     if (isDeadLetter) metrics.deadLetters.inc({ reason }, offsets.length);
     logger.warn(
-      { ...partition, reason, records: offsets.length, offsets: offsets.slice(0, MAX_LOGGED_OFFSETS) },
+      {
+        ...{ ...partition, reason, records: offsets.length, offsets: offsets.slice(0, MAX_LOGGED_OFFSETS) },
+        ...(reason === 'undecodable' && { because: [...causes].slice(0, MAX_LOGGED_CAUSES) }),
+      },
       isDeadLetter ? 'records sent to the dead-letter topic' : 'records without event_id',
     );
   }

@@ -31,7 +31,7 @@ const MAX_BATCH_BYTES = 4 * 1024 * 1024;
 export interface Standing extends TopicPartition {
   /** Offsets between what is decided and the end; null until something is known of both. */
   readonly lag: number | null;
-  /** Time of the first record that is fetched and not decided, in milliseconds since 1970; null where there is none, or none was read yet. */
+  /** Time of the first record of the batch that was taken up last, in milliseconds since 1970; null where nothing waits, or nothing was taken up yet. */
   readonly waitsSince: number | null;
   readonly undecided: UndecidedPartition | null;
 }
@@ -61,10 +61,9 @@ export class PartitionLoop {
   private endOffset: number | null = null;
   /** Where the next batch begins. */
   private nextOffset: number | null = null;
-  /** See Progress; 0 where nothing is known of it. */
-  private decidedUpTo = 0;
+  /** See Progress: 0 where a worker has not said, null where the store has to be asked, since no worker has set the offset. */
+  private expected: number | null = 0;
   private waitsSince: number | null = null;
-  private isSetByOthers = false;
   private maxEvents = FIRST_BATCH_EVENTS;
 
   constructor(
@@ -91,11 +90,9 @@ export class PartitionLoop {
     this.endOffset = offset;
   }
 
-  /** @param decidedUpTo as SourceListener's */
-  begins(decidedUpTo: number | null): void {
-    // An offset that no worker has set may be beyond what is decided.
-    if (decidedUpTo === null) this.isSetByOthers = true;
-    else this.decidedUpTo = decidedUpTo;
+  /** @param expectedUpTo as SourceListener's */
+  begins(expectedUpTo: number | null): void {
+    this.expected = expectedUpTo;
   }
 
   /** Whether it fetches no more until it is decided further. */
@@ -103,9 +100,9 @@ export class PartitionLoop {
     return this.fetchPaused;
   }
 
-  /** How far the store has to have decided it; null while a batch is under way, which asks by itself. */
-  expected(): number | null {
-    return this.running === null ? this.decidedUpTo : null;
+  /** How far the store has to have decided it; null where that is not known, and while a batch is under way, which finds out by itself. */
+  expectedUpTo(): number | null {
+    return this.running === null ? this.expected : null;
   }
 
   standing(): Standing {
@@ -182,10 +179,10 @@ export class PartitionLoop {
     const to = Math.min(lost, this.nextOffset ?? lost);
     source.goBack(this.partition, to);
     logger.error(
-      { ...this.partition, from: this.decidedUpTo, to },
+      { ...this.partition, from: this.expected, to },
       'the store has lost what it had decided; it is read again',
     );
-    this.decidedUpTo = to;
+    this.expected = to;
     this.nextOffset = to;
     this.queue.clear();
     this.wait.over();
@@ -202,13 +199,13 @@ export class PartitionLoop {
       if (this.ended.signal.aborted) return 'ended';
       const records = await this.queue.peek(maxEvents, MAX_BATCH_BYTES);
       this.takesUp(records[0]);
-      if (this.isSetByOthers && records[0] !== undefined) await this.askHowFar(records[0].offset);
+      if (records[0] !== undefined) this.expected ??= await this.askHowFar(records[0].offset);
       const { envelopes, failure } = await decodeRecords(records, wireFormat, slots);
       if (this.ended.signal.aborted) return 'ended';
       if (envelopes.length === 0)
         return failure === null ? 'no_records' : { answers: [], undecided: failure };
       const began = clock.now();
-      const { answers, undecided } = await intake.decide(this.partition, envelopes, this.decidedUpTo);
+      const { answers, undecided } = await intake.decide(this.partition, envelopes, this.expected ?? 0);
       this.observe(answers, clock.now() - began);
       const isTooMuch = answers.length === 0 && mayBeTooMuch(undecided);
       this.maxEvents = isTooMuch ? Math.max(1, envelopes.length >> 1) : maxEvents * 2;
@@ -219,21 +216,21 @@ export class PartitionLoop {
   }
 
   /**
-   * Of offsets that no worker has set, only the store knows what of the records before them is decided. Tells of those that are not.
+   * Of an offset that no worker has set, only the store knows what of the records before it is decided. Tells of those that are not.
    *
+   * @returns how far it is decided, at most up to this offset
    * @throws where the store does not say now how far it is
    */
-  private async askHowFar(to: number): Promise<void> {
-    const { decidedUpTo, metrics, logger } = this.deps;
-    const [from = 0] = await decidedUpTo([this.partition]);
-    this.isSetByOthers = false;
-    this.decidedUpTo = Math.min(from, to);
-    if (from === 0 || from >= to) return;
+  private async askHowFar(to: number): Promise<number> {
+    const { readDecidedUpTo, metrics, logger } = this.deps;
+    const [from = 0] = await readDecidedUpTo([this.partition]);
+    if (from === 0 || from >= to) return Math.min(from, to);
     metrics.gapRecords.inc({ topic: this.partition.topic }, to - from);
     logger.error(
       { ...this.partition, from, to },
       'records were passed over: offsets were set forward, or lost',
     );
+    return from;
   }
 
   private takesUp(first: StreamRecord | undefined): void {
@@ -263,14 +260,13 @@ export class PartitionLoop {
   private advance(answers: readonly Answer[]): void {
     if (this.revoked) return;
     const last = answers.at(-1);
-    if (last !== undefined) this.decidedUpTo = last.envelope.offset + 1;
+    if (last !== undefined) this.expected = last.envelope.offset + 1;
     const offset = this.queue.remove(answers.length);
     this.queue.rest();
     this.nextOffset = offset;
     this.wait.over();
-    // Where nothing came yet to ask the store about, the next owner has to ask.
-    const decidedUpTo = this.isSetByOthers ? null : this.decidedUpTo;
-    this.shared.committer.decided({ ...this.partition, offset, decidedUpTo });
+    // Null where nothing came yet to ask the store about: the next owner has to ask.
+    this.shared.committer.decided({ ...this.partition, offset, expectedUpTo: this.expected });
     this.resumeIfLow();
   }
 

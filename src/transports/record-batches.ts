@@ -11,6 +11,7 @@
 import type { JsonText } from '../domain/judge';
 import type { Header, TopicPartition } from '../intake';
 import { DecompressionError } from './codecs';
+import { hasChecksum } from './crc32c';
 import type { Chunk, RecordCursor, StreamRecord } from './record-source';
 import { formatOf, notSupported, OldMessage, undecodable } from './undecodable';
 
@@ -135,7 +136,7 @@ class CurrentBatch {
 
   /** Which end of a transaction it marks; null for a batch of records, and for a marker that cannot be read. */
   get marker(): 'abort' | 'commit' | null {
-    if ((this.attributes & CONTROL) === 0) return null;
+    if ((this.attributes & CONTROL) === 0 || !hasChecksum(this.bytes)) return null;
     const record = this.read(this.bytes.subarray(HEADER_BYTES), 0).next();
     if (record?.undecodable !== undefined) return null;
     // Its key is a version and a type, 16 bits each; type 0 aborts, 1 commits.
@@ -147,7 +148,10 @@ class CurrentBatch {
   open(fromOffset: number, decompress: Decompress): RecordCursor | Promise<RecordCursor> {
     const stored = this.bytes.subarray(HEADER_BYTES);
     const codec = this.attributes & CODEC_MASK;
-    if (codec === 0 || formatOf(this.bytes) !== MAGIC) return this.read(stored, fromOffset);
+    if (formatOf(this.bytes) !== MAGIC) return this.undecodable(notSupported(formatOf(this.bytes)));
+    // Brokers do not look at it when they are read from: what a disk has changed may still be read, as another amount.
+    if (!hasChecksum(this.bytes)) return this.undecodable('its checksum is of other bytes');
+    if (codec === 0) return this.read(stored, fromOffset);
     if (codec > LAST_CODEC) return this.undecodable(`there is no codec ${codec}`);
     return decompress(codec, stored).then(
       (body) => this.read(body, fromOffset, body.length),
@@ -162,7 +166,6 @@ class CurrentBatch {
   /** @param decompressed bytes that are held beside the batch's own */
   private read(bytes: Buffer, fromOffset: number, decompressed = 0): RecordCursor {
     try {
-      if (formatOf(this.bytes) !== MAGIC) throw new RangeError(notSupported(formatOf(this.bytes)));
       if (!Number.isSafeInteger(this.lastOffset)) throw new RangeError('an offset is beyond 2^53');
       const count = this.bytes.readInt32BE(57);
       checkRecords(bytes, count, this.lastOffset - this.firstOffset);

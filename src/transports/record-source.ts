@@ -44,8 +44,8 @@ export interface RecordCursor {
 export interface Progress extends TopicPartition {
   /** Where the group goes on: what was left out behind the last record is passed, too. */
   readonly offset: number;
-  /** One past the last record that was decided: what the store has to know of. Null where the offset is somebody else's, and the store is not asked yet. */
-  readonly decidedUpTo: number | null;
+  /** One past the last record that was decided: so far the store has to have decided it. Null where the offset is somebody else's, and the store is not asked yet. */
+  readonly expectedUpTo: number | null;
 }
 
 /** A consumer group's side of Kafka. */
@@ -72,13 +72,13 @@ export interface SourceListener {
   /**
    * What was committed with the offset at which the partition begins. Told before its first chunk.
    *
-   * @param decidedUpTo see Progress; null where the offset was set by no worker: by somebody else, or by nobody yet
+   * @param expectedUpTo see Progress; null where the offset was set by no worker: by somebody else, or by nobody yet
    */
-  begins(partition: TopicPartition, decidedUpTo: number | null): void;
+  begins(partition: TopicPartition, expectedUpTo: number | null): void;
   /** So many offsets were passed over: Kafka has deleted their records before they were fetched. */
   passedOver(partition: TopicPartition, offsets: number): void;
   /**
-   * A broker does not let a partition be read, though it is ours, and is asked again from time to time; null once it does. Partitions that were
+   * A partition of ours cannot be read, since a broker does not let it be, it has no leader, or its next batch is damaged; it is tried again from time to time. Null once it can. Partitions that were
    * assigned anew are not refused until this is told again.
    */
   refused(partition: TopicPartition, because: string | null): void;
@@ -97,7 +97,7 @@ export interface StreamDeps {
   readonly wireFormat: Pick<WireFormat, 'decode'>;
   readonly publishVerdicts: PublishVerdicts | null;
   /** How far the store has decided partitions, in the order of the list; 0 where nothing. @throws where it cannot say now */
-  readonly decidedUpTo: (partitions: readonly TopicPartition[]) => Promise<number[]>;
+  readonly readDecidedUpTo: (partitions: readonly TopicPartition[]) => Promise<number[]>;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics: Metrics;

@@ -1,4 +1,4 @@
-/** Partitions that a broker does not let us read: no fetch asks for them but from time to time, and they are no hindrance to the others. */
+/** Partitions that a broker does not let us read, that have no leader, or whose next batch is damaged: no fetch asks for them but from time to time, and they are no hindrance to the others. */
 import type { Consumer } from 'kafkajs';
 import type { Logger } from 'pino';
 import type { Clock } from '../clock';

@@ -9,6 +9,25 @@ export class Semaphore {
     else await new Promise<void>((resolve) => this.waiting.push(resolve));
   }
 
+  /** @returns whether there was a place within so many milliseconds */
+  acquireWithin(ms: number): Promise<boolean> {
+    if (this.free > 0) {
+      this.free--;
+      return Promise.resolve(true);
+    }
+    return new Promise((resolve) => {
+      const take = () => {
+        clearTimeout(timer);
+        resolve(true);
+      };
+      const timer = setTimeout(() => {
+        this.waiting.splice(this.waiting.indexOf(take), 1);
+        resolve(false);
+      }, ms);
+      this.waiting.push(take);
+    });
+  }
+
   release(): void {
     const next = this.waiting.shift();
     if (next === undefined) this.free++;

@@ -36,6 +36,8 @@ export interface SendOptions {
   readonly withinMs?: number;
   /** In place of the sender's. */
   readonly compression?: Compression;
+  /** Called once nothing of it is under way any more: after it has failed, where the client goes on with what was given up. */
+  readonly whenOver?: () => void;
 }
 
 /** Brokers refuse the messages of these items, as too large for one, and would again. */
@@ -83,14 +85,18 @@ export async function makeSender(
   let likelyBytes = 0;
 
   return {
-    async send(topic, items, encode, { withinMs = Number.POSITIVE_INFINITY, compression = usually } = {}) {
+    async send(topic, items, encode, options = {}) {
+      const { withinMs = Number.POSITIVE_INFINITY, compression = usually, whenOver } = options;
       const end = performance.now() + withinMs;
       const leftMs = () => Math.max(0, Math.min(timeoutMs, Math.ceil(end - performance.now())));
+      const underWay: Promise<unknown>[] = [];
       try {
-        await sendAll(topic, items, encode, { leftMs, compressor: COMPRESSIONS[compression] });
+        await sendAll(topic, items, encode, { leftMs, compressor: COMPRESSIONS[compression], underWay });
       } catch (error) {
         if (!(error instanceof RecordsRefused)) choosers.forget(topic);
         throw error;
+      } finally {
+        if (whenOver !== undefined) void Promise.allSettled(underWay).then(whenOver);
       }
     },
     stop: () => producer.disconnect(),
@@ -134,7 +140,7 @@ export async function makeSender(
   async function request<T>(
     topic: string,
     batches: readonly PartitionBatch<T>[],
-    { leftMs, compressor }: Way,
+    { leftMs, compressor, underWay }: Way,
   ): Promise<void> {
     const now = Date.now();
     const messages = await Promise.all(
@@ -144,7 +150,10 @@ export async function makeSender(
       ),
     );
     const withinMs = leftMs();
+    // What is given up already must not be stored.
+    if (withinMs === 0) throw new Error(`there was no time left to send to ${topic}`);
     const sending = producer.send({ topic, acks: ALL_IN_SYNC, timeout: SEND_TIMEOUT_MS, messages });
+    underWay.push(sending);
     const taken = await withDeadline(sending, withinMs, `${topic} did not acknowledge within ${withinMs} ms`);
     requireTaken(topic, batches, taken);
   }
@@ -177,6 +186,8 @@ interface Way {
   /** Time for it that is left. */
   leftMs(): number;
   readonly compressor: Compressor | null;
+  /** Its requests. */
+  readonly underWay: Promise<unknown>[];
 }
 
 interface PartitionBatch<T> {

@@ -8,7 +8,7 @@ import { type Admin, AssignerProtocol, type Kafka } from 'kafkajs';
 import type { Logger } from 'pino';
 import { systemClock } from '../clock';
 import type { TopicPartition } from '../intake';
-import { committedOffsets } from './drain';
+import { committedOffsets } from './group-offsets';
 import { connectedAdmin, offsetOf } from './kafka';
 import { keyOf, messageOf } from './record-source';
 

@@ -34,7 +34,7 @@ export function makeStream(deps: StreamDeps): Stream {
   let loops = new Map<string, PartitionLoop>();
   let joined = false;
   let stopping = false;
-  /** Ends the wait between two looks at the store: partitions have come to us, of some of which nothing may come. */
+  /** Cuts the wait between two looks at the store short: partitions have come to us, and one of which nothing comes is noticed by no batch. */
   let checkSoon = new AbortController();
   let lastActivity = clock.now();
   let lastFetch = clock.now();
@@ -64,8 +64,8 @@ export function makeStream(deps: StreamDeps): Stream {
       lastFetch = clock.now();
       loops.get(keyOf(partition))?.ends(offset);
     },
-    begins(partition, decidedUpTo) {
-      loops.get(keyOf(partition))?.begins(decidedUpTo);
+    begins(partition, expectedUpTo) {
+      loops.get(keyOf(partition))?.begins(expectedUpTo);
       checkSoon.abort();
     },
     passedOver: ({ topic }, offsets) => metrics.gapRecords.inc({ topic }, offsets),
@@ -84,15 +84,15 @@ export function makeStream(deps: StreamDeps): Stream {
       if (stopping) return;
       checkSoon = new AbortController();
       const asked = [...loops.values()].flatMap((loop) => {
-        const expected = loop.expected();
+        const expected = loop.expectedUpTo();
         return expected === null || expected === 0 ? [] : [{ loop, expected }];
       });
       if (asked.length === 0) continue;
       try {
-        const decided = await deps.decidedUpTo(asked.map(({ loop }) => loop.partition));
+        const decidedUpTo = await deps.readDecidedUpTo(asked.map(({ loop }) => loop.partition));
         for (const [index, { loop, expected }] of asked.entries()) {
-          const held = decided[index] ?? 0;
-          if (held < expected && loop.expected() === expected) loop.goBack(held);
+          const decided = decidedUpTo[index] ?? 0;
+          if (decided < expected && loop.expectedUpTo() === expected) loop.goBack(decided);
         }
       } catch (error) {
         logger.warn({ error: messageOf(error) }, 'the store did not say how far it has decided');

@@ -6,7 +6,6 @@ class UndecodableRecord implements StreamRecord {
   readonly key = null;
   readonly headers = [];
   readonly claims = [];
-  readonly payload = { type: 'undecodable' } as const;
   constructor(
     readonly offset: number,
     /** All the bytes as they came. */
@@ -15,6 +14,10 @@ class UndecodableRecord implements StreamRecord {
     /** Why they cannot be read. */
     readonly undecodable: string,
   ) {}
+
+  get payload() {
+    return { type: 'undecodable', because: this.undecodable } as const;
+  }
 
   get size(): number {
     return this.value.length;

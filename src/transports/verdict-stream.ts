@@ -5,17 +5,10 @@
 import { idKey } from '../domain/digest';
 import type { Connection } from '../domain/reference';
 import { REASONS, type Reason, reasonInfo } from '../domain/verdict';
-import type { Answer, DeadLetter, TopicPartition } from '../intake';
-import { LETTER_HEADERS, originalHeaders } from './dead-letters';
-import {
-  type EncodedMessage,
-  likelyBytes,
-  MessageEncoder,
-  type OutgoingMessage,
-} from './record-batch-writer';
+import type { Answer, TopicPartition } from '../intake';
+import { type EncodedMessage, MessageEncoder, type OutgoingMessage } from './record-batch-writer';
 import type { PublishVerdicts } from './record-source';
-import { Semaphore } from './semaphore';
-import { encodeMessages, RecordsRefused, type Sender } from './sender';
+import { RecordsRefused, type Sender } from './sender';
 
 export const VERDICT_SPEC = 'promo.verdict.v1';
 
@@ -288,51 +281,5 @@ export function makePublishVerdicts(sender: Sender, topic: string): PublishVerdi
       const refused = answers.filter((answer) => error.refused.has(answer));
       await sender.send(topic, refused, (answer) => writer.encodeKeyed(answer));
     }
-  };
-}
-
-/** Less than the store lets others wait for the locks of the batch (LOCK_TIMEOUT_MS), which it holds meanwhile. */
-const DEAD_LETTERS_WITHIN_MS = 4_000;
-/** Letters that hold more than this are sent while no others of such a size are: sending them takes several times their size. */
-const LARGE_LETTERS_BYTES = 1024 * 1024;
-
-/**
- * Sends dead letters on as they came, with where they came from in the headers (docs/rules.md, S5). They are compressed: what came as a small
- * batch is not to take memory, and room in a request, as what it decompresses to.
- */
-export function makeSendDeadLetters(sender: Sender, topic: string) {
-  const large = new Semaphore(1);
-
-  return async (letters: readonly DeadLetter[]): Promise<void> => {
-    const end = performance.now() + DEAD_LETTERS_WITHIN_MS;
-    const messages = letters.map(messageOf);
-    const send = () =>
-      sender.send(topic, messages, encodeMessages(), {
-        withinMs: end - performance.now(),
-        compression: 'gzip',
-      });
-    const bytes = messages.reduce((sum, message) => sum + likelyBytes(message), 0);
-    if (bytes <= LARGE_LETTERS_BYTES) return send();
-    await large.acquire();
-    try {
-      await send();
-    } finally {
-      large.release();
-    }
-  };
-}
-
-function messageOf({ envelope, source, reason }: DeadLetter): OutgoingMessage {
-  return {
-    key: envelope.key,
-    value: envelope.value,
-    headers: [
-      ...originalHeaders(envelope),
-      [LETTER_HEADERS.topic, source.topic],
-      [LETTER_HEADERS.partition, String(source.partition)],
-      [LETTER_HEADERS.offset, String(envelope.offset)],
-      [LETTER_HEADERS.timestamp, envelope.timestamp],
-      [LETTER_HEADERS.reason, reason],
-    ],
   };
 }

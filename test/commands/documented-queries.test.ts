@@ -42,7 +42,14 @@ afterAll(async () => {
   await database.drop();
 });
 
+/** Months are dropped by the janitor; what a panic said may name players, and only the owner reads it. */
+function urlFor(sql: string): string {
+  if (sql.includes('drop_months')) {
+    return janitor.url;
+  }
+  return sql.includes('promo_store.panics') ? database.url : reader.url;
+}
+
 test.each(QUERIES)('$name runs for the role that it is meant for', async ({ sql }) => {
-  const { url } = sql.includes('drop_months') ? janitor : reader;
-  await withClient(url, (client) => expect(client.query(sql)).resolves.toMatchObject({ command: 'SELECT' }));
+  await withClient(urlFor(sql), (client) => expect(client.query(sql)).resolves.toMatchObject({ command: 'SELECT' }));
 });

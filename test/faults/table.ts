@@ -21,6 +21,7 @@ const WAITS = '*Undecided*.';
 const READ_AGAIN = '`promo_intake_redeliveries_total`';
 
 /** Files. */
+const DISKS = 'test/transport/disks.test.ts';
 const LEDGER = 'test/ledger/failures.test.ts';
 const GROUPS = 'test/transport/groups.test.ts';
 const HOSTILE = 'test/transport/hostile-batches.test.ts';
@@ -280,6 +281,15 @@ export const FAULTS: readonly FaultGroup[] = [
         },
       },
       {
+        fault:
+          'A partition has no leader, as where a broker or a disk is away that alone held it; of a topic that is read, or of any other',
+        does: 'Other partitions go on, and workers start. It is read once it has a leader. `status`, `verify` and `worker --drain` say that they cannot tell.',
+        sees: '`a topic cannot be read; it is tried again, and others go on`, an error, every ten minutes; `promo_intake_refused_partitions`',
+        tests: {
+          [DISKS]: ['a partition without a leader holds up neither the others nor workers that start'],
+        },
+      },
+      {
         fault: 'Aborted and open transactions',
         does: 'Aborted records are never decided. What stands behind an open transaction waits for its end.',
         sees: 'nothing; the lag of an open transaction',
@@ -299,6 +309,7 @@ export const FAULTS: readonly FaultGroup[] = [
           [HOSTILE]: [
             'decides what stands behind a bomb, 300,000 tiny records, 100,000 headers and a 10 MiB record',
           ],
+          [DISKS]: ['a batch that a disk has changed is a dead letter, though it could be read'],
         },
       },
       {

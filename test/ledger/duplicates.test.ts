@@ -1,4 +1,5 @@
 /** An event is decided once, whichever way and however often it comes. */
+import { LettersRefused } from '../../src/intake';
 import { readDecidedUpTo } from '../../src/ledger/ledger';
 import {
   aBet,
@@ -403,6 +404,26 @@ describe('records without a verdict row', () => {
       ['acme', '2', 'acme-stream'],
       ['nobody', '1', null],
     ]);
+  });
+
+  test('where the dead-letter topic refuses one letter for what it is, what is before it is decided, other letters included [S6]', async () => {
+    const sent: number[] = [];
+    const worker = store.writer({
+      sendDeadLetters: async (letters) => {
+        sent.push(...letters.map(({ envelope }) => envelope.offset));
+        const refused = letters.filter(({ envelope }) => envelope.offset === 2);
+        if (refused.length > 0) throw new LettersRefused('too large', refused);
+      },
+    });
+    const source = { topic: 'shared', partition: 0 };
+    const envelopes = [0, 1, 2, 3].map((offset) =>
+      anEnvelope(aBet({ event_id: `e-${offset}` }), offset, offset === 1 ? ['acme-shared'] : []),
+    );
+    const { answers, undecided } = await worker.intake.decide(source, envelopes);
+    expect(answers.map(brief)).toEqual(['dead letter unclaimed', 'accepted']);
+    expect(undecided?.message).toMatch(/dead-letter topic refused: too large/);
+    expect(sent).toEqual([0, 2, 3, 0]);
+    expect(await store.balance('shared')).toEqual({ records_read: 2, accepted: 1, dead_letters: 1 });
   });
 
   test('while the dead-letter topic refuses, the record and what is behind it stay undecided, and nothing is stored of them [S6] [U1]', async () => {

@@ -34,7 +34,7 @@ export interface Log {
   /** Where the group goes on; -1 where it never was. */
   committed: number;
   /** What was committed with it: null where no worker has. */
-  decidedUpTo: number | null;
+  expectedUpTo: number | null;
 }
 
 export interface Observer {
@@ -76,7 +76,7 @@ export class BrokerModel {
   logOf(source: TopicPartition): Log {
     let log = this.logs.get(keyOf(source));
     if (log === undefined) {
-      log = { source, entries: [], committed: -1, decidedUpTo: null };
+      log = { source, entries: [], committed: -1, expectedUpTo: null };
       this.logs.set(keyOf(source), log);
     }
     return log;
@@ -84,7 +84,7 @@ export class BrokerModel {
 
   /** Its topic is deleted and made anew: Kafka forgets what the group has committed, and what is produced begins at offset 0. */
   makeAnew(source: TopicPartition): void {
-    this.logs.set(keyOf(source), { source, entries: [], committed: -1, decidedUpTo: null });
+    this.logs.set(keyOf(source), { source, entries: [], committed: -1, expectedUpTo: null });
   }
 
   /** A worker's membership of the group. */
@@ -255,7 +255,7 @@ class Member {
     );
     this.broker.scheduler.note(this.worker.name, `assigned: ${share.map(keyOf).join(', ')}`);
     this.listener?.assigned(share);
-    for (const source of share) this.listener?.begins(source, this.broker.logOf(source).decidedUpTo);
+    for (const source of share) this.listener?.begins(source, this.broker.logOf(source).expectedUpTo);
     this.fetch();
   }
 
@@ -334,11 +334,11 @@ class Member {
     await broker.request('commit offsets', this.worker, COMMIT_TIMEOUT_MS, () => {
       isRefused = generation !== this.generation || !broker.isCurrent(this);
       if (isRefused) return false;
-      for (const { topic, partition, offset, decidedUpTo } of progress) {
+      for (const { topic, partition, offset, expectedUpTo } of progress) {
         const log = broker.logOf({ topic, partition });
         broker.scheduler.note('kafka', `${topic}/${partition} is committed to ${offset}`);
         log.committed = offset;
-        log.decidedUpTo = decidedUpTo;
+        log.expectedUpTo = expectedUpTo;
         broker.observer.onOffsetCommit(log, offset, this.positions.has(keyOf(log.source)));
       }
       return false;

@@ -11,9 +11,10 @@ import { type Ledger, makeLedger, readDecidedUpTo } from '../../src/ledger/ledge
 import { makeReferences } from '../../src/ledger/reference-store';
 import { toDocumentJson } from '../../src/reference-file/stored';
 import { makeMetrics } from '../../src/telemetry';
+import { makeSendDeadLetters } from '../../src/transports/dead-letters';
 import { keyOf, type RecordSource, type StreamRecord } from '../../src/transports/record-source';
 import { makeStream, type Stream } from '../../src/transports/stream';
-import { makePublishVerdicts, makeSendDeadLetters } from '../../src/transports/verdict-stream';
+import { makePublishVerdicts } from '../../src/transports/verdict-stream';
 import { type Decoded, RegistryUnavailable, type WireFormat } from '../../src/transports/wire-format';
 import { aValue } from '../support/chunk';
 import { BrokerModel, type Log } from './broker-model';
@@ -325,7 +326,7 @@ class World {
         },
       },
       wireFormat: this.wireFormat(actor),
-      decidedUpTo: (partitions) => readDecidedUpTo(store, partitions),
+      readDecidedUpTo: (partitions) => readDecidedUpTo(store, partitions),
       publishVerdicts: async (from, answers) => {
         await publish(from, answers);
         const [first] = answers;
@@ -482,7 +483,7 @@ class World {
       const { committed } = log;
       const most = Math.min(committed, this.monitor.firstLost(log));
       if (committed > 0) log.committed = this.random.below(most + 1);
-      log.decidedUpTo = null;
+      log.expectedUpTo = null;
       isAny ||= log.committed < committed;
     }
     this.broker.rebalance();
@@ -504,7 +505,7 @@ class World {
     const log = this.random.pick(logs);
     const from = Math.max(0, log.committed);
     log.committed = from + 1 + this.random.below(lastOf(log) - from);
-    log.decidedUpTo = null;
+    log.expectedUpTo = null;
     const isAny = this.monitor.onPassedOver(log);
     this.broker.rebalance();
     return isAny;
@@ -543,7 +544,7 @@ class World {
     let isAny = false;
     for (const log of this.broker.logs.values()) {
       const firstLost = this.monitor.firstLost(log);
-      if (log.decidedUpTo !== null || log.committed <= firstLost) continue;
+      if (log.expectedUpTo !== null || log.committed <= firstLost) continue;
       log.committed = firstLost;
       isAny = true;
     }

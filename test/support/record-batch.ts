@@ -98,6 +98,22 @@ export function encodeOldMessage({
   return Buffer.concat([int(64, BigInt(offset)), int(32, BigInt(message.length)), message]);
 }
 
+const CRC32C_TABLE = Array.from({ length: 256 }, (_, index) => {
+  let crc = index;
+  for (let bit = 0; bit < 8; bit++) crc = crc & 1 ? (crc >>> 1) ^ 0x82f63b78 : crc >>> 1;
+  return crc >>> 0;
+});
+
+/** The batch with a checksum that is right, as after its bytes were changed: brokers accept no other. */
+export function sealed(batch: Buffer): Buffer {
+  let crc = 0xffffffff;
+  for (const byte of batch.subarray(21)) crc = ((CRC32C_TABLE[(crc ^ byte) & 0xff] ?? 0) ^ (crc >>> 8)) >>> 0;
+  const copy = Buffer.from(batch);
+  copy.writeUInt32BE((crc ^ 0xffffffff) >>> 0, 17);
+  return copy;
+}
+
+/** With a checksum that is right. */
 export function encodeBatch(batch: TestBatch): Buffer {
   const records = batch.records ?? [];
   const body = batch.body ?? encodeRecords(records);
@@ -111,7 +127,7 @@ export function encodeBatch(batch: TestBatch): Buffer {
   header.writeBigInt64BE(batch.maxTimestamp ?? 2_000n, 35);
   header.writeBigInt64BE(batch.producerId ?? -1n, 43);
   header.writeInt32BE(batch.count ?? records.length, 57);
-  return Buffer.concat([header, body]);
+  return sealed(Buffer.concat([header, body]));
 }
 
 // --- reading what was built
@@ -161,21 +177,6 @@ export const plainRecord = ({ offset, timestamp, key, value, headers }: StreamRe
 });
 
 // --- sending it
-
-const CRC32C_TABLE = Array.from({ length: 256 }, (_, index) => {
-  let crc = index;
-  for (let bit = 0; bit < 8; bit++) crc = crc & 1 ? (crc >>> 1) ^ 0x82f63b78 : crc >>> 1;
-  return crc >>> 0;
-});
-
-/** A batch that a broker accepts: its checksum is right. */
-export function sealed(batch: Buffer): Buffer {
-  let crc = 0xffffffff;
-  for (const byte of batch.subarray(21)) crc = ((CRC32C_TABLE[(crc ^ byte) & 0xff] ?? 0) ^ (crc >>> 8)) >>> 0;
-  const copy = Buffer.from(batch);
-  copy.writeUInt32BE((crc ^ 0xffffffff) >>> 0, 17);
-  return copy;
-}
 
 const PRODUCE_DEADLINE_MS = 30_000;
 const NO_ERROR = 0;

@@ -41,7 +41,7 @@ class Reader implements SourceListener {
   assigned(partitions: readonly TopicPartition[]): void {
     this.generations.push(partitions.map(keyOf).sort());
     this.chunks = [];
-    const offsets = partitions.map((partition) => ({ ...partition, offset: 1, decidedUpTo: 1 }));
+    const offsets = partitions.map((partition) => ({ ...partition, offset: 1, expectedUpTo: 1 }));
     this.commitsOfNothing.push(
       this.source.commit(offsets).then(
         () => 'committed',
@@ -58,8 +58,8 @@ class Reader implements SourceListener {
     this.fetches++;
   }
   end(): void {}
-  begins({ partition }: TopicPartition, decidedUpTo: number | null): void {
-    this.begun.set(partition, decidedUpTo);
+  begins({ partition }: TopicPartition, expectedUpTo: number | null): void {
+    this.begun.set(partition, expectedUpTo);
   }
   passedOver({ topic, partition }: TopicPartition, offsets: number): void {
     throw new Error(`${offsets} offsets of ${topic}/${partition} were passed over`);
@@ -124,7 +124,7 @@ export const SOURCE_CONTRACT: readonly (readonly [title: string, script: Script]
       await side.produce(1, ['d']);
       const first = await started(side);
       await side.until('everything is read', () => first.nextOffset(0) === 3 && first.nextOffset(1) === 1);
-      await side.get(first.source.commit([{ topic: side.topic, partition: 0, offset: 2, decidedUpTo: 1 }]));
+      await side.get(first.source.commit([{ topic: side.topic, partition: 0, offset: 2, expectedUpTo: 1 }]));
       expect(await side.committed(0)).toBe(2);
       expect([...first.begun]).toEqual(
         expect.arrayContaining([
@@ -202,7 +202,7 @@ export const SOURCE_CONTRACT: readonly (readonly [title: string, script: Script]
       const theirs = second.generations.at(-1)?.[0] === `${side.topic}/0` ? 0 : 1;
       await side.until('the second has read', () => second.nextOffset(theirs) === 2);
       await side.get(
-        second.source.commit([{ topic: side.topic, partition: theirs, offset: 1, decidedUpTo: 1 }]),
+        second.source.commit([{ topic: side.topic, partition: theirs, offset: 1, expectedUpTo: 1 }]),
       );
       await side.get(second.source.stop());
       await side.until('the first has all of them again', () => first.generations.at(-1)?.length === 2);

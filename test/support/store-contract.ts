@@ -72,8 +72,7 @@ class Tx {
   count = (partitionNo: number, nextOffset: number, decidedUpTo = nextOffset) =>
     partitions.countPartition(this.session, {
       partitionNo,
-      nextOffset,
-      decidedUpTo,
+      after: { nextOffset, decidedUpTo },
       records: 1,
       counts: ONE_ACCEPTED,
     });

@@ -5,7 +5,6 @@ import {
   encodeBatch,
   encodeRecords,
   produceRaw,
-  sealed,
   type TestBatch,
   type TestRecord,
 } from '../support/record-batch';
@@ -42,7 +41,7 @@ it(
       },
       async (world) => {
         const [broker = ''] = world.brokers;
-        const send = (batch: TestBatch) => produceRaw(broker, world.topics.main, sealed(encodeBatch(batch)));
+        const send = (batch: TestBatch) => produceRaw(broker, world.topics.main, encodeBatch(batch));
         const compressed = (records: TestRecord[]): TestBatch => ({
           attributes: GZIP,
           records,

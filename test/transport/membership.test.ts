@@ -47,8 +47,8 @@ class Member implements SourceListener {
   chunk(chunk: Chunk): void {
     this.chunks.push(chunk);
   }
-  begins({ partition }: TopicPartition, decidedUpTo: number | null): void {
-    this.begun.set(partition, decidedUpTo);
+  begins({ partition }: TopicPartition, expectedUpTo: number | null): void {
+    this.begun.set(partition, expectedUpTo);
   }
   passedOver(_: TopicPartition, offsets: number): void {
     this.gaps.push(offsets);
@@ -120,7 +120,7 @@ together('goes back no more once the partition was another member’s', async ()
   const groupId = aGroup();
   await produce(topic, [...ten(0), ...ten(1)]);
   const first = await read(topic, groupId, [10, 10]);
-  await first.source.commit([0, 1].map((partition) => ({ topic, partition, offset: 8, decidedUpTo: 8 })));
+  await first.source.commit([0, 1].map((partition) => ({ topic, partition, offset: 8, expectedUpTo: 8 })));
   // As if it had been asked for just before: no fetch of this partition comes in between.
   first.onAssigned = () => {
     for (const partition of [0, 1])
@@ -150,7 +150,7 @@ describe('of a topic that is made anew', () => {
       ),
     );
   };
-  const stale = (topic: string) => [{ topic, partition: 0, offset: 10, decidedUpTo: 10 }];
+  const stale = (topic: string) => [{ topic, partition: 0, offset: 10, expectedUpTo: 10 }];
 
   together(
     'nothing is committed of what was read before, as long as nobody has asked for it since',
@@ -185,7 +185,7 @@ describe('of a topic that is made anew', () => {
     await remade(topic);
     await produce(topic, ten(0).slice(0, 4));
     await until('the new one is read', DEADLINE_MS, async () => member.readTo(0) === 4);
-    await member.source.commit([{ topic, partition: 0, offset: 2, decidedUpTo: 2 }]);
+    await member.source.commit([{ topic, partition: 0, offset: 2, expectedUpTo: 2 }]);
     await member.source.commit(stale(topic));
     expect(await committedOffsets(groupId, topic)).toEqual([2]);
   });

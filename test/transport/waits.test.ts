@@ -95,9 +95,9 @@ class FakeSource implements RecordSource {
   async commit(progress: readonly Progress[]): Promise<void> {
     await this.commitHangs;
     if (this.commitFails !== null) throw new Error(this.commitFails);
-    for (const { offset, decidedUpTo, ...partition } of progress) {
+    for (const { offset, expectedUpTo, ...partition } of progress) {
       this.commits.push(`${nameOf(partition)} ${offset}`);
-      this.notes.push(decidedUpTo);
+      this.notes.push(expectedUpTo);
     }
   }
   async stop(): Promise<void> {
@@ -120,7 +120,7 @@ const answer = (envelope: Envelope): Answer => ({
 type Decide = (
   source: TopicPartition,
   envelopes: readonly Envelope[],
-  decidedUpTo?: number,
+  expectedUpTo?: number,
 ) => Promise<IntakeResult>;
 const decideAll: Decide = async (_, envelopes) => ({ answers: envelopes.map(answer), undecided: null });
 const TIMEOUT = new StoreError('find_events', new Error('canceling statement due to statement timeout'));
@@ -132,7 +132,7 @@ function setUp(options: {
   publish?: () => Promise<void>;
   partitionsAtOnce?: number;
   batchEvents?: number;
-  decidedUpTo?: (partitions: readonly TopicPartition[]) => Promise<number[]>;
+  readDecidedUpTo?: (partitions: readonly TopicPartition[]) => Promise<number[]>;
 }) {
   const clock = new FakeClock();
   const source = new FakeSource();
@@ -145,15 +145,15 @@ function setUp(options: {
     metrics,
     logger: makeLogger('silent'),
     intake: {
-      async decide(from, envelopes, decidedUpTo) {
-        const result = await state.decide(from, envelopes, decidedUpTo);
+      async decide(from, envelopes, expectedUpTo) {
+        const result = await state.decide(from, envelopes, expectedUpTo);
         decided.push(...result.answers.map(({ envelope }) => `${nameOf(from)} ${envelope.offset}`));
         return result;
       },
     },
     wireFormat: { decode: options.decode ?? ((bytes) => ({ type: 'json', bytes })) },
     publishVerdicts: options.publish ?? null,
-    decidedUpTo: options.decidedUpTo ?? (async (partitions) => partitions.map(() => 0)),
+    readDecidedUpTo: options.readDecidedUpTo ?? (async (partitions) => partitions.map(() => 0)),
     batchEvents: options.batchEvents ?? 100,
     partitionsAtOnce: options.partitionsAtOnce ?? 3,
   });
@@ -168,7 +168,8 @@ function setUp(options: {
       listener().assigned(partitions.map(partition));
     },
     /** As Kafka tells of the offset at which a partition begins. */
-    begin: (number: number, decidedUpTo: number | null) => listener().begins(partition(number), decidedUpTo),
+    begin: (number: number, expectedUpTo: number | null) =>
+      listener().begins(partition(number), expectedUpTo),
     /** Delivers records with these offsets as one chunk. */
     deliver(to: number, offsets: readonly number[], nextOffset = (offsets.at(-1) ?? -1) + 1) {
       const records = offsets.map((offset) => streamRecord(offset));
@@ -563,7 +564,10 @@ describe('what is decided', () => {
         timestamp: '9223372036854775807',
       },
       { ...streamRecord(9, null), timestamp: '-1' },
-      { ...streamRecord(10, Buffer.from('a batch')), payload: { type: 'undecodable' } },
+      {
+        ...streamRecord(10, Buffer.from('a batch')),
+        payload: { type: 'undecodable', because: 'it is damaged' },
+      },
     ];
     source.listener?.chunk(chunkOf(partition(0), records));
     await clock.pass(0);
@@ -593,7 +597,7 @@ describe('what is decided', () => {
       },
       {
         ...{ offset: 10, value: Buffer.from('a batch'), key: null, headers: [], timestamp: '0' },
-        payload: { type: 'undecodable' },
+        payload: { type: 'undecodable', because: 'it is damaged' },
       },
     ]);
   });
@@ -801,12 +805,12 @@ describe('a store that has lost what it had decided', () => {
   /** What it holds of partition 0. */
   const aStore = () => {
     const held = { upTo: 0 };
-    const decide: Decide = async (_, envelopes, decidedUpTo = 0) => {
-      if (held.upTo < decidedUpTo) return { answers: [], undecided: new StoreBehind(held.upTo) };
+    const decide: Decide = async (_, envelopes, expectedUpTo = 0) => {
+      if (held.upTo < expectedUpTo) return { answers: [], undecided: new StoreBehind(held.upTo) };
       held.upTo = (envelopes.at(-1)?.offset ?? 0) + 1;
       return { answers: envelopes.map(answer), undecided: null };
     };
-    return { held, decide, decidedUpTo: async () => [held.upTo] };
+    return { held, decide, readDecidedUpTo: async () => [held.upTo] };
   };
 
   it('has it read again before anything that waits behind it, without a wait [U1] [D2]', async () => {
@@ -903,7 +907,7 @@ describe('a store that has lost what it had decided', () => {
   it('that does not answer is asked again', async () => {
     let asked = 0;
     const { clock, source, assign, begin } = setUp({
-      decidedUpTo: async () => {
+      readDecidedUpTo: async () => {
         if (++asked === 1) throw new Error('the store is down');
         return [3];
       },

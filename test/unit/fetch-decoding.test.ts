@@ -25,12 +25,14 @@ const BATCH = encodeBatch({ records: [{ value: Buffer.from('{}') }] });
 /** Its length says that there is more of it. */
 const DAMAGED = Buffer.concat([BATCH.subarray(0, 8), int(4, 1_000_000), BATCH.subarray(12)]);
 const NOT_ALLOWED = 29;
+const OUT_OF_RANGE = 1;
 
 async function heard(answer: Buffer): Promise<string[]> {
   const told: string[] = [];
   const listener: AnswerListener = {
     end: ({ topic, partition }, offset) => told.push(`${topic}/${partition} ends at ${offset}`),
     refused: ({ topic, partition }, error) => told.push(`${topic}/${partition} is refused: ${error.message}`),
+    leaderless: ({ topic, partition }) => told.push(`${topic}/${partition} has no leader`),
     missing: ({ topic, partition }) => told.push(`${topic}/${partition} is missing`),
     committed: () => told.push('committed'),
   };
@@ -50,6 +52,8 @@ it.each([
     NOT_ALLOWED,
     't/0 is refused: Not authorized to access topics: [Topic authorization failed]',
   ],
+  // The topic may have been made anew: what was read of it before is not to be committed.
+  ['an offset that the log has not', NOTHING, OUT_OF_RANGE, 't/0 is missing'],
   // Else it is fetched again and again, at once and without a word.
   [
     'a batch that says it is longer than all that came',

@@ -30,7 +30,7 @@ const prepared = (...envelopes: readonly Envelope[]) =>
 const JSON_EVENT = { type: 'json', bytes: bytesOf(aLogin({ event_id: 'e' })) } as const;
 
 it('a batch that cannot be read is undecodable, whoever sends to its topic: none of its headers can be read', () => {
-  expect(prepared(envelope({ type: 'undecodable' }))).toEqual(['undecodable']);
+  expect(prepared(envelope({ type: 'undecodable', because: 'it is damaged' }))).toEqual(['undecodable']);
 });
 
 it('of a schema that is not known is only what somebody claims', () => {

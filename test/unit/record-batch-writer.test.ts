@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { Partitioners } from 'kafkajs';
+import { crc32c } from '../../src/transports/crc32c';
 import {
   type Compressor,
-  crc32c,
   MessageEncoder,
   type OutgoingMessage,
   RecordBatch,

@@ -133,6 +133,19 @@ describe('record batches', () => {
     }
   });
 
+  it('is one record that says so, where any bit of it is another one than was made [S4]', async () => {
+    const records = [{ value: text('10.50') }, { value: text('9') }];
+    const whole = encodeBatch({ firstOffset: 7, records });
+    for (let bit = 8 * 17; bit < 8 * whole.length; bit++) {
+      const bytes = Buffer.from(whole);
+      bytes[bit >> 3]! ^= 1 << (bit & 7);
+      const read = (await readFetch(bytes)).records;
+      expect(read.map(({ offset, undecodable }) => [offset, undecodable])).toEqual([
+        [7, 'its checksum is of other bytes'],
+      ]);
+    }
+  });
+
   it('leaves a last batch that was cut off for the next fetch', async () => {
     const whole = encodeBatch({ records: [{ value: text('a') }] });
     const cut = encodeBatch({ firstOffset: 1, records: [{ value: text('b') }] });

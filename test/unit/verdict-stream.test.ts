@@ -23,7 +23,7 @@ const answer: fc.Arbitrary<Answer> = fc
   .record({ eventId: id, offset, connection: fc.constantFrom(...CONNECTIONS), isAccepted: fc.boolean() })
   .map(({ eventId, offset, connection, isAccepted }) => ({
     envelope: {
-      ...{ value: null, payload: { type: 'undecodable' }, claims: [], offset },
+      ...{ value: null, payload: { type: 'undecodable', because: 'it is damaged' }, claims: [], offset },
       ...{ key: null, headers: [], timestamp: '0' },
     },
     ...{ connection, eventId, kind: 'login', faults: [] },

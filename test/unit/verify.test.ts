@@ -1,8 +1,9 @@
 /** What `verify` makes of what it has read of Kafka and of the store. */
-import { committedUndecided, compare } from '../../src/commands/verify';
+import { compare, unaccounted } from '../../src/commands/verify';
 import { StoreError } from '../../src/ledger/failures';
 import { type Damage, inspect, type StoredPartition, storedTopics } from '../../src/ledger/invariants';
-import type { Position, Readable } from '../../src/transports/positions';
+import type { Position } from '../../src/transports/group-offsets';
+import type { Readable } from '../../src/transports/read-records';
 
 const stored = (more: Partial<StoredPartition> = {}): StoredPartition => ({
   ...{ topic: 't', partition: 0, decidedUpTo: 10, isAnew: false, records: 10, offsets: 10, gaps: [] },
@@ -84,7 +85,7 @@ test('a store that knows nothing of a topic made anew, of which offsets are comm
 
 test('what is beyond the end of the log is not looked for in Kafka [U1]', () => {
   const lookedFor = (partition: StoredPartition, at: Position) =>
-    committedUndecided([at], [partition]).flatMap(({ ranges }) => ranges);
+    unaccounted([at], [partition]).flatMap(({ ranges }) => ranges);
   const gaps = [
     { from: 4, to: 5 },
     { from: 8, to: 9 },

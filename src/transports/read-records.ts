@@ -1,11 +1,11 @@
-/** Where a group stands in its partitions: what it committed, what Kafka still has, and the records between two offsets. */
+/** Reads the records between two offsets of partitions, beside whoever consumes them. */
 import { randomBytes } from 'node:crypto';
 import type { Kafka } from 'kafkajs';
 import type { Logger } from 'pino';
 import { NEVER, systemClock } from '../clock';
 import type { TopicPartition } from '../intake';
-import { makeCommittedOffsets, watermarks } from './drain';
-import { connectedAdmin, KafkaProblem, offsetOf } from './kafka';
+import { watermarks } from './group-offsets';
+import { connectedAdmin, KafkaProblem } from './kafka';
 import { makeKafkaSource } from './kafka-source';
 import { type Chunk, keyOf, type StreamRecord } from './record-source';
 
@@ -14,35 +14,6 @@ const READ_STALLED_MS = 60_000;
 const READ_CHECK_MS = 50;
 /** A partition is paused while so much of what it gave is not taken yet. */
 const MAX_WAITING_BYTES = 4 * 1024 * 1024;
-
-export interface Position extends TopicPartition {
-  /** The first offset that Kafka still has, and one past the last. */
-  readonly low: number;
-  readonly high: number;
-  /** How far the group has committed; null where it has not. */
-  readonly committed: number | null;
-}
-
-/** The positions of a group in those of the topics that exist. What it committed is read first: the ends can only be beyond it. */
-export async function readPositions(
-  kafka: Kafka,
-  groupId: string,
-  topics: readonly string[],
-): Promise<Position[]> {
-  const existing = [...new Set((await watermarks(kafka, topics)).map(({ topic }) => topic))];
-  const offsets = makeCommittedOffsets(kafka, groupId);
-  try {
-    const found = existing.length === 0 ? [] : await offsets.read(existing);
-    const committed = new Map(found.map((position) => [keyOf(position), position.offset]));
-    const ends = await watermarks(kafka, existing);
-    return ends.map(({ topic, partition, low, offset: high }) => {
-      const offset = committed.get(keyOf({ topic, partition })) ?? -1;
-      return { topic, partition, low, high, committed: offset < 0 ? null : offset };
-    });
-  } finally {
-    await offsets.close();
-  }
-}
 
 /** Offsets of a partition from `from` on, up to but without `to`. */
 export interface Range extends TopicPartition {
@@ -143,7 +114,7 @@ export async function readRecords(
   try {
     const ends = await watermarks(kafka, topics);
     // Nothing of the partitions that are not asked for.
-    const begins = ends.map((end) => ({ ...end, offset: open.get(keyOf(end))?.range.from ?? end.offset }));
+    const begins = ends.map((end) => ({ ...end, offset: open.get(keyOf(end))?.range.from ?? end.high }));
     await commitOffsets(kafka, group, begins);
     let failure: unknown;
     let movedAt = systemClock.now();
@@ -241,31 +212,5 @@ async function commitOffsets(
     );
   } finally {
     await consumer.disconnect();
-  }
-}
-
-/** The first offset of each partition of a topic at or behind a time, in ms since 1970; its end where there is none. */
-export async function offsetsAt(
-  kafka: Kafka,
-  topic: string,
-  timestampMs: number,
-): Promise<Map<number, number>> {
-  const admin = await connectedAdmin(kafka);
-  try {
-    const found = await admin.fetchTopicOffsetsByTimestamp(topic, timestampMs);
-    return new Map(found.map(({ partition, offset }) => [partition, offsetOf(offset)]));
-  } finally {
-    await admin.disconnect();
-  }
-}
-
-/** How many members a group has. */
-export async function membersOf(kafka: Kafka, groupId: string): Promise<number> {
-  const admin = await connectedAdmin(kafka);
-  try {
-    const { groups } = await admin.describeGroups([groupId]);
-    return groups[0]?.members.length ?? 0;
-  } finally {
-    await admin.disconnect();
   }
 }

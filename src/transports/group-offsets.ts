@@ -1,0 +1,145 @@
+/** Offsets of partitions and groups, as Kafka's brokers tell them: where a partition begins and ends, and how far a group has committed. */
+import type { Admin, Kafka } from 'kafkajs';
+import type { TopicPartition } from '../intake';
+import { readCommitNote } from './commit-note';
+import { connectedAdmin, offsetOf } from './kafka';
+import { keyOf } from './record-source';
+
+/** What Kafka has of a partition. */
+export interface Watermarks extends TopicPartition {
+  /** The first offset that is still there. */
+  readonly low: number;
+  /** One past the last record, whatever its transactions. */
+  readonly high: number;
+}
+
+/** What Kafka has of each partition of those topics that exist, as they are now. */
+export async function watermarks(kafka: Kafka, topics: readonly string[]): Promise<Watermarks[]> {
+  const admin = await connectedAdmin(readingUncommitted(kafka));
+  try {
+    const existing = new Set(await admin.listTopics());
+    const present = topics.filter((topic) => existing.has(topic));
+    const ends = await Promise.all(
+      present.map(async (topic) => {
+        const offsets = await admin.fetchTopicOffsets(topic);
+        return offsets.map(({ partition, low, high }) => ({
+          topic,
+          partition,
+          low: offsetOf(low),
+          high: offsetOf(high),
+        }));
+      }),
+    );
+    return ends.flat();
+  } finally {
+    await admin.disconnect();
+  }
+}
+
+/**
+ * The same client, asking for ends as readers of uncommitted records see them. kafkajs' admin asks for the last stable offset, which an open
+ * transaction holds back, and has no option for it; the option is one of the cluster that a client makes for its admin.
+ */
+function readingUncommitted(kafka: Kafka): Kafka {
+  const makesCluster = Object.getOwnPropertySymbols(kafka).find(
+    ({ description }) => description === 'private:Kafka:createCluster',
+  );
+  const makeCluster: unknown = makesCluster && Reflect.get(kafka, makesCluster);
+  if (makesCluster === undefined || typeof makeCluster !== 'function')
+    throw new Error('kafkajs makes its clusters in another way than version 2.2.4');
+  return Object.create(kafka, {
+    [makesCluster]: {
+      value: (options: object) => makeCluster({ ...options, isolationLevel: READ_UNCOMMITTED }),
+    },
+  });
+}
+
+const READ_UNCOMMITTED = 0;
+
+/** Where a group goes on in a partition: -1 where it has committed nothing; and what it has committed with it, by `readCommitNote`. */
+export interface Committed extends TopicPartition {
+  readonly offset: number;
+  readonly expectedUpTo: number | null;
+}
+
+/** A group's committed offsets, by topic and partition. */
+export async function committedOffsets(
+  admin: Admin,
+  groupId: string,
+  topics: readonly string[],
+): Promise<Committed[]> {
+  const committed = await admin.fetchOffsets({ groupId, topics: [...topics] });
+  return committed.flatMap(({ topic, partitions }) =>
+    partitions.map(({ partition, offset, metadata }) => ({
+      ...{ topic, partition, offset: offsetOf(offset) },
+      expectedUpTo: readCommitNote(metadata),
+    })),
+  );
+}
+
+/** The same, asked for again and again by a client of its own. */
+export function makeCommittedOffsets(kafka: Kafka, groupId: string) {
+  let admin: Admin | null = null;
+  return {
+    async read(topics: readonly string[]): Promise<Committed[]> {
+      admin ??= await connectedAdmin(kafka);
+      return committedOffsets(admin, groupId, topics);
+    },
+    async close(): Promise<void> {
+      await admin?.disconnect();
+    },
+  };
+}
+
+/** What Kafka has of a partition, and where a group stands in it. */
+export interface Position extends Watermarks {
+  /** How far the group has committed; null where it has not. */
+  readonly committed: number | null;
+}
+
+/** The positions of a group in those of the topics that exist. What it committed is read first: the ends can only be beyond it. */
+export async function readPositions(
+  kafka: Kafka,
+  groupId: string,
+  topics: readonly string[],
+): Promise<Position[]> {
+  const existing = [...new Set((await watermarks(kafka, topics)).map(({ topic }) => topic))];
+  const offsets = makeCommittedOffsets(kafka, groupId);
+  try {
+    const found = existing.length === 0 ? [] : await offsets.read(existing);
+    const committed = new Map(found.map((position) => [keyOf(position), position.offset]));
+    const ends = await watermarks(kafka, existing);
+    return ends.map((end) => {
+      const offset = committed.get(keyOf(end)) ?? -1;
+      return { ...end, committed: offset < 0 ? null : offset };
+    });
+  } finally {
+    await offsets.close();
+  }
+}
+
+/** The first offset of each partition of a topic at or behind a time, in ms since 1970; its end where there is none. */
+export async function offsetsAt(
+  kafka: Kafka,
+  topic: string,
+  timestampMs: number,
+): Promise<Map<number, number>> {
+  const admin = await connectedAdmin(kafka);
+  try {
+    const found = await admin.fetchTopicOffsetsByTimestamp(topic, timestampMs);
+    return new Map(found.map(({ partition, offset }) => [partition, offsetOf(offset)]));
+  } finally {
+    await admin.disconnect();
+  }
+}
+
+/** How many members a group has. */
+export async function membersOf(kafka: Kafka, groupId: string): Promise<number> {
+  const admin = await connectedAdmin(kafka);
+  try {
+    const { groups } = await admin.describeGroups([groupId]);
+    return groups[0]?.members.length ?? 0;
+  } finally {
+    await admin.disconnect();
+  }
+}
