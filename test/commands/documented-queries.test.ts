@@ -51,5 +51,7 @@ function urlFor(sql: string): string {
 }
 
 test.each(QUERIES)('$name runs for the role that it is meant for', async ({ sql }) => {
-  await withClient(urlFor(sql), (client) => expect(client.query(sql)).resolves.toMatchObject({ command: 'SELECT' }));
+  await withClient(urlFor(sql), (client) =>
+    expect(client.query(sql)).resolves.toMatchObject({ command: 'SELECT' }),
+  );
 });
