@@ -21,7 +21,13 @@ import { envelopeOf } from '../transports/envelope';
 import { offsetsAt, readPositions } from '../transports/group-offsets';
 import { KafkaProblem, makeKafka, noPartition, noTopic } from '../transports/kafka';
 import { type Range, readRecords } from '../transports/read-records';
-import { keyOf, messageOf, type PublishVerdicts, type StreamRecord } from '../transports/record-source';
+import {
+  keyOf,
+  messageOf,
+  type PublishVerdicts,
+  type StreamRecord,
+  withoutRecord,
+} from '../transports/record-source';
 import { makeSender } from '../transports/sender';
 import { makePublishVerdicts } from '../transports/verdict-stream';
 import { makeWireFormat, REGISTRY_TIMEOUT_MS, type WireFormat } from '../transports/wire-format';
@@ -194,7 +200,8 @@ function makeDecide({ intake, wireFormat, publishVerdicts, logger, batchEvents }
   ): Promise<readonly Answer[]> {
     const envelopes = await Promise.all(records.map((record) => envelopeOf(record, wireFormat)));
     const { answers, undecided } = await intake.decide(source, envelopes);
-    if (publishVerdicts !== null && answers.length > 0) await publishVerdicts(source, answers);
+    if (publishVerdicts !== null && answers.length > 0)
+      await publishVerdicts(source, answers.map(withoutRecord));
     if (undecided !== null && answers.length === 0) throw undecided;
     return answers;
   }

@@ -85,8 +85,21 @@ export class ChunkQueue {
     this.takeUp();
   }
 
+  /**
+   * All of it stays decompressed while others are decided, until `takeUp`.
+   *
+   * @returns false where that is too much together
+   */
+  keepOpen(): boolean {
+    this.takeUp();
+    const bytes = this.chunks.reduce((sum, chunk) => sum + chunk.openedBytes, 0);
+    if (!this.shares.keepOpen(bytes)) return false;
+    this.openedBytes = bytes;
+    return true;
+  }
+
   /** What waits decompressed is in use again. */
-  private takeUp(): void {
+  takeUp(): void {
     this.shares.release(this.openedBytes);
     this.openedBytes = 0;
   }

@@ -1,7 +1,6 @@
 /** Records as the intake takes them: with their payload, decoded as far as that can be done without knowing the event. */
 import type { Envelope } from '../intake';
 import type { StreamRecord } from './record-source';
-import type { Semaphore } from './semaphore';
 import { isFramed, RegistryUnavailable, type WireFormat } from './wire-format';
 
 /**
@@ -36,12 +35,12 @@ const DECODED_AT_ONCE = 64;
 /**
  * Decodes records up to the first that cannot be decoded now: what stands before it need not wait for it.
  *
- * @param slots one of which is held; others have it while the registry is asked
+ * @param whileAsking waits for the registry's answer
  */
 export async function decodeRecords(
   records: readonly StreamRecord[],
   wireFormat: Pick<WireFormat, 'decode'>,
-  slots: Semaphore,
+  whileAsking: <T>(asked: Promise<T>) => Promise<T>,
 ): Promise<{ envelopes: Envelope[]; failure: Error | null }> {
   const envelopes: Envelope[] = [];
   try {
@@ -50,7 +49,7 @@ export async function decodeRecords(
       if (begun.every(isDecoded)) envelopes.push(...begun);
       else
         for (const each of begun) {
-          const envelope = isDecoded(each) ? each : await slots.releasedWhile(each);
+          const envelope = isDecoded(each) ? each : await whileAsking(each);
           envelopes.push(envelope);
           if (envelope.payload.type === 'unavailable') return { envelopes, failure: null };
         }

@@ -2,19 +2,18 @@
  * The loop of a Kafka partition: take records in their order, have them decided, publish the decisions, commit the offset
  * (docs/rules.md, U1-U5).
  */
-import {
-  type Answer,
-  type IntakeResult,
-  lostFrom,
-  mayBeTooMuch,
-  type TopicPartition,
-  undecidedCause,
-} from '../intake';
+import { type Answer, lostFrom, mayBeTooMuch, type TopicPartition, undecidedCause } from '../intake';
 import { ChunkQueue, type QueueShares } from './chunk-queue';
 import type { Committer } from './committer';
 import { decodeRecords } from './envelope';
 import { observeBatch, observeWait } from './observe';
-import type { Chunk, StreamDeps, StreamRecord } from './record-source';
+import {
+  type Chunk,
+  type PublishedAnswer,
+  type StreamDeps,
+  type StreamRecord,
+  withoutRecord,
+} from './record-source';
 import type { Semaphore } from './semaphore';
 import { type UndecidedPartition, UndecidedWait } from './undecided-wait';
 
@@ -46,8 +45,22 @@ export interface LoopShared {
   readonly active: () => void;
 }
 
-/** What came of the next batch: nothing, where there was no record in what was fetched, or where the partition is given up. */
-type Next = IntakeResult | 'no_records' | 'ended';
+/** What came of the next batch. */
+interface Next {
+  /** Null where not even its first record could be decided. */
+  readonly decided: Decided | null;
+  /** What stands in the way of the rest of it. */
+  readonly undecided: Error | null;
+}
+
+/** What of a batch is decided, or was fetched and held no record. */
+interface Decided {
+  readonly toPublish: readonly PublishedAnswer[];
+  /** Where the next batch begins. */
+  readonly nextOffset: number;
+  /** See Progress. */
+  readonly expectedUpTo: number | null;
+}
 
 /** One partition in one generation of the group. */
 export class PartitionLoop {
@@ -110,7 +123,9 @@ export class PartitionLoop {
     // Nothing is left of a partition of which nothing has come.
     const from = nextOffset ?? (queue.isEmpty ? endOffset : null);
     const lag = endOffset === null || from === null ? null : Math.max(0, endOffset - from);
-    return { ...this.partition, lag, waitsSince: queue.isEmpty ? null : this.waitsSince, undecided };
+    // While it runs, what was taken up last is not yet published.
+    const waitsSince = this.running === null ? null : this.waitsSince;
+    return { ...this.partition, lag, waitsSince, undecided };
   }
 
   /** The partition is no longer ours: what is being decided is not committed by us. */
@@ -151,16 +166,10 @@ export class PartitionLoop {
 
   /** Decides one batch, or as much of its beginning as can be decided now. @throws where not even its first record can be */
   private async step(): Promise<void> {
-    const next = await this.decideNext();
-    if (next === 'ended') return;
-    if (next === 'no_records') {
-      this.advance([]);
-      return;
-    }
-    const { answers, undecided } = next;
-    if (answers.length > 0) {
-      await this.publish(answers);
-      this.advance(answers);
+    const { decided, undecided } = await this.decideNext();
+    if (decided !== null) {
+      await this.publish(decided.toPublish);
+      this.advance(decided);
     }
     const lost = lostFrom(undecided);
     if (lost !== null) this.goBack(lost);
@@ -196,23 +205,47 @@ export class PartitionLoop {
     const maxEvents = Math.min(this.maxEvents, batchEvents);
     await slots.acquire();
     try {
-      if (this.ended.signal.aborted) return 'ended';
+      if (this.ended.signal.aborted) return NOTHING;
       const records = await this.queue.peek(maxEvents, MAX_BATCH_BYTES);
       this.takesUp(records[0]);
       if (records[0] !== undefined) this.expected ??= await this.askHowFar(records[0].offset);
-      const { envelopes, failure } = await decodeRecords(records, wireFormat, slots);
-      if (this.ended.signal.aborted) return 'ended';
+      const { envelopes, failure } = await decodeRecords(records, wireFormat, (asked) =>
+        this.whileAsking(asked),
+      );
+      if (this.ended.signal.aborted) return NOTHING;
       if (envelopes.length === 0)
-        return failure === null ? 'no_records' : { answers: [], undecided: failure };
+        return { decided: failure === null ? this.take([]) : null, undecided: failure };
       const began = clock.now();
       const { answers, undecided } = await intake.decide(this.partition, envelopes, this.expected ?? 0);
       this.observe(answers, clock.now() - began);
       const isTooMuch = answers.length === 0 && mayBeTooMuch(undecided);
       this.maxEvents = isTooMuch ? Math.max(1, envelopes.length >> 1) : maxEvents * 2;
-      return { answers, undecided: undecided ?? failure };
+      return { decided: answers.length === 0 ? null : this.take(answers), undecided: undecided ?? failure };
     } finally {
       slots.release();
     }
+  }
+
+  /** Others are decided while the registry is asked, unless what is decompressed would be too much together. */
+  private async whileAsking<T>(asked: Promise<T>): Promise<T> {
+    if (!this.queue.keepOpen()) return asked;
+    try {
+      return await this.shared.slots.releasedWhile(asked);
+    } finally {
+      this.queue.takeUp();
+    }
+  }
+
+  /** Out of the queue, and all of it but what is published let go: publishing has no slot, and may wait for long. */
+  private take(answers: readonly Answer[]): Decided {
+    const last = answers.at(-1);
+    const nextOffset = this.queue.remove(answers.length);
+    this.queue.rest();
+    return {
+      toPublish: this.deps.publishVerdicts === null ? [] : answers.map(withoutRecord),
+      nextOffset,
+      expectedUpTo: last === undefined ? this.expected : last.envelope.offset + 1,
+    };
   }
 
   /**
@@ -242,9 +275,9 @@ export class PartitionLoop {
   }
 
   /** Publishes until it succeeds: the verdicts are stored, so deciding again would only count redeliveries. */
-  private async publish(answers: readonly Answer[]): Promise<void> {
+  private async publish(answers: readonly PublishedAnswer[]): Promise<void> {
     const { publishVerdicts } = this.deps;
-    if (publishVerdicts === null) return;
+    if (publishVerdicts === null || answers.length === 0) return;
     for (;;) {
       try {
         await publishVerdicts(this.partition, answers);
@@ -257,16 +290,13 @@ export class PartitionLoop {
     }
   }
 
-  private advance(answers: readonly Answer[]): void {
+  private advance({ nextOffset, expectedUpTo }: Decided): void {
     if (this.revoked) return;
-    const last = answers.at(-1);
-    if (last !== undefined) this.expected = last.envelope.offset + 1;
-    const offset = this.queue.remove(answers.length);
-    this.queue.rest();
-    this.nextOffset = offset;
+    this.expected = expectedUpTo;
+    this.nextOffset = nextOffset;
     this.wait.over();
     // Null where nothing came yet to ask the store about: the next owner has to ask.
-    this.shared.committer.decided({ ...this.partition, offset, expectedUpTo: this.expected });
+    this.shared.committer.decided({ ...this.partition, offset: nextOffset, expectedUpTo });
     this.resumeIfLow();
   }
 
@@ -289,3 +319,6 @@ export class PartitionLoop {
     );
   }
 }
+
+/** Of a partition that is given up. */
+const NOTHING: Next = { decided: null, undecided: null };

@@ -88,8 +88,14 @@ export interface SourceListener {
   active(): void;
 }
 
+/** An answer as it is published. */
+export interface PublishedAnswer extends Pick<Answer, 'connection' | 'eventId' | 'faults' | 'decision'> {
+  /** Of the record that is answered. */
+  readonly offset: number;
+}
+
 /** Publishes decisions. Resolves once they are stored by all replicas. */
-export type PublishVerdicts = (source: TopicPartition, answers: readonly Answer[]) => Promise<void>;
+export type PublishVerdicts = (source: TopicPartition, answers: readonly PublishedAnswer[]) => Promise<void>;
 
 export interface StreamDeps {
   readonly source: RecordSource;
@@ -103,6 +109,17 @@ export interface StreamDeps {
   readonly metrics: Metrics;
   readonly batchEvents: number;
   readonly partitionsAtOnce: number;
+}
+
+/** Its record, and with it the whole fetch in whose bytes it stands, is free to go. */
+export function withoutRecord({
+  envelope: { offset },
+  connection,
+  eventId,
+  faults,
+  decision,
+}: Answer): PublishedAnswer {
+  return { offset, connection, eventId, faults, decision };
 }
 
 /** A partition's name in logs and maps. */

@@ -5,9 +5,9 @@
 import { idKey } from '../domain/digest';
 import type { Connection } from '../domain/reference';
 import { REASONS, type Reason, reasonInfo } from '../domain/verdict';
-import type { Answer, TopicPartition } from '../intake';
+import type { TopicPartition } from '../intake';
 import { type EncodedMessage, MessageEncoder, type OutgoingMessage } from './record-batch-writer';
-import type { PublishVerdicts } from './record-source';
+import type { PublishedAnswer, PublishVerdicts } from './record-source';
 import { RecordsRefused, type Sender } from './sender';
 
 export const VERDICT_SPEC = 'promo.verdict.v1';
@@ -123,12 +123,12 @@ class VerdictWriter {
    * The message for an answer; null for a dead letter, which belongs to no operator. Its key is the feed and the event, so that all about one
    * event stays in order.
    */
-  encode(answer: Answer): EncodedMessage | null {
-    const { connection, eventId, envelope } = answer;
+  encode(answer: PublishedAnswer): EncodedMessage | null {
+    const { connection, eventId } = answer;
     const outcome = outcomeOf(answer);
     if (connection === null || outcome === null) return null;
     const about = this.about(connection);
-    const offset = String(envelope.offset);
+    const offset = String(answer.offset);
     if (eventId !== null && eventId.length > MAX_ID_LENGTH) return this.encodeKeyed(answer);
     if (outcome !== ACCEPTED || eventId === null || eventId.length > MAX_LIKE_LENGTH)
       return this.encoder.encode(this.message(about, outcome, eventId, offset));
@@ -149,15 +149,15 @@ class VerdictWriter {
   }
 
   /** The same without the event_id, which the key stands for: what is left is small, however long the id. */
-  encodeKeyed(answer: Answer): EncodedMessage | null {
-    const { connection, eventId, envelope } = answer;
+  encodeKeyed(answer: PublishedAnswer): EncodedMessage | null {
+    const { connection, eventId } = answer;
     const outcome = outcomeOf(answer);
     if (connection === null || outcome === null || eventId === null) return this.encode(answer);
     const about = this.about(connection);
     const eventKey = JSON.stringify(idKey(eventId).toString('hex'));
     return this.encoder.encode({
       key: `[${about.feed},${eventKey}]`,
-      value: `${BEGIN}null,"event_key":${eventKey},${about.fields},${outcome},${this.source}${envelope.offset}${END}`,
+      value: `${BEGIN}null,"event_key":${eventKey},${about.fields},${outcome},${this.source}${answer.offset}${END}`,
       headers: NO_HEADERS,
     });
   }
@@ -241,7 +241,7 @@ const END = '"}}';
 const NO_HEADERS: OutgoingMessage['headers'] = [];
 
 /** What became of it, as fields; null for a dead letter. */
-function outcomeOf(answer: Answer): string | null {
+function outcomeOf(answer: PublishedAnswer): string | null {
   const { decision } = answer;
   switch (decision.type) {
     case 'unstored':
@@ -262,7 +262,7 @@ function outcomeOf(answer: Answer): string | null {
   }
 }
 
-function explain(reason: Reason | null, { faults }: Answer): Record<string, unknown> {
+function explain(reason: Reason | null, { faults }: PublishedAnswer): Record<string, unknown> {
   if (reason === null) return { reason: null, remedy: null };
   const { charge, remedy } = reasonInfo(reason);
   // Faults are of this reading; of a record read again after a change of the reference data they may not be what decided then.

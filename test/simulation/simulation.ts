@@ -6,7 +6,7 @@ import { pino } from 'pino';
 import { makeRandom } from '../../dev/random';
 import type { Clock } from '../../src/clock';
 import { feedIdOf } from '../../src/domain/reference';
-import { makeIntake } from '../../src/intake';
+import { makeIntake, type TopicPartition } from '../../src/intake';
 import { type Ledger, makeLedger, readDecidedUpTo } from '../../src/ledger/ledger';
 import { makeReferences } from '../../src/ledger/reference-store';
 import { toDocumentJson } from '../../src/reference-file/stored';
@@ -271,7 +271,9 @@ class World {
     const store = new ModelPool(this.network, actor, plan.partitionsAtOnce + 2);
     const sender = broker.sender(actor, { [VERDICTS]: 'send verdicts', [DEAD_LETTERS]: 'send dead letters' });
     let generation = 0;
-    const generationOf = new WeakMap<object, number>();
+    /** By record. */
+    const generationOf = new Map<string, number>();
+    const recordOf = (from: TopicPartition, offset: number) => `${keyOf(from)} ${offset}`;
     const logger = pino(
       { level: 'info', base: null, timestamp: false },
       { write: (line) => this.onLine(actor, line) },
@@ -319,7 +321,7 @@ class World {
       },
       intake: {
         decide: async (from, envelopes, decidedBefore) => {
-          for (const envelope of envelopes) generationOf.set(envelope, generation);
+          for (const { offset } of envelopes) generationOf.set(recordOf(from, offset), generation);
           const result = await intake.decide(from, envelopes, decidedBefore);
           this.watched(() => this.monitor.onAnswers(from, result.answers));
           return result;
@@ -330,7 +332,7 @@ class World {
       publishVerdicts: async (from, answers) => {
         await publish(from, answers);
         const [first] = answers;
-        if (first !== undefined && generationOf.get(first.envelope) === generation)
+        if (first !== undefined && generationOf.get(recordOf(from, first.offset)) === generation)
           this.monitor.onProgress(`${actor.name} ${keyOf(from)}`);
       },
       clock: this.sabotage.clock?.(clock) ?? clock,

@@ -10,6 +10,7 @@ import { makeLogger, makeMetrics } from '../../src/telemetry';
 import { FetchGate } from '../../src/transports/membership';
 import type {
   Progress,
+  PublishVerdicts,
   RecordSource,
   SourceListener,
   StreamRecord,
@@ -129,7 +130,7 @@ const storeIsDown: Decide = async () => ({ answers: [], undecided: new Error('th
 function setUp(options: {
   decide?: Decide;
   decode?: (value: Buffer) => Decoded | Promise<Decoded>;
-  publish?: () => Promise<void>;
+  publish?: PublishVerdicts;
   partitionsAtOnce?: number;
   batchEvents?: number;
   readDecidedUpTo?: (partitions: readonly TopicPartition[]) => Promise<number[]>;
@@ -349,6 +350,29 @@ describe('publishing verdicts', () => {
     expect(source.commits).toEqual(['t/0 2']);
     expect(decided).toEqual(['t/0 0', 't/0 1']);
     expect(clock.waits.map((ms) => ms / SECOND)).toEqual([1, 2, 4]);
+  });
+
+  it('that waits holds no memory of the records: neither they nor what they were fetched in', async () => {
+    const published: string[][] = [];
+    const { clock, source, assign, deliver, deliverBytes, state } = setUp({
+      publish: async (_, answers) => {
+        published.push(answers.flatMap((answer) => Object.keys(answer)));
+        throw new Error('the verdict topic refuses');
+      },
+    });
+    await assign(0, 1);
+    deliver(0, [0]);
+    await clock.pass(SECOND);
+    state.decide = storeIsDown;
+    // More than a half of what all queues may hold: too much only beside another that holds something.
+    deliverBytes(1, 0, 5 * 1024 * 1024);
+    expect([...source.paused]).toEqual([]);
+    expect(new Set(published.flat())).toEqual(
+      new Set(['offset', 'connection', 'eventId', 'faults', 'decision']),
+    );
+    deliver(0, [1]);
+    deliver(1, [1]);
+    expect([...source.paused]).toEqual(['t/1']);
   });
 
   it('that fails when we are told to stop commits nothing: the next owner publishes [S7]', async () => {

@@ -283,6 +283,18 @@ describe('what is decompressed', () => {
     expect(last?.opened).toEqual([undefined]);
   });
 
+  it('stays so while the registry is asked, as far as it is 32 MiB in all, and leaves its room to others after', async () => {
+    const shares = new QueueShares();
+    const [asking, other] = [compressed(20, shares), compressed(20, shares)];
+    await asking.queue.peek(2, EVERYTHING);
+    await other.queue.peek(2, EVERYTHING);
+    expect(asking.queue.keepOpen()).toBe(true);
+    expect(other.queue.keepOpen()).toBe(false);
+    asking.queue.takeUp();
+    expect(other.queue.keepOpen()).toBe(true);
+    expect([asking.opened, other.opened]).toEqual([[undefined], [undefined]]);
+  });
+
   it('of which nothing could be decided waits as well, or is decompressed anew', async () => {
     const shares = new QueueShares();
     await compressed(30, shares).turn();

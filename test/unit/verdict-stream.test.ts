@@ -1,7 +1,7 @@
 /** Messages about accepted events, which are written one over the other: whatever ids look like, each holds what is its own. */
 import fc from 'fast-check';
 import { ACCEPTED, outcomeOf } from '../../src/domain/verdict';
-import type { Answer } from '../../src/intake';
+import type { PublishedAnswer } from '../../src/transports/record-source';
 import { RecordsRefused } from '../../src/transports/sender';
 import { makePublishVerdicts, VERDICT_SPEC } from '../../src/transports/verdict-stream';
 import { aConnection } from '../support/builders';
@@ -19,14 +19,11 @@ const id = fc
   .chain(([length, unit]) => fc.string({ unit, minLength: length, maxLength: length }));
 const offset = fc.oneof(fc.nat(12), fc.maxSafeNat());
 
-const answer: fc.Arbitrary<Answer> = fc
+const answer: fc.Arbitrary<PublishedAnswer> = fc
   .record({ eventId: id, offset, connection: fc.constantFrom(...CONNECTIONS), isAccepted: fc.boolean() })
   .map(({ eventId, offset, connection, isAccepted }) => ({
-    envelope: {
-      ...{ value: null, payload: { type: 'undecodable', because: 'it is damaged' }, claims: [], offset },
-      ...{ key: null, headers: [], timestamp: '0' },
-    },
-    ...{ connection, eventId, kind: 'login', faults: [] },
+    offset,
+    ...{ connection, eventId, faults: [] },
     decision: {
       type: 'decided',
       outcome: isAccepted ? ACCEPTED : outcomeOf('bad_amount'),
@@ -34,7 +31,7 @@ const answer: fc.Arbitrary<Answer> = fc
     },
   }));
 
-async function published(answers: readonly Answer[]): Promise<SentMessage[]> {
+async function published(answers: readonly PublishedAnswer[]): Promise<SentMessage[]> {
   let sent: SentMessage[] = [];
   const publish = makePublishVerdicts(
     {
@@ -58,7 +55,7 @@ it('gives each event its own id and offset, as JSON [S7]', async () => {
         value: JSON.parse(String(value)),
       }));
       expect(read).toEqual(
-        answers.map(({ envelope, connection, eventId, decision }) => ({
+        answers.map(({ offset, connection, eventId, decision }) => ({
           key: [connection?.feedId, eventId],
           value: {
             spec: VERDICT_SPEC,
@@ -70,7 +67,7 @@ it('gives each event its own id and offset, as JSON [S7]', async () => {
             reason: decision.type === 'decided' ? decision.outcome.reason : null,
             remedy:
               decision.type === 'decided' && decision.outcome.reason !== null ? expect.any(String) : null,
-            source: { ...SOURCE, offset: String(envelope.offset) },
+            source: { ...SOURCE, offset: String(offset) },
           },
         })),
       );
@@ -82,7 +79,7 @@ it('names an event by its key where its id is too long for the topic, and where 
   const [first] = fc.sample(answer, 1);
   if (first === undefined) throw new Error('no answer');
   const [short, long, endless] = ['a', 'ä'.repeat(500), 'ö'.repeat(2 * 1024 ** 2)].map(
-    (eventId, offset): Answer => ({ ...first, eventId, envelope: { ...first.envelope, offset } }),
+    (eventId, offset): PublishedAnswer => ({ ...first, eventId, offset }),
   );
   if (short === undefined || long === undefined || endless === undefined) throw new Error('no answers');
   const sent: SentMessage[] = [];
@@ -106,7 +103,7 @@ it('names an event by its key where its id is too long for the topic, and where 
     const { event_id: eventId, event_key: eventKey, source } = JSON.parse(String(value));
     return [source.offset, eventId, eventKey, JSON.parse(String(key))[1]];
   });
-  const keyOf = ({ eventId }: Answer) => idKey(eventId ?? '').toString('hex');
+  const keyOf = ({ eventId }: PublishedAnswer) => idKey(eventId ?? '').toString('hex');
   expect(named).toEqual([
     ['0', 'a', undefined, 'a'],
     ['2', null, keyOf(endless), keyOf(endless)],
@@ -117,7 +114,7 @@ it('names an event by its key where its id is too long for the topic, and where 
 it('sends nothing of a dead letter', async () => {
   const [first] = fc.sample(answer, 1);
   if (first === undefined) throw new Error('no answer');
-  const letter: Answer = {
+  const letter: PublishedAnswer = {
     ...first,
     eventId: null,
     decision: { type: 'unstored', deadLetter: 'undecodable', redelivered: false },
