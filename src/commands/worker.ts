@@ -165,7 +165,7 @@ export async function worker(options: { drain: boolean }): Promise<number> {
   const reason = await Promise.race([
     aborted(stop).then(() => 'told to stop'),
     aborted(failed.signal).then(() => 'failed'),
-    ...(drain === null ? [] : [drain.until(stop).then(() => (stop.aborted ? 'told to stop' : 'drained'))]),
+    ...(drain === null ? [] : [drain.until(stop)]),
   ]);
 
   const stopBy = systemClock.now() + config.SHUTDOWN_SECONDS * 1000;

@@ -56,19 +56,15 @@ function readingUncommitted(kafka: Kafka): Kafka {
 
 const READ_UNCOMMITTED = 0;
 
-/** Where a group goes on in a partition: -1 where it has committed nothing; and what it has committed with it, by `readCommitNote`. */
+/** Where a group goes on in a partition: less than 0 where it has committed nothing; and what it has committed with it, by `readCommitNote`. */
 export interface Committed extends TopicPartition {
   readonly offset: number;
   readonly expectedUpTo: number | null;
 }
 
-/** A group's committed offsets, by topic and partition. */
-export async function committedOffsets(
-  admin: Admin,
-  groupId: string,
-  topics: readonly string[],
-): Promise<Committed[]> {
-  const committed = await admin.fetchOffsets({ groupId, topics: [...topics] });
+/** Whatever a group has committed. Naming topics would ask brokers about these first, which fails, or makes them, where they are deleted. */
+export async function committedOffsets(admin: Admin, groupId: string): Promise<Committed[]> {
+  const committed = await admin.fetchOffsets({ groupId });
   return committed.flatMap(({ topic, partitions }) =>
     partitions.map(({ partition, offset, metadata }) => ({
       ...{ topic, partition, offset: offsetOf(offset) },
@@ -81,9 +77,9 @@ export async function committedOffsets(
 export function makeCommittedOffsets(kafka: Kafka, groupId: string) {
   let admin: Admin | null = null;
   return {
-    async read(topics: readonly string[]): Promise<Committed[]> {
+    async read(): Promise<Committed[]> {
       admin ??= await connectedAdmin(kafka);
-      return committedOffsets(admin, groupId, topics);
+      return committedOffsets(admin, groupId);
     },
     async close(): Promise<void> {
       await admin?.disconnect();
@@ -103,12 +99,10 @@ export async function readPositions(
   groupId: string,
   topics: readonly string[],
 ): Promise<Position[]> {
-  const existing = [...new Set((await watermarks(kafka, topics)).map(({ topic }) => topic))];
   const offsets = makeCommittedOffsets(kafka, groupId);
   try {
-    const found = existing.length === 0 ? [] : await offsets.read(existing);
-    const committed = new Map(found.map((position) => [keyOf(position), position.offset]));
-    const ends = await watermarks(kafka, existing);
+    const committed = new Map((await offsets.read()).map((each) => [keyOf(each), each.offset]));
+    const ends = await watermarks(kafka, topics);
     return ends.map((end) => {
       const offset = committed.get(keyOf(end)) ?? -1;
       return { ...end, committed: offset < 0 ? null : offset };

@@ -176,7 +176,7 @@ async function viewGroup(
   }));
   // What was committed is read first: the ends can only be beyond it.
   const committed = new Map(
-    (await committedOffsets(admin, groupId, topics)).map((position) => [keyOf(position), position.offset]),
+    (await committedOffsets(admin, groupId)).map((position) => [keyOf(position), position.offset]),
   );
   const positions = await Promise.all(
     topics.map(async (topic) => {

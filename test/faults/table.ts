@@ -246,11 +246,15 @@ export const FAULTS: readonly FaultGroup[] = [
       },
       {
         fault: 'Retention deletes records before they were read',
-        does: 'Goes on with the oldest record there is.',
-        sees: '`records were deleted before they were read`, which has the offsets; `promo_intake_gap_records_total`; `promo-intake verify` names the offsets until they are passed',
+        does: 'Goes on with the oldest record there is. `worker --drain` does not wait for what is deleted, nor for a topic that is, and ends with 1.',
+        sees: '`records were deleted before they were read`, which has the offsets; `promo_intake_gap_records_total`; `promo-intake verify` names the offsets until they are passed. With `--drain`: `records were deleted before they were decided`',
         tests: {
           [KAFKA]: [
             'retention that overruns a worker: what is left is decided, and the gap is told by the worker and by verify',
+          ],
+          [OFFSETS]: [
+            'worker --drain: records that are deleted before they are decided: ends with 1, once everything else is decided',
+            'worker --drain: records that are deleted with their topic before they are decided: ends with 1, once everything else is decided',
           ],
         },
       },

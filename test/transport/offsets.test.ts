@@ -13,6 +13,7 @@ import {
   produceInTransaction,
   readTopic,
 } from '../support/kafka';
+import { withAdmin } from '../support/servers';
 import { sideBySide } from './side-by-side';
 import { inWorld } from './world';
 
@@ -170,6 +171,34 @@ describe('worker --drain', () => {
       expect(await world.balance()).toEqual({ records: 2_000, accepted: 2_000 });
     }),
   );
+
+  const ENDS_WITH_1 = 'before they are decided: ends with 1, once everything else is decided [R6 drain]';
+  const deletions: Record<string, (topic: string) => Promise<void>> = {
+    [`records that are deleted ${ENDS_WITH_1}`]: (topic) =>
+      withAdmin(async (admin) => {
+        // Asked first, so that the client knows the topic.
+        await admin.fetchTopicOffsets(topic);
+        await admin.deleteTopicRecords({ topic, partitions: [{ partition: 0, offset: '3' }] });
+      }),
+    [`records that are deleted with their topic ${ENDS_WITH_1}`]: (topic) =>
+      withAdmin((admin) => admin.deleteTopics({ topics: [topic] })),
+  };
+  for (const [title, remove] of Object.entries(deletions))
+    together(title, () =>
+      inWorld({ topics: { main: 1, other: 1 } }, async (world) => {
+        const { main, other } = world.topics;
+        // Nobody decides what stands in an open transaction.
+        await openTransaction(main, logins(3));
+        const worker = await world.started({}, { drain: true });
+        await remove(main);
+        await produce(other, logins(2, 'late'));
+        expect(await worker.ending()).toEqual({ code: 1, signal: null });
+        expect(worker.logged('records were deleted before they were decided')).toMatchObject([
+          { topic: main, partition: 0, to: 3 },
+        ]);
+        expect(await world.verdicts()).toEqual({ 'late-0': 'accepted', 'late-1': 'accepted' });
+      }),
+    );
 
   together('told to stop before everything is decided does not end with 0 [R6 drain]', () =>
     inWorld({ topics: { main: 1 } }, async (world) => {
