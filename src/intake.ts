@@ -6,6 +6,7 @@ import type { Logger } from 'pino';
 import type { Item } from './domain/decide';
 import type { Reference } from './domain/reference';
 import type { DeadLetterReason } from './domain/verdict';
+import { asError, messageOf } from './errors';
 import { makeContention } from './intake/contention';
 import type { Answer, Envelope, Header, TopicPartition } from './intake/delivery';
 import { makePanicLimit } from './intake/panic-limit';
@@ -90,7 +91,7 @@ export function makeIntake(deps: IntakeDeps): Intake {
       await decideInParts({ source, expectedUpTo }, envelopes, 1, answers);
       return { answers, undecided: null };
     } catch (error) {
-      return { answers, undecided: error instanceof Error ? error : new Error(String(error)) };
+      return { answers, undecided: asError(error) };
     }
   }
 
@@ -287,10 +288,6 @@ export function lostFrom(error: unknown): number | null {
 export function mayBeTooMuch(error: unknown): boolean {
   const cause = undecidedCause(error);
   return (cause === 'store' && lostFrom(error) === null) || cause === 'kafka';
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }
 
 function first<T>(list: readonly T[]): T {

@@ -22,6 +22,7 @@ import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-proto';
 import { detectResources, envDetector, resourceFromAttributes } from '@opentelemetry/resources';
 import { BasicTracerProvider, BatchSpanProcessor } from '@opentelemetry/sdk-trace-base';
 import type { Logger } from 'pino';
+import { messageOf } from './errors';
 import { type Envelope, type Intake, type IntakeResult, type TopicPartition, undecidedCause } from './intake';
 import { STEPS, type Step } from './telemetry';
 
@@ -202,10 +203,4 @@ function tellSeldom(logger: Logger): (message: string) => void {
     toldAt = performance.now();
     untold = 0;
   };
-}
-
-function messageOf(error: unknown): string {
-  if (!(error instanceof Error)) return String(error);
-  // Where a name has several addresses and none of them answers, Node's error has a code alone.
-  return error.message === '' && 'code' in error ? String(error.code) : error.message;
 }

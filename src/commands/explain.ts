@@ -1,5 +1,6 @@
 /** What is told of an error: a sentence with its remedy where a person can mend it, else the stack of a defect. */
 import { ConfigError } from '../config';
+import { messageOf } from '../errors';
 import { FAILED, USAGE } from './exit-codes';
 
 /** What a command cannot do, in a sentence that says all there is to know. */
@@ -19,7 +20,7 @@ export function explain(error: unknown): Trouble {
 
 /** The same for a line of the log: of a defect no more than its message. */
 export function explainShortly(error: unknown): string {
-  return trouble(causesOf(error)) ?? withoutPassword(error instanceof Error ? error.message : String(error));
+  return trouble(causesOf(error)) ?? withoutPassword(messageOf(error));
 }
 
 function trouble(chain: readonly Cause[]): string | undefined {

@@ -1,6 +1,6 @@
 /** `promo-intake health`: asks a worker whether it lives, for places that have neither curl nor a shell. */
 import { readConfig } from '../config';
-import { messageOf } from '../transports/record-source';
+import { messageOf } from '../errors';
 import { DONE, FAILED, USAGE } from './exit-codes';
 
 /** Below the time that those who ask give it, so that they hear why. */

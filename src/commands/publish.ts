@@ -6,6 +6,7 @@ import { isUtf8 } from 'node:buffer';
 import { statSync } from 'node:fs';
 import { constants as zlibConstants } from 'node:zlib';
 import { readConfig } from '../config';
+import { messageOf } from '../errors';
 import { makeLogger } from '../telemetry';
 import { parseJson } from '../transports/json';
 import { makeKafka, noTopic } from '../transports/kafka';
@@ -325,7 +326,7 @@ function makeReport(file: string) {
     },
     stopped(batch: readonly Outgoing[], error: unknown): void {
       failed = true;
-      const why = error instanceof Error ? error.message : String(error);
+      const why = messageOf(error);
       say(`: not delivered: lines ${ranges(batch.map((line) => line.number))}: ${why}`);
     },
     close(): void {

@@ -9,6 +9,7 @@ import type { Logger } from 'pino';
 import { NEVER, systemClock } from '../clock';
 import { readConfig } from '../config';
 import { backoffMs } from '../domain/backoff';
+import { messageOf } from '../errors';
 import { type Answer, type Intake, makeIntake, type TopicPartition } from '../intake';
 import { makeRejectBreaker } from '../intake/reject-limit';
 import { makePool } from '../ledger/connection';
@@ -21,13 +22,7 @@ import { envelopeOf } from '../transports/envelope';
 import { offsetsAt, readPositions } from '../transports/group-offsets';
 import { KafkaProblem, makeKafka, noPartition, noTopic } from '../transports/kafka';
 import { type Range, readRecords } from '../transports/read-records';
-import {
-  keyOf,
-  messageOf,
-  type PublishVerdicts,
-  type StreamRecord,
-  withoutRecord,
-} from '../transports/record-source';
+import { keyOf, type PublishVerdicts, type StreamRecord, withoutRecord } from '../transports/record-source';
 import { makeSender } from '../transports/sender';
 import { makePublishVerdicts } from '../transports/verdict-stream';
 import { makeWireFormat, REGISTRY_TIMEOUT_MS, type WireFormat } from '../transports/wire-format';

@@ -1,6 +1,7 @@
 /**
  * What an error means for the batch that met it (docs/rules.md, U4, V9).
  */
+import { messageOf } from '../errors';
 
 /** An error of the store: thrown by a statement, a connection or a deadline. Any other error is a defect of our own. */
 export class StoreError extends Error {
@@ -14,7 +15,7 @@ export class StoreError extends Error {
     readonly statement: string,
     cause: unknown,
   ) {
-    super(`${statement}: ${cause instanceof Error ? cause.message : String(cause)}`, { cause });
+    super(`${statement}: ${messageOf(cause)}`, { cause });
     this.sqlState = textProperty(cause, 'code', SQL_STATE_LENGTH);
     this.constraint = textProperty(cause, 'constraint');
   }

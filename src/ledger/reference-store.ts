@@ -10,6 +10,7 @@ import {
   type ReferenceDocument,
   type ReferenceVersion,
 } from '../domain/reference';
+import { messageOf } from '../errors';
 import { type Change, describeChanges } from '../reference-file/changes';
 import { fromDocumentJson, toDocumentJson } from '../reference-file/stored';
 import { inTransaction, type Row, type Session, type Store } from './connection';
@@ -103,7 +104,7 @@ async function loadReference(store: Store, loaded: Reference | undefined): Promi
       const stored = storedIn(current);
       return compileReference(stored.document, stored, numbersIn(numbers));
     } catch (error) {
-      const what = error instanceof Error ? error.message : String(error);
+      const what = messageOf(error);
       throw new UnreadableReference(`the reference data in force cannot be read: ${what}`, { cause: error });
     }
   });

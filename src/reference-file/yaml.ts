@@ -4,6 +4,7 @@
  * The rules of reference data are not here (src/reference-file/rules.ts): only what holds for any file of that form.
  */
 import { type Document, isAlias, isMap, isScalar, isSeq, parseDocument, type YAMLError } from 'yaml';
+import { messageOf } from '../errors';
 import { childPath, type Report, WHOLE_FILE } from './report';
 import { MAX_DEPTH, type Tree, type TreeEntry } from './tree';
 
@@ -62,7 +63,7 @@ function parsed(text: string, report: Report): Document.Parsed | undefined {
     for (const error of errors) reportSyntax(error, report);
     return errors.length === 0 ? document : undefined;
   } catch (error) {
-    const message = error instanceof Error ? error.message : String(error);
+    const message = messageOf(error);
     report.add(WHOLE_FILE, `The parser gave up: ${message}.`, 'Simplify the text.');
     return undefined;
   }

@@ -1,5 +1,6 @@
 /** Offset commits: how far partitions are decided, told to the group after the transactions that decided (docs/rules.md, U1). */
-import { keyOf, messageOf, type Progress, type StreamDeps } from './record-source';
+import { messageOf } from '../errors';
+import { keyOf, type Progress, type StreamDeps } from './record-source';
 
 /**
  * Wait between two commits: each costs the worker and the broker as much as a small batch does. What was decided meanwhile is read again

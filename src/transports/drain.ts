@@ -2,8 +2,9 @@
 import type { Kafka } from 'kafkajs';
 import type { Logger } from 'pino';
 import { systemClock } from '../clock';
+import { messageOf } from '../errors';
 import { type Committed, makeCommittedOffsets, type Watermarks, watermarks } from './group-offsets';
-import { keyOf, messageOf, type StreamDeps } from './record-source';
+import { keyOf, type StreamDeps } from './record-source';
 
 const DRAIN_CHECK_MS = 250;
 const DRAIN_RETRY_MS = 1_000;

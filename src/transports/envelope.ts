@@ -1,4 +1,5 @@
 /** Records as the intake takes them: with their payload, decoded as far as that can be done without knowing the event. */
+import { asError } from '../errors';
 import type { Envelope } from '../intake';
 import type { StreamRecord } from './record-source';
 import { isFramed, RegistryUnavailable, type WireFormat } from './wire-format';
@@ -56,7 +57,7 @@ export async function decodeRecords(
     }
     return { envelopes, failure: null };
   } catch (error) {
-    return { envelopes, failure: error instanceof Error ? error : new Error(String(error)) };
+    return { envelopes, failure: asError(error) };
   }
 }
 

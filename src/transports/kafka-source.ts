@@ -4,9 +4,10 @@
 import type { Admin, Kafka } from 'kafkajs';
 import type { Logger } from 'pino';
 import { systemClock } from '../clock';
+import { messageOf } from '../errors';
 import { connectedAdmin } from './kafka';
 import { joinGroup, type Membership } from './membership';
-import { messageOf, type RecordSource, type SourceListener } from './record-source';
+import type { RecordSource, SourceListener } from './record-source';
 import { makeMemberWatch } from './still-members';
 
 /** New topics, and topics that appear, are taken up within this time. */

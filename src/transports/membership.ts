@@ -4,12 +4,13 @@
 import { type Consumer, type EachBatchPayload, type Kafka, KafkaJSNonRetriableError } from 'kafkajs';
 import type { Logger } from 'pino';
 import { type Clock, NEVER, systemClock } from '../clock';
+import { messageOf } from '../errors';
 import type { TopicPartition } from '../intake';
 import { type AnswerListener, FetchedMessage, runHeard } from './fetch-decoding';
 import { FetchPositions } from './fetch-positions';
 import { FIRST_RETRY_MS, MAX_RETRY_MS, offsetOf, REQUEST_TIMEOUT_MS, RETRIES } from './kafka';
 import { forgetSeeksWhenJoining } from './pending-seeks';
-import { keyOf, messageOf, type RecordSource, type SourceListener } from './record-source';
+import { keyOf, type RecordSource, type SourceListener } from './record-source';
 import { RefusedPartitions, toTopicPartitions } from './refused-partitions';
 
 /** Without a heartbeat for this long the group gives our partitions to others. */

@@ -126,8 +126,3 @@ export function withoutRecord({
 export function keyOf({ topic, partition }: TopicPartition): string {
   return `${topic}/${partition}`;
 }
-
-/** What an error says, for a line of the log. */
-export function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
-}

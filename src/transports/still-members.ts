@@ -7,10 +7,11 @@
 import { type Admin, AssignerProtocol, type Kafka } from 'kafkajs';
 import type { Logger } from 'pino';
 import { systemClock } from '../clock';
+import { messageOf } from '../errors';
 import type { TopicPartition } from '../intake';
 import { committedOffsets } from './group-offsets';
 import { connectedAdmin, offsetOf } from './kafka';
-import { keyOf, messageOf } from './record-source';
+import { keyOf } from './record-source';
 
 /** How often the members are looked at. */
 const CHECK_MS = 2_000;

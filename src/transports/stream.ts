@@ -2,10 +2,11 @@
  * The stream: a loop for each partition that the group gives us, and the commits of what they have decided.
  * Every partition goes its own way; one that is undecided waits while the others go on (docs/rules.md, U1-U6).
  */
+import { messageOf } from '../errors';
 import { QueueShares } from './chunk-queue';
 import { makeCommitter } from './committer';
 import { PartitionLoop, type Standing } from './partition-loop';
-import { keyOf, messageOf, type SourceListener, type StreamDeps } from './record-source';
+import { keyOf, type SourceListener, type StreamDeps } from './record-source';
 import { Semaphore } from './semaphore';
 import type { UndecidedPartition } from './undecided-wait';
 

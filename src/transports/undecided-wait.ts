@@ -1,8 +1,9 @@
 /** How long an undecided partition waits, and what is told of it meanwhile (docs/rules.md, U2). */
 import { backoffMs } from '../domain/backoff';
+import { messageOf } from '../errors';
 import type { TopicPartition } from '../intake';
 import type { UndecidedCause } from '../telemetry';
-import { messageOf, type StreamDeps } from './record-source';
+import type { StreamDeps } from './record-source';
 
 /** A partition that waits. */
 export interface UndecidedPartition extends TopicPartition {

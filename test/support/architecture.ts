@@ -25,18 +25,22 @@ import {
  */
 export const LAYERS = {
   clock: { files: /^src\/clock\.ts$/, mayImport: [] },
+  errors: { files: /^src\/errors\.ts$/, mayImport: [] },
   config: { files: /^src\/config(\/|\.ts$)/, mayImport: [] },
   telemetry: { files: /^src\/telemetry\.ts$/, mayImport: [] },
   domain: { files: /^src\/domain\//, mayImport: [] },
-  'reference-file': { files: /^src\/reference-file(\/|\.ts$)/, mayImport: ['domain'] },
-  ledger: { files: /^src\/ledger\//, mayImport: ['domain', 'reference-file'] },
-  intake: { files: /^src\/intake(\/|\.ts$)/, mayImport: ['domain', 'ledger'] },
-  transports: { files: /^src\/transports\//, mayImport: ['clock', 'telemetry', 'domain', 'intake'] },
-  tracing: { files: /^src\/tracing\.ts$/, mayImport: ['telemetry', 'intake'] },
+  'reference-file': { files: /^src\/reference-file(\/|\.ts$)/, mayImport: ['errors', 'domain'] },
+  ledger: { files: /^src\/ledger\//, mayImport: ['errors', 'domain', 'reference-file'] },
+  intake: { files: /^src\/intake(\/|\.ts$)/, mayImport: ['errors', 'domain', 'ledger'] },
+  transports: {
+    files: /^src\/transports\//,
+    mayImport: ['clock', 'errors', 'telemetry', 'domain', 'intake'],
+  },
+  tracing: { files: /^src\/tracing\.ts$/, mayImport: ['errors', 'telemetry', 'intake'] },
   commands: {
     files: /^src\/commands\//,
     mayImport: [
-      ...['clock', 'config', 'telemetry', 'tracing'],
+      ...['clock', 'config', 'errors', 'telemetry', 'tracing'],
       ...['domain', 'reference-file', 'ledger', 'intake', 'transports'],
     ],
   },
