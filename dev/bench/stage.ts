@@ -218,3 +218,15 @@ export async function checkpoint(databaseUrl: string): Promise<void> {
     }
   });
 }
+
+const MEBIBYTE = 1024 ** 2;
+
+/** Has Postgres write as much WAL, of messages that nobody reads. */
+export async function writeWal(databaseUrl: string, bytes: number): Promise<void> {
+  await withClient(databaseUrl, (client) =>
+    client.query(
+      `select count(pg_logical_emit_message(false, 'bench', repeat('x', $1))) from generate_series(1, $2)`,
+      [MEBIBYTE, Math.max(0, Math.round(bytes / MEBIBYTE))],
+    ),
+  );
+}

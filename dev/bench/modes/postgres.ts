@@ -2,10 +2,10 @@
 import { groupBy } from '../../../src/ledger/group-by';
 import { withClient } from '../guest';
 import type { Bench, Mode } from '../mode';
-import { FEWER_CHECKPOINTS, settingsText } from '../postgres-settings';
+import { CHECKPOINT_DISTANCE, FEWER_CHECKPOINTS, settingsText } from '../postgres-settings';
 import type { Published } from '../publish';
 import { cpuPer100k, drain, inTurns, type Run, rateOf, recordOf, watchPostgres } from '../runs';
-import { checkpoint, type Settings, type Stage } from '../stage';
+import { checkpoint, type Settings, type Stage, writeWal } from '../stage';
 import { median } from '../statistics';
 import { figure, type Table, times } from '../table';
 import { publishUsual } from '../usual';
@@ -28,9 +28,6 @@ export const VARIANTS: readonly Settings[] = [
 /** Whether autovacuum came within a run, and before its checkpoint or after it, would be chance, and cost more than any setting. */
 const IN_EVERY_RUN: Settings = { autovacuum: 'off' };
 
-const MEBIBYTE = 1024 ** 2;
-/** WAL from one checkpoint to the next with max_wal_size=1GB and checkpoint_completion_target=0.9, as they are by default. */
-const CHECKPOINT_DISTANCE = 512 * MEBIBYTE;
 /** WAL of an event before any page is written whole: near enough to have the checkpoint in the middle. */
 const WAL_OF_EVENT = 480;
 /** Longest time of vacuuming what a run has written. */
@@ -55,8 +52,6 @@ export const postgres: Mode = {
     const lacking = await variantsLacking(stage);
     const variants = VARIANTS.filter((settings) => !lacking.includes(settings));
     const published = await publishUsual(bench, extent.number('events'));
-    // A server that has run for a while has its files of WAL; a new one makes them, which the first run would pay for.
-    await writeWal(stage.serverUrl, 2 * CHECKPOINT_DISTANCE);
     const entries: Entry[] = [];
     for (let round = 1; round <= rounds; round++) {
       for (const settings of inTurns(variants, round)) {
@@ -115,16 +110,6 @@ async function measure(
     const checkpoints = (await checkpointsBegun(databaseUrl)) - before;
     return { run: await vacuumAfter(drained, databaseUrl), checkpoints };
   });
-}
-
-/** Messages that nobody reads. */
-async function writeWal(databaseUrl: string, bytes: number): Promise<void> {
-  await withClient(databaseUrl, (client) =>
-    client.query(
-      `select count(pg_logical_emit_message(false, 'bench', repeat('x', $1))) from generate_series(1, $2)`,
-      [MEBIBYTE, Math.max(0, Math.round(bytes / MEBIBYTE))],
-    ),
-  );
 }
 
 /** Of the server, since it was made. */
