@@ -10,7 +10,7 @@ import { DEFAULT_MODE, listModes, MODES } from './bench/modes';
 import { CHECKPOINT_DISTANCE } from './bench/postgres-settings';
 import { writeReport } from './bench/report';
 import { goalText, type Measured, writeResult } from './bench/result';
-import { checkpoint, Stage, writeWal } from './bench/stage';
+import { Stage, wearIn } from './bench/stage';
 import { figure, tableText } from './bench/table';
 import { ADDRESS_VARIABLES, InterruptedError, type Servers, startServers } from './servers';
 import { requireProduct } from './servers/product';
@@ -25,15 +25,6 @@ const say = (line: string): void => {
   process.stderr.write(`${String(seconds).padStart(5)} s  ${line}\n`);
 };
 
-/**
- * A server that has run for a while uses the files of its WAL again. A new one makes each of them, 16 MiB that are written and synced while all
- * commits wait: what is measured would be its first minute.
- */
-async function wearIn(serverUrl: string): Promise<void> {
-  await writeWal(serverUrl, 2 * CHECKPOINT_DISTANCE);
-  await checkpoint(serverUrl);
-}
-
 /** @returns the exit code */
 async function measure(
   mode: Mode,
@@ -44,7 +35,8 @@ async function measure(
   const servers = await starting;
   const machine = await describeMachine(servers);
   const stage = new Stage(servers, supervisor);
-  if (servers.origin.postgres !== 'environment') await wearIn(stage.serverUrl);
+  if (servers.origin.postgres !== 'environment' && mode.newPostgres !== true)
+    await wearIn(stage.serverUrl, 2 * CHECKPOINT_DISTANCE);
   const takenByHost = watchHost();
   const measured = await mode.run({ stage, extent, say });
   const { variant, failure, settings = [], ...figures } = measured;

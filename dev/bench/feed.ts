@@ -53,12 +53,15 @@ interface EventOf {
   readonly at: number;
 }
 
-/** Yields the messages of a feed, a round at a time. Two feeds of one seed differ in their ids and times. */
-export function* makeFeed(shape: FeedShape, seed = SEED): Generator<FeedMessage> {
+/**
+ * Yields the messages of a feed, a round at a time, each a millisecond later than the one before. Two feeds of one seed differ in their ids and times.
+ *
+ * @param start milliseconds since 1970
+ */
+export function* makeFeed(shape: FeedShape, seed = SEED, start = Date.now()): Generator<FeedMessage> {
   const random = makeRandom(seed);
   const newId = shape.ids === 'random' ? () => randomUUID() : uuidV7;
   const keyOf = (player: string) => (shape.keys === 'random' ? random.hex(8) : player);
-  const start = Date.now();
   const recent: FeedMessage[] = [];
   let made = 0;
   while (made < shape.events) {

@@ -34,6 +34,13 @@ export const PARTITIONS = 8;
 /** What the worker and the contenders beside it are set to, where a mode changes nothing. */
 export const SETTINGS = { BATCH_EVENTS: '8000', PARTITIONS_AT_ONCE: '3' } as const;
 
+/**
+ * Kafka and Postgres share a disk here. What nobody has synced is written out by the kernel once it is half a minute old, hundreds of megabytes at once,
+ * and all commits of that second wait: under a paced load a log is synced after so many messages. (flush.ms does nothing unless the broker's
+ * log.flush.scheduler.interval.ms is set.)
+ */
+export const FLUSH_MESSAGES = 3_000;
+
 /** Kafka deletes the files of a removed topic a minute later otherwise, in the middle of what is measured next. */
 const GONE_SOON = { 'file.delete.delay.ms': '1000' };
 
@@ -229,4 +236,15 @@ export async function writeWal(databaseUrl: string, bytes: number): Promise<void
       [MEBIBYTE, Math.max(0, Math.round(bytes / MEBIBYTE))],
     ),
   );
+}
+
+/**
+ * A server that has run for a while uses the files of its WAL again. A new one makes each of them, 16 MiB that are written and synced while all
+ * commits wait: what is measured would be its first minute.
+ *
+ * @param bytes of WAL that lead from one checkpoint to the next
+ */
+export async function wearIn(serverUrl: string, bytes: number): Promise<void> {
+  await writeWal(serverUrl, bytes);
+  await checkpoint(serverUrl);
 }

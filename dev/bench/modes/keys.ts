@@ -1,10 +1,11 @@
 /** The rate with many keys stored beforehand, for ids that are ordered by time and for random ones (P4). */
-import { makeFeed, USUAL_SHAPE } from '../feed';
+import { makeFeed, SEED, USUAL_SHAPE } from '../feed';
 import type { Bench, Mode } from '../mode';
-import { FEWER_CHECKPOINTS, settingsText } from '../postgres-settings';
+import { settingsText } from '../postgres-settings';
 import { publish } from '../publish';
 import type { Goal } from '../result';
-import { drain, drainAfresh, type Run, rateOf, recordOf } from '../runs';
+import { drain, type Run, rateOf, recordOf } from '../runs';
+import { checkpoint, type Settings } from '../stage';
 import { median } from '../statistics';
 import { type IdKind, indexMemory, storeKeys } from '../stored-keys';
 import { figure, times } from '../table';
@@ -15,9 +16,17 @@ const GOALS: Record<IdKind, number> = { 'time-ordered': 0.9, random: 0.6 };
 /** MiB of shared_buffers, as Postgres has them by default. */
 const USUAL_BUFFERS = 128;
 
+/**
+ * Checkpoints come by time alone. The first change of a page after one writes it to the log whole: with random ids that is every event of the first
+ * million or so. So one run comes right after a checkpoint, and is told by itself; the others, as nearly all events of half an hour, come later.
+ */
+const ROOM_FOR_LOG: Settings = { max_wal_size: '32GB', checkpoint_timeout: '30min' };
+const AFTER_CHECKPOINT = 0;
+
 interface Entry {
   readonly kind: IdKind;
   readonly stored: number;
+  readonly round: number;
   readonly run: Run;
   /** Of the same feed into empty tables, right before or after it: what the machine gives changes over the minutes that keys take. */
   readonly beside: Run;
@@ -38,11 +47,13 @@ export const keys: Mode = {
     const buffers = bench.extent.number('buffers');
     const settings = {
       shared_buffers: `${buffers}MB`,
-      ...(buffers !== USUAL_BUFFERS && FEWER_CHECKPOINTS),
+      ...(buffers !== USUAL_BUFFERS && ROOM_FOR_LOG),
     };
     await bench.stage.restartPostgres(settings);
-    const entries: Entry[] = [];
-    for (const kind of KINDS) entries.push(...(await measureKind(bench, kind, sizes)));
+    const all: Entry[] = [];
+    const byTime = buffers !== USUAL_BUFFERS;
+    for (const kind of KINDS) all.push(...(await measureKind(bench, kind, sizes, byTime)));
+    const entries = all.filter(({ round }) => round !== AFTER_CHECKPOINT);
     const entriesOf = (kind: IdKind, stored?: number) =>
       entries.filter((each) => each.kind === kind && (stored ?? each.stored) === each.stored);
     const rate = (kind: IdKind, stored: number) =>
@@ -53,16 +64,30 @@ export const keys: Mode = {
     const { sharedMib } = await indexMemory(bench.stage.serverUrl);
     const indexMib = (kind: IdKind, stored: number) =>
       Math.max(...entriesOf(kind, stored).map((each) => each.indexMib));
+    const afterCheckpoint = (kind: IdKind, stored: number) =>
+      all
+        .filter((each) => each.kind === kind && each.stored === stored && each.round === AFTER_CHECKPOINT)
+        .map(({ run, beside }) => times(rateOf(run) / rateOf(beside)));
+    const isApart = all.length > entries.length;
     return {
       table: {
-        columns: ['keys stored', ...KINDS.flatMap((kind) => [`${kind}: events/s`, 'x empty', 'index MiB'])],
+        columns: [
+          'keys stored',
+          ...KINDS.flatMap((kind) => [
+            ...[`${kind}: events/s`, 'x empty', ...(isApart ? ['x after a checkpoint'] : []), 'index MiB'],
+          ]),
+        ],
         rows: [
-          ['0', ...KINDS.flatMap((kind) => [figure(emptyRate(kind)), times(1), '-'])],
+          [
+            '0',
+            ...KINDS.flatMap((kind) => [figure(emptyRate(kind)), times(1), ...(isApart ? ['-'] : []), '-']),
+          ],
           ...sizes.map((stored) => [
             figure(stored),
             ...KINDS.flatMap((kind) => [
               figure(rate(kind, stored)),
               times(share(kind, stored)),
+              ...afterCheckpoint(kind, stored),
               figure(indexMib(kind, stored)),
             ]),
           ]),
@@ -80,9 +105,9 @@ export const keys: Mode = {
         variant: 'more-memory',
         settings: [`Postgres started anew with ${settingsText(settings)}`],
       }),
-      runs: entries.flatMap(({ kind, stored, indexMib, run, beside }) => [
-        { ids: kind, stored, index_mib: indexMib, ...recordOf('worker', run) },
-        { ids: kind, stored: 0, beside: stored, ...recordOf('worker', beside) },
+      runs: all.flatMap(({ kind, stored, round, indexMib, run, beside }) => [
+        { ids: kind, stored, round, index_mib: indexMib, ...recordOf('worker', run) },
+        { ids: kind, stored: 0, round, beside: stored, ...recordOf('worker', beside) },
       ]),
       chart: {
         title: 'Rate by the number of keys stored before',
@@ -108,32 +133,57 @@ function sizesOf(stored: readonly number[]): number[] {
   return sizes;
 }
 
-/** In one database that grows: each run has a feed of its own, whose ids are new. */
+/**
+ * In one database that grows: each run has a feed of its own, whose ids are new.
+ *
+ * @param byTime a checkpoint before the first run of a size alone; else before each
+ */
 async function measureKind(
   { stage, extent, say }: Bench,
   kind: IdKind,
   sizes: readonly number[],
+  byTime: boolean,
 ): Promise<Entry[]> {
   const [events, rounds] = [extent.number('events'), extent.number('rounds')];
   const topic = await stage.makeTopic();
   // One group that goes on: each run reads what was published since the one before.
   const groupId = stage.newGroup();
   const entries: Entry[] = [];
+  /** Kept to the end: dropping a database is a checkpoint. */
+  const emptyUrls: string[] = [];
   await stage.withDatabase([topic], async (databaseUrl) => {
     let there = 0;
+    // A feed has a millisecond for each event, which is more time than deciding it takes: ordered by time is only what begins where the one before ended.
+    let nextStart = 0;
     for (const stored of sizes) {
       await storeKeys(databaseUrl, kind, there, stored, say);
       there = stored;
-      for (let round = 1; round <= rounds; round++) {
-        const newFeed = () => makeFeed({ ...USUAL_SHAPE, events, ids: kind });
+      if (byTime) await checkpoint(databaseUrl);
+      const prepare = byTime ? { prepare: async () => {} } : {};
+      for (let round = byTime ? AFTER_CHECKPOINT : 1; round <= rounds; round++) {
+        const newFeed = () => {
+          const start = Math.max(Date.now(), nextStart);
+          nextStart = start + events;
+          return makeFeed({ ...USUAL_SHAPE, events, ids: kind }, SEED, start);
+        };
         const intoStored = async () => {
           const { records } = await publish(stage.brokers, topic, newFeed());
-          return drain(stage, { databaseUrl, topic, records, groupId });
+          return drain(stage, { databaseUrl, topic, records, groupId, ...prepare });
         };
         const intoEmpty = async () => {
-          const published = await publish(stage.brokers, await stage.makeTopic(), newFeed());
-          const run = await drainAfresh(stage, published);
-          await stage.removeTopic(published.topic);
+          const own = await stage.makeTopic();
+          const { records } = await publish(stage.brokers, own, newFeed());
+          const emptyUrl = await stage.makeDatabase(own);
+          emptyUrls.push(emptyUrl);
+          const course = {
+            databaseUrl: emptyUrl,
+            topic: own,
+            records,
+            groupId: stage.newGroup(),
+            ...prepare,
+          };
+          const run = await drain(stage, course);
+          await stage.removeTopic(own);
           return run;
         };
         const before = round % 2 === 1 ? await intoEmpty() : null;
@@ -143,11 +193,12 @@ async function measureKind(
           `${kind} ids, ${figure(stored)} keys, round ${round} of ${rounds}: ${figure(rateOf(run))} events/s, beside empty tables ${figure(rateOf(beside))}`,
         );
         const { indexMib } = await indexMemory(databaseUrl);
-        entries.push({ kind, stored, run, beside, indexMib });
+        entries.push({ kind, stored, round, run, beside, indexMib });
       }
     }
   });
   await stage.removeTopic(topic);
+  for (const url of emptyUrls) await stage.dropDatabase(url);
   return entries;
 }
 

@@ -4,6 +4,7 @@ import { latenciesOf } from '../latencies';
 import type { Bench, Mode } from '../mode';
 import { type PacedRun, runPaced } from '../paced';
 import type { Goal } from '../result';
+import { FLUSH_MESSAGES } from '../stage';
 import { percentiles, type Weighted } from '../statistics';
 import { figure } from '../table';
 import { fullRate } from '../usual';
@@ -12,11 +13,7 @@ const SHARES = [0.5, 0.9, 0.99, 0.999, 1] as const;
 const GOAL_LOAD = 50;
 const GOALS = { p50: 25, p99: 100, p999: 500 } as const;
 
-/**
- * Kafka and Postgres share a disk here. What nobody has synced is written out by the kernel once it is half a minute old, hundreds of megabytes at once,
- * and all commits of that second wait. So a log of Kafka is synced after so many messages (BENCH_FLUSH_MESSAGES; flush.ms does nothing unless the
- * broker's log.flush.scheduler.interval.ms is set), and what a connection of Postgres writes is written out once it is so much.
- */
+/** What a connection of Postgres writes is written out once it is so much, for the same reason as FLUSH_MESSAGES. */
 const FLUSHED = { backend_flush_after: '256kB' } as const;
 
 interface Level {
@@ -39,7 +36,7 @@ export const latency: Mode = {
     seconds: 40,
     warmup: 10,
     loads: [10, 25, 50, 75],
-    flush_messages: 3_000,
+    flush_messages: FLUSH_MESSAGES,
   },
   async run(bench) {
     const full = await fullRate(bench);

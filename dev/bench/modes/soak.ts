@@ -1,4 +1,4 @@
-/** Resident memory over a long time at half load, with a month of history dropped in the middle (P6). */
+/** Resident memory, and latencies, over a long time at half load, with a month of history dropped in the middle (P6). */
 import { sleep } from '../../servers/deadline';
 import { withClient } from '../guest';
 import { type DecidedUpTo, latenciesOf, type Sent } from '../latencies';
@@ -13,6 +13,8 @@ import {
 } from '../memory';
 import type { Mode } from '../mode';
 import { runPaced } from '../paced';
+import { RECOMMENDED, RECOMMENDED_DISTANCE, settingsText } from '../postgres-settings';
+import { FLUSH_MESSAGES, wearIn } from '../stage';
 import { percentiles, rounded } from '../statistics';
 import { figure } from '../table';
 import { fullRate } from '../usual';
@@ -27,15 +29,22 @@ const OLD_MONTH = 'promo_store.history_2020_01';
 const FILL_MS = 300_000;
 
 /** What was decided long ago need not fill the disk. */
-const KEPT = { 'retention.bytes': String(256 * 1024 ** 2), 'segment.bytes': String(64 * 1024 ** 2) };
+const KEPT = {
+  'retention.bytes': String(256 * 1024 ** 2),
+  'segment.bytes': String(64 * 1024 ** 2),
+  'flush.messages': String(FLUSH_MESSAGES),
+};
 
 export const soak: Mode = {
   name: 'soak',
   about: 'resident memory over half an hour at half load, with a month dropped in the middle',
+  ownPostgres: true,
   extent: { rate: 0, events: 250_000, minutes: 30, sample: 10 },
   async run(bench) {
     const { stage, extent, say } = bench;
     const minutes = extent.number('minutes');
+    await stage.restartPostgres(RECOMMENDED);
+    await wearIn(stage.serverUrl, RECOMMENDED_DISTANCE);
     const rate = Math.round((await fullRate(bench)) * LOAD);
     const topic = await stage.makeTopic(KEPT);
     let samples: Sample[] = [];
@@ -86,6 +95,10 @@ export const soak: Mode = {
       runs: [
         { rate, minutes, records: run.records, p50, p99, drop_ms: dropMs, retries: run.log.undecided.length },
         ...recordsOf(samples),
+      ],
+      settings: [
+        `Postgres started anew with ${settingsText(RECOMMENDED)}`,
+        `flush.messages=${KEPT['flush.messages']} of the topic`,
       ],
       chart: memoryChart('Resident memory at half load', samples),
     };
