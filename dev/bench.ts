@@ -35,8 +35,7 @@ async function measure(
   const servers = await starting;
   const machine = await describeMachine(servers);
   const stage = new Stage(servers, supervisor);
-  if (servers.origin.postgres !== 'environment' && mode.newPostgres !== true)
-    await wearIn(stage.serverUrl, 2 * CHECKPOINT_DISTANCE);
+  if (servers.origin.postgres !== 'environment') await wearIn(stage.serverUrl, 2 * CHECKPOINT_DISTANCE);
   const takenByHost = watchHost();
   const measured = await mode.run({ stage, extent, say });
   const { variant, failure, settings = [], ...figures } = measured;

@@ -19,8 +19,6 @@ export interface Mode {
   readonly ownPostgres?: true;
   /** The same of KAFKA_BROKERS. */
   readonly ownKafka?: true;
-  /** Postgres is as it was made: else it has files of WAL to use again (`wearIn`). */
-  readonly newPostgres?: true;
   readonly extent: Defaults;
   run(bench: Bench): Promise<Measured>;
 }

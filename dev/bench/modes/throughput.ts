@@ -29,8 +29,6 @@ interface Entry {
 export const throughput: Mode = {
   name: 'throughput',
   about: 'the worker beside COPY, insert-only and raw-consume, in turns',
-  // What the share of COPY is of that makes a round count was measured on such a server (see docs/performance.md).
-  newPostgres: true,
   extent: { events: 800_000, rounds: 3, keys: 'player' },
   async run(bench) {
     const rounds = bench.extent.number('rounds');
