@@ -4,13 +4,16 @@ import type { Settings } from './stage';
 /** Beside memory, what docs/performance.md recommends for a server that the worker has to itself. */
 export const FEWER_CHECKPOINTS: Settings = { max_wal_size: '4GB', checkpoint_timeout: '15min' };
 
+/** What a connection writes is written out once it is so much, for the same reason as FLUSH_MESSAGES (stage.ts). */
+export const FLUSHED: Settings = { backend_flush_after: '256kB' };
+
 /** What docs/performance.md recommends for a server of 24 GiB that decides much for hours. */
 export const RECOMMENDED: Settings = {
   shared_buffers: '4GB',
   max_wal_size: '16GB',
   min_wal_size: '16GB',
   checkpoint_timeout: '15min',
-  backend_flush_after: '256kB',
+  ...FLUSHED,
 };
 /** Bytes of WAL from one checkpoint to the next with these. */
 export const RECOMMENDED_DISTANCE = 8 * 1024 ** 3;

@@ -70,7 +70,10 @@ export const keys: Mode = {
         columns: [
           'keys stored',
           ...KINDS.flatMap((kind) => [
-            ...[`${kind}: events/s`, 'x empty', ...(byTime ? ['x after a checkpoint'] : []), 'index MiB'],
+            `${kind}: events/s`,
+            'x empty',
+            ...(byTime ? ['x after a checkpoint'] : []),
+            'index MiB',
           ]),
         ],
         rows: [

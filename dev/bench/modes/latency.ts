@@ -3,6 +3,7 @@ import { alterDatabase } from '../guest';
 import { latenciesOf } from '../latencies';
 import type { Bench, Mode } from '../mode';
 import { type PacedRun, runPaced } from '../paced';
+import { FLUSHED, settingsText } from '../postgres-settings';
 import type { Goal } from '../result';
 import { FLUSH_MESSAGES } from '../stage';
 import { percentiles, type Weighted } from '../statistics';
@@ -12,9 +13,6 @@ import { fullRate } from '../usual';
 const SHARES = [0.5, 0.9, 0.99, 0.999, 1] as const;
 const GOAL_LOAD = 50;
 const GOALS = { p50: 25, p99: 100, p999: 500 } as const;
-
-/** What a connection of Postgres writes is written out once it is so much, for the same reason as FLUSH_MESSAGES. */
-const FLUSHED = { backend_flush_after: '256kB' } as const;
 
 interface Level {
   readonly load: number;
@@ -72,7 +70,7 @@ export const latency: Mode = {
         `full rate ${figure(full)} events/s`,
         ...(flushMessages > 0
           ? [
-              `at all loads flush.messages=${flushMessages} of the topic, backend_flush_after=${FLUSHED.backend_flush_after} of the database`,
+              `at all loads flush.messages=${flushMessages} of the topic, ${settingsText(FLUSHED)} of the database`,
             ]
           : []),
       ],
