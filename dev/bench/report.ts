@@ -10,6 +10,7 @@ import { type Table, tableMarkdown } from './table';
 
 const DOCUMENTS = [join('docs', 'performance.md'), join('docs', 'operations.md')];
 const MODES_MARK = 'modes';
+const GOALS_MARK = 'goals';
 /** Marks of tables that are made of the runs of `throughput`. */
 const OF_THROUGHPUT: Readonly<Record<string, (throughput: Result) => Table>> = {
   'scale-out': scaleOutTable,
@@ -21,7 +22,11 @@ export function writeReport(root = projectRoot): string[] {
   return DOCUMENTS.filter((document) => {
     const path = join(root, document);
     const before = readFileSync(path, 'utf8');
-    const after = fillMarks(before, (name) => (name === MODES_MARK ? modesTable() : section(name, root)));
+    const after = fillMarks(before, (name) => {
+      if (name === MODES_MARK) return modesTable();
+      if (name === GOALS_MARK) return goalsTable(before, root);
+      return section(name, root);
+    });
     if (after !== before) writeFileSync(path, after);
     return after !== before;
   });
@@ -55,8 +60,30 @@ export function describeResult({ name, measuredAt, machine, settings, goals, tab
 }
 
 function goalLine({ id, goal, measured, met }: Goal): string {
-  const word = met === null ? 'not judged' : met ? 'met' : '**not met**';
-  return `- ${id}, ${goal}: ${measured}, ${word}.`;
+  return `- ${id}, ${goal}: ${measured}, ${wordFor(met)}.`;
+}
+
+function wordFor(met: Goal['met']): string {
+  if (met === null) return 'not judged';
+  return met ? 'met' : '**not met**';
+}
+
+/** All goals of a document, in the order of its sections, as Markdown. */
+export function goalsTable(document: string, root: string): string {
+  const results = [...document.matchAll(MARKS)].flatMap(([, , name = '']) => readResult(name, root) ?? []);
+  return tableMarkdown({
+    columns: ['', 'goal', 'measured', '', 'figures'],
+    rows: results.flatMap(({ name, goals }) =>
+      goals.map(({ id, goal, measured, met }) => [
+        id,
+        goal,
+        measured,
+        wordFor(met),
+        `[${name}](performance/${name}.json)`,
+      ]),
+    ),
+    notes: [],
+  });
 }
 
 function modesTable(): string {

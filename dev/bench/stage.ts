@@ -226,7 +226,7 @@ export async function checkpoint(databaseUrl: string): Promise<void> {
   });
 }
 
-const MEBIBYTE = 1024 ** 2;
+export const MEBIBYTE = 1024 ** 2;
 
 /** Has Postgres write as much WAL, of messages that nobody reads. */
 export async function writeWal(databaseUrl: string, bytes: number): Promise<void> {

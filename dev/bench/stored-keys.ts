@@ -1,36 +1,49 @@
-/** Fills promo_store.event_keys with keys of events that were decided long ago, far faster than by deciding them. */
+/** Fills promo_store.event_keys and promo_store.rounds with what was decided long ago, far faster than by deciding it. */
 import type { Client } from 'pg';
 import { withClient } from './guest';
+import { MEBIBYTE } from './stage';
 import { figure } from './table';
 
 export type IdKind = 'time-ordered' | 'random';
 
 const PIECE = 1_000_000;
-/** Of one statement: a piece, or the index over all keys. */
+/** Of one statement: a piece, or an index over all of a table. */
 const STATEMENT_MS = 30 * 60_000;
 
 /** Time-ordered keys are of so many days, up to now. */
 const DAYS = 90;
 
-/** 16 random bytes, or those of a UUID version 7: 6 bytes of milliseconds, then random ones. `n` is numbered up to `last`. */
+/** As in the feed. */
+const EVENTS_PER_ROUND = 4;
+
+/** Milliseconds since 1970 of key `n`, where the last is of now. */
+function timeOf(last: number): string {
+  return `((extract(epoch from now()) * 1000)::bigint - ((1 - n / ${last}.0::float8) * ${DAYS * 86_400_000})::bigint)`;
+}
+
+/** 16 random bytes, or those of a UUID version 7: 6 bytes of milliseconds, then random ones. */
 function keyOf(kind: IdKind, last: number): string {
   const random = 'uuid_send(gen_random_uuid())';
-  if (kind === 'random') return random;
-  const age = `((1 - n / ${last}.0::float8) * ${DAYS * 86_400_000})::bigint`;
-  return `substr(int8send((extract(epoch from now()) * 1000)::bigint - ${age}), 3) || substr(${random}, 7)`;
+  return kind === 'random' ? random : `substr(int8send(${timeOf(last)}), 3) || substr(${random}, 7)`;
 }
 
-function fill(kind: IdKind, last: number): string {
-  return `insert into promo_store.event_keys
+/** Statements that add what has the numbers $1 to $2, of those up to `last`. Numbers are negative in the store, where the worker makes none. */
+const FILL: Record<string, (kind: IdKind, last: number) => string> = {
+  event_keys: (kind, last) => `insert into promo_store.event_keys
   (verdict_id, content_hash, source_offset, feed_no, partition_no, outcome, event_key)
 select -n, hashint8extended(n, 0) & ((1::bigint << 53) - 1), n, feed_no, 0, 0, ${keyOf(kind, last)}
-from generate_series($1::bigint, $2::bigint) n, promo_store.feeds`;
-}
+from generate_series($1::bigint, $2::bigint) n, promo_store.feeds`,
+  rounds: (kind, last) => `insert into promo_store.rounds
+  (round_no, opened_at, player_hash, feed_no, brand_no, currency_no, settled, round_key, round_id, bet_minor, settled_minor)
+select -n, to_timestamp(at / 1000.0), hashint8extended(n, 0) & ((1::bigint << 53) - 1), feed_no, 1, 101, true, key, encode(key, 'hex')::uuid::text, 1000, 1000
+from (select n, feed_no, ${timeOf(last)} as at, ${keyOf(kind, last)} as key
+  from generate_series($1::bigint, $2::bigint) n, promo_store.feeds where n % ${EVENTS_PER_ROUND} = 0) r`,
+};
 
-/** How full pages are: those of a random index are split in the middle again and again, those of a growing end are left full. */
-const FILLFACTOR: Record<IdKind, number> = { random: 70, 'time-ordered': 90 };
+/** How full live growth leaves the pages of an index on random ids, which are split in the middle again and again. Ordered ones leave them as made. */
+const FILLFACTOR_OF_RANDOM = 70;
 
-/** Adds keys numbered `from + 1` to `to`. The index is made anew at the end, which takes a fraction of the time. */
+/** Adds keys numbered `from + 1` to `to`, and the rounds of these events. Indexes are made anew at the end, which takes a fraction of the time. */
 export async function storeKeys(
   databaseUrl: string,
   kind: IdKind,
@@ -42,43 +55,57 @@ export async function storeKeys(
   await withClient(
     databaseUrl,
     async (client) => {
-      const { name, definition } = await primaryKey(client);
-      await client.query(`alter table promo_store.event_keys drop constraint ${name}`);
-      for (let first = from + 1; first <= to; first += PIECE) {
-        const last = Math.min(to, first + PIECE - 1);
-        await client.query(fill(kind, to), [first, last]);
-        say(`${figure(last)} ${kind} keys stored`);
+      for (const [table, fill] of Object.entries(FILL)) {
+        const restore = await dropIndexes(client, `promo_store.${table}`, kind);
+        for (let first = from + 1; first <= to; first += PIECE) {
+          const last = Math.min(to, first + PIECE - 1);
+          await client.query(fill(kind, to), [first, last]);
+          say(`${table}: ${figure(last)} of ${figure(to)} ${kind} keys`);
+        }
+        say(`${table}: making the indexes`);
+        for (const statement of restore) await client.query(statement);
+        await client.query(`vacuum analyze promo_store.${table}`);
       }
-      say('making the index');
-      await client.query(
-        `alter table promo_store.event_keys add constraint ${name} ${definition} with (fillfactor = ${FILLFACTOR[kind]})`,
-      );
-      await client.query('vacuum analyze promo_store.event_keys');
     },
     STATEMENT_MS,
   );
 }
 
-/** What the index of the keys takes, none where there is none, and what the server keeps in memory of all that it holds. */
+/** Drops a table's indexes. @returns what makes them again, with pages as full as ids of this kind leave them */
+async function dropIndexes(client: Client, table: string, kind: IdKind): Promise<string[]> {
+  const ofRandom = `with (fillfactor = ${FILLFACTOR_OF_RANDOM})`;
+  if (kind === 'random') {
+    const { rows } = await client.query<{ name: string }>(
+      `select x.oid::regclass::text as name from pg_index i join pg_class x on x.oid = i.indexrelid join pg_am a on a.oid = x.relam
+       where i.indrelid = $1::regclass and a.amname in ('btree', 'spgist')`,
+      [table],
+    );
+    // From then on it stands in the definition of an index, but not in that of a constraint.
+    for (const { name } of rows)
+      await client.query(`alter index ${name} set (fillfactor = ${FILLFACTOR_OF_RANDOM})`);
+  }
+  const { rows } = await client.query<{ drop: string; make: string }>(
+    `select case when c.oid is null then format('drop index %s', i.indexrelid::regclass)
+         else format('alter table %s drop constraint %I', i.indrelid::regclass, c.conname) end as drop,
+       case when c.oid is null then pg_get_indexdef(i.indexrelid)
+         else format('alter table %s add constraint %I %s %s', i.indrelid::regclass, c.conname, pg_get_constraintdef(c.oid), $2::text) end as make
+     from pg_index i left join pg_constraint c on c.conindid = i.indexrelid
+     where i.indrelid = $1::regclass`,
+    [table, kind === 'random' ? ofRandom : ''],
+  );
+  for (const { drop } of rows) await client.query(drop);
+  return rows.map(({ make }) => make);
+}
+
+/** What the indexes of keys and rounds take, none where there are none, and what the server keeps in memory of all that it holds. */
 export async function indexMemory(databaseUrl: string): Promise<{ indexMib: number; sharedMib: number }> {
   return withClient(databaseUrl, async (client) => {
     const { rows } = await client.query<{ index: number; shared: number }>(
-      `select coalesce(pg_indexes_size(to_regclass('promo_store.event_keys')), 0)::float8 as index,
+      `select (select coalesce(sum(pg_indexes_size(to_regclass(name))), 0)::float8 from unnest($1::text[]) name) as index,
          pg_size_bytes(current_setting('shared_buffers'))::float8 as shared`,
+      [Object.keys(FILL).map((table) => `promo_store.${table}`)],
     );
     const { index = 0, shared = 0 } = rows[0] ?? {};
     return { indexMib: Math.round(index / MEBIBYTE), sharedMib: shared / MEBIBYTE };
   });
-}
-
-const MEBIBYTE = 1024 ** 2;
-
-async function primaryKey(client: Client): Promise<{ name: string; definition: string }> {
-  const { rows } = await client.query<{ name: string; definition: string }>(
-    `select conname as name, pg_get_constraintdef(oid) as definition from pg_constraint
-     where conrelid = 'promo_store.event_keys'::regclass and contype = 'p'`,
-  );
-  const [row] = rows;
-  if (row === undefined) throw new Error('promo_store.event_keys has no primary key');
-  return row;
 }

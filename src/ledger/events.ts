@@ -175,7 +175,8 @@ export function copyHistory(
     rows.textValue(item.eventId);
     rows.textValue(fields.playerRef);
     rows.textValue(fields.gameId);
-    rows.textValue(item.brandNo === null ? fields.brand : null);
+    // A row without nulls has no bitmap of them, which takes eight bytes.
+    rows.textValue(item.brandNo === null ? fields.brand : '');
   }
   return [{ ...COPY_HISTORY, rows }];
 }

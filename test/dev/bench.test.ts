@@ -14,7 +14,7 @@ import { growthGoal, slopeOf } from '../../dev/bench/memory';
 import { MODES } from '../../dev/bench/modes';
 import { type Entry, settingsTable, VARIANTS } from '../../dev/bench/modes/postgres';
 import { dueAt, recordsDue, TICK_MS, ticksIn } from '../../dev/bench/pacing';
-import { describeResult, fillMarks } from '../../dev/bench/report';
+import { describeResult, fillMarks, goalsTable } from '../../dev/bench/report';
 import { type Result, readResult, writeResult } from '../../dev/bench/result';
 import { makeScale } from '../../dev/bench/scale';
 import { capacityTable, scaleOutTable } from '../../dev/bench/scale-out';
@@ -259,6 +259,22 @@ describe('results', () => {
         chart: { ...CHART, series: [{ name: 'worker', points: [[0, 1]] }] },
       });
       expect(readResult('latency', root)).toBeUndefined();
+    } finally {
+      rmSync(root, { recursive: true });
+    }
+  });
+
+  test('goals are listed in the order in which a document has its sections', () => {
+    const root = mkdtempSync(join(tmpdir(), 'bench-test-'));
+    try {
+      writeResult(RESULT, root);
+      const [goal] = RESULT.goals;
+      writeResult({ ...RESULT, name: 'soak', goals: [{ ...goal!, id: 'P6', met: false }] }, root);
+      const marksOf = (...names: string[]) =>
+        names.map((name) => `<!-- bench:${name} -->\n<!-- /bench -->\n`).join('');
+      const of4 = '| P4 | >= 0.9 x | 0.95 x | met | [keys](performance/keys.json) |';
+      const of6 = '| P6 | >= 0.9 x | 0.95 x | **not met** | [soak](performance/soak.json) |';
+      expect(goalsTable(marksOf('goals', 'soak', 'latency', 'keys'), root)).toContain(`${of6}\n${of4}`);
     } finally {
       rmSync(root, { recursive: true });
     }

@@ -4,7 +4,7 @@ import { KINDS, kindCode } from '../../src/domain/event';
 import { CURRENCIES } from '../../src/domain/money';
 import { ACCEPTED, outcomeOf, REASONS } from '../../src/domain/verdict';
 import { idKey } from '../support/id-key';
-import { aBet, aRefund, freshStore, type TestStore } from '../support/ledger';
+import { aBet, aRefund, freshStore, rowsOf, type TestStore, withClient } from '../support/ledger';
 import { anyCharacter } from '../support/texts';
 
 let store: TestStore;
@@ -45,6 +45,33 @@ test('an event_id and a round_id of 1 MiB are stored, found again and told from 
   ).toEqual([['t', '0']]);
   expect(await store.value('select count(*) from promo.deliveries where event_id = $1', [one])).toBe('1');
   expect(await store.value('select max(length(event_key)) from promo_store.event_keys')).toBe('20');
+});
+
+/** What is written of the events with the numbers $1 to $2, a round each, and a duplicate of each. Their ids are UUIDs of version 7, a millisecond apart. */
+const WITH_TIMED_IDS = Object.entries({
+  event_keys: `(verdict_id, content_hash, feed_no, outcome, event_key) select n, n, 1, 0, uuid_send(id)`,
+  rounds: `(round_no, feed_no, round_key, round_id, refunded_by) select n, 1, uuid_send(id), id::text, id::text`,
+  resends: `(received_at, source_offset, feed_no, connection_no, partition_no, first_outcome, content_differs, event_id)
+    select now(), n, 1, 1, 1, 0, false, id::text`,
+}).map(
+  ([table, rows]) => `insert into promo_store.${table} ${rows} from generate_series($1::int, $2::int) n
+    cross join lateral (select (lpad(to_hex(1700000000000 + n), 12, '0') || substr(md5(n::text), 13))::uuid) i (id)`,
+);
+
+test('ids that are ordered by time change few pages of an index, however many are stored', async () => {
+  const [stored, more] = [100_000, 1_000];
+  store.damaged = true;
+  await withClient(store.url, async (client) => {
+    for (const insert of WITH_TIMED_IDS) await client.query(insert, [1, stored]);
+    // From then on a page that is changed is written to the log whole, once.
+    await client.query('checkpoint');
+    const pages: number[] = [];
+    for (const insert of WITH_TIMED_IDS) {
+      const plan = await rowsOf(client, `explain (analyze, wal) ${insert}`, [stored + 1, stored + more]);
+      pages.push(Number(/WAL: .*fpi=(\d+)/.exec(plan.join('\n'))?.[1]));
+    }
+    expect(Math.max(...pages)).toBeLessThan(more / 20);
+  });
 });
 
 test('ids that look alike are different ids: case, spaces, forms of a letter, a UUID and its hex [K1] [K5]', async () => {

@@ -1,4 +1,5 @@
 /** Migrations: forward, twice, two at once, killed in the middle, several databases on one server. */
+import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Client } from 'pg';
 import { until } from '../../dev/servers/deadline';
@@ -9,6 +10,7 @@ import {
   aRefund,
   aSettled,
   damagesOf,
+  MIGRATIONS,
   REFERENCE,
   rowsOf,
   TestStore,
@@ -209,6 +211,45 @@ test('every earlier version is brought to the same shape, with what it holds [D1
     await expectItWorks(url);
     await expectItIsKnown(url);
   }
+});
+
+/** Statements by which a migration says that its indexes can be made before it, without a lock; those of one month for the one that is now. */
+async function statementsBefore(name: string): Promise<string[]> {
+  const text = await readFile(join(MIGRATIONS, name), 'utf8');
+  const month = new Date().toISOString().slice(0, 7).replace('-', '_');
+  const [, ...statements] = text
+    .replaceAll(/\n-- {5}/g, ' ')
+    .replaceAll(/_2\d{3}_\d\d\b/g, `_${month}`)
+    .split('\n--   create index concurrently ');
+  return statements.map((statement) => `create index concurrently ${statement.split('\n')[0]}`);
+}
+
+test.each([
+  ['0006_rounds_by_bloom.sql', '0005_decided_up_to.sql', 1],
+  ['0007_rounds_by_time.sql', '0006_rounds_by_bloom.sql', 1],
+  ['0008_ids_in_order.sql', '0007_rounds_by_time.sql', 3],
+])('%s takes the indexes that it says can be made before it [D1]', async (name, upTo, count) => {
+  const url = await database();
+  await migrate(url, { upTo });
+  const statements = await statementsBefore(name);
+  expect(statements).toHaveLength(count);
+  const made = await withClient(url, async (client) => {
+    const idsOf = async () => (await rowsOf(client, 'select indexrelid from pg_index')).flat();
+    const before = await idsOf();
+    for (const statement of statements) await client.query(statement);
+    return (await idsOf()).filter((id) => !before.includes(id));
+  });
+  expect(made).toHaveLength(count);
+
+  await migrate(url);
+
+  const kept = await withClient(url, (client) =>
+    rowsOf(client, 'select from pg_index where indexrelid = any($1::oid[])', [made]),
+  );
+  expect(kept).toHaveLength(count);
+  const fresh = await database();
+  await migrate(fresh);
+  expect(await shapeOf(url)).toEqual(await shapeOf(fresh));
 });
 
 test('two at once are one after the other, on one database and on several of one server [D1]', async () => {

@@ -27,7 +27,7 @@ import { databaseUrl, dropDatabase } from './servers';
 
 // --- databases
 
-const MIGRATIONS = join(__dirname, '../../migrations');
+export const MIGRATIONS = join(__dirname, '../../migrations');
 /** Two test files that want the template at once wait for one another. */
 const TEMPLATE_LOCK = 7_302_118_445;
 const CONNECT_DEADLINE_MS = 10_000;

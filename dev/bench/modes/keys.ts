@@ -30,13 +30,13 @@ interface Entry {
   readonly run: Run;
   /** Of the same feed into empty tables, right before or after it: what the machine gives changes over the minutes that keys take. */
   readonly beside: Run;
-  /** Of the index of the keys. */
+  /** Of the indexes of keys and rounds. */
   readonly indexMib: number;
 }
 
 export const keys: Mode = {
   name: 'keys',
-  about: 'rate by the number of keys stored before, for time-ordered and for random ids',
+  about: 'rate by the number of keys stored before, with their rounds, for time-ordered and for random ids',
   ownPostgres: true,
   extent: {
     ...{ events: 400_000, rounds: 2, stored: [5_000_000, 20_000_000] },
