@@ -164,10 +164,7 @@ export function copyRounds(opened: readonly NamedRound[], nowMicros: bigint): Wr
   return [{ ...COPY_ROUNDS, rows }];
 }
 
-/** The keys are named twice: a join alone may read all rounds, to find the few among them. */
-const UPDATE_ROUNDS = {
-  name: 'update_rounds',
-  text: `update promo_store.rounds r set
+const CHANGED = `update promo_store.rounds r set
   refunded_by = coalesce(r.refunded_by, c.refunded_by),
   refunded_at = case when c.refunded_by is null then r.refunded_at else coalesce(r.refunded_at, timestamptz 'epoch' + $16::bigint * interval '1 microsecond') end,
   settled = c.settled, second_settled = c.second_settled, player_mismatch = c.player_mismatch, brand_mismatch = c.brand_mismatch,
@@ -178,7 +175,16 @@ from unnest($2::bytea[], $3::text[], $4::boolean[], $5::boolean[], $6::boolean[]
   $11::numeric[], $12::numeric[], $13::numeric[], $14::numeric[], $15::text[])
   as c (round_key, refunded_by, settled, second_settled, player_mismatch, brand_mismatch, player_hash, brand_no, currency_no,
   bet_minor, win_minor, settled_minor, below_min_bet_minor, other_sums)
-where r.feed_no = $1 and r.round_key = any($2) and r.round_key = c.round_key`,
+where r.round_key = c.round_key`;
+
+const UPDATE_ROUNDS = {
+  name: 'update_rounds',
+  // The keys are named twice: a join alone may read all rounds, to find the few among them.
+  text: `${CHANGED} and r.feed_no = $1 and r.round_key = any($2)`,
+  // Where it believes in few rounds, the planner takes the feed alone to the index by both, and reads all rounds of the feed. So they are found one by one, and
+  // changed by their numbers.
+  before17: `${CHANGED} and r.round_no = any(array(select found.round_no from unnest($2::bytea[]) key
+  cross join lateral (select round_no from promo_store.rounds where feed_no = $1 and round_key = key limit 1) found))`,
 };
 
 /** What writes the state of locked rounds that changed, a statement for each feed. @param nowMicros microseconds since 1970 */

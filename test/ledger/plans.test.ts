@@ -1,6 +1,7 @@
 /**
  * Every statement of a batch goes to its rows by an index, whatever the planner believed of the tables when the session made its plan,
- * which lives on while they grow. `VERSIONS=all npx jest --selectProjects ledger plans` looks at each supported Postgres.
+ * which lives on while they grow. `VERSIONS=all npx jest --selectProjects ledger plans` looks at each supported Postgres; else the oldest comes with that of
+ * the run, since before 17 statements have texts of their own.
  */
 import { inTransaction } from '../../src/ledger/connection';
 import { lockRounds } from '../../src/ledger/rounds';
@@ -8,15 +9,15 @@ import { aBet, aWin, freshStore, type TestStore, withClient } from '../support/l
 import { ownServers } from '../support/servers';
 
 const OF_THE_RUN = 'the Postgres of the run';
-const versions = process.env.VERSIONS === 'all' ? ['15', '16', '17', '18'] : [OF_THE_RUN];
+const versions = process.env.VERSIONS === 'all' ? ['15', '16', '17', '18'] : ['15', OF_THE_RUN];
 
-/** Columns that each condition of an index of the statement has to name. */
-const CONDITIONS: Readonly<Record<string, readonly string[]>> = {
-  find_events: ['feed_no', 'event_key'],
-  find_resends: ['partition_no', 'source_offset'],
-  find_unstored: ['partition_no', 'source_offset'],
-  lock_rounds: ['feed_no', 'round_key'],
-  update_rounds: ['feed_no', 'round_key'],
+/** Columns that each condition of an index of the statement has to name: all of one of these lists. */
+const CONDITIONS: Readonly<Record<string, readonly (readonly string[])[]>> = {
+  find_events: [['feed_no', 'event_key']],
+  find_resends: [['partition_no', 'source_offset']],
+  find_unstored: [['partition_no', 'source_offset']],
+  lock_rounds: [['feed_no', 'round_key']],
+  update_rounds: [['feed_no', 'round_key'], ['round_no']],
 };
 
 /** What was in the tables when they were analyzed, if they were: so many rows, each of a feed of its own or all of one. */
@@ -100,10 +101,11 @@ describe.each(versions)('on %s', (version) => {
       expect(await acme.readAt(0, aBet({ event_id: 'e-1' }))).toEqual(['accepted, again']);
 
       const plans = await plansOf(store);
-      for (const [name, columns] of Object.entries(CONDITIONS)) {
+      for (const [name, lists] of Object.entries(CONDITIONS)) {
         const plan = plans.get(name) ?? '';
         const conditions = [...plan.matchAll(/Index Cond: (.*)/g)].map(([, condition]) => condition);
-        const isWhole = (condition = '') => columns.every((column) => condition.includes(column));
+        const isWhole = (condition = '') =>
+          lists.some((columns) => columns.every((column) => condition.includes(column)));
         expect({ name, plan, isByIndex: conditions.length > 0 && conditions.every(isWhole) }).toEqual({
           name,
           plan: expect.not.stringMatching(/Filter:|Seq Scan|JIT/),
