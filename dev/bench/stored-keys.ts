@@ -73,7 +73,6 @@ export async function storeKeys(
 
 /** Drops a table's indexes. @returns what makes them again, with pages as full as ids of this kind leave them */
 async function dropIndexes(client: Client, table: string, kind: IdKind): Promise<string[]> {
-  const ofRandom = `with (fillfactor = ${FILLFACTOR_OF_RANDOM})`;
   if (kind === 'random') {
     const { rows } = await client.query<{ name: string }>(
       `select x.oid::regclass::text as name from pg_index i join pg_class x on x.oid = i.indexrelid join pg_am a on a.oid = x.relam
@@ -91,7 +90,7 @@ async function dropIndexes(client: Client, table: string, kind: IdKind): Promise
          else format('alter table %s add constraint %I %s %s', i.indrelid::regclass, c.conname, pg_get_constraintdef(c.oid), $2::text) end as make
      from pg_index i left join pg_constraint c on c.conindid = i.indexrelid
      where i.indrelid = $1::regclass`,
-    [table, kind === 'random' ? ofRandom : ''],
+    [table, kind === 'random' ? `with (fillfactor = ${FILLFACTOR_OF_RANDOM})` : ''],
   );
   for (const { drop } of rows) await client.query(drop);
   return rows.map(({ make }) => make);
