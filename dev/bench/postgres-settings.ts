@@ -1,9 +1,6 @@
 /** Settings of Postgres that more than one mode measures with, and how such settings are written. */
 import type { Settings } from './stage';
 
-/** Beside memory, what docs/performance.md recommends for a server that the worker has to itself. */
-export const FEWER_CHECKPOINTS: Settings = { max_wal_size: '4GB', checkpoint_timeout: '15min' };
-
 /** What a connection writes is written out once it is so much, for the same reason as FLUSH_MESSAGES (stage.ts). */
 export const FLUSHED: Settings = { backend_flush_after: '256kB' };
 

@@ -11,14 +11,16 @@ import { ownServers } from '../support/servers';
 const OF_THE_RUN = 'the Postgres of the run';
 const versions = process.env.VERSIONS === 'all' ? ['15', '16', '17', '18'] : ['15', OF_THE_RUN];
 
-/** Columns that each condition of an index of the statement has to name: all of one of these lists. */
-const CONDITIONS: Readonly<Record<string, readonly (readonly string[])[]>> = {
-  find_events: [['feed_no', 'event_key']],
-  find_resends: [['partition_no', 'source_offset']],
-  find_unstored: [['partition_no', 'source_offset']],
-  lock_rounds: [['feed_no', 'round_key']],
-  update_rounds: [['feed_no', 'round_key'], ['round_no']],
+/** Columns that each condition of an index of the statement has to name. */
+const CONDITIONS: Readonly<Record<string, readonly string[]>> = {
+  find_events: ['feed_no', 'event_key'],
+  find_resends: ['partition_no', 'source_offset'],
+  find_unstored: ['partition_no', 'source_offset'],
+  lock_rounds: ['feed_no', 'round_key'],
+  update_rounds: ['feed_no', 'round_key'],
 };
+/** Before 17 rounds are found by their keys, and changed by their numbers, which are unique. */
+const BY_NUMBER = /^\(round_no = ANY \(.*\)\)$/;
 
 /** What was in the tables when they were analyzed, if they were: so many rows, each of a feed of its own or all of one. */
 const KNOWN = [
@@ -101,11 +103,13 @@ describe.each(versions)('on %s', (version) => {
       expect(await acme.readAt(0, aBet({ event_id: 'e-1' }))).toEqual(['accepted, again']);
 
       const plans = await plansOf(store);
-      for (const [name, lists] of Object.entries(CONDITIONS)) {
+      const isBefore17 = Number(await store.value('show server_version_num')) < 17_00_00;
+      for (const [name, columns] of Object.entries(CONDITIONS)) {
         const plan = plans.get(name) ?? '';
         const conditions = [...plan.matchAll(/Index Cond: (.*)/g)].map(([, condition]) => condition);
         const isWhole = (condition = '') =>
-          lists.some((columns) => columns.every((column) => condition.includes(column)));
+          columns.every((column) => condition.includes(column)) ||
+          (isBefore17 && name === 'update_rounds' && BY_NUMBER.test(condition));
         expect({ name, plan, isByIndex: conditions.length > 0 && conditions.every(isWhole) }).toEqual({
           name,
           plan: expect.not.stringMatching(/Filter:|Seq Scan|JIT/),
