@@ -63,11 +63,13 @@ export interface Intake {
    *
    * @param expectedUpTo one past the last record of the partition that was answered before them: a store that has decided less has lost it (StoreBehind).
    * Absent where nobody reads the partition on from here.
+   * @param whenSent told once all that they write is on its way to the store, unless something stands in the way of it
    */
   decide(
     source: TopicPartition,
     envelopes: readonly Envelope[],
     expectedUpTo?: number,
+    whenSent?: () => void,
   ): Promise<IntakeResult>;
 }
 
@@ -85,10 +87,11 @@ export function makeIntake(deps: IntakeDeps): Intake {
     source: TopicPartition,
     envelopes: readonly Envelope[],
     expectedUpTo?: number,
+    whenSent?: () => void,
   ): Promise<IntakeResult> {
     const answers: Answer[] = [];
     try {
-      await decideInParts({ source, expectedUpTo }, envelopes, 1, answers);
+      await decideInParts({ source, expectedUpTo, whenSent }, envelopes, 1, answers);
       return { answers, undecided: null };
     } catch (error) {
       return { answers, undecided: asError(error) };
@@ -180,7 +183,7 @@ export function makeIntake(deps: IntakeDeps): Intake {
     contended: Pick<Batch, 'contended' | 'whenSent'>,
     panic?: string,
   ): Promise<readonly Answer[]> {
-    const { source, expectedUpTo } = from;
+    const { source, expectedUpTo, whenSent } = from;
     const no = await ledger.partitionNo(source);
     const { topic } = source;
     // New reference data is what a paused topic waits for.
@@ -196,6 +199,10 @@ export function makeIntake(deps: IntakeDeps): Intake {
           expectedUpTo,
           reference,
           ...contended,
+          whenSent() {
+            contended.whenSent?.();
+            whenSent?.();
+          },
           beforeWrites: breaker && ((decided) => breaker.check(topic, reference, decided)),
           beforeCommit: deadLetterSending(source, envelopes, items),
           ...(panic === undefined ? {} : { panic: { error: panic, payload: first(envelopes).value } }),
@@ -239,6 +246,7 @@ export function makeIntake(deps: IntakeDeps): Intake {
 interface BatchOrigin {
   readonly source: TopicPartition;
   readonly expectedUpTo: number | undefined;
+  readonly whenSent?: (() => void) | undefined;
   /** It is decided again: it has waited enough for others. */
   readonly hasWaited?: boolean;
 }

@@ -14,7 +14,7 @@ import {
   type StreamRecord,
   withoutRecord,
 } from './record-source';
-import type { Semaphore } from './semaphore';
+import type { Semaphore, Turns } from './semaphore';
 import { type UndecidedPartition, UndecidedWait } from './undecided-wait';
 
 /**
@@ -39,6 +39,11 @@ export interface Standing extends TopicPartition {
 export interface LoopShared {
   /** So many partitions have a batch decided at once. */
   readonly slots: Semaphore;
+  /**
+   * Of these one is read and judged at a time, until all that its batch writes is on its way to the store. Side by side they would only wait for the
+   * same processor: what they are made of lives longer, and is copied by more garbage collections.
+   */
+  readonly turns: Turns;
   readonly committer: Committer;
   readonly queueShares: QueueShares;
   /** Called before each batch that is tried. */
@@ -201,27 +206,35 @@ export class PartitionLoop {
   /** Reads, decodes and decides in its turn: what waits for others of its worker waits as bytes. */
   private async decideNext(): Promise<Next> {
     const { clock, intake, batchEvents, wireFormat } = this.deps;
-    const { slots } = this.shared;
+    const { slots, turns } = this.shared;
     const maxEvents = Math.min(this.maxEvents, batchEvents);
     await slots.acquire();
+    const endTurn = await turns.take();
     try {
       if (this.ended.signal.aborted) return NOTHING;
       const records = await this.queue.peek(maxEvents, MAX_BATCH_BYTES);
       this.takesUp(records[0]);
       if (records[0] !== undefined) this.expected ??= await this.askHowFar(records[0].offset);
-      const { envelopes, failure } = await decodeRecords(records, wireFormat, (asked) =>
-        this.whileAsking(asked),
-      );
+      const { envelopes, failure } = await decodeRecords(records, wireFormat, (asked) => {
+        endTurn();
+        return this.whileAsking(asked);
+      });
       if (this.ended.signal.aborted) return NOTHING;
       if (envelopes.length === 0)
         return { decided: failure === null ? this.take([]) : null, undecided: failure };
       const began = clock.now();
-      const { answers, undecided } = await intake.decide(this.partition, envelopes, this.expected ?? 0);
+      const { answers, undecided } = await intake.decide(
+        this.partition,
+        envelopes,
+        this.expected ?? 0,
+        endTurn,
+      );
       this.observe(answers, clock.now() - began);
       const isTooMuch = answers.length === 0 && mayBeTooMuch(undecided);
       this.maxEvents = isTooMuch ? Math.max(1, envelopes.length >> 1) : maxEvents * 2;
       return { decided: answers.length === 0 ? null : this.take(answers), undecided: undecided ?? failure };
     } finally {
+      endTurn();
       slots.release();
     }
   }

@@ -7,11 +7,13 @@ import { QueueShares } from './chunk-queue';
 import { makeCommitter } from './committer';
 import { PartitionLoop, type Standing } from './partition-loop';
 import { keyOf, type SourceListener, type StreamDeps } from './record-source';
-import { Semaphore } from './semaphore';
+import { Semaphore, Turns } from './semaphore';
 import type { UndecidedPartition } from './undecided-wait';
 
 /** Between two looks at what the store has decided of partitions of which nothing comes. */
 export const STORE_CHECK_MS = 20_000;
+/** A partition that waits for the store, for a lock or over a long line, keeps no other from being read and judged for longer than this. */
+const LONGEST_TURN_MS = 100;
 
 export interface Stream {
   start(): Promise<void>;
@@ -31,6 +33,7 @@ export interface Stream {
 export function makeStream(deps: StreamDeps): Stream {
   const { source, clock, logger, metrics } = deps;
   const slots = new Semaphore(deps.partitionsAtOnce);
+  const turns = new Turns(clock, LONGEST_TURN_MS);
   const committer = makeCommitter(deps);
   let loops = new Map<string, PartitionLoop>();
   let joined = false;
@@ -52,7 +55,7 @@ export function makeStream(deps: StreamDeps): Stream {
       metrics.refusedPartitions.reset();
       loops = new Map();
       if (stopping) return;
-      const shared = { slots, committer, queueShares: new QueueShares(), active };
+      const shared = { slots, turns, committer, queueShares: new QueueShares(), active };
       for (const partition of partitions)
         loops.set(keyOf(partition), new PartitionLoop(partition, deps, shared));
       joined = true;

@@ -44,6 +44,11 @@ async function heldBatch(contended: boolean, event: ReturnType<typeof aBet>) {
   return { first, letGo };
 }
 
+function untilOneWaits(): Promise<void> {
+  const waiting = `select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
+  return until('one waits for a lock', 5_000, async () => (await store.value(waiting)) !== '0');
+}
+
 /** Whether each of the ledger's batches takes its turn, where it loses a race at some of them. */
 async function turnsOf(batches: number, races: readonly number[]): Promise<boolean[]> {
   const turns: boolean[] = [];
@@ -98,10 +103,7 @@ test.each([
       })
       .partition('acme.second')
       .read(aBet(ours));
-    await until('the second waits for the first', 5_000, async () => {
-      const waiting = `select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
-      return (await store.value(waiting)) !== '0';
-    });
+    await untilOneWaits();
     letGo();
     expect([await first, await second]).toEqual([['accepted'], [answer]]);
     expect(turns).toEqual([false, true]);
@@ -174,6 +176,24 @@ test('batches of a topic that take their turn are judged once the one before the
   for (const step of ['first sent', 'second before', 'second sent', 'other before', 'other sent'])
     await letGo(step);
   expect(await Promise.all([first, second, other])).toEqual([['accepted'], ['accepted'], ['accepted']]);
+});
+
+test.each([
+  ['of its events, which it has sent', { event_id: 'e', round_id: 'other' }, 1],
+  ['of its rounds, before it is decided', { event_id: 'f', round_id: 'r' }, 0],
+])('a batch that waits for another writer %s, has told %#', async (_, ours, told) => {
+  await store.partition('acme', 1).read(aBet({ round_id: 'r' }));
+  const { first, letGo } = await heldBatch(false, aBet({ event_id: 'e', round_id: 'r' }));
+  let sent = 0;
+  const source = { topic: 'acme.second', partition: 0 };
+  const second = store.writer().intake.decide(source, [anEnvelope(aBet(ours), 0)], 0, () => {
+    sent++;
+  });
+  await untilOneWaits();
+  expect(sent).toBe(told);
+  letGo();
+  await Promise.all([first, second]);
+  expect(sent).toBeGreaterThan(0);
 });
 
 test('a batch that fails in its turn leaves it to the next [U4]', async () => {

@@ -271,7 +271,7 @@ class World {
     const store = new ModelPool(this.network, actor, plan.partitionsAtOnce + 2);
     const sender = broker.sender(actor, { [VERDICTS]: 'send verdicts', [DEAD_LETTERS]: 'send dead letters' });
     let generation = 0;
-    /** By record. */
+    /** By record: that in which its last answer was asked for. */
     const generationOf = new Map<string, number>();
     const recordOf = (from: TopicPartition, offset: number) => `${keyOf(from)} ${offset}`;
     const logger = pino(
@@ -320,9 +320,11 @@ class World {
           }),
       },
       intake: {
-        decide: async (from, envelopes, decidedBefore) => {
-          for (const { offset } of envelopes) generationOf.set(recordOf(from, offset), generation);
-          const result = await intake.decide(from, envelopes, decidedBefore);
+        decide: async (from, envelopes, decidedBefore, whenSent) => {
+          const askedIn = generation;
+          const result = await intake.decide(from, envelopes, decidedBefore, whenSent);
+          for (const { envelope } of result.answers)
+            generationOf.set(recordOf(from, envelope.offset), askedIn);
           this.watched(() => this.monitor.onAnswers(from, result.answers));
           return result;
         },
@@ -330,10 +332,10 @@ class World {
       wireFormat: this.wireFormat(actor),
       readDecidedUpTo: (partitions) => readDecidedUpTo(store, partitions),
       publishVerdicts: async (from, answers) => {
-        await publish(from, answers);
         const [first] = answers;
-        if (first !== undefined && generationOf.get(recordOf(from, first.offset)) === generation)
-          this.monitor.onProgress(`${actor.name} ${keyOf(from)}`);
+        const askedIn = first && generationOf.get(recordOf(from, first.offset));
+        await publish(from, answers);
+        if (askedIn === generation) this.monitor.onProgress(`${actor.name} ${keyOf(from)}`);
       },
       clock: this.sabotage.clock?.(clock) ?? clock,
       logger,

@@ -122,6 +122,7 @@ type Decide = (
   source: TopicPartition,
   envelopes: readonly Envelope[],
   expectedUpTo?: number,
+  whenSent?: () => void,
 ) => Promise<IntakeResult>;
 const decideAll: Decide = async (_, envelopes) => ({ answers: envelopes.map(answer), undecided: null });
 const TIMEOUT = new StoreError('find_events', new Error('canceling statement due to statement timeout'));
@@ -146,8 +147,8 @@ function setUp(options: {
     metrics,
     logger: makeLogger('silent'),
     intake: {
-      async decide(from, envelopes, expectedUpTo) {
-        const result = await state.decide(from, envelopes, expectedUpTo);
+      async decide(from, envelopes, expectedUpTo, whenSent) {
+        const result = await state.decide(from, envelopes, expectedUpTo, whenSent);
         decided.push(...result.answers.map(({ envelope }) => `${nameOf(from)} ${envelope.offset}`));
         return result;
       },
@@ -485,7 +486,8 @@ describe('commits', () => {
       let commitNow = (): void => {};
       let decideNow = (): void => {};
       const { clock, source, assign, deliver } = setUp({
-        decide: async (from, envelopes) => {
+        decide: async (from, envelopes, _, whenSent) => {
+          whenSent?.();
           if (from.partition === 1)
             await new Promise<void>((resolve) => {
               decideNow = resolve;
@@ -822,6 +824,49 @@ describe('memory', () => {
     deliver(1, [2]);
     await clock.pass(0);
     expect(new Set(decided)).toEqual(new Set(['t/0 0', 't/1 0', 't/1 1', 't/1 2']));
+  });
+});
+
+describe('partitions that are decided at the same time', () => {
+  /** Partitions 0 to 2 with a record each, of whose batches nothing comes back. */
+  async function threeThatHang() {
+    const begun: number[] = [];
+    const sent = new Map<number, () => void>();
+    const hang: Decide = ({ partition }, _envelopes, _expectedUpTo, whenSent) => {
+      begun.push(partition);
+      if (whenSent !== undefined) sent.set(partition, whenSent);
+      return new Promise(() => undefined);
+    };
+    const { clock, assign, deliver } = setUp({ decide: hang });
+    await assign(0, 1, 2);
+    for (const to of [0, 1, 2]) deliver(to, [0]);
+    await clock.pass(0);
+    return { clock, begun, sent };
+  }
+
+  it('are read and judged one by one: the next when all that one writes is on its way', async () => {
+    const { clock, begun, sent } = await threeThatHang();
+    expect(begun).toEqual([0]);
+    sent.get(0)?.();
+    await clock.pass(0);
+    expect(begun).toEqual([0, 1]);
+    sent.get(1)?.();
+    await clock.pass(0);
+    expect(begun).toEqual([0, 1, 2]);
+  });
+
+  it('wait for one that waits for the store 100 ms at most [U3]', async () => {
+    const { clock, begun, sent } = await threeThatHang();
+    await clock.pass(99);
+    expect(begun).toEqual([0]);
+    await clock.pass(1);
+    expect(begun).toEqual([0, 1]);
+    // Its turn is over: this one is told nothing of the turn of another.
+    sent.get(0)?.();
+    await clock.pass(99);
+    expect(begun).toEqual([0, 1]);
+    await clock.pass(1);
+    expect(begun).toEqual([0, 1, 2]);
   });
 });
 
