@@ -25,6 +25,11 @@ import { type UndecidedPartition, UndecidedWait } from './undecided-wait';
 const FIRST_BATCH_EVENTS = 250;
 /** A batch takes no further record once it holds this many bytes. */
 const MAX_BATCH_BYTES = 4 * 1024 * 1024;
+/**
+ * A partition of which so many bytes wait takes turns. Less is soon judged, and takes longer to ask and tell the store, for which it need not wait for
+ * others.
+ */
+const LARGE_BATCH_BYTES = 64 * 1024;
 
 /** Where a partition stands. */
 export interface Standing extends TopicPartition {
@@ -205,11 +210,11 @@ export class PartitionLoop {
 
   /** Reads, decodes and decides in its turn: what waits for others of its worker waits as bytes. */
   private async decideNext(): Promise<Next> {
-    const { clock, intake, batchEvents, wireFormat } = this.deps;
+    const { clock, intake, batchEvents, largeBatchBytes = LARGE_BATCH_BYTES, wireFormat } = this.deps;
     const { slots, turns } = this.shared;
     const maxEvents = Math.min(this.maxEvents, batchEvents);
     await slots.acquire();
-    const endTurn = await turns.take();
+    const endTurn = this.queue.bytes < largeBatchBytes ? NO_TURN : await turns.take();
     try {
       if (this.ended.signal.aborted) return NOTHING;
       const records = await this.queue.peek(maxEvents, MAX_BATCH_BYTES);
@@ -333,5 +338,6 @@ export class PartitionLoop {
   }
 }
 
+const NO_TURN = (): void => undefined;
 /** Of a partition that is given up. */
 const NOTHING: Next = { decided: null, undecided: null };

@@ -108,6 +108,8 @@ export interface StreamDeps {
   readonly logger: Logger;
   readonly metrics: Metrics;
   readonly batchEvents: number;
+  /** Instead of LARGE_BATCH_BYTES. */
+  readonly largeBatchBytes?: number | undefined;
   readonly partitionsAtOnce: number;
 }
 

@@ -281,6 +281,8 @@ class World {
 
     // Batches that are few or many, whatever their size here: the one lock all of their rounds at once, the others in a step of its own.
     const fewEvents = this.random.pick([0, plan.batchEvents >> 1, plan.batchEvents]);
+    // All batches take turns, or none does.
+    const largeBatchBytes = this.random.pick([0, Number.MAX_SAFE_INTEGER]);
     const plain = makeLedger(store, { fewEvents });
     const ledger: Ledger = {
       ...plain,
@@ -341,6 +343,7 @@ class World {
       logger,
       metrics,
       batchEvents: plan.batchEvents,
+      largeBatchBytes,
       partitionsAtOnce: plan.partitionsAtOnce,
     });
     this.workers.set(actor.name, { actor, stream, isStopping: false });

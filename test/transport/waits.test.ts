@@ -828,8 +828,11 @@ describe('memory', () => {
 });
 
 describe('partitions that are decided at the same time', () => {
-  /** Partitions 0 to 2 with a record each, of whose batches nothing comes back. */
-  async function threeThatHang() {
+  /** So much of a partition that it takes turns. */
+  const LARGE_BYTES = 64 * 1024;
+
+  /** Partitions 0 to 2 with a record of such a size each, of whose batches nothing comes back. */
+  async function threeThatHang(bytes: number) {
     const begun: number[] = [];
     const sent = new Map<number, () => void>();
     const hang: Decide = ({ partition }, _envelopes, _expectedUpTo, whenSent) => {
@@ -837,15 +840,15 @@ describe('partitions that are decided at the same time', () => {
       if (whenSent !== undefined) sent.set(partition, whenSent);
       return new Promise(() => undefined);
     };
-    const { clock, assign, deliver } = setUp({ decide: hang });
+    const { clock, assign, deliverBytes } = setUp({ decide: hang });
     await assign(0, 1, 2);
-    for (const to of [0, 1, 2]) deliver(to, [0]);
+    for (const to of [0, 1, 2]) deliverBytes(to, 0, bytes);
     await clock.pass(0);
     return { clock, begun, sent };
   }
 
   it('are read and judged one by one: the next when all that one writes is on its way', async () => {
-    const { clock, begun, sent } = await threeThatHang();
+    const { clock, begun, sent } = await threeThatHang(LARGE_BYTES);
     expect(begun).toEqual([0]);
     sent.get(0)?.();
     await clock.pass(0);
@@ -856,7 +859,7 @@ describe('partitions that are decided at the same time', () => {
   });
 
   it('wait for one that waits for the store 100 ms at most [U3]', async () => {
-    const { clock, begun, sent } = await threeThatHang();
+    const { clock, begun, sent } = await threeThatHang(LARGE_BYTES);
     await clock.pass(99);
     expect(begun).toEqual([0]);
     await clock.pass(1);
@@ -867,6 +870,23 @@ describe('partitions that are decided at the same time', () => {
     expect(begun).toEqual([0, 1]);
     await clock.pass(1);
     expect(begun).toEqual([0, 1, 2]);
+  });
+
+  it('wait for nobody where little of them waits', async () => {
+    const { begun } = await threeThatHang(LARGE_BYTES / 2);
+    expect(begun).toEqual([0, 1, 2]);
+  });
+
+  it('do not wait for one whose schema the registry is asked for', async () => {
+    const { clock, decided, assign, deliverBytes } = setUp({
+      decode: (bytes) =>
+        bytes.length > LARGE_BYTES ? new Promise(() => undefined) : { type: 'json', bytes },
+    });
+    await assign(0, 1);
+    deliverBytes(0, 0, LARGE_BYTES + 1);
+    deliverBytes(1, 0, LARGE_BYTES);
+    await clock.pass(0);
+    expect(decided).toEqual(['t/1 0']);
   });
 });
 
