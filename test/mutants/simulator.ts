@@ -1,6 +1,6 @@
 /**
  * The simulator as a mutant's killer: the layer runs this file in a copy of the project that holds the mutant. Each of `EXPECTED` is an
- * invariant that has to break in one of the first seeds, or, behind " at ", in one of the first that are about that await. Where nothing is
+ * invariant that has to break in one of the first seeds, or, behind " at ", in one of the first that are about that await or that fault. Where nothing is
  * expected, no invariant may break in any of the seeds that `PLAYED` names in the same way.
  *
  * What a seed stands for changes with the simulator: so many are played, and none is named.
@@ -25,8 +25,8 @@ test('the simulator notices nothing', async () => {
 
 function seedsFor(what: string): number[] {
   const [, at] = what.split(' at ');
-  const places = PAIRS.flatMap(([point], place) => (point === at ? [place] : []));
-  if (at !== undefined && places.length === 0) throw new Error(`the simulator has no await "${at}"`);
+  const places = PAIRS.flatMap(([point, fault], place) => (point === at || fault === at ? [place] : []));
+  if (at !== undefined && places.length === 0) throw new Error(`the simulator has no await or fault "${at}"`);
   return Array.from({ length: SEEDS }, (_, index) => {
     if (at === undefined) return index + 1;
     const round = Math.floor(index / places.length);
