@@ -1,5 +1,6 @@
 /** Batches that meet one another in their rounds, and how they get out of one another's way (docs/rules.md, U4). */
 import type { Batch } from '../ledger/ledger';
+import { Turns } from './turns';
 
 /**
  * Where a round's events come by several partitions, as with random keys, batches that are decided at the same time open the same rounds, and
@@ -25,8 +26,8 @@ export interface Contention {
 export function makeContention(): Contention {
   /** So many more batches take turns. */
   let contendedBatches = 0;
-  /** By topic: when the last of its contended batches lets another begin. */
-  const turns = new Map<string, Promise<void>>();
+  /** By topic. */
+  const turns = new Map<string, Turns>();
 
   /**
    * Waits until the contended batches of the topic that came before have sent all that they write. In the store they would wait for one another
@@ -34,15 +35,10 @@ export function makeContention(): Contention {
    *
    * @returns what lets the next one begin
    */
-  async function takeTurn(topic: string): Promise<() => void> {
-    const before = turns.get(topic);
-    let end = (): void => undefined;
-    const turn = new Promise<void>((resolve) => {
-      end = resolve;
-    });
-    turns.set(topic, turn);
-    await before;
-    return end;
+  function takeTurn(topic: string): Promise<() => void> {
+    const ofTopic = turns.get(topic) ?? new Turns();
+    turns.set(topic, ofTopic);
+    return ofTopic.take();
   }
 
   return {

@@ -3,6 +3,7 @@
  * (docs/rules.md, U1-U5).
  */
 import { type Answer, lostFrom, mayBeTooMuch, type TopicPartition, undecidedCause } from '../intake';
+import type { Turns } from '../intake/turns';
 import { ChunkQueue, type QueueShares } from './chunk-queue';
 import type { Committer } from './committer';
 import { decodeRecords } from './envelope';
@@ -14,7 +15,7 @@ import {
   type StreamRecord,
   withoutRecord,
 } from './record-source';
-import type { Semaphore, Turns } from './semaphore';
+import type { Semaphore } from './semaphore';
 import { type UndecidedPartition, UndecidedWait } from './undecided-wait';
 
 /**
@@ -45,7 +46,7 @@ export interface LoopShared {
   /** So many partitions have a batch decided at once. */
   readonly slots: Semaphore;
   /**
-   * Of these one is read and judged at a time, until all that its batch writes is on its way to the store. Side by side they would only wait for the
+   * Of those of which much waits one is read and judged at a time, until all that its batch writes is on its way to the store. Side by side they would only wait for the
    * same processor: what they are made of lives longer, and is copied by more garbage collections.
    */
   readonly turns: Turns;

@@ -1,5 +1,3 @@
-import type { Clock } from '../clock';
-
 /** At most so many holders at once; the others wait in the order in which they came. */
 export class Semaphore {
   private readonly waiting: (() => void)[] = [];
@@ -44,25 +42,5 @@ export class Semaphore {
     } finally {
       await this.acquire();
     }
-  }
-}
-
-/** Turns, one after the other, in the order in which they were asked for, and each for so long at most. */
-export class Turns {
-  /** Resolves at the end of the last one. */
-  private last: Promise<void> = Promise.resolve();
-
-  constructor(
-    private readonly clock: Pick<Clock, 'sleep'>,
-    private readonly longestMs: number,
-  ) {}
-
-  /** Waits for a turn. @returns what ends it */
-  async take(): Promise<() => void> {
-    const before = this.last;
-    const ended = new AbortController();
-    this.last = before.then(() => this.clock.sleep(this.longestMs, ended.signal));
-    await before;
-    return () => ended.abort();
   }
 }

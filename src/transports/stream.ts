@@ -3,11 +3,12 @@
  * Every partition goes its own way; one that is undecided waits while the others go on (docs/rules.md, U1-U6).
  */
 import { messageOf } from '../errors';
+import { Turns } from '../intake/turns';
 import { QueueShares } from './chunk-queue';
 import { makeCommitter } from './committer';
 import { PartitionLoop, type Standing } from './partition-loop';
 import { keyOf, type SourceListener, type StreamDeps } from './record-source';
-import { Semaphore, Turns } from './semaphore';
+import { Semaphore } from './semaphore';
 import type { UndecidedPartition } from './undecided-wait';
 
 /** Between two looks at what the store has decided of partitions of which nothing comes. */
@@ -33,7 +34,7 @@ export interface Stream {
 export function makeStream(deps: StreamDeps): Stream {
   const { source, clock, logger, metrics } = deps;
   const slots = new Semaphore(deps.partitionsAtOnce);
-  const turns = new Turns(clock, LONGEST_TURN_MS);
+  const turns = new Turns((ended) => clock.sleep(LONGEST_TURN_MS, ended));
   const committer = makeCommitter(deps);
   let loops = new Map<string, PartitionLoop>();
   let joined = false;

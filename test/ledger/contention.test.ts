@@ -44,11 +44,6 @@ async function heldBatch(contended: boolean, event: ReturnType<typeof aBet>) {
   return { first, letGo };
 }
 
-function untilOneWaits(): Promise<void> {
-  const waiting = `select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
-  return until('one waits for a lock', 5_000, async () => (await store.value(waiting)) !== '0');
-}
-
 /** Whether each of the ledger's batches takes its turn, where it loses a race at some of them. */
 async function turnsOf(batches: number, races: readonly number[]): Promise<boolean[]> {
   const turns: boolean[] = [];
@@ -103,7 +98,7 @@ test.each([
       })
       .partition('acme.second')
       .read(aBet(ours));
-    await untilOneWaits();
+    await store.untilOneWaits();
     letGo();
     expect([await first, await second]).toEqual([['accepted'], [answer]]);
     expect(turns).toEqual([false, true]);
@@ -179,9 +174,9 @@ test('batches of a topic that take their turn are judged once the one before the
 });
 
 test.each([
-  ['of its events, which it has sent', { event_id: 'e', round_id: 'other' }, 1],
-  ['of its rounds, before it is decided', { event_id: 'f', round_id: 'r' }, 0],
-])('a batch that waits for another writer %s, has told %#', async (_, ours, told) => {
+  ['the key of an event, with its writes on their way, has told so', 1, { event_id: 'e', round_id: 'other' }],
+  ['a round, before it is decided, has told nothing', 0, { event_id: 'f', round_id: 'r' }],
+])('a batch that waits for another writer to let go of %s', async (_, told, ours) => {
   await store.partition('acme', 1).read(aBet({ round_id: 'r' }));
   const { first, letGo } = await heldBatch(false, aBet({ event_id: 'e', round_id: 'r' }));
   let sent = 0;
@@ -189,10 +184,11 @@ test.each([
   const second = store.writer().intake.decide(source, [anEnvelope(aBet(ours), 0)], 0, () => {
     sent++;
   });
-  await untilOneWaits();
+  await store.untilOneWaits();
   expect(sent).toBe(told);
   letGo();
-  await Promise.all([first, second]);
+  await first;
+  expect((await second).undecided).toBeNull();
   expect(sent).toBeGreaterThan(0);
 });
 

@@ -446,7 +446,7 @@ describe('a store that cannot decide', () => {
       await lock(rounds[1]);
       const decided = partition.readAt(12, ...rounds.map((round_id) => aRefund({ round_id })));
       // The worker holds x and waits for y.
-      await untilBlocked();
+      await store.untilOneWaits();
       await lock(rounds[0]);
       await foreign.query('commit');
       expect(await decided).toEqual(['accepted', 'accepted']);
@@ -456,15 +456,6 @@ describe('a store that cannot decide', () => {
     ).toBe('1');
     expect(await store.value(`select count(*) from promo.rounds where refunded`)).toBe('2');
   });
-
-  async function untilBlocked() {
-    const waiting = `select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
-    for (let tries = 0; tries < 200; tries++) {
-      if ((await store.value(waiting)) !== '0') return;
-      await new Promise((resolve) => setTimeout(resolve, 10));
-    }
-    throw new Error('the worker did not come to wait');
-  }
 
   test.each(['active', 'idle in transaction'])(
     'a connection that the store ends while it is %s leaves all undecided, and the worker lives on [V9] [U1]',

@@ -5,7 +5,7 @@
  *
  * What a seed stands for changes with the simulator: so many are played, and none is named.
  */
-import { Coverage, PAIRS } from '../simulation/faults';
+import { Coverage, firstSeeds } from '../simulation/faults';
 import { makePlan } from '../simulation/plan';
 import { simulate } from '../simulation/simulation';
 
@@ -24,12 +24,6 @@ test('the simulator notices nothing', async () => {
 });
 
 function seedsFor(what: string): number[] {
-  const [, at] = what.split(' at ');
-  const places = PAIRS.flatMap(([point, fault], place) => (point === at || fault === at ? [place] : []));
-  if (at !== undefined && places.length === 0) throw new Error(`the simulator has no await or fault "${at}"`);
-  return Array.from({ length: SEEDS }, (_, index) => {
-    if (at === undefined) return index + 1;
-    const round = Math.floor(index / places.length);
-    return round * PAIRS.length + (places[index % places.length] ?? 0);
-  });
+  const [, about] = what.split(' at ');
+  return firstSeeds(SEEDS, about ?? null);
 }

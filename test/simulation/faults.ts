@@ -79,6 +79,20 @@ export const PAIRS: readonly (readonly [Point, Fault])[] = Object.entries(POINTS
     faults.map((fault): readonly [Point, Fault] => [pointOf(point), fault]),
 );
 
+/** The first seeds, or, where a name is given, the first that are about that await or that fault. */
+export function firstSeeds(count: number, about: string | null): number[] {
+  const places = PAIRS.flatMap(([point, fault], place) =>
+    point === about || fault === about ? [place] : [],
+  );
+  if (about !== null && places.length === 0)
+    throw new Error(`the simulator has no await or fault "${about}"`);
+  return Array.from({ length: count }, (_, index) => {
+    if (about === null) return index + 1;
+    const round = Math.floor(index / places.length);
+    return round * PAIRS.length + (places[index % places.length] ?? 0);
+  });
+}
+
 const isWorldFault = (fault: Fault): fault is WorldFault => WORLD.some((name) => name === fault);
 
 /** Of the columns of the table. */

@@ -3,7 +3,7 @@
  */
 import { StoreError } from '../../src/ledger/failures';
 import type { RecordSource } from '../../src/transports/record-source';
-import { Coverage, type Fault, PAIRS } from './faults';
+import { Coverage, type Fault, firstSeeds, PAIRS } from './faults';
 import { makePlan, WITHOUT_NOTHING } from './plan';
 import { describeFailure, type Failure, readWithout, shrink } from './shrink';
 import { type Sabotage, simulate } from './simulation';
@@ -141,19 +141,9 @@ function committing(source: RecordSource, change: (offset: number) => number): R
   };
 }
 
-/** The first, or the first that are about a fault. */
-function sixtySeeds(fault: Fault | null): number[] {
-  const places = PAIRS.flatMap(([, each], place) => (each === fault ? [place] : []));
-  return Array.from({ length: 60 }, (_, index) =>
-    places.length === 0
-      ? index + 1
-      : Math.floor(index / places.length) * PAIRS.length + (places[index % places.length] ?? 0),
-  );
-}
-
 describe('a worker that', () => {
   test.each(BROKEN)('%s is found out (%s)', async (_, invariant, sabotage, fault) => {
-    for (const seed of sixtySeeds(fault)) {
+    for (const seed of firstSeeds(60, fault)) {
       const { problem } = await simulate(makePlan(seed), new Coverage(), { sabotage });
       if (problem?.startsWith(`${invariant}:`) !== true) continue;
       const least = await shrink(seed, problem, sabotage);

@@ -7,6 +7,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Client, type Pool } from 'pg';
 import type { Logger } from 'pino';
+import { until } from '../../dev/servers/deadline';
 import type { ReferenceDocument } from '../../src/domain/reference';
 import {
   type Answer,
@@ -31,6 +32,7 @@ export const MIGRATIONS = join(__dirname, '../../migrations');
 /** Two test files that want the template at once wait for one another. */
 const TEMPLATE_LOCK = 7_302_118_445;
 const CONNECT_DEADLINE_MS = 10_000;
+const LOCK_WAIT_BEGINS_WITHIN_MS = 5_000;
 const STATEMENT_DEADLINE_MS = 120_000;
 
 /** Another migration, or another month, needs another template: the months' tables are made by the migration. */
@@ -332,6 +334,16 @@ export class TestStore {
     );
     return Number(
       await this.value('select deadlocks from pg_stat_database where datname = current_database()'),
+    );
+  }
+
+  /** Waits until a batch waits for another writer's lock. */
+  untilOneWaits(): Promise<void> {
+    const waiting = `select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
+    return until(
+      'one waits for a lock',
+      LOCK_WAIT_BEGINS_WITHIN_MS,
+      async () => (await this.value(waiting)) !== '0',
     );
   }
 
