@@ -45,5 +45,5 @@ EXPOSE 8080
 # Of a worker. Kubernetes leaves it aside and has probes of its own.
 HEALTHCHECK --interval=30s --timeout=5s --start-period=90s --retries=3 CMD ["node", "/app/dist/cli.js", "health"]
 # The options are those of the first line of src/cli.ts. Node is process 1 and takes the signals itself.
-ENTRYPOINT ["node", "--max-semi-space-size=16", "--heap-growing-percent=150", "--no-allocation-site-pretenuring", "/app/dist/cli.js"]
+ENTRYPOINT ["node", "--min-semi-space-size=16", "--max-semi-space-size=16", "--no-parallel-scavenge", "--heap-growing-percent=150", "--no-allocation-site-pretenuring", "/app/dist/cli.js"]
 CMD ["worker"]

@@ -1,4 +1,4 @@
-#!/usr/bin/env -S MALLOC_ARENA_MAX=1 node --max-semi-space-size=16 --heap-growing-percent=150 --no-allocation-site-pretenuring
+#!/usr/bin/env -S MALLOC_ARENA_MAX=1 node --min-semi-space-size=16 --max-semi-space-size=16 --no-parallel-scavenge --heap-growing-percent=150 --no-allocation-site-pretenuring
 /**
  * The commands: what each is called, takes, reads and tells.
  *

@@ -23,9 +23,11 @@ import {
 const PROGRAMS = join(__dirname, 'programs');
 const COMMAND_DEADLINE_MS = 60_000;
 
-/** Options of Node for the programs beside the worker: as much room for young objects as they gain by, and all the other memory that they like. */
+/** Options of Node for the programs beside the worker: what they gain by of the worker's, as much room for young objects, and all the other memory that they like. */
 const PROGRAM_NODE_OPTIONS = [
+  '--min-semi-space-size=32',
   '--max-semi-space-size=32',
+  '--no-parallel-scavenge',
   // kafkajs 2.2.4 sets timers that lie in the past, which Node 24 warns of and which harms nothing.
   '--disable-warning=TimeoutNegativeWarning',
 ];
