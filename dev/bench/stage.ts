@@ -23,7 +23,7 @@ import {
 const PROGRAMS = join(__dirname, 'programs');
 const COMMAND_DEADLINE_MS = 60_000;
 
-/** Options of Node for the programs beside the worker: what they gain by of the worker's, as much room for young objects, and all the other memory that they like. */
+/** Options of Node for the programs beside the worker: those of its own by which they gain, more room for young objects, and all the other memory that they like. */
 const PROGRAM_NODE_OPTIONS = [
   '--min-semi-space-size=32',
   '--max-semi-space-size=32',

@@ -1,5 +1,5 @@
 /** How the product is started by what shows, measures and tests it. */
-import { mkdirSync, mkdtempSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { projectRoot } from '../../dev/servers/download';
@@ -28,6 +28,17 @@ test('the command is started with the variables and the options of its first lin
   expect(args.length).toBeGreaterThan(1);
   expect(Object.keys(environment)).not.toEqual([]);
 });
+
+test.each(['README.md', 'docs/operators.md'])(
+  '%s tells the variables and the options of the command',
+  (path) => {
+    const { args, environment } = productCommand(join(projectRoot, 'src', 'cli.ts'), []);
+    const variables = Object.entries(environment).map(([name, value]) => `${name}=${value}`);
+    const told = readFileSync(join(projectRoot, path), 'utf8');
+    for (const variable of variables) expect(told).toContain(variable);
+    expect(told).toContain(args.slice(0, -1).join(' '));
+  },
+);
 
 test.each([
   '',
