@@ -195,8 +195,9 @@ export function makeMetrics() {
     ),
     lagSeconds: new Gauge(
       describe('lag_seconds', {
-        help: 'Age of the oldest fetched record that is not decided; 0 where there is none.',
-        action: 'As for promo_intake_lag_records. It grows while Postgres is away, which the state tells.',
+        help: 'Age of the oldest fetched record that is not decided. Where all of them are and the partition goes on, as behind an open transaction, the seconds since that was seen. Else 0.',
+        action:
+          'As for promo_intake_lag_records. It grows while Postgres is away, which the state tells, and where a transaction of a producer is not ended.',
         labels: ['topic', 'partition', 'state'],
       }),
     ),

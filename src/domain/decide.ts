@@ -3,6 +3,7 @@
  *
  * Pure but for `known`, which it takes over and updates: a duplicate, or a refund, of an event earlier in the same batch is seen.
  */
+import { storedId } from './digest';
 import { type Fields, isRoundKind } from './event';
 import type { FeedMap } from './feed-map';
 import { applyToRound, newRound, type Round, type RoundEvent } from './round';
@@ -83,9 +84,9 @@ export interface Known {
   readonly rounds: FeedMap<Round>;
 }
 
-/** Key of a duplicate in `Known.resends`: its event and its coordinates together (K3). */
+/** Key of a duplicate in `Known.resends`: its event, by its id or as that is stored, and its coordinates together (K3). */
 export function deliveryKey(feedNo: number, eventId: string, source: Coordinates): string {
-  return `${source.partitionNo}/${source.offset}/${feedNo}/${eventId}`;
+  return `${source.partitionNo}/${source.offset}/${feedNo}/${storedId(eventId)}`;
 }
 
 /** Key of a delivery without a verdict row in `Known.unstored`: its coordinates and its content together (K3). */

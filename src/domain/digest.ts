@@ -30,6 +30,21 @@ export function idKey(id: string): Buffer {
   return bytes.subarray(0, writeIdKey(id, bytes, 0));
 }
 
+/** The longest id that rounds and duplicates have whole, in bytes of UTF-8: their indexes take time and memory by the square of an id's length. */
+const MAX_WHOLE_ID_BYTES = 65_536;
+const KEPT_CHARACTERS = 1_000;
+
+/**
+ * An id as rounds and duplicates have it: itself, or in place of one of more than 65,536 bytes its first 1,000 characters and its SHA-256 (K5).
+ * `promo.stored_id` is the same function in SQL.
+ */
+export function storedId(id: string): string {
+  if (id.length * 3 <= MAX_WHOLE_ID_BYTES || Buffer.byteLength(id) <= MAX_WHOLE_ID_BYTES) return id;
+  // A character has two units at most.
+  const kept = Array.from(id.slice(0, 2 * KEPT_CHARACTERS)).slice(0, KEPT_CHARACTERS);
+  return `${kept.join('')}... sha256:${hash('sha256', id)}`;
+}
+
 /** By character code: the digit's value, or more than any where it is no lower-case digit. */
 const HEX_DIGITS = new Uint8Array(128).fill(0xff);
 for (let digit = 0; digit < 16; digit++) HEX_DIGITS[digit.toString(16).charCodeAt(0)] = digit;

@@ -3,7 +3,6 @@
  *
  * Pure and total: any bytes get an answer. Cost is linear in the payload's size.
  */
-import { isUtf8 } from 'node:buffer';
 import Ajv2020, { type ErrorObject } from 'ajv/dist/2020';
 import { hashContent } from './content';
 import { EVENT_SCHEMA } from './contract';
@@ -22,24 +21,10 @@ import {
 } from './event';
 import { parseInstant } from './instant';
 import { AMOUNT_PATTERN, currencyOf, decimalsOf, toMinor } from './money';
+import { isStorable, type Payload, readEventId, type Texts } from './payload';
 import type { Brand, Connection } from './reference';
 import { type Scanned, scan } from './scan';
 import { type Outcome, outcomeOf, type Reason, rankOf } from './verdict';
-
-/** A JSON text: bytes, or those from `from` up to `to`, so that an event among others needs no Buffer of its own. */
-export interface JsonText {
-  readonly type: 'json';
-  /** Null for a record without a value. */
-  readonly bytes: Buffer | null;
-  readonly from?: number;
-  readonly to?: number;
-}
-
-/** What a transport hands over: a JSON text, a value decoded from another format, or something that could not be decoded. */
-export type Payload =
-  | JsonText
-  | { readonly type: 'value'; readonly value: unknown }
-  | { readonly type: 'not_json' };
 
 /**
  * Judges one payload for the connection it came by.
@@ -108,57 +93,6 @@ export const PANIC: Outcome = outcomeOf('panic');
 
 function fault(reason: Reason, field: string, detail: string): Fault {
   return { reason, field, detail };
-}
-
-// --- bytes to an object with an id
-
-/** The object and its event_id, or why there is no usable one. */
-export function readEventId(payload: Payload): { json: Json; eventId: string; texts: Texts } | Fault {
-  const event = readObject(payload);
-  if ('reason' in event) return event;
-  const { json, texts } = event;
-  const eventId = json.event_id;
-  if (typeof eventId === 'string' && eventId !== '' && isStorable(eventId, texts))
-    return { json, eventId, texts };
-  return fault('no_idempotency_key', '/event_id', describeEventId(eventId));
-}
-
-function readObject(payload: Payload): { json: Json; texts: Texts } | Fault {
-  const parsed = parse(payload);
-  if ('reason' in parsed) return parsed;
-  const { value, texts } = parsed;
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    return fault('no_idempotency_key', '', 'the payload is not a JSON object');
-  }
-  return { json: value as Json, texts };
-}
-
-function parse(payload: Payload): { value: unknown; texts: Texts } | Fault {
-  if (payload.type === 'value') return { value: payload.value, texts: 'any' };
-  if (payload.type === 'not_json') return fault('no_idempotency_key', '', 'the payload cannot be decoded');
-  const bytes = payload.bytes?.subarray(payload.from, payload.to);
-  if (bytes === undefined) return fault('no_idempotency_key', '', 'the record has no value (a tombstone)');
-  if (!isUtf8(bytes)) return fault('no_idempotency_key', '', 'the payload is not valid UTF-8');
-  const text = bytes.toString('utf8');
-  try {
-    return { value: JSON.parse(text), texts: text.includes('\\') ? 'any' : 'storable' };
-  } catch {
-    return fault('no_idempotency_key', '', 'the payload is not JSON');
-  }
-}
-
-function describeEventId(value: unknown): string {
-  if (value === undefined) return 'event_id is missing';
-  if (typeof value !== 'string') return 'event_id is not a string';
-  return value === '' ? 'event_id is empty' : 'event_id holds U+0000 or half of a surrogate pair';
-}
-
-/** What is known of an object's texts: in JSON that is valid UTF-8 and escapes nothing, none holds what cannot be stored. */
-type Texts = 'storable' | 'any';
-
-/** Whether Postgres can hold the text: no U+0000, and UTF-16 that has a UTF-8 form. */
-function isStorable(text: string, texts: Texts): boolean {
-  return texts === 'storable' || (text.isWellFormed() && !text.includes('\0'));
 }
 
 // --- the contract, by ajv

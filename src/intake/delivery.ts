@@ -1,7 +1,7 @@
 /** What comes in and what goes out: deliveries, where they come from, and their answers. */
 import type { Decision } from '../domain/decide';
 import type { Fault, Kind } from '../domain/event';
-import type { Payload } from '../domain/judge';
+import type { Payload } from '../domain/payload';
 import type { Connection } from '../domain/reference';
 
 /** The Kafka partition that a batch comes from. */

@@ -2,7 +2,8 @@
 import type { Decision, Item } from '../domain/decide';
 import { ContentHash, hash64OfBytes } from '../domain/digest';
 import { type Fault, type Fields, type Judged, NO_FIELDS } from '../domain/event';
-import { judge, PANIC, type Payload, readEventId } from '../domain/judge';
+import { judge, PANIC } from '../domain/judge';
+import { type Payload, readEventId } from '../domain/payload';
 import { type Connection, claim, type Reference } from '../domain/reference';
 import type { DeadLetterReason } from '../domain/verdict';
 import { Undecided } from '../ledger/failures';

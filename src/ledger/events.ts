@@ -9,6 +9,7 @@ import {
   type KnownEvent,
   unstoredKey,
 } from '../domain/decide';
+import { storedId } from '../domain/digest';
 import { kindCode } from '../domain/event';
 import { compareIds, type FeedIds } from '../domain/feed-map';
 import { DEAD_LETTER_REASONS, type DeadLetterReason, type Outcome, outcomeOfCode } from '../domain/verdict';
@@ -208,7 +209,7 @@ export function copyResends(
     rows.int4Value(item.source?.partitionNo ?? null);
     rows.int2Value(first.code);
     rows.boolValue(contentDiffers);
-    rows.textValue(item.eventId);
+    rows.textValue(storedId(item.eventId));
   }
   return [{ ...COPY_RESENDS, rows }];
 }

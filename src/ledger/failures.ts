@@ -70,15 +70,21 @@ export class StaleReference extends Error {
  */
 export type FailureClass = 'again' | 'undecided' | 'data';
 
+/** The SQLSTATE of a wait for a lock that took too long. */
+export const LOCK_TIMEOUT_STATE = '55P03';
+/** The SQLSTATE of a transaction that was ended since it and another one waited for each other's locks. */
+export const DEADLOCK_STATE = '40P01';
+
 /** SQLSTATE, or its first two characters, and what it means. https://www.postgresql.org/docs/current/errcodes-appendix.html */
 const CLASSES: Readonly<Record<string, FailureClass>> = {
   '40001': 'again', // serialization failure
-  '40P01': 'again', // deadlock detected
+  [DEADLOCK_STATE]: 'again',
   '21': 'data', // cardinality violation
   '22': 'data', // data exception
   '23': 'data', // integrity constraint violation
   '22P03': 'undecided', // incorrect binary data: a column has another type than this version knows
   '22P04': 'undecided', // bad COPY format: the same
+  '22P05': 'undecided', // untranslatable character: the database's encoding has not all characters
   '23505': 'undecided', // unique violation of what the store has numbered itself: its sequences are behind its rows
   '23502': 'undecided', // not null violation: a column that this version does not write
   '23514': 'undecided', // check violation: also "no partition found for row", which a new month's partition mends
@@ -87,8 +93,6 @@ const CLASSES: Readonly<Record<string, FailureClass>> = {
   P0001: 'data', // raised by a trigger
 };
 
-/** The SQLSTATE of a wait for a lock that took too long. */
-export const LOCK_TIMEOUT_STATE = '55P03';
 /** The statement with which a contended batch waits for its feeds (rounds.ts). A lock timeout there means a long queue: the batch is tried again. */
 export const LOCK_FEEDS = 'lock_feeds';
 

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from 'pg';
 import { clientConfig, openClient, type StoreAccess } from './connection';
-import { LOCK_TIMEOUT_STATE } from './failures';
+import { DEADLOCK_STATE, LOCK_TIMEOUT_STATE } from './failures';
 
 const DIRECTORY = join(__dirname, '..', '..', 'migrations');
 const STORE = 'promo_store';
@@ -70,29 +70,31 @@ export async function migrate(
   try {
     await guard.query(`set lock_timeout = ${ADVISORY_LOCK_TIMEOUT_MS}`);
     await guard.query('select pg_advisory_lock($1)', [ADVISORY_LOCK]);
+    await checkEncoding(guard);
     await guard.query(`create schema if not exists ${STORE}`); // where knex keeps its own tables
     const files = (await readMigrations()).filter(({ name }) => upTo === undefined || name <= upTo);
-    const missing = async () => without(await doneIn(guard), files);
-    const pending = await missing();
+    const pending = without(await doneIn(guard), files);
     const migrator = runner.migrate;
     const config = migrationConfig(files);
     // knex leaves its own lock behind when it is killed. Under the advisory lock nobody else can hold it.
     await migrator.forceFreeMigrationsLock(config);
-    const giveUpAt = Date.now() + triesMs;
-    for (;;) {
-      try {
-        await migrator.latest(config);
-        break;
-      } catch (error) {
-        if (!isLockTimeout(error)) throw error;
-        const [name = 'a migration'] = await missing();
-        if (Date.now() > giveUpAt)
-          throw new Error(
-            `${name} got no lock in ${triesMs / 1000} s, and changed nothing: see in pg_stat_activity what runs for so long, and run it again`,
-            { cause: error },
-          );
-        onWait(name);
-        await sleep(BETWEEN_TRIES_MS);
+    for (const name of pending) {
+      const giveUpAt = Date.now() + triesMs;
+      for (;;) {
+        try {
+          // One at a time: `latest` would make one transaction of all of them, with the locks of all until the last.
+          await migrator.up(config);
+          break;
+        } catch (error) {
+          if (!isLocked(error)) throw error;
+          if (Date.now() > giveUpAt)
+            throw new Error(
+              `${name} got no lock in ${triesMs / 1000} s, and changed nothing: see in pg_stat_activity what runs for so long, and run it again`,
+              { cause: error },
+            );
+          onWait(name);
+          await sleep(BETWEEN_TRIES_MS);
+        }
       }
     }
     await guard.query(`comment on table ${STORE}.migrations is 'Migrations that ran, kept by knex.'`);
@@ -106,8 +108,23 @@ export async function migrate(
   }
 }
 
-function isLockTimeout(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && error.code === LOCK_TIMEOUT_STATE;
+/** @throws where not every character of an event can be stored */
+async function checkEncoding(client: Client): Promise<void> {
+  const { rows } = await client.query<{ server_encoding: string }>('show server_encoding');
+  const encoding = rows[0]?.server_encoding;
+  if (encoding !== 'UTF8')
+    throw new Error(
+      `the database is encoded in ${encoding}, which lacks characters that events may hold: use one that is made with ENCODING UTF8`,
+    );
+}
+
+/** Whether it met others on its way to a lock, whom it waited for too long or who waited for it. */
+function isLocked(error: unknown): boolean {
+  return (
+    error instanceof Error &&
+    'code' in error &&
+    (error.code === LOCK_TIMEOUT_STATE || error.code === DEADLOCK_STATE)
+  );
 }
 
 /** Names of the migrations that a database still lacks. */

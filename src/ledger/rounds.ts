@@ -2,6 +2,7 @@
  * Statements on the rounds: those that exist are locked with their state before the batch is decided; afterwards new ones are written
  * and changed ones written back.
  */
+import { storedId } from '../domain/digest';
 import { compareIds, type FeedIds } from '../domain/feed-map';
 import { type Currency, currencyOf, currencyOfNo } from '../domain/money';
 import type { Round, Sums } from '../domain/round';
@@ -156,7 +157,7 @@ export function copyRounds(opened: readonly NamedRound[], nowMicros: bigint): Wr
     rows.boolValue(round.playerMismatch);
     rows.boolValue(round.brandMismatch);
     rows.idKeyValue(roundId);
-    rows.textValue(roundId);
+    rows.textValue(storedId(roundId));
     rows.textValue(round.refundedBy);
     for (const name of SUM_NAMES) rows.numericValue(sums[name]);
     rows.jsonbValue(otherSums(round));

@@ -5,6 +5,7 @@
  * array of 2^31 items end the process for want of memory. It also passes over invalid UTF-8 and refuses a long above 2^53.
  */
 import { isUtf8 } from 'node:buffer';
+import { MAX_PARTS } from '../domain/payload';
 import { isObject } from './json';
 
 /** Reads bytes that are one value of the schema, and nothing else; undefined where they are not. */
@@ -33,10 +34,11 @@ const LONG_MAX_BYTES = 10;
 const MAX_NESTING = 256;
 
 /**
- * Records that may be read beyond one for each byte. A record without fields takes none, and a small schema can name one of two such, each of which
- * names the next two: what is read doubles with each name.
+ * Records, arrays and maps that a value may have beyond one for each 16 bytes: each takes some 60 bytes of memory. An empty record takes none of the value's, and a small schema
+ * can name one of two such, each of which names the next two: what is read doubles with each name.
  */
-const MAX_FREE_RECORDS = 1_000;
+const MAX_FREE_CONTAINERS = 64;
+const BYTES_A_CONTAINER = 16;
 
 /** The bytes are not a value of the schema. */
 class Misfit extends Error {}
@@ -44,9 +46,9 @@ class Misfit extends Error {}
 /** Reads the parts that values are made of, and never past the end. */
 class Cursor {
   position = 0;
-  depth = 0;
+  private depth = 0;
   private items = 0;
-  private records = 0;
+  private containers = 0;
 
   constructor(private readonly bytes: Buffer) {}
 
@@ -78,9 +80,15 @@ class Cursor {
     return this.take(length);
   }
 
-  /** @throws Misfit where there are more than the bytes can stand for */
-  countRecord(): void {
-    if (++this.records > this.bytes.length + MAX_FREE_RECORDS) throw new Misfit('more records than bytes');
+  /** A record, an array or a map begins. @throws Misfit where they are too many or too deep */
+  enter(): void {
+    if (++this.depth > MAX_NESTING) throw new Misfit('nested too deeply');
+    if (++this.containers > Math.min(MAX_PARTS, MAX_FREE_CONTAINERS + this.bytes.length / BYTES_A_CONTAINER))
+      throw new Misfit('more records, arrays and maps than the bytes can stand for');
+  }
+
+  leave(): void {
+    this.depth--;
   }
 
   text(): string {
@@ -102,7 +110,8 @@ class Cursor {
         this.long(); // The block's size in bytes, for those who skip it.
       }
       this.items += count;
-      if (this.items > this.bytes.length) throw new Misfit('more items than bytes');
+      if (this.items > Math.min(MAX_PARTS, this.bytes.length))
+        throw new Misfit('more items than bytes, or than an event has');
       for (; count > 0; count--) readItem();
     }
   }
@@ -184,7 +193,6 @@ function makeRecordReader(schema: Record<string, unknown>, named: Map<string, Re
     schema,
     named,
     nested((cursor) => {
-      cursor.countRecord();
       const entries: [string, unknown][] = [];
       for (const field of fields) {
         const value = field.read(cursor);
@@ -210,9 +218,9 @@ function define(schema: Record<string, unknown>, named: Map<string, Read>, read:
 
 function nested(read: Read): Read {
   return (cursor) => {
-    if (++cursor.depth > MAX_NESTING) throw new Misfit('nested too deeply');
+    cursor.enter();
     const value = read(cursor);
-    cursor.depth--;
+    cursor.leave();
     return value;
   };
 }

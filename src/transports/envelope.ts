@@ -48,12 +48,15 @@ export async function decodeRecords(
     for (let from = 0; from < records.length; from += DECODED_AT_ONCE) {
       const begun = records.slice(from, from + DECODED_AT_ONCE).map((record) => begin(record, wireFormat));
       if (begun.every(isDecoded)) envelopes.push(...begun);
-      else
+      else {
+        // Once for all of them: each that is waited for may cost a turn.
+        await whileAsking(Promise.allSettled(begun));
         for (const each of begun) {
-          const envelope = isDecoded(each) ? each : await whileAsking(each);
+          const envelope = await each;
           envelopes.push(envelope);
           if (envelope.payload.type === 'unavailable') return { envelopes, failure: null };
         }
+      }
     }
     return { envelopes, failure: null };
   } catch (error) {

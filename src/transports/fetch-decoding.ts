@@ -26,8 +26,8 @@ export class FetchedMessage {
 
 /** What brokers answer one consumer. */
 export interface AnswerListener {
-  /** The end of a partition, with each answer to a fetch, whether it brings records or not. */
-  end(partition: TopicPartition, offset: number): void;
+  /** The end of a partition, and its first offset that is not deleted, with each answer to a fetch, whether it brings records or not. */
+  end(partition: TopicPartition, offset: number, start: number): void;
   /** A broker does not let a partition be read, or its next batch is damaged. To kafkajs it looks like one of which there is nothing to read. */
   refused(partition: TopicPartition, error: Error): void;
   /** A partition, which need not be of this consumer, has no leader: nobody can read it. */
@@ -159,7 +159,7 @@ function decodePartition(
     if (answered !== 0) about.errorCode = tellError({ topic, partition }, answered, listener);
     // Brokers leave out a batch that does not fit: one that is cut off at the very beginning says of itself that it is longer than it is.
     else if (fetched?.isEmpty) listener.refused({ topic, partition }, new Error('its next batch is damaged'));
-    else listener.end({ topic, partition }, Number(about.highWatermark));
+    else listener.end({ topic, partition }, Number(about.highWatermark), Number(about.lastStartOffset));
   }
   return { ...about, abortedTransactions: [], preferredReadReplica, messages };
 }

@@ -49,7 +49,7 @@ export class FetchPositions {
     const key = keyOf(partition);
     if (this.nextOffsets.has(key)) return;
     if (offset !== null) this.nextOffsets.set(key, offset);
-    this.listener.begins(partition, offset === null ? null : readCommitNote(note));
+    this.listener.begins(partition, offset, offset === null ? null : readCommitNote(note));
   }
 
   /** A broker said where a partition ends. */

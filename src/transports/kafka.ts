@@ -15,6 +15,7 @@ import {
 import makeSocketFactory from 'kafkajs/src/network/socketFactory';
 import type { Logger } from 'pino';
 import { systemClock } from '../clock';
+import { beginConnectionsClean } from './clean-connections';
 import { makeCodecs } from './codecs';
 import { installFetchDecoder } from './fetch-decoding';
 import { installLeaders } from './leaders';
@@ -56,6 +57,7 @@ export const RETRIES = 8;
 
 export function makeKafka(options: KafkaOptions, logger: Logger): Kafka {
   const { brokers, tls, sasl, clientId, retries = RETRIES, onConnecting } = options;
+  beginConnectionsClean();
   installFetchDecoder(decompress);
   installLeaders();
   return new Kafka({

@@ -66,6 +66,21 @@ declare module 'kafkajs/src/cluster' {
   export = Cluster;
 }
 
+declare module 'kafkajs/src/network/connection' {
+  class Connection {
+    readonly socket: import('node:net').Socket | undefined;
+    /** What came of an answer so far. */
+    chunks: Buffer[];
+    bytesBuffered: number;
+    /** So many make the next step: the length of an answer, and then all of it. */
+    bytesNeeded: number;
+    isConnected(): boolean;
+    connect(): Promise<boolean>;
+    disconnect(): Promise<boolean>;
+  }
+  export = Connection;
+}
+
 declare module 'kafkajs/src/consumer/consumerGroup' {
   class ConsumerGroup {
     readonly seekOffset: Map<string, string>;

@@ -116,12 +116,12 @@ export async function joinGroup(
     listener.refused(partition, because),
   );
   const answers: AnswerListener = {
-    end(partition, offset) {
+    end(partition, offset, start) {
       if (left) return;
       deps.onFetched();
       refused.answered(partition);
       positions.ends(partition, offset);
-      listener.end(partition, offset);
+      listener.end(partition, offset, start);
     },
     refused(partition, error) {
       if (left) return;

@@ -4,6 +4,7 @@
  */
 import { types } from 'node:util';
 import { KafkaJSConnectionError, KafkaJSNonRetriableError, type Mechanism } from 'kafkajs';
+import { readAnswer } from './answer';
 import { isObject, parseJson } from './json';
 
 export interface TokenSource {
@@ -112,7 +113,7 @@ async function requestToken(source: TokenSource): Promise<{ value: string; secon
       signal: AbortSignal.timeout(TOKEN_TIMEOUT_MS),
     });
     status = response.status;
-    answer = await readLimited(response);
+    answer = await readAnswer(response, MAX_ANSWER_BYTES);
   } catch (error) {
     throw new KafkaJSConnectionError(`${ENDPOINT} gave no answer: ${reasonOf(error)}`, codeOf(error));
   }
@@ -123,18 +124,6 @@ async function requestToken(source: TokenSource): Promise<{ value: string; secon
     throw new KafkaJSConnectionError(`${ENDPOINT} answered HTTP ${status} without a token`);
   const seconds = Number(given.expires_in ?? UNSAID_SECONDS);
   return { value: given.access_token, seconds: Number.isFinite(seconds) ? seconds : UNSAID_SECONDS };
-}
-
-/** @throws RangeError beyond the limit */
-async function readLimited({ body }: Response): Promise<string> {
-  const chunks: Uint8Array[] = [];
-  let bytes = 0;
-  for await (const chunk of body ?? []) {
-    bytes += chunk.length;
-    if (bytes > MAX_ANSWER_BYTES) throw new RangeError(`an answer of more than ${MAX_ANSWER_BYTES} bytes`);
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks).toString('utf8');
 }
 
 /** A code of OAuth, such as invalid_client. Nothing else of an answer, which may repeat what was sent. */

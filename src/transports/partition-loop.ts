@@ -34,9 +34,12 @@ const LARGE_BATCH_BYTES = 64 * 1024;
 
 /** Where a partition stands. */
 export interface Standing extends TopicPartition {
-  /** Offsets between what is decided and the end; null until something is known of both. */
+  /** Offsets between what is decided and the end; null until a broker has told the end. */
   readonly lag: number | null;
-  /** Time of the first record of the batch that was taken up last, in milliseconds since 1970; null where nothing waits, or nothing was taken up yet. */
+  /**
+   * Time of the first record of the batch that was taken up last, in milliseconds since 1970. Where all that was fetched is decided and the partition goes on, as behind an open
+   * transaction: since when. Null where nothing waits, or nothing was taken up yet.
+   */
   readonly waitsSince: number | null;
   readonly undecided: UndecidedPartition | null;
 }
@@ -81,13 +84,15 @@ export class PartitionLoop {
   private running: Promise<void> | null = null;
   private readonly ended = new AbortController();
   private revoked = false;
-  /** Where the partition ends, as a broker last told. */
-  private endOffset: number | null = null;
+  /** Where the partition begins and ends, as a broker last told. */
+  private log: { readonly start: number; readonly end: number } | null = null;
   /** Where the next batch begins. */
   private nextOffset: number | null = null;
   /** See Progress: 0 where a worker has not said, null where the store has to be asked, since no worker has set the offset. */
   private expected: number | null = 0;
   private waitsSince: number | null = null;
+  /** Since when there is more than can be fetched, in milliseconds since 1970. */
+  private heldUpSince: number | null = null;
   private maxEvents = FIRST_BATCH_EVENTS;
 
   constructor(
@@ -109,13 +114,17 @@ export class PartitionLoop {
     this.running ??= this.run();
   }
 
-  /** A broker said where the partition ends. */
-  ends(offset: number): void {
-    this.endOffset = offset;
+  /** A broker said where the partition ends, and where it begins by now. */
+  ends(end: number, start: number): void {
+    this.log = { start, end };
+    if (this.running !== null) return;
+    if (this.lag === 0) this.heldUpSince = null;
+    else this.heldUpSince ??= Date.now();
   }
 
-  /** @param expectedUpTo as SourceListener's */
-  begins(expectedUpTo: number | null): void {
+  /** @param offset @param expectedUpTo as SourceListener's */
+  begins(offset: number | null, expectedUpTo: number | null): void {
+    this.nextOffset = offset;
     this.expected = expectedUpTo;
   }
 
@@ -130,13 +139,20 @@ export class PartitionLoop {
   }
 
   standing(): Standing {
-    const { endOffset, nextOffset, queue, undecided } = this;
-    // Nothing is left of a partition of which nothing has come.
-    const from = nextOffset ?? (queue.isEmpty ? endOffset : null);
-    const lag = endOffset === null || from === null ? null : Math.max(0, endOffset - from);
+    const { lag, undecided } = this;
     // While it runs, what was taken up last is not yet published.
-    const waitsSince = this.running === null ? null : this.waitsSince;
+    const waitsSince = this.running === null ? this.heldUpSince : this.waitsSince;
     return { ...this.partition, lag, waitsSince, undecided };
+  }
+
+  /** See Standing. */
+  private get lag(): number | null {
+    if (this.log === null) return null;
+    const { start, end } = this.log;
+    // Where nothing is committed it is read from its beginning.
+    const from = this.nextOffset ?? start;
+    // What is deleted waits no more, unless it is here already.
+    return Math.max(0, end - (this.running === null ? Math.max(start, from) : from));
   }
 
   /** The partition is no longer ours: what is being decided is not committed by us. */
@@ -287,7 +303,8 @@ export class PartitionLoop {
 
   private takesUp(first: StreamRecord | undefined): void {
     if (first === undefined) return;
-    this.nextOffset ??= first.offset;
+    // Of a topic that was made anew, the offset that is committed is the old one's.
+    this.nextOffset = first.offset;
     const timestamp = Number(first.timestamp);
     // Some producers give none.
     this.waitsSince = timestamp > 0 ? timestamp : null;
@@ -313,6 +330,7 @@ export class PartitionLoop {
     if (this.revoked) return;
     this.expected = expectedUpTo;
     this.nextOffset = nextOffset;
+    this.heldUpSince = null;
     this.wait.over();
     // Null where nothing came yet to ask the store about: the next owner has to ask.
     this.shared.committer.decided({ ...this.partition, offset: nextOffset, expectedUpTo });

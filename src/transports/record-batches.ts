@@ -8,7 +8,7 @@
  * in their bytes until they are decided: tens of thousands wait at any moment, and as objects they would take several times the memory.
  */
 
-import type { JsonText } from '../domain/judge';
+import type { JsonText } from '../domain/payload';
 import type { Header, TopicPartition } from '../intake';
 import { DecompressionError } from './codecs';
 import { hasChecksum } from './crc32c';
@@ -114,6 +114,8 @@ const TRANSACTIONAL = 0x10;
 const CONTROL = 0x20;
 /** A record is at least this long: length, attributes, two deltas, two lengths and the number of headers, a byte each. */
 const MIN_RECORD_BYTES = 7;
+/** Of a record: a header of two bytes takes a hundred in memory. */
+const MAX_HEADERS = 100_000;
 
 /** What stands between two offsets: the records of a batch, when they are asked for, and what its header says of them. */
 type RecordBatch = CurrentBatch | OldMessage;
@@ -203,7 +205,9 @@ function checkRecords(body: Buffer, count: number, lastOffsetDelta: number): voi
     previous = offsetDelta;
     reader.skipBytes();
     reader.skipBytes();
-    for (let headers = reader.varint(); headers > 0; headers--) {
+    const headers = reader.varint();
+    if (headers > MAX_HEADERS) throw new RangeError(`a record has more than ${MAX_HEADERS} headers`);
+    for (let header = 0; header < headers; header++) {
       reader.skipBytes();
       reader.skipBytes();
     }
@@ -307,6 +311,8 @@ class RecordReader {
 }
 
 const NO_RECORDS: RecordCursor = { bytes: 0, next: () => null };
+/** Made here, where it holds nothing: made beside what opens a batch, it would keep the whole fetch as long as its chunk waits. */
+const openNothing = () => NO_RECORDS;
 
 /** What a fetch brought of one partition. */
 export class Fetched {
@@ -351,7 +357,7 @@ export class Fetched {
       if (marker === 'abort') aborting.delete(batch.producerId);
       const nextOffset = Math.max(batch.lastOffset + 1, fromOffset);
       if (marker !== null || (batch.isTransactional && aborting.has(batch.producerId)))
-        return { bytes: 0, nextOffset, open: () => NO_RECORDS };
+        return { bytes: 0, nextOffset, open: openNothing };
       const open = (from = fromOffset) => batch.open(from, this.decompress);
       return { bytes: batch.bytes.length, nextOffset, open };
     });

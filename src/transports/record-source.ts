@@ -67,14 +67,15 @@ export interface SourceListener {
   /** These partitions are ours from now on, from their committed offsets; whatever was delivered before is void. */
   assigned(partitions: readonly TopicPartition[]): void;
   chunk(chunk: Chunk): void;
-  /** A broker answered a fetch of a partition, with records or without: where the partition ends by now. */
-  end(partition: TopicPartition, offset: number): void;
+  /** A broker answered a fetch of a partition, with records or without: where the partition ends by now, and its first offset that is not deleted. */
+  end(partition: TopicPartition, offset: number, start: number): void;
   /**
-   * What was committed with the offset at which the partition begins. Told before its first chunk.
+   * What the group has committed of a partition. Told before its first chunk.
    *
+   * @param offset at which the partition begins; null where none is committed
    * @param expectedUpTo see Progress; null where the offset was set by no worker: by somebody else, or by nobody yet
    */
-  begins(partition: TopicPartition, expectedUpTo: number | null): void;
+  begins(partition: TopicPartition, offset: number | null, expectedUpTo: number | null): void;
   /** So many offsets were passed over: Kafka has deleted their records before they were fetched. */
   passedOver(partition: TopicPartition, offsets: number): void;
   /**

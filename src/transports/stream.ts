@@ -65,12 +65,12 @@ export function makeStream(deps: StreamDeps): Stream {
     chunk(chunk) {
       loops.get(keyOf(chunk))?.offer(chunk);
     },
-    end(partition, offset) {
+    end(partition, offset, start) {
       lastFetch = clock.now();
-      loops.get(keyOf(partition))?.ends(offset);
+      loops.get(keyOf(partition))?.ends(offset, start);
     },
-    begins(partition, expectedUpTo) {
-      loops.get(keyOf(partition))?.begins(expectedUpTo);
+    begins(partition, offset, expectedUpTo) {
+      loops.get(keyOf(partition))?.begins(offset, expectedUpTo);
       checkSoon.abort();
     },
     passedOver: ({ topic }, offsets) => metrics.gapRecords.inc({ topic }, offsets),

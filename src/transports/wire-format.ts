@@ -19,6 +19,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { types } from 'node:util';
+import { readAnswer } from './answer';
 import { makeAvroReader, type ReadAvro } from './avro';
 import { isObject, parseJson } from './json';
 
@@ -73,6 +74,8 @@ export function isFramed(firstByte: number | undefined): boolean {
 
 /** Schema ids are positive 32-bit integers to all registries. Confluent's answers a larger one like a wrong address. */
 const MAX_SCHEMA_ID = 2 ** 31 - 1;
+/** A schema with all that is answered beside it. */
+const MAX_ANSWER_BYTES = 8 * 1024 * 1024;
 /** Between the first and the second time that the registry is asked for an id it does not know. */
 const UNKNOWN_PAUSE_MS = 200;
 /** How long an unknown id is not asked for again: a flood of one bad id must not become a flood of requests. */
@@ -231,7 +234,7 @@ async function askForType(registry: Address, id: number, signal: AbortSignal): P
   };
   if (registry.authorization !== undefined) headers.authorization = registry.authorization();
   const response = await fetch(`${registry.base}/schemas/ids/${id}`, { headers, signal, redirect: 'manual' });
-  const body = parseJson(await response.text());
+  const body = parseJson(await readAnswer(response, MAX_ANSWER_BYTES));
   if (response.status === 404 && isObject(body) && body.error_code === SCHEMA_NOT_FOUND) return undefined;
   if (response.status === 401 || response.status === 403)
     throw new Error(`HTTP ${response.status}; look at SCHEMA_REGISTRY_USERNAME or SCHEMA_REGISTRY_TOKEN`);

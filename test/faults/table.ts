@@ -481,7 +481,7 @@ export const FAULTS: readonly FaultGroup[] = [
       },
       {
         fault: 'A trigger or a value that fails one event',
-        does: 'The batch is divided until the event is alone. Where it fails twice it is stored as `rejected/panic` with its payload; the rest is decided. Beyond ten a minute it waits instead.',
+        does: 'The batch is divided until the event is alone. Where it fails twice it is stored as `rejected/panic` with its payload; the rest is decided. Beyond ten a minute of its worker it waits instead.',
         sees: '`event failed twice and is rejected as panic`, `promo_intake_verdicts_total{reason="panic"}`',
         tests: {
           [POSTGRES]: [

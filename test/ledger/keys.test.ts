@@ -1,5 +1,6 @@
 /** Ids of any length and form, and the keys and names that stand for them in the store. */
 import fc from 'fast-check';
+import { storedId } from '../../src/domain/digest';
 import { KINDS, kindCode } from '../../src/domain/event';
 import { CURRENCIES } from '../../src/domain/money';
 import { ACCEPTED, outcomeOf, REASONS } from '../../src/domain/verdict';
@@ -33,24 +34,60 @@ test('an event_id and a round_id of 1 MiB are stored, found again and told from 
 
   expect(
     await store.rows(
-      'select round_id = event_id, length(event_id), kind, counted from promo.verdicts where event_id = $1',
+      'select round_id = promo.stored_id(event_id), length(event_id), kind, counted from promo.verdicts where event_id = $1',
       [one],
     ),
   ).toEqual([['t', String(MEBIBYTE / 2), 'bet', 't']]);
   expect(
-    await store.rows('select refunded_by = $2, net_bet_minor from promo.rounds where round_id = $1', [
-      one,
-      long('c'),
-    ]),
+    await store.rows(
+      'select refunded_by = $2, net_bet_minor from promo.rounds where round_id = promo.stored_id($1)',
+      [one, long('c')],
+    ),
   ).toEqual([['t', '0']]);
-  expect(await store.value('select count(*) from promo.deliveries where event_id = $1', [one])).toBe('1');
+  expect(
+    await store.value('select count(*) from promo.deliveries where event_id = promo.stored_id($1)', [one]),
+  ).toBe('1');
   expect(await store.value('select max(length(event_key)) from promo_store.event_keys')).toBe('20');
+});
+
+test('ids as long as a record can be are no more work than others: an event, its round, its refund and their resends [K5]', async () => {
+  const long = (last: string) => 'x'.repeat(32 * MEBIBYTE) + last;
+  const acme = store.partition('acme');
+  const bet = aBet({ event_id: long('a'), round_id: long('r') });
+  const refund = aRefund({ event_id: long('b'), round_id: long('r') });
+  const began = performance.now();
+  for (const event of [bet, refund]) expect(await acme.read(event)).toEqual(['accepted']);
+  for (const event of [bet, refund]) expect(await acme.read(event)).toEqual(['duplicate of accepted']);
+  expect(await acme.readAt(2, bet)).toEqual(['duplicate of accepted, again']);
+  expect(performance.now() - began).toBeLessThan(30_000);
+  expect(await store.value('select max(length(round_id)) from promo.rounds')).toBe('1075');
+}, 60_000);
+
+test('an id as it is stored is the same in SQL and in the code: itself up to 65,536 bytes, else its beginning and its digest [K5]', async () => {
+  const ids = [
+    'a'.repeat(65_536),
+    'a'.repeat(65_537),
+    'é'.repeat(32_768),
+    'é'.repeat(32_769),
+    '\u{1F3B0}'.repeat(20_000),
+  ];
+  const [whole, shortened, wide, shortWide, pairs] = ids.map(storedId);
+  expect([whole, wide]).toEqual([ids[0], ids[2]]);
+  expect(shortened).toMatch(/^a{1000}\.\.\. sha256:[0-9a-f]{64}$/);
+  expect(shortWide).toMatch(/^é{1000}\.\.\. sha256:[0-9a-f]{64}$/);
+  expect(pairs).toMatch(/^\u{1F3B0}{1000}\.\.\. sha256:[0-9a-f]{64}$/u);
+  const inSql = await store.rows(
+    'select promo.stored_id(id) from unnest($1::text[]) with ordinality i (id, n) order by n',
+    [ids],
+  );
+  expect(inSql.flat()).toEqual(ids.map(storedId));
+  expect(ids.map(storedId).map(storedId)).toEqual(ids.map(storedId));
 });
 
 /** What is written of the events with the numbers $1 to $2, a round each, and a duplicate of each. Their ids are UUIDs of version 7, a millisecond apart. */
 const WITH_TIMED_IDS = Object.entries({
   event_keys: `(verdict_id, content_hash, feed_no, outcome, event_key) select n, n, 1, 0, uuid_send(id)`,
-  rounds: `(round_no, feed_no, round_key, round_id, refunded_by) select n, 1, uuid_send(id), id::text, id::text`,
+  rounds: `(round_no, feed_no, round_key, round_id) select n, 1, uuid_send(id), id::text`,
   resends: `(received_at, source_offset, feed_no, connection_no, partition_no, first_outcome, content_differs, event_id)
     select now(), n, 1, 1, 1, 0, false, id::text`,
 }).map(

@@ -18,7 +18,7 @@ import {
   withClient,
 } from '../support/ledger';
 import { startProgram } from '../support/program';
-import { type FreshDatabase, freshDatabase } from '../support/servers';
+import { databaseUrl, type FreshDatabase, freshDatabase } from '../support/servers';
 
 jest.setTimeout(120_000);
 
@@ -227,7 +227,7 @@ async function statementsBefore(name: string): Promise<string[]> {
 test.each([
   ['0006_rounds_by_bloom.sql', '0005_decided_up_to.sql', 1],
   ['0007_rounds_by_time.sql', '0006_rounds_by_bloom.sql', 1],
-  ['0008_ids_in_order.sql', '0007_rounds_by_time.sql', 3],
+  ['0009_ids_in_order.sql', '0008_stored_ids.sql', 2],
 ])('%s takes the indexes that it says can be made before it [D1]', async (name, upTo, count) => {
   const url = await database();
   await migrate(url, { upTo });
@@ -250,6 +250,61 @@ test.each([
   const fresh = await database();
   await migrate(fresh);
   expect(await shapeOf(url)).toEqual(await shapeOf(fresh));
+});
+
+test('each is a transaction of its own, which lets go of its locks before the next [D1]', async () => {
+  const url = await database();
+  await migrate(url);
+  const transactions = await withClient(url, (client) =>
+    rowsOf(client, 'select count(distinct xmin::text) from promo_store.migrations'),
+  );
+  expect(transactions).toEqual([[String((await migrationNames()).length)]]);
+});
+
+test('ids that an older version stored whole are shortened before they are entered into indexes that keep their order [K5]', async () => {
+  const url = await database();
+  await migrate(url, { upTo: '0007_rounds_by_time.sql' });
+  await withClient(url, async (client) => {
+    await client.query(HELD);
+    await client.query(`update promo_store.rounds set round_id = repeat('x', 8000000) where refunded_by is null;
+      update promo_store.resends set event_id = repeat('z', 8000000)`);
+  });
+  await migrate(url);
+  const longest = await withClient(url, (client) =>
+    rowsOf(
+      client,
+      'select (select max(length(round_id)) from promo_store.rounds), (select max(length(event_id)) from promo_store.resends)',
+    ),
+  );
+  expect(longest).toEqual([['1075', '1075']]);
+});
+
+test('0009_ids_in_order.sql waits for a batch that has locked its rounds, and that goes on [U4]', async () => {
+  const url = await database();
+  await migrate(url, { upTo: '0008_stored_ids.sql' });
+  await withClient(url, async (batch) => {
+    await batch.query(HELD);
+    await batch.query('begin');
+    await batch.query('select from promo_store.rounds for update');
+    const migrated = migrate(url);
+    const waiting = `select count(*)::int > 0 from pg_locks where not granted and database = (select oid from pg_database where datname = current_database())`;
+    await withClient(url, (other) =>
+      until('the migration waits', 10_000, async () => (await rowsOf(other, waiting))[0]?.[0] === 't'),
+    );
+    await batch.query('update promo_store.rounds set settled = true');
+    await batch.query('insert into promo_store.resends select * from promo_store.resends limit 1');
+    await batch.query('commit');
+    expect(await migrated).toContain('0009_ids_in_order.sql');
+  });
+});
+
+test('a database that lacks characters is refused, and nothing is made in it', async () => {
+  const made = await freshDatabase(databaseUrl(), `encoding 'LATIN1' locale 'C' template template0`);
+  databases.push(made);
+  await expect(migrate(made.url)).rejects.toThrow('encoded in LATIN1');
+  expect(
+    await withClient(made.url, (client) => rowsOf(client, `select to_regnamespace('promo_store')`)),
+  ).toEqual([[null]]);
 });
 
 test('two at once are one after the other, on one database and on several of one server [D1]', async () => {

@@ -71,6 +71,21 @@ test('months begin and end at midnight UTC, whatever the zone of the session [D2
   expect(bound).toContain(`FROM ('${first} 00:00:00+00')`);
 });
 
+test('no large table is analyzed by more than 900 rows, nor is any month that is made later', async () => {
+  await dropMonth();
+  await store.pool.query('select promo_store.ensure_months(14)');
+  const targets = await store.rows(
+    `select distinct coalesce(parent.relname, c.relname), attstattarget
+     from pg_class c join pg_attribute a on attrelid = c.oid
+     left join pg_inherits on inhrelid = c.oid left join pg_class parent on parent.oid = inhparent
+     where c.relnamespace = 'promo_store'::regnamespace and c.relkind = 'r' and attnum > 0 and not attisdropped
+     and (c.relname in ('event_keys', 'rounds') or inhparent is not null) order by 1`,
+  );
+  expect(targets).toEqual(
+    ['event_keys', 'history', 'resends', 'rounds', 'unstored'].map((name) => [name, '3']),
+  );
+});
+
 test('after its month is dropped an event is still a duplicate, with its verdict, reason and content [K1] [K2]', async () => {
   const events = [
     aBet({ event_id: 'a' }),

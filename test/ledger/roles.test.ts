@@ -165,6 +165,23 @@ test.each(TABLE)('%s: allowed to %j', async (statement, allowed) => {
   expect(found).toEqual(allowed);
 });
 
+test('whoever is a member of the reader and may see players looks verdicts up, also after roles are granted anew', async () => {
+  const { name: analyst, url } = await makeRole(store.url, 'analyst');
+  try {
+    await withClient(store.url, async (client) => {
+      await client.query(`grant ${roleOf('reader').name} to ${analyst}`);
+      await client.query(`grant select on promo.verdicts, promo.ledger to ${analyst}`);
+    });
+    await grantRoles(store.url, grantees());
+    const looked = await withClient(url, (client) =>
+      rowsOf(client, `select verdict, player_ref from promo.verdict_of('acme', 'a')`),
+    );
+    expect(looked).toEqual([['accepted', aBet().player_ref]]);
+  } finally {
+    await dropRoles(store.url, [analyst]);
+  }
+});
+
 test('the tables of the list above are all that there are, so that no new one is left out', async () => {
   const found = await store.rows(
     `select relname from pg_class where relnamespace = 'promo_store'::regnamespace and relkind in ('r', 'p') and not relispartition`,

@@ -255,7 +255,10 @@ class Member {
     );
     this.broker.scheduler.note(this.worker.name, `assigned: ${share.map(keyOf).join(', ')}`);
     this.listener?.assigned(share);
-    for (const source of share) this.listener?.begins(source, this.broker.logOf(source).expectedUpTo);
+    for (const source of share) {
+      const { committed, expectedUpTo } = this.broker.logOf(source);
+      this.listener?.begins(source, committed < 0 ? null : committed, expectedUpTo);
+    }
     this.fetch();
   }
 

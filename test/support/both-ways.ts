@@ -2,7 +2,8 @@
 import { isUtf8 } from 'node:buffer';
 import { isDeepStrictEqual } from 'node:util';
 import type { Judged } from '../../src/domain/event';
-import { type JsonText, judge } from '../../src/domain/judge';
+import { judge } from '../../src/domain/judge';
+import type { JsonText } from '../../src/domain/payload';
 import type { Connection } from '../../src/domain/reference';
 import { scan } from '../../src/domain/scan';
 

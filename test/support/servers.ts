@@ -48,11 +48,11 @@ export interface FreshDatabase {
 }
 
 /** An empty database of its own, on the server of `serverUrl` (default: the run's). */
-export async function freshDatabase(serverUrl: string = databaseUrl()): Promise<FreshDatabase> {
+export async function freshDatabase(serverUrl: string = databaseUrl(), options = ''): Promise<FreshDatabase> {
   const name = `${DATABASE_PREFIX}${randomBytes(8).toString('hex')}`;
   const url = new URL(serverUrl);
   url.pathname = `/${name}`;
-  await execute(serverUrl, `CREATE DATABASE ${name}`);
+  await execute(serverUrl, `CREATE DATABASE ${name} ${options}`);
   return { url: url.href, drop: () => dropDatabase(url.href, serverUrl) };
 }
 

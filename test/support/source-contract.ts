@@ -58,7 +58,7 @@ class Reader implements SourceListener {
     this.fetches++;
   }
   end(): void {}
-  begins({ partition }: TopicPartition, expectedUpTo: number | null): void {
+  begins({ partition }: TopicPartition, _: number | null, expectedUpTo: number | null): void {
     this.begun.set(partition, expectedUpTo);
   }
   passedOver({ topic, partition }: TopicPartition, offsets: number): void {

@@ -4,7 +4,9 @@
  *
  * They know the framing of the protocols and a few names, and nothing of our statements: a new one is a new message.
  */
+
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 
 /** A message of a conversation: the so-and-so-manieth of its direction. */
 export interface Point {
@@ -29,9 +31,14 @@ interface Conversation {
   readonly seen: { request: number; answer: number };
 }
 
+/** What is on its way has come by then, on the loopback interface. */
+const HALFWAY_MS = 200;
+
 /** One connection: what comes in whole messages goes out by the message, until it is held. */
 class TappedConnection {
   isHeld = false;
+  /** The message that is held. */
+  private held: Buffer | undefined;
 
   constructor(
     private readonly near: Socket,
@@ -56,8 +63,16 @@ class TappedConnection {
   }
 
   forward(direction: Point['direction'], bytes: Buffer): void {
-    if (this.isHeld) return;
-    (direction === 'request' ? this.far : this.near).write(bytes);
+    if (this.isHeld) this.held ??= bytes;
+    else (direction === 'request' ? this.far : this.near).write(bytes);
+  }
+
+  /** Lets half of an answer that is held through, as bytes are on their way, and resets the connection once they have come. */
+  async breakOff(): Promise<void> {
+    if (this.held === undefined) throw new Error('nothing is held');
+    this.near.write(this.held.subarray(0, this.held.length >> 1));
+    await sleep(HALFWAY_MS);
+    this.near.resetAndDestroy();
   }
 
   cut(): void {
@@ -133,6 +148,11 @@ abstract class Tap {
   cut(which: 'held' | 'all' = 'held'): void {
     for (const connection of [...this.connections])
       if (which === 'all' || connection.isHeld) connection.cut();
+  }
+
+  /** Resets what is held in the middle of its answer. */
+  async breakOff(): Promise<void> {
+    for (const connection of this.connections) if (connection.isHeld) await connection.breakOff();
   }
 
   async close(): Promise<void> {

@@ -7,6 +7,7 @@ import {
   produceRaw,
   type TestBatch,
   type TestRecord,
+  varint,
 } from '../support/record-batch';
 import { connectionOf, inWorld } from './world';
 
@@ -18,6 +19,11 @@ const TOPIC = {
   partitions: 1,
   config: { 'max.message.bytes': String(16 * MEBIBYTE), 'retention.ms': '-1' },
 };
+
+/** Of the heap: a worker on 768 MiB, as the chart starts it, has more. */
+const HEAP_MIB = 300;
+/** What a batch may decompress to, but for what stands around it. */
+const LARGE = 60 * MEBIBYTE;
 
 const login = (eventId: string): TestRecord => ({
   value: Buffer.from(
@@ -79,6 +85,59 @@ it(
           dead_letters: 1,
         });
         expect(await world.redeliveries()).toBe(0);
+      },
+    ),
+  TEST_DEADLINE_MS,
+);
+
+/** Values of which few bytes are compressed to still fewer, and which are many times their size in memory. */
+const INFLATING: Record<string, () => Buffer> = {
+  'arrays beside one another': () => Buffer.from(`{"event_id":"e","x":[${'[],'.repeat(LARGE / 3)}0]}`),
+  'objects beside one another': () => Buffer.from(`{"event_id":"e","x":[${'{},'.repeat(LARGE / 3)}0]}`),
+  'arrays within one another': () => Buffer.alloc(LARGE, '['),
+  'as many members as are read': () =>
+    Buffer.from(`{"event_id":"e","x":{${Array.from({ length: 900_000 }, (_, n) => `"k${n}":0`).join()}}}`),
+};
+
+it(
+  'decides what stands behind values and headers that are many times their size in memory [V3] [S8]',
+  () =>
+    inWorld<'main'>(
+      {
+        topics: { main: TOPIC },
+        operators: ({ main }) => [anOperator({ connections: [connectionOf(main, { brand: 'main' })] })],
+        settings: { NODE_OPTIONS: `--max-old-space-size=${HEAP_MIB}` },
+      },
+      async (world) => {
+        const [broker = ''] = world.brokers;
+        const send = (batch: TestBatch) => produceRaw(broker, world.topics.main, encodeBatch(batch));
+        const sendCompressed = (body: Buffer) =>
+          send({ attributes: GZIP, count: 1, lastOffsetDelta: 0, body: gzipSync(body, { level: 1 }) });
+        for (const value of Object.values(INFLATING))
+          await sendCompressed(encodeRecords([{ value: value() }]));
+        // Each is an empty name and no value.
+        const count = LARGE / 2;
+        const record = Buffer.concat([
+          Buffer.from([0, 0, 0]),
+          varint(-1),
+          varint(1),
+          Buffer.from('x'),
+          varint(count),
+          Buffer.alloc(count * 2, Buffer.from([0, 1])),
+        ]);
+        await sendCompressed(Buffer.concat([varint(record.length), record]));
+        await send({ records: [login('behind them')] });
+
+        await world.drain({}, TEST_DEADLINE_MS);
+
+        expect(await world.verdicts()).toEqual({ e: 'rejected/malformed', 'behind them': 'accepted' });
+        expect(await world.balance()).toEqual({
+          records: 6,
+          accepted: 1,
+          rejected: 1,
+          events_without_key: 3,
+          dead_letters: 1,
+        });
       },
     ),
   TEST_DEADLINE_MS,

@@ -4,7 +4,8 @@ import { AssignerProtocol, type PartitionAssigner } from 'kafkajs';
 import { sleep, until } from '../../dev/servers/deadline';
 import { aLogin, bytesOf } from '../support/builders';
 import { produce, withProducer } from '../support/kafka';
-import { kafkaClient } from '../support/servers';
+import { kafkaClient, withAdmin } from '../support/servers';
+import { type Director, KafkaTap } from '../support/taps';
 import { ROOT } from '../support/worker';
 import { sideBySide } from './side-by-side';
 import { inOwnWorld, inWorld } from './world';
@@ -107,6 +108,38 @@ describe('readiness', () => {
       }
       await watch;
       expect([...seen]).toEqual([200]);
+    }),
+  );
+});
+
+describe('a connection that is reset in the middle of an answer', () => {
+  together('is forgotten with what came of the answer: the next one reads on [U3]', () =>
+    inWorld({ topics: { main: 1 } }, async (world) => {
+      await produce(
+        world.topics.main,
+        Array.from({ length: 500 }, (_, n) => login(`early-${n}`)),
+      );
+      const { brokers } = await withAdmin((admin) => admin.describeCluster(), world.brokers);
+      let isHeld = false;
+      const director: Director = {
+        begins: (of) => (of === 'Fetch' && !isHeld ? { direction: 'answer', index: 0 } : null),
+        held: () => {
+          isHeld = true;
+        },
+      };
+      const { tap, brokers: tapped } = await KafkaTap.open({ brokers, topics: {} }, director);
+      try {
+        const worker = await world.started({ KAFKA_BROKERS: tapped });
+        await until('an answer is held', MINUTE, async () => isHeld);
+        await tap.breakOff();
+        await worker.waitForLog('Connection error: read ECONNRESET');
+        await produce(world.topics.main, [login('late')]);
+        // Less than the client waits for an answer, and long before it begins anew.
+        await world.untilDecided(501, 10 * SECOND);
+        expect(await worker.stop()).toEqual({ code: 0, signal: null });
+      } finally {
+        await tap.close();
+      }
     }),
   );
 });

@@ -47,7 +47,7 @@ class Member implements SourceListener {
   chunk(chunk: Chunk): void {
     this.chunks.push(chunk);
   }
-  begins({ partition }: TopicPartition, expectedUpTo: number | null): void {
+  begins({ partition }: TopicPartition, _: number | null, expectedUpTo: number | null): void {
     this.begun.set(partition, expectedUpTo);
   }
   passedOver(_: TopicPartition, offsets: number): void {

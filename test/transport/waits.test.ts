@@ -7,6 +7,7 @@ import type { Answer, Envelope, Header, IntakeResult, TopicPartition } from '../
 import { TopicPaused } from '../../src/intake/reject-limit';
 import { StoreBehind, StoreError } from '../../src/ledger/failures';
 import { makeLogger, makeMetrics } from '../../src/telemetry';
+import { decodeRecords } from '../../src/transports/envelope';
 import { FetchGate } from '../../src/transports/membership';
 import type {
   Progress,
@@ -15,7 +16,7 @@ import type {
   SourceListener,
   StreamRecord,
 } from '../../src/transports/record-source';
-import { makeStream, STORE_CHECK_MS } from '../../src/transports/stream';
+import { makeStream, STORE_CHECK_MS, type Stream } from '../../src/transports/stream';
 import type { Decoded } from '../../src/transports/wire-format';
 import { aFramedValue, chunkOf, streamRecord } from '../support/chunk';
 
@@ -170,8 +171,10 @@ function setUp(options: {
       listener().assigned(partitions.map(partition));
     },
     /** As Kafka tells of the offset at which a partition begins. */
-    begin: (number: number, expectedUpTo: number | null) =>
-      listener().begins(partition(number), expectedUpTo),
+    begin: (number: number, expectedUpTo: number | null, offset = expectedUpTo) =>
+      listener().begins(partition(number), offset, expectedUpTo),
+    /** As a broker answers a fetch. */
+    end: (number: number, offset: number, start = 0) => listener().end(partition(number), offset, start),
     /** Delivers records with these offsets as one chunk. */
     deliver(to: number, offsets: readonly number[], nextOffset = (offsets.at(-1) ?? -1) + 1) {
       const records = offsets.map((offset) => streamRecord(offset));
@@ -825,6 +828,19 @@ describe('memory', () => {
     await clock.pass(0);
     expect(new Set(decided)).toEqual(new Set(['t/0 0', 't/1 0', 't/1 1', 't/1 2']));
   });
+
+  it('records that wait for the registry together leave it once', async () => {
+    let left = 0;
+    const { envelopes } = await decodeRecords(
+      [0, 1, 2].map((offset) => streamRecord(offset, Buffer.from('framed'))),
+      { decode: async (bytes) => ({ type: 'json', bytes }) },
+      (asked) => {
+        left++;
+        return asked;
+      },
+    );
+    expect([envelopes.map(({ offset }) => offset), left]).toEqual([[0, 1, 2], 1]);
+  });
 });
 
 describe('partitions that are decided at the same time', () => {
@@ -1018,6 +1034,57 @@ describe('a store that has lost what it had decided', () => {
     await clock.pass(BETWEEN_COMMITS);
     expect([...source.paused]).toEqual([]);
     expect(source.wentBack).toEqual(['t/0 5']);
+  });
+});
+
+describe('lag', () => {
+  const lagOf = (stream: Stream) => {
+    const [{ lag, waitsSince } = { lag: null, waitsSince: null }] = stream.standings();
+    return { lag, waits: waitsSince !== null };
+  };
+
+  it('is told of what nobody can read yet, as behind an open transaction, from the first fetch on [U6]', async () => {
+    const { clock, stream, assign, begin, end, deliver } = setUp({});
+    await assign(0);
+    expect(lagOf(stream)).toEqual({ lag: null, waits: false });
+    begin(0, 4);
+    end(0, 9);
+    expect(lagOf(stream)).toEqual({ lag: 5, waits: true });
+    deliver(0, [4, 5]);
+    await clock.pass(BETWEEN_COMMITS);
+    expect(lagOf(stream)).toEqual({ lag: 3, waits: false });
+    end(0, 9);
+    expect(lagOf(stream)).toEqual({ lag: 3, waits: true });
+    const [standing] = stream.standings();
+    end(0, 12);
+    expect(stream.standings()).toEqual([{ ...standing, lag: 6 }]);
+    deliver(0, [], 12);
+    await clock.pass(BETWEEN_COMMITS);
+    end(0, 12);
+    expect(lagOf(stream)).toEqual({ lag: 0, waits: false });
+  });
+
+  it('counts from the beginning where nothing is committed, and not what is deleted', async () => {
+    const { stream, assign, begin, end } = setUp({});
+    await assign(0);
+    begin(0, null);
+    end(0, 9, 6);
+    expect(lagOf(stream).lag).toBe(3);
+    await assign(0);
+    begin(0, 4);
+    end(0, 9, 9);
+    expect(lagOf(stream)).toEqual({ lag: 0, waits: false });
+  });
+
+  it('of a topic that was made anew counts from its first record, not from the offset of the old one', async () => {
+    const { clock, stream, assign, begin, end, deliver } = setUp({});
+    await assign(0);
+    begin(0, 100, 100);
+    end(0, 3);
+    deliver(0, [0]);
+    await clock.pass(BETWEEN_COMMITS);
+    end(0, 3);
+    expect(lagOf(stream)).toEqual({ lag: 2, waits: true });
   });
 });
 

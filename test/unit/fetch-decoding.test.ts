@@ -10,12 +10,12 @@ const int = (bytes: 2 | 4 | 8, value: number): Buffer => {
   return buffer;
 };
 
-/** Of partition 0 of the topic t, whose end is 9. https://kafka.apache.org/protocol#The_Messages_Fetch */
+/** Of partition 0 of the topic t, which begins at 3 and ends at 9. https://kafka.apache.org/protocol#The_Messages_Fetch */
 const answerWith = (records: Buffer, errorCode = 0): Buffer =>
   Buffer.concat([
     ...[int(4, 0), int(2, 0), int(4, 0)],
     ...[int(4, 1), int(2, 1), Buffer.from('t')],
-    ...[int(4, 1), int(4, 0), int(2, errorCode), int(8, 9), int(8, 9), int(8, 0)],
+    ...[int(4, 1), int(4, 0), int(2, errorCode), int(8, 9), int(8, 9), int(8, 3)],
     ...[int(4, 0), int(4, -1)],
     ...[int(4, records.length), records],
   ]);
@@ -30,7 +30,8 @@ const OUT_OF_RANGE = 1;
 async function heard(answer: Buffer): Promise<string[]> {
   const told: string[] = [];
   const listener: AnswerListener = {
-    end: ({ topic, partition }, offset) => told.push(`${topic}/${partition} ends at ${offset}`),
+    end: ({ topic, partition }, offset, start) =>
+      told.push(`${topic}/${partition} ends at ${offset}, begins at ${start}`),
     refused: ({ topic, partition }, error) => told.push(`${topic}/${partition} is refused: ${error.message}`),
     leaderless: ({ topic, partition }) => told.push(`${topic}/${partition} has no leader`),
     missing: ({ topic, partition }) => told.push(`${topic}/${partition} is missing`),
@@ -43,9 +44,14 @@ async function heard(answer: Buffer): Promise<string[]> {
 beforeAll(() => installFetchDecoder(async (_, bytes) => bytes));
 
 it.each([
-  ['an end, where there is nothing', NOTHING, 0, 't/0 ends at 9'],
-  ['an end, with a batch', BATCH, 0, 't/0 ends at 9'],
-  ['an end, with a batch and the begin of another', Buffer.concat([BATCH, DAMAGED]), 0, 't/0 ends at 9'],
+  ['an end, where there is nothing', NOTHING, 0, 't/0 ends at 9, begins at 3'],
+  ['an end, with a batch', BATCH, 0, 't/0 ends at 9, begins at 3'],
+  [
+    'an end, with a batch and the begin of another',
+    Buffer.concat([BATCH, DAMAGED]),
+    0,
+    't/0 ends at 9, begins at 3',
+  ],
   [
     'a refusal',
     NOTHING,

@@ -10,8 +10,8 @@ function setUp() {
   const nameOf = ({ topic, partition }: typeof ONE) => `${topic}/${partition}`;
   const positions = new FetchPositions(
     {
-      begins: (partition, expectedUpTo) =>
-        told.push(`${nameOf(partition)} begins, decided to ${expectedUpTo}`),
+      begins: (partition, offset, expectedUpTo) =>
+        told.push(`${nameOf(partition)} begins at ${offset}, decided to ${expectedUpTo}`),
       passedOver: (partition, offsets) => told.push(`${nameOf(partition)} passed over ${offsets}`),
     },
     pino({ level: 'warn' }, { write: (line) => told.push(JSON.parse(line).msg) }),
@@ -30,7 +30,7 @@ it('goes on where the group has committed; only the first answer says where that
   positions.committed(ONE, 5, null);
   positions.committed(ONE, 3, null);
   expect(positions.advance(ONE, 5, 9)).toBe(true);
-  expect(told).toEqual(['t/1 begins, decided to null']);
+  expect(told).toEqual(['t/1 begins at 5, decided to null']);
 });
 
 it('tells of offsets that were passed over, and of a log that begins anew before anything of it was handed over', () => {
@@ -40,7 +40,7 @@ it('tells of offsets that were passed over, and of a log that begins anew before
   positions.committed(TWO, 5, null);
   expect(positions.advance(TWO, 0, 2)).toBe(true);
   expect(positions.isVoid).toBe(false);
-  expect(told.filter((line) => !line.includes('begins,'))).toEqual([
+  expect(told.filter((line) => !line.includes(' begins at '))).toEqual([
     't/1 passed over 3',
     'records were deleted before they were read',
     'the partition begins anew; it is read from its beginning',

@@ -332,6 +332,13 @@ describe('a batch that cannot be read', () => {
     await expectUndecodable({ magic: 3, count: 0 }, /format 3/);
     await expectUndecodable({ count: 2_000_000_000, body: text('x') }, /do not fit/);
   });
+
+  it('is one with a record of more than 100,000 headers [S8]', async () => {
+    const headers = (count: number) => Array.from({ length: count }, (): [string, null] => ['', null]);
+    await expectUndecodable({ records: [{ headers: headers(100_001) }] }, /more than 100000 headers/);
+    const { records } = await readFetch(encodeBatch({ records: [{ headers: headers(100_000) }] }));
+    expect(records.map((record) => record.headers.length)).toEqual([100_000]);
+  });
 });
 
 describe('a message of an old format', () => {

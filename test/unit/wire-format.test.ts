@@ -8,6 +8,7 @@ import {
   RegistryUnavailable,
   type WireFormat,
 } from '../../src/transports/wire-format';
+import { varint } from '../support/record-batch';
 import { anyCharacter } from '../support/texts';
 
 const TIMEOUT_MS = 300;
@@ -480,6 +481,10 @@ describe('bytes that do not fit their Avro schema', () => {
   /** Counts of 2^31 items, which would be gigabytes. */
   const claim = [0x80, 0x80, 0x80, 0x80, 0x10];
 
+  const ONE_BOOLEAN = [{ name: 'b', type: 'boolean' }];
+  /** A block of so many items of one byte, 0, and the end. */
+  const many = (count: number) => [...varint(count), ...Array<number>(count + 1).fill(0)];
+
   it.each<[string, unknown, number[]]>([
     ['nothing', ONE_STRING, []],
     ['a string that is cut off', ONE_STRING, [4, 65]],
@@ -501,6 +506,17 @@ describe('bytes that do not fit their Avro schema', () => {
     ['a map that claims billions', { type: 'map', values: 'null' }, [...claim, 0]],
     ['records nested too deeply', nested, [...Array(100_000).fill(2), 0]],
     ['records that are without bytes and without number', doubled, []],
+    [
+      'records of one byte beside one another',
+      { type: 'array', items: avroRecord(...ONE_BOOLEAN) },
+      many(1_000),
+    ],
+    [
+      'empty arrays beside one another',
+      { type: 'array', items: { type: 'array', items: 'int' } },
+      many(1_000),
+    ],
+    ['more than a million booleans', { type: 'array', items: 'boolean' }, many(1_000_001)],
   ])('%s', async (_, avroSchema, payload) => {
     expect(await avro(avroSchema, payload)).toEqual(NOT_JSON);
   });

@@ -1,6 +1,7 @@
 /** From bytes to an object with a usable event_id. Whatever else the bytes are has no verdict row: V3. */
 import { NO_FIELDS } from '../../../src/domain/event';
-import { judge, PANIC, readEventId } from '../../../src/domain/judge';
+import { judge, PANIC } from '../../../src/domain/judge';
+import { readEventId } from '../../../src/domain/payload';
 import { aBet, aLogin, anEvent, bytesOf, type EventJson, without } from '../../support/builders';
 import { judgeBytes, SEVERAL, verdictOf, verdictOfBytes } from './world';
 
@@ -130,6 +131,21 @@ describe('bytes have to be UTF-8 to the letter [V3] [R2 no_idempotency_key]', ()
 
   it('blanks around the object are JSON', () => {
     expect(verdictOfBytes(` \r\n${JSON.stringify(aBet())}\n\t`)).toBe('accepted');
+  });
+});
+
+describe('more than a million values', () => {
+  const arrays = (count: number) => `"x":[${'[],'.repeat(count - 1)}[]]`;
+
+  it('are not read, wherever they stand [V3]', () => {
+    expect(verdictOfBytes(textWith(arrays(1_000_000)))).toBe(NO_KEY);
+    expect(verdictOfBytes(textWith(`"x":[${'0,'.repeat(1_000_000)}0]`))).toBe(NO_KEY);
+    expect(verdictOfBytes('['.repeat(1_000_001))).toBe(NO_KEY);
+  });
+
+  it('are less where commas and brackets stand in texts [V3]', () => {
+    expect(verdictOfBytes(textWith(`"x":${JSON.stringify(',[{"\\'.repeat(400_000))}`))).toBe('accepted');
+    expect(verdictOfBytes(textWith(arrays(400_000)))).toBe('accepted');
   });
 });
 

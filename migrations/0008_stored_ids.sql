@@ -1,0 +1,19 @@
+-- Rounds and duplicates have no id of more than 65,536 bytes any more, but its beginning and its digest: the indexes by which they are found are to keep the order of ids, and
+-- such an index cannot hold an id of megabytes.
+--
+-- Locks: none but those of the rows that it changes, of which there are none where nobody has sent such ids. Time: one reading of rounds and duplicates, 1 s for 4 million
+-- rounds (762 MB). Safe while older workers run: they store longer ids whole.
+
+create function promo.stored_id(id text) returns text language sql immutable parallel safe as $$
+  select case when octet_length(id) <= 65536 then id else left(id, 1000) || '... sha256:' || encode(sha256(convert_to(id, 'UTF8')), 'hex') end
+$$;
+comment on function promo.stored_id is 'An id as rounds and duplicates have it: itself, or in place of one of more than 65,536 bytes its first 1,000 characters and its SHA-256.';
+
+update promo_store.rounds set round_id = promo.stored_id(round_id) where octet_length(round_id) > 65536;
+update promo_store.resends set event_id = promo.stored_id(event_id) where octet_length(event_id) > 65536;
+
+comment on column promo_store.rounds.round_id is 'The round''s id, as promo.stored_id has it.';
+comment on column promo_store.resends.event_id is 'The event''s id, as promo.stored_id has it.';
+comment on column promo.rounds.round_id is 'The round''s id, unique forever in its feed. One of more than 65,536 bytes as promo.stored_id has it.';
+comment on column promo.verdicts.round_id is 'Round of a bet, win, settled or refund, as in promo.rounds.';
+comment on column promo.deliveries.event_id is 'The event''s id. One of more than 65,536 bytes as promo.stored_id has it.';
