@@ -37,7 +37,7 @@ comment on column promo.operations.request is 'What was asked for: a range, a mo
 comment on column promo.operations.outcome is 'How many of what it was.';
 
 create function promo.begin_operation(operation text, request jsonb) returns bigint language sql
-security definer set search_path = ''
+security definer set search_path = pg_catalog, pg_temp
 as $$
   insert into promo_store.operations (operation, request) values (operation, request) returning operation_no
 $$;
@@ -45,7 +45,7 @@ comment on function promo.begin_operation is 'Adds an operation to the log, and 
 revoke execute on function promo.begin_operation from public;
 
 create function promo.end_operation(number bigint, result jsonb) returns void language plpgsql
-security definer set search_path = ''
+security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
   update promo_store.operations set ended_at = clock_timestamp(), outcome = result
@@ -83,7 +83,7 @@ comment on column promo.reference_versions.topics is 'The topics that its connec
 
 create function promo.retention_plan(first_kept date) returns table (name text, month date, row_estimate bigint, bytes bigint)
 language sql stable
-security definer set search_path = ''
+security definer set search_path = pg_catalog, pg_temp
 as $$
   select t.name, t.month, greatest(c.reltuples, 0)::bigint, pg_catalog.pg_total_relation_size(c.oid)
   from promo_store.month_tables() t
@@ -94,7 +94,7 @@ comment on function promo.retention_plan is 'The tables that promo.drop_months_b
 revoke execute on function promo.retention_plan from public;
 
 create or replace function promo.drop_months_before(first_kept date) returns setof text language plpgsql
-security definer set search_path = ''
+security definer set search_path = pg_catalog, pg_temp
 set lock_timeout = '3s'
 as $$
 #variable_conflict use_column
@@ -148,7 +148,7 @@ $$;
 create function promo.erase_player(operator text, player text, most int default 10000, erasure bigint default null,
   out erasure_no bigint, out verdicts bigint, out rounds bigint, out payloads bigint, out is_done boolean)
 language plpgsql
-security definer set search_path = ''
+security definer set search_path = pg_catalog, pg_temp
 -- Each statement is to go by its index, whatever the planner knows of a growing table.
 set enable_seqscan = off
 set lock_timeout = '5s'
@@ -214,7 +214,9 @@ begin
     update promo_store.panics p set payload = null, error = replacement
     where p.payload is not null
       -- By a value: a join would read all of history.
-      and (select h.feed_no from promo_store.history h where h.verdict_id = p.verdict_id limit 1) = any(feeds);
+      -- Both times are of one transaction, and lead to its month: without them all months are looked through.
+      and (select h.feed_no from promo_store.history h where h.verdict_id = p.verdict_id
+        and h.decided_at between p.decided_at - interval '1 hour' and p.decided_at + interval '1 hour' limit 1) = any(feeds);
     get diagnostics payloads = row_count;
   end if;
 

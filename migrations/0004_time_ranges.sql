@@ -61,6 +61,54 @@ comment on column promo.rounds.currency is 'Currency of the sums beside; null wh
 comment on column promo.rounds.opened_at is 'When the first event of the round was decided. No index leads from here.';
 comment on column promo.rounds.scale is 'Decimals of the currency: minor units are major units times 10 to the power of it.';
 
+create or replace view promo.ledger as
+select
+  h.verdict_id * 2 as entry_id,
+  f.operator_id,
+  f.feed_id,
+  h.event_id,
+  r.round_id,
+  b.brand_id as brand,
+  h.player_ref,
+  promo_store.kind_name(h.kind) as kind,
+  u.code as currency,
+  u.scale,
+  coalesce(h.amount_minor, 0) as amount_minor,
+  coalesce(h.amount_minor * u.unit, 0) as amount,
+  null::bigint as reverses_entry_id,
+  h.decided_at as entered_at,
+  h.verdict_id
+from promo_store.history h
+left join promo_store.rounds r on r.round_no = h.round_no
+join promo_store.feeds f on f.feed_no = h.feed_no
+left join promo_store.brands b on b.brand_no = h.brand_no
+left join promo_store.currencies u on u.currency_no = h.currency_no
+where h.counted
+union all
+select
+  h.verdict_id * 2 + 1,
+  f.operator_id,
+  f.feed_id,
+  r.refunded_by,
+  r.round_id,
+  b.brand_id,
+  h.player_ref,
+  promo_store.kind_name(h.kind),
+  u.code,
+  u.scale,
+  -h.amount_minor,
+  -h.amount_minor * u.unit,
+  h.verdict_id * 2,
+  r.refunded_at,
+  h.verdict_id
+from promo_store.history h
+join promo_store.rounds r on r.round_no = h.round_no
+join promo_store.feeds f on f.feed_no = h.feed_no
+left join promo_store.brands b on b.brand_no = h.brand_no
+left join promo_store.currencies u on u.currency_no = h.currency_no
+where h.counted and r.refunded_by is not null
+  -- What is counted of a round is decided between its begin and its refund, whatever clocks are set by meanwhile: the months of other times are not looked through.
+  and h.decided_at >= r.opened_at - interval '1 day' and h.decided_at <= coalesce(r.refunded_at, 'infinity') + interval '1 day';
 comment on view promo.ledger is 'What counts: one entry for each counted event, and for each entry of a refunded round one reversal that names it. Derived, so that a refund costs the same whatever the round holds. History is kept by month: dropped months are not shown, and a reversal lives as long as the entry that it reverses, whatever month it was entered in. Which rounds were refunded is in promo.rounds forever.';
 comment on column promo.ledger.event_id is 'The counted event; for a reversal, the refund that caused it. No index leads from here alone. The entries of a counted event: see verdict_id. Those that a refund caused: where event_id = the refund collate "default" and reverses_entry_id is not null.';
 comment on column promo.ledger.entered_at is 'When the event, or the refund, was decided. What is decided later may be seen earlier: see docs/operations.md before you copy by it.';

@@ -31,7 +31,7 @@ drop function promo_store.decided_offsets;
 create function promo_store.decided_offsets(topics text[], partitions int[], lows bigint[], most_gaps int)
 returns table (topic text, partition int, decided_up_to bigint, is_anew boolean, records bigint, offsets bigint, gaps_from bigint[], gaps_to bigint[])
 language sql stable
-security definer set search_path = ''
+security definer set search_path = pg_catalog, pg_temp
 set enable_nestloop = off
 as $$
   with wanted as (

@@ -1,10 +1,11 @@
 -- Rounds and duplicates are found by their ids through indexes in which ids that follow one another lie beside one another, no more by hashes.
 --
 -- Locks: workers and readers wait for rounds and duplicates until the indexes are made; workers are undecided after 5 s. Time: 8 s for 4 million rounds
--- (762 MB) and a million duplicates (97 MB) with UUIDs of version 7, 26 s with random ones. Where there are many millions, make them before, which stops nobody, those of duplicates for each month:
+-- (762 MB) and a million duplicates (97 MB) with UUIDs of version 7, 26 s with random ones. Where there are many millions, and none of more than 65,536 bytes among them
+-- (octet_length(round_id), octet_length(event_id)), make them before, which stops nobody, those of duplicates for each month:
 --   create index concurrently rounds_id_in_order on promo_store.rounds using spgist (round_id) with (fillfactor = 100)
 --   create index concurrently on promo_store.resends_2026_11 using spgist (event_id) with (fillfactor = 100)
--- It takes those that are there, as they are, and makes the others. Safe while older workers run: they know nothing of it.
+-- It takes those that are there, as they are, and makes the others. Safe while older workers run, unless somebody sends them ids of megabytes: they store them whole.
 
 -- Both, before anything is done: a batch that has locked a round and waits to write it would be waited for in the end, and that is a deadlock.
 lock table promo_store.rounds, promo_store.resends in access exclusive mode;

@@ -26,3 +26,12 @@ export const systemClock: Clock = {
 
 /** For waits that nothing cuts short. */
 export const NEVER = new AbortController().signal;
+
+/** The clock of a sender may be so much ahead of ours. */
+const MAX_AHEAD_SECONDS = 5;
+
+/** Seconds since a record was made, by its time in ms since 1970; null where that cannot be its time: some senders write other units, or none. */
+export function ageOf(timestampMs: number): number | null {
+  const seconds = (Date.now() - timestampMs) / 1000;
+  return timestampMs > 0 && seconds > -MAX_AHEAD_SECONDS ? Math.max(0, seconds) : null;
+}

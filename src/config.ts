@@ -192,7 +192,7 @@ export function readConfig<N extends SettingName | GroupName>(
   env: Environment,
   names: readonly N[],
 ): Config<N> {
-  const faults = unknownSettings(env);
+  const faults = [...unknownSettings(env), ...unsafeOfNode(env)];
   const values = names.map((name: SettingName | GroupName): [string, unknown] => [
     name,
     isGroup(name) ? GROUPS[name].read(env, faults) : readSetting(name, SETTINGS[name], env, faults),
@@ -254,6 +254,20 @@ function withoutSecrets(written: string, isSecret: boolean): string {
   if (!isSecret && address.username !== '') address.username = MASK;
   for (const parameter of [...address.searchParams.keys()]) address.searchParams.set(parameter, MASK);
   return address.href;
+}
+
+/** What Node itself reads, and what would have no certificate verified, here or by anything else of the process. */
+function unsafeOfNode(env: Environment): ConfigFault[] {
+  return env.NODE_TLS_REJECT_UNAUTHORIZED === '0'
+    ? [
+        {
+          setting: 'NODE_TLS_REJECT_UNAUTHORIZED',
+          problem: 'turns the verification of certificates off',
+          remedy:
+            'Remove it, and name who signed your certificates by KAFKA_SSL_CA_FILE, DATABASE_SSL_CA_FILE or NODE_EXTRA_CA_CERTS',
+        },
+      ]
+    : [];
 }
 
 function unknownSettings(env: Environment): ConfigFault[] {

@@ -1,5 +1,7 @@
 /** `promo-intake retention apply` and `promo-intake erase-player`: what is dropped or replaced of what is stored, noted in the log of operations. */
+import { isUtf8 } from 'node:buffer';
 import { readConfig } from '../config';
+import { MAX_NAME_BYTES } from '../domain/event';
 import { dropMonthsBefore, erasePlayer, planRetention } from '../ledger/operations';
 import { DONE } from './exit-codes';
 import { integerOf, type Options, requestedBy, wrong } from './values';
@@ -55,14 +57,30 @@ const LEFT = [
   '- an event that names the player and comes later is stored as it is: run this again.',
 ];
 
+/** @throws where it is no player_ref: nothing would be erased, and be told as done */
 async function standardInput(): Promise<string> {
-  process.stdin.setEncoding('utf8');
-  let text = '';
+  const parts: Buffer[] = [];
+  let bytes = 0;
   for await (const part of process.stdin) {
-    text += String(part);
-    if (text.length > MAX_INPUT) throw wrong('player', 'is longer than any player', 'Send one player_ref');
+    parts.push(Buffer.from(part));
+    bytes += parts.at(-1)?.length ?? 0;
+    if (bytes > MAX_NAME_BYTES + LINE_END.length)
+      throw wrong('player', 'is longer than any player', 'Send one player_ref');
   }
-  return text.replace(/\r?\n$/, '');
+  const input = Buffer.concat(parts);
+  if (!isUtf8(input)) throw wrong('player', 'is not UTF-8', 'Send it in UTF-8, as events have it');
+  const text = input.toString('utf8');
+  if (text.startsWith(BYTE_ORDER_MARK))
+    throw wrong('player', 'begins with a byte order mark', 'Send the player_ref alone');
+  const player = text.replace(/\r?\n$/, '');
+  if (/[\r\n]/.test(player))
+    throw wrong(
+      'player',
+      'has more than one line',
+      'Send one player_ref; one that has a line break is given by --player',
+    );
+  return player;
 }
-/** A player_ref has 255 bytes at most (F4). */
-const MAX_INPUT = 4_096;
+
+const BYTE_ORDER_MARK = '\uFEFF';
+const LINE_END = '\r\n';

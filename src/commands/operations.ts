@@ -93,7 +93,7 @@ export const OPERATIONS: readonly Command[] = [
       'from-offset': { value: 'N', help: 'the first offset; needs --partition' },
       'to-offset': { value: 'N', help: 'the last one' },
       since: { value: 'TIME', help: 'what Kafka has of then or later, such as 2026-11-22T10:00:00Z' },
-      until: { value: 'TIME', help: 'what it has of before' },
+      until: { value: 'TIME', help: 'what stands before the first record of that time or later' },
       confirm: { help: 'do it' },
       by: BY,
     },

@@ -18,7 +18,7 @@ import { beginOperation, readVersions } from '../ledger/operations';
 import { makeReferences } from '../ledger/reference-store';
 import { makeLogger } from '../telemetry';
 import { makeSendDeadLetters } from '../transports/dead-letters';
-import { envelopeOf } from '../transports/envelope';
+import { decodeRecords } from '../transports/envelope';
 import { offsetsAt, readPositions } from '../transports/group-offsets';
 import { KafkaProblem, makeKafka, noPartition, noTopic } from '../transports/kafka';
 import { type Range, readRecords } from '../transports/read-records';
@@ -193,7 +193,8 @@ function makeDecide({ intake, wireFormat, publishVerdicts, logger, batchEvents }
     source: TopicPartition,
     records: readonly StreamRecord[],
   ): Promise<readonly Answer[]> {
-    const envelopes = await Promise.all(records.map((record) => envelopeOf(record, wireFormat)));
+    const { envelopes, failure } = await decodeRecords(records, wireFormat, (asked) => asked);
+    if (failure !== null && envelopes.length === 0) throw failure;
     const { answers, undecided } = await intake.decide(source, envelopes);
     if (publishVerdicts !== null && answers.length > 0)
       await publishVerdicts(source, answers.map(withoutRecord));

@@ -1,5 +1,5 @@
 /** `promo-intake status`: what a person looks at first, of the store and of Kafka, and whether anything needs that person. */
-import { NEVER, systemClock } from '../clock';
+import { ageOf, NEVER, systemClock } from '../clock';
 import { describeConfig, type EffectiveSetting, readConfig } from '../config';
 import { migrationNames } from '../ledger/migrate';
 import {
@@ -42,7 +42,7 @@ export interface Facts {
   readonly positions: Part<readonly Position[]>;
   readonly members: Part<number>;
   /** Seconds since Kafka has the oldest record that is not decided, by `keyOf`, of the partitions where it was found. */
-  readonly oldestSeconds: ReadonlyMap<string, number>;
+  readonly oldestSeconds: ReadonlyMap<string, number | null>;
   /** Why it was not found of the others; null where nothing went wrong. */
   readonly oldestUnknown: string | null;
   /** Topics that are to be read. */
@@ -66,17 +66,20 @@ async function look(check: boolean): Promise<Facts> {
   const logger = makeLogger('silent');
   const kafka = makeKafka({ ...config.KAFKA, clientId: 'promo-intake-status', retries: RETRIES }, logger);
   const { DATABASE, KAFKA_GROUP_ID } = config;
-  const [versions, balance, members, damages] = await Promise.all([
+  // First, since it may take long: what is told of the rest is to be of one moment.
+  const damages: Part<number | null> = check
+    ? await part(() => countDamages(DATABASE), Number.POSITIVE_INFINITY)
+    : { value: null };
+  const [versions, balance, members] = await Promise.all([
     part(() => readVersions(DATABASE)),
     part(() => readBalance(DATABASE)),
     part(() => membersOf(kafka, KAFKA_GROUP_ID)),
-    check ? part(() => countDamages(DATABASE), Number.POSITIVE_INFINITY) : { value: null },
   ]);
   const decided = (valueIn(balance) ?? []).map(({ topic }) => topic);
   const wanted = config.KAFKA_TOPICS ?? valueIn(versions)?.topics ?? decided;
   const topics = [...new Set([...wanted, ...decided])].sort();
   const positions = await part(() => readPositions(kafka, KAFKA_GROUP_ID, topics));
-  const oldest = new Map<string, number>();
+  const oldest = new Map<string, number | null>();
   const read = await part(async () => {
     const reached = reachedBy(balance);
     const ranges = (valueIn(positions) ?? [])
@@ -86,8 +89,7 @@ async function look(check: boolean): Promise<Facts> {
       kafka,
       { groupId: KAFKA_GROUP_ID, purpose: 'status', ranges, stalledMs: PART_WITHIN_MS },
       async (range, [first]) => {
-        if (first !== undefined)
-          oldest.set(keyOf(range), Math.max(0, (Date.now() - Number(first.timestamp)) / 1000));
+        if (first !== undefined) oldest.set(keyOf(range), ageOf(Number(first.timestamp)));
         return false;
       },
       logger,
@@ -343,8 +345,9 @@ function partitionsOf({ positions, balance, oldestSeconds, wanted }: Facts): Par
     const { topic, partition, high } = position;
     const key = keyOf({ topic, partition });
     const lag = Math.max(0, high - reached(position));
-    const waiting = lag === 0 ? 0 : (oldestSeconds.get(key) ?? null);
     const idle = stored.get(key)?.idleSeconds ?? null;
+    const known = oldestSeconds.has(key) ? (oldestSeconds.get(key) ?? idle) : null;
+    const waiting = lag === 0 ? 0 : known;
     const undecided =
       waiting !== null &&
       waiting > UNDECIDED_AFTER_SECONDS &&

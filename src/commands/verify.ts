@@ -15,7 +15,8 @@ export async function verify(): Promise<number> {
   const kafka = makeKafka({ ...config.KAFKA, clientId: 'promo-intake-verify' }, logger);
   const topics = await storedTopics(config.DATABASE);
   // Kafka first: a worker commits behind the store, so that what the store holds afterwards cannot lie before what was committed.
-  const positions = await readPositions(kafka, config.KAFKA_GROUP_ID, topics);
+  // What was committed of a topic that the store knows nothing of is lost, too.
+  const positions = await readPositions(kafka, config.KAFKA_GROUP_ID, topics, { others: true });
   const inspection = await inspect(config.DATABASE, positions);
   const ranges = unaccounted(positions, inspection.partitions);
   const passed = await readableRecords(kafka, config.KAFKA_GROUP_ID, ranges, inspection.keptSinceMs, logger);

@@ -83,6 +83,9 @@ function copyOf(tls: ConnectionOptions): ConnectionOptions {
   return Object.defineProperties({}, Object.getOwnPropertyDescriptors(tls));
 }
 
+/** For connections whose statements take minutes: a peer that is gone without a word is noticed, and so long a silence ends no connection on the way. */
+export const KEEP_ALIVE = { keepAlive: true, keepAliveInitialDelayMillis: 30_000 };
+
 /** A connection of its own, beside the pool. @throws what pg does where none comes about */
 export async function openClient(
   database: string | StoreAccess,
@@ -185,12 +188,28 @@ export async function inTransaction<T>(store: Store, work: (session: Session) =>
     return result;
   } catch (error) {
     // A store that has not answered will hardly answer to this: the connection is given up at once.
-    isClean = !isUnanswered(error) && (await transaction.rollback());
+    isClean = !isUnanswered(error) && !isOfSession(error) && (await transaction.rollback());
     throw error;
   } finally {
     // A connection that is not known to be clean is closed: it may still be busy with what was given up.
     connection.release(isClean);
   }
+}
+
+/**
+ * A server, or a session, that cannot do what another one can: a standby, to which an address led during a failover, or one that has forgotten our statements, or keeps plans that
+ * do not fit any more. Used again and again, its connection would never be idle for long enough to be closed.
+ * https://www.postgresql.org/docs/current/errcodes-appendix.html
+ */
+const OF_SESSION: ReadonlySet<string | undefined> = new Set([
+  '25006', // read-only transaction
+  '26000', // no such prepared statement
+  '42P05', // such a prepared statement is there already
+  '0A000', // a cached plan must not change its result
+]);
+
+function isOfSession(error: unknown): boolean {
+  return error instanceof StoreError && OF_SESSION.has(error.sqlState);
 }
 
 function isUnanswered(error: unknown): boolean {

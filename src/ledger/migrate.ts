@@ -5,7 +5,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from 'pg';
-import { clientConfig, openClient, type StoreAccess } from './connection';
+import { clientConfig, KEEP_ALIVE, openClient, type StoreAccess } from './connection';
 import { DEADLOCK_STATE, LOCK_TIMEOUT_STATE } from './failures';
 
 const DIRECTORY = join(__dirname, '..', '..', 'migrations');
@@ -59,16 +59,17 @@ export async function migrate(
 ): Promise<string[]> {
   // Loaded here, since the worker asks only what is pending.
   const { default: knex } = await import('knex');
-  const guard = await openClient(database, { application_name: 'promo-intake-migrate' });
+  const guard = await openClient(database, { application_name: 'promo-intake-migrate', ...KEEP_ALIVE });
   const runner = knex({
     client: 'pg',
-    connection: clientConfig(database),
+    connection: { ...clientConfig(database), ...KEEP_ALIVE },
     pool: { min: 0, max: 1 },
     // It would print the whole migration, beside throwing what it says.
     log: { warn() {}, error() {} },
   });
   try {
-    await guard.query(`set lock_timeout = ${ADVISORY_LOCK_TIMEOUT_MS}`);
+    // It waits while the other connection works, whatever a role or a database is set to.
+    await guard.query(`set lock_timeout = ${ADVISORY_LOCK_TIMEOUT_MS}; set idle_session_timeout = 0`);
     await guard.query('select pg_advisory_lock($1)', [ADVISORY_LOCK]);
     await checkEncoding(guard);
     await guard.query(`create schema if not exists ${STORE}`); // where knex keeps its own tables
@@ -160,7 +161,10 @@ function migrationConfig(files: readonly SqlFile[]) {
       getMigrationName: (file: SqlFile) => file.name,
       getMigration: async (file: SqlFile) => ({
         up: async (transaction: { raw(sql: string): PromiseLike<unknown> }) => {
-          await transaction.raw(`set local lock_timeout = ${MIGRATION_LOCK_TIMEOUT_MS}`);
+          // An index of a large table takes minutes, whatever a role or a database is set to.
+          await transaction.raw(
+            `set local lock_timeout = ${MIGRATION_LOCK_TIMEOUT_MS}; set local statement_timeout = 0`,
+          );
           // knex would take a question mark for a parameter.
           if (file.sql.includes('?')) throw new Error(`${file.name} holds a question mark`);
           await transaction.raw(file.sql);

@@ -1,20 +1,18 @@
 /**
  * What operations ask of the store: its versions and counters, and what is done to it by hand, each noted in the log of operations.
  */
-import { openClient, type StoreAccess } from './connection';
+import { KEEP_ALIVE, openClient, type StoreAccess } from './connection';
 import { StoreError } from './failures';
 
 /** A look at what is there. */
 const READ_TIMEOUT_MS = 10_000;
-/** Reads everything stored, which takes minutes for a hundred million events. */
+/** Reads everything stored, keys of all times included: some 30 s for a million events. */
 export const CHECK_TIMEOUT_MS = 3 * 3_600_000;
 /** What is dropped is counted first. */
 const DROP_TIMEOUT_MS = 30 * 60_000;
 const ERASE_TIMEOUT_MS = 60_000;
 /** An answer may be so much later than the store's own end of a statement: then the store is gone. */
 const ANSWER_GRACE_MS = 2_000;
-/** A peer that is gone without a word is noticed while a statement takes hours, and so long a silence ends no connection on the way. */
-const KEEP_ALIVE_MS = 30_000;
 
 export interface Requester {
   /** Who asks, for the log. */
@@ -39,8 +37,7 @@ export async function inStore<T>(
   const client = await openClient(database, {
     application_name: 'promo-intake-operations',
     query_timeout: timeoutMs + ANSWER_GRACE_MS,
-    keepAlive: true,
-    keepAliveInitialDelayMillis: KEEP_ALIVE_MS,
+    ...KEEP_ALIVE,
   }).catch((error: unknown) => {
     throw new StoreError('connect', error);
   });

@@ -8,7 +8,7 @@ import { isFramed, RegistryUnavailable, type WireFormat } from './wire-format';
  * The envelope of a record: itself, unless it is to be decoded; a promise where the registry has to be asked. Where it does not answer, the payload
  * says so: who has no claim to the record has no need to wait for it.
  */
-export function envelopeOf(
+function envelopeOf(
   record: StreamRecord,
   wireFormat: Pick<WireFormat, 'decode'>,
 ): Envelope | Promise<Envelope> {

@@ -93,16 +93,26 @@ export interface Position extends Watermarks {
   readonly committed: number | null;
 }
 
-/** The positions of a group in those of the topics that exist. What it committed is read first: the ends can only be beyond it. */
+/**
+ * The positions of a group in those of the topics that exist. What it committed is read first: the ends can only be beyond it.
+ *
+ * @param topics `others`: beside these, all that the group has committed something of
+ */
 export async function readPositions(
   kafka: Kafka,
   groupId: string,
   topics: readonly string[],
+  { others = false } = {},
 ): Promise<Position[]> {
   const offsets = makeCommittedOffsets(kafka, groupId);
   try {
-    const committed = new Map((await offsets.read()).map((each) => [keyOf(each), each.offset]));
-    const ends = await watermarks(kafka, topics);
+    const all = await offsets.read();
+    const committed = new Map(all.map((each) => [keyOf(each), each.offset]));
+    const committedTopics = all.filter(({ offset }) => offset >= 0).map(({ topic }) => topic);
+    const ends = await watermarks(
+      kafka,
+      [...new Set([...topics, ...(others ? committedTopics : [])])].sort(),
+    );
     return ends.map((end) => {
       const offset = committed.get(keyOf(end)) ?? -1;
       return { ...end, committed: offset < 0 ? null : offset };

@@ -121,6 +121,8 @@ export function makeKafkaSource(kafka: Kafka, options: KafkaSourceOptions, logge
       try {
         await checkTopics();
       } catch (error) {
+        // Without a membership the tries are all there is to see of us: no restart brings the store or Kafka back.
+        if (membership === null) listener.active();
         waitMs = TOPIC_RETRY_MS;
         logger.warn({ error: messageOf(error), retryMs: waitMs }, 'topics could not be checked');
       }

@@ -189,6 +189,7 @@ export class PartitionLoop {
       }
     }
     this.running = null;
+    this.waitsSince = null;
   }
 
   /** Decides one batch, or as much of its beginning as can be decided now. @throws where not even its first record can be */

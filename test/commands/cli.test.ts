@@ -69,7 +69,11 @@ function start(args: readonly string[], settings: Readonly<Record<string, string
   return { child, ended, errorsSoFar: () => errors };
 }
 
-function run(args: readonly string[], settings?: Readonly<Record<string, string>>, input = ''): Promise<Run> {
+function run(
+  args: readonly string[],
+  settings?: Readonly<Record<string, string>>,
+  input: string | Buffer = '',
+): Promise<Run> {
   const { child, ended } = start(args, settings);
   child.stdin.end(input);
   return ended;
@@ -336,6 +340,10 @@ describe('retention and erasure', () => {
         errors: expect.stringContaining("there is no operator 'none'"),
       });
       expect(await run(['erase-player', '--operator', 'acme'], settings)).toMatchObject({ code: 2 });
+      for (const nobody of ['p-1\np-2\n', '\uFEFFp-1', 'x'.repeat(300), Buffer.from('M\u00FCller', 'latin1')])
+        expect(await run(['erase-player', '--operator', 'acme'], settings, nobody)).toMatchObject({
+          code: 2,
+        });
     } finally {
       await own.drop();
     }

@@ -296,7 +296,7 @@ export const FAULTS: readonly FaultGroup[] = [
       {
         fault: 'Aborted and open transactions',
         does: 'Aborted records are never decided. What stands behind an open transaction waits for its end.',
-        sees: 'nothing; the lag of an open transaction',
+        sees: 'nothing of aborted ones. An open one: `promo_intake_lag_records`, and `promo_intake_lag_seconds`, by which the alert PromoIntakeLag fires',
         tests: {
           [RECORDS]: ['transactions: aborted records are never decided'],
           [OFFSETS]: [

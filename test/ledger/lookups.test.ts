@@ -31,7 +31,7 @@ const LATE_ROUNDS = 200_000;
 const opener = `case when n % 5 = 1 then n
   when n % 10 in (3, 5, 8) then n / 5 * 5 + 1 - (random() * least(n / 5, ${LATE_ROUNDS}))::int * 5
   else greatest(1, n / 5 * 5 + 1 - (random() * 1000)::int * 5) end`;
-/** Every twentieth round was refunded, ten minutes after it was opened. */
+/** Every twentieth round was refunded, ten minutes after it was opened: what comes later counts nothing. */
 const isRefunded = 'n % 20 = 0';
 /** Every tenth round has events of two players. */
 const isContradictory = 'n % 10 = 3';
@@ -70,7 +70,8 @@ async function fill(): Promise<void> {
       await client.query(`
       insert into promo_store.history (verdict_id, decided_at, occurred_at, amount_minor, round_no, source_offset, feed_no, connection_no,
         partition_no, brand_no, reference_version, outcome, kind, currency_no, counted, event_id, player_ref)
-      select ${numberOf('n')}, at, at - random() * interval '2 minutes', 100, ${numberOf('opener')}, n, 1, 1, 1, 1, 1, 0, 1, 101, true,
+      select ${numberOf('n')}, at, at - random() * interval '2 minutes', 100, ${numberOf('opener')}, n, 1, 1, 1, 1, 1, 0, 1, 101,
+        (opener + 4) / 5 % 20 <> 0 or at <= ${timeOf('opener', EVENTS)} + interval '10 minutes',
         'event-' || n, 'player-' || n % 20000
       from generate_series(1, ${EVENTS}) n
       cross join lateral (select ${timeOf('n', EVENTS)}, ${opener}) t (at, opener)
@@ -102,9 +103,11 @@ async function withoutIndexes(client: Client): Promise<string[]> {
 const middle = Math.floor(EVENTS / 10) * 5 + 1;
 const middleRound = Math.floor(EVENTS / 10);
 const refundedRound = Math.floor(EVENTS / 1_000) * 100;
-/** How many events a round has in history, and its refund makes twice as many entries of the ledger. */
+/** How many events a round has in history. */
 const eventsOf = (round: number) =>
   `select count(*) from promo_store.history where round_no = ${numberOf(`${round} * 5 - 4`)}`;
+
+const countedOf = (round: number) => `${eventsOf(round)} and counted`;
 
 /** What is looked up by which values, and how many rows that gives: a number, or a query for it. */
 type Lookup = readonly [name: string, sql: string, values: readonly string[], rows: number | string];
@@ -165,13 +168,13 @@ const lookups: readonly Lookup[] = [
     'the ledger of a round',
     'select * from promo.ledger where feed_id = $1 and round_id = $2',
     ['acme', `round-${refundedRound}`],
-    `select 2 * (${eventsOf(refundedRound)})`,
+    `select 2 * (${countedOf(refundedRound)})`,
   ],
   [
     'what a refund reversed',
     `select * from promo.ledger where feed_id = $1 and event_id = $2 collate "default" and reverses_entry_id is not null`,
     ['acme', `refund-${refundedRound}`],
-    eventsOf(refundedRound),
+    countedOf(refundedRound),
   ],
   ['a round', 'select * from promo.rounds where feed_id = $1 and round_id = $2', ['acme', 'round-77'], 1],
   [

@@ -43,6 +43,19 @@ test('this month and the next two have tables, and asking again makes none [D2]'
   expect(await tables()).toEqual(expected);
 });
 
+test('a month that is over is vacuumed for the last rows that came to it, and after an erasure', async () => {
+  await store.pool.query(`create table promo_store.history_2020_01 partition of promo_store.history
+    for values from ('2020-01-01 00:00:00+00') to ('2020-02-01 00:00:00+00')`);
+  const settings = () =>
+    store.rows(
+      `select relname = 'history_2020_01', count(*) from pg_class where relispartition and relkind = 'r'
+       and 'autovacuum_vacuum_insert_threshold=0' = any(reloptions) group by 1`,
+    );
+  expect(await settings()).toEqual([]);
+  await ensureMonths(store.pool);
+  expect(await settings()).toEqual([['t', '1']]);
+});
+
 test('workers that start together in a new month all get its tables [D2]', async () => {
   const month = await thisMonth();
   for (let i = 0; i < 5; i++) {

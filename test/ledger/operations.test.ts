@@ -85,6 +85,9 @@ describe('erasure', () => {
     await store.pool.query(
       `update promo_store.history set decided_at = '2020-01-05' where event_id in ('b', 'd') and feed_no = (select feed_no from promo_store.feeds where feed_id = 'acme')`,
     );
+    await store.pool.query(
+      `update promo_store.rounds set opened_at = '2020-01-04' where round_id in ('r-1', 'r-2')`,
+    );
     // As many producers write what is not ASCII: no name can be found in it as it stands.
     const payload = Buffer.from(
       JSON.stringify(mine).replace(
@@ -94,7 +97,7 @@ describe('erasure', () => {
     );
     for (const operator of ['acme', 'bravo'])
       await store.pool.query(
-        `insert into promo_store.panics (verdict_id, error, payload) select verdict_id, $3, $2 from promo.verdicts where operator_id = $1 limit 1`,
+        `insert into promo_store.panics (verdict_id, decided_at, error, payload) select verdict_id, decided_at, $3, $2 from promo.verdicts where operator_id = $1 limit 1`,
         [operator, payload, `it is ${PLAYER}`],
       );
     const before = await rest();

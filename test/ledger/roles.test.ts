@@ -165,6 +165,31 @@ test.each(TABLE)('%s: allowed to %j', async (statement, allowed) => {
   expect(found).toEqual(allowed);
 });
 
+test('what a role makes for its session takes the place of no name that the owner uses', async () => {
+  const ran = `raise exception 'ran as %', current_user`;
+  await withClient(roleOf('reader').url, async (client) => {
+    await client.query(
+      `create function pg_temp.f(pg_catalog.timestamptz) returns bool language plpgsql as $$ begin ${ran}; end $$`,
+    );
+    await client.query(
+      'create domain pg_temp.timestamptz as pg_catalog.timestamptz check (pg_temp.f(value))',
+    );
+    expect(await rowsOf(client, 'select * from promo.check_invariants()')).toEqual([]);
+  });
+  await withClient(roleOf('writer').url, async (client) => {
+    await client.query(
+      `create function pg_temp.f(oid) returns bool language plpgsql as $$ begin ${ran}; end $$`,
+    );
+    await client.query('create temp view pg_class as select * from pg_catalog.pg_class where pg_temp.f(oid)');
+    await client.query('begin; select promo_store.ensure_months(4); rollback');
+  });
+  const open = await store.rows(
+    `select oid::regprocedure::text from pg_proc where pronamespace in ('promo'::regnamespace, 'promo_store'::regnamespace)
+     and prosecdef and not coalesce('search_path=pg_catalog, pg_temp' = any(proconfig), false)`,
+  );
+  expect(open).toEqual([]);
+});
+
 test('whoever is a member of the reader and may see players looks verdicts up, also after roles are granted anew', async () => {
   const { name: analyst, url } = await makeRole(store.url, 'analyst');
   try {

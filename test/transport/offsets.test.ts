@@ -157,6 +157,33 @@ describe('worker --drain', () => {
       }),
   );
 
+  together(
+    'shows how much stands behind an open transaction, and for how long, a worker that has just begun, too [U1]',
+    () =>
+      inWorld({ topics: { main: 1 } }, async (world) => {
+        const { main } = world.topics;
+        await produce(main, logins(1, 'before'));
+        const open = await openTransaction(main, logins(2, 'inside'));
+        await produce(main, logins(1, 'behind'));
+        const lag = (what: string) =>
+          `promo_intake_lag_${what}{topic="${main}",partition="0",state="deciding"}`;
+        const first = await world.started();
+        await world.untilDecided(1);
+        await first.kill();
+        const second = await world.started();
+        await until(
+          'it has waited for a second',
+          LONG,
+          async () => (await second.metric(lag('seconds'))) > 1,
+        );
+        expect(await second.metric(lag('records'))).toBe(3);
+        await open.end('commit');
+        await world.untilDecided(4);
+        await until('nothing waits', LONG, async () => (await second.metric(lag('records'))) === 0);
+        expect(await second.metric(lag('seconds'))).toBe(0);
+      }),
+  );
+
   together('of two workers: each ends with 0, once both have decided everything [R6 drain]', () =>
     inWorld({ topics: { main: 4 } }, async (world) => {
       const { main } = world.topics;

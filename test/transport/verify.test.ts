@@ -86,6 +86,29 @@ describe('verify', () => {
     }),
   );
 
+  together(
+    'names what was committed of a topic that the store knows nothing of, as after a restore [I2]',
+    () =>
+      inWorld({ topics: { main: 1 } }, async (world) => {
+        const { main } = world.topics;
+        await produce(main, logins(3, 'lost'));
+        await withAdmin((admin) =>
+          admin.setOffsets({
+            groupId: world.groupId,
+            topic: main,
+            partitions: [{ partition: 0, offset: '3' }],
+          }),
+        );
+        expect(await verify(world)).toEqual({
+          code: 1,
+          lines: [
+            `I2 ${main}/0: offset 3 is committed, and 3 records before it are not decided, the first at offset 0`,
+            'not sound: 1 problems are told above',
+          ],
+        });
+      }),
+  );
+
   together('names what was passed over and left undecided, when what is behind it is decided [U1] [D3]', () =>
     inWorld({ topics: { main: 1 } }, async (world) => {
       const { main } = world.topics;

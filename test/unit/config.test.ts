@@ -466,6 +466,13 @@ describe('a variable that is no setting', () => {
   });
 });
 
+test('Node may not be told to verify no certificates', () => {
+  expect(faultsOf(() => readConfig({ NODE_TLS_REJECT_UNAUTHORIZED: '0' }, []))).toEqual([
+    expect.stringMatching(/^NODE_TLS_REJECT_UNAUTHORIZED: turns the verification of certificates off\. /),
+  ]);
+  expect(faultsOf(() => readConfig({ NODE_TLS_REJECT_UNAUTHORIZED: '1' }, []))).toEqual([]);
+});
+
 test('the faults of all connections are told at once', () => {
   const settings = {
     KAFKA_SECURITY_PROTOCOL: 'SASL_SSL',

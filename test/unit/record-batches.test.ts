@@ -1,6 +1,9 @@
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { gzipSync } from 'node:zlib';
 import fc from 'fast-check';
 import { DecompressionError, inflate } from '../../src/transports/codecs';
+import { Fetched } from '../../src/transports/record-batches';
 import {
   codecs,
   encodeBatch,
@@ -325,6 +328,21 @@ describe('a batch that cannot be read', () => {
     ];
     const { records } = await readFetch(Buffer.concat(bytes), [{ producerId: 1n, firstOffset: 0 }]);
     expect(records.map(({ offset }) => offset)).toEqual([2]);
+  });
+
+  it('of an aborted transaction keeps nothing of what was fetched with it [U3]', async () => {
+    const bytes = encodeBatch({ attributes: TRANSACTIONAL, producerId: 1n, records: [{ value: text('x') }] });
+    const open = () => {
+      const fetched = new Fetched(bytes, [{ producerId: 1n, firstOffset: 0 }], async (_, body) => body);
+      return { chunks: fetched.chunksFrom(0), fetched: new WeakRef(fetched) };
+    };
+    const { chunks, fetched } = open();
+    setFlagsFromString('--expose-gc');
+    const collectGarbage: unknown = runInNewContext('gc');
+    if (typeof collectGarbage !== 'function') throw new Error('no garbage can be collected');
+    await new Promise((resolve) => setTimeout(resolve, 0));
+    collectGarbage();
+    expect([chunks.length, fetched.deref()]).toEqual([1, undefined]);
   });
 
   it('is one with an unknown codec, another format, or more records than bytes', async () => {

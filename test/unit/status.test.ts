@@ -42,6 +42,15 @@ test('a partition that waits for over a minute with nothing decided is undecided
   ]);
 });
 
+test('a partition whose oldest record has no time that it can have is judged by when something was decided last [U2]', () => {
+  const oldestSeconds = new Map([['t/0', null]]);
+  expect(assess(facts({ oldestSeconds })).partitions).toMatchObject([{ lag_seconds: 70, undecided: true }]);
+  const never = value([]);
+  expect(needs({ oldestSeconds, balance: never })).toEqual([
+    'for how long records of t/0 wait cannot be told',
+  ]);
+});
+
 test('a partition that decides while it is looked at is not undecided, however old its records say they are', async () => {
   const old = facts({ oldestSeconds: new Map([['t/0', 7_200]]), balance: value([]) });
   expect(assess(old).partitions).toMatchObject([{ undecided: true }]);
