@@ -87,7 +87,7 @@ describe('verify', () => {
   );
 
   together(
-    'names what was committed of a topic that the store knows nothing of, as after a restore [I2]',
+    'names what was committed of a topic that the store knows nothing of, as after a restore [U1] [D3]',
     () =>
       inWorld({ topics: { main: 1 } }, async (world) => {
         const { main } = world.topics;
