@@ -9,6 +9,7 @@ import type { Logger } from 'pino';
 import { systemClock } from '../clock';
 import { messageOf } from '../errors';
 import type { TopicPartition } from '../intake';
+import { type AnswerListener, runHeard } from './fetch-decoding';
 import { committedOffsets } from './group-offsets';
 import { connectedAdmin, offsetOf } from './kafka';
 import { keyOf } from './record-source';
@@ -162,6 +163,14 @@ export function makeMemberWatch(
   };
 }
 
+const UNHEARD: AnswerListener = {
+  end: () => undefined,
+  refused: () => undefined,
+  leaderless: () => undefined,
+  missing: () => undefined,
+  committed: () => undefined,
+};
+
 /** The group, as it is now; null where we are alone in it, or while it shares out its partitions. */
 async function viewGroup(
   admin: Admin,
@@ -181,7 +190,8 @@ async function viewGroup(
   );
   const positions = await Promise.all(
     topics.map(async (topic) => {
-      const offsets = await admin.fetchTopicOffsets(topic);
+      // Of a partition without a leader nothing is told: nobody can be still there, and the others are looked at.
+      const offsets = await runHeard(UNHEARD, () => admin.fetchTopicOffsets(topic));
       return offsets.map(({ partition, low, high }) => ({
         topic,
         partition,
