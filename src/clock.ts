@@ -27,11 +27,15 @@ export const systemClock: Clock = {
 /** For waits that nothing cuts short. */
 export const NEVER = new AbortController().signal;
 
+/** Seconds since a time in ms since 1970; 0 for one that is still to come: clocks differ, and a record may come from the future. */
+export function secondsSince(timeMs: number): number {
+  return Math.max(0, Date.now() - timeMs) / 1000;
+}
+
 /** The clock of a sender may be so much ahead of ours. */
-const MAX_AHEAD_SECONDS = 5;
+const MAX_AHEAD_MS = 5_000;
 
 /** Seconds since a record was made, by its time in ms since 1970; null where that cannot be its time: some senders write other units, or none. */
 export function ageOf(timestampMs: number): number | null {
-  const seconds = (Date.now() - timestampMs) / 1000;
-  return timestampMs > 0 && seconds > -MAX_AHEAD_SECONDS ? Math.max(0, seconds) : null;
+  return timestampMs > 0 && timestampMs < Date.now() + MAX_AHEAD_MS ? secondsSince(timestampMs) : null;
 }

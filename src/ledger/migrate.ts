@@ -79,25 +79,8 @@ export async function migrate(
     const config = migrationConfig(files);
     // knex leaves its own lock behind when it is killed. Under the advisory lock nobody else can hold it.
     await migrator.forceFreeMigrationsLock(config);
-    for (const name of pending) {
-      const giveUpAt = Date.now() + triesMs;
-      for (;;) {
-        try {
-          // One at a time: `latest` would make one transaction of all of them, with the locks of all until the last.
-          await migrator.up(config);
-          break;
-        } catch (error) {
-          if (!isLocked(error)) throw error;
-          if (Date.now() > giveUpAt)
-            throw new Error(
-              `${name} got no lock in ${triesMs / 1000} s, and changed nothing: see in pg_stat_activity what runs for so long, and run it again`,
-              { cause: error },
-            );
-          onWait(name);
-          await sleep(BETWEEN_TRIES_MS);
-        }
-      }
-    }
+    // One at a time: `latest` would make one transaction of all of them, with the locks of all until the last.
+    for (const name of pending) await onceFree(name, { onWait, triesMs }, () => migrator.up(config));
     await guard.query(`comment on table ${STORE}.migrations is 'Migrations that ran, kept by knex.'`);
     await guard.query(
       `comment on table ${STORE}.migrations_lock is 'A lock that knex keeps; promo-intake relies on an advisory lock.'`,
@@ -106,6 +89,30 @@ export async function migrate(
   } finally {
     await runner.destroy();
     await guard.end();
+  }
+}
+
+/** Runs a migration, again and again while somebody holds what it has to lock. @throws Error beyond its time, and where it fails otherwise */
+async function onceFree(
+  name: string,
+  { onWait, triesMs }: Required<Pick<MigrateOptions, 'onWait' | 'triesMs'>>,
+  run: () => Promise<unknown>,
+): Promise<void> {
+  const giveUpAt = Date.now() + triesMs;
+  for (;;) {
+    try {
+      await run();
+      return;
+    } catch (error) {
+      if (!isLocked(error)) throw error;
+      if (Date.now() > giveUpAt)
+        throw new Error(
+          `${name} got no lock in ${triesMs / 1000} s, and changed nothing: see in pg_stat_activity what runs for so long, and run it again`,
+          { cause: error },
+        );
+      onWait(name);
+      await sleep(BETWEEN_TRIES_MS);
+    }
   }
 }
 
@@ -121,12 +128,10 @@ async function checkEncoding(client: Client): Promise<void> {
 
 /** Whether it met others on its way to a lock, whom it waited for too long or who waited for it. */
 function isLocked(error: unknown): boolean {
-  return (
-    error instanceof Error &&
-    'code' in error &&
-    (error.code === LOCK_TIMEOUT_STATE || error.code === DEADLOCK_STATE)
-  );
+  return error instanceof Error && 'code' in error && LOCKED_STATES.has(error.code);
 }
+
+const LOCKED_STATES: ReadonlySet<unknown> = new Set([LOCK_TIMEOUT_STATE, DEADLOCK_STATE]);
 
 /** Names of the migrations that a database still lacks. */
 export async function pendingMigrations(database: string | StoreAccess): Promise<string[]> {

@@ -4,8 +4,8 @@
  */
 import { types } from 'node:util';
 import { KafkaJSConnectionError, KafkaJSNonRetriableError, type Mechanism } from 'kafkajs';
-import { readAnswer } from './answer';
 import { isObject, parseJson } from './json';
+import { readAnswer } from './limited';
 
 export interface TokenSource {
   readonly endpoint: string;

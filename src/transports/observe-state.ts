@@ -1,6 +1,6 @@
 /** What of a worker is measured beside its batches: the steps of a transaction, and its state when its metrics are asked for. */
+import { secondsSince } from '../clock';
 import { type Metrics, type Step, UNDECIDED_CAUSES } from '../telemetry';
-import { secondsSince } from './observe';
 import type { Stream } from './stream';
 import type { LookUps } from './wire-format';
 

@@ -1,4 +1,5 @@
 /** What a decided batch adds to metrics and log. */
+import { secondsSince } from '../clock';
 import { kindCode } from '../domain/event';
 import type { Answer, TopicPartition } from '../intake';
 import type { StreamDeps } from './record-source';
@@ -76,11 +77,6 @@ function countResend(
     const content = contentDiffers ? 'differs' : 'same';
     resends.set(key, { labels: { first: firstTransport, transport, content }, count: 1 });
   }
-}
-
-/** Clocks differ: a record may come from the future. */
-export function secondsSince(time: number): number {
-  return Math.max(0, Date.now() - time) / 1000;
 }
 
 /** How long a batch's first record has waited. */

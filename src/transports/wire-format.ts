@@ -19,9 +19,9 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { types } from 'node:util';
-import { readAnswer } from './answer';
 import { makeAvroReader, type ReadAvro } from './avro';
 import { isObject, parseJson } from './json';
+import { readAnswer } from './limited';
 
 /** One question to the registry. */
 export const REGISTRY_TIMEOUT_MS = 5_000;

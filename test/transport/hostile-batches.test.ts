@@ -9,7 +9,7 @@ import {
   type TestRecord,
   varint,
 } from '../support/record-batch';
-import { connectionOf, inWorld } from './world';
+import { connectionOf, inWorld, type WorldOptions } from './world';
 
 const TEST_DEADLINE_MS = 120_000;
 const MEBIBYTE = 1024 * 1024;
@@ -18,6 +18,11 @@ const GZIP = 1;
 const TOPIC = {
   partitions: 1,
   config: { 'max.message.bytes': String(16 * MEBIBYTE), 'retention.ms': '-1' },
+};
+
+const ONE_BRAND: WorldOptions<'main'> = {
+  topics: { main: TOPIC },
+  operators: ({ main }) => [anOperator({ connections: [connectionOf(main, { brand: 'main' })] })],
 };
 
 /** Of the heap: a worker on 768 MiB, as the chart starts it, has more. */
@@ -40,53 +45,47 @@ const login = (eventId: string): TestRecord => ({
 it(
   'decides what stands behind a bomb, 300,000 tiny records, 100,000 headers and a 10 MiB record [S4] [S8]',
   () =>
-    inWorld<'main'>(
-      {
-        topics: { main: TOPIC },
-        operators: ({ main }) => [anOperator({ connections: [connectionOf(main, { brand: 'main' })] })],
-      },
-      async (world) => {
-        const [broker = ''] = world.brokers;
-        const send = (batch: TestBatch) => produceRaw(broker, world.topics.main, encodeBatch(batch));
-        const compressed = (records: TestRecord[]): TestBatch => ({
-          attributes: GZIP,
-          records,
-          body: gzipSync(encodeRecords(records)),
-        });
+    inWorld<'main'>(ONE_BRAND, async (world) => {
+      const [broker = ''] = world.brokers;
+      const send = (batch: TestBatch) => produceRaw(broker, world.topics.main, encodeBatch(batch));
+      const compressed = (records: TestRecord[]): TestBatch => ({
+        attributes: GZIP,
+        records,
+        body: gzipSync(encodeRecords(records)),
+      });
 
-        const tiny = Array.from({ length: 300_000 }, () => ({ value: Buffer.from('x') }));
-        const headers = Array.from({ length: 100_000 }, (_, index): [string, Buffer] => [
-          `h${index}`,
-          Buffer.from('v'),
-        ]);
-        await send({ records: [login('first')] });
-        await send(compressed(tiny));
-        await send({ records: [login('behind the tiny ones')] });
-        await send(compressed([{ value: Buffer.from('x'), headers }]));
-        await send({ records: [login('behind the headers')] });
-        await send(compressed([{ value: Buffer.alloc(100 * MEBIBYTE) }]));
-        await send({ records: [login('behind the bomb')] });
-        await send({ records: [{ value: Buffer.alloc(10 * MEBIBYTE, 'a') }, login('behind the large one')] });
+      const tiny = Array.from({ length: 300_000 }, () => ({ value: Buffer.from('x') }));
+      const headers = Array.from({ length: 100_000 }, (_, index): [string, Buffer] => [
+        `h${index}`,
+        Buffer.from('v'),
+      ]);
+      await send({ records: [login('first')] });
+      await send(compressed(tiny));
+      await send({ records: [login('behind the tiny ones')] });
+      await send(compressed([{ value: Buffer.from('x'), headers }]));
+      await send({ records: [login('behind the headers')] });
+      await send(compressed([{ value: Buffer.alloc(100 * MEBIBYTE) }]));
+      await send({ records: [login('behind the bomb')] });
+      await send({ records: [{ value: Buffer.alloc(10 * MEBIBYTE, 'a') }, login('behind the large one')] });
 
-        await world.drain({}, TEST_DEADLINE_MS);
+      await world.drain({}, TEST_DEADLINE_MS);
 
-        const decided = await world.rows('select event_id from promo.verdicts order by source_offset');
-        expect(decided.flat()).toEqual([
-          'first',
-          'behind the tiny ones',
-          'behind the headers',
-          'behind the bomb',
-          'behind the large one',
-        ]);
-        expect(await world.balance()).toEqual({
-          records: 300_008,
-          accepted: 5,
-          events_without_key: 300_002,
-          dead_letters: 1,
-        });
-        expect(await world.redeliveries()).toBe(0);
-      },
-    ),
+      const decided = await world.rows('select event_id from promo.verdicts order by source_offset');
+      expect(decided.flat()).toEqual([
+        'first',
+        'behind the tiny ones',
+        'behind the headers',
+        'behind the bomb',
+        'behind the large one',
+      ]);
+      expect(await world.balance()).toEqual({
+        records: 300_008,
+        accepted: 5,
+        events_without_key: 300_002,
+        dead_letters: 1,
+      });
+      expect(await world.redeliveries()).toBe(0);
+    }),
   TEST_DEADLINE_MS,
 );
 
@@ -104,8 +103,7 @@ it(
   () =>
     inWorld<'main'>(
       {
-        topics: { main: TOPIC },
-        operators: ({ main }) => [anOperator({ connections: [connectionOf(main, { brand: 'main' })] })],
+        ...ONE_BRAND,
         settings: { NODE_OPTIONS: `--max-old-space-size=${HEAP_MIB}` },
       },
       async (world) => {

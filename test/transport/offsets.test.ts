@@ -7,6 +7,7 @@ import { VERDICT_SPEC } from '../../src/transports/verdict-stream';
 import { aDeposit, aLogin, bytesOf } from '../support/builders';
 import {
   alterTopic,
+  type OpenTransaction,
   type Outgoing,
   openTransaction,
   produce,
@@ -121,6 +122,14 @@ describe('a crash', () => {
   );
 });
 
+/** A transaction that is not ended yet, of two records, with one before them and one behind them. */
+async function openAmong(topic: string): Promise<OpenTransaction> {
+  await produce(topic, logins(1, 'before'));
+  const open = await openTransaction(topic, logins(2, 'inside'));
+  await produce(topic, logins(1, 'behind'));
+  return open;
+}
+
 describe('worker --drain', () => {
   together('ends at once where there is nothing to decide [R6 drain]', () =>
     inWorld({ topics: { main: 3 } }, async (world) => {
@@ -134,9 +143,7 @@ describe('worker --drain', () => {
     () =>
       inWorld({ topics: { main: 1 } }, async (world) => {
         const { main } = world.topics;
-        await produce(main, logins(1, 'before'));
-        const open = await openTransaction(main, logins(2, 'inside'));
-        await produce(main, logins(1, 'behind'));
+        const open = await openAmong(main);
         const worker = world.start({}, { drain: true });
         await worker.waitForLog('partitions assigned');
         await until(
@@ -162,9 +169,7 @@ describe('worker --drain', () => {
     () =>
       inWorld({ topics: { main: 1 } }, async (world) => {
         const { main } = world.topics;
-        await produce(main, logins(1, 'before'));
-        const open = await openTransaction(main, logins(2, 'inside'));
-        await produce(main, logins(1, 'behind'));
+        const open = await openAmong(main);
         const lag = (what: string) =>
           `promo_intake_lag_${what}{topic="${main}",partition="0",state="deciding"}`;
         const first = await world.started();

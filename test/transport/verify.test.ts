@@ -29,6 +29,12 @@ async function aborted(world: World<string>, topic: string): Promise<void> {
   await until('the marker is written', 20_000, async () => (await world.ends(topic))[0] === end + 3);
 }
 
+/** As somebody would who moves the group by hand. */
+const setOffset = ({ groupId }: World<string>, topic: string, offset: number): Promise<void> =>
+  withAdmin((admin) =>
+    admin.setOffsets({ groupId, topic, partitions: [{ partition: 0, offset: String(offset) }] }),
+  );
+
 const together = sideBySide(240_000);
 
 describe('verify', () => {
@@ -65,10 +71,7 @@ describe('verify', () => {
       await world.drain();
       await aborted(world, main);
       await produce(main, logins(4, 'passed'));
-      await withAdmin(async (admin) => {
-        const partitions = [{ partition: 0, offset: '8' }];
-        await admin.setOffsets({ groupId: world.groupId, topic: main, partitions });
-      });
+      await setOffset(world, main, 8);
       await world.pool.query(`delete from promo_store.history where event_id = 'a-1'`);
       const { code, lines } = await verify(world);
       expect(code).toBe(1);
@@ -92,13 +95,7 @@ describe('verify', () => {
       inWorld({ topics: { main: 1 } }, async (world) => {
         const { main } = world.topics;
         await produce(main, logins(3, 'lost'));
-        await withAdmin((admin) =>
-          admin.setOffsets({
-            groupId: world.groupId,
-            topic: main,
-            partitions: [{ partition: 0, offset: '3' }],
-          }),
-        );
+        await setOffset(world, main, 3);
         expect(await verify(world)).toEqual({
           code: 1,
           lines: [
@@ -116,10 +113,7 @@ describe('verify', () => {
       await world.drain();
       await aborted(world, main);
       await produce(main, logins(3, 'passed'));
-      await withAdmin(async (admin) => {
-        const partitions = [{ partition: 0, offset: '7' }];
-        await admin.setOffsets({ groupId: world.groupId, topic: main, partitions });
-      });
+      await setOffset(world, main, 7);
       await produce(main, logins(2, 'b'));
       await world.drain();
       const { code, lines } = await verify(world);
@@ -154,10 +148,7 @@ describe('verify', () => {
         main,
         sealed(encodeBatch({ attributes: GZIP, records, body })),
       );
-      await withAdmin(async (admin) => {
-        const partitions = [{ partition: 0, offset: String(many + 1) }];
-        await admin.setOffsets({ groupId: world.groupId, topic: main, partitions });
-      });
+      await setOffset(world, main, many + 1);
       const { code, lines } = await verify(world);
       expect(code).toBe(1);
       expect(lines).toContain(
