@@ -1,16 +1,35 @@
 -- Rounds and duplicates have no id of more than 65,536 bytes any more, but its beginning and its digest: the indexes by which they are found are to keep the order of ids, and
 -- such an index cannot hold an id of megabytes.
 --
--- Locks: none but those of the rows that it changes, of which there are none where nobody has sent such ids. Time: one reading of rounds and duplicates, 1 s for 4 million
--- rounds (762 MB). Safe while older workers run: they store longer ids whole.
+-- Locks: none where nobody has sent such ids. Where somebody has, workers and readers wait for rounds and duplicates until the tables that hold such ids are written anew.
+-- Time: one reading of rounds and duplicates, 1 s for 4 million rounds (762 MB). Safe while older workers run: they store longer ids whole.
 
 create function promo.stored_id(id text) returns text language sql immutable parallel safe as $$
   select case when octet_length(id) <= 65536 then id else left(id, 1000) || '... sha256:' || encode(sha256(convert_to(id, 'UTF8')), 'hex') end
 $$;
 comment on function promo.stored_id is 'An id as rounds and duplicates have it: itself, or in place of one of more than 65,536 bytes its first 1,000 characters and its SHA-256.';
 
-update promo_store.rounds set round_id = promo.stored_id(round_id) where octet_length(round_id) > 65536;
-update promo_store.resends set event_id = promo.stored_id(event_id) where octet_length(event_id) > 65536;
+do $$
+declare
+  tables regclass[] := array(
+    select 'promo_store.rounds'::regclass where exists (select from promo_store.rounds where octet_length(round_id) > 65536)
+    union all select distinct tableoid::regclass from promo_store.resends where octet_length(event_id) > 65536);
+  long regclass;
+begin
+  if cardinality(tables) = 0 then
+    return;
+  end if;
+  -- Both at once, as in 0009: a batch that has locked a round may wait to write a duplicate.
+  lock table promo_store.rounds, promo_store.resends in access exclusive mode;
+  update promo_store.rounds set round_id = promo.stored_id(round_id) where octet_length(round_id) > 65536;
+  update promo_store.resends set event_id = promo.stored_id(event_id) where octet_length(event_id) > 65536;
+  -- Twice, and each time without the rows as they were before. An index takes these, too, as long as any transaction of the server is older than the change: the long ids
+  -- would be entered all the same, and one of 8 MB takes Postgres all memory of a machine.
+  foreach long in array tables loop
+    execute format('alter table %s set unlogged', long);
+    execute format('alter table %s set logged', long);
+  end loop;
+end $$;
 
 comment on column promo_store.rounds.round_id is 'The round''s id, as promo.stored_id has it.';
 comment on column promo_store.resends.event_id is 'The event''s id, as promo.stored_id has it.';

@@ -24,6 +24,8 @@ export const POSTGRES_DATABASE = 'promo';
 
 const INITDB_DEADLINE_MS = 60_000;
 const CONNECT_DEADLINE_MS = 10_000;
+/** What the server says of a process of its own that came to a bad end: it ends all others, and whoever uses it sees only that. */
+const CRASH = /^.*(?:PANIC: |\(PID \d+\) was terminated by).*\n?(?:.*DETAIL: .*)?/gm;
 
 /** As a server in production would be set where it matters for what is tested: durability above all. */
 export const POSTGRES_SETTINGS: Readonly<Record<string, string>> = {
@@ -85,6 +87,7 @@ export async function startPostgres(
   const directory = join(supervisor.directory.path, 'postgres');
   const data = join(directory, 'data');
   const passwordFile = join(directory, 'password');
+  const logFile = join(supervisor.directory.path, 'postgres.log');
   mkdirSync(directory);
   const programs = await providePostgres(context, version, directory);
   supervisor.refuseWhenStopping();
@@ -99,7 +102,7 @@ export async function startPostgres(
   const common = {
     directory,
     environment: { PATH: environment.PATH, LC_ALL: 'C', ...programs.environment },
-    logFile: join(supervisor.directory.path, 'postgres.log'),
+    logFile,
     user,
     // The fast shutdown: ends the connections instead of waiting for them.
     stopSignal: 'SIGINT' as const,
@@ -125,6 +128,9 @@ export async function startPostgres(
   };
   const lines = Object.entries(settings).map(([name, value]) => `${name} = '${value}'\n`);
   appendFileSync(join(data, 'postgresql.conf'), lines.join(''));
+  supervisor.onStop(async () => {
+    for (const [crash] of readFileSync(logFile, 'utf8').matchAll(CRASH)) log(`postgres ${version}: ${crash}`);
+  });
   for (const [name, content] of Object.entries(extras.files)) {
     writeFileSync(join(data, name), content, { mode: 0o600 });
   }

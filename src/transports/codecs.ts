@@ -53,7 +53,7 @@ export function makeCodecs(
   return {
     gzip: {
       compress: async ({ buffer }) => gzip(buffer),
-      decompress: (bytes) => inflate('gzip', gunzip, bytes, maxDecompressedBytes),
+      decompress: (bytes) => inflate('gzip', gunzip, bytes, maxDecompressedBytes, gzipLength(bytes)),
     },
     snappy: {
       compress: async ({ buffer }) => compressSnappy(buffer),
@@ -82,29 +82,53 @@ const gunzip = promisify<Buffer, zlib.ZlibOptions, Buffer>(zlib.gunzip);
 const LIBRARY_ERROR = /^(Z_|ZSTD_error_)/;
 const LACK_OF_MEMORY: ReadonlySet<unknown> = new Set(['Z_MEM_ERROR', 'ZSTD_error_memory_allocation']);
 
-/**
- * What comes to more than this is decompressed alone. Node puts the pieces together at the end, and holds all of them twice at that moment: three
- * partitions that do so at once would take twice the memory that their batches may come to.
- */
+/** What gzip's last member says that it became, of which it has the low 32 bits. https://datatracker.ietf.org/doc/html/rfc1952#page-5 */
+function gzipLength(bytes: Buffer): number {
+  return bytes.length < GZIP_LENGTH_BYTES ? 0 : bytes.readUInt32LE(bytes.length - GZIP_LENGTH_BYTES);
+}
+
+const GZIP_LENGTH_BYTES = 4;
+
+/** What comes to more than this is decompressed while nothing else of such a size is. */
 const LARGE_BYTES = 8 * 1024 * 1024;
 const large = new Semaphore(1);
+/** Node's own, where nobody says how long a piece is to be. */
+const LEAST_PIECE_BYTES = zlib.constants.Z_DEFAULT_CHUNK;
 
-/** Runs one of node:zlib's decoders in its thread pool and gives its errors our names, where they are of the bytes. */
+/** How node:zlib decodes: into pieces so long, which it puts together in the end where they are more than one. */
+interface Pieces {
+  readonly chunkSize: number;
+  readonly maxOutputLength: number;
+}
+type Decode = (bytes: Buffer, pieces: Pieces) => Promise<Buffer>;
+
+/**
+ * Runs one of node:zlib's decoders in its thread pool and gives its errors our names, where they are of the bytes.
+ *
+ * @param likelyBytes what the bytes say that they become. Where it is true, all goes into one piece: of pieces Node holds twice as much for a
+ *   moment as they come to, and each is one more turn of the thread pool
+ */
 export async function inflate(
   codec: string,
-  decode: (bytes: Buffer, options: { maxOutputLength: number }) => Promise<Buffer>,
+  decode: Decode,
   bytes: Buffer,
   limitBytes: number,
+  likelyBytes: number,
 ): Promise<Buffer> {
-  if (limitBytes <= LARGE_BYTES) return inflateWithin(codec, decode, bytes, limitBytes);
-  try {
-    return await inflateWithin(codec, decode, bytes, LARGE_BYTES);
-  } catch (error) {
-    if (!(error instanceof DecompressionLimitError)) throw error;
+  // With a byte to spare: a piece that is filled is followed by another one.
+  const chunkSize = Math.max(LEAST_PIECE_BYTES, Math.min(likelyBytes, limitBytes) + 1);
+  const within = (maxOutputLength: number) =>
+    inflateWithin(codec, decode, bytes, { chunkSize, maxOutputLength });
+  if (chunkSize <= LARGE_BYTES || limitBytes <= LARGE_BYTES) {
+    try {
+      return await within(Math.min(limitBytes, LARGE_BYTES));
+    } catch (error) {
+      if (!(error instanceof DecompressionLimitError) || limitBytes <= LARGE_BYTES) throw error;
+    }
   }
   await large.acquire();
   try {
-    return await inflateWithin(codec, decode, bytes, limitBytes);
+    return await within(limitBytes);
   } finally {
     large.release();
   }
@@ -112,16 +136,18 @@ export async function inflate(
 
 async function inflateWithin(
   codec: string,
-  decode: (bytes: Buffer, options: { maxOutputLength: number }) => Promise<Buffer>,
+  decode: Decode,
   bytes: Buffer,
-  limitBytes: number,
+  pieces: Pieces,
 ): Promise<Buffer> {
   try {
-    return await decode(bytes, { maxOutputLength: limitBytes });
+    const decoded = await decode(bytes, pieces);
+    // What is kept keeps its whole piece.
+    return decoded.length < decoded.buffer.byteLength / 2 ? Buffer.from(decoded) : decoded;
   } catch (error) {
     if (!types.isNativeError(error) || !('code' in error)) throw error;
     const { code } = error;
-    if (code === 'ERR_BUFFER_TOO_LARGE') throw new DecompressionLimitError(codec, limitBytes);
+    if (code === 'ERR_BUFFER_TOO_LARGE') throw new DecompressionLimitError(codec, pieces.maxOutputLength);
     if (typeof code === 'string' && LIBRARY_ERROR.test(code) && !LACK_OF_MEMORY.has(code))
       throw new DecompressionError(codec, error.message);
     throw error;
@@ -286,7 +312,7 @@ async function decodeZstdFrame(
   if (frame.mostBytes === 0) return Buffer.alloc(0);
   if (left === 0) throw new DecompressionLimitError('zstd', limitBytes);
   if (engine === 'portable') return decodeZstdPortable(frame, left, limitBytes);
-  return inflate('zstd', zstdDecompress, frame.bytes, left);
+  return inflate('zstd', zstdDecompress, frame.bytes, left, frame.contentBytes ?? frame.mostBytes);
 }
 
 /** Decodes a frame by fzstd's streaming interface, which hands out each block before it reads the next. */

@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { cpSync, lstatSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { MissingRequirementsError, startServers } from '../../dev/servers';
-import { sleep } from '../../dev/servers/deadline';
+import { sleep, until } from '../../dev/servers/deadline';
 import { findJavas } from '../../dev/servers/java';
 import { usePackage } from '../../dev/servers/postgres-programs';
 import { isAlive, pidNamespace, serversInside } from '../../dev/servers/process-table';
@@ -229,6 +229,24 @@ test('a start that fails shows the end of the log', async () => {
   await expect(start).rejects.toThrow(
     /kafka format: failed \(exit code 7\); the end of .*:\n {2}\| out of luck/,
   );
+});
+
+test('a process of Postgres that came to a bad end is told when the servers stop, with what it was doing', async () => {
+  const lines: string[] = [];
+  const servers = await ownServers({
+    need: ['postgres'],
+    environment: PROCESSES,
+    log: (line) => lines.push(line),
+  });
+  const ended = query(servers.databaseUrl, 'SELECT pg_sleep(20)', 20_000).catch(() => 'ended');
+  const find = "SELECT min(pid) FROM pg_stat_activity WHERE query LIKE 'SELECT pg_sleep%'";
+  await until('it sleeps', 10_000, async () => {
+    const pid = await query(servers.databaseUrl, find);
+    return typeof pid === 'number' && process.kill(pid, 'SIGKILL');
+  });
+  expect(await ended).toBe('ended');
+  await servers.stop();
+  expect(lines.join('\n')).toMatch(/\(PID \d+\) was terminated by signal 9.*\n.*SELECT pg_sleep\(20\)/);
 });
 
 test('the Postgres of a package without its links between libraries runs from a copy', () => {
