@@ -95,12 +95,11 @@ const large = new Semaphore(1);
 /** Node's own, where nobody says how long a piece is to be. */
 const LEAST_PIECE_BYTES = zlib.constants.Z_DEFAULT_CHUNK;
 
-/** How node:zlib decodes: into pieces so long, which it puts together in the end where they are more than one. */
-interface Pieces {
-  readonly chunkSize: number;
-  readonly maxOutputLength: number;
-}
-type Decode = (bytes: Buffer, pieces: Pieces) => Promise<Buffer>;
+/** As node:zlib does: into pieces of `chunkSize` bytes, which it puts together in the end where they are more than one. */
+type Decode = (
+  bytes: Buffer,
+  options: { readonly chunkSize: number; readonly maxOutputLength: number },
+) => Promise<Buffer>;
 
 /**
  * Runs one of node:zlib's decoders in its thread pool and gives its errors our names, where they are of the bytes.
@@ -118,7 +117,7 @@ export async function inflate(
   // With a byte to spare: a piece that is filled is followed by another one.
   const chunkSize = Math.max(LEAST_PIECE_BYTES, Math.min(likelyBytes, limitBytes) + 1);
   const within = (maxOutputLength: number) =>
-    inflateWithin(codec, decode, bytes, { chunkSize, maxOutputLength });
+    named(codec, maxOutputLength, decode(bytes, { chunkSize, maxOutputLength }));
   if (chunkSize <= LARGE_BYTES || limitBytes <= LARGE_BYTES) {
     try {
       return await within(Math.min(limitBytes, LARGE_BYTES));
@@ -134,20 +133,15 @@ export async function inflate(
   }
 }
 
-async function inflateWithin(
-  codec: string,
-  decode: Decode,
-  bytes: Buffer,
-  pieces: Pieces,
-): Promise<Buffer> {
+async function named(codec: string, limitBytes: number, decoding: Promise<Buffer>): Promise<Buffer> {
   try {
-    const decoded = await decode(bytes, pieces);
-    // What is kept keeps its whole piece.
+    const decoded = await decoding;
+    // Whoever keeps it keeps its whole piece.
     return decoded.length < decoded.buffer.byteLength / 2 ? Buffer.from(decoded) : decoded;
   } catch (error) {
     if (!types.isNativeError(error) || !('code' in error)) throw error;
     const { code } = error;
-    if (code === 'ERR_BUFFER_TOO_LARGE') throw new DecompressionLimitError(codec, pieces.maxOutputLength);
+    if (code === 'ERR_BUFFER_TOO_LARGE') throw new DecompressionLimitError(codec, limitBytes);
     if (typeof code === 'string' && LIBRARY_ERROR.test(code) && !LACK_OF_MEMORY.has(code))
       throw new DecompressionError(codec, error.message);
     throw error;

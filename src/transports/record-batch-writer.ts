@@ -16,10 +16,12 @@ export interface OutgoingMessage {
   readonly partition?: number;
 }
 
-/** A message as it stands in a batch, but for what is of its place there. Valid until whoever made it makes the next. */
+/** A message as it stands in a batch, but for what is of its place there. */
 export interface EncodedMessage {
-  /** Key, value and headers, each with its length in front. */
+  /** Key, value and headers, each with its length in front. Valid until whoever made it makes the next. */
   readonly bytes: Buffer;
+  /** Whether the bytes are of no other message, and have FRONT_BYTES before them: the batch whose first it is may be written around them. */
+  readonly isMovable?: boolean;
   /** Where the key begins in the bytes; null for a message without one. */
   readonly keyFrom: number | null;
   readonly keyTo: number;
@@ -40,7 +42,7 @@ export class MessageEncoder {
 
   encode(message: OutgoingMessage): EncodedMessage {
     const { key, value, headers, partition } = message;
-    this.position = 0;
+    this.position = FRONT_BYTES;
     // All at once: a large buffer that is doubled for its last bytes takes three times what it holds.
     this.reserve(likelyBytes(message));
     const keyBytes = this.content(key);
@@ -51,8 +53,11 @@ export class MessageEncoder {
       this.content(name);
       this.content(value);
     }
-    const keyFrom = key === null ? null : keyTo - keyBytes;
-    return { bytes: this.buffer.subarray(0, this.position), keyFrom, keyTo, partition };
+    const keyFrom = key === null ? null : keyTo - keyBytes - FRONT_BYTES;
+    const bytes = this.buffer.subarray(FRONT_BYTES, this.position);
+    const isMovable = bytes.length > LARGE_BYTES;
+    if (isMovable) this.buffer = Buffer.allocUnsafe(INITIAL_BYTES);
+    return { bytes, isMovable, keyFrom, keyTo: keyTo - FRONT_BYTES, partition };
   }
 
   /** Bytes with their length in front; -1 for null. @returns how many they are */
@@ -92,6 +97,8 @@ function withLength(content: Content | null): number {
 }
 
 const INITIAL_BYTES = 1_024;
+/** A message that takes more than this is not copied into its batch. */
+const LARGE_BYTES = 1024 * 1024;
 
 /** A record batch that is being written. */
 export class RecordBatch {
@@ -109,14 +116,18 @@ export class RecordBatch {
     return this.position;
   }
 
-  add({ bytes }: EncodedMessage): void {
+  add({ bytes, isMovable }: EncodedMessage): void {
     const length = ATTRIBUTES_AND_TIME_BYTES + varintBytes(this.count) + bytes.length;
-    this.buffer = withRoom(this.buffer, this.position, MAX_VARINT_BYTES + length);
+    const isMoved = isMovable && this.count === 0;
+    if (isMoved) {
+      const front = HEADER_BYTES + varintBytes(length) + length - bytes.length;
+      this.buffer = Buffer.from(bytes.buffer, bytes.byteOffset - front, front + bytes.length);
+    } else this.buffer = withRoom(this.buffer, this.position, MAX_VARINT_BYTES + length);
     let at = writeVarint(this.buffer, this.position, length);
     this.buffer[at++] = 0; // attributes
     this.buffer[at++] = 0; // time, from the batch's
     at = writeVarint(this.buffer, at, this.count++);
-    this.buffer.set(bytes, at);
+    if (!isMoved) this.buffer.set(bytes, at);
     this.position = at + bytes.length;
   }
 
@@ -170,6 +181,8 @@ function writeVarint(buffer: Buffer, position: number, value: number): number {
 }
 
 const MAX_VARINT_BYTES = 5;
+/** The most that stands before the first message of a batch. */
+const FRONT_BYTES = HEADER_BYTES + MAX_VARINT_BYTES + ATTRIBUTES_AND_TIME_BYTES + 1;
 
 /** @param value zero or more */
 function varintBytes(value: number): number {

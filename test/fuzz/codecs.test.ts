@@ -300,6 +300,35 @@ describe('what other encoders wrote', () => {
   });
 });
 
+describe('what bytes say that they become', () => {
+  const bytes = plain(10 * MIB);
+  const memoryOf = ({ buffer }: Buffer) => buffer.byteLength;
+
+  it.each(NATIVE_ZSTD ? (['gzip', 'zstd'] as const) : (['gzip'] as const))(
+    '%s: is taken at once, and not in pieces, which would be held twice',
+    async (name) => {
+      const decoded = await decode(name, await codec(name).compress({ buffer: bytes }));
+      expectEqual(decoded, bytes);
+      // What is put together of pieces has no byte to spare.
+      expect(memoryOf(decoded)).toBe(bytes.length + 1);
+    },
+  );
+
+  it('may be too little, as of several members: all is decoded', async () => {
+    const members = Buffer.concat([zlib.gzipSync(bytes), zlib.gzipSync('last')]);
+    expectEqual(await decode('gzip', members), Buffer.concat([bytes, Buffer.from('last')]));
+    await expect(decode('gzip', members, undefined, bytes.length)).rejects.toThrow(DecompressionLimitError);
+  });
+
+  it('may be too much: no memory is kept for it', async () => {
+    // What follows a member is passed over where it is none.
+    const saying = Buffer.from([0, 0xff, 0xff, 0xff, 0xff]);
+    const decoded = await decode('gzip', Buffer.concat([zlib.gzipSync('all'), saying]));
+    expect(String(decoded)).toBe('all');
+    expect(memoryOf(decoded)).toBeLessThan(MIB);
+  });
+});
+
 describe('what is encoded here is decoded again', () => {
   const names: Name[] = NATIVE_ZSTD ? ['gzip', 'snappy', 'lz4', 'zstd'] : ['gzip', 'snappy', 'lz4'];
 

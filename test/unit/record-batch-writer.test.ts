@@ -72,6 +72,36 @@ describe('a record batch that is written', () => {
     );
   });
 
+  it.each([
+    [1, 0],
+    [1, 1],
+    [2, 0],
+    [0, 1],
+  ])('takes large messages, %d before and %d behind a small one', async (before, behind) => {
+    const mebibyte = 1024 ** 2;
+    // Around the length at which the length of a length changes, too.
+    for (const size of [mebibyte, mebibyte + 1, 5 * mebibyte]) {
+      const large = { key: 'k', value: Buffer.alloc(size, 'large '), headers: [] };
+      const small = { key: null, value: 'small', headers: [] };
+      const messages = [...Array(before).fill(large), small, ...Array(behind).fill(large)];
+      const { records } = await readFetch(await batchOf(messages));
+      expect(records.map(({ key, value }) => [key?.toString(), value?.toString()])).toEqual(
+        messages.map(({ key, value }) => [key ?? undefined, value?.toString()]),
+      );
+    }
+  });
+
+  it('is written around a large message, which takes its memory once', () => {
+    const encoded = new MessageEncoder().encode({
+      key: 'k',
+      value: Buffer.alloc(5 * 1024 ** 2),
+      headers: [],
+    });
+    const batch = new RecordBatch(100);
+    batch.add(encoded);
+    return expect(batch.take(NOW, null)).resolves.toHaveProperty('buffer', encoded.bytes.buffer);
+  });
+
   it.each(Object.entries(codecs).map(([name, codec], index) => ({ name, codec, number: index + 1 })))(
     'is compressed with $name',
     async ({ codec, number }) => {
