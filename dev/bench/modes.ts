@@ -2,6 +2,7 @@
 import { describeExtent } from './extent';
 import type { Mode } from './mode';
 import { batch } from './modes/batch';
+import { compression } from './modes/compression';
 import { duplicates } from './modes/duplicates';
 import { hot } from './modes/hot';
 import { keys } from './modes/keys';
@@ -31,6 +32,7 @@ export const MODES: readonly Mode[] = [
   hot,
   refund,
   stream,
+  compression,
   postgres,
   short,
 ];
