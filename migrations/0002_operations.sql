@@ -51,16 +51,17 @@ comment on function promo_store.sample_little is 'Lets a table be sampled by 900
 revoke execute on function promo_store.sample_little from public;
 
 create or replace function promo_store.ensure_months(months_ahead int default 2) returns int language plpgsql
--- Attaching a partition is the owner's right.
-security definer set search_path = pg_catalog, pg_temp
+-- Attaching a partition is the owner's right. The bounds of months are written as text and read again: as they are, whatever a database, a role or a session is set to.
+security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC' set datestyle = 'ISO'
 as $$
 declare
   month date := date_trunc('month', now() at time zone 'utc');
   created int := 0;
+  usual_lock_timeout text := current_setting('lock_timeout');
   parent text;
   name text;
 begin
-  for ahead in 0 .. months_ahead loop
+  for ahead in 0 .. least(months_ahead, 24) loop
     foreach parent in array array['history', 'resends', 'unstored'] loop
       name := parent || '_' || to_char(month, 'YYYY_MM');
       continue when to_regclass('promo_store.' || name) is not null;
@@ -86,8 +87,15 @@ begin
     select t.name from promo_store.month_tables() t join pg_class c on c.relnamespace = 'promo_store'::regnamespace and c.relname = t.name
     where t.month < date_trunc('month', now() at time zone 'utc') and not coalesce('autovacuum_vacuum_insert_threshold=0' = any(c.reloptions), false)
   loop
-    execute format('alter table promo_store.%I set (autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 0,
-      autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000)', name);
+    -- Not while a vacuum is at it, for which a worker that starts need not wait: it is asked for each hour.
+    perform set_config('lock_timeout', '500ms', true);
+    begin
+      execute format('alter table promo_store.%I set (autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 0,
+        autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000)', name);
+    exception when lock_not_available then
+      null;
+    end;
+    perform set_config('lock_timeout', usual_lock_timeout, true);
   end loop;
   return created;
 end

@@ -36,12 +36,22 @@ comment on column promo.operations.requested_by is 'Who asked for it, by their o
 comment on column promo.operations.request is 'What was asked for: a range, a month, an operator. Never a player.';
 comment on column promo.operations.outcome is 'How many of what it was.';
 
-create function promo.begin_operation(operation text, request jsonb) returns bigint language sql
+create function promo.begin_operation(operation text, request jsonb) returns bigint language plpgsql
 security definer set search_path = pg_catalog, pg_temp
 as $$
-  insert into promo_store.operations (operation, request) values (operation, request) returning operation_no
+#variable_conflict use_variable
+declare
+  number bigint;
+begin
+  -- verify believes what is noted of retention, and retention and erasures note themselves.
+  if operation not in ('replay', 'dead_letter_replay', 'reference_rollback') then
+    raise exception '% is no operation that is noted by itself', operation using errcode = 'invalid_parameter_value';
+  end if;
+  insert into promo_store.operations (operation, request) values (operation, request) returning operation_no into number;
+  return number;
+end
 $$;
-comment on function promo.begin_operation is 'Adds an operation to the log, and answers with its number.';
+comment on function promo.begin_operation is 'Adds a replay, a dead_letter_replay or a reference_rollback to the log, and answers with its number.';
 revoke execute on function promo.begin_operation from public;
 
 create function promo.end_operation(number bigint, result jsonb) returns void language plpgsql

@@ -107,7 +107,7 @@ join promo_store.feeds f on f.feed_no = h.feed_no
 left join promo_store.brands b on b.brand_no = h.brand_no
 left join promo_store.currencies u on u.currency_no = h.currency_no
 where h.counted and r.refunded_by is not null
-  -- What is counted of a round is decided between its begin and its refund, whatever clocks are set by meanwhile: the months of other times are not looked through.
+  -- What is counted of a round is decided between its begin and its refund, or up to a day beside that, where clocks are set: the months of other times are not looked through.
   and h.decided_at >= r.opened_at - interval '1 day' and h.decided_at <= coalesce(r.refunded_at, 'infinity') + interval '1 day';
 comment on view promo.ledger is 'What counts: one entry for each counted event, and for each entry of a refunded round one reversal that names it. Derived, so that a refund costs the same whatever the round holds. History is kept by month: dropped months are not shown, and a reversal lives as long as the entry that it reverses, whatever month it was entered in. Which rounds were refunded is in promo.rounds forever.';
 comment on column promo.ledger.event_id is 'The counted event; for a reversal, the refund that caused it. No index leads from here alone. The entries of a counted event: see verdict_id. Those that a refund caused: where event_id = the refund collate "default" and reverses_entry_id is not null.';

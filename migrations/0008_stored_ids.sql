@@ -1,8 +1,10 @@
 -- Rounds and duplicates have no id of more than 65,536 bytes any more, but its beginning and its digest: the indexes by which they are found are to keep the order of ids, and
 -- such an index cannot hold an id of megabytes.
 --
--- Locks: none where nobody has sent such ids. Where somebody has, workers and readers wait for rounds and duplicates until the tables that hold such ids are written anew.
--- Time: one reading of rounds and duplicates, 1 s for 4 million rounds (762 MB). Safe while older workers run: they store longer ids whole.
+-- Where nobody has sent such ids: no locks, and one reading of rounds and duplicates, 1 s for 4 million rounds (762 MB). Where somebody has, the tables that hold such ids are written
+-- anew, twice, with all their indexes: workers and readers wait for rounds and duplicates meanwhile, and the disk holds three times as much. Take rounds and resends out of publications
+-- before, and begin no dump, no verify and nothing else with a snapshot of its own meanwhile: to a snapshot from before, a table that is written anew is empty.
+-- Safe while older workers run: they store longer ids whole.
 
 create function promo.stored_id(id text) returns text language sql immutable parallel safe as $$
   select case when octet_length(id) <= 65536 then id else left(id, 1000) || '... sha256:' || encode(sha256(convert_to(id, 'UTF8')), 'hex') end
@@ -11,16 +13,18 @@ comment on function promo.stored_id is 'An id as rounds and duplicates have it: 
 
 do $$
 declare
-  tables regclass[] := array(
-    select 'promo_store.rounds'::regclass where exists (select from promo_store.rounds where octet_length(round_id) > 65536)
-    union all select distinct tableoid::regclass from promo_store.resends where octet_length(event_id) > 65536);
+  tables regclass[];
   long regclass;
 begin
-  if cardinality(tables) = 0 then
+  if not exists (select from promo_store.rounds where octet_length(round_id) > 65536)
+    and not exists (select from promo_store.resends where octet_length(event_id) > 65536) then
     return;
   end if;
   -- Both at once, as in 0009: a batch that has locked a round may wait to write a duplicate.
   lock table promo_store.rounds, promo_store.resends in access exclusive mode;
+  tables := array(
+    select 'promo_store.rounds'::regclass where exists (select from promo_store.rounds where octet_length(round_id) > 65536)
+    union all select distinct tableoid::regclass from promo_store.resends where octet_length(event_id) > 65536);
   update promo_store.rounds set round_id = promo.stored_id(round_id) where octet_length(round_id) > 65536;
   update promo_store.resends set event_id = promo.stored_id(event_id) where octet_length(event_id) > 65536;
   -- Twice, and each time without the rows as they were before. An index takes these, too, as long as any transaction of the server is older than the change: the long ids

@@ -277,6 +277,11 @@ async function unreadable(file: string): Promise<string | undefined> {
   }
 }
 
+/** Resolves once all that was written is taken, or cannot be any more. */
+function flushed(stream: NodeJS.WriteStream): Promise<void> {
+  return new Promise((resolve) => stream.write('', () => resolve()));
+}
+
 /** Exit codes of a process that a signal ends, as shells tell them. */
 const SIGNALLED = { SIGINT: 130, SIGTERM: 143 } as const;
 
@@ -293,10 +298,13 @@ if (require.main === module) {
   process.removeAllListeners('warning').on('warning', ({ name, message }) => {
     if (name !== 'TimeoutNegativeWarning') console.error(`${name}: ${message}`);
   });
-  // Whoever reads our output may end before us, as head does.
+  // Whoever reads our output may end before us, as head does. What is told beside it is no reason to end.
   process.stdout.on('error', (error: NodeJS.ErrnoException) => {
     if (error.code === 'EPIPE') process.exit(FAILED);
     throw error;
+  });
+  process.stderr.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EPIPE') throw error;
   });
   main(process.argv.slice(2))
     .catch((error: unknown) => {
@@ -304,8 +312,10 @@ if (require.main === module) {
       console.error(message);
       return code;
     })
-    .then((code) => {
+    .then(async (code) => {
       process.exitCode = code;
+      // Whoever reads a pipe may be slow.
+      await Promise.all([process.stdout, process.stderr].map(flushed));
       setTimeout(() => process.exit(), LINGER_MS).unref();
     });
 }

@@ -245,7 +245,8 @@ export function describeConfig(
 const MASK = '***';
 
 /** Of an address everything but its password tells where it leads; of any other secret nothing is told. */
-function withoutSecrets(written: string, isSecret: boolean): string {
+function withoutSecrets(text: string, isSecret: boolean): string {
+  const written = text.trim();
   const isAddress = (isSecret ? /^postgres(ql)?:\/\// : /^\w+:\/\//).test(written) && URL.canParse(written);
   if (!isAddress) return isSecret ? MASK : written;
   const address = new URL(written);

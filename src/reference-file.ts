@@ -7,7 +7,7 @@ import { isUtf8 } from 'node:buffer';
 import type { ReferenceDocument } from './domain/reference';
 import { type FileFault, Report } from './reference-file/report';
 import { DocumentReader } from './reference-file/rules';
-import { readTree } from './reference-file/yaml';
+import { MAX_LENGTH, readTree, SHORTER } from './reference-file/yaml';
 
 export { type Change, describeChanges, printChanges, removals } from './reference-file/changes';
 export { describeFileFault, type FileFault } from './reference-file/report';
@@ -16,10 +16,23 @@ export type ParsedReference =
   | { readonly document: ReferenceDocument; readonly warnings: readonly FileFault[] }
   | { readonly faults: readonly FileFault[] };
 
-/** Reads the bytes of a file, which have to be UTF-8. Never throws, as `parseReference`. */
-export function readReference(bytes: Buffer, fileName: string): ParsedReference {
+/** More bytes are more characters than a file may have, whatever they are: nobody need read further. */
+export const MAX_REFERENCE_BYTES = 3 * MAX_LENGTH;
+
+/**
+ * Reads the bytes of a file, which have to be UTF-8. Never throws, as `parseReference`.
+ *
+ * @param bytes null where there are more than MAX_REFERENCE_BYTES
+ */
+export function readReference(bytes: Buffer | null, fileName: string): ParsedReference {
+  if (bytes === null) return { faults: [tooLong(fileName)] };
   const text = bytes.toString('utf8');
   return isUtf8(bytes) ? parseReference(text, fileName) : { faults: [notUtf8(bytes, text)] };
+}
+
+function tooLong(fileName: string): FileFault {
+  const message = `${fileName} has more than ${MAX_LENGTH} characters, which is the limit.`;
+  return { line: 1, column: 1, path: '', message, remedy: SHORTER };
 }
 
 /** What bytes that are no UTF-8 are read as. A file may also hold it as a character of its own. */

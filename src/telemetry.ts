@@ -6,13 +6,14 @@ import type { AddressInfo } from 'node:net';
 import pino, { type Logger } from 'pino';
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 
-export function makeLogger(level: string): Logger {
-  return pino({
+export function makeLogger(level: string, to: 'stdout' | 'stderr' = 'stdout'): Logger {
+  const options = {
     level,
     base: null,
     timestamp: pino.stdTimeFunctions.isoTime,
-    formatters: { level: (label) => ({ level: label }) },
-  });
+    formatters: { level: (label: string) => ({ level: label }) },
+  };
+  return to === 'stdout' ? pino(options) : pino(options, pino.destination(2));
 }
 
 /** What the labels of our metrics may be: each of few values, however many records come. */
@@ -254,7 +255,11 @@ export interface Health {
   notes(): readonly string[];
 }
 
+/** A request has come whole within this time, or its connection is ended. */
 const REQUEST_TIMEOUT_MS = 5_000;
+const LATE_REQUESTS_CHECK_MS = 1_000;
+/** Of whoever asks at once, beside Prometheus and the kubelet. */
+const MAX_CONNECTIONS = 100;
 
 /** Serves /livez, /readyz and /metrics. @returns the port, which differs from `port` where that is 0 */
 export async function serveHealth(
@@ -262,13 +267,20 @@ export async function serveHealth(
   health: Health,
   metrics: Metrics,
 ): Promise<{ port: number; close(): Promise<void> }> {
-  const server = createServer((request, response) => {
+  const limits = {
+    requestTimeout: REQUEST_TIMEOUT_MS,
+    headersTimeout: REQUEST_TIMEOUT_MS,
+    connectionsCheckingInterval: LATE_REQUESTS_CHECK_MS,
+  };
+  const server = createServer(limits, (request, response) => {
     const answer = (status: number, body: string, type = 'text/plain; charset=utf-8') => {
       response.writeHead(status, { 'content-type': type }).end(body);
     };
     const path = request.url?.split('?')[0];
-    if (request.method !== 'GET') answer(405, 'only GET\n');
-    else if (path === '/livez') answer(health.live() ? 200 : 503, health.live() ? 'live\n' : 'stuck\n');
+    if (request.method !== 'GET' && request.method !== 'HEAD') {
+      response.setHeader('allow', 'GET, HEAD');
+      answer(405, 'only GET and HEAD\n');
+    } else if (path === '/livez') answer(health.live() ? 200 : 503, health.live() ? 'live\n' : 'stuck\n');
     else if (path === '/readyz')
       answer(
         health.ready() ? 200 : 503,
@@ -282,7 +294,7 @@ export async function serveHealth(
       );
     } else answer(404, 'paths: /livez /readyz /metrics\n');
   });
-  server.requestTimeout = REQUEST_TIMEOUT_MS;
+  server.maxConnections = MAX_CONNECTIONS;
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
     server.listen(port, resolve);

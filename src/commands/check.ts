@@ -3,14 +3,14 @@
  */
 import { hash } from 'node:crypto';
 import { once } from 'node:events';
-import { readFile } from 'node:fs/promises';
 import type { Fault } from '../domain/event';
 import { judge } from '../domain/judge';
 import { type Connection, compileReference, type Numbers } from '../domain/reference';
-import { REASONS, type Reason, reasonInfo, type Verdict } from '../domain/verdict';
-import { describeFileFault, readReference } from '../reference-file';
+import { OTHER_CONTENT_REMEDY, REASONS, type Reason, reasonInfo, type Verdict } from '../domain/verdict';
+import { describeFileFault } from '../reference-file';
 import { DONE, FAILED, USAGE } from './exit-codes';
 import { type Line, MAX_LINE_BYTES, openInput, readEvents, readLines } from './lines';
+import { readReferenceInput } from './reference-input';
 
 export interface CheckOptions {
   /** `-` is standard input. */
@@ -68,7 +68,7 @@ async function readConnection({
   reference: file,
   connection: id,
 }: NonNullable<CheckOptions['rules']>): Promise<Connection | undefined> {
-  const parsed = readReference(await readFile(file), file);
+  const parsed = await readReferenceInput(file);
   if ('faults' in parsed) {
     for (const fault of parsed.faults.slice(0, FAULTS_SHOWN)) console.error(describeFileFault(file, fault));
     console.error(`${file}: ${parsed.faults.length} faults; nothing was checked`);
@@ -144,7 +144,7 @@ function describe({ reason, field, detail }: Fault): string {
 
 function describeDuplicate({ line, contentDiffers }: NonNullable<Finding['first']>): string {
   return contentDiffers
-    ? `/event_id: line ${line} has it, with other content. Give each event an event_id of its own.`
+    ? `/event_id: line ${line} has it, with other content. ${OTHER_CONTENT_REMEDY}`
     : `/event_id: line ${line} is the same event. Nothing to do.`;
 }
 

@@ -1,10 +1,14 @@
 /** `promo-intake health`: asks a worker whether it lives, for places that have neither curl nor a shell. */
+import { get as getHttp, type IncomingMessage } from 'node:http';
+import { get as getHttps } from 'node:https';
 import { readConfig } from '../config';
 import { messageOf } from '../errors';
+import { readLimited } from '../transports/limited';
 import { DONE, FAILED, USAGE } from './exit-codes';
 
 /** Below the time that those who ask give it, so that they hear why. */
 const ANSWER_WITHIN_MS = 4_000;
+const MAX_ANSWER_BYTES = 64 * 1024;
 
 /** @param url undefined: /livez of the worker of this machine @returns the exit code */
 export async function health(url: string | undefined): Promise<number> {
@@ -13,16 +17,30 @@ export async function health(url: string | undefined): Promise<number> {
     console.error(`--url ${problem}; write http://host:port/readyz`);
     return USAGE;
   }
-  const asked = url ?? `http://127.0.0.1:${readConfig(process.env, ['HTTP_PORT']).HTTP_PORT}/livez`;
+  const port = readConfig(process.env, ['HTTP_PORT']).HTTP_PORT;
+  if (url === undefined && port === 0) {
+    console.error('HTTP_PORT=0 is any port that is free: name the address by --url');
+    return USAGE;
+  }
+  const asked = url ?? `http://127.0.0.1:${port}/livez`;
   try {
-    const answer = await fetch(asked, { signal: AbortSignal.timeout(ANSWER_WITHIN_MS) });
-    console.log(`${asked}: HTTP ${answer.status}: ${(await answer.text()).trim()}`);
-    return answer.ok ? DONE : FAILED;
+    const { status, text } = await answerOf(asked, AbortSignal.timeout(ANSWER_WITHIN_MS));
+    console.log(`${asked}: HTTP ${status}: ${text.trim()}`);
+    return status === 200 ? DONE : FAILED;
   } catch (error) {
-    const cause = error instanceof Error && error.cause !== undefined ? error.cause : error;
-    console.error(`${asked}: no answer: ${messageOf(cause)}`);
+    console.error(`${asked}: no answer: ${messageOf(error)}`);
     return FAILED;
   }
+}
+
+/** Not by fetch, which asks no port that a browser would not, such as 10080. */
+async function answerOf(url: string, signal: AbortSignal): Promise<{ status: number; text: string }> {
+  const get = url.startsWith('https:') ? getHttps : getHttp;
+  const answer = await new Promise<IncomingMessage>((resolve, reject) => {
+    get(url, { signal, agent: false }, resolve).once('error', reject);
+  });
+  const text = await readLimited('an answer', answer, MAX_ANSWER_BYTES);
+  return { status: answer.statusCode ?? 0, text: text.toString('utf8') };
 }
 
 /** In words that do not repeat it: it may hold a password. */

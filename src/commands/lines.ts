@@ -9,12 +9,15 @@ import { isObject } from '../transports/json';
 
 const READ_BYTES = 1024 * 1024;
 const NEWLINE = 0x0a;
+const BYTE_ORDER_MARK = Buffer.from('\uFEFF');
 /** As long as the largest record that the worker reads (MAX_DECOMPRESSED_BYTES in transports/kafka.ts). */
 export const MAX_LINE_BYTES = 64 * 1024 * 1024;
 /** A file that begins like one document over so many bytes is no file of lines. */
 const MAX_HELD_BYTES = 8 * 1024 * 1024;
 /** A file that is one JSON document is read as a whole; a longer one has to hold an event a line. */
 const MAX_DOCUMENT_BYTES = 64 * 1024 * 1024;
+/** What a line at least has whose bytes are not kept. */
+const TOO_LONG_BYTES = MAX_LINE_BYTES + 1;
 
 export interface Line {
   /** From 1 on; of the line where the text begins. */
@@ -70,9 +73,10 @@ function isNotBlank({ bytes }: Line): boolean {
   return bytes === null || firstToken(bytes) !== undefined;
 }
 
-/** The first byte that is no white space of JSON. */
+/** The first byte that is no white space of JSON, and no mark of the order of bytes, with which some programs begin a file. */
 function firstToken(bytes: Buffer): string | undefined {
-  const byte = bytes.find((code) => code !== 0x20 && code !== 0x09 && code !== 0x0d && code !== NEWLINE);
+  const text = beginsWithMark(bytes) ? bytes.subarray(BYTE_ORDER_MARK.length) : bytes;
+  const byte = text.find((code) => code !== 0x20 && code !== 0x09 && code !== 0x0d && code !== NEWLINE);
   return byte === undefined ? undefined : String.fromCharCode(byte);
 }
 
@@ -94,7 +98,7 @@ export async function* readEvents(
     }
     for (const line of lines) {
       held.push(line);
-      heldBytes += line.bytes?.length ?? 0;
+      heldBytes += line.bytes?.length ?? TOO_LONG_BYTES;
     }
     const isPossible = mayBeDocument(held);
     if (isPossible && heldBytes > MAX_DOCUMENT_BYTES)
@@ -134,7 +138,7 @@ export async function* withoutDocument(
     }
     for (const [index, line] of lines.entries()) {
       held.push(line);
-      heldBytes += line.bytes?.length ?? 0;
+      heldBytes += line.bytes?.length ?? TOO_LONG_BYTES;
       const state = document.add(line);
       const isOne = state === 'ended' ? parse(joined(held)) !== undefined : heldBytes > MAX_HELD_BYTES;
       if (state !== 'none' && held.length > 1 && isOne) throw refuse(held[0]?.number ?? 1, line.number);
@@ -154,9 +158,11 @@ function makeDocumentWatch() {
   return {
     /** Whether the document that began with the first line goes on, ended with this one, or is none. */
     add({ bytes }: Line): 'open' | 'ended' | 'none' {
-      const first = bytes === null ? undefined : firstToken(bytes);
-      if (bytes === null || first === undefined) return 'none';
       const isFirst = last === '';
+      // Whatever it holds, it is longer than a document that is told from lines.
+      if (bytes === null) return isFirst ? 'none' : 'open';
+      const first = firstToken(bytes);
+      if (first === undefined) return 'none';
       if (isFirst ? !'[{'.includes(first) : !mayFollow(last, first)) return 'none';
       for (let at = 0; at < bytes.length; at++) {
         const byte = bytes[at] ?? 0;
@@ -177,10 +183,13 @@ function mayFollow(last: string, first: string): boolean {
   return '[{,:'.includes(last) || ']},:'.includes(first);
 }
 
+function beginsWithMark(bytes: Buffer): boolean {
+  return bytes.subarray(0, BYTE_ORDER_MARK.length).equals(BYTE_ORDER_MARK);
+}
+
 /** An array of events, or an object that holds some and has no id of its own: for the webhook, and no event. */
 export function isBatchOfEvents(json: unknown): boolean {
-  if (Array.isArray(json)) return json.some(isObject);
-  return isBatch(json) && isObject(json) && !(typeof json.event_id === 'string' && json.event_id !== '');
+  return Array.isArray(json) ? json.some(isObject) : isBatch(json);
 }
 
 /** Whether the lines can be the beginning of one document that is more than an event a line. */
@@ -204,13 +213,15 @@ function eventsOfDocument(lines: readonly Line[]): Line[] | undefined {
 }
 
 function isBatch(json: unknown): boolean {
-  return typeof json === 'object' && json !== null && 'events' in json && Array.isArray(json.events);
+  if (!isObject(json) || !Array.isArray(json.events)) return false;
+  return typeof json.event_id !== 'string' || json.event_id === '';
 }
 
 function parse(bytes: Buffer): { json: unknown } | undefined {
   if (!isUtf8(bytes)) return undefined;
+  const text = beginsWithMark(bytes) ? bytes.subarray(BYTE_ORDER_MARK.length) : bytes;
   try {
-    return { json: JSON.parse(bytes.toString('utf8')) };
+    return { json: JSON.parse(text.toString('utf8')) };
   } catch {
     return undefined;
   }

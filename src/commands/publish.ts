@@ -82,7 +82,8 @@ export async function publish(options: PublishOptions, stop: AbortSignal): Promi
     for await (const some of withoutDocument(lines, (from, to) => overLines(file, from, to)))
       await delivery.add(some);
   } catch (error) {
-    if (!ending.aborted) throw error;
+    if (error instanceof Unable) throw error;
+    if (!ending.aborted) report.unreadable(error);
   } finally {
     await delivery.end();
     report.close();
@@ -328,6 +329,10 @@ function makeReport(file: string) {
       failed = true;
       const why = messageOf(error);
       say(`: not delivered: lines ${ranges(batch.map((line) => line.number))}: ${why}`);
+    },
+    unreadable(error: unknown): void {
+      failed = true;
+      say(`: cannot be read any further: ${messageOf(error)}`);
     },
     close(): void {
       clearInterval(timer);

@@ -1,16 +1,15 @@
 /** `promo-intake reference`: puts reference data into force, from a file or from an earlier version, and tells what is and was in force. */
-import { readFile } from 'node:fs/promises';
-import { buffer } from 'node:stream/consumers';
 import { readConfig } from '../config';
 import type { ReferenceDocument } from '../domain/reference';
 import { makePool, type PostgresPool } from '../ledger/connection';
 import { beginOperation } from '../ledger/operations';
 import { applyReference, readReferenceHistory, readReferenceVersion } from '../ledger/reference-store';
-import { type Change, describeFileFault, printChanges, readReference, removals } from '../reference-file';
+import { type Change, describeFileFault, printChanges, removals } from '../reference-file';
 import { toDocumentJson } from '../reference-file/stored';
 import { makeLogger } from '../telemetry';
 import { DONE, FAILED } from './exit-codes';
 import { noteEnd } from './noted';
+import { readReferenceInput } from './reference-input';
 import { integerOf, type Options, requestedBy } from './values';
 
 export interface ApplyOptions {
@@ -26,7 +25,7 @@ const readDatabase = () => readConfig(process.env, ['DATABASE']).DATABASE;
 /** @returns the exit code: 1 where the file is not applied */
 export async function applyReferenceFile({ file, ...options }: ApplyOptions): Promise<number> {
   const database = readDatabase();
-  const parsed = readReference(file === '-' ? await buffer(process.stdin) : await readFile(file), file);
+  const parsed = await readReferenceInput(file);
   if ('faults' in parsed) {
     for (const fault of parsed.faults) console.error(describeFileFault(file, fault));
     console.error(`${file}: ${parsed.faults.length} faults, nothing was applied`);
@@ -111,7 +110,7 @@ async function putIntoForce(
 async function withPool(database: Database, work: (pool: PostgresPool) => Promise<number>): Promise<number> {
   const pool = makePool(
     { ...database, maxConnections: 1, applicationName: 'promo-intake-reference' },
-    makeLogger('warn'),
+    makeLogger('warn', 'stderr'),
   );
   try {
     return await work(pool);

@@ -39,7 +39,7 @@ const MAX_TRIES = 6;
 export async function replay(options: Options): Promise<number> {
   const bounds = readBounds(options);
   const config = readConfig(process.env, REPLAY_SETTINGS);
-  const logger = makeLogger('warn');
+  const logger = makeLogger('warn', 'stderr');
   const kafka = makeKafka({ ...config.KAFKA, clientId: 'promo-intake-replay' }, makeLogger('silent'));
   const positions = await readPositions(kafka, config.KAFKA_GROUP_ID, [bounds.topic]);
   refuseUnknown(bounds, positions, (await readVersions(config.DATABASE)).topics);

@@ -1,6 +1,7 @@
 /** Values of options: read, or refused in the way of a wrong setting. */
 import { hostname, userInfo } from 'node:os';
 import { ConfigError } from '../config';
+import { parseInstant } from '../domain/instant';
 import type { Given } from './usage';
 
 /** Values by the names of options. */
@@ -15,14 +16,14 @@ export function integerOf(options: Options, name: string, least = 0): number | u
   throw wrong(name, `"${text}" is not a whole number from ${least} on`, 'Write digits alone');
 }
 
-const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)$/;
+const WITHOUT_SECONDS = /^(.{10}T\d\d:\d\d)(?=Z|[+-])/;
 
 /** Milliseconds since 1970; undefined where the option is absent. @throws ConfigError */
 export function timeOf(options: Options, name: string): number | undefined {
   const text = options.get(name);
   if (text === undefined) return undefined;
-  const value = TIME.test(text) ? Date.parse(text) : Number.NaN;
-  if (!Number.isNaN(value)) return value;
+  const micros = parseInstant(text.replace(WITHOUT_SECONDS, '$1:00'));
+  if (micros !== undefined) return Number(micros / 1_000n);
   throw wrong(name, `"${text}" is not a time with its zone`, 'Write it like 2026-11-22T10:00:00Z');
 }
 

@@ -11,7 +11,7 @@ import { DONE, FAILED } from './exit-codes';
 /** @returns the exit code: 1 where anything is wrong */
 export async function verify(): Promise<number> {
   const config = readConfig(process.env, ['KAFKA', 'KAFKA_GROUP_ID', 'DATABASE']);
-  const logger = makeLogger('warn');
+  const logger = makeLogger('warn', 'stderr');
   const kafka = makeKafka({ ...config.KAFKA, clientId: 'promo-intake-verify' }, logger);
   const topics = await storedTopics(config.DATABASE);
   // Kafka first: a worker commits behind the store, so that what the store holds afterwards cannot lie before what was committed.

@@ -36,12 +36,14 @@ const SETTINGS = {
     example: 'kafka-0.kafka:9092,kafka-1.kafka:9092',
     parse: (text) => {
       const brokers = text.split(',').map((entry) => entry.trim());
-      const wrong = brokers.find((entry) => !isBroker(entry));
-      return wrong === undefined
+      const wrong = brokers.findIndex((entry) => !isBroker(entry));
+      return wrong < 0
         ? { value: brokers }
         : {
-            problem: `"${wrong}" is not host:port`,
-            remedy: 'Write a comma-separated list such as kafka-0:9092,kafka-1:9092',
+            // Not repeated where somebody has written a user and a password into it.
+            problem: `${brokers[wrong]?.includes('@') ? `its entry ${wrong + 1}` : `"${brokers[wrong]}"`} is not host:port`,
+            remedy:
+              'Write a comma-separated list such as kafka-0:9092,kafka-1:9092; an IPv6 address needs a name',
           };
     },
   }),
@@ -146,6 +148,7 @@ function readSasl(reading: Reading<typeof SETTINGS>, because: string): Sasl | un
 }
 
 function isBroker(entry: string): boolean {
-  const port = Number(/^(?:\[[0-9a-fA-F:]+\]|[^\s:/@]+):(\d{1,5})$/.exec(entry)?.[1]);
+  // The client takes an entry apart at its first colon.
+  const port = Number(/^[^\s:/@]+:(\d{1,5})$/.exec(entry)?.[1]);
   return port >= 1 && port <= MAX_PORT;
 }

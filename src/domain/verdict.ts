@@ -188,6 +188,9 @@ const outcomeByCode = new Map<number, Outcome>([
 ]);
 const rankByName = new Map<Reason, number>(REASONS.map((entry, rank) => [entry.name, rank]));
 
+/** What to do about a duplicate whose content is not that of the event that was decided: it has no reason that would tell. */
+export const OTHER_CONTENT_REMEDY = 'Give each event an event_id of its own.';
+
 export function reasonInfo(reason: Reason): ReasonInfo {
   return byName.get(reason)!;
 }

@@ -98,13 +98,15 @@ async function onceFree(
   { onWait, triesMs }: Required<Pick<MigrateOptions, 'onWait' | 'triesMs'>>,
   run: () => Promise<unknown>,
 ): Promise<void> {
-  const giveUpAt = Date.now() + triesMs;
+  /** From the first lock on that it did not get: what it does before may take long. */
+  let giveUpAt: number | undefined;
   for (;;) {
     try {
       await run();
       return;
     } catch (error) {
       if (!isLocked(error)) throw error;
+      giveUpAt ??= Date.now() + triesMs;
       if (Date.now() > giveUpAt)
         throw new Error(
           `${name} got no lock in ${triesMs / 1000} s, and changed nothing: see in pg_stat_activity what runs for so long, and run it again`,

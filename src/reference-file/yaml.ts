@@ -10,6 +10,8 @@ import { MAX_DEPTH, type Tree, type TreeEntry } from './tree';
 
 /** Characters of a file: parsing takes about a second for a million. */
 export const MAX_LENGTH = 16 * 1024 * 1024;
+/** The remedy for more. */
+export const SHORTER = 'Shorten long lists, or deny games where many are allowed.';
 /** Nodes that all aliases of a file may stand for together: a few lines of nested aliases can stand for billions. */
 export const MAX_ALIASED = 100_000;
 
@@ -22,7 +24,7 @@ export const MAX_ALIASED = 100_000;
 export function readTree(text: string, fileName: string, report: Report): Tree | undefined {
   if (text.length > MAX_LENGTH) {
     const message = `${fileName} has ${text.length} characters; the limit is ${MAX_LENGTH}.`;
-    report.add(WHOLE_FILE, message, 'Shorten long lists, or deny games where many are allowed.');
+    report.add(WHOLE_FILE, message, SHORTER);
     return undefined;
   }
   if (reportControlCharacters(text, report)) return undefined;

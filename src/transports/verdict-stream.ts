@@ -4,7 +4,7 @@
  */
 import { idKey } from '../domain/digest';
 import type { Connection } from '../domain/reference';
-import { REASONS, type Reason, reasonInfo } from '../domain/verdict';
+import { OTHER_CONTENT_REMEDY, REASONS, type Reason, reasonInfo } from '../domain/verdict';
 import type { TopicPartition } from '../intake';
 import { type EncodedMessage, MessageEncoder, type OutgoingMessage } from './record-batch-writer';
 import type { PublishedAnswer, PublishVerdicts } from './record-source';
@@ -251,7 +251,7 @@ function outcomeOf(answer: PublishedAnswer): string | null {
       return fields({
         verdict: 'duplicate',
         reason: null,
-        remedy: null,
+        remedy: decision.contentDiffers ? OTHER_CONTENT_REMEDY : null,
         first_verdict: decision.first.verdict,
         first_reason: decision.first.reason,
         content_differs: decision.contentDiffers,

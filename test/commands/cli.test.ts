@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import * as zlib from 'node:zlib';
 import { Client } from 'pg';
-import { until } from '../../dev/servers/deadline';
+import { sleep, until } from '../../dev/servers/deadline';
 import { productCommand } from '../../dev/servers/product';
 import { aBet } from '../support/builders';
 import {
@@ -186,6 +186,15 @@ describe('the program', () => {
       errors: expect.stringContaining('/readyz: no answer: connect ECONNREFUSED'),
     });
     expect(await run(['health', '--url', 'worker:8080'])).toMatchObject({ code: 2, output: '' });
+    expect(await run(['health'], { HTTP_PORT: '0' })).toMatchObject({
+      code: 2,
+      errors: expect.stringContaining('name the address by --url'),
+    });
+    // Ports that browsers ask nothing of.
+    expect(await run(['health'], { HTTP_PORT: '6000' })).toMatchObject({
+      code: 1,
+      errors: expect.stringMatching(/no answer: (?!bad port)/),
+    });
     expect(await run(['health', '--url', 'http://promo:s3cret@worker:8080/readyz'])).toEqual({
       code: 2,
       output: '',
@@ -257,6 +266,29 @@ describe('migrate and reference apply', () => {
 });
 
 describe('reference data that was in force before', () => {
+  test('is printed whole to whoever reads slowly', async () => {
+    const own = await freshDatabase();
+    const settings = { DATABASE_URL: own.url };
+    const ids = Array.from({ length: 20_000 }, (_, n) => `a-game-with-a-long-name-${n}`);
+    try {
+      await run(['migrate'], settings);
+      const catalogue = ids.map((id) => ({ id, active: true }));
+      const document = { operators: [{ id: 'large', catalogue }] };
+      expect(await run(['reference', 'apply', '-'], settings, json(document))).toMatchObject({ code: 0 });
+      const { child, ended } = start(['reference', 'export'], settings);
+      child.stdout.pause();
+      // Longer than it takes to print it, and to end in spite of what still holds it.
+      await sleep(6_000);
+      child.stdout.resume();
+      const { code, output } = await ended;
+      expect(code).toBe(0);
+      for (const id of ids) if (!output.includes(`"${id}"`)) throw new Error(`${id} is missing`);
+      expect(() => JSON.parse(output)).not.toThrow();
+    } finally {
+      await own.drop();
+    }
+  });
+
   test('is listed, printed as a file that changes nothing, and put into force again as a new version', async () => {
     const own = await freshDatabase();
     const settings = { DATABASE_URL: own.url };
@@ -451,6 +483,24 @@ describe('publish', () => {
       errors: `Kafka has no topic ${topic}, or does not show it to us. Create it, or correct --topic. Nothing was sent.\n`,
     });
     expect(await withAdmin((admin) => admin.listTopics())).not.toContain(topic);
+  });
+
+  test('tells what is sent where the file cannot be read any further', async () => {
+    const topic = await freshTopic('publish');
+    expect(await run(['publish', '/proc/self/mem', '--topic', topic], kafka())).toEqual({
+      code: 1,
+      output: expect.stringMatching(/: 0 events, /),
+      errors: expect.stringMatching(/cannot be read any further: EIO.*\n.*stopped\. Go on from line 1: /),
+    });
+  });
+
+  test('goes on where nobody reads what it tells beside', async () => {
+    const topic = await freshTopic('publish');
+    const { child, ended } = start(['publish', '-', '--topic', topic], kafka());
+    child.stderr.destroy();
+    child.stdin.end('no object\n'.repeat(5));
+    expect(await ended).toMatchObject({ code: 0, output: expect.stringMatching(/: 5 events, /) });
+    expect(await countRecords(topic)).toBe(5);
   });
 
   test('says in a sentence that Kafka cannot be reached', async () => {

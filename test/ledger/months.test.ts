@@ -9,6 +9,7 @@ import {
   freshStore,
   type TestPartition,
   type TestStore,
+  withClient,
 } from '../support/ledger';
 
 let store: TestStore;
@@ -52,6 +53,12 @@ test('a month that is over is vacuumed for the last rows that came to it, and af
        and 'autovacuum_vacuum_insert_threshold=0' = any(reloptions) group by 1`,
     );
   expect(await settings()).toEqual([]);
+  // A worker that starts waits for no vacuum of it.
+  await withClient(store.url, async (vacuum) => {
+    await vacuum.query('begin; lock table promo_store.history_2020_01 in share update exclusive mode');
+    await ensureMonths(store.pool);
+    expect(await settings()).toEqual([]);
+  });
   await ensureMonths(store.pool);
   expect(await settings()).toEqual([['t', '1']]);
 });
@@ -74,7 +81,7 @@ test('months begin and end at midnight UTC, whatever the zone of the session [D2
   const month = await thisMonth();
   await store.pool.query(`drop table promo_store.history_${month}`);
   await worker.pool.query(
-    `set time zone 'Pacific/Kiritimati'; select promo_store.ensure_months(); set time zone 'UTC'`,
+    `set time zone 'Pacific/Kiritimati'; set datestyle = 'SQL, DMY'; select promo_store.ensure_months(); reset datestyle; set time zone 'UTC'`,
   );
   const [[bound] = []] = await store.rows(
     `select pg_get_expr(relpartbound, oid) from pg_class where relname = 'history_${month}'`,

@@ -165,6 +165,18 @@ test.each(TABLE)('%s: allowed to %j', async (statement, allowed) => {
   expect(found).toEqual(allowed);
 });
 
+test.each(['writer', 'maintainer'] as const)(
+  '%s notes no retention, by which verify would pass over records',
+  async (name) => {
+    await withClient(roleOf(name).url, async (client) => {
+      for (const operation of ['retention', 'erasure', 'anything'])
+        await expect(client.query('select promo.begin_operation($1, $2)', [operation, '{}'])).rejects.toThrow(
+          `${operation} is no operation that is noted by itself`,
+        );
+    });
+  },
+);
+
 test('what a role makes for its session takes the place of no name that the owner uses', async () => {
   const ran = `raise exception 'ran as %', current_user`;
   await withClient(roleOf('reader').url, async (client) => {

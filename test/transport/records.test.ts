@@ -430,8 +430,13 @@ describe('the verdict stream', () => {
       first_verdict: 'accepted',
       first_reason: null,
       content_differs: false,
+      remedy: null,
     });
-    expect(about({ topic, offset: 9 })).toMatchObject({ verdict: 'duplicate', content_differs: true });
+    expect(about({ topic, offset: 9 })).toMatchObject({
+      verdict: 'duplicate',
+      content_differs: true,
+      remedy: 'Give each event an event_id of its own.',
+    });
   });
 
   it('an event without key is reported by its coordinates [S7 V3]', () => {

@@ -11,6 +11,7 @@ import {
   readLines,
   withoutDocument,
 } from '../../src/commands/lines';
+import { MAX_REFERENCE_BYTES } from '../../src/reference-file';
 import { aBet, aDeposit } from '../support/builders';
 
 let directory: string;
@@ -255,6 +256,33 @@ describe('what a file may be', () => {
     expect(said).toEqual(['is too long to be read as one JSON document, so each line is taken for an event']);
   });
 
+  test('a line that is too long for any record makes no document of the others', async () => {
+    const said: string[] = [];
+    async function* blocks() {
+      yield [{ number: 1, bytes: Buffer.from('[') }];
+      yield [
+        { number: 2, bytes: null },
+        { number: 3, bytes: Buffer.from(']') },
+      ];
+    }
+    const found: number[] = [];
+    for await (const some of readEvents(blocks(), (text) => said.push(text)))
+      found.push(...some.map(({ number }) => number));
+    expect(found).toEqual([1, 2, 3]);
+    expect(said).toEqual([expect.stringContaining('too long')]);
+  });
+
+  test('an event with the key of a batch, and an id, is one event, as it is to the worker', async () => {
+    const { lines: told } = await checked(lines({ event_id: 'b-1', events: [aBet(), aBet()] }));
+    expect(told[0]).toMatch(/^events:1: rejected\/malformed /);
+  });
+
+  test('a mark of the order of bytes in front hides no document', async () => {
+    const { lines: told } = await checked(`\uFEFF${JSON.stringify([bad], null, 2)}`);
+    expect(told).toEqual([expect.stringMatching(/^events:2: rejected\/bad_amount/)]);
+    expect(errors).toContain('is one JSON document');
+  });
+
   test('nothing is clean', async () => {
     expect(await checked('')).toMatchObject({ code: 0, summary: expect.stringContaining('0 events') });
   });
@@ -306,6 +334,14 @@ test('reference data that is not UTF-8 is refused, as reference apply does', asy
   expect(errors).toMatch(/latin-1\.yaml:1:6: The file is not UTF-8: byte 6, 0xe9, .* Save it as UTF-8\.\n/);
 });
 
+test('reference data is read no further than it may be long', async () => {
+  const rules = { reference: file('huge.yaml', Buffer.alloc(MAX_REFERENCE_BYTES + 1, '#')), connection: 'c' };
+  expect(await checked(lines(aBet()), { rules })).toMatchObject({ code: 2, summary: '' });
+  expect(errors).toMatch(
+    /huge\.yaml:1:1: \S+ has more than 16777216 characters, which is the limit\. Shorten/,
+  );
+});
+
 describe('a document over several lines, where lines are wanted', () => {
   const event = aBet();
   const refuse = (from: number, to: number) => new Error(`${from}-${to}`);
@@ -339,6 +375,7 @@ describe('a document over several lines, where lines are wanted', () => {
     ['an array of one event', `[\n${JSON.stringify(event)}\n]`, '2-4'],
     ['a batch', `{"note": "}]\\"",\n\n"events": [\n${JSON.stringify(event)},\n{}]}`, '2-6'],
     ['two events, one after the other', '{\n}\n{\n}', '2-3'],
+    ['an array behind a mark of the order of bytes', `\uFEFF[\n${JSON.stringify(event)}\n]`, '2-4'],
     ['what never ends', `[\n${`"${'x'.repeat(1024 * 1024)}",\n`.repeat(9)}`, '2-10'],
   ])('%s is refused, and nothing of it is handed over', async (_, text, expected) => {
     expect(await passed(`\n${text}\n`)).toMatchObject({ numbers: [], error: expected });
@@ -359,6 +396,19 @@ describe('a document over several lines, where lines are wanted', () => {
       numbers: Array.from({ length: count }, (_, index) => index + 1),
       error: '',
     });
+  });
+
+  test('a line that is too long for any record, within a document: nothing of it is handed over', async () => {
+    async function* blocks() {
+      yield [{ number: 1, bytes: Buffer.from('[') }];
+      yield [{ number: 2, bytes: null }];
+    }
+    const handedOver: unknown[] = [];
+    const all = async () => {
+      for await (const some of withoutDocument(blocks(), refuse)) handedOver.push(...some);
+    };
+    await expect(all()).rejects.toThrow('1-2');
+    expect(handedOver).toEqual([]);
   });
 
   test('lines are handed over as they come', async () => {

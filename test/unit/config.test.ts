@@ -58,6 +58,16 @@ describe('Kafka', () => {
     expect(read({})).toEqual({ brokers: ['kafka-0:9092'], tls: undefined, sasl: undefined });
   });
 
+  test.each([
+    ['kafka-0', '"kafka-0" is not host:port'],
+    ['a:1, b:0', '"b:0" is not host:port'],
+    ['[::1]:9092', '"[::1]:9092" is not host:port'],
+    // A password is not repeated.
+    ['a:1,promo:XSECRETX@kafka:9092', 'its entry 2 is not host:port'],
+  ])('is found by names and ports: not by %s', (brokers, problem) => {
+    expect(faults({ KAFKA_BROKERS: brokers })).toEqual([expect.stringContaining(problem)]);
+  });
+
   test.each(['PLAIN', 'SCRAM-SHA-256', 'SCRAM-SHA-512'])(
     'is shown a user and a password: %s',
     (mechanism) => {

@@ -182,7 +182,7 @@ test('settings are shown as they take effect, and none of them shows a secret', 
     {
       DATABASE_URL: `postgres://promo:${secret}@db:5432/promo?options=${secret}`,
       KAFKA_SASL_PASSWORD: `http://${secret}@x`,
-      SCHEMA_REGISTRY_URL: `https://${secret}:${secret}@registry`,
+      SCHEMA_REGISTRY_URL: ` https://${secret}:${secret}@registry`,
       SCHEMA_REGISTRY_TOKEN_FILE: '/run/token',
     },
     ['DATABASE', 'KAFKA', 'SCHEMA_REGISTRY', 'KAFKA_GROUP_ID'],

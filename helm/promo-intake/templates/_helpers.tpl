@@ -17,14 +17,13 @@ app.kubernetes.io/instance: {{ .root.Release.Name | quote }}
 app.kubernetes.io/component: {{ .component }}
 {{- end -}}
 
+{{/* Takes the same, with "more" for those that go before commonLabels. A key that ours has, too, stays ours. */}}
 {{- define "promo-intake.labels" -}}
-{{ include "promo-intake.selector" . }}
-app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ .root.Release.Service }}
-helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" }}
-{{- with .root.Values.commonLabels }}
-{{ toYaml . }}
-{{- end }}
+{{- $ours := include "promo-intake.selector" . | fromYaml -}}
+{{- $_ := set $ours "app.kubernetes.io/version" .root.Chart.AppVersion -}}
+{{- $_ := set $ours "app.kubernetes.io/managed-by" .root.Release.Service -}}
+{{- $_ := set $ours "helm.sh/chart" (printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_") -}}
+{{- merge $ours (default dict .more) (default dict .root.Values.commonLabels) | toYaml -}}
 {{- end -}}
 
 {{- define "promo-intake.image" -}}
@@ -73,19 +72,21 @@ What a container is configured by. Takes and gives (dict "settings" … "secrets
 where `own` has the same three of its own role: the owner of the tables, or the janitor.
 */}}
 {{- define "promo-intake.jobConfiguration" -}}
-{{- $own := .own -}}
+{{/* What is set to null is not there. */}}
+{{- $own := merge (dict) .own (dict "settings" dict "secrets" dict "files" dict) -}}
+{{- $usual := merge (dict) .values (dict "settings" dict "secrets" dict "files" dict) -}}
 {{- $settings := dict -}}
-{{- range $name, $value := mergeOverwrite (deepCopy .values.settings) $own.settings -}}
+{{- range $name, $value := mergeOverwrite (deepCopy $usual.settings) $own.settings -}}
 {{- if hasPrefix "DATABASE_" $name }}{{ $_ := set $settings $name $value }}{{ end -}}
 {{- end -}}
 {{- if $own.secrets.DATABASE_URL }}{{ $_ := unset $settings "DATABASE_URL" }}{{ end -}}
 {{- $secrets := dict -}}
-{{- range $name, $value := ternary $own.secrets .values.secrets (gt (len $own.secrets) 0) -}}
+{{- range $name, $value := ternary $own.secrets $usual.secrets (gt (len $own.secrets) 0) -}}
 {{- if hasPrefix "DATABASE_" $name }}{{ $_ := set $secrets $name $value }}{{ end -}}
 {{- end -}}
 {{- if $own.settings.DATABASE_URL }}{{ $_ := unset $secrets "DATABASE_URL" }}{{ end -}}
 {{- $files := dict -}}
-{{- range $name, $value := ternary $own.files .values.files (gt (len $own.files) 0) -}}
+{{- range $name, $value := ternary $own.files $usual.files (gt (len $own.files) 0) -}}
 {{- if or (hasPrefix "DATABASE_" $name) (eq $name "NODE_EXTRA_CA_CERTS") }}{{ $_ := set $files $name $value }}{{ end -}}
 {{- end -}}
 {{- dict "settings" $settings "secrets" $secrets "files" $files | toYaml -}}
@@ -203,17 +204,22 @@ annotations:
 {{- $fullname := include "promo-intake.fullname" . -}}
 {{- if not (regexMatch "^[a-z]([-a-z0-9]*[a-z0-9])?$" $fullname) }}{{ $faults = append $faults (printf "objects would be named %s, which no Service can be: a name begins with a letter, ends with a letter or digit, and has only a-z, 0-9 and - in it; set fullnameOverride, or give the release another name" $fullname) }}{{ end -}}
 {{- with .Values -}}
+{{/* What is set to null is not there. */}}
+{{- $nothing := dict "settings" dict "secrets" dict "grant" dict -}}
+{{- $migration := merge (dict) .migration $nothing -}}
+{{- $retention := merge (dict) .retention $nothing -}}
 {{- if not .settings.KAFKA_BROKERS }}{{ $faults = append $faults "settings.KAFKA_BROKERS is missing: set it to the brokers, as host:port, comma-separated" }}{{ end -}}
 {{- if not (or .settings.DATABASE_URL .secrets.DATABASE_URL) }}{{ $faults = append $faults "secrets.DATABASE_URL is missing: set it to {secret: NAME, key: KEY} of a Secret that holds the address of Postgres, or set settings.DATABASE_URL to one without a password" }}{{ end -}}
 {{- if and .settings.DATABASE_URL .secrets.DATABASE_URL }}{{ $faults = append $faults "settings.DATABASE_URL and secrets.DATABASE_URL are both set: remove one of them" }}{{ end -}}
-{{- range $name, $is := dict "migration" (or .migration.enabled .reference.data .reference.existing) "retention" .retention.enabled -}}
-{{- $own := index $.Values $name -}}
+{{- range $name, $is := dict "migration" (or $migration.enabled .reference.data .reference.existing) "retention" $retention.enabled -}}
+{{- $own := merge (dict) (index $.Values $name) (dict "settings" dict "secrets" dict) -}}
 {{- $configuration := include "promo-intake.jobConfiguration" (dict "values" $.Values "own" $own) | fromYaml -}}
 {{- if and $own.settings.DATABASE_URL $own.secrets.DATABASE_URL }}{{ $faults = append $faults (printf "%s.settings.DATABASE_URL and %s.secrets.DATABASE_URL are both set: remove one of them" $name $name) }}
 {{- else if and $is $own.secrets (not (or $configuration.settings.DATABASE_URL $configuration.secrets.DATABASE_URL)) }}{{ $faults = append $faults (printf "%s.secrets.DATABASE_URL is missing: where %s.secrets has any, those of the workers are left out; set it, or %s.settings.DATABASE_URL" $name $name $name) }}{{ end -}}
 {{- end -}}
-{{- if and .retention.enabled .migration.grant.writer (not (or .retention.settings.DATABASE_URL .retention.secrets.DATABASE_URL)) }}{{ $faults = append $faults "retention.secrets.DATABASE_URL is missing: retention would run as the workers' role, which may drop nothing where migration.grant.writer limits it; set it, or retention.settings.DATABASE_URL, to the address with the janitor's role" }}{{ end -}}
-{{- if and (not .migration.enabled) (or .migration.grant.writer .migration.grant.reader .migration.grant.janitor .migration.grant.maintainer) }}{{ $faults = append $faults "migration.grant is set, and migration.enabled is false: nobody would give these roles what they need; enable it, or remove migration.grant and run promo-intake grant yourself" }}{{ end -}}
+{{- if and $retention.enabled $migration.grant.writer (not (or $retention.settings.DATABASE_URL $retention.secrets.DATABASE_URL)) }}{{ $faults = append $faults "retention.secrets.DATABASE_URL is missing: retention would run as the workers' role, which may drop nothing where migration.grant.writer limits it; set it, or retention.settings.DATABASE_URL, to the address with the janitor's role" }}{{ end -}}
+{{- if and $migration.enabled $migration.grant.writer (not (or $migration.settings.DATABASE_URL $migration.secrets.DATABASE_URL)) }}{{ $faults = append $faults "migration.secrets.DATABASE_URL is missing: the migrations would run as the workers' role, which then owns the tables and cannot be limited to migration.grant.writer; set it, or migration.settings.DATABASE_URL, to the address with the owner's role" }}{{ end -}}
+{{- if and (not $migration.enabled) (or $migration.grant.writer $migration.grant.reader $migration.grant.janitor $migration.grant.maintainer) }}{{ $faults = append $faults "migration.grant is set, and migration.enabled is false: nobody would give these roles what they need; enable it, or remove migration.grant and run promo-intake grant yourself" }}{{ end -}}
 {{- if and .reference.data .reference.existing }}{{ $faults = append $faults "reference.data and reference.existing are both set: remove one of them" }}{{ end -}}
 {{- if and .autoscaling.enabled (lt (int .autoscaling.maxReplicas) (int .autoscaling.minReplicas)) }}{{ $faults = append $faults "autoscaling.maxReplicas is below autoscaling.minReplicas: raise it" }}{{ end -}}
 {{- if and .autoscaling.enabled (le (int .autoscaling.upAfterSeconds) (int .autoscaling.pollingSeconds)) }}{{ $faults = append $faults "autoscaling.upAfterSeconds is not above autoscaling.pollingSeconds: raise it, for one look alone may be wrong" }}{{ end -}}
