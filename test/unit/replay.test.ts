@@ -1,5 +1,8 @@
 /** Which offsets a replay is of, and which records are dead letters. */
+
 import { rangesOf, refuseUnknown } from '../../src/commands/replay';
+import { timeOf } from '../../src/commands/values';
+import { ConfigError } from '../../src/config';
 import type { Header } from '../../src/intake';
 import { originalHeaders, readLetter } from '../../src/transports/dead-letters';
 import { aValue } from '../support/chunk';
@@ -87,4 +90,18 @@ describe('a dead letter', () => {
       expect(readLetter({ ...record, headers: others })).toBeNull();
     },
   );
+});
+
+test.each([
+  ['2026-11-22T10:00:00Z', Date.UTC(2026, 10, 22, 10)],
+  ['2026-11-22T10:00+02:00', Date.UTC(2026, 10, 22, 8)],
+  ['2026-11-22T10:00:00.250Z', Date.UTC(2026, 10, 22, 10, 0, 0, 250)],
+  // November has 30 days, and nobody means the first of December.
+  ['2026-11-31T00:00:00Z', undefined],
+  ['2026-11-22T10:00:00', undefined],
+  ['2026-11-22', undefined],
+])('the time of an option: %s', (text, expected) => {
+  const read = () => timeOf(new Map([['since', text]]), 'since');
+  if (expected === undefined) expect(read).toThrow(ConfigError);
+  else expect(read()).toBe(expected);
 });
