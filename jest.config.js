@@ -22,6 +22,8 @@ const servers = {
 const postgres = { ...servers, globalSetup: '<rootDir>/test/support/global-setup-postgres.ts' };
 
 module.exports = {
+  // Tests that wait for something have deadlines of their own. Of the others some compute for seconds, and dropping a database waits for the disk that all share.
+  testTimeout: 30_000,
   projects: [
     layer('unit'),
     layer('fuzz'),

@@ -31,7 +31,7 @@ const CRASH = /^.*(?:PANIC: |\(PID \d+\) was terminated by).*\n?(?:.*DETAIL: .*)
 export const POSTGRES_SETTINGS: Readonly<Record<string, string>> = {
   fsync: 'on',
   synchronous_commit: 'on',
-  max_connections: '200',
+  max_connections: '400',
   timezone: 'UTC',
   log_timezone: 'UTC',
   shared_preload_libraries: 'pg_stat_statements',

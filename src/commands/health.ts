@@ -17,8 +17,8 @@ export async function health(url: string | undefined): Promise<number> {
     console.error(`--url ${problem}; write http://host:port/readyz`);
     return USAGE;
   }
-  const port = readConfig(process.env, ['HTTP_PORT']).HTTP_PORT;
-  if (url === undefined && port === 0) {
+  const port = url === undefined ? readConfig(process.env, ['HTTP_PORT']).HTTP_PORT : undefined;
+  if (port === 0) {
     console.error('HTTP_PORT=0 is any port that is free: name the address by --url');
     return USAGE;
   }

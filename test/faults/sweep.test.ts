@@ -7,7 +7,7 @@ import { sideBySide } from '../transport/side-by-side';
 import { PROGRESS_MS } from './promises';
 import { type BatchKind, inSweep, type Strike, type Sweep, type Swept, tableOf } from './sweep';
 
-/** Four workers with 40 connections each are within the 200 that Postgres has. */
+/** Four workers with 40 connections each are within the 400 that Postgres has, with what other tests have beside them. */
 const together = sideBySide(240_000, 4);
 const swept: Swept[] = [];
 afterAll(() => {

@@ -338,7 +338,8 @@ describe('a lock that somebody holds for long, as a query of hours does', () => 
       await until('it has given up once', 20_000, async () => waits.length === 1);
       // Nobody queues behind it now.
       await withClient(url, async (client) => {
-        await client.query(`set lock_timeout = '500ms'`);
+        // A worker would wait for five seconds.
+        await client.query(`set lock_timeout = '4s'`);
         await client.query('begin; lock promo_store.partitions in row exclusive mode; commit');
       });
       await holder.query('commit');

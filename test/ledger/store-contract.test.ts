@@ -1,5 +1,6 @@
 /** Postgres as the ledger relies on it; test/simulation/store-contract.test.ts holds the simulator's model against the same scripts. */
 import { setTimeout as sleep } from 'node:timers/promises';
+import { until } from '../../dev/servers/deadline';
 import { freshStore, REFERENCE } from '../support/ledger';
 import { describeStoreContract } from '../support/store-contract';
 
@@ -8,14 +9,24 @@ jest.setTimeout(60_000);
 /** Longer than a statement takes that need not wait. */
 const SETTLED_MS = 150;
 
+const RUNNING = `select count(*) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()
+  and backend_type = 'client backend' and state = 'active' and wait_event_type is distinct from 'Lock'`;
+
 describeStoreContract(async () => {
-  const store = await freshStore({ maxConnections: 5 });
+  const store = await freshStore({ maxConnections: 6 });
   // The scripts write single rows, not whole decisions.
   store.damaged = true;
   await store.rows('delete from promo_store.reference_versions');
   return {
     store: store.pool,
-    settle: () => sleep(SETTLED_MS),
+    async settle() {
+      await sleep(SETTLED_MS);
+      await until(
+        'whatever runs has come to a lock',
+        10_000,
+        async () => (await store.value(RUNNING)) === '0',
+      );
+    },
     get: (promise) => promise,
     applyReference: async () => {
       await store.apply(REFERENCE);

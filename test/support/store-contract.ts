@@ -487,15 +487,15 @@ export function describeStoreContract(makeSide: () => Promise<Side>): void {
       // One clearly behind the other: if both gave up at once, the second would not come to its turn.
       for (let times = 0; times < 4; times++) expect(await wait.isWaiting()).toBe(true);
     }
+    const early = await begin();
     // The second in line waits for the row from the fifth second on, and its statement may take eight.
     const results = [];
     for (const wait of waits) results.push(await wait.result());
     expect(results).toEqual(['lock_rounds 55P03', 'lock_rounds 57014']);
-    for (const tx of others) await side.get(tx.rollback());
     // The first is ended in the fifteenth second.
-    const [early, late] = [await begin(), await begin()];
     expect(await outcome(early.lockRounds('r-1'))).toBe('lock_rounds 55P03');
-    await side.get(early.rollback());
+    for (const tx of [...others, early]) await side.get(tx.rollback());
+    const late = await begin();
     expect(await outcome(late.lockRounds('r-1'))).toEqual({ 'r-1': '1' });
     await side.get(late.rollback());
   });

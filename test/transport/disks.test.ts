@@ -126,7 +126,7 @@ test('a partition without a leader holds up neither the others nor workers that 
     // Of a group that has committed nothing, Kafka has to be asked where the partitions begin.
     await world.started({ KAFKA_GROUP_ID: `${world.groupId}.anew` });
     await until('it has read the others from their beginning', LOST_MS, async () => {
-      return (await world.redeliveries()) === 2 * led.length;
+      return (await world.redeliveries()) >= 2 * led.length;
     });
     await world.expectSound();
     // Nor is anything said of what cannot be known.

@@ -206,8 +206,8 @@ describe('fetches', () => {
       await world.untilDecided(RECORDS);
       const batches = worker.logged('batch decided');
       const ended = Date.parse(batches.at(-1)?.time ?? '');
-      // A timer may fire a moment early.
-      expect(batches.length).toBeLessThanOrEqual((ended - began) / (APART - 1) + 1);
+      // A timer may fire a moment early; and the first fetch had begun already, so that the second need not wait.
+      expect(batches.length).toBeLessThanOrEqual((ended - began) / (APART - 1) + 2);
     }),
   );
 });

@@ -221,9 +221,11 @@ describe('worker --drain', () => {
         const { main, other } = world.topics;
         // Nobody decides what stands in an open transaction.
         await openTransaction(main, logins(3));
+        // What the worker has to wait for, before and after the others are gone.
+        const late = await openTransaction(other, logins(2, 'late'));
         const worker = await world.started({}, { drain: true });
         await remove(main);
-        await produce(other, logins(2, 'late'));
+        await late.end('commit');
         expect(await worker.ending()).toEqual({ code: 1, signal: null });
         expect(worker.logged('records were deleted before they were decided')).toMatchObject([
           { topic: main, partition: 0, to: 3 },
@@ -248,7 +250,8 @@ describe('SIGTERM', () => {
       const { main } = world.topics;
       for (let partition = 0; partition < 3; partition++)
         await produce(main, logins(3_000, `p${partition}`, partition));
-      const worker = await world.started({ BATCH_EVENTS: '20' });
+      // Far from done by then, whatever holds up the test.
+      const worker = await world.started({ BATCH_EVENTS: '5' });
       await world.untilDecided(200);
       expect(await worker.stop(20_000)).toEqual({ code: 0, signal: null });
       const decided = await world.rows('select partition, next_offset from promo.partitions order by 1');

@@ -9,7 +9,7 @@ import { makeWireFormat, RegistryUnavailable, type WireFormat } from '../../src/
 
 /** Enough for the first requests of a registry that has only just started. */
 const TIMEOUT_MS = 10_000;
-const IMPATIENT_MS = 500;
+const IMPATIENT_MS = 3_000;
 
 const address = process.env.SCHEMA_REGISTRY_URL ?? '';
 if (address === '')
