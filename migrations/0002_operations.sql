@@ -75,28 +75,28 @@ begin
       execute format('alter table promo_store.%I set (autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 100000)', name);
       perform promo_store.sample_little(name);
       execute format('alter table promo_store.%I attach partition promo_store.%I for values from (%L) to (%L)',
-        parent, name, month::timestamp at time zone 'utc', (month + interval '1 month')::timestamp at time zone 'utc');
+        parent, name, month, month + interval '1 month');
       insert into promo_store.months (parent, month, made_at) values (parent, month, clock_timestamp())
         on conflict on constraint months_pkey do update set made_at = excluded.made_at, dropped_at = null;
       created := created + 1;
     end loop;
     month := month + interval '1 month';
   end loop;
+  -- Not while a vacuum is at it, for which a worker that starts need not wait: it is asked for each hour.
+  perform set_config('lock_timeout', '500ms', true);
   -- What came to a month since its last vacuum is summarized by no further one once the month is over, but by these; so are the rows of an erasure.
   for name in
     select t.name from promo_store.month_tables() t join pg_class c on c.relnamespace = 'promo_store'::regnamespace and c.relname = t.name
     where t.month < date_trunc('month', now() at time zone 'utc') and not coalesce('autovacuum_vacuum_insert_threshold=0' = any(c.reloptions), false)
   loop
-    -- Not while a vacuum is at it, for which a worker that starts need not wait: it is asked for each hour.
-    perform set_config('lock_timeout', '500ms', true);
     begin
       execute format('alter table promo_store.%I set (autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 0,
         autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000)', name);
     exception when lock_not_available then
       null;
     end;
-    perform set_config('lock_timeout', usual_lock_timeout, true);
   end loop;
+  perform set_config('lock_timeout', usual_lock_timeout, true);
   return created;
 end
 $$;

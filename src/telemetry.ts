@@ -7,13 +7,15 @@ import pino, { type Logger } from 'pino';
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 
 export function makeLogger(level: string, to: 'stdout' | 'stderr' = 'stdout'): Logger {
-  const options = {
-    level,
-    base: null,
-    timestamp: pino.stdTimeFunctions.isoTime,
-    formatters: { level: (label: string) => ({ level: label }) },
-  };
-  return to === 'stdout' ? pino(options) : pino(options, pino.destination(2));
+  return pino(
+    {
+      level,
+      base: null,
+      timestamp: pino.stdTimeFunctions.isoTime,
+      formatters: { level: (label) => ({ level: label }) },
+    },
+    pino.destination(to === 'stdout' ? 1 : 2),
+  );
 }
 
 /** What the labels of our metrics may be: each of few values, however many records come. */

@@ -3,7 +3,7 @@ import { get as getHttp, type IncomingMessage } from 'node:http';
 import { get as getHttps } from 'node:https';
 import { readConfig } from '../config';
 import { messageOf } from '../errors';
-import { readLimited } from '../transports/limited';
+import { readAnswer } from '../transports/limited';
 import { DONE, FAILED, USAGE } from './exit-codes';
 
 /** Below the time that those who ask give it, so that they hear why. */
@@ -39,8 +39,7 @@ async function answerOf(url: string, signal: AbortSignal): Promise<{ status: num
   const answer = await new Promise<IncomingMessage>((resolve, reject) => {
     get(url, { signal, agent: false }, resolve).once('error', reject);
   });
-  const text = await readLimited('an answer', answer, MAX_ANSWER_BYTES);
-  return { status: answer.statusCode ?? 0, text: text.toString('utf8') };
+  return { status: answer.statusCode ?? 0, text: await readAnswer(answer, MAX_ANSWER_BYTES) };
 }
 
 /** In words that do not repeat it: it may hold a password. */

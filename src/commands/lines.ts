@@ -75,8 +75,9 @@ function isNotBlank({ bytes }: Line): boolean {
 
 /** The first byte that is no white space of JSON, and no mark of the order of bytes, with which some programs begin a file. */
 function firstToken(bytes: Buffer): string | undefined {
-  const text = beginsWithMark(bytes) ? bytes.subarray(BYTE_ORDER_MARK.length) : bytes;
-  const byte = text.find((code) => code !== 0x20 && code !== 0x09 && code !== 0x0d && code !== NEWLINE);
+  const byte = withoutMark(bytes).find(
+    (code) => code !== 0x20 && code !== 0x09 && code !== 0x0d && code !== NEWLINE,
+  );
   return byte === undefined ? undefined : String.fromCharCode(byte);
 }
 
@@ -183,8 +184,9 @@ function mayFollow(last: string, first: string): boolean {
   return '[{,:'.includes(last) || ']},:'.includes(first);
 }
 
-function beginsWithMark(bytes: Buffer): boolean {
-  return bytes.subarray(0, BYTE_ORDER_MARK.length).equals(BYTE_ORDER_MARK);
+function withoutMark(bytes: Buffer): Buffer {
+  const { length } = BYTE_ORDER_MARK;
+  return bytes.subarray(0, length).equals(BYTE_ORDER_MARK) ? bytes.subarray(length) : bytes;
 }
 
 /** An array of events, or an object that holds some and has no id of its own: for the webhook, and no event. */
@@ -219,9 +221,8 @@ function isBatch(json: unknown): boolean {
 
 function parse(bytes: Buffer): { json: unknown } | undefined {
   if (!isUtf8(bytes)) return undefined;
-  const text = beginsWithMark(bytes) ? bytes.subarray(BYTE_ORDER_MARK.length) : bytes;
   try {
-    return { json: JSON.parse(text.toString('utf8')) };
+    return { json: JSON.parse(withoutMark(bytes).toString('utf8')) };
   } catch {
     return undefined;
   }

@@ -3,7 +3,7 @@ import { isUtf8 } from 'node:buffer';
 import { readConfig } from '../config';
 import { MAX_NAME_BYTES } from '../domain/event';
 import { dropMonthsBefore, erasePlayer, planRetention } from '../ledger/operations';
-import { readLimited } from '../transports/limited';
+import { readUpTo } from '../transports/limited';
 import { DONE } from './exit-codes';
 import { integerOf, type Options, requestedBy, wrong } from './values';
 
@@ -60,12 +60,8 @@ const LEFT = [
 
 /** @throws where it is no player_ref: nothing would be erased, and be told as done */
 async function standardInput(): Promise<string> {
-  const input = await readLimited('an input', process.stdin, MAX_NAME_BYTES + LINE_END.length).catch(
-    (error: unknown) => {
-      if (!(error instanceof RangeError)) throw error;
-      throw wrong('player', 'is longer than any player', 'Send one player_ref');
-    },
-  );
+  const input = await readUpTo(process.stdin, MAX_NAME_BYTES + LINE_END.length);
+  if (input === null) throw wrong('player', 'is longer than any player', 'Send one player_ref');
   if (!isUtf8(input)) throw wrong('player', 'is not UTF-8', 'Send it in UTF-8, as events have it');
   const text = input.toString('utf8');
   if (text.startsWith(BYTE_ORDER_MARK))

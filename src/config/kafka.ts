@@ -36,15 +36,15 @@ const SETTINGS = {
     example: 'kafka-0.kafka:9092,kafka-1.kafka:9092',
     parse: (text) => {
       const brokers = text.split(',').map((entry) => entry.trim());
-      const wrong = brokers.findIndex((entry) => !isBroker(entry));
-      return wrong < 0
-        ? { value: brokers }
-        : {
-            // Not repeated where somebody has written a user and a password into it.
-            problem: `${brokers[wrong]?.includes('@') ? `its entry ${wrong + 1}` : `"${brokers[wrong]}"`} is not host:port`,
-            remedy:
-              'Write a comma-separated list such as kafka-0:9092,kafka-1:9092; an IPv6 address needs a name',
-          };
+      const wrong = brokers.find((entry) => !isBroker(entry));
+      if (wrong === undefined) return { value: brokers };
+      // Not repeated where somebody has written a user and a password into it.
+      const named = wrong.includes('@') ? `its entry ${brokers.indexOf(wrong) + 1}` : `"${wrong}"`;
+      return {
+        problem: `${named} is not host:port`,
+        remedy:
+          'Write a comma-separated list such as kafka-0:9092,kafka-1:9092; an IPv6 address needs a name',
+      };
     },
   }),
   KAFKA_SECURITY_PROTOCOL: setting({

@@ -89,7 +89,7 @@ function gzipLength(bytes: Buffer): number {
 
 const GZIP_LENGTH_BYTES = 4;
 
-/** What comes to more than this is decompressed while nothing else of such a size is. */
+/** What comes to more than this is decompressed while nothing else of such a size is: where the bytes say too little, it is held twice. */
 const LARGE_BYTES = 8 * 1024 * 1024;
 const large = new Semaphore(1);
 /** Node's own, where nobody says how long a piece is to be. */
@@ -118,12 +118,11 @@ export async function inflate(
   const chunkSize = Math.max(LEAST_PIECE_BYTES, Math.min(likelyBytes, limitBytes) + 1);
   const within = (maxOutputLength: number) =>
     named(codec, maxOutputLength, decode(bytes, { chunkSize, maxOutputLength }));
-  if (chunkSize <= LARGE_BYTES || limitBytes <= LARGE_BYTES) {
-    try {
-      return await within(Math.min(limitBytes, LARGE_BYTES));
-    } catch (error) {
-      if (!(error instanceof DecompressionLimitError) || limitBytes <= LARGE_BYTES) throw error;
-    }
+  if (limitBytes <= LARGE_BYTES) return within(limitBytes);
+  try {
+    if (chunkSize <= LARGE_BYTES) return await within(LARGE_BYTES);
+  } catch (error) {
+    if (!(error instanceof DecompressionLimitError)) throw error;
   }
   await large.acquire();
   try {

@@ -113,7 +113,7 @@ async function requestToken(source: TokenSource): Promise<{ value: string; secon
       signal: AbortSignal.timeout(TOKEN_TIMEOUT_MS),
     });
     status = response.status;
-    answer = await readAnswer(response, MAX_ANSWER_BYTES);
+    answer = await readAnswer(response.body, MAX_ANSWER_BYTES);
   } catch (error) {
     throw new KafkaJSConnectionError(`${ENDPOINT} gave no answer: ${reasonOf(error)}`, codeOf(error));
   }

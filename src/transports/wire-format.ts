@@ -234,7 +234,7 @@ async function askForType(registry: Address, id: number, signal: AbortSignal): P
   };
   if (registry.authorization !== undefined) headers.authorization = registry.authorization();
   const response = await fetch(`${registry.base}/schemas/ids/${id}`, { headers, signal, redirect: 'manual' });
-  const body = parseJson(await readAnswer(response, MAX_ANSWER_BYTES));
+  const body = parseJson(await readAnswer(response.body, MAX_ANSWER_BYTES));
   if (response.status === 404 && isObject(body) && body.error_code === SCHEMA_NOT_FOUND) return undefined;
   if (response.status === 401 || response.status === 403)
     throw new Error(`HTTP ${response.status}; look at SCHEMA_REGISTRY_USERNAME or SCHEMA_REGISTRY_TOKEN`);
