@@ -5,7 +5,6 @@ import type { Logger } from 'pino';
 import { systemClock } from '../clock';
 import { readConfig } from '../config';
 import { DEAD_LETTER_REASONS } from '../domain/verdict';
-import { messageOf } from '../errors';
 import { makeIntake, type TopicPartition } from '../intake';
 import { makeRejectBreaker } from '../intake/reject-limit';
 import { makePool } from '../ledger/connection';
@@ -28,17 +27,17 @@ import { makeWireFormat, REGISTRY_TIMEOUT_MS } from '../transports/wire-format';
 import { DONE, FAILED } from './exit-codes';
 import { explainShortly, lacksMigrations, Unable } from './explain';
 import { packageVersion } from './package-version';
+import {
+  aborted,
+  CLOSE_WITHIN_MS,
+  endsWithin,
+  keepMonths,
+  logWarnings,
+  makeStart,
+  stopSignal,
+} from './service';
 import { WORKER_SETTINGS } from './settings';
 
-/** The month's partitions are made ahead, and looked after this often. */
-const MONTHS_CHECK_MS = 3_600_000;
-/** Postgres and Kafka may come up later than their workers, by this much. */
-const START_WITHIN_MS = 60_000;
-const START_RETRY_MS = 2_000;
-/** One try to reach them: it may hang. Over a line of two seconds a connection to Postgres and a transaction take nearly twenty. */
-const START_TRY_MS = 25_000;
-/** Closing connections may take this long, even where deciding took all the time of a shutdown. */
-const CLOSE_WITHIN_MS = 500;
 /** Of the time that is left for closing, the last traces may take half, and no more than this. */
 const LAST_TRACES_WITHIN_MS = 2_000;
 
@@ -107,11 +106,7 @@ export async function worker(options: { drain: boolean }): Promise<number> {
     process.exit(stop.aborted && !options.drain ? DONE : FAILED);
   }
 
-  const months = setInterval(() => {
-    ensureMonths(pool).catch((error: unknown) =>
-      logger.error({ error: messageOf(error) }, 'next months could not be prepared'),
-    );
-  }, MONTHS_CHECK_MS);
+  const endMonths = keepMonths(pool, logger);
   const failed = new AbortController();
   const source = makeKafkaSource(
     kafka,
@@ -171,7 +166,7 @@ export async function worker(options: { drain: boolean }): Promise<number> {
 
   const stopBy = systemClock.now() + config.SHUTDOWN_SECONDS * 1000;
   logger.info({ reason }, 'stopping');
-  clearInterval(months);
+  endMonths();
   const finished = await stream.stop(config.SHUTDOWN_SECONDS * 1000 - CLOSE_WITHIN_MS);
   const closeWithinMs = Math.max(CLOSE_WITHIN_MS, stopBy - systemClock.now());
   const lastTraces = tracing && closeInTime(tracing, closeWithinMs / 2, logger);
@@ -244,72 +239,3 @@ async function ensureTopics(
 
 const isCompacted = (topic: string) =>
   `Topic ${topic} is compacted: it takes no message without a key, and one would stop its partition for good. Set its cleanup.policy to delete, or name another topic`;
-
-/** Does a step of the start until it succeeds: what it needs may not be up yet. @throws where it is not in time, or we are told to stop */
-function makeStart(stop: AbortSignal, logger: Logger) {
-  const giveUpAt = systemClock.now() + START_WITHIN_MS;
-  return async <T>(needed: string, step: () => Promise<T>): Promise<T> => {
-    for (;;) {
-      try {
-        return await orGiveUp(step(), stop, START_TRY_MS);
-      } catch (error) {
-        const late = systemClock.now() + START_RETRY_MS > giveUpAt;
-        if (stop.aborted || late) throw new Error(`${needed}: ${messageOf(error)}`, { cause: error });
-        logger.warn(
-          { error: explainShortly(error), retryMs: START_RETRY_MS },
-          `${needed} is not ready; trying again`,
-        );
-        await systemClock.sleep(START_RETRY_MS, stop);
-      }
-    }
-  };
-}
-
-/** @throws where `work` throws, takes longer than `ms`, or we are told to stop */
-async function orGiveUp<T>(work: Promise<T>, stop: AbortSignal, ms: number): Promise<T> {
-  const over = new AbortController();
-  const giveUp = systemClock.sleep(ms, AbortSignal.any([stop, over.signal])).then((): never => {
-    throw new Error(stop.aborted ? 'told to stop' : `no answer within ${ms} ms`);
-  });
-  try {
-    return await Promise.race([work, giveUp]);
-  } finally {
-    over.abort();
-  }
-}
-
-async function endsWithin(work: Promise<unknown>, ms: number): Promise<boolean> {
-  const ended = new AbortController();
-  const late = systemClock.sleep(ms, ended.signal).then(() => false);
-  const inTime = await Promise.race([work.then(() => true), late]);
-  ended.abort();
-  return inTime;
-}
-
-/** Node's warnings as log lines. kafkajs 2.2.4 sets timers that lie in the past, which Node 24 warns of and which harms nothing. */
-function logWarnings(logger: Logger): void {
-  process.removeAllListeners('warning');
-  process.on('warning', ({ name, message }) => {
-    if (name !== 'TimeoutNegativeWarning') logger.warn({ warning: name }, message);
-  });
-}
-
-/** Aborted by SIGTERM or SIGINT. A second one ends the process at once. */
-function stopSignal(logger: Logger): AbortSignal {
-  const controller = new AbortController();
-  for (const signal of ['SIGTERM', 'SIGINT'] as const) {
-    process.on(signal, () => {
-      if (controller.signal.aborted) process.exit(FAILED);
-      logger.info({ signal }, 'signal received');
-      controller.abort();
-    });
-  }
-  return controller.signal;
-}
-
-function aborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve();
-    else signal.addEventListener('abort', () => resolve(), { once: true });
-  });
-}

@@ -1,0 +1,100 @@
+/**
+ * What every command does that serves until it is told to stop: its start, in which what it needs may be late, the months that it keeps ready, and its
+ * end, which takes no longer than it may.
+ */
+import type { Logger } from 'pino';
+import { systemClock } from '../clock';
+import { messageOf } from '../errors';
+import type { Store } from '../ledger/connection';
+import { ensureMonths } from '../ledger/ledger';
+import { FAILED } from './exit-codes';
+import { explainShortly } from './explain';
+
+/** The month's partitions are made ahead, and looked after this often. */
+const MONTHS_CHECK_MS = 3_600_000;
+/** Postgres and Kafka may come up later than their workers, by this much. */
+const START_WITHIN_MS = 60_000;
+const START_RETRY_MS = 2_000;
+/** One try to reach them: it may hang. Over a line of two seconds a connection to Postgres and a transaction take nearly twenty. */
+const START_TRY_MS = 25_000;
+/** Closing connections may take this long, even where deciding took all the time of a shutdown. */
+export const CLOSE_WITHIN_MS = 500;
+
+/** Makes the coming months' tables for as long as the command serves. @returns what ends it */
+export function keepMonths(store: Store, logger: Logger): () => void {
+  const timer = setInterval(() => {
+    ensureMonths(store).catch((error: unknown) =>
+      logger.error({ error: messageOf(error) }, 'next months could not be prepared'),
+    );
+  }, MONTHS_CHECK_MS);
+  return () => clearInterval(timer);
+}
+
+/** Does a step of the start until it succeeds: what it needs may not be up yet. @throws where it is not in time, or we are told to stop */
+export function makeStart(stop: AbortSignal, logger: Logger) {
+  const giveUpAt = systemClock.now() + START_WITHIN_MS;
+  return async <T>(needed: string, step: () => Promise<T>): Promise<T> => {
+    for (;;) {
+      try {
+        return await orGiveUp(step(), stop, START_TRY_MS);
+      } catch (error) {
+        const late = systemClock.now() + START_RETRY_MS > giveUpAt;
+        if (stop.aborted || late) throw new Error(`${needed}: ${messageOf(error)}`, { cause: error });
+        logger.warn(
+          { error: explainShortly(error), retryMs: START_RETRY_MS },
+          `${needed} is not ready; trying again`,
+        );
+        await systemClock.sleep(START_RETRY_MS, stop);
+      }
+    }
+  };
+}
+
+/** @throws where `work` throws, takes longer than `ms`, or we are told to stop */
+async function orGiveUp<T>(work: Promise<T>, stop: AbortSignal, ms: number): Promise<T> {
+  const over = new AbortController();
+  const giveUp = systemClock.sleep(ms, AbortSignal.any([stop, over.signal])).then((): never => {
+    throw new Error(stop.aborted ? 'told to stop' : `no answer within ${ms} ms`);
+  });
+  try {
+    return await Promise.race([work, giveUp]);
+  } finally {
+    over.abort();
+  }
+}
+
+export async function endsWithin(work: Promise<unknown>, ms: number): Promise<boolean> {
+  const ended = new AbortController();
+  const late = systemClock.sleep(ms, ended.signal).then(() => false);
+  const inTime = await Promise.race([work.then(() => true), late]);
+  ended.abort();
+  return inTime;
+}
+
+/** Node's warnings as log lines. kafkajs 2.2.4 sets timers that lie in the past, which Node 24 warns of and which harms nothing. */
+export function logWarnings(logger: Logger): void {
+  process.removeAllListeners('warning');
+  process.on('warning', ({ name, message }) => {
+    if (name !== 'TimeoutNegativeWarning') logger.warn({ warning: name }, message);
+  });
+}
+
+/** Aborted by SIGTERM or SIGINT. A second one ends the process at once. */
+export function stopSignal(logger: Logger): AbortSignal {
+  const controller = new AbortController();
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+    process.on(signal, () => {
+      if (controller.signal.aborted) process.exit(FAILED);
+      logger.info({ signal }, 'signal received');
+      controller.abort();
+    });
+  }
+  return controller.signal;
+}
+
+export function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    else signal.addEventListener('abort', () => resolve(), { once: true });
+  });
+}
