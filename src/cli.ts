@@ -9,7 +9,7 @@ import { DONE, FAILED, USAGE } from './commands/exit-codes';
 import { causesOf, explain } from './commands/explain';
 import { OPERATIONS } from './commands/operations';
 import { packageVersion } from './commands/package-version';
-import { PUBLISH_SETTINGS, WORKER_SETTINGS } from './commands/settings';
+import { PUBLISH_SETTINGS, PUBLISHING_WEBHOOK_SETTINGS, WORKER_SETTINGS } from './commands/settings';
 import { type Command, type Given, helpOf, overview, readArguments, synopsis } from './commands/usage';
 import { SPEC } from './domain/event';
 
@@ -104,18 +104,19 @@ export const COMMANDS: readonly Command[] = [
   },
   {
     name: 'webhook',
-    summary: 'take in events over HTTP (joins later)',
-    purpose: 'Will take in events over HTTP. This version has no webhook yet: Kafka is the way in.',
-    example: 'promo-intake publish events.ndjson --topic promo.event.v1',
+    summary: 'take in events over HTTP and decide, until SIGTERM',
+    purpose:
+      'Serves POST /v1/events/CONNECTION_ID: one event, or {"events": [...]}, signed with a secret of the connection as Standard Webhooks lays down. Answers with the verdict on each event once it is committed; 503 with Retry-After where they cannot be decided now. What it takes in is decided as the workers decide: an event that came over Kafka before is a duplicate. Run several behind one address. Needs Kafka only where VERDICT_TOPIC is set. SIGTERM or Ctrl-C ends it after the requests under way were answered; a second one ends it at once.',
+    example:
+      'WEBHOOK_SECRETS_FILE=secrets.json DATABASE_URL=postgres://postgres@localhost/promo promo-intake webhook',
     options: {},
-    settings: [],
-    exits: { 0: 'never yet', 1: 'never yet', 2: 'always: it is not part of this version' },
-    run: async () => {
-      console.error(
-        'The webhook joins in a later version. Until then, events come by Kafka: promo-intake publish --help',
-      );
-      return USAGE;
+    settings: PUBLISHING_WEBHOOK_SETTINGS,
+    exits: {
+      0: 'told to stop and closed in time',
+      1: 'it cannot start (no database, missing migrations, a port that is taken), or it did not close within SHUTDOWN_SECONDS',
+      2: WRONG_USAGE,
     },
+    run: async () => (await import('./commands/webhook.js')).webhook(),
   },
   {
     name: 'reference apply',

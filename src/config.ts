@@ -16,6 +16,7 @@ import { registry } from './config/registry';
 import { rejectLimit } from './config/reject-limit';
 import { FILE_SUFFIX, integer, oneOf, setting, text, type ValueOf } from './config/setting';
 import { OPENTELEMETRY, traces } from './config/traces';
+import { webhook } from './config/webhook';
 
 export class ConfigError extends Error {
   override readonly name = 'ConfigError';
@@ -58,6 +59,7 @@ export const GROUPS = {
   SCHEMA_REGISTRY: registry,
   REJECT_LIMIT: rejectLimit,
   TRACES: traces,
+  WEBHOOK: webhook,
 } as const;
 
 export const SETTINGS = {
@@ -136,6 +138,7 @@ export const SETTINGS = {
     example: '20',
     parse: integer(1, 600),
   }),
+  ...webhook.settings,
   ...traces.settings,
 } as const;
 
@@ -163,9 +166,6 @@ type Config<N extends SettingName | GroupName> = {
 };
 /** Settings without a value of their own may be absent. */
 type Absent<N extends SettingName> = N extends 'KAFKA_TOPICS' | 'VERDICT_TOPIC' ? undefined : never;
-
-/** Of the webhook, which joins in a later version: who sets it for all commands alike need not leave it out of the worker's. */
-const LATER: ReadonlySet<string> = new Set(['WEBHOOK_PORT']);
 
 /** Prefixes that are ours: a variable with one of them that is no setting is refused, since it would be ignored otherwise. */
 export const OWN_PREFIXES: readonly string[] = [
@@ -274,7 +274,7 @@ function unsafeOfNode(env: Environment): ConfigFault[] {
 function unknownSettings(env: Environment): ConfigFault[] {
   return Object.keys(env)
     .filter((name) => OWN_PREFIXES.some((prefix) => name.startsWith(prefix)))
-    .filter((name) => !isSetting(name) && !LATER.has(name))
+    .filter((name) => !isSetting(name))
     .filter((name) => !isServiceLink(name, env[name]) && !OPENTELEMETRY.test(name))
     .map((name) => ({
       setting: name,

@@ -8,9 +8,17 @@ import type { Reference } from './domain/reference';
 import type { DeadLetterReason } from './domain/verdict';
 import { asError, messageOf } from './errors';
 import { makeContention } from './intake/contention';
-import type { Answer, Envelope, Header, TopicPartition } from './intake/delivery';
+import {
+  type Answer,
+  type Envelope,
+  type Header,
+  isPartition,
+  type Origin,
+  type TopicPartition,
+  type WebhookRequest,
+} from './intake/delivery';
 import { makePanicLimit } from './intake/panic-limit';
-import { answered, HeldUp, PayloadUnavailable, prepare } from './intake/prepare';
+import { answered, HeldUp, NoSuchConnection, PayloadUnavailable, prepare } from './intake/prepare';
 import { type RejectBreaker, TopicPaused } from './intake/reject-limit';
 import {
   classify,
@@ -23,7 +31,8 @@ import {
 } from './ledger/failures';
 import type { Batch, Ledger } from './ledger/ledger';
 
-export type { Answer, Envelope, Header, TopicPartition };
+export type { Answer, Envelope, Header, Origin, TopicPartition, WebhookRequest };
+export { isPartition };
 
 export interface DeadLetter {
   readonly envelope: Envelope;
@@ -46,8 +55,8 @@ export interface References {
 export interface IntakeDeps {
   readonly ledger: Ledger;
   readonly references: References;
-  /** Resolves once every dead letter is acknowledged by all replicas. @throws LettersRefused where all but some are */
-  readonly sendDeadLetters: (letters: readonly DeadLetter[]) => Promise<void>;
+  /** Resolves once every dead letter is acknowledged by all replicas. Absent where no Kafka record is decided. @throws LettersRefused where all but some are */
+  readonly sendDeadLetters?: ((letters: readonly DeadLetter[]) => Promise<void>) | undefined;
   /** Where rejected events have a limit. */
   readonly breaker?: RejectBreaker | undefined;
   readonly logger: Logger;
@@ -71,6 +80,8 @@ export interface Intake {
     expectedUpTo?: number,
     whenSent?: () => void,
   ): Promise<IntakeResult>;
+  /** The same for the events of a request to the webhook. */
+  decideRequest(request: WebhookRequest, envelopes: readonly Envelope[]): Promise<IntakeResult>;
 }
 
 /** Tries at once after a lost race or a deadlock, in ever smaller batches, and after new reference data (U4). */
@@ -83,15 +94,10 @@ export function makeIntake(deps: IntakeDeps): Intake {
   const contention = makeContention();
   const panics = makePanicLimit(now);
 
-  async function decide(
-    source: TopicPartition,
-    envelopes: readonly Envelope[],
-    expectedUpTo?: number,
-    whenSent?: () => void,
-  ): Promise<IntakeResult> {
+  async function decideAll(from: BatchOrigin, envelopes: readonly Envelope[]): Promise<IntakeResult> {
     const answers: Answer[] = [];
     try {
-      await decideInParts({ source, expectedUpTo, whenSent }, envelopes, 1, answers);
+      await decideInParts(from, envelopes, 1, answers);
       return { answers, undecided: null };
     } catch (error) {
       return { answers, undecided: asError(error) };
@@ -119,7 +125,7 @@ export function makeIntake(deps: IntakeDeps): Intake {
       if (failure === 'undecided' || (failure === 'again' && tries >= MAX_TRIES_AT_ONCE)) throw error;
       if (failure === 'data' && isAlone) throw error;
       logger.info(
-        { ...from.source, events: envelopes.length, failure, error: messageOf(error) },
+        { ...from.origin, events: envelopes.length, failure, error: messageOf(error) },
         'batch is decided again',
       );
       onRetry?.(failure);
@@ -156,7 +162,7 @@ export function makeIntake(deps: IntakeDeps): Intake {
       isPanic = answers.some(({ decision }) => decision.type === 'decided' && !decision.redelivered);
       if (isPanic)
         logger.error(
-          { ...from.source, offset: first(envelopes).offset, error: messageOf(failure) },
+          { ...from.origin, offset: first(envelopes).offset, error: messageOf(failure) },
           'event failed twice and is rejected as panic',
         );
       return answers;
@@ -171,7 +177,7 @@ export function makeIntake(deps: IntakeDeps): Intake {
     envelopes: readonly Envelope[],
     panic?: string,
   ): Promise<readonly Answer[]> {
-    return contention.run(from.source.topic, from.hasWaited === true, (contended) =>
+    return contention.run(queueOf(from.origin), from.hasWaited === true, (contended) =>
       judgeAndDecide(from, envelopes, contended, panic),
     );
   }
@@ -183,19 +189,20 @@ export function makeIntake(deps: IntakeDeps): Intake {
     contended: Pick<Batch, 'contended' | 'whenSent'>,
     panic?: string,
   ): Promise<readonly Answer[]> {
-    const { source, expectedUpTo, whenSent } = from;
-    const no = await ledger.partitionNo(source);
-    const { topic } = source;
+    const { origin, expectedUpTo, whenSent } = from;
+    const numbered = isPartition(origin) ? { ...origin, no: await ledger.partitionNo(origin) } : origin;
+    const partition = isPartition(numbered) ? numbered : null;
+    const queue = queueOf(origin);
     // New reference data is what a paused topic waits for.
-    let reference = await (breaker?.isPaused(topic) ? references.reload() : references.current());
+    let reference = await (breaker?.isPaused(queue) ? references.reload() : references.current());
     for (let tries = 1; ; tries++) {
-      if (reference.version === 0) throw new NoReference('no reference data has been applied yet');
-      breaker?.admit(topic, reference);
-      const { items, unanswered } = prepare(reference, source, no, envelopes, panic !== undefined);
       try {
+        if (reference.version === 0) throw new NoReference('no reference data has been applied yet');
+        breaker?.admit(queue, reference);
+        const { items, unanswered } = prepare(reference, numbered, envelopes, panic !== undefined);
         const decisions = await ledger.decideBatch({
           items,
-          partition: { ...source, no },
+          partition,
           expectedUpTo,
           reference,
           ...contended,
@@ -203,14 +210,17 @@ export function makeIntake(deps: IntakeDeps): Intake {
             contended.whenSent?.();
             whenSent?.();
           },
-          beforeWrites: breaker && ((decided) => breaker.check(topic, reference, decided)),
-          beforeCommit: deadLetterSending(source, envelopes, items),
+          beforeWrites: breaker && ((decided) => breaker.check(queue, reference, decided)),
+          beforeCommit: (partition && deadLetterSending(partition, envelopes, items)) ?? undefined,
           ...(panic === undefined ? {} : { panic: { error: panic, payload: first(envelopes).value } }),
         });
-        breaker?.committed(topic, decisions);
+        breaker?.committed(queue, decisions);
         return answered(unanswered, decisions);
       } catch (error) {
-        if (!(error instanceof StaleReference) || tries >= MAX_TRIES_AT_ONCE) throw error;
+        // What is missing may have been added since; the store tells that it was only where there is something to decide.
+        const isMissing = error instanceof NoReference || error instanceof NoSuchConnection;
+        const mayBeStale = error instanceof StaleReference || (isMissing && tries === 1);
+        if (!mayBeStale || tries >= MAX_TRIES_AT_ONCE) throw error;
         reference = await references.reload();
       }
     }
@@ -228,6 +238,7 @@ export function makeIntake(deps: IntakeDeps): Intake {
         letters.push({ envelope: at(envelopes, index), source, reason: item.deadLetter });
     });
     if (letters.length === 0) return undefined;
+    if (sendDeadLetters === undefined) throw new Error('nothing sends dead letters here');
     return async () => {
       try {
         await sendDeadLetters(letters);
@@ -239,16 +250,25 @@ export function makeIntake(deps: IntakeDeps): Intake {
     };
   }
 
-  return { decide };
+  return {
+    decide: (origin, envelopes, expectedUpTo, whenSent) =>
+      decideAll({ origin, expectedUpTo, whenSent }, envelopes),
+    decideRequest: (origin, envelopes) => decideAll({ origin }, envelopes),
+  };
 }
 
 /** Where a batch comes from, and how far the store is expected to have decided its partition. */
 interface BatchOrigin {
-  readonly source: TopicPartition;
-  readonly expectedUpTo: number | undefined;
+  readonly origin: Origin;
+  readonly expectedUpTo?: number | undefined;
   readonly whenSent?: (() => void) | undefined;
   /** It is decided again: it has waited enough for others. */
   readonly hasWaited?: boolean;
+}
+
+/** Whose batches take turns where they meet in their rounds, and are paused together: a topic, or a connection of the webhook. */
+function queueOf(origin: Origin): string {
+  return isPartition(origin) ? origin.topic : origin.connectionId;
 }
 
 /** The dead-letter topic refuses letters for what they are; the others are stored. */
@@ -282,9 +302,17 @@ export function undecidedCause(
   if (error instanceof TopicPaused) return 'limit';
   if (error instanceof DeadLetterRefused) return 'kafka';
   if (error instanceof PayloadUnavailable) return 'registry';
-  if (error instanceof NoReference || error instanceof UnreadableReference) return 'reference';
+  const isReference = [NoReference, UnreadableReference, NoSuchConnection].some(
+    (type) => error instanceof type,
+  );
+  if (isReference) return 'reference';
   const isStore = [StoreError, StoreBehind, LostRace, StaleReference].some((type) => error instanceof type);
   return isStore && classify(error) !== 'data' ? 'store' : 'worker';
+}
+
+/** Whether it is undecided since the connection that it came by is not, or no longer, in the reference data: trying again does not help. */
+export function isOfNoConnection(error: unknown): boolean {
+  return error instanceof NoSuchConnection;
 }
 
 /** The offset from which on the store has lost what it had decided of the partition; null where that is not why the batch is undecided. */

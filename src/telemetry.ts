@@ -33,6 +33,7 @@ export const LABELS = {
     'store: Postgres; kafka: what is published is refused; registry; limit: the topic is paused; reference: there is no reference data, or none that can be read; worker: anything else',
   step: 'connect: a connection of the pool; find: begin, the lock of the partition, what is decided already, in a small batch the locks of its rounds; lock: those of a large one; decide: the rules; write: the rows and the commit',
   result: 'hit, miss: the registry was asked; failure: it did not answer',
+  status: 'the HTTP status of the answer; broken_off where the sender left before its request was whole',
   topic: 'a topic that is to be read',
   partition: 'a number of a partition that this worker has now',
   state: 'deciding, or undecided: it waits, and more workers would not help',
@@ -56,16 +57,22 @@ interface About<L extends Label> {
   readonly help: string;
   readonly action: string;
   readonly labels?: readonly L[];
+  /** What serves it; absent: both. */
+  readonly of?: Role;
 }
 
-/** The closed list of metrics. */
-export function makeMetrics() {
+/** What is measured: a worker, or the webhook. */
+type Role = 'worker' | 'webhook';
+
+/** The closed list of metrics. @param role whose metrics are served; absent: those of both */
+export function makeMetrics(role?: Role) {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
   const actions = new Map<string, string>();
-  const describe = <L extends Label = never>(name: string, { help, action, labels = [] }: About<L>) => {
+  const describe = <L extends Label = never>(name: string, { help, action, labels = [], of }: About<L>) => {
     actions.set(OWN_PREFIX + name, action);
-    return { name: OWN_PREFIX + name, help, labelNames: [...labels], registers: [registry] };
+    const isServed = role === undefined || of === undefined || of === role;
+    return { name: OWN_PREFIX + name, help, labelNames: [...labels], registers: isServed ? [registry] : [] };
   };
   const metrics = {
     verdicts: new Counter(
@@ -86,6 +93,7 @@ export function makeMetrics() {
     ),
     redeliveries: new Counter(
       describe('redeliveries_total', {
+        of: 'worker',
         help: 'Records that were read again and answered as before.',
         action:
           'Some with each rebalance and restart. Look for what makes workers come and go where it does not end.',
@@ -93,6 +101,7 @@ export function makeMetrics() {
     ),
     deadLetters: new Counter(
       describe('dead_letters_total', {
+        of: 'worker',
         help: 'Records sent to the dead-letter topic, by reason.',
         action:
           'Find the sender in the dead-letter topic; unclaimed ones need a connection in the reference data.',
@@ -101,6 +110,7 @@ export function makeMetrics() {
     ),
     gapRecords: new Counter(
       describe('gap_records_total', {
+        of: 'worker',
         help: 'Offsets that were passed over: Kafka had deleted their records before they were read, or somebody set the offsets forward.',
         action: 'Have the sender send that time again, which is safe, and give the topic a longer retention.',
         labels: ['topic'],
@@ -123,6 +133,7 @@ export function makeMetrics() {
     }),
     decideSeconds: new Histogram({
       ...describe('decide_seconds', {
+        of: 'worker',
         help: 'Seconds from the time of a record, its append where the topic keeps that, to its commit: of the first record of each batch, which waited longest.',
         action:
           'Where it grows and batch_seconds does not, records wait for their turn: add workers up to the partitions.',
@@ -148,12 +159,14 @@ export function makeMetrics() {
     ),
     undecidedPartitions: new Gauge(
       describe('undecided_partitions', {
+        of: 'worker',
         help: 'Partitions that wait because their next record cannot be decided now.',
         action: 'See promo_intake_undecided_seconds; /readyz names the partitions and what they wait for.',
       }),
     ),
     undecidedSeconds: new Gauge(
       describe('undecided_seconds', {
+        of: 'worker',
         help: 'Seconds that the oldest undecided partition has waited, by what it waits for now; 0 where none does.',
         action: 'Mend the cause. Nothing is lost, and no restart helps, but where the cause is limit.',
         labels: ['cause'],
@@ -161,6 +174,7 @@ export function makeMetrics() {
     ),
     pausedPartitions: new Gauge(
       describe('paused_partitions', {
+        of: 'worker',
         help: 'Undecided partitions whose topic is paused, since too many of its events would be rejected.',
         action: 'Mend the reference data or the schemas, or raise the limit: docs/operations.md.',
         labels: ['topic'],
@@ -168,6 +182,7 @@ export function makeMetrics() {
     ),
     missingTopics: new Gauge(
       describe('missing_topics', {
+        of: 'worker',
         help: '1 for a topic that is to be read and does not exist, else 0; as the last look at Kafka told.',
         action:
           'Make the topic, or correct its name in the reference data; what the user may not Describe does not exist for it.',
@@ -176,6 +191,7 @@ export function makeMetrics() {
     ),
     refusedPartitions: new Gauge(
       describe('refused_partitions', {
+        of: 'worker',
         help: 'Partitions of this worker that a broker does not let it read, that have no leader, or whose next batch is damaged.',
         action:
           'The log says why: an ACL without Read on the topic, a broker or a disk that is away, or one that cannot be read. Other topics go on, and this one does within 30 s once it can be read.',
@@ -184,12 +200,14 @@ export function makeMetrics() {
     ),
     assignedPartitions: new Gauge(
       describe('assigned_partitions', {
+        of: 'worker',
         help: 'Partitions that the group has given to this worker.',
         action: 'None for minutes: more workers than partitions, or the worker is not in its group.',
       }),
     ),
     lagRecords: new Gauge(
       describe('lag_records', {
+        of: 'worker',
         help: 'Offsets between what is decided of a partition and its end, as the last fetch told; of each partition of this worker.',
         action:
           'Add workers up to the partitions while state is deciding; undecided ones get on by themselves once they can.',
@@ -198,6 +216,7 @@ export function makeMetrics() {
     ),
     lagSeconds: new Gauge(
       describe('lag_seconds', {
+        of: 'worker',
         help: 'Age of the oldest fetched record that is not decided. Where all of them are and the partition goes on, as behind an open transaction, the seconds since that was seen. Else 0.',
         action:
           'As for promo_intake_lag_records. It grows while Postgres is away, which the state tells, and where a transaction of a producer is not ended.',
@@ -206,12 +225,14 @@ export function makeMetrics() {
     ),
     fetchAgeSeconds: new Gauge(
       describe('fetch_age_seconds', {
+        of: 'worker',
         help: 'Seconds since a broker last answered a fetch; usually less than one.',
         action: 'Beyond a minute: the brokers, the way to them or the ACLs; or the worker has no partition.',
       }),
     ),
     rebalanceSeconds: new Histogram({
       ...describe('rebalance_seconds', {
+        of: 'worker',
         help: 'Seconds of a rebalance in which this worker fetched nothing; its count is that of rebalances.',
         action:
           'Some with each rollout. Otherwise look for workers that restart, or that the group takes for dead.',
@@ -220,12 +241,31 @@ export function makeMetrics() {
     }),
     registryLookUps: new Counter(
       describe('registry_lookups_total', {
+        of: 'worker',
         help: 'Records that name a schema, by how it was found.',
         action:
           'Failures: the registry is away, and what needs it waits. Misses without end: a sender with ever new schemas.',
         labels: ['result'],
       }),
     ),
+    webhookRequests: new Counter(
+      describe('webhook_requests_total', {
+        of: 'webhook',
+        help: 'Requests to the webhook, by the status of the answer.',
+        action:
+          '401: the sender’s secret or clock. 400, 403, 413, 415: its message says what to mend. 503: the log says whether Postgres is away or all slots are taken; more pods help against the second.',
+        labels: ['status'],
+      }),
+    ),
+    webhookSeconds: new Histogram({
+      ...describe('webhook_request_seconds', {
+        of: 'webhook',
+        help: 'Seconds from the head of a request to the webhook to its answer.',
+        action:
+          'Where it grows and batch_seconds does not, requests wait for a slot or their senders are slow: add pods, or raise WEBHOOK_SLOTS.',
+      }),
+      buckets: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20],
+    }),
     buildInfo: new Gauge(
       describe('build_info', {
         help: '1, with the version of promo-intake and of Node.js.',

@@ -33,9 +33,11 @@ const TRACEPARENT_BYTES = 55;
 /** What goes wrong with traces is told once in this time, with how often it did. */
 const LOG_INTERVAL_MS = 60_000;
 
+type Decides = Pick<Intake, 'decide'>;
+
 export interface Tracing {
   /** The same intake, with a span for each batch. */
-  traced(intake: Intake): Intake;
+  traced(intake: Decides): Decides;
   /** Runs a transaction of the batch that is traced now; it tells the end of each step. */
   transaction<T>(run: (ended: (step: Step) => void) => Promise<T>): Promise<T>;
   /** Sends what is left. Never fails, and takes as long as the collector does. */
@@ -70,7 +72,7 @@ export function makeTracing({ groupId, version, headers }: TracingOptions, logge
   /** The span of the batch that is being decided. */
   const current = new AsyncLocalStorage<Span>();
 
-  async function decide(intake: Intake, ...batch: Parameters<Intake['decide']>): Promise<IntakeResult> {
+  async function decide(intake: Decides, ...batch: Parameters<Intake['decide']>): Promise<IntakeResult> {
     const [source, envelopes] = batch;
     const attributes = attributesOf(source, groupId, envelopes);
     const span = tracer.startSpan(

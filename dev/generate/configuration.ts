@@ -36,6 +36,10 @@ export function renderConfiguration(command: string): string {
       ['what changes', 'is used'],
       [
         ['password, client secret, token for the schema registry', 'at the next connection or request'],
+        [
+          'the secrets of `WEBHOOK_SECRETS_FILE`',
+          'at the next request; where they cannot be read, the last ones',
+        ],
         ['certificates and keys of `KAFKA_SSL_*` and `DATABASE_SSL_*`', 'at the next connection'],
         [
           'the address in the file of `DATABASE_URL_FILE`',
@@ -81,7 +85,7 @@ export function renderConfiguration(command: string): string {
       `for want of an S stops the start instead of leaving a default in force. That holds for the prefixes ${codes(OWN_PREFIXES)}.`,
       'The variables that Kubernetes sets in every pod for the services',
       'beside it (for a service named kafka: `KAFKA_SERVICE_HOST`, `KAFKA_PORT_9092_TCP_ADDR`, a `KAFKA_PORT` that begins with `tcp://`, and their like) are known and',
-      'let be, and so are those of OpenTelemetry, and `WEBHOOK_PORT`, which has no effect until the webhook joins in a later version.',
+      'let be, and so are those of OpenTelemetry.',
     ),
     '## Traces',
     paragraph(

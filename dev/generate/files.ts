@@ -3,6 +3,7 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { EVENT_SCHEMA } from '../../src/domain/contract';
 import { VERDICT_SCHEMA } from '../../src/transports/verdict-stream';
+import { ANSWER_SCHEMA } from '../../src/transports/webhook-answer';
 import { CHART, renderChartReadme, renderSchema as renderValuesSchema } from './chart';
 import { renderConfiguration } from './configuration';
 import { renderFaults } from './faults';
@@ -29,6 +30,7 @@ export function generatedFiles(root: string): GeneratedFile[] {
   return [
     file('schemas/promo.event.v1.json', renderSchema(EVENT_SCHEMA)),
     file('schemas/promo.verdict.v1.json', renderSchema(VERDICT_SCHEMA)),
+    file('schemas/promo.answer.v1.json', renderSchema(ANSWER_SCHEMA)),
     file('schemas/VERDICTS.md', renderVerdicts(GENERATE_COMMAND)),
     file('docs/configuration.md', renderConfiguration(GENERATE_COMMAND)),
     file('docs/metrics.md', renderMetrics(GENERATE_COMMAND)),

@@ -180,7 +180,7 @@ export function rangesOf(
 // --- deciding it
 
 interface DecideDeps {
-  readonly intake: Intake;
+  readonly intake: Pick<Intake, 'decide'>;
   readonly wireFormat: WireFormat;
   readonly publishVerdicts: PublishVerdicts | null;
   readonly logger: Logger;

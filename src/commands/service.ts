@@ -4,9 +4,12 @@
  */
 import type { Logger } from 'pino';
 import { systemClock } from '../clock';
+import type { KafkaAccess } from '../config/kafka';
 import { messageOf } from '../errors';
 import type { Store } from '../ledger/connection';
 import { ensureMonths } from '../ledger/ledger';
+import { makeLogger } from '../telemetry';
+import { ensureTopic, findCompacted, makeKafka } from '../transports/kafka';
 import { FAILED } from './exit-codes';
 import { explainShortly } from './explain';
 
@@ -29,6 +32,29 @@ export function keepMonths(store: Store, logger: Logger): () => void {
   }, MONTHS_CHECK_MS);
   return () => clearInterval(timer);
 }
+
+/**
+ * Topics of our own are made where they are missing. One short try: whoever waits for Kafka tries again.
+ *
+ * @returns one that does not take all that is to be written
+ */
+export async function ensureTopics(
+  kafka: KafkaAccess,
+  topics: readonly (string | undefined)[],
+  logger: Logger,
+): Promise<string | undefined> {
+  const access = { ...kafka, clientId: 'promo-intake', retries: 1 };
+  const client = makeKafka(access, logger);
+  const named = topics.filter((topic) => topic !== undefined);
+  for (const topic of named)
+    if ((await ensureTopic(client, topic)) === 'made')
+      logger.info({ topic }, 'topic was missing and is made');
+  // Silent: its client would warn at each start where we may not ask.
+  return findCompacted(makeKafka(access, makeLogger('silent')), named);
+}
+
+export const isCompacted = (topic: string) =>
+  `Topic ${topic} is compacted: it takes no message without a key, and one would stop its partition for good. Set its cleanup.policy to delete, or name another topic`;
 
 /** Does a step of the start until it succeeds: what it needs may not be up yet. @throws where it is not in time, or we are told to stop */
 export function makeStart(stop: AbortSignal, logger: Logger) {

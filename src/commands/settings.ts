@@ -25,6 +25,18 @@ export const WORKER_SETTINGS = [
 /** Those of the workers that it tells of. */
 export const STATUS_SETTINGS = WORKER_SETTINGS;
 
+export const WEBHOOK_SETTINGS = [
+  'WEBHOOK',
+  'DATABASE',
+  'VERDICT_TOPIC',
+  'HTTP_PORT',
+  'LOG_LEVEL',
+  'SHUTDOWN_SECONDS',
+] as const satisfies Settings;
+
+/** Those that it reads where it publishes verdicts, too. */
+export const PUBLISHING_WEBHOOK_SETTINGS = [...WEBHOOK_SETTINGS, 'KAFKA'] as const satisfies Settings;
+
 export const PUBLISH_SETTINGS = ['KAFKA'] as const satisfies Settings;
 
 export const LIST_SETTINGS = ['KAFKA', 'KAFKA_GROUP_ID', 'DEAD_LETTER_TOPIC'] as const satisfies Settings;

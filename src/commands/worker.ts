@@ -15,7 +15,7 @@ import { makeLogger, makeMetrics, type Step, serveHealth } from '../telemetry';
 import type { Tracing } from '../tracing';
 import { makeSendDeadLetters } from '../transports/dead-letters';
 import { type Drain, makeDrain } from '../transports/drain';
-import { ensureTopic, findCompacted, makeKafka } from '../transports/kafka';
+import { makeKafka } from '../transports/kafka';
 import { makeKafkaSource } from '../transports/kafka-source';
 import { makeStepTimer, observeState, observeTopics } from '../transports/observe-state';
 import { keyOf } from '../transports/record-source';
@@ -31,6 +31,8 @@ import {
   aborted,
   CLOSE_WITHIN_MS,
   endsWithin,
+  ensureTopics,
+  isCompacted,
   keepMonths,
   logWarnings,
   makeStart,
@@ -46,7 +48,7 @@ export async function worker(options: { drain: boolean }): Promise<number> {
   const config = readSettings();
   const logger = makeLogger(config.LOG_LEVEL);
   logWarnings(logger);
-  const metrics = makeMetrics();
+  const metrics = makeMetrics('worker');
   const wireFormat = makeWireFormat({ ...config.SCHEMA_REGISTRY, timeoutMs: REGISTRY_TIMEOUT_MS });
   const version = await packageVersion();
   metrics.buildInfo.set({ version, node: process.versions.node }, 1);
@@ -92,7 +94,9 @@ export async function worker(options: { drain: boolean }): Promise<number> {
     const pending = await step('Postgres', () => pendingMigrations(config.DATABASE));
     if (pending.length > 0) throw new Unable(lacksMigrations(pending));
     await step('Postgres', () => ensureMonths(pool));
-    const compacted = await step('Kafka', () => ensureTopics(config, logger));
+    const compacted = await step('Kafka', () =>
+      ensureTopics(config.KAFKA, [config.DEAD_LETTER_TOPIC, config.VERDICT_TOPIC], logger),
+    );
     if (compacted !== undefined) throw new Unable(isCompacted(compacted));
     sender = await step('Kafka', () => makeSender(kafka));
     if (options.drain)
@@ -218,24 +222,3 @@ function withoutOwn(
     return topics.filter((topic) => !own.includes(topic));
   };
 }
-
-/**
- * Topics of our own are made where they are missing. One short try: whoever waits for Kafka tries again.
- *
- * @returns one that does not take all that is to be written
- */
-async function ensureTopics(
-  config: Pick<ReturnType<typeof readSettings>, 'KAFKA' | 'DEAD_LETTER_TOPIC' | 'VERDICT_TOPIC'>,
-  logger: Logger,
-): Promise<string | undefined> {
-  const access = { ...config.KAFKA, clientId: 'promo-intake', retries: 1 };
-  const kafka = makeKafka(access, logger);
-  const topics = [config.DEAD_LETTER_TOPIC, config.VERDICT_TOPIC].filter((topic) => topic !== undefined);
-  for (const topic of topics)
-    if ((await ensureTopic(kafka, topic)) === 'made') logger.info({ topic }, 'topic was missing and is made');
-  // Silent: its client would warn at each start where we may not ask.
-  return findCompacted(makeKafka(access, makeLogger('silent')), topics);
-}
-
-const isCompacted = (topic: string) =>
-  `Topic ${topic} is compacted: it takes no message without a key, and one would stop its partition for good. Set its cleanup.policy to delete, or name another topic`;

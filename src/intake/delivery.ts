@@ -4,8 +4,21 @@ import type { Fault, Kind } from '../domain/event';
 import type { Payload } from '../domain/payload';
 import type { Connection } from '../domain/reference';
 
-/** The Kafka partition that a batch comes from. */
-export type { TopicPartition } from '../ledger/partitions';
+import type { TopicPartition } from '../ledger/partitions';
+
+export type { TopicPartition };
+
+/** What a batch comes from: a Kafka partition, or one request to the webhook. */
+export type Origin = TopicPartition | WebhookRequest;
+
+/** A request to the webhook, signed with a secret of this connection. */
+export interface WebhookRequest {
+  readonly connectionId: string;
+}
+
+export function isPartition<P extends TopicPartition>(origin: P | WebhookRequest): origin is P {
+  return 'topic' in origin;
+}
 
 /** A header of a record: names may come several times, in an order that is kept, and values may be null. */
 export type Header = readonly [name: string, value: Buffer | null];
@@ -21,11 +34,11 @@ export interface Envelope {
     | { readonly type: 'undecodable'; readonly because: string }
     /** What it takes to decode it cannot be had now. */
     | { readonly type: 'unavailable'; readonly error: Error };
-  /** Values of the `connection-id` header. */
+  /** Values of the `connection-id` header; none in a request to the webhook, which belongs to one connection. */
   readonly claims: readonly string[];
-  /** Offset in the Kafka partition. */
+  /** Offset in the Kafka partition; of a request to the webhook the place among its events, from 0. */
   readonly offset: number;
-  /** Key, headers and timestamp of the record, for a dead letter. */
+  /** Key, headers and timestamp of the record, for a dead letter, which nothing of a webhook becomes. */
   readonly key: Buffer | null;
   readonly headers: readonly Header[];
   /** Milliseconds since 1970, as decimal text. */

@@ -1,5 +1,5 @@
 /** From envelopes to items that can be decided: whose they are, and what judging makes of them. Pure, but that `answered` completes what it is given. */
-import type { Decision, Item } from '../domain/decide';
+import type { Coordinates, Decision, Item } from '../domain/decide';
 import { ContentHash, hash64OfBytes } from '../domain/digest';
 import { type Fault, type Fields, type Judged, NO_FIELDS } from '../domain/event';
 import { judge, PANIC } from '../domain/judge';
@@ -7,7 +7,8 @@ import { type Payload, readEventId } from '../domain/payload';
 import { type Connection, claim, type Reference } from '../domain/reference';
 import type { DeadLetterReason } from '../domain/verdict';
 import { Undecided } from '../ledger/failures';
-import type { Answer, Envelope, TopicPartition } from './delivery';
+import type { NumberedPartition } from '../ledger/partitions';
+import { type Answer, type Envelope, isPartition, type WebhookRequest } from './delivery';
 
 /** An answer that waits for its decision: much less than the item, which need not live as long. */
 export interface Unanswered extends Omit<Answer, 'decision'> {
@@ -53,25 +54,30 @@ export class PayloadUnavailable extends HeldUp {
   override readonly name = 'PayloadUnavailable';
 }
 
+/** The reference data has no such webhook connection (any more). */
+export class NoSuchConnection extends Undecided {
+  override readonly name = 'NoSuchConnection';
+}
+
 /**
- * Claims and judges the envelopes of a partition.
+ * Claims and judges the envelopes of a batch.
  *
  * @throws PayloadUnavailable at the first that somebody owns and that cannot be decoded now
+ * @throws NoSuchConnection
  */
 export function prepare(
   reference: Reference,
-  { topic }: TopicPartition,
-  partitionNo: number,
+  origin: NumberedPartition | WebhookRequest,
   envelopes: readonly Envelope[],
   panic: boolean,
 ): Prepared {
   const items: Item[] = [];
   const unanswered: Unanswered[] = [];
   for (const envelope of envelopes) {
-    const connection = claim(reference, topic, envelope.claims) ?? null;
+    const connection = connectionOf(reference, origin, envelope);
     const judged = judgeEnvelope(envelope, connection, panic, items.length);
     const isKeyed = judged.type === 'keyed';
-    items.push(itemOf(judged, connection, envelope, partitionNo));
+    items.push(itemOf(judged, connection, envelope, sourceOf(origin, envelope)));
     unanswered.push({
       envelope,
       connection,
@@ -82,6 +88,21 @@ export function prepare(
     });
   }
   return { items, unanswered };
+}
+
+function connectionOf(
+  reference: Reference,
+  origin: NumberedPartition | WebhookRequest,
+  { claims }: Envelope,
+): Connection | null {
+  if (isPartition(origin)) return claim(reference, origin.topic, claims) ?? null;
+  const connection = reference.connections.get(origin.connectionId);
+  if (connection?.transport === 'webhook') return connection;
+  throw new NoSuchConnection(`the reference data has no webhook connection ${origin.connectionId}`);
+}
+
+function sourceOf(origin: NumberedPartition | WebhookRequest, { offset }: Envelope): Coordinates | null {
+  return isPartition(origin) ? { partitionNo: origin.no, offset } : null;
 }
 
 interface DeadLettered {
@@ -116,9 +137,8 @@ function itemOf(
   judged: Judged | DeadLettered,
   connection: Connection | null,
   envelope: Envelope,
-  partitionNo: number,
+  source: Coordinates | null,
 ): Item {
-  const source = { partitionNo, offset: envelope.offset };
   if (connection === null || judged.type !== 'keyed') {
     return {
       type: 'unstored',

@@ -1,7 +1,7 @@
 /** What a decided batch adds to metrics and log. */
 import { secondsSince } from '../clock';
 import { kindCode } from '../domain/event';
-import type { Answer, TopicPartition } from '../intake';
+import type { Answer, Origin } from '../intake';
 import type { StreamDeps } from './record-source';
 
 /** Of the records that a line of the log tells of, the first so many are named. */
@@ -12,7 +12,7 @@ const MAX_LOGGED_CAUSES = 5;
 /** Counts each answer once, in as few increments as the batch has different ones, and tells of records without a verdict row. */
 export function observeBatch(
   { metrics, logger }: Pick<StreamDeps, 'metrics' | 'logger'>,
-  partition: TopicPartition,
+  origin: Origin,
   answers: readonly Answer[],
   ms: number,
 ): void {
@@ -53,7 +53,7 @@ export function observeBatch(
     if (isDeadLetter) metrics.deadLetters.inc({ reason }, offsets.length);
     logger.warn(
       {
-        ...{ ...partition, reason, records: offsets.length, offsets: offsets.slice(0, MAX_LOGGED_OFFSETS) },
+        ...{ ...origin, reason, records: offsets.length, offsets: offsets.slice(0, MAX_LOGGED_OFFSETS) },
         ...(reason === 'undecodable' && { because: [...causes].slice(0, MAX_LOGGED_CAUSES) }),
       },
       isDeadLetter ? 'records sent to the dead-letter topic' : 'records without event_id',

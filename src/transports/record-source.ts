@@ -91,16 +91,19 @@ export interface SourceListener {
 
 /** An answer as it is published. */
 export interface PublishedAnswer extends Pick<Answer, 'connection' | 'eventId' | 'faults' | 'decision'> {
-  /** Of the record that is answered. */
+  /** Of the record that is answered; the place among the events of a request. */
   readonly offset: number;
 }
 
 /** Publishes decisions. Resolves once they are stored by all replicas. */
-export type PublishVerdicts = (source: TopicPartition, answers: readonly PublishedAnswer[]) => Promise<void>;
+export type PublishVerdicts<From = TopicPartition> = (
+  from: From,
+  answers: readonly PublishedAnswer[],
+) => Promise<void>;
 
 export interface StreamDeps {
   readonly source: RecordSource;
-  readonly intake: Intake;
+  readonly intake: Pick<Intake, 'decide'>;
   readonly wireFormat: Pick<WireFormat, 'decode'>;
   readonly publishVerdicts: PublishVerdicts | null;
   /** How far the store has decided partitions, in the order of the list; 0 where nothing. @throws where it cannot say now */

@@ -4,8 +4,8 @@
  */
 import { idKey } from '../domain/digest';
 import type { Connection } from '../domain/reference';
-import { OTHER_CONTENT_REMEDY, REASONS, type Reason, reasonInfo } from '../domain/verdict';
-import type { TopicPartition } from '../intake';
+import { isPartition, type Origin } from '../intake';
+import { ACCEPTED, fields, OUTCOME_PROPERTIES, outcomeOf } from './outcome';
 import { type EncodedMessage, MessageEncoder, type OutgoingMessage } from './record-batch-writer';
 import type { PublishedAnswer, PublishVerdicts } from './record-source';
 import { RecordsRefused, type Sender } from './sender';
@@ -46,44 +46,10 @@ export const VERDICT_SCHEMA = {
     operator_id: { description: 'Operator of the connection.', type: 'string' },
     feed_id: { description: 'Feed of the connection: where event_id is unique.', type: 'string' },
     connection_id: { description: 'Connection that the record belongs to.', type: 'string' },
-    verdict: {
-      description:
-        'duplicate: the event was decided already by another delivery, and keeps its first verdict.',
-      enum: ['accepted', 'rejected', 'skipped', 'duplicate'],
-    },
-    reason: {
-      description: 'Why it was rejected or skipped; null for accepted and duplicate.',
-      enum: [...REASONS.map(({ name }) => name), null],
-    },
-    remedy: {
-      description: 'What the operator does about it; null where there is nothing to do.',
-      type: ['string', 'null'],
-    },
-    details: {
-      description: 'What was found wrong, field by field; the first decided.',
-      type: 'array',
-      items: {
-        type: 'object',
-        required: ['field', 'reason', 'detail'],
-        properties: {
-          field: { description: 'JSON pointer of the field; empty for the whole record.', type: 'string' },
-          reason: { type: 'string' },
-          detail: { type: 'string' },
-        },
-      },
-    },
-    first_verdict: {
-      description: 'For a duplicate: the verdict that stands.',
-      enum: ['accepted', 'rejected', 'skipped'],
-    },
-    first_reason: { description: 'For a duplicate: the reason of that verdict.', type: ['string', 'null'] },
-    content_differs: {
-      description: 'For a duplicate: whether what was read differs from the delivery that was decided.',
-      type: 'boolean',
-    },
+    ...OUTCOME_PROPERTIES,
     source: {
-      description: 'The Kafka record.',
-      type: 'object',
+      description: 'The Kafka record; null where the event came by the webhook.',
+      type: ['object', 'null'],
       required: ['topic', 'partition', 'offset'],
       properties: {
         topic: { type: 'string' },
@@ -107,16 +73,19 @@ interface About {
 }
 
 /**
- * Writes a partition's messages. From one accepted event to the next only id and offset differ: such a message is written over the one
+ * Writes the messages about a partition's records, or about a request. From one accepted event to the next only id and offset differ: such a message is written over the one
  * before it, which costs far less than to put it together anew.
  */
 class VerdictWriter {
   private readonly encoder = new MessageEncoder();
-  private readonly source: string;
+  /** What stands before the offset, and what behind it. */
+  private readonly source: readonly [begin: string, end: string];
   private readonly connections = new Map<Connection, About>();
 
-  constructor({ topic, partition }: TopicPartition) {
-    this.source = `"source":{${fields({ topic, partition })},"offset":"`;
+  constructor(private readonly origin: Origin) {
+    this.source = isPartition(origin)
+      ? [`"source":{${fields({ topic: origin.topic, partition: origin.partition })},"offset":"`, '"}}']
+      : ['"source":null}', ''];
   }
 
   /**
@@ -128,7 +97,7 @@ class VerdictWriter {
     const outcome = outcomeOf(answer);
     if (connection === null || outcome === null) return null;
     const about = this.about(connection);
-    const offset = String(answer.offset);
+    const offset = this.offsetOf(answer);
     if (eventId !== null && eventId.length > MAX_ID_LENGTH) return this.encodeKeyed(answer);
     if (outcome !== ACCEPTED || eventId === null || eventId.length > MAX_LIKE_LENGTH)
       return this.encoder.encode(this.message(about, outcome, eventId, offset));
@@ -139,7 +108,7 @@ class VerdictWriter {
       like = new AcceptedMessage(
         this.encoder.encode(this.message(about, outcome, anyId, anyOffset)),
         anyId,
-        anyOffset,
+        anyOffset + this.source[1],
       );
       about.accepted.set(lengths, like);
     }
@@ -157,7 +126,7 @@ class VerdictWriter {
     const eventKey = JSON.stringify(idKey(eventId).toString('hex'));
     return this.encoder.encode({
       key: `[${about.feed},${eventKey}]`,
-      value: `${BEGIN}null,"event_key":${eventKey},${about.fields},${outcome},${this.source}${answer.offset}${END}`,
+      value: `${BEGIN}null,"event_key":${eventKey},${about.fields},${outcome},${this.sourceOf(this.offsetOf(answer))}`,
       headers: NO_HEADERS,
     });
   }
@@ -166,9 +135,19 @@ class VerdictWriter {
     const id = JSON.stringify(eventId);
     return {
       key: eventId === null ? null : `[${about.feed},${id}]`,
-      value: `${BEGIN}${id},${about.fields},${outcome},${this.source}${offset}${END}`,
+      value: `${BEGIN}${id},${about.fields},${outcome},${this.sourceOf(offset)}`,
       headers: NO_HEADERS,
     };
+  }
+
+  /** Decimal; empty for what is no record. */
+  private offsetOf({ offset }: PublishedAnswer): string {
+    return isPartition(this.origin) ? String(offset) : '';
+  }
+
+  private sourceOf(offset: string): string {
+    const [begin, end] = this.source;
+    return begin + offset + end;
   }
 
   private about(connection: Connection): About {
@@ -190,7 +169,7 @@ class AcceptedMessage implements EncodedMessage {
   private readonly idsAt: readonly number[];
   private readonly offsetAt: number;
 
-  /** @param id that stands in the message, in its key first */
+  /** @param id that stands in the message, in its key first @param offset with what ends the message behind it */
   constructor(message: EncodedMessage, id: string, offset: string) {
     this.bytes = Buffer.from(message.bytes);
     this.keyFrom = message.keyFrom;
@@ -198,7 +177,7 @@ class AcceptedMessage implements EncodedMessage {
     const inKey = this.keyTo - `${id}"]`.length;
     const inValue = this.bytes.indexOf(`${BEGIN}"${id}"`, this.keyTo) + `${BEGIN}"`.length;
     this.idsAt = [inKey, inValue];
-    this.offsetAt = this.bytes.lastIndexOf(`${offset}${END}`);
+    this.offsetAt = this.bytes.lastIndexOf(offset);
   }
 
   /** @returns false where JSON would not write the id as it is: the message is then none */
@@ -230,49 +209,12 @@ const MAX_LIKE_LENGTH = 64;
 /** Digits of an offset, of 63 bits. */
 const MAX_OFFSET_LENGTH = 20;
 
-/** An object's fields as they stand in a larger one. */
-function fields(object: Record<string, unknown>): string {
-  return JSON.stringify(object).slice(1, -1);
-}
-
 const BEGIN = `{${fields({ spec: VERDICT_SPEC })},"event_id":`;
-const ACCEPTED = fields({ verdict: 'accepted', reason: null, remedy: null });
-const END = '"}}';
 const NO_HEADERS: OutgoingMessage['headers'] = [];
 
-/** What became of it, as fields; null for a dead letter. */
-function outcomeOf(answer: PublishedAnswer): string | null {
-  const { decision } = answer;
-  switch (decision.type) {
-    case 'unstored':
-      if (decision.deadLetter !== null) return null;
-      return fields({ verdict: 'rejected', ...explain('no_idempotency_key', answer) });
-    case 'duplicate':
-      return fields({
-        verdict: 'duplicate',
-        reason: null,
-        remedy: decision.contentDiffers ? OTHER_CONTENT_REMEDY : null,
-        first_verdict: decision.first.verdict,
-        first_reason: decision.first.reason,
-        content_differs: decision.contentDiffers,
-      });
-    case 'decided':
-      if (decision.outcome.verdict === 'accepted') return ACCEPTED;
-      return fields({ verdict: decision.outcome.verdict, ...explain(decision.outcome.reason, answer) });
-  }
-}
-
-function explain(reason: Reason | null, { faults }: PublishedAnswer): Record<string, unknown> {
-  if (reason === null) return { reason: null, remedy: null };
-  const { charge, remedy } = reasonInfo(reason);
-  // Faults are of this reading; of a record read again after a change of the reference data they may not be what decided then.
-  const details = faults[0]?.reason === reason ? { details: faults } : {};
-  return { reason, remedy: charge === 'nobody' ? null : remedy, ...details };
-}
-
-export function makePublishVerdicts(sender: Sender, topic: string): PublishVerdicts {
-  return async (source, answers) => {
-    const writer = new VerdictWriter(source);
+export function makePublishVerdicts(sender: Sender, topic: string): PublishVerdicts<Origin> {
+  return async (origin, answers) => {
+    const writer = new VerdictWriter(origin);
     try {
       await sender.send(topic, answers, (answer) => writer.encode(answer));
     } catch (error) {

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { inspect } from 'node:util';
 import { ConfigError, readConfig } from '../../src/config';
+import { readSecrets } from '../../src/config/webhook';
 import { clientConfig } from '../../src/ledger/connection';
 import { makeAuthority } from '../support/certificates';
 
@@ -440,6 +441,59 @@ describe('the schema registry', () => {
   });
 });
 
+describe('the webhook', () => {
+  const secretOf = (bytes: number) => `whsec_${Buffer.alloc(bytes, 'x').toString('base64')}`;
+  const secrets = (value: unknown) => ({ WEBHOOK_SECRETS: JSON.stringify(value) });
+  const faults = (settings: Settings) => faultsOf(() => readConfig(settings, ['WEBHOOK']));
+
+  test('needs secrets, and has all else by default', () => {
+    expect(faults({})).toEqual([
+      expect.stringMatching(/^WEBHOOK_SECRETS: is not set\. Set it, .* or WEBHOOK_SECRETS_FILE to a file/),
+    ]);
+    const { WEBHOOK } = readConfig(secrets({ hook: secretOf(24) }), ['WEBHOOK']);
+    expect(WEBHOOK).toMatchObject({ port: 8081, slots: 4, maxEvents: 500, maxBytes: 1024 ** 2 });
+  });
+
+  test('takes one secret of a connection, or several while one is replaced', () => {
+    const { WEBHOOK } = readConfig(secrets({ a: secretOf(24), 'b/ä': [secretOf(64), secretOf(32)] }), [
+      'WEBHOOK',
+    ]);
+    const read = readSecrets(WEBHOOK.secrets());
+    if ('problem' in read) throw new Error(read.problem);
+    expect([...read.value].map(([id, keys]) => [id, keys.map(({ length }) => length)])).toEqual([
+      ['a', [24]],
+      ['b/ä', [64, 32]],
+    ]);
+  });
+
+  test.each<[string, unknown, string]>([
+    ['no connection', {}, 'names no connection'],
+    ['a list', [secretOf(24)], 'is not a JSON object'],
+    ['no secret', { a: [] }, 'has no secret for "a"'],
+    ['a short secret', { a: secretOf(23) }, 'has as the secret of "a" what is not whsec_'],
+    ['a long secret', { a: secretOf(65) }, 'has as the secret of "a" what is not whsec_'],
+    ['no prefix', { a: 'XSECRETX' }, 'has as the secret of "a" what is not whsec_'],
+    ['no base64', { a: 'whsec_XSECRETX-XSECRETX-XSECRETX-XSECRETX' }, 'has as the secret of "a" what is'],
+    ['a number', { a: 5 }, 'has as the secret of "a" what is'],
+    ['one of two', { a: [secretOf(24), 'XSECRETX'] }, 'has as secret 2 of "a" what is'],
+  ])('refuses secrets with %s, and repeats none', (_, value, problem) => {
+    const [fault = '', ...more] = faults(secrets(value));
+    expect(more).toEqual([]);
+    expect(fault).toContain(`WEBHOOK_SECRETS: ${problem}`);
+    expect(fault).not.toContain('SECRETX');
+    expect(fault).toContain('echo "whsec_$(openssl rand -base64 32)"');
+  });
+
+  test('refuses what is not JSON, and tells all faults at once', () => {
+    const wrong = { WEBHOOK_SECRETS: 'XSECRETX', WEBHOOK_PORT: '70000', WEBHOOK_MAX_EVENTS: '8001' };
+    expect(faults(wrong)).toEqual([
+      expect.stringMatching(/^WEBHOOK_PORT: "70000" is not a whole number from 0 to 65535/),
+      expect.stringMatching(/^WEBHOOK_SECRETS: is not JSON\. /),
+      expect.stringMatching(/^WEBHOOK_MAX_EVENTS: "8001" is not a whole number from 1 to 8000/),
+    ]);
+  });
+});
+
 describe('a variable that is no setting', () => {
   const faults = (settings: Settings) => faultsOf(() => readConfig(settings, []));
 
@@ -451,6 +505,7 @@ describe('a variable that is no setting', () => {
     ['FETCH_INTERVAL', '20'],
     ['PARTITIONS_AT_A_TIME', '2'],
     ['SHUTDOWN_SECS', '5'],
+    ['WEBHOOK_PORTS', '8081'],
     ['KAFKA_SERVICE_HOSTS', 'kafka'],
   ])('but begins like one is refused: %s=%s', (name, value) => {
     expect(faults({ [name]: value })).toEqual([expect.stringMatching(`^${name}: is not a setting\\. `)]);
@@ -466,13 +521,6 @@ describe('a variable that is no setting', () => {
       KAFKA_PORT_9092_TCP_ADDR: '10.0.0.1',
     };
     expect(faults({ ...own, ...linked, KAFKA_PORT: address, WEBHOOK_PORT: address })).toEqual([]);
-  });
-
-  test('is let be where it is of the webhook, which joins in a later version', () => {
-    expect(faults({ WEBHOOK_PORT: '8081' })).toEqual([]);
-    expect(faults({ WEBHOOK_PORTS: '8081' })).toEqual([
-      expect.stringMatching(/^WEBHOOK_PORTS: is not a setting/),
-    ]);
   });
 });
 

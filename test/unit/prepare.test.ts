@@ -23,7 +23,7 @@ function envelope(payload: Envelope['payload'], ...claims: readonly string[]): E
   };
 }
 const prepared = (...envelopes: readonly Envelope[]) =>
-  prepare(REFERENCE, { topic: TOPIC, partition: 0 }, 1, envelopes, false).items.map((item) =>
+  prepare(REFERENCE, { topic: TOPIC, partition: 0, no: 1 }, envelopes, false).items.map((item) =>
     item.type === 'keyed' ? item.eventId : item.deadLetter,
   );
 

@@ -1,0 +1,111 @@
+/** The webhook: where it listens, what it takes, and which secrets requests are signed with. */
+import { group } from './reading';
+import { integer, type Parsed, type Secret, secret, setting } from './setting';
+
+const MAX_PORT = 65_535;
+const MAX_BODY_BYTES = 8 * 1024 ** 2;
+/** What one transaction decides at most. */
+const MAX_BATCH_EVENTS = 8_000;
+
+export interface WebhookSettings {
+  readonly port: number;
+  readonly slots: number;
+  readonly maxEvents: number;
+  readonly maxBytes: number;
+  /** See `readSecrets`. */
+  readonly secrets: Secret;
+}
+
+/** The secrets of each connection, by its id. */
+export type WebhookSecrets = ReadonlyMap<string, readonly Buffer[]>;
+
+const SETTINGS = {
+  WEBHOOK_PORT: setting({
+    describe: 'Port of the webhook. 0: any free port, which the log names.',
+    fallback: '8081',
+    example: '8081',
+    parse: integer(0, MAX_PORT),
+  }),
+  WEBHOOK_SECRETS: secret({
+    describe:
+      'Secrets that requests are signed with, as JSON: an object of connection ids, each with its secret, or with a list of several while one is replaced. A secret is whsec_ and 24 to 64 random bytes in base64.',
+    required: true,
+    example: '{"acme-hook": "whsec_..."}',
+    check(text) {
+      const read = readSecrets(text);
+      return 'problem' in read ? read : undefined;
+    },
+  }),
+  WEBHOOK_SLOTS: setting({
+    describe: 'Requests that are decided at the same time, each over a connection of its own to Postgres.',
+    fallback: '4',
+    example: '4',
+    parse: integer(1, 64),
+  }),
+  WEBHOOK_MAX_EVENTS: setting({
+    describe: 'Most events of a request.',
+    fallback: '500',
+    example: '500',
+    parse: integer(1, MAX_BATCH_EVENTS),
+  }),
+  WEBHOOK_MAX_BYTES: setting({
+    describe: 'Most bytes of the body of a request. Up to 64 of them are held while they come.',
+    fallback: '1048576',
+    example: '1048576',
+    parse: integer(1_024, MAX_BODY_BYTES),
+  }),
+} as const;
+
+export const webhook = group(SETTINGS, (reading): WebhookSettings | undefined => {
+  const [port, slots] = [reading.value('WEBHOOK_PORT'), reading.value('WEBHOOK_SLOTS')];
+  const [maxEvents, maxBytes] = [reading.value('WEBHOOK_MAX_EVENTS'), reading.value('WEBHOOK_MAX_BYTES')];
+  const secrets = reading.value('WEBHOOK_SECRETS');
+  if (port === undefined || slots === undefined || maxEvents === undefined) return undefined;
+  if (maxBytes === undefined || secrets === undefined) return undefined;
+  return { port, slots, maxEvents, maxBytes, secrets };
+});
+
+const REMEDY =
+  'Write an object such as {"acme-hook": "whsec_..."}, with secrets as this makes them: echo "whsec_$(openssl rand -base64 32)"';
+const PREFIX = 'whsec_';
+const BASE64 = /^[A-Za-z0-9+/]+={0,2}$/;
+const [LEAST_BYTES, MOST_BYTES] = [24, 64];
+
+/** Reads WEBHOOK_SECRETS. What is wrong with it is told without repeating any of it but ids. */
+export function readSecrets(text: string): Parsed<WebhookSecrets> {
+  const wrong = (problem: string) => ({ problem, remedy: REMEDY });
+  let written: unknown;
+  try {
+    written = JSON.parse(text);
+  } catch {
+    return wrong('is not JSON');
+  }
+  if (typeof written !== 'object' || written === null || Array.isArray(written))
+    return wrong('is not a JSON object');
+  const secrets = new Map<string, Buffer[]>();
+  for (const [connection, value] of Object.entries(written)) {
+    const list: unknown[] = Array.isArray(value) ? value : [value];
+    const keys = list.map(keyOf);
+    const id = JSON.stringify(connection);
+    if (keys.length === 0) return wrong(`has no secret for ${id}`);
+    const wrongAt = keys.indexOf(undefined);
+    if (wrongAt >= 0)
+      return wrong(
+        `has as ${keys.length > 1 ? `secret ${wrongAt + 1}` : 'the secret'} of ${id} what is not ${PREFIX} and ${LEAST_BYTES} to ${MOST_BYTES} bytes in base64`,
+      );
+    secrets.set(
+      connection,
+      keys.filter((key) => key !== undefined),
+    );
+  }
+  return secrets.size === 0 ? wrong('names no connection') : { value: secrets };
+}
+
+/** Undefined where it is none that can be used. */
+function keyOf(secret: unknown): Buffer | undefined {
+  if (typeof secret !== 'string' || !secret.startsWith(PREFIX)) return undefined;
+  const base64 = secret.slice(PREFIX.length);
+  if (!BASE64.test(base64)) return undefined;
+  const key = Buffer.from(base64, 'base64');
+  return key.length >= LEAST_BYTES && key.length <= MOST_BYTES ? key : undefined;
+}

@@ -1,0 +1,81 @@
+/** What is told of a decision, in the verdict stream and in the webhook's answers alike: verdict, reason, remedy, details. */
+import { OTHER_CONTENT_REMEDY, REASONS, type Reason, reasonInfo } from '../domain/verdict';
+import type { Answer } from '../intake';
+
+type ToldAnswer = Pick<Answer, 'decision' | 'faults'>;
+
+/** These fields in JSON Schema. */
+export const OUTCOME_PROPERTIES = {
+  verdict: {
+    description: 'duplicate: the event was decided already by another delivery, and keeps its first verdict.',
+    enum: ['accepted', 'rejected', 'skipped', 'duplicate'],
+  },
+  reason: {
+    description: 'Why it was rejected or skipped; null for accepted and duplicate.',
+    enum: [...REASONS.map(({ name }) => name), null],
+  },
+  remedy: {
+    description: 'What the operator does about it; null where there is nothing to do.',
+    type: ['string', 'null'],
+  },
+  details: {
+    description: 'What was found wrong, field by field; the first decided.',
+    type: 'array',
+    items: {
+      type: 'object',
+      required: ['field', 'reason', 'detail'],
+      properties: {
+        field: { description: 'JSON pointer of the field; empty for the whole record.', type: 'string' },
+        reason: { type: 'string' },
+        detail: { type: 'string' },
+      },
+    },
+  },
+  first_verdict: {
+    description: 'For a duplicate: the verdict that stands.',
+    enum: ['accepted', 'rejected', 'skipped'],
+  },
+  first_reason: { description: 'For a duplicate: the reason of that verdict.', type: ['string', 'null'] },
+  content_differs: {
+    description: 'For a duplicate: whether what was read differs from the delivery that was decided.',
+    type: 'boolean',
+  },
+} as const;
+
+/** An object's fields as they stand in a larger one. */
+export function fields(object: Record<string, unknown>): string {
+  return JSON.stringify(object).slice(1, -1);
+}
+
+/** The outcome that most events have. */
+export const ACCEPTED = fields({ verdict: 'accepted', reason: null, remedy: null });
+
+/** What became of it, as fields of a JSON object; null for a dead letter. */
+export function outcomeOf(answer: ToldAnswer): string | null {
+  const { decision } = answer;
+  switch (decision.type) {
+    case 'unstored':
+      if (decision.deadLetter !== null) return null;
+      return fields({ verdict: 'rejected', ...explain('no_idempotency_key', answer) });
+    case 'duplicate':
+      return fields({
+        verdict: 'duplicate',
+        reason: null,
+        remedy: decision.contentDiffers ? OTHER_CONTENT_REMEDY : null,
+        first_verdict: decision.first.verdict,
+        first_reason: decision.first.reason,
+        content_differs: decision.contentDiffers,
+      });
+    case 'decided':
+      if (decision.outcome.verdict === 'accepted') return ACCEPTED;
+      return fields({ verdict: decision.outcome.verdict, ...explain(decision.outcome.reason, answer) });
+  }
+}
+
+function explain(reason: Reason | null, { faults }: ToldAnswer): Record<string, unknown> {
+  if (reason === null) return { reason: null, remedy: null };
+  const { charge, remedy } = reasonInfo(reason);
+  // Faults are of this reading; of a record read again after a change of the reference data they may not be what decided then.
+  const details = faults[0]?.reason === reason ? { details: faults } : {};
+  return { reason, remedy: charge === 'nobody' ? null : remedy, ...details };
+}

@@ -1,0 +1,120 @@
+/**
+ * What a request to the webhook is answered: the verdicts on its events, or why none of them is told. Errors have the body that all calls of operators
+ * have: code, message, and whether to try again (docs/rules.md, W5, W6).
+ */
+import type { Answer } from '../intake';
+import { fields, OUTCOME_PROPERTIES, outcomeOf } from './outcome';
+
+export interface HttpAnswer {
+  readonly status: number;
+  /** JSON. */
+  readonly body: string;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+const ANSWER_SPEC = 'promo.answer.v1';
+
+/** schemas/promo.answer.v1.json is generated from here. */
+export const ANSWER_SCHEMA = {
+  $schema: 'https://json-schema.org/draft/2020-12/schema',
+  $id: 'urn:promo-intake:promo.answer.v1',
+  title: "The webhook's answer to a request whose events are decided",
+  description:
+    'The verdict on each event of the request, in the order of the events. It is committed before it is told.',
+  type: 'object',
+  required: ['spec', 'connection_id', 'verdicts'],
+  properties: {
+    spec: { const: ANSWER_SPEC },
+    connection_id: { description: 'Connection that the request came by.', type: 'string' },
+    verdicts: {
+      type: 'array',
+      items: {
+        type: 'object',
+        required: ['event_id', 'verdict', 'reason', 'remedy'],
+        properties: {
+          event_id: {
+            description: 'The event, or null where it holds no usable event_id.',
+            type: ['string', 'null'],
+          },
+          ...OUTCOME_PROPERTIES,
+        },
+      },
+    },
+  },
+} as const;
+
+/** @param answers one for each event of the request, in their order */
+export function verdictsAnswer(connectionId: string, answers: readonly Answer[]): HttpAnswer {
+  const about = fields({ spec: ANSWER_SPEC, connection_id: connectionId });
+  const verdicts = answers.map((answer) => `{${fields({ event_id: answer.eventId })},${outcomeOf(answer)}}`);
+  return { status: 200, body: `{${about},"verdicts":[${verdicts.join()}]}` };
+}
+
+/** Codes of the service's answers to its operators. */
+type ErrorCode =
+  | 'ERROR_CODE_INVALID_REQUEST'
+  | 'ERROR_CODE_BUSINESS_REJECTED'
+  | 'ERROR_CODE_MAINTENANCE'
+  | 'ERROR_CODE_INTERNAL';
+
+/** Where trying again helps: after how many seconds. */
+const RETRY_AFTER_SECONDS = 1;
+
+function refusal(
+  status: number,
+  message: string,
+  code: ErrorCode = 'ERROR_CODE_INVALID_REQUEST',
+): HttpAnswer {
+  return { status, body: JSON.stringify({ code, message }) };
+}
+
+function later(message: string): HttpAnswer {
+  return {
+    status: 503,
+    body: JSON.stringify({ code: 'ERROR_CODE_MAINTENANCE', message, retryable: true }),
+    headers: { 'retry-after': String(RETRY_AFTER_SECONDS) },
+  };
+}
+
+/** Messages begin with a token that stays, for programs; the rest is for people. */
+export const REFUSALS = {
+  noSuchPath: refusal(404, 'invalid request: events are taken at POST /v1/events/{connection_id}'),
+  noSuchMethod: {
+    ...refusal(405, 'invalid request: events are taken by POST'),
+    headers: { allow: 'POST' },
+  },
+  noJson: refusal(
+    415,
+    'invalid request: Content-Type has to be application/json, without a Content-Encoding',
+  ),
+  unauthorized: refusal(
+    401,
+    'unauthorized: the connection has no secret here; ask whoever runs the service for one',
+  ),
+  unsigned: refusal(
+    401,
+    'signature_missing: webhook-id, webhook-timestamp and webhook-signature are needed, as Standard Webhooks has them',
+  ),
+  stale: refusal(
+    401,
+    'signature_stale: webhook-timestamp is not within 300 s of the time here; it is in seconds since 1970, and made anew for each try',
+  ),
+  wronglySigned: refusal(
+    401,
+    'signature_invalid: no signature is that of webhook-id.webhook-timestamp.body by a secret of the connection',
+  ),
+  noConnection: refusal(
+    403,
+    'forbidden: the connection is not registered as a webhook',
+    'ERROR_CODE_BUSINESS_REJECTED',
+  ),
+  tooLarge: (bytes: number) =>
+    refusal(413, `invalid request: the body has more than ${bytes} bytes; send its events in several`),
+  tooMany: (events: number) =>
+    refusal(413, `invalid request: the batch has more than ${events} events; send them in several`),
+  malformed: (isJson: boolean, problem: string) =>
+    refusal(400, `${isJson ? 'invalid request' : 'invalid json body'}: ${problem}`),
+  busy: later('overloaded: no slot was free within 0.5 s; send the same request again'),
+  undecided: later('undecided: the events could not be decided now; send the same request again'),
+  internal: refusal(500, 'internal error', 'ERROR_CODE_INTERNAL'),
+} as const;

@@ -1,0 +1,66 @@
+/**
+ * Who sent a request: its signature by a secret that only the connection's sender and we have, as Standard Webhooks
+ * (https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md) lays down (docs/rules.md, W2, W4).
+ */
+import { createHmac, timingSafeEqual } from 'node:crypto';
+import type { IncomingHttpHeaders } from 'node:http';
+
+export const SIGNATURE_HEADERS = {
+  id: 'webhook-id',
+  timestamp: 'webhook-timestamp',
+  signature: 'webhook-signature',
+} as const;
+
+/** How far the time of a request may be from ours, either way (W2). */
+export const TIMESTAMP_WINDOW_SECONDS = 300;
+
+/** The only version of a symmetric signature there is: HMAC-SHA256. */
+const VERSION = 'v1';
+/** While a secret is replaced a request may have several signatures; no more than these are looked at. */
+const MAX_SIGNATURES = 10;
+
+/** What the headers of a request say of it. */
+export interface SignedHeaders {
+  readonly id: string;
+  /** Seconds since 1970, as it was sent. */
+  readonly timestamp: string;
+  /** Each with its version, such as `v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=`. */
+  readonly signatures: readonly string[];
+}
+
+/** Null where one of the three headers is missing. */
+export function readSignedHeaders(headers: IncomingHttpHeaders): SignedHeaders | null {
+  const [id, timestamp, signature] = [
+    headers[SIGNATURE_HEADERS.id],
+    headers[SIGNATURE_HEADERS.timestamp],
+    headers[SIGNATURE_HEADERS.signature],
+  ];
+  if (typeof id !== 'string' || typeof timestamp !== 'string' || typeof signature !== 'string') return null;
+  if (id === '' || timestamp === '' || signature === '') return null;
+  return { id, timestamp, signatures: signature.split(' ').slice(0, MAX_SIGNATURES) };
+}
+
+/** Whether a request is of now. What is no number of seconds is not. @param nowMs milliseconds since 1970 */
+export function isTimely({ timestamp }: SignedHeaders, nowMs: number): boolean {
+  if (!/^\d{1,12}$/.test(timestamp)) return false;
+  return Math.abs(Math.floor(nowMs / 1000) - Number(timestamp)) <= TIMESTAMP_WINDOW_SECONDS;
+}
+
+/** Whether one of the signatures is by one of the secrets. */
+export function isSignedBy(secrets: readonly Buffer[], headers: SignedHeaders, body: Buffer): boolean {
+  const given = headers.signatures.map((signature) => Buffer.from(signature));
+  return secrets.some((secret) => {
+    const expected = Buffer.from(sign(secret, headers, body));
+    return given.some((each) => each.length === expected.length && timingSafeEqual(each, expected));
+  });
+}
+
+/** The signature of a request, with its version. */
+export function sign(
+  secret: Buffer,
+  { id, timestamp }: Pick<SignedHeaders, 'id' | 'timestamp'>,
+  body: Buffer,
+): string {
+  const hmac = createHmac('sha256', secret).update(`${id}.${timestamp}.`).update(body);
+  return `${VERSION},${hmac.digest('base64')}`;
+}

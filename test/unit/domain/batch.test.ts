@@ -1,0 +1,76 @@
+import { readBody } from '../../../src/domain/batch';
+import { judge } from '../../../src/domain/judge';
+import { aBet, aConnection } from '../../support/builders';
+
+const bytesOf = (text: string): Buffer => Buffer.from(text);
+
+/** The texts of the events, or what is wrong. */
+function read(text: string | Buffer): readonly string[] | string {
+  const body = readBody(typeof text === 'string' ? bytesOf(text) : text);
+  if (body.type === 'malformed') return `${body.isJson ? 'JSON' : 'no JSON'}: ${body.problem}`;
+  return body.events.map(({ bytes, from, to }) => bytes?.toString('utf8', from, to) ?? '');
+}
+
+describe('a body is one event or a batch [S1] [W6] [2.2 one event or batch]', () => {
+  it.each<[string, string, readonly string[]]>([
+    ['an event', '{"event_id":"e"}', ['{"event_id":"e"}']],
+    ['an object without anything', ' {} ', [' {} ']],
+    ['a batch of none', '{"events":[]}', []],
+    ['a batch with blanks', ' { "events" : [ \n ] } ', []],
+    ['a batch of one', '{"events":[{"event_id":"e"}]}', ['{"event_id":"e"}']],
+    [
+      'a batch of several',
+      '{"events":[{"a":1}, {"b":[{}]} ,{"c":{"d":"]"}}]}',
+      ['{"a":1}', '{"b":[{}]}', '{"c":{"d":"]"}}'],
+    ],
+    ['a batch beside other fields', '{"x":{"events":[1]},"events":[2],"y":"events"}', ['2']],
+    [
+      'texts with quotes and backslashes',
+      '{"events":["\\"","\\\\","]","\\u005d"]}',
+      ['"\\""', '"\\\\"', '"]"', '"\\u005d"'],
+    ],
+    [
+      'what is no event',
+      '{"events":[null,true,-1.5e+3,"a",[[]]]}',
+      ['null', 'true', '-1.5e+3', '"a"', '[[]]'],
+    ],
+    ['letters beyond ASCII', '{"ä":"€","events":["𝄞"]}', ['"𝄞"']],
+    ['of equal keys the last', '{"events":[1],"events":[2,3]}', ['2', '3']],
+    ['the key however it is written', '{"\\u0065vents":[1]}', ['1']],
+    ['an event that is a batch itself', '{"events":[{"events":[1]}]}', ['{"events":[1]}']],
+  ])('%s', (_, text, events) => {
+    expect(read(text)).toEqual(events);
+  });
+
+  it.each<[string, string | Buffer, string]>([
+    ['nothing', '', 'no JSON: the body is not JSON in UTF-8'],
+    ['half of an event', '{"event_id":', 'no JSON: the body is not JSON in UTF-8'],
+    ['a byte order mark', '\ufeff{}', 'no JSON: the body is not JSON in UTF-8'],
+    ['bytes that are not UTF-8', Buffer.from([0x22, 0xff, 0x22]), 'no JSON: the body is not JSON in UTF-8'],
+    ['lines of events', '{}\n{}', 'no JSON: the body is not JSON in UTF-8'],
+    ['an array', '[{}]', 'JSON: the body is an array; put it into an object: {"events": [...]}'],
+    ['a text', '"e"', 'JSON: the body is not an object'],
+    ['null', 'null', 'JSON: the body is not an object'],
+    ['events that are an object', '{"events":{}}', 'JSON: events is not an array'],
+    ['events that are null', '{"events":[1],"events":null}', 'JSON: events is not an array'],
+  ])('%s is neither', (_, text, problem) => {
+    expect(read(text)).toBe(problem);
+  });
+});
+
+test('an event of a batch is judged as a record with its bytes would be, and for itself [D1] [2.2 each on its own]', () => {
+  const events = [aBet(), { ...aBet(), amount: 5 }, 'no event', { ...aBet(), events: [] }];
+  const body = readBody(bytesOf(JSON.stringify({ events })));
+  if (body.type !== 'events') throw new Error(body.problem);
+  const connection = aConnection();
+  const alone = events.map((event) =>
+    judge({ type: 'json', bytes: bytesOf(JSON.stringify(event)) }, connection),
+  );
+  expect(body.events.map((event) => judge(event, connection))).toEqual(alone);
+  expect(alone.map((judged) => judged.faults[0]?.reason)).toEqual([
+    undefined,
+    'bad_amount',
+    'no_idempotency_key',
+    'malformed',
+  ]);
+});
