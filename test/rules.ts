@@ -122,9 +122,12 @@ export const CHAPTERS: readonly Chapter[] = [
     U6 | new and missing topics | elsewhere
     U7 | a topic that would be rejected is paused | elsewhere
     U8 | what the limit on rejected events counts | elsewhere
-    W1 | size of a webhook body | open
-    W2 | webhook timestamps | open
-    W3 | webhook overload | open`,
+    W1 | size of a webhook body | elsewhere
+    W2 | webhook timestamps | elsewhere
+    W3 | webhook overload | elsewhere
+    W4 | webhook signatures | elsewhere
+    W5 | what a request is answered | elsewhere
+    W6 | what is no request | domain`,
   ),
   readLines(
     'Specification 2.1: fields of an event',
@@ -148,7 +151,7 @@ export const CHAPTERS: readonly Chapter[] = [
   readLines(
     'Specification 2.2: batches',
     `
-    2.2 one event or batch | what the webhook takes | open
+    2.2 one event or batch | what the webhook takes | domain
     2.2 each on its own | one invalid event leaves the others alone | domain`,
   ),
   readLines(
@@ -237,9 +240,9 @@ export const CHAPTERS: readonly Chapter[] = [
     8 amount | exact, 64 bits | domain
     8 settled per round | one | domain
     8 retry of undecided | 1 s doubling to 30 s | domain
-    8 webhook timestamp | 300 s | open
-    8 webhook size | 500 events, 1 MiB | open
-    8 webhook slot | 0.5 s, 503 | open
+    8 webhook timestamp | 300 s | elsewhere
+    8 webhook size | 500 events, 1 MiB | elsewhere
+    8 webhook slot | 0.5 s, 503 | elsewhere
     9 unknown fields | ignored | domain`,
   ),
   readLines(

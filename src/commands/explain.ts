@@ -70,10 +70,12 @@ function fileTrouble(chain: readonly Cause[]): string | undefined {
 
 function portTrouble(chain: readonly Cause[]): string | undefined {
   const found = chain.find(({ message }) => /^listen E[A-Z]+/.test(message));
-  return (
-    found &&
-    `HTTP_PORT cannot be served: ${found.message}. Set it to a port that is free and may be used, or to 0 for any.`
-  );
+  return found && portIsTaken('HTTP_PORT', found.message);
+}
+
+/** @param setting that names the port @param problem what Node says of it */
+export function portIsTaken(setting: string, problem: string): string {
+  return `${setting} cannot be served: ${problem}. Set it to a port that is free and may be used, or to 0 for any.`;
 }
 
 /** What says all there is to know by itself. The class of transports is known by its name: to load it is to load the Kafka client. */

@@ -2,9 +2,10 @@
  * `promo-intake webhook`: takes in events over HTTP and decides them, until it is told to stop.
  */
 import type { Logger } from 'pino';
-import { systemClock } from '../clock';
+import { NEVER, systemClock } from '../clock';
 import { describeConfig, readConfig } from '../config';
 import { readSecrets, type WebhookSecrets } from '../config/webhook';
+import { messageOf } from '../errors';
 import { makeIntake } from '../intake';
 import { makePool } from '../ledger/connection';
 import { ensureMonths, makeLedger } from '../ledger/ledger';
@@ -17,7 +18,7 @@ import { makeSender, type Sender } from '../transports/sender';
 import { makePublishVerdicts } from '../transports/verdict-stream';
 import { serveWebhook, type Webhook } from '../transports/webhook';
 import { DONE, FAILED } from './exit-codes';
-import { explainShortly, lacksMigrations, Unable } from './explain';
+import { explainShortly, lacksMigrations, portIsTaken, Unable } from './explain';
 import { packageVersion } from './package-version';
 import {
   aborted,
@@ -84,6 +85,8 @@ export async function webhook(): Promise<number> {
       slots: WEBHOOK.slots,
       maxEvents: WEBHOOK.maxEvents,
       maxBytes: WEBHOOK.maxBytes,
+    }).catch((error: unknown): never => {
+      throw new Unable(portIsTaken('WEBHOOK_PORT', messageOf(error)));
     });
   } catch (error) {
     if (stop.aborted) logger.info('stopped before it had started');
@@ -95,8 +98,10 @@ export async function webhook(): Promise<number> {
   const endMonths = keepMonths(pool, logger);
 
   await aborted(stop);
+  logger.info({ drainSeconds: WEBHOOK.drainSeconds }, 'stopping');
+  served.sendAway();
+  await systemClock.sleep(WEBHOOK.drainSeconds * 1000, NEVER);
   const stopBy = systemClock.now() + config.SHUTDOWN_SECONDS * 1000;
-  logger.info('stopping');
   endMonths();
   const finished = await served.close(config.SHUTDOWN_SECONDS * 1000 - CLOSE_WITHIN_MS);
   const closeWithinMs = Math.max(CLOSE_WITHIN_MS, stopBy - systemClock.now());

@@ -12,6 +12,7 @@ export interface WebhookSettings {
   readonly slots: number;
   readonly maxEvents: number;
   readonly maxBytes: number;
+  readonly drainSeconds: number;
   /** See `readSecrets`. */
   readonly secrets: Secret;
 }
@@ -54,15 +55,22 @@ const SETTINGS = {
     example: '1048576',
     parse: integer(1_024, MAX_BODY_BYTES),
   }),
+  WEBHOOK_DRAIN_SECONDS: setting({
+    describe:
+      'Seconds that requests are taken after SIGTERM, while /readyz fails already: load balancers take a moment to send them elsewhere. SHUTDOWN_SECONDS begin behind them.',
+    fallback: '0',
+    example: '5',
+    parse: integer(0, 300),
+  }),
 } as const;
 
 export const webhook = group(SETTINGS, (reading): WebhookSettings | undefined => {
   const [port, slots] = [reading.value('WEBHOOK_PORT'), reading.value('WEBHOOK_SLOTS')];
   const [maxEvents, maxBytes] = [reading.value('WEBHOOK_MAX_EVENTS'), reading.value('WEBHOOK_MAX_BYTES')];
-  const secrets = reading.value('WEBHOOK_SECRETS');
+  const [drainSeconds, secrets] = [reading.value('WEBHOOK_DRAIN_SECONDS'), reading.value('WEBHOOK_SECRETS')];
   if (port === undefined || slots === undefined || maxEvents === undefined) return undefined;
-  if (maxBytes === undefined || secrets === undefined) return undefined;
-  return { port, slots, maxEvents, maxBytes, secrets };
+  if (maxBytes === undefined || drainSeconds === undefined || secrets === undefined) return undefined;
+  return { port, slots, maxEvents, maxBytes, drainSeconds, secrets };
 });
 
 const REMEDY =

@@ -48,10 +48,14 @@ export interface WebhookDeps {
   readonly slots: number;
   readonly maxEvents: number;
   readonly maxBytes: number;
+  /** Instead of ANSWER_WITHIN_MS. */
+  readonly answerWithinMs?: number | undefined;
 }
 
 export interface Webhook {
   readonly port: number;
+  /** Each answer ends its connection from now on, so that senders come by another way the next time. */
+  sendAway(): void;
   /** Takes no more connections, and answers what is under way. @returns whether it came to that in time */
   close(withinMs: number): Promise<boolean>;
 }
@@ -60,7 +64,7 @@ export interface Webhook {
 export async function serveWebhook(port: number, deps: WebhookDeps): Promise<Webhook> {
   const { metrics } = deps;
   const answerTo = makeAnswering(deps);
-  let isClosing = false;
+  let isSendingAway = false;
   const limits = {
     requestTimeout: REQUEST_WITHIN_MS,
     headersTimeout: HEADERS_WITHIN_MS,
@@ -77,7 +81,7 @@ export async function serveWebhook(port: number, deps: WebhookDeps): Promise<Web
         'content-length': Buffer.byteLength(body),
         'cache-control': 'no-store',
         ...headers,
-        ...(isClosing && { connection: 'close' }),
+        ...(isSendingAway && { connection: 'close' }),
       });
       response.end(body);
       // What has not been read of a request that is refused is passed over, so that its sender gets to the answer.
@@ -97,15 +101,18 @@ export async function serveWebhook(port: number, deps: WebhookDeps): Promise<Web
   });
   return {
     port: portOf(server),
+    sendAway() {
+      isSendingAway = true;
+    },
     close(withinMs) {
-      isClosing = true;
+      isSendingAway = true;
       return closeWithin(server, withinMs);
     },
   };
 }
 
 function makeAnswering(deps: WebhookDeps): (request: IncomingMessage) => Promise<HttpAnswer> {
-  const { secretsOf, now, maxBytes } = deps;
+  const { secretsOf, now, maxBytes, answerWithinMs = ANSWER_WITHIN_MS } = deps;
   const bodies = new Semaphore(BODIES_AT_ONCE);
   const slots = new Semaphore(deps.slots);
   const tellRefused = tellSeldom(deps.logger);
@@ -135,7 +142,10 @@ function makeAnswering(deps: WebhookDeps): (request: IncomingMessage) => Promise
     if (body === BUSY) return REFUSALS.busy;
     if (body === null) return REFUSALS.tooLarge(maxBytes);
     if (!isSignedBy(secrets, signed, body)) return REFUSALS.wronglySigned;
-    const answer = await inTime(within(slots, () => decide(connectionId, body)));
+    const answer = await inTime(
+      within(slots, () => decide(connectionId, body)),
+      answerWithinMs,
+    );
     return answer === BUSY ? REFUSALS.busy : answer;
   }
 
@@ -219,9 +229,9 @@ async function within<T>(places: Semaphore, work: () => Promise<T>): Promise<T |
 }
 
 /** The answer, or that there is none yet. What is under way goes on, and keeps its slot. */
-function inTime<T>(answer: Promise<T>): Promise<T | HttpAnswer> {
+function inTime<T>(answer: Promise<T>, ms: number): Promise<T | HttpAnswer> {
   return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => resolve(REFUSALS.undecided), ANSWER_WITHIN_MS);
+    const timer = setTimeout(() => resolve(REFUSALS.undecided), ms);
     answer.then(resolve, reject).finally(() => clearTimeout(timer));
   });
 }

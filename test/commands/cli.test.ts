@@ -151,11 +151,17 @@ describe('the program', () => {
     });
   });
 
-  test('the webhook says that it joins later', async () => {
-    expect(await run(['webhook'])).toMatchObject({
-      code: 2,
-      errors: expect.stringContaining('later version'),
-    });
+  test('the webhook tells all that keeps it from starting at once, and none of its secrets', async () => {
+    const wrong = { WEBHOOK_SECRETS: '{"hook":"XSECRETX"}', WEBHOOK_SLOTS: '0', VERDICT_TOPIC: 'verdicts' };
+    const { code, errors } = await run(['webhook'], wrong);
+    expect([
+      code,
+      errors
+        .trimEnd()
+        .split('\n')
+        .map((line) => line.split(':')[0]),
+    ]).toEqual([2, ['WEBHOOK_SECRETS', 'WEBHOOK_SLOTS', 'DATABASE_URL', 'KAFKA_BROKERS']]);
+    expect(errors).not.toContain('SECRETX');
   });
 
   test('health tells what a worker answers, or that none does', async () => {

@@ -451,7 +451,13 @@ describe('the webhook', () => {
       expect.stringMatching(/^WEBHOOK_SECRETS: is not set\. Set it, .* or WEBHOOK_SECRETS_FILE to a file/),
     ]);
     const { WEBHOOK } = readConfig(secrets({ hook: secretOf(24) }), ['WEBHOOK']);
-    expect(WEBHOOK).toMatchObject({ port: 8081, slots: 4, maxEvents: 500, maxBytes: 1024 ** 2 });
+    expect(WEBHOOK).toMatchObject({
+      port: 8081,
+      slots: 4,
+      maxEvents: 500,
+      maxBytes: 1024 ** 2,
+      drainSeconds: 0,
+    });
   });
 
   test('takes one secret of a connection, or several while one is replaced', () => {

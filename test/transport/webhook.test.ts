@@ -1,0 +1,403 @@
+/** The webhook as its users run it, over a real Postgres, beside workers on a real Kafka. */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import Ajv2020 from 'ajv/dist/2020';
+import { until } from '../../dev/servers/deadline';
+import type { OperatorEntry } from '../../src/domain/reference';
+import { ANSWER_SCHEMA } from '../../src/transports/webhook-answer';
+import { aLogin, anOperator, bytesOf } from '../support/builders';
+import { produce, readTopic } from '../support/kafka';
+import { aBet, aRefund, aSettled, aWin, withClient } from '../support/ledger';
+import { aSecret, type RunningWebhook, senderTo, startWebhook } from '../support/webhook';
+import { killWorkers, type Settings } from '../support/worker';
+import { connectionOf, inOwnWorld, inWorld, type World } from './world';
+
+jest.setTimeout(120_000);
+afterEach(killWorkers);
+
+const HOOK = 'acme-hook';
+const secret = aSecret();
+
+/** An operator who sends by Kafka and by the webhook, into one feed. */
+const operators = (topics: Readonly<Record<string, string>>): OperatorEntry[] => [
+  anOperator({
+    connections: [
+      ...Object.values(topics).map((topic) => connectionOf(topic)),
+      { id: HOOK, transport: 'webhook' },
+    ],
+  }),
+];
+
+const topics = { main: 1 };
+type Sending = ReturnType<typeof senderTo>;
+
+interface Scene {
+  readonly world: World<'main'>;
+  readonly webhook: RunningWebhook;
+  readonly send: Sending;
+}
+
+/** A world with a webhook in it. */
+function withWebhook(more: Settings, work: (scene: Scene) => Promise<void>): Promise<void> {
+  return inWorld({ topics, operators }, async (world) => {
+    const webhook = await startWebhook({ DATABASE_URL: world.databaseUrl, ...more }, { [HOOK]: secret });
+    await work({ world, webhook, send: senderTo(webhook.port, HOOK, secret) });
+  });
+}
+
+test('what it takes in is decided, stored and answered as what workers read [S1] [W5] [D1] [2.2 one event or batch] [2.2 each on its own]', () =>
+  withWebhook({}, async ({ world, send }) => {
+    expect((await send(aBet({ event_id: 'alone' }))).verdicts).toEqual(['accepted']);
+    const batch = {
+      events: [
+        aBet({ event_id: 'bet', round_id: 'r' }),
+        { ...aBet({ event_id: 'number' }), amount: 5 },
+        'no event',
+        aSettled({ event_id: 'zero', round_id: 'z', amount: '0' }),
+        aRefund({ event_id: 'refund', round_id: 'r' }),
+        aSettled({ event_id: 'late', round_id: 'r' }),
+        aBet({ event_id: 'bet', round_id: 'other' }),
+      ],
+    };
+    const answer = await send(batch);
+    expect([answer.status, answer.headers.get('content-type')]).toEqual([200, 'application/json']);
+    expect(answer.verdicts).toEqual([
+      ...[
+        'accepted',
+        'rejected/bad_amount',
+        'rejected/no_idempotency_key',
+        'skipped/zero_amount',
+        'accepted',
+      ],
+      ...['skipped/round_refunded', 'duplicate of accepted, differs'],
+    ]);
+    const matches = new Ajv2020({ strict: false }).compile(ANSWER_SCHEMA);
+    expect([matches(JSON.parse(answer.text)), matches.errors]).toEqual([true, null]);
+    expect((await send(batch)).verdicts).toEqual([
+      ...['duplicate of accepted', 'duplicate of rejected/bad_amount', 'rejected/no_idempotency_key'],
+      ...['duplicate of skipped/zero_amount', 'duplicate of accepted', 'duplicate of skipped/round_refunded'],
+      'duplicate of accepted, differs',
+    ]);
+    expect((await send({ events: [] })).verdicts).toEqual([]);
+
+    expect(await world.verdicts()).toEqual({
+      ...{ alone: 'accepted', bet: 'accepted', number: 'rejected/bad_amount', zero: 'skipped/zero_amount' },
+      ...{ refund: 'accepted', late: 'skipped/round_refunded' },
+    });
+    expect(await world.rows('select distinct connection_id, source_topic from promo.verdicts')).toEqual([
+      [HOOK, null],
+    ]);
+    expect(await world.rows(`select sum(amount_minor) from promo.ledger where round_id = 'r'`)).toEqual([
+      ['0'],
+    ]);
+    expect(await world.rows('select count(*) from promo.deliveries')).toEqual([['7']]);
+  }));
+
+test('an event that came by one transport is a duplicate by the other, and a refund reverses what came by either [R9] [3.2 rule 5] [R1 two connections]', () =>
+  withWebhook({}, async ({ world, webhook, send }) => {
+    const twice = aLogin({ event_id: 'twice' });
+    const again = aLogin({ event_id: 'again' });
+    await produce(world.topics.main, [
+      { value: bytesOf(aBet({ event_id: 'bet', round_id: 'r-1' })) },
+      { value: bytesOf(twice) },
+    ]);
+    await world.drain();
+    expect(
+      (
+        await send({
+          events: [twice, again, aRefund({ event_id: 'refund', round_id: 'r-1' }), aWin({ round_id: 'r-2' })],
+        })
+      ).verdicts,
+    ).toEqual(['duplicate of accepted', 'accepted', 'accepted', 'accepted']);
+    await produce(world.topics.main, [
+      { value: bytesOf(again) },
+      { value: bytesOf(aRefund({ event_id: 'refund-2', round_id: 'r-2' })) },
+    ]);
+    await world.drain();
+    expect(
+      await world.rows(
+        'select round_id, sum(amount_minor), count(*) from promo.ledger where round_id is not null group by 1 order by 1',
+      ),
+    ).toEqual([
+      ['r-1', '0', '2'],
+      ['r-2', '0', '2'],
+    ]);
+    expect(
+      await world.rows(
+        'select event_id, connection_id, source_topic is null from promo.deliveries order by 1',
+      ),
+    ).toEqual([
+      ['again', `of-${world.topics.main}`, 'f'],
+      ['twice', HOOK, 't'],
+    ]);
+    const resent = 'promo_intake_duplicates_total{first="kafka",transport="webhook",content="same"}';
+    expect(await webhook.command.metric(resent)).toBe(1);
+  }));
+
+test('what is not of the connection, of now, or a request at all is refused before anything is decided [W1] [W2] [W4] [W6] [8 webhook size] [8 webhook timestamp]', () =>
+  withWebhook({ WEBHOOK_MAX_EVENTS: '3', WEBHOOK_MAX_BYTES: '2000' }, async ({ world, webhook, send }) => {
+    const event = aLogin();
+    const minute = 60_000;
+    const ago = (minutes: number) => ({ at: new Date(Date.now() - minutes * minute) });
+    const header = (name: string, value: string | undefined) => ({ headers: { [name]: value } });
+    const refusals: readonly [Parameters<Sending>, number, string][] = [
+      [[event, { path: '/v1/events' }], 404, 'invalid request'],
+      [[event, { path: '/v1/events/%ff' }], 404, 'invalid request'],
+      [[event, { method: 'GET' }], 405, 'invalid request'],
+      [[event, header('content-type', 'text/plain')], 415, 'invalid request'],
+      [[event, header('content-encoding', 'gzip')], 415, 'invalid request'],
+      [[event, header('webhook-id', undefined)], 401, 'signature_missing'],
+      [[event, header('webhook-timestamp', undefined)], 401, 'signature_missing'],
+      [[event, header('webhook-signature', undefined)], 401, 'signature_missing'],
+      [[event, ago(6)], 401, 'signature_stale'],
+      [[event, ago(-6)], 401, 'signature_stale'],
+      [[event, header('webhook-timestamp', 'yesterday')], 401, 'signature_stale'],
+      [[event, { path: '/v1/events/other' }], 401, 'unauthorized'],
+      [[event, { secret: aSecret() }], 401, 'signature_invalid'],
+      [[event, header('webhook-id', 'another')], 401, 'signature_invalid'],
+      [['{"half":'], 400, 'invalid json body'],
+      [['[]'], 400, 'invalid request'],
+      [['{"events":5}'], 400, 'invalid request'],
+      [[{ events: [event, event, event, event] }], 413, 'invalid request'],
+      [[{ ...event, note: 'x'.repeat(2_000) }], 413, 'invalid request'],
+    ];
+    for (const [request, status, begin] of refusals) {
+      const answer = await send(...request);
+      expect([request, answer.status, JSON.parse(answer.text)]).toEqual([
+        ...[request, status],
+        { code: 'ERROR_CODE_INVALID_REQUEST', message: expect.stringMatching(`^${begin}: `) },
+      ]);
+    }
+    expect((await send(event, { method: 'PUT' })).headers.get('allow')).toBe('POST');
+    expect(await world.verdicts()).toEqual({});
+    expect(await webhook.command.metric('promo_intake_webhook_requests_total{status="401"}')).toBe(9);
+    // Four minutes are within the window, and what is as large as it may be is taken.
+    expect((await send(event, ago(4))).verdicts).toEqual(['accepted']);
+    const room = 2_000 - JSON.stringify({ ...event, note: '' }).length;
+    expect((await send({ ...event, note: 'x'.repeat(room) })).verdicts).toEqual(['duplicate of accepted']);
+    expect((await send({ events: [event, event, event] })).status).toBe(200);
+    expect((await send(event, header('content-type', 'application/json; charset=utf-8'))).status).toBe(200);
+  }));
+
+test('a body whose length nobody told is refused once it is too long', () =>
+  withWebhook({ WEBHOOK_MAX_BYTES: '2000' }, async ({ webhook }) => {
+    const body = new ReadableStream({
+      pull(controller) {
+        controller.enqueue(Buffer.alloc(1_500, ' '));
+        sent += 1_500;
+        if (sent > 6_000) controller.close();
+      },
+    });
+    let sent = 0;
+    const response = await fetch(`http://127.0.0.1:${webhook.port}/v1/events/${HOOK}`, {
+      method: 'POST',
+      body,
+      duplex: 'half',
+      headers: {
+        'content-type': 'application/json',
+        'webhook-id': '1',
+        'webhook-timestamp': String(Math.floor(Date.now() / 1000)),
+        'webhook-signature': 'v1,x',
+      },
+    });
+    expect([response.status, await response.json()]).toEqual([
+      413,
+      expect.objectContaining({ message: expect.stringContaining('more than 2000 bytes') }),
+    ]);
+  }));
+
+test('where no slot is free within half a second a request is told to come again, and what has one is decided [W3] [8 webhook slot]', () =>
+  withWebhook({ WEBHOOK_SLOTS: '1' }, async ({ world, webhook, send }) => {
+    await withClient(world.databaseUrl, async (client) => {
+      await client.query('begin; lock table promo_store.event_keys in access exclusive mode');
+      const first = send(aLogin({ event_id: 'first' }));
+      await until('the first waits for the lock', 10_000, async () => {
+        const { rowCount } = await client.query(
+          `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
+        );
+        return rowCount === 1;
+      });
+      const began = performance.now();
+      const second = await send(aLogin({ event_id: 'second' }));
+      const waited = performance.now() - began;
+      expect([second.status, second.headers.get('retry-after'), JSON.parse(second.text)]).toEqual([
+        ...[503, '1'],
+        { code: 'ERROR_CODE_MAINTENANCE', message: expect.stringMatching(/^overloaded: /), retryable: true },
+      ]);
+      expect(waited).toBeGreaterThan(490);
+      expect(waited).toBeLessThan(3_000);
+      await client.query('commit');
+      expect((await first).verdicts).toEqual(['accepted']);
+    });
+    expect((await send(aLogin({ event_id: 'second' }))).verdicts).toEqual(['accepted']);
+    expect(await webhook.command.metric('promo_intake_webhook_requests_total{status="503"}')).toBe(1);
+  }));
+
+test('while Postgres is away requests are undecided, and sent again they are decided [W5] [U1]', () =>
+  inOwnWorld({ need: ['postgres'] }, { topics, operators }, async (world, { postgres }) => {
+    const { command, port } = await startWebhook({ DATABASE_URL: world.databaseUrl }, { [HOOK]: secret });
+    const send = senderTo(port, HOOK, secret);
+    expect((await send(aLogin({ event_id: 'before' }))).status).toBe(200);
+    await postgres.stop();
+    const meanwhile = aLogin({ event_id: 'meanwhile' });
+    const answer = await send(meanwhile);
+    expect([answer.status, answer.headers.get('retry-after'), JSON.parse(answer.text)]).toEqual([
+      ...[503, '1'],
+      { code: 'ERROR_CODE_MAINTENANCE', message: expect.stringMatching(/^undecided: /), retryable: true },
+    ]);
+    expect((await command.get('/livez')).status).toBe(200);
+    expect(await command.metric('promo_intake_retries_total{class="undecided"}')).toBe(1);
+    expect(command.logged('request is undecided')).toMatchObject([{ connectionId: HOOK, cause: 'store' }]);
+    await postgres.start();
+    await until('it is decided', 30_000, async () => (await send(meanwhile)).status === 200);
+    expect(await world.verdicts()).toEqual({ before: 'accepted', meanwhile: 'accepted' });
+  }));
+
+test('a connection counts as soon as it is in the reference data, and no longer than that [C6] [C9] [W6]', () =>
+  withWebhook(
+    { WEBHOOK_SECRETS: JSON.stringify({ [HOOK]: secret, later: secret }) },
+    async ({ world, webhook, send }) => {
+      const later = senderTo(webhook.port, 'later', secret);
+      const forbidden = {
+        code: 'ERROR_CODE_BUSINESS_REJECTED',
+        message: expect.stringMatching(/^forbidden: /),
+      };
+      const refused = async (answer: ReturnType<Sending>) => {
+        const { status, text } = await answer;
+        expect([status, JSON.parse(text)]).toEqual([403, forbidden]);
+      };
+      expect((await send(aLogin())).verdicts).toEqual(['accepted']);
+      await refused(later(aLogin()));
+      await world.apply([
+        anOperator({
+          connections: [
+            { id: HOOK, transport: 'kafka', topic: 'some' },
+            { id: 'later', transport: 'webhook' },
+          ],
+        }),
+      ]);
+      expect((await later(aLogin())).verdicts).toEqual(['accepted']);
+      await refused(send(aLogin()));
+      await world.apply([
+        anOperator({ active: false, connections: [{ id: 'later', transport: 'webhook' }] }),
+      ]);
+      expect((await later(aLogin())).verdicts).toEqual(['rejected/operator_inactive']);
+    },
+  ));
+
+test('secrets in a file are followed, and a file that has become wrong changes nothing [W4]', async () => {
+  const directory = mkdtempSync(join(tmpdir(), 'webhook-'));
+  const file = join(directory, 'secrets.json');
+  const next = aSecret();
+  writeFileSync(file, JSON.stringify({ [HOOK]: secret }));
+  try {
+    await withWebhook(
+      { WEBHOOK_SECRETS: undefined, WEBHOOK_SECRETS_FILE: file },
+      async ({ webhook, send }) => {
+        expect((await send(aLogin())).status).toBe(200);
+        writeFileSync(file, JSON.stringify({ [HOOK]: [secret, next] }));
+        for (const each of [secret, next]) expect((await send(aLogin(), { secret: each })).status).toBe(200);
+        writeFileSync(file, '{');
+        expect((await send(aLogin(), { secret: next })).status).toBe(200);
+        writeFileSync(file, JSON.stringify({ [HOOK]: next }));
+        expect((await send(aLogin())).status).toBe(401);
+        expect((await send(aLogin(), { secret: next })).status).toBe(200);
+        expect(
+          webhook.command.logged('the secrets have changed').map(({ connections }) => connections),
+        ).toEqual([[HOOK], [HOOK]]);
+        expect(webhook.command.logged('the secrets have changed and cannot be used')).toHaveLength(1);
+        expect(webhook.command.output()).not.toContain(next.slice('whsec_'.length));
+      },
+    );
+  } finally {
+    rmSync(directory, { recursive: true });
+  }
+});
+
+test('verdicts are published where a topic is set for them [S7]', () =>
+  inWorld({ topics: { verdicts: 1 }, operators: () => operators({}) }, async (world) => {
+    const { port } = await startWebhook(
+      {
+        DATABASE_URL: world.databaseUrl,
+        KAFKA_BROKERS: world.settings.KAFKA_BROKERS,
+        VERDICT_TOPIC: world.topics.verdicts,
+      },
+      { [HOOK]: secret },
+    );
+    const send = senderTo(port, HOOK, secret);
+    const long = 'e'.repeat(100);
+    await send({
+      events: [
+        aLogin({ event_id: 'a' }),
+        aLogin({ event_id: 'b' }),
+        aLogin({ event_id: long }),
+        5,
+        aLogin({ event_id: 'a' }),
+      ],
+    });
+    const messages = await readTopic(world.topics.verdicts);
+    const about = {
+      spec: 'promo.verdict.v1',
+      operator_id: 'acme',
+      feed_id: 'acme',
+      connection_id: HOOK,
+      source: null,
+    };
+    expect(messages.map(({ value }) => JSON.parse(String(value)))).toEqual([
+      { ...about, event_id: 'a', verdict: 'accepted', reason: null, remedy: null },
+      { ...about, event_id: 'b', verdict: 'accepted', reason: null, remedy: null },
+      { ...about, event_id: long, verdict: 'accepted', reason: null, remedy: null },
+      expect.objectContaining({
+        ...about,
+        event_id: null,
+        verdict: 'rejected',
+        reason: 'no_idempotency_key',
+      }),
+      expect.objectContaining({ ...about, event_id: 'a', verdict: 'duplicate', first_verdict: 'accepted' }),
+    ]);
+  }));
+
+describe('the process', () => {
+  test('answers what is under way when it is told to stop, and ends with 0 [W5]', () =>
+    withWebhook({}, async ({ world, webhook, send }) => {
+      await withClient(world.databaseUrl, async (client) => {
+        await client.query('begin; lock table promo_store.event_keys in access exclusive mode');
+        const under = send(aLogin({ event_id: 'under-way' }));
+        await until('it waits for the lock', 10_000, async () => {
+          const { rowCount } = await client.query(
+            `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
+          );
+          return rowCount === 1;
+        });
+        expect((await webhook.command.get('/readyz')).status).toBe(200);
+        webhook.command.signal('SIGTERM');
+        await webhook.command.waitForLog('stopping');
+        expect((await webhook.command.get('/readyz')).status).toBe(503);
+        await expect(send(aLogin())).rejects.toThrow('fetch failed');
+        await client.query('commit');
+        expect((await under).verdicts).toEqual(['accepted']);
+      });
+      expect(await webhook.command.ending()).toEqual({ code: 0, signal: null });
+      expect(await world.verdicts()).toEqual({ 'under-way': 'accepted' });
+    }));
+
+  test('goes on for as long as load balancers take to learn that it ends, and ends the connections', () =>
+    withWebhook({ WEBHOOK_DRAIN_SECONDS: '2' }, async ({ webhook, send }) => {
+      expect((await send(aLogin())).headers.get('connection')).toBe('keep-alive');
+      webhook.command.signal('SIGTERM');
+      await webhook.command.waitForLog('stopping');
+      expect((await webhook.command.get('/readyz')).status).toBe(503);
+      const answer = await send(aLogin());
+      expect([answer.verdicts, answer.headers.get('connection')]).toEqual([['accepted'], 'close']);
+      expect(await webhook.command.ending()).toEqual({ code: 0, signal: null });
+    }));
+
+  test('does not start at a port that is taken, and says which setting names it', () =>
+    withWebhook({}, async ({ world, webhook }) => {
+      const settings = { DATABASE_URL: world.databaseUrl, WEBHOOK_PORT: String(webhook.port) };
+      await expect(startWebhook(settings, { [HOOK]: secret })).rejects.toThrow(
+        /WEBHOOK_PORT cannot be served: listen EADDRINUSE.*the webhook cannot start/,
+      );
+    }));
+});
