@@ -5,7 +5,8 @@ import { join } from 'node:path';
 import { parseAllDocuments, stringify } from 'yaml';
 import { findSchemas, SCHEMA_FILE } from '../../dev/chart/schemas';
 import { findTool, KUBERNETES_VERSION } from '../../dev/chart/tools';
-import { SETTINGS } from '../../src/config';
+import { PUBLISHING_WEBHOOK_SETTINGS } from '../../src/commands/settings';
+import { SETTINGS, settingsOf } from '../../src/config';
 import type { Setting } from '../../src/config/setting';
 import {
   at,
@@ -192,36 +193,56 @@ testWith(findTool('helm-unittest'))('the suites of the chart pass', () => {
   expect([status, output]).toEqual([0, expect.stringMatching(/Tests: +[1-9]\d* passed, \d+ total/)]);
 });
 
-withHelm('every setting that is given reaches the worker, by its name or that of its file', () => {
-  const values: Record<'settings' | 'secrets' | 'files', Record<string, unknown>> = {
-    settings: {},
-    secrets: {},
-    files: {},
-  };
-  const expected: string[] = [];
-  for (const [name, { secret, parse, fallback, example: text }] of Object.entries<Setting<unknown>>(
-    SETTINGS,
-  )) {
-    const { accepts } = parse;
-    expected.push(secret ? `${name}_FILE` : name);
-    if (secret) values.secrets[name] = { secret: 'some', key: name };
-    else if (accepts !== undefined && 'file' in accepts)
-      values.files[name] = { configMap: 'some', key: name };
-    else
-      values.settings[name] = accepts !== undefined && 'least' in accepts ? Number(fallback ?? text) : text;
-  }
-  const file = join(directory, 'values.yaml');
-  writeFileSync(file, stringify(values));
-  const worker = manifestsOf(['--values', file]).find((manifest) => at(manifest, 'kind') === 'Deployment');
-  const [container] = listAt(worker, 'spec.template.spec.containers');
-  const env = listAt(container, 'env');
-  expect(env.map((each) => at(each, 'name')).sort()).toEqual(expected.sort());
-  // Helm reads numbers as floats, which it would write with an exponent some time.
-  expect(env).toContainEqual({ name: 'BATCH_EVENTS', value: '8000' });
-  const [volume] = listAt(worker, 'spec.template.spec.volumes');
-  const files = expected.filter((name) => name.endsWith('_FILE'));
-  expect(listAt(volume, 'projected.sources')).toHaveLength(files.length);
-});
+withHelm(
+  'every setting that is given reaches the worker or the webhook, by its name or that of its file',
+  () => {
+    const values: Record<'settings' | 'secrets' | 'files', Record<string, unknown>> = {
+      settings: {},
+      secrets: {},
+      files: {},
+    };
+    const expected: string[] = [];
+    for (const [name, { secret, parse, fallback, example: text }] of Object.entries<Setting<unknown>>(
+      SETTINGS,
+    )) {
+      const { accepts } = parse;
+      expected.push(secret ? `${name}_FILE` : name);
+      if (secret) values.secrets[name] = { secret: 'some', key: name };
+      else if (accepts !== undefined && 'file' in accepts)
+        values.files[name] = { configMap: 'some', key: name };
+      else
+        values.settings[name] = accepts !== undefined && 'least' in accepts ? Number(fallback ?? text) : text;
+    }
+    const file = join(directory, 'values.yaml');
+    writeFileSync(file, stringify(values));
+    const manifests = manifestsOf(['--values', file, '--set', 'webhook.enabled=true']);
+    const podOf = (component: string) => {
+      const name = `here-promo-intake-${component}`;
+      const found = manifests.find(
+        (manifest) => at(manifest, 'kind') === 'Deployment' && at(manifest, 'metadata.name') === name,
+      );
+      const [container] = listAt(found, 'spec.template.spec.containers');
+      const [volume] = listAt(found, 'spec.template.spec.volumes');
+      return { env: listAt(container, 'env'), files: listAt(volume, 'projected.sources') };
+    };
+    const ofWebhook = PUBLISHING_WEBHOOK_SETTINGS.flatMap(settingsOf).flatMap((name) => [
+      name,
+      `${name}_FILE`,
+    ]);
+    const wanted = {
+      worker: expected.filter((name) => !name.startsWith('WEBHOOK_')),
+      webhook: expected.filter((name) => ofWebhook.some((each) => each === name)),
+    };
+    for (const [component, names] of Object.entries(wanted)) {
+      const { env, files } = podOf(component);
+      expect(env.map((each) => at(each, 'name')).sort()).toEqual(names.sort());
+      expect(files).toHaveLength(names.filter((name) => name.endsWith('_FILE')).length);
+    }
+    // Helm reads numbers as floats, which it would write with an exponent some time.
+    expect(podOf('worker').env).toContainEqual({ name: 'BATCH_EVENTS', value: '8000' });
+    expect(podOf('webhook').env).toContainEqual({ name: 'WEBHOOK_MAX_BYTES', value: '1048576' });
+  },
+);
 
 withHelm('bad values are refused with their place', () => {
   const refusals: readonly [string, RegExp][] = [

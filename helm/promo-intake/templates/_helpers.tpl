@@ -53,17 +53,44 @@ default
 {{- end -}}
 {{- end -}}
 
-{{/* The port of a worker. Numbers of YAML are floats here. */}}
+{{/* The port of health and metrics. Numbers of YAML are floats here. */}}
 {{- define "promo-intake.port" -}}
 {{ int .Values.settings.HTTP_PORT }}
 {{- end -}}
 
+{{- define "promo-intake.webhookPort" -}}
+{{ int .Values.settings.WEBHOOK_PORT }}
+{{- end -}}
+
 {{/*
-What the metrics of this release's workers are selected by: in place of SELECTOR in files/. Kubernetes cuts at 58 characters what the name of a pod
+What the metrics of this release's pods are selected by: in place of SELECTOR in files/. Kubernetes cuts at 58 characters what the name of a pod
 begins with.
 */}}
 {{- define "promo-intake.metricSelector" -}}
-{{- printf "namespace=%q,pod=~%q" .Release.Namespace (printf "%s.*" (printf "%s-worker-" (include "promo-intake.fullname" .) | trunc 58)) -}}
+{{- $begins := list -}}
+{{- range $component, $is := dict "worker" true "webhook" .Values.webhook.enabled }}{{ if $is }}{{ $begins = append $begins (printf "%s-%s-" (include "promo-intake.fullname" $) $component | trunc 58) }}{{ end }}{{ end -}}
+{{- printf "namespace=%q,pod=~%q" .Release.Namespace (printf (ternary "(%s).*" "%s.*" .Values.webhook.enabled) (join "|" $begins)) -}}
+{{- end -}}
+
+{{/*
+What a container of a component is configured by, as YAML: the workers by everything but what is of the webhook, the webhook by what it reads. Takes
+(dict "values" .Values "component" "worker").
+*/}}
+{{- define "promo-intake.configuration" -}}
+{{/* What is set to null is not there. */}}
+{{- $values := merge (dict) .values (dict "settings" dict "secrets" dict "files" dict) -}}
+{{- $publishes := $values.settings.VERDICT_TOPIC -}}
+{{- $component := .component -}}
+{{- $given := dict -}}
+{{- range $map := list "settings" "secrets" "files" -}}
+{{- $own := dict -}}
+{{- range $name, $value := index $values $map -}}
+{{- $isOfWebhook := or (hasPrefix "WEBHOOK_" $name) (hasPrefix "DATABASE_" $name) (has $name (list "HTTP_PORT" "LOG_LEVEL" "SHUTDOWN_SECONDS" "VERDICT_TOPIC" "NODE_EXTRA_CA_CERTS")) (and $publishes (hasPrefix "KAFKA_" $name) (not (has $name (list "KAFKA_GROUP_ID" "KAFKA_TOPICS")))) -}}
+{{- if ternary (not (hasPrefix "WEBHOOK_" $name)) $isOfWebhook (eq $component "worker") }}{{ $_ := set $own $name $value }}{{ end -}}
+{{- end -}}
+{{- $_ := set $given $map $own -}}
+{{- end -}}
+{{- $given | toYaml -}}
 {{- end -}}
 
 {{/*
@@ -156,10 +183,10 @@ securityContext:
   capabilities: {drop: [ALL]}
 {{- end -}}
 
-{{/* What all pods have in common, but for the service account; of workers with their own affinity. Takes (dict "root" $ "component" "worker"). */}}
+{{/* What all pods have in common, but for the service account; those of workers and webhook with an affinity of their own. Takes (dict "root" $ "component" "worker"). */}}
 {{- define "promo-intake.podSpec" -}}
 {{- $affinity := deepCopy (default dict .root.Values.pod.affinity) -}}
-{{- if eq .component "worker" }}{{ $affinity = mergeOverwrite $affinity (deepCopy (default dict .root.Values.worker.affinity)) }}{{ end -}}
+{{- if has .component (list "worker" "webhook") }}{{ $affinity = mergeOverwrite $affinity (deepCopy (default dict (index .root.Values .component).affinity)) }}{{ end -}}
 automountServiceAccountToken: false
 enableServiceLinks: false
 securityContext:
@@ -220,6 +247,12 @@ annotations:
 {{- if and $retention.enabled $migration.grant.writer (not (or $retention.settings.DATABASE_URL $retention.secrets.DATABASE_URL)) }}{{ $faults = append $faults "retention.secrets.DATABASE_URL is missing: retention would run as the workers' role, which may drop nothing where migration.grant.writer limits it; set it, or retention.settings.DATABASE_URL, to the address with the janitor's role" }}{{ end -}}
 {{- if and $migration.enabled $migration.grant.writer (not (or $migration.settings.DATABASE_URL $migration.secrets.DATABASE_URL)) }}{{ $faults = append $faults "migration.secrets.DATABASE_URL is missing: the migrations would run as the workers' role, which then owns the tables and cannot be limited to migration.grant.writer; set it, or migration.settings.DATABASE_URL, to the address with the owner's role" }}{{ end -}}
 {{- if and (not $migration.enabled) (or $migration.grant.writer $migration.grant.reader $migration.grant.janitor $migration.grant.maintainer) }}{{ $faults = append $faults "migration.grant is set, and migration.enabled is false: nobody would give these roles what they need; enable it, or remove migration.grant and run promo-intake grant yourself" }}{{ end -}}
+{{- if and .webhook.enabled (not (default dict .secrets).WEBHOOK_SECRETS) }}{{ $faults = append $faults "secrets.WEBHOOK_SECRETS is missing: set it to {secret: NAME, key: KEY} of a Secret that holds the secrets of the connections, or disable webhook" }}{{ end -}}
+{{- if and .webhook.enabled (eq (int .settings.WEBHOOK_PORT) (int .settings.HTTP_PORT)) }}{{ $faults = append $faults "settings.WEBHOOK_PORT is settings.HTTP_PORT as well: set one of them to another port" }}{{ end -}}
+{{- if and .webhook.ingress.enabled (not .webhook.enabled) }}{{ $faults = append $faults "webhook.ingress.enabled is true, and webhook.enabled is not: enable it, or remove the ingress" }}{{ end -}}
+{{- range $name := list "host" "tlsSecret" -}}
+{{- if and $.Values.webhook.ingress.enabled (not (index $.Values.webhook.ingress $name)) }}{{ $faults = append $faults (printf "webhook.ingress.%s is missing: set it, or disable webhook.ingress" $name) }}{{ end -}}
+{{- end -}}
 {{- if and .reference.data .reference.existing }}{{ $faults = append $faults "reference.data and reference.existing are both set: remove one of them" }}{{ end -}}
 {{- if and .autoscaling.enabled (lt (int .autoscaling.maxReplicas) (int .autoscaling.minReplicas)) }}{{ $faults = append $faults "autoscaling.maxReplicas is below autoscaling.minReplicas: raise it" }}{{ end -}}
 {{- if and .autoscaling.enabled (le (int .autoscaling.upAfterSeconds) (int .autoscaling.pollingSeconds)) }}{{ $faults = append $faults "autoscaling.upAfterSeconds is not above autoscaling.pollingSeconds: raise it, for one look alone may be wrong" }}{{ end -}}
