@@ -41,8 +41,8 @@ LABEL org.opencontainers.image.title="promo-intake" \
 ENV NODE_ENV=production MALLOC_ARENA_MAX=1
 # By number, so that Kubernetes can tell that it is not root.
 USER 65532:65532
-EXPOSE 8080
-# Of a worker. Kubernetes leaves it aside and has probes of its own.
+EXPOSE 8080 8081
+# Of a worker or the webhook. Kubernetes leaves it aside and has probes of its own.
 HEALTHCHECK --interval=30s --timeout=5s --start-period=90s --retries=3 CMD ["node", "/app/dist/cli.js", "health"]
 # The options are those of the first line of src/cli.ts. Node is process 1 and takes the signals itself.
 ENTRYPOINT ["node", "--min-semi-space-size=16", "--max-semi-space-size=16", "--no-parallel-scavenge", "--heap-growing-percent=150", "--no-allocation-site-pretenuring", "/app/dist/cli.js"]

@@ -9,7 +9,12 @@ import { DONE, FAILED, USAGE } from './commands/exit-codes';
 import { causesOf, explain } from './commands/explain';
 import { OPERATIONS } from './commands/operations';
 import { packageVersion } from './commands/package-version';
-import { PUBLISH_SETTINGS, PUBLISHING_WEBHOOK_SETTINGS, WORKER_SETTINGS } from './commands/settings';
+import {
+  PUBLISH_SETTINGS,
+  PUBLISHING_WEBHOOK_SETTINGS,
+  SEND_SETTINGS,
+  WORKER_SETTINGS,
+} from './commands/settings';
 import { type Command, type Given, helpOf, overview, readArguments, synopsis } from './commands/usage';
 import { SPEC } from './domain/event';
 
@@ -173,6 +178,35 @@ export const COMMANDS: readonly Command[] = [
       const compression = COMPRESSIONS.find((name) => name === options.get('compression')) ?? 'none';
       const [topic = SPEC, connection] = [options.get('topic'), options.get('connection')];
       return publish({ file, topic, connection, compression }, interruption());
+    },
+  },
+  {
+    name: 'send',
+    file: 'file or -',
+    summary: 'send events to a webhook, and tell what became of them',
+    purpose:
+      'Sends the events of FILE to a webhook, 500 a request, each as it is and without checking it, and tells what became of each that is not simply accepted. FILE holds an event a line, or is one JSON document: an event, an array of events, or {"events": [...]}. What the webhook does not answer, or answers with 503, is sent again after 1 s, doubling to 30 s; what it refuses ends it, and where to go on is said.',
+    example:
+      'WEBHOOK_SECRETS_FILE=secrets.json promo-intake send events.ndjson --url https://events.example.com --connection acme-hook',
+    options: {
+      url: { value: 'URL', required: true, help: 'where the webhook is; /v1/events/ID is added' },
+      connection: {
+        value: 'ID',
+        required: true,
+        help: 'the connection to send as; WEBHOOK_SECRETS has its secret',
+      },
+      json: { help: 'print an object an event: line, and what the webhook told of it' },
+    },
+    settings: SEND_SETTINGS,
+    exits: {
+      0: 'every event is decided, and none rejected',
+      1: 'some are rejected or were not sent, the webhook refused them, or it was interrupted',
+      2: WRONG_USAGE,
+    },
+    run: async ({ file, options }) => {
+      const { send } = await import('./commands/send.js');
+      const [url = '', connection = ''] = [options.get('url'), options.get('connection')];
+      return send({ file, url, connection, json: options.has('json') }, interruption());
     },
   },
   {

@@ -257,6 +257,14 @@ export function makeMetrics(role?: Role) {
         labels: ['status'],
       }),
     ),
+    webhookInProgress: new Gauge(
+      describe('webhook_requests_in_progress', {
+        of: 'webhook',
+        help: 'Requests to the webhook that wait for a slot or are being decided.',
+        action:
+          'Usually few. Where they stay many, Postgres is slow (transaction_step_seconds) or there is more than the pods can take: add some.',
+      }),
+    ),
     webhookSeconds: new Histogram({
       ...describe('webhook_request_seconds', {
         of: 'webhook',

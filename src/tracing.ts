@@ -1,6 +1,6 @@
 /**
- * OpenTelemetry traces: a span for each batch that is decided, with links to the spans of its producers and a child for each step of its
- * transactions. Loaded only where traces are configured, and nothing else knows of OpenTelemetry. No span holds an event, a player or a key.
+ * OpenTelemetry traces: a span for each batch that is decided, with links to the spans of its producers, or for each request to the webhook, below
+ * that of its sender; and a child for each step of their transactions. Loaded only where traces are configured, and nothing else knows of OpenTelemetry. No span holds an event, a player or a key.
  *
  * Names are those of the semantic conventions for messaging and databases; what these have no name for begins with `promo_intake.`.
  */
@@ -35,17 +35,28 @@ const LOG_INTERVAL_MS = 60_000;
 
 type Decides = Pick<Intake, 'decide'>;
 
+interface Answered {
+  /** Of HTTP. */
+  readonly status: number;
+}
+
+/** Semantic conventions name a route, never what a request has in its place. */
+const WEBHOOK_ROUTE = '/v1/events/{connection_id}';
+
 export interface Tracing {
   /** The same intake, with a span for each batch. */
   traced(intake: Decides): Decides;
-  /** Runs a transaction of the batch that is traced now; it tells the end of each step. */
+  /** Answers a request to the webhook, with a span for it. @param traceparent of its headers */
+  request<A extends Answered>(traceparent: unknown, answer: () => Promise<A>): Promise<A>;
+  /** Runs a transaction of the batch or request that is traced now; it tells the end of each step. */
   transaction<T>(run: (ended: (step: Step) => void) => Promise<T>): Promise<T>;
   /** Sends what is left. Never fails, and takes as long as the collector does. */
   close(): Promise<void>;
 }
 
 export interface TracingOptions {
-  readonly groupId: string;
+  /** Absent where nothing is read from Kafka. */
+  readonly groupId?: string;
   readonly version: string;
   /** Headers for the collector, as OTEL_EXPORTER_OTLP_HEADERS has them; read anew for each request. */
   readonly headers: (() => string) | undefined;
@@ -69,7 +80,7 @@ export function makeTracing({ groupId, version, headers }: TracingOptions, logge
     spanProcessors: [new BatchSpanProcessor(exporter)],
   });
   const tracer = provider.getTracer('promo-intake', version);
-  /** The span of the batch that is being decided. */
+  /** The span of the batch or request that is being decided. */
   const current = new AsyncLocalStorage<Span>();
 
   async function decide(intake: Decides, ...batch: Parameters<Intake['decide']>): Promise<IntakeResult> {
@@ -88,6 +99,30 @@ export function makeTracing({ groupId, version, headers }: TracingOptions, logge
     if (result.undecided !== null) fail(span, result.undecided, undecidedCause(result.undecided));
     span.end();
     return result;
+  }
+
+  async function request<A extends Answered>(traceparent: unknown, answer: () => Promise<A>): Promise<A> {
+    const sender = typeof traceparent === 'string' ? parseTraceParent(traceparent) : null;
+    const attributes = { 'http.request.method': 'POST', 'http.route': WEBHOOK_ROUTE };
+    const span = tracer.startSpan(
+      `POST ${WEBHOOK_ROUTE}`,
+      { kind: SpanKind.SERVER, attributes },
+      sender === null ? ROOT_CONTEXT : trace.setSpanContext(ROOT_CONTEXT, { ...sender, isRemote: true }),
+    );
+    try {
+      const answered = await current.run(span, answer);
+      span.setAttribute('http.response.status_code', answered.status);
+      if (answered.status >= 500) {
+        span.setAttribute('error.type', String(answered.status));
+        span.setStatus({ code: SpanStatusCode.ERROR });
+      }
+      return answered;
+    } catch (error) {
+      fail(span, error, error instanceof Error ? error.name : 'Error');
+      throw error;
+    } finally {
+      span.end();
+    }
   }
 
   async function transaction<T>(run: (ended: (step: Step) => void) => Promise<T>): Promise<T> {
@@ -128,6 +163,7 @@ export function makeTracing({ groupId, version, headers }: TracingOptions, logge
 
   return {
     traced: (intake) => ({ decide: (...batch) => decide(intake, ...batch) }),
+    request,
     transaction,
     close: () =>
       provider.shutdown().catch((error: unknown) => {
@@ -138,7 +174,7 @@ export function makeTracing({ groupId, version, headers }: TracingOptions, logge
 
 function attributesOf(
   { topic, partition }: TopicPartition,
-  groupId: string,
+  groupId: string | undefined,
   envelopes: readonly Envelope[],
 ): Attributes {
   const [first, last] = [envelopes.at(0)?.offset, envelopes.at(-1)?.offset];
@@ -148,7 +184,7 @@ function attributesOf(
     'messaging.operation.type': 'process',
     'messaging.destination.name': topic,
     'messaging.destination.partition.id': String(partition),
-    'messaging.consumer.group.name': groupId,
+    ...(groupId === undefined ? {} : { 'messaging.consumer.group.name': groupId }),
     'messaging.batch.message_count': envelopes.length,
     ...(first === undefined ? {} : { 'promo_intake.first_offset': first }),
     ...(last === undefined ? {} : { 'promo_intake.last_offset': last }),

@@ -16,6 +16,7 @@ import { start } from './modes/start';
 import { stream } from './modes/stream';
 import { throughput } from './modes/throughput';
 import { unrest } from './modes/unrest';
+import { webhook } from './modes/webhook';
 import { workers } from './modes/workers';
 
 export const MODES: readonly Mode[] = [
@@ -33,6 +34,7 @@ export const MODES: readonly Mode[] = [
   refund,
   stream,
   compression,
+  webhook,
   postgres,
   short,
 ];

@@ -33,6 +33,8 @@ const PROGRAM_NODE_OPTIONS = [
 ];
 
 export const PARTITIONS = 8;
+/** Connection of the webhook. */
+export const WEBHOOK = 'bench-hook';
 /** What the worker and the contenders beside it are set to, where a mode changes nothing. */
 export const SETTINGS = { BATCH_EVENTS: '8000', PARTITIONS_AT_ONCE: '3' } as const;
 
@@ -168,6 +170,17 @@ export class Stage {
     });
   }
 
+  /** Starts `promo-intake webhook` at free ports, for the connection WEBHOOK that every database of the stage has. */
+  startWebhook(secret: string, settings: Settings): Child {
+    return this.spawn('webhook', productCommand(CLI, ['webhook']), {
+      HTTP_PORT: '0',
+      WEBHOOK_PORT: '0',
+      WEBHOOK_SECRETS: JSON.stringify({ [WEBHOOK]: secret }),
+      SHUTDOWN_SECONDS: '5',
+      ...settings,
+    });
+  }
+
   /** Starts one of the programs of this benchmark. */
   startProgram(name: string, settings: Settings, nodeOptions: readonly string[] = []): Child {
     const args = [...PROGRAM_NODE_OPTIONS, ...nodeOptions, join(PROGRAMS, `${name}.js`)];
@@ -204,12 +217,13 @@ export class Stage {
 }
 
 function referenceOf(topics: readonly string[]): object {
-  const connections = topics.map((topic, index) => ({
+  const streams = topics.map((topic, index) => ({
     id: `bench-stream-${index}`,
     transport: 'kafka',
     topic,
     brands: 'several',
   }));
+  const connections = [...streams, { id: WEBHOOK, transport: 'webhook', brands: 'several' }];
   const brands = [{ id: 'main', min_bet: { EUR: '0.10' } }];
   return { operators: [{ id: 'bench', connections, brands, catalogue: [{ id: 'g1' }] }] };
 }

@@ -2,15 +2,15 @@
  * `promo-intake check FILE`: tells the verdict of each event of a file, as far as no stored state is needed.
  */
 import { hash } from 'node:crypto';
-import { once } from 'node:events';
 import type { Fault } from '../domain/event';
 import { judge } from '../domain/judge';
 import { type Connection, compileReference, type Numbers } from '../domain/reference';
-import { OTHER_CONTENT_REMEDY, REASONS, type Reason, reasonInfo, type Verdict } from '../domain/verdict';
+import { OTHER_CONTENT_REMEDY, type Reason, reasonInfo, type Verdict } from '../domain/verdict';
 import { describeFileFault } from '../reference-file';
 import { DONE, FAILED, USAGE } from './exit-codes';
 import { type Line, MAX_LINE_BYTES, openInput, readEvents, readLines } from './lines';
 import { readReferenceInput } from './reference-input';
+import { makeTally, print } from './tally';
 
 export interface CheckOptions {
   /** `-` is standard input. */
@@ -55,10 +55,6 @@ export async function check({ file, json, rules }: CheckOptions, stop: AbortSign
   if (json) process.stderr.write(summary);
   else await print(summary);
   return tally.isClean() && !stop.aborted ? DONE : FAILED;
-}
-
-async function print(text: string): Promise<void> {
-  if (text !== '' && !process.stdout.write(text)) await once(process.stdout, 'drain');
 }
 
 // --- the rules to check by
@@ -146,32 +142,6 @@ function describeDuplicate({ line, contentDiffers }: NonNullable<Finding['first'
   return contentDiffers
     ? `/event_id: line ${line} has it, with other content. ${OTHER_CONTENT_REMEDY}`
     : `/event_id: line ${line} is the same event. Nothing to do.`;
-}
-
-function makeTally() {
-  const counts = new Map<string, number>();
-  let total = 0;
-  const count = (key: string) => counts.get(key) ?? 0;
-  /** "3 rejected (2 malformed, 1 no_player)" */
-  const ofReasons = (verdict: 'rejected' | 'skipped'): string => {
-    const found = REASONS.filter((entry) => entry.verdict === verdict && count(entry.name) > 0);
-    const parts = found.map(({ name }) => `${number(count(name))} ${name}`).join(', ');
-    return parts === '' ? `0 ${verdict}` : `${number(count(verdict))} ${verdict} (${parts})`;
-  };
-  return {
-    add({ verdict, reason }: Finding): void {
-      total++;
-      for (const key of reason === null ? [verdict] : [verdict, reason]) counts.set(key, count(key) + 1);
-    },
-    isClean: () => count('accepted') === total,
-    summary: () =>
-      `${number(total)} ${total === 1 ? 'event' : 'events'}: ${number(count('accepted'))} accepted, ${ofReasons('rejected')}, ` +
-      `${ofReasons('skipped')}, ${number(count('duplicate'))} duplicate`,
-  };
-}
-
-function number(value: number): string {
-  return value.toLocaleString('en');
 }
 
 function leftOut(connection: Connection | undefined): string {

@@ -5,6 +5,7 @@
 import { isUtf8 } from 'node:buffer';
 import { createReadStream } from 'node:fs';
 import { addAbortSignal, type Readable } from 'node:stream';
+import { CLOSING, endOfString, lastArrayOf, membersOf, OPENING, QUOTE, type Span } from '../domain/json-text';
 import { isObject } from '../transports/json';
 
 const READ_BYTES = 1024 * 1024;
@@ -211,7 +212,7 @@ function eventsOfDocument(lines: readonly Line[]): Line[] | undefined {
   const start = bytes.findIndex((code) => code === 0x5b || code === 0x7b);
   if (Array.isArray(value.json)) return numbered(bytes, firstLine, membersOf(bytes, start));
   if (!isBatch(value.json)) return [{ number: firstLine, bytes }];
-  return numbered(bytes, firstLine, membersOf(bytes, lastValueOf(bytes, start, 'events')));
+  return numbered(bytes, firstLine, membersOf(bytes, lastArrayOf(bytes, start, 'events')));
 }
 
 function isBatch(json: unknown): boolean {
@@ -237,11 +238,6 @@ function joined(lines: readonly Line[]): Buffer {
   return Buffer.concat(parts);
 }
 
-interface Span {
-  readonly start: number;
-  readonly end: number;
-}
-
 function numbered(bytes: Buffer, firstLine: number, spans: readonly Span[]): Line[] {
   let line = firstLine;
   let at = 0;
@@ -249,49 +245,4 @@ function numbered(bytes: Buffer, firstLine: number, spans: readonly Span[]): Lin
     for (; at < start; at++) if (bytes[at] === NEWLINE) line++;
     return { number: line, bytes: bytes.subarray(start, end) };
   });
-}
-
-const QUOTE = 0x22;
-const BACKSLASH = 0x5c;
-const COMMA = 0x2c;
-const OPENING = [0x5b, 0x7b];
-const CLOSING = [0x5d, 0x7d];
-
-/** The members of the array or object that begins at `start` of a valid JSON text, each as it is written. */
-function membersOf(bytes: Buffer, start: number): Span[] {
-  const spans: Span[] = [];
-  let depth = 0;
-  let from = start + 1;
-  const add = (to: number) => {
-    while (from < to && (bytes[from] ?? 0) <= 0x20) from++;
-    if (from < to) spans.push({ start: from, end: to });
-    from = to + 1;
-  };
-  for (let at = start; at < bytes.length; at++) {
-    const byte = bytes[at] ?? 0;
-    if (byte === QUOTE) at = endOfString(bytes, at);
-    else if (OPENING.includes(byte)) depth++;
-    else if (byte === COMMA && depth === 1) add(at);
-    else if (CLOSING.includes(byte) && --depth === 0) {
-      add(at);
-      break;
-    }
-  }
-  return spans;
-}
-
-/** The last byte of the string that begins at `start`. */
-function endOfString(bytes: Buffer, start: number): number {
-  let at = start + 1;
-  while (at < bytes.length && bytes[at] !== QUOTE) at += bytes[at] === BACKSLASH ? 2 : 1;
-  return at;
-}
-
-/** Where the value of a key of the object at `start` begins. Of equal keys the last counts, as it does to JSON.parse. */
-function lastValueOf(bytes: Buffer, start: number, key: string): number {
-  const values = membersOf(bytes, start).flatMap((member) => {
-    const end = endOfString(bytes, member.start) + 1;
-    return parse(bytes.subarray(member.start, end))?.json === key ? [bytes.indexOf(0x5b, end)] : [];
-  });
-  return values.at(-1) ?? start;
 }

@@ -5,11 +5,14 @@
 import type { Logger } from 'pino';
 import { systemClock } from '../clock';
 import type { KafkaAccess } from '../config/kafka';
+import type { Traces } from '../config/traces';
 import { messageOf } from '../errors';
 import type { Store } from '../ledger/connection';
-import { ensureMonths } from '../ledger/ledger';
-import { makeLogger } from '../telemetry';
+import { ensureMonths, type LedgerOptions, type Step } from '../ledger/ledger';
+import { type Metrics, makeLogger } from '../telemetry';
+import type { Tracing, TracingOptions } from '../tracing';
 import { ensureTopic, findCompacted, makeKafka } from '../transports/kafka';
+import { makeStepTimer } from '../transports/observe-state';
 import { FAILED } from './exit-codes';
 import { explainShortly } from './explain';
 
@@ -22,6 +25,8 @@ const START_RETRY_MS = 2_000;
 const START_TRY_MS = 25_000;
 /** Closing connections may take this long, even where deciding took all the time of a shutdown. */
 export const CLOSE_WITHIN_MS = 500;
+/** Of the time that is left for closing, the last traces may take half, and no more than this. */
+const LAST_TRACES_WITHIN_MS = 2_000;
 
 /** Makes the coming months' tables for as long as the command serves. @returns what ends it */
 export function keepMonths(store: Store, logger: Logger): () => void {
@@ -123,4 +128,37 @@ export function aborted(signal: AbortSignal): Promise<void> {
     if (signal.aborted) resolve();
     else signal.addEventListener('abort', () => resolve(), { once: true });
   });
+}
+
+/** The SDK of OpenTelemetry takes a tenth of a second of CPU and some MiB: who does not trace does not load it. */
+export async function loadTracing(
+  traces: Traces | null,
+  options: Omit<TracingOptions, 'headers'>,
+  logger: Logger,
+): Promise<Tracing | null> {
+  if (traces === null) return null;
+  const { makeTracing } = await import('../tracing.js');
+  return makeTracing({ ...options, headers: traces.headers }, logger);
+}
+
+/** Traces are no reason to end later, or otherwise. */
+export async function closeInTime(tracing: Tracing, withinMs: number, logger: Logger): Promise<void> {
+  if (!(await endsWithin(tracing.close(), Math.min(LAST_TRACES_WITHIN_MS, withinMs))))
+    logger.warn('the last traces were not sent in time');
+}
+
+/** Measures the steps of each transaction, and traces them where that is wanted. */
+export function observeSteps(
+  metrics: Metrics,
+  tracing: Tracing | null,
+): NonNullable<LedgerOptions['observe']> {
+  return (run) => {
+    const measured = makeStepTimer(metrics);
+    const measure = (stepEnded?: (step: Step) => void) =>
+      run((step) => {
+        measured(step);
+        stepEnded?.(step);
+      });
+    return tracing === null ? measure() : tracing.transaction(measure);
+  };
 }

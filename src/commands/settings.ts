@@ -32,10 +32,13 @@ export const WEBHOOK_SETTINGS = [
   'HTTP_PORT',
   'LOG_LEVEL',
   'SHUTDOWN_SECONDS',
+  'TRACES',
 ] as const satisfies Settings;
 
 /** Those that it reads where it publishes verdicts, too. */
 export const PUBLISHING_WEBHOOK_SETTINGS = [...WEBHOOK_SETTINGS, 'KAFKA'] as const satisfies Settings;
+
+export const SEND_SETTINGS = ['WEBHOOK_SECRETS'] as const satisfies Settings;
 
 export const PUBLISH_SETTINGS = ['KAFKA'] as const satisfies Settings;
 

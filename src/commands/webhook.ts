@@ -13,7 +13,6 @@ import { pendingMigrations } from '../ledger/migrate';
 import { makeReferences } from '../ledger/reference-store';
 import { makeLogger, makeMetrics, serveHealth } from '../telemetry';
 import { makeKafka } from '../transports/kafka';
-import { makeStepTimer } from '../transports/observe-state';
 import { makeSender, type Sender } from '../transports/sender';
 import { makePublishVerdicts } from '../transports/verdict-stream';
 import { serveWebhook, type Webhook } from '../transports/webhook';
@@ -23,12 +22,15 @@ import { packageVersion } from './package-version';
 import {
   aborted,
   CLOSE_WITHIN_MS,
+  closeInTime,
   endsWithin,
   ensureTopics,
   isCompacted,
   keepMonths,
+  loadTracing,
   logWarnings,
   makeStart,
+  observeSteps,
   stopSignal,
 } from './service';
 import { PUBLISHING_WEBHOOK_SETTINGS, WEBHOOK_SETTINGS } from './settings';
@@ -40,7 +42,8 @@ export async function webhook(): Promise<number> {
   const logger = makeLogger(config.LOG_LEVEL);
   logWarnings(logger);
   const metrics = makeMetrics('webhook');
-  metrics.buildInfo.set({ version: await packageVersion(), node: process.versions.node }, 1);
+  const version = await packageVersion();
+  metrics.buildInfo.set({ version, node: process.versions.node }, 1);
   const stop = stopSignal(logger);
   let served: Webhook | null = null;
   const health = await serveHealth(
@@ -55,6 +58,7 @@ export async function webhook(): Promise<number> {
     logger,
   );
   const secrets = liveSecrets(WEBHOOK.secrets, logger);
+  const tracing = await loadTracing(config.TRACES, { version }, logger);
   let sender: Sender | null = null;
   try {
     const step = makeStart(stop, logger);
@@ -70,7 +74,7 @@ export async function webhook(): Promise<number> {
     }
     served = await serveWebhook(WEBHOOK.port, {
       intake: makeIntake({
-        ledger: makeLedger(pool, { observe: (run) => run(makeStepTimer(metrics)) }),
+        ledger: makeLedger(pool, { observe: observeSteps(metrics, tracing) }),
         references: makeReferences(pool),
         logger,
         onRetry: (failure) => metrics.retries.inc({ class: failure }),
@@ -85,6 +89,7 @@ export async function webhook(): Promise<number> {
       slots: WEBHOOK.slots,
       maxEvents: WEBHOOK.maxEvents,
       maxBytes: WEBHOOK.maxBytes,
+      ...(tracing === null ? {} : { observe: tracing.request }),
     }).catch((error: unknown): never => {
       throw new Unable(portIsTaken('WEBHOOK_PORT', messageOf(error)));
     });
@@ -105,8 +110,9 @@ export async function webhook(): Promise<number> {
   endMonths();
   const finished = await served.close(config.SHUTDOWN_SECONDS * 1000 - CLOSE_WITHIN_MS);
   const closeWithinMs = Math.max(CLOSE_WITHIN_MS, stopBy - systemClock.now());
+  const lastTraces = tracing && closeInTime(tracing, closeWithinMs / 2, logger);
   const closed = await endsWithin(
-    Promise.allSettled([sender?.stop(), health.close(), pool.end()]),
+    Promise.allSettled([sender?.stop(), health.close(), pool.end(), lastTraces]),
     closeWithinMs,
   );
   if (!finished || !closed) logger.warn('requests or connections did not end in time, and are cut');

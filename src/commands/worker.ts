@@ -11,13 +11,12 @@ import { makePool } from '../ledger/connection';
 import { ensureMonths, makeLedger, readDecidedUpTo } from '../ledger/ledger';
 import { pendingMigrations } from '../ledger/migrate';
 import { makeReferences } from '../ledger/reference-store';
-import { makeLogger, makeMetrics, type Step, serveHealth } from '../telemetry';
-import type { Tracing } from '../tracing';
+import { makeLogger, makeMetrics, serveHealth } from '../telemetry';
 import { makeSendDeadLetters } from '../transports/dead-letters';
 import { type Drain, makeDrain } from '../transports/drain';
 import { makeKafka } from '../transports/kafka';
 import { makeKafkaSource } from '../transports/kafka-source';
-import { makeStepTimer, observeState, observeTopics } from '../transports/observe-state';
+import { observeState, observeTopics } from '../transports/observe-state';
 import { keyOf } from '../transports/record-source';
 import { makeSender, type Sender } from '../transports/sender';
 import { makeStream, type Stream } from '../transports/stream';
@@ -30,18 +29,18 @@ import { packageVersion } from './package-version';
 import {
   aborted,
   CLOSE_WITHIN_MS,
+  closeInTime,
   endsWithin,
   ensureTopics,
   isCompacted,
   keepMonths,
+  loadTracing,
   logWarnings,
   makeStart,
+  observeSteps,
   stopSignal,
 } from './service';
 import { WORKER_SETTINGS } from './settings';
-
-/** Of the time that is left for closing, the last traces may take half, and no more than this. */
-const LAST_TRACES_WITHIN_MS = 2_000;
 
 /** @returns the exit code */
 export async function worker(options: { drain: boolean }): Promise<number> {
@@ -126,18 +125,8 @@ export async function worker(options: { drain: boolean }): Promise<number> {
     },
     logger,
   );
-  const tracing = config.TRACES === null ? null : await loadTracing(config, version, logger);
-  const ledger = makeLedger(pool, {
-    observe(run) {
-      const measured = makeStepTimer(metrics);
-      const measure = (stepEnded?: (step: Step) => void) =>
-        run((step) => {
-          measured(step);
-          stepEnded?.(step);
-        });
-      return tracing === null ? measure() : tracing.transaction(measure);
-    },
-  });
+  const tracing = await loadTracing(config.TRACES, { groupId: config.KAFKA_GROUP_ID, version }, logger);
+  const ledger = makeLedger(pool, { observe: observeSteps(metrics, tracing) });
   const plainIntake = makeIntake({
     ledger,
     references,
@@ -182,22 +171,6 @@ export async function worker(options: { drain: boolean }): Promise<number> {
   // What hangs would keep the process. Nothing is lost: what was not committed is read again by the next owner.
   if (!finished || !closed) process.exit(FAILED);
   return code;
-}
-
-/** The SDK of OpenTelemetry takes a tenth of a second of CPU and some MiB: who does not trace does not load it. */
-async function loadTracing(
-  { KAFKA_GROUP_ID: groupId, TRACES }: Pick<ReturnType<typeof readSettings>, 'KAFKA_GROUP_ID' | 'TRACES'>,
-  version: string,
-  logger: Logger,
-): Promise<Tracing> {
-  const { makeTracing } = await import('../tracing.js');
-  return makeTracing({ groupId, version, headers: TRACES?.headers }, logger);
-}
-
-/** Traces are no reason to end later, or otherwise. */
-async function closeInTime(tracing: Tracing, withinMs: number, logger: Logger): Promise<void> {
-  if (!(await endsWithin(tracing.close(), Math.min(LAST_TRACES_WITHIN_MS, withinMs))))
-    logger.warn('the last traces were not sent in time');
 }
 
 const readSettings = () => readConfig(process.env, WORKER_SETTINGS);

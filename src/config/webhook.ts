@@ -38,7 +38,8 @@ const SETTINGS = {
     },
   }),
   WEBHOOK_SLOTS: setting({
-    describe: 'Requests that are decided at the same time, each over a connection of its own to Postgres.',
+    describe:
+      'Transactions at the same time, each over a connection of its own to Postgres. What waits of one connection meanwhile is decided together.',
     fallback: '4',
     example: '4',
     parse: integer(1, 64),

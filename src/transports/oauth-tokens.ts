@@ -2,8 +2,8 @@
  * OAUTHBEARER: tokens from an authorization server by the grant client_credentials, shown to brokers.
  * https://www.rfc-editor.org/rfc/rfc6749#section-4.4 https://www.rfc-editor.org/rfc/rfc7628#section-3
  */
-import { types } from 'node:util';
 import { KafkaJSConnectionError, KafkaJSNonRetriableError, type Mechanism } from 'kafkajs';
+import { causeOf, fetchProblem } from '../errors';
 import { isObject, parseJson } from './json';
 import { readAnswer } from './limited';
 
@@ -115,7 +115,7 @@ async function requestToken(source: TokenSource): Promise<{ value: string; secon
     status = response.status;
     answer = await readAnswer(response.body, MAX_ANSWER_BYTES);
   } catch (error) {
-    throw new KafkaJSConnectionError(`${ENDPOINT} gave no answer: ${reasonOf(error)}`, codeOf(error));
+    throw new KafkaJSConnectionError(`${ENDPOINT} gave no answer: ${fetchProblem(error)}`, codeOf(error));
   }
   if (status >= 400 && status < 500 && status !== 429)
     throw new KafkaJSNonRetriableError(`${ENDPOINT} refused us: HTTP ${status}${codeIn(answer, 'error')}`);
@@ -133,19 +133,7 @@ function codeIn(answer: string, field: 'error' | 'status'): string {
   return typeof code === 'string' && /^[a-z_]{1,40}$/.test(code) ? `: ${code}` : '';
 }
 
-/** fetch says no more than "fetch failed"; what it means is in the cause. */
-function reasonOf(error: unknown): string {
-  const cause = causeOf(error);
-  const told = typeof cause?.message === 'string' && cause.message !== '' ? cause.message : cause?.code;
-  if (typeof told === 'string') return told;
-  return types.isNativeError(error) ? error.message : 'failed';
-}
-
 function codeOf(error: unknown): { code?: string } {
   const code = causeOf(error)?.code;
   return typeof code === 'string' ? { code } : {};
-}
-
-function causeOf(error: unknown): Record<string, unknown> | undefined {
-  return isObject(error) && isObject(error.cause) ? error.cause : undefined;
 }

@@ -15,6 +15,7 @@ import { type PublishVerdicts, withoutRecord } from './record-source';
 import { Semaphore } from './semaphore';
 import { type HttpAnswer, REFUSALS, verdictsAnswer } from './webhook-answer';
 import { isSignedBy, isTimely, readSignedHeaders } from './webhook-signature';
+import { makeSlots } from './webhook-slots';
 
 /** A request waits so long for a slot before it is told to come again (W3). */
 const SLOT_WITHIN_MS = 500;
@@ -44,10 +45,12 @@ export interface WebhookDeps {
   readonly metrics: Metrics;
   /** Milliseconds since 1970. */
   readonly now: () => number;
-  /** Requests that are decided at once. */
+  /** Transactions at once. */
   readonly slots: number;
   readonly maxEvents: number;
   readonly maxBytes: number;
+  /** Runs each request, for who traces it. @param traceparent of its headers */
+  readonly observe?: (traceparent: unknown, answer: () => Promise<HttpAnswer>) => Promise<HttpAnswer>;
   /** Instead of ANSWER_WITHIN_MS. */
   readonly answerWithinMs?: number | undefined;
 }
@@ -112,11 +115,15 @@ export async function serveWebhook(port: number, deps: WebhookDeps): Promise<Web
 }
 
 function makeAnswering(deps: WebhookDeps): (request: IncomingMessage) => Promise<HttpAnswer> {
-  const { secretsOf, now, maxBytes, answerWithinMs = ANSWER_WITHIN_MS } = deps;
+  const { secretsOf, now, maxBytes, maxEvents, answerWithinMs = ANSWER_WITHIN_MS } = deps;
   const bodies = new Semaphore(BODIES_AT_ONCE);
-  const slots = new Semaphore(deps.slots);
   const tellRefused = tellSeldom(deps.logger);
-  const decide = makeDeciding(deps);
+  const decide = makeSlots({
+    count: deps.slots,
+    withinMs: SLOT_WITHIN_MS,
+    busy: REFUSALS.busy,
+    decide: makeDeciding(deps),
+  });
 
   /** What is wrong with a request by its head alone; else whose it is. */
   function readHead(request: IncomingMessage) {
@@ -138,25 +145,36 @@ function makeAnswering(deps: WebhookDeps): (request: IncomingMessage) => Promise
     const head = readHead(request);
     if ('status' in head) return head;
     const { connectionId, signed, secrets } = head;
-    const body = await within(bodies, () => readUpTo(request.iterator({ destroyOnReturn: false }), maxBytes));
-    if (body === BUSY) return REFUSALS.busy;
+    if (!(await bodies.acquireWithin(SLOT_WITHIN_MS))) return REFUSALS.busy;
+    const body = await readUpTo(request.iterator({ destroyOnReturn: false }), maxBytes).finally(() =>
+      bodies.release(),
+    );
     if (body === null) return REFUSALS.tooLarge(maxBytes);
     if (!isSignedBy(secrets, signed, body)) return REFUSALS.wronglySigned;
-    const answer = await inTime(
-      within(slots, () => decide(connectionId, body)),
-      answerWithinMs,
-    );
-    return answer === BUSY ? REFUSALS.busy : answer;
+    const read = readBody(body);
+    if (read.type === 'malformed') return REFUSALS.malformed(read.isJson, read.problem);
+    if (read.events.length > maxEvents) return REFUSALS.tooMany(maxEvents);
+    if (read.events.length === 0) return verdictsAnswer(connectionId, []);
+    const { webhookInProgress } = deps.metrics;
+    webhookInProgress.inc();
+    const decided = decide(connectionId, read).finally(() => webhookInProgress.dec());
+    return inTime(decided, answerWithinMs);
   }
 
+  const { observe = (_, answer) => answer() } = deps;
   return async (request) => {
-    const answer = await answerTo(request);
+    const answer = await observe(request.headers.traceparent, () => answerTo(request));
     if (answer.status >= 400 && answer !== REFUSALS.undecided) tellRefused(answer);
     return answer;
   };
 }
 
-function makeDeciding({ intake, publishVerdicts, logger, metrics, maxEvents }: WebhookDeps) {
+/** A request whose sender is known, with its events. */
+interface ReadRequest {
+  readonly events: readonly JsonText[];
+}
+
+function makeDeciding({ intake, publishVerdicts, logger, metrics }: WebhookDeps) {
   function undecidedAnswer(connectionId: string, error: unknown, cause: UndecidedCause): HttpAnswer {
     if (isOfNoConnection(error)) return REFUSALS.noConnection;
     metrics.retries.inc({ class: 'undecided' });
@@ -164,26 +182,31 @@ function makeDeciding({ intake, publishVerdicts, logger, metrics, maxEvents }: W
     return REFUSALS.undecided;
   }
 
-  /** Reads a body that is known to be the connection's, and decides its events. */
-  return async (connectionId: string, body: Buffer): Promise<HttpAnswer> => {
-    const read = readBody(body);
-    if (read.type === 'malformed') return REFUSALS.malformed(read.isJson, read.problem);
-    if (read.events.length > maxEvents) return REFUSALS.tooMany(maxEvents);
-    if (read.events.length === 0) return verdictsAnswer(connectionId, []);
+  /** Decides requests of one connection together, and answers each by itself. */
+  return async (connectionId: string, requests: readonly ReadRequest[]): Promise<readonly HttpAnswer[]> => {
     const origin = { connectionId };
     const began = performance.now();
-    const { answers, undecided } = await intake.decideRequest(origin, read.events.map(envelopeOf));
+    const envelopes = requests.flatMap(({ events }) => events.map(envelopeOf));
+    const { answers, undecided } = await intake.decideRequest(origin, envelopes);
     if (answers.length > 0) {
       observeBatch({ metrics, logger }, origin, answers, performance.now() - began);
       try {
         await publishVerdicts?.(origin, answers.map(withoutRecord));
       } catch (error) {
         // The verdicts are stored: sent again, the events are duplicates, and that is published.
-        return undecidedAnswer(connectionId, error, 'kafka');
+        const answer = undecidedAnswer(connectionId, error, 'kafka');
+        return requests.map(() => answer);
       }
     }
-    if (undecided === null) return verdictsAnswer(connectionId, answers);
-    return undecidedAnswer(connectionId, undecided, undecidedCause(undecided));
+    const otherwise = undecided && undecidedAnswer(connectionId, undecided, undecidedCause(undecided));
+    let end = 0;
+    return requests.map(({ events }) => {
+      const begin = end;
+      end += events.length;
+      // Of a request that is decided in part, the sender learns the rest with what he sends again.
+      if (otherwise !== null && end > answers.length) return otherwise;
+      return verdictsAnswer(connectionId, answers.slice(begin, end));
+    });
   };
 }
 
@@ -214,18 +237,6 @@ function connectionOf(url: string): string | null {
 function isPlainJson({ headers }: IncomingMessage): boolean {
   const { 'content-type': type = '', 'content-encoding': encoding = 'identity' } = headers;
   return JSON_TYPE.test(type) && encoding === 'identity';
-}
-
-const BUSY = Symbol('no place within the time');
-
-/** Does what takes a place, where one is free in time. */
-async function within<T>(places: Semaphore, work: () => Promise<T>): Promise<T | typeof BUSY> {
-  if (!(await places.acquireWithin(SLOT_WITHIN_MS))) return BUSY;
-  try {
-    return await work();
-  } finally {
-    places.release();
-  }
 }
 
 /** The answer, or that there is none yet. What is under way goes on, and keeps its slot. */

@@ -46,7 +46,7 @@ test('Dockerfile starts Node with the variables and options of the command, and 
   const entrypoint: unknown = JSON.parse(/^ENTRYPOINT (.+)$/m.exec(DOCKERFILE)?.[1] ?? '');
   expect(entrypoint).toEqual(['node', ...`${options}`.trim().split(' '), '/app/dist/cli.js']);
   expect(DOCKERFILE).toContain(`ENV NODE_ENV=production ${variables?.trim()}\n`);
-  expect(DOCKERFILE).toContain(`EXPOSE ${SETTINGS.HTTP_PORT.fallback}\n`);
+  expect(DOCKERFILE).toContain(`EXPOSE ${SETTINGS.HTTP_PORT.fallback} ${SETTINGS.WEBHOOK_PORT.fallback}\n`);
   const manifest: unknown = JSON.parse(readFileSync(join(projectRoot, 'package.json'), 'utf8'));
   const optional =
     isNode(manifest) && isNode(manifest.optionalDependencies) ? manifest.optionalDependencies : {};

@@ -1,8 +1,9 @@
 /** Traces as a collector of OpenTelemetry receives them, and workers whose collector does not. */
 import { execFileSync } from 'node:child_process';
-import { aBet, bytesOf } from '../support/builders';
+import { aBet, anOperator, bytesOf } from '../support/builders';
 import { produce } from '../support/kafka';
 import { type Collector, startCollector } from '../support/otlp';
+import { aSecret, senderTo, startWebhook } from '../support/webhook';
 import { program } from '../support/worker';
 import { sideBySide } from './side-by-side';
 import { inWorld, type World } from './world';
@@ -133,6 +134,45 @@ describe('a batch', () => {
   );
 });
 
+describe('a request to the webhook', () => {
+  together('is a span below that of its sender, with a child for each step of its transaction', () =>
+    withCollector(200, async (collector, world) => {
+      const secret = aSecret();
+      await world.apply([anOperator({ connections: [{ id: MARKER, transport: 'webhook' }] })]);
+      const { command, port } = await startWebhook(
+        { DATABASE_URL: world.databaseUrl, OTEL_EXPORTER_OTLP_ENDPOINT: collector.endpoint },
+        { [MARKER]: secret },
+      );
+      const send = senderTo(port, MARKER, secret);
+      const headers = { traceparent: `00-${TRACE}-1111111111111111-01` };
+      expect(
+        (await send(aBet({ event_id: MARKER, player_ref: MARKER, round_id: MARKER }), { headers })).status,
+      ).toBe(200);
+      expect((await send('{')).status).toBe(400);
+      await world.rows('alter table promo_store.history rename to history_away');
+      expect((await send(aBet())).status).toBe(503);
+      await world.rows('alter table promo_store.history_away rename to history');
+      await command.stop();
+      const requests = collector.spans.filter(({ kind }) => kind === SERVER);
+      expect(requests.map(({ name, attributes, status }) => [name, attributes, status])).toEqual([
+        ['POST /v1/events/{connection_id}', { ...ROUTE, 'http.response.status_code': 200 }, 0],
+        ['POST /v1/events/{connection_id}', { ...ROUTE, 'http.response.status_code': 400 }, 0],
+        [
+          'POST /v1/events/{connection_id}',
+          { ...ROUTE, 'http.response.status_code': 503, 'error.type': '503' },
+          ERROR,
+        ],
+      ]);
+      const [first, second] = requests;
+      expect(first).toMatchObject({ traceId: TRACE, parentSpanId: '1111111111111111' });
+      expect(second).toMatchObject({ parentSpanId: '' });
+      const steps = collector.spans.filter(({ parentSpanId }) => parentSpanId === first?.spanId);
+      expect(steps.map(({ name }) => name)).toEqual(['connect', 'find', 'lock', 'decide', 'write']);
+      expect(JSON.stringify(collector.spans)).not.toContain(MARKER);
+    }),
+  );
+});
+
 describe('what the store has lost', () => {
   for (const sampler of ['always_on', 'always_off']) {
     together(`is read again where batches are traced, by ${sampler}`, () =>
@@ -185,9 +225,11 @@ test('a worker that traces nothing does not load the SDK', () => {
 });
 
 const INTERNAL = 1;
+const SERVER = 2;
 const CLIENT = 3;
 const CONSUMER = 5;
 const ERROR = 2;
+const ROUTE = { 'http.request.method': 'POST', 'http.route': '/v1/events/{connection_id}' };
 /** Spans tell their times to the microsecond or so. */
 const ROUNDING_SECONDS = 0.001;
 

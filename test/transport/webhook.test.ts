@@ -10,7 +10,7 @@ import { aLogin, anOperator, bytesOf } from '../support/builders';
 import { produce, readTopic } from '../support/kafka';
 import { aBet, aRefund, aSettled, aWin, withClient } from '../support/ledger';
 import { aSecret, type RunningWebhook, senderTo, startWebhook } from '../support/webhook';
-import { killWorkers, type Settings } from '../support/worker';
+import { killWorkers, RunningCommand, type Settings } from '../support/worker';
 import { connectionOf, inOwnWorld, inWorld, type World } from './world';
 
 jest.setTimeout(120_000);
@@ -393,11 +393,135 @@ describe('the process', () => {
       expect(await webhook.command.ending()).toEqual({ code: 0, signal: null });
     }));
 
+  test('serves the metrics that are its own, and none of a worker', () =>
+    withWebhook({}, async ({ webhook, send }) => {
+      await send({ events: [aLogin(), aLogin()] });
+      const { text } = await webhook.command.get('/metrics');
+      const names = new Set(
+        [...text.matchAll(/^promo_intake_\w+?(?=_bucket|_sum|_count|[{ ])/gm)].map(([name]) => name),
+      );
+      const short = [
+        'verdicts_total',
+        'duplicates_total',
+        'batch_events',
+        'batch_seconds',
+        'transaction_step_seconds',
+        'retries_total',
+        'build_info',
+      ];
+      const own = ['webhook_requests_total', 'webhook_requests_in_progress', 'webhook_request_seconds'];
+      expect([...names].sort()).toEqual(
+        [...short, ...own]
+          .filter((name) => name !== 'duplicates_total')
+          .map((name) => `promo_intake_${name}`)
+          .sort(),
+      );
+      expect(await webhook.command.metric('promo_intake_batch_events_sum')).toBe(2);
+      expect(await webhook.command.metric('promo_intake_webhook_request_seconds_count')).toBe(1);
+    }));
+
   test('does not start at a port that is taken, and says which setting names it', () =>
     withWebhook({}, async ({ world, webhook }) => {
       const settings = { DATABASE_URL: world.databaseUrl, WEBHOOK_PORT: String(webhook.port) };
       await expect(startWebhook(settings, { [HOOK]: secret })).rejects.toThrow(
         /WEBHOOK_PORT cannot be served: listen EADDRINUSE.*the webhook cannot start/,
       );
+    }));
+});
+
+describe('send', () => {
+  let directory: string;
+  beforeEach(() => {
+    directory = mkdtempSync(join(tmpdir(), 'send-'));
+  });
+  afterEach(() => rmSync(directory, { recursive: true }));
+
+  const run = (content: string, port: number, ...more: string[]) => {
+    const file = join(directory, 'events');
+    writeFileSync(file, content);
+    return new RunningCommand(
+      ['send', file, '--url', `http://127.0.0.1:${port}/`, '--connection', HOOK, ...more],
+      { WEBHOOK_SECRETS: JSON.stringify({ [HOOK]: secret }) },
+    );
+  };
+
+  test('sends the events of a file, as many a request as one may hold, and tells what became of those that are not simply accepted', () =>
+    withWebhook({}, async ({ world, webhook }) => {
+      const events = Array.from({ length: 1_200 }, (_, index) => aLogin({ event_id: `e-${index}` }));
+      const lines = [...events, aBet({ event_id: 'zero', amount: '0' }), events[3]].map((each) =>
+        JSON.stringify(each),
+      );
+      const clean = run(lines.join('\n'), webhook.port);
+      expect(await clean.ending()).toEqual({ code: 0, signal: null });
+      expect(clean.output()).toMatch(
+        /events:1201: skipped\/zero_amount {2}\/amount: an amount of zero counts nothing\.\n/,
+      );
+      expect(clean.output()).toMatch(
+        /1,202 events: 1,200 accepted, 0 rejected, 1 skipped \(1 zero_amount\), 1 duplicate\n$/,
+      );
+      expect(await webhook.command.metric('promo_intake_webhook_requests_total{status="200"}')).toBe(3);
+
+      const document = JSON.stringify(
+        {
+          events: [
+            { ...aLogin({ event_id: 'bad' }), spec: 'x' },
+            aLogin({ event_id: 'e-1', player_ref: 'other' }),
+          ],
+        },
+        null,
+        1,
+      );
+      const faulty = run(`${document}`, webhook.port, '--json');
+      expect(await faulty.ending()).toEqual({ code: 1, signal: null });
+      const told = faulty
+        .output()
+        .split('\n')
+        .filter((line) => line.startsWith('{'))
+        .map((line): unknown => JSON.parse(line));
+      expect(told).toEqual([
+        expect.objectContaining({ line: 3, event_id: 'bad', verdict: 'rejected', reason: 'malformed' }),
+        expect.objectContaining({ line: 11, event_id: 'e-1', verdict: 'duplicate', content_differs: true }),
+      ]);
+      expect(Object.keys(await world.verdicts())).toHaveLength(1_202);
+    }));
+
+  test('leaves out what would have its whole request refused, and says so', () =>
+    withWebhook({}, async ({ world, webhook }) => {
+      const long = JSON.stringify({ ...aLogin(), note: 'x'.repeat(1024 ** 2) });
+      const lines = [aLogin({ event_id: 'a' }), aLogin({ event_id: 'b' })].map((each) =>
+        JSON.stringify(each),
+      );
+      const command = run([lines[0], '{"half', '{"events":[{}]}', long, lines[1]].join('\n'), webhook.port);
+      expect(await command.ending()).toEqual({ code: 1, signal: null });
+      for (const said of [
+        /:2: not sent: it is not JSON/,
+        /:3: not sent: it is a batch/,
+        /:4: not sent: it is longer/,
+        /; 3 not sent\n/,
+      ])
+        expect(command.output()).toMatch(said);
+      expect(await world.verdicts()).toEqual({ a: 'accepted', b: 'accepted' });
+    }));
+
+  test('sends again what is not answered, until it is', () =>
+    inWorld({ topics, operators }, async (world) => {
+      const settings = { DATABASE_URL: world.databaseUrl };
+      const before = await startWebhook(settings, { [HOOK]: secret });
+      await before.command.kill();
+      const command = run(JSON.stringify(aLogin({ event_id: 'a' })), before.port);
+      await until('it has tried', 20_000, () =>
+        /lines 1-1 are sent again in 1 s: .*ECONNREFUSED/.test(command.output()),
+      );
+      await startWebhook({ ...settings, WEBHOOK_PORT: String(before.port) }, { [HOOK]: secret });
+      expect(await command.ending()).toEqual({ code: 0, signal: null });
+      expect(await world.verdicts()).toEqual({ a: 'accepted' });
+    }));
+
+  test('ends where it is refused, and says where to go on', () =>
+    withWebhook({ WEBHOOK_SECRETS: JSON.stringify({ [HOOK]: aSecret() }) }, async ({ webhook }) => {
+      const command = run(JSON.stringify(aLogin()), webhook.port);
+      expect(await command.ending()).toEqual({ code: 1, signal: null });
+      expect(command.output()).toMatch(/lines 1-1 are not taken: it answered 401: signature_invalid: /);
+      expect(command.output()).toMatch(/stopped\. Go on from line 1: what is sent twice is a duplicate\.\n$/);
     }));
 });

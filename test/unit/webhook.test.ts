@@ -48,12 +48,45 @@ async function requests(status: string): Promise<number> {
   return values.find(({ labels }) => labels.status === status)?.value ?? 0;
 }
 
+async function inProgress(): Promise<number> {
+  const { values } = await metrics.webhookInProgress.get();
+  return values[0]?.value ?? 0;
+}
+
 test('who waits for too long is told to come again, and what is under way keeps its slot [W5]', async () => {
   const { send } = await serve(never, { slots: 1, answerWithinMs: 1_000 });
   const late = await send(aBet());
   expect([late.status, late.headers.get('retry-after')]).toEqual([503, '1']);
   expect(late.text).toContain('undecided');
   expect((await send(aBet())).text).toContain('overloaded');
+});
+
+test('requests that wait are decided together, and each is answered for itself: with its verdicts, where all of its events are decided [W5]', async () => {
+  let decided: ((result: IntakeResult) => void) | undefined;
+  const batches: (readonly Envelope[])[] = [];
+  const { send } = await serve(
+    (_, envelopes) => {
+      batches.push(envelopes);
+      return new Promise((resolve) => {
+        decided = resolve;
+      });
+    },
+    { slots: 1 },
+  );
+  const first = send(aBet());
+  await until('the first is under way', 5_000, () => batches.length === 1);
+  const others = [send({ events: [aBet(), aBet()] }), send(aBet()), send({ events: [aBet(), aBet()] })];
+  await until('all have come', 5_000, async () => (await inProgress()) === 4);
+  decided?.(accepted(batches[0] ?? []));
+  expect((await first).verdicts).toEqual(['accepted']);
+  await until('the others are under way', 5_000, () => batches.length === 2);
+  const [, together = []] = batches;
+  expect(together).toHaveLength(5);
+  // Four of them are decided before the store goes away.
+  decided?.({ answers: accepted(together).answers.slice(0, 4), undecided: new Error('the store is away') });
+  const answers = await Promise.all(others);
+  expect(answers.map(({ status }) => status).sort()).toEqual([200, 200, 503]);
+  expect(answers.flatMap(({ verdicts }) => verdicts)).toHaveLength(3);
 });
 
 test('what nobody foresaw is an error of ours, told without its details', async () => {
@@ -92,16 +125,11 @@ test('a sender who leaves before his request is whole is counted, and nothing of
   ];
   socket.write(`${head.join('\r\n')}\r\n\r\n{"half":`);
   await once(socket, 'ready');
-  await until('its head has come', 5_000, async () => (await countConnections(webhook)) > 0);
+  // A request that comes behind it is answered, so it has been seen.
+  expect((await fetch(`http://127.0.0.1:${webhook.port}/none`)).status).toBe(404);
   socket.destroy();
   await until('it is counted', 5_000, async () => (await requests('broken_off')) === 1);
 });
-
-/** A request of its own comes in behind what was sent before. */
-async function countConnections(webhook: Webhook): Promise<number> {
-  const answer = await fetch(`http://127.0.0.1:${webhook.port}/none`);
-  return answer.status === 404 ? 1 : 0;
-}
 
 test('who does not send a request to its end in time is let go, and others are served meanwhile [W1]', async () => {
   const { webhook, send } = await serve(async (_, envelopes) => accepted(envelopes));
@@ -141,7 +169,7 @@ describe('a webhook that closes', () => {
   test('waits no longer than it may', async () => {
     const { webhook, send } = await serve(never, { answerWithinMs: 1_000 });
     const sent = send(aBet()).catch(() => 'cut');
-    await until('it is under way', 5_000, async () => (await countConnections(webhook)) > 0);
+    await until('it is under way', 5_000, async () => (await inProgress()) === 1);
     expect(await webhook.close(200)).toBe(false);
     expect(await sent).toBe('cut');
   });

@@ -85,7 +85,7 @@ What a container of a component is configured by, as YAML: the workers by everyt
 {{- range $map := list "settings" "secrets" "files" -}}
 {{- $own := dict -}}
 {{- range $name, $value := index $values $map -}}
-{{- $isOfWebhook := or (hasPrefix "WEBHOOK_" $name) (hasPrefix "DATABASE_" $name) (has $name (list "HTTP_PORT" "LOG_LEVEL" "SHUTDOWN_SECONDS" "VERDICT_TOPIC" "NODE_EXTRA_CA_CERTS")) (and $publishes (hasPrefix "KAFKA_" $name) (not (has $name (list "KAFKA_GROUP_ID" "KAFKA_TOPICS")))) -}}
+{{- $isOfWebhook := or (hasPrefix "WEBHOOK_" $name) (hasPrefix "DATABASE_" $name) (hasPrefix "OTEL_" $name) (has $name (list "HTTP_PORT" "LOG_LEVEL" "SHUTDOWN_SECONDS" "VERDICT_TOPIC" "NODE_EXTRA_CA_CERTS")) (and $publishes (hasPrefix "KAFKA_" $name) (not (has $name (list "KAFKA_GROUP_ID" "KAFKA_TOPICS")))) -}}
 {{- if ternary (not (hasPrefix "WEBHOOK_" $name)) $isOfWebhook (eq $component "worker") }}{{ $_ := set $own $name $value }}{{ end -}}
 {{- end -}}
 {{- $_ := set $given $map $own -}}

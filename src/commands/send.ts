@@ -1,0 +1,166 @@
+/**
+ * `promo-intake send FILE`: sends the events of a file to a webhook, and tells what became of each. Whatever is not answered is sent again: what was
+ * decided meanwhile is a duplicate.
+ */
+
+import { isUtf8 } from 'node:buffer';
+import { randomUUID } from 'node:crypto';
+import { systemClock } from '../clock';
+import { readConfig } from '../config';
+import { readSecrets } from '../config/webhook';
+import { backoffMs } from '../domain/backoff';
+import { parseJson } from '../transports/json';
+import { bodyBytes, sendBatch, type ToldVerdict, type WebhookTarget } from '../transports/webhook-client';
+import { DONE, FAILED } from './exit-codes';
+import { Unable } from './explain';
+import { isBatchOfEvents, type Line, openInput, readEvents, readLines } from './lines';
+import { SEND_SETTINGS } from './settings';
+import { makeTally, print } from './tally';
+
+export interface SendOptions {
+  /** `-` is standard input. */
+  readonly file: string;
+  readonly url: string;
+  readonly connection: string;
+  /** A JSON object a line and event instead of text for people. */
+  readonly json: boolean;
+}
+
+/** What a request may hold, unless agreed otherwise (docs/rules.md, W1). */
+const MAX_EVENTS = 500;
+const MAX_BYTES = 1024 ** 2;
+const PROGRESS_MS = 5_000;
+
+/** @returns the exit code: 1 where an event is rejected or was not sent */
+export async function send({ file, url, connection, json }: SendOptions, stop: AbortSignal): Promise<number> {
+  const target = targetOf(url, connection);
+  const tally = makeTally();
+  const began = performance.now();
+  let nextLine = 1;
+  let unsent = 0;
+  let rejected = 0;
+  const say = (text: string) => console.error(`${file}${text}`);
+  const progress = setInterval(() => say(`: line ${nextLine}, ${tally.summary()}`), PROGRESS_MS);
+
+  /** @returns whether it is to go on */
+  async function sendAll(batch: readonly SendableLine[]): Promise<boolean> {
+    const verdicts = await sendUntilAnswered(target, batch, say, stop);
+    if (verdicts === null) return false;
+    for (const verdict of verdicts) tally.add(verdict);
+    rejected += verdicts.filter(({ verdict }) => verdict === 'rejected').length;
+    await print(batch.map(({ number }, index) => tell(file, number, verdicts[index], json)).join(''));
+    nextLine = (batch.at(-1)?.number ?? 0) + 1;
+    return true;
+  }
+
+  let isEnded = false;
+  try {
+    let batch: SendableLine[] = [];
+    let bytes = 0;
+    const notice = (text: string) => say(`: ${text}`);
+    read: for await (const lines of readEvents(readLines(openInput(file, stop)), notice)) {
+      for (const line of lines) {
+        const event = sendable(line);
+        if (typeof event === 'string') {
+          unsent++;
+          say(`:${line.number}: not sent: ${event}`);
+          continue;
+        }
+        const isFull =
+          batch.length === MAX_EVENTS || bodyBytes(batch.length + 1, bytes + event.bytes.length) > MAX_BYTES;
+        if (isFull && batch.length > 0) {
+          if (!(await sendAll(batch))) break read;
+          batch = [];
+          bytes = 0;
+        }
+        batch.push(event);
+        bytes += event.bytes.length;
+      }
+    }
+    isEnded = batch.length === 0 || (await sendAll(batch));
+  } catch (error) {
+    if (!stop.aborted) throw error;
+  } finally {
+    clearInterval(progress);
+  }
+  const seconds = ((performance.now() - began) / 1000).toFixed(1);
+  const summary = `${file}: sent in ${seconds} s; ${tally.summary()}${unsent > 0 ? `; ${unsent} not sent` : ''}\n`;
+  if (json) process.stderr.write(summary);
+  else await print(summary);
+  if (!isEnded)
+    say(
+      `: ${stop.aborted ? 'interrupted' : 'stopped'}. Go on from line ${nextLine}: what is sent twice is a duplicate.`,
+    );
+  return isEnded && unsent === 0 && rejected === 0 ? DONE : FAILED;
+}
+
+/** @throws Unable where there is no such address, or no secret for the connection */
+function targetOf(url: string, connectionId: string): WebhookTarget {
+  const { WEBHOOK_SECRETS } = readConfig(process.env, SEND_SETTINGS);
+  const parsed = URL.canParse(url) ? new URL(url) : undefined;
+  if (parsed === undefined || !/^https?:$/.test(parsed.protocol))
+    throw new Unable('--url is no address. Write https://host, or http://host:port.');
+  if (parsed.username !== '' || parsed.password !== '')
+    throw new Unable('--url holds a user or a password, which no webhook asks for. Take it out.');
+  const read = readSecrets(WEBHOOK_SECRETS());
+  if ('problem' in read) throw new Unable(`WEBHOOK_SECRETS ${read.problem}. ${read.remedy}.`);
+  const secrets = read.value;
+  const [secret] = secrets.get(connectionId) ?? [];
+  if (secret === undefined)
+    throw new Unable(
+      `WEBHOOK_SECRETS has no secret for ${connectionId}. It has some for ${[...secrets.keys()].join(', ')}.`,
+    );
+  return { url: parsed, connectionId, secret };
+}
+
+interface SendableLine extends Line {
+  readonly bytes: Buffer;
+}
+
+/** The line, or why it is not sent: a single one that is no JSON would have its whole batch refused. */
+function sendable({ number, bytes }: Line): SendableLine | string {
+  if (bytes === null || bodyBytes(1, bytes.length) > MAX_BYTES)
+    return `it is longer than ${MAX_BYTES} bytes, with what surrounds it`;
+  const json = isUtf8(bytes) ? parseJson(bytes.toString('utf8')) : undefined;
+  if (json === undefined) return 'it is not JSON in UTF-8';
+  if (isBatchOfEvents(json)) return 'it is a batch itself: write an event a line';
+  return { number, bytes };
+}
+
+/** Null where it is refused, or told to stop. */
+async function sendUntilAnswered(
+  target: WebhookTarget,
+  batch: readonly SendableLine[],
+  say: (text: string) => void,
+  stop: AbortSignal,
+): Promise<readonly ToldVerdict[] | null> {
+  const id = `msg_${randomUUID()}`;
+  const lines = `lines ${batch[0]?.number}-${batch.at(-1)?.number}`;
+  for (let failures = 1; ; failures++) {
+    const sent = await sendBatch(
+      target,
+      id,
+      batch.map(({ bytes }) => bytes),
+    );
+    if (sent.type === 'decided') return sent.verdicts;
+    if (sent.type === 'refused') {
+      say(`: ${lines} are not taken: ${sent.because}`);
+      return null;
+    }
+    if (stop.aborted) return null;
+    const waitMs = backoffMs(failures);
+    say(`: ${lines} are sent again in ${waitMs / 1000} s: ${sent.because}`);
+    await systemClock.sleep(waitMs, stop);
+    if (stop.aborted) return null;
+  }
+}
+
+/** Nothing of an event that is accepted, and of a resend. */
+function tell(file: string, line: number, told: ToldVerdict | undefined, isJson: boolean): string {
+  if (told === undefined) return '';
+  if (isJson) return `${JSON.stringify({ line, ...told.json })}\n`;
+  const { verdict, reason, remedy, first, contentDiffers, detail } = told;
+  if (verdict === 'accepted' || (verdict === 'duplicate' && !contentDiffers)) return '';
+  const name = verdict === 'duplicate' ? `duplicate of ${first}, with other content` : `${verdict}/${reason}`;
+  return `${file}:${line}: ${name}${detail === null ? '' : `  ${detail}.`}${remedy === null ? '' : ` ${remedy}`}\n`;
+}

@@ -1,0 +1,57 @@
+/** Where the parts of a text stand that is known to be JSON, so that each can be handed on as it was written. */
+
+export interface Span {
+  readonly start: number;
+  readonly end: number;
+}
+
+/** The highest byte of white space. */
+const SPACE = 0x20;
+const OPEN_ARRAY = 0x5b;
+export const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+const COMMA = 0x2c;
+export const OPENING = [0x5b, 0x7b];
+export const CLOSING = [0x5d, 0x7d];
+
+/** The members of the array or object that begins at `start` of a valid JSON text, each as it is written. */
+export function membersOf(bytes: Buffer, start: number): Span[] {
+  const spans: Span[] = [];
+  let depth = 0;
+  let from = start + 1;
+  const add = (to: number) => {
+    let end = to;
+    while (from < end && (bytes[from] ?? 0) <= SPACE) from++;
+    while (from < end && (bytes[end - 1] ?? 0) <= SPACE) end--;
+    if (from < end) spans.push({ start: from, end });
+    from = to + 1;
+  };
+  for (let at = start; at < bytes.length; at++) {
+    const byte = bytes[at] ?? 0;
+    if (byte === QUOTE) at = endOfString(bytes, at);
+    else if (OPENING.includes(byte)) depth++;
+    else if (byte === COMMA && depth === 1) add(at);
+    else if (CLOSING.includes(byte) && --depth === 0) {
+      add(at);
+      break;
+    }
+  }
+  return spans;
+}
+
+/** The last byte of the string that begins at `start`. */
+export function endOfString(bytes: Buffer, start: number): number {
+  let at = start + 1;
+  while (at < bytes.length && bytes[at] !== QUOTE) at += bytes[at] === BACKSLASH ? 2 : 1;
+  return at;
+}
+
+/** Where the array begins that is the value of a key of the object at `start`. Of equal keys the last counts, as it does to JSON.parse. */
+export function lastArrayOf(bytes: Buffer, start: number, key: string): number {
+  const arrays = membersOf(bytes, start).flatMap((member) => {
+    const end = endOfString(bytes, member.start) + 1;
+    const name: unknown = JSON.parse(bytes.toString('utf8', member.start, end));
+    return name === key ? [bytes.indexOf(OPEN_ARRAY, end)] : [];
+  });
+  return arrays.at(-1) ?? start;
+}

@@ -1,0 +1,125 @@
+/** Sends events to a webhook, signed, as an operator's system does, and reads what became of them (docs/rules.md, W4-W6). */
+import { REASONS, type Reason, type Verdict } from '../domain/verdict';
+import { fetchProblem } from '../errors';
+import { isObject, parseJson } from './json';
+import { readAnswer } from './limited';
+import { SIGNATURE_HEADERS, sign } from './webhook-signature';
+
+/** One request, its answer included. */
+const TIMEOUT_MS = 30_000;
+/** Of 8,000 events with ids of a usual length. */
+const MAX_ANSWER_BYTES = 16 * 1024 ** 2;
+
+export interface WebhookTarget {
+  /** Where its paths begin. */
+  readonly url: URL;
+  readonly connectionId: string;
+  readonly secret: Buffer;
+}
+
+/** What became of one event. */
+export interface ToldVerdict {
+  readonly verdict: Verdict;
+  /** Of a duplicate that of the first verdict. */
+  readonly reason: Reason | null;
+  readonly remedy: string | null;
+  /** The verdict of a duplicate that stands. */
+  readonly first: string | null;
+  readonly contentDiffers: boolean;
+  readonly detail: string | null;
+  /** The whole of it, as it came. */
+  readonly json: Readonly<Record<string, unknown>>;
+}
+
+export type Sent =
+  | { readonly type: 'decided'; readonly verdicts: readonly ToldVerdict[] }
+  /** Nobody answered, or it is to be sent again; what was decided of it is a duplicate then. */
+  | { readonly type: 'later'; readonly because: string }
+  /** Sending it again does not help. */
+  | { readonly type: 'refused'; readonly because: string };
+
+/** Sends a batch. @param id the same for each try @param events JSON texts */
+export async function sendBatch(
+  { url, connectionId, secret }: WebhookTarget,
+  id: string,
+  events: readonly Buffer[],
+): Promise<Sent> {
+  const body = Buffer.concat([
+    BEGIN,
+    ...events.flatMap((event, index) => (index === 0 ? [event] : [COMMA, event])),
+    END,
+  ]);
+  const timestamp = String(Math.floor(Date.now() / 1000));
+  const path = `${url.pathname.replace(/\/$/, '')}/v1/events/${encodeURIComponent(connectionId)}`;
+  let status: number;
+  let answer: string;
+  try {
+    const response = await fetch(new URL(path, url), {
+      method: 'POST',
+      headers: {
+        'content-type': 'application/json',
+        [SIGNATURE_HEADERS.id]: id,
+        [SIGNATURE_HEADERS.timestamp]: timestamp,
+        [SIGNATURE_HEADERS.signature]: sign(secret, { id, timestamp }, body),
+      },
+      body,
+      // Where it leads to nobody has said that events may go to.
+      redirect: 'error',
+      signal: AbortSignal.timeout(TIMEOUT_MS),
+    });
+    status = response.status;
+    answer = await readAnswer(response.body, MAX_ANSWER_BYTES);
+  } catch (error) {
+    return { type: 'later', because: fetchProblem(error) };
+  }
+  const json = parseJson(answer);
+  if (status === 200) {
+    const verdicts = verdictsIn(json);
+    if (verdicts?.length === events.length) return { type: 'decided', verdicts };
+    return {
+      type: 'refused',
+      because: 'it answered 200 without a verdict for each event: is it a webhook of promo-intake?',
+    };
+  }
+  const told = isObject(json) && typeof json.message === 'string' ? `: ${json.message}` : '';
+  const because = `it answered ${status}${told}`;
+  return { type: RETRIED.has(status) ? 'later' : 'refused', because };
+}
+
+const RETRIED: ReadonlySet<number> = new Set([408, 429, 502, 503, 504]);
+const BEGIN = Buffer.from('{"events":[');
+const COMMA = Buffer.from(',');
+const END = Buffer.from(']}');
+/** What a body takes beside its events, with a comma for each. */
+export const bodyBytes = (events: number, bytes: number): number =>
+  BEGIN.length + END.length + bytes + Math.max(0, events - 1);
+
+function verdictsIn(json: unknown): ToldVerdict[] | undefined {
+  if (!isObject(json) || !Array.isArray(json.verdicts)) return undefined;
+  const list: unknown[] = json.verdicts;
+  const verdicts = list.map(readVerdict);
+  return verdicts.every((each) => each !== undefined) ? verdicts : undefined;
+}
+
+const VERDICTS: readonly Verdict[] = ['accepted', 'rejected', 'skipped', 'duplicate'];
+
+function readVerdict(json: unknown): ToldVerdict | undefined {
+  if (!isObject(json)) return undefined;
+  const verdict = VERDICTS.find((each) => each === json.verdict);
+  if (verdict === undefined) return undefined;
+  const reasonOf = (value: unknown) => REASONS.find(({ name }) => name === value)?.name ?? null;
+  const [detail] = Array.isArray(json.details) ? json.details : [];
+  return {
+    verdict,
+    reason: reasonOf(json.reason),
+    remedy: textOr(json.remedy),
+    first: textOr(json.first_verdict),
+    contentDiffers: json.content_differs === true,
+    detail: isObject(detail) ? `${textOr(detail.field) || 'event'}: ${detail.detail}` : null,
+    json,
+  };
+}
+
+function textOr(value: unknown): string | null {
+  return typeof value === 'string' ? value : null;
+}

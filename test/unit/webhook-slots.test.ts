@@ -1,0 +1,136 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { sleep } from '../../dev/servers/deadline';
+import { makeSlots } from '../../src/transports/webhook-slots';
+
+interface Request {
+  readonly name: string;
+  readonly events: readonly number[];
+}
+
+const request = (name: string, events = 1): Request => ({
+  name,
+  events: Array.from({ length: events }, (_, n) => n),
+});
+
+/** Slots whose turns are ended by hand. */
+function makeTurns(count: number, withinMs = 5_000) {
+  const begun: { turn: string; end: () => void; fail: () => void }[] = [];
+  const decide = makeSlots<Request, string>({
+    count,
+    withinMs,
+    busy: 'busy',
+    decide: (connection, requests) =>
+      new Promise((resolve, reject) => {
+        begun.push({
+          turn: `${connection}: ${requests.map(({ name }) => name).join(' ')}`,
+          end: () => resolve(requests.map(({ name }) => `answer to ${name}`)),
+          fail: () => reject(new Error('failed')),
+        });
+      }),
+  });
+  return { decide, begun, turns: () => begun.map(({ turn }) => turn) };
+}
+
+const settled = () => sleep(1);
+
+test('a request is decided at once where a slot is free, and those that wait meanwhile together [W3]', async () => {
+  const { decide, begun, turns } = makeTurns(1);
+  const answers = ['a', 'b', 'c'].map((name) => decide('hook', request(name)));
+  expect(turns()).toEqual(['hook: a']);
+  begun[0]?.end();
+  await settled();
+  expect(turns()).toEqual(['hook: a', 'hook: b c']);
+  begun[1]?.end();
+  expect(await Promise.all(answers)).toEqual(['answer to a', 'answer to b', 'answer to c']);
+});
+
+test('no more are decided together than a thousand events, but for a request that has more by itself', async () => {
+  const { decide, begun, turns } = makeTurns(1);
+  const sizes = { first: 1, b: 999, c: 1, d: 1, e: 5_000, f: 1 };
+  const answers = Object.entries(sizes).map(([name, events]) => decide('hook', request(name, events)));
+  for (let turn = 0; turn < 5; turn++) {
+    begun[turn]?.end();
+    await settled();
+  }
+  expect(turns()).toEqual(['hook: first', 'hook: b c', 'hook: d', 'hook: e', 'hook: f']);
+  await Promise.all(answers);
+});
+
+test('connections take turns, however much one of them sends', async () => {
+  const { decide, begun, turns } = makeTurns(1);
+  const answers = [
+    decide('loud', request('first')),
+    ...[1, 2, 3].map((n) => decide('loud', request(`loud-${n}`, 1_000))),
+    ...[1, 2].map((n) => decide('quiet', request(`quiet-${n}`))),
+  ];
+  for (let turn = 0; turn < 5; turn++) {
+    begun[turn]?.end();
+    await settled();
+  }
+  expect(turns()).toEqual([
+    'loud: first',
+    'loud: loud-1',
+    'quiet: quiet-1 quiet-2',
+    'loud: loud-2',
+    'loud: loud-3',
+  ]);
+  await Promise.all(answers);
+});
+
+test('as many turns as there are slots go on at a time', async () => {
+  const { decide, begun, turns } = makeTurns(2);
+  const answers = ['a', 'b', 'c', 'd'].map((name) => decide('hook', request(name)));
+  expect(turns()).toEqual(['hook: a', 'hook: b']);
+  begun[1]?.end();
+  await settled();
+  expect(turns()).toEqual(['hook: a', 'hook: b', 'hook: c d']);
+  for (const { end } of begun) end();
+  await Promise.all(answers);
+});
+
+test('who has waited for too long is told so, and is not decided any more [W3]', async () => {
+  const { decide, begun, turns } = makeTurns(1, 50);
+  const first = decide('hook', request('a'));
+  const late = [decide('hook', request('b')), decide('other', request('c'))];
+  expect(await Promise.all(late)).toEqual(['busy', 'busy']);
+  const next = decide('hook', request('d'));
+  begun[0]?.end();
+  await settled();
+  expect(turns()).toEqual(['hook: a', 'hook: d']);
+  begun[1]?.end();
+  expect(await Promise.all([first, next])).toEqual(['answer to a', 'answer to d']);
+});
+
+test('what fails gives its slot back, and is told to all that it was of', async () => {
+  const { decide, begun, turns } = makeTurns(1);
+  const answers = ['a', 'b', 'c'].map((name) => decide('hook', request(name)));
+  begun[0]?.end();
+  await settled();
+  begun[1]?.fail();
+  expect((await Promise.allSettled(answers)).map(({ status }) => status)).toEqual([
+    'fulfilled',
+    'rejected',
+    'rejected',
+  ]);
+  const next = decide('hook', request('d'));
+  expect(turns().at(-1)).toBe('hook: d');
+  begun[2]?.end();
+  expect(await next).toBe('answer to d');
+});
+
+test('a turn runs in the context of the first request that it is of, so that a trace finds its own', async () => {
+  const context = new AsyncLocalStorage<string>();
+  const seen: (string | undefined)[] = [];
+  const decide = makeSlots<Request, string>({
+    count: 1,
+    withinMs: 5_000,
+    busy: 'busy',
+    async decide(_, requests) {
+      seen.push(context.getStore());
+      await settled();
+      return requests.map(() => '');
+    },
+  });
+  await Promise.all(['a', 'b', 'c'].map((name) => context.run(name, () => decide('hook', request(name)))));
+  expect(seen).toEqual(['a', 'b']);
+});
