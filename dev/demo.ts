@@ -10,6 +10,7 @@ import { reportAnomalies, reportLedger, reportOutcomes, reportSpeed } from './de
 import { count, makeScreen, progressBar } from './demo/screen';
 import { describeServers, prepareStage, type Stage } from './demo/stage';
 import { tellStory } from './demo/story';
+import { refundByWebhook } from './demo/webhook';
 import { InterruptedError, type Servers, startServers } from './servers';
 import { findEngine, removeContainers } from './servers/engine';
 import { findOnPath } from './servers/java';
@@ -45,6 +46,7 @@ async function perform(starting: Promise<Servers>, supervisor: Supervisor): Prom
     const roundId = await tellStory(client, screen);
     await reportLedger(client, screen);
     await reportAnomalies(client, screen);
+    await refundByWebhook(stage, client, screen);
     reportSpeed(records, seconds, screen);
     sayWhereToLook(stage.databaseUrl, roundId);
   });

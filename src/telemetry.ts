@@ -18,6 +18,21 @@ export function makeLogger(level: string, to: 'stdout' | 'stderr' = 'stdout'): L
   );
 }
 
+/** Tells of the first at once, and of what comes within the time behind it by its number alone. */
+export function tellSeldom<T>(everyMs: number, tell: (what: T, untold: number) => void): (what: T) => void {
+  let toldAt = Number.NEGATIVE_INFINITY;
+  let untold = 0;
+  return (what) => {
+    if (performance.now() - toldAt < everyMs) {
+      untold++;
+      return;
+    }
+    tell(what, untold);
+    toldAt = performance.now();
+    untold = 0;
+  };
+}
+
 /** What the labels of our metrics may be: each of few values, however many records come. */
 export const LABELS = {
   verdict: 'accepted, rejected, skipped or duplicate',
@@ -345,16 +360,18 @@ export async function serveHealth(
     } else answer(404, 'paths: /livez /readyz /metrics\n');
   });
   server.maxConnections = MAX_CONNECTIONS;
+  const served = await listenAt(server, port);
+  return { port: served, close: () => close(server) };
+}
+
+/** Has a server listen. @param port 0: any that is free @returns the port @throws where it is taken */
+export async function listenAt(server: Server, port: number): Promise<number> {
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
     server.listen(port, resolve);
   });
-  return { port: portOf(server), close: () => close(server) };
-}
-
-function portOf(server: Server): number {
   const address: AddressInfo | string | null = server.address();
-  if (address === null || typeof address === 'string') throw new Error('the health server has no port');
+  if (address === null || typeof address === 'string') throw new Error('the server has no port');
   return address.port;
 }
 

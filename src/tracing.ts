@@ -24,7 +24,7 @@ import { BasicTracerProvider, BatchSpanProcessor } from '@opentelemetry/sdk-trac
 import type { Logger } from 'pino';
 import { messageOf } from './errors';
 import { type Envelope, type Intake, type IntakeResult, type TopicPartition, undecidedCause } from './intake';
-import { STEPS, type Step } from './telemetry';
+import { STEPS, type Step, tellSeldom } from './telemetry';
 
 /** Producers that a batch is linked to, at most: the limit of OpenTelemetry's own specification, and what collectors are made for. */
 export const MAX_LINKS = 128;
@@ -64,7 +64,9 @@ export interface TracingOptions {
 
 /** Where to, which share, how many spans wait: the SDK reads OpenTelemetry's variables by itself. */
 export function makeTracing({ groupId, version, headers }: TracingOptions, logger: Logger): Tracing {
-  const tell = tellSeldom(logger);
+  const tell = tellSeldom<string>(LOG_INTERVAL_MS, (error, untold) =>
+    logger.warn({ error, untold }, 'traces are not sent, or not all of them'),
+  );
   diag.setLogger(
     { error: tell, warn: tell, info: tell, debug: tell, verbose: tell },
     { logLevel: DiagLogLevel.WARN, suppressOverrideMessage: true },
@@ -226,19 +228,4 @@ function isSampled(traceparent: string): boolean {
 function fail(span: Span, error: unknown, type: string): void {
   span.setAttribute('error.type', type);
   span.setStatus({ code: SpanStatusCode.ERROR, message: messageOf(error) });
-}
-
-/** Tells of the first trouble at once, and of what comes within LOG_INTERVAL_MS of it by its number alone. */
-function tellSeldom(logger: Logger): (message: string) => void {
-  let toldAt = Number.NEGATIVE_INFINITY;
-  let untold = 0;
-  return (message) => {
-    if (performance.now() - toldAt < LOG_INTERVAL_MS) {
-      untold++;
-      return;
-    }
-    logger.warn({ error: message, untold }, 'traces are not sent, or not all of them');
-    toldAt = performance.now();
-    untold = 0;
-  };
 }

@@ -24,8 +24,8 @@ export class Kubernetes {
   }
 
   /** The same for what may fail. */
-  tryKubectl(args: readonly string[], deadlineMs = KUBECTL_DEADLINE_MS): Promise<Ran> {
-    return run(pathOf('kubectl'), this.scoped(args), { deadlineMs });
+  tryKubectl(args: readonly string[], deadlineMs = KUBECTL_DEADLINE_MS, input = ''): Promise<Ran> {
+    return run(pathOf('kubectl'), this.scoped(args), { deadlineMs, input });
   }
 
   /** For what goes on: a watch, or what is written to. */

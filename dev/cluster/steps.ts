@@ -1,6 +1,7 @@
 /** What the chart promises, each seen on the cluster. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { eventText } from '../bench/feed';
 import { at, listAt } from '../chart/objects';
 import { CHART } from '../generate/chart';
 import { sleep, until } from '../servers/deadline';
@@ -371,6 +372,59 @@ const outOfMemory: Step = {
   },
 };
 
+const EVENTS_AT_ONCE = 500;
+
+const webhook: Step = {
+  name: 'the webhook takes events while its pods are replaced',
+  async see(kubernetes) {
+    const prefix = `hook-${process.pid}-`;
+    let sent = 0;
+    let again = 0;
+    let isOver = false;
+    /** Sends by the name of the service, as fast as it is answered. */
+    async function sendOn(): Promise<void> {
+      while (!isOver) {
+        const lines = Array.from({ length: EVENTS_AT_ONCE }, (_, index) =>
+          eventText({
+            ...{ eventId: `${prefix}${sent + index}`, player: 'p-1', kind: 'bet', round: `${prefix}${sent}` },
+            ...{ amount: '1.00', at: Date.now() },
+          }),
+        );
+        const args = ['send', '-', '--url', `http://${RELEASE}-webhook`, '--connection', 'acme-hook'];
+        const { code, output } = await kubernetes.tryKubectl(
+          kubernetes.atDesk(args),
+          VERDICT_DEADLINE_MS,
+          lines.join('\n'),
+        );
+        claim(code === 0, `send: exit code ${code}\n${output}`);
+        again += output.split('are sent again').length - 1;
+        sent += EVENTS_AT_ONCE;
+      }
+    }
+    const sending = sendOn();
+    sending.catch(() => {
+      // It is waited for below.
+    });
+    await sleep(USUAL_MS);
+    const began = performance.now();
+    await kubernetes.kubectl(['rollout', 'restart', `deployment/${RELEASE}-webhook`]);
+    await kubernetes.kubectl(
+      ['rollout', 'status', `deployment/${RELEASE}-webhook`, `--timeout=${ROLLOUT_TIMEOUT}`],
+      '',
+      DRAIN_DEADLINE_MS,
+    );
+    const took = seconds(began);
+    await sleep(2 * USUAL_MS);
+    isOver = true;
+    await sending;
+    const [row] = await kubernetes.sql(
+      `select count(*)::int as accepted from promo.verdicts where event_id like '${prefix}%' and verdict = 'accepted' and source_topic is null`,
+    );
+    claim(row?.accepted === sent, `${row?.accepted} of ${sent} events were accepted`);
+    return `${sent} events sent by the name of the service, 0 lost, ${again} requests sent again; replaced in ${took}`;
+  },
+};
+
 /** Something away, which must neither restart a worker nor take it out of service. */
 async function whileAway(kubernetes: Kubernetes, away: () => Promise<void>): Promise<string> {
   const watch = new PodWatch(kubernetes);
@@ -481,5 +535,5 @@ export const STEPS: readonly Step[] = [
     sigterm,
     outOfMemory,
   ],
-  ...[storeAway, kafkaAnew, retention, sound, uninstall],
+  ...[webhook, storeAway, kafkaAnew, retention, sound, uninstall],
 ];

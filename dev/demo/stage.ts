@@ -1,4 +1,5 @@
 /** Where the demo plays: servers, topics, a database, and the settings by which the product's commands find them. */
+import { randomBytes } from 'node:crypto';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Log, Servers } from '../servers';
@@ -17,6 +18,8 @@ import {
 import { makeNames } from './names';
 import { SENDERS, TOPIC_PREFIX } from './world';
 
+/** The connection that sends by the webhook. */
+export const HOOK = 'fjord-hook';
 const REFERENCE = join('dev', 'demo', 'reference.yaml');
 const COMMAND_DEADLINE_MS = 60_000;
 
@@ -26,6 +29,8 @@ export interface Stage {
   /** The topic here that stands for a topic of the feed. */
   topicHere(topic: string): string;
   readonly referenceFile: string;
+  /** A path below a directory that is removed in the end. */
+  file(name: string): string;
   /** Runs a command of the product to its end, and returns what it said. */
   run(...args: string[]): Promise<string>;
   /** Starts a command that goes on by itself. */
@@ -63,6 +68,8 @@ export async function prepareStage(servers: Servers, supervisor: Supervisor, log
     DEAD_LETTER_TOPIC: `${topicPrefix}dead-letter`,
     HTTP_PORT: '0',
     SHUTDOWN_SECONDS: '3',
+    WEBHOOK_PORT: '0',
+    WEBHOOK_SECRETS: JSON.stringify({ [HOOK]: `whsec_${randomBytes(32).toString('base64')}` }),
     ...(isKafkaGiven && { KAFKA_GROUP_ID: names.group }),
   };
   const start = (...args: string[]): Child => {
@@ -83,6 +90,7 @@ export async function prepareStage(servers: Servers, supervisor: Supervisor, log
     topicHere,
     referenceFile: isKafkaGiven ? referenceWith(topicPrefix, directory) : REFERENCE,
     start,
+    file: (name) => join(directory, name),
     async run(...args) {
       const child = start(...args);
       await child.untilDone(COMMAND_DEADLINE_MS);

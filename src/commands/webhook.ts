@@ -7,11 +7,12 @@ import { describeConfig, readConfig } from '../config';
 import { readSecrets, type WebhookSecrets } from '../config/webhook';
 import { messageOf } from '../errors';
 import { makeIntake } from '../intake';
-import { makePool } from '../ledger/connection';
+import { makePool, type PostgresPool } from '../ledger/connection';
 import { ensureMonths, makeLedger } from '../ledger/ledger';
 import { pendingMigrations } from '../ledger/migrate';
 import { makeReferences } from '../ledger/reference-store';
-import { makeLogger, makeMetrics, serveHealth } from '../telemetry';
+import { type Metrics, makeLogger, makeMetrics, serveHealth } from '../telemetry';
+import type { Tracing } from '../tracing';
 import { makeKafka } from '../transports/kafka';
 import { makeSender, type Sender } from '../transports/sender';
 import { makePublishVerdicts } from '../transports/verdict-stream';
@@ -37,89 +38,100 @@ import { PUBLISHING_WEBHOOK_SETTINGS, WEBHOOK_SETTINGS } from './settings';
 
 /** @returns the exit code */
 export async function webhook(): Promise<number> {
-  const { config, kafka } = readSettings();
-  const { WEBHOOK, VERDICT_TOPIC } = config;
-  const logger = makeLogger(config.LOG_LEVEL);
+  const settings = readSettings();
+  const { WEBHOOK, DATABASE, TRACES, HTTP_PORT, LOG_LEVEL, SHUTDOWN_SECONDS } = settings.config;
+  const logger = makeLogger(LOG_LEVEL);
   logWarnings(logger);
   const metrics = makeMetrics('webhook');
   const version = await packageVersion();
   metrics.buildInfo.set({ version, node: process.versions.node }, 1);
   const stop = stopSignal(logger);
-  let served: Webhook | null = null;
+  let isServed = false;
   const health = await serveHealth(
-    config.HTTP_PORT,
-    { live: () => true, ready: () => served !== null && !stop.aborted, notes: () => [] },
+    HTTP_PORT,
+    { live: () => true, ready: () => isServed && !stop.aborted, notes: () => [] },
     metrics,
   );
   logger.info({ port: health.port }, 'health and metrics are served');
 
-  const pool = makePool(
-    { ...config.DATABASE, maxConnections: WEBHOOK.slots + 1, applicationName: 'promo-intake-webhook' },
-    logger,
-  );
+  const applicationName = 'promo-intake-webhook';
+  const pool = makePool({ ...DATABASE, maxConnections: WEBHOOK.slots + 1, applicationName }, logger);
+  const tracing = await loadTracing(TRACES, { version }, logger);
   const secrets = liveSecrets(WEBHOOK.secrets, logger);
-  const tracing = await loadTracing(config.TRACES, { version }, logger);
-  let sender: Sender | null = null;
-  try {
-    const step = makeStart(stop, logger);
-    const pending = await step('Postgres', () => pendingMigrations(config.DATABASE));
-    if (pending.length > 0) throw new Unable(lacksMigrations(pending));
-    await step('Postgres', () => ensureMonths(pool));
-    if (kafka !== null) {
-      const compacted = await step('Kafka', () => ensureTopics(kafka, [VERDICT_TOPIC], logger));
-      if (compacted !== undefined) throw new Unable(isCompacted(compacted));
-      sender = await step('Kafka', () =>
-        makeSender(makeKafka({ ...kafka, clientId: 'promo-intake' }, logger)),
-      );
-    }
-    served = await serveWebhook(WEBHOOK.port, {
-      intake: makeIntake({
-        ledger: makeLedger(pool, { observe: observeSteps(metrics, tracing) }),
-        references: makeReferences(pool),
-        logger,
-        onRetry: (failure) => metrics.retries.inc({ class: failure }),
-        now: systemClock.now,
-      }),
-      secretsOf: (connectionId) => secrets().get(connectionId) ?? [],
-      publishVerdicts:
-        sender === null || VERDICT_TOPIC === undefined ? null : makePublishVerdicts(sender, VERDICT_TOPIC),
-      logger,
-      metrics,
-      now: Date.now,
-      slots: WEBHOOK.slots,
-      maxEvents: WEBHOOK.maxEvents,
-      maxBytes: WEBHOOK.maxBytes,
-      ...(tracing === null ? {} : { observe: tracing.request }),
-    }).catch((error: unknown): never => {
-      throw new Unable(portIsTaken('WEBHOOK_PORT', messageOf(error)));
-    });
-  } catch (error) {
-    if (stop.aborted) logger.info('stopped before it had started');
-    else logger.fatal({ error: explainShortly(error) }, 'the webhook cannot start');
-    // Whatever is still being waited for would keep the process.
-    process.exit(stop.aborted ? DONE : FAILED);
-  }
-  logger.info({ port: served.port, connections: [...secrets().keys()] }, 'the webhook is served');
+  const opened = await open(settings, { pool, tracing, secrets, metrics, logger, stop }).catch(
+    (error: unknown): never => {
+      if (stop.aborted) logger.info('stopped before it had started');
+      else logger.fatal({ error: explainShortly(error) }, 'the webhook cannot start');
+      // Whatever is still being waited for would keep the process.
+      process.exit(stop.aborted ? DONE : FAILED);
+    },
+  );
+  isServed = true;
+  logger.info({ port: opened.webhook.port, connections: [...secrets().keys()] }, 'the webhook is served');
   const endMonths = keepMonths(pool, logger);
 
   await aborted(stop);
   logger.info({ drainSeconds: WEBHOOK.drainSeconds }, 'stopping');
-  served.sendAway();
+  opened.webhook.sendAway();
   await systemClock.sleep(WEBHOOK.drainSeconds * 1000, NEVER);
-  const stopBy = systemClock.now() + config.SHUTDOWN_SECONDS * 1000;
+  const stopBy = systemClock.now() + SHUTDOWN_SECONDS * 1000;
   endMonths();
-  const finished = await served.close(config.SHUTDOWN_SECONDS * 1000 - CLOSE_WITHIN_MS);
+  const finished = await opened.webhook.close(SHUTDOWN_SECONDS * 1000 - CLOSE_WITHIN_MS);
   const closeWithinMs = Math.max(CLOSE_WITHIN_MS, stopBy - systemClock.now());
   const lastTraces = tracing && closeInTime(tracing, closeWithinMs / 2, logger);
-  const closed = await endsWithin(
-    Promise.allSettled([sender?.stop(), health.close(), pool.end(), lastTraces]),
-    closeWithinMs,
-  );
+  const closing = Promise.allSettled([opened.sender?.stop(), health.close(), pool.end(), lastTraces]);
+  const closed = await endsWithin(closing, closeWithinMs);
   if (!finished || !closed) logger.warn('requests or connections did not end in time, and are cut');
   logger.info('stopped');
   // What hangs would keep the process. Whoever was not answered sends again.
   if (!finished || !closed) process.exit(FAILED);
   return DONE;
+}
+
+interface Parts {
+  readonly pool: PostgresPool;
+  readonly tracing: Tracing | null;
+  readonly secrets: () => WebhookSecrets;
+  readonly metrics: Metrics;
+  readonly logger: Logger;
+  readonly stop: AbortSignal;
+}
+
+/** Waits for what it needs, and serves. @throws where that is not there in time, or we are told to stop */
+async function open(
+  { config: { WEBHOOK, DATABASE, VERDICT_TOPIC }, kafka }: ReturnType<typeof readSettings>,
+  { pool, tracing, secrets, metrics, logger, stop }: Parts,
+): Promise<{ webhook: Webhook; sender: Sender | null }> {
+  const step = makeStart(stop, logger);
+  const pending = await step('Postgres', () => pendingMigrations(DATABASE));
+  if (pending.length > 0) throw new Unable(lacksMigrations(pending));
+  await step('Postgres', () => ensureMonths(pool));
+  let sender: Sender | null = null;
+  if (kafka !== null) {
+    const compacted = await step('Kafka', () => ensureTopics(kafka, [VERDICT_TOPIC], logger));
+    if (compacted !== undefined) throw new Unable(isCompacted(compacted));
+    const client = makeKafka({ ...kafka, clientId: 'promo-intake' }, logger);
+    sender = await step('Kafka', () => makeSender(client));
+  }
+  const { port, slots, maxEvents, maxBytes } = WEBHOOK;
+  const intake = makeIntake({
+    ledger: makeLedger(pool, { observe: observeSteps(metrics, tracing) }),
+    references: makeReferences(pool),
+    logger,
+    onRetry: (failure) => metrics.retries.inc({ class: failure }),
+    now: systemClock.now,
+  });
+  const serving = serveWebhook(port, {
+    ...{ intake, logger, metrics, slots, maxEvents, maxBytes },
+    secretsOf: (connectionId) => secrets().get(connectionId) ?? [],
+    publishVerdicts: sender && VERDICT_TOPIC ? makePublishVerdicts(sender, VERDICT_TOPIC) : null,
+    now: Date.now,
+    ...(tracing === null ? {} : { observe: tracing.request }),
+  });
+  const webhook = await serving.catch((error: unknown): never => {
+    throw new Unable(portIsTaken('WEBHOOK_PORT', messageOf(error)));
+  });
+  return { webhook, sender };
 }
 
 /** Kafka is only asked for where verdicts are published. */

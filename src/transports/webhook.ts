@@ -8,7 +8,7 @@ import { readBody } from '../domain/batch';
 import type { JsonText } from '../domain/payload';
 import { messageOf } from '../errors';
 import { type Envelope, type Intake, isOfNoConnection, undecidedCause, type WebhookRequest } from '../intake';
-import type { Metrics, UndecidedCause } from '../telemetry';
+import { listenAt, type Metrics, tellSeldom, type UndecidedCause } from '../telemetry';
 import { readUpTo } from './limited';
 import { observeBatch } from './observe';
 import { type PublishVerdicts, withoutRecord } from './record-source';
@@ -98,12 +98,9 @@ export async function serveWebhook(port: number, deps: WebhookDeps): Promise<Web
     });
   });
   server.maxConnections = MAX_CONNECTIONS;
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', reject);
-    server.listen(port, resolve);
-  });
+  const served = await listenAt(server, port);
   return {
-    port: portOf(server),
+    port: served,
     sendAway() {
       isSendingAway = true;
     },
@@ -117,7 +114,10 @@ export async function serveWebhook(port: number, deps: WebhookDeps): Promise<Web
 function makeAnswering(deps: WebhookDeps): (request: IncomingMessage) => Promise<HttpAnswer> {
   const { secretsOf, now, maxBytes, maxEvents, answerWithinMs = ANSWER_WITHIN_MS } = deps;
   const bodies = new Semaphore(BODIES_AT_ONCE);
-  const tellRefused = tellSeldom(deps.logger);
+  // Whoever sends what is refused sends it often. No line says whose it was: before its signature is verified a request may name anybody.
+  const tellRefused = tellSeldom<HttpAnswer>(REFUSED_TOLD_EVERY_MS, ({ status, body }, untold) =>
+    deps.logger.warn({ status, answer: body, untold }, 'a request is refused'),
+  );
   const decide = makeSlots({
     count: deps.slots,
     withinMs: SLOT_WITHIN_MS,
@@ -245,27 +245,6 @@ function inTime<T>(answer: Promise<T>, ms: number): Promise<T | HttpAnswer> {
     const timer = setTimeout(() => resolve(REFUSALS.undecided), ms);
     answer.then(resolve, reject).finally(() => clearTimeout(timer));
   });
-}
-
-/** Whoever sends what is refused sends it often. No line says whose it was: before its signature is verified a request may name anybody. */
-function tellSeldom(logger: Logger): (answer: HttpAnswer) => void {
-  let toldAt = Number.NEGATIVE_INFINITY;
-  let untold = 0;
-  return ({ status, body }) => {
-    if (performance.now() - toldAt < REFUSED_TOLD_EVERY_MS) {
-      untold++;
-      return;
-    }
-    logger.warn({ status, answer: body, untold }, 'a request is refused');
-    toldAt = performance.now();
-    untold = 0;
-  };
-}
-
-function portOf(server: Server): number {
-  const address = server.address();
-  if (address === null || typeof address === 'string') throw new Error('the webhook has no port');
-  return address.port;
 }
 
 function closeWithin(server: Server, ms: number): Promise<boolean> {

@@ -113,6 +113,9 @@ function expectWholeReport(output: string): void {
   expect(output).toMatch(/Net: bet 0\.00 EUR, settled 0\.00 EUR, win 0\.00 EUR\./);
   expect(output).toMatch(/rounds were refunded, and each of them sums to 0/);
   expect(output).toMatch(/[\d,]+ events a second/);
+  expect(output).toMatch(
+    /^ {2}demo-refund +accepted\n {2}demo-refund +duplicate +of the first, which is accepted\n {2}demo-late-bet +skipped +round_refunded\n {2}Net of the round now: bet 0\.00 /m,
+  );
   expect(output).toMatch(/^ {2}psql 'postgres:\/\/\S+'$/m);
   expect(Math.max(...output.split('\n').map((line) => line.length))).toBeLessThanOrEqual(110);
 }

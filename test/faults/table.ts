@@ -40,6 +40,9 @@ const TRACES = 'test/transport/traces.test.ts';
 const UNDECIDED_TESTS = 'test/transport/undecided.test.ts';
 const VERIFY = 'test/transport/verify.test.ts';
 const WAITS_TESTS = 'test/transport/waits.test.ts';
+const WEBHOOK = 'test/transport/webhook.test.ts';
+const WEBHOOK_STORM = 'test/transport/webhook-storm.test.ts';
+const WEBHOOK_UNIT = 'test/unit/webhook.test.ts';
 
 /** Of the tests of one kind of outage. */
 const outage = (name: string): string =>
@@ -524,6 +527,71 @@ export const FAULTS: readonly FaultGroup[] = [
           [REGISTRY]: [
             'a registry that does not know the id: the record is a dead letter, and the next one is decided',
           ],
+        },
+      },
+    ],
+  },
+  {
+    title: 'The webhook',
+    faults: [
+      {
+        fault: 'Postgres is away',
+        does: 'Answers 503 with Retry-After, and keeps nothing. Sent again once Postgres is back, the request is decided.',
+        sees: '`request is undecided`, `promo_intake_retries_total{class="undecided"}`; `/livez` and `/readyz` stay 200',
+        tests: {
+          [WEBHOOK]: ['while Postgres is away requests are undecided, and sent again they are decided'],
+        },
+      },
+      {
+        fault: 'It is killed, at any moment',
+        does: 'What was committed stays, and whoever was not answered sends again: a duplicate, which is told the verdict that stands.',
+        sees: 'connections that end; nothing in the store',
+        tests: {
+          [WEBHOOK_STORM]: [
+            'whatever senders race and whichever webhook dies, an event has one verdict, and all are told that one',
+          ],
+        },
+      },
+      {
+        fault: 'More comes than it can decide, or a transaction hangs',
+        does: 'Answers 503 with Retry-After to whoever waits for more than 0.5 s for a slot, and within 20 s to whoever has one.',
+        sees: '`promo_intake_webhook_requests_total{status="503"}`, `promo_intake_webhook_requests_in_progress`, `a request is refused`',
+        tests: {
+          [WEBHOOK]: [
+            'where no slot is free within half a second a request is told to come again, and what has one is decided',
+          ],
+          [WEBHOOK_UNIT]: [
+            'who waits for too long is told to come again, and what is under way keeps its slot',
+          ],
+        },
+      },
+      {
+        fault: 'The verdict topic refuses, or Kafka is away',
+        does: 'Answers 503, though the verdicts are stored: sent again the events are duplicates, and that is published.',
+        sees: '`request is undecided` with the cause kafka',
+        tests: {
+          [WEBHOOK_UNIT]: [
+            'verdicts that cannot be published are not answered: sent again, they are duplicates, and that is published',
+          ],
+        },
+      },
+      {
+        fault: 'A sender leaves in the middle of a request, or sends it slower than 10 s',
+        does: 'Decides nothing of it; the connection ends. Others are served meanwhile.',
+        sees: '`promo_intake_webhook_requests_total{status="broken_off"}`',
+        tests: {
+          [WEBHOOK_UNIT]: [
+            'a sender who leaves before his request is whole is counted, and nothing of it is decided',
+            'who does not send a request to its end in time is let go, and others are served meanwhile',
+          ],
+        },
+      },
+      {
+        fault: 'The file of its secrets becomes wrong',
+        does: 'Goes on with those that it had.',
+        sees: '`the secrets have changed and cannot be used`',
+        tests: {
+          [WEBHOOK]: ['secrets in a file are followed, and a file that has become wrong changes nothing'],
         },
       },
     ],

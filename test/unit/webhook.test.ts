@@ -89,6 +89,17 @@ test('requests that wait are decided together, and each is answered for itself: 
   expect(answers.flatMap(({ verdicts }) => verdicts)).toHaveLength(3);
 });
 
+test('what nobody has signed who knows the secret is not decided [W4]', async () => {
+  const decided: unknown[] = [];
+  const { webhook } = await serve(async (_, envelopes) => {
+    decided.push(...envelopes);
+    return accepted(envelopes);
+  });
+  const { status, text } = await senderTo(webhook.port, 'hook', aSecret())(aBet());
+  expect([status, text]).toEqual([401, expect.stringContaining('signature_invalid')]);
+  expect(decided).toEqual([]);
+});
+
 test('what nobody foresaw is an error of ours, told without its details', async () => {
   const { send } = await serve(() => Promise.reject(new Error('XSECRETX')));
   const { status, text } = await send(aBet());

@@ -1,0 +1,64 @@
+/** The same feed by HTTP: a round that came over Kafka is refunded through the webhook. */
+import { writeFileSync } from 'node:fs';
+import type { Client } from 'pg';
+import { SPEC } from '../../src/domain/event';
+import { parseJson } from '../../src/transports/json';
+import { isNode } from '../syntax';
+import { type Screen, table } from './screen';
+import { HOOK, type Stage } from './stage';
+
+const START_MS = 30_000;
+const READY = /"port":(\d+),"connections"/;
+
+/** A round of the webhook's feed and brands that stands. */
+const ROUND = `
+select v.round_id, v.brand, v.player_ref, v.currency, json_build_object('id', min(v.game_id)) as game, sum(v.amount)::text as amount
+from promo.verdicts v join promo.rounds r on r.feed_id = v.feed_id and r.round_id = v.round_id
+where v.feed_id = 'fjordspill' and v.brand = 'nordlys' and v.kind = 'bet' and v.currency = 'EUR' and v.counted and not r.refunded
+group by 1, 2, 3, 4 order by 1 limit 1`;
+
+const SUMS = `
+select kind, currency, sum(amount)::text as sum from promo.ledger where feed_id = 'fjordspill' and round_id = $1 group by 1, 2 order by 1, 2`;
+
+export async function refundByWebhook(stage: Stage, client: Client, screen: Screen): Promise<void> {
+  const { rows } = await client.query<
+    Record<'round_id' | 'brand' | 'player_ref' | 'currency' | 'amount', string> & { game: object }
+  >(ROUND);
+  const [round] = rows;
+  if (round === undefined) throw new Error('the feed has no round that stands');
+  const sums = async () => {
+    const { rows } = await client.query<{ kind: string; currency: string; sum: string }>(SUMS, [
+      round.round_id,
+    ]);
+    return rows.map(({ kind, currency, sum }) => `${kind} ${sum} ${currency}`).join(', ');
+  };
+  const before = await sums();
+  const webhook = stage.start('webhook');
+  await webhook.untilLogged(READY, START_MS);
+  const url = `http://127.0.0.1:${READY.exec(webhook.output())?.[1]}`;
+  const event = (event_id: string, kind: string) =>
+    JSON.stringify({ spec: SPEC, event_id, kind, ...round, occurred_at: new Date().toISOString() });
+  const refund = event('demo-refund', 'refund');
+  const file = stage.file('refund.ndjson');
+  writeFileSync(file, [refund, refund, event('demo-late-bet', 'bet')].join('\n'));
+  const answers = (await stage.run('send', file, '--url', url, '--connection', HOOK, '--json'))
+    .split('\n')
+    .map(parseJson)
+    .filter(isNode);
+  await webhook.stop();
+
+  screen.heading('By the webhook: a refund over HTTP takes back what came over Kafka');
+  screen.line(`  Round ${round.round_id} stands: ${before}.`);
+  screen.line(`  promo-intake webhook takes in three events of it at POST /v1/events/${HOOK}, and answers:`);
+  const lines = answers.map(({ event_id, verdict, reason, first_verdict }) => [
+    `  ${event_id}`,
+    `${verdict}`,
+    reason === null
+      ? verdict === 'duplicate'
+        ? `of the first, which is ${first_verdict}`
+        : ''
+      : `${reason}`,
+  ]);
+  for (const text of table(lines)) screen.line(text);
+  screen.line(`  Net of the round now: ${await sums()}.`);
+}
