@@ -217,9 +217,10 @@ export function makeIntake(deps: IntakeDeps): Intake {
         breaker?.committed(queue, decisions);
         return answered(unanswered, decisions);
       } catch (error) {
-        // What is missing may have been added since; the store tells that it was only where there is something to decide.
+        // What is missing may have been added since; the store tells that it was only where there is something to decide. Twice, since a load that was under way
+        // may have begun before.
         const isMissing = error instanceof NoReference || error instanceof NoSuchConnection;
-        const mayBeStale = error instanceof StaleReference || (isMissing && tries === 1);
+        const mayBeStale = error instanceof StaleReference || (isMissing && tries <= 2);
         if (!mayBeStale || tries >= MAX_TRIES_AT_ONCE) throw error;
         reference = await references.reload();
       }

@@ -43,12 +43,13 @@ export const LABELS = {
   transport: 'the transport that brought it again: kafka or webhook',
   content: 'same or differs',
   class:
-    'undecided: the partition waits; again: the batch met other writers and is decided again at once; data: the batch is halved to find the event that fails',
+    'undecided: the partition waits, or a request is answered 503; again: the batch met other writers and is decided again at once; data: the batch is halved to find the event that fails',
   cause:
     'store: Postgres; kafka: what is published is refused; registry; limit: the topic is paused; reference: there is no reference data, or none that can be read; worker: anything else',
   step: 'connect: a connection of the pool; find: begin, the lock of the partition, what is decided already, in a small batch the locks of its rounds; lock: those of a large one; decide: the rules; write: the rows and the commit',
   result: 'hit, miss: the registry was asked; failure: it did not answer',
-  status: 'the HTTP status of the answer; broken_off where the sender left before its request was whole',
+  status:
+    'the HTTP status of the answer; broken_off where the sender left, or was let go, before its request was whole',
   topic: 'a topic that is to be read',
   partition: 'a number of a partition that this worker has now',
   state: 'deciding, or undecided: it waits, and more workers would not help',
@@ -298,6 +299,7 @@ export function makeMetrics(role?: Role) {
     ),
   };
   // What is not there yet cannot be seen to rise.
+  for (const status of ['200', '401', '503']) metrics.webhookRequests.inc({ status }, 0);
   for (const value of ['undecided', 'again', 'data']) metrics.retries.inc({ class: value }, 0);
   return {
     ...metrics,
@@ -368,7 +370,10 @@ export async function serveHealth(
 export async function listenAt(server: Server, port: number): Promise<number> {
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
-    server.listen(port, resolve);
+    server.listen(port, () => {
+      server.removeListener('error', reject);
+      resolve();
+    });
   });
   const address: AddressInfo | string | null = server.address();
   if (address === null || typeof address === 'string') throw new Error('the server has no port');

@@ -46,8 +46,8 @@ const WEBHOOK_ROUTE = '/v1/events/{connection_id}';
 export interface Tracing {
   /** The same intake, with a span for each batch. */
   traced(intake: Decides): Decides;
-  /** Answers a request to the webhook, with a span for it. @param traceparent of its headers */
-  request<A extends Answered>(traceparent: unknown, answer: () => Promise<A>): Promise<A>;
+  /** Answers a request to the webhook whose sender is known, with a span for it. @param traceparent of its headers @param began by performance.now() */
+  request<A extends Answered>(traceparent: unknown, began: number, answer: () => Promise<A>): Promise<A>;
   /** Runs a transaction of the batch or request that is traced now; it tells the end of each step. */
   transaction<T>(run: (ended: (step: Step) => void) => Promise<T>): Promise<T>;
   /** Sends what is left. Never fails, and takes as long as the collector does. */
@@ -103,12 +103,16 @@ export function makeTracing({ groupId, version, headers }: TracingOptions, logge
     return result;
   }
 
-  async function request<A extends Answered>(traceparent: unknown, answer: () => Promise<A>): Promise<A> {
+  async function request<A extends Answered>(
+    traceparent: unknown,
+    began: number,
+    answer: () => Promise<A>,
+  ): Promise<A> {
     const sender = typeof traceparent === 'string' ? parseTraceParent(traceparent) : null;
     const attributes = { 'http.request.method': 'POST', 'http.route': WEBHOOK_ROUTE };
     const span = tracer.startSpan(
       `POST ${WEBHOOK_ROUTE}`,
-      { kind: SpanKind.SERVER, attributes },
+      { kind: SpanKind.SERVER, attributes, startTime: began },
       sender === null ? ROOT_CONTEXT : trace.setSpanContext(ROOT_CONTEXT, { ...sender, isRemote: true }),
     );
     try {

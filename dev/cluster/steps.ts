@@ -390,7 +390,14 @@ const webhook: Step = {
             ...{ amount: '1.00', at: Date.now() },
           }),
         );
-        const args = ['send', '-', '--url', `http://${RELEASE}-webhook`, '--connection', 'acme-hook'];
+        const args = [
+          'send',
+          '-',
+          '--url',
+          `http://${RELEASE}-webhook-pods:8081`,
+          '--connection',
+          'acme-hook',
+        ];
         const { code, output } = await kubernetes.tryKubectl(
           kubernetes.atDesk(args),
           VERDICT_DEADLINE_MS,

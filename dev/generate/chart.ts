@@ -118,14 +118,13 @@ function complete(
   };
 }
 
-/** @param what which settings: plain, secret or file; those of one group only where it is named behind */
+/** @param what which settings: plain, secret or file; only those of the groups that are named behind, where any are */
 function settingsSchema(what: string): Json {
-  const [kind, group] = what.split(' ');
+  const [kind, ...groups] = what.split(' ');
   const names = Object.keys(SETTINGS).filter(isSetting);
-  const wanted = names.filter(
-    (name) =>
-      kindOf(name) === kind && (group === undefined || (isGroup(group) && name in GROUPS[group].settings)),
-  );
+  const isOfGroup = (name: SettingName) =>
+    groups.length === 0 || groups.filter(isGroup).some((group) => name in GROUPS[group].settings);
+  const wanted = names.filter((name) => kindOf(name) === kind && isOfGroup(name));
   const schemas: [string, Json][] = wanted.map((name) => [
     name,
     { description: SETTINGS[name].describe, ...valueSchema(SETTINGS[name]) },

@@ -9,7 +9,7 @@ export function renderMetrics(command: string): string {
     generatedFrom('the list in src/telemetry.ts', command),
     '# Metrics',
     paragraph(
-      'A worker serves them in the Prometheus text format at `/metrics` on `HTTP_PORT`. No label ever holds a player, an event or anything',
+      'A worker, or a webhook, serves them in the Prometheus text format at `/metrics` on `HTTP_PORT`. No label ever holds a player, an event or anything',
       'else whose values are without number, and what belongs to a partition is gone once another worker has it. Times are in seconds. Where the',
       'conventions of OpenTelemetry for messaging have a name for the same, it is given. Beside these, the usual metrics of a Node.js process are served (names that begin with',
       '`process_` and `nodejs_`).',

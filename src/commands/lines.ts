@@ -5,7 +5,15 @@
 import { isUtf8 } from 'node:buffer';
 import { createReadStream } from 'node:fs';
 import { addAbortSignal, type Readable } from 'node:stream';
-import { CLOSING, endOfString, lastArrayOf, membersOf, OPENING, QUOTE, type Span } from '../domain/json-text';
+import {
+  endOfString,
+  isClosing,
+  isOpening,
+  lastArrayOf,
+  membersOf,
+  QUOTE,
+  type Span,
+} from '../domain/json-text';
 import { isObject } from '../transports/json';
 
 const READ_BYTES = 1024 * 1024;
@@ -169,8 +177,8 @@ function makeDocumentWatch() {
       for (let at = 0; at < bytes.length; at++) {
         const byte = bytes[at] ?? 0;
         if (byte === QUOTE) at = endOfString(bytes, at);
-        else if (OPENING.includes(byte)) depth++;
-        else if (CLOSING.includes(byte)) depth--;
+        else if (isOpening(byte)) depth++;
+        else if (isClosing(byte)) depth--;
         // A string that goes on behind its line is none.
         if (at >= bytes.length || depth < 0) return 'none';
         if (byte > 0x20) last = String.fromCharCode(byte);

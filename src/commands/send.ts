@@ -141,13 +141,14 @@ async function sendUntilAnswered(
       target,
       id,
       batch.map(({ bytes }) => bytes),
+      stop,
     );
     if (sent.type === 'decided') return sent.verdicts;
+    if (stop.aborted) return null;
     if (sent.type === 'refused') {
       say(`: ${lines} are not taken: ${sent.because}`);
       return null;
     }
-    if (stop.aborted) return null;
     const waitMs = backoffMs(failures);
     say(`: ${lines} are sent again in ${waitMs / 1000} s: ${sent.because}`);
     await systemClock.sleep(waitMs, stop);

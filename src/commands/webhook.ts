@@ -125,6 +125,7 @@ async function open(
     ...{ intake, logger, metrics, slots, maxEvents, maxBytes },
     secretsOf: (connectionId) => secrets().get(connectionId) ?? [],
     publishVerdicts: sender && VERDICT_TOPIC ? makePublishVerdicts(sender, VERDICT_TOPIC) : null,
+    clock: systemClock,
     now: Date.now,
     ...(tracing === null ? {} : { observe: tracing.request }),
   });

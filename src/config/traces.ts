@@ -41,13 +41,13 @@ const SETTINGS = {
     parse: text,
   }),
   OTEL_TRACES_SAMPLER: setting({
-    describe: `Which batches are traced: ${SAMPLERS.join(', ')}. A batch has no parent.`,
+    describe: `Which batches and requests are traced: ${SAMPLERS.join(', ')}. A batch has no parent; a request has that of its sender, if any.`,
     fallback: 'parentbased_always_on',
     example: 'parentbased_traceidratio',
     parse: oneOf(SAMPLERS, 'a sampler of OpenTelemetry'),
   }),
   OTEL_TRACES_SAMPLER_ARG: setting({
-    describe: 'Which share of the batches, for traceidratio and parentbased_traceidratio.',
+    describe: 'Which share of the batches and requests, for traceidratio and parentbased_traceidratio.',
     example: '0.1',
     parse: share,
   }),

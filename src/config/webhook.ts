@@ -107,6 +107,9 @@ export function readSecrets(text: string): Parsed<WebhookSecrets> {
       keys.filter((key) => key !== undefined),
     );
   }
+  const shared = sharedSecret(secrets);
+  if (shared !== undefined)
+    return wrong(`has one secret for ${shared}, each of which could send as the other`);
   return secrets.size === 0 ? wrong('names no connection') : { value: secrets };
 }
 
@@ -117,4 +120,18 @@ function keyOf(secret: unknown): Buffer | undefined {
   if (!BASE64.test(base64)) return undefined;
   const key = Buffer.from(base64, 'base64');
   return key.length >= LEAST_BYTES && key.length <= MOST_BYTES ? key : undefined;
+}
+
+/** Two connections with one secret, in words. */
+function sharedSecret(secrets: WebhookSecrets): string | undefined {
+  const owners = new Map<string, string>();
+  for (const [connection, keys] of secrets) {
+    for (const key of keys) {
+      const text = key.toString('base64');
+      const owner = owners.get(text) ?? connection;
+      if (owner !== connection) return `${JSON.stringify(owner)} and ${JSON.stringify(connection)}`;
+      owners.set(text, connection);
+    }
+  }
+  return undefined;
 }

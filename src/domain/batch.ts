@@ -6,15 +6,17 @@
  */
 import { isUtf8 } from 'node:buffer';
 import { lastArrayOf, membersOf } from './json-text';
-import type { JsonText } from './payload';
+import { hasTooManyParts, type JsonText, MAX_PARTS } from './payload';
 
 export type RequestBody =
-  | { readonly type: 'events'; readonly events: readonly JsonText[] }
+  | { readonly type: 'events'; readonly events: readonly JsonText[]; readonly bytes: number }
+  | { readonly type: 'too_many' }
   /** Neither an event nor a batch, and why. */
   | { readonly type: 'malformed'; readonly isJson: boolean; readonly problem: string };
 
 /** Reads the body of a request. Of equal keys `events` the last wins, as everywhere (V3). */
-export function readBody(bytes: Buffer): RequestBody {
+export function readBody(bytes: Buffer, maxEvents: number): RequestBody {
+  if (hasTooManyParts(bytes)) return notABatch(`the body holds more than ${MAX_PARTS} values`);
   const parsed = parse(bytes);
   if (parsed === undefined)
     return { type: 'malformed', isJson: false, problem: 'the body is not JSON in UTF-8' };
@@ -22,12 +24,17 @@ export function readBody(bytes: Buffer): RequestBody {
   if (Array.isArray(value))
     return notABatch('the body is an array; put it into an object: {"events": [...]}');
   if (typeof value !== 'object' || value === null) return notABatch('the body is not an object');
-  if (!Object.hasOwn(value, 'events')) return { type: 'events', events: [{ type: 'json', bytes }] };
-  if (!Array.isArray(Reflect.get(value, 'events'))) return notABatch('events is not an array');
+  const size = bytes.length;
+  if (!Object.hasOwn(value, 'events'))
+    return { type: 'events', events: [{ type: 'json', bytes }], bytes: size };
+  const events: unknown = Reflect.get(value, 'events');
+  if (!Array.isArray(events)) return notABatch('events is not an array');
+  if (events.length > maxEvents) return { type: 'too_many' };
   const spans = membersOf(bytes, lastArrayOf(bytes, bytes.indexOf('{'), 'events'));
   return {
     type: 'events',
     events: spans.map(({ start, end }) => ({ type: 'json', bytes, from: start, to: end })),
+    bytes: size,
   };
 }
 

@@ -9,10 +9,18 @@ export interface Span {
 const SPACE = 0x20;
 const OPEN_ARRAY = 0x5b;
 export const QUOTE = 0x22;
-const BACKSLASH = 0x5c;
-const COMMA = 0x2c;
-export const OPENING = [0x5b, 0x7b];
-export const CLOSING = [0x5d, 0x7d];
+export const BACKSLASH = 0x5c;
+export const COMMA = 0x2c;
+
+/** Whether an array or an object begins. */
+export function isOpening(byte: number | undefined): boolean {
+  return byte === OPEN_ARRAY || byte === 0x7b;
+}
+
+/** Whether one of them ends. */
+export function isClosing(byte: number | undefined): boolean {
+  return byte === 0x5d || byte === 0x7d;
+}
 
 /** The members of the array or object that begins at `start` of a valid JSON text, each as it is written. */
 export function membersOf(bytes: Buffer, start: number): Span[] {
@@ -29,9 +37,9 @@ export function membersOf(bytes: Buffer, start: number): Span[] {
   for (let at = start; at < bytes.length; at++) {
     const byte = bytes[at] ?? 0;
     if (byte === QUOTE) at = endOfString(bytes, at);
-    else if (OPENING.includes(byte)) depth++;
+    else if (isOpening(byte)) depth++;
     else if (byte === COMMA && depth === 1) add(at);
-    else if (CLOSING.includes(byte) && --depth === 0) {
+    else if (isClosing(byte) && --depth === 0) {
       add(at);
       break;
     }

@@ -5,6 +5,7 @@
  */
 import { isUtf8 } from 'node:buffer';
 import type { Fault, Json } from './event';
+import { BACKSLASH, COMMA, isOpening, QUOTE } from './json-text';
 
 /** A JSON text: bytes, or those from `from` up to `to`, so that an event among others needs no Buffer of its own. */
 export interface JsonText {
@@ -61,17 +62,11 @@ function parse(payload: Payload): { value: unknown; texts: Texts } | Fault {
   }
 }
 
-const QUOTE = 0x22;
-const COMMA = 0x2c;
-const OPEN_ARRAY = 0x5b;
-const BACKSLASH = 0x5c;
-const OPEN_OBJECT = 0x7b;
-
 /**
  * Whether a JSON text is made of more values than are read. A value has a comma before it, or what opens its array or object; what stands in
  * texts does not count.
  */
-function hasTooManyParts(json: Buffer): boolean {
+export function hasTooManyParts(json: Buffer): boolean {
   if (json.length <= MAX_PARTS) return false;
   let parts = 0;
   let inText = false;
@@ -79,7 +74,7 @@ function hasTooManyParts(json: Buffer): boolean {
     const byte = json[at];
     if (byte === QUOTE) inText = !inText;
     else if (byte === BACKSLASH) at++;
-    else if (!inText && (byte === COMMA || byte === OPEN_ARRAY || byte === OPEN_OBJECT)) parts++;
+    else if (!inText && (byte === COMMA || isOpening(byte))) parts++;
   }
   return parts > MAX_PARTS;
 }

@@ -1,7 +1,7 @@
 /** What a decided batch adds to metrics and log. */
 import { secondsSince } from '../clock';
 import { kindCode } from '../domain/event';
-import type { Answer, Origin } from '../intake';
+import { type Answer, isPartition, type Origin } from '../intake';
 import type { StreamDeps } from './record-source';
 
 /** Of the records that a line of the log tells of, the first so many are named. */
@@ -53,7 +53,9 @@ export function observeBatch(
     if (isDeadLetter) metrics.deadLetters.inc({ reason }, offsets.length);
     logger.warn(
       {
-        ...{ ...origin, reason, records: offsets.length, offsets: offsets.slice(0, MAX_LOGGED_OFFSETS) },
+        ...{ ...origin, reason, records: offsets.length },
+        // A request is known by nothing.
+        ...(isPartition(origin) && { offsets: offsets.slice(0, MAX_LOGGED_OFFSETS) }),
         ...(reason === 'undecodable' && { because: [...causes].slice(0, MAX_LOGGED_CAUSES) }),
       },
       isDeadLetter ? 'records sent to the dead-letter topic' : 'records without event_id',

@@ -4,6 +4,7 @@
  */
 import type { Answer } from '../intake';
 import { fields, OUTCOME_PROPERTIES, outcomeOf } from './outcome';
+import { TIMESTAMP_WINDOW_SECONDS } from './webhook-signature';
 
 export interface HttpAnswer {
   readonly status: number;
@@ -51,11 +52,7 @@ export function verdictsAnswer(connectionId: string, answers: readonly Answer[])
 }
 
 /** Codes of the service's answers to its operators. */
-type ErrorCode =
-  | 'ERROR_CODE_INVALID_REQUEST'
-  | 'ERROR_CODE_BUSINESS_REJECTED'
-  | 'ERROR_CODE_MAINTENANCE'
-  | 'ERROR_CODE_INTERNAL';
+type ErrorCode = 'ERROR_CODE_INVALID_REQUEST' | 'ERROR_CODE_BUSINESS_REJECTED' | 'ERROR_CODE_MAINTENANCE';
 
 /** Where trying again helps: after how many seconds. */
 const RETRY_AFTER_SECONDS = 1;
@@ -97,7 +94,7 @@ export const REFUSALS = {
   ),
   stale: refusal(
     401,
-    'signature_stale: webhook-timestamp is not within 300 s of the time here; it is in seconds since 1970, and made anew for each try',
+    `signature_stale: webhook-timestamp is not within ${TIMESTAMP_WINDOW_SECONDS} s of the time here; it is in seconds since 1970, and made anew for each try`,
   ),
   wronglySigned: refusal(
     401,
@@ -114,7 +111,7 @@ export const REFUSALS = {
     refusal(413, `invalid request: the batch has more than ${events} events; send them in several`),
   malformed: (isJson: boolean, problem: string) =>
     refusal(400, `${isJson ? 'invalid request' : 'invalid json body'}: ${problem}`),
-  busy: later('overloaded: no slot was free within 0.5 s; send the same request again'),
+  busy: later('overloaded: no slot became free in time; send the same request again'),
+  crowded: later('overloaded: too many requests are under way; send the same request again'),
   undecided: later('undecided: the events could not be decided now; send the same request again'),
-  internal: refusal(500, 'internal error', 'ERROR_CODE_INTERNAL'),
 } as const;

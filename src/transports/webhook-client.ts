@@ -1,6 +1,6 @@
 /** Sends events to a webhook, signed, as an operator's system does, and reads what became of them (docs/rules.md, W4-W6). */
 import { REASONS, type Reason, type Verdict } from '../domain/verdict';
-import { fetchProblem } from '../errors';
+import { causeOf, fetchProblem } from '../errors';
 import { isObject, parseJson } from './json';
 import { readAnswer } from './limited';
 import { SIGNATURE_HEADERS, sign } from './webhook-signature';
@@ -43,6 +43,7 @@ export async function sendBatch(
   { url, connectionId, secret }: WebhookTarget,
   id: string,
   events: readonly Buffer[],
+  stop: AbortSignal,
 ): Promise<Sent> {
   const body = Buffer.concat([
     BEGIN,
@@ -50,11 +51,12 @@ export async function sendBatch(
     END,
   ]);
   const timestamp = String(Math.floor(Date.now() / 1000));
-  const path = `${url.pathname.replace(/\/$/, '')}/v1/events/${encodeURIComponent(connectionId)}`;
+  const to = new URL(url);
+  to.pathname = `${url.pathname.replace(/\/+$/, '')}/v1/events/${encodeURIComponent(connectionId)}`;
   let status: number;
   let answer: string;
   try {
-    const response = await fetch(new URL(path, url), {
+    const response = await fetch(to, {
       method: 'POST',
       headers: {
         'content-type': 'application/json',
@@ -64,13 +66,17 @@ export async function sendBatch(
       },
       body,
       // Where it leads to nobody has said that events may go to.
-      redirect: 'error',
-      signal: AbortSignal.timeout(TIMEOUT_MS),
+      redirect: 'manual',
+      signal: AbortSignal.any([stop, AbortSignal.timeout(TIMEOUT_MS)]),
     });
     status = response.status;
     answer = await readAnswer(response.body, MAX_ANSWER_BYTES);
+    if (status >= 300 && status < 400)
+      return { type: 'refused', because: `it leads to ${response.headers.get('location')}: name that` };
   } catch (error) {
-    return { type: 'later', because: fetchProblem(error) };
+    const because = fetchProblem(error);
+    const isForGood = FOR_GOOD.test(String(causeOf(error)?.code)) || FOR_GOOD.test(because);
+    return { type: isForGood ? 'refused' : 'later', because };
   }
   const json = parseJson(answer);
   if (status === 200) {
@@ -86,7 +92,9 @@ export async function sendBatch(
   return { type: RETRIED.has(status) ? 'later' : 'refused', because };
 }
 
-const RETRIED: ReadonlySet<number> = new Set([408, 429, 502, 503, 504]);
+const RETRIED: ReadonlySet<number> = new Set([408, 429, 500, 502, 503, 504]);
+/** What no time mends: certificates, and ports that fetch asks nobody at. */
+const FOR_GOOD = /^(CERT_|UNABLE_TO_|SELF_SIGNED_|DEPTH_ZERO_|ERR_TLS_|ERR_SSL_)|^bad port$/;
 const BEGIN = Buffer.from('{"events":[');
 const COMMA = Buffer.from(',');
 const END = Buffer.from(']}');

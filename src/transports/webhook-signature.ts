@@ -61,6 +61,7 @@ export function sign(
   { id, timestamp }: Pick<SignedHeaders, 'id' | 'timestamp'>,
   body: Buffer,
 ): string {
-  const hmac = createHmac('sha256', secret).update(`${id}.${timestamp}.`).update(body);
+  // Node reads headers as latin1: so these are the bytes that came.
+  const hmac = createHmac('sha256', secret).update(`${id}.${timestamp}.`, 'latin1').update(body);
   return `${VERSION},${hmac.digest('base64')}`;
 }

@@ -567,11 +567,11 @@ export const FAULTS: readonly FaultGroup[] = [
       },
       {
         fault: 'The verdict topic refuses, or Kafka is away',
-        does: 'Answers 503, though the verdicts are stored: sent again the events are duplicates, and that is published.',
-        sees: '`request is undecided` with the cause kafka',
+        does: 'Publishes the verdicts that are stored again, after 1 s, doubling to 30 s, and answers then; whoever waits for 20 s is answered 503. Nothing more is decided meanwhile: 503.',
+        sees: '`verdicts are not published`, `request is undecided` with the cause kafka',
         tests: {
           [WEBHOOK_UNIT]: [
-            'verdicts that cannot be published are not answered: sent again, they are duplicates, and that is published',
+            'verdicts are answered once they are published; while the topic refuses, nothing more is decided',
           ],
         },
       },

@@ -30,7 +30,7 @@ const objectText = fc
   });
 
 function expectAgreement(bytes: Buffer): void {
-  const body = readBody(bytes);
+  const body = readBody(bytes, 1_000);
   let parsed: unknown;
   try {
     parsed = JSON.parse(new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes));
@@ -45,11 +45,11 @@ function expectAgreement(bytes: Buffer): void {
   if (typeof parsed !== 'object' || parsed === null || Array.isArray(parsed)) {
     expect(body).toMatchObject({ type: 'malformed', isJson: true });
   } else if (events === undefined) {
-    expect(body).toEqual({ type: 'events', events: [{ type: 'json', bytes }] });
+    expect(body).toEqual({ type: 'events', events: [{ type: 'json', bytes }], bytes: bytes.length });
   } else if (!Array.isArray(events)) {
     expect(body).toMatchObject({ type: 'malformed', isJson: true });
   } else {
-    if (body.type !== 'events') throw new Error(body.problem);
+    if (body.type !== 'events') throw new Error(body.type);
     const texts = body.events.map(({ from, to }) => bytes.toString('utf8', from, to));
     expect(texts.map((text): unknown => JSON.parse(text))).toEqual(events);
     expect(texts.filter((text) => text.trim() !== text)).toEqual([]);

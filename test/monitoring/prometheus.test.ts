@@ -9,6 +9,7 @@ import { testWith } from '../support/chart';
 import { type Outgoing, produce } from '../support/kafka';
 import { findPrometheus, type Prometheus, promtool, withPrometheus } from '../support/prometheus';
 import { schemaRegistryUrl, withAdmin } from '../support/servers';
+import { aSecret, senderTo, startWebhook } from '../support/webhook';
 import { killWorkers } from '../support/worker';
 import { framed } from '../transport/registry';
 import { connectionOf, inOwnWorld } from '../transport/world';
@@ -129,6 +130,7 @@ testWith(findPrometheus('prometheus'))(
             connections: [
               ...Object.values(topics).map((topic) => connectionOf(topic)),
               ...['one', 'two'].map((id) => connectionOf(shared, { id })),
+              { id: 'hook', transport: 'webhook' },
             ],
           }),
         ],
@@ -165,10 +167,17 @@ testWith(findPrometheus('prometheus'))(
         await send(topics.slow, logins('slow', SLOW_EVENTS, 'main', old));
         const worker = await world.started();
         const { port } = await worker.waitForLog('health and metrics are served');
+        const secret = aSecret();
+        const webhook = await startWebhook({ DATABASE_URL: world.databaseUrl }, { hook: secret });
+        const byWebhook = senderTo(webhook.port, 'hook', secret);
+        const { port: hookPort } = await webhook.command.waitForLog('health and metrics are served');
 
         await withPrometheus(
           {
-            targets: [{ port: Number(port), labels: { namespace: 'test', pod: 'worker-0' } }],
+            targets: [
+              { port: Number(port), labels: { namespace: 'test', pod: 'worker-0' } },
+              { port: Number(hookPort), labels: { namespace: 'test', pod: 'worker-hook-0' } },
+            ],
             rules: faster(selecting(WORKERS, RULES), TIMES_FASTER),
             intervalMs: INTERVAL_MS,
           },
@@ -177,6 +186,7 @@ testWith(findPrometheus('prometheus'))(
             const feeding = feed(async (n) => {
               await send(topics.main, [...logins(`good-${n}`, 6), ...logins(`bad-${n}`, 4, 'none')]);
               await send(topics.paused, logins(`paused-${n}`, 10, 'none'));
+              await byWebhook(aLogin());
             });
             const fired = new Set<string>();
             try {

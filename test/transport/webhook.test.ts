@@ -29,6 +29,7 @@ const operators = (topics: Readonly<Record<string, string>>): OperatorEntry[] =>
   }),
 ];
 
+const ofLater = aSecret();
 const topics = { main: 1 };
 type Sending = ReturnType<typeof senderTo>;
 
@@ -180,6 +181,21 @@ test('what is not of the connection, of now, or a request at all is refused befo
     expect((await send(event, header('content-type', 'application/json; charset=utf-8'))).status).toBe(200);
   }));
 
+test('unless it is set otherwise, a request has 500 events and 1 MiB at most [W1]', () =>
+  withWebhook({}, async ({ world, send }) => {
+    const event = aLogin();
+    const asLargeAs = (bytes: number) => ({
+      ...event,
+      note: 'x'.repeat(bytes - JSON.stringify({ ...event, note: '' }).length),
+    });
+    const batchOf = (events: number) => ({ events: Array.from({ length: events }, () => event) });
+    expect((await send(batchOf(501))).status).toBe(413);
+    expect((await send(asLargeAs(1024 ** 2 + 1))).status).toBe(413);
+    expect(await world.verdicts()).toEqual({});
+    expect((await send(batchOf(500))).verdicts).toHaveLength(500);
+    expect((await send(asLargeAs(1024 ** 2))).verdicts).toEqual(['duplicate of accepted']);
+  }));
+
 test('a body whose length nobody told is refused once it is too long', () =>
   withWebhook({ WEBHOOK_MAX_BYTES: '2000' }, async ({ webhook }) => {
     const body = new ReadableStream({
@@ -256,9 +272,9 @@ test('while Postgres is away requests are undecided, and sent again they are dec
 
 test('a connection counts as soon as it is in the reference data, and no longer than that [C6] [C9] [W6]', () =>
   withWebhook(
-    { WEBHOOK_SECRETS: JSON.stringify({ [HOOK]: secret, later: secret }) },
+    { WEBHOOK_SECRETS: JSON.stringify({ [HOOK]: secret, later: ofLater }) },
     async ({ world, webhook, send }) => {
-      const later = senderTo(webhook.port, 'later', secret);
+      const later = senderTo(webhook.port, 'later', ofLater);
       const forbidden = {
         code: 'ERROR_CODE_BUSINESS_REJECTED',
         message: expect.stringMatching(/^forbidden: /),

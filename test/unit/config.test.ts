@@ -482,6 +482,11 @@ describe('the webhook', () => {
     ['no base64', { a: 'whsec_XSECRETX-XSECRETX-XSECRETX-XSECRETX' }, 'has as the secret of "a" what is'],
     ['a number', { a: 5 }, 'has as the secret of "a" what is'],
     ['one of two', { a: [secretOf(24), 'XSECRETX'] }, 'has as secret 2 of "a" what is'],
+    [
+      'one of two connections',
+      { a: secretOf(24), b: [secretOf(25), secretOf(24)] },
+      'has one secret for "a" and "b"',
+    ],
   ])('refuses secrets with %s, and repeats none', (_, value, problem) => {
     const [fault = '', ...more] = faults(secrets(value));
     expect(more).toEqual([]);

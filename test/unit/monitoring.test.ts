@@ -131,7 +131,7 @@ describe('panels', () => {
       'Kafka: publishing is refused',
       'Postgres: partitions wait for it',
       'Us: partitions wait for a defect',
-      'Us: CPU of the busiest worker',
+      'Us: CPU of the busiest pod',
     ]);
   });
 

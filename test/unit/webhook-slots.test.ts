@@ -5,16 +5,18 @@ import { makeSlots } from '../../src/transports/webhook-slots';
 interface Request {
   readonly name: string;
   readonly events: readonly number[];
+  readonly bytes: number;
 }
 
-const request = (name: string, events = 1): Request => ({
+const request = (name: string, events = 1, bytes = 100): Request => ({
   name,
   events: Array.from({ length: events }, (_, n) => n),
+  bytes,
 });
 
 /** Slots whose turns are ended by hand. */
 function makeTurns(count: number, withinMs = 5_000) {
-  const begun: { turn: string; end: () => void; fail: () => void }[] = [];
+  const begun: { turn: string; end: (isWhole?: boolean) => void; fail: () => void }[] = [];
   const decide = makeSlots<Request, string>({
     count,
     withinMs,
@@ -23,7 +25,8 @@ function makeTurns(count: number, withinMs = 5_000) {
       new Promise((resolve, reject) => {
         begun.push({
           turn: `${connection}: ${requests.map(({ name }) => name).join(' ')}`,
-          end: () => resolve(requests.map(({ name }) => `answer to ${name}`)),
+          end: (isWhole = true) =>
+            resolve({ answers: requests.map(({ name }) => `answer to ${name}`), isWhole }),
           fail: () => reject(new Error('failed')),
         });
       }),
@@ -53,6 +56,33 @@ test('no more are decided together than a thousand events, but for a request tha
     await settled();
   }
   expect(turns()).toEqual(['hook: first', 'hook: b c', 'hook: d', 'hook: e', 'hook: f']);
+  await Promise.all(answers);
+});
+
+test('nor more than four MiB', async () => {
+  const { decide, begun, turns } = makeTurns(1);
+  const mebibyte = 1024 ** 2;
+  const sizes = { first: 1, b: 3 * mebibyte, c: mebibyte, d: 1, e: 8 * mebibyte, f: 1 };
+  const answers = Object.entries(sizes).map(([name, bytes]) => decide('hook', request(name, 1, bytes)));
+  for (let turn = 0; turn < 5; turn++) {
+    begun[turn]?.end();
+    await settled();
+  }
+  expect(turns()).toEqual(['hook: first', 'hook: b c', 'hook: d', 'hook: e', 'hook: f']);
+  await Promise.all(answers);
+});
+
+test('where not all could be decided requests go by themselves, and then in company again that doubles', async () => {
+  const { decide, begun, turns } = makeTurns(1);
+  const names = Array.from({ length: 11 }, (_, index) => `${index}`);
+  const answers = names.map((name) => decide('hook', request(name)));
+  begun[0]?.end(false);
+  await settled();
+  for (let turn = 1; turn < 6; turn++) {
+    begun[turn]?.end(turn > 1);
+    await settled();
+  }
+  expect(turns()).toEqual(['hook: 0', 'hook: 1', 'hook: 2', 'hook: 3 4', 'hook: 5 6 7 8', 'hook: 9 10']);
   await Promise.all(answers);
 });
 
@@ -128,7 +158,7 @@ test('a turn runs in the context of the first request that it is of, so that a t
     async decide(_, requests) {
       seen.push(context.getStore());
       await settled();
-      return requests.map(() => '');
+      return { answers: requests.map(() => ''), isWhole: true };
     },
   });
   await Promise.all(['a', 'b', 'c'].map((name) => context.run(name, () => decide('hook', request(name)))));

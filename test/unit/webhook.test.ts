@@ -1,10 +1,12 @@
 /** The webhook over real sockets, with an intake that does what a store cannot be made to do: wait, fail as nobody foresaw, be refused the verdict topic. */
 import { once } from 'node:events';
-import { connect } from 'node:net';
+import { connect, type Socket } from 'node:net';
 import { until } from '../../dev/servers/deadline';
+import { systemClock } from '../../src/clock';
 import type { Envelope, IntakeResult } from '../../src/intake';
 import { makeLogger, makeMetrics } from '../../src/telemetry';
-import { serveWebhook, type Webhook, type WebhookDeps } from '../../src/transports/webhook';
+import { serveWebhook, type Webhook } from '../../src/transports/webhook';
+import type { WebhookDeps } from '../../src/transports/webhook-intake';
 import { aBet, aConnection } from '../support/builders';
 import { aSecret, senderTo } from '../support/webhook';
 
@@ -33,6 +35,7 @@ async function serve(decide: WebhookDeps['intake']['decideRequest'], more: Parti
     publishVerdicts: null,
     logger: makeLogger('silent'),
     metrics,
+    clock: systemClock,
     now: Date.now,
     ...{ slots: 2, maxEvents: 500, maxBytes: 1024 ** 2 },
     ...more,
@@ -41,11 +44,32 @@ async function serve(decide: WebhookDeps['intake']['decideRequest'], more: Parti
   return { webhook, send: senderTo(webhook.port, 'hook', secret) };
 }
 
+/** The begin of a request that never comes to its end. */
+const HEAD = [
+  'POST /v1/events/hook HTTP/1.1',
+  ...['host: here', 'content-type: application/json', 'content-length: 100', 'webhook-id: 1'],
+  `webhook-timestamp: ${Math.floor(Date.now() / 1000)}`,
+  'webhook-signature: v1,x',
+];
+const HALF = `${HEAD.join('\r\n')}\r\n\r\n{"half":`;
+
+function talk({ port }: Webhook, text: string): Socket {
+  const socket = connect(port, '127.0.0.1');
+  socket.on('error', () => undefined).resume();
+  socket.write(text);
+  return socket;
+}
+
 const never = () => new Promise<IntakeResult>(() => undefined);
 
 async function requests(status: string): Promise<number> {
   const { values } = await metrics.webhookRequests.get();
   return values.find(({ labels }) => labels.status === status)?.value ?? 0;
+}
+
+async function undecidedRetries(): Promise<number> {
+  const { values } = await metrics.retries.get();
+  return values.find(({ labels }) => labels.class === 'undecided')?.value ?? 0;
 }
 
 async function inProgress(): Promise<number> {
@@ -71,22 +95,26 @@ test('requests that wait are decided together, and each is answered for itself: 
         decided = resolve;
       });
     },
-    { slots: 1 },
+    { slots: 1, slotWithinMs: 20_000 },
   );
-  const first = send(aBet());
-  await until('the first is under way', 5_000, () => batches.length === 1);
-  const others = [send({ events: [aBet(), aBet()] }), send(aBet()), send({ events: [aBet(), aBet()] })];
-  await until('all have come', 5_000, async () => (await inProgress()) === 4);
+  const sent: ReturnType<typeof send>[] = [];
+  for (const events of [1, 2, 1, 2]) {
+    sent.push(send({ events: Array.from({ length: events }, () => aBet()) }));
+    await until('it has come', 5_000, async () => (await inProgress()) === sent.length);
+  }
   decided?.(accepted(batches[0] ?? []));
-  expect((await first).verdicts).toEqual(['accepted']);
   await until('the others are under way', 5_000, () => batches.length === 2);
   const [, together = []] = batches;
   expect(together).toHaveLength(5);
   // Four of them are decided before the store goes away.
   decided?.({ answers: accepted(together).answers.slice(0, 4), undecided: new Error('the store is away') });
-  const answers = await Promise.all(others);
-  expect(answers.map(({ status }) => status).sort()).toEqual([200, 200, 503]);
-  expect(answers.flatMap(({ verdicts }) => verdicts)).toHaveLength(3);
+  const answers = await Promise.all(sent);
+  expect(answers.map(({ status, verdicts }) => [status, verdicts.length])).toEqual([
+    [200, 1],
+    [200, 2],
+    [200, 1],
+    [503, 0],
+  ]);
 });
 
 test('what nobody has signed who knows the secret is not decided [W4]', async () => {
@@ -100,41 +128,71 @@ test('what nobody has signed who knows the secret is not decided [W4]', async ()
   expect(decided).toEqual([]);
 });
 
-test('what nobody foresaw is an error of ours, told without its details', async () => {
+test('what nobody foresaw is undecided, and told without its details: sent again is safe', async () => {
   const { send } = await serve(() => Promise.reject(new Error('XSECRETX')));
   const { status, text } = await send(aBet());
-  expect([status, JSON.parse(text)]).toEqual([
-    500,
-    { code: 'ERROR_CODE_INTERNAL', message: 'internal error' },
-  ]);
-  expect(await requests('500')).toBe(1);
+  expect([status, text]).toEqual([503, expect.stringContaining('"undecided: ')]);
+  expect(text).not.toContain('XSECRETX');
+  expect(await requests('503')).toBe(1);
 });
 
-test('verdicts that cannot be published are not answered: sent again, they are duplicates, and that is published [S7] [W5]', async () => {
-  let refused = 1;
+test('verdicts are answered once they are published; while the topic refuses, nothing more is decided [S7] [W5]', async () => {
+  let refuses = true;
+  let decided = 0;
   const published: number[] = [];
-  const { send } = await serve(async (_, envelopes) => accepted(envelopes), {
-    async publishVerdicts(_, answers) {
-      if (refused-- > 0) throw new Error('Kafka is away');
-      published.push(answers.length);
+  const { send } = await serve(
+    async (_, envelopes) => {
+      decided++;
+      return accepted(envelopes);
     },
-  });
-  const { status, text } = await send({ events: [aBet(), aBet()] });
-  expect([status, JSON.parse(text)]).toEqual([503, expect.objectContaining({ retryable: true })]);
-  expect((await send({ events: [aBet(), aBet()] })).verdicts).toEqual(['accepted', 'accepted']);
-  expect(published).toEqual([2]);
+    {
+      async publishVerdicts(_, answers) {
+        if (refuses) throw new Error('Kafka is away');
+        published.push(answers.length);
+      },
+    },
+  );
+  const first = send({ events: [aBet(), aBet()] });
+  await until('it is tried', 5_000, async () => (await undecidedRetries()) === 1);
+  const meanwhile = await send(aBet());
+  expect([meanwhile.status, meanwhile.headers.get('retry-after'), decided]).toEqual([503, '1', 1]);
+  refuses = false;
+  expect((await first).verdicts).toEqual(['accepted', 'accepted']);
+  expect((await send(aBet())).status).toBe(200);
+  expect(published).toEqual([2, 1]);
+});
+
+test('verdicts that are decided while others are published are published together, in their order [S7]', async () => {
+  const batches: number[][] = [];
+  let go = (): void => undefined;
+  let place = 0;
+  const { send } = await serve(
+    async (_, envelopes) => {
+      const { answers } = accepted(envelopes);
+      return { answers: answers.map((answer) => ({ ...answer, eventId: `${place++}` })), undecided: null };
+    },
+    {
+      async publishVerdicts(_, answers) {
+        batches.push(answers.map(({ eventId }) => Number(eventId)));
+        if (batches.length === 1)
+          await new Promise<void>((resolve) => {
+            go = resolve;
+          });
+      },
+    },
+  );
+  const sent = [send(aBet())];
+  await until('the first is being published', 5_000, () => batches.length === 1);
+  sent.push(send(aBet()), send(aBet()));
+  await until('the others are decided', 5_000, () => place === 3);
+  go();
+  await Promise.all(sent);
+  expect(batches).toEqual([[0], [1, 2]]);
 });
 
 test('a sender who leaves before his request is whole is counted, and nothing of it is decided', async () => {
   const { webhook } = await serve(() => Promise.reject(new Error('nothing was sent')));
-  const socket = connect(webhook.port, '127.0.0.1');
-  const head = [
-    'POST /v1/events/hook HTTP/1.1',
-    ...['host: here', 'content-type: application/json', 'content-length: 100', 'webhook-id: 1'],
-    `webhook-timestamp: ${Math.floor(Date.now() / 1000)}`,
-    'webhook-signature: v1,x',
-  ];
-  socket.write(`${head.join('\r\n')}\r\n\r\n{"half":`);
+  const socket = talk(webhook, HALF);
   await once(socket, 'ready');
   // A request that comes behind it is answered, so it has been seen.
   expect((await fetch(`http://127.0.0.1:${webhook.port}/none`)).status).toBe(404);
@@ -142,15 +200,47 @@ test('a sender who leaves before his request is whole is counted, and nothing of
   await until('it is counted', 5_000, async () => (await requests('broken_off')) === 1);
 });
 
-test('who does not send a request to its end in time is let go, and others are served meanwhile [W1]', async () => {
+test('who does not send a request to its end in time is let go, and others are served meanwhile', async () => {
   const { webhook, send } = await serve(async (_, envelopes) => accepted(envelopes));
-  const socket = connect(webhook.port, '127.0.0.1');
-  socket.on('error', () => undefined).resume();
-  socket.write('POST /v1/events/hook HTTP/1.1\r\nhost: here\r\n');
-  const ended = once(socket, 'close');
+  const ended = [`${HEAD.slice(0, 2).join('\r\n')}\r\n`, HALF].map((text) =>
+    once(talk(webhook, text), 'close'),
+  );
   expect((await send(aBet())).status).toBe(200);
-  await ended;
+  await Promise.all(ended);
 }, 20_000);
+
+test('a request that breaks off gives its place back', async () => {
+  const { webhook, send } = await serve(async (_, envelopes) => accepted(envelopes));
+  for (let round = 0; round < 2; round++) {
+    const sockets = Array.from({ length: 64 }, () => talk(webhook, HALF));
+    await until('all places are taken', 5_000, async () => (await send(aBet())).status === 503);
+    for (const socket of sockets) socket.destroy();
+    await until('they are free again', 5_000, async () => (await send(aBet())).status === 200);
+  }
+  expect(await requests('broken_off')).toBe(128);
+}, 30_000);
+
+test('a connection is used again after a request that was refused before it had been read', async () => {
+  const { webhook } = await serve(async (_, envelopes) => accepted(envelopes), { maxBytes: 1_000 });
+  const body = 'x'.repeat(5_000);
+  const head = HEAD.map((line) => line.replace('content-length: 100', `content-length: ${body.length}`));
+  const socket = talk(webhook, `${head.join('\r\n')}\r\n\r\n${body}GET /none HTTP/1.1\r\nhost: here\r\n\r\n`);
+  let text = '';
+  socket.on('data', (part: Buffer) => {
+    text += part.toString();
+  });
+  await until('both are answered', 5_000, () => (text.match(/HTTP\/1\.1 /g) ?? []).length === 2);
+  expect(text).toMatch(/^HTTP\/1\.1 413 .*HTTP\/1\.1 404 /s);
+  socket.destroy();
+});
+
+test('health checks of load balancers are answered where requests are sent to', async () => {
+  const { webhook } = await serve(never);
+  const url = `http://127.0.0.1:${webhook.port}/readyz`;
+  expect((await fetch(url)).status).toBe(200);
+  webhook.sendAway();
+  expect((await fetch(url)).status).toBe(503);
+});
 
 describe('a webhook that closes', () => {
   test('answers what is under way, and ends the connections', async () => {
@@ -176,6 +266,25 @@ describe('a webhook that closes', () => {
     expect([status, headers.get('connection')]).toEqual([200, 'close']);
     expect(await closed).toBe(true);
   });
+
+  test('waits for no connection by which nothing comes, or not to its end', async () => {
+    const { webhook } = await serve(never);
+    const silent = talk(webhook, '');
+    await once(silent, 'ready');
+    expect(await webhook.close(20_000)).toBe(true);
+
+    const { webhook: other } = await serve(never);
+    const half = talk(other, HALF);
+    await until(
+      'it has begun',
+      5_000,
+      async () => (await fetch(`http://127.0.0.1:${other.port}/none`)).status === 404,
+    );
+    const began = performance.now();
+    expect(await other.close(30_000)).toBe(true);
+    expect(performance.now() - began).toBeLessThan(15_000);
+    half.destroy();
+  }, 40_000);
 
   test('waits no longer than it may', async () => {
     const { webhook, send } = await serve(never, { answerWithinMs: 1_000 });

@@ -1,4 +1,4 @@
-{{/* Names are cut at 52 characters: the longest of ours adds 11, and names of pods have at most 63. */}}
+{{/* Names are cut at 52 characters: the longest of ours but two adds 11, and names of Services and pods have at most 63. */}}
 {{- define "promo-intake.fullname" -}}
 {{- $name := default .Chart.Name .Values.nameOverride -}}
 {{- if .Values.fullnameOverride -}}
@@ -58,8 +58,19 @@ default
 {{ int .Values.settings.HTTP_PORT }}
 {{- end -}}
 
+{{/* Of a release that was made before there were these values, they are not there (--reuse-values). */}}
 {{- define "promo-intake.webhookPort" -}}
-{{ int .Values.settings.WEBHOOK_PORT }}
+{{ int (default 8081 .Values.settings.WEBHOOK_PORT) }}
+{{- end -}}
+
+{{/* The values of the webhook, as YAML. What is set to null is not there. */}}
+{{- define "promo-intake.webhook" -}}
+{{- merge (dict) (default dict .Values.webhook) (dict "enabled" false "settings" dict "secrets" dict "files" dict "ingress" dict "service" dict "podDisruptionBudget" dict) | toYaml -}}
+{{- end -}}
+
+{{/* Two names of the webhook are longer than all others. */}}
+{{- define "promo-intake.webhookPods" -}}
+{{ include "promo-intake.fullname" . | trunc 50 | trimSuffix "-" }}-webhook-pods
 {{- end -}}
 
 {{/*
@@ -68,27 +79,33 @@ begins with.
 */}}
 {{- define "promo-intake.metricSelector" -}}
 {{- $begins := list -}}
-{{- range $component, $is := dict "worker" true "webhook" .Values.webhook.enabled }}{{ if $is }}{{ $begins = append $begins (printf "%s-%s-" (include "promo-intake.fullname" $) $component | trunc 58) }}{{ end }}{{ end -}}
-{{- printf "namespace=%q,pod=~%q" .Release.Namespace (printf (ternary "(%s).*" "%s.*" .Values.webhook.enabled) (join "|" $begins)) -}}
+{{- $webhook := include "promo-intake.webhook" . | fromYaml -}}
+{{- range $component, $is := dict "worker" true "webhook" $webhook.enabled }}{{ if $is }}{{ $begins = append $begins (printf "%s-%s-" (include "promo-intake.fullname" $) $component | trunc 58) }}{{ end }}{{ end -}}
+{{- printf "namespace=%q,pod=~%q" .Release.Namespace (printf (ternary "(%s).*" "%s.*" $webhook.enabled) (join "|" $begins)) -}}
 {{- end -}}
 
 {{/*
-What a container of a component is configured by, as YAML: the workers by everything but what is of the webhook, the webhook by what it reads. Takes
-(dict "values" .Values "component" "worker").
+What a container of a component is configured by, as YAML: the workers by everything but what is of the webhook, the webhook by what it reads, of which
+`own` has what differs from the workers'. Takes (dict "values" .Values "component" "worker" "own" …).
 */}}
 {{- define "promo-intake.configuration" -}}
 {{/* What is set to null is not there. */}}
-{{- $values := merge (dict) .values (dict "settings" dict "secrets" dict "files" dict) -}}
+{{- $usual := merge (dict) .values (dict "settings" dict "secrets" dict "files" dict) -}}
+{{- $own := merge (dict) (default dict .own) (dict "settings" dict "secrets" dict "files" dict) -}}
+{{- $values := dict -}}
+{{- range $map := list "settings" "secrets" "files" }}{{ $_ := set $values $map (mergeOverwrite (deepCopy (index $usual $map)) (deepCopy (index $own $map))) }}{{ end -}}
+{{- if $own.secrets.DATABASE_URL }}{{ $_ := unset $values.settings "DATABASE_URL" }}{{ end -}}
+{{- if $own.settings.DATABASE_URL }}{{ $_ := unset $values.secrets "DATABASE_URL" }}{{ end -}}
 {{- $publishes := $values.settings.VERDICT_TOPIC -}}
 {{- $component := .component -}}
 {{- $given := dict -}}
 {{- range $map := list "settings" "secrets" "files" -}}
-{{- $own := dict -}}
+{{- $taken := dict -}}
 {{- range $name, $value := index $values $map -}}
 {{- $isOfWebhook := or (hasPrefix "WEBHOOK_" $name) (hasPrefix "DATABASE_" $name) (hasPrefix "OTEL_" $name) (has $name (list "HTTP_PORT" "LOG_LEVEL" "SHUTDOWN_SECONDS" "VERDICT_TOPIC" "NODE_EXTRA_CA_CERTS")) (and $publishes (hasPrefix "KAFKA_" $name) (not (has $name (list "KAFKA_GROUP_ID" "KAFKA_TOPICS")))) -}}
-{{- if ternary (not (hasPrefix "WEBHOOK_" $name)) $isOfWebhook (eq $component "worker") }}{{ $_ := set $own $name $value }}{{ end -}}
+{{- if ternary (not (hasPrefix "WEBHOOK_" $name)) $isOfWebhook (eq $component "worker") }}{{ $_ := set $taken $name $value }}{{ end -}}
 {{- end -}}
-{{- $_ := set $given $map $own -}}
+{{- $_ := set $given $map $taken -}}
 {{- end -}}
 {{- $given | toYaml -}}
 {{- end -}}
@@ -247,12 +264,13 @@ annotations:
 {{- if and $retention.enabled $migration.grant.writer (not (or $retention.settings.DATABASE_URL $retention.secrets.DATABASE_URL)) }}{{ $faults = append $faults "retention.secrets.DATABASE_URL is missing: retention would run as the workers' role, which may drop nothing where migration.grant.writer limits it; set it, or retention.settings.DATABASE_URL, to the address with the janitor's role" }}{{ end -}}
 {{- if and $migration.enabled $migration.grant.writer (not (or $migration.settings.DATABASE_URL $migration.secrets.DATABASE_URL)) }}{{ $faults = append $faults "migration.secrets.DATABASE_URL is missing: the migrations would run as the workers' role, which then owns the tables and cannot be limited to migration.grant.writer; set it, or migration.settings.DATABASE_URL, to the address with the owner's role" }}{{ end -}}
 {{- if and (not $migration.enabled) (or $migration.grant.writer $migration.grant.reader $migration.grant.janitor $migration.grant.maintainer) }}{{ $faults = append $faults "migration.grant is set, and migration.enabled is false: nobody would give these roles what they need; enable it, or remove migration.grant and run promo-intake grant yourself" }}{{ end -}}
-{{- if and .webhook.enabled (not (default dict .secrets).WEBHOOK_SECRETS) }}{{ $faults = append $faults "secrets.WEBHOOK_SECRETS is missing: set it to {secret: NAME, key: KEY} of a Secret that holds the secrets of the connections, or disable webhook" }}{{ end -}}
-{{- if and .webhook.enabled (eq (int .settings.WEBHOOK_PORT) (int .settings.HTTP_PORT)) }}{{ $faults = append $faults "settings.WEBHOOK_PORT is settings.HTTP_PORT as well: set one of them to another port" }}{{ end -}}
-{{- if and .webhook.ingress.enabled (not .webhook.enabled) }}{{ $faults = append $faults "webhook.ingress.enabled is true, and webhook.enabled is not: enable it, or remove the ingress" }}{{ end -}}
-{{- range $name := list "host" "tlsSecret" -}}
-{{- if and $.Values.webhook.ingress.enabled (not (index $.Values.webhook.ingress $name)) }}{{ $faults = append $faults (printf "webhook.ingress.%s is missing: set it, or disable webhook.ingress" $name) }}{{ end -}}
-{{- end -}}
+{{- $webhook := include "promo-intake.webhook" $ | fromYaml -}}
+{{- if and $webhook.enabled (not (default dict .secrets).WEBHOOK_SECRETS) }}{{ $faults = append $faults "secrets.WEBHOOK_SECRETS is missing: set it to {secret: NAME, key: KEY} of a Secret that holds the secrets of the connections, or disable webhook" }}{{ end -}}
+{{- if and $webhook.enabled (eq (include "promo-intake.webhookPort" $) (include "promo-intake.port" $)) }}{{ $faults = append $faults "settings.WEBHOOK_PORT is settings.HTTP_PORT as well: set one of them to another port" }}{{ end -}}
+{{- if and $webhook.settings.DATABASE_URL $webhook.secrets.DATABASE_URL }}{{ $faults = append $faults "webhook.settings.DATABASE_URL and webhook.secrets.DATABASE_URL are both set: remove one of them" }}{{ end -}}
+{{- if and $webhook.from (not $.Values.networkPolicy.enabled) }}{{ $faults = append $faults "webhook.from is set, and networkPolicy.enabled is false: it would be ignored; enable it, or remove webhook.from" }}{{ end -}}
+{{- if and $webhook.ingress.enabled (not $webhook.enabled) }}{{ $faults = append $faults "webhook.ingress.enabled is true, and webhook.enabled is not: enable it, or remove the ingress" }}{{ end -}}
+{{- if and $webhook.ingress.enabled (not $webhook.ingress.host) }}{{ $faults = append $faults "webhook.ingress.host is missing: set it, or disable webhook.ingress" }}{{ end -}}
 {{- if and .reference.data .reference.existing }}{{ $faults = append $faults "reference.data and reference.existing are both set: remove one of them" }}{{ end -}}
 {{- if and .autoscaling.enabled (lt (int .autoscaling.maxReplicas) (int .autoscaling.minReplicas)) }}{{ $faults = append $faults "autoscaling.maxReplicas is below autoscaling.minReplicas: raise it" }}{{ end -}}
 {{- if and .autoscaling.enabled (le (int .autoscaling.upAfterSeconds) (int .autoscaling.pollingSeconds)) }}{{ $faults = append $faults "autoscaling.upAfterSeconds is not above autoscaling.pollingSeconds: raise it, for one look alone may be wrong" }}{{ end -}}
