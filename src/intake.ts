@@ -80,7 +80,7 @@ export interface Intake {
     expectedUpTo?: number,
     whenSent?: () => void,
   ): Promise<IntakeResult>;
-  /** The same for the events of a request to the webhook. */
+  /** The same for the events of a request to the webhook, or of several. */
   decideRequest(request: WebhookRequest, envelopes: readonly Envelope[]): Promise<IntakeResult>;
 }
 

@@ -8,10 +8,10 @@ import type { TopicPartition } from '../ledger/partitions';
 
 export type { TopicPartition };
 
-/** What a batch comes from: a Kafka partition, or one request to the webhook. */
+/** What a batch comes from: a Kafka partition, or the webhook. */
 export type Origin = TopicPartition | WebhookRequest;
 
-/** A request to the webhook, signed with a secret of this connection. */
+/** A request to the webhook, or several that are decided together, signed with secrets of this connection. */
 export interface WebhookRequest {
   readonly connectionId: string;
 }
@@ -36,7 +36,7 @@ export interface Envelope {
     | { readonly type: 'unavailable'; readonly error: Error };
   /** Values of the `connection-id` header; none in a request to the webhook, which belongs to one connection. */
   readonly claims: readonly string[];
-  /** Offset in the Kafka partition; of a request to the webhook the place among its events, from 0. */
+  /** Offset in the Kafka partition; of the webhook the place among the events that are decided together, from 0. */
   readonly offset: number;
   /** Key, headers and timestamp of the record, for a dead letter, which nothing of a webhook becomes. */
   readonly key: Buffer | null;

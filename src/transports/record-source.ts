@@ -91,7 +91,7 @@ export interface SourceListener {
 
 /** An answer as it is published. */
 export interface PublishedAnswer extends Pick<Answer, 'connection' | 'eventId' | 'faults' | 'decision'> {
-  /** Of the record that is answered; the place among the events of a request. */
+  /** Of the record that is answered; of the webhook the place among the events that were decided together. */
   readonly offset: number;
 }
 

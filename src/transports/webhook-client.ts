@@ -89,10 +89,11 @@ export async function sendBatch(
   }
   const told = isObject(json) && typeof json.message === 'string' ? `: ${json.message}` : '';
   const because = `it answered ${status}${told}`;
-  return { type: RETRIED.has(status) ? 'later' : 'refused', because };
+  return { type: status >= 500 || RETRIED.has(status) ? 'later' : 'refused', because };
 }
 
-const RETRIED: ReadonlySet<number> = new Set([408, 429, 500, 502, 503, 504]);
+/** Beside those from 500 on. */
+const RETRIED: ReadonlySet<number> = new Set([408, 429]);
 /** What no time mends: certificates, and ports that fetch asks nobody at. */
 const FOR_GOOD = /^(CERT_|UNABLE_TO_|SELF_SIGNED_|DEPTH_ZERO_|ERR_TLS_|ERR_SSL_)|^bad port$/;
 const BEGIN = Buffer.from('{"events":[');
