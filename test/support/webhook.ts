@@ -60,13 +60,16 @@ export function senderTo(port: number, connectionId: string, secret: string) {
 function verdictsOf(text: string): string[] {
   const answer: unknown = JSON.parse(text);
   if (!isNode(answer) || !Array.isArray(answer.verdicts)) return [];
-  return answer.verdicts.map((each: unknown) => {
-    if (!isNode(each)) throw new Error(`no verdict: ${text}`);
-    const named = (verdict: unknown, reason: unknown) =>
-      reason === null ? `${verdict}` : `${verdict}/${reason}`;
-    if (each.verdict !== 'duplicate') return named(each.verdict, each.reason);
-    return `duplicate of ${named(each.first_verdict, each.first_reason)}${each.content_differs === true ? ', differs' : ''}`;
-  });
+  return answer.verdicts.map(verdictOf);
+}
+
+/** See Answered. @param told of an event, by an answer or by a message of the verdict topic */
+export function verdictOf(told: unknown): string {
+  if (!isNode(told)) throw new Error(`no verdict: ${JSON.stringify(told)}`);
+  const named = (verdict: unknown, reason: unknown) =>
+    reason === null ? `${verdict}` : `${verdict}/${reason}`;
+  if (told.verdict !== 'duplicate') return named(told.verdict, told.reason);
+  return `duplicate of ${named(told.first_verdict, told.first_reason)}${told.content_differs === true ? ', differs' : ''}`;
 }
 
 /** A webhook that runs. */

@@ -1,6 +1,7 @@
 /**
  * Senders that race for the same events and rounds over several webhooks, which are killed in the middle, while a worker reads the same events from
- * Kafka. Whoever is not answered sends again. Then each event has one verdict, and whoever was answered was told that one.
+ * Kafka. Whoever is not answered sends again. Then each event has one verdict, whoever was answered was told that one, and so is whoever reads the topic of
+ * verdicts.
  *
  * A seed repeats what is sent and when somebody is killed. Who comes first is decided by Postgres and the operating system.
  */
@@ -8,8 +9,8 @@ import { makeRandom, type Random } from '../../dev/random';
 import { sleep, until } from '../../dev/servers/deadline';
 import { makeEvents } from '../model/plan';
 import { anOperator } from '../support/builders';
-import { produce } from '../support/kafka';
-import { aSecret, senderTo, startWebhook } from '../support/webhook';
+import { produce, readTopic } from '../support/kafka';
+import { aSecret, senderTo, startWebhook, verdictOf } from '../support/webhook';
 import { killWorkers } from '../support/worker';
 import { connectionOf, inWorld, type World } from './world';
 
@@ -31,11 +32,11 @@ interface Told {
   readonly answer: string;
 }
 
-test(`whatever senders race and whichever webhook dies, an event has one verdict, and all are told that one [D1] [R1] [R9] [V1] [W5]`, async () => {
+test(`whatever senders race and whichever webhook dies, an event has one verdict, and all are told that one [D1] [R1] [R9] [V1] [W5] [S7]`, async () => {
   try {
     await inWorld(
       {
-        topics: { main: 3 },
+        topics: { main: 3, verdicts: 1 },
         operators: ({ main }) => [
           anOperator({
             connections: [connectionOf(main), { id: HOOK, transport: 'webhook' }],
@@ -57,17 +58,17 @@ test(`whatever senders race and whichever webhook dies, an event has one verdict
   }
 });
 
-async function storm(world: World<'main'>): Promise<void> {
+async function storm(world: World<'main' | 'verdicts'>): Promise<void> {
   const random = makeRandom(seed);
   const event = makeEvents(random, IDS);
   /** Of few events, so that they meet; without those that are no JSON. */
   const events = (count: number) =>
     Array.from({ length: count }, (): unknown => event(false)).filter(isEvent);
-  const webhooks = await Promise.all(
-    Array.from({ length: WEBHOOKS }, () =>
-      startWebhook({ DATABASE_URL: world.databaseUrl }, { [HOOK]: secret }),
-    ),
-  );
+  const { KAFKA_BROKERS } = world.settings;
+  const VERDICT_TOPIC = world.topics.verdicts;
+  const startOne = () =>
+    startWebhook({ DATABASE_URL: world.databaseUrl, KAFKA_BROKERS, VERDICT_TOPIC }, { [HOOK]: secret });
+  const webhooks = await Promise.all(Array.from({ length: WEBHOOKS }, startOne));
   const plans = Array.from({ length: SENDERS }, () =>
     Array.from({ length: REQUESTS }, () => events(1 + random.below(40))),
   );
@@ -76,7 +77,7 @@ async function storm(world: World<'main'>): Promise<void> {
     world.topics.main,
     records.map((each, index) => ({ value: JSON.stringify(each), partition: index % 3 })),
   );
-  const worker = world.start({}, { drain: true });
+  const worker = world.start({ VERDICT_TOPIC }, { drain: true });
 
   const told: Told[] = [];
   let unanswered = 0;
@@ -107,7 +108,7 @@ async function storm(world: World<'main'>): Promise<void> {
       await sleep(100 + random.below(500));
       const at = random.below(WEBHOOKS);
       await webhooks[at]?.command.kill();
-      webhooks[at] = await startWebhook({ DATABASE_URL: world.databaseUrl }, { [HOOK]: secret });
+      webhooks[at] = await startOne();
     }
   }
 
@@ -126,11 +127,17 @@ async function storm(world: World<'main'>): Promise<void> {
   expect(Object.keys(verdicts).sort()).toEqual([...new Set(sent)].sort());
   const firsts = new Map<string, number>();
   for (const { eventId, answer } of told) {
-    const [, duplicateOf] = /^duplicate of (\S+?)(, differs)?$/.exec(answer) ?? [];
-    expect([eventId, duplicateOf ?? answer]).toEqual([eventId, verdicts[eventId]]);
-    if (duplicateOf === undefined) firsts.set(eventId, (firsts.get(eventId) ?? 0) + 1);
+    const standing = standingIn(answer);
+    expect([eventId, standing]).toEqual([eventId, verdicts[eventId]]);
+    if (standing === answer) firsts.set(eventId, (firsts.get(eventId) ?? 0) + 1);
   }
   expect([...firsts].filter(([, count]) => count > 1)).toEqual([]);
+  const published = (await readTopic(VERDICT_TOPIC)).map(({ value }): unknown => JSON.parse(String(value)));
+  const heard = published.flatMap((message): [string, string][] =>
+    isEvent(message) ? [[message.event_id, standingIn(verdictOf(message))]] : [],
+  );
+  expect(Object.fromEntries(heard)).toEqual(verdicts);
+  expect(heard.filter(([eventId, standing]) => standing !== verdicts[eventId])).toEqual([]);
   const unbalanced = `select round_id from promo.ledger l join promo.rounds r using (feed_id, round_id) where r.refunded
     group by round_id, l.kind, l.currency having sum(l.amount_minor) <> 0`;
   expect(await world.rows(unbalanced)).toEqual([]);
@@ -139,6 +146,11 @@ async function storm(world: World<'main'>): Promise<void> {
   process.stdout.write(
     `storm: seed ${seed}: ${told.length} answers, ${firsts.size} first ones, ${unanswered} requests not answered, ${refunded} rounds refunded\n`,
   );
+}
+
+/** The verdict that stands, by what was told. */
+function standingIn(answer: string): string {
+  return /^duplicate of (\S+?)(, differs)?$/.exec(answer)?.[1] ?? answer;
 }
 
 interface EventJson {

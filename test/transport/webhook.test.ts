@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import Ajv2020 from 'ajv/dist/2020';
+import type { Client } from 'pg';
 import { until } from '../../dev/servers/deadline';
 import type { OperatorEntry } from '../../src/domain/reference';
 import { ANSWER_SCHEMA } from '../../src/transports/webhook-answer';
@@ -44,6 +45,18 @@ function withWebhook(more: Settings, work: (scene: Scene) => Promise<void>): Pro
   return inWorld({ topics, operators }, async (world) => {
     const webhook = await startWebhook({ DATABASE_URL: world.databaseUrl, ...more }, { [HOOK]: secret });
     await work({ world, webhook, send: senderTo(webhook.port, HOOK, secret) });
+  });
+}
+
+/** Nobody decides until it is committed, or not in time. */
+const LOCK_KEYS = 'begin; lock table promo_store.event_keys in access exclusive mode';
+
+function untilOneWaits(client: Client): Promise<void> {
+  return until('a transaction waits for the lock', 10_000, async () => {
+    const { rowCount } = await client.query(
+      `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
+    );
+    return rowCount === 1;
   });
 }
 
@@ -226,14 +239,9 @@ test('a body whose length nobody told is refused once it is too long', () =>
 test('where no slot is free within half a second a request is told to come again, and what has one is decided [W3] [8 webhook slot]', () =>
   withWebhook({ WEBHOOK_SLOTS: '1' }, async ({ world, webhook, send }) => {
     await withClient(world.databaseUrl, async (client) => {
-      await client.query('begin; lock table promo_store.event_keys in access exclusive mode');
+      await client.query(LOCK_KEYS);
       const first = send(aLogin({ event_id: 'first' }));
-      await until('the first waits for the lock', 10_000, async () => {
-        const { rowCount } = await client.query(
-          `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
-        );
-        return rowCount === 1;
-      });
+      await untilOneWaits(client);
       const began = performance.now();
       const second = await send(aLogin({ event_id: 'second' }));
       const waited = performance.now() - began;
@@ -378,14 +386,9 @@ describe('the process', () => {
   test('answers what is under way when it is told to stop, and ends with 0 [W5]', () =>
     withWebhook({}, async ({ world, webhook, send }) => {
       await withClient(world.databaseUrl, async (client) => {
-        await client.query('begin; lock table promo_store.event_keys in access exclusive mode');
+        await client.query(LOCK_KEYS);
         const under = send(aLogin({ event_id: 'under-way' }));
-        await until('it waits for the lock', 10_000, async () => {
-          const { rowCount } = await client.query(
-            `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
-          );
-          return rowCount === 1;
-        });
+        await untilOneWaits(client);
         expect((await webhook.command.get('/readyz')).status).toBe(200);
         webhook.command.signal('SIGTERM');
         await webhook.command.waitForLog('stopping');
