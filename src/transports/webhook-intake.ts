@@ -285,7 +285,8 @@ const LATE = Symbol('not in time');
 /** What is under way goes on. */
 function inTime<T>(work: Promise<T>, ms: number): Promise<T | typeof LATE> {
   return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => resolve(LATE), ms);
+    // Whoever is still waited for when the server is closed has no connection any more.
+    const timer = setTimeout(() => resolve(LATE), ms).unref();
     work.then(resolve, reject).finally(() => clearTimeout(timer));
   });
 }

@@ -29,9 +29,14 @@ export interface Webhook {
   close(withinMs: number): Promise<boolean>;
 }
 
+export interface ServerDeps extends Omit<WebhookDeps, 'ended'> {
+  /** Instead of REQUEST_WITHIN_MS. */
+  readonly requestWithinMs?: number | undefined;
+}
+
 /** Serves the webhook. @param port 0: any that is free */
-export async function serveWebhook(port: number, deps: Omit<WebhookDeps, 'ended'>): Promise<Webhook> {
-  const { metrics, logger } = deps;
+export async function serveWebhook(port: number, deps: ServerDeps): Promise<Webhook> {
+  const { metrics, logger, requestWithinMs = REQUEST_WITHIN_MS } = deps;
   const ended = new AbortController();
   const answerTo = makeAnswering({ ...deps, ended: ended.signal });
   const underWay = new Set<IncomingMessage>();
@@ -76,8 +81,8 @@ export async function serveWebhook(port: number, deps: Omit<WebhookDeps, 'ended'
   }
 
   const limits = {
-    requestTimeout: REQUEST_WITHIN_MS,
-    headersTimeout: HEADERS_WITHIN_MS,
+    requestTimeout: requestWithinMs,
+    headersTimeout: Math.min(HEADERS_WITHIN_MS, requestWithinMs),
     connectionsCheckingInterval: LATE_REQUESTS_CHECK_MS,
     keepAliveTimeout: KEEP_ALIVE_MS,
   };
@@ -108,7 +113,7 @@ export async function serveWebhook(port: number, deps: Omit<WebhookDeps, 'ended'
           // A server that closes looks no more for requests that do not come to an end.
           setTimeout(() => {
             for (const request of underWay) if (!request.complete) request.destroy();
-          }, REQUEST_WITHIN_MS),
+          }, requestWithinMs),
           setTimeout(() => end(false), withinMs),
         ];
         const end = (inTime: boolean) => {

@@ -38,9 +38,14 @@ export async function untilCaughtUp(
 /** What is left of the time within which work has to go on. */
 export const leftOf = (endedAt: number): number => PROGRESS_MS - (Date.now() - endedAt);
 
-/** So many events were sent, each is accepted, once; the store is sound, and agrees with Kafka. */
-export async function allAcceptedOnce(world: World<string>, events: number): Promise<void> {
-  expect(await world.balance()).toEqual({ records: events, accepted: events });
+/**
+ * So many events were sent, each is accepted, once; the store is sound, and agrees with Kafka.
+ *
+ * @param resent how many records there are beyond those, of events that were sent twice
+ */
+export async function allAcceptedOnce(world: World<string>, events: number, resent = 0): Promise<void> {
+  const duplicates = resent > 0 && { duplicate_deliveries: resent };
+  expect(await world.balance()).toEqual({ records: events + resent, accepted: events, ...duplicates });
   expect(await damagesOf(world.pool)).toEqual([]);
   await verifySound(world);
 }

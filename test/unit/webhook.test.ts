@@ -5,7 +5,7 @@ import { until } from '../../dev/servers/deadline';
 import { systemClock } from '../../src/clock';
 import type { Envelope, IntakeResult } from '../../src/intake';
 import { makeLogger, makeMetrics } from '../../src/telemetry';
-import { serveWebhook, type Webhook } from '../../src/transports/webhook';
+import { type ServerDeps, serveWebhook, type Webhook } from '../../src/transports/webhook';
 import type { WebhookDeps } from '../../src/transports/webhook-intake';
 import { aBet, aConnection } from '../support/builders';
 import { aSecret, senderTo } from '../support/webhook';
@@ -27,7 +27,7 @@ let metrics: ReturnType<typeof makeMetrics>;
 const running: Webhook[] = [];
 afterEach(() => Promise.all(running.splice(0).map((each) => each.close(1_000))));
 
-async function serve(decide: WebhookDeps['intake']['decideRequest'], more: Partial<WebhookDeps> = {}) {
+async function serve(decide: WebhookDeps['intake']['decideRequest'], more: Partial<ServerDeps> = {}) {
   metrics = makeMetrics();
   const webhook = await serveWebhook(0, {
     intake: { decideRequest: decide },
@@ -201,7 +201,9 @@ test('a sender who leaves before his request is whole is counted, and nothing of
 });
 
 test('who does not send a request to its end in time is let go, and others are served meanwhile', async () => {
-  const { webhook, send } = await serve(async (_, envelopes) => accepted(envelopes));
+  const { webhook, send } = await serve(async (_, envelopes) => accepted(envelopes), {
+    requestWithinMs: 1_500,
+  });
   const ended = [`${HEAD.slice(0, 2).join('\r\n')}\r\n`, HALF].map((text) =>
     once(talk(webhook, text), 'close'),
   );
@@ -273,7 +275,7 @@ describe('a webhook that closes', () => {
     await once(silent, 'ready');
     expect(await webhook.close(20_000)).toBe(true);
 
-    const { webhook: other } = await serve(never);
+    const { webhook: other } = await serve(never, { requestWithinMs: 1_500 });
     const half = talk(other, HALF);
     await until(
       'it has begun',
