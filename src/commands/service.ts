@@ -7,14 +7,15 @@ import { systemClock } from '../clock';
 import type { KafkaAccess } from '../config/kafka';
 import type { Traces } from '../config/traces';
 import { messageOf } from '../errors';
-import type { Store } from '../ledger/connection';
+import type { Store, StoreAccess } from '../ledger/connection';
 import { ensureMonths, type LedgerOptions, type Step } from '../ledger/ledger';
+import { pendingMigrations } from '../ledger/migrate';
 import { type Metrics, makeLogger } from '../telemetry';
 import type { Tracing, TracingOptions } from '../tracing';
 import { ensureTopic, findCompacted, makeKafka } from '../transports/kafka';
 import { makeStepTimer } from '../transports/observe-state';
 import { FAILED } from './exit-codes';
-import { explainShortly } from './explain';
+import { explainShortly, lacksMigrations, Unable } from './explain';
 
 /** The month's partitions are made ahead, and looked after this often. */
 const MONTHS_CHECK_MS = 3_600_000;
@@ -38,12 +39,29 @@ export function keepMonths(store: Store, logger: Logger): () => void {
   return () => clearInterval(timer);
 }
 
-/**
- * Topics of our own are made where they are missing. One short try: whoever waits for Kafka tries again.
- *
- * @returns one that does not take all that is to be written
- */
-export async function ensureTopics(
+/** Waits for a store that has all tables, those of the coming months too. @throws Unable where it lacks migrations */
+export async function needStore(start: Start, access: StoreAccess, store: Store): Promise<void> {
+  const pending = await start('Postgres', () => pendingMigrations(access));
+  if (pending.length > 0) throw new Unable(lacksMigrations(pending));
+  await start('Postgres', () => ensureMonths(store));
+}
+
+/** Waits for Kafka, where topics of our own are made if they are missing. @throws Unable where one does not take all that is to be written */
+export async function needTopics(
+  start: Start,
+  kafka: KafkaAccess,
+  topics: readonly (string | undefined)[],
+  logger: Logger,
+): Promise<void> {
+  const compacted = await start('Kafka', () => ensureTopics(kafka, topics, logger));
+  if (compacted === undefined) return;
+  throw new Unable(
+    `Topic ${compacted} is compacted: it takes no message without a key, and one would stop its partition for good. Set its cleanup.policy to delete, or name another topic`,
+  );
+}
+
+/** One short try: whoever waits for Kafka tries again. @returns one that is compacted */
+async function ensureTopics(
   kafka: KafkaAccess,
   topics: readonly (string | undefined)[],
   logger: Logger,
@@ -58,8 +76,7 @@ export async function ensureTopics(
   return findCompacted(makeKafka(access, makeLogger('silent')), named);
 }
 
-export const isCompacted = (topic: string) =>
-  `Topic ${topic} is compacted: it takes no message without a key, and one would stop its partition for good. Set its cleanup.policy to delete, or name another topic`;
+type Start = ReturnType<typeof makeStart>;
 
 /** Does a step of the start until it succeeds: what it needs may not be up yet. @throws where it is not in time, or we are told to stop */
 export function makeStart(stop: AbortSignal, logger: Logger) {

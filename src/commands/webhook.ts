@@ -8,8 +8,7 @@ import { readSecrets, type WebhookSecrets } from '../config/webhook';
 import { messageOf } from '../errors';
 import { makeIntake } from '../intake';
 import { makePool, type PostgresPool } from '../ledger/connection';
-import { ensureMonths, makeLedger } from '../ledger/ledger';
-import { pendingMigrations } from '../ledger/migrate';
+import { makeLedger } from '../ledger/ledger';
 import { makeReferences } from '../ledger/reference-store';
 import { type Metrics, makeLogger, makeMetrics, serveHealth } from '../telemetry';
 import type { Tracing } from '../tracing';
@@ -18,19 +17,19 @@ import { makeSender, type Sender } from '../transports/sender';
 import { makePublishVerdicts } from '../transports/verdict-stream';
 import { serveWebhook, type Webhook } from '../transports/webhook';
 import { DONE, FAILED } from './exit-codes';
-import { explainShortly, lacksMigrations, portIsTaken, Unable } from './explain';
+import { explainShortly, portIsTaken, Unable } from './explain';
 import { packageVersion } from './package-version';
 import {
   aborted,
   CLOSE_WITHIN_MS,
   closeInTime,
   endsWithin,
-  ensureTopics,
-  isCompacted,
   keepMonths,
   loadTracing,
   logWarnings,
   makeStart,
+  needStore,
+  needTopics,
   observeSteps,
   stopSignal,
 } from './service';
@@ -103,13 +102,10 @@ async function open(
   { pool, tracing, secrets, metrics, logger, stop }: Parts,
 ): Promise<{ webhook: Webhook; sender: Sender | null }> {
   const step = makeStart(stop, logger);
-  const pending = await step('Postgres', () => pendingMigrations(DATABASE));
-  if (pending.length > 0) throw new Unable(lacksMigrations(pending));
-  await step('Postgres', () => ensureMonths(pool));
+  await needStore(step, DATABASE, pool);
   let sender: Sender | null = null;
   if (kafka !== null) {
-    const compacted = await step('Kafka', () => ensureTopics(kafka, [VERDICT_TOPIC], logger));
-    if (compacted !== undefined) throw new Unable(isCompacted(compacted));
+    await needTopics(step, kafka, [VERDICT_TOPIC], logger);
     const client = makeKafka({ ...kafka, clientId: 'promo-intake' }, logger);
     sender = await step('Kafka', () => makeSender(client));
   }

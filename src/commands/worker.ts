@@ -8,8 +8,7 @@ import { DEAD_LETTER_REASONS } from '../domain/verdict';
 import { makeIntake, type TopicPartition } from '../intake';
 import { makeRejectBreaker } from '../intake/reject-limit';
 import { makePool } from '../ledger/connection';
-import { ensureMonths, makeLedger, readDecidedUpTo } from '../ledger/ledger';
-import { pendingMigrations } from '../ledger/migrate';
+import { makeLedger, readDecidedUpTo } from '../ledger/ledger';
 import { makeReferences } from '../ledger/reference-store';
 import { makeLogger, makeMetrics, serveHealth } from '../telemetry';
 import { makeSendDeadLetters } from '../transports/dead-letters';
@@ -24,19 +23,19 @@ import type { UndecidedPartition } from '../transports/undecided-wait';
 import { makePublishVerdicts } from '../transports/verdict-stream';
 import { makeWireFormat, REGISTRY_TIMEOUT_MS } from '../transports/wire-format';
 import { DONE, FAILED } from './exit-codes';
-import { explainShortly, lacksMigrations, Unable } from './explain';
+import { explainShortly } from './explain';
 import { packageVersion } from './package-version';
 import {
   aborted,
   CLOSE_WITHIN_MS,
   closeInTime,
   endsWithin,
-  ensureTopics,
-  isCompacted,
   keepMonths,
   loadTracing,
   logWarnings,
   makeStart,
+  needStore,
+  needTopics,
   observeSteps,
   stopSignal,
 } from './service';
@@ -90,13 +89,8 @@ export async function worker(options: { drain: boolean }): Promise<number> {
   let drain: Drain | null = null;
   try {
     const step = makeStart(stop, logger);
-    const pending = await step('Postgres', () => pendingMigrations(config.DATABASE));
-    if (pending.length > 0) throw new Unable(lacksMigrations(pending));
-    await step('Postgres', () => ensureMonths(pool));
-    const compacted = await step('Kafka', () =>
-      ensureTopics(config.KAFKA, [config.DEAD_LETTER_TOPIC, config.VERDICT_TOPIC], logger),
-    );
-    if (compacted !== undefined) throw new Unable(isCompacted(compacted));
+    await needStore(step, config.DATABASE, pool);
+    await needTopics(step, config.KAFKA, [config.DEAD_LETTER_TOPIC, config.VERDICT_TOPIC], logger);
     sender = await step('Kafka', () => makeSender(kafka));
     if (options.drain)
       drain = await step('Kafka', async () =>
