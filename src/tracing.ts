@@ -23,7 +23,14 @@ import { detectResources, envDetector, resourceFromAttributes } from '@opentelem
 import { BasicTracerProvider, BatchSpanProcessor } from '@opentelemetry/sdk-trace-base';
 import type { Logger } from 'pino';
 import { messageOf } from './errors';
-import { type Envelope, type Intake, type IntakeResult, type TopicPartition, undecidedCause } from './intake';
+import {
+  type Envelope,
+  type Intake,
+  type IntakeResult,
+  type OriginBatch,
+  type TopicPartition,
+  undecidedCause,
+} from './intake';
 import { STEPS, type Step, tellSeldom } from './telemetry';
 
 /** Producers that a batch is linked to, at most: the limit of OpenTelemetry's own specification, and what collectors are made for. */
@@ -33,7 +40,7 @@ const TRACEPARENT_BYTES = 55;
 /** What goes wrong with traces is told once in this time, with how often it did. */
 const LOG_INTERVAL_MS = 60_000;
 
-type Decides = Pick<Intake, 'decide'>;
+type Decides = Pick<Intake, 'decide' | 'decideTogether' | 'isContended'>;
 
 interface Answered {
   /** Of HTTP. */
@@ -85,20 +92,28 @@ export function makeTracing({ groupId, version, headers }: TracingOptions, logge
   /** The span of the batch or request that is being decided. */
   const current = new AsyncLocalStorage<Span>();
 
-  async function decide(intake: Decides, ...batch: Parameters<Intake['decide']>): Promise<IntakeResult> {
-    const [source, envelopes] = batch;
-    const attributes = attributesOf(source, groupId, envelopes);
+  /** Runs what decides batches of a topic in a span of its own. */
+  async function inSpan<R>(
+    batches: readonly OriginBatch<TopicPartition>[],
+    decide: () => Promise<R>,
+    resultsOf: (result: R) => readonly IntakeResult[],
+  ): Promise<R> {
     const span = tracer.startSpan(
-      `process ${source.topic}`,
-      { kind: SpanKind.CONSUMER, attributes },
+      `process ${batches[0]?.origin.topic}`,
+      { kind: SpanKind.CONSUMER, attributes: attributesOf(batches, groupId) },
       ROOT_CONTEXT,
     );
     // Of what is not sampled no header is read.
-    if (!span.isRecording()) return intake.decide(...batch);
-    span.addLinks(linksOf(envelopes));
-    const result = await current.run(span, () => intake.decide(...batch));
-    span.setAttribute('promo_intake.decided_count', result.answers.length);
-    if (result.undecided !== null) fail(span, result.undecided, undecidedCause(result.undecided));
+    if (!span.isRecording()) return decide();
+    span.addLinks(linksOf(batches.flatMap(({ envelopes }) => envelopes)));
+    const result = await current.run(span, decide);
+    const results = resultsOf(result);
+    const undecided = results.find((each) => each.undecided !== null)?.undecided ?? null;
+    span.setAttribute(
+      'promo_intake.decided_count',
+      results.reduce((sum, { answers }) => sum + answers.length, 0),
+    );
+    if (undecided !== null) fail(span, undecided, undecidedCause(undecided));
     span.end();
     return result;
   }
@@ -168,7 +183,21 @@ export function makeTracing({ groupId, version, headers }: TracingOptions, logge
   }
 
   return {
-    traced: (intake) => ({ decide: (...batch) => decide(intake, ...batch) }),
+    traced: (intake) => ({
+      ...intake,
+      decide: (origin, envelopes, ...rest) =>
+        inSpan(
+          [{ origin, envelopes }],
+          () => intake.decide(origin, envelopes, ...rest),
+          (result) => [result],
+        ),
+      decideTogether: (batches, whenSent) =>
+        inSpan(
+          batches,
+          () => intake.decideTogether(batches, whenSent),
+          (results) => results,
+        ),
+    }),
     request,
     transaction,
     close: () =>
@@ -178,20 +207,24 @@ export function makeTracing({ groupId, version, headers }: TracingOptions, logge
   };
 }
 
+/** Of several partitions, none is named. */
 function attributesOf(
-  { topic, partition }: TopicPartition,
+  batches: readonly OriginBatch<TopicPartition>[],
   groupId: string | undefined,
-  envelopes: readonly Envelope[],
 ): Attributes {
-  const [first, last] = [envelopes.at(0)?.offset, envelopes.at(-1)?.offset];
+  const [batch, other] = batches;
+  const only = other === undefined ? batch : undefined;
+  const [first, last] = [only?.envelopes.at(0)?.offset, only?.envelopes.at(-1)?.offset];
   return {
     'messaging.system': 'kafka',
     'messaging.operation.name': 'process',
     'messaging.operation.type': 'process',
-    'messaging.destination.name': topic,
-    'messaging.destination.partition.id': String(partition),
+    ...(batch === undefined ? {} : { 'messaging.destination.name': batch.origin.topic }),
+    ...(only === undefined
+      ? { 'promo_intake.partition_count': batches.length }
+      : { 'messaging.destination.partition.id': String(only.origin.partition) }),
     ...(groupId === undefined ? {} : { 'messaging.consumer.group.name': groupId }),
-    'messaging.batch.message_count': envelopes.length,
+    'messaging.batch.message_count': batches.reduce((sum, { envelopes }) => sum + envelopes.length, 0),
     ...(first === undefined ? {} : { 'promo_intake.first_offset': first }),
     ...(last === undefined ? {} : { 'promo_intake.last_offset': last }),
   };

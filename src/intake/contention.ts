@@ -11,6 +11,8 @@ const CONTENDED_BATCHES = 200;
 export interface Contention {
   /** A batch has lost a race. */
   raced(): void;
+  /** Whether one has of late. */
+  isOn(): boolean;
   /**
    * Runs a transaction, in its topic's turn where batches are contended.
    *
@@ -45,6 +47,7 @@ export function makeContention(): Contention {
     raced() {
       contendedBatches = CONTENDED_BATCHES;
     },
+    isOn: () => contendedBatches > 0,
     async run(topic, hasWaited, transaction) {
       const contended = contendedBatches > 0;
       const whenSent = contended && !hasWaited ? await takeTurn(topic) : undefined;

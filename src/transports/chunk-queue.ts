@@ -119,15 +119,20 @@ export class ChunkQueue {
   }
 
   /**
-   * The records at the head: at most so many, and none more once they hold so many bytes. What stands before a chunk that cannot be opened now
-   * need not wait for it. @throws where that is the first
+   * The records at the head, or behind so many of them: at most so many, and none more once they hold so many bytes. What stands before a chunk that cannot be opened now
+   * need not wait for it. Nothing is removed meanwhile. @throws where that is the first
+   *
+   * @param behind of those that were peeked at before
    */
-  async peek(maxRecords: number, maxBytes: number): Promise<StreamRecord[]> {
+  async peek(maxRecords: number, maxBytes: number, behind = 0): Promise<StreamRecord[]> {
     this.takeUp();
     const head: StreamRecord[] = [];
     let bytes = 0;
+    let skip = behind;
     for (const chunk of this.chunks) {
-      for (let index = 0; ; index++) {
+      const skipped = Math.min(skip, chunk.read);
+      skip -= skipped;
+      for (let index = skipped; ; index++) {
         if (head.length >= maxRecords || bytes >= maxBytes) return head;
         if (!chunk.isOpen) {
           try {
@@ -144,6 +149,16 @@ export class ChunkQueue {
       }
     }
     return head;
+  }
+
+  /** Whether more may be behind so many records that were peeked at. */
+  isBehind(records: number): boolean {
+    let left = records;
+    for (const chunk of this.chunks) {
+      if (!chunk.isOpen || left < chunk.read || chunk.recordAt(chunk.read) !== null) return true;
+      left -= chunk.read;
+    }
+    return false;
   }
 
   /**
@@ -192,6 +207,11 @@ class WaitingChunk {
 
   get openedBytes(): number {
     return this.cursor?.bytes ?? 0;
+  }
+
+  /** So many of its records were read and are not removed. */
+  get read(): number {
+    return this.records.length;
   }
 
   close(): void {

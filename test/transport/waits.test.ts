@@ -153,6 +153,8 @@ function setUp(options: {
         decided.push(...result.answers.map(({ envelope }) => `${nameOf(from)} ${envelope.offset}`));
         return result;
       },
+      decideTogether: () => Promise.reject(new Error('nothing is contended here')),
+      isContended: () => false,
     },
     wireFormat: { decode: options.decode ?? ((bytes) => ({ type: 'json', bytes })) },
     publishVerdicts: options.publish ?? null,

@@ -1,6 +1,7 @@
 /** Whose an envelope is, and what is judged of it: what nobody owns, and what cannot be decoded. */
 import type { Envelope } from '../../src/intake';
-import { PayloadUnavailable, prepare } from '../../src/intake/prepare';
+import { prepare } from '../../src/intake/prepare';
+import { PayloadUnavailable } from '../../src/intake/undecided';
 import { aDocument, aLogin, anOperator, aReference, bytesOf } from '../support/builders';
 
 const TOPIC = 'shared';
@@ -23,8 +24,8 @@ function envelope(payload: Envelope['payload'], ...claims: readonly string[]): E
   };
 }
 const prepared = (...envelopes: readonly Envelope[]) =>
-  prepare(REFERENCE, { topic: TOPIC, partition: 0, no: 1 }, envelopes, false).items.map((item) =>
-    item.type === 'keyed' ? item.eventId : item.deadLetter,
+  prepare(REFERENCE, [{ origin: { topic: TOPIC, partition: 0, no: 1 }, envelopes }], false).items.map(
+    (item) => (item.type === 'keyed' ? item.eventId : item.deadLetter),
   );
 
 const JSON_EVENT = { type: 'json', bytes: bytesOf(aLogin({ event_id: 'e' })) } as const;
