@@ -9,7 +9,7 @@ const RECORD_OVERHEAD_BYTES = 400;
 /** What queues may hold at least, however many there are: two fetches of a partition. */
 const LEAST_SHARE_BYTES = 1024 * 1024;
 /** What queues may hold together, as long as the least share of each is no more. */
-const SHARED_BYTES = 8 * LEAST_SHARE_BYTES;
+const SHARED_BYTES = 16 * LEAST_SHARE_BYTES;
 /** What was decompressed and waits for the next batch of its partition, of all queues together: half of what one batch may come to. */
 const MAX_OPENED_BYTES = 32 * 1024 * 1024;
 

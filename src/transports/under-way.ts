@@ -94,10 +94,13 @@ type Begun = Batch & { readonly outcome: Promise<Timed | null> };
 export class UnderWay {
   /** One or two, in their order. */
   private readonly batches: Begun[] = [];
-  /** Records are being read from the queue. */
-  private peeking: Promise<unknown> = Promise.resolve();
+  /** Records are being read from the queue, which finds them by their place. */
+  private peeking: Promise<unknown> | null = null;
   private maxEvents = FIRST_BATCH_EVENTS;
-  /** What was decided last is where the store stands: it would notice that something before a batch is missing. */
+  /**
+   * What was decided last is where the store stands, which would notice that something before a batch is missing. Not before something was decided anew: of a log that
+   * was made anew, or of which a part was passed over, it may have decided what stands behind.
+   */
   private goesOn = false;
 
   constructor(
@@ -129,12 +132,11 @@ export class UnderWay {
       this.queue.rest();
       throw error;
     });
-    // What is being read is found by its place.
-    await this.peeking;
+    while (this.peeking !== null) await this.peeking;
     this.batches.shift();
-    this.goesOn = result !== null && result.undecided === null && result.answers.length > 0;
     if (result === null || result.undecided !== null) await this.giveUp();
     if (result === null) return null;
+    this.goesOn ||= result.undecided === null && result.answers.some(({ decision }) => !decision.redelivered);
     const isDecided = result.undecided === null || result.answers.length > 0;
     const nextOffset = isDecided ? this.queue.remove(result.answers.length) : null;
     if (this.isEmpty) this.queue.rest();
@@ -238,9 +240,12 @@ export class UnderWay {
     const maxEvents = Math.min(this.maxEvents, batchEvents);
     // Of what is decided together each has its share, of the bytes too.
     const maxBytes = isTogether ? (MAX_BATCH_BYTES * maxEvents) / batchEvents : MAX_BATCH_BYTES;
-    const peeking = this.queue.peek(maxEvents, maxBytes, this.before(batch));
-    this.peeking = peeking.catch(() => undefined);
-    return peeking;
+    const peeked = this.queue.peek(maxEvents, maxBytes, this.before(batch));
+    const done = (): void => {
+      this.peeking = null;
+    };
+    this.peeking = peeked.then(done, done);
+    return peeked;
   }
 
   /** Records of the queue that are being decided before those of the batch. */
