@@ -14,7 +14,7 @@ import {
   withoutRecord,
 } from './record-source';
 import { type UndecidedPartition, UndecidedWait } from './undecided-wait';
-import { type DecidingShared, UnderWay } from './under-way';
+import { type DecidingShared, type Outcome, UnderWay } from './under-way';
 
 /** Where a partition stands. */
 export interface Standing extends TopicPartition {
@@ -34,6 +34,21 @@ export interface LoopShared extends DecidingShared {
   readonly queueShares: QueueShares;
   /** Called before each batch that is tried. */
   readonly active: () => void;
+}
+
+/** What came of a batch. */
+interface Next extends Pick<Outcome, 'undecided' | 'isAhead'> {
+  /** Null where not even its first record could be decided. */
+  readonly decided: Decided | null;
+}
+
+/** What of a batch is decided, or was fetched and held no record. */
+interface Decided {
+  readonly toPublish: readonly PublishedAnswer[];
+  /** Where the next batch begins. */
+  readonly nextOffset: number;
+  /** See Progress. */
+  readonly expectedUpTo: number | null;
 }
 
 /** One partition in one generation of the group. */
@@ -161,22 +176,36 @@ export class PartitionLoop {
 
   /** Decides one batch, or as much of its beginning as can be decided now. @throws where not even its first record can be */
   private async step(): Promise<void> {
-    const outcome = await this.underWay.next();
-    if (outcome === null) return;
-    const { answers, undecided, nextOffset, ms, isAhead } = outcome;
-    this.observe(answers, ms);
-    if (nextOffset !== null) {
-      const last = answers.at(-1);
-      const expectedUpTo = last === undefined ? this.expected : last.envelope.offset + 1;
-      // Publishing has no slot, and may wait for long: all but what is published is let go.
-      await this.publish(this.deps.publishVerdicts === null ? [] : answers.map(withoutRecord));
-      this.advance(nextOffset, expectedUpTo);
+    const next = await this.decideNext();
+    if (next === null) return;
+    const { decided, undecided, isAhead } = next;
+    if (decided !== null) {
+      await this.publish(decided.toPublish);
+      this.advance(decided);
     }
     const lost = lostFrom(undecided);
     // Begun ahead, it may have asked the store too early: it is begun anew.
     if (lost !== null && isAhead) return;
     if (lost !== null) this.goBack(lost);
     else if (undecided !== null) throw undecided;
+  }
+
+  /** Null where nothing came of it. All but what is published is let go: publishing has no slot, and may wait for long. */
+  private async decideNext(): Promise<Next | null> {
+    const outcome = await this.underWay.next();
+    if (outcome === null) return null;
+    const { answers, nextOffset, ms, ...next } = outcome;
+    this.observe(answers, ms);
+    if (nextOffset === null) return { ...next, decided: null };
+    const last = answers.at(-1);
+    return {
+      ...next,
+      decided: {
+        toPublish: this.deps.publishVerdicts === null ? [] : answers.map(withoutRecord),
+        nextOffset,
+        expectedUpTo: last === undefined ? this.expected : last.envelope.offset + 1,
+      },
+    };
   }
 
   /**
@@ -243,7 +272,7 @@ export class PartitionLoop {
     }
   }
 
-  private advance(nextOffset: number, expectedUpTo: number | null): void {
+  private advance({ nextOffset, expectedUpTo }: Decided): void {
     if (this.revoked) return;
     this.expected = expectedUpTo;
     this.nextOffset = nextOffset;

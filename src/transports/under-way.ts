@@ -191,9 +191,14 @@ export class UnderWay {
         const isTogether = place !== null && this.queue.keepOpen();
         if (isTogether) turn.leave();
         else place?.leave();
+        const whenSent = (): void => {
+          turn.end();
+          batch.isSent = true;
+          this.lookAhead();
+        };
         const result = await (isTogether
-          ? this.decideWithOthers(batch, read, place)
-          : this.decideAlone(batch, read, turn));
+          ? this.decideWithOthers(batch, read, place, whenSent)
+          : this.decideAlone(batch, read, whenSent));
         return { ...result, undecided: result.undecided ?? read.failure };
       } finally {
         turn.leave();
@@ -254,16 +259,16 @@ export class UnderWay {
     return first === undefined || first === batch ? 0 : first.taken.length;
   }
 
-  private async decideAlone(batch: Batch, { envelopes, expectedUpTo }: Read, turn: Turn): Promise<Timed> {
+  private async decideAlone(
+    batch: Batch,
+    { envelopes, expectedUpTo }: Read,
+    whenSent: () => void,
+  ): Promise<Timed> {
     const { intake, clock, batchEvents } = this.deps;
     const maxEvents = Math.min(this.maxEvents, batchEvents);
     const began = clock.now();
     batch.taken = envelopes;
-    const result = await intake.decide(this.partition, envelopes, expectedUpTo, () => {
-      turn.end();
-      batch.isSent = true;
-      this.lookAhead();
-    });
+    const result = await intake.decide(this.partition, envelopes, expectedUpTo, whenSent);
     this.adapt(result, envelopes.length, maxEvents * 2);
     return { ...result, ms: clock.now() - began };
   }
@@ -272,6 +277,7 @@ export class UnderWay {
     batch: Batch,
     { envelopes, expectedUpTo }: Read,
     place: Place,
+    whenSent: () => void,
   ): Promise<Timed> {
     const { result, ms, share } = await place.decide({
       batch: { origin: this.partition, envelopes, expectedUpTo },
@@ -279,10 +285,7 @@ export class UnderWay {
       taken(which) {
         batch.taken = which;
       },
-      whenSent: () => {
-        batch.isSent = true;
-        this.lookAhead();
-      },
+      whenSent,
     });
     this.adapt(result, batch.taken.length, Math.max(FIRST_BATCH_EVENTS, share));
     return { ...result, ms };
