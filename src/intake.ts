@@ -3,41 +3,42 @@
  * Every transport shares it, so that an event gets the same verdict whichever way it comes (docs/rules.md, D1).
  */
 import type { Logger } from 'pino';
+import type { Item } from './domain/decide';
 import type { Reference } from './domain/reference';
+import type { DeadLetterReason } from './domain/verdict';
 import { asError, messageOf } from './errors';
 import { makeContention } from './intake/contention';
 import {
   type Answer,
-  type DeadLetter,
   type Envelope,
   type Header,
   isPartition,
   type Origin,
-  type OriginBatch,
   type TopicPartition,
   type WebhookRequest,
 } from './intake/delivery';
 import { makePanicLimit } from './intake/panic-limit';
-import { answered, type Prepared, prepare } from './intake/prepare';
-import type { RejectBreaker } from './intake/reject-limit';
+import { answered, HeldUp, NoSuchConnection, PayloadUnavailable, prepare } from './intake/prepare';
+import { type RejectBreaker, TopicPaused } from './intake/reject-limit';
 import {
-  DeadLetterRefused,
-  HeldUp,
-  isOfNoConnection,
-  isOfOnePartition,
-  LettersRefused,
-  lostFrom,
-  mayBeTooMuch,
-  NoReference,
-  NoSuchConnection,
-  undecidedCause,
-} from './intake/undecided';
-import { classify, StaleReference } from './ledger/failures';
+  classify,
+  LostRace,
+  StaleReference,
+  StoreBehind,
+  StoreError,
+  Undecided,
+  UnreadableReference,
+} from './ledger/failures';
 import type { Batch, Ledger } from './ledger/ledger';
-import type { NumberedPartition } from './ledger/partitions';
 
-export type { Answer, DeadLetter, Envelope, Header, Origin, OriginBatch, TopicPartition, WebhookRequest };
-export { isOfNoConnection, isPartition, LettersRefused, lostFrom, mayBeTooMuch, undecidedCause };
+export type { Answer, Envelope, Header, Origin, TopicPartition, WebhookRequest };
+export { isPartition };
+
+export interface DeadLetter {
+  readonly envelope: Envelope;
+  readonly source: TopicPartition;
+  readonly reason: DeadLetterReason;
+}
 
 /** What was decided of a batch: all of it, or the answers up to the envelope at which `undecided` happened. */
 export interface IntakeResult {
@@ -69,7 +70,8 @@ export interface Intake {
   /**
    * Decides envelopes of one partition, in their order. Never throws: what cannot be decided now is in the result.
    *
-   * @param expectedUpTo see OriginBatch
+   * @param expectedUpTo one past the last record of the partition that was answered before them: a store that has decided less has lost it (StoreBehind).
+   * Absent where nobody reads the partition on from here.
    * @param whenSent told once all that they write is on its way to the store, unless something stands in the way of it
    */
   decide(
@@ -78,17 +80,6 @@ export interface Intake {
     expectedUpTo?: number,
     whenSent?: () => void,
   ): Promise<IntakeResult>;
-  /**
-   * The same for several partitions of a topic in one transaction, MAX_BATCH_EVENTS envelopes at most. What stands in the way of one of them is told of it alone.
-   *
-   * @returns what was decided of each, in their order
-   */
-  decideTogether(
-    batches: readonly OriginBatch<TopicPartition>[],
-    whenSent: () => void,
-  ): Promise<readonly IntakeResult[]>;
-  /** Whether batches met in their rounds of late: then partitions of a topic are better decided together (U4). */
-  isContended(): boolean;
   /** The same for the events of a request to the webhook, or of several. */
   decideRequest(request: WebhookRequest, envelopes: readonly Envelope[]): Promise<IntakeResult>;
 }
@@ -111,40 +102,6 @@ export function makeIntake(deps: IntakeDeps): Intake {
     } catch (error) {
       return { answers, undecided: asError(error) };
     }
-  }
-
-  /** Where something stands in the way of one of them, each is decided by itself. */
-  async function decideTogether(
-    batches: readonly OriginBatch<TopicPartition>[],
-    whenSent: () => void,
-  ): Promise<readonly IntakeResult[]> {
-    const { topic } = first(batches).origin;
-    if (batches.length > 1) {
-      try {
-        const answers = await contention.run(topic, true, (contended) =>
-          judgeAndDecide(batches, { ...contended, whenSent }),
-        );
-        return answers.map((ofBatch) => ({ answers: ofBatch, undecided: null }));
-      } catch (error) {
-        const failure = classify(error);
-        if (failure === 'undecided' && !isOfOnePartition(error))
-          return batches.map(() => ({ answers: [], undecided: asError(error) }));
-        logger.info(
-          { topic, partitions: batches.length, failure, error: messageOf(error) },
-          'partitions are decided one by one',
-        );
-        if (failure !== 'undecided') onRetry?.(failure);
-        if (failure === 'again') contention.raced();
-      }
-    }
-    const results: IntakeResult[] = [];
-    for (const [index, { envelopes, ...from }] of batches.entries()) {
-      // Once the last has sent its writes the others are decided, or cannot be now.
-      const isLast = index === batches.length - 1;
-      const origin = { ...from, hasWaited: true, whenSent: isLast ? whenSent : undefined };
-      results.push(await decideAll(origin, envelopes));
-    }
-    return results;
   }
 
   /** Decides envelopes whole, or by halves where something in them stands in the way. Appends what is decided to `answers`. */
@@ -220,44 +177,45 @@ export function makeIntake(deps: IntakeDeps): Intake {
     envelopes: readonly Envelope[],
     panic?: string,
   ): Promise<readonly Answer[]> {
-    return contention.run(queueOf(from.origin), from.hasWaited === true, async (contention) => {
-      const whenSent = () => {
-        contention.whenSent?.();
-        from.whenSent?.();
-      };
-      const batch = { origin: from.origin, envelopes, expectedUpTo: from.expectedUpTo };
-      return first(await judgeAndDecide([batch], { ...contention, whenSent }, panic));
-    });
+    return contention.run(queueOf(from.origin), from.hasWaited === true, (contended) =>
+      judgeAndDecide(from, envelopes, contended, panic),
+    );
   }
 
-  /** Once more where the reference data turns out to be stale. @returns the answers to each batch */
+  /** Once more where the reference data turns out to be stale. */
   async function judgeAndDecide(
-    batches: readonly OriginBatch[],
-    options: Pick<Batch, 'contended' | 'whenSent'>,
+    from: BatchOrigin,
+    envelopes: readonly Envelope[],
+    contended: Pick<Batch, 'contended' | 'whenSent'>,
     panic?: string,
-  ): Promise<readonly (readonly Answer[])[]> {
-    const numbered = await Promise.all(batches.map(withNumber));
-    const queue = queueOf(first(batches).origin);
+  ): Promise<readonly Answer[]> {
+    const { origin, expectedUpTo, whenSent } = from;
+    const numbered = isPartition(origin) ? { ...origin, no: await ledger.partitionNo(origin) } : origin;
+    const partition = isPartition(numbered) ? numbered : null;
+    const queue = queueOf(origin);
     // New reference data is what a paused topic waits for.
     let reference = await (breaker?.isPaused(queue) ? references.reload() : references.current());
     for (let tries = 1; ; tries++) {
       try {
         if (reference.version === 0) throw new NoReference('no reference data has been applied yet');
         breaker?.admit(queue, reference);
-        const prepared = prepare(reference, numbered, panic !== undefined);
+        const { items, unanswered } = prepare(reference, numbered, envelopes, panic !== undefined);
         const decisions = await ledger.decideBatch({
-          ...options,
-          items: prepared.items,
-          parts: prepared.parts,
+          items,
+          partition,
+          expectedUpTo,
           reference,
+          ...contended,
+          whenSent() {
+            contended.whenSent?.();
+            whenSent?.();
+          },
           beforeWrites: breaker && ((decided) => breaker.check(queue, reference, decided)),
-          beforeCommit: deadLetterSending(batches, prepared),
-          ...(panic === undefined
-            ? {}
-            : { panic: { error: panic, payload: first(first(batches).envelopes).value } }),
+          beforeCommit: (partition && deadLetterSending(partition, envelopes, items)) ?? undefined,
+          ...(panic === undefined ? {} : { panic: { error: panic, payload: first(envelopes).value } }),
         });
         breaker?.committed(queue, decisions);
-        return answered(prepared, decisions);
+        return answered(unanswered, decisions);
       } catch (error) {
         // What is missing may have been added since; the store tells that it was only where there is something to decide. Twice, since a load that was under way
         // may have begun before.
@@ -269,22 +227,17 @@ export function makeIntake(deps: IntakeDeps): Intake {
     }
   }
 
-  async function withNumber({
-    origin,
-    ...batch
-  }: OriginBatch): Promise<OriginBatch<NumberedPartition | WebhookRequest>> {
-    return {
-      ...batch,
-      origin: isPartition(origin) ? { ...origin, no: await ledger.partitionNo(origin) } : origin,
-    };
-  }
-
-  /** Sends the dead letters of batches that are decided together; undefined where they have none. */
+  /** Sends the dead letters of a batch; undefined where it has none. */
   function deadLetterSending(
-    batches: readonly OriginBatch[],
-    prepared: Pick<Prepared, 'items' | 'unanswered'>,
+    source: TopicPartition,
+    envelopes: readonly Envelope[],
+    items: readonly Item[],
   ): (() => Promise<void>) | undefined {
-    const letters = lettersOf(batches, prepared);
+    const letters: DeadLetter[] = [];
+    items.forEach((item, index) => {
+      if (item.type === 'unstored' && item.deadLetter !== null)
+        letters.push({ envelope: at(envelopes, index), source, reason: item.deadLetter });
+    });
     if (letters.length === 0) return undefined;
     if (sendDeadLetters === undefined) throw new Error('nothing sends dead letters here');
     return async () => {
@@ -292,8 +245,7 @@ export function makeIntake(deps: IntakeDeps): Intake {
         await sendDeadLetters(letters);
       } catch (error) {
         const waits = error instanceof LettersRefused ? first(error.refused) : first(letters);
-        // Of several batches nobody asks: each is decided again by itself.
-        const before = first(batches).envelopes.indexOf(waits.envelope);
+        const before = envelopes.indexOf(waits.envelope);
         throw new DeadLetterRefused(`the dead-letter topic refused: ${messageOf(error)}`, before, error);
       }
     };
@@ -302,38 +254,77 @@ export function makeIntake(deps: IntakeDeps): Intake {
   return {
     decide: (origin, envelopes, expectedUpTo, whenSent) =>
       decideAll({ origin, expectedUpTo, whenSent }, envelopes),
-    decideTogether,
-    isContended: contention.isOn,
     decideRequest: (origin, envelopes) => decideAll({ origin }, envelopes),
   };
 }
 
 /** Where a batch comes from, and how far the store is expected to have decided its partition. */
-interface BatchOrigin extends Omit<OriginBatch, 'envelopes'> {
+interface BatchOrigin {
+  readonly origin: Origin;
+  readonly expectedUpTo?: number | undefined;
   readonly whenSent?: (() => void) | undefined;
   /** It is decided again: it has waited enough for others. */
   readonly hasWaited?: boolean;
 }
 
-function lettersOf(
-  batches: readonly OriginBatch[],
-  { items, unanswered }: Pick<Prepared, 'items' | 'unanswered'>,
-): DeadLetter[] {
-  const letters: DeadLetter[] = [];
-  let next = 0;
-  batches.forEach(({ origin }, index) => {
-    for (const { envelope } of at(unanswered, index)) {
-      const item = at(items, next++);
-      if (isPartition(origin) && item.type === 'unstored' && item.deadLetter !== null)
-        letters.push({ envelope, source: origin, reason: item.deadLetter });
-    }
-  });
-  return letters;
-}
-
 /** Whose batches take turns where they meet in their rounds, and are paused together: a topic, or a connection of the webhook. */
 function queueOf(origin: Origin): string {
   return isPartition(origin) ? origin.topic : origin.connectionId;
+}
+
+/** The dead-letter topic refuses letters for what they are; the others are stored. */
+export class LettersRefused extends Error {
+  override readonly name = 'LettersRefused';
+  /** @param refused in the order of the envelopes; at least one */
+  constructor(
+    message: string,
+    readonly refused: readonly DeadLetter[],
+  ) {
+    super(message);
+  }
+}
+
+/** The dead-letter topic does not take the envelope. */
+class DeadLetterRefused extends HeldUp {
+  override readonly name = 'DeadLetterRefused';
+}
+
+class NoReference extends Undecided {
+  override readonly name = 'NoReference';
+}
+
+/**
+ * What keeps a batch undecided: Postgres, the topics that are published to, the registry, a limit, reference data that is missing or cannot
+ * be read, or a defect of our own, which Postgres may be the one to notice.
+ */
+export function undecidedCause(
+  error: unknown,
+): 'store' | 'kafka' | 'registry' | 'limit' | 'reference' | 'worker' {
+  if (error instanceof TopicPaused) return 'limit';
+  if (error instanceof DeadLetterRefused) return 'kafka';
+  if (error instanceof PayloadUnavailable) return 'registry';
+  const isReference = [NoReference, UnreadableReference, NoSuchConnection].some(
+    (type) => error instanceof type,
+  );
+  if (isReference) return 'reference';
+  const isStore = [StoreError, StoreBehind, LostRace, StaleReference].some((type) => error instanceof type);
+  return isStore && classify(error) !== 'data' ? 'store' : 'worker';
+}
+
+/** Whether it is undecided since the connection that it came by is not, or no longer, in the reference data: trying again does not help. */
+export function isOfNoConnection(error: unknown): boolean {
+  return error instanceof NoSuchConnection;
+}
+
+/** The offset from which on the store has lost what it had decided of the partition; null where that is not why the batch is undecided. */
+export function lostFrom(error: unknown): number | null {
+  return error instanceof StoreBehind ? error.decidedUpTo : null;
+}
+
+/** Whether a smaller batch might have been decided: what did not come about in time, or was not taken. */
+export function mayBeTooMuch(error: unknown): boolean {
+  const cause = undecidedCause(error);
+  return (cause === 'store' && lostFrom(error) === null) || cause === 'kafka';
 }
 
 function first<T>(list: readonly T[]): T {

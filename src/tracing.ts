@@ -23,14 +23,7 @@ import { detectResources, envDetector, resourceFromAttributes } from '@opentelem
 import { BasicTracerProvider, BatchSpanProcessor } from '@opentelemetry/sdk-trace-base';
 import type { Logger } from 'pino';
 import { messageOf } from './errors';
-import {
-  type Envelope,
-  type Intake,
-  type IntakeResult,
-  type OriginBatch,
-  type TopicPartition,
-  undecidedCause,
-} from './intake';
+import { type Envelope, type Intake, type IntakeResult, type TopicPartition, undecidedCause } from './intake';
 import { STEPS, type Step, tellSeldom } from './telemetry';
 
 /** Producers that a batch is linked to, at most: the limit of OpenTelemetry's own specification, and what collectors are made for. */
@@ -40,7 +33,7 @@ const TRACEPARENT_BYTES = 55;
 /** What goes wrong with traces is told once in this time, with how often it did. */
 const LOG_INTERVAL_MS = 60_000;
 
-type Decides = Pick<Intake, 'decide' | 'decideTogether' | 'isContended'>;
+type Decides = Pick<Intake, 'decide'>;
 
 interface Answered {
   /** Of HTTP. */
@@ -92,28 +85,20 @@ export function makeTracing({ groupId, version, headers }: TracingOptions, logge
   /** The span of the batch or request that is being decided. */
   const current = new AsyncLocalStorage<Span>();
 
-  /** Runs what decides batches of a topic in a span of its own. */
-  async function inSpan<R>(
-    batches: readonly OriginBatch<TopicPartition>[],
-    decide: () => Promise<R>,
-    resultsOf: (result: R) => readonly IntakeResult[],
-  ): Promise<R> {
+  async function decide(intake: Decides, ...batch: Parameters<Intake['decide']>): Promise<IntakeResult> {
+    const [source, envelopes] = batch;
+    const attributes = attributesOf(source, groupId, envelopes);
     const span = tracer.startSpan(
-      `process ${batches[0]?.origin.topic}`,
-      { kind: SpanKind.CONSUMER, attributes: attributesOf(batches, groupId) },
+      `process ${source.topic}`,
+      { kind: SpanKind.CONSUMER, attributes },
       ROOT_CONTEXT,
     );
     // Of what is not sampled no header is read.
-    if (!span.isRecording()) return decide();
-    span.addLinks(linksOf(batches.flatMap(({ envelopes }) => envelopes)));
-    const result = await current.run(span, decide);
-    const results = resultsOf(result);
-    const undecided = results.find((each) => each.undecided !== null)?.undecided ?? null;
-    span.setAttribute(
-      'promo_intake.decided_count',
-      results.reduce((sum, { answers }) => sum + answers.length, 0),
-    );
-    if (undecided !== null) fail(span, undecided, undecidedCause(undecided));
+    if (!span.isRecording()) return intake.decide(...batch);
+    span.addLinks(linksOf(envelopes));
+    const result = await current.run(span, () => intake.decide(...batch));
+    span.setAttribute('promo_intake.decided_count', result.answers.length);
+    if (result.undecided !== null) fail(span, result.undecided, undecidedCause(result.undecided));
     span.end();
     return result;
   }
@@ -183,21 +168,7 @@ export function makeTracing({ groupId, version, headers }: TracingOptions, logge
   }
 
   return {
-    traced: (intake) => ({
-      ...intake,
-      decide: (origin, envelopes, ...rest) =>
-        inSpan(
-          [{ origin, envelopes }],
-          () => intake.decide(origin, envelopes, ...rest),
-          (result) => [result],
-        ),
-      decideTogether: (batches, whenSent) =>
-        inSpan(
-          batches,
-          () => intake.decideTogether(batches, whenSent),
-          (results) => results,
-        ),
-    }),
+    traced: (intake) => ({ decide: (...batch) => decide(intake, ...batch) }),
     request,
     transaction,
     close: () =>
@@ -207,24 +178,20 @@ export function makeTracing({ groupId, version, headers }: TracingOptions, logge
   };
 }
 
-/** Of several partitions, none is named. */
 function attributesOf(
-  batches: readonly OriginBatch<TopicPartition>[],
+  { topic, partition }: TopicPartition,
   groupId: string | undefined,
+  envelopes: readonly Envelope[],
 ): Attributes {
-  const [batch, other] = batches;
-  const only = other === undefined ? batch : undefined;
-  const [first, last] = [only?.envelopes.at(0)?.offset, only?.envelopes.at(-1)?.offset];
+  const [first, last] = [envelopes.at(0)?.offset, envelopes.at(-1)?.offset];
   return {
     'messaging.system': 'kafka',
     'messaging.operation.name': 'process',
     'messaging.operation.type': 'process',
-    ...(batch === undefined ? {} : { 'messaging.destination.name': batch.origin.topic }),
-    ...(only === undefined
-      ? { 'promo_intake.partition_count': batches.length }
-      : { 'messaging.destination.partition.id': String(only.origin.partition) }),
+    'messaging.destination.name': topic,
+    'messaging.destination.partition.id': String(partition),
     ...(groupId === undefined ? {} : { 'messaging.consumer.group.name': groupId }),
-    'messaging.batch.message_count': batches.reduce((sum, { envelopes }) => sum + envelopes.length, 0),
+    'messaging.batch.message_count': envelopes.length,
     ...(first === undefined ? {} : { 'promo_intake.first_offset': first }),
     ...(last === undefined ? {} : { 'promo_intake.last_offset': last }),
   };

@@ -10,8 +10,6 @@ export interface FeedMessage {
   readonly value: string;
   /** Absent: chosen by the key. */
   readonly partition?: number;
-  /** Milliseconds since 1970, as decimal text. Absent: when it is sent. */
-  readonly timestamp?: string;
 }
 
 export interface FeedShape {
@@ -84,16 +82,6 @@ export function* makeFeed(shape: FeedShape, seed = SEED, start = Date.now()): Ge
       yield message;
     }
   }
-}
-
-/** Messages as if they had been sent a millisecond apart, the last of them now: sent by thousands, they would have as few times. */
-export function* apart(
-  feed: Iterable<FeedMessage>,
-  events: number,
-  now = Date.now(),
-): Generator<FeedMessage> {
-  let time = now - events;
-  for (const message of feed) yield { ...message, timestamp: String(time++) };
 }
 
 function roundOf(refunded: boolean, random: Random): readonly (readonly [kind: string, amount: string])[] {

@@ -1,5 +1,5 @@
 /** The usual feed, published and measured: what several modes compare with. */
-import { apart, makeFeed, USUAL_SHAPE } from './feed';
+import { makeFeed, USUAL_SHAPE } from './feed';
 import type { Bench } from './mode';
 import { type Published, publish } from './publish';
 import { drainAfresh, rateOf } from './runs';
@@ -12,12 +12,7 @@ export async function publishUsual(bench: Bench, events: number): Promise<Publis
   if (keys !== 'player' && keys !== 'random')
     throw new RangeError(`BENCH_KEYS=${keys}: keys are player or random`);
   say(`publishing ${figure(events)} records`);
-  return publish(
-    stage.brokers,
-    await stage.makeTopic(),
-    apart(makeFeed({ ...USUAL_SHAPE, keys, events }), events),
-    say,
-  );
+  return publish(stage.brokers, await stage.makeTopic(), makeFeed({ ...USUAL_SHAPE, keys, events }), say);
 }
 
 /** How much a single worker decides where records wait for it; half of it is what paced modes offer. */

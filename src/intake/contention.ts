@@ -11,8 +11,6 @@ const CONTENDED_BATCHES = 200;
 export interface Contention {
   /** A batch has lost a race. */
   raced(): void;
-  /** Whether one has of late. */
-  isOn(): boolean;
   /**
    * Runs a transaction, in its topic's turn where batches are contended.
    *
@@ -47,7 +45,6 @@ export function makeContention(): Contention {
     raced() {
       contendedBatches = CONTENDED_BATCHES;
     },
-    isOn: () => contendedBatches > 0,
     async run(topic, hasWaited, transaction) {
       const contended = contendedBatches > 0;
       const whenSent = contended && !hasWaited ? await takeTurn(topic) : undefined;

@@ -3,7 +3,7 @@ import type { Decision } from '../domain/decide';
 import type { Fault, Kind } from '../domain/event';
 import type { Payload } from '../domain/payload';
 import type { Connection } from '../domain/reference';
-import type { DeadLetterReason } from '../domain/verdict';
+
 import type { TopicPartition } from '../ledger/partitions';
 
 export type { TopicPartition };
@@ -43,24 +43,6 @@ export interface Envelope {
   readonly headers: readonly Header[];
   /** Milliseconds since 1970, as decimal text. */
   readonly timestamp: string;
-}
-
-/** Consecutive envelopes of a partition, or those of a request. */
-export interface OriginBatch<From extends Origin = Origin> {
-  readonly origin: From;
-  readonly envelopes: readonly Envelope[];
-  /**
-   * One past the last record of the partition that was answered before them, or is being decided: a store that has decided less has lost it (StoreBehind).
-   * Absent where nobody reads the partition on from here.
-   */
-  readonly expectedUpTo?: number | undefined;
-}
-
-/** A record that is sent to the dead-letter topic. */
-export interface DeadLetter {
-  readonly envelope: Envelope;
-  readonly source: TopicPartition;
-  readonly reason: DeadLetterReason;
 }
 
 /** What became of one envelope. */

@@ -6,10 +6,9 @@ import { judge, PANIC } from '../domain/judge';
 import { type Payload, readEventId } from '../domain/payload';
 import { type Connection, claim, type Reference } from '../domain/reference';
 import type { DeadLetterReason } from '../domain/verdict';
+import { Undecided } from '../ledger/failures';
 import type { NumberedPartition } from '../ledger/partitions';
-import type { Part } from '../ledger/parts';
-import { type Answer, type Envelope, isPartition, type OriginBatch, type WebhookRequest } from './delivery';
-import { NoSuchConnection, PayloadUnavailable } from './undecided';
+import { type Answer, type Envelope, isPartition, type WebhookRequest } from './delivery';
 
 /** An answer that waits for its decision: much less than the item, which need not live as long. */
 export interface Unanswered extends Omit<Answer, 'decision'> {
@@ -17,61 +16,78 @@ export interface Unanswered extends Omit<Answer, 'decision'> {
 }
 
 export interface Prepared {
-  /** Of all batches, one after the other. */
   readonly items: Item[];
-  readonly parts: readonly Part[];
-  /** Of each batch. */
-  readonly unanswered: readonly (readonly Unanswered[])[];
+  readonly unanswered: readonly Unanswered[];
 }
 
 /** The same answers, with their decisions: thousands wait for the store, and as new objects they would be twice as many. */
 export function answered(
-  { unanswered }: Pick<Prepared, 'unanswered'>,
+  unanswered: readonly Unanswered[],
   decisions: readonly Decision[],
-): readonly (readonly Answer[])[] {
-  let next = 0;
-  return unanswered.map((ofBatch) => {
-    for (const answer of ofBatch) answer.decision = decisions[next++] ?? null;
-    if (!ofBatch.every(isAnswered)) throw new Error('an envelope has no answer');
-    return ofBatch;
+): readonly Answer[] {
+  unanswered.forEach((answer, index) => {
+    answer.decision = decisions[index] ?? null;
   });
+  if (!unanswered.every(isAnswered)) throw new Error('an envelope has no answer');
+  return unanswered;
 }
 
 function isAnswered(answer: Unanswered): answer is Answer {
   return answer.decision !== null;
 }
 
+/** An envelope holds its partition up, and all behind it wait. What stands before it in the batch need not. */
+export class HeldUp extends Undecided {
+  override readonly name: string = 'HeldUp';
+  /** @param before how many envelopes stand before it */
+  constructor(
+    message: string,
+    readonly before: number,
+    cause: unknown,
+  ) {
+    super(message, { cause });
+  }
+}
+
+/** The payload cannot be decoded now. */
+export class PayloadUnavailable extends HeldUp {
+  override readonly name = 'PayloadUnavailable';
+}
+
+/** The reference data has no such webhook connection (any more). */
+export class NoSuchConnection extends Undecided {
+  override readonly name = 'NoSuchConnection';
+}
+
 /**
- * Claims and judges the envelopes of batches.
+ * Claims and judges the envelopes of a batch.
  *
  * @throws PayloadUnavailable at the first that somebody owns and that cannot be decoded now
  * @throws NoSuchConnection
  */
 export function prepare(
   reference: Reference,
-  batches: readonly OriginBatch<NumberedPartition | WebhookRequest>[],
+  origin: NumberedPartition | WebhookRequest,
+  envelopes: readonly Envelope[],
   panic: boolean,
 ): Prepared {
   const items: Item[] = [];
-  const parts: Part[] = [];
-  const unanswered = batches.map(({ origin, envelopes, expectedUpTo }) => {
-    if (isPartition(origin)) parts.push({ partition: origin, records: envelopes.length, expectedUpTo });
-    return envelopes.map((envelope, before): Unanswered => {
-      const connection = connectionOf(reference, origin, envelope);
-      const judged = judgeEnvelope(envelope, connection, panic, before);
-      const isKeyed = judged.type === 'keyed';
-      items.push(itemOf(judged, connection, envelope, sourceOf(origin, envelope)));
-      return {
-        envelope,
-        connection,
-        eventId: isKeyed ? judged.eventId : null,
-        kind: isKeyed ? judged.fields.kind : null,
-        faults: judged.faults,
-        decision: null,
-      };
+  const unanswered: Unanswered[] = [];
+  for (const envelope of envelopes) {
+    const connection = connectionOf(reference, origin, envelope);
+    const judged = judgeEnvelope(envelope, connection, panic, items.length);
+    const isKeyed = judged.type === 'keyed';
+    items.push(itemOf(judged, connection, envelope, sourceOf(origin, envelope)));
+    unanswered.push({
+      envelope,
+      connection,
+      eventId: isKeyed ? judged.eventId : null,
+      kind: isKeyed ? judged.fields.kind : null,
+      faults: judged.faults,
+      decision: null,
     });
-  });
-  return { items, parts, unanswered };
+  }
+  return { items, unanswered };
 }
 
 function connectionOf(

@@ -63,27 +63,29 @@ const FIND_UNSTORED = {
 where partition_no = $1 and source_offset between $2 and $3`,
 };
 
-/**
- * Duplicates and unstored records of a range of offsets that were answered before: needed only where the range was read before.
- *
- * @param known what they are added to; see Known
- */
+/** Duplicates and unstored records of a range of offsets that were answered before: needed only where the range was read before. */
 export async function findRedelivered(
   session: Session,
-  { partitionNo, offset: from }: Coordinates,
-  { offset: to }: Coordinates,
-  known: { readonly resends: Map<string, boolean>; readonly unstored: Set<string> },
-): Promise<void> {
-  const [resends, unstored] = await Promise.all([
-    session.query(FIND_RESENDS, [partitionNo, from, to]),
-    session.query(FIND_UNSTORED, [partitionNo, from, to]),
+  first: Coordinates,
+  last: Coordinates,
+): Promise<{ resends: Map<string, boolean>; unstored: Set<string> }> {
+  const range = [first.partitionNo, first.offset, last.offset];
+  const [resendRows, unstoredRows] = await Promise.all([
+    session.query(FIND_RESENDS, range),
+    session.query(FIND_UNSTORED, range),
   ]);
-  for (const [offset, feedNo, eventId, differs] of resends) {
-    const source = { partitionNo, offset: Number(offset) };
-    known.resends.set(deliveryKey(Number(feedNo), eventId ?? '', source), differs === 't');
+  const resends = new Map<string, boolean>();
+  for (const [offset, feedNo, eventId, differs] of resendRows) {
+    const source = { partitionNo: first.partitionNo, offset: Number(offset) };
+    resends.set(deliveryKey(Number(feedNo), eventId ?? '', source), differs === 't');
   }
-  for (const [offset, valueHash] of unstored)
-    known.unstored.add(unstoredKey({ partitionNo, offset: Number(offset) }, BigInt(valueHash ?? 0)));
+  const unstored = new Set<string>();
+  for (const [offset, valueHash] of unstoredRows) {
+    unstored.add(
+      unstoredKey({ partitionNo: first.partitionNo, offset: Number(offset) }, BigInt(valueHash ?? 0)),
+    );
+  }
+  return { resends, unstored };
 }
 
 /** Verdict ids of one batch are its number times this, plus the position in the batch. Numbers of its new rounds likewise. */

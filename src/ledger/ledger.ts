@@ -1,12 +1,19 @@
 /**
- * The deciding transaction: the partitions' locks, what is decided already, the rounds' locks, the decision, the writes
+ * The deciding transaction: the partition's lock, what is decided already, the rounds' locks, the decision, the writes
  * (docs/rules.md, D1-D3). The only place that begins and commits one. A batch of up to FEW_EVENTS locks its rounds in the same round trip as its
- * partitions.
+ * partition.
  *
  * All statements work on sets. Keys and rounds are handed over in ascending order, since two batches that lock in different orders
  * deadlock; rounds are locked before keys are written, in every transaction.
  */
-import { type Decision, decide, type Item, type KeyedItem, type Known } from '../domain/decide';
+import {
+  type Coordinates,
+  type Decision,
+  decide,
+  type Item,
+  type KeyedItem,
+  type Known,
+} from '../domain/decide';
 import { FeedMap } from '../domain/feed-map';
 import { isSameVersion, type ReferenceVersion } from '../domain/reference';
 import { newRound, type Round } from '../domain/round';
@@ -15,20 +22,24 @@ import * as events from './events';
 import { StaleReference, StoreBehind } from './failures';
 import { groupBy } from './group-by';
 import * as partitions from './partitions';
-import { countParts, findRedelivered, lockParts, type Part } from './parts';
 import type { Write } from './requests';
 import * as rounds from './rounds';
 
 export interface Batch {
   /**
-   * In the order of arrival, those of one Kafka partition together; at most MAX_BATCH_EVENTS. Handed over: emptied once
+   * In the order of arrival; at most MAX_BATCH_EVENTS, all of one Kafka partition or all of one webhook request. Handed over: emptied once
    * their rows are made, since writing these takes longest, and objects that live on meanwhile are copied by one garbage collection after another.
    */
   readonly items: Item[];
-  /** Of which partitions the items are, in their order; empty for a webhook. */
-  readonly parts: readonly Part[];
+  /** The partition of the items; null for a webhook. */
+  readonly partition: partitions.NumberedPartition | null;
   /** The reference data that judged the items. */
   readonly reference: ReferenceVersion;
+  /**
+   * One past the last record of the partition that its worker has had answered: a store that has decided less has lost it. Absent where nobody reads
+   * the partition on from here: then what is decided says nothing of how far it is.
+   */
+  readonly expectedUpTo?: number | undefined;
   /** Batches of the same feeds met of late: rather than undo one another's work, those that say so wait for one another. */
   readonly contended?: boolean;
   /** Where the batch is one event that failed twice: what failed and on which payload. */
@@ -42,7 +53,7 @@ export interface Batch {
 }
 
 /**
- * What of a transaction takes its own time. `find` takes begin and the partitions' locks with it, and in a small batch the rounds' locks: all of
+ * What of a transaction takes its own time. `find` takes begin and the partition's lock with it, and in a small batch the rounds' locks: all of
  * them are one round trip.
  */
 export type Step = 'connect' | 'find' | 'lock' | 'decide' | 'write';
@@ -159,26 +170,25 @@ async function decideUnderLocks(
 ): Promise<DecidedBatch> {
   // Each statement leaves where its promise is made. Of few events all at once, rounds and number before the keys; of many rounds and number once the keys are known, which spares
   // the rounds of what is decided. Either is right: who has decided one of the keys since is met by `copyKeys`.
-  const locking = lockParts(session, batch);
+  const locking = partitions.lockPartition(session, batch.partition);
   // What is decided changes no round, whatever a resend says.
   const lockAndNumber = (known: Known['events'] | null) =>
     Promise.all([lockRounds(session, batch.items, known), events.nextBatch(session)]);
   const feedLocks = batch.contended ? rounds.lockFeeds(session, feedsOf(batch.items)) : null;
   const locksAtOnce = batch.items.length <= fewEvents ? lockAndNumber(null) : null;
-  const [{ parts, inForce }, decided] = await Promise.all([
+  const [{ locked, inForce }, decided] = await Promise.all([
     locking,
     findDecided(session, batch.items),
     feedLocks,
     locksAtOnce,
   ]);
-  const behind = parts.find(({ locked, expectedUpTo = 0 }) => locked.decidedUpTo < expectedUpTo);
-  if (behind !== undefined) throw new StoreBehind(behind.locked.decidedUpTo);
+  if (locked.decidedUpTo < (batch.expectedUpTo ?? 0)) throw new StoreBehind(locked.decidedUpTo);
   if (!isSameVersion(inForce, batch.reference))
     throw new StaleReference(`version ${inForce.version} is in force`);
 
   stepEnded('find');
   const [redelivered, [roundsById, { firstNo, nowMicros }]] = await Promise.all([
-    findRedelivered(session, parts),
+    findRedelivered(session, batch.items, locked.nextOffset),
     locksAtOnce ?? lockAndNumber(decided),
   ]);
   stepEnded('lock');
@@ -196,10 +206,11 @@ async function decideUnderLocks(
     named.filter(({ round }) => round.no !== null && changedRounds.has(round)),
     nowMicros,
   );
+  const counted = countedOf(batch, decisions, locked);
   const changed = Promise.all([
     ...updates.map(({ statement, values }) => session.query(statement, values)),
     batch.panic && fresh[0] && events.recordPanic(session, { verdictId: fresh[0].verdictId, ...batch.panic }),
-    countParts(session, parts, decisions),
+    counted && partitions.countPartition(session, counted),
   ]);
   // Whoever commits waits for it, and is told of its failure. Where making the rows throws, nobody waits.
   changed.catch(() => {});
@@ -225,6 +236,40 @@ async function decideUnderLocks(
 
 function nextTick(): Promise<void> {
   return new Promise((resolve) => process.nextTick(resolve));
+}
+
+/** What the batch writes into its partition's row; null where it is of none. */
+function countedOf(
+  batch: Batch,
+  decisions: readonly Decision[],
+  locked: partitions.PartitionOffsets,
+): partitions.Counted | null {
+  if (batch.partition === null) return null;
+  return {
+    partitionNo: batch.partition.no,
+    after: offsetsAfter(batch, decisions, locked),
+    records: batch.items.length,
+    counts: countsOf(decisions),
+  };
+}
+
+/**
+ * `nextOffset` only grows. `decidedUpTo` is where a worker stands that decides something anew, even where that is further back: it reads a log that was
+ * made anew. A worker that is only answered again raises it, and so does a replay, unless that leaves out what is before it.
+ */
+function offsetsAfter(
+  { items, expectedUpTo }: Batch,
+  decisions: readonly Decision[],
+  locked: partitions.PartitionOffsets,
+): partitions.PartitionOffsets {
+  const { first, last } = sourcesOf(items);
+  const end = (last?.offset ?? -1) + 1;
+  const nextOffset = Math.max(locked.nextOffset, end);
+  const isReplay = expectedUpTo === undefined;
+  if (!isReplay && decisions.some(({ redelivered }) => !redelivered)) return { nextOffset, decidedUpTo: end };
+  if (isReplay && (first?.offset ?? 0) > locked.decidedUpTo)
+    return { nextOffset, decidedUpTo: locked.decidedUpTo };
+  return { nextOffset, decidedUpTo: Math.max(locked.decidedUpTo, end) };
 }
 
 function feedsOf(items: readonly Item[]): number[] {
@@ -285,6 +330,26 @@ async function findDecided(session: Session, items: readonly Item[]): Promise<Kn
   return decided;
 }
 
+/** What of the batch was read before and has no key of its own: nothing, where its records are read for the first time. */
+async function findRedelivered(
+  session: Session,
+  items: readonly Item[],
+  nextOffset: number,
+): Promise<Omit<Known, 'rounds' | 'events'>> {
+  const { first, last } = sourcesOf(items);
+  const readBefore = first !== undefined && last !== undefined && first.offset < nextOffset;
+  return readBefore ? events.findRedelivered(session, first, last) : NOTHING_REDELIVERED;
+}
+
+const NOTHING_REDELIVERED = { resends: new Map<string, boolean>(), unstored: new Set<string>() };
+
+function sourcesOf(items: readonly Item[]): {
+  first: Coordinates | undefined;
+  last: Coordinates | undefined;
+} {
+  return { first: items.at(0)?.source ?? undefined, last: items.at(-1)?.source ?? undefined };
+}
+
 interface ToWrite {
   fresh: events.Fresh[];
   resends: { item: KeyedItem; first: events.Fresh['outcome']; contentDiffers: boolean }[];
@@ -306,4 +371,24 @@ function toWrite(items: readonly Item[], decisions: readonly Decision[], firstNo
     }
   });
   return sorted;
+}
+
+function countsOf(decisions: readonly Decision[]): partitions.Counts {
+  const counts = {
+    accepted: 0,
+    rejected: 0,
+    skipped: 0,
+    duplicates: 0,
+    redeliveries: 0,
+    deadLetters: 0,
+    withoutKey: 0,
+  };
+  for (const decision of decisions) {
+    if (decision.redelivered) counts.redeliveries++;
+    else if (decision.type === 'duplicate') counts.duplicates++;
+    else if (decision.type === 'decided') counts[decision.outcome.verdict]++;
+    else if (decision.deadLetter !== null) counts.deadLetters++;
+    else counts.withoutKey++;
+  }
+  return counts;
 }

@@ -85,17 +85,21 @@ export interface PartitionOffsets {
   readonly decidedUpTo: number;
 }
 
+const NO_PARTITION: PartitionOffsets = { nextOffset: 0, decidedUpTo: 0 };
+
 /**
  * Locks the partition's row, so that two workers that both believe to own the partition decide one after the other, and the
  * second finds what the first decided. Reads, in the same statement, which reference data is in force.
  *
+ * @param partition null for a batch of no partition
  * @throws StoreBehind where the store has lost the partition's number, or has given it to another one
  */
 export async function lockPartition(
   session: Session,
-  { no, topic, partition }: NumberedPartition,
+  partition: NumberedPartition | null,
 ): Promise<{ locked: PartitionOffsets; inForce: ReferenceVersion }> {
-  const [row] = await session.query(LOCK_PARTITION, [no, topic, partition]);
+  if (partition === null) return { locked: NO_PARTITION, inForce: await referenceInForce(session) };
+  const [row] = await session.query(LOCK_PARTITION, [partition.no, partition.topic, partition.partition]);
   if (row === undefined) throw new StoreBehind(0);
   const [nextOffset, decidedUpTo, inForce] = row;
   return {

@@ -9,7 +9,7 @@ const RECORD_OVERHEAD_BYTES = 400;
 /** What queues may hold at least, however many there are: two fetches of a partition. */
 const LEAST_SHARE_BYTES = 1024 * 1024;
 /** What queues may hold together, as long as the least share of each is no more. */
-const SHARED_BYTES = 16 * LEAST_SHARE_BYTES;
+const SHARED_BYTES = 8 * LEAST_SHARE_BYTES;
 /** What was decompressed and waits for the next batch of its partition, of all queues together: half of what one batch may come to. */
 const MAX_OPENED_BYTES = 32 * 1024 * 1024;
 
@@ -119,20 +119,15 @@ export class ChunkQueue {
   }
 
   /**
-   * The records at the head, or behind so many of them: at most so many, and none more once they hold so many bytes. What stands before a chunk that cannot be opened now
-   * need not wait for it. Nothing is removed meanwhile. @throws where that is the first
-   *
-   * @param behind of those that were peeked at before
+   * The records at the head: at most so many, and none more once they hold so many bytes. What stands before a chunk that cannot be opened now
+   * need not wait for it. @throws where that is the first
    */
-  async peek(maxRecords: number, maxBytes: number, behind = 0): Promise<StreamRecord[]> {
+  async peek(maxRecords: number, maxBytes: number): Promise<StreamRecord[]> {
     this.takeUp();
     const head: StreamRecord[] = [];
     let bytes = 0;
-    let skip = behind;
     for (const chunk of this.chunks) {
-      const skipped = Math.min(skip, chunk.read);
-      skip -= skipped;
-      for (let index = skipped; ; index++) {
+      for (let index = 0; ; index++) {
         if (head.length >= maxRecords || bytes >= maxBytes) return head;
         if (!chunk.isOpen) {
           try {
@@ -149,16 +144,6 @@ export class ChunkQueue {
       }
     }
     return head;
-  }
-
-  /** Whether more may be behind so many records that were peeked at. */
-  isBehind(records: number): boolean {
-    let left = records;
-    for (const chunk of this.chunks) {
-      if (!chunk.isOpen || left < chunk.read || chunk.recordAt(chunk.read) !== null) return true;
-      left -= chunk.read;
-    }
-    return false;
   }
 
   /**
@@ -207,11 +192,6 @@ class WaitingChunk {
 
   get openedBytes(): number {
     return this.cursor?.bytes ?? 0;
-  }
-
-  /** So many of its records were read and are not removed. */
-  get read(): number {
-    return this.records.length;
   }
 
   close(): void {

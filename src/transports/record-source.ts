@@ -103,7 +103,7 @@ export type PublishVerdicts<From = TopicPartition> = (
 
 export interface StreamDeps {
   readonly source: RecordSource;
-  readonly intake: Pick<Intake, 'decide' | 'decideTogether' | 'isContended'>;
+  readonly intake: Pick<Intake, 'decide'>;
   readonly wireFormat: Pick<WireFormat, 'decode'>;
   readonly publishVerdicts: PublishVerdicts | null;
   /** How far the store has decided partitions, in the order of the list; 0 where nothing. @throws where it cannot say now */

@@ -6,7 +6,6 @@ import { messageOf } from '../errors';
 import { Turns } from '../intake/turns';
 import { QueueShares } from './chunk-queue';
 import { makeCommitter } from './committer';
-import { Gathering } from './gathering';
 import { PartitionLoop, type Standing } from './partition-loop';
 import { keyOf, type SourceListener, type StreamDeps } from './record-source';
 import { Semaphore } from './semaphore';
@@ -58,12 +57,8 @@ export function makeStream(deps: StreamDeps): Stream {
       loops = new Map();
       if (stopping) return;
       const shared = { slots, turns, committer, queueShares: new QueueShares(), active };
-      const gatherings = new Map<string, Gathering>();
-      for (const partition of partitions) {
-        const gathering = gatherings.get(partition.topic) ?? new Gathering(deps, shared);
-        gatherings.set(partition.topic, gathering);
-        loops.set(keyOf(partition), new PartitionLoop(partition, deps, { ...shared, gathering }));
-      }
+      for (const partition of partitions)
+        loops.set(keyOf(partition), new PartitionLoop(partition, deps, shared));
       joined = true;
       logger.info({ partitions: partitions.map(keyOf) }, 'partitions assigned');
     },

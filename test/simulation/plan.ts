@@ -78,10 +78,8 @@ export function makePlan(seed: number, without: Without = WITHOUT_NOTHING): Simu
   const needs = NEEDS[focus[0]] ?? {};
   const crowd = random.pick(['same events', 'same rounds'] as const);
   const isCrowd = random.chance(0.3) && needs.deadLetters !== true && needs.poison !== true;
-  // What few workers decide together.
-  const isOneTopic = !isCrowd && needs.deadLetters !== true && random.chance(0.4);
   const some = PLACES.slice(0, (needs.deadLetters ? 3 : 2) + random.below(PLACES.length - 2));
-  const places = isCrowd || isOneTopic ? random.pick(CROWDS) : some;
+  const places = isCrowd ? random.pick(CROWDS) : some;
   const event = makeEvents(random, {
     eventIds: (isCrowd ? 40 : 8) + random.below(50),
     roundIds: 2 + random.below(5),
@@ -93,7 +91,7 @@ export function makePlan(seed: number, without: Without = WITHOUT_NOTHING): Simu
     const hasTwins = partition > 0 && !(isCrowd && crowd === 'same rounds');
     const twins = hasTwins ? random.shuffled(firsts) : [];
     const entries = Array.from(
-      { length: (isCrowd || isOneTopic ? 12 : 4) + random.below(14) },
+      { length: (isCrowd ? 12 : 4) + random.below(14) },
       (_, index): SimulatedRecord | null => {
         if (random.chance(0.06)) return null;
         const twin = twins[index];
@@ -131,11 +129,11 @@ export function makePlan(seed: number, without: Without = WITHOUT_NOTHING): Simu
   return {
     seed,
     partitions,
-    workers: isCrowd ? 3 : isOneTopic ? 1 + random.below(2) : 2 + random.below(2),
-    batchEvents: isCrowd || isOneTopic ? 8 + random.below(12) : 1 + random.below(random.pick([4, 20])),
+    workers: isCrowd ? 3 : 2 + random.below(2),
+    batchEvents: isCrowd ? 8 + random.below(12) : 1 + random.below(random.pick([4, 20])),
     partitionsAtOnce: (isCrowd ? 2 : 1) + random.below(3),
     betweenRows: isCrowd ? 0.8 : 0.2,
-    fetchMs: isCrowd || isOneTopic ? 3 : 30,
+    fetchMs: isCrowd ? 3 : 30,
     compressed: random.pick([0, 0.3, 1]),
     chunkBytes: random.pick([0, 0, 400_000, 1_000_000]),
     faults: {

@@ -6,7 +6,7 @@ import { pino } from 'pino';
 import { makeRandom } from '../../dev/random';
 import type { Clock } from '../../src/clock';
 import { feedIdOf } from '../../src/domain/reference';
-import { type IntakeResult, makeIntake, type TopicPartition } from '../../src/intake';
+import { makeIntake, type TopicPartition } from '../../src/intake';
 import { type Ledger, makeLedger, readDecidedUpTo } from '../../src/ledger/ledger';
 import { makeReferences } from '../../src/ledger/reference-store';
 import { toDocumentJson } from '../../src/reference-file/stored';
@@ -283,8 +283,6 @@ class World {
     const fewEvents = this.random.pick([0, plan.batchEvents >> 1, plan.batchEvents]);
     // All batches take turns, or none does.
     const largeBatchBytes = this.random.pick([0, Number.MAX_SAFE_INTEGER]);
-    // Partitions are decided together whether they meet in their rounds or not, or once they have.
-    const alwaysTogether = this.random.pick([true, false]);
     const plain = makeLedger(store, { fewEvents });
     const ledger: Ledger = {
       ...plain,
@@ -301,10 +299,6 @@ class World {
       logger,
       now: () => scheduler.now(),
     });
-    const answered = (from: TopicPartition, { answers }: IntakeResult, askedIn: number): void => {
-      for (const { envelope } of answers) generationOf.set(recordOf(from, envelope.offset), askedIn);
-      this.watched(() => this.monitor.onAnswers(from, answers));
-    };
     const publish = makePublishVerdicts(sender, VERDICTS);
     const joined = broker.source(actor);
     const source = this.sabotage.source?.(joined) ?? joined;
@@ -331,19 +325,11 @@ class World {
         decide: async (from, envelopes, decidedBefore, whenSent) => {
           const askedIn = generation;
           const result = await intake.decide(from, envelopes, decidedBefore, whenSent);
-          answered(from, result, askedIn);
+          for (const { envelope } of result.answers)
+            generationOf.set(recordOf(from, envelope.offset), askedIn);
+          this.watched(() => this.monitor.onAnswers(from, result.answers));
           return result;
         },
-        decideTogether: async (batches, whenSent) => {
-          const askedIn = generation;
-          const results = await intake.decideTogether(batches, whenSent);
-          for (const [index, { origin }] of batches.entries()) {
-            const result = results[index];
-            if (result !== undefined) answered(origin, result, askedIn);
-          }
-          return results;
-        },
-        isContended: () => alwaysTogether || intake.isContended(),
       },
       wireFormat: this.wireFormat(actor),
       readDecidedUpTo: (partitions) => readDecidedUpTo(store, partitions),

@@ -3,7 +3,7 @@
  * minute takes none.
  */
 import type { Clock } from '../../src/clock';
-import type { Answer, Envelope, Header, Intake, IntakeResult, TopicPartition } from '../../src/intake';
+import type { Answer, Envelope, Header, IntakeResult, TopicPartition } from '../../src/intake';
 import { TopicPaused } from '../../src/intake/reject-limit';
 import { StoreBehind, StoreError } from '../../src/ledger/failures';
 import { makeLogger, makeMetrics } from '../../src/telemetry';
@@ -119,7 +119,6 @@ const answer = (envelope: Envelope): Answer => ({
   decision: { type: 'unstored', deadLetter: 'unclaimed', redelivered: false },
 });
 
-type Together = Intake['decideTogether'];
 type Decide = (
   source: TopicPartition,
   envelopes: readonly Envelope[],
@@ -132,8 +131,6 @@ const storeIsDown: Decide = async () => ({ answers: [], undecided: new Error('th
 
 function setUp(options: {
   decide?: Decide;
-  /** Given, partitions are decided together. */
-  together?: Together;
   decode?: (value: Buffer) => Decoded | Promise<Decoded>;
   publish?: PublishVerdicts;
   partitionsAtOnce?: number;
@@ -144,7 +141,7 @@ function setUp(options: {
   const source = new FakeSource();
   const metrics = makeMetrics();
   const decided: string[] = [];
-  const state = { decide: options.decide ?? decideAll, together: options.together };
+  const state = { decide: options.decide ?? decideAll };
   const stream = makeStream({
     source,
     clock,
@@ -156,15 +153,6 @@ function setUp(options: {
         decided.push(...result.answers.map(({ envelope }) => `${nameOf(from)} ${envelope.offset}`));
         return result;
       },
-      async decideTogether(batches, whenSent) {
-        if (state.together === undefined) throw new Error('nothing is decided together here');
-        const results = await state.together(batches, whenSent);
-        for (const [index, { origin }] of batches.entries())
-          for (const { envelope } of results[index]?.answers ?? [])
-            decided.push(`${nameOf(origin)} ${envelope.offset}`);
-        return results;
-      },
-      isContended: () => state.together !== undefined,
     },
     wireFormat: { decode: options.decode ?? ((bytes) => ({ type: 'json', bytes })) },
     publishVerdicts: options.publish ?? null,
@@ -381,7 +369,7 @@ describe('publishing verdicts', () => {
     await clock.pass(SECOND);
     state.decide = storeIsDown;
     // More than a half of what all queues may hold: too much only beside another that holds something.
-    deliverBytes(1, 0, 9 * MEBIBYTE);
+    deliverBytes(1, 0, 5 * 1024 * 1024);
     expect([...source.paused]).toEqual([]);
     expect(new Set(published.flat())).toEqual(
       new Set(['offset', 'connection', 'eventId', 'faults', 'decision']),
@@ -665,30 +653,30 @@ describe('what is decided', () => {
 });
 
 describe('memory', () => {
-  it('a partition is paused while it holds more than 2 MiB, where seven others hold something', async () => {
+  it('a partition is paused while it holds more than 1 MiB, where seven others hold something', async () => {
     const { clock, source, assign, deliver, deliverBytes } = setUp({ decide: storeIsDown, batchEvents: 1 });
     await assign(0, 1, 2, 3, 4, 5, 6, 7);
     for (let other = 1; other < 8; other++) deliver(other, [0]);
     const paused: boolean[] = [];
     for (let offset = 0; offset < 5; offset++) {
-      deliverBytes(0, offset, MEBIBYTE / 2);
+      deliverBytes(0, offset, MEBIBYTE / 4);
       paused.push(source.paused.has('t/0'));
     }
     await clock.pass(0);
-    // With what a chunk takes beside its bytes, four of these are more than two.
+    // With what a chunk takes beside its bytes, four of these are more than one.
     expect(paused).toEqual([false, false, false, true, true]);
     expect([...source.paused]).toEqual(['t/0']);
   });
 
-  it('a partition that alone holds something is paused while it holds more than 16 MiB, and resumed below half of it', async () => {
+  it('a partition that alone holds something is paused while it holds more than 8 MiB, and resumed below half of it', async () => {
     const { clock, source, state, assign, deliverBytes } = setUp({ decide: storeIsDown, batchEvents: 1 });
     await assign(0);
     const paused: boolean[] = [];
     for (let offset = 0; offset < 5; offset++) {
-      deliverBytes(0, offset, 4 * MEBIBYTE);
+      deliverBytes(0, offset, 2 * MEBIBYTE);
       paused.push(source.paused.has('t/0'));
     }
-    // With what a chunk takes beside its bytes, four of these are more than sixteen.
+    // With what a chunk takes beside its bytes, four of these are more than eight.
     expect(paused).toEqual([false, false, false, true, true]);
     const whileDecided: boolean[] = [];
     state.decide = (from, envelopes) => {
@@ -745,7 +733,7 @@ describe('memory', () => {
   it('no answer to a fetch is missing while all partitions are paused: none is sent', async () => {
     const { clock, stream, state, assign, deliverBytes } = setUp({ decide: storeIsDown });
     await assign(0, 1);
-    for (const partition of [0, 1]) deliverBytes(partition, 0, 17 * MEBIBYTE);
+    for (const partition of [0, 1]) deliverBytes(partition, 0, 9 * MEBIBYTE);
     await clock.pass(100 * SECOND);
     expect(stream.fetchAgeMs()).toBe(0);
     state.decide = decideAll;
@@ -1041,7 +1029,7 @@ describe('a store that has lost what it had decided', () => {
     held.upTo = 5;
     await assign(0);
     begin(0, 7);
-    deliverBytes(0, 7, 17 * MEBIBYTE);
+    deliverBytes(0, 7, 9 * MEBIBYTE);
     expect([...source.paused]).toEqual(['t/0']);
     await clock.pass(BETWEEN_COMMITS);
     expect([...source.paused]).toEqual([]);
@@ -1133,204 +1121,5 @@ describe('fetches of an old generation', () => {
     const { gate } = gateOf();
     gate.close();
     expect(gate.isClosed()).toBe(false);
-  });
-});
-
-describe('partitions that are decided together', () => {
-  /** A store that decides what it is sent when it is let go, one transaction after the other. */
-  function aStore() {
-    const begun: string[] = [];
-    const sends: (() => void)[] = [];
-    const ends: ((undecided?: Error) => void)[] = [];
-    const together: Together = (batches, whenSent) => {
-      begun.push(
-        batches
-          .map(({ origin, envelopes, expectedUpTo }) => {
-            const offsets = envelopes.map(({ offset }) => offset).join(',');
-            return `${origin.partition}: ${offsets} behind ${expectedUpTo}`;
-          })
-          .join('; '),
-      );
-      sends.push(whenSent);
-      return new Promise((resolve) => {
-        ends.push((undecided) =>
-          resolve(
-            batches.map(({ envelopes }) => ({
-              answers: undecided === undefined ? envelopes.map(answer) : [],
-              undecided: undecided ?? null,
-            })),
-          ),
-        );
-      });
-    };
-    const decide = async (clock: FakeClock, nth: number, undecided?: Error) => {
-      ends[nth]?.(undecided);
-      await clock.pass(0);
-    };
-    const send = async (clock: FakeClock, nth: number) => {
-      sends[nth]?.();
-      await clock.pass(0);
-    };
-    return { begun, together, send, decide };
-  }
-
-  it('are in one transaction, those that were read while the one before was judged', async () => {
-    const { begun, together, send, decide } = aStore();
-    const { clock, source, assign, deliver } = setUp({ together });
-    await assign(0, 1, 2);
-    for (const to of [0, 1, 2]) deliver(to, [0, 1]);
-    await clock.pass(0);
-    expect(begun).toEqual(['0: 0,1 behind 0; 1: 0,1 behind 0; 2: 0,1 behind 0']);
-    await send(clock, 0);
-    await decide(clock, 0);
-    await clock.pass(BETWEEN_COMMITS);
-    expect(source.commits).toEqual(['t/0 2', 't/1 2', 't/2 2']);
-  });
-
-  it('are read on once their writes are on their way, and what is read waits for those in the store', async () => {
-    const { begun, together, send, decide } = aStore();
-    const { clock, source, assign, deliver } = setUp({ together });
-    await assign(0, 1);
-    for (const to of [0, 1]) deliver(to, [0]);
-    await clock.pass(0);
-    await send(clock, 0);
-    await decide(clock, 0);
-    for (const to of [0, 1]) deliver(to, [1, 2]);
-    await clock.pass(0);
-    for (const to of [0, 1]) deliver(to, [3]);
-    await clock.pass(0);
-    const second = '0: 1,2 behind 1; 1: 1,2 behind 1';
-    expect(begun.slice(1)).toEqual([second]);
-    await send(clock, 1);
-    expect(begun.slice(1)).toEqual([second, '0: 3 behind 3; 1: 3 behind 3']);
-    await send(clock, 2);
-    // Answered first, it is committed behind the one before.
-    await decide(clock, 2);
-    await clock.pass(BETWEEN_COMMITS);
-    expect(source.commits).toEqual(['t/0 1', 't/1 1']);
-    await decide(clock, 1);
-    await clock.pass(BETWEEN_COMMITS);
-    expect(source.commits.slice(2)).toEqual(['t/0 3', 't/1 3', 't/0 4', 't/1 4']);
-  });
-
-  it('have nothing begun behind the first batch of all: the store may know what is behind it', async () => {
-    const { begun, together, send } = aStore();
-    const { clock, assign, deliver } = setUp({ together });
-    await assign(0);
-    deliver(0, [0]);
-    await clock.pass(0);
-    deliver(0, [1]);
-    await send(clock, 0);
-    expect(begun).toEqual(['0: 0 behind 0']);
-  });
-
-  it('begin anew what was begun behind a batch that cannot be decided, whatever came of it [U1] [U2]', async () => {
-    const { begun, together, send, decide } = aStore();
-    const { clock, source, state, decided, assign, deliver } = setUp({ together });
-    await assign(0);
-    deliver(0, [0]);
-    await clock.pass(0);
-    await send(clock, 0);
-    await decide(clock, 0);
-    deliver(0, [1]);
-    await clock.pass(0);
-    deliver(0, [2]);
-    await send(clock, 1);
-    expect(begun).toEqual(['0: 0 behind 0', '0: 1 behind 1', '0: 2 behind 2']);
-    await decide(clock, 1, TIMEOUT);
-    await decide(clock, 2);
-    expect(clock.waits).toEqual([SECOND]);
-    // While it waits nobody else has to: it is decided by itself.
-    state.decide = decideAll;
-    await clock.pass(SECOND + BETWEEN_COMMITS);
-    expect(begun.length).toBe(3);
-    expect(decided).toEqual(['t/0 0', 't/0 2', 't/0 1', 't/0 2']);
-    expect(source.commits).toEqual(['t/0 1', 't/0 3']);
-  });
-
-  it('keep the place of what is decompressed while the batch before it is answered', async () => {
-    const { begun, together, send, decide } = aStore();
-    const { clock, source, decided, assign, deliver } = setUp({ together });
-    await assign(0);
-    deliver(0, [0]);
-    await clock.pass(0);
-    await send(clock, 0);
-    await decide(clock, 0);
-    deliver(0, [1]);
-    await clock.pass(0);
-    let decompressed = (): void => {};
-    const chunk = chunkOf(partition(0), [streamRecord(2)]);
-    source.listener?.chunk({
-      ...chunk,
-      open: async (from) => {
-        await new Promise<void>((resolve) => {
-          decompressed = resolve;
-        });
-        return chunk.open(from);
-      },
-    });
-    for (const offset of [3, 4]) deliver(0, [offset]);
-    await send(clock, 1);
-    await decide(clock, 1);
-    decompressed();
-    await clock.pass(0);
-    expect(begun.slice(2)).toEqual(['0: 2,3,4 behind 2']);
-    await send(clock, 2);
-    await decide(clock, 2);
-    expect(decided).toEqual(['t/0 0', 't/0 1', 't/0 2', 't/0 3', 't/0 4']);
-  });
-
-  it('do not believe a store that was asked too early: they ask it again', async () => {
-    const { begun, together, send, decide } = aStore();
-    const { clock, source, assign, deliver } = setUp({ together });
-    await assign(0);
-    deliver(0, [0]);
-    await clock.pass(0);
-    await send(clock, 0);
-    await decide(clock, 0);
-    deliver(0, [1]);
-    await clock.pass(0);
-    deliver(0, [2]);
-    await send(clock, 1);
-    await decide(clock, 2, new StoreBehind(1));
-    await decide(clock, 1);
-    expect(begun.slice(2)).toEqual(['0: 2 behind 2', '0: 2 behind 2']);
-    await decide(clock, 3, new StoreBehind(1));
-    expect(source.wentBack).toEqual(['t/0 1']);
-    expect(clock.waits).toEqual([]);
-  });
-
-  it('do not wait for one whose schema the registry is asked for', async () => {
-    const { begun, together } = aStore();
-    const { clock, assign, deliver, deliverBytes } = setUp({
-      together,
-      decode: (bytes) => (bytes.length > 2 ? new Promise(() => undefined) : { type: 'json', bytes }),
-    });
-    await assign(0, 1);
-    deliverBytes(0, 0, 3);
-    deliver(1, [0]);
-    await clock.pass(0);
-    expect(begun).toEqual(['1: 0 behind 0']);
-  });
-
-  it('publish and commit what is under way when they are told to stop, and begin nothing more', async () => {
-    const { begun, together, send, decide } = aStore();
-    const { clock, source, stream, assign, deliver } = setUp({ together });
-    await assign(0);
-    deliver(0, [0]);
-    await clock.pass(0);
-    await send(clock, 0);
-    await decide(clock, 0);
-    deliver(0, [1]);
-    await clock.pass(0);
-    deliver(0, [2]);
-    await send(clock, 1);
-    deliver(0, [3]);
-    const stopped = stream.stop(SECOND);
-    await decide(clock, 1);
-    await decide(clock, 2);
-    expect(await stopped).toBe(true);
-    expect(begun.length).toBe(3);
-    expect(source.commits.at(-1)).toBe('t/0 3');
   });
 });

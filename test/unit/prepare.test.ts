@@ -1,7 +1,6 @@
 /** Whose an envelope is, and what is judged of it: what nobody owns, and what cannot be decoded. */
 import type { Envelope } from '../../src/intake';
-import { prepare } from '../../src/intake/prepare';
-import { PayloadUnavailable } from '../../src/intake/undecided';
+import { PayloadUnavailable, prepare } from '../../src/intake/prepare';
 import { aDocument, aLogin, anOperator, aReference, bytesOf } from '../support/builders';
 
 const TOPIC = 'shared';
@@ -24,8 +23,8 @@ function envelope(payload: Envelope['payload'], ...claims: readonly string[]): E
   };
 }
 const prepared = (...envelopes: readonly Envelope[]) =>
-  prepare(REFERENCE, [{ origin: { topic: TOPIC, partition: 0, no: 1 }, envelopes }], false).items.map(
-    (item) => (item.type === 'keyed' ? item.eventId : item.deadLetter),
+  prepare(REFERENCE, { topic: TOPIC, partition: 0, no: 1 }, envelopes, false).items.map((item) =>
+    item.type === 'keyed' ? item.eventId : item.deadLetter,
   );
 
 const JSON_EVENT = { type: 'json', bytes: bytesOf(aLogin({ event_id: 'e' })) } as const;
