@@ -1,7 +1,9 @@
 /**
  * Many runs of the simulator. Without settings they are the same seeds each time; `make simulate` draws others, or plays one again.
  */
+import type { KeyedItem } from '../../src/domain/decide';
 import { StoreError } from '../../src/ledger/failures';
+import type { Ledger } from '../../src/ledger/ledger';
 import type { RecordSource } from '../../src/transports/record-source';
 import { Coverage, type Fault, firstSeeds, PAIRS } from './faults';
 import { makePlan, WITHOUT_NOTHING } from './plan';
@@ -22,7 +24,7 @@ const ofAllSeeds = SEED === undefined ? test : test.skip;
 const ofOneSeed = SEED === undefined ? test.skip : test;
 
 ofAllSeeds(
-  'whatever fails at whatever moment, nothing is lost or counted twice, and all of it is decided in the end [D2] [D3] [K1] [K3] [L3] [R1] [S5] [S6] [S7] [U1] [U2] [U3] [U4] [V1] [V9] [C9] [R5 offsets] [R5 backoff]',
+  'whatever fails at whatever moment, nothing is lost or counted twice, and all of it is decided in the end [D2] [D3] [K1] [K3] [L3] [R1] [S5] [S6] [S7] [U1] [U2] [U3] [U4] [V1] [V9] [C9] [R5 offsets] [R5 backoff] [R5 one partition]',
   async () => {
     const coverage = new Coverage();
     const failed = new Map<number, string>();
@@ -126,6 +128,7 @@ const BROKEN: readonly (readonly [string, string, Sabotage, Fault | null])[] = [
     },
     'permission denied',
   ],
+  ['decides records of several partitions in one transaction', 'D2', { ledger: spanning }, null],
   [
     'waits half as long as it says',
     'I10',
@@ -133,6 +136,24 @@ const BROKEN: readonly (readonly [string, string, Sabotage, Fault | null])[] = [
     null,
   ],
 ];
+
+/** Each batch has an event of the partition before with it, under another id. */
+function spanning(ledger: Ledger): Ledger {
+  let before: KeyedItem | undefined;
+  return {
+    ...ledger,
+    async decideBatch(batch) {
+      const keyed = batch.items.find((item) => item.type === 'keyed');
+      const isOther = before?.source?.partitionNo !== keyed?.source?.partitionNo;
+      const others =
+        before !== undefined && isOther ? [{ ...before, eventId: `${before.eventId}-again` }] : [];
+      before = keyed ?? before;
+      const count = batch.items.length;
+      const decisions = await ledger.decideBatch({ ...batch, items: [...batch.items, ...others] });
+      return decisions.slice(0, count);
+    },
+  };
+}
 
 function committing(source: RecordSource, change: (offset: number) => number): RecordSource {
   return {
