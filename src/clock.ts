@@ -27,6 +27,22 @@ export const systemClock: Clock = {
 /** For waits that nothing cuts short. */
 export const NEVER = new AbortController().signal;
 
+/** Stands for what did not come in time. */
+export const LATE = Symbol('late');
+
+/**
+ * Waits for something, but no longer than this. It goes on where it is given up, and may fail then: nobody is told.
+ *
+ * @param keepsProcess false: the process may end meanwhile, if nothing else keeps it
+ */
+export function inTime<T>(work: Promise<T>, ms: number, keepsProcess = true): Promise<T | typeof LATE> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => resolve(LATE), ms);
+    if (!keepsProcess) timer.unref();
+    work.then(resolve, reject).finally(() => clearTimeout(timer));
+  });
+}
+
 /** Seconds since a time in ms since 1970; 0 for one that is still to come: clocks differ, and a record may come from the future. */
 export function secondsSince(timeMs: number): number {
   return Math.max(0, Date.now() - timeMs) / 1000;

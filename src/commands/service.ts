@@ -3,7 +3,7 @@
  * end, which takes no longer than it may.
  */
 import type { Logger } from 'pino';
-import { systemClock } from '../clock';
+import { inTime, LATE, systemClock } from '../clock';
 import type { KafkaAccess } from '../config/kafka';
 import type { Traces } from '../config/traces';
 import { messageOf } from '../errors';
@@ -112,11 +112,7 @@ async function orGiveUp<T>(work: Promise<T>, stop: AbortSignal, ms: number): Pro
 }
 
 export async function endsWithin(work: Promise<unknown>, ms: number): Promise<boolean> {
-  const ended = new AbortController();
-  const late = systemClock.sleep(ms, ended.signal).then(() => false);
-  const inTime = await Promise.race([work.then(() => true), late]);
-  ended.abort();
-  return inTime;
+  return (await inTime(work, ms)) !== LATE;
 }
 
 /** Node's warnings as log lines. kafkajs 2.2.4 sets timers that lie in the past, which Node 24 warns of and which harms nothing. */

@@ -1,5 +1,6 @@
 /** Sends messages to Kafka: verdicts, dead letters, and what `publish` reads. */
 import { CompressionTypes, type Kafka, KafkaJSProtocolError } from 'kafkajs';
+import { inTime, LATE } from '../clock';
 import { codecs, connectedAdmin, KafkaProblem, MAX_DECOMPRESSED_BYTES, noPartition, noTopic } from './kafka';
 import { EncodedBatch, installProduceEncoder } from './produce-encoding';
 import {
@@ -326,15 +327,7 @@ function murmur2(bytes: Buffer, start: number, end: number): number {
 }
 
 async function withDeadline<T>(work: Promise<T>, ms: number, message: string): Promise<T> {
-  // Where it is given up, it may fail when nobody waits for it.
-  work.catch(() => {});
-  let timer: NodeJS.Timeout | undefined;
-  const deadline = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error(message)), ms);
-  });
-  try {
-    return await Promise.race([work, deadline]);
-  } finally {
-    clearTimeout(timer);
-  }
+  const result = await inTime(work, ms);
+  if (result === LATE) throw new Error(message);
+  return result;
 }

@@ -57,18 +57,25 @@ type ErrorCode = 'ERROR_CODE_INVALID_REQUEST' | 'ERROR_CODE_BUSINESS_REJECTED' |
 /** Where trying again helps: after how many seconds. */
 const RETRY_AFTER_SECONDS = 1;
 
+/** Why nothing of a request is decided. */
+export interface Refusal extends HttpAnswer {
+  /** The token that its message begins with. */
+  readonly token: string;
+}
+
 function refusal(
   status: number,
   message: string,
   code: ErrorCode = 'ERROR_CODE_INVALID_REQUEST',
-): HttpAnswer {
-  return { status, body: JSON.stringify({ code, message }) };
+  more: { readonly retryable?: true } = {},
+): Refusal {
+  const [token = ''] = message.split(':');
+  return { status, token, body: JSON.stringify({ code, message, ...more }) };
 }
 
-function later(message: string): HttpAnswer {
+function later(message: string): Refusal {
   return {
-    status: 503,
-    body: JSON.stringify({ code: 'ERROR_CODE_MAINTENANCE', message, retryable: true }),
+    ...refusal(503, message, 'ERROR_CODE_MAINTENANCE', { retryable: true }),
     headers: { 'retry-after': String(RETRY_AFTER_SECONDS) },
   };
 }

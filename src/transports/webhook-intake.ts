@@ -4,7 +4,7 @@
  */
 import type { IncomingMessage } from 'node:http';
 import type { Logger } from 'pino';
-import type { Clock } from '../clock';
+import { type Clock, inTime, LATE } from '../clock';
 import { readBody } from '../domain/batch';
 import type { JsonText } from '../domain/payload';
 import { messageOf } from '../errors';
@@ -14,7 +14,7 @@ import { readUpTo } from './limited';
 import { observeBatch } from './observe';
 import { type PublishVerdicts, withoutRecord } from './record-source';
 import { Semaphore } from './semaphore';
-import { type HttpAnswer, REFUSALS, verdictsAnswer } from './webhook-answer';
+import { type HttpAnswer, REFUSALS, type Refusal, verdictsAnswer } from './webhook-answer';
 import { makePublishing, type Publishing } from './webhook-publishing';
 import { isSignedBy, isTimely, readSignedHeaders, type SignedHeaders } from './webhook-signature';
 import { makeSlots, type Together } from './webhook-slots';
@@ -86,7 +86,7 @@ export function makeAnswering(
   });
 
   /** What is wrong with a request by its head alone; else whose it says it is. */
-  function readHead(request: IncomingMessage): HttpAnswer | Claimed {
+  function readHead(request: IncomingMessage): Refusal | Claimed {
     const { headers, method, url = '' } = request;
     const connectionId = connectionOf(url);
     if (connectionId === null) return REFUSALS.noSuchPath;
@@ -131,14 +131,15 @@ export function makeAnswering(
       metrics.webhookInProgress.inc();
       const decided = decideAndPublish(connectionId, read).finally(() => metrics.webhookInProgress.dec());
       holdsUntil(decided);
-      const answer = await inTime(decided, answerWithinMs);
+      // Whoever is still waited for when the server is closed has no connection any more.
+      const answer = await inTime(decided, answerWithinMs, false);
       return answer === LATE ? told.refused(REFUSALS.undecided, connectionId) : answer;
     });
   }
 
   async function decideAndPublish(connectionId: string, read: ReadRequest): Promise<HttpAnswer> {
     const { answer, published } = await decide(connectionId, read);
-    if (answer === REFUSALS.busy) return told.refused(answer, connectionId);
+    if (answer === REFUSALS.busy) return told.refused(REFUSALS.busy, connectionId);
     try {
       await published;
       return answer;
@@ -233,15 +234,10 @@ function makeTelling({ logger, metrics }: Pick<WebhookDeps, 'logger' | 'metrics'
   }
   return {
     /** @param connectionId absent before the signature is verified: a request may name anybody */
-    refused(answer: HttpAnswer, connectionId?: string): HttpAnswer {
-      const { status, body } = answer;
-      // What a message begins with are a few tokens.
-      tell(
-        `${status} ${/"message":"([^:"]*)/.exec(body)?.[1]}`,
-        { connectionId, status, answer: body },
-        'a request is refused',
-      );
-      return answer;
+    refused(refusal: Refusal, connectionId?: string): HttpAnswer {
+      const { status, token, body } = refusal;
+      tell(`${status} ${token}`, { connectionId, status, answer: body }, 'a request is refused');
+      return refusal;
     },
     undecided(connectionId: string, cause: UndecidedCause, error: string): HttpAnswer {
       metrics.retries.inc({ class: 'undecided' });
@@ -278,15 +274,4 @@ function connectionOf(url: string): string | null {
 function isPlainJson({ headers }: IncomingMessage): boolean {
   const { 'content-type': type = '', 'content-encoding': encoding = 'identity' } = headers;
   return JSON_TYPE.test(type) && encoding === 'identity';
-}
-
-const LATE = Symbol('not in time');
-
-/** What is under way goes on. */
-function inTime<T>(work: Promise<T>, ms: number): Promise<T | typeof LATE> {
-  return new Promise((resolve, reject) => {
-    // Whoever is still waited for when the server is closed has no connection any more.
-    const timer = setTimeout(() => resolve(LATE), ms).unref();
-    work.then(resolve, reject).finally(() => clearTimeout(timer));
-  });
 }
