@@ -1,5 +1,5 @@
 /** `promo-intake status`: what a person looks at first, of the store and of Kafka, and whether anything needs that person. */
-import { ageOf, NEVER, systemClock } from '../clock';
+import { ageOf, inTime, LATE, NEVER, systemClock } from '../clock';
 import { describeConfig, type EffectiveSetting, readConfig } from '../config';
 import { migrationNames } from '../ledger/migrate';
 import {
@@ -136,17 +136,12 @@ export async function lookAgain(
 
 /** Never throws and never waits for long: what is not known hides nothing of the rest. */
 async function part<T>(work: () => Promise<T>, withinMs = PART_WITHIN_MS): Promise<Part<T>> {
-  const over = new AbortController();
-  const late = systemClock
-    .sleep(Math.min(withinMs, MAX_TIMER_MS), over.signal)
-    .then((): Part<T> => ({ unknown: `no answer within ${withinMs / 1000} s` }));
-  const done = work().then(
-    (value): Part<T> => ({ value }),
-    (error: unknown): Part<T> => ({ unknown: explainShortly(error) }),
-  );
-  const first = await Promise.race([done, late]);
-  over.abort();
-  return first;
+  try {
+    const value = await inTime(work(), Math.min(withinMs, MAX_TIMER_MS));
+    return value === LATE ? { unknown: `no answer within ${withinMs / 1000} s` } : { value };
+  } catch (error) {
+    return { unknown: explainShortly(error) };
+  }
 }
 
 /** A longer timer of Node ends at once. */

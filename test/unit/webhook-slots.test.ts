@@ -35,6 +35,7 @@ function makeTurns(count: number, withinMs = 5_000) {
 }
 
 const settled = () => sleep(1);
+const MEBIBYTE = 1024 ** 2;
 
 test('a request is decided at once where a slot is free, and those that wait meanwhile together [W3]', async () => {
   const { decide, begun, turns } = makeTurns(1);
@@ -47,30 +48,26 @@ test('a request is decided at once where a slot is free, and those that wait mea
   expect(await Promise.all(answers)).toEqual(['answer to a', 'answer to b', 'answer to c']);
 });
 
-test('no more are decided together than a thousand events, but for a request that has more by itself', async () => {
-  const { decide, begun, turns } = makeTurns(1);
-  const sizes = { first: 1, b: 999, c: 1, d: 1, e: 5_000, f: 1 };
-  const answers = Object.entries(sizes).map(([name, events]) => decide('hook', request(name, events)));
-  for (let turn = 0; turn < 5; turn++) {
-    begun[turn]?.end();
-    await settled();
-  }
-  expect(turns()).toEqual(['hook: first', 'hook: b c', 'hook: d', 'hook: e', 'hook: f']);
-  await Promise.all(answers);
-});
-
-test('nor more than four MiB', async () => {
-  const { decide, begun, turns } = makeTurns(1);
-  const mebibyte = 1024 ** 2;
-  const sizes = { first: 1, b: 3 * mebibyte, c: mebibyte, d: 1, e: 8 * mebibyte, f: 1 };
-  const answers = Object.entries(sizes).map(([name, bytes]) => decide('hook', request(name, 1, bytes)));
-  for (let turn = 0; turn < 5; turn++) {
-    begun[turn]?.end();
-    await settled();
-  }
-  expect(turns()).toEqual(['hook: first', 'hook: b c', 'hook: d', 'hook: e', 'hook: f']);
-  await Promise.all(answers);
-});
+test.each([
+  ['a thousand events', { first: 1, b: 999, c: 1, d: 1, e: 5_000, f: 1 }, request],
+  [
+    'four MiB',
+    { first: 1, b: 3 * MEBIBYTE, c: MEBIBYTE, d: 1, e: 8 * MEBIBYTE, f: 1 },
+    (name: string, bytes: number) => request(name, 1, bytes),
+  ],
+])(
+  'no more are decided together than %s, but for a request that has more by itself',
+  async (_, sizes, sized) => {
+    const { decide, begun, turns } = makeTurns(1);
+    const answers = Object.entries(sizes).map(([name, size]) => decide('hook', sized(name, size)));
+    for (let turn = 0; turn < 5; turn++) {
+      begun[turn]?.end();
+      await settled();
+    }
+    expect(turns()).toEqual(['hook: first', 'hook: b c', 'hook: d', 'hook: e', 'hook: f']);
+    await Promise.all(answers);
+  },
+);
 
 test('where not all could be decided requests go by themselves, and then in company again that doubles', async () => {
   const { decide, begun, turns } = makeTurns(1);
