@@ -110,7 +110,8 @@ export const SETTINGS = {
     parse: integer(1, 8_000),
   }),
   PARTITIONS_AT_ONCE: setting({
-    describe: 'Partitions that are decided at the same time, each over a connection of its own to Postgres.',
+    describe:
+      'Partitions that are decided at the same time, each over a connection of its own to Postgres. Where fewer have something to do, one may have two batches under way.',
     fallback: '3',
     example: '3',
     parse: integer(1, 64),

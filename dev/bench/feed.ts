@@ -12,6 +12,14 @@ export interface FeedMessage {
   readonly partition?: number;
 }
 
+/** Of the records: each its player's, so that a player's events, and those of a round, are in one partition; at random; or all the same. */
+export const KEYS = ['player', 'random', 'one'] as const;
+export type Keys = (typeof KEYS)[number];
+
+export function isKeys(text: string): text is Keys {
+  return KEYS.some((keys) => keys === text);
+}
+
 export interface FeedShape {
   readonly events: number;
   readonly players: number;
@@ -20,8 +28,7 @@ export interface FeedShape {
   readonly refundShare: number;
   /** Of events and rounds. Random ones scatter over the indexes, time-ordered ones are appended to them. */
   readonly ids: 'time-ordered' | 'random';
-  /** Of the records: random ones spread a player's events, and those of a round, over the partitions. */
-  readonly keys: 'player' | 'random';
+  readonly keys: Keys;
 }
 
 export const USUAL_SHAPE: Omit<FeedShape, 'events'> = {
@@ -61,7 +68,10 @@ interface EventOf {
 export function* makeFeed(shape: FeedShape, seed = SEED, start = Date.now()): Generator<FeedMessage> {
   const random = makeRandom(seed);
   const newId = shape.ids === 'random' ? () => randomUUID() : uuidV7;
-  const keyOf = (player: string) => (shape.keys === 'random' ? random.hex(8) : player);
+  const keyOf = (player: string) => {
+    if (shape.keys === 'one') return 'one';
+    return shape.keys === 'random' ? random.hex(8) : player;
+  };
   const recent: FeedMessage[] = [];
   let made = 0;
   while (made < shape.events) {

@@ -1,5 +1,5 @@
 /** The usual feed, published and measured: what several modes compare with. */
-import { makeFeed, USUAL_SHAPE } from './feed';
+import { isKeys, KEYS, makeFeed, USUAL_SHAPE } from './feed';
 import type { Bench } from './mode';
 import { type Published, publish } from './publish';
 import { drainAfresh, rateOf } from './runs';
@@ -9,8 +9,7 @@ import { figure } from './table';
 export async function publishUsual(bench: Bench, events: number): Promise<Published> {
   const { stage, extent, say } = bench;
   const keys = extent.has('keys') ? extent.word('keys') : USUAL_SHAPE.keys;
-  if (keys !== 'player' && keys !== 'random')
-    throw new RangeError(`BENCH_KEYS=${keys}: keys are player or random`);
+  if (!isKeys(keys)) throw new RangeError(`BENCH_KEYS=${keys}: it is one of ${KEYS.join(', ')}`);
   say(`publishing ${figure(events)} records`);
   return publish(stage.brokers, await stage.makeTopic(), makeFeed({ ...USUAL_SHAPE, keys, events }), say);
 }

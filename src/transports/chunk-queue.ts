@@ -25,6 +25,11 @@ export class QueueShares {
     return Math.max(LEAST_SHARE_BYTES, SHARED_BYTES / Math.max(1, this.queues));
   }
 
+  /** Queues that hold something. */
+  get holding(): number {
+    return this.queues;
+  }
+
   begins(): void {
     this.queues++;
   }
@@ -119,15 +124,18 @@ export class ChunkQueue {
   }
 
   /**
-   * The records at the head: at most so many, and none more once they hold so many bytes. What stands before a chunk that cannot be opened now
-   * need not wait for it. @throws where that is the first
+   * The records at the head, or behind so many that were peeked at before: at most so many, and none more once they hold so many bytes. What stands before a
+   * chunk that cannot be opened now need not wait for it. Nothing is to be removed meanwhile. @throws where that is the first
    */
-  async peek(maxRecords: number, maxBytes: number): Promise<StreamRecord[]> {
+  async peek(maxRecords: number, maxBytes: number, behind = 0): Promise<StreamRecord[]> {
     this.takeUp();
     const head: StreamRecord[] = [];
     let bytes = 0;
+    let skip = behind;
     for (const chunk of this.chunks) {
-      for (let index = 0; ; index++) {
+      const skipped = Math.min(skip, chunk.read);
+      skip -= skipped;
+      for (let index = skipped; ; index++) {
         if (head.length >= maxRecords || bytes >= maxBytes) return head;
         if (!chunk.isOpen) {
           try {
@@ -144,6 +152,18 @@ export class ChunkQueue {
       }
     }
     return head;
+  }
+
+  /** Whether so many bytes wait of which nothing was peeked at yet. */
+  waitsUnread(bytes: number): boolean {
+    let unread = 0;
+    for (let index = this.chunks.length - 1; index >= 0; index--) {
+      const waiting = this.chunks[index];
+      if (waiting === undefined || waiting.read > 0) return false;
+      unread += memoryOf(waiting.chunk);
+      if (unread >= bytes) return true;
+    }
+    return false;
   }
 
   /**
@@ -177,7 +197,7 @@ class WaitingChunk {
   private cursor: RecordCursor | null = null;
   /** Where it goes on; undefined where nothing is removed of it. */
   private nextOffset: number | undefined;
-  /** Records that were read and not removed: those of the batch that is being decided. */
+  /** Records that were read and not removed: those of the batches that are being decided. */
   private readonly records: StreamRecord[] = [];
 
   constructor(readonly chunk: Chunk) {}
@@ -192,6 +212,11 @@ class WaitingChunk {
 
   get openedBytes(): number {
     return this.cursor?.bytes ?? 0;
+  }
+
+  /** So many of its records were read and are not removed. */
+  get read(): number {
+    return this.records.length;
   }
 
   close(): void {

@@ -2,35 +2,12 @@
  * The loop of a Kafka partition: take records in their order, have them decided, publish the decisions, commit the offset
  * (docs/rules.md, U1-U5).
  */
-import { type Answer, lostFrom, mayBeTooMuch, type TopicPartition, undecidedCause } from '../intake';
-import type { Turns } from '../intake/turns';
-import { ChunkQueue, type QueueShares } from './chunk-queue';
+import { lostFrom, type TopicPartition, undecidedCause } from '../intake';
+import { ChunkQueue } from './chunk-queue';
 import type { Committer } from './committer';
-import { decodeRecords } from './envelope';
-import { observeBatch, observeWait } from './observe';
-import {
-  type Chunk,
-  type PublishedAnswer,
-  type StreamDeps,
-  type StreamRecord,
-  withoutRecord,
-} from './record-source';
-import type { Semaphore } from './semaphore';
+import type { Chunk, PublishedAnswer, StreamDeps, StreamRecord } from './record-source';
 import { type UndecidedPartition, UndecidedWait } from './undecided-wait';
-
-/**
- * A partition's first batch takes no more records than this, and each one after it twice as many, up to BATCH_EVENTS: workers that begin
- * together may meet in the rounds that they open, and what is decided anew then is little. One that could not be decided is tried again as half
- * of it: less may be what a slow store can do in time.
- */
-const FIRST_BATCH_EVENTS = 250;
-/** A batch takes no further record once it holds this many bytes. */
-const MAX_BATCH_BYTES = 4 * 1024 * 1024;
-/**
- * A partition of which so many bytes wait takes turns. Less is soon judged, and takes longer to ask and tell the store, for which it need not wait for
- * others.
- */
-const LARGE_BATCH_BYTES = 64 * 1024;
+import { type Decided, type DecidingShared, timeOf, UnderWay } from './under-way';
 
 /** Where a partition stands. */
 export interface Standing extends TopicPartition {
@@ -45,35 +22,10 @@ export interface Standing extends TopicPartition {
 }
 
 /** What the partitions of a worker share. */
-export interface LoopShared {
-  /** So many partitions have a batch decided at once. */
-  readonly slots: Semaphore;
-  /**
-   * Of those of which much waits one is read and judged at a time, until all that its batch writes is on its way to the store. Side by side they would only wait for the
-   * same processor: what they are made of lives longer, and is copied by more garbage collections.
-   */
-  readonly turns: Turns;
+export interface LoopShared extends DecidingShared {
   readonly committer: Committer;
-  readonly queueShares: QueueShares;
   /** Called before each batch that is tried. */
   readonly active: () => void;
-}
-
-/** What came of the next batch. */
-interface Next {
-  /** Null where not even its first record could be decided. */
-  readonly decided: Decided | null;
-  /** What stands in the way of the rest of it. */
-  readonly undecided: Error | null;
-}
-
-/** What of a batch is decided, or was fetched and held no record. */
-interface Decided {
-  readonly toPublish: readonly PublishedAnswer[];
-  /** Where the next batch begins. */
-  readonly nextOffset: number;
-  /** See Progress. */
-  readonly expectedUpTo: number | null;
 }
 
 /** One partition in one generation of the group. */
@@ -93,7 +45,7 @@ export class PartitionLoop {
   private waitsSince: number | null = null;
   /** Since when there is more than can be fetched, in milliseconds since 1970. */
   private heldUpSince: number | null = null;
-  private maxEvents = FIRST_BATCH_EVENTS;
+  private readonly underWay: UnderWay;
 
   constructor(
     readonly partition: TopicPartition,
@@ -102,6 +54,12 @@ export class PartitionLoop {
   ) {
     this.queue = new ChunkQueue(shared.queueShares);
     this.wait = new UndecidedWait(partition, deps);
+    const state = {
+      ended: this.ended.signal,
+      takesUp: (first: StreamRecord) => this.takesUp(first),
+      expectedUpTo: async ({ offset }: StreamRecord) => (this.expected ??= await this.askHowFar(offset)),
+    };
+    this.underWay = new UnderWay(partition, this.queue, state, deps, shared);
   }
 
   offer(chunk: Chunk): void {
@@ -112,6 +70,7 @@ export class PartitionLoop {
       this.deps.source.pause(this.partition);
     }
     this.running ??= this.run();
+    this.underWay.lookAhead();
   }
 
   /** A broker said where the partition ends, and where it begins by now. */
@@ -161,7 +120,7 @@ export class PartitionLoop {
     this.end();
   }
 
-  /** Begins no further batch, and resolves when the one under way is decided and published, or cannot be now. */
+  /** Begins no further batch, and resolves when what is under way is decided and published, or cannot be now. */
   async finish(): Promise<void> {
     this.end();
     await this.running;
@@ -178,13 +137,13 @@ export class PartitionLoop {
   }
 
   private async run(): Promise<void> {
-    while (!this.queue.isEmpty && !this.ended.signal.aborted) {
+    while (!this.underWay.isEmpty || (!this.queue.isEmpty && !this.ended.signal.aborted)) {
       try {
         this.shared.active();
         await this.step();
       } catch (error) {
         // Whatever stands in the way shows as an undecided partition, a defect of this loop too.
-        this.queue.rest();
+        await this.underWay.giveUp();
         await this.wait.afterFailure(error, undecidedCause(error), this.ended.signal);
       }
     }
@@ -194,12 +153,14 @@ export class PartitionLoop {
 
   /** Decides one batch, or as much of its beginning as can be decided now. @throws where not even its first record can be */
   private async step(): Promise<void> {
-    const { decided, undecided } = await this.decideNext();
+    const { decided, undecided, isAhead } = await this.underWay.next();
     if (decided !== null) {
       await this.publish(decided.toPublish);
       this.advance(decided);
     }
     const lost = lostFrom(undecided);
+    // Begun ahead, it may have asked the store too early: it is begun anew.
+    if (lost !== null && isAhead) return;
     if (lost !== null) this.goBack(lost);
     else if (undecided !== null) throw undecided;
   }
@@ -226,64 +187,6 @@ export class PartitionLoop {
     this.resumeIfLow();
   }
 
-  /** Reads, decodes and decides in its turn: what waits for others of its worker waits as bytes. */
-  private async decideNext(): Promise<Next> {
-    const { clock, intake, batchEvents, largeBatchBytes = LARGE_BATCH_BYTES, wireFormat } = this.deps;
-    const { slots, turns } = this.shared;
-    const maxEvents = Math.min(this.maxEvents, batchEvents);
-    await slots.acquire();
-    const endTurn = this.queue.bytes < largeBatchBytes ? NO_TURN : await turns.take();
-    try {
-      if (this.ended.signal.aborted) return NOTHING;
-      const records = await this.queue.peek(maxEvents, MAX_BATCH_BYTES);
-      this.takesUp(records[0]);
-      if (records[0] !== undefined) this.expected ??= await this.askHowFar(records[0].offset);
-      const { envelopes, failure } = await decodeRecords(records, wireFormat, (asked) => {
-        endTurn();
-        return this.whileAsking(asked);
-      });
-      if (this.ended.signal.aborted) return NOTHING;
-      if (envelopes.length === 0)
-        return { decided: failure === null ? this.take([]) : null, undecided: failure };
-      const began = clock.now();
-      const { answers, undecided } = await intake.decide(
-        this.partition,
-        envelopes,
-        this.expected ?? 0,
-        endTurn,
-      );
-      this.observe(answers, clock.now() - began);
-      const isTooMuch = answers.length === 0 && mayBeTooMuch(undecided);
-      this.maxEvents = isTooMuch ? Math.max(1, envelopes.length >> 1) : maxEvents * 2;
-      return { decided: answers.length === 0 ? null : this.take(answers), undecided: undecided ?? failure };
-    } finally {
-      endTurn();
-      slots.release();
-    }
-  }
-
-  /** Others are decided while the registry is asked, unless what is decompressed would be too much together. */
-  private async whileAsking<T>(asked: Promise<T>): Promise<T> {
-    if (!this.queue.keepOpen()) return asked;
-    try {
-      return await this.shared.slots.releasedWhile(asked);
-    } finally {
-      this.queue.takeUp();
-    }
-  }
-
-  /** Out of the queue, and all of it but what is published let go: publishing has no slot, and may wait for long. */
-  private take(answers: readonly Answer[]): Decided {
-    const last = answers.at(-1);
-    const nextOffset = this.queue.remove(answers.length);
-    this.queue.rest();
-    return {
-      toPublish: this.deps.publishVerdicts === null ? [] : answers.map(withoutRecord),
-      nextOffset,
-      expectedUpTo: last === undefined ? this.expected : last.envelope.offset + 1,
-    };
-  }
-
   /**
    * Of an offset that no worker has set, only the store knows what of the records before it is decided. Tells of those that are not.
    *
@@ -302,13 +205,10 @@ export class PartitionLoop {
     return from;
   }
 
-  private takesUp(first: StreamRecord | undefined): void {
-    if (first === undefined) return;
+  private takesUp(first: StreamRecord): void {
     // Of a topic that was made anew, the offset that is committed is the old one's.
     this.nextOffset = first.offset;
-    const timestamp = Number(first.timestamp);
-    // Some producers give none.
-    this.waitsSince = timestamp > 0 ? timestamp : null;
+    this.waitsSince = timeOf(first);
   }
 
   /** Publishes until it succeeds: the verdicts are stored, so deciding again would only count redeliveries. */
@@ -327,14 +227,14 @@ export class PartitionLoop {
     }
   }
 
-  private advance({ nextOffset, expectedUpTo }: Decided): void {
+  private advance({ nextOffset, decidedUpTo }: Decided): void {
     if (this.revoked) return;
-    this.expected = expectedUpTo;
+    this.expected = decidedUpTo ?? this.expected;
     this.nextOffset = nextOffset;
     this.heldUpSince = null;
     this.wait.over();
     // Null where nothing came yet to ask the store about: the next owner has to ask.
-    this.shared.committer.decided({ ...this.partition, offset: nextOffset, expectedUpTo });
+    this.shared.committer.decided({ ...this.partition, offset: nextOffset, expectedUpTo: this.expected });
     this.resumeIfLow();
   }
 
@@ -344,20 +244,4 @@ export class PartitionLoop {
       this.deps.source.resume(this.partition);
     }
   }
-
-  private observe(answers: readonly Answer[], ms: number): void {
-    const last = answers.at(-1);
-    if (last === undefined) return;
-    observeBatch(this.deps, this.partition, answers, ms);
-    if (this.waitsSince !== null) observeWait(this.deps, this.waitsSince);
-    const nextOffset = last.envelope.offset + 1;
-    this.deps.logger.debug(
-      { ...this.partition, events: answers.length, nextOffset, ms: Math.round(ms) },
-      'batch decided',
-    );
-  }
 }
-
-const NO_TURN = (): void => undefined;
-/** Of a partition that is given up. */
-const NOTHING: Next = { decided: null, undecided: null };

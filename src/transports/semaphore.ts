@@ -4,6 +4,11 @@ export class Semaphore {
 
   constructor(private free: number) {}
 
+  /** Whether there is a place that nobody waits for. */
+  get hasFree(): boolean {
+    return this.free > 0;
+  }
+
   async acquire(): Promise<void> {
     if (this.free > 0) this.free--;
     else await new Promise<void>((resolve) => this.waiting.push(resolve));

@@ -10,7 +10,7 @@ import { makePlan } from '../simulation/plan';
 import { simulate } from '../simulation/simulation';
 
 const { EXPECTED, PLAYED = EXPECTED ?? '' } = process.env;
-const SEEDS = 100;
+const SEEDS = 200;
 
 jest.setTimeout(120_000);
 

@@ -78,6 +78,8 @@ export function makePlan(seed: number, without: Without = WITHOUT_NOTHING): Simu
   const needs = NEEDS[focus[0]] ?? {};
   const crowd = random.pick(['same events', 'same rounds'] as const);
   const isCrowd = random.chance(0.3) && needs.deadLetters !== true && needs.poison !== true;
+  // All of it is there, and more than one batch holds: what a worker looks ahead in.
+  const isBacklog = !isCrowd && needs.idle !== true && random.chance(0.4);
   const some = PLACES.slice(0, (needs.deadLetters ? 3 : 2) + random.below(PLACES.length - 2));
   const places = isCrowd ? random.pick(CROWDS) : some;
   const event = makeEvents(random, {
@@ -91,7 +93,7 @@ export function makePlan(seed: number, without: Without = WITHOUT_NOTHING): Simu
     const hasTwins = partition > 0 && !(isCrowd && crowd === 'same rounds');
     const twins = hasTwins ? random.shuffled(firsts) : [];
     const entries = Array.from(
-      { length: (isCrowd ? 12 : 4) + random.below(14) },
+      { length: (isCrowd || isBacklog ? 12 : 4) + random.below(isBacklog ? 30 : 14) },
       (_, index): SimulatedRecord | null => {
         if (random.chance(0.06)) return null;
         const twin = twins[index];
@@ -117,7 +119,9 @@ export function makePlan(seed: number, without: Without = WITHOUT_NOTHING): Simu
       topic,
       partition,
       entries,
-      ...(isCrowd ? inCrowd(crowd === 'same rounds' && place === 0, entries.length) : late),
+      ...late,
+      ...(isBacklog && { first: entries.length }),
+      ...(isCrowd && inCrowd(crowd === 'same rounds' && place === 0, entries.length)),
       ...(needs.idle && { laterMs: IDLE_MS }),
     };
   });
@@ -130,10 +134,10 @@ export function makePlan(seed: number, without: Without = WITHOUT_NOTHING): Simu
     seed,
     partitions,
     workers: isCrowd ? 3 : 2 + random.below(2),
-    batchEvents: isCrowd ? 8 + random.below(12) : 1 + random.below(random.pick([4, 20])),
-    partitionsAtOnce: (isCrowd ? 2 : 1) + random.below(3),
+    batchEvents: isCrowd ? 8 + random.below(12) : 1 + random.below(random.pick(isBacklog ? [4, 8] : [4, 20])),
+    partitionsAtOnce: (isCrowd || isBacklog ? 2 : 1) + random.below(3),
     betweenRows: isCrowd ? 0.8 : 0.2,
-    fetchMs: isCrowd ? 3 : 30,
+    fetchMs: isCrowd || isBacklog ? 3 : 30,
     compressed: random.pick([0, 0.3, 1]),
     chunkBytes: random.pick([0, 0, 400_000, 1_000_000]),
     faults: {

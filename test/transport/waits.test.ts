@@ -906,6 +906,265 @@ describe('partitions that are decided at the same time', () => {
   });
 });
 
+describe('the next batch of a partition', () => {
+  /** So much behind a batch that the next one is begun while the store is at it. */
+  const LARGE_BYTES = 64 * 1024;
+
+  /** A partition with a batch for each record, in a store that is done with each when it is told. */
+  async function aPartition(options: Partial<Parameters<typeof setUp>[0]> = {}) {
+    const begun: string[] = [];
+    const tries: { whenSent: () => void; end: (undecided?: Error) => void }[] = [];
+    const decide: Decide = (_, envelopes, expectedUpTo, whenSent = () => undefined) => {
+      begun.push(`${envelopes.map(({ offset }) => offset).join(',')} behind ${expectedUpTo}`);
+      return new Promise((resolve) => {
+        const end = (undecided: Error | null = null) =>
+          resolve({ answers: undecided === null ? envelopes.map(answer) : [], undecided });
+        tries.push({ whenSent, end });
+      });
+    };
+    const stream = setUp({ decide, batchEvents: 1, ...options });
+    const { clock, assign } = stream;
+    const told = async (nth: number, tell: (tried: (typeof tries)[number]) => void) => {
+      await clock.pass(0);
+      const tried = tries[nth];
+      if (tried === undefined) throw new Error(`batch ${nth} was not begun`);
+      tell(tried);
+      await clock.pass(0);
+    };
+    await assign(0);
+    return {
+      ...stream,
+      begun,
+      /** So many large records, one after the other. */
+      deliverLarge(from: number, to: number) {
+        for (let offset = from; offset <= to; offset++) stream.deliverBytes(0, offset, LARGE_BYTES);
+      },
+      send: (nth: number) => told(nth, ({ whenSent }) => whenSent()),
+      end: (nth: number, undecided?: Error) => told(nth, ({ end }) => end(undecided)),
+    };
+  }
+
+  /** Where the first of many records is decided, and the second is in the store. */
+  async function isAtTheSecond(options: Partial<Parameters<typeof setUp>[0]> = {}) {
+    const partition = await aPartition(options);
+    partition.deliverLarge(0, 5);
+    await partition.send(0);
+    await partition.end(0);
+    await partition.send(1);
+    return partition;
+  }
+
+  it('is begun once what one writes is on its way, and answered behind it', async () => {
+    const { begun, source, send, end, clock } = await isAtTheSecond();
+    expect(begun).toEqual(['0 behind 0', '1 behind 1', '2 behind 2']);
+    // Only one is begun behind another.
+    await send(2);
+    expect(begun.length).toBe(3);
+    // Answered first, it is committed behind the one before.
+    await end(2);
+    await clock.pass(BETWEEN_COMMITS);
+    expect(source.commits).toEqual(['t/0 1']);
+    await end(1);
+    await clock.pass(BETWEEN_COMMITS);
+    expect(source.commits.at(-1)).toBe('t/0 3');
+  });
+
+  it('is begun when it comes, too', async () => {
+    const { begun, send, end, clock, deliverLarge } = await aPartition();
+    deliverLarge(0, 1);
+    await send(0);
+    await end(0);
+    await send(1);
+    expect(begun.length).toBe(2);
+    deliverLarge(2, 2);
+    await clock.pass(0);
+    expect(begun[2]).toBe('2 behind 2');
+  });
+
+  it('is not begun behind the first of all: the store may know what is behind it [U1]', async () => {
+    const { begun, send, deliverLarge } = await aPartition();
+    deliverLarge(0, 5);
+    await send(0);
+    expect(begun).toEqual(['0 behind 0']);
+  });
+
+  it('is not begun where all before it was answered again: the store may know more than is read [U1]', async () => {
+    const redelivered = (envelope: Envelope): Answer => ({
+      ...answer(envelope),
+      decision: { type: 'unstored', deadLetter: 'unclaimed', redelivered: true },
+    });
+    const { begun, send, end, state, deliverLarge, clock } = await aPartition();
+    const { decide } = state;
+    state.decide = async (_, envelopes) => ({ answers: envelopes.map(redelivered), undecided: null });
+    deliverLarge(0, 0);
+    await clock.pass(0);
+    state.decide = decide;
+    deliverLarge(1, 5);
+    await send(0);
+    expect(begun).toEqual(['1 behind 1']);
+    await end(0);
+    await send(1);
+    expect(begun).toEqual(['1 behind 1', '2 behind 2', '3 behind 3']);
+  });
+
+  it('is not begun where little waits', async () => {
+    const { begun, deliver, send, end } = await aPartition();
+    for (let offset = 0; offset <= 5; offset++) deliver(0, [offset]);
+    await send(0);
+    await end(0);
+    await send(1);
+    expect(begun).toEqual(['0 behind 0', '1 behind 1']);
+  });
+
+  it('is not begun where another partition could be decided instead', async () => {
+    const { begun, assign, deliverBytes, send, end } = await aPartition({ partitionsAtOnce: 2 });
+    await assign(0, 1);
+    for (let offset = 0; offset <= 5; offset++)
+      for (const to of [0, 1]) deliverBytes(to, offset, LARGE_BYTES);
+    await send(0);
+    await send(1);
+    await end(0);
+    await end(1);
+    await send(2);
+    await send(3);
+    expect(begun).toEqual(['0 behind 0', '0 behind 0', '1 behind 1', '1 behind 1']);
+  });
+
+  it('is begun anew where the one before cannot be decided, whatever came of it [U1] [U2]', async () => {
+    const { begun, clock, source, state, decided, send, end } = await isAtTheSecond();
+    await send(2);
+    await end(1, TIMEOUT);
+    await end(2);
+    expect(clock.waits).toEqual([SECOND]);
+    state.decide = decideAll;
+    await clock.pass(SECOND + BETWEEN_COMMITS);
+    expect(begun.length).toBe(3);
+    expect(decided).toEqual(['t/0 0', 't/0 2', 't/0 1', 't/0 2', 't/0 3', 't/0 4', 't/0 5']);
+    expect(source.commits).toEqual(['t/0 1', 't/0 2', 't/0 6']);
+  });
+
+  it('is tried anew like any other where it cannot be decided itself [U2]', async () => {
+    const { begun, clock, source, state, send, end } = await isAtTheSecond();
+    await send(2);
+    await end(2, TIMEOUT);
+    expect(clock.waits).toEqual([]);
+    await end(1);
+    expect(clock.waits).toEqual([SECOND]);
+    state.decide = decideAll;
+    await clock.pass(SECOND + BETWEEN_COMMITS);
+    expect(begun.length).toBe(3);
+    expect(source.commits.at(-1)).toEqual('t/0 6');
+  });
+
+  it('does not believe a store that was asked too early: it is asked again [U1]', async () => {
+    const { begun, clock, source, end } = await isAtTheSecond();
+    await end(2, new StoreBehind(1));
+    await end(1);
+    expect(begun.slice(2)).toEqual(['2 behind 2', '2 behind 2']);
+    await end(3, new StoreBehind(1));
+    expect(source.wentBack).toEqual(['t/0 1']);
+    expect(clock.waits).toEqual([]);
+  });
+
+  it('keeps its place while it is decompressed and the one before is answered', async () => {
+    const { begun, source, decided, clock, deliver, send, end } = await aPartition({ batchEvents: 3 });
+    deliver(0, [0]);
+    await clock.pass(0);
+    await end(0);
+    deliver(0, [1]);
+    await clock.pass(0);
+    await send(1);
+    let decompressed = (): void => undefined;
+    const chunk = chunkOf(partition(0), [streamRecord(2, Buffer.alloc(LARGE_BYTES))]);
+    source.listener?.chunk({
+      ...chunk,
+      open: async (from) => {
+        await new Promise<void>((resolve) => {
+          decompressed = resolve;
+        });
+        return chunk.open(from);
+      },
+    });
+    for (const offset of [3, 4]) deliver(0, [offset]);
+    await end(1);
+    decompressed();
+    await clock.pass(0);
+    expect(begun.slice(2)).toEqual(['2,3,4 behind 2']);
+    await end(2);
+    expect(decided).toEqual(['t/0 0', 't/0 1', 't/0 2', 't/0 3', 't/0 4']);
+  });
+
+  it('of which nothing is left but what nobody reads is committed with what is before it [R6 drain]', async () => {
+    const { begun, source, clock, deliver, send, end } = await aPartition();
+    deliver(0, [0]);
+    await clock.pass(0);
+    await end(0);
+    deliver(0, [1]);
+    await clock.pass(0);
+    await send(1);
+    source.listener?.chunk({ ...chunkOf(partition(0), [], 7), bytes: LARGE_BYTES });
+    await clock.pass(0);
+    await end(1);
+    await clock.pass(BETWEEN_COMMITS);
+    expect(begun).toEqual(['0 behind 0', '1 behind 1']);
+    expect(source.commits.at(-1)).toBe('t/0 7');
+  });
+
+  it('is published and committed where we are told to stop, and nothing more is begun [U1]', async () => {
+    const { begun, source, stream, send, end } = await isAtTheSecond();
+    await send(2);
+    const stopped = stream.stop(SECOND);
+    await end(1);
+    await end(2);
+    expect(await stopped).toBe(true);
+    expect(begun.length).toBe(3);
+    expect(source.commits.at(-1)).toBe('t/0 3');
+  });
+
+  describe('while the one before is being published', () => {
+    /** Verdicts of the second record are refused while `isRefused`. */
+    async function refusing() {
+      const published: number[] = [];
+      const verdicts = { isRefused: true };
+      const partition = await isAtTheSecond({
+        publish: async (_, answers) => {
+          const isSecond = answers.some(({ offset }) => offset === 1);
+          if (isSecond && verdicts.isRefused) throw new Error('the verdict topic refuses');
+          published.push(...answers.map(({ offset }) => offset));
+        },
+      });
+      await partition.end(1);
+      return { ...partition, published, verdicts };
+    }
+
+    it('is decided, and one behind it, which wait without their records [S7]', async () => {
+      const { begun, clock, source, published, verdicts, send, end, deliverLarge } = await refusing();
+      await send(2);
+      await end(2);
+      await send(3);
+      await end(3);
+      expect(begun).toEqual(['0 behind 0', '1 behind 1', '2 behind 2', '3 behind 3']);
+      // Of what all queues may hold, nothing is taken by what is decided.
+      deliverLarge(6, 6 + 8 * 16 - 2 - 4);
+      expect([...source.paused]).toEqual([]);
+      expect(published).toEqual([0]);
+      verdicts.isRefused = false;
+      await clock.pass(SECOND + BETWEEN_COMMITS);
+      expect(published).toEqual([0, 1, 2, 3]);
+      expect(source.commits.at(-1)).toBe('t/0 4');
+    });
+
+    it('is neither published nor committed where we are told to stop: the next owner does it [S7] [U1]', async () => {
+      const { source, stream, published, end } = await refusing();
+      const stopped = stream.stop(SECOND);
+      await end(2);
+      expect(await stopped).toBe(true);
+      expect(published).toEqual([0]);
+      expect(source.commits).toEqual(['t/0 1']);
+    });
+  });
+});
+
 describe('a store that has lost what it had decided', () => {
   /** What it holds of partition 0. */
   const aStore = () => {

@@ -37,6 +37,31 @@ describe('records that wait', () => {
     expect(await queue.peek(EVERYTHING, EVERYTHING)).toEqual([]);
   });
 
+  it('are given from behind those of another batch, too, where that has not taken them all', async () => {
+    const queue = queueOf(chunk([record(0), record(1), record(2)], 3), chunk([record(3), record(4)], 5));
+    expect(offsets(await queue.peek(2, EVERYTHING))).toEqual([0, 1]);
+    expect(offsets(await queue.peek(2, EVERYTHING, 2))).toEqual([2, 3]);
+    // It was read further than this batch goes.
+    expect(offsets(await queue.peek(9, EVERYTHING, 1))).toEqual([1, 2, 3, 4]);
+    expect(queue.remove(2)).toBe(2);
+    expect(queue.remove(2)).toBe(4);
+    expect(offsets(await queue.peek(9, EVERYTHING))).toEqual([4]);
+  });
+
+  it('are unread in chunks of which none was given yet', async () => {
+    const queue = queueOf(
+      chunk([record(0, 100), record(1, 100)], 2),
+      chunk([record(2, 100)], 3),
+      chunk([record(3, 50)], 4),
+    );
+    const unread = (bytes: number) => [queue.waitsUnread(bytes), queue.waitsUnread(bytes + 1)];
+    expect(unread(350 + 3 * OVERHEAD)).toEqual([true, false]);
+    await queue.peek(1, EVERYTHING);
+    expect(unread(150 + 2 * OVERHEAD)).toEqual([true, false]);
+    await queue.peek(9, EVERYTHING);
+    expect(queue.waitsUnread(0)).toBe(false);
+  });
+
   it('are as many as fit into so many bytes, and one at least', async () => {
     const queue = queueOf(chunk([record(0, 800), record(1, 800), record(2, null), record(3)], 4));
     const first = 800 + RECORD_OVERHEAD;
@@ -148,11 +173,12 @@ class Model {
   push(records: readonly StreamRecord[], end: number): void {
     this.entries.push(...records, { end });
   }
-  async peek(maxRecords: number, maxBytes: number): Promise<StreamRecord[]> {
+  async peek(maxRecords: number, maxBytes: number, behind = 0): Promise<StreamRecord[]> {
     const head: StreamRecord[] = [];
     let bytes = 0;
+    let skip = behind;
     for (const each of this.entries) {
-      if ('end' in each) continue;
+      if ('end' in each || skip-- > 0) continue;
       if (head.length === maxRecords || bytes >= maxBytes) break;
       head.push(each);
       bytes += RECORD_OVERHEAD + (each.value?.length ?? 0);
@@ -318,6 +344,7 @@ it('a queue does what its model does, whatever comes and whatever is taken', asy
     type: fc.constant('peek' as const),
     maxRecords: fc.nat(12),
     maxBytes: fc.nat(6_000),
+    behind: fc.nat(6),
   });
   const remove = fc.record({
     type: fc.constant('remove' as const),
@@ -343,7 +370,8 @@ it('a queue does what its model does, whatever comes and whatever is taken', asy
         add(records, offset);
         shown.push(queue.isEmpty);
       } else if (step.type === 'peek') {
-        shown.push(offsets(await queue.peek(step.maxRecords, step.maxBytes)));
+        const head = offsets(await queue.peek(step.maxRecords, step.maxBytes));
+        shown.push(head, offsets(await queue.peek(step.behind, EVERYTHING, head.length)));
       } else if (step.type === 'rest') {
         queue.rest();
       } else {
