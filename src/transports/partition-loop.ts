@@ -153,14 +153,12 @@ export class PartitionLoop {
 
   /** Decides one batch, or as much of its beginning as can be decided now. @throws where not even its first record can be */
   private async step(): Promise<void> {
-    const { decided, undecided, isAhead } = await this.underWay.next();
+    const { decided, undecided } = await this.underWay.next();
     if (decided !== null) {
       await this.publish(decided.toPublish);
       this.advance(decided);
     }
     const lost = lostFrom(undecided);
-    // Begun ahead, it may have asked the store too early: it is begun anew.
-    if (lost !== null && isAhead) return;
     if (lost !== null) this.goBack(lost);
     else if (undecided !== null) throw undecided;
   }

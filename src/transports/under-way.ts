@@ -3,7 +3,14 @@
  * read and judged while the store is at what the first one writes. Each is a transaction of its own, and they are answered in their order
  * (docs/rules.md, U1).
  */
-import { type Answer, type Envelope, mayBeTooMuch, type TopicPartition } from '../intake';
+import {
+  type Answer,
+  type Envelope,
+  type IntakeResult,
+  lostFrom,
+  mayBeTooMuch,
+  type TopicPartition,
+} from '../intake';
 import type { Turns } from '../intake/turns';
 import type { ChunkQueue, QueueShares } from './chunk-queue';
 import { decodeRecords } from './envelope';
@@ -50,10 +57,8 @@ export interface LoopState {
 export interface Outcome {
   /** Null where not even its first record could be decided. */
   readonly decided: Decided | null;
-  /** What stands in the way of the rest of it. */
+  /** What stands in the way of the rest of it; null, too, where it was given up, or has to be begun anew. */
   readonly undecided: Error | null;
-  /** It was begun while the one before was not answered, and may have asked the store too early. */
-  readonly isAhead: boolean;
 }
 
 /** What of a batch is decided, or was fetched and held no record. */
@@ -82,15 +87,9 @@ interface Batch {
 
 interface Begun extends Batch {
   /** Null where it was given up before. */
-  readonly tried: Promise<Tried | null>;
+  readonly tried: Promise<IntakeResult | null>;
   /** Settles behind that of the batch before, with what is decided taken out of the queue. */
   readonly outcome: Promise<Outcome>;
-}
-
-/** What became of the records of a batch. */
-interface Tried {
-  readonly answers: readonly Answer[];
-  readonly undecided: Error | null;
 }
 
 export class UnderWay {
@@ -181,7 +180,7 @@ export class UnderWay {
   }
 
   /** Reads, decodes and decides in its turn: what waits for others of its worker waits as bytes. */
-  private async decide(batch: Batch): Promise<Tried | null> {
+  private async decide(batch: Batch): Promise<IntakeResult | null> {
     const { clock, intake, batchEvents, largeBatchBytes = LARGE_BATCH_BYTES, wireFormat } = this.deps;
     const { slots, turns } = this.shared;
     const maxEvents = Math.min(this.maxEvents, batchEvents);
@@ -244,19 +243,27 @@ export class UnderWay {
   }
 
   /** What came of a batch, once that of the one before is known. */
-  private async settle(batch: Batch, tried: Promise<Tried | null>, before: Begun | null): Promise<Outcome> {
+  private async settle(
+    batch: Batch,
+    tried: Promise<IntakeResult | null>,
+    before: Begun | null,
+  ): Promise<Outcome> {
     await before?.outcome.catch(() => undefined);
-    const isAhead = batch.follows !== null;
     let isWhole = false;
     try {
       const result = await tried;
       while (this.peeking !== null) await this.peeking;
-      if (result === null || batch.isVoid) return { decided: null, undecided: null, isAhead };
+      if (result === null || batch.isVoid) return { decided: null, undecided: null };
       const { answers, undecided } = result;
       isWhole = undecided === null;
       if (isWhole) this.goesOn ||= answers.some(({ decision }) => !decision.redelivered);
       const isDecided = isWhole || answers.length > 0;
-      return { decided: isDecided ? this.take(batch, answers) : null, undecided, isAhead };
+      // Where the one before was not answered yet, the store may have been asked too early.
+      const isTooEarly = batch.follows !== null && lostFrom(undecided) !== null;
+      return {
+        decided: isDecided ? this.take(batch, answers) : null,
+        undecided: isTooEarly ? null : undecided,
+      };
     } finally {
       if (!isWhole) await this.giveUpBehind(batch);
       if (--this.inQueue === 0) this.queue.rest();
