@@ -112,7 +112,7 @@ export interface StreamDeps {
   readonly logger: Logger;
   readonly metrics: Metrics;
   readonly batchEvents: number;
-  /** Instead of LARGE_BATCH_BYTES. */
+  /** Instead of LARGE_BATCH_BYTES and AHEAD_BYTES. */
   readonly largeBatchBytes?: number | undefined;
   readonly partitionsAtOnce: number;
 }

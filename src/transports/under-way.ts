@@ -27,10 +27,15 @@ const FIRST_BATCH_EVENTS = 250;
 /** A batch takes no further record once it holds this many bytes. */
 const MAX_BATCH_BYTES = 4 * 1024 * 1024;
 /**
- * A partition of which so many bytes wait takes turns, and one of which so many wait behind a batch may have the next one begun. Less is soon judged, and takes
- * longer to ask and tell the store, for which it need not wait for others.
+ * A partition of which so many bytes wait takes turns. Less is soon judged, and takes longer to ask and tell the store, for which it need not wait for
+ * others.
  */
 const LARGE_BATCH_BYTES = 64 * 1024;
+/**
+ * A partition of which so many bytes wait behind a batch may have the next one begun. With less, it would be a small one: where a worker is hard put to keep up, waiting
+ * makes batches larger, and events cheaper.
+ */
+const AHEAD_BYTES = 1024 * 1024;
 
 /** What the partitions of a worker share to have batches decided. */
 export interface DecidingShared {
@@ -140,7 +145,7 @@ export class UnderWay {
 
   /** Begins the next batch while the store is at what the last one writes, where much waits, and fewer partitions hold something than are decided at once. */
   lookAhead(): void {
-    const { partitionsAtOnce, largeBatchBytes = LARGE_BATCH_BYTES } = this.deps;
+    const { partitionsAtOnce, largeBatchBytes = AHEAD_BYTES } = this.deps;
     const { slots, queueShares } = this.shared;
     const sentUpTo = this.current?.sentUpTo ?? null;
     if (sentUpTo === null || this.ahead !== null || !this.goesOn || this.loop.ended.aborted) return;

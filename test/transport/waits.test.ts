@@ -21,8 +21,6 @@ import type { Decoded } from '../../src/transports/wire-format';
 import { aFramedValue, chunkOf, streamRecord } from '../support/chunk';
 
 const MEBIBYTE = 1024 * 1024;
-/** So much of a partition that it takes turns, or behind a batch, that the next one is begun while the store is at that. */
-const LARGE_BYTES = 64 * 1024;
 
 class FakeClock implements Clock {
   private time = 0;
@@ -846,6 +844,9 @@ describe('memory', () => {
 });
 
 describe('partitions that are decided at the same time', () => {
+  /** So much of a partition that it takes turns. */
+  const LARGE_BYTES = 64 * 1024;
+
   /** Partitions 0 to 2 with a record of such a size each, of whose batches nothing comes back. */
   async function threeThatHang(bytes: number) {
     const begun: number[] = [];
@@ -906,7 +907,7 @@ describe('partitions that are decided at the same time', () => {
 });
 
 describe('the next batch of a partition', () => {
-  /** A partition with a batch for each record, in a store that is done with each when it is told. */
+  /** A partition with a batch for each record, in a store that is done with each when it is told. Where so much as a mebibyte waits, the next one is begun. */
   async function aPartition(options: Partial<Parameters<typeof setUp>[0]> = {}) {
     const begun: string[] = [];
     const tries: { whenSent: () => void; end: (undecided?: Error) => void }[] = [];
@@ -931,9 +932,9 @@ describe('the next batch of a partition', () => {
     return {
       ...stream,
       begun,
-      /** So many large records, one after the other. */
+      /** Records of a mebibyte, one after the other. */
       deliverLarge(from: number, to: number) {
-        for (let offset = from; offset <= to; offset++) stream.deliverBytes(0, offset, LARGE_BYTES);
+        for (let offset = from; offset <= to; offset++) stream.deliverBytes(0, offset, MEBIBYTE);
       },
       send: (nth: number) => told(nth, ({ whenSent }) => whenSent()),
       end: (nth: number, undecided?: Error) => told(nth, ({ end }) => end(undecided)),
@@ -1015,8 +1016,7 @@ describe('the next batch of a partition', () => {
   it('is not begun where another partition could be decided instead', async () => {
     const { begun, assign, deliverBytes, send, end } = await aPartition({ partitionsAtOnce: 2 });
     await assign(0, 1);
-    for (let offset = 0; offset <= 5; offset++)
-      for (const to of [0, 1]) deliverBytes(to, offset, LARGE_BYTES);
+    for (let offset = 0; offset <= 5; offset++) for (const to of [0, 1]) deliverBytes(to, offset, MEBIBYTE);
     await send(0);
     await send(1);
     await end(0);
@@ -1069,7 +1069,7 @@ describe('the next batch of a partition', () => {
     deliver(0, [1]);
     await send(1);
     let decompressed = (): void => undefined;
-    const chunk = chunkOf(partition(0), [streamRecord(2, Buffer.alloc(LARGE_BYTES))]);
+    const chunk = chunkOf(partition(0), [streamRecord(2, Buffer.alloc(MEBIBYTE))]);
     source.listener?.chunk({
       ...chunk,
       open: async (from) => {
@@ -1094,7 +1094,7 @@ describe('the next batch of a partition', () => {
     await end(0);
     deliver(0, [1]);
     await send(1);
-    source.listener?.chunk({ ...chunkOf(partition(0), [], 7), bytes: LARGE_BYTES });
+    source.listener?.chunk({ ...chunkOf(partition(0), [], 7), bytes: MEBIBYTE });
     await clock.pass(0);
     await end(1);
     await clock.pass(BETWEEN_COMMITS);
@@ -1137,7 +1137,7 @@ describe('the next batch of a partition', () => {
       await end(3);
       expect(begun).toEqual(['0 behind 0', '1 behind 1', '2 behind 2', '3 behind 3']);
       // Of what all queues may hold, nothing is taken by what is decided.
-      deliverLarge(6, 6 + 8 * 16 - 2 - 4);
+      deliverLarge(6, 10);
       expect([...source.paused]).toEqual([]);
       expect(published).toEqual([0]);
       verdicts.isRefused = false;
