@@ -5,9 +5,9 @@
 import { lostFrom, type TopicPartition, undecidedCause } from '../intake';
 import { ChunkQueue } from './chunk-queue';
 import type { Committer } from './committer';
-import type { Chunk, PublishedAnswer, StreamDeps, StreamRecord } from './record-source';
+import type { Chunk, PublishedAnswer, StreamDeps } from './record-source';
 import { type UndecidedPartition, UndecidedWait } from './undecided-wait';
-import { type Decided, type DecidingShared, timeOf, UnderWay } from './under-way';
+import { type Decided, type DecidingShared, type FirstRecord, timeOf, UnderWay } from './under-way';
 
 /** Where a partition stands. */
 export interface Standing extends TopicPartition {
@@ -56,8 +56,8 @@ export class PartitionLoop {
     this.wait = new UndecidedWait(partition, deps);
     const state = {
       ended: this.ended.signal,
-      takesUp: (first: StreamRecord) => this.takesUp(first),
-      expectedUpTo: async ({ offset }: StreamRecord) => (this.expected ??= await this.askHowFar(offset)),
+      takesUp: (first: FirstRecord) => this.takesUp(first),
+      expectedUpTo: async ({ offset }: FirstRecord) => (this.expected ??= await this.askHowFar(offset)),
     };
     this.underWay = new UnderWay(partition, this.queue, state, deps, shared);
   }
@@ -203,7 +203,7 @@ export class PartitionLoop {
     return from;
   }
 
-  private takesUp(first: StreamRecord): void {
+  private takesUp(first: FirstRecord): void {
     // Of a topic that was made anew, the offset that is committed is the old one's.
     this.nextOffset = first.offset;
     this.waitsSince = timeOf(first);

@@ -49,13 +49,16 @@ export interface DecidingShared {
   readonly queueShares: QueueShares;
 }
 
+/** What is kept of a batch's first record: not its bytes, nor the fetch in which they stand. */
+export type FirstRecord = Pick<StreamRecord, 'offset' | 'timestamp'>;
+
 /** What a partition's loop knows. */
 export interface LoopState {
   readonly ended: AbortSignal;
   /** A batch is waited for that begins with this record. */
-  takesUp(first: StreamRecord): void;
+  takesUp(first: FirstRecord): void;
   /** How far the store has to have decided the partition before this record. @throws where the store has to be asked, and does not say */
-  expectedUpTo(first: StreamRecord): Promise<number>;
+  expectedUpTo(first: FirstRecord): Promise<number>;
 }
 
 /** What came of a batch. */
@@ -81,7 +84,7 @@ interface Batch {
   /** Its loop waits for it. */
   isAwaited: boolean;
   /** The first of its records, once they are read. */
-  first: StreamRecord | undefined;
+  first: FirstRecord | undefined;
   /** So many records at the head of the queue are being decided with it. */
   records: number;
   /** One past the last of them, once all that they write is on its way to the store. */
@@ -91,8 +94,8 @@ interface Batch {
 }
 
 interface Begun extends Batch {
-  /** Null where it was given up before. */
-  readonly tried: Promise<IntakeResult | null>;
+  /** Fulfils when nothing is done any more to have it decided. Without what came of it, whose records would stay for as long as it waits for its turn. */
+  readonly over: Promise<void>;
   /** Settles behind that of the batch before, with what is decided taken out of the queue. */
   readonly outcome: Promise<Outcome>;
 }
@@ -175,9 +178,10 @@ export class UnderWay {
       isVoid: false,
     };
     const tried = this.decide(batch);
-    const begun = Object.assign(batch, { tried, outcome: this.settle(batch, tried, before) });
+    const over = tried.then(NOTHING, NOTHING);
+    const begun = Object.assign(batch, { over, outcome: this.settle(batch, tried, before) });
     // The loop is told, once it is its turn.
-    begun.outcome.catch(() => undefined);
+    begun.outcome.catch(NOTHING);
     if (before === null) this.current = begun;
     else this.ahead = begun;
     this.inQueue++;
@@ -190,11 +194,11 @@ export class UnderWay {
     const { slots, turns } = this.shared;
     const maxEvents = Math.min(this.maxEvents, batchEvents);
     await slots.acquire();
-    const endTurn = this.queue.bytes < largeBatchBytes ? NO_TURN : await turns.take();
+    const endTurn = this.queue.bytes < largeBatchBytes ? NOTHING : await turns.take();
     try {
       if (this.isOver(batch)) return null;
       const records = await this.peek(batch, maxEvents);
-      const [first] = records;
+      const first = records[0] && { offset: records[0].offset, timestamp: records[0].timestamp };
       batch.first = first;
       if (first !== undefined && batch.isAwaited) this.loop.takesUp(first);
       const expectedUpTo = batch.follows ?? (first === undefined ? 0 : await this.loop.expectedUpTo(first));
@@ -203,9 +207,8 @@ export class UnderWay {
         return this.whileAsking(asked);
       });
       if (this.isOver(batch)) return null;
-      // Where no record is read, what the batch before leaves of the queue shows what that means.
-      if (envelopes.length === 0 && batch.follows !== null) return null;
-      if (envelopes.length === 0) return { answers: [], undecided: failure };
+      // Where no record is read behind another batch, what that one leaves of the queue shows what that means.
+      if (envelopes.length === 0) return batch.follows === null ? { answers: [], undecided: failure } : null;
       batch.records = envelopes.length;
       const began = clock.now();
       const { answers, undecided } = await intake.decide(this.partition, envelopes, expectedUpTo, () => {
@@ -253,7 +256,7 @@ export class UnderWay {
     tried: Promise<IntakeResult | null>,
     before: Begun | null,
   ): Promise<Outcome> {
-    await before?.outcome.catch(() => undefined);
+    await before?.outcome.catch(NOTHING);
     let isWhole = false;
     try {
       const result = await tried;
@@ -290,11 +293,11 @@ export class UnderWay {
     this.goesOn = false;
     if (this.current !== batch || this.ahead === null) return;
     this.ahead.isVoid = true;
-    await this.ahead.tried.catch(() => undefined);
+    await this.ahead.over;
     this.ahead = null;
   }
 
-  private observe(first: StreamRecord | undefined, answers: readonly Answer[], ms: number): void {
+  private observe(first: FirstRecord | undefined, answers: readonly Answer[], ms: number): void {
     const nextOffset = endOf(answers.at(-1)?.envelope);
     if (first === undefined || nextOffset === null) return;
     observeBatch(this.deps, this.partition, answers, ms);
@@ -308,7 +311,7 @@ export class UnderWay {
 }
 
 /** When a record was written, in milliseconds since 1970; null where its producer does not say. */
-export function timeOf({ timestamp }: StreamRecord): number | null {
+export function timeOf({ timestamp }: FirstRecord): number | null {
   const time = Number(timestamp);
   return time > 0 ? time : null;
 }
@@ -317,4 +320,4 @@ function endOf(last: Envelope | undefined): number | null {
   return last === undefined ? null : last.offset + 1;
 }
 
-const NO_TURN = (): void => undefined;
+const NOTHING = (): void => undefined;

@@ -19,6 +19,7 @@ import type {
 import { makeStream, STORE_CHECK_MS, type Stream } from '../../src/transports/stream';
 import type { Decoded } from '../../src/transports/wire-format';
 import { aFramedValue, chunkOf, streamRecord } from '../support/chunk';
+import { collectGarbage } from '../support/garbage';
 
 const MEBIBYTE = 1024 * 1024;
 
@@ -1144,6 +1145,19 @@ describe('the next batch of a partition', () => {
       await clock.pass(SECOND + BETWEEN_COMMITS);
       expect(published).toEqual([0, 1, 2, 3]);
       expect(source.commits.at(-1)).toBe('t/0 4');
+    });
+
+    it('holds nothing of its records in memory', async () => {
+      const { state, send, end } = await refusing();
+      const records: WeakRef<Envelope>[] = [];
+      state.decide = async (from, envelopes, ...rest) => {
+        records.push(...envelopes.map((envelope) => new WeakRef(envelope)));
+        return decideAll(from, envelopes, ...rest);
+      };
+      await send(2);
+      await end(2);
+      await collectGarbage();
+      expect(records.map((record) => record.deref())).toEqual([undefined]);
     });
 
     it('is neither published nor committed where we are told to stop: the next owner does it [S7] [U1]', async () => {

@@ -1,9 +1,8 @@
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import { gzipSync } from 'node:zlib';
 import fc from 'fast-check';
 import { DecompressionError, inflate } from '../../src/transports/codecs';
 import { Fetched } from '../../src/transports/record-batches';
+import { collectGarbage } from '../support/garbage';
 import {
   codecs,
   encodeBatch,
@@ -337,11 +336,7 @@ describe('a batch that cannot be read', () => {
       return { chunks: fetched.chunksFrom(0), fetched: new WeakRef(fetched) };
     };
     const { chunks, fetched } = open();
-    setFlagsFromString('--expose-gc');
-    const collectGarbage: unknown = runInNewContext('gc');
-    if (typeof collectGarbage !== 'function') throw new Error('no garbage can be collected');
-    await new Promise((resolve) => setTimeout(resolve, 0));
-    collectGarbage();
+    await collectGarbage();
     expect([chunks.length, fetched.deref()]).toEqual([1, undefined]);
   });
 
