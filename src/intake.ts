@@ -22,6 +22,7 @@ import { answered, HeldUp, NoSuchConnection, PayloadUnavailable, prepare } from 
 import { type RejectBreaker, TopicPaused } from './intake/reject-limit';
 import {
   classify,
+  isHeldByPartition,
   LostRace,
   StaleReference,
   StoreBehind,
@@ -118,7 +119,7 @@ export function makeIntake(deps: IntakeDeps): Intake {
       return;
     } catch (error) {
       if (error instanceof HeldUp && error.before > 0) {
-        await decideInParts(from, envelopes.slice(0, error.before), tries, answers);
+        await decideInParts(partOf(from), envelopes.slice(0, error.before), tries, answers);
         throw error;
       }
       const failure = classify(error);
@@ -137,8 +138,9 @@ export function makeIntake(deps: IntakeDeps): Intake {
     }
     const half = Math.ceil(envelopes.length / 2);
     const again = { ...from, hasWaited: true };
-    await decideInParts(again, envelopes.slice(0, half), next, answers);
-    if (half < envelopes.length) await decideInParts(again, envelopes.slice(half), next, answers);
+    if (half === envelopes.length) return decideInParts(again, envelopes, next, answers);
+    await decideInParts(partOf(again), envelopes.slice(0, half), next, answers);
+    await decideInParts(behind(again, envelopes, half), envelopes.slice(half), next, answers);
   }
 
   /** An event by itself: what fails twice is stored as a panic. @throws as `decideOnce` does, and where no panic can be stored */
@@ -267,6 +269,17 @@ interface BatchOrigin {
   readonly hasWaited?: boolean;
 }
 
+/** A part of a batch that is not its last: when it is sent, the batch is not. */
+function partOf(from: BatchOrigin): BatchOrigin {
+  return { ...from, whenSent: undefined };
+}
+
+/** The rest of a batch, of which the first so many are answered: a store that does not know these has lost them. */
+function behind(from: BatchOrigin, envelopes: readonly Envelope[], answered: number): BatchOrigin {
+  if (from.expectedUpTo === undefined) return from;
+  return { ...from, expectedUpTo: at(envelopes, answered - 1).offset + 1 };
+}
+
 /** Whose batches take turns where they meet in their rounds, and are paused together: a topic, or a connection of the webhook. */
 function queueOf(origin: Origin): string {
   return isPartition(origin) ? origin.topic : origin.connectionId;
@@ -319,6 +332,11 @@ export function isOfNoConnection(error: unknown): boolean {
 /** The offset from which on the store has lost what it had decided of the partition; null where that is not why the batch is undecided. */
 export function lostFrom(error: unknown): number | null {
   return error instanceof StoreBehind ? error.decidedUpTo : null;
+}
+
+/** Whether a batch that was begun before the one in front of it was answered might have been decided behind it: that one is not there yet, or kept it waiting. */
+export function mayBeTooEarly(error: unknown): boolean {
+  return error instanceof StoreBehind || isHeldByPartition(error);
 }
 
 /** Whether a smaller batch might have been decided: what did not come about in time, or was not taken. */

@@ -43,7 +43,7 @@ export const LABELS = {
   transport: 'the transport that brought it again: kafka or webhook',
   content: 'same or differs',
   class:
-    'undecided: the partition waits, or a request is answered 503; again: the batch met other writers and is decided again at once; data: the batch is halved to find the event that fails',
+    'undecided: the partition waits, or the store could not decide a request, which is answered 503; again: the batch met other writers and is decided again at once; data: the batch is halved to find the event that fails',
   cause:
     'store: Postgres; kafka: what is published is refused; registry; limit: the topic is paused; reference: there is no reference data, or none that can be read; worker: anything else',
   step: 'connect: a connection of the pool; find: begin, the lock of the partition, what is decided already, in a small batch the locks of its rounds; lock: those of a large one; decide: the rules; write: the rows and the commit',

@@ -36,6 +36,10 @@ export async function renderTables(databaseUrl: string, command: string): Promis
         'that are partitioned have a partition for each month, which are left out here.',
       ),
       '## Views of schema promo',
+      paragraph(
+        'The role of a reader (`promo-intake grant --reader`) sees no `player_ref`, here of `promo.verdicts` and `promo.ledger`: name the other columns, since `select *` is refused',
+        'there, as is `promo.verdict_of`, in whose place `promo.verdict_id_of` leads to a verdict.',
+      ),
       ...views.flatMap(({ oid, name, comment }) => [
         `### promo.${name}`,
         comment,

@@ -6,16 +6,16 @@
 import { isUtf8 } from 'node:buffer';
 import { randomUUID } from 'node:crypto';
 import { systemClock } from '../clock';
-import { readConfig } from '../config';
+import { ConfigError, readConfig } from '../config';
 import { readSecrets } from '../config/webhook';
 import { backoffMs } from '../domain/backoff';
 import { parseJson } from '../transports/json';
 import { bodyBytes, sendBatch, type ToldVerdict, type WebhookTarget } from '../transports/webhook-client';
 import { DONE, FAILED } from './exit-codes';
-import { Unable } from './explain';
 import { isBatchOfEvents, type Line, openInput, readEvents, readLines } from './lines';
 import { SEND_SETTINGS } from './settings';
 import { makeTally, print } from './tally';
+import { wrong } from './values';
 
 export interface SendOptions {
   /** `-` is standard input. */
@@ -47,7 +47,7 @@ export async function send({ file, url, connection, json }: SendOptions, stop: A
     const verdicts = await sendUntilAnswered(target, batch, say, stop);
     if (verdicts === null) return false;
     for (const verdict of verdicts) tally.add(verdict);
-    rejected += verdicts.filter(({ verdict }) => verdict === 'rejected').length;
+    rejected += verdicts.filter(({ standing }) => standing.verdict === 'rejected').length;
     await print(batch.map(({ number }, index) => tell(file, number, verdicts[index], json)).join(''));
     nextLine = (batch.at(-1)?.number ?? 0) + 1;
     return true;
@@ -94,21 +94,23 @@ export async function send({ file, url, connection, json }: SendOptions, stop: A
   return isEnded && unsent === 0 && rejected === 0 ? DONE : FAILED;
 }
 
-/** @throws Unable where there is no such address, or no secret for the connection */
+/** @throws ConfigError where there is no such address, or no secret for the connection */
 function targetOf(url: string, connectionId: string): WebhookTarget {
   const { WEBHOOK_SECRETS } = readConfig(process.env, SEND_SETTINGS);
   const parsed = URL.canParse(url) ? new URL(url) : undefined;
   if (parsed === undefined || !/^https?:$/.test(parsed.protocol))
-    throw new Unable('--url is no address. Write https://host, or http://host:port.');
+    throw wrong('url', 'is no address', 'Write https://host, or http://host:port');
   if (parsed.username !== '' || parsed.password !== '')
-    throw new Unable('--url holds a user or a password, which no webhook asks for. Take it out.');
+    throw wrong('url', 'holds a user or a password, which no webhook asks for', 'Take it out');
   const read = readSecrets(WEBHOOK_SECRETS());
-  if ('problem' in read) throw new Unable(`WEBHOOK_SECRETS ${read.problem}. ${read.remedy}.`);
+  if ('problem' in read) throw new ConfigError([{ setting: 'WEBHOOK_SECRETS', ...read }]);
   const secrets = read.value;
   const [secret] = secrets.get(connectionId) ?? [];
   if (secret === undefined)
-    throw new Unable(
-      `WEBHOOK_SECRETS has no secret for ${connectionId}. It has some for ${[...secrets.keys()].join(', ')}.`,
+    throw wrong(
+      'connection',
+      `WEBHOOK_SECRETS has no secret of ${connectionId}`,
+      `It has some of ${[...secrets.keys()].join(', ')}`,
     );
   return { url: parsed, connectionId, secret };
 }
@@ -156,12 +158,14 @@ async function sendUntilAnswered(
   }
 }
 
-/** Nothing of an event that is accepted, and of a resend. */
+/** Nothing of an event that is accepted, now or before. What a first try decided that was not answered is a duplicate. */
 function tell(file: string, line: number, told: ToldVerdict | undefined, isJson: boolean): string {
   if (told === undefined) return '';
   if (isJson) return `${JSON.stringify({ line, ...told.json })}\n`;
-  const { verdict, reason, remedy, first, contentDiffers, detail } = told;
-  if (verdict === 'accepted' || (verdict === 'duplicate' && !contentDiffers)) return '';
-  const name = verdict === 'duplicate' ? `duplicate of ${first}, with other content` : `${verdict}/${reason}`;
-  return `${file}:${line}: ${name}${detail === null ? '' : `  ${detail}.`}${remedy === null ? '' : ` ${remedy}`}\n`;
+  const { verdict, remedy, standing, contentDiffers, detail } = told;
+  if (standing.verdict === 'accepted' && !contentDiffers) return '';
+  const stands = standing.reason === null ? standing.verdict : `${standing.verdict}/${standing.reason}`;
+  const name = verdict === 'duplicate' ? `duplicate of ${stands}` : stands;
+  const parts = [contentDiffers ? ', with other content' : '', detail === null ? '' : `  ${detail}.`];
+  return `${file}:${line}: ${name}${parts.join('')}${remedy === null ? '' : ` ${remedy}`}\n`;
 }

@@ -96,8 +96,11 @@ const CLASSES: Readonly<Record<string, FailureClass>> = {
 /** The statement with which a contended batch waits for its feeds (rounds.ts). A lock timeout there means a long queue: the batch is tried again. */
 export const LOCK_FEEDS = 'lock_feeds';
 
+/** The statement with which a batch waits for the one of its partition that has not ended (partitions.ts). */
+export const LOCK_PARTITION = 'lock_partition';
+
 /** Statements on the partition's own row, which hold nothing of an event: whatever fails there is the store's, such as transaction ids that run out. */
-const OF_PARTITION = new Set(['lock_partition', 'count_partition']);
+const OF_PARTITION = new Set([LOCK_PARTITION, 'count_partition']);
 
 const KEY_CONSTRAINTS = new Set(['event_keys_pkey', 'rounds_pkey']);
 
@@ -116,4 +119,11 @@ export function classify(error: unknown): FailureClass {
     return 'again';
   const means = CLASSES[sqlState] ?? CLASSES[sqlState.slice(0, 2)] ?? 'undecided';
   return means === 'data' && OF_PARTITION.has(error.statement) ? 'undecided' : means;
+}
+
+/** Whether another batch of the same partition was at it for longer than this one may wait. */
+export function isHeldByPartition(error: unknown): boolean {
+  return (
+    error instanceof StoreError && error.statement === LOCK_PARTITION && error.sqlState === LOCK_TIMEOUT_STATE
+  );
 }

@@ -86,7 +86,7 @@ export function makeLedger(
   const numbers = new Map<string, number>();
   return {
     async partitionNo(source) {
-      const key = `${source.topic}/${source.partition}`;
+      const key = keyOf(source);
       const known = numbers.get(key);
       if (known !== undefined) return known;
       const no = await inTransaction(store, (session) => partitions.partitionNoOf(session, source));
@@ -97,13 +97,15 @@ export function makeLedger(
       try {
         return await observe((stepEnded) => decideBatch(store, batch, fewEvents, stepEnded));
       } catch (error) {
-        // What it has lost may be the numbers themselves.
-        if (error instanceof StoreBehind) numbers.clear();
+        // What it has lost may be the number itself.
+        if (error instanceof StoreBehind && batch.partition !== null) numbers.delete(keyOf(batch.partition));
         throw error;
       }
     },
   };
 }
+
+const keyOf = ({ topic, partition }: partitions.TopicPartition) => `${topic}/${partition}`;
 
 /** How far Kafka partitions are decided, in the order of the list; 0 where nothing is. @throws StoreError */
 export function readDecidedUpTo(store: Store, list: readonly partitions.TopicPartition[]): Promise<number[]> {

@@ -159,6 +159,11 @@ function without(done: ReadonlySet<string>, files: readonly SqlFile[]): string[]
   return files.map(({ name }) => name).filter((name) => !done.has(name));
 }
 
+/** Whatever a role or a database is set to: an index of a large table takes minutes, and a month begins at midnight UTC. The last is of Postgres 17 and newer. */
+const SETTINGS = `set local lock_timeout = ${MIGRATION_LOCK_TIMEOUT_MS}; set local statement_timeout = 0;
+set local timezone = 'UTC'; set local datestyle = 'ISO';
+select set_config(name, '0', true) from pg_settings where name = 'transaction_timeout'`;
+
 function migrationConfig(files: readonly SqlFile[]) {
   return {
     schemaName: STORE,
@@ -168,10 +173,7 @@ function migrationConfig(files: readonly SqlFile[]) {
       getMigrationName: (file: SqlFile) => file.name,
       getMigration: async (file: SqlFile) => ({
         up: async (transaction: { raw(sql: string): PromiseLike<unknown> }) => {
-          // An index of a large table takes minutes, whatever a role or a database is set to.
-          await transaction.raw(
-            `set local lock_timeout = ${MIGRATION_LOCK_TIMEOUT_MS}; set local statement_timeout = 0`,
-          );
+          await transaction.raw(SETTINGS);
           // knex would take a question mark for a parameter.
           if (file.sql.includes('?')) throw new Error(`${file.name} holds a question mark`);
           await transaction.raw(file.sql);

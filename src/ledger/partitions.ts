@@ -4,7 +4,7 @@
 import type { ReferenceVersion } from '../domain/reference';
 import { arrays } from './binary';
 import type { Session } from './connection';
-import { LostRace, StoreBehind } from './failures';
+import { LOCK_PARTITION, LostRace, StoreBehind } from './failures';
 
 /** A Kafka partition. */
 export interface TopicPartition {
@@ -43,7 +43,10 @@ export async function referenceInForce(session: Session): Promise<ReferenceVersi
 const PARTITION_NO = {
   name: 'partition_no',
   text: `with opened as (
-  insert into promo_store.partitions (topic, partition) values ($1, $2) on conflict do nothing returning partition_no
+  insert into promo_store.partitions (topic, partition)
+  -- What is not inserted takes no number of the sequence.
+  select $1, $2 where not exists (select from promo_store.partitions where topic = $1 and partition = $2)
+  on conflict do nothing returning partition_no
 )
 select partition_no from opened union all select partition_no from promo_store.partitions where topic = $1 and partition = $2`,
 };
@@ -71,8 +74,8 @@ export async function readDecidedUpTo(session: Session, list: readonly TopicPart
   return rows.map(([offset]) => Number(offset));
 }
 
-const LOCK_PARTITION = {
-  name: 'lock_partition',
+const LOCK_THIS_PARTITION = {
+  name: LOCK_PARTITION,
   text: `select p.next_offset, coalesce(p.decided_up_to, p.next_offset), ${IN_FORCE}
 from promo_store.partitions p where p.partition_no = $1 and p.topic = $2 and p.partition = $3 for update`,
 };
@@ -99,7 +102,11 @@ export async function lockPartition(
   partition: NumberedPartition | null,
 ): Promise<{ locked: PartitionOffsets; inForce: ReferenceVersion }> {
   if (partition === null) return { locked: NO_PARTITION, inForce: await referenceInForce(session) };
-  const [row] = await session.query(LOCK_PARTITION, [partition.no, partition.topic, partition.partition]);
+  const [row] = await session.query(LOCK_THIS_PARTITION, [
+    partition.no,
+    partition.topic,
+    partition.partition,
+  ]);
   if (row === undefined) throw new StoreBehind(0);
   const [nextOffset, decidedUpTo, inForce] = row;
   return {

@@ -7,7 +7,7 @@ import {
   type Answer,
   type Envelope,
   type IntakeResult,
-  lostFrom,
+  mayBeTooEarly,
   mayBeTooMuch,
   type TopicPartition,
 } from '../intake';
@@ -217,8 +217,6 @@ export class UnderWay {
         this.lookAhead();
       });
       this.observe(first, answers, clock.now() - began);
-      const isTooMuch = answers.length === 0 && mayBeTooMuch(undecided);
-      this.maxEvents = isTooMuch ? Math.max(1, envelopes.length >> 1) : maxEvents * 2;
       return { answers, undecided: undecided ?? failure };
     } finally {
       endTurn();
@@ -267,7 +265,8 @@ export class UnderWay {
       if (isWhole) this.goesOn ||= answers.some(({ decision }) => !decision.redelivered);
       const isDecided = isWhole || answers.length > 0;
       // Where the one before was not answered yet, the store may have been asked too early.
-      const isTooEarly = batch.follows !== null && lostFrom(undecided) !== null;
+      const isTooEarly = batch.follows !== null && mayBeTooEarly(undecided);
+      if (!isTooEarly) this.resize(batch.records, isDecided ? null : undecided);
       return {
         decided: isDecided ? this.take(batch, answers) : null,
         undecided: isTooEarly ? null : undecided,
@@ -276,6 +275,15 @@ export class UnderWay {
       if (!isWhole) await this.giveUpBehind(batch);
       if (--this.inQueue === 0) this.queue.rest();
     }
+  }
+
+  /** How many events the next batch may hold. @param undecided what stood in the way of all of the last one */
+  private resize(events: number, undecided: Error | null): void {
+    if (events === 0) return;
+    const isTooMuch = undecided !== null && mayBeTooMuch(undecided);
+    this.maxEvents = isTooMuch
+      ? Math.max(1, events >> 1)
+      : Math.min(this.maxEvents, this.deps.batchEvents) * 2;
   }
 
   /** Out of the queue, and all of it but what is published let go: publishing has no slot, and may wait for long. */

@@ -5,8 +5,8 @@ import { isObject, parseJson } from './json';
 import { readAnswer } from './limited';
 import { SIGNATURE_HEADERS, sign } from './webhook-signature';
 
-/** One request, its answer included. */
-const TIMEOUT_MS = 30_000;
+/** One request, its answer included, which the webhook gives within 31 s. */
+const TIMEOUT_MS = 35_000;
 /** Of 8,000 events with ids of a usual length. */
 const MAX_ANSWER_BYTES = 16 * 1024 ** 2;
 
@@ -20,11 +20,10 @@ export interface WebhookTarget {
 /** What became of one event. */
 export interface ToldVerdict {
   readonly verdict: Verdict;
-  /** Of a duplicate that of the first verdict. */
   readonly reason: Reason | null;
   readonly remedy: string | null;
-  /** The verdict of a duplicate that stands. */
-  readonly first: string | null;
+  /** The verdict that stands: its own, or of a duplicate the first one. */
+  readonly standing: { readonly verdict: Verdict; readonly reason: Reason | null };
   readonly contentDiffers: boolean;
   readonly detail: string | null;
   /** The whole of it, as it came. */
@@ -114,15 +113,19 @@ const VERDICTS: readonly Verdict[] = ['accepted', 'rejected', 'skipped', 'duplic
 
 function readVerdict(json: unknown): ToldVerdict | undefined {
   if (!isObject(json)) return undefined;
-  const verdict = VERDICTS.find((each) => each === json.verdict);
-  if (verdict === undefined) return undefined;
+  const verdictOf = (value: unknown) => VERDICTS.find((each) => each === value);
   const reasonOf = (value: unknown) => REASONS.find(({ name }) => name === value)?.name ?? null;
+  const verdict = verdictOf(json.verdict);
+  if (verdict === undefined) return undefined;
+  const reason = reasonOf(json.reason);
+  const first = verdictOf(json.first_verdict);
   const [detail] = Array.isArray(json.details) ? json.details : [];
   return {
     verdict,
-    reason: reasonOf(json.reason),
+    reason,
     remedy: textOr(json.remedy),
-    first: textOr(json.first_verdict),
+    standing:
+      first === undefined ? { verdict, reason } : { verdict: first, reason: reasonOf(json.first_reason) },
     contentDiffers: json.content_differs === true,
     detail: isObject(detail) ? `${textOr(detail.field) || 'event'}: ${detail.detail}` : null,
     json,

@@ -1,6 +1,7 @@
 /** What a failing store means for the events: undecided without a trace, decided again, or one panic. */
 import { randomBytes } from 'node:crypto';
 import { connect, createServer, type Socket } from 'node:net';
+import { lostFrom } from '../../src/intake';
 import { MAX_PANICS_PER_MINUTE } from '../../src/intake/panic-limit';
 import { classify, LostRace, StoreError } from '../../src/ledger/failures';
 import {
@@ -431,6 +432,47 @@ describe('a store that cannot decide', () => {
     expect(classify(result.undecided)).toBe('again');
     // Whole, then the first half four times.
     expect(await store.value(`select last_value from tries`)).toBe('-996');
+  });
+
+  test('a store that loses the first half of a batch before the second is decided is noticed by it [U1] [U4]', async () => {
+    let tries = 0;
+    const worker = store.writer({
+      wrap: (ledger) => ({
+        ...ledger,
+        async decideBatch(batch) {
+          tries++;
+          if (tries === 1) throw new LostRace('somebody else was first');
+          const decisions = await ledger.decideBatch(batch);
+          // As a standby that had received all but this transaction.
+          if (tries === 2) await store.pool.query('update promo_store.partitions set decided_up_to = 10');
+          return decisions;
+        },
+      }),
+    });
+    await worker.partition('acme').readAt(8, aBet(), aBet());
+    tries = 0;
+
+    const envelopes = [aBet(), aBet(), aBet(), aBet()].map((bet, index) => anEnvelope(bet, 10 + index));
+    const result = await worker.intake.decide({ topic: 'acme', partition: 0 }, envelopes, 10);
+
+    expect([result.answers.map(brief), lostFrom(result.undecided)]).toEqual([['accepted', 'accepted'], 10]);
+    expect(tries).toBe(3);
+  });
+
+  test('a batch that is divided is on its way once the last part of it is', async () => {
+    const told: string[] = [];
+    const worker = store.writer({
+      wrap: (ledger) => ({
+        ...ledger,
+        async decideBatch(batch) {
+          if (told.push(`${batch.items.length}`) === 1) throw new LostRace('somebody else was first');
+          return ledger.decideBatch(batch);
+        },
+      }),
+    });
+    const envelopes = [aBet(), aBet(), aBet()].map((bet, index) => anEnvelope(bet, index));
+    await worker.intake.decide({ topic: 'acme', partition: 0 }, envelopes, 0, () => told.push('sent'));
+    expect(told).toEqual(['3', '2', '1', 'sent']);
   });
 
   test('a real deadlock with a foreign writer is decided again, and all of it is decided [U4] [R5 at once]', async () => {

@@ -18,7 +18,7 @@ import {
   withClient,
 } from '../support/ledger';
 import { startProgram } from '../support/program';
-import { databaseUrl, type FreshDatabase, freshDatabase } from '../support/servers';
+import { databaseUrl, type FreshDatabase, freshDatabase, ownServers } from '../support/servers';
 
 jest.setTimeout(120_000);
 
@@ -210,6 +210,35 @@ test('every earlier version is brought to the same shape, with what it holds [D1
     });
     await expectItWorks(url);
     await expectItIsKnown(url);
+  }
+});
+
+test('months begin at midnight UTC, whatever the zone and the style of dates that the database is set to [D2]', async () => {
+  // Up to 17 the name of a zone that a time is written with may be read as another's: CST, of Shanghai, is Chicago's.
+  const servers = await ownServers({ need: ['postgres'], postgresVersion: '15' });
+  try {
+    const { url, drop } = await freshDatabase(servers.databaseUrl);
+    const name = new URL(url).pathname.slice(1);
+    await withClient(url, (client) =>
+      client.query(
+        `alter database ${name} set timezone = 'Asia/Shanghai'; alter database ${name} set datestyle = 'SQL, DMY'`,
+      ),
+    );
+    await migrate(url);
+    const bounds = await withClient(url, async (client) => {
+      await client.query(`set timezone = 'UTC'; set datestyle = 'ISO'`);
+      return rowsOf(
+        client,
+        `select distinct pg_get_expr(relpartbound, oid) from pg_class
+         where relnamespace = 'promo_store'::regnamespace and relispartition and relkind = 'r'`,
+      );
+    });
+    const midnight = String.raw`'\d{4}-\d\d-01 00:00:00\+00'`;
+    const expected = expect.stringMatching(`^FOR VALUES FROM \\(${midnight}\\) TO \\(${midnight}\\)$`);
+    expect(bounds.flat()).toEqual([expected, expected, expected]);
+    await drop();
+  } finally {
+    await servers.stop();
   }
 });
 

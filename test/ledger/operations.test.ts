@@ -105,7 +105,8 @@ describe('erasure', () => {
     let batches = 0;
     const erased = await erase(PLAYER, 3, () => batches++);
     expect(erased).toEqual({ erasure: 1, verdicts: 8, rounds: 3, payloads: 1 });
-    expect(batches).toBe(3);
+    // Three of verdicts, and one of panics.
+    expect(batches).toBe(4);
     expect(await players()).toEqual(['acme: another', 'acme: erased:1', `bravo: ${PLAYER}`]);
     expect(await rest()).toEqual(before);
     expect(
@@ -125,6 +126,27 @@ describe('erasure', () => {
     );
     expect(await players()).toEqual(['acme: another', 'acme: erased:1', `bravo: ${PLAYER}`]);
     expect(await erase(PLAYER)).toEqual({ erasure: 2, verdicts: 0, rounds: 0, payloads: 0 });
+  });
+
+  test('looks through the panics of all operators in steps, and takes those of its own', async () => {
+    const logins = Array.from({ length: 5 }, () => aLogin());
+    await store.partition('acme').read(...logins);
+    await store.partition('bravo').read(...logins);
+    await store.pool.query(
+      `insert into promo_store.panics (verdict_id, error, payload) select verdict_id, 'no', 'x' from promo.verdicts`,
+    );
+    let steps = 0;
+    const erased = await erase('somebody', 3, () => steps++);
+    expect([erased, steps]).toEqual([{ erasure: 1, verdicts: 0, rounds: 0, payloads: 5 }, 4]);
+    expect(
+      await store.rows(
+        `select operator_id, count(p.payload) from promo_store.panics p join promo.verdicts using (verdict_id) group by 1 order by 1`,
+      ),
+    ).toEqual([
+      ['acme', '0'],
+      ['bravo', '5'],
+    ]);
+    expect((await log()).map((line) => line[3])).toEqual(['{"rounds": 0, "payloads": 5, "verdicts": 0}']);
   });
 
   test('goes on beside workers, and the rounds of the erased player go on as rounds do [R2] [R6]', async () => {

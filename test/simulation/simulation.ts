@@ -437,7 +437,8 @@ class World {
       case 'store falls back': {
         // Workers that stop notice nothing any more: those that come after them would.
         if (this.isOver) return false;
-        this.takeStoreAway(this.random.pick([100, 3_000]));
+        // Whoever waits for nothing of the store at that moment may notice nothing of it but that its connections are new.
+        this.takeStoreAway(this.random.pick([0, 100, 3_000]));
         const versions = this.store.references.length;
         const hasLost = this.store.fallBack(
           1 + this.random.below(this.random.pick([2, 10])),
@@ -560,9 +561,10 @@ class World {
 
   private takeStoreAway(ms: number): boolean {
     if (this.network.isStoreAway) return false;
-    this.network.isStoreAway = true;
     for (const connection of [...this.network.connections]) connection.cut();
     this.store.terminateAll();
+    if (ms === 0) return true;
+    this.network.isStoreAway = true;
     this.faults.lasts(ms);
     this.scheduler.after(ms, this.outside, 'the store is back', () => {
       this.network.isStoreAway = false;

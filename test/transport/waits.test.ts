@@ -1063,6 +1063,33 @@ describe('the next batch of a partition', () => {
     expect(clock.waits).toEqual([]);
   });
 
+  it('that waited too long for the one before to commit is begun anew, without a wait [U2]', async () => {
+    const held = Object.assign(new Error('canceling statement due to lock timeout'), { code: '55P03' });
+    const { begun, clock, send, end } = await isAtTheSecond();
+    await send(2);
+    await end(2, new StoreError('lock_partition', held));
+    await end(1);
+    expect(begun.slice(2)).toEqual(['2 behind 2', '2 behind 2']);
+    expect(clock.waits).toEqual([]);
+    // With nothing before it, somebody else holds the partition.
+    await end(3, new StoreError('lock_partition', held));
+    expect(clock.waits).toEqual([SECOND]);
+  });
+
+  it('does not undo that the one before is tried again as half of it [U2]', async () => {
+    const { begun, clock, deliver, deliverBytes, send, end } = await aPartition({ batchEvents: 4 });
+    deliver(0, [0]);
+    await end(0);
+    deliver(0, [1, 2, 3, 4]);
+    for (let offset = 5; offset <= 8; offset++) deliverBytes(0, offset, MEBIBYTE);
+    await send(1);
+    expect(begun.slice(1)).toEqual(['1,2,3,4 behind 1', '5,6,7,8 behind 5']);
+    await end(1, TIMEOUT);
+    await end(2, new StoreBehind(1));
+    await clock.pass(SECOND);
+    expect(begun.slice(3)).toEqual(['1,2 behind 1']);
+  });
+
   it('keeps its place while it is decompressed and the one before is answered', async () => {
     const { begun, source, decided, clock, deliver, send, end } = await aPartition({ batchEvents: 3 });
     deliver(0, [0]);

@@ -504,6 +504,33 @@ describe('send', () => {
       expect(Object.keys(await world.verdicts())).toHaveLength(1_202);
     }));
 
+  test('tells of what was sent before which verdict stands, so that a first try that was not answered hides nothing', () =>
+    withWebhook({}, async ({ webhook }) => {
+      const events = [aBet(), aBet({ amount: '0' }), { ...aLogin(), spec: 'x' }];
+      const lines = events.map((each) => JSON.stringify(each)).join('\n');
+      await run(lines, webhook.port).ending();
+      const again = run(lines, webhook.port);
+      expect(await again.ending()).toEqual({ code: 1, signal: null });
+      expect(again.output()).toMatch(
+        /^\S+:2: duplicate of skipped\/zero_amount\n\S+:3: duplicate of rejected\/malformed\n\S+: sent in .* 3 duplicate\n$/,
+      );
+    }));
+
+  test.each([
+    [{ '--url': 'events.example.com' }, '--url: is no address. Write https://host, or http://host:port.'],
+    [
+      { '--connection': 'other' },
+      `--connection: WEBHOOK_SECRETS has no secret of other. It has some of ${HOOK}.`,
+    ],
+  ])('with %j is wrong usage, and sends nothing', async (given, told) => {
+    const options = { '--url': 'http://127.0.0.1:1', '--connection': HOOK, ...given };
+    const command = new RunningCommand(['send', '-', ...Object.entries(options).flat()], {
+      WEBHOOK_SECRETS: JSON.stringify({ [HOOK]: secret }),
+    });
+    expect(await command.ending()).toEqual({ code: 2, signal: null });
+    expect(command.output()).toContain(told);
+  });
+
   test('leaves out what would have its whole request refused, and says so', () =>
     withWebhook({}, async ({ world, webhook }) => {
       const long = JSON.stringify({ ...aLogin(), note: 'x'.repeat(1024 ** 2) });

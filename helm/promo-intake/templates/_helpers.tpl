@@ -68,6 +68,20 @@ default
 {{- merge (dict) (default dict .Values.webhook) (dict "enabled" false "settings" dict "secrets" dict "files" dict "ingress" dict "service" dict "podDisruptionBudget" dict) | toYaml -}}
 {{- end -}}
 
+{{/* What serves, as a list in YAML. */}}
+{{- define "promo-intake.components" -}}
+{{- $components := list -}}
+{{- if (include "promo-intake.webhook" . | fromYaml).enabled }}{{ $components = append $components "webhook" }}{{ end -}}
+{{/* Of a release that was made before there was this value, it is not there (--reuse-values). */}}
+{{- if ne (toString .Values.worker.enabled) "false" }}{{ $components = append $components "worker" }}{{ end -}}
+{{- $components | toYaml -}}
+{{- end -}}
+
+{{/* True where there are workers, else nothing. */}}
+{{- define "promo-intake.hasWorkers" -}}
+{{- if has "worker" (include "promo-intake.components" . | fromYamlArray) }}true{{ end -}}
+{{- end -}}
+
 {{/* Two names of the webhook are longer than all others. */}}
 {{- define "promo-intake.webhookPods" -}}
 {{ include "promo-intake.fullname" . | trunc 50 | trimSuffix "-" }}-webhook-pods
@@ -79,9 +93,8 @@ begins with.
 */}}
 {{- define "promo-intake.metricSelector" -}}
 {{- $begins := list -}}
-{{- $webhook := include "promo-intake.webhook" . | fromYaml -}}
-{{- range $component, $is := dict "worker" true "webhook" $webhook.enabled }}{{ if $is }}{{ $begins = append $begins (printf "%s-%s-" (include "promo-intake.fullname" $) $component | trunc 58) }}{{ end }}{{ end -}}
-{{- printf "namespace=%q,pod=~%q" .Release.Namespace (printf (ternary "(%s).*" "%s.*" $webhook.enabled) (join "|" $begins)) -}}
+{{- range $component := include "promo-intake.components" . | fromYamlArray }}{{ $begins = append $begins (printf "%s-%s-" (include "promo-intake.fullname" $) $component | trunc 58) }}{{ end -}}
+{{- printf "namespace=%q,pod=~%q" .Release.Namespace (printf (ternary "(%s).*" "%s.*" (gt (len $begins) 1)) (join "|" $begins)) -}}
 {{- end -}}
 
 {{/*
@@ -252,7 +265,11 @@ annotations:
 {{- $nothing := dict "settings" dict "secrets" dict "grant" dict -}}
 {{- $migration := merge (dict) .migration $nothing -}}
 {{- $retention := merge (dict) .retention $nothing -}}
-{{- if not .settings.KAFKA_BROKERS }}{{ $faults = append $faults "settings.KAFKA_BROKERS is missing: set it to the brokers, as host:port, comma-separated" }}{{ end -}}
+{{- $webhook := include "promo-intake.webhook" $ | fromYaml -}}
+{{- $hasWorkers := include "promo-intake.hasWorkers" $ -}}
+{{- if not (or $hasWorkers $webhook.enabled) }}{{ $faults = append $faults "worker.enabled is false, and webhook.enabled is not true: nothing would take any event; enable one of them" }}{{ end -}}
+{{- if and .autoscaling.enabled (not $hasWorkers) }}{{ $faults = append $faults "autoscaling.enabled is true, and worker.enabled is false: there are no workers to scale; disable it" }}{{ end -}}
+{{- if and (or $hasWorkers .settings.VERDICT_TOPIC) (not (or .settings.KAFKA_BROKERS (and (not $hasWorkers) $webhook.settings.KAFKA_BROKERS))) }}{{ $faults = append $faults "settings.KAFKA_BROKERS is missing: set it to the brokers, as host:port, comma-separated" }}{{ end -}}
 {{- if not (or .settings.DATABASE_URL .secrets.DATABASE_URL) }}{{ $faults = append $faults "secrets.DATABASE_URL is missing: set it to {secret: NAME, key: KEY} of a Secret that holds the address of Postgres, or set settings.DATABASE_URL to one without a password" }}{{ end -}}
 {{- if and .settings.DATABASE_URL .secrets.DATABASE_URL }}{{ $faults = append $faults "settings.DATABASE_URL and secrets.DATABASE_URL are both set: remove one of them" }}{{ end -}}
 {{- range $name, $is := dict "migration" (or $migration.enabled .reference.data .reference.existing) "retention" $retention.enabled -}}
@@ -264,7 +281,6 @@ annotations:
 {{- if and $retention.enabled $migration.grant.writer (not (or $retention.settings.DATABASE_URL $retention.secrets.DATABASE_URL)) }}{{ $faults = append $faults "retention.secrets.DATABASE_URL is missing: retention would run as the workers' role, which may drop nothing where migration.grant.writer limits it; set it, or retention.settings.DATABASE_URL, to the address with the janitor's role" }}{{ end -}}
 {{- if and $migration.enabled $migration.grant.writer (not (or $migration.settings.DATABASE_URL $migration.secrets.DATABASE_URL)) }}{{ $faults = append $faults "migration.secrets.DATABASE_URL is missing: the migrations would run as the workers' role, which then owns the tables and cannot be limited to migration.grant.writer; set it, or migration.settings.DATABASE_URL, to the address with the owner's role" }}{{ end -}}
 {{- if and (not $migration.enabled) (or $migration.grant.writer $migration.grant.reader $migration.grant.janitor $migration.grant.maintainer) }}{{ $faults = append $faults "migration.grant is set, and migration.enabled is false: nobody would give these roles what they need; enable it, or remove migration.grant and run promo-intake grant yourself" }}{{ end -}}
-{{- $webhook := include "promo-intake.webhook" $ | fromYaml -}}
 {{- if and $webhook.enabled (not (default dict .secrets).WEBHOOK_SECRETS) }}{{ $faults = append $faults "secrets.WEBHOOK_SECRETS is missing: set it to {secret: NAME, key: KEY} of a Secret that holds the secrets of the connections, or disable webhook" }}{{ end -}}
 {{- if and $webhook.enabled (eq (include "promo-intake.webhookPort" $) (include "promo-intake.port" $)) }}{{ $faults = append $faults "settings.WEBHOOK_PORT is settings.HTTP_PORT as well: set one of them to another port" }}{{ end -}}
 {{- if and $webhook.settings.DATABASE_URL $webhook.secrets.DATABASE_URL }}{{ $faults = append $faults "webhook.settings.DATABASE_URL and webhook.secrets.DATABASE_URL are both set: remove one of them" }}{{ end -}}
