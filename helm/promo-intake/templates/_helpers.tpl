@@ -107,8 +107,12 @@ What a container of a component is configured by, as YAML: the workers by everyt
 {{- $own := merge (dict) (default dict .own) (dict "settings" dict "secrets" dict "files" dict) -}}
 {{- $values := dict -}}
 {{- range $map := list "settings" "secrets" "files" }}{{ $_ := set $values $map (mergeOverwrite (deepCopy (index $usual $map)) (deepCopy (index $own $map))) }}{{ end -}}
-{{- if $own.secrets.DATABASE_URL }}{{ $_ := unset $values.settings "DATABASE_URL" }}{{ end -}}
+{{/* A secret address holds a password of its own, beside which another is refused; and one mechanism's secret is no other's. */}}
+{{- $replaced := list -}}
+{{- if $own.secrets.DATABASE_URL }}{{ $_ := unset $values.settings "DATABASE_URL" }}{{ $replaced = append $replaced "DATABASE_PASSWORD" }}{{ end -}}
 {{- if $own.settings.DATABASE_URL }}{{ $_ := unset $values.secrets "DATABASE_URL" }}{{ end -}}
+{{- if or $own.settings.KAFKA_SASL_MECHANISM (not (hasPrefix "SASL_" (default "SASL_" $own.settings.KAFKA_SECURITY_PROTOCOL))) }}{{ $replaced = concat $replaced (list "KAFKA_SASL_PASSWORD" "KAFKA_SASL_OAUTHBEARER_CLIENT_SECRET") }}{{ end -}}
+{{- range $name := $replaced }}{{ if not (hasKey $own.secrets $name) }}{{ $_ := unset $values.secrets $name }}{{ end }}{{ end -}}
 {{- $publishes := $values.settings.VERDICT_TOPIC -}}
 {{- $component := .component -}}
 {{- $given := dict -}}
@@ -270,8 +274,9 @@ annotations:
 {{- if not (or $hasWorkers $webhook.enabled) }}{{ $faults = append $faults "worker.enabled is false, and webhook.enabled is not true: nothing would take any event; enable one of them" }}{{ end -}}
 {{- if and .autoscaling.enabled (not $hasWorkers) }}{{ $faults = append $faults "autoscaling.enabled is true, and worker.enabled is false: there are no workers to scale; disable it" }}{{ end -}}
 {{- if and (or $hasWorkers .settings.VERDICT_TOPIC) (not (or .settings.KAFKA_BROKERS (and (not $hasWorkers) $webhook.settings.KAFKA_BROKERS))) }}{{ $faults = append $faults "settings.KAFKA_BROKERS is missing: set it to the brokers, as host:port, comma-separated" }}{{ end -}}
-{{- if not (or .settings.DATABASE_URL .secrets.DATABASE_URL) }}{{ $faults = append $faults "secrets.DATABASE_URL is missing: set it to {secret: NAME, key: KEY} of a Secret that holds the address of Postgres, or set settings.DATABASE_URL to one without a password" }}{{ end -}}
-{{- if and .settings.DATABASE_URL .secrets.DATABASE_URL }}{{ $faults = append $faults "settings.DATABASE_URL and secrets.DATABASE_URL are both set: remove one of them" }}{{ end -}}
+{{- $secrets := default dict .secrets -}}
+{{- if not (or .settings.DATABASE_URL $secrets.DATABASE_URL) }}{{ $faults = append $faults "secrets.DATABASE_URL is missing: set it to {secret: NAME, key: KEY} of a Secret that holds the address of Postgres, or set settings.DATABASE_URL to one without a password" }}{{ end -}}
+{{- if and .settings.DATABASE_URL $secrets.DATABASE_URL }}{{ $faults = append $faults "settings.DATABASE_URL and secrets.DATABASE_URL are both set: remove one of them" }}{{ end -}}
 {{- range $name, $is := dict "migration" (or $migration.enabled .reference.data .reference.existing) "retention" $retention.enabled -}}
 {{- $own := merge (dict) (index $.Values $name) (dict "settings" dict "secrets" dict) -}}
 {{- $configuration := include "promo-intake.jobConfiguration" (dict "values" $.Values "own" $own) | fromYaml -}}
@@ -281,7 +286,7 @@ annotations:
 {{- if and $retention.enabled $migration.grant.writer (not (or $retention.settings.DATABASE_URL $retention.secrets.DATABASE_URL)) }}{{ $faults = append $faults "retention.secrets.DATABASE_URL is missing: retention would run as the workers' role, which may drop nothing where migration.grant.writer limits it; set it, or retention.settings.DATABASE_URL, to the address with the janitor's role" }}{{ end -}}
 {{- if and $migration.enabled $migration.grant.writer (not (or $migration.settings.DATABASE_URL $migration.secrets.DATABASE_URL)) }}{{ $faults = append $faults "migration.secrets.DATABASE_URL is missing: the migrations would run as the workers' role, which then owns the tables and cannot be limited to migration.grant.writer; set it, or migration.settings.DATABASE_URL, to the address with the owner's role" }}{{ end -}}
 {{- if and (not $migration.enabled) (or $migration.grant.writer $migration.grant.reader $migration.grant.janitor $migration.grant.maintainer) }}{{ $faults = append $faults "migration.grant is set, and migration.enabled is false: nobody would give these roles what they need; enable it, or remove migration.grant and run promo-intake grant yourself" }}{{ end -}}
-{{- if and $webhook.enabled (not (default dict .secrets).WEBHOOK_SECRETS) }}{{ $faults = append $faults "secrets.WEBHOOK_SECRETS is missing: set it to {secret: NAME, key: KEY} of a Secret that holds the secrets of the connections, or disable webhook" }}{{ end -}}
+{{- if and $webhook.enabled (not $secrets.WEBHOOK_SECRETS) }}{{ $faults = append $faults "secrets.WEBHOOK_SECRETS is missing: set it to {secret: NAME, key: KEY} of a Secret that holds the secrets of the connections, or disable webhook" }}{{ end -}}
 {{- if and $webhook.enabled (eq (include "promo-intake.webhookPort" $) (include "promo-intake.port" $)) }}{{ $faults = append $faults "settings.WEBHOOK_PORT is settings.HTTP_PORT as well: set one of them to another port" }}{{ end -}}
 {{- if and $webhook.settings.DATABASE_URL $webhook.secrets.DATABASE_URL }}{{ $faults = append $faults "webhook.settings.DATABASE_URL and webhook.secrets.DATABASE_URL are both set: remove one of them" }}{{ end -}}
 {{- if and $webhook.from (not $.Values.networkPolicy.enabled) }}{{ $faults = append $faults "webhook.from is set, and networkPolicy.enabled is false: it would be ignored; enable it, or remove webhook.from" }}{{ end -}}
