@@ -335,8 +335,8 @@ if (require.main === module) {
   });
   // Whoever reads our output may end before us, as head does. What is told beside it is no reason to end.
   process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-    if (error.code === 'EPIPE') process.exit(FAILED);
-    throw error;
+    if (error.code !== 'EPIPE') console.error(`standard output cannot be written (${error.code})`);
+    process.exit(FAILED);
   });
   process.stderr.on('error', (error: NodeJS.ErrnoException) => {
     if (error.code !== 'EPIPE') throw error;

@@ -13,7 +13,7 @@ import { DONE, FAILED } from './exit-codes';
 import { Unable } from './explain';
 import { noteEnd } from './noted';
 import { LIST_SETTINGS, REPLAY_LETTERS_SETTINGS } from './settings';
-import { type Bounds, boundsOf, integerOf, type Options, requestedBy, wrong } from './values';
+import { type Bounds, both, boundsOf, integerOf, type Options, requestedBy, wrong } from './values';
 
 const LISTED = 20;
 /** A record may have several dead letters, so those that were sent are remembered. */
@@ -30,12 +30,11 @@ interface Filter extends Bounds {
 
 /** @throws ConfigError */
 function readFilter(options: Options): Filter {
-  const filter = {
-    reason: options.get('reason'),
-    topic: options.get('source-topic'),
-    partition: integerOf(options, 'source-partition'),
-    ...boundsOf(options),
-  };
+  const [partition, bounds] = both(
+    () => integerOf(options, 'source-partition'),
+    () => boundsOf(options),
+  );
+  const filter = { reason: options.get('reason'), topic: options.get('source-topic'), partition, ...bounds };
   const hasOffsets = filter.fromOffset !== undefined || filter.toOffset !== undefined;
   if (hasOffsets && (filter.topic === undefined || filter.partition === undefined))
     throw wrong(
@@ -106,9 +105,14 @@ const readListSettings = () => readConfig(process.env, LIST_SETTINGS);
 
 /** @returns the exit code */
 export async function listDeadLetters(options: Options): Promise<number> {
-  const filter = readFilter(options);
-  const limit = integerOf(options, 'limit', 1) ?? LISTED;
-  const config = readListSettings();
+  const [[filter, limit = LISTED], config] = both(
+    () =>
+      both(
+        () => readFilter(options),
+        () => integerOf(options, 'limit', 1),
+      ),
+    readListSettings,
+  );
   const counts = new Map<string, number>();
   let newest: Listed[] = [];
   const foreign = await readLetters(config, filter, async (found) => {
@@ -192,8 +196,10 @@ function countText(counts: ReadonlyMap<string, number>): string {
  * @returns the exit code
  */
 export async function replayDeadLetters(options: Options): Promise<number> {
-  const filter = readFilter(options);
-  const config = readConfig(process.env, REPLAY_LETTERS_SETTINGS);
+  const [filter, config] = both(
+    () => readFilter(options),
+    () => readConfig(process.env, REPLAY_LETTERS_SETTINGS),
+  );
   const to = options.get('to');
   if (to === config.DEAD_LETTER_TOPIC)
     throw wrong('to', 'is the dead-letter topic itself', 'Name a topic of events');

@@ -79,7 +79,7 @@ export function portIsTaken(setting: string, problem: string): string {
 }
 
 /** What says all there is to know by itself. The class of transports is known by its name: to load it is to load the Kafka client. */
-const PLAIN: ReadonlySet<string> = new Set(['Unable', 'KafkaProblem']);
+const PLAIN: ReadonlySet<string> = new Set(['Unable', 'KafkaProblem', 'MigrationProblem']);
 
 function plainTrouble([first]: readonly Cause[]): string | undefined {
   return first !== undefined && PLAIN.has(first.name) ? first.message : undefined;
@@ -234,14 +234,24 @@ function postgresTrouble(chain: readonly Cause[]): string | undefined {
     const remedy = wants?.[1] ?? SQL_STATES[answer.code] ?? `SQLSTATE ${answer.code}.`;
     return `Postgres answered: ${answer.message}. ${remedy}`;
   }
-  const broken = chain.find(({ code }) => UNREACHABLE.test(code)) ?? chain.find(isConnectionTimeout);
+  if (chain.some(({ message }) => /client password must be a string/.test(message)))
+    return 'Postgres asks for a password, and there is none. Set DATABASE_PASSWORD, or write it into DATABASE_URL.';
+  const broken = chain.find(isUnreachable) ?? chain.find(isTimeout);
   if (broken !== undefined)
     return `Postgres cannot be reached: ${broken.message}. Check that the server of DATABASE_URL runs and can be reached from here.`;
   return undefined;
 }
 
-function isConnectionTimeout({ message }: Cause): boolean {
-  return /timeout expired|timeout exceeded|connection timeout|Connection terminated/i.test(message);
+function isUnreachable({ code, message }: Cause): boolean {
+  // Of a socket that is a file there is no host: ENOENT, EACCES.
+  return UNREACHABLE.test(code) || /^connect E[A-Z]+/.test(message);
+}
+
+/** Of a connection that does not come about, or of an answer. */
+function isTimeout({ message }: Cause): boolean {
+  return /timeout expired|timeout exceeded|connection timeout|Connection terminated|Query read timeout|no answer within/i.test(
+    message,
+  );
 }
 
 function defect(error: unknown): string {

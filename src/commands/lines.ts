@@ -39,7 +39,14 @@ export interface Line {
 export async function* openInput(file: string, stop: AbortSignal): AsyncGenerator<Buffer> {
   const stream: Readable =
     file === '-' ? process.stdin : createReadStream(file, { highWaterMark: READ_BYTES });
-  for await (const chunk of addAbortSignal(stop, stream)) if (Buffer.isBuffer(chunk)) yield chunk;
+  try {
+    for await (const chunk of addAbortSignal(stop, stream)) if (Buffer.isBuffer(chunk)) yield chunk;
+  } catch (error) {
+    // An error of reading, unlike one of opening, does not say of what.
+    throw error instanceof Error
+      ? Object.assign(error, { path: file === '-' ? 'standard input' : file })
+      : error;
+  }
 }
 
 /** Cuts bytes into lines, as many at a time as came together. Blank lines are left out, and counted. */
@@ -97,7 +104,7 @@ function firstToken(bytes: Buffer): string | undefined {
  */
 export async function* readEvents(
   blocks: AsyncIterable<readonly Line[]>,
-  notice: (text: string) => void,
+  notice: (text: string, isDocument: boolean) => void,
 ): AsyncGenerator<readonly Line[]> {
   let held: Line[] | null = [];
   let heldBytes = 0;
@@ -112,7 +119,7 @@ export async function* readEvents(
     }
     const isPossible = mayBeDocument(held);
     if (isPossible && heldBytes > MAX_DOCUMENT_BYTES)
-      notice('is too long to be read as one JSON document, so each line is taken for an event');
+      notice('is too long to be read as one JSON document, so each line is taken for an event', false);
     if (held.length > 0 && (!isPossible || heldBytes > MAX_DOCUMENT_BYTES)) {
       yield held;
       held = null;
@@ -124,6 +131,7 @@ export async function* readEvents(
     events === undefined
       ? 'is not one JSON document as a whole, so each line is taken for an event'
       : 'is one JSON document, of which each event is judged; publish sends lines: write an event a line for it',
+    events !== undefined,
   );
   yield events ?? held;
 }
@@ -219,7 +227,7 @@ function eventsOfDocument(lines: readonly Line[]): Line[] | undefined {
   const firstLine = lines[0]?.number ?? 1;
   const start = bytes.findIndex((code) => code === 0x5b || code === 0x7b);
   if (Array.isArray(value.json)) return numbered(bytes, firstLine, membersOf(bytes, start));
-  if (!isBatch(value.json)) return [{ number: firstLine, bytes }];
+  if (!isBatch(value.json)) return [{ number: firstLine, bytes: bytes.subarray(start) }];
   return numbered(bytes, firstLine, membersOf(bytes, lastArrayOf(bytes, start, 'events')));
 }
 

@@ -30,15 +30,17 @@ import { DONE, FAILED } from './exit-codes';
 import { explainShortly, Unable } from './explain';
 import { noteEnd } from './noted';
 import { REPLAY_SETTINGS } from './settings';
-import { type Bounds, boundsOf, integerOf, type Options, requestedBy, wrong } from './values';
+import { type Bounds, both, boundsOf, integerOf, type Options, requestedBy, wrong } from './values';
 
 /** What cannot be decided is tried so often, with the waits of a worker between: 31 s in all. Then it is for a person. */
 const MAX_TRIES = 6;
 
 /** @returns the exit code */
 export async function replay(options: Options): Promise<number> {
-  const bounds = readBounds(options);
-  const config = readConfig(process.env, REPLAY_SETTINGS);
+  const [bounds, config] = both(
+    () => readBounds(options),
+    () => readConfig(process.env, REPLAY_SETTINGS),
+  );
   const logger = makeLogger('warn', 'stderr');
   const kafka = makeKafka({ ...config.KAFKA, clientId: 'promo-intake-replay' }, makeLogger('silent'));
   const positions = await readPositions(kafka, config.KAFKA_GROUP_ID, [bounds.topic]);
@@ -87,16 +89,17 @@ export async function replay(options: Options): Promise<number> {
         config.VERDICT_TOPIC === undefined ? null : makePublishVerdicts(sender, config.VERDICT_TOPIC),
       logger,
       batchEvents: config.BATCH_EVENTS,
+      sleep: (ms) => systemClock.sleep(ms, NEVER),
+      onDecided(answers) {
+        for (const name of answers.map(nameOf)) counts.set(name, (counts.get(name) ?? 0) + 1);
+      },
     });
     const { KAFKA_GROUP_ID: groupId } = config;
     await readRecords(
       kafka,
       { groupId, purpose: 'replay', ranges },
       async (range, records) => {
-        for (const answer of await decide(range, records)) {
-          const name = nameOf(answer);
-          counts.set(name, (counts.get(name) ?? 0) + 1);
-        }
+        await decide(range, records);
         return true;
       },
       logger,
@@ -121,11 +124,11 @@ interface Wanted extends Bounds {
 
 /** @throws ConfigError */
 function readBounds(options: Options): Wanted {
-  const bounds = {
-    topic: options.get('topic') ?? '',
-    partition: integerOf(options, 'partition'),
-    ...boundsOf(options),
-  };
+  const [partition, others] = both(
+    () => integerOf(options, 'partition'),
+    () => boundsOf(options),
+  );
+  const bounds = { topic: options.get('topic') ?? '', partition, ...others };
   if (bounds.fromOffset === undefined && bounds.sinceMs === undefined)
     throw wrong('since', 'is not given, nor is --from-offset', 'Say where the range begins');
   if ((bounds.fromOffset ?? bounds.toOffset) !== undefined && bounds.partition === undefined)
@@ -181,14 +184,20 @@ export function rangesOf(
 
 interface DecideDeps {
   readonly intake: Pick<Intake, 'decide'>;
-  readonly wireFormat: WireFormat;
+  readonly wireFormat: Pick<WireFormat, 'decode'>;
   readonly publishVerdicts: PublishVerdicts | null;
   readonly logger: Logger;
   readonly batchEvents: number;
+  /** Told of what is decided, once, before it is published. */
+  readonly onDecided: (answers: readonly Answer[]) => void;
+  /** Waits between two tries. */
+  readonly sleep: (ms: number) => Promise<void>;
 }
 
-/** Decides records of a partition, and publishes what was decided. @throws where they stay undecided */
-function makeDecide({ intake, wireFormat, publishVerdicts, logger, batchEvents }: DecideDeps) {
+/** Decides records of a partition, and publishes what was decided. @throws where they stay undecided, or cannot be published */
+export function makeDecide(deps: DecideDeps) {
+  const { intake, wireFormat, publishVerdicts, logger, batchEvents, onDecided, sleep } = deps;
+
   async function decideBatch(
     source: TopicPartition,
     records: readonly StreamRecord[],
@@ -196,33 +205,37 @@ function makeDecide({ intake, wireFormat, publishVerdicts, logger, batchEvents }
     const { envelopes, failure } = await decodeRecords(records, wireFormat, (asked) => asked);
     if (failure !== null && envelopes.length === 0) throw failure;
     const { answers, undecided } = await intake.decide(source, envelopes);
-    if (publishVerdicts !== null && answers.length > 0)
-      await publishVerdicts(source, answers.map(withoutRecord));
     if (undecided !== null && answers.length === 0) throw undecided;
     return answers;
   }
 
-  return async (source: TopicPartition, records: readonly StreamRecord[]): Promise<Answer[]> => {
-    const answers: Answer[] = [];
-    let tries = 0;
-    while (answers.length < records.length) {
-      const batch = records.slice(answers.length, answers.length + batchEvents);
+  /** @param what is told of the partition where it fails for good */
+  async function tryLong<T>(source: TopicPartition, what: string, work: () => Promise<T>): Promise<T> {
+    for (let tries = 1; ; tries++) {
       try {
-        answers.push(...(await decideBatch(source, batch)));
-        tries = 0;
+        return await work();
       } catch (error) {
-        if (++tries >= MAX_TRIES) {
-          const offset = batch[0]?.offset;
-          throw new Unable(`${keyOf(source)} is undecided at offset ${offset}: ${explainShortly(error)}`, {
-            cause: error,
-          });
-        }
+        if (tries >= MAX_TRIES)
+          throw new Unable(`${keyOf(source)} ${what}: ${explainShortly(error)}`, { cause: error });
         const waitMs = backoffMs(tries);
         logger.warn({ ...source, waitMs, error: messageOf(error) }, 'partition is undecided');
-        await systemClock.sleep(waitMs, NEVER);
+        await sleep(waitMs);
       }
     }
-    return answers;
+  }
+
+  return async (source: TopicPartition, records: readonly StreamRecord[]): Promise<void> => {
+    for (let decided = 0; decided < records.length; ) {
+      const batch = records.slice(decided, decided + batchEvents);
+      const from = `offset ${batch[0]?.offset}`;
+      const answers = await tryLong(source, `is undecided at ${from}`, () => decideBatch(source, batch));
+      onDecided(answers);
+      // By itself: what is decided is stored, and decided again it would be counted as a redelivery.
+      await tryLong(source, `is decided from ${from} on, and its verdicts are not published`, async () =>
+        publishVerdicts?.(source, answers.map(withoutRecord)),
+      );
+      decided += answers.length;
+    }
   };
 }
 

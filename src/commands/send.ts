@@ -15,7 +15,7 @@ import { DONE, FAILED } from './exit-codes';
 import { isBatchOfEvents, type Line, openInput, readEvents, readLines } from './lines';
 import { SEND_SETTINGS } from './settings';
 import { makeTally, print } from './tally';
-import { wrong } from './values';
+import { both, wrong } from './values';
 
 export interface SendOptions {
   /** `-` is standard input. */
@@ -54,10 +54,15 @@ export async function send({ file, url, connection, json }: SendOptions, stop: A
   }
 
   let isEnded = false;
+  let isDocument = false;
+  let failure: unknown;
   try {
     let batch: SendableLine[] = [];
     let bytes = 0;
-    const notice = (text: string) => say(`: ${text}`);
+    const notice = (text: string, isOne: boolean) => {
+      isDocument = isOne;
+      say(`: ${text}`);
+    };
     read: for await (const lines of readEvents(readLines(openInput(file, stop)), notice)) {
       for (const line of lines) {
         const event = sendable(line);
@@ -79,7 +84,7 @@ export async function send({ file, url, connection, json }: SendOptions, stop: A
     }
     isEnded = batch.length === 0 || (await sendAll(batch));
   } catch (error) {
-    if (!stop.aborted) throw error;
+    if (!stop.aborted) failure = error;
   } finally {
     clearInterval(progress);
   }
@@ -87,32 +92,42 @@ export async function send({ file, url, connection, json }: SendOptions, stop: A
   const summary = `${file}: sent in ${seconds} s; ${tally.summary()}${unsent > 0 ? `; ${unsent} not sent` : ''}\n`;
   if (json) process.stderr.write(summary);
   else await print(summary);
+  // Of a document a line may hold many events, and what begins with another one is no document.
+  const goOn = isDocument ? 'Send the whole of it again' : `Go on from line ${nextLine}`;
   if (!isEnded)
-    say(
-      `: ${stop.aborted ? 'interrupted' : 'stopped'}. Go on from line ${nextLine}: what is sent twice is a duplicate.`,
-    );
+    say(`: ${stop.aborted ? 'interrupted' : 'stopped'}. ${goOn}: what is sent twice is a duplicate.`);
+  if (failure !== undefined) throw failure;
   return isEnded && unsent === 0 && rejected === 0 ? DONE : FAILED;
 }
 
 /** @throws ConfigError where there is no such address, or no secret for the connection */
-function targetOf(url: string, connectionId: string): WebhookTarget {
-  const { WEBHOOK_SECRETS } = readConfig(process.env, SEND_SETTINGS);
-  const parsed = URL.canParse(url) ? new URL(url) : undefined;
-  if (parsed === undefined || !/^https?:$/.test(parsed.protocol))
+function targetOf(written: string, connectionId: string): WebhookTarget {
+  const [url, secret] = both(
+    () => addressOf(written),
+    () => secretOf(connectionId),
+  );
+  return { url, connectionId, secret };
+}
+
+function addressOf(written: string): URL {
+  const url = URL.canParse(written) ? new URL(written) : undefined;
+  if (url === undefined || !/^https?:$/.test(url.protocol))
     throw wrong('url', 'is no address', 'Write https://host, or http://host:port');
-  if (parsed.username !== '' || parsed.password !== '')
+  if (url.username !== '' || url.password !== '')
     throw wrong('url', 'holds a user or a password, which no webhook asks for', 'Take it out');
-  const read = readSecrets(WEBHOOK_SECRETS());
+  return url;
+}
+
+function secretOf(connectionId: string): Buffer {
+  const read = readSecrets(readConfig(process.env, SEND_SETTINGS).WEBHOOK_SECRETS());
   if ('problem' in read) throw new ConfigError([{ setting: 'WEBHOOK_SECRETS', ...read }]);
-  const secrets = read.value;
-  const [secret] = secrets.get(connectionId) ?? [];
-  if (secret === undefined)
-    throw wrong(
-      'connection',
-      `WEBHOOK_SECRETS has no secret of ${connectionId}`,
-      `It has some of ${[...secrets.keys()].join(', ')}`,
-    );
-  return { url: parsed, connectionId, secret };
+  const [secret] = read.value.get(connectionId) ?? [];
+  if (secret !== undefined) return secret;
+  throw wrong(
+    'connection',
+    `WEBHOOK_SECRETS has no secret of ${connectionId}`,
+    `It has some of ${[...read.value.keys()].join(', ')}`,
+  );
 }
 
 interface SendableLine extends Line {

@@ -38,12 +38,35 @@ export interface Bounds {
 
 /** @throws ConfigError */
 export function boundsOf(options: Options): Bounds {
-  return {
-    fromOffset: integerOf(options, 'from-offset'),
-    toOffset: integerOf(options, 'to-offset'),
-    sinceMs: timeOf(options, 'since'),
-    untilMs: timeOf(options, 'until'),
-  };
+  const [[fromOffset, toOffset], [sinceMs, untilMs]] = both(
+    () =>
+      both(
+        () => integerOf(options, 'from-offset'),
+        () => integerOf(options, 'to-offset'),
+      ),
+    () =>
+      both(
+        () => timeOf(options, 'since'),
+        () => timeOf(options, 'until'),
+      ),
+  );
+  return { fromOffset, toOffset, sinceMs, untilMs };
+}
+
+/** Two things that are read. @throws ConfigError with all that is wrong with either */
+export function both<A, B>(first: () => A, second: () => B): [A, B] {
+  const [a, b] = [attempt(first), attempt(second)];
+  if ('value' in a && 'value' in b) return [a.value, b.value];
+  throw new ConfigError([a, b].flatMap((read) => ('faults' in read ? read.faults : [])));
+}
+
+function attempt<T>(read: () => T): { readonly value: T } | Pick<ConfigError, 'faults'> {
+  try {
+    return { value: read() };
+  } catch (error) {
+    if (error instanceof ConfigError) return { faults: error.faults };
+    throw error;
+  }
 }
 
 /** An option that makes no sense as it is. */

@@ -18,8 +18,8 @@ export async function verify(): Promise<number> {
   // What was committed of a topic that the store knows nothing of is lost, too.
   const positions = await readPositions(kafka, config.KAFKA_GROUP_ID, topics, { others: true });
   const inspection = await inspect(config.DATABASE, positions);
-  const ranges = unaccounted(positions, inspection.partitions);
-  const passed = await readableRecords(kafka, config.KAFKA_GROUP_ID, ranges, inspection.keptSinceMs, logger);
+  const ranges = unaccounted(positions, inspection);
+  const passed = await readableRecords(kafka, config.KAFKA_GROUP_ID, ranges, logger);
 
   const { lines, problems } = compare(positions, inspection, passed);
   for (const line of lines) console.log(line);
@@ -34,12 +34,17 @@ const MAX_READ_OFFSETS = 1_000_000;
 /** Offsets that were committed though no row says that they are decided: markers and aborted records, or records that were passed over. */
 export function unaccounted(
   positions: readonly Position[],
-  partitions: readonly StoredPartition[],
+  { partitions, keptSinceMs }: Pick<Inspection, 'partitions' | 'keptSinceMs'>,
 ): Ranges[] {
   const stored = byKey(partitions);
   return positions.flatMap((position) => {
     const { topic, partition } = position;
-    const ranges = unaccountedIn(position, stored.get(keyOf(position)));
+    const of = stored.get(keyOf(position));
+    // What no row says of older records may have been in a month that was dropped; but how far the partition is decided is kept.
+    const ranges = unaccountedIn(position, of).map((range) => ({
+      ...range,
+      sinceMs: range.to <= (of?.decidedUpTo ?? 0) ? keptSinceMs : 0,
+    }));
     return ranges.length === 0 ? [] : [{ topic, partition, ranges }];
   });
 }

@@ -25,6 +25,9 @@ const NOT_IN_URL = {
   password: 'DATABASE_PASSWORD',
 } as const;
 
+/** Parameters of the address that are passed on; any other would be ignored. `host` is the directory of a socket, where the address names no host. */
+const IN_URL: ReadonlySet<string> = new Set(['sslmode', 'application_name', 'options', 'host']);
+
 /** Variables of libpq that would be ignored. */
 const NOT_READ = {
   PGSSLMODE: 'DATABASE_SSL_MODE',
@@ -32,6 +35,14 @@ const NOT_READ = {
   PGSSLCERT: 'DATABASE_SSL_CERT_FILE',
   PGSSLKEY: 'DATABASE_SSL_KEY_FILE',
 } as const;
+/** The same, of which nothing here says as much. */
+const NOT_SUPPORTED = [
+  'PGSSLCRL',
+  'PGSSLCRLDIR',
+  'PGCHANNELBINDING',
+  'PGREQUIREAUTH',
+  'PGTARGETSESSIONATTRS',
+];
 
 const isAddress = url('postgres:', 'postgresql:');
 
@@ -57,6 +68,14 @@ const SETTINGS = {
         if (searchParams.has(parameter))
           return { problem: `says ${parameter}`, remedy: `Take it out of the address and set ${instead}` };
       }
+      // Not named: it may be part of a password.
+      if (![...searchParams.keys()].every((name) => IN_URL.has(name)))
+        return {
+          problem: 'has a parameter that is not supported',
+          remedy: `Take out what is none of ${[...IN_URL].join(', ')}, and write a "?" in user or password as %3F`,
+        };
+      if (hostname !== '' && searchParams.has('host'))
+        return { problem: 'names a host twice', remedy: 'Take the parameter host out of the address' };
       return undefined;
     },
   }),
@@ -91,6 +110,10 @@ export const database = group(SETTINGS, (reading): DatabaseAccess | undefined =>
         problem: 'is not read',
         remedy: `Remove it and set ${instead}`,
       });
+  }
+  for (const variable of NOT_SUPPORTED) {
+    if (reading.environment[variable])
+      reading.faults.push({ setting: variable, problem: 'is not supported', remedy: 'Remove it' });
   }
   const address = reading.value('DATABASE_URL');
   const mode = readMode(reading, address);

@@ -86,6 +86,20 @@ function copyOf(tls: ConnectionOptions): ConnectionOptions {
 /** For connections whose statements take minutes: a peer that is gone without a word is noticed, and so long a silence ends no connection on the way. */
 export const KEEP_ALIVE = { keepAlive: true, keepAliveInitialDelayMillis: 30_000 };
 
+/**
+ * Has the store end a statement of this transaction that takes minutes soon after whoever asked for it is gone: else it would hold its locks and its
+ * snapshot for as long as it takes. A server on a system that cannot tell refuses it, and goes without.
+ */
+export const END_WITH_CLIENT = `do $$ begin perform set_config('client_connection_check_interval', '10s', true); exception when invalid_parameter_value then null; end $$`;
+
+/** An answer may be so much later than the store's own end of a statement: then the store is gone. */
+export const ANSWER_GRACE_MS = 2_000;
+
+/** Ends a connection of its own. Of a store that does not answer, the end is not waited for either. */
+export async function endClient(client: Client): Promise<void> {
+  await Promise.race([client.end(), new Promise((over) => setTimeout(over, ANSWER_GRACE_MS).unref())]);
+}
+
 /** A connection of its own, beside the pool. @throws what pg does where none comes about */
 export async function openClient(
   database: string | StoreAccess,

@@ -5,7 +5,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from 'pg';
-import { clientConfig, KEEP_ALIVE, openClient, type StoreAccess } from './connection';
+import { clientConfig, END_WITH_CLIENT, KEEP_ALIVE, openClient, type StoreAccess } from './connection';
 import { DEADLOCK_STATE, LOCK_TIMEOUT_STATE } from './failures';
 
 const DIRECTORY = join(__dirname, '..', '..', 'migrations');
@@ -92,6 +92,11 @@ export async function migrate(
   }
 }
 
+/** Why a migration was not run, in words for whoever runs it. */
+export class MigrationProblem extends Error {
+  override readonly name = 'MigrationProblem';
+}
+
 /** Runs a migration, again and again while somebody holds what it has to lock. @throws Error beyond its time, and where it fails otherwise */
 async function onceFree(
   name: string,
@@ -108,7 +113,7 @@ async function onceFree(
       if (!isLocked(error)) throw error;
       giveUpAt ??= Date.now() + triesMs;
       if (Date.now() > giveUpAt)
-        throw new Error(
+        throw new MigrationProblem(
           `${name} got no lock in ${triesMs / 1000} s, and changed nothing: see in pg_stat_activity what runs for so long, and run it again`,
           { cause: error },
         );
@@ -123,7 +128,7 @@ async function checkEncoding(client: Client): Promise<void> {
   const { rows } = await client.query<{ server_encoding: string }>('show server_encoding');
   const encoding = rows[0]?.server_encoding;
   if (encoding !== 'UTF8')
-    throw new Error(
+    throw new MigrationProblem(
       `the database is encoded in ${encoding}, which lacks characters that events may hold: use one that is made with ENCODING UTF8`,
     );
 }
@@ -159,10 +164,18 @@ function without(done: ReadonlySet<string>, files: readonly SqlFile[]): string[]
   return files.map(({ name }) => name).filter((name) => !done.has(name));
 }
 
+/** The same error, which knex lets begin with the whole of the file. */
+function withoutSql(error: unknown, { name, sql }: SqlFile): unknown {
+  if (error instanceof Error && error.message.startsWith(sql.slice(0, 100)))
+    error.message = `${name}: ${error.message.slice(error.message.lastIndexOf(' - ') + 3)}`;
+  return error;
+}
+
 /** Whatever a role or a database is set to: an index of a large table takes minutes, and a month begins at midnight UTC. The last is of Postgres 17 and newer. */
 const SETTINGS = `set local lock_timeout = ${MIGRATION_LOCK_TIMEOUT_MS}; set local statement_timeout = 0;
 set local timezone = 'UTC'; set local datestyle = 'ISO';
-select set_config(name, '0', true) from pg_settings where name = 'transaction_timeout'`;
+select set_config(name, '0', true) from pg_settings where name = 'transaction_timeout';
+${END_WITH_CLIENT}`;
 
 function migrationConfig(files: readonly SqlFile[]) {
   return {
@@ -176,7 +189,9 @@ function migrationConfig(files: readonly SqlFile[]) {
           await transaction.raw(SETTINGS);
           // knex would take a question mark for a parameter.
           if (file.sql.includes('?')) throw new Error(`${file.name} holds a question mark`);
-          await transaction.raw(file.sql);
+          await transaction.raw(file.sql).then(undefined, (error: unknown) => {
+            throw withoutSql(error, file);
+          });
         },
         down: async () => {
           throw new Error('migrations only go forward');

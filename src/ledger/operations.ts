@@ -1,7 +1,14 @@
 /**
  * What operations ask of the store: its versions and counters, and what is done to it by hand, each noted in the log of operations.
  */
-import { KEEP_ALIVE, openClient, type StoreAccess } from './connection';
+import {
+  ANSWER_GRACE_MS,
+  END_WITH_CLIENT,
+  endClient,
+  KEEP_ALIVE,
+  openClient,
+  type StoreAccess,
+} from './connection';
 import { StoreError } from './failures';
 
 /** A look at what is there. */
@@ -11,8 +18,6 @@ export const CHECK_TIMEOUT_MS = 3 * 3_600_000;
 /** What is dropped is counted first. */
 const DROP_TIMEOUT_MS = 30 * 60_000;
 const ERASE_TIMEOUT_MS = 60_000;
-/** An answer may be so much later than the store's own end of a statement: then the store is gone. */
-const ANSWER_GRACE_MS = 2_000;
 
 export interface Requester {
   /** Who asks, for the log. */
@@ -55,12 +60,12 @@ export async function inStore<T>(
       `select set_config('promo.requested_by', $1, true), set_config('statement_timeout', $2, true)`,
       [requestedBy, String(timeoutMs)],
     );
+    await query(END_WITH_CLIENT);
     const result = await work(query);
     await query('commit');
     return result;
   } finally {
-    // Of a store that does not answer, the end is not waited for either.
-    await Promise.race([client.end(), new Promise((over) => setTimeout(over, ANSWER_GRACE_MS).unref())]);
+    await endClient(client);
   }
 }
 

@@ -5,7 +5,7 @@
  * The migrator is the owner of everything, and needs no grant of ours: CREATE on the database.
  */
 import { escapeIdentifier } from 'pg';
-import { openClient, type StoreAccess } from './connection';
+import { ANSWER_GRACE_MS, endClient, KEEP_ALIVE, openClient, type StoreAccess } from './connection';
 
 export type Role = 'writer' | 'reader' | 'janitor' | 'maintainer';
 
@@ -98,6 +98,8 @@ export async function grantRoles(
   const client = await openClient(database, {
     application_name: 'promo-intake-grant',
     statement_timeout: STATEMENT_TIMEOUT_MS,
+    query_timeout: STATEMENT_TIMEOUT_MS + ANSWER_GRACE_MS,
+    ...KEEP_ALIVE,
   });
   try {
     const names = grantees.map(({ name }) => name);
@@ -105,6 +107,6 @@ export async function grantRoles(
     if (rows.length > 0) throw new UnfitRole(rows.map(([name, why]) => `the role ${name} ${why}`).join('\n'));
     await client.query(['begin', ...grantStatements(grantees), 'commit'].join(';\n'));
   } finally {
-    await client.end();
+    await endClient(client);
   }
 }

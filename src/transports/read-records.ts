@@ -23,7 +23,12 @@ export interface Range extends TopicPartition {
 
 /** Offsets of a partition, in their order, with others between them. */
 export interface Ranges extends TopicPartition {
-  readonly ranges: readonly { readonly from: number; readonly to: number }[];
+  readonly ranges: readonly {
+    readonly from: number;
+    readonly to: number;
+    /** Milliseconds since 1970, by the records' own times: older ones are passed over; 0 for all. */
+    readonly sinceMs: number;
+  }[];
 }
 
 /** Records that are there to be read. */
@@ -37,7 +42,6 @@ export interface Readable {
  * The records in the ranges that a worker would read: no markers, no records of aborted transactions. What lies between the ranges of a partition
  * is read, too.
  *
- * @param sinceMs since 1970, by the records' own times: older ones are passed over; 0 for all
  * @returns by `keyOf`; nothing of a range without any
  * @throws where Kafka does not give them
  */
@@ -45,7 +49,6 @@ export async function readableRecords(
   kafka: Kafka,
   groupId: string,
   wanted: readonly Ranges[],
-  sinceMs: number,
   logger: Logger,
 ): Promise<Map<string, Readable>> {
   const found = new Map<string, Readable>();
@@ -66,12 +69,9 @@ export async function readableRecords(
       const ranges = left.get(key) ?? [];
       for (const { offset, timestamp } of records) {
         while (ranges[0] !== undefined && ranges[0].to <= offset) ranges.shift();
-        if (
-          ranges[0] === undefined ||
-          offset < ranges[0].from ||
-          (sinceMs > 0 && Number(timestamp) < sinceMs)
-        )
-          continue;
+        const [range] = ranges;
+        if (range === undefined || offset < range.from) continue;
+        if (range.sinceMs > 0 && Number(timestamp) < range.sinceMs) continue;
         const { count, first } = found.get(key) ?? { count: 0, first: offset };
         found.set(key, { count: count + 1, first });
       }

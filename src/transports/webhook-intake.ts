@@ -67,6 +67,12 @@ interface Claimed {
   readonly secrets: readonly Buffer[];
 }
 
+/** It has one of the places. */
+interface Placed extends Claimed {
+  /** Milliseconds that are left to it to wait for a slot. */
+  readonly slotWithinMs: number;
+}
+
 /** @returns what answers a request; it throws where the request breaks off, and for a defect of ours */
 export function makeAnswering(
   deps: WebhookDeps,
@@ -80,7 +86,6 @@ export function makeAnswering(
   const publishing = publishingOf(deps);
   const decide = makeSlots<ReadRequest, Decided>({
     count: deps.slots,
-    withinMs: slotWithinMs,
     busy: { answer: REFUSALS.busy, published: null },
     decide: makeDeciding(deps, publishing, told),
   });
@@ -114,7 +119,7 @@ export function makeAnswering(
   /** @param holdsUntil told what the request keeps its place for, where that is longer than until it is answered */
   async function answerInPlace(
     request: IncomingMessage,
-    { connectionId, signed, secrets }: Claimed,
+    { connectionId, signed, secrets, slotWithinMs }: Placed,
     began: number,
     holdsUntil: (decided: Promise<unknown>) => void,
   ): Promise<HttpAnswer> {
@@ -129,7 +134,9 @@ export function makeAnswering(
       if (publishing?.isHeldUp()) return told.undecided(connectionId, 'kafka', 'verdicts are not published');
       if (read.events.length === 0) return verdictsAnswer(connectionId, []);
       metrics.webhookInProgress.inc();
-      const decided = decideAndPublish(connectionId, read).finally(() => metrics.webhookInProgress.dec());
+      const decided = decideAndPublish(connectionId, read, slotWithinMs).finally(() =>
+        metrics.webhookInProgress.dec(),
+      );
       holdsUntil(decided);
       // Whoever is still waited for when the server is closed has no connection any more.
       const answer = await inTime(decided, answerWithinMs, false);
@@ -137,8 +144,12 @@ export function makeAnswering(
     });
   }
 
-  async function decideAndPublish(connectionId: string, read: ReadRequest): Promise<HttpAnswer> {
-    const { answer, published } = await decide(connectionId, read);
+  async function decideAndPublish(
+    connectionId: string,
+    read: ReadRequest,
+    withinMs: number,
+  ): Promise<HttpAnswer> {
+    const { answer, published } = await decide(connectionId, read, withinMs);
     if (answer === REFUSALS.busy) return told.refused(REFUSALS.busy, connectionId);
     try {
       await published;
@@ -151,11 +162,13 @@ export function makeAnswering(
   return async (request, began) => {
     const head = readHead(request);
     if ('status' in head) return told.refused(head);
+    const askedAt = performance.now();
     if (!(await takesPlace())) return told.refused(REFUSALS.crowded);
+    const placed = { ...head, slotWithinMs: Math.max(0, slotWithinMs - (performance.now() - askedAt)) };
     let until: Promise<unknown> | undefined;
     const leave = () => places.release();
     try {
-      return await answerInPlace(request, head, began, (decided) => {
+      return await answerInPlace(request, placed, began, (decided) => {
         until = decided;
       });
     } finally {

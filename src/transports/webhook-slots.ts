@@ -42,16 +42,14 @@ interface Queue<R extends Sized, A> {
 export interface SlotsOptions<R extends Sized, A> {
   /** Transactions at once. */
   readonly count: number;
-  /** A request waits so long for a slot at most. */
-  readonly withinMs: number;
   /** What it is answered then. */
   readonly busy: A;
   /** Decides requests of one connection. */
   readonly decide: (connectionId: string, requests: readonly R[]) => Promise<Together<A>>;
 }
 
-/** @returns what decides a request of a connection, in its turn */
-export function makeSlots<R extends Sized, A>({ count, withinMs, busy, decide }: SlotsOptions<R, A>) {
+/** @returns what decides a request of a connection, in its turn, where that comes within so many milliseconds */
+export function makeSlots<R extends Sized, A>({ count, busy, decide }: SlotsOptions<R, A>) {
   /** By connection; there are no more of them than have secrets. */
   const queues = new Map<string, Queue<R, A>>();
   /** Connections with requests that wait, in the order of their turns. */
@@ -111,7 +109,7 @@ export function makeSlots<R extends Sized, A>({ count, withinMs, busy, decide }:
     late.answered(busy);
   }
 
-  return (connectionId: string, request: R): Promise<A> =>
+  return (connectionId: string, request: R, withinMs: number): Promise<A> =>
     new Promise((answered, failed) => {
       const inContext = AsyncLocalStorage.snapshot();
       const timer = setTimeout(() => leave(connectionId, waiting), withinMs);

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import type { Client } from 'pg';
 import { until } from '../../dev/servers/deadline';
 import type { ReferenceDocument } from '../../src/domain/reference';
+import { END_WITH_CLIENT, openClient } from '../../src/ledger/connection';
 import { migrate, migrationNames, pendingMigrations } from '../../src/ledger/migrate';
 import {
   aBet,
@@ -396,6 +397,35 @@ describe('a lock that somebody holds for long, as a query of hours does', () => 
     await migrate(url);
     await expectItWorks(url);
   });
+});
+
+test('one that fails is told by its name and what the store says of it, without its text', async () => {
+  const url = await database();
+  await withClient(url, (client) =>
+    client.query('create schema promo_store; create table promo_store.history ()'),
+  );
+  await expect(migrate(url)).rejects.toThrow(/^0001_intake\.sql: relation "history" already exists$/);
+});
+
+test('a statement of minutes is ended soon after whoever asked for it is gone', async () => {
+  const url = await database();
+  const marked = 'select pg_sleep(300) as asked_by_somebody_who_is_gone';
+  const running = () =>
+    withClient(url, (client) =>
+      rowsOf(client, `select count(*) from pg_stat_activity where state = 'active' and query = $1`, [marked]),
+    );
+  const client = await openClient(url, { application_name: 'promo-test-gone' });
+  await client.query('begin');
+  await client.query(END_WITH_CLIENT);
+  const asked = client.query(marked).then(
+    () => 'answered',
+    () => 'gone',
+  );
+  await until('it runs', 20_000, async () => (await running())[0]?.[0] === '1');
+  // Without a word of farewell, as of a process that was killed.
+  client.connection.stream.destroy();
+  expect(await asked).toBe('gone');
+  await until('it is ended', 30_000, async () => (await running())[0]?.[0] === '0');
 });
 
 /** Of the first migration one of the first tables, one of the middle and the last; one of a later migration, and an index of the last. */

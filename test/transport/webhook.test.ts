@@ -531,6 +531,18 @@ describe('send', () => {
     expect(command.output()).toContain(told);
   });
 
+  test('tells what was sent of a file that cannot be read to its end', () =>
+    withWebhook({}, async ({ webhook }) => {
+      const command = new RunningCommand(
+        ['send', '/proc/self/mem', '--url', `http://127.0.0.1:${webhook.port}`, '--connection', HOOK],
+        { WEBHOOK_SECRETS: JSON.stringify({ [HOOK]: secret }) },
+      );
+      expect(await command.ending()).toEqual({ code: 1, signal: null });
+      expect(command.output()).toMatch(
+        /: sent in .* 0 events.*stopped\. Go on from line 1: .*\/proc\/self\/mem cannot be read \(EIO\)\n$/s,
+      );
+    }));
+
   test('leaves out what would have its whole request refused, and says so', () =>
     withWebhook({}, async ({ world, webhook }) => {
       const long = JSON.stringify({ ...aLogin(), note: 'x'.repeat(1024 ** 2) });
@@ -561,6 +573,15 @@ describe('send', () => {
       await startWebhook({ ...settings, WEBHOOK_PORT: String(before.port) }, { [HOOK]: secret });
       expect(await command.ending()).toEqual({ code: 0, signal: null });
       expect(await world.verdicts()).toEqual({ a: 'accepted' });
+    }));
+
+  test('ends where it is refused in the middle of a document, of which no part can be sent by itself', () =>
+    withWebhook({ WEBHOOK_MAX_EVENTS: '1' }, async ({ webhook }) => {
+      const command = run(JSON.stringify([aLogin(), aLogin()]), webhook.port);
+      expect(await command.ending()).toEqual({ code: 1, signal: null });
+      expect(command.output()).toMatch(
+        /lines 1-1 are not taken: it answered 413: .*stopped\. Send the whole of it again: what is sent twice is a duplicate\.\n$/s,
+      );
     }));
 
   test('ends where it is refused, and says where to go on', () =>

@@ -283,6 +283,11 @@ describe('what a file may be', () => {
     expect(errors).toContain('is one JSON document');
   });
 
+  test('nor one event over several lines', async () => {
+    const { lines: told } = await checked(`\uFEFF${JSON.stringify(bad, null, 2)}`);
+    expect(told).toEqual([expect.stringMatching(/^events:1: rejected\/bad_amount/)]);
+  });
+
   test('nothing is clean', async () => {
     expect(await checked('')).toMatchObject({ code: 0, summary: expect.stringContaining('0 events') });
   });

@@ -1,6 +1,7 @@
 /** What the arguments ask for, what the help teaches, and what is told of an error. */
 import { COMMANDS } from '../../src/cli';
 import { explain, Unable } from '../../src/commands/explain';
+import { replay } from '../../src/commands/replay';
 import {
   LIST_SETTINGS,
   PUBLISH_SETTINGS,
@@ -12,6 +13,7 @@ import {
 import { helpOf, overview, readArguments } from '../../src/commands/usage';
 import { ConfigError, SETTINGS, settingsOf } from '../../src/config';
 import { StoreError } from '../../src/ledger/failures';
+import { MigrationProblem } from '../../src/ledger/migrate';
 import { KafkaProblem, noTopic } from '../../src/transports/kafka';
 
 const read = (line: string) => readArguments(line === '' ? [] : line.split(' '), COMMANDS);
@@ -175,6 +177,29 @@ describe('an error that a person can mend is a sentence with the remedy', () => 
     ],
     ['missing tables', error('no', { code: '42P01' }), /Run: promo-intake migrate$/],
     ['missing functions', error('no', { code: '42883' }), /Run: promo-intake migrate$/],
+    [
+      'no password where one is asked for',
+      new StoreError(
+        'connect',
+        error('SASL: SCRAM-SERVER-FIRST-MESSAGE: client password must be a string', {}),
+      ),
+      /^Postgres asks for a password, and there is none\. Set DATABASE_PASSWORD/,
+    ],
+    [
+      'a socket that is not there',
+      error('connect ENOENT /run/.s.PGSQL.5432', { code: 'ENOENT' }),
+      /^Postgres cannot be reached: connect ENOENT \/run\/\.s\.PGSQL\.5432\. Check/,
+    ],
+    [
+      'a store that hangs',
+      error('Query read timeout', {}),
+      /^Postgres cannot be reached: Query read timeout/,
+    ],
+    [
+      'a migration that got no lock, whatever the store said',
+      new MigrationProblem('0005.sql got no lock in 120 s', { cause: error('lock', { code: '55P03' }) }),
+      /^0005\.sql got no lock in 120 s$/,
+    ],
     ['any other answer', error('no', { code: '99X99' }), /^Postgres answered: no. SQLSTATE 99X99.$/],
     [
       'no Kafka',
@@ -217,6 +242,20 @@ describe('an error that a person can mend is a sentence with the remedy', () => 
     ];
     expect(explain(new ConfigError(faults))).toEqual({
       message: 'A: is not set. Set it.\nB: is not set. Set it.',
+      code: 2,
+    });
+  });
+
+  test('wrong options are told together', async () => {
+    const options = new Map([
+      ['topic', 't'],
+      ['partition', 'x'],
+      ['from-offset', 'y'],
+      ['since', 'yesterday'],
+    ]);
+    const told = await replay(options).catch((thrown: unknown) => explain(thrown));
+    expect(told).toEqual({
+      message: expect.stringMatching(/^--partition: .*\n--from-offset: .*\n--since: .*$/),
       code: 2,
     });
   });

@@ -272,6 +272,7 @@ describe('Kafka', () => {
       'http://a:XSECRETX@db',
       'postgres://a:XSECRETX%@db',
       'postgres://a:XSECRETX@db?ssl=true',
+      'postgres://a:12?XSECRETX=4@db/promo',
       'postgres://a:12#XSECRETX@db/promo',
       'postgres://a:12?XSECRETX@db/promo',
     ])
@@ -350,6 +351,15 @@ describe('Postgres', () => {
 
   test.each<[string, Settings, RegExp[]]>([
     ['no address', {}, [/^DATABASE_URL: is not set\. .* DATABASE_URL_FILE/]],
+    [
+      'what is not supported',
+      { DATABASE_URL: `${DATABASE_URL}?target_session_attrs=read-write`, PGCHANNELBINDING: 'require' },
+      [
+        /^DATABASE_URL: has a parameter that is not supported\. Take out what is none of sslmode,/,
+        /^PGCHANNELBINDING: is not supported/,
+      ],
+    ],
+    ['two hosts', { DATABASE_URL: `${DATABASE_URL}?host=other` }, [/^DATABASE_URL: names a host twice/]],
     [
       'a mode that verifies nothing',
       { DATABASE_URL: `${DATABASE_URL}?sslmode=require` },

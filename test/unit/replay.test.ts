@@ -1,11 +1,12 @@
 /** Which offsets a replay is of, and which records are dead letters. */
 
-import { rangesOf, refuseUnknown } from '../../src/commands/replay';
+import { makeDecide, rangesOf, refuseUnknown } from '../../src/commands/replay';
 import { timeOf } from '../../src/commands/values';
 import { ConfigError } from '../../src/config';
-import type { Header } from '../../src/intake';
+import type { Answer, Envelope, Header } from '../../src/intake';
+import { makeLogger } from '../../src/telemetry';
 import { originalHeaders, readLetter } from '../../src/transports/dead-letters';
-import { aValue } from '../support/chunk';
+import { aValue, streamRecord } from '../support/chunk';
 
 const bounds = (more: object = {}) => ({
   ...{ partition: undefined, fromOffset: undefined, toOffset: undefined },
@@ -104,4 +105,53 @@ test.each([
   const read = () => timeOf(new Map([['since', text]]), 'since');
   if (expected === undefined) expect(read).toThrow(ConfigError);
   else expect(read()).toBe(expected);
+});
+
+const anAnswer = (envelope: Envelope): Answer => ({
+  envelope,
+  connection: null,
+  eventId: null,
+  kind: null,
+  faults: [],
+  decision: { type: 'unstored', deadLetter: null, redelivered: false },
+});
+
+test('a replay counts what it decides once, and publishes it again where that fails, without deciding it again [S7] [D3]', async () => {
+  const decided: number[] = [];
+  const published: number[] = [];
+  const waits: number[] = [];
+  let refusals = 2;
+  const decide = makeDecide({
+    intake: {
+      async decide(_, envelopes) {
+        decided.push(envelopes.length);
+        return { answers: envelopes.map(anAnswer), undecided: null };
+      },
+    },
+    wireFormat: { decode: (bytes) => ({ type: 'json', bytes }) },
+    async publishVerdicts(_, answers) {
+      if (refusals-- > 0) throw new Error('the verdict topic refuses');
+      published.push(answers.length);
+    },
+    logger: makeLogger('silent'),
+    batchEvents: 2,
+    onDecided: (answers) => decided.push(-answers.length),
+    sleep: async (ms) => {
+      waits.push(ms);
+    },
+  });
+  const source = { topic: 't', partition: 0 };
+  const records = [0, 1, 2].map((offset) => streamRecord(offset));
+
+  await decide(source, records);
+  expect([decided, published, waits]).toEqual([
+    [2, -2, 1, -1],
+    [2, 1],
+    [1_000, 2_000],
+  ]);
+
+  refusals = 99;
+  await expect(decide(source, records)).rejects.toThrow(
+    't/0 is decided from offset 0 on, and its verdicts are not published: the verdict topic refuses',
+  );
 });

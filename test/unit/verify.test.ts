@@ -85,7 +85,9 @@ test('a store that knows nothing of a topic made anew, of which offsets are comm
 
 test('what is beyond the end of the log is not looked for in Kafka [U1]', () => {
   const lookedFor = (partition: StoredPartition, at: Position) =>
-    unaccounted([at], [partition]).flatMap(({ ranges }) => ranges);
+    unaccounted([at], { partitions: [partition], keptSinceMs: 0 }).flatMap(({ ranges }) =>
+      ranges.map(({ from, to }) => ({ from, to })),
+    );
   const gaps = [
     { from: 4, to: 5 },
     { from: 8, to: 9 },
@@ -93,6 +95,21 @@ test('what is beyond the end of the log is not looked for in Kafka [U1]', () => 
   expect(lookedFor(stored({ gaps }), position({ high: 7 }))).toEqual([{ from: 4, to: 5 }]);
   expect(lookedFor(stored({ decidedUpTo: 6 }), position({ high: 8 }))).toEqual([{ from: 6, to: 8 }]);
   expect(lookedFor(stored({ decidedUpTo: 6 }), position())).toEqual([{ from: 6, to: 10 }]);
+});
+
+test('records of dropped months are passed over where a row of them may be gone, and not where they were never decided [U1]', () => {
+  const gaps = [{ from: 4, to: 5 }];
+  const partition = stored({ gaps, decidedUpTo: 6 });
+  expect(unaccounted([position()], { partitions: [partition], keptSinceMs: 1_000 })).toEqual([
+    {
+      topic: 't',
+      partition: 0,
+      ranges: [
+        { from: 4, to: 5, sinceMs: 1_000 },
+        { from: 6, to: 10, sinceMs: 0 },
+      ],
+    },
+  ]);
 });
 
 test('what Kafka deleted before it was read is a damage [U1]', () => {

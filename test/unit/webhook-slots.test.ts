@@ -17,9 +17,8 @@ const request = (name: string, events = 1, bytes = 100): Request => ({
 /** Slots whose turns are ended by hand. */
 function makeTurns(count: number, withinMs = 5_000) {
   const begun: { turn: string; end: (isWhole?: boolean) => void; fail: () => void }[] = [];
-  const decide = makeSlots<Request, string>({
+  const inTurn = makeSlots<Request, string>({
     count,
-    withinMs,
     busy: 'busy',
     decide: (connection, requests) =>
       new Promise((resolve, reject) => {
@@ -31,6 +30,7 @@ function makeTurns(count: number, withinMs = 5_000) {
         });
       }),
   });
+  const decide = (connection: string, asked: Request) => inTurn(connection, asked, withinMs);
   return { decide, begun, turns: () => begun.map(({ turn }) => turn) };
 }
 
@@ -150,7 +150,6 @@ test('a turn runs in the context of the first request that it is of, so that a t
   const seen: (string | undefined)[] = [];
   const decide = makeSlots<Request, string>({
     count: 1,
-    withinMs: 5_000,
     busy: 'busy',
     async decide(_, requests) {
       seen.push(context.getStore());
@@ -158,6 +157,8 @@ test('a turn runs in the context of the first request that it is of, so that a t
       return { answers: requests.map(() => ''), isWhole: true };
     },
   });
-  await Promise.all(['a', 'b', 'c'].map((name) => context.run(name, () => decide('hook', request(name)))));
+  await Promise.all(
+    ['a', 'b', 'c'].map((name) => context.run(name, () => decide('hook', request(name), 5_000))),
+  );
   expect(seen).toEqual(['a', 'b']);
 });
