@@ -24,6 +24,7 @@ import {
   classify,
   isHeldByPartition,
   LostRace,
+  LostReference,
   StaleReference,
   StoreBehind,
   StoreError,
@@ -316,7 +317,7 @@ export function undecidedCause(
   if (error instanceof TopicPaused) return 'limit';
   if (error instanceof DeadLetterRefused) return 'kafka';
   if (error instanceof PayloadUnavailable) return 'registry';
-  const isReference = [NoReference, UnreadableReference, NoSuchConnection].some(
+  const isReference = [NoReference, LostReference, UnreadableReference, NoSuchConnection].some(
     (type) => error instanceof type,
   );
   if (isReference) return 'reference';

@@ -90,6 +90,11 @@ export function isSameVersion(a: ReferenceVersion, b: ReferenceVersion): boolean
   return a.version === b.version && a.appliedAt === b.appliedAt;
 }
 
+/** Whether the first was in force before the second. What is applied after a loss may have a smaller number, and a later time. */
+export function isBefore(a: ReferenceVersion, b: ReferenceVersion): boolean {
+  return a.version < b.version && Number(a.appliedAt) < Number(b.appliedAt);
+}
+
 export interface Reference extends ReferenceVersion {
   readonly connections: ReadonlyMap<string, Connection>;
   /** The connections bound to each topic. */

@@ -58,6 +58,11 @@ export class UnreadableReference extends Undecided {
   override readonly name = 'UnreadableReference';
 }
 
+/** The store has lost the reference data that judged what came before: by what was in force before it, events would be rejected for good. */
+export class LostReference extends Undecided {
+  override readonly name = 'LostReference';
+}
+
 /** The reference data that judged the batch is no longer in force. */
 export class StaleReference extends Error {
   override readonly name = 'StaleReference';

@@ -4,6 +4,7 @@
 import {
   compileReference,
   feedIdOf,
+  isBefore,
   isSameVersion,
   type Numbers,
   type Reference,
@@ -14,7 +15,7 @@ import { messageOf } from '../errors';
 import { type Change, describeChanges } from '../reference-file/changes';
 import { fromDocumentJson, toDocumentJson } from '../reference-file/stored';
 import { inTransaction, type Row, type Session, type Store } from './connection';
-import { UnreadableReference } from './failures';
+import { LostReference, UnreadableReference } from './failures';
 import { referenceInForce } from './partitions';
 
 const EMPTY: ReferenceDocument = { operators: [] };
@@ -90,11 +91,15 @@ union all select 'connection', '', c.connection_id, c.connection_no from promo_s
 union all select 'brand', o.operator_id, b.brand_id, b.brand_no from promo_store.brands b join promo_store.operators o using (operator_no)`,
 };
 
-/** The reference data in force, compiled; `loaded` itself where that is still in force. */
+/** The reference data in force, compiled; `loaded` itself where that is still in force. @throws LostReference, UnreadableReference */
 async function loadReference(store: Store, loaded: Reference | undefined): Promise<Reference> {
   return inTransaction(store, async (session) => {
     const inForce = await referenceInForce(session);
     if (loaded !== undefined && isSameVersion(loaded, inForce)) return loaded;
+    if (loaded !== undefined && isBefore(inForce, loaded))
+      throw new LostReference(
+        `the store has lost version ${loaded.version} of the reference data, and has ${inForce.version}: apply it again, or restart this process where ${inForce.version} is right`,
+      );
     const [current] = await session.query(CURRENT);
     const numbers = new Map<string, number>();
     for (const [type, operatorId, id, no] of await session.query(NUMBERS)) {

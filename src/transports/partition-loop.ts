@@ -2,6 +2,7 @@
  * The loop of a Kafka partition: take records in their order, have them decided, publish the decisions, commit the offset
  * (docs/rules.md, U1-U5).
  */
+import { messageOf } from '../errors';
 import { lostFrom, type TopicPartition, undecidedCause } from '../intake';
 import { ChunkQueue } from './chunk-queue';
 import type { Committer } from './committer';
@@ -42,6 +43,8 @@ export class PartitionLoop {
   private nextOffset: number | null = null;
   /** See Progress: 0 where a worker has not said, null where the store has to be asked, since no worker has set the offset. */
   private expected: number | null = 0;
+  /** Where the store has lost something, until the group stands there as well; else null. */
+  private backTo: number | null = null;
   private waitsSince: number | null = null;
   /** Since when there is more than can be fetched, in milliseconds since 1970. */
   private heldUpSince: number | null = null;
@@ -57,7 +60,11 @@ export class PartitionLoop {
     const state = {
       ended: this.ended.signal,
       takesUp: (first: FirstRecord) => this.takesUp(first),
-      expectedUpTo: async ({ offset }: FirstRecord) => (this.expected ??= await this.askHowFar(offset)),
+      expectedUpTo: async ({ offset }: FirstRecord) => {
+        await this.setBack();
+        this.expected ??= await this.askHowFar(offset);
+        return this.expected;
+      },
     };
     this.underWay = new UnderWay(partition, this.queue, state, deps, shared);
   }
@@ -144,7 +151,8 @@ export class PartitionLoop {
       } catch (error) {
         // Whatever stands in the way shows as an undecided partition, a defect of this loop too.
         await this.underWay.giveUp();
-        await this.wait.afterFailure(error, undecidedCause(error), this.ended.signal);
+        const cause = error instanceof NotSetBack ? 'kafka' : undecidedCause(error);
+        await this.wait.afterFailure(error, cause, this.ended.signal);
       }
     }
     this.running = null;
@@ -180,9 +188,29 @@ export class PartitionLoop {
     );
     this.expected = to;
     this.nextOffset = to;
+    this.backTo = to;
     this.queue.clear();
     this.wait.over();
     this.resumeIfLow();
+  }
+
+  /**
+   * Sets the group back, before anything is decided anew. With an offset and a note that are beyond it, whoever takes over would find the store as it is to be once that
+   * is decided, and nobody would publish it.
+   *
+   * @throws NotSetBack where Kafka does not take the offset now
+   */
+  private async setBack(): Promise<void> {
+    if (this.backTo === null) return;
+    const offset = this.backTo;
+    try {
+      await this.shared.committer.committed({ ...this.partition, offset, expectedUpTo: offset });
+    } catch (error) {
+      throw new NotSetBack(`the group is not set back to offset ${offset}: ${messageOf(error)}`, {
+        cause: error,
+      });
+    }
+    this.backTo = null;
   }
 
   /**
@@ -242,4 +270,8 @@ export class PartitionLoop {
       this.deps.source.resume(this.partition);
     }
   }
+}
+
+class NotSetBack extends Error {
+  override readonly name = 'NotSetBack';
 }

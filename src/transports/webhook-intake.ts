@@ -208,22 +208,22 @@ function makeDeciding(
       // Of a request that is decided in part nobody waits for it.
       published?.catch(() => undefined);
     }
-    const otherwise = undecided && undecidedAnswer(connectionId, undecided);
+    /** @param inPart some of its events are decided: sent again, it is told of those, and of what stands in the way of the rest */
+    const otherwise = (inPart: boolean): HttpAnswer =>
+      isOfNoConnection(undecided) && !inPart
+        ? told.refused(REFUSALS.noConnection, connectionId)
+        : told.undecided(connectionId, undecidedCause(undecided), messageOf(undecided));
     let end = 0;
     const decided = requests.map(({ events }): Decided => {
       const begin = end;
       end += events.length;
       // The sender learns what is decided of it with what he sends again.
-      if (otherwise !== null && end > answers.length) return { answer: otherwise, published: null };
+      if (undecided !== null && end > answers.length)
+        return { answer: otherwise(begin < answers.length), published: null };
       return { answer: verdictsAnswer(connectionId, answers.slice(begin, end)), published };
     });
     return { answers: decided, isWhole: undecided === null };
   };
-
-  function undecidedAnswer(connectionId: string, error: unknown): HttpAnswer {
-    if (isOfNoConnection(error)) return told.refused(REFUSALS.noConnection, connectionId);
-    return told.undecided(connectionId, undecidedCause(error), messageOf(error));
-  }
 }
 
 function publishingOf({ publishVerdicts, clock, logger, metrics, ended }: WebhookDeps): Publishing | null {

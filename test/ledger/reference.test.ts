@@ -1,5 +1,6 @@
 /** Reference data in force: applied whole, never stale, and what is gone stops being used. */
 import type { OperatorEntry, ReferenceDocument } from '../../src/domain/reference';
+import { undecidedCause } from '../../src/intake';
 import { applyReference, makeReferences } from '../../src/ledger/reference-store';
 import { removals } from '../../src/reference-file';
 import { aBet, aDeposit, asRead, freshStore, REFERENCE, type TestStore } from '../support/ledger';
@@ -51,6 +52,20 @@ test('data that has the number of a version which the store has lost is used, th
   expect(await store.apply(withAcme(() => ({ catalogue: [], active: true })))).toBe(1);
   expect(await store.apply(withAcme(() => ({ catalogue: [{ id: 'g1', active: true }] })))).toBe(2);
   expect(await acme.read(aBet())).toEqual(['skipped/game_unknown']);
+});
+
+test('where the store has lost what a worker has judged by, nothing is judged by what was before it, until it is applied again [C9] [V8]', async () => {
+  const acme = store.writer().partition('acme', 0);
+  await store.apply(withAcme(() => ({ catalogue: [{ id: 'g1', active: true }] })));
+  expect(await acme.read(aBet())).toEqual(['skipped/game_unknown']);
+  await store.rows('delete from promo_store.reference_versions where version = 2');
+  const { answers, undecided } = await acme.attempt(1, [aBet()]);
+  expect([answers, undecidedCause(undecided)]).toEqual([[], 'reference']);
+  expect(undecided?.message).toMatch(/^the store has lost version 2 of the reference data, and has 1: apply it again/);
+  // Whoever begins now knows nothing of it.
+  expect(await store.writer().partition('acme', 1).read(aBet())).toEqual(['accepted']);
+  await store.apply(withAcme(() => ({ catalogue: [{ id: 'g1', active: true }] })));
+  expect(await acme.readAt(1, aBet())).toEqual(['skipped/game_unknown']);
 });
 
 test('data that is applied while a batch is under way is used whole by the next, and never by half of this one [C6] [C9] [D2]', async () => {

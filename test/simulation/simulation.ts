@@ -446,8 +446,14 @@ class World {
         );
         this.monitor.onFallBack(this.store);
         this.setLostOffsetsBack();
-        // Whoever missed what he had applied applies it anew, or what is newer by now.
-        if (this.store.references.length < versions && this.random.chance(0.7)) this.applyReference();
+        // Whoever misses what he had applied applies it anew, or what is newer by now.
+        if (this.store.references.length < versions) {
+          const ms = this.random.pick([0, 1_000, 20_000]);
+          this.faults.lasts(ms);
+          this.scheduler.after(ms, this.outside, 'reference data is applied again', () =>
+            this.applyReference(),
+          );
+        }
         return hasLost;
       }
       case 'rebalance':

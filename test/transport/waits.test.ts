@@ -1224,8 +1224,9 @@ describe('a store that has lost what it had decided', () => {
     deliver(0, [5], 8);
     await clock.pass(2 * BETWEEN_COMMITS);
     expect(decided.map((each) => each.split(' ')[1]).join(' ')).toBe('0 1 2 3 2 3 4 5');
-    expect(source.commits).toEqual(['t/0 4', 't/0 8']);
-    expect(source.notes).toEqual([4, 6]);
+    // In between the group stands where the store does, lest a next owner find both beyond what nobody has published.
+    expect(source.commits).toEqual(['t/0 4', 't/0 2', 't/0 8']);
+    expect(source.notes).toEqual([4, 2, 6]);
     expect(clock.waits).toEqual([]);
     expect(stream.undecided()).toEqual([]);
   });
@@ -1242,7 +1243,31 @@ describe('a store that has lost what it had decided', () => {
     // Kafka has nothing of 5 to 8 any more: what is left is decided.
     deliver(0, [9]);
     await clock.pass(BETWEEN_COMMITS);
-    expect(source.commits).toEqual(['t/0 10']);
+    expect(source.commits).toEqual(['t/0 5', 't/0 10']);
+  });
+
+  it('decides nothing anew before the group is set back, and is undecided for as long [S7] [U1]', async () => {
+    const { held, ...store } = aStore();
+    const { clock, source, stream, decided, assign, begin, deliver } = setUp(store);
+    held.upTo = 5;
+    await assign(0);
+    begin(0, 7);
+    deliver(0, [7]);
+    source.commitFails = 'the coordinator is loading';
+    await clock.pass(0);
+    deliver(0, [5, 6, 7]);
+    await clock.pass(BETWEEN_COMMITS);
+    expect(decided).toEqual([]);
+    expect(stream.undecided()).toEqual([
+      expect.objectContaining({
+        cause: 'kafka',
+        because: expect.stringContaining('is not set back to offset 5'),
+      }),
+    ]);
+    source.commitFails = null;
+    await clock.pass(3 * SECOND);
+    expect(decided).toEqual(['t/0 5', 't/0 6', 't/0 7']);
+    expect([source.commits[0], source.commits.at(-1)]).toEqual(['t/0 5', 't/0 8']);
   });
 
   it('stays to be asked about offsets that somebody else has set, until a record comes behind them [U1]', async () => {
@@ -1273,7 +1298,7 @@ describe('a store that has lost what it had decided', () => {
     deliver(0, [6, 7, 8, 9]);
     await clock.pass(BETWEEN_COMMITS);
     expect(decided.map((each) => each.split(' ')[1]).join(' ')).toBe('6 7 8 9');
-    expect(source.commits).toEqual(['t/0 10']);
+    expect(source.commits).toEqual(['t/0 6', 't/0 10']);
   });
 
   it('is noticed where nothing comes, too [U1]', async () => {

@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { until } from '../../dev/servers/deadline';
 import { systemClock } from '../../src/clock';
+import { NoSuchConnection } from '../../src/intake/prepare';
 import type { Envelope, IntakeResult } from '../../src/intake';
 import { makeLogger, makeMetrics } from '../../src/telemetry';
 import { type ServerDeps, serveWebhook, type Webhook } from '../../src/transports/webhook';
@@ -126,6 +127,17 @@ test('what nobody has signed who knows the secret is not decided [W4]', async ()
   const { status, text } = await senderTo(webhook.port, 'hook', aSecret())(aBet());
   expect([status, text]).toEqual([401, expect.stringContaining('signature_invalid')]);
   expect(decided).toEqual([]);
+});
+
+test('a request of which a part is decided is to be sent again, also where its connection is gone since [W5] [W6]', async () => {
+  let decided = 1;
+  const { send } = await serve(async (_, envelopes) => ({
+    answers: accepted(envelopes).answers.slice(0, decided),
+    undecided: new NoSuchConnection('the reference data has no webhook connection hook'),
+  }));
+  expect((await send({ events: [aBet(), aBet()] })).status).toBe(503);
+  decided = 0;
+  expect((await send({ events: [aBet(), aBet()] })).status).toBe(403);
 });
 
 test('what nobody foresaw is undecided, and told without its details: sent again is safe', async () => {
