@@ -40,6 +40,9 @@ const MAX_NESTING = 256;
 const MAX_FREE_CONTAINERS = 64;
 const BYTES_A_CONTAINER = 16;
 
+/** Stands for bytes, which JSON has none of, in a type that no field of an event has. */
+const NO_JSON = true;
+
 /** The bytes are not a value of the schema. */
 class Misfit extends Error {}
 
@@ -48,6 +51,7 @@ class Cursor {
   position = 0;
   private depth = 0;
   private items = 0;
+  private fields = 0;
   private containers = 0;
 
   constructor(private readonly bytes: Buffer) {}
@@ -87,6 +91,12 @@ class Cursor {
       throw new Misfit('more records, arrays and maps than the bytes can stand for');
   }
 
+  /** A record has so many fields, of which those that are null take no bytes. @throws Misfit where a value has more of them than an event's may have parts */
+  spend(fields: number): void {
+    this.fields += fields;
+    if (this.fields > MAX_PARTS) throw new Misfit('more fields than an event has');
+  }
+
   leave(): void {
     this.depth--;
   }
@@ -124,7 +134,7 @@ const PRIMITIVES: ReadonlyMap<string, Read> = new Map<string, Read>([
   ['long', (cursor) => cursor.long()],
   ['float', (cursor) => cursor.take(4).readFloatLE()],
   ['double', (cursor) => cursor.take(8).readDoubleLE()],
-  ['bytes', (cursor) => cursor.sized()],
+  ['bytes', (cursor) => cursor.sized() && NO_JSON],
   ['string', (cursor) => cursor.text()],
 ]);
 
@@ -163,7 +173,7 @@ function makeReader(schema: unknown, named: Map<string, Read>): Read {
     }
     case 'fixed': {
       const size = Number(schema.size);
-      return define(schema, named, (cursor) => cursor.take(size));
+      return define(schema, named, (cursor) => cursor.take(size) && NO_JSON);
     }
     case 'array': {
       const item = makeReader(schema.items, named);
@@ -193,6 +203,7 @@ function makeRecordReader(schema: Record<string, unknown>, named: Map<string, Re
     schema,
     named,
     nested((cursor) => {
+      cursor.spend(fields.length);
       const entries: [string, unknown][] = [];
       for (const field of fields) {
         const value = field.read(cursor);

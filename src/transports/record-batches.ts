@@ -12,6 +12,7 @@ import type { JsonText } from '../domain/payload';
 import type { Header, TopicPartition } from '../intake';
 import { DecompressionError } from './codecs';
 import { hasChecksum } from './crc32c';
+import { RecordReader } from './record-reader';
 import type { Chunk, RecordCursor, StreamRecord } from './record-source';
 import { formatOf, notSupported, OldMessage, undecodable } from './undecodable';
 
@@ -123,10 +124,12 @@ type RecordBatch = CurrentBatch | OldMessage;
 /** A batch in its bytes. */
 class CurrentBatch {
   readonly firstOffset: number;
-  readonly lastOffset: number;
+  /** As its header says, unless that is damaged: see `endsBefore` and `endsBySize`. */
+  lastOffset: number;
   readonly producerId: bigint;
   readonly isTransactional: boolean;
   private readonly attributes: number;
+  private soundness: boolean | undefined;
 
   constructor(readonly bytes: Buffer) {
     this.firstOffset = Number(bytes.readBigInt64BE(0));
@@ -136,9 +139,31 @@ class CurrentBatch {
     this.isTransactional = (this.attributes & TRANSACTIONAL) !== 0;
   }
 
+  /** Whether it can be believed: its format is known, and its checksum is of its bytes. */
+  get isSound(): boolean {
+    this.soundness ??= formatOf(this.bytes) === MAGIC && hasChecksum(this.bytes);
+    return this.soundness;
+  }
+
+  /** Ends where the next one begins, which is known where it says something else and is damaged. */
+  endsBefore(nextOffset: number): void {
+    if (this.lastOffset + 1 !== nextOffset && !this.isSound)
+      this.lastOffset = Math.max(this.firstOffset, nextOffset - 1);
+  }
+
+  /** Ends where the lesser of what a damaged header says of that allows: what is passed over is gone, and what is fetched once more is not. */
+  endsBySize(): void {
+    const lastOfCount = this.firstOffset + this.bytes.readInt32BE(57) - 1;
+    this.lastOffset = Math.max(this.firstOffset, Math.min(this.lastOffset, lastOfCount));
+  }
+
+  get isControl(): boolean {
+    return (this.attributes & CONTROL) !== 0;
+  }
+
   /** Which end of a transaction it marks; null for a batch of records, and for a marker that cannot be read. */
   get marker(): 'abort' | 'commit' | null {
-    if ((this.attributes & CONTROL) === 0 || !hasChecksum(this.bytes)) return null;
+    if (!this.isControl || !this.isSound) return null;
     const record = this.read(this.bytes.subarray(HEADER_BYTES), 0).next();
     if (record?.undecodable !== undefined) return null;
     // Its key is a version and a type, 16 bits each; type 0 aborts, 1 commits.
@@ -152,7 +177,7 @@ class CurrentBatch {
     const codec = this.attributes & CODEC_MASK;
     if (formatOf(this.bytes) !== MAGIC) return this.undecodable(notSupported(formatOf(this.bytes)));
     // Brokers do not look at it when they are read from: what a disk has changed may still be read, as another amount.
-    if (!hasChecksum(this.bytes)) return this.undecodable('its checksum is of other bytes');
+    if (!this.isSound) return this.undecodable('its checksum is of other bytes');
     if (codec === 0) return this.read(stored, fromOffset);
     if (codec > LAST_CODEC) return this.undecodable(`there is no codec ${codec}`);
     return decompress(codec, stored).then(
@@ -254,62 +279,6 @@ function readHeaders(reader: RecordReader): readonly Header[] {
   return headers;
 }
 
-/** Reads what records are made of: zigzag varints, and bytes with their length in front. @throws RangeError beyond the end */
-class RecordReader {
-  constructor(
-    private readonly buffer: Buffer,
-    public position: number,
-  ) {}
-
-  private byte(): number {
-    const byte = this.buffer[this.position++];
-    if (byte === undefined) throw new RangeError('a record ends beyond its batch');
-    return byte;
-  }
-
-  varint(): number {
-    let byte = this.byte();
-    let value = byte & 0x7f;
-    for (let shift = 7; byte >= 0x80; shift += 7) {
-      if (shift > 28) throw new RangeError('a number is longer than 32 bits');
-      byte = this.byte();
-      value |= (byte & 0x7f) << shift;
-    }
-    return (value >>> 1) ^ -(value & 1);
-  }
-
-  /** Of up to 64 bits. */
-  varlong(): bigint {
-    const start = this.position;
-    this.skipNumber();
-    let value = 0n;
-    for (let at = this.position - 1; at >= start; at--)
-      value = (value << 7n) | BigInt((this.buffer[at] ?? 0) & 0x7f);
-    return BigInt.asIntN(64, (value >> 1n) ^ -(value & 1n));
-  }
-
-  skipNumber(): void {
-    const start = this.position;
-    while (this.byte() >= 0x80) {
-      if (this.position - start >= 10) throw new RangeError('a number is longer than 64 bits');
-    }
-  }
-
-  bytes(): Buffer | null {
-    const length = this.skipBytes();
-    return length < 0 ? null : this.buffer.subarray(this.position - length, this.position);
-  }
-
-  /** @returns how many bytes there are, less than 0 for null */
-  skipBytes(): number {
-    const length = this.varint();
-    if (length <= 0) return length;
-    this.position += length;
-    if (this.position > this.buffer.length) throw new RangeError('a record ends beyond its batch');
-    return length;
-  }
-}
-
 const NO_RECORDS: RecordCursor = { bytes: 0, next: () => null };
 /** Made here, where it holds nothing: made beside what opens a batch, it would keep the whole fetch as long as its chunk waits. */
 const openNothing = () => NO_RECORDS;
@@ -354,7 +323,8 @@ export class Fetched {
         aborting.add(begin.producerId);
       }
       const { marker } = batch;
-      if (marker === 'abort') aborting.delete(batch.producerId);
+      // Of a producer that aborts the next marker is of that, also where it cannot be read.
+      if (batch.isControl && marker !== 'commit') aborting.delete(batch.producerId);
       const nextOffset = Math.max(batch.lastOffset + 1, fromOffset);
       if (marker !== null || (batch.isTransactional && aborting.has(batch.producerId)))
         return { bytes: 0, nextOffset, open: openNothing };
@@ -364,7 +334,10 @@ export class Fetched {
   }
 }
 
-/** The batches that are there whole. A last one that was cut off is left for the next fetch. */
+/**
+ * The batches that are there whole. A last one that was cut off is left for the next fetch, and so is one that is damaged behind others: where it comes first, what stands
+ * behind it says where it ends.
+ */
 function splitBatches(bytes: Buffer): RecordBatch[] {
   const batches: RecordBatch[] = [];
   let position = 0;
@@ -376,8 +349,15 @@ function splitBatches(bytes: Buffer): RecordBatch[] {
     const end = position + PREFIX_BYTES + bytes.readInt32BE(position + 8);
     if (end > bytes.length || end < position + leastBytes) break;
     const whole = bytes.subarray(position, end);
-    batches.push(isOld ? new OldMessage(whole) : new CurrentBatch(whole));
+    const batch = isOld ? new OldMessage(whole) : new CurrentBatch(whole);
+    batches.at(-1)?.endsBefore(batch.firstOffset);
+    batches.push(batch);
     position = end;
+  }
+  const last = batches.at(-1);
+  if (last?.isSound === false) {
+    if (batches.length > 1) batches.pop();
+    else last.endsBySize();
   }
   return batches;
 }

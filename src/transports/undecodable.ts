@@ -59,7 +59,10 @@ export class OldMessage {
   readonly lastOffset: number;
   readonly producerId = -1n;
   readonly isTransactional = false;
+  readonly isControl = false;
   readonly marker = null;
+  /** Its end is where it begins. */
+  readonly isSound = true;
 
   constructor(readonly bytes: Buffer) {
     this.firstOffset = Number(bytes.readBigInt64BE(0));
@@ -69,6 +72,9 @@ export class OldMessage {
   static isOne(format: number): boolean {
     return format === 0 || format === 1;
   }
+
+  endsBefore(): void {}
+  endsBySize(): void {}
 
   open(): RecordCursor {
     const format = formatOf(this.bytes);

@@ -61,7 +61,9 @@ test('where the store has lost what a worker has judged by, nothing is judged by
   await store.rows('delete from promo_store.reference_versions where version = 2');
   const { answers, undecided } = await acme.attempt(1, [aBet()]);
   expect([answers, undecidedCause(undecided)]).toEqual([[], 'reference']);
-  expect(undecided?.message).toMatch(/^the store has lost version 2 of the reference data, and has 1: apply it again/);
+  expect(undecided?.message).toMatch(
+    /^the store has lost version 2 of the reference data, and has 1: apply it again/,
+  );
   // Whoever begins now knows nothing of it.
   expect(await store.writer().partition('acme', 1).read(aBet())).toEqual(['accepted']);
   await store.apply(withAcme(() => ({ catalogue: [{ id: 'g1', active: true }] })));

@@ -317,16 +317,66 @@ describe('a batch that cannot be read', () => {
     ]);
   });
 
-  it('is a marker without its record, which ends no transaction', async () => {
+  it('is a marker that cannot be read, which ends the aborted transaction of its producer all the same', async () => {
     const marker = { attributes: TRANSACTIONAL | CONTROL, producerId: 1n, count: 1, body: text('') };
     await expectUndecodable(marker, /do not fit/);
     const bytes = [
       encodeBatch({ attributes: TRANSACTIONAL, producerId: 1n, records: [{ value: text('aborted') }] }),
       encodeBatch({ ...marker, firstOffset: 1 }),
-      encodeBatch({ firstOffset: 2, records: [{ value: text('next') }] }),
+      encodeBatch({
+        ...{ attributes: TRANSACTIONAL, producerId: 1n },
+        ...{ firstOffset: 2, records: [{ value: text('committed') }] },
+      }),
     ];
     const { records } = await readFetch(Buffer.concat(bytes), [{ producerId: 1n, firstOffset: 0 }]);
-    expect(records.map(({ offset }) => offset)).toEqual([2]);
+    expect(records.map(({ offset }) => offset)).toEqual([1, 2]);
+    expect([records[0]?.undecodable, records[1]?.value?.toString()]).toEqual([
+      expect.stringMatching(/do not fit/),
+      'committed',
+    ]);
+  });
+
+  describe('with a damaged header', () => {
+    /** Ten records from offset 100 on, whose header is changed behind its checksum to say that there are others. */
+    const damaged = (lastOffsetDelta: number, count = 10) => {
+      const bytes = encodeBatch({ firstOffset: 100, records: Array.from({ length: 10 }, () => ({})) });
+      bytes.writeInt32BE(lastOffsetDelta, 23);
+      bytes.writeInt32BE(count, 57);
+      return bytes;
+    };
+    const good = (firstOffset: number) => encodeBatch({ firstOffset, records: [{ value: text('good') }] });
+    const read = async (...batches: Buffer[]) => {
+      const { records, lastOffset } = await readFetch(Buffer.concat(batches), [], 90);
+      return [
+        ...records.map(({ offset, undecodable }) => (undecodable ? `(${offset})` : offset)),
+        `to ${lastOffset}`,
+      ];
+    };
+    const DELTAS = [0, 14, -1_000, 2 ** 31 - 1];
+
+    it.each(DELTAS)('ends where the next one begins, and not after %i', async (delta) => {
+      expect(await read(damaged(delta), good(110), good(111))).toEqual(['(100)', 110, 111, 'to 111']);
+    });
+
+    it.each(DELTAS)('is left for the next fetch where it comes last, and says %i', async (delta) => {
+      expect(await read(good(99), damaged(delta))).toEqual([99, 'to 99']);
+    });
+
+    it('passes nothing over where it is alone', async () => {
+      expect(await read(damaged(14))).toEqual(['(100)', 'to 109']);
+      expect(await read(damaged(2 ** 31 - 1))).toEqual(['(100)', 'to 109']);
+      expect(await read(damaged(-1_000))).toEqual(['(100)', 'to 100']);
+      expect(await read(damaged(9, 1_000))).toEqual(['(100)', 'to 109']);
+      expect(await read(damaged(9, -1))).toEqual(['(100)', 'to 100']);
+    });
+
+    it('begins no aborted transaction that begins behind it', async () => {
+      const of = (firstOffset: number, producerId: bigint) =>
+        encodeBatch({ attributes: TRANSACTIONAL, producerId, firstOffset, records: [{ value: text('x') }] });
+      const bytes = Buffer.concat([damaged(30), of(110, 1n), of(111, 1n)]);
+      const { records } = await readFetch(bytes, [{ producerId: 1n, firstOffset: 111 }], 90);
+      expect(records.map(({ offset }) => offset)).toEqual([100, 110]);
+    });
   });
 
   it('of an aborted transaction keeps nothing of what was fetched with it [U3]', async () => {

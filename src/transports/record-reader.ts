@@ -1,0 +1,57 @@
+/** What records of Kafka are made of. https://kafka.apache.org/documentation/#record */
+
+/** Reads what records are made of: zigzag varints, and bytes with their length in front. @throws RangeError beyond the end */
+export class RecordReader {
+  constructor(
+    private readonly buffer: Buffer,
+    public position: number,
+  ) {}
+
+  private byte(): number {
+    const byte = this.buffer[this.position++];
+    if (byte === undefined) throw new RangeError('a record ends beyond its batch');
+    return byte;
+  }
+
+  varint(): number {
+    let byte = this.byte();
+    let value = byte & 0x7f;
+    for (let shift = 7; byte >= 0x80; shift += 7) {
+      if (shift > 28) throw new RangeError('a number is longer than 32 bits');
+      byte = this.byte();
+      value |= (byte & 0x7f) << shift;
+    }
+    return (value >>> 1) ^ -(value & 1);
+  }
+
+  /** Of up to 64 bits. */
+  varlong(): bigint {
+    const start = this.position;
+    this.skipNumber();
+    let value = 0n;
+    for (let at = this.position - 1; at >= start; at--)
+      value = (value << 7n) | BigInt((this.buffer[at] ?? 0) & 0x7f);
+    return BigInt.asIntN(64, (value >> 1n) ^ -(value & 1n));
+  }
+
+  skipNumber(): void {
+    const start = this.position;
+    while (this.byte() >= 0x80) {
+      if (this.position - start >= 10) throw new RangeError('a number is longer than 64 bits');
+    }
+  }
+
+  bytes(): Buffer | null {
+    const length = this.skipBytes();
+    return length < 0 ? null : this.buffer.subarray(this.position - length, this.position);
+  }
+
+  /** @returns how many bytes there are, less than 0 for null */
+  skipBytes(): number {
+    const length = this.varint();
+    if (length <= 0) return length;
+    this.position += length;
+    if (this.position > this.buffer.length) throw new RangeError('a record ends beyond its batch');
+    return length;
+  }
+}
