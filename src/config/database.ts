@@ -28,21 +28,18 @@ const NOT_IN_URL = {
 /** Parameters of the address that are passed on; any other would be ignored. `host` is the directory of a socket, where the address names no host. */
 const IN_URL: ReadonlySet<string> = new Set(['sslmode', 'application_name', 'options', 'host']);
 
-/** Variables of libpq that would be ignored. */
-const NOT_READ = {
+/** Variables of libpq that would be ignored, and what says the same here; null where nothing does. */
+const NOT_READ: Readonly<Record<string, string | null>> = {
   PGSSLMODE: 'DATABASE_SSL_MODE',
   PGSSLROOTCERT: 'DATABASE_SSL_CA_FILE',
   PGSSLCERT: 'DATABASE_SSL_CERT_FILE',
   PGSSLKEY: 'DATABASE_SSL_KEY_FILE',
-} as const;
-/** The same, of which nothing here says as much. */
-const NOT_SUPPORTED = [
-  'PGSSLCRL',
-  'PGSSLCRLDIR',
-  'PGCHANNELBINDING',
-  'PGREQUIREAUTH',
-  'PGTARGETSESSIONATTRS',
-];
+  PGSSLCRL: null,
+  PGSSLCRLDIR: null,
+  PGCHANNELBINDING: null,
+  PGREQUIREAUTH: null,
+  PGTARGETSESSIONATTRS: null,
+};
 
 const isAddress = url('postgres:', 'postgresql:');
 
@@ -107,13 +104,9 @@ export const database = group(SETTINGS, (reading): DatabaseAccess | undefined =>
     if (reading.environment[variable])
       reading.faults.push({
         setting: variable,
-        problem: 'is not read',
-        remedy: `Remove it and set ${instead}`,
+        problem: instead === null ? 'is not supported' : 'is not read',
+        remedy: instead === null ? 'Remove it' : `Remove it and set ${instead}`,
       });
-  }
-  for (const variable of NOT_SUPPORTED) {
-    if (reading.environment[variable])
-      reading.faults.push({ setting: variable, problem: 'is not supported', remedy: 'Remove it' });
   }
   const address = reading.value('DATABASE_URL');
   const mode = readMode(reading, address);

@@ -55,12 +55,12 @@ export async function inStore<T>(
     }
   };
   try {
-    await query(isSnapshot ? 'begin isolation level repeatable read read only' : 'begin');
+    const begin = isSnapshot ? 'begin isolation level repeatable read read only' : 'begin';
+    await query(`${begin}; ${END_WITH_CLIENT}`);
     await query(
       `select set_config('promo.requested_by', $1, true), set_config('statement_timeout', $2, true)`,
       [requestedBy, String(timeoutMs)],
     );
-    await query(END_WITH_CLIENT);
     const result = await work(query);
     await query('commit');
     return result;

@@ -153,8 +153,13 @@ class CurrentBatch {
 
   /** Ends where the lesser of what a damaged header says of that allows: what is passed over is gone, and what is fetched once more is not. */
   endsBySize(): void {
-    const lastOfCount = this.firstOffset + this.bytes.readInt32BE(57) - 1;
+    const lastOfCount = this.firstOffset + this.count - 1;
     this.lastOffset = Math.max(this.firstOffset, Math.min(this.lastOffset, lastOfCount));
+  }
+
+  /** How many records it says that it has. */
+  private get count(): number {
+    return this.bytes.readInt32BE(57);
   }
 
   get isControl(): boolean {
@@ -194,7 +199,7 @@ class CurrentBatch {
   private read(bytes: Buffer, fromOffset: number, decompressed = 0): RecordCursor {
     try {
       if (!Number.isSafeInteger(this.lastOffset)) throw new RangeError('an offset is beyond 2^53');
-      const count = this.bytes.readInt32BE(57);
+      const { count } = this;
       checkRecords(bytes, count, this.lastOffset - this.firstOffset);
       const body = {
         bytes,

@@ -74,7 +74,6 @@ export class OldMessage {
   }
 
   endsBefore(): void {}
-  endsBySize(): void {}
 
   open(): RecordCursor {
     const format = formatOf(this.bytes);
