@@ -18,7 +18,14 @@ import {
   type WebhookRequest,
 } from './intake/delivery';
 import { makePanicLimit } from './intake/panic-limit';
-import { answered, HeldUp, NoSuchConnection, PayloadUnavailable, prepare } from './intake/prepare';
+import {
+  answered,
+  HeldUp,
+  NoSuchConnection,
+  OperatorSuspended,
+  PayloadUnavailable,
+  prepare,
+} from './intake/prepare';
 import { type RejectBreaker, TopicPaused } from './intake/reject-limit';
 import {
   classify,
@@ -222,7 +229,7 @@ export function makeIntake(deps: IntakeDeps): Intake {
       } catch (error) {
         // What is missing may have been added since; the store tells that it was only where there is something to decide. Twice, since a load that was under way
         // may have begun before.
-        const isMissing = error instanceof NoReference || error instanceof NoSuchConnection;
+        const isMissing = MAY_BE_ADDED.some((type) => error instanceof type);
         const mayBeStale = error instanceof StaleReference || (isMissing && tries <= 2);
         if (!mayBeStale || tries >= MAX_TRIES_AT_ONCE) throw error;
         reference = await references.reload();
@@ -307,6 +314,9 @@ class NoReference extends Undecided {
   override readonly name = 'NoReference';
 }
 
+/** What newer reference data may have: some, the connection, an operator that is active again. */
+const MAY_BE_ADDED = [NoReference, NoSuchConnection, OperatorSuspended];
+
 /**
  * What keeps a batch undecided: Postgres, the topics that are published to, the registry, a limit, reference data that is missing or cannot
  * be read, or a defect of our own, which Postgres may be the one to notice.
@@ -317,7 +327,7 @@ export function undecidedCause(
   if (error instanceof TopicPaused) return 'limit';
   if (error instanceof DeadLetterRefused) return 'kafka';
   if (error instanceof PayloadUnavailable) return 'registry';
-  const isReference = [NoReference, LostReference, UnreadableReference, NoSuchConnection].some(
+  const isReference = [...MAY_BE_ADDED, LostReference, UnreadableReference].some(
     (type) => error instanceof type,
   );
   if (isReference) return 'reference';
@@ -328,6 +338,11 @@ export function undecidedCause(
 /** Whether it is undecided since the connection that it came by is not, or no longer, in the reference data: trying again does not help. */
 export function isOfNoConnection(error: unknown): boolean {
   return error instanceof NoSuchConnection;
+}
+
+/** Whether its operator is suspended. Trying again helps only once the service's side has activated the operator. */
+export function isOfSuspendedOperator(error: unknown): boolean {
+  return error instanceof OperatorSuspended;
 }
 
 /** The offset from which on the store has lost what it had decided of the partition; null where that is not why the batch is undecided. */

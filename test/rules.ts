@@ -292,6 +292,7 @@ export const CHAPTERS: readonly Chapter[] = [
     R4 redelivery | known by key and coordinates together | domain
     R4 rejected fields | what is valid is kept, to the microsecond | domain
     R4 money | minor units, code, scale, readable in major units | domain
+    R4 new id | every answer about a decided event says whether a corrected one needs a new event_id | domain
     R4 ledger | entries, reversals, sums of zero | elsewhere
     R4 history dropped | what is needed lives as long as the ids | elsewhere
     R4 key keeps | verdict, reason, content hash | domain

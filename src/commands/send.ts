@@ -14,7 +14,7 @@ import { bodyBytes, sendBatch, type ToldVerdict, type WebhookTarget } from '../t
 import { DONE, FAILED } from './exit-codes';
 import { isBatchOfEvents, type Line, openInput, readEvents, readLines } from './lines';
 import { SEND_SETTINGS } from './settings';
-import { makeTally, print } from './tally';
+import { makeTally, nameOf, print } from './tally';
 import { both, wrong } from './values';
 
 export interface SendOptions {
@@ -177,10 +177,12 @@ async function sendUntilAnswered(
 function tell(file: string, line: number, told: ToldVerdict | undefined, isJson: boolean): string {
   if (told === undefined) return '';
   if (isJson) return `${JSON.stringify({ line, ...told.json })}\n`;
-  const { verdict, remedy, standing, contentDiffers, detail } = told;
+  const { verdict, remedy, standing, contentDiffers } = told;
   if (standing.verdict === 'accepted' && !contentDiffers) return '';
-  const stands = standing.reason === null ? standing.verdict : `${standing.verdict}/${standing.reason}`;
+  const [detail, ...further] = told.details;
+  const stands = nameOf(standing);
   const name = verdict === 'duplicate' ? `duplicate of ${stands}` : stands;
-  const parts = [contentDiffers ? ', with other content' : '', detail === null ? '' : `  ${detail}.`];
-  return `${file}:${line}: ${name}${parts.join('')}${remedy === null ? '' : ` ${remedy}`}\n`;
+  const parts = [contentDiffers ? ', with other content' : '', detail === undefined ? '' : `  ${detail}.`];
+  const first = `${file}:${line}: ${name}${parts.join('')}${remedy === null ? '' : ` ${remedy}`}\n`;
+  return first + further.map((each) => `${file}:${line}: also  ${each}.\n`).join('');
 }

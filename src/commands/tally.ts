@@ -6,10 +6,18 @@ import { REASONS, type Reason, type Verdict } from '../domain/verdict';
 interface Told {
   readonly verdict: Verdict;
   readonly reason: Reason | null;
+  /** The verdict that stands, where the answer names it. */
+  readonly standing?: { readonly verdict: Verdict; readonly reason: Reason | null };
+}
+
+/** "rejected/malformed" */
+export function nameOf({ verdict, reason }: Pick<Told, 'verdict' | 'reason'>): string {
+  return reason === null ? verdict : `${verdict}/${reason}`;
 }
 
 export function makeTally() {
   const counts = new Map<string, number>();
+  const firsts = new Map<string, number>();
   let total = 0;
   const count = (key: string) => counts.get(key) ?? 0;
   /** "3 rejected (2 malformed, 1 no_player)" */
@@ -18,17 +26,30 @@ export function makeTally() {
     const parts = found.map(({ name }) => `${number(count(name))} ${name}`).join(', ');
     return parts === '' ? `0 ${verdict}` : `${number(count(verdict))} ${verdict} (${parts})`;
   };
+  /** "2 duplicate (1 of accepted, 1 of rejected/malformed)" */
+  const ofFirsts = (): string => {
+    const parts = FIRSTS.filter((name) => firsts.has(name)).map(
+      (name) => `${number(firsts.get(name) ?? 0)} of ${name}`,
+    );
+    return `${number(count('duplicate'))} duplicate${parts.length === 0 ? '' : ` (${parts.join(', ')})`}`;
+  };
   return {
-    add({ verdict, reason }: Told): void {
+    add({ verdict, reason, standing }: Told): void {
       total++;
       for (const key of reason === null ? [verdict] : [verdict, reason]) counts.set(key, count(key) + 1);
+      if (verdict !== 'duplicate' || standing === undefined) return;
+      const first = nameOf(standing);
+      firsts.set(first, (firsts.get(first) ?? 0) + 1);
     },
     isClean: () => count('accepted') === total,
     summary: () =>
       `${number(total)} ${total === 1 ? 'event' : 'events'}: ${number(count('accepted'))} accepted, ${ofReasons('rejected')}, ` +
-      `${ofReasons('skipped')}, ${number(count('duplicate'))} duplicate`,
+      `${ofReasons('skipped')}, ${ofFirsts()}`,
   };
 }
+
+/** The verdicts that can stand, in the order in which a summary names them. */
+const FIRSTS = ['accepted', ...REASONS.map(({ verdict, name }) => nameOf({ verdict, reason: name }))];
 
 function number(value: number): string {
   return value.toLocaleString('en');

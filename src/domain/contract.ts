@@ -32,7 +32,7 @@ export const EVENT_SCHEMA = {
     event_id: {
       title: 'Event id',
       description:
-        'Names the event forever within the feed. Send the same id again only to send the same event again; a rejected event uses its id up, so the mended event needs a new one.',
+        'Names the event forever within the feed. Send the same id again only to send the same event again; a verdict uses the id up, so a corrected event needs a new one.',
       type: 'string',
       minLength: 1,
       examples: ['0192f0c1-7f3e-7cc0-b9a5-2f1d8a4c9e01'],

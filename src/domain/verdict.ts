@@ -96,7 +96,7 @@ export const REASONS = [
     name: 'operator_inactive',
     verdict: 'rejected',
     meaning: 'the brand, or its operator, is not active.',
-    remedy: 'Ask support why the brand is not active.',
+    remedy: 'Ask support to activate the brand, then send the event with a new event_id.',
     charge: 'operator',
   },
   {
@@ -104,7 +104,7 @@ export const REASONS = [
     name: 'panic',
     verdict: 'rejected',
     meaning: 'processing this one event failed on the side of the service, twice.',
-    remedy: 'Send the event_id to support.',
+    remedy: 'Send the event_id to support; once they have solved it, send the event with a new event_id.',
     charge: 'service',
   },
   {
@@ -112,7 +112,8 @@ export const REASONS = [
     name: 'currency_unknown',
     verdict: 'skipped',
     meaning: 'currency is missing or not in the table of currencies.',
-    remedy: 'Use a code of the table, or ask for the currency to be added.',
+    remedy:
+      'Use a code of the table, or ask for the currency to be added; then send the event with a new event_id.',
     charge: 'operator',
   },
   {
@@ -120,7 +121,7 @@ export const REASONS = [
     name: 'zero_amount',
     verdict: 'skipped',
     meaning: 'a bet or a settled of zero counts nothing.',
-    remedy: 'Nothing to do.',
+    remedy: 'Nothing to do. A corrected event needs a new event_id.',
     charge: 'nobody',
   },
   {
@@ -128,7 +129,7 @@ export const REASONS = [
     name: 'game_denied',
     verdict: 'skipped',
     meaning: 'the brand excludes the game from promotions.',
-    remedy: 'Nothing to do.',
+    remedy: 'Nothing to do. A corrected event needs a new event_id.',
     charge: 'nobody',
   },
   {
@@ -136,7 +137,7 @@ export const REASONS = [
     name: 'game_not_allowed',
     verdict: 'skipped',
     meaning: 'the brand lists the games of its promotions, and the event names none of them.',
-    remedy: 'Nothing to do.',
+    remedy: 'Nothing to do. A corrected event needs a new event_id.',
     charge: 'nobody',
   },
   {
@@ -144,7 +145,7 @@ export const REASONS = [
     name: 'below_min_bet',
     verdict: 'skipped',
     meaning: "the bet is below the brand's minimum in its currency.",
-    remedy: 'Nothing to do.',
+    remedy: 'Nothing to do. A corrected event needs a new event_id.',
     charge: 'nobody',
   },
   {
@@ -152,7 +153,8 @@ export const REASONS = [
     name: 'game_unknown',
     verdict: 'skipped',
     meaning: "the operator's catalogue holds games, and the bet or settled names no active one.",
-    remedy: 'Add the game to the catalogue; later events of it count.',
+    remedy:
+      'Add the game to the catalogue: later events of it count. To have this event count, send it with a new event_id.',
     charge: 'operator',
   },
   {
@@ -160,7 +162,7 @@ export const REASONS = [
     name: 'round_refunded',
     verdict: 'skipped',
     meaning: 'the round was already refunded.',
-    remedy: 'Nothing to do.',
+    remedy: 'Nothing to do. A corrected event needs a new event_id.',
     charge: 'nobody',
   },
 ] as const satisfies readonly ReasonEntry[];
@@ -188,7 +190,7 @@ const outcomeByCode = new Map<number, Outcome>([
 ]);
 const rankByName = new Map<Reason, number>(REASONS.map((entry, rank) => [entry.name, rank]));
 
-/** What to do about a duplicate whose content is not that of the event that was decided: it has no reason that would tell. */
+/** The remedy for a duplicate of an accepted event whose content differs: two events have one id. */
 export const OTHER_CONTENT_REMEDY = 'Give each event an event_id of its own.';
 
 export function reasonInfo(reason: Reason): ReasonInfo {
@@ -197,6 +199,22 @@ export function reasonInfo(reason: Reason): ReasonInfo {
 
 export function outcomeOf(reason: Reason): Outcome {
   return outcomeByReason.get(reason)!;
+}
+
+/** Whether an event with this reason is stored, so that its event_id is used up: a corrected event needs a new one. */
+export function usesIdUp(reason: Reason): boolean {
+  return reason !== 'no_idempotency_key';
+}
+
+/**
+ * The remedy for a duplicate; null where its sender has nothing to do. A sender that takes a duplicate for a success would lose an event that was
+ * rejected under this id.
+ */
+export function duplicateRemedy({ verdict, reason }: Outcome, contentDiffers: boolean): string | null {
+  if (reason === null) return contentDiffers ? OTHER_CONTENT_REMEDY : null;
+  if (contentDiffers) return `It was ${verdict} under this id: send it under a new one.`;
+  const { charge, remedy } = reasonInfo(reason);
+  return charge === 'nobody' ? null : `It was ${verdict} under this id. ${remedy}`;
 }
 
 /** Precedence of a reason: the lower rank wins (V2). */

@@ -59,11 +59,17 @@ export class NoSuchConnection extends Undecided {
   override readonly name = 'NoSuchConnection';
 }
 
+/** The operator of a webhook connection is not active: nothing of its requests is decided, so that they use up no event_id (W6). */
+export class OperatorSuspended extends Undecided {
+  override readonly name = 'OperatorSuspended';
+}
+
 /**
  * Claims and judges the envelopes of a batch.
  *
  * @throws PayloadUnavailable at the first that somebody owns and that cannot be decoded now
  * @throws NoSuchConnection
+ * @throws OperatorSuspended for a request to the webhook: a Kafka record of a suspended operator is rejected
  */
 export function prepare(
   reference: Reference,
@@ -97,8 +103,11 @@ function connectionOf(
 ): Connection | null {
   if (isPartition(origin)) return claim(reference, origin.topic, claims) ?? null;
   const connection = reference.connections.get(origin.connectionId);
-  if (connection?.transport === 'webhook') return connection;
-  throw new NoSuchConnection(`the reference data has no webhook connection ${origin.connectionId}`);
+  if (connection?.transport !== 'webhook')
+    throw new NoSuchConnection(`the reference data has no webhook connection ${origin.connectionId}`);
+  if (!connection.operator.active)
+    throw new OperatorSuspended(`the operator of ${origin.connectionId} is not active`);
+  return connection;
 }
 
 function sourceOf(origin: NumberedPartition | WebhookRequest, { offset }: Envelope): Coordinates | null {

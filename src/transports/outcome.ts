@@ -1,5 +1,6 @@
 /** What is told of a decision, in the verdict stream and in the webhook's answers alike: verdict, reason, remedy, details. */
-import { OTHER_CONTENT_REMEDY, REASONS, type Reason, reasonInfo } from '../domain/verdict';
+import type { Fault } from '../domain/event';
+import { duplicateRemedy, REASONS, type Reason, reasonInfo, usesIdUp } from '../domain/verdict';
 import type { Answer } from '../intake';
 
 type ToldAnswer = Pick<Answer, 'decision' | 'faults'>;
@@ -15,11 +16,18 @@ export const OUTCOME_PROPERTIES = {
     enum: [...REASONS.map(({ name }) => name), null],
   },
   remedy: {
-    description: 'What the operator does about it; null where there is nothing to do.',
+    description:
+      'What the operator does about it; null where there is nothing to do. For a duplicate: about the verdict that stands, and about the content where it differs.',
     type: ['string', 'null'],
   },
+  needs_new_event_id: {
+    description:
+      'Whether a corrected event needs a new event_id: true where this id is used up by a verdict, false where the record holds no usable id. Absent where there is nothing to correct: for accepted, and for its duplicates with the same content.',
+    type: 'boolean',
+  },
   details: {
-    description: 'What was found wrong, field by field; the first decided.',
+    description:
+      'What was found wrong, field by field; the first decided. For a duplicate: what is wrong with this delivery, where its content differs or its first fault is that of the verdict that stands.',
     type: 'array',
     items: {
       type: 'object',
@@ -61,7 +69,9 @@ export function outcomeOf(answer: ToldAnswer): string | null {
       return fields({
         verdict: 'duplicate',
         reason: null,
-        remedy: decision.contentDiffers ? OTHER_CONTENT_REMEDY : null,
+        remedy: duplicateRemedy(decision.first, decision.contentDiffers),
+        ...((decision.first.reason !== null || decision.contentDiffers) && { needs_new_event_id: true }),
+        ...detailsOfDuplicate(decision.first.reason, decision.contentDiffers, answer.faults),
         first_verdict: decision.first.verdict,
         first_reason: decision.first.reason,
         content_differs: decision.contentDiffers,
@@ -75,7 +85,21 @@ export function outcomeOf(answer: ToldAnswer): string | null {
 function explain(reason: Reason | null, { faults }: ToldAnswer): Record<string, unknown> {
   if (reason === null) return { reason: null, remedy: null };
   const { charge, remedy } = reasonInfo(reason);
-  // Faults are of this reading; of a record read again after a change of the reference data they may not be what decided then.
-  const details = faults[0]?.reason === reason ? { details: faults } : {};
-  return { reason, remedy: charge === 'nobody' ? null : remedy, ...details };
+  return {
+    reason,
+    remedy: charge === 'nobody' ? null : remedy,
+    needs_new_event_id: usesIdUp(reason),
+    ...detailsFor(reason, faults),
+  };
+}
+
+/** Faults are of this reading; of a record read again after a change of the reference data they may not be those that decided. */
+function detailsFor(reason: Reason | null, faults: readonly Fault[]): { details?: readonly Fault[] } {
+  return reason !== null && faults[0]?.reason === reason ? { details: faults } : {};
+}
+
+/** A corrected event under its old id may still have faults: they would be found only under its next id. */
+function detailsOfDuplicate(first: Reason | null, contentDiffers: boolean, faults: readonly Fault[]) {
+  if (!contentDiffers) return detailsFor(first, faults);
+  return faults.length > 0 ? { details: faults } : {};
 }

@@ -112,6 +112,11 @@ export const REFUSALS = {
     'forbidden: the connection is not registered as a webhook',
     'ERROR_CODE_BUSINESS_REJECTED',
   ),
+  suspended: refusal(
+    403,
+    'operator_suspended: the operator is not active, and nothing of the request is decided; ask support, then send the same events again',
+    'ERROR_CODE_BUSINESS_REJECTED',
+  ),
   tooLarge: (bytes: number) =>
     refusal(413, `invalid request: the body has more than ${bytes} bytes; send its events in several`),
   tooMany: (events: number) =>

@@ -25,7 +25,8 @@ export interface ToldVerdict {
   /** The verdict that stands: its own, or of a duplicate the first one. */
   readonly standing: { readonly verdict: Verdict; readonly reason: Reason | null };
   readonly contentDiffers: boolean;
-  readonly detail: string | null;
+  /** What was found wrong, a fault each, the deciding one first. */
+  readonly details: readonly string[];
   /** The whole of it, as it came. */
   readonly json: Readonly<Record<string, unknown>>;
 }
@@ -119,7 +120,7 @@ function readVerdict(json: unknown): ToldVerdict | undefined {
   if (verdict === undefined) return undefined;
   const reason = reasonOf(json.reason);
   const first = verdictOf(json.first_verdict);
-  const [detail] = Array.isArray(json.details) ? json.details : [];
+  const details: unknown[] = Array.isArray(json.details) ? json.details : [];
   return {
     verdict,
     reason,
@@ -127,7 +128,9 @@ function readVerdict(json: unknown): ToldVerdict | undefined {
     standing:
       first === undefined ? { verdict, reason } : { verdict: first, reason: reasonOf(json.first_reason) },
     contentDiffers: json.content_differs === true,
-    detail: isObject(detail) ? `${textOr(detail.field) || 'event'}: ${detail.detail}` : null,
+    details: details
+      .filter(isObject)
+      .map(({ field, detail }) => `${textOr(field) || 'event'}: ${textOr(detail) ?? ''}`),
     json,
   };
 }

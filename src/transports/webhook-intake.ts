@@ -8,7 +8,14 @@ import { type Clock, inTime, LATE } from '../clock';
 import { readBody } from '../domain/batch';
 import type { JsonText } from '../domain/payload';
 import { messageOf } from '../errors';
-import { type Envelope, type Intake, isOfNoConnection, undecidedCause, type WebhookRequest } from '../intake';
+import {
+  type Envelope,
+  type Intake,
+  isOfNoConnection,
+  isOfSuspendedOperator,
+  undecidedCause,
+  type WebhookRequest,
+} from '../intake';
 import { type Metrics, tellSeldom, type UndecidedCause } from '../telemetry';
 import { readUpTo } from './limited';
 import { observeBatch } from './observe';
@@ -209,10 +216,11 @@ function makeDeciding(
       published?.catch(() => undefined);
     }
     /** @param inPart some of its events are decided: sent again, it is told of those, and of what stands in the way of the rest */
-    const otherwise = (inPart: boolean): HttpAnswer =>
-      isOfNoConnection(undecided) && !inPart
-        ? told.refused(REFUSALS.noConnection, connectionId)
-        : told.undecided(connectionId, undecidedCause(undecided), messageOf(undecided));
+    const otherwise = (inPart: boolean): HttpAnswer => {
+      const refusal = inPart ? null : refusalFor(undecided);
+      if (refusal !== null) return told.refused(refusal, connectionId);
+      return told.undecided(connectionId, undecidedCause(undecided), messageOf(undecided));
+    };
     let end = 0;
     const decided = requests.map(({ events }): Decided => {
       const begin = end;
@@ -224,6 +232,12 @@ function makeDeciding(
     });
     return { answers: decided, isWhole: undecided === null };
   };
+}
+
+/** The refusal for what kept all of a request from being decided; null where the same request may be decided later. */
+function refusalFor(undecided: Error | null): Refusal | null {
+  if (isOfNoConnection(undecided)) return REFUSALS.noConnection;
+  return isOfSuspendedOperator(undecided) ? REFUSALS.suspended : null;
 }
 
 function publishingOf({ publishVerdicts, clock, logger, metrics, ended }: WebhookDeps): Publishing | null {

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import Ajv2020 from 'ajv/dist/2020';
 import type { Client } from 'pg';
 import { until } from '../../dev/servers/deadline';
+import { isNode } from '../../dev/syntax';
 import type { OperatorEntry } from '../../src/domain/reference';
 import { ANSWER_SCHEMA } from '../../src/transports/webhook-answer';
 import { aLogin, anOperator, bytesOf } from '../support/builders';
@@ -303,12 +304,61 @@ test('a connection counts as soon as it is in the reference data, and no longer 
       ]);
       expect((await later(aLogin())).verdicts).toEqual(['accepted']);
       await refused(send(aLogin()));
-      await world.apply([
-        anOperator({ active: false, connections: [{ id: 'later', transport: 'webhook' }] }),
-      ]);
-      expect((await later(aLogin())).verdicts).toEqual(['rejected/operator_inactive']);
     },
   ));
+
+test('a request of a suspended operator is answered 403 and uses up no event_id; once the operator is active, the same events count [C9] [W6] [R2 operator_inactive]', () =>
+  withWebhook({}, async ({ world, send }) => {
+    const [before, while_] = [aLogin({ event_id: 'before' }), aLogin({ event_id: 'while' })];
+    const suspended = (active: boolean) =>
+      world.apply([anOperator({ active, connections: [{ id: HOOK, transport: 'webhook' }] })]);
+    expect((await send(before)).verdicts).toEqual(['accepted']);
+    await suspended(false);
+    for (const body of [while_, { events: [before, while_, { spec: 'wrong', event_id: 'wrong' }] }]) {
+      const { status, text } = await send(body);
+      expect([status, JSON.parse(text)]).toEqual([
+        403,
+        { code: 'ERROR_CODE_BUSINESS_REJECTED', message: expect.stringMatching(/^operator_suspended: /) },
+      ]);
+    }
+    expect(await world.verdicts()).toEqual({ before: 'accepted' });
+    expect(await world.rows('select count(*) from promo.deliveries')).toEqual([['0']]);
+    await suspended(true);
+    expect((await send({ events: [before, while_] })).verdicts).toEqual([
+      'duplicate of accepted',
+      'accepted',
+    ]);
+  }));
+
+test('a duplicate of a rejected event says so, why, and that a corrected event needs a new event_id [S7] [W5] [R4 new id]', () =>
+  withWebhook({}, async ({ world, send }) => {
+    const bad = { ...aBet({ event_id: 'bad' }), amount: '1,50' };
+    const good = aBet({ event_id: 'bad' });
+    const told = async (event: object): Promise<unknown> => {
+      const answer: unknown = JSON.parse((await send(event)).text);
+      return isNode(answer) && Array.isArray(answer.verdicts) ? answer.verdicts[0] : undefined;
+    };
+    const first = await told(bad);
+    expect(first).toMatchObject({ verdict: 'rejected', needs_new_event_id: true });
+    const details = isNode(first) ? first.details : undefined;
+    const duplicate = {
+      ...{ event_id: 'bad', verdict: 'duplicate', reason: null, needs_new_event_id: true },
+      ...{ first_verdict: 'rejected', first_reason: 'bad_amount' },
+    };
+    expect(await told(bad)).toEqual({
+      ...{ ...duplicate, content_differs: false, details },
+      remedy:
+        'It was rejected under this id. Send the exact amount as a decimal string, with a new event_id.',
+    });
+    expect(await told(good)).toEqual({
+      ...{ ...duplicate, content_differs: true },
+      remedy: 'It was rejected under this id: send it under a new one.',
+    });
+    expect(await told({ ...good, currency: 5 })).toMatchObject({
+      details: [{ field: '/currency', reason: 'malformed' }],
+    });
+    expect(await world.verdicts()).toEqual({ bad: 'rejected/bad_amount' });
+  }));
 
 test('secrets in a file are followed, and a file that has become wrong changes nothing [W4]', async () => {
   const directory = mkdtempSync(join(tmpdir(), 'webhook-'));
@@ -476,7 +526,7 @@ describe('send', () => {
         /events:1201: skipped\/zero_amount {2}\/amount: an amount of zero counts nothing\.\n/,
       );
       expect(clean.output()).toMatch(
-        /1,202 events: 1,200 accepted, 0 rejected, 1 skipped \(1 zero_amount\), 1 duplicate\n$/,
+        /1,202 events: 1,200 accepted, 0 rejected, 1 skipped \(1 zero_amount\), 1 duplicate \(1 of accepted\)\n$/,
       );
       expect(await webhook.command.metric('promo_intake_webhook_requests_total{status="200"}')).toBe(3);
 
@@ -512,7 +562,7 @@ describe('send', () => {
       const again = run(lines, webhook.port);
       expect(await again.ending()).toEqual({ code: 1, signal: null });
       expect(again.output()).toMatch(
-        /^\S+:2: duplicate of skipped\/zero_amount\n\S+:3: duplicate of rejected\/malformed\n\S+: sent in .* 3 duplicate\n$/,
+        /^\S+:2: duplicate of skipped\/zero_amount {2}\/amount: .*\.\n\S+:3: duplicate of rejected\/malformed {2}\/spec: .*\. It was rejected under this id\. Fix the field and send the event with a new event_id\.\n\S+: sent in .* 3 duplicate \(1 of accepted, 1 of rejected\/malformed, 1 of skipped\/zero_amount\)\n$/,
       );
     }));
 

@@ -67,6 +67,8 @@ it('gives each event its own id and offset, as JSON [S7]', async () => {
             reason: decision.type === 'decided' ? decision.outcome.reason : null,
             remedy:
               decision.type === 'decided' && decision.outcome.reason !== null ? expect.any(String) : null,
+            ...(decision.type === 'decided' &&
+              decision.outcome.reason !== null && { needs_new_event_id: true }),
             source: { ...SOURCE, offset: String(offset) },
           },
         })),

@@ -4,6 +4,7 @@ import { isKind, isRoundKind, KINDS, kindCode } from '../../../src/domain/event'
 import {
   ACCEPTED,
   DEAD_LETTER_REASONS,
+  duplicateRemedy,
   outcomeOf,
   outcomeOfCode,
   REASONS,
@@ -69,6 +70,17 @@ describe('reasons [V2] [R2 precedence]', () => {
     }
   });
 
+  it.each(REASONS.filter(({ name }) => name !== 'no_idempotency_key'))(
+    '$name: the remedy says that a corrected event needs a new event_id [R4 new id]',
+    ({ name, remedy }) => {
+      expect(remedy).toMatch(/\bnew event_ids?\b/);
+      expect(duplicateRemedy(outcomeOf(name), true)).toMatch(
+        /^It was (rejected|skipped) under this id: send it under a new one\.$/,
+      );
+      expect(duplicateRemedy(outcomeOf(name), false) ?? 'new event_id').toMatch(/\bnew event_ids?\b/);
+    },
+  );
+
   it('charge whoever has to act: the service with a panic alone, nobody where nothing is to be done', () => {
     const chargedTo = (who: string) => REASONS.filter(({ charge }) => charge === who).map(({ name }) => name);
     expect(chargedTo('service')).toEqual(['panic']);
@@ -80,7 +92,7 @@ describe('reasons [V2] [R2 precedence]', () => {
       'round_refunded',
     ]);
     for (const { name, charge, remedy } of REASONS)
-      expect([name, remedy === 'Nothing to do.']).toEqual([name, charge === 'nobody']);
+      expect([name, remedy.startsWith('Nothing to do.')]).toEqual([name, charge === 'nobody']);
   });
 });
 
