@@ -7,6 +7,7 @@ import { duplicates } from './modes/duplicates';
 import { hot } from './modes/hot';
 import { keys } from './modes/keys';
 import { latency } from './modes/latency';
+import { neighbours } from './modes/neighbours';
 import { postgres } from './modes/postgres';
 import { refund } from './modes/refund';
 import { rtt } from './modes/rtt';
@@ -35,6 +36,7 @@ export const MODES: readonly Mode[] = [
   stream,
   compression,
   webhook,
+  neighbours,
   postgres,
   short,
 ];

@@ -67,7 +67,7 @@ export async function runPaced({ stage }: Bench, load: PacedLoad): Promise<Paced
     const takenByHost = watchHost();
     const paced = { ...(await producePaced(stage, load, worker)), takenByHost: takenByHost() };
     await load.after?.();
-    await untilDecided(load.databaseUrl, paced.records + (load.otherRecords ?? 0), worker);
+    await untilDecided(load, paced.records + (load.otherRecords ?? 0), worker);
     const use = watch.stop();
     await stopWorker(worker);
     return { ...paced, log: readWorkerLog(worker.output()), worker: use };
@@ -103,12 +103,18 @@ async function producePaced(stage: Stage, load: PacedLoad, worker: Child) {
   return { startedAt, sends, ...readEnd(producer.output()) };
 }
 
-export async function untilDecided(databaseUrl: string, records: number, worker: Child): Promise<void> {
+/** Waits until so many records of the topic are decided. @throws where the worker ends before */
+export async function untilDecided(
+  { databaseUrl, topic }: Pick<PacedLoad, 'databaseUrl' | 'topic'>,
+  records: number,
+  worker: Child,
+): Promise<void> {
   await withClient(databaseUrl, (client) =>
     until(`${records} records are decided`, BEHIND_DEADLINE_MS, async () => {
       if (worker.endedBy !== undefined) throw worker.failure(`ended (${worker.endedBy})`);
       const { rows } = await client.query<{ decided: number }>(
-        'select coalesce(sum(records_read), 0)::float8 as decided from promo_store.partitions',
+        'select coalesce(sum(records_read), 0)::float8 as decided from promo_store.partitions where topic = $1',
+        [topic],
       );
       return (rows[0]?.decided ?? 0) >= records;
     }),

@@ -122,7 +122,7 @@ async function runUndecided(bench: Bench, load: PacedLoad): Promise<PacedRun> {
       otherRecords: 2,
       async before(worker) {
         await publish(brokers, load.topic, [eventOfRound()]);
-        await untilDecided(load.databaseUrl, 1, worker);
+        await untilDecided(load, 1, worker);
         await lockRound(client);
         await publish(brokers, load.topic, [eventOfRound()]);
       },

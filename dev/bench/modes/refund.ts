@@ -93,7 +93,7 @@ async function measureRounds({ stage, say }: Bench, sizes: readonly number[]): P
       const round = `round-of-${bets}`;
       say(`${figure(bets)} bets of one round`);
       sent += (await publish(stage.brokers, topic, makeBetsOf(round, bets), say)).records;
-      await untilDecided(databaseUrl, sent, worker);
+      await untilDecided({ databaseUrl, topic }, sent, worker);
       await new Promise((resolve) => setTimeout(resolve, SETTLE_MS));
       const entry = { bets, ...(await refundRound(stage.brokers, topic, round, worker)) };
       sent++;
