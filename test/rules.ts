@@ -103,6 +103,7 @@ export const CHAPTERS: readonly Chapter[] = [
     A1 | second_settled | domain
     A2 | settled_mismatch | domain
     A3 | player, brand, currency mismatch | domain
+    A4 | anomalies in answers | domain
     K1 | keys by feed | domain
     K2 | a key keeps its verdict | domain
     K3 | records that are read again | domain

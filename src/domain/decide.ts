@@ -6,7 +6,15 @@
 import { storedId } from './digest';
 import { type Fields, isRoundKind } from './event';
 import type { FeedMap } from './feed-map';
-import { applyToRound, newRound, type Round, type RoundEvent } from './round';
+import {
+  type Anomaly,
+  anomaliesNow,
+  applyToRound,
+  newRound,
+  type Round,
+  type RoundEvent,
+  type RoundVerdict,
+} from './round';
 import { ACCEPTED, type DeadLetterReason, type Outcome, outcomeOf, REASONS } from './verdict';
 
 /** Where a Kafka record stands. A webhook's delivery has none: it is never read again by itself. */
@@ -50,6 +58,8 @@ export type Decision =
       readonly outcome: Outcome;
       readonly counted: boolean;
       readonly redelivered: boolean;
+      /** What the event makes of its round; of one that is read again, what its round has now and it takes part in (A4). */
+      readonly anomalies?: readonly Anomaly[];
     }
   /** The event had this verdict before. */
   | {
@@ -59,6 +69,8 @@ export type Decision =
       readonly firstTransport: 'kafka' | 'webhook';
       readonly contentDiffers: boolean;
       readonly redelivered: boolean;
+      /** What the event's round has now and the event takes part in; absent where the content differs (A4). */
+      readonly anomalies?: readonly Anomaly[];
     }
   | {
       readonly type: 'unstored';
@@ -82,6 +94,8 @@ export interface Known {
   readonly unstored: ReadonlySet<string>;
   /** The rounds, by round id. One that is not here is new, and is added. */
   readonly rounds: FeedMap<Round>;
+  /** Rounds of decided events alone, read without a lock: answers name their anomalies. */
+  readonly decidedRounds?: FeedMap<Round>;
 }
 
 /** Key of a duplicate in `Known.resends`: its event, by its id or as that is stored, and its coordinates together (K3). */
@@ -123,18 +137,21 @@ function decideUnstored(item: UnstoredItem, known: Known): Decision {
 function decideKeyed(item: KeyedItem, known: Known, changedRounds: Set<Round>): Decision {
   const first = known.events.get(item.feedNo, item.eventId);
   if (first !== undefined) return answerAgain(item, first, known);
-  const { outcome, counted } = decideFresh(item, known, changedRounds);
+  const verdict = decideFresh(item, known, changedRounds);
+  const { outcome } = verdict;
   known.events.set(item.feedNo, item.eventId, {
     outcome,
     contentHash: item.contentHash,
     source: item.source,
   });
-  return freshDecision(outcome, counted);
+  return freshDecision(verdict);
 }
 
-/** There are few different ones, and a batch has thousands: each is made once. */
-function freshDecision(outcome: Outcome, counted: boolean): Decision {
-  return (counted ? COUNTED : NOT_COUNTED).get(outcome)!;
+/** There are few different ones, and a batch has thousands: each is made once, but for those with anomalies. */
+function freshDecision({ outcome, counted, anomalies }: RoundVerdict): Decision {
+  return anomalies === undefined
+    ? (counted ? COUNTED : NOT_COUNTED).get(outcome)!
+    : { type: 'decided', outcome, counted, redelivered: false, anomalies };
 }
 
 const OUTCOMES = [ACCEPTED, ...REASONS.map(({ name }) => outcomeOf(name))];
@@ -153,28 +170,43 @@ function decisionsOf(counted: boolean): ReadonlyMap<Outcome, Decision> {
  */
 function answerAgain(item: KeyedItem, first: KnownEvent, known: Known): Decision {
   if (sameSource(first.source, item.source)) {
-    return { type: 'decided', outcome: first.outcome, counted: false, redelivered: true };
+    return {
+      ...{ type: 'decided', outcome: first.outcome, counted: false, redelivered: true },
+      ...anomaliesAgain(item, first, known),
+    };
   }
   const recorded =
     item.source === null ? undefined : known.resends.get(deliveryKey(item.feedNo, item.eventId, item.source));
+  const contentDiffers = recorded ?? first.contentHash !== item.contentHash;
   return {
     type: 'duplicate',
     first: first.outcome,
     firstTransport: first.source === null ? 'webhook' : 'kafka',
-    contentDiffers: recorded ?? first.contentHash !== item.contentHash,
+    contentDiffers,
     redelivered: recorded !== undefined,
+    // Of other content the player, brand and currency are not those that were decided.
+    ...(!contentDiffers && anomaliesAgain(item, first, known)),
   };
+}
+
+/** A first answer may have been lost: the answers after it name the anomalies as well (A4). */
+function anomaliesAgain(
+  item: KeyedItem,
+  { outcome }: KnownEvent,
+  { rounds, decidedRounds }: Known,
+): { anomalies?: readonly Anomaly[] } {
+  const { roundId } = item.fields;
+  if (roundId === null || !isOfRound(item)) return {};
+  const round = rounds.get(item.feedNo, roundId) ?? decidedRounds?.get(item.feedNo, roundId);
+  const anomalies = round && anomaliesNow(round, item, outcome);
+  return anomalies === undefined ? {} : { anomalies };
 }
 
 function sameSource(a: Coordinates | null, b: Coordinates | null): boolean {
   return a !== null && b !== null && a.partitionNo === b.partitionNo && a.offset === b.offset;
 }
 
-function decideFresh(
-  item: KeyedItem,
-  known: Known,
-  changedRounds: Set<Round>,
-): { outcome: Outcome; counted: boolean } {
+function decideFresh(item: KeyedItem, known: Known, changedRounds: Set<Round>): RoundVerdict {
   const { feedNo, refusal } = item;
   const { roundId } = item.fields;
   if (refusal?.verdict === 'rejected') return { outcome: refusal, counted: false };

@@ -43,6 +43,10 @@ export class FeedMap<V> {
     return this.last;
   }
 
+  isEmpty(): boolean {
+    return this.feeds.size === 0;
+  }
+
   values(): V[] {
     return [...this.feeds.values()].flatMap((feed) => [...feed.values()]);
   }

@@ -62,19 +62,96 @@ export interface RoundEvent {
   readonly refusal: Outcome | null;
 }
 
+/** How a round can contradict itself (A1-A3), in the order in which an answer lists them. */
+export const ANOMALIES = [
+  'second_settled',
+  'settled_mismatch',
+  'player_mismatch',
+  'brand_mismatch',
+  'currency_mismatch',
+] as const;
+export type Anomaly = (typeof ANOMALIES)[number];
+
 export interface RoundVerdict {
   readonly outcome: Outcome;
   /** Whether the event is an entry of the ledger. */
   readonly counted: boolean;
+  /** What the event makes of its round (A4); absent where that is nothing, as for nearly all events. */
+  readonly anomalies?: readonly Anomaly[];
 }
 
 const ROUND_REFUNDED: RoundVerdict = { outcome: outcomeOf('round_refunded'), counted: false };
 const COUNTED: RoundVerdict = { outcome: ACCEPTED, counted: true };
 const NOT_COUNTED: RoundVerdict = { outcome: ACCEPTED, counted: false };
+const SECOND_SETTLED: RoundVerdict = { outcome: ACCEPTED, counted: false };
 
-/** Decides an event of a round and applies it to the round. */
+/** Decides an event of a round, applies it to the round, and names the anomalies that the event makes. */
 export function applyToRound(round: Round, event: RoundEvent): RoundVerdict {
+  const wasMismatched = isMismatched(round);
   noteMismatch(round, event);
+  const verdict = applyEvent(round, event);
+  const anomalies = anomaliesOf(
+    round,
+    event,
+    verdict === SECOND_SETTLED,
+    !wasMismatched && isMismatched(round),
+  );
+  return anomalies === undefined ? verdict : { ...verdict, anomalies };
+}
+
+/**
+ * The anomalies that a round has now and that an event of it takes part in, which was decided before. Which event made them is not stored.
+ *
+ * @param outcome the event's own
+ */
+export function anomaliesNow(
+  round: Round,
+  event: RoundEvent,
+  outcome: Outcome,
+): readonly Anomaly[] | undefined {
+  if (outcome.verdict === 'rejected') return undefined;
+  const { kind } = event.fields;
+  const isSummed = outcome.verdict === 'accepted' || outcome.reason === 'below_min_bet';
+  const isSettled = kind === 'settled' && outcome.verdict === 'accepted';
+  const isMismatch = isSummed && (kind === 'bet' || kind === 'settled') && isMismatched(round);
+  return anomaliesOf(round, event, isSettled && round.secondSettled, isMismatch);
+}
+
+function anomaliesOf(
+  round: Round,
+  { playerHash, brandNo, fields: { currency } }: RoundEvent,
+  isSecondSettled: boolean,
+  isSettledMismatch: boolean,
+): readonly Anomaly[] | undefined {
+  const isOtherPlayer = playerHash !== round.playerHash;
+  const isOtherBrand = brandNo !== round.brandNo;
+  const isOtherCurrency = currency !== null && round.sums.size > 1 && currency !== firstCurrency(round);
+  // Nearly every event ends here, without an object of its own.
+  if (!(isSecondSettled || isSettledMismatch || isOtherPlayer || isOtherBrand || isOtherCurrency))
+    return undefined;
+  const isPresent: Readonly<Record<Anomaly, boolean>> = {
+    second_settled: isSecondSettled,
+    settled_mismatch: isSettledMismatch,
+    player_mismatch: isOtherPlayer,
+    brand_mismatch: isOtherBrand,
+    currency_mismatch: isOtherCurrency,
+  };
+  return ANOMALIES.filter((anomaly) => isPresent[anomaly]);
+}
+
+/** Whether settled is not the sum of the bets, in a round that is not refunded (A2). The view promo.anomalies says the same. */
+function isMismatched({ settled, refunded, sums }: Round): boolean {
+  if (!settled || refunded) return false;
+  for (const each of sums.values()) if (each.settled !== each.bet + each.belowMinBet) return true;
+  return false;
+}
+
+/** The currency whose sums have columns of their own in the store: that of the round's first event that had one. */
+export function firstCurrency({ sums }: Round): Currency | undefined {
+  return sums.keys().next().value;
+}
+
+function applyEvent(round: Round, event: RoundEvent): RoundVerdict {
   if (event.refusal !== null) {
     if (event.refusal.reason === 'below_min_bet') addTo(round, event, 'belowMinBet');
     return { outcome: event.refusal, counted: false };
@@ -96,7 +173,7 @@ export function applyToRound(round: Round, event: RoundEvent): RoundVerdict {
       if (round.refunded) return ROUND_REFUNDED;
       if (round.settled) {
         round.secondSettled = true;
-        return NOT_COUNTED;
+        return SECOND_SETTLED;
       }
       round.settled = true;
       addTo(round, event, 'settled');

@@ -17,6 +17,7 @@ import {
 import { FeedMap } from '../domain/feed-map';
 import { isSameVersion, type ReferenceVersion } from '../domain/reference';
 import { newRound, type Round } from '../domain/round';
+import { lockRounds, readDecidedRounds } from './batch-rounds';
 import { inTransaction, type Session, type Store } from './connection';
 import * as events from './events';
 import { StaleReference, StoreBehind } from './failures';
@@ -189,9 +190,11 @@ async function decideUnderLocks(
     throw new StaleReference(`version ${inForce.version} is in force`);
 
   stepEnded('find');
-  const [redelivered, [roundsById, { firstNo, nowMicros }]] = await Promise.all([
+  const [redelivered, [roundsById, { firstNo, nowMicros }], decidedRounds] = await Promise.all([
     findRedelivered(session, batch.items, locked.nextOffset),
     locksAtOnce ?? lockAndNumber(decided),
+    // A small batch has locked them with the others.
+    locksAtOnce === null ? readDecidedRounds(session, batch.items, decided) : NO_ROUNDS,
   ]);
   stepEnded('lock');
 
@@ -199,6 +202,7 @@ async function decideUnderLocks(
     ...redelivered,
     events: decided,
     rounds: roundsById,
+    decidedRounds,
   });
   batch.beforeWrites?.(decisions);
 
@@ -280,26 +284,6 @@ function feedsOf(items: readonly Item[]): number[] {
   return [...feeds].sort((a, b) => a - b);
 }
 
-/** Locks the rounds of these events, but of those that are known to be decided. */
-async function lockRounds(
-  session: Session,
-  items: readonly Item[],
-  known: Known['events'] | null,
-): Promise<FeedMap<Round>> {
-  const wanted = new FeedMap<true>();
-  for (const item of items) {
-    if (item.type === 'keyed' && item.fields.roundId !== null && !known?.has(item.feedNo, item.eventId))
-      wanted.set(item.feedNo, item.fields.roundId, true);
-  }
-  const locked = new FeedMap<Round>();
-  await Promise.all(
-    [...wanted.inOrder()].map((ids) =>
-      rounds.lockRounds(session, ids, ({ feedNo, roundId, round }) => locked.set(feedNo, roundId, round)),
-    ),
-  );
-  return locked;
-}
-
 /** All rounds of a batch. Adds those that only rejected events name: these change no round, but are shown with it. */
 function roundsOf(fresh: readonly events.Fresh[], roundsById: FeedMap<Round>): rounds.NamedRound[] {
   for (const { item, outcome } of fresh) {
@@ -343,6 +327,8 @@ async function findRedelivered(
   return readBefore ? events.findRedelivered(session, first, last) : NOTHING_REDELIVERED;
 }
 
+/** Of a small batch, or of one without decided events. */
+const NO_ROUNDS: Known['rounds'] = new FeedMap();
 const NOTHING_REDELIVERED = { resends: new Map<string, boolean>(), unstored: new Set<string>() };
 
 function sourcesOf(items: readonly Item[]): {

@@ -5,7 +5,7 @@
 import { storedId } from '../domain/digest';
 import { compareIds, type FeedIds } from '../domain/feed-map';
 import { type Currency, currencyOf, currencyOfNo } from '../domain/money';
-import type { Round, Sums } from '../domain/round';
+import { firstCurrency, type Round, type Sums } from '../domain/round';
 import { arrays, CopyRows, sinceEpoch } from './binary';
 import type { Row, Session, Statement } from './connection';
 import { LOCK_FEEDS } from './failures';
@@ -64,6 +64,27 @@ export async function lockRounds(
   for (const row of rows) {
     const roundId = idOf(row[0] ?? '');
     if (roundId === undefined) throw unreadable(LOCK_ROUNDS.name, 'a round that was not asked for');
+    found({ feedNo, roundId, round: readRound(row) });
+  }
+}
+
+const READ_ROUNDS = {
+  name: 'read_rounds',
+  text: `${LOCKED} and round_key = any($2)`,
+  before17: `select r.* from unnest($2::bytea[]) key cross join lateral (${LOCKED} and round_key = key limit 1) r`,
+};
+
+/** Hands over the state of those rounds of one feed that exist, without locking them: for answers, never for a decision. */
+export async function readRounds(
+  session: Session,
+  { feedNo, ids }: FeedIds,
+  found: (read: NamedRound) => void,
+): Promise<void> {
+  const rows = await session.query(READ_ROUNDS, [feedNo, arrays.idKey(ids)]);
+  const idOf = idFinder(ids);
+  for (const row of rows) {
+    const roundId = idOf(row[0] ?? '');
+    if (roundId === undefined) throw unreadable(READ_ROUNDS.name, 'a round that was not asked for');
     found({ feedNo, roundId, round: readRound(row) });
   }
 }
@@ -217,11 +238,6 @@ export function updatesOf(
     ];
     return { statement: UPDATE_ROUNDS, values };
   });
-}
-
-/** The currency whose sums have columns of their own: that of the round's first event that had one. */
-function firstCurrency({ sums }: Round): Currency | undefined {
-  return sums.keys().next().value;
 }
 
 function firstSums({ sums }: Round): Readonly<Sums> {

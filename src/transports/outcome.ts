@@ -1,5 +1,6 @@
 /** What is told of a decision, in the verdict stream and in the webhook's answers alike: verdict, reason, remedy, details. */
 import type { Fault } from '../domain/event';
+import { ANOMALIES, type Anomaly } from '../domain/round';
 import { duplicateRemedy, REASONS, type Reason, reasonInfo, usesIdUp } from '../domain/verdict';
 import type { Answer } from '../intake';
 
@@ -48,6 +49,12 @@ export const OUTCOME_PROPERTIES = {
     description: 'For a duplicate: whether what was read differs from the delivery that was decided.',
     type: 'boolean',
   },
+  anomalies: {
+    description:
+      "How the event's round contradicts itself since this event; nothing was refused for it. second_settled: the round has a settled already, this one counts nothing. settled_mismatch: settled is not the sum of the bets; where settled came before a bet, the bet that comes later resolves it. player_mismatch, brand_mismatch, currency_mismatch: the event names another than the round's first event. A record that is read again, and a duplicate with the same content, carry what the round has at that time and the event takes part in. Absent where there are none. The view promo.anomalies has the present state of all rounds.",
+    type: 'array',
+    items: { enum: [...ANOMALIES] },
+  },
 } as const;
 
 /** An object's fields as they stand in a larger one. */
@@ -75,11 +82,20 @@ export function outcomeOf(answer: ToldAnswer): string | null {
         first_verdict: decision.first.verdict,
         first_reason: decision.first.reason,
         content_differs: decision.contentDiffers,
+        ...anomaliesIn(decision),
       });
     case 'decided':
-      if (decision.outcome.verdict === 'accepted') return ACCEPTED;
-      return fields({ verdict: decision.outcome.verdict, ...explain(decision.outcome.reason, answer) });
+      if (decision.outcome.verdict === 'accepted' && decision.anomalies === undefined) return ACCEPTED;
+      return fields({
+        verdict: decision.outcome.verdict,
+        ...explain(decision.outcome.reason, answer),
+        ...anomaliesIn(decision),
+      });
   }
+}
+
+function anomaliesIn({ anomalies }: { readonly anomalies?: readonly Anomaly[] }) {
+  return anomalies === undefined ? {} : { anomalies };
 }
 
 function explain(reason: Reason | null, { faults }: ToldAnswer): Record<string, unknown> {

@@ -4,7 +4,7 @@
  * the run, since before 17 statements have texts of their own.
  */
 import { inTransaction } from '../../src/ledger/connection';
-import { lockRounds } from '../../src/ledger/rounds';
+import { lockRounds, readRounds } from '../../src/ledger/rounds';
 import { aBet, aWin, freshStore, type TestStore, withClient } from '../support/ledger';
 import { ownServers } from '../support/servers';
 
@@ -17,6 +17,7 @@ const CONDITIONS: Readonly<Record<string, readonly string[]>> = {
   find_resends: ['partition_no', 'source_offset'],
   find_unstored: ['partition_no', 'source_offset'],
   lock_rounds: ['feed_no', 'round_key'],
+  read_rounds: ['feed_no', 'round_key'],
   update_rounds: ['feed_no', 'round_key'],
 };
 /** Before 17 rounds are found by their keys, and changed by their numbers, which are unique. */
@@ -101,6 +102,10 @@ describe.each(versions)('on %s', (version) => {
       await acme.read(aBet({ event_id: 'e-1' }));
       await acme.read(aWin({ event_id: 'e-2' }));
       expect(await acme.readAt(0, aBet({ event_id: 'e-1' }))).toEqual(['accepted, again']);
+
+      await inTransaction(store.pool, (session) =>
+        readRounds(session, { feedNo: 1, ids: ['r-1'] }, () => undefined),
+      );
 
       const plans = await plansOf(store);
       const isBefore17 = Number(await store.value('show server_version_num')) < 17_00_00;

@@ -175,6 +175,40 @@ describe('settled', () => {
   });
 });
 
+test.each([
+  ['small, whose rounds are locked at once', 500],
+  ['large, whose decided rounds are read without a lock', 0],
+])(
+  'the answer names the anomaly that its event makes, and so do the answers after it, in a batch that is %s [A4] [K3]',
+  async (_, fewEvents) => {
+    const writer = store.writer({ fewEvents });
+    const partition = writer.partition('acme');
+    const read = async (offset: number, ...events: Json[]) => {
+      const { answers, undecided } = await partition.attempt(offset, events);
+      if (undecided !== null) throw undecided;
+      return answers.map(({ decision }) =>
+        decision.type === 'unstored' ? null : (decision.anomalies ?? []),
+      );
+    };
+    const [bet, settled] = [aBet({ event_id: 'bet' }), aSettled({ event_id: 'settled' })];
+    const second = aSettled({ event_id: 'second' });
+    const stranger = aWin({ event_id: 'stranger', player_ref: 'p-2' });
+    expect(await read(0, settled, aLogin())).toEqual([['settled_mismatch'], []]);
+    expect(await read(0, settled, aLogin())).toEqual([['settled_mismatch'], []]);
+    expect(await read(2, bet, second, stranger)).toEqual([[], ['second_settled'], ['player_mismatch']]);
+    // Read again behind a crash, and sent again: among events that are decided for the first time.
+    expect(await read(2, bet, second, stranger, aBet({ round_id: 'r-2' }))).toEqual([
+      ...[[], ['second_settled'], ['player_mismatch']],
+      [],
+    ]);
+    expect(await read(6, stranger, bet, aDeposit())).toEqual([['player_mismatch'], [], []]);
+    expect(await anomalies()).toEqual([
+      ['r-1', 'player_mismatch'],
+      ['r-1', 'second_settled'],
+    ]);
+  },
+);
+
 test('a round whose events disagree on player, brand or currency is shown; rejected events do not speak [A3]', async () => {
   await acme.read(
     ...[aBet({ round_id: 'player' }), aWin({ round_id: 'player', player_ref: 'p-2' })],

@@ -46,6 +46,7 @@ const POINTS = {
   find_resends: [...STORE, ...WORLD],
   find_unstored: [...STORE, ...WORLD],
   lock_rounds: [...STORE, ...LOCKS, ...WORLD],
+  read_rounds: [...STORE, ...WORLD],
   next_batch: [...STORE, 'read-only', ...WORLD],
   update_rounds: [...STORE, ...LOCKS, ...WORLD],
   count_partition: [...STORE, ...LOCKS, ...WORLD],

@@ -113,6 +113,16 @@ const STATEMENTS: Readonly<Record<string, Statement>> = {
     return found;
   },
 
+  async read_rounds(on, { values = [] }) {
+    return readArray(values[1]).flatMap((key) => {
+      const row = on.store.rounds.get(`${values[0]}/${key}`);
+      const seen = row && on.seen(row);
+      return seen === undefined
+        ? []
+        : [columnsOf({ ...seen, refunded: seen.refunded_by == null ? 'f' : 't' }, ROUND_COLUMNS)];
+    });
+  },
+
   async next_batch(on) {
     return [[String(on.store.nextBatchNo++), String(on.store.nowMicros())]];
   },

@@ -389,7 +389,7 @@ test('secrets in a file are followed, and a file that has become wrong changes n
   }
 });
 
-test('verdicts are published where a topic is set for them [S7]', () =>
+test('verdicts are published where a topic is set for them, with the anomalies that their answers name [S7] [A4]', () =>
   inWorld({ topics: { verdicts: 1 }, operators: () => operators({}) }, async (world) => {
     const { port } = await startWebhook(
       {
@@ -401,13 +401,25 @@ test('verdicts are published where a topic is set for them [S7]', () =>
     );
     const send = senderTo(port, HOOK, secret);
     const long = 'e'.repeat(100);
-    await send({
+    const bet = aBet({ event_id: 'bet', round_id: 'r' });
+    const answer = await send({
       events: [
         aLogin({ event_id: 'a' }),
         aLogin({ event_id: 'b' }),
         aLogin({ event_id: long }),
         5,
         aLogin({ event_id: 'a' }),
+        bet,
+        aWin({ event_id: 'win', round_id: 'r', player_ref: 'p-9' }),
+      ],
+    });
+    const accepted = { verdict: 'accepted', reason: null, remedy: null };
+    const win = { ...accepted, event_id: 'win', anomalies: ['player_mismatch'] };
+    expect(JSON.parse(answer.text)).toMatchObject({
+      verdicts: [
+        ...Array.from({ length: 5 }, () => expect.anything()),
+        { ...accepted, event_id: 'bet' },
+        win,
       ],
     });
     const messages = await readTopic(world.topics.verdicts);
@@ -429,6 +441,8 @@ test('verdicts are published where a topic is set for them [S7]', () =>
         reason: 'no_idempotency_key',
       }),
       expect.objectContaining({ ...about, event_id: 'a', verdict: 'duplicate', first_verdict: 'accepted' }),
+      { ...about, ...accepted, event_id: 'bet' },
+      { ...about, ...win },
     ]);
   }));
 

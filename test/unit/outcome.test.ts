@@ -17,12 +17,15 @@ function told(decision: Decision, faults: readonly Fault[] = []): unknown {
   return message;
 }
 
-const duplicateOf = (reason: Reason | null, contentDiffers: boolean): Decision => ({
+const duplicateOf = (
+  reason: Reason | null,
+  contentDiffers: boolean,
+): Extract<Decision, { type: 'duplicate' }> => ({
   type: 'duplicate',
   first: reason === null ? ACCEPTED : outcomeFor(reason),
   ...{ firstTransport: 'kafka', contentDiffers, redelivered: false },
 });
-const decided = (reason: Reason): Decision => ({
+const decided = (reason: Reason): Extract<Decision, { type: 'decided' }> => ({
   type: 'decided',
   outcome: outcomeFor(reason),
   ...{ counted: false, redelivered: false },
@@ -83,4 +86,18 @@ it('a duplicate carries the faults that decided, and of other content those of i
   // After a change of the reference data the same content has other faults: these did not decide.
   expect(told(duplicateOf('brand_unmapped', false), [fault('below_min_bet')])).not.toHaveProperty('details');
   expect(told(duplicateOf(null, false), [fault('operator_inactive')])).not.toHaveProperty('details');
+});
+
+it('anomalies are named by every answer that has them, and accepted stays accepted', () => {
+  const anomalies = ['second_settled', 'player_mismatch'] as const;
+  const accepted = { type: 'decided', outcome: ACCEPTED, counted: false, redelivered: false } as const;
+  expect(told({ ...accepted, anomalies })).toEqual({
+    verdict: 'accepted',
+    reason: null,
+    remedy: null,
+    anomalies,
+  });
+  expect(told(accepted)).not.toHaveProperty('anomalies');
+  expect(told({ ...decided('below_min_bet'), anomalies })).toMatchObject({ verdict: 'skipped', anomalies });
+  expect(told({ ...duplicateOf(null, false), anomalies })).toMatchObject({ verdict: 'duplicate', anomalies });
 });

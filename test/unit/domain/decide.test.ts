@@ -229,8 +229,8 @@ describe('a batch is decided in the order of arrival, each event on its own [D2]
       nothingKnown(),
     );
     expect(decisions).toEqual([
-      fresh(true),
-      fresh(false),
+      { ...fresh(true), anomalies: ['settled_mismatch'] },
+      { ...fresh(false), anomalies: ['second_settled'] },
       fresh(false),
       fresh(false, outcomeOf('round_refunded')),
     ]);

@@ -1,4 +1,4 @@
-/** Rounds: what each event of a round does to it (R1-R9), in any order, and what is odd about it (A1-A3). */
+/** Rounds: what each event of a round does to it (R1-R9), in any order, and what is odd about it (A1-A4). */
 import fc from 'fast-check';
 import { decide } from '../../../src/domain/decide';
 import {
@@ -251,6 +251,114 @@ describe('anomalies of a round [R3 anomalies]', () => {
     }
     expect(noted(bet, anotherBet(bet, { ...changes, amount: '0' }))).toEqual(expected);
     expect(noted(bet, anotherBet(bet, { ...changes, spec: 'x' }))).toEqual(none);
+  });
+});
+
+describe('the answer of the event that makes an anomaly names it [A4] [R3 anomalies]', () => {
+  const other = aBrand({ id: 'other' });
+  const connection = aConnection({ brands: [aBrand({ minBet: { EUR: '1.00' } }), other] });
+  /** The anomalies that each answer names. */
+  const named = (world: World, ...events: readonly ARoundEvent[]) =>
+    events.map((event) => {
+      const source = world.nextSource();
+      const [decision] = world.decide([itemOf(judged(event, connection), connection, source)]);
+      if (decision === undefined || decision.type === 'unstored') throw new Error('a keyed event is decided');
+      return decision.anomalies ?? [];
+    });
+
+  it('every settled after the first is a second one, and one that is skipped is none [A1]', () => {
+    const more = [aSettledOf(bet), aSettledOf(bet, { amount: '0' }), aSettledOf(bet, { amount: '7' })];
+    expect(named(new World(), bet, settled, ...more)).toEqual([
+      ...[[], []],
+      ...[['second_settled'], [], ['second_settled']],
+    ]);
+  });
+
+  it('settled before its bets is a mismatch until they come; a bet beyond the sum makes one [A2]', () => {
+    const half = () => anotherBet(bet, { amount: '5.00' });
+    expect(named(new World(), settled, half(), half(), half())).toEqual([
+      ['settled_mismatch'],
+      ...[[], []],
+      ['settled_mismatch'],
+    ]);
+    expect(named(new World(), bet, settled, anotherBet(bet, { amount: '0.40' }))).toEqual([
+      ...[[], []],
+      ['settled_mismatch'],
+    ]);
+    expect(named(new World(), bet, refund, settled, half())).toEqual([[], [], [], []]);
+  });
+
+  it.each([
+    ['player_mismatch', { player_ref: 'p-2' }],
+    ['brand_mismatch', { brand: 'other' }],
+    ['currency_mismatch', { currency: 'USD' }],
+  ])(
+    '%s is named by each event that differs from the first of its round, skipped ones too [A3]',
+    (anomaly, changes) => {
+      const [odd, zero] = [aWinOf(bet, changes), anotherBet(bet, { ...changes, amount: '0' })];
+      expect(named(new World(), bet, odd, win, zero, aRefund(bet, changes))).toEqual([
+        ...[[], [anomaly], []],
+        ...[[anomaly], [anomaly]],
+      ]);
+      expect(named(new World(), bet, anotherBet(bet, { ...changes, spec: 'x' }))).toEqual([[], []]);
+    },
+  );
+
+  it('several at once stand in one order', () => {
+    const odd = aSettledOf(bet, { player_ref: 'p-2', brand: 'other', currency: 'USD' });
+    expect(named(new World(), bet, odd)).toEqual([
+      [],
+      ['settled_mismatch', 'player_mismatch', 'brand_mismatch', 'currency_mismatch'],
+    ]);
+  });
+
+  it('a record that is read again and a duplicate name what the round has then and the event takes part in [K3]', () => {
+    const world = new World();
+    const stranger = aWinOf(bet, { player_ref: 'p-2' });
+    expect(named(world, settled, stranger)).toEqual([['settled_mismatch'], ['player_mismatch']]);
+    const again = (event: ARoundEvent, offset: number) =>
+      decide([itemOf(judged(event, connection), connection, { partitionNo: 1, offset })], world.known)
+        .decisions[0];
+    const redelivery = { type: 'decided', redelivered: true };
+    expect(again(settled, 0)).toMatchObject({ ...redelivery, anomalies: ['settled_mismatch'] });
+    expect(again(stranger, 1)).toMatchObject({ ...redelivery, anomalies: ['player_mismatch'] });
+    expect(again(stranger, 90)).toMatchObject({ type: 'duplicate', anomalies: ['player_mismatch'] });
+    // The bet resolves what its settled made.
+    expect(named(world, bet)).toEqual([[]]);
+    expect(again(settled, 0)).not.toHaveProperty('anomalies');
+    // Of other content it is not known what was decided.
+    const changed = { ...stranger, amount: '1.00' };
+    expect(again(changed, 91)).toMatchObject({ type: 'duplicate', contentDiffers: true });
+    expect(again(changed, 91)).not.toHaveProperty('anomalies');
+    named(world, aSettledOf(bet));
+    expect(again(settled, 92)).toMatchObject({ type: 'duplicate', anomalies: ['second_settled'] });
+  });
+
+  it('what the answers of a round name is what its state has in the end, but for sums that later events even out', () => {
+    const event = fc
+      .record({
+        kind: fc.constantFrom('bet', 'bet', 'win', 'settled', 'refund'),
+        amount: fc.constantFrom('0', '0.50', '2', '4'),
+        player_ref: fc.constantFrom('p-1', 'p-1', 'p-2'),
+        brand: fc.constantFrom('main', 'main', 'other'),
+        currency: fc.constantFrom('EUR', 'EUR', 'USD'),
+      })
+      .map((changes) => anotherBet(bet, changes));
+    fc.assert(
+      fc.property(fc.array(event, { minLength: 1, maxLength: 8 }), (events) => {
+        const world = new World();
+        const all = new Set<string>(named(world, ...events).flat());
+        const { round } = world;
+        const mismatch = [...round.sums.values()].some(
+          ({ settled, bet, belowMinBet }) => settled !== bet + belowMinBet,
+        );
+        expect(all.has('second_settled')).toBe(round.secondSettled);
+        expect(all.has('player_mismatch')).toBe(round.playerMismatch);
+        expect(all.has('brand_mismatch')).toBe(round.brandMismatch);
+        expect(all.has('currency_mismatch')).toBe(round.sums.size > 1);
+        if (round.settled && !round.refunded && mismatch) expect(all).toContain('settled_mismatch');
+      }),
+    );
   });
 });
 
