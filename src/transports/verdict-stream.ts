@@ -1,6 +1,6 @@
 /**
  * The verdict stream: each decision as a message, by which operators learn what became of their events (docs/rules.md, S7).
- * A message may come twice after a crash, with the same content; none is lost, but by the webhook, where it comes as first_verdict of a duplicate then.
+ * A message may come twice after a crash, with the same verdict; none is lost, but by the webhook, where it comes as first_verdict of a duplicate then.
  */
 import { idKey } from '../domain/digest';
 import type { Connection } from '../domain/reference';
@@ -18,7 +18,7 @@ export const VERDICT_SCHEMA = {
   $id: 'urn:promo-intake:promo.verdict.v1',
   title: 'Verdict on a promotion event',
   description:
-    'What became of one delivered record. A record that is read again after a crash gives the same message again: source names the record, so that repeats can be told. By the webhook source is null, and a verdict that a crash kept from being published comes only as the first_verdict of the duplicate that is sent next.',
+    'What became of one delivered record. A record that is read again after a crash gives the same verdict again, with details and anomalies of that reading: source names the record, so that repeats can be told. By the webhook source is null, and a verdict that a crash kept from being published comes only as the first_verdict of the duplicate that is sent next.',
   type: 'object',
   required: [
     'spec',

@@ -315,7 +315,7 @@ export class Monitor {
 
   onVerdicts(messages: readonly SentMessage[]): void {
     for (const { value } of messages) {
-      const { source, details, ...message } = JSON.parse(String(value));
+      const { source, details, anomalies, ...message } = JSON.parse(String(value));
       const place = `${placeOf(source.topic, source.partition, source.offset)}${markOf(message.event_id)}`;
       const stored = this.stored.get(place);
       const wasLost = this.lost.has(place);
@@ -326,7 +326,9 @@ export class Monitor {
       const before = wasLost ? text : (this.verdicts.get(place) ?? text);
       must(before === text, 'I6', `${place} is published as ${before}, then as ${text}`);
       must(nameOf(message) === stored, 'I6', `${place} is ${stored} and published as ${nameOf(message)}`);
-      must(details === undefined || Array.isArray(details), 'S7', `${place} has details of another form`);
+      // Both are of the present reading: of the reference data, and of the round.
+      for (const list of [details, anomalies])
+        must(list === undefined || Array.isArray(list), 'S7', `${place} has details of another form`);
       this.verdicts.set(place, text);
       this.progressAt.set(`${source.topic}/${source.partition}`, this.scheduler.now());
     }
