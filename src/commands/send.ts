@@ -9,6 +9,7 @@ import { systemClock } from '../clock';
 import { ConfigError, readConfig } from '../config';
 import { readSecrets } from '../config/webhook';
 import { backoffMs } from '../domain/backoff';
+import { whyUnreadable } from '../domain/unreadable';
 import { parseJson } from '../transports/json';
 import { bodyBytes, sendBatch, type ToldVerdict, type WebhookTarget } from '../transports/webhook-client';
 import { DONE, FAILED } from './exit-codes';
@@ -139,7 +140,7 @@ function sendable({ number, bytes }: Line): SendableLine | string {
   if (bytes === null || bodyBytes(1, bytes.length) > MAX_BYTES)
     return `it is longer than ${MAX_BYTES} bytes, with what surrounds it`;
   const json = isUtf8(bytes) ? parseJson(bytes.toString('utf8')) : undefined;
-  if (json === undefined) return 'it is not JSON in UTF-8';
+  if (json === undefined) return `it is not JSON: it ${whyUnreadable(bytes)}`;
   if (isBatchOfEvents(json)) return 'it is a batch itself: write an event a line';
   return { number, bytes };
 }

@@ -1,7 +1,7 @@
 /** How commands are described, asked for, and explained: knows none of them. */
 import { parseArgs } from 'node:util';
 import { type GroupName, SETTINGS, type SettingName, settingsOf } from '../config';
-import { nearest } from '../reference-file/nearest';
+import { nearest } from '../domain/nearest';
 
 const HELP_WIDTH = 100;
 

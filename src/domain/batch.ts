@@ -7,6 +7,7 @@
 import { isUtf8 } from 'node:buffer';
 import { lastArrayOf, membersOf } from './json-text';
 import { hasTooManyParts, type JsonText, MAX_PARTS } from './payload';
+import { whyUnreadable } from './unreadable';
 
 export type RequestBody =
   | { readonly type: 'events'; readonly events: readonly JsonText[]; readonly bytes: number }
@@ -19,7 +20,7 @@ export function readBody(bytes: Buffer, maxEvents: number): RequestBody {
   if (hasTooManyParts(bytes)) return notABatch(`the body holds more than ${MAX_PARTS} values`);
   const parsed = parse(bytes);
   if (parsed === undefined)
-    return { type: 'malformed', isJson: false, problem: 'the body is not JSON in UTF-8' };
+    return { type: 'malformed', isJson: false, problem: `the body ${whyUnreadable(bytes)}` };
   const { value } = parsed;
   if (Array.isArray(value))
     return notABatch('the body is an array; put it into an object: {"events": [...]}');

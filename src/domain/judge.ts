@@ -19,6 +19,17 @@ import {
   MAX_NAME_BYTES,
   SPEC,
 } from './event';
+import {
+  type BrandReason,
+  describeBrand,
+  describeError,
+  describeSkip,
+  notStorable,
+  type SkipReason,
+  tooLong,
+  unknownCurrency,
+  wrongAmount,
+} from './fault-words';
 import { parseInstant } from './instant';
 import { AMOUNT_PATTERN, currencyOf, decimalsOf, toMinor } from './money';
 import { isStorable, type Payload, readEventId, type Texts } from './payload';
@@ -70,7 +81,7 @@ function conclude(
 ): Judged {
   const { eventId, fields } = read;
   const brand = connection && brandFor(read.brand, connection);
-  const brandFault = connection && brandFaultOf(read.brand, connection, brand);
+  const brandFault = connection && brandFaultOf(read.brand, connection, brand, json);
   const skip = skipFault(fields, read.hasGame, connection, brand);
   let faults = contractFaults;
   if (brandFault) faults = [...faults, brandFault];
@@ -122,17 +133,17 @@ const COVERED_KEYWORDS = new Set(['if', 'maxLength']);
 function addContractFaults(json: Json, faults: Fault[]): void {
   if (matchesContract(json)) return;
   for (const error of matchesContract.errors ?? []) {
-    if (!COVERED_KEYWORDS.has(error.keyword)) faults.push(toFault(error));
+    if (!COVERED_KEYWORDS.has(error.keyword)) faults.push(toFault(error, json));
   }
 }
 
-function toFault(error: ErrorObject): Fault {
+function toFault(error: ErrorObject, json: Json): Fault {
   const missing: unknown = error.keyword === 'required' ? error.params.missingProperty : undefined;
   const field = typeof missing === 'string' ? `/${missing}` : error.instancePath;
   return fault(
     reasonOf(field, error.keyword),
     error.keyword === 'not' ? '/events' : field,
-    describeError(error, field),
+    describeError(error, field, json),
   );
 }
 
@@ -145,28 +156,6 @@ function reasonOf(field: string, keyword: string): Reason {
   return 'malformed';
 }
 
-function describeError(error: ErrorObject, field: string): string {
-  const name = field.slice(1).replaceAll('/', '.');
-  switch (error.keyword) {
-    case 'required':
-      return `${name} is missing`;
-    case 'not':
-      return 'the object has a key "events": only the webhook takes batches';
-    case 'const':
-      return `${name} is not "${SPEC}"`;
-    case 'enum':
-      return `${name} is none of the seven kinds`;
-    case 'minLength':
-      return `${name} is empty`;
-    case 'pattern':
-      return `${name} is not a plain decimal such as "10.50"`;
-    case 'format':
-      return `${name} is not an RFC 3339 date-time with a zone`;
-    default:
-      return `${name} ${error.message ?? 'is not valid'}`;
-  }
-}
-
 // --- what JSON Schema cannot say
 
 /** The text fields that every kind reads. event_id has its own reason, spec and occurred_at cannot hold such text. */
@@ -176,13 +165,13 @@ function addTextFaults(json: Json, texts: Texts, faults: Fault[]): void {
   for (const name of ['brand', 'player_ref'] as const) {
     const value = json[name];
     if (typeof value === 'string' && isTooLong(value)) {
-      faults.push(fault('malformed', `/${name}`, `${name} is longer than ${MAX_NAME_BYTES} bytes of UTF-8`));
+      faults.push(fault('malformed', `/${name}`, tooLong(name, value)));
     }
   }
   if (texts === 'storable') return;
   const check = (field: string, value: unknown) => {
     if (typeof value === 'string' && !isStorable(value, texts)) {
-      faults.push(fault('malformed', field, `${field.slice(1)} holds U+0000 or half of a surrogate pair`));
+      faults.push(fault('malformed', field, notStorable(field.slice(1).replaceAll('/', '.'), value)));
     }
   };
   for (const name of COMMON_TEXTS) check(`/${name}`, json[name]);
@@ -202,17 +191,13 @@ function addAmountFault(json: Json, fields: Fields, faults: Fault[]): void {
   const { kind, currency } = fields;
   if (kind === null || !hasMoney(kind) || fields.amountMinor !== null) return;
   if (typeof json.currency === 'string' && currency === null) {
-    faults.push(fault('currency_unknown', '/currency', 'currency is not in the table'));
+    faults.push(fault('currency_unknown', '/currency', unknownCurrency(json.currency)));
     return;
   }
   if (typeof json.amount !== 'string' || currency === null) return;
   const decimals = decimalsOf(json.amount);
   if (decimals < 0) return;
-  const detail =
-    decimals > currency.scale
-      ? `amount has ${decimals} decimals, ${currency.code} has ${currency.scale}`
-      : `amount does not fit 64 bits in minor units of ${currency.code}`;
-  faults.push(fault('bad_amount', '/amount', detail));
+  faults.push(fault('bad_amount', '/amount', wrongAmount(json.amount, decimals, currency)));
 }
 
 /** Each field that is valid by itself (V6). A connection with one brand supplies it where the event names none. */
@@ -262,23 +247,22 @@ function brandFor(value: unknown, { onlyBrand, operator }: Connection): Brand | 
   return onlyBrand ?? (typeof value === 'string' ? operator.brands.get(value) : undefined);
 }
 
-function brandFaultOf(value: unknown, connection: Connection, brand: Brand | undefined): Fault | undefined {
+function brandFaultOf(
+  value: unknown,
+  connection: Connection,
+  brand: Brand | undefined,
+  json: Json,
+): Fault | undefined {
   const reason = brandReason(value, connection, brand);
-  return reason === undefined ? undefined : fault(reason, '/brand', BRAND_DETAILS[reason]);
+  if (reason === undefined) return undefined;
+  return fault(reason, '/brand', describeBrand(reason, value, connection, json));
 }
-
-const BRAND_DETAILS = {
-  no_brand: 'the connection carries several brands, and brand is missing',
-  brand_unexpected: 'the connection carries one brand, and brand is present',
-  brand_unmapped: 'the brand is not registered for the operator',
-  operator_inactive: 'the brand or its operator is not active',
-} as const;
 
 function brandReason(
   value: unknown,
   connection: Connection,
   brand: Brand | undefined,
-): keyof typeof BRAND_DETAILS | undefined {
+): BrandReason | undefined {
   if (connection.onlyBrand === undefined && value === undefined) return 'no_brand';
   if (connection.onlyBrand !== undefined && value !== undefined) return 'brand_unexpected';
   if (brand === undefined) return 'brand_unmapped';
@@ -296,23 +280,15 @@ function skipFault(
   if (reason === undefined) return undefined;
   const field =
     reason === 'zero_amount' || reason === 'below_min_bet' ? '/amount' : hasGame ? '/game/id' : '/game';
-  return fault(reason, field, SKIP_DETAILS[reason]);
+  return fault(reason, field, describeSkip(reason, fields, brand, connection));
 }
-
-const SKIP_DETAILS = {
-  zero_amount: 'an amount of zero counts nothing',
-  game_denied: 'the brand excludes the game',
-  game_not_allowed: 'the game is not among those that the brand allows',
-  below_min_bet: "the bet is below the brand's minimum",
-  game_unknown: 'the catalogue has no such active game',
-} as const;
 
 /** The column of guards for events that are set aside, in order of precedence (V2, G1-G5). round_refunded needs state: round.ts. */
 function skipReason(
   event: Fields,
   connection: Connection | undefined,
   brand: Brand | undefined,
-): keyof typeof SKIP_DETAILS | undefined {
+): SkipReason | undefined {
   const { kind, gameId, amountMinor, currency } = event;
   const isBetOrSettled = kind === 'bet' || kind === 'settled';
   if (isBetOrSettled && amountMinor === 0n) return 'zero_amount';

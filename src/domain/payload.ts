@@ -5,7 +5,9 @@
  */
 import { isUtf8 } from 'node:buffer';
 import type { Fault, Json } from './event';
+import { describeEventId, describeNoObject } from './fault-words';
 import { BACKSLASH, COMMA, isOpening, QUOTE } from './json-text';
+import { whyUnreadable } from './unreadable';
 
 /** A JSON text: bytes, or those from `from` up to `to`, so that an event among others needs no Buffer of its own. */
 export interface JsonText {
@@ -35,7 +37,7 @@ export function readEventId(payload: Payload): { json: Json; eventId: string; te
   const eventId = json.event_id;
   if (typeof eventId === 'string' && eventId !== '' && isStorable(eventId, texts))
     return { json, eventId, texts };
-  return noEvent(describeEventId(eventId), '/event_id');
+  return noEvent(describeEventId(json), '/event_id');
 }
 
 function readObject(payload: Payload): { json: Json; texts: Texts } | Fault {
@@ -43,7 +45,7 @@ function readObject(payload: Payload): { json: Json; texts: Texts } | Fault {
   if ('reason' in parsed) return parsed;
   const { value, texts } = parsed;
   if (typeof value !== 'object' || value === null || Array.isArray(value))
-    return noEvent('the payload is not a JSON object');
+    return noEvent(describeNoObject(value));
   return { json: value as Json, texts };
 }
 
@@ -52,13 +54,13 @@ function parse(payload: Payload): { value: unknown; texts: Texts } | Fault {
   if (payload.type === 'not_json') return noEvent('the payload cannot be decoded');
   const bytes = payload.bytes?.subarray(payload.from, payload.to);
   if (bytes === undefined) return noEvent('the record has no value (a tombstone)');
-  if (!isUtf8(bytes)) return noEvent('the payload is not valid UTF-8');
+  if (!isUtf8(bytes)) return noEvent(`the payload ${whyUnreadable(bytes)}`);
   if (hasTooManyParts(bytes)) return noEvent(`the payload holds more than ${MAX_PARTS} values`);
   const text = bytes.toString('utf8');
   try {
     return { value: JSON.parse(text), texts: text.includes('\\') ? 'any' : 'storable' };
   } catch {
-    return noEvent('the payload is not JSON');
+    return noEvent(`the payload ${whyUnreadable(bytes)}`);
   }
 }
 
@@ -77,12 +79,6 @@ export function hasTooManyParts(json: Buffer): boolean {
     else if (!inText && (byte === COMMA || isOpening(byte))) parts++;
   }
   return parts > MAX_PARTS;
-}
-
-function describeEventId(value: unknown): string {
-  if (value === undefined) return 'event_id is missing';
-  if (typeof value !== 'string') return 'event_id is not a string';
-  return value === '' ? 'event_id is empty' : 'event_id holds U+0000 or half of a surrogate pair';
 }
 
 /** What is known of an object's texts: in JSON that is valid UTF-8 and escapes nothing, none holds what cannot be stored. */

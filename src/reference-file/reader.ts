@@ -1,6 +1,7 @@
 /** Reads values of expected types out of a tree, and reports those that are of another type. */
+
+import { nearest } from '../domain/nearest';
 import type { Check } from './checks';
-import { nearest } from './nearest';
 import { childPath, type Place, quoted, type Report } from './report';
 import type { Tree } from './tree';
 

@@ -56,7 +56,7 @@ export const PACKAGES: Readonly<Record<string, RegExp>> = {
   '@opentelemetry/exporter-trace-otlp-proto': /^src\/tracing\.ts$/,
   '@opentelemetry/resources': /^src\/tracing\.ts$/,
   '@opentelemetry/sdk-trace-base': /^src\/tracing\.ts$/,
-  ajv: /^src\/domain\/judge\.ts$/,
+  ajv: /^src\/domain\/(judge|fault-words)\.ts$/,
   fzstd: /^src\/transports\/codecs\.ts$/,
   kafkajs:
     /^src\/transports\/(kafka|kafka-source|membership|still-members|sender|drain|group-offsets|oauth-tokens|read-records|fetch-decoding|leaders|refused-partitions|pending-seeks|clean-connections|produce-encoding|kafkajs-internals\.d)\.ts$/,

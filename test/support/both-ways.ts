@@ -6,6 +6,7 @@ import { judge } from '../../src/domain/judge';
 import type { JsonText } from '../../src/domain/payload';
 import type { Connection } from '../../src/domain/reference';
 import { scan } from '../../src/domain/scan';
+import { whyUnreadable } from '../../src/domain/unreadable';
 
 const LARGE = 100_000;
 
@@ -34,12 +35,12 @@ function judgeSlowly(bytes: Buffer | null, connection: Connection | undefined): 
     return { type: 'unkeyed', faults: [{ reason: 'no_idempotency_key', field: '', detail }] };
   };
   if (bytes === null) return unkeyed('the record has no value (a tombstone)');
-  if (!isUtf8(bytes)) return unkeyed('the payload is not valid UTF-8');
+  if (!isUtf8(bytes)) return unkeyed(`the payload ${whyUnreadable(bytes)}`);
   let value: unknown;
   try {
     value = JSON.parse(bytes.toString());
   } catch {
-    return unkeyed('the payload is not JSON');
+    return unkeyed(`the payload ${whyUnreadable(bytes)}`);
   }
   return judge({ type: 'value', value }, connection);
 }

@@ -97,7 +97,7 @@ describe('events', () => {
     expect(code).toBe(1);
     expect(told).toEqual([
       'events:2: rejected/malformed  /round_id: round_id is empty. Fix the field and send the event with a new event_id.',
-      'events:2: also bad_amount  /amount: amount has 3 decimals, EUR has 2. Send the exact amount as a decimal string, with a new event_id.',
+      'events:2: also bad_amount  /amount: amount "1.505" has 3 decimals, EUR has 2. Send the exact amount as a decimal string, with a new event_id.',
     ]);
   });
 
@@ -129,7 +129,7 @@ describe('events', () => {
       Buffer.concat([Buffer.from('{"event_id":"a'), Buffer.from([0xff]), Buffer.from('"}\n')]),
     );
     expect(told).toEqual([
-      'events:1: rejected/no_idempotency_key  payload: the payload is not valid UTF-8. Fix the payload and send the event again.',
+      'events:1: rejected/no_idempotency_key  payload: the payload is not valid UTF-8 at byte 14 (0xFF). Fix the payload and send the event again.',
     ]);
   });
 
@@ -144,7 +144,13 @@ describe('events', () => {
       },
       {
         ...{ line: 4, event_id: null, verdict: 'rejected', reason: 'no_idempotency_key' },
-        faults: [{ reason: 'no_idempotency_key', field: '', detail: 'the payload is not a JSON object' }],
+        faults: [
+          {
+            reason: 'no_idempotency_key',
+            field: '',
+            detail: 'the payload is a number, and has to be an object',
+          },
+        ],
       },
     ]);
     expect(errors).toContain(
@@ -232,7 +238,9 @@ describe('what a file may be', () => {
   test('an array behind which another line follows is a line that is no event', async () => {
     const { lines: told } = await checked(lines([bad], aBet()));
     expect(told).toEqual([
-      expect.stringMatching(/^events:1: rejected\/no_idempotency_key .*not a JSON object/),
+      expect.stringMatching(
+        /^events:1: rejected\/no_idempotency_key .*is an array of 1 value, and has to be an object/,
+      ),
     ]);
   });
 

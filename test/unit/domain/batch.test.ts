@@ -44,11 +44,23 @@ describe('a body is one event or a batch [S1] [W6] [2.2 one event or batch]', ()
   });
 
   it.each<[string, string | Buffer, string]>([
-    ['nothing', '', 'no JSON: the body is not JSON in UTF-8'],
-    ['half of an event', '{"event_id":', 'no JSON: the body is not JSON in UTF-8'],
-    ['a byte order mark', '\ufeff{}', 'no JSON: the body is not JSON in UTF-8'],
-    ['bytes that are not UTF-8', Buffer.from([0x22, 0xff, 0x22]), 'no JSON: the body is not JSON in UTF-8'],
-    ['lines of events', '{}\n{}', 'no JSON: the body is not JSON in UTF-8'],
+    ['nothing', '', 'no JSON: the body is empty'],
+    ['half of an event', '{"event_id":', 'no JSON: the body ends too early, at byte 12: it was cut off'],
+    [
+      'a byte order mark',
+      '\ufeff{}',
+      'no JSON: the body begins with a byte order mark, which makes it no JSON: send UTF-8 without one',
+    ],
+    [
+      'bytes that are not UTF-8',
+      Buffer.from([0x22, 0xff, 0x22]),
+      'no JSON: the body is not valid UTF-8 at byte 1 (0xFF)',
+    ],
+    [
+      'lines of events',
+      '{}\n{}',
+      'no JSON: the body holds several JSON values, the next one from byte 3 on, as NDJSON does: send each by itself',
+    ],
     ['an array', '[{}]', 'JSON: the body is an array; put it into an object: {"events": [...]}'],
     ['a text', '"e"', 'JSON: the body is not an object'],
     ['null', 'null', 'JSON: the body is not an object'],

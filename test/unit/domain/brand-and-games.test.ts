@@ -70,15 +70,27 @@ describe('which brand an event is of [V8] [R2 brand]', () => {
       {
         reason: 'brand_unexpected',
         field: '/brand',
-        detail: 'the connection carries one brand, and brand is present',
+        detail:
+          'the connection carries one brand, "main", and brand is present all the same, as the text "main"',
       },
     ]);
     expect(faultOf(aBet({ brand: 'x' }))).toEqual([
-      { reason: 'brand_unmapped', field: '/brand', detail: 'the brand is not registered for the operator' },
+      {
+        reason: 'brand_unmapped',
+        field: '/brand',
+        detail: 'the brand "x" is not registered for the operator; registered: "main"',
+      },
     ]);
+    expect(faultOf(aBet({ brand: 'Mian' }))[0]?.detail).toMatch(/registered: "main"; did you mean "main"\?$/);
+    expect(faultOf({ ...without(aBet(), 'brand'), brand_id: 'main' })[0]?.detail).toMatch(
+      /brand is missing; there is "brand_id": did you mean brand\?$/,
+    );
     expect(faultOf(aBet(), aConnection({ active: false }))).toEqual([
-      { reason: 'operator_inactive', field: '/brand', detail: 'the brand or its operator is not active' },
+      { reason: 'operator_inactive', field: '/brand', detail: 'the operator is not active' },
     ]);
+    expect(faultOf(aBet(), aConnection({ brands: [aBrand({ active: false })] }))[0]?.detail).toBe(
+      'the brand "main" is not active',
+    );
   });
 });
 
@@ -237,27 +249,42 @@ describe('an event that is set aside is told where and why', () => {
   const strict = (games: { deny: string[]; allow?: string[] }) =>
     aConnection({ brands: [aBrand({ games })] });
   const catalogue = aConnection({ catalogue: [{ id: 'g2', active: true }] });
+  const NO_GAME = 'the event names no game, and the catalogue holds games';
   const minimum = aConnection({ brands: [aBrand({ minBet: { EUR: '100' } })] });
 
   it.each([
-    ['game_denied', '/game/id', 'the brand excludes the game', aBet(), strict({ deny: ['g1'] })],
+    ['game_denied', '/game/id', 'the brand excludes the game "g1"', aBet(), strict({ deny: ['g1'] })],
     [
       'game_not_allowed',
       '/game/id',
-      'the game is not among those that the brand allows',
+      'the game "g1" is not among those that the brand allows',
       aBet(),
       strict({ deny: [], allow: [] }),
     ],
     [
       'game_not_allowed',
       '/game',
-      'the game is not among those that the brand allows',
+      'the event names no game, and the brand lists the games that it allows',
       without(aBet(), 'game'),
       strict({ deny: [], allow: [] }),
     ],
-    ['below_min_bet', '/amount', "the bet is below the brand's minimum", aBet(), minimum],
-    ['game_unknown', '/game/id', 'the catalogue has no such active game', aBet({ game: {} }), catalogue],
-    ['game_unknown', '/game', 'the catalogue has no such active game', without(aBet(), 'game'), catalogue],
+    [
+      'below_min_bet',
+      '/amount',
+      "the bet of 10.50 EUR is below the brand's minimum of 100.00 EUR",
+      aBet(),
+      minimum,
+    ],
+    ['game_unknown', '/game/id', NO_GAME, aBet({ game: {} }), catalogue],
+    ['game_unknown', '/game', NO_GAME, without(aBet(), 'game'), catalogue],
+    ['game_unknown', '/game/id', 'the catalogue has no active game "g1"', aBet(), catalogue],
+    [
+      'game_unknown',
+      '/game/id',
+      'the catalogue has no active game "g1": it is there, and not active',
+      aBet(),
+      aConnection({ catalogue: [{ id: 'g1', active: false }] }),
+    ],
   ])('%s at %s', (reason, field, detail, event, connection) => {
     expect(judged(event, connection).faults).toEqual([{ reason, field, detail }]);
     expect(faultsOf(event, connection)).toEqual([`${reason} ${field}`]);

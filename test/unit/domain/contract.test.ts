@@ -1,6 +1,7 @@
 /** The contract of an event, field by field (F1-F9), and which reason a broken field has (V4, V5). */
 import fc from 'fast-check';
 import { judge } from '../../../src/domain/judge';
+import { CURRENCIES } from '../../../src/domain/money';
 import {
   aBet,
   aDeposit,
@@ -327,47 +328,89 @@ describe('the faults tell an operator everything that has to be mended', () => {
   });
 
   it.each([
-    ['malformed', '/spec', 'spec is not "promo.event.v1"', aBet({ spec: 'x' })],
+    ['malformed', '/spec', 'spec is the text "x", and has to be "promo.event.v1"', aBet({ spec: 'x' })],
     ['malformed', '/spec', 'spec is missing', without(aBet(), 'spec')],
     [
       'malformed',
       '/occurred_at',
-      'occurred_at is not an RFC 3339 date-time with a zone',
+      'occurred_at "now" is not an RFC 3339 date-time with a zone, such as "2026-11-21T12:00:00Z"',
       aBet({ occurred_at: 'now' }),
     ],
     ['malformed', '/round_id', 'round_id is empty', aBet({ round_id: '' })],
-    ['malformed', '/game/id', 'game.id must be string', aBet({ game: { id: 1 } })],
+    ['malformed', '/game/id', 'game.id is the number 1, and has to be a text', aBet({ game: { id: 1 } })],
     [
       'malformed',
       '/events',
-      'the object has a key "events": only the webhook takes batches',
+      'the object has a key "events", so it is a batch of 0 events where one event belongs: a record holds one event, and only the webhook takes batches',
       aBet({ events: [] }),
     ],
-    ['malformed', '/round_id', 'round_id holds U+0000 or half of a surrogate pair', aBet({ round_id: '\0' })],
+    ['malformed', '/round_id', 'round_id holds U+0000: "\\u0000"', aBet({ round_id: '\0' })],
     [
       'malformed',
       '/player_ref',
-      'player_ref is longer than 255 bytes of UTF-8',
+      'player_ref is longer than 255 bytes of UTF-8: it has 256',
       aBet({ player_ref: 'é'.repeat(128) }),
     ],
-    ['op_unknown', '/kind', 'kind is none of the seven kinds', aBet({ kind: 'bonus' })],
-    ['no_player', '/player_ref', 'player_ref is missing', without(aBet(), 'player_ref')],
-    ['bad_amount', '/amount', 'amount is not a plain decimal such as "10.50"', aBet({ amount: '1,5' })],
-    ['bad_amount', '/amount', 'amount has 3 decimals, EUR has 2', aBet({ amount: '1.505' })],
+    [
+      'op_unknown',
+      '/kind',
+      'kind "bonus" is none of bet, win, settled, refund, deposit, withdrawal, login',
+      aBet({ kind: 'bonus' }),
+    ],
+    [
+      'op_unknown',
+      '/kind',
+      'kind "Settle" is none of bet, win, settled, refund, deposit, withdrawal, login; did you mean "settled"?',
+      aBet({ kind: 'Settle' }),
+    ],
+    [
+      'malformed',
+      '/kind',
+      'kind is missing; there is "type": did you mean kind?',
+      { ...without(aBet(), 'kind'), type: 'bet' },
+    ],
+    [
+      'malformed',
+      '/occurred_at',
+      'occurred_at is missing; there is "occuredAt": did you mean occurred_at?',
+      { ...without(aBet(), 'occurred_at'), occuredAt: '' },
+    ],
+    [
+      'malformed',
+      '/player_ref',
+      'player_ref is a number, and has to be a text',
+      { ...aBet(), player_ref: 5 },
+    ],
+    ['malformed', '/game', 'game is the text "g1", and has to be an object', aBet({ game: 'g1' })],
+    ['bad_amount', '/amount', 'amount is the number 10.5, and has to be a text', { ...aBet(), amount: 10.5 }],
     [
       'bad_amount',
       '/amount',
-      'amount does not fit 64 bits in minor units of EUR',
+      `amount "\\u001b[31m${'1'.repeat(55)}"... (1005 characters) is not a plain decimal such as "10.50"`,
+      aBet({ amount: `\u001b[31m${'1'.repeat(1_000)}` }),
+    ],
+    ['no_player', '/player_ref', 'player_ref is missing', without(aBet(), 'player_ref')],
+    ['bad_amount', '/amount', 'amount "1,5" is not a plain decimal such as "10.50"', aBet({ amount: '1,5' })],
+    ['bad_amount', '/amount', 'amount "1.505" has 3 decimals, EUR has 2', aBet({ amount: '1.505' })],
+    [
+      'bad_amount',
+      '/amount',
+      'amount "92233720368547758.08" does not fit 64 bits in minor units of EUR',
       aBet({ amount: '92233720368547758.08' }),
     ],
     [
       'bad_amount',
       '/amount',
-      'amount does not fit 64 bits in minor units of ETH',
+      'amount "10" does not fit 64 bits in minor units of ETH',
       aBet({ amount: '10', currency: 'ETH' }),
     ],
     ['currency_unknown', '/currency', 'currency is missing', without(aBet(), 'currency')],
-    ['currency_unknown', '/currency', 'currency is not in the table', aBet({ currency: 'XXX' })],
+    [
+      'currency_unknown',
+      '/currency',
+      `currency "XXX" is not in the table: ${CURRENCIES.map(({ code }) => code).join(', ')}`,
+      aBet({ currency: 'XXX' }),
+    ],
     ['zero_amount', '/amount', 'an amount of zero counts nothing', aBet({ amount: '0' })],
   ])('%s at %s: %s', (reason, field, detail, event) => {
     expect(judgeBytes(bytesOf(event)).faults).toEqual([{ reason, field, detail }]);

@@ -77,18 +77,37 @@ describe('a payload without a usable event_id is rejected as no_idempotency_key 
     const detailOf = (bytes: Buffer | string | null) => judgeBytes(bytes).faults;
     const fault = (field: string, detail: string) => [{ reason: 'no_idempotency_key', field, detail }];
     expect(detailOf(null)).toEqual(fault('', 'the record has no value (a tombstone)'));
-    expect(detailOf(Buffer.from([0xff]))).toEqual(fault('', 'the payload is not valid UTF-8'));
-    expect(detailOf('{')).toEqual(fault('', 'the payload is not JSON'));
-    expect(detailOf('[]')).toEqual(fault('', 'the payload is not a JSON object'));
+    expect(detailOf(Buffer.from([0xff]))).toEqual(
+      fault('', 'the payload is not valid UTF-8 at byte 0 (0xFF)'),
+    );
+    expect(detailOf('{')).toEqual(fault('', 'the payload ends too early, at byte 1: it was cut off'));
+    expect(detailOf('[]')).toEqual(
+      fault('', 'the payload is an array of 0 values, and has to be an object: send each event by itself'),
+    );
+    expect(detailOf(JSON.stringify('{"event_id":"e-1"}'))).toEqual(
+      fault('', 'the payload is a JSON text that holds JSON: it was encoded twice'),
+    );
+    expect(detailOf('"p-secret"')).toEqual(fault('', 'the payload is a text, and has to be an object'));
     expect(judge({ type: 'not_json' }, SEVERAL)).toEqual({
       type: 'unkeyed',
       faults: fault('', 'the payload cannot be decoded'),
     });
     expect(detailOf('{}')).toEqual(fault('/event_id', 'event_id is missing'));
-    expect(detailOf('{"event_id":7}')).toEqual(fault('/event_id', 'event_id is not a string'));
+    expect(detailOf('{"event_id":7}')).toEqual(
+      fault('/event_id', 'event_id is the number 7, and has to be a text'),
+    );
     expect(detailOf('{"event_id":""}')).toEqual(fault('/event_id', 'event_id is empty'));
     expect(detailOf('{"event_id":"\\u0000"}')).toEqual(
-      fault('/event_id', 'event_id holds U+0000 or half of a surrogate pair'),
+      fault('/event_id', 'event_id holds U+0000: "\\u0000"'),
+    );
+    const batch =
+      'event_id is missing: the object has a key "events", so it is a batch of 2 events where one event belongs: a record holds one event, and only the webhook takes batches';
+    expect(detailOf('{"events":[{},{}]}')).toEqual(fault('/event_id', batch));
+    expect(detailOf('{"eventId":"e-1"}')).toEqual(
+      fault('/event_id', 'event_id is missing; there is "eventId": did you mean event_id?'),
+    );
+    expect(detailOf('{"data":{"event_id":"e-1"}}')).toEqual(
+      fault('/event_id', 'event_id is missing; the object at "data" has one: send that object by itself'),
     );
   });
 });

@@ -72,7 +72,8 @@ export const isRefusedByContract = (event: unknown): boolean => {
   const { faults } = judge({ type: 'json', bytes: bytesOf(event) }, undefined);
   return faults.some(
     ({ reason, detail }) =>
-      OF_THE_SCHEMA.includes(reason) || (reason === 'currency_unknown' && detail.endsWith('is missing')),
+      OF_THE_SCHEMA.includes(reason) ||
+      (reason === 'currency_unknown' && detail.startsWith('currency is missing')),
   );
 };
 

@@ -1,0 +1,111 @@
+/**
+ * Why bytes are no JSON, in words that go on behind "the payload": compressed, in another encoding, in another format,
+ * or broken at a byte. Only what cannot be read costs this, and no more than MAX_LOOKED_AT bytes of it are looked at.
+ */
+import { isUtf8 } from 'node:buffer';
+import { scanBody } from './body-scan';
+
+/** Bytes that are looked at for the place of a fault: as many as the body of a request has. */
+const MAX_LOOKED_AT = 1024 ** 2;
+
+/** What bytes begin with that are something else, and the remedy. */
+const BEGINNINGS: readonly (readonly [bytes: readonly number[], why: string])[] = [
+  [[0xef, 0xbb, 0xbf], 'begins with a byte order mark, which makes it no JSON: send UTF-8 without one'],
+  [[0xff, 0xfe], 'is UTF-16: send UTF-8'],
+  [[0xfe, 0xff], 'is UTF-16: send UTF-8'],
+  [[0x7b, 0x00], 'is UTF-16: send UTF-8'],
+  [[0x00, 0x7b], 'is UTF-16: send UTF-8'],
+  [[0x1f, 0x8b], 'is compressed with gzip: send it as it is'],
+  [[0x28, 0xb5, 0x2f, 0xfd], 'is compressed with zstd: send it as it is'],
+  [[0x50, 0x4b, 0x03, 0x04], 'is a zip file: send what is in it, an event each'],
+];
+
+/** @param bytes that are no JSON text, or not UTF-8 */
+export function whyUnreadable(bytes: Buffer): string {
+  if (bytes.length === 0) return 'is empty';
+  const beginning = BEGINNINGS.find(([begin]) => begin.every((byte, at) => bytes[at] === byte));
+  if (beginning !== undefined) return beginning[1];
+  return isUtf8(bytes) ? whyNoJson(bytes) : whyNoUtf8(bytes);
+}
+
+function whyNoUtf8(bytes: Buffer): string {
+  const at = endOfUtf8(bytes.subarray(0, MAX_LOOKED_AT));
+  if (at === MAX_LOOKED_AT) return `is not valid UTF-8, behind byte ${MAX_LOOKED_AT}`;
+  const byte = (bytes[at] ?? 0).toString(16).toUpperCase().padStart(2, '0');
+  return `is not valid UTF-8 at byte ${at} (0x${byte})`;
+}
+
+/** The first byte that is not of a whole character. */
+function endOfUtf8(bytes: Buffer): number {
+  // Halves the range: all before `valid` is valid, and not all before `invalid` is. A cut may split a character of four bytes.
+  let [valid, invalid] = [0, bytes.length];
+  while (invalid - valid > 4) {
+    const middle = beginOfCharacter(bytes, (valid + invalid) >> 1);
+    if (middle <= valid) break;
+    if (isUtf8(bytes.subarray(valid, middle))) valid = middle;
+    else invalid = middle;
+  }
+  for (let length = 1; valid < invalid; ) {
+    if (isUtf8(bytes.subarray(valid, valid + length))) {
+      valid += length;
+      length = 1;
+    } else if (++length > 4) return valid;
+  }
+  return valid;
+}
+
+/** At `at`, or before it where it is within a character: a character continues for three bytes at most. */
+function beginOfCharacter(bytes: Buffer, at: number): number {
+  for (let begin = at; begin > at - 4 && begin > 0; begin--)
+    if (((bytes[begin] ?? 0) & 0xc0) !== 0x80) return begin;
+  return at;
+}
+
+function whyNoJson(bytes: Buffer): string {
+  const looked = bytes.subarray(0, MAX_LOOKED_AT);
+  const scan = scanBody(looked, Number.POSITIVE_INFINITY, 0);
+  // Whatever is wrong stands behind what was looked at.
+  if (scan.type !== 'invalid' || (scan.at === looked.length && looked.length < bytes.length))
+    return `is no JSON, behind byte ${looked.length}`;
+  const { at } = scan;
+  if (isBlank(bytes)) return 'holds nothing but blanks';
+  if (at >= bytes.length) return `ends too early, at byte ${bytes.length}: it was cut off`;
+  const first = String.fromCharCode(bytes.find((byte) => byte > 0x20) ?? 0);
+  if (first === '<') return 'begins with "<": it is XML or HTML, and no JSON';
+  if (followsLine(bytes, at))
+    return `holds several JSON values, the next one from byte ${at} on, as NDJSON does: send each by itself`;
+  if (isCsv(bytes, at)) return 'looks like CSV, and is no JSON: send each event as a JSON object';
+  return `is no JSON from byte ${at} on${hintAt(bytes, at)}`;
+}
+
+function isBlank(bytes: Buffer): boolean {
+  return bytes.every((byte) => byte <= 0x20);
+}
+
+/** Whether a JSON value ended on an earlier line, and another one begins here. */
+function followsLine(bytes: Buffer, at: number): boolean {
+  if (!'[{'.includes(String.fromCharCode(bytes[at] ?? 0))) return false;
+  const before = bytes.toString('latin1', Math.max(0, at - 8), at);
+  return /[\]}]\r?\n\s*$/.test(before);
+}
+
+/** Whether the first line has no bracket, and names parted by commas, semicolons or tabs. */
+function isCsv(bytes: Buffer, at: number): boolean {
+  if (at > MAX_FIRST_VALUE) return false;
+  const [line = ''] = bytes.toString('latin1', 0, MAX_LINE).split('\n');
+  return !/[{}[\]:]/.test(line) && /^[^,;\t]+([,;\t][^,;\t]*)+$/.test(line);
+}
+
+/** Of a line of CSV the first name or number may be read as a value. */
+const MAX_FIRST_VALUE = 200;
+const MAX_LINE = 2_000;
+
+function hintAt(bytes: Buffer, at: number): string {
+  const byte = bytes[at] ?? 0;
+  if (byte === 0x27) return ': a text is written with ", not with \'';
+  if (byte < 0x20)
+    return ': a line feed, tab or other control character in a text is written as \\n, \\t or \\u001f';
+  if ((byte === 0x7d || byte === 0x5d) && /,\s*$/.test(bytes.toString('latin1', Math.max(0, at - 8), at)))
+    return ': there is a comma before the closing bracket';
+  return byte < 0x7f ? `: "${String.fromCharCode(byte)}" cannot stand there` : '';
+}
