@@ -30,13 +30,14 @@ export function idKey(id: string): Buffer {
   return bytes.subarray(0, writeIdKey(id, bytes, 0));
 }
 
-/** The longest id that rounds and duplicates have whole, in bytes of UTF-8: their indexes take time and memory by the square of an id's length. */
+/** The longest id that rounds and duplicates have whole, in bytes of UTF-8. */
 const MAX_WHOLE_ID_BYTES = 65_536;
 const KEPT_CHARACTERS = 1_000;
 
 /**
  * An id as rounds and duplicates have it: itself, or in place of one of more than 65,536 bytes its first 1,000 characters and its SHA-256 (K5).
- * `promo.stored_id` is the same function in SQL.
+ * Views show, and indexes hold, less: `promo.stored_id` shortens an id of more than 1,000 bytes, whole or shortened here, to the same text. This function stays
+ * as it is: a worker of an older version compares what it stores with what it reads.
  */
 export function storedId(id: string): string {
   if (id.length * 3 <= MAX_WHOLE_ID_BYTES || Buffer.byteLength(id) <= MAX_WHOLE_ID_BYTES) return id;

@@ -1,0 +1,158 @@
+/** Ids that a sender makes up to slow down the indexes by which ids are found: each costs what any id of its length costs. */
+import { randomBytes } from 'node:crypto';
+import type { Client } from 'pg';
+import { aBet, freshStore, rowsOf, type TestStore, withClient } from '../support/ledger';
+
+let store: TestStore;
+beforeEach(async () => {
+  store = await freshStore({ own: true });
+});
+afterEach(() => store.close());
+
+jest.setTimeout(240_000);
+
+const LONG = 60_000;
+const REQUESTS = 6;
+const IDS_IN_A_REQUEST = 16;
+
+/** Milliseconds that each request takes whose events have these ids, and those of their duplicates. */
+async function timeOf(topic: string, idOf: (n: number) => string): Promise<number> {
+  const partition = store.partition(topic);
+  const began = performance.now();
+  for (let request = 0; request < REQUESTS; request++) {
+    const bets = Array.from({ length: IDS_IN_A_REQUEST }, (_, n) => {
+      const id = idOf(request * IDS_IN_A_REQUEST + n);
+      return aBet({ event_id: id, round_id: id });
+    });
+    expect(new Set(await partition.read(...bets))).toEqual(new Set(['accepted']));
+    expect(new Set(await partition.read(...bets))).toEqual(new Set(['duplicate of accepted']));
+  }
+  return (performance.now() - began) / REQUESTS / 2;
+}
+
+test('after ids a, aa, aaa ... requests with long ids take no longer than before, and so do their duplicates [K5] [U1]', async () => {
+  const acme = store.partition('acme.second');
+  for (let length = 1; length < 6_000; length += 1_000) {
+    const bets = Array.from({ length: 1_000 }, (_, n) => {
+      const id = 'a'.repeat(length + n);
+      return aBet({ event_id: id, round_id: id });
+    });
+    await acme.read(...bets);
+    await acme.read(...bets);
+  }
+  const usual = await timeOf('acme', (n) => `${randomBytes(LONG / 2).toString('hex')}${n}`);
+  const hostile = await timeOf('acme.apart', (n) => `${'a'.repeat(LONG)}${n}`);
+  expect(hostile).toBeLessThan(5 * usual + 50);
+});
+
+/** Ids in SQL, by a number n from 1 on. */
+const SHAPES = {
+  'a chain of prefixes up to the bound': `case when n <= 1000 then repeat('a', n) else repeat('a', 900) || lpad(n::text, 100, 'a') end`,
+  'a chain of prefixes beyond the bound': `repeat('b', n)`,
+  'a prefix of 900 bytes': `repeat('c', 900) || md5(n::text) || md5((n + 1)::text)`,
+  'all but the last bytes': `repeat('d', 992) || lpad(to_hex(n), 8, '0')`,
+  'a chain with 90 branches at each level': `repeat('e', n % 900) || chr(33 + n / 900 % 90)`,
+  'all but what is behind 60,000 bytes': `repeat('f', 60000) || n`,
+} as const;
+const USUAL = 'md5(n::text)';
+const [ROWS, MORE] = [4_000, 1_000];
+const [LONG_ROWS, MORE_LONG] = [600, 100];
+
+/** Statements that insert what has the ids, from number $1 to number $2, and look one of them up. */
+const TABLES = [
+  [
+    'rounds by their id',
+    (id: string) => `insert into promo_store.rounds (round_no, feed_no, round_key, round_id)
+      select nextval('promo_store.batch_numbers'), 1, int8send(nextval('promo_store.batch_numbers')), ${id} from generate_series($1::int, $2::int) n`,
+    'select * from promo.rounds where round_id =',
+  ],
+  [
+    'rounds by their refund',
+    (
+      id: string,
+    ) => `insert into promo_store.rounds (round_no, feed_no, round_key, round_id, refunded_by, refunded_at)
+      select nextval('promo_store.batch_numbers'), 1, int8send(nextval('promo_store.batch_numbers')), 'r' || n, ${id}, now()
+      from generate_series($1::int, $2::int) n`,
+    'select * from promo.rounds where refunded_by =',
+  ],
+  [
+    'duplicates by the id of their event',
+    (
+      id: string,
+    ) => `insert into promo_store.resends (received_at, source_offset, feed_no, connection_no, partition_no, first_outcome, content_differs, event_id)
+      select now(), n, 1, 1, 1, 0, false, ${id} from generate_series($1::int, $2::int) n`,
+    'select * from promo.deliveries where event_id =',
+  ],
+] as const;
+
+/** What a statement took, by the store's own count. */
+async function costOf(client: Client, statement: string, values: readonly unknown[] = []) {
+  const plan = (await rowsOf(client, `explain (analyze, buffers, timing off) ${statement}`, values)).join(
+    '\n',
+  );
+  const sum = [...plan.matchAll(/^Planning|shared(?: hit=(\d+))?(?: read=(\d+))?/gm)][0];
+  return {
+    plan,
+    milliseconds: Number(/Execution Time: ([\d.]+)/.exec(plan)?.[1]),
+    pages: Number(sum?.[1] ?? 0) + Number(sum?.[2] ?? 0),
+  };
+}
+
+describe.each(TABLES)('%s', (_name, insert, look) => {
+  test.each(Object.entries(SHAPES))(
+    'are found, and written, as fast where their ids share %s [K5]',
+    async (_, id) => {
+      store.damaged = true;
+      await withClient(store.url, async (client) => {
+        const isLong = id.includes('60000');
+        const [rows, more] = isLong ? [LONG_ROWS, MORE_LONG] : [ROWS, MORE];
+        /** Milliseconds for so many rows behind those that are there: the best of three. */
+        const timeOfMore = async (ids: string, first: number) => {
+          const times = [];
+          for (let from = first; from < first + 3 * more; from += more)
+            times.push((await costOf(client, insert(ids), [from, from + more - 1])).milliseconds);
+          return Math.min(...times);
+        };
+        await client.query(insert(USUAL), [1, rows]);
+        const usual = await timeOfMore(
+          `repeat(md5(n::text), greatest(1, octet_length(${id}) / 32))`,
+          rows + 1,
+        );
+        await client.query(insert(id), [1, rows]);
+        const hostile = await timeOfMore(id, rows + 1);
+        expect({ hostile, isSlow: hostile > 6 * usual + 100 }).toEqual({ hostile, isSlow: false });
+
+        await client.query('analyze promo_store.rounds, promo_store.resends; set enable_seqscan = off');
+        const [[wanted] = []] = await rowsOf(
+          client,
+          `select promo.stored_id(${id}) from (values (${rows})) v (n)`,
+        );
+        const found = await costOf(client, `${look} $1`, [wanted]);
+        expect(found.plan).toMatch(/Index Cond: \(CASE WHEN/);
+        // The table's own page, a name or two, and a path through the index.
+        expect(found.pages).toBeLessThan(40);
+        expect((await rowsOf(client, `${look} $1`, [wanted])).length).toBe(1);
+      });
+    },
+  );
+});
+
+test('refunds whose event_ids are chosen to have one hash walk no chain [K5]', async () => {
+  store.damaged = true;
+  const [, insert] = TABLES[1];
+  await withClient(store.url, async (client) => {
+    // What a hash index tells apart of them is their upper bits, of which it looks at none.
+    await client.query(`create temp table chosen as select row_number() over () as place, id
+      from (select 'chosen-' || g as id from generate_series(1, 6000000) g) c where hashtext(id) & 1023 = 77`);
+    const chosen = '(select id from chosen where place = n)';
+    await client.query('create index on chosen (place); analyze chosen');
+    const pagesOfMore = async (id: string, first: number) =>
+      (await costOf(client, insert(id), [first, first + MORE - 1])).pages;
+    await client.query(insert(USUAL), [1, ROWS]);
+    const usual = await pagesOfMore(USUAL, ROWS + 1);
+    await client.query(insert(chosen), [1, ROWS]);
+    const hostile = await pagesOfMore(chosen, ROWS + 1);
+    // Three pages more for where a chosen id is read.
+    expect(hostile).toBeLessThan(1.3 * usual + 4 * MORE);
+  });
+});
