@@ -88,8 +88,21 @@ generate: dev-build ## write the generated files (with the tables: needs Postgre
 audit: ## fail on known vulnerabilities, high or worse, in what the product is made of (asks the registry)
 	@npm audit --omit=dev --audit-level=high || { echo 'audit: not passed. Where npm says above that the endpoint returned an error, the registry gave no answer and nothing is known.'; exit 1; }
 
-sbom: ## write build/sbom.cdx.json, a CycloneDX list of what the product is made of
-	@mkdir -p build && npm sbom --sbom-format=cyclonedx --sbom-type=application --omit=dev --package-lock-only > build/sbom.cdx.json && echo build/sbom.cdx.json
+# npm leaves out packages that tools of development share with the product, and names the product by its folder. So it is asked in a folder of that name, about what the image has.
+define PRODUCT_ALONE
+const { mkdirSync, readFileSync, writeFileSync } = require('node:fs');
+const [manifest, lock] = ['package.json', 'package-lock.json'].map((name) => JSON.parse(readFileSync(name, 'utf8')));
+for (const root of [manifest, lock.packages['']]) { delete root.devDependencies; delete root.optionalDependencies; }
+for (const [path, { dev, optional, devOptional }] of Object.entries(lock.packages)) if (dev || optional || devOptional) delete lock.packages[path];
+const [, folder] = process.argv;
+mkdirSync(folder);
+writeFileSync(`$${folder}/package.json`, JSON.stringify(manifest));
+writeFileSync(`$${folder}/package-lock.json`, JSON.stringify(lock));
+endef
+export PRODUCT_ALONE
+sbom: ## write build/sbom.cdx.json, a CycloneDX list of the packages of the image
+	@mkdir -p build && folder=$$(mktemp -d) && trap "rm -rf '$$folder'" EXIT && node -e "$$PRODUCT_ALONE" "$$folder/promo-intake" && \
+	  (cd "$$folder/promo-intake" && npm sbom --sbom-format=cyclonedx --sbom-type=application --package-lock-only) > build/sbom.cdx.json && echo build/sbom.cdx.json
 
 clean: ## remove what was built
 	rm -rf dist build coverage

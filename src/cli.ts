@@ -15,6 +15,7 @@ import {
   SEND_SETTINGS,
   WORKER_SETTINGS,
 } from './commands/settings';
+import { guard } from './commands/terminal';
 import { type Command, type Given, helpOf, overview, readArguments, synopsis } from './commands/usage';
 import { SPEC } from './domain/event';
 
@@ -321,6 +322,9 @@ function flushed(stream: NodeJS.WriteStream): Promise<void> {
 const SIGNALLED = { SIGINT: 130, SIGTERM: 143 } as const;
 
 if (require.main === module) {
+  // Node opens its inspector at this signal, which whoever may signal us could then use. The image's Node is told by --disable-sigusr1 already.
+  process.on('SIGUSR1', () => undefined);
+  for (const stream of [process.stdout, process.stderr]) guard(stream);
   // The kernel gives the first process of a container no signal that it has not asked for: a command that asks for none could only be killed.
   if (process.pid === 1) {
     for (const signal of ['SIGINT', 'SIGTERM'] as const) {

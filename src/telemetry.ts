@@ -5,6 +5,7 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import pino, { type Logger } from 'pino';
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import { escapeUnprintable } from './domain/printable';
 
 export function makeLogger(level: string, to: 'stdout' | 'stderr' = 'stdout'): Logger {
   return pino(
@@ -13,6 +14,8 @@ export function makeLogger(level: string, to: 'stdout' | 'stderr' = 'stdout'): L
       base: null,
       timestamp: pino.stdTimeFunctions.isoTime,
       formatters: { level: (label) => ({ level: label }) },
+      // A line may be shown by a terminal, which would obey what JSON leaves as it is.
+      hooks: { streamWrite: escapeUnprintable },
     },
     pino.destination(to === 'stdout' ? 1 : 2),
   );

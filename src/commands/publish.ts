@@ -23,6 +23,7 @@ import { DONE, FAILED, USAGE } from './exit-codes';
 import { Unable } from './explain';
 import { isBatchOfEvents, type Line, MAX_LINE_BYTES, openInput, readLines, withoutDocument } from './lines';
 import { PUBLISH_SETTINGS } from './settings';
+import { clearLine } from './terminal';
 
 export interface PublishOptions {
   /** `-` is standard input. */
@@ -277,7 +278,6 @@ function bytesOf(lines: readonly Outgoing[]): number {
 
 const TERMINAL_PROGRESS_MS = 250;
 const LOG_PROGRESS_MS = 5_000;
-const CLEAR_LINE = '\r\x1b[K';
 
 type Report = ReturnType<typeof makeReport>;
 
@@ -296,11 +296,18 @@ function makeReport(file: string) {
   const seconds = () => (performance.now() - started) / 1000;
   const figures = () =>
     `${number(sent)} ${sent === 1 ? 'event' : 'events'}, ${number(sent / seconds())}/s, ${(sentBytes / 1e6).toFixed(1)} MB`;
-  const say = (text: string) => process.stderr.write(`${isTerminal ? CLEAR_LINE : ''}${file}${text}\n`);
+  const clear = () => {
+    if (isTerminal) clearLine(process.stderr);
+  };
+  const say = (text: string) => {
+    clear();
+    process.stderr.write(`${file}${text}\n`);
+  };
   const showProgress = () => {
     const share = size ? `, ${Math.floor((readBytes / size) * 100)} % read` : '';
-    if (isTerminal) process.stderr.write(`${CLEAR_LINE}${figures()}${share}`);
-    else say(`: ${figures()}${share}`);
+    if (!isTerminal) return say(`: ${figures()}${share}`);
+    clear();
+    process.stderr.write(`${figures()}${share}`);
   };
   const timer = setInterval(showProgress, isTerminal ? TERMINAL_PROGRESS_MS : LOG_PROGRESS_MS);
 
@@ -336,7 +343,7 @@ function makeReport(file: string) {
     },
     close(): void {
       clearInterval(timer);
-      if (isTerminal) process.stderr.write(CLEAR_LINE);
+      clear();
     },
     /** @returns the exit code */
     summary(topic: string, nextLine: number, interrupted: boolean): number {

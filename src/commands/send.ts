@@ -7,7 +7,7 @@ import { isUtf8 } from 'node:buffer';
 import { randomUUID } from 'node:crypto';
 import { systemClock } from '../clock';
 import { ConfigError, readConfig } from '../config';
-import { readSecrets } from '../config/webhook';
+import { looksSecret, readSecrets } from '../config/webhook';
 import { backoffMs } from '../domain/backoff';
 import { whyUnreadable } from '../domain/unreadable';
 import { parseJson } from '../transports/json';
@@ -126,9 +126,14 @@ function secretOf(connectionId: string): Buffer {
   if (secret !== undefined) return secret;
   throw wrong(
     'connection',
-    `WEBHOOK_SECRETS has no secret of ${connectionId}`,
-    `It has some of ${[...read.value.keys()].join(', ')}`,
+    `WEBHOOK_SECRETS has no secret of ${shownId(connectionId)}`,
+    `It has some of ${[...read.value.keys()].map(shownId).join(', ')}`,
   );
+}
+
+/** An id that may be a secret, given in its place, is not repeated. */
+function shownId(id: string): string {
+  return looksSecret(id) ? 'an id that looks like a secret' : id;
 }
 
 interface SendableLine extends Line {

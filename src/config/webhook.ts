@@ -80,7 +80,7 @@ const PREFIX = 'whsec_';
 const BASE64 = /^[A-Za-z0-9+/]+={0,2}$/;
 const [LEAST_BYTES, MOST_BYTES] = [24, 64];
 
-/** Reads WEBHOOK_SECRETS. What is wrong with it is told without repeating any of it but ids. */
+/** Reads WEBHOOK_SECRETS. Names what is wrong without any part of it that may be a secret: ids and secrets are easily exchanged. */
 export function readSecrets(text: string): Parsed<WebhookSecrets> {
   const wrong = (problem: string) => ({ problem, remedy: REMEDY });
   let written: unknown;
@@ -92,10 +92,13 @@ export function readSecrets(text: string): Parsed<WebhookSecrets> {
   if (typeof written !== 'object' || written === null || Array.isArray(written))
     return wrong('is not a JSON object');
   const secrets = new Map<string, Buffer[]>();
-  for (const [connection, value] of Object.entries(written)) {
+  for (const [index, [connection, value]] of Object.entries(written).entries()) {
+    if (looksSecret(connection) && typeof value === 'string' && !looksSecret(value))
+      return wrong(`has a secret where an id belongs, at entry ${index + 1}: exchange the two`);
+    if (PREFIXED.test(connection)) return wrong(`has a secret where an id belongs, at entry ${index + 1}`);
     const list: unknown[] = Array.isArray(value) ? value : [value];
     const keys = list.map(keyOf);
-    const id = JSON.stringify(connection);
+    const id = idOrPlace(connection, index);
     if (keys.length === 0) return wrong(`has no secret for ${id}`);
     const wrongAt = keys.indexOf(undefined);
     if (wrongAt >= 0)
@@ -113,6 +116,20 @@ export function readSecrets(text: string): Parsed<WebhookSecrets> {
   return secrets.size === 0 ? wrong('names no connection') : { value: secrets };
 }
 
+const PREFIXED = /^whsec/i;
+/** Letters of base64 that a secret has at least. */
+const SECRET_LENGTH = 32;
+
+/** Whether it may be a secret, or a part of one. Some ids may be, too. */
+export function looksSecret(text: string): boolean {
+  return PREFIXED.test(text) || (text.length >= SECRET_LENGTH && /^[\w+/=-]+$/.test(text));
+}
+
+/** The id of a connection; where it may be a secret, its place instead. */
+function idOrPlace(id: string, index: number): string {
+  return looksSecret(id) ? `entry ${index + 1}` : JSON.stringify(id);
+}
+
 /** Undefined where it is none that can be used. */
 function keyOf(secret: unknown): Buffer | undefined {
   if (typeof secret !== 'string' || !secret.startsWith(PREFIX)) return undefined;
@@ -125,11 +142,13 @@ function keyOf(secret: unknown): Buffer | undefined {
 /** Two connections with one secret, in words. */
 function sharedSecret(secrets: WebhookSecrets): string | undefined {
   const owners = new Map<string, string>();
+  const ids = [...secrets.keys()];
   for (const [connection, keys] of secrets) {
     for (const key of keys) {
       const text = key.toString('base64');
       const owner = owners.get(text) ?? connection;
-      if (owner !== connection) return `${JSON.stringify(owner)} and ${JSON.stringify(connection)}`;
+      if (owner !== connection)
+        return [owner, connection].map((id) => idOrPlace(id, ids.indexOf(id))).join(' and ');
       owners.set(text, connection);
     }
   }

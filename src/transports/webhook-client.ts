@@ -1,4 +1,6 @@
 /** Sends events to a webhook, signed, as an operator's system does, and reads what became of them (docs/rules.md, W4-W6). */
+
+import { inOneLine } from '../domain/printable';
 import { REASONS, type Reason, type Verdict } from '../domain/verdict';
 import { causeOf, fetchProblem } from '../errors';
 import { isObject, parseJson } from './json';
@@ -72,7 +74,10 @@ export async function sendBatch(
     status = response.status;
     answer = await readAnswer(response.body, MAX_ANSWER_BYTES);
     if (status >= 300 && status < 400)
-      return { type: 'refused', because: `it leads to ${response.headers.get('location')}: name that` };
+      return {
+        type: 'refused',
+        because: `it leads to ${inOneLine(response.headers.get('location') ?? '')}: name that`,
+      };
   } catch (error) {
     const because = fetchProblem(error);
     const isForGood = FOR_GOOD.test(String(causeOf(error)?.code)) || FOR_GOOD.test(because);
@@ -87,7 +92,7 @@ export async function sendBatch(
       because: 'it answered 200 without a verdict for each event: is it a webhook of promo-intake?',
     };
   }
-  const told = isObject(json) && typeof json.message === 'string' ? `: ${json.message}` : '';
+  const told = isObject(json) && typeof json.message === 'string' ? `: ${inOneLine(json.message)}` : '';
   const because = `it answered ${status}${told}`;
   return { type: status >= 500 || RETRIED.has(status) ? 'later' : 'refused', because };
 }
@@ -136,5 +141,5 @@ function readVerdict(json: unknown): ToldVerdict | undefined {
 }
 
 function textOr(value: unknown): string | null {
-  return typeof value === 'string' ? value : null;
+  return typeof value === 'string' ? inOneLine(value) : null;
 }

@@ -44,7 +44,12 @@ test('Dockerfile starts Node with the variables and options of the command, and 
   const [, variables, options] =
     /^#!\/usr\/bin\/env -S ((?:\w+=\w+ )+)node((?: --[\w=-]+)+)$/.exec(shebang) ?? [];
   const entrypoint: unknown = JSON.parse(/^ENTRYPOINT (.+)$/m.exec(DOCKERFILE)?.[1] ?? '');
-  expect(entrypoint).toEqual(['node', ...`${options}`.trim().split(' '), '/app/dist/cli.js']);
+  expect(entrypoint).toEqual([
+    'node',
+    '--disable-sigusr1',
+    ...`${options}`.trim().split(' '),
+    '/app/dist/cli.js',
+  ]);
   expect(DOCKERFILE).toContain(`ENV NODE_ENV=production ${variables?.trim()}\n`);
   expect(DOCKERFILE).toContain(`EXPOSE ${SETTINGS.HTTP_PORT.fallback} ${SETTINGS.WEBHOOK_PORT.fallback}\n`);
   const manifest: unknown = JSON.parse(readFileSync(join(projectRoot, 'package.json'), 'utf8'));

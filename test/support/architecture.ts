@@ -27,7 +27,7 @@ export const LAYERS = {
   clock: { files: /^src\/clock\.ts$/, mayImport: [] },
   errors: { files: /^src\/errors\.ts$/, mayImport: [] },
   config: { files: /^src\/config(\/|\.ts$)/, mayImport: [] },
-  telemetry: { files: /^src\/telemetry\.ts$/, mayImport: [] },
+  telemetry: { files: /^src\/telemetry\.ts$/, mayImport: ['domain'] },
   domain: { files: /^src\/domain\//, mayImport: [] },
   'reference-file': { files: /^src\/reference-file(\/|\.ts$)/, mayImport: ['errors', 'domain'] },
   ledger: { files: /^src\/ledger\//, mayImport: ['errors', 'domain', 'reference-file'] },

@@ -505,6 +505,36 @@ describe('the webhook', () => {
     expect(fault).toContain('echo "whsec_$(openssl rand -base64 32)"');
   });
 
+  const bare = Buffer.alloc(32, 'HIDDENX').toString('base64');
+  test.each<[string, unknown, string]>([
+    [
+      'id and secret exchanged',
+      { [secretOf(32)]: 'acme-hook' },
+      'has a secret where an id belongs, at entry 1: exchange',
+    ],
+    [
+      'the second of them',
+      { a: secretOf(32), [secretOf(33)]: 'b' },
+      'has a secret where an id belongs, at entry 2',
+    ],
+    ['without prefix', { [bare]: 'acme-hook' }, 'has a secret where an id belongs, at entry 1'],
+    ['a list', { [secretOf(32)]: ['acme-hook'] }, 'has a secret where an id belongs, at entry 1'],
+    ['a part of one', { whsec_HIDDENX: 'acme-hook' }, 'has a secret where an id belongs, at entry 1'],
+    [
+      'a secret in both places',
+      { [secretOf(32)]: secretOf(33) },
+      'has a secret where an id belongs, at entry 1',
+    ],
+    ['both bare', { [bare]: bare }, 'has as the secret of entry 1 what is not whsec_'],
+    ['one for two', { [bare]: secretOf(32), a: secretOf(32) }, 'has one secret for entry 1 and "a"'],
+  ])('never repeats a secret that stands in the place of an id: %s', (_, value, problem) => {
+    const told = faults(secrets(value)).join('\n');
+    expect(told).toContain(`WEBHOOK_SECRETS: ${problem}`);
+    for (const secret of [secretOf(32), secretOf(33), bare, 'HIDDENX'])
+      for (let at = 0; at + 6 <= secret.length; at++)
+        if (secret.slice(at, at + 6) !== 'whsec_') expect(told).not.toContain(secret.slice(at, at + 6));
+  });
+
   test('refuses what is not JSON, and tells all faults at once', () => {
     const wrong = { WEBHOOK_SECRETS: 'XSECRETX', WEBHOOK_PORT: '70000', WEBHOOK_MAX_EVENTS: '8001' };
     expect(faults(wrong)).toEqual([

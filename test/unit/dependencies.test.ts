@@ -1,4 +1,5 @@
 /** What the project is made of: exactly what package-lock.json names, without anything that runs when it is installed. */
+import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { projectRoot as ROOT } from '../../dev/servers/download';
@@ -37,10 +38,23 @@ test.each(['dependencies', 'devDependencies', 'optionalDependencies'] as const)(
   },
 );
 
-test('every package comes from a registry, and of the product with the digest of its content', () => {
+test('every package comes from a registry, with the digest of its content', () => {
   expect(ofTheProduct.length).toBeGreaterThan(Object.keys(manifest.dependencies).length);
   expect(namesOf(packages.filter(([, { resolved = '' }]) => /^(git|file|http:)/.test(resolved)))).toEqual([]);
-  expect(namesOf(ofTheProduct.filter(([, { integrity = '' }]) => !/^sha512-/.test(integrity)))).toEqual([]);
+  expect(namesOf(packages.filter(([, { integrity = '' }]) => !/^sha512-/.test(integrity)))).toEqual([]);
+});
+
+test('the bill of materials names the product by its name and version, and the packages of its image alone', () => {
+  execFileSync('make', ['--silent', 'sbom'], { cwd: ROOT, stdio: ['ignore', 'ignore', 'inherit'] });
+  const bom: {
+    readonly metadata: { readonly component: { readonly name: string; readonly version: string } };
+    readonly components: readonly { readonly 'bom-ref': string }[];
+  } = JSON.parse(read('build/sbom.cdx.json'));
+  const { name, version } = JSON.parse(read('package.json'));
+  expect(bom.metadata.component).toMatchObject({ name, version });
+  const ofTheImage = ofTheProduct.filter(([, { optional }]) => optional !== true);
+  const refs = ofTheImage.map(([path, { version: of }]) => `${path.split('node_modules/').at(-1)}@${of}`);
+  expect(bom.components.map((component) => component['bom-ref']).sort()).toEqual(refs.sort());
 });
 
 test('nothing is run when a package is installed, and every install takes what the lockfile names', () => {
