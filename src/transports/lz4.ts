@@ -7,6 +7,8 @@
  * verified: the broker has verified the batch, TCP the way here. Refused: dictionaries, the legacy frame, skippable frames.
  */
 
+import { setImmediate } from 'node:timers/promises';
+
 /** Bytes that are not what their codec says: cut off, damaged, or of a kind that is not supported. Trying again does not help. */
 export class DecompressionError extends Error {
   override name = 'DecompressionError';
@@ -55,12 +57,15 @@ const ENCODED_HEADER = Buffer.from([0x04, 0x22, 0x4d, 0x18, 0x60, 0x40, 0x82]);
 const ENCODED_BLOCK_BYTES = 64 * 1024;
 const ENCODED_END = Buffer.alloc(4);
 
+/** The event loop goes on after so many bytes of output: decoding 60 MiB at once would hold it up for a second. */
+export const DECODED_AT_ONCE_BYTES = 1024 * 1024;
+
 /** Decompresses one or more LZ4 frames, to at most limitBytes in all. Throws DecompressionError or DecompressionLimitError. */
-export function decodeLz4(input: Buffer, limitBytes: number): Buffer {
+export async function decodeLz4(input: Buffer, limitBytes: number): Promise<Buffer> {
   const output = new Output(limitBytes);
   let at = 0;
   do {
-    at = decodeFrame(input, at, output);
+    at = await decodeFrame(input, at, output);
   } while (at < input.length);
   return output.taken();
 }
@@ -130,7 +135,7 @@ class Output {
 }
 
 /** Decodes the frame that begins at `start` and returns where it ends. */
-function decodeFrame(input: Buffer, start: number, output: Output): number {
+async function decodeFrame(input: Buffer, start: number, output: Output): Promise<number> {
   need(input, start, 7, input.length);
   if (input.readUInt32LE(start) !== FRAME_MAGIC) throw damaged('not an LZ4 frame');
   const flags = input.readUInt8(start + 4);
@@ -153,7 +158,12 @@ function decodeFrame(input: Buffer, start: number, output: Output): number {
   }
   at += 1; // The header's checksum: older Kafka clients compute it wrongly, which is one more reason to skip it.
 
+  let pauseAt = output.length + DECODED_AT_ONCE_BYTES;
   for (;;) {
+    if (output.length >= pauseAt) {
+      await setImmediate();
+      pauseAt = output.length + DECODED_AT_ONCE_BYTES;
+    }
     need(input, at, 4, input.length);
     const word = input.readUInt32LE(at);
     at += 4;
