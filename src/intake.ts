@@ -11,7 +11,9 @@ import { makeContention } from './intake/contention';
 import {
   type Answer,
   type Envelope,
+  firstHeader,
   type Header,
+  isNamed,
   isPartition,
   type Origin,
   type TopicPartition,
@@ -41,7 +43,7 @@ import {
 import type { Batch, Ledger } from './ledger/ledger';
 
 export type { Answer, Envelope, Header, Origin, TopicPartition, WebhookRequest };
-export { isPartition };
+export { firstHeader, isNamed, isPartition };
 
 export interface DeadLetter {
   readonly envelope: Envelope;

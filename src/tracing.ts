@@ -23,7 +23,14 @@ import { detectResources, envDetector, resourceFromAttributes } from '@opentelem
 import { BasicTracerProvider, BatchSpanProcessor } from '@opentelemetry/sdk-trace-base';
 import type { Logger } from 'pino';
 import { messageOf } from './errors';
-import { type Envelope, type Intake, type IntakeResult, type TopicPartition, undecidedCause } from './intake';
+import {
+  type Envelope,
+  firstHeader,
+  type Intake,
+  type IntakeResult,
+  type TopicPartition,
+  undecidedCause,
+} from './intake';
 import { STEPS, type Step, tellSeldom } from './telemetry';
 
 /** Producers that a batch is linked to, at most: the limit of OpenTelemetry's own specification, and what collectors are made for. */
@@ -207,7 +214,7 @@ export function linksOf(envelopes: readonly Pick<Envelope, 'headers' | 'offset'>
   let last: Buffer | undefined;
   for (const { headers, offset } of envelopes) {
     if (links.length === MAX_LINKS) break;
-    const header = headers.find(([name]) => name === 'traceparent')?.[1];
+    const header = firstHeader(headers, 'traceparent');
     // Most are known by the one before or by their flags: what takes time comes last.
     if (!header || last?.equals(header)) continue;
     last = header;

@@ -18,7 +18,7 @@ import { type Bounds, both, boundsOf, integerOf, type Options, requestedBy, wron
 const LISTED = 20;
 /** A record may have several dead letters, so those that were sent are remembered. */
 const MAX_REPLAYED = 1_000_000;
-/** A whole batch in one record: nothing that could be read as one. */
+/** A batch that cannot be read, or the bytes of a record with too many headers: nothing that could be read as a record. */
 const NOT_REPLAYED = 'undecodable';
 
 /** Which dead letters are meant. */
@@ -302,7 +302,10 @@ export function makePlan(to: string | undefined) {
           const place = to === undefined ? { partition: source.partition } : {};
           const list = byTopic.get(topic) ?? [];
           byTopic.set(topic, list);
-          list.push({ source, message: { key, value, headers: replayedHeaders(record, letter), ...place } });
+          list.push({
+            source,
+            message: { key, value, headers: [...replayedHeaders(record, letter)], ...place },
+          });
           byTarget.set(topic, (byTarget.get(topic) ?? 0) + 1);
         }
       }
@@ -314,7 +317,9 @@ export function makePlan(to: string | undefined) {
       ...(byTarget.size === 0 ? ['there is nothing to send'] : []),
       ...(repeated > 0 ? [`${repeated} are of the same records as these`] : []),
       ...(undecodable > 0
-        ? [`${undecodable} are undecodable: whole batches, which cannot be sent again`]
+        ? [
+            `${undecodable} are undecodable: batches that cannot be read, and records with too many headers. They cannot be sent again`,
+          ]
         : []),
     ],
   };

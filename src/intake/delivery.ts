@@ -20,8 +20,18 @@ export function isPartition<P extends TopicPartition>(origin: P | WebhookRequest
   return 'topic' in origin;
 }
 
-/** A header of a record: names may come several times, in an order that is kept, and values may be null. */
-export type Header = readonly [name: string, value: Buffer | null];
+/** A header of a record: names may come several times, in an order that is kept, and values may be null. A name may be bytes that are no text. */
+export type Header = readonly [name: string | Buffer, value: Buffer | null];
+
+export function isNamed(name: Header[0], wanted: string): boolean {
+  return name.length === wanted.length && name.toString() === wanted;
+}
+
+/** The value of the first header with this name, null where that has none; undefined where there is no such header. */
+export function firstHeader(headers: Iterable<Header>, wanted: string): Buffer | null | undefined {
+  for (const [name, value] of headers) if (isNamed(name, wanted)) return value;
+  return undefined;
+}
 
 /** A delivery as a transport received it. */
 export interface Envelope {
@@ -40,7 +50,7 @@ export interface Envelope {
   readonly offset: number;
   /** Key, headers and timestamp of the record, for a dead letter, which nothing of a webhook becomes. */
   readonly key: Buffer | null;
-  readonly headers: readonly Header[];
+  readonly headers: Iterable<Header>;
   /** Milliseconds since 1970, as decimal text. */
   readonly timestamp: string;
 }

@@ -1,17 +1,18 @@
 /** Records of a partition that wait to be decided. They stay in the bytes in which they came until it is their turn. */
-import type { Chunk, RecordCursor, StreamRecord } from './record-source';
+import { type Chunk, RECORD_OVERHEAD_BYTES, type RecordCursor, type StreamRecord } from './record-source';
 
 /** Memory that a chunk takes beside its bytes. */
 const CHUNK_OVERHEAD_BYTES = 400;
-/** Memory that a record takes beside its value, once it is read. */
-const RECORD_OVERHEAD_BYTES = 400;
 
 /** What queues may hold at least, however many there are: two fetches of a partition. */
 const LEAST_SHARE_BYTES = 1024 * 1024;
 /** What queues may hold together, as long as the least share of each is no more. */
 const SHARED_BYTES = 8 * LEAST_SHARE_BYTES;
-/** What was decompressed and waits for the next batch of its partition, of all queues together: half of what one batch may come to. */
-const MAX_OPENED_BYTES = 32 * 1024 * 1024;
+/**
+ * What was decompressed and waits for the next batch of its partition, of all queues together: what one batch may come to. With less, a batch of
+ * very many small records would be decompressed again for each few thousand of them.
+ */
+const MAX_OPENED_BYTES = 64 * 1024 * 1024;
 
 /**
  * What the queues of a worker's partitions may hold. Each has its share among those that hold something: one partition that is far behind may
@@ -124,19 +125,22 @@ export class ChunkQueue {
   }
 
   /**
-   * The records at the head, or behind so many that were peeked at before: at most so many, and none more once they hold so many bytes. What stands before a
+   * The records at the head, or behind so many that were peeked at before: at most so many, and none more once they hold so many bytes. No further chunk
+   * is opened either once so many bytes are decompressed: records keep all of it, however few of its bytes are theirs. What stands before a
    * chunk that cannot be opened now need not wait for it. Nothing is to be removed meanwhile. @throws where that is the first
    */
   async peek(maxRecords: number, maxBytes: number, behind = 0): Promise<StreamRecord[]> {
     this.takeUp();
     const head: StreamRecord[] = [];
     let bytes = 0;
+    let openedBytes = 0;
     let skip = behind;
     for (const chunk of this.chunks) {
       const skipped = Math.min(skip, chunk.read);
       skip -= skipped;
       for (let index = skipped; ; index++) {
         if (head.length >= maxRecords || bytes >= maxBytes) return head;
+        if (index === skipped && head.length > 0 && openedBytes >= maxBytes) return head;
         if (!chunk.isOpen) {
           try {
             await chunk.open();
@@ -150,6 +154,7 @@ export class ChunkQueue {
         head.push(record);
         bytes += RECORD_OVERHEAD_BYTES + record.size;
       }
+      openedBytes += chunk.openedBytes;
     }
     return head;
   }
@@ -193,6 +198,8 @@ function memoryOf({ bytes }: Chunk): number {
   return CHUNK_OVERHEAD_BYTES + bytes;
 }
 
+const NO_RECORDS: RecordCursor = { bytes: 0, next: () => null };
+
 class WaitingChunk {
   private cursor: RecordCursor | null = null;
   /** Where it goes on; undefined where nothing is removed of it. */
@@ -228,7 +235,11 @@ class WaitingChunk {
   recordAt(index: number): StreamRecord | null {
     if (index === this.records.length) {
       const next = this.cursor?.next() ?? null;
-      if (next === null) return null;
+      if (next === null) {
+        // No record of it is left, so nothing needs what was decompressed.
+        if (index === 0) this.cursor &&= NO_RECORDS;
+        return null;
+      }
       this.records.push(next);
     }
     return this.records[index] ?? null;

@@ -3,23 +3,12 @@
  * a letter says of itself when it is read.
  */
 import { createHash } from 'node:crypto';
-import { type DeadLetter, type Header, LettersRefused, type TopicPartition } from '../intake';
-import { likelyBytes, type OutgoingMessage } from './record-batch-writer';
+import { type DeadLetter, firstHeader, type Header, LettersRefused, type TopicPartition } from '../intake';
+import { isOfLetter, isReplayed, LETTER_HEADERS, REPLAYED_HEADER } from './headers';
+import { likelyBytes, MessageEncoder, type OutgoingMessage } from './record-batch-writer';
 import type { StreamRecord } from './record-source';
 import { Semaphore } from './semaphore';
-import { encodeMessages, RecordsRefused, type Sender } from './sender';
-
-/** A header of the sender with one of these names is not in a dead letter: ours stands in its place. */
-export const LETTER_HEADERS = {
-  topic: 'source-topic',
-  partition: 'source-partition',
-  offset: 'source-offset',
-  timestamp: 'source-timestamp',
-  reason: 'dead-letter-reason',
-} as const;
-const OURS: ReadonlySet<string> = new Set(Object.values(LETTER_HEADERS));
-/** In a record that was sent back: where it came from first. It stays when the record becomes a dead letter again, at other coordinates. */
-const REPLAYED_HEADER = 'dead-letter-replayed';
+import { type Encode, RecordsRefused, type Sender } from './sender';
 
 /** A record of the dead-letter topic. It knows nothing of whom the record is about. */
 export interface Letter {
@@ -32,6 +21,7 @@ export interface Letter {
   readonly origin: string;
   /** Of the dead letter itself: when it was written. */
   readonly writtenMs: number;
+  /** Of its value. */
   readonly bytes: number;
 }
 
@@ -39,9 +29,9 @@ export interface Letter {
 export function readLetter({
   headers,
   timestamp,
-  size,
-}: Pick<StreamRecord, 'headers' | 'timestamp' | 'size'>): Letter | null {
-  const text = (wanted: string) => headers.find(([name]) => name === wanted)?.[1]?.toString('utf8');
+  value,
+}: Pick<StreamRecord, 'headers' | 'timestamp' | 'value'>): Letter | null {
+  const text = (wanted: string) => firstHeader(headers, wanted)?.toString('utf8');
   const topic = text(LETTER_HEADERS.topic);
   const reason = text(LETTER_HEADERS.reason);
   const [partition, offset, sourceTimestampMs] = [
@@ -57,18 +47,22 @@ export function readLetter({
     sourceTimestampMs,
     origin: text(REPLAYED_HEADER) ?? `${topic}/${partition}@${offset} ${sourceTimestampMs}`,
     writtenMs: Number(timestamp),
-    bytes: size,
+    bytes: value?.length ?? 0,
   };
 }
 
 /** The headers of a record but for ours: those that it had before it became a dead letter. */
-export function originalHeaders({ headers }: Pick<StreamRecord, 'headers'>): StreamRecord['headers'] {
-  return headers.filter(([name]) => !OURS.has(name));
+export function* originalHeaders({ headers }: Pick<StreamRecord, 'headers'>): Generator<Header> {
+  for (const header of headers) if (!isOfLetter(header[0])) yield header;
 }
 
 /** The headers to send a record back with: its own, and where it came from first. */
-export function replayedHeaders({ headers }: Pick<StreamRecord, 'headers'>, { origin }: Letter): Header[] {
-  return [...itsOwn(headers), [REPLAYED_HEADER, Buffer.from(origin)]];
+export function* replayedHeaders(
+  record: Pick<StreamRecord, 'headers'>,
+  { origin }: Letter,
+): Generator<Header> {
+  yield* itsOwn(record);
+  yield [REPLAYED_HEADER, Buffer.from(origin)];
 }
 
 /**
@@ -76,18 +70,25 @@ export function replayedHeaders({ headers }: Pick<StreamRecord, 'headers'>, { or
  * record holds counts too, since a sender may claim any origin.
  */
 export function identityOf(
-  { key, value, headers }: Pick<StreamRecord, 'key' | 'value' | 'headers'>,
+  record: Pick<StreamRecord, 'key' | 'value' | 'headers'>,
   { origin }: Letter,
 ): string {
   const digest = createHash('sha256');
-  const own = itsOwn(headers).flatMap(([name, text]) => [Buffer.from(name), text]);
-  for (const part of [Buffer.from(origin), key, value, ...own])
+  const add = (part: Buffer | null) => {
     digest.update(`${part?.length ?? 'none'}:`).update(part ?? '');
+  };
+  add(Buffer.from(origin));
+  add(record.key);
+  add(record.value);
+  for (const [name, text] of itsOwn(record)) {
+    add(typeof name === 'string' ? Buffer.from(name) : name);
+    add(text);
+  }
   return digest.digest('base64');
 }
 
-function itsOwn(headers: readonly Header[]): Header[] {
-  return headers.filter(([name]) => !OURS.has(name) && name !== REPLAYED_HEADER);
+function* itsOwn(record: Pick<StreamRecord, 'headers'>): Generator<Header> {
+  for (const header of originalHeaders(record)) if (!isReplayed(header[0])) yield header;
 }
 
 /** Less than the store lets others wait for the locks of the batch (LOCK_TIMEOUT_MS), which it holds meanwhile. */
@@ -104,38 +105,54 @@ export function makeSendDeadLetters(sender: Sender, topic: string) {
 
   return async (letters: readonly DeadLetter[]): Promise<void> => {
     const end = performance.now() + DEAD_LETTERS_WITHIN_MS;
-    const letterOf = new Map(letters.map((letter) => [messageOfLetter(letter), letter]));
-    const messages = [...letterOf.keys()];
-    const isLarge = messages.reduce((sum, message) => sum + likelyBytes(message), 0) > LARGE_LETTERS_BYTES;
+    const isLarge = areLarge(letters);
     if (isLarge && !(await large.acquireWithin(DEAD_LETTERS_WITHIN_MS)))
       throw new Error(`other large records were on their way to ${topic} for ${DEAD_LETTERS_WITHIN_MS} ms`);
     try {
-      await sender.send(topic, messages, encodeMessages(), {
+      await sender.send(topic, letters, encodeLetters(), {
         withinMs: end - performance.now(),
         compression: 'gzip',
         ...(isLarge && { whenOver: () => large.release() }),
       });
     } catch (error) {
       if (!(error instanceof RecordsRefused)) throw error;
-      const refused = messages.flatMap((message) =>
-        error.refused.has(message) ? (letterOf.get(message) ?? []) : [],
+      throw new LettersRefused(
+        error.message,
+        letters.filter((letter) => error.refused.has(letter)),
       );
-      throw new LettersRefused(error.message, refused);
     }
   };
+}
+
+/** Whether they come to so much that no others of such a size may be sent meanwhile. */
+function areLarge(letters: readonly DeadLetter[]): boolean {
+  let bytes = 0;
+  for (const letter of letters) {
+    bytes += likelyBytes(messageOfLetter(letter));
+    if (bytes > LARGE_LETTERS_BYTES) return true;
+  }
+  return false;
+}
+
+/** Each letter is made when it is its turn, over the one before: all of them at once would take many times what they came as. */
+function encodeLetters(): Encode<DeadLetter> {
+  const encoder = new MessageEncoder();
+  return (letter) => encoder.encode(messageOfLetter(letter));
 }
 
 function messageOfLetter({ envelope, source, reason }: DeadLetter): OutgoingMessage {
   return {
     key: envelope.key,
     value: envelope.value,
-    headers: [
-      ...originalHeaders(envelope),
-      [LETTER_HEADERS.topic, source.topic],
-      [LETTER_HEADERS.partition, String(source.partition)],
-      [LETTER_HEADERS.offset, String(envelope.offset)],
-      [LETTER_HEADERS.timestamp, envelope.timestamp],
-      [LETTER_HEADERS.reason, reason],
-    ],
+    headers: {
+      *[Symbol.iterator]() {
+        yield* originalHeaders(envelope);
+        yield [LETTER_HEADERS.topic, source.topic];
+        yield [LETTER_HEADERS.partition, String(source.partition)];
+        yield [LETTER_HEADERS.offset, String(envelope.offset)];
+        yield [LETTER_HEADERS.timestamp, envelope.timestamp];
+        yield [LETTER_HEADERS.reason, reason];
+      },
+    },
   };
 }

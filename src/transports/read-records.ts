@@ -7,13 +7,22 @@ import type { TopicPartition } from '../intake';
 import { watermarks } from './group-offsets';
 import { connectedAdmin, KafkaProblem } from './kafka';
 import { makeKafkaSource } from './kafka-source';
-import { type Chunk, keyOf, type StreamRecord } from './record-source';
+import {
+  type Chunk,
+  keyOf,
+  RECORD_OVERHEAD_BYTES,
+  type RecordCursor,
+  type StreamRecord,
+} from './record-source';
 
 /** Reading what lies between two offsets ends with an error where Kafka gives nothing more for so long, joining a group included. */
 const READ_STALLED_MS = 60_000;
 const READ_CHECK_MS = 50;
 /** A partition is paused while so much of what it gave is not taken yet. */
 const MAX_WAITING_BYTES = 4 * 1024 * 1024;
+/** Records are handed over in parts of so many, and of no more once they hold so many bytes: a chunk may be millions of records. */
+const PART_RECORDS = 8_000;
+const PART_BYTES = 4 * 1024 * 1024;
 
 /** Offsets of a partition from `from` on, up to but without `to`. */
 export interface Range extends TopicPartition {
@@ -135,13 +144,16 @@ export async function readRecords(
       const key = keyOf(chunk);
       const reading = open.get(key);
       if (reading === undefined || failure !== undefined) return;
-      const records: StreamRecord[] = [];
       const cursor = await chunk.open();
-      for (let record = cursor.next(); record !== null; record = cursor.next()) {
-        // What was handed over before the group assigned its partitions anew comes again.
-        if (record.offset >= reading.next && record.offset < reading.range.to) records.push(record);
+      let wantsMore = true;
+      for (;;) {
+        const records = nextPart(cursor, reading.next, reading.range.to);
+        const last = records.at(-1);
+        if (last === undefined) break;
+        wantsMore = await take(reading.range, records);
+        reading.next = last.offset + 1;
+        if (!wantsMore) break;
       }
-      const wantsMore = records.length === 0 || (await take(reading.range, records));
       reading.next = Math.max(reading.next, chunk.nextOffset);
       movedAt = systemClock.now();
       if (!wantsMore || reading.next >= reading.range.to) {
@@ -194,6 +206,20 @@ export async function readRecords(
     });
     await admin.disconnect();
   }
+}
+
+/** The next records between two offsets. What was handed over before the group assigned its partitions anew comes again, and is left out. */
+function nextPart(cursor: RecordCursor, from: number, to: number): StreamRecord[] {
+  const records: StreamRecord[] = [];
+  let bytes = 0;
+  while (records.length < PART_RECORDS && bytes < PART_BYTES) {
+    const record = cursor.next();
+    if (record === null) break;
+    if (record.offset < from || record.offset >= to) continue;
+    records.push(record);
+    bytes += RECORD_OVERHEAD_BYTES + record.size;
+  }
+  return records;
 }
 
 /** Commits offsets for a group that has no members: admin.setOffsets of kafkajs 2.2.4 does so too, and waits 5 s for each topic. */

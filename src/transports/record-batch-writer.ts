@@ -11,7 +11,8 @@ type Content = Buffer | string;
 export interface OutgoingMessage {
   readonly key: Content | null;
   readonly value: Content | null;
-  readonly headers: readonly (readonly [name: string, value: Content | null])[];
+  /** May be asked for several times, and gives the same each time. */
+  readonly headers: Iterable<readonly [name: Content, value: Content | null]>;
   /** Absent: chosen by the key, as `partitionChooser` does. */
   readonly partition?: number;
 }
@@ -48,7 +49,7 @@ export class MessageEncoder {
     const keyBytes = this.content(key);
     const keyTo = this.position;
     this.content(value);
-    this.varint(headers.length);
+    this.varint(countOf(headers));
     for (const [name, value] of headers) {
       this.content(name);
       this.content(value);
@@ -90,6 +91,13 @@ export function likelyBytes({ key, value, headers }: OutgoingMessage): number {
   let bytes = withLength(key) + withLength(value) + MAX_VARINT_BYTES;
   for (const [name, content] of headers) bytes += withLength(name) + withLength(content);
   return bytes;
+}
+
+function countOf(headers: OutgoingMessage['headers']): number {
+  if (Array.isArray(headers)) return headers.length;
+  let count = 0;
+  for (const _ of headers) count++;
+  return count;
 }
 
 function withLength(content: Content | null): number {

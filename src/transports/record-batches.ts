@@ -8,89 +8,12 @@
  * in their bytes until they are decided: tens of thousands wait at any moment, and as objects they would take several times the memory.
  */
 
-import type { JsonText } from '../domain/payload';
-import type { Header, TopicPartition } from '../intake';
+import type { TopicPartition } from '../intake';
 import { DecompressionError } from './codecs';
 import { hasChecksum } from './crc32c';
-import { RecordReader } from './record-reader';
-import type { Chunk, RecordCursor, StreamRecord } from './record-source';
+import { BodyCursor, type Layout, RecordCheck } from './record-body';
+import type { Chunk, RecordCursor } from './record-source';
 import { formatOf, notSupported, OldMessage, undecodable } from './undecodable';
-
-const CONNECTION_ID_HEADER = 'connection-id';
-const NO_CLAIMS: readonly string[] = [];
-
-/** Where records stand, and what they have in common. */
-interface Body {
-  readonly bytes: Buffer;
-  readonly firstOffset: number;
-  readonly firstTimestamp: bigint;
-  /** The time of all its records, where the topic keeps the time of the append. */
-  readonly appendTime: bigint | null;
-}
-
-/** A record as it stands in a batch. What few readers ask for is taken from the bytes when they do. */
-class FetchedRecord implements StreamRecord {
-  constructor(
-    readonly offset: number,
-    private readonly body: Body,
-    /** Where its attributes stand in the body; what follows them has been checked. */
-    private readonly at: number,
-    /** Where its value ends, and its headers begin. */
-    private readonly valueEnd: number,
-    /** Less than 0 for null. */
-    private readonly valueLength: number,
-  ) {}
-
-  get size(): number {
-    return Math.max(0, this.valueLength);
-  }
-
-  get firstByte(): number | undefined {
-    return this.valueLength > 0 ? this.body.bytes[this.valueEnd - this.valueLength] : undefined;
-  }
-
-  get value(): Buffer | null {
-    const { valueEnd, valueLength } = this;
-    return valueLength < 0 ? null : this.body.bytes.subarray(valueEnd - valueLength, valueEnd);
-  }
-
-  get payload(): JsonText {
-    const { valueEnd, valueLength } = this;
-    const bytes = valueLength < 0 ? null : this.body.bytes;
-    return { type: 'json', bytes, from: valueEnd - valueLength, to: valueEnd };
-  }
-
-  get claims(): readonly string[] {
-    const { headers } = this;
-    if (headers === NO_HEADERS) return NO_CLAIMS;
-    return headers.flatMap(([name, value]) =>
-      name === CONNECTION_ID_HEADER ? (value?.toString('utf8') ?? '') : [],
-    );
-  }
-
-  get key(): Buffer | null {
-    return this.reader('key').bytes();
-  }
-
-  get headers(): readonly Header[] {
-    if (this.body.bytes[this.valueEnd] === 0) return NO_HEADERS;
-    return readHeaders(new RecordReader(this.body.bytes, this.valueEnd));
-  }
-
-  /** Milliseconds since 1970, as decimal text. */
-  get timestamp(): string {
-    const { appendTime, firstTimestamp } = this.body;
-    return (appendTime ?? firstTimestamp + this.reader('timestamp').varlong()).toString();
-  }
-
-  private reader(to: 'timestamp' | 'key'): RecordReader {
-    const reader = new RecordReader(this.body.bytes, this.at + 1);
-    if (to === 'timestamp') return reader;
-    reader.skipNumber();
-    reader.varint();
-    return reader;
-  }
-}
 
 export interface AbortedTransaction {
   readonly producerId: bigint;
@@ -113,10 +36,10 @@ const LAST_CODEC = 4;
 const LOG_APPEND_TIME = 0x08;
 const TRANSACTIONAL = 0x10;
 const CONTROL = 0x20;
-/** A record is at least this long: length, attributes, two deltas, two lengths and the number of headers, a byte each. */
-const MIN_RECORD_BYTES = 7;
-/** Of a record: a header of two bytes takes a hundred in memory. */
-const MAX_HEADERS = 100_000;
+/** The records of a batch of more bytes are checked in parts. */
+const CHECKED_WHOLE_BYTES = 256 * 1024;
+/** Smaller buffers share one with others. */
+const SHARED_BUFFER_BYTES = 64 * 1024;
 
 /** What stands between two offsets: the records of a batch, when they are asked for, and what its header says of them. */
 type RecordBatch = CurrentBatch | OldMessage;
@@ -130,6 +53,8 @@ class CurrentBatch {
   readonly isTransactional: boolean;
   private readonly attributes: number;
   private soundness: boolean | undefined;
+  /** What the check of its records found; null before it. */
+  private layout: Layout | null = null;
 
   constructor(readonly bytes: Buffer) {
     this.firstOffset = Number(bytes.readBigInt64BE(0));
@@ -169,7 +94,7 @@ class CurrentBatch {
   /** Which end of a transaction it marks; null for a batch of records, and for a marker that cannot be read. */
   get marker(): 'abort' | 'commit' | null {
     if (!this.isControl || !this.isSound) return null;
-    const record = this.read(this.bytes.subarray(HEADER_BYTES), 0).next();
+    const record = this.readNow(this.bytes.subarray(HEADER_BYTES), 0).next();
     if (record?.undecodable !== undefined) return null;
     // Its key is a version and a type, 16 bits each; type 0 aborts, 1 commits.
     const key = record?.key;
@@ -183,10 +108,13 @@ class CurrentBatch {
     if (formatOf(this.bytes) !== MAGIC) return this.undecodable(notSupported(formatOf(this.bytes)));
     // Brokers do not look at it when they are read from: what a disk has changed may still be read, as another amount.
     if (!this.isSound) return this.undecodable('its checksum is of other bytes');
-    if (codec === 0) return this.read(stored, fromOffset);
+    if (codec === 0)
+      return stored.length > CHECKED_WHOLE_BYTES
+        ? this.read(stored, fromOffset)
+        : this.readNow(stored, fromOffset);
     if (codec > LAST_CODEC) return this.undecodable(`there is no codec ${codec}`);
     return decompress(codec, stored).then(
-      (body) => this.read(body, fromOffset, body.length),
+      (body) => this.read(body, fromOffset, memoryOf(body)),
       (error: unknown) => {
         // Whatever else fails, such as a lack of memory, says nothing of the bytes.
         if (error instanceof DecompressionError) return this.undecodable(error.message);
@@ -196,22 +124,45 @@ class CurrentBatch {
   }
 
   /** @param decompressed bytes that are held beside the batch's own */
-  private read(bytes: Buffer, fromOffset: number, decompressed = 0): RecordCursor {
+  private async read(bytes: Buffer, fromOffset: number, decompressed = 0): Promise<RecordCursor> {
     try {
-      if (!Number.isSafeInteger(this.lastOffset)) throw new RangeError('an offset is beyond 2^53');
-      const { count } = this;
-      checkRecords(bytes, count, this.lastOffset - this.firstOffset);
-      const body = {
-        bytes,
-        firstOffset: this.firstOffset,
-        firstTimestamp: this.bytes.readBigInt64BE(27),
-        appendTime: (this.attributes & LOG_APPEND_TIME) === 0 ? null : this.bytes.readBigInt64BE(35),
-      };
-      return new BodyCursor(body, count, fromOffset, decompressed);
+      this.layout ??= await this.check(bytes).inParts();
     } catch (error) {
-      if (error instanceof RangeError) return this.undecodable(error.message);
-      throw error;
+      return this.unfit(error);
     }
+    return this.cursor(bytes, this.layout, fromOffset, decompressed);
+  }
+
+  /** The same for few bytes, at once. */
+  private readNow(bytes: Buffer, fromOffset: number): RecordCursor {
+    try {
+      this.layout ??= this.check(bytes).now();
+    } catch (error) {
+      return this.unfit(error);
+    }
+    return this.cursor(bytes, this.layout, fromOffset, 0);
+  }
+
+  /** @throws RangeError where the records do not fit into the batch */
+  private check(bytes: Buffer): RecordCheck {
+    const { firstOffset, lastOffset } = this;
+    if (!Number.isSafeInteger(lastOffset)) throw new RangeError('an offset is beyond 2^53');
+    return new RecordCheck({ bytes, firstOffset }, this.count, lastOffset - firstOffset);
+  }
+
+  private unfit(error: unknown): RecordCursor {
+    if (error instanceof RangeError) return this.undecodable(error.message);
+    throw error;
+  }
+
+  private cursor(bytes: Buffer, layout: Layout, fromOffset: number, decompressed: number): RecordCursor {
+    const body = {
+      bytes,
+      firstOffset: this.firstOffset,
+      firstTimestamp: this.bytes.readBigInt64BE(27),
+      appendTime: (this.attributes & LOG_APPEND_TIME) === 0 ? null : this.bytes.readBigInt64BE(35),
+    };
+    return new BodyCursor(body, this.count, layout, fromOffset, decompressed);
   }
 
   private undecodable(reason: string): RecordCursor {
@@ -219,69 +170,9 @@ class CurrentBatch {
   }
 }
 
-/** Finds what does not fit, so that the records can then be read without doubt. @throws RangeError with what it is */
-function checkRecords(body: Buffer, count: number, lastOffsetDelta: number): void {
-  if (count < 0 || count * MIN_RECORD_BYTES > body.length)
-    throw new RangeError(`${count} records do not fit into the batch`);
-  const reader = new RecordReader(body, 0);
-  let previous = -1;
-  for (let i = 0; i < count; i++) {
-    const end = reader.varint() + reader.position;
-    reader.position++; // attributes: unused
-    reader.skipNumber();
-    const offsetDelta = reader.varint();
-    if (offsetDelta <= previous || offsetDelta > lastOffsetDelta)
-      throw new RangeError("a record's offset is not of its batch");
-    previous = offsetDelta;
-    reader.skipBytes();
-    reader.skipBytes();
-    const headers = reader.varint();
-    if (headers > MAX_HEADERS) throw new RangeError(`a record has more than ${MAX_HEADERS} headers`);
-    for (let header = 0; header < headers; header++) {
-      reader.skipBytes();
-      reader.skipBytes();
-    }
-    if (reader.position !== end) throw new RangeError('a record does not end where it says');
-  }
-}
-
-class BodyCursor implements RecordCursor {
-  private readonly reader: RecordReader;
-  constructor(
-    private readonly body: Body,
-    private left: number,
-    private readonly fromOffset: number,
-    readonly bytes: number,
-  ) {
-    this.reader = new RecordReader(body.bytes, 0);
-  }
-
-  next(): FetchedRecord | null {
-    const { reader } = this;
-    while (this.left > 0) {
-      this.left--;
-      const end = reader.varint() + reader.position;
-      const at = reader.position;
-      reader.position++;
-      reader.skipNumber();
-      const offset = this.body.firstOffset + reader.varint();
-      reader.skipBytes();
-      const valueLength = reader.skipBytes();
-      const valueEnd = reader.position;
-      reader.position = end;
-      if (offset >= this.fromOffset) return new FetchedRecord(offset, this.body, at, valueEnd, valueLength);
-    }
-    return null;
-  }
-}
-
-const NO_HEADERS: readonly Header[] = [];
-
-function readHeaders(reader: RecordReader): readonly Header[] {
-  const count = reader.varint();
-  const headers: Header[] = [];
-  for (let i = 0; i < count; i++) headers.push([reader.bytes()?.toString('utf8') ?? '', reader.bytes()]);
-  return headers;
+/** What a buffer keeps in memory: all that it is a part of. */
+function memoryOf({ length, buffer }: Buffer): number {
+  return length < SHARED_BUFFER_BYTES ? length : buffer.byteLength;
 }
 
 const NO_RECORDS: RecordCursor = { bytes: 0, next: () => null };
@@ -297,8 +188,8 @@ export class Fetched {
     private readonly aborted: readonly AbortedTransaction[],
     private readonly decompress: Decompress,
   ) {
-    // A copy, since batches keep it: they would keep the whole fetch, with what it brought of other partitions.
-    this.batches = splitBatches(Buffer.from(bytes));
+    // A copy, since batches keep it: they would keep the whole fetch, with what it brought of other partitions, and a last batch that is cut off.
+    this.batches = splitBatches(Buffer.from(bytes.subarray(0, endOfWhole(bytes))));
   }
 
   /** Whether no batch is there whole. */
@@ -339,6 +230,22 @@ export class Fetched {
   }
 }
 
+/** Where the batch that begins at `position` ends; null where it is not there whole. */
+function endOfBatch(bytes: Buffer, position: number): number | null {
+  const format = formatOf(bytes.subarray(position));
+  if (format === undefined) return null;
+  const leastBytes = OldMessage.isOne(format) ? OldMessage.LEAST_BYTES : HEADER_BYTES;
+  const end = position + PREFIX_BYTES + bytes.readInt32BE(position + 8);
+  return end > bytes.length || end < position + leastBytes ? null : end;
+}
+
+/** Where the last batch ends that is there whole. */
+function endOfWhole(bytes: Buffer): number {
+  let position = 0;
+  for (let end = endOfBatch(bytes, 0); end !== null; end = endOfBatch(bytes, end)) position = end;
+  return position;
+}
+
 /**
  * The batches that are there whole. A last one that was cut off is left for the next fetch, and so is one that is damaged behind others: where it comes first, what stands
  * behind it says where it ends.
@@ -346,14 +253,9 @@ export class Fetched {
 function splitBatches(bytes: Buffer): RecordBatch[] {
   const batches: RecordBatch[] = [];
   let position = 0;
-  for (;;) {
-    const format = formatOf(bytes.subarray(position));
-    if (format === undefined) break;
-    const isOld = OldMessage.isOne(format);
-    const leastBytes = isOld ? OldMessage.LEAST_BYTES : HEADER_BYTES;
-    const end = position + PREFIX_BYTES + bytes.readInt32BE(position + 8);
-    if (end > bytes.length || end < position + leastBytes) break;
+  for (let end = endOfBatch(bytes, 0); end !== null; end = endOfBatch(bytes, end)) {
     const whole = bytes.subarray(position, end);
+    const isOld = OldMessage.isOne(formatOf(whole) ?? MAGIC);
     const batch = isOld ? new OldMessage(whole) : new CurrentBatch(whole);
     batches.at(-1)?.endsBefore(batch.firstOffset);
     batches.push(batch);

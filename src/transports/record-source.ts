@@ -3,13 +3,17 @@
  */
 import type { Logger } from 'pino';
 import type { Clock } from '../clock';
+import { idKey } from '../domain/digest';
 import type { Answer, Envelope, Intake, TopicPartition } from '../intake';
 import type { Metrics } from '../telemetry';
 import type { WireFormat } from './wire-format';
 
+/** Memory that a record takes beside its bytes, once it is read. */
+export const RECORD_OVERHEAD_BYTES = 400;
+
 /** A record as it came: an envelope whose payload is the value as it stands, JSON or not. */
 export interface StreamRecord extends Envelope {
-  /** Bytes of its value. */
+  /** Memory that it keeps: its bytes, those of key and headers too, and what its headers take once they are read. */
   readonly size: number;
   /** Of its value, where it has one: tells how it is to be decoded. */
   readonly firstByte: number | undefined;
@@ -93,7 +97,12 @@ export interface SourceListener {
 export interface PublishedAnswer extends Pick<Answer, 'connection' | 'eventId' | 'faults' | 'decision'> {
   /** Of the record that is answered; of the webhook the place among the events that were decided together. */
   readonly offset: number;
+  /** In place of an event_id that is too long for any topic: the key that stands for it, in hexadecimal digits. */
+  readonly eventKey?: string;
 }
+
+/** A message names its event twice, and JSON takes up to six bytes for a character: with a longer id it could be too large for any topic. */
+const MAX_PUBLISHED_ID_LENGTH = 1024 ** 2;
 
 /** Publishes decisions. Resolves once they are stored by all replicas. */
 export type PublishVerdicts<From = TopicPartition> = (
@@ -125,7 +134,11 @@ export function withoutRecord({
   faults,
   decision,
 }: Answer): PublishedAnswer {
-  return { offset, connection, eventId, faults, decision };
+  if (eventId === null || eventId.length <= MAX_PUBLISHED_ID_LENGTH)
+    return { offset, connection, eventId, faults, decision };
+  // Not the id itself: it may be as large as a batch, and answers may wait for long to be published.
+  const eventKey = idKey(eventId).toString('hex');
+  return { offset, connection, eventId: null, eventKey, faults, decision };
 }
 
 /** A partition's name in logs and maps. */

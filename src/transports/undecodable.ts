@@ -1,4 +1,4 @@
-/** What cannot be read of a partition: a damaged batch, or a message of an old format. Each is one record that says so. */
+/** What cannot be read of a partition: a damaged batch, a message of an old format, a record with too many headers. Each is one record that says so. */
 import type { RecordCursor, StreamRecord } from './record-source';
 
 /** What stands in place of the records of some bytes. */
@@ -28,9 +28,19 @@ class UndecodableRecord implements StreamRecord {
   }
 }
 
+/** A record of which nothing but its bytes can be read. @param timestamp milliseconds since 1970 */
+export function undecodableRecord(
+  offset: number,
+  bytes: Buffer,
+  timestamp: string,
+  reason: string,
+): StreamRecord {
+  return new UndecodableRecord(offset, bytes, timestamp, reason);
+}
+
 /** @param timestamp milliseconds since 1970; -1 where there is none */
 export function undecodable(offset: number, bytes: Buffer, timestamp: bigint, reason: string): RecordCursor {
-  const records = [new UndecodableRecord(offset, bytes, timestamp.toString(), reason)];
+  const records = [undecodableRecord(offset, bytes, timestamp.toString(), reason)];
   return { bytes: 0, next: () => records.pop() ?? null };
 }
 

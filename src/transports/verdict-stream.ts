@@ -98,7 +98,7 @@ class VerdictWriter {
     if (connection === null || outcome === null) return null;
     const about = this.about(connection);
     const offset = this.offsetOf(answer);
-    if (eventId !== null && eventId.length > MAX_ID_LENGTH) return this.encodeKeyed(answer);
+    if (answer.eventKey !== undefined) return this.encodeKeyed(answer);
     if (outcome !== ACCEPTED || eventId === null || eventId.length > MAX_LIKE_LENGTH)
       return this.encoder.encode(this.message(about, outcome, eventId, offset));
     const lengths = eventId.length * MAX_OFFSET_LENGTH + offset.length;
@@ -121,9 +121,10 @@ class VerdictWriter {
   encodeKeyed(answer: PublishedAnswer): EncodedMessage | null {
     const { connection, eventId } = answer;
     const outcome = outcomeOf(answer);
-    if (connection === null || outcome === null || eventId === null) return this.encode(answer);
+    const key = answer.eventKey ?? (eventId === null ? undefined : idKey(eventId).toString('hex'));
+    if (connection === null || outcome === null || key === undefined) return this.encode(answer);
     const about = this.about(connection);
-    const eventKey = JSON.stringify(idKey(eventId).toString('hex'));
+    const eventKey = JSON.stringify(key);
     return this.encoder.encode({
       key: `[${about.feed},${eventKey}]`,
       value: `${BEGIN}null,"event_key":${eventKey},${about.fields},${outcome},${this.sourceOf(this.offsetOf(answer))}`,
@@ -202,8 +203,6 @@ function isPlain(unit: number): boolean {
 
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
-/** A message names its event twice, and JSON takes up to six bytes for a character: with a longer id it could be too large for any topic. */
-const MAX_ID_LENGTH = 1024 ** 2;
 /** Longer ids are rare, and each length has a message of its own. */
 const MAX_LIKE_LENGTH = 64;
 /** Digits of an offset, of 63 bits. */

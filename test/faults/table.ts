@@ -25,6 +25,7 @@ const DISKS = 'test/transport/disks.test.ts';
 const LEDGER = 'test/ledger/failures.test.ts';
 const GROUPS = 'test/transport/groups.test.ts';
 const HOSTILE = 'test/transport/hostile-batches.test.ts';
+const HOSTILE_BYTES = 'test/transport/hostile-bytes.test.ts';
 const KAFKA = 'test/faults/kafka.test.ts';
 const LONG = 'test/faults/long.test.ts';
 const OFFSETS = 'test/transport/offsets.test.ts';
@@ -317,6 +318,25 @@ export const FAULTS: readonly FaultGroup[] = [
             'decides what stands behind a bomb, 300,000 tiny records, 100,000 headers and a 10 MiB record',
           ],
           [DISKS]: ['a batch that a disk has changed is a dead letter, though it could be read'],
+        },
+      },
+      {
+        fault:
+          'Valid records whose keys or headers are 60 MiB, compressed to a few kilobytes; records with a thousand headers and more',
+        does: 'Decides them one at a time, in the memory that the chart gives. A record with more than 1,000 headers is a dead letter. Other operators wait no longer than 2 s.',
+        sees: 'a record with too many headers: `records sent to the dead-letter topic`, `promo_intake_dead_letters_total{reason="undecodable"}`; nothing of the others',
+        tests: {
+          [HOSTILE_BYTES]: [
+            'a valid record that is large beside its value, compressed: 40 batches with a key of 60 MiB, by gzip: memory is bounded, and others are decided meanwhile',
+            'a valid record that is large beside its value, compressed: 40 batches with a key of 60 MiB, by snappy: memory is bounded, and others are decided meanwhile',
+            'a valid record that is large beside its value, compressed: 40 batches with a key of 60 MiB, by lz4: memory is bounded, and others are decided meanwhile',
+            'a valid record that is large beside its value, compressed: 40 batches with a key of 60 MiB, by zstd: memory is bounded, and others are decided meanwhile',
+            'a valid record that is large beside its value, compressed: 40 batches with a header of 60 MiB: memory is bounded, and others are decided meanwhile',
+            'a valid record that is large beside its value, compressed: a key or a header of 60 MiB on each of 12 partitions, several of them one after the other: memory is bounded',
+            'a valid record that is large beside its value, compressed: dead letters with keys and headers of 60 MiB: memory is bounded while they are sent, and others are decided',
+            'records of very many headers: 200 of 99,999 that nobody claims, and as many on a topic of their own: memory is bounded, and others are decided meanwhile',
+            'records of very many headers: 4,000 of 1,000 that nobody claims, in batches of a few kilobytes: memory is bounded, and others are decided meanwhile',
+          ],
         },
       },
       {

@@ -32,8 +32,8 @@ describe('a batch that cannot be read', () => {
   it('is not one of very many tiny records, or of very many headers', async () => {
     const many = await readFetch(encodeBatch({ records: Array.from({ length: 300_000 }, () => ({})) }));
     expect(many.records).toHaveLength(300_000);
-    const headers = Array.from({ length: 50_000 }, (_, index): [string, Buffer] => [`h${index}`, text('v')]);
+    const headers = Array.from({ length: 1_000 }, (_, index): [string, Buffer] => [`h${index}`, text('v')]);
     const one = await readFetch(encodeBatch({ records: [{ headers }] }));
-    expect(one.records[0]?.headers).toHaveLength(50_000);
+    expect([...(one.records[0]?.headers ?? [])]).toHaveLength(1_000);
   });
 });

@@ -336,7 +336,7 @@ export class Monitor {
 
   onDeadLetters(messages: readonly SentMessage[]): void {
     for (const { headers, value } of messages) {
-      const header = (wanted: string) => headers.find(([name]) => name === wanted)?.[1];
+      const header = (wanted: string) => [...headers].find(([name]) => name.toString() === wanted)?.[1];
       const place = ['source-topic', 'source-partition', 'source-offset'].map(header).join('/');
       this.deadLetters.set(place, String(value));
     }

@@ -173,8 +173,12 @@ export async function messagesOf<T>(items: readonly T[], encode: Encode<T>): Pro
 
 /** A record with what is made of it when it is asked for. */
 export const plainRecord = ({ offset, timestamp, key, value, headers }: StreamRecord) => ({
-  ...{ offset, timestamp, key, value, headers },
+  ...{ offset, timestamp, key, value, headers: plainHeaders({ headers }) },
 });
+
+/** Headers as a list, with their names as text. */
+export const plainHeaders = ({ headers }: Pick<StreamRecord, 'headers'>) =>
+  [...headers].map(([name, value]) => [name.toString(), value]);
 
 // --- sending it
 
@@ -182,10 +186,10 @@ const PRODUCE_DEADLINE_MS = 30_000;
 const NO_ERROR = 0;
 
 /**
- * Sends a batch to partition 0 of a topic as it is (Produce request, version 7), for what no client would make.
+ * Sends a batch to a partition of a topic as it is (Produce request, version 7), for what no client would make.
  * @throws where the broker refuses it. https://kafka.apache.org/protocol#The_Messages_Produce
  */
-export async function produceRaw(broker: string, topic: string, batch: Buffer): Promise<void> {
+export async function produceRaw(broker: string, topic: string, batch: Buffer, number = 0): Promise<void> {
   const [host = '', port] = broker.split(':');
   const int16 = (value: number) => Buffer.from([(value >> 8) & 0xff, value & 0xff]);
   const int32 = (value: number) => {
@@ -195,7 +199,7 @@ export async function produceRaw(broker: string, topic: string, batch: Buffer): 
   };
   const string = (value: string) => Buffer.concat([int16(Buffer.byteLength(value)), Buffer.from(value)]);
   const header = Buffer.concat([int16(0), int16(7), int32(1), string('promo-intake-test')]);
-  const partition = Buffer.concat([int32(0), int32(batch.length), batch]);
+  const partition = Buffer.concat([int32(number), int32(batch.length), batch]);
   const body = Buffer.concat([
     int16(-1),
     int16(-1),

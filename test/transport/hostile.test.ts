@@ -101,7 +101,10 @@ function giants(schemas: Schemas): Outgoing[] {
     // Nobody's, and as large as the topic takes: its dead letter is larger, by where it came from.
     { value: Buffer.alloc(MEBIBYTE - 200, 1), headers: { 'connection-id': 'nobody' } },
     { value: 'x', headers: { 'connection-id': 'n'.repeat(700 * KIBIBYTE) } },
-    { value: 'x', headers: Object.fromEntries(Array.from({ length: 5_000 }, (_, n) => [`h${n}`, 'v'])) },
+    ...[999, 5_000].map((count) => ({
+      value: 'x',
+      headers: Object.fromEntries(Array.from({ length: count }, (_, n) => [`h${n}`, 'v'])),
+    })),
     // Ever new schemas that nobody knows: to ask for one after the other would take minutes.
     ...Array.from({ length: 500 }, (_, n) => ({ value: framed(1_500_000_000 + n, 'x') })),
   ];

@@ -123,6 +123,30 @@ describe('records that wait', () => {
   });
 });
 
+describe('what records keep decompressed', () => {
+  const MIB = 1024 * 1024;
+
+  it('counts whole, however small they are: no further chunk is opened once it is as much as a batch may hold', async () => {
+    const many = Array.from({ length: 40 }, (_, offset) => chunk([record(offset)], offset + 1, 60 * MIB));
+    const queue = queueOf(...many);
+    expect(offsets(await queue.peek(EVERYTHING, 4 * MIB))).toEqual([0]);
+    queue.remove(1);
+    expect(offsets(await queue.peek(EVERYTHING, 61 * MIB))).toEqual([1, 2]);
+    // What is open already is taken to its end.
+    const whole = queueOf(chunk([record(0), record(1)], 2, 60 * MIB), chunk([record(2)], 3, 60 * MIB));
+    expect(offsets(await whole.peek(EVERYTHING, 4 * MIB))).toEqual([0, 1]);
+  });
+
+  it('is let go at once where a chunk turns out to hold no record', async () => {
+    const shares = new QueueShares();
+    const queue = new ChunkQueue(shares);
+    for (let offset = 0; offset < 40; offset++) queue.push(chunk([], offset + 1, 60 * MIB));
+    expect(await queue.peek(EVERYTHING, EVERYTHING)).toEqual([]);
+    expect(queue.keepOpen()).toBe(true);
+    expect(shares.keepOpen(60 * MIB)).toBe(true);
+  });
+});
+
 describe('how far the partition is', () => {
   const takeAll = async (queue: ChunkQueue) =>
     queue.remove((await queue.peek(EVERYTHING, EVERYTHING)).length);
@@ -163,6 +187,9 @@ describe('how far the partition is', () => {
   });
 });
 
+/** What two chunks take decompressed may stay, three may not. */
+const MUCH = 31 * 1024 * 1024;
+
 /** The same, as simple as can be: one entry a record, and one for each end of a chunk. */
 class Model {
   private entries: (StreamRecord | { end: number })[] = [];
@@ -177,8 +204,17 @@ class Model {
     const head: StreamRecord[] = [];
     let bytes = 0;
     let skip = behind;
+    let opened = 0;
+    let isOpened = false;
     for (const each of this.entries) {
-      if ('end' in each || skip-- > 0) continue;
+      if ('end' in each) {
+        if (isOpened) opened += MUCH;
+        isOpened = false;
+        continue;
+      }
+      if (!isOpened && head.length > 0 && opened >= maxBytes) break;
+      isOpened = true;
+      if (skip-- > 0) continue;
       if (head.length === maxRecords || bytes >= maxBytes) break;
       head.push(each);
       bytes += RECORD_OVERHEAD + (each.value?.length ?? 0);
@@ -286,9 +322,9 @@ describe('what is decompressed', () => {
     return { queue, opened, turn };
   };
 
-  it('stays so between two turns, as far as it is 32 MiB in all; beyond, it is decompressed anew from where it goes on', async () => {
+  it('stays so between two turns, as far as it is 64 MiB in all; beyond, it is decompressed anew from where it goes on', async () => {
     const shares = new QueueShares();
-    const all = [20, 12, 1].map((mib) => compressed(mib, shares));
+    const all = [40, 24, 1].map((mib) => compressed(mib, shares));
     for (const { turn } of all) expect(await turn()).toEqual([0]);
     for (const { turn } of all) expect(await turn()).toEqual([1]);
     expect(all.map(({ opened }) => opened)).toEqual([[undefined], [undefined], [undefined, 1]]);
@@ -297,7 +333,7 @@ describe('what is decompressed', () => {
 
   it('leaves its room to others when it is given up, decided, or in its turn', async () => {
     const shares = new QueueShares();
-    const [givenUp, decided, inTurn, last] = [1, 2, 3, 4].map(() => compressed(30, shares));
+    const [givenUp, decided, inTurn, last] = [1, 2, 3, 4].map(() => compressed(60, shares));
     await givenUp?.turn();
     givenUp?.queue.clear();
     await decided?.turn();
@@ -309,9 +345,9 @@ describe('what is decompressed', () => {
     expect(last?.opened).toEqual([undefined]);
   });
 
-  it('stays so while the registry is asked, as far as it is 32 MiB in all, and leaves its room to others after', async () => {
+  it('stays so while the registry is asked, as far as it is 64 MiB in all, and leaves its room to others after', async () => {
     const shares = new QueueShares();
-    const [asking, other] = [compressed(20, shares), compressed(20, shares)];
+    const [asking, other] = [compressed(40, shares), compressed(40, shares)];
     await asking.queue.peek(2, EVERYTHING);
     await other.queue.peek(2, EVERYTHING);
     expect(asking.queue.keepOpen()).toBe(true);
@@ -323,7 +359,7 @@ describe('what is decompressed', () => {
 
   it('of which nothing could be decided waits as well, or is decompressed anew', async () => {
     const shares = new QueueShares();
-    await compressed(30, shares).turn();
+    await compressed(60, shares).turn();
     const { queue, opened } = compressed(5, shares);
     await queue.peek(2, EVERYTHING);
     queue.rest();
@@ -382,8 +418,6 @@ it('a queue does what its model does, whatever comes and whatever is taken', asy
     return shown;
   }
 
-  /** What two chunks take decompressed may stay, three may not. */
-  const MUCH = 15 * 1024 * 1024;
   await fc.assert(
     fc.asyncProperty(fc.array(step, { maxLength: 40 }), async (steps) => {
       const queue = new ChunkQueue(new QueueShares());

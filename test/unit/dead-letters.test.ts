@@ -56,7 +56,7 @@ describe('what is sent back', () => {
     return { record, letter, partition: 0 };
   }
   const headersOf = ({ headers }: OutgoingMessage): Header[] =>
-    headers.map(([name, value]): Header => [name, value === null ? null : Buffer.from(value)]);
+    [...headers].map(([name, value]): Header => [name, value === null ? null : Buffer.from(value)]);
   const sent = (...letters: ReturnType<typeof found>[]) =>
     [...makePlan(undefined).choose(letters).values()].flat().map(({ message }) => message);
 

@@ -9,6 +9,7 @@ import {
   encodeOldMessage,
   encodeRecords,
   type OldTestMessage,
+  plainHeaders,
   plainRecord,
   readFetch,
   type TestBatch,
@@ -131,7 +132,7 @@ describe('record batches', () => {
       expect(records[index]?.key).toEqual(keys[index]);
       expect(records[index]?.timestamp).toBe(String(1000 + index));
       expect(records[index]?.value).toEqual(text(`v${index}`));
-      expect(records[index]?.headers).toEqual([['h', text(`${index}`)]]);
+      expect(records[index] && plainHeaders(records[index])).toEqual([['h', text(`${index}`)]]);
     }
   });
 
@@ -267,25 +268,25 @@ describe('transactions', () => {
   });
 });
 
-describe('a batch that cannot be read', () => {
-  const expectUndecodable = async (batch: TestBatch, message: RegExp) => {
-    const bytes = encodeBatch(batch);
-    const after = encodeBatch({ firstOffset: 100, records: [{ value: text('next') }] });
-    const { records, lastOffset } = await readFetch(Buffer.concat([bytes, after]));
-    expect(records).toHaveLength(2);
-    expect(records[0]).toMatchObject({
-      offset: batch.firstOffset ?? 0,
-      value: bytes,
-      undecodable: expect.stringMatching(message),
-      key: null,
-      headers: [],
-      timestamp: String(batch.maxTimestamp ?? 2000),
-    });
-    expect(records[1]?.undecodable).toBeUndefined();
-    expect(records[1]?.value?.toString()).toBe('next');
-    expect(lastOffset).toBe(100);
-  };
+const expectUndecodable = async (batch: TestBatch, message: RegExp) => {
+  const bytes = encodeBatch(batch);
+  const after = encodeBatch({ firstOffset: 100, records: [{ value: text('next') }] });
+  const { records, lastOffset } = await readFetch(Buffer.concat([bytes, after]));
+  expect(records).toHaveLength(2);
+  expect(records[0]).toMatchObject({
+    offset: batch.firstOffset ?? 0,
+    value: bytes,
+    undecodable: expect.stringMatching(message),
+    key: null,
+    headers: [],
+    timestamp: String(batch.maxTimestamp ?? 2000),
+  });
+  expect(records[1]?.undecodable).toBeUndefined();
+  expect(records[1]?.value?.toString()).toBe('next');
+  expect(lastOffset).toBe(100);
+};
 
+describe('a batch that cannot be read', () => {
   it('stands as one record that holds it whole, and the next batch is read', async () => {
     await expectUndecodable(
       { attributes: 1, firstOffset: 7, lastOffsetDelta: 3, count: 4, body: text('no gzip') },
@@ -395,12 +396,77 @@ describe('a batch that cannot be read', () => {
     await expectUndecodable({ magic: 3, count: 0 }, /format 3/);
     await expectUndecodable({ count: 2_000_000_000, body: text('x') }, /do not fit/);
   });
+});
 
-  it('is one with a record of more than 100,000 headers [S8]', async () => {
-    const headers = (count: number) => Array.from({ length: count }, (): [string, null] => ['', null]);
-    await expectUndecodable({ records: [{ headers: headers(100_001) }] }, /more than 100000 headers/);
-    const { records } = await readFetch(encodeBatch({ records: [{ headers: headers(100_000) }] }));
-    expect(records.map((record) => record.headers.length)).toEqual([100_000]);
+describe('a record of more than 1,000 headers', () => {
+  const OURS = [
+    'source-topic',
+    'source-partition',
+    'source-offset',
+    'source-timestamp',
+    'dead-letter-reason',
+  ];
+  const headers = (count: number, name = '') =>
+    Array.from({ length: count }, (): [string, Buffer | null] => [name, null]);
+  const read = async (records: TestRecord[]) =>
+    (await readFetch(encodeBatch({ firstOffset: 5, records }))).records;
+
+  it('cannot be read: its own bytes are one record, and those beside it are read [S4]', async () => {
+    const many: TestRecord = {
+      key: text('k'),
+      value: text('v'),
+      headers: headers(1_001),
+      timestampDelta: 7n,
+    };
+    const records = await read([{ value: text('before') }, many, { value: text('behind') }]);
+    expect(
+      records.map(({ offset, value, undecodable }) => [offset, undecodable ?? value?.toString()]),
+    ).toEqual([
+      [5, 'before'],
+      [6, 'a record has more than 1000 headers'],
+      [7, 'behind'],
+    ]);
+    const [, odd] = records;
+    const whole = encodeRecords([{ ...many, offsetDelta: 1 }]);
+    expect(odd).toMatchObject({ key: null, headers: [], claims: [], timestamp: '1007' });
+    // Behind its length, which takes two bytes.
+    expect(odd?.value).toEqual(whole.subarray(2));
+    expect(odd?.size).toBe(whole.length - 2);
+  });
+
+  it('is none with 1,000, nor with ours beside them, which a dead letter has [S4 S5]', async () => {
+    const ours = OURS.map((name): [string, Buffer | null] => [name, text('x')]);
+    const replayed: [string, Buffer | null] = ['dead-letter-replayed', text('x')];
+    const counts = async (...of: [string, Buffer | null][][]) =>
+      (await read(of.map((each) => ({ headers: each })))).map((record) => [...record.headers].length);
+    expect(
+      await counts(headers(1_000), [...headers(1_000), replayed], [...headers(1_000), replayed, ...ours]),
+    ).toEqual([1_000, 1_001, 1_006]);
+    // As many of others are too many, and so are ours given more often.
+    expect(await counts(headers(1_006), headers(1_007, 'source-topic'))).toEqual([0, 0]);
+  });
+
+  it('is read no further than it says that it is long', async () => {
+    const end = encodeRecords([{ headers: headers(5_000) }]);
+    const short = Buffer.concat([Buffer.from([14]), end.subarray(2, 9)]);
+    await expectUndecodable({ count: 1, lastOffsetDelta: 0, body: short }, /ends beyond|does not end/);
+    await expectUndecodable({ count: 1, lastOffsetDelta: 0, body: end.subarray(0, -1) }, /does not end/);
+  });
+});
+
+describe('the size of a record', () => {
+  it('is that of all its bytes, and of what its headers take once they are read', async () => {
+    const sizeOf = async (record: TestRecord) =>
+      (await readFetch(encodeBatch({ records: [record] }))).records[0]?.size ?? 0;
+    const none = await sizeOf({});
+    expect(none).toBeLessThan(10);
+    const lengths = 3;
+    for (const part of [{ key: Buffer.alloc(5_000) }, { value: Buffer.alloc(5_000) }])
+      expect((await sizeOf(part)) - none - 5_000).toBeLessThanOrEqual(lengths);
+    const header = (await sizeOf({ headers: [['n'.repeat(3_000), Buffer.alloc(2_000)]] })) - none;
+    expect(header).toBeGreaterThanOrEqual(5_100);
+    const empty = await sizeOf({ headers: Array.from({ length: 900 }, (): [string, null] => ['', null]) });
+    expect(empty - none).toBeGreaterThanOrEqual(900 * 102);
   });
 });
 

@@ -81,7 +81,7 @@ describe('a dead letter', () => {
       writtenMs: 2000,
       bytes: 0,
     });
-    expect(originalHeaders(record)).toEqual(original);
+    expect([...originalHeaders(record)]).toEqual(original);
   });
 
   test.each(['source-topic', 'source-partition', 'source-offset', 'dead-letter-reason'])(
