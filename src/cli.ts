@@ -154,7 +154,7 @@ export const COMMANDS: readonly Command[] = [
     file: 'file or -',
     summary: 'send events to Kafka, one a line',
     purpose:
-      'Sends each line of FILE as one record, byte for byte as it is and without checking it; blank lines are left out. A line that is a batch or an array of events is not sent, and of a file that is one JSON document over several lines nothing is. The key is player_ref, else event_id, so that the events of one player stay in order. A line that the broker refuses is reported, and the others go on; when Kafka is away for long, it stops and says at which line to go on. All in-sync replicas have what is counted as sent. A line whose acknowledgement got lost may be sent twice, which the intake answers as a duplicate.',
+      'Sends each line of FILE as one record, byte for byte as it is and without judging it; blank lines are left out. A line that is no JSON object, a batch or an array of events is not sent, and of a file that is one JSON document over several lines nothing is. The key is player_ref, else event_id, so that the events of one player stay in order. A line that the broker refuses is reported, and the others go on; when Kafka is away for long, it stops and says at which line to go on. All in-sync replicas have what is counted as sent. A line whose acknowledgement got lost may be sent twice, which the intake answers as a duplicate.',
     example: 'promo-intake publish events.ndjson --connection acme-stream',
     options: {
       topic: { value: 'TOPIC', help: `the topic, which has to exist (default ${SPEC})` },
@@ -167,18 +167,19 @@ export const COMMANDS: readonly Command[] = [
         choices: COMPRESSIONS,
         help: `${COMPRESSIONS.join(', ')} (default none; zstd needs Node 22.15)`,
       },
+      force: { help: 'send lines that are no JSON objects, too; it still exits with 1 then' },
     },
     settings: PUBLISH_SETTINGS,
     exits: {
-      0: 'every line is sent',
-      1: 'some are not: they were refused, they are batches or one document over several lines, Kafka is away, there is no such topic, or it was interrupted',
+      0: 'every line is sent, and is a JSON object',
+      1: 'some are not: they were refused, they are no JSON objects, batches or one document over several lines, Kafka is away, there is no such topic, or it was interrupted',
       2: WRONG_USAGE,
     },
     run: async ({ file, options }) => {
       const { publish } = await import('./commands/publish.js');
       const compression = COMPRESSIONS.find((name) => name === options.get('compression')) ?? 'none';
       const [topic = SPEC, connection] = [options.get('topic'), options.get('connection')];
-      return publish({ file, topic, connection, compression }, interruption());
+      return publish({ file, topic, connection, compression, force: options.has('force') }, interruption());
     },
   },
   {
@@ -215,7 +216,7 @@ export const COMMANDS: readonly Command[] = [
     file: 'file or -',
     summary: 'tell the verdict of each event of a file, as far as no stored state is needed',
     purpose:
-      'Judges each event of FILE by the rules that the worker judges by, and tells every fault with its line, field and remedy. FILE holds an event a line, or is one JSON document: an event, an array of events, or {"events": [...]}; that is said, since publish sends lines. Two events of FILE with one event_id are told, too. What needs stored state is left out: ids that are decided already, and rounds that are refunded. Needs neither Kafka nor a database.',
+      'Judges each event of FILE by the rules that the worker judges by, and tells every fault with its line, field and remedy. FILE holds an event a line, or is one JSON document: an event, an array of events, or {"events": [...]}; that is said, since publish sends lines. Two events of FILE with one event_id are told, too, and for a connection of the webhook what no request may hold. What needs stored state is left out: ids that are decided already, and rounds that are refunded. Needs neither Kafka nor a database.',
     example:
       'promo-intake check events.ndjson --reference schemas/examples/reference.yaml --connection acme-stream',
     options: {
@@ -231,13 +232,13 @@ export const COMMANDS: readonly Command[] = [
         help: 'the connection of the reference data that the events come by',
       },
       json: {
-        help: 'print an object an event: line, event_id, verdict, reason, faults; of a duplicate also first_line and content_differs',
+        help: 'print an object an event: line, event_id, verdict, reason, faults; of a duplicate also first_line and content_differs; warning, of what the webhook would not take',
       },
     },
     settings: [],
     exits: {
       0: 'every event is accepted',
-      1: 'some are rejected, skipped or duplicates, or it was interrupted',
+      1: 'some are rejected, skipped or duplicates, the webhook would not take them, or it was interrupted',
       2: 'a wrong option or FILE, or reference data with faults',
     },
     run: async ({ file, options }) => {

@@ -1,16 +1,20 @@
 /**
  * `promo-intake check FILE`: tells the verdict of each event of a file, as far as no stored state is needed.
  */
+
 import { hash } from 'node:crypto';
 import type { Fault } from '../domain/event';
 import { judge } from '../domain/judge';
+import { counted } from '../domain/printable';
 import { type Connection, compileReference, type Numbers } from '../domain/reference';
 import { OTHER_CONTENT_REMEDY, type Reason, reasonInfo, type Verdict } from '../domain/verdict';
 import { describeFileFault } from '../reference-file';
+import { bodyBytes } from '../transports/webhook-client';
 import { DONE, FAILED, USAGE } from './exit-codes';
 import { type Line, MAX_LINE_BYTES, openInput, readEvents, readLines } from './lines';
 import { readReferenceInput } from './reference-input';
 import { makeTally, print } from './tally';
+import { tooMuchAlone, tooMuchTogether } from './webhook-limits';
 
 export interface CheckOptions {
   /** `-` is standard input. */
@@ -30,6 +34,8 @@ interface Finding {
   readonly faults: readonly Fault[];
   /** The event of the file that has the id already. */
   readonly first: { readonly line: number; readonly contentDiffers: boolean } | undefined;
+  /** Why the webhook does not take it, where the connection is one of the webhook. */
+  readonly warning?: string | undefined;
 }
 
 /** @returns the exit code: 1 where any event is not accepted */
@@ -39,22 +45,38 @@ export async function check({ file, json, rules }: CheckOptions, stop: AbortSign
     connection = await readConnection(rules);
     if (connection === undefined) return USAGE;
   }
-  const notice = (text: string) => console.error(`${file}: ${text}`);
+  let isDocument = false;
+  const notice = (text: string, isOne: boolean) => {
+    isDocument = isOne;
+    console.error(`${file}: ${text}`);
+  };
+  const isWebhook = connection?.transport === 'webhook';
+  let [events, bytes, warnings] = [0, 0, 0];
   const seen = makeSeenIds();
   const tally = makeTally();
   try {
     for await (const lines of readEvents(readLines(openInput(file, stop)), notice)) {
-      const findings = lines.map((line) => inspect(line, connection, seen));
-      for (const finding of findings) tally.add(finding);
+      const findings = lines.map((line) => {
+        const warning = isWebhook ? tooMuchAlone(line) : undefined;
+        return { ...inspect(line, connection, seen), warning };
+      });
+      for (const finding of findings) {
+        tally.add(finding);
+        if (finding.warning !== undefined) warnings++;
+      }
+      events += lines.length;
+      for (const line of lines) bytes += line.bytes?.length ?? 0;
       await print(findings.map((finding) => (json ? asJson(finding) : asText(file, finding))).join(''));
     }
   } catch (error) {
     if (!stop.aborted) throw error;
   }
+  const together = isWebhook && isDocument ? tooMuchTogether(events, bodyBytes(events, bytes)) : undefined;
+  if (together !== undefined) console.error(`${file}: warning: ${together}.`);
   const summary = `${file}: ${stop.aborted ? 'interrupted; so far ' : ''}${tally.summary()}\n${leftOut(connection)}\n`;
   if (json) process.stderr.write(summary);
   else await print(summary);
-  return tally.isClean() && !stop.aborted ? DONE : FAILED;
+  return tally.isClean() && warnings === 0 && together === undefined && !stop.aborted ? DONE : FAILED;
 }
 
 // --- the rules to check by
@@ -67,7 +89,7 @@ async function readConnection({
   const parsed = await readReferenceInput(file);
   if ('faults' in parsed) {
     for (const fault of parsed.faults.slice(0, FAULTS_SHOWN)) console.error(describeFileFault(file, fault));
-    console.error(`${file}: ${parsed.faults.length} faults; nothing was checked`);
+    console.error(`${file}: ${counted(parsed.faults.length, 'fault')}; nothing was checked`);
     return undefined;
   }
   const { connections } = compileReference(parsed.document, NO_VERSION, SOME_NUMBERS);
@@ -118,19 +140,20 @@ function refused(line: number, faults: readonly Fault[]): Finding {
 
 // --- what is printed
 
-function asJson({ line, eventId, verdict, reason, faults, first }: Finding): string {
+function asJson({ line, eventId, verdict, reason, faults, first, warning }: Finding): string {
   const duplicate = first && { first_line: first.line, content_differs: first.contentDiffers };
-  return `${JSON.stringify({ line, event_id: eventId, verdict, reason, faults, ...duplicate })}\n`;
+  return `${JSON.stringify({ line, event_id: eventId, verdict, reason, faults, ...duplicate, warning })}\n`;
 }
 
 /** A line a fault, the deciding one first; nothing where the event is accepted. */
-function asText(file: string, { line, verdict, reason, faults, first }: Finding): string {
+function asText(file: string, { line, verdict, reason, faults, first, warning }: Finding): string {
   const at = `${file}:${line}:`;
   const lines = faults.map((fault, index) => {
     const decides = index === 0 && first === undefined;
     return `${at} ${decides ? `${verdict}/${reason}` : `also ${fault.reason}`}  ${describe(fault)}\n`;
   });
   if (first !== undefined) lines.unshift(`${at} duplicate  ${describeDuplicate(first)}\n`);
+  if (warning !== undefined) lines.push(`${at} warning: ${warning}.\n`);
   return lines.join('');
 }
 

@@ -1,5 +1,7 @@
 /** `promo-intake dead-letters`: what could not be given a verdict, told without players, and sent back once it can. */
+
 import { readConfig } from '../config';
+import { counted } from '../domain/printable';
 import { beginOperation } from '../ledger/operations';
 import { makeLogger } from '../telemetry';
 import { identityOf, type Letter, readLetter, replayedHeaders } from '../transports/dead-letters';
@@ -166,7 +168,11 @@ export function describe(
         `${timeText(writtenMs)} ${reason}: ${keyOf(source)} offset ${source.offset} of ${timeText(sourceTimestampMs)}, ${bytes} bytes; at ${partition} offset ${offset}`,
     ),
     `${topic}: ${countText(counts)}${newest.length < total(counts) ? `, the newest ${newest.length} are shown` : ''}`,
-    ...(foreign > 0 ? [`${foreign} records of the topic are no dead letters of ours`] : []),
+    ...(foreign > 0
+      ? [
+          `${counted(foreign, 'record of the topic is no dead letter', 'records of the topic are no dead letters')} of ours`,
+        ]
+      : []),
   ];
 }
 
@@ -233,13 +239,16 @@ export async function replayDeadLetters(options: Options): Promise<number> {
   } finally {
     await Promise.allSettled([sender.stop()]);
     const { sent, refused } = sending.counts();
-    if (failed) console.error(`broken off: ${sent} records at least were sent before`);
+    if (failed)
+      console.error(
+        `broken off: ${counted(sent, 'record')} at least ${sent === 1 ? 'was' : 'were'} sent before`,
+      );
     const outcome = { sent, refused, ...plan.outcome(), ...(failed && { failed }) };
     isNoted = await noteEnd(config.DATABASE, operation, outcome);
   }
   const { sent, refused } = sending.counts();
   for (const line of plan.lines()) console.log(line);
-  console.log(`${sent} records were sent (operation ${operation})`);
+  console.log(`${counted(sent, 'record was', 'records were')} sent (operation ${operation})`);
   if (refused > 0)
     console.error(
       `${refused} were not, as told above. Where they are too large, raise max.message.bytes of their topic and run this again: what was sent is a duplicate then. Or leave them out, by --from-offset and --to-offset`,
@@ -313,7 +322,7 @@ export function makePlan(to: string | undefined) {
     },
     outcome: () => ({ repeated, undecodable }),
     lines: () => [
-      ...[...byTarget].map(([topic, count]) => `${topic}: ${count} records`),
+      ...[...byTarget].map(([topic, count]) => `${topic}: ${counted(count, 'record')}`),
       ...(byTarget.size === 0 ? ['there is nothing to send'] : []),
       ...(repeated > 0 ? [`${repeated} are of the same records as these`] : []),
       ...(undecodable > 0

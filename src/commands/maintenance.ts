@@ -1,7 +1,9 @@
 /** `promo-intake retention apply` and `promo-intake erase-player`: what is dropped or replaced of what is stored, noted in the log of operations. */
+
 import { isUtf8 } from 'node:buffer';
 import { readConfig } from '../config';
 import { MAX_NAME_BYTES } from '../domain/event';
+import { counted } from '../domain/printable';
 import { dropMonthsBefore, erasePlayer, planRetention } from '../ledger/operations';
 import { readUpTo } from '../transports/limited';
 import { DONE } from './exit-codes';
@@ -14,7 +16,7 @@ export async function applyRetention(options: Options): Promise<number> {
   const { firstKept, tables } = await planRetention(DATABASE, keepMonths);
   console.log(`kept is ${firstKept} and later; of all before, ids, rounds and counters stay`);
   for (const { name, rowEstimate, bytes } of tables)
-    console.log(`${name}: about ${rowEstimate} rows, ${(bytes / 1e6).toFixed(1)} MB`);
+    console.log(`${name}: about ${counted(rowEstimate, 'row')}, ${(bytes / 1e6).toFixed(1)} MB`);
   if (tables.length === 0) console.log('there is nothing to drop');
   if (options.has('dry-run')) {
     console.log('dry run: nothing was dropped');
@@ -40,11 +42,12 @@ export async function erase(options: Options): Promise<number> {
     DATABASE,
     { requestedBy: requestedBy(options) },
     asked,
-    ({ verdicts, rounds }) => console.log(`${verdicts} verdicts, ${rounds} rounds so far`),
+    ({ verdicts, rounds }) =>
+      console.log(`${counted(verdicts, 'verdict')}, ${counted(rounds, 'round')} so far`),
   );
   const { erasure, verdicts, rounds, payloads } = erased;
   console.log(
-    `erased: ${verdicts} verdicts now name erased:${erasure}; ${rounds} rounds and ${payloads} payloads do not lead to the player any more`,
+    `erased: ${counted(verdicts, 'verdict now names', 'verdicts now name')} erased:${erasure}; ${counted(rounds, 'round')} and ${counted(payloads, 'payload')} do not lead to the player any more`,
   );
   for (const line of LEFT) console.log(line);
   return DONE;

@@ -1,14 +1,16 @@
 /**
- * `promo-intake publish FILE`: sends each line of a file to Kafka as it is. Nothing is validated: what the intake says of an event that
- * is wrong is often the very thing to find out. What is no line of an event at all, as batches are, is refused.
+ * `promo-intake publish FILE`: sends each line of a file to Kafka as it is. No event is validated: what the intake says of an event that
+ * is wrong is often the very thing to find out. A line that is no event at all is refused: a batch, and without --force what is no JSON object.
  */
 import { isUtf8 } from 'node:buffer';
 import { statSync } from 'node:fs';
 import { constants as zlibConstants } from 'node:zlib';
 import { readConfig } from '../config';
+import { typeOf } from '../domain/printable';
+import { whyUnreadable } from '../domain/unreadable';
 import { messageOf } from '../errors';
 import { makeLogger } from '../telemetry';
-import { parseJson } from '../transports/json';
+import { isObject, parseJson } from '../transports/json';
 import { makeKafka, noTopic } from '../transports/kafka';
 import {
   type Compression,
@@ -32,6 +34,8 @@ export interface PublishOptions {
   /** Named in the header `connection-id` of every record (docs/rules.md, C5). */
   readonly connection: string | undefined;
   readonly compression: Compression;
+  /** Lines that are no JSON objects are sent as well. */
+  readonly force: boolean;
 }
 
 /** Asking whether Kafka is there should not take long to fail. */
@@ -50,7 +54,7 @@ const RANGES_SHOWN = 20;
 
 /** @returns the exit code: 1 where a line is not delivered, or it was interrupted */
 export async function publish(options: PublishOptions, stop: AbortSignal): Promise<number> {
-  const { file, topic, connection, compression } = options;
+  const { file, topic, connection, compression, force } = options;
   const config = readConfig(process.env, PUBLISH_SETTINGS);
   if (compression === 'zstd' && !('ZSTD_c_compressionLevel' in zlibConstants)) {
     console.error(`--compression zstd needs Node 22.15 or newer; this is ${process.version}`);
@@ -75,7 +79,7 @@ export async function publish(options: PublishOptions, stop: AbortSignal): Promi
     retries: SEND_RETRIES,
   });
   const report = makeReport(file);
-  const delivery = makeDelivery({ sender, topic, connection, choosePartition, report });
+  const delivery = makeDelivery({ sender, topic, connection, choosePartition, report, force });
   // Input may be long in coming: a failure ends the wait for it.
   const ending = AbortSignal.any([stop, delivery.failed]);
   try {
@@ -119,17 +123,23 @@ interface Outgoing {
 /**
  * The events of one player stay in order, since their key, and so their partition, is the player.
  *
- * @returns undefined where the line is several events, and so none: that is told
+ * @returns undefined where the line is no event, which is reported
  */
-function toOutgoing(number: number, bytes: Buffer, report: Report): Outgoing | undefined {
+function toOutgoing(number: number, bytes: Buffer, report: Report, force: boolean): Outgoing | undefined {
   const json = isUtf8(bytes) ? parseJson(bytes.toString('utf8')) : undefined;
   if (isBatchOfEvents(json)) {
     report.refused({ number, bytes }, 'it is a batch, and a record is one event: write an event a line');
     return undefined;
   }
-  if (typeof json !== 'object' || json === null || Array.isArray(json)) {
-    report.warn(number, 'is no JSON object; it is sent as it is');
-    return { number, key: null, bytes };
+  if (!isObject(json)) {
+    if (force) {
+      report.warn(number, 'is no JSON object; it is sent as it is');
+      return { number, key: null, bytes };
+    }
+    const why =
+      json === undefined ? `it ${whyUnreadable(bytes)}` : `it is ${typeOf(json)}, and no JSON object`;
+    report.refused({ number, bytes }, `${why}. --force sends it as it is`);
+    return undefined;
   }
   const key = [Reflect.get(json, 'player_ref'), Reflect.get(json, 'event_id')].find(isKey);
   return { number, key: key ?? null, bytes };
@@ -147,6 +157,7 @@ interface DeliveryDeps {
   readonly connection: string | undefined;
   readonly choosePartition: PartitionChooser;
   readonly report: Report;
+  readonly force: boolean;
 }
 
 /** The lines that wait for one partition. They are sent in order, one batch at a time. */
@@ -160,7 +171,7 @@ interface Lane {
  * Sends lines in batches of one partition each, which a broker takes whole or not at all: so it is known of each line whether it was
  * taken, and nothing is sent twice for a neighbour that is too large. Batches form while others are in flight.
  */
-function makeDelivery({ sender, topic, connection, choosePartition, report }: DeliveryDeps) {
+function makeDelivery({ sender, topic, connection, choosePartition, report, force }: DeliveryDeps) {
   const headers = connection === undefined ? [] : [['connection-id', connection] as const];
   const lanes = new Map<number, Lane>();
   const ready: Lane[] = [];
@@ -245,7 +256,7 @@ function makeDelivery({ sender, topic, connection, choosePartition, report }: De
           report.refused({ number }, `it is longer than ${MAX_LINE_BYTES} bytes, which no record may be`);
           continue;
         }
-        const line = toOutgoing(number, bytes, report);
+        const line = toOutgoing(number, bytes, report, force);
         if (line === undefined) continue;
         const lane = laneOf(choosePartition(line.key === null ? null : Buffer.from(line.key)));
         lane.waiting.push(line);
@@ -348,7 +359,9 @@ function makeReport(file: string) {
     /** @returns the exit code */
     summary(topic: string, nextLine: number, interrupted: boolean): number {
       const notes = [
-        ...(warnings > 0 ? [`${number(warnings)} are no JSON objects`] : []),
+        ...(warnings > 0
+          ? [`${number(warnings)} ${warnings === 1 ? 'is no JSON object' : 'are no JSON objects'}`]
+          : []),
         ...(refused > 0 ? [`${number(refused)} not delivered`] : []),
       ];
       console.log(`sent to ${topic}: ${[figures(), ...notes].join('; ')}`);
@@ -358,7 +371,7 @@ function makeReport(file: string) {
             'What is sent twice is a duplicate to the intake.',
         );
       }
-      return failed || refused > 0 || interrupted ? FAILED : DONE;
+      return failed || refused > 0 || warnings > 0 || interrupted ? FAILED : DONE;
     },
   };
 }

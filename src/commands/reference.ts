@@ -1,5 +1,7 @@
 /** `promo-intake reference`: puts reference data into force, from a file or from an earlier version, and tells what is and was in force. */
+
 import { readConfig } from '../config';
+import { counted } from '../domain/printable';
 import type { ReferenceDocument } from '../domain/reference';
 import { makePool, type PostgresPool } from '../ledger/connection';
 import { beginOperation } from '../ledger/operations';
@@ -28,7 +30,7 @@ export async function applyReferenceFile({ file, ...options }: ApplyOptions): Pr
   const parsed = await readReferenceInput(file);
   if ('faults' in parsed) {
     for (const fault of parsed.faults) console.error(describeFileFault(file, fault));
-    console.error(`${file}: ${parsed.faults.length} faults, nothing was applied`);
+    console.error(`${file}: ${counted(parsed.faults.length, 'fault')}, nothing was applied`);
     return FAILED;
   }
   for (const warning of parsed.warnings) console.error(`warning: ${describeFileFault(file, warning)}`);
@@ -51,7 +53,9 @@ export async function referenceHistory(): Promise<number> {
   return withPool(readDatabase(), async (pool) => {
     const versions = await readReferenceHistory(pool);
     for (const [index, { version, appliedAt, operators }] of versions.entries())
-      console.log(`${version} ${appliedAt} ${operators} operators${index === 0 ? ', in force' : ''}`);
+      console.log(
+        `${version} ${appliedAt} ${counted(operators, 'operator')}${index === 0 ? ', in force' : ''}`,
+      );
     if (versions.length === 0) console.log('none was ever applied');
     return DONE;
   });
@@ -97,7 +101,7 @@ async function putIntoForce(
   for (const line of printChanges([...changes])) console.log(line);
   if (refused.length > 0) {
     console.error(
-      `${refused.length} operators or connections would be removed; pass --allow-removal if that is meant`,
+      `${counted(refused.length, 'operator or connection', 'operators or connections')} would be removed; pass --allow-removal if that is meant`,
     );
     return { code: FAILED, version };
   }

@@ -17,6 +17,7 @@ import { isBatchOfEvents, type Line, openInput, readEvents, readLines } from './
 import { SEND_SETTINGS } from './settings';
 import { makeTally, nameOf, print } from './tally';
 import { both, wrong } from './values';
+import { MAX_BYTES, MAX_EVENTS } from './webhook-limits';
 
 export interface SendOptions {
   /** `-` is standard input. */
@@ -27,9 +28,6 @@ export interface SendOptions {
   readonly json: boolean;
 }
 
-/** What a request may hold, unless agreed otherwise (docs/rules.md, W1). */
-const MAX_EVENTS = 500;
-const MAX_BYTES = 1024 ** 2;
 const PROGRESS_MS = 5_000;
 
 /** @returns the exit code: 1 where an event is rejected or was not sent */

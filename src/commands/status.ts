@@ -1,6 +1,8 @@
 /** `promo-intake status`: what a person looks at first, of the store and of Kafka, and whether anything needs that person. */
+
 import { ageOf, inTime, LATE, NEVER, systemClock } from '../clock';
 import { describeConfig, type EffectiveSetting, readConfig } from '../config';
+import { counted } from '../domain/printable';
 import { migrationNames } from '../ledger/migrate';
 import {
   countDamages,
@@ -213,7 +215,7 @@ export function assess(facts: Facts): Report {
       ...untoldLag(partitions, facts.oldestUnknown),
       ...undecided.map(
         ({ topic, partition, lag_records, lag_seconds, idle_seconds }) =>
-          `${keyOf({ topic, partition })} is undecided: ${lag_records} records wait, the oldest for ${seconds(lag_seconds)}, and ${
+          `${keyOf({ topic, partition })} is undecided: ${counted(lag_records, 'record waits', 'records wait')}, the oldest for ${seconds(lag_seconds)}, and ${
             idle_seconds === null ? 'none was ever decided' : `none was decided for ${seconds(idle_seconds)}`
           }; the log of its worker says why`,
       ),
@@ -221,11 +223,11 @@ export function assess(facts: Facts): Report {
         each.recordsRead === each.became
           ? []
           : [
-              `${keyOf(each)}: ${each.recordsRead} records were read, and ${each.became} are counted as what became of them: run promo-intake verify`,
+              `${keyOf(each)}: ${counted(each.recordsRead, 'record was', 'records were')} read, and ${each.became} are counted as what became of them: run promo-intake verify`,
             ],
       ),
       ...((valueIn(facts.damages) ?? 0) > 0
-        ? [`${valueIn(facts.damages)} damages of the invariants: run promo-intake verify`]
+        ? [`${counted(valueIn(facts.damages) ?? 0, 'damage')} of the invariants: run promo-intake verify`]
         : []),
     ],
     notes: unread(facts),
@@ -292,7 +294,11 @@ function unread(facts: Facts): string[] {
     waiting.set(topic, (waiting.get(topic) ?? 0) + Math.max(0, high - reached(position)));
   }
   return [...waiting].flatMap(([topic, records]) =>
-    records === 0 ? [] : [`nobody reads ${topic} any more; ${records} records of it are not decided`],
+    records === 0
+      ? []
+      : [
+          `nobody reads ${topic} any more; ${counted(records, 'record of it is', 'records of it are')} not decided`,
+        ],
   );
 }
 
@@ -313,7 +319,7 @@ function kafkaProblems({ positions, members, wanted }: Facts, lagRecords: number
         `${keyOf({ topic, partition })}: offset ${committed} is committed, and Kafka ends at ${high}: the topic was made anew, or Kafka has lost records`,
     ),
     ...(valueIn(members) === 0 && lagRecords > 0
-      ? [`${lagRecords} records wait, and no worker is in the group`]
+      ? [`${counted(lagRecords, 'record waits', 'records wait')}, and no worker is in the group`]
       : []),
   ];
 }
@@ -369,13 +375,13 @@ export function describe(report: Report): string[] {
   return [
     `schema      ${say(schema, ({ newest, missing }) => `${newest ?? 'none'}${missing.length > 0 ? `, lacks ${missing.length}` : ''}`)}`,
     `reference   ${say(reference, ({ version, applied_at }) => (version === 0 ? 'none' : `version ${version}, applied ${applied_at}`))}`,
-    `group       ${say(group, ({ members }) => `${members} members`)}`,
-    `lag         ${say(lag, (all) => `${all.records} records${all.records === 0 ? '' : `, ${seconds(all.seconds)}`}; ${all.undecided_partitions} undecided partitions`)}`,
-    `balance     ${say(balance, (all) => `${all.records_read} records read, ${all.became} accounted for, ${all.dead_letters} of them dead letters`)}`,
-    `invariants  ${say(invariants, ({ damages }) => (damages === null ? 'not checked (--check)' : `${damages} damages`))}`,
+    `group       ${say(group, ({ members }) => counted(members, 'member'))}`,
+    `lag         ${say(lag, (all) => `${counted(all.records, 'record')}${all.records === 0 ? '' : `, ${seconds(all.seconds)}`}; ${counted(all.undecided_partitions, 'undecided partition')}`)}`,
+    `balance     ${say(balance, (all) => `${counted(all.records_read, 'record')} read, ${all.became} accounted for, ${all.dead_letters} of them dead letters`)}`,
+    `invariants  ${say(invariants, ({ damages }) => (damages === null ? 'not checked (--check)' : counted(damages, 'damage')))}`,
     ...behind.map(
       ({ topic, partition, lag_records, lag_seconds, undecided }) =>
-        `  ${keyOf({ topic, partition })}: ${lag_records} records, ${seconds(lag_seconds)}${undecided ? ', undecided' : ''}`,
+        `  ${keyOf({ topic, partition })}: ${counted(lag_records, 'record')}, ${seconds(lag_seconds)}${undecided ? ', undecided' : ''}`,
     ),
     'configuration',
     ...configuration.flatMap(({ name, value, from }) =>

@@ -1,5 +1,7 @@
 /** `promo-intake verify`: whether what is stored is sound, and agrees with Kafka. */
+
 import { readConfig } from '../config';
+import { counted } from '../domain/printable';
 import { type Gap, type Inspection, inspect, type StoredPartition, storedTopics } from '../ledger/invariants';
 import { makeLogger } from '../telemetry';
 import { type Position, readPositions } from '../transports/group-offsets';
@@ -24,7 +26,11 @@ export async function verify(): Promise<number> {
   const { lines, problems } = compare(positions, inspection, passed);
   for (const line of lines) console.log(line);
   for (const problem of problems) console.error(problem);
-  console.log(problems.length === 0 ? 'sound' : `not sound: ${problems.length} problems are told above`);
+  console.log(
+    problems.length === 0
+      ? 'sound'
+      : `not sound: ${counted(problems.length, 'problem is', 'problems are')} told above`,
+  );
   return problems.length === 0 ? DONE : FAILED;
 }
 
@@ -90,7 +96,7 @@ export function compare(
         ...(missed === undefined
           ? []
           : [
-              `I2 ${key}: offset ${committed} is committed, and ${missed.count} records before it are not decided, the first at offset ${missed.first}`,
+              `I2 ${key}: offset ${committed} is committed, and ${counted(missed.count, 'record before it is', 'records before it are')} not decided, the first at offset ${missed.first}`,
             ]),
         ...(committed !== null && low > Math.max(committed, decidedUpTo)
           ? [
@@ -105,7 +111,7 @@ export function compare(
 
 function describe(stored: StoredPartition, position: Position | undefined): string {
   const { decidedUpTo, isAnew, records, offsets } = stored;
-  const read = `${keyOf(stored)}: ${records} records decided, up to offset ${decidedUpTo}`;
+  const read = `${keyOf(stored)}: ${counted(records, 'record')} decided, up to offset ${decidedUpTo}`;
   if (position === undefined) return `${read}; Kafka has no such partition`;
   const { low, high, committed } = position;
   const group = committed === null ? 'nothing is committed' : `${committed} is committed`;

@@ -46,7 +46,7 @@ export function typeOf(value: unknown): string {
   return Array.isArray(value) ? `an array of ${counted(value.length, 'value')}` : 'an object';
 }
 
-/** "1 value", "2 values", "1,000 values" */
-export function counted(count: number, noun: string, plural = `${noun}s`): string {
-  return `${count.toLocaleString('en')} ${count === 1 ? noun : plural}`;
+/** "1 value", "2 values"; "unknown values" where nobody knows how many. */
+export function counted(count: number | null, noun: string, plural = `${noun}s`): string {
+  return `${count ?? 'unknown'} ${count === 1 ? noun : plural}`;
 }

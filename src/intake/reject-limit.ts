@@ -2,8 +2,10 @@
  * The limit on rejected events: after a bad deploy of schemas or of reference data a topic waits, instead of being rejected to its end
  * (docs/rules.md, U7, U8). Each worker counts for itself, in memory.
  */
+
 import type { Logger } from 'pino';
 import type { Decision } from '../domain/decide';
+import { counted } from '../domain/printable';
 import { isSameVersion, type ReferenceVersion } from '../domain/reference';
 import { Undecided } from '../ledger/failures';
 
@@ -85,7 +87,7 @@ export function makeRejectBreaker(limit: RejectLimit, logger: Logger): RejectBre
 
 function describePause({ events, rejected, reasons }: Pause): string {
   const most = Object.entries(reasons).sort(([, a], [, b]) => b - a)[0]?.[0];
-  return `${rejected} of its last ${events} events would be rejected, most of them as ${most}`;
+  return `${rejected} of its last ${counted(events, 'event')} would be rejected, most of them as ${most}`;
 }
 
 /** What counts of a batch. Duplicates and what is read again were answered before; what gets no verdict counts as rejected. */

@@ -241,7 +241,7 @@ describe('migrate and reference apply', () => {
     expect(await run(['reference', 'apply', latin1], settings)).toEqual({
       code: 1,
       output: '',
-      errors: `${latin1}:1:20: The file is not UTF-8: byte 20, 0xe9, belongs to no character. Save it as UTF-8.\n${latin1}: 1 faults, nothing was applied\n`,
+      errors: `${latin1}:1:20: The file is not UTF-8: byte 20, 0xe9, belongs to no character. Save it as UTF-8.\n${latin1}: 1 fault, nothing was applied\n`,
     });
     expect(await run(['reference', 'apply', '--dry-run', reference], settings)).toMatchObject({
       code: 0,
@@ -406,10 +406,11 @@ describe('publish', () => {
     );
     const path = file(content);
     const { code, output, errors } = await run(
-      ['publish', path, '--topic', topic, '--connection', 'c1'],
+      ['publish', path, '--topic', topic, '--connection', 'c1', '--force'],
       kafka(),
     );
-    expect([code, output]).toEqual([0, expect.stringMatching(/: 64 events, .*; 2 are no JSON objects\n$/)]);
+    // They are sent, and no event: a script has to see that.
+    expect([code, output]).toEqual([1, expect.stringMatching(/: 64 events, .*; 2 are no JSON objects\n$/)]);
     expect(errors).toBe(
       [2, 3].map((line) => `${path}:${line}: warning: is no JSON object; it is sent as it is\n`).join(''),
     );
@@ -457,6 +458,28 @@ describe('publish', () => {
     expect(await countRecords(topic)).toBe(198);
   });
 
+  test('sends no line that is no JSON object unless it is forced to, and says what each is', async () => {
+    const topic = await freshTopic('publish');
+    const lines = [json(aBet()), '\ufeff{}', 'e-1;bet;1.00', '{"half":', '5', '"text"', json(aBet())];
+    const { code, output, errors } = await run(['publish', '-', '--topic', topic], kafka(), lines.join('\n'));
+    expect([code, output]).toEqual([1, expect.stringMatching(/: 2 events, .*; 5 not delivered\n$/)]);
+    expect(errors.trim().split('\n')).toEqual([
+      expect.stringMatching(
+        /^-:2: not delivered \(5 bytes\): it begins with a byte order mark.*--force sends it/,
+      ),
+      expect.stringMatching(/^-:3: .*: it looks like CSV/),
+      expect.stringMatching(/^-:4: .*: it ends too early, at byte 8/),
+      expect.stringMatching(/^-:5: .*: it is a number, and no JSON object/),
+      expect.stringMatching(/^-:6: .*: it is a text, and no JSON object/),
+    ]);
+    expect(await countRecords(topic)).toBe(2);
+    const one = await run(['publish', '-', '--topic', topic, '--force'], kafka(), '5');
+    expect([one.code, one.output]).toEqual([
+      1,
+      expect.stringMatching(/: 1 event, .*; 1 is no JSON object\n$/),
+    ]);
+  });
+
   test('sends no batch as if it were an event, and nothing of a document over several lines', async () => {
     const topic = await freshTopic('publish');
     const batch = { spec: 'promo.event.v1', events: [aBet(), aBet()] };
@@ -502,10 +525,10 @@ describe('publish', () => {
 
   test('goes on where nobody reads what it tells beside', async () => {
     const topic = await freshTopic('publish');
-    const { child, ended } = start(['publish', '-', '--topic', topic], kafka());
+    const { child, ended } = start(['publish', '-', '--topic', topic, '--force'], kafka());
     child.stderr.destroy();
     child.stdin.end('no object\n'.repeat(5));
-    expect(await ended).toMatchObject({ code: 0, output: expect.stringMatching(/: 5 events, /) });
+    expect(await ended).toMatchObject({ code: 1, output: expect.stringMatching(/: 5 events, /) });
     expect(await countRecords(topic)).toBe(5);
   });
 

@@ -82,7 +82,7 @@ describe('verify', () => {
         `I2 ${main}/0: offset 8 is committed, and 2 records before it are not decided, the first at offset 6`,
         'not sound: 2 problems are told above',
         `${main}/0: 3 records decided, up to offset 3; 8 is committed, 10 is the end; of the 3 offsets from 0 on, 3 hold decided records`,
-        `${other}/0: 1 records decided, up to offset 1; 1 is committed, 1 is the end; of the 1 offsets from 0 on, 1 hold decided records`,
+        `${other}/0: 1 record decided, up to offset 1; 1 is committed, 1 is the end; of the 1 offsets from 0 on, 1 hold decided records`,
       ]);
       // What is left has to be sound.
       await world.pool.query('truncate promo_store.history, promo_store.event_keys, promo_store.partitions');
@@ -100,7 +100,7 @@ describe('verify', () => {
           code: 1,
           lines: [
             `I2 ${main}/0: offset 3 is committed, and 3 records before it are not decided, the first at offset 0`,
-            'not sound: 1 problems are told above',
+            'not sound: 1 problem is told above',
           ],
         });
       }),
@@ -120,7 +120,7 @@ describe('verify', () => {
       expect([code, ...lines.sort()]).toEqual([
         1,
         `I2 ${main}/0: offset 10 is committed, and 2 records before it are not decided, the first at offset 5`,
-        'not sound: 1 problems are told above',
+        'not sound: 1 problem is told above',
         expect.stringContaining(`${main}/0: 5 records decided, up to offset 10; `),
       ]);
 

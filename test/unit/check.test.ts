@@ -479,3 +479,60 @@ describe('lines', () => {
     expect(texts(found.slice(1))).toEqual([[2, 'next']]);
   });
 });
+
+describe('what the webhook would not take, whatever the events say [W1]', () => {
+  const reference = () =>
+    file(
+      'hook.yaml',
+      `operators:
+  - id: acme
+    active: true
+    brands: [{ id: main, active: true }]
+    connections:
+      - { id: hook, transport: webhook, brand: main }
+      - { id: stream, transport: kafka, topic: t, brand: main }
+`,
+    );
+  const by = (connection: string) => ({ rules: { reference: reference(), connection } });
+  const login = (more: object = {}, id = 'e-1') => ({ ...aLogin(id), ...more });
+
+  it('an event that is too large, or of too many values, by the webhook alone', async () => {
+    const content = lines(
+      login({ note: 'x'.repeat(1024 ** 2) }, 'large'),
+      login({ note: Array.from({ length: 20_000 }, () => 1) }, 'many'),
+      login({ note: Array.from({ length: 19_000 }, () => 1) }, 'few'),
+    );
+    const { code, lines: told, summary } = await checked(content, by('hook'));
+    expect(told).toEqual([
+      expect.stringMatching(
+        /^events:1: warning: a request with this event has 1048\d{3} bytes, and 1048576 at most, unless agreed otherwise: the webhook would answer 413\.$/,
+      ),
+      expect.stringMatching(/^events:2: warning: the event holds more than 20000 JSON values/),
+    ]);
+    expect([code, summary]).toEqual([1, expect.stringContaining('3 accepted')]);
+    expect((await checked(content, by('stream'))).code).toBe(0);
+    expect(await checkedAsJson(content, by('hook'))).toEqual([
+      ...[1, 2].map((line) => expect.objectContaining({ line, warning: expect.any(String) })),
+      expect.not.objectContaining({ warning: expect.anything() }),
+    ]);
+  });
+
+  it('a document of more events than a request has', async () => {
+    const document = (count: number) =>
+      JSON.stringify({ events: Array.from({ length: count }, (_, index) => login({}, `e-${index}`)) });
+    errors = '';
+    expect((await checked(document(501), by('hook'))).code).toBe(1);
+    expect(errors).toMatch(
+      /: warning: as one request the document has 501 events and .* promo-intake send divides it\.\n/,
+    );
+    errors = '';
+    expect((await checked(document(500), by('hook'))).code).toBe(0);
+    expect(errors).not.toContain('warning');
+  });
+});
+
+it('counts one fault as one', async () => {
+  const rules = { reference: file('bad.yaml', 'operators: 5\n'), connection: 'x' };
+  expect((await checked('{}', { rules })).code).toBe(2);
+  expect(errors).toMatch(/: 1 fault; nothing was checked\n$/);
+});
