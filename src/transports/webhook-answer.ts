@@ -61,6 +61,8 @@ const RETRY_AFTER_SECONDS = 1;
 export interface Refusal extends HttpAnswer {
   /** The token that its message begins with. */
   readonly token: string;
+  readonly message: string;
+  readonly code: ErrorCode;
 }
 
 function refusal(
@@ -70,7 +72,12 @@ function refusal(
   more: { readonly retryable?: true } = {},
 ): Refusal {
   const [token = ''] = message.split(':');
-  return { status, token, body: JSON.stringify({ code, message, ...more }) };
+  return { status, token, message, code, body: JSON.stringify({ code, message, ...more }) };
+}
+
+/** The same refusal, of one that no further try helps, with what came. */
+export function withDetail({ status, message, code }: Refusal, detail: string): Refusal {
+  return refusal(status, `${message}; ${detail}`, code);
 }
 
 function later(message: string): Refusal {

@@ -21,7 +21,8 @@ import { readUpTo } from './limited';
 import { observeBatch } from './observe';
 import { type PublishVerdicts, withoutRecord } from './record-source';
 import { Semaphore } from './semaphore';
-import { type HttpAnswer, REFUSALS, type Refusal, verdictsAnswer } from './webhook-answer';
+import { type HttpAnswer, REFUSALS, type Refusal, verdictsAnswer, withDetail } from './webhook-answer';
+import { describeSignature, describeSkew, describeType, missingHeaders } from './webhook-mistakes';
 import { makePublishing, type Publishing } from './webhook-publishing';
 import { isSignedBy, isTimely, readSignedHeaders, type SignedHeaders } from './webhook-signature';
 import { makeSlots, type Together } from './webhook-slots';
@@ -103,10 +104,10 @@ export function makeAnswering(
     const connectionId = connectionOf(url);
     if (connectionId === null) return REFUSALS.noSuchPath;
     if (method !== 'POST') return REFUSALS.noSuchMethod;
-    if (!isPlainJson(request)) return REFUSALS.noJson;
+    if (!isPlainJson(request)) return withDetail(REFUSALS.noJson, describeType(headers));
     const signed = readSignedHeaders(headers);
-    if (signed === null) return REFUSALS.unsigned;
-    if (!isTimely(signed, now())) return REFUSALS.stale;
+    if (signed === null) return withDetail(REFUSALS.unsigned, missingHeaders(headers));
+    if (!isTimely(signed, now())) return withDetail(REFUSALS.stale, describeSkew(signed, now()));
     const secrets = secretsOf(connectionId);
     if (secrets.length === 0) return REFUSALS.unauthorized;
     if (Number(headers['content-length'] ?? 0) > maxBytes) return REFUSALS.tooLarge(maxBytes);
@@ -132,7 +133,8 @@ export function makeAnswering(
   ): Promise<HttpAnswer> {
     const body = await readUpTo(request.iterator({ destroyOnReturn: false }), maxBytes);
     if (body === null) return told.refused(REFUSALS.tooLarge(maxBytes));
-    if (!isSignedBy(secrets, signed, body)) return told.refused(REFUSALS.wronglySigned);
+    if (!isSignedBy(secrets, signed, body))
+      return told.refused(withDetail(REFUSALS.wronglySigned, describeSignature(secrets, signed, body)));
     return observe(request.headers.traceparent, began, async () => {
       const read = readBody(body, maxEvents);
       if (read.type === 'malformed')

@@ -279,6 +279,35 @@ test('while Postgres is away requests are undecided, and sent again they are dec
     expect(await world.verdicts()).toEqual({ before: 'accepted', meanwhile: 'accepted' });
   }));
 
+test('a request that is refused is told what is wrong with it [W2] [W4]', () =>
+  withWebhook({}, async ({ send }) => {
+    const message = async (...request: Parameters<Sending>): Promise<unknown> => {
+      const answer: unknown = JSON.parse((await send(...request)).text);
+      return isNode(answer) ? answer.message : undefined;
+    };
+    const seconds = (ago: number) => ({ at: new Date(Date.now() - ago * 1000) });
+    const event = aLogin();
+    expect(await message(event, { headers: { 'content-type': 'text/plain' } })).toMatch(
+      /^invalid request: .*; Content-Type is "text\/plain"$/,
+    );
+    expect(await message(event, { headers: { 'webhook-id': undefined } })).toMatch(
+      /^signature_missing: .*; missing: webhook-id$/,
+    );
+    expect(await message(event, seconds(3_600))).toMatch(
+      /^signature_stale: .*; it is 360\d s behind the time here$/,
+    );
+    expect(await message(event, { headers: { 'webhook-signature': `v1,${'0a'.repeat(32)}` } })).toMatch(
+      /^signature_invalid: .*; the signature is in hexadecimal digits/,
+    );
+    const asText = `whsec_${Buffer.from(secret).toString('base64')}`;
+    expect(await message(event, { secret: asText })).toMatch(
+      /^signature_invalid: .*; the secret was used as a text/,
+    );
+    expect(await message('{"half":')).toBe(
+      'invalid json body: the body ends too early, at byte 8: it was cut off',
+    );
+  }));
+
 test('a connection counts as soon as it is in the reference data, and no longer than that [C6] [C9] [W6]', () =>
   withWebhook(
     { WEBHOOK_SECRETS: JSON.stringify({ [HOOK]: secret, later: ofLater }) },
