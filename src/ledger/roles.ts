@@ -41,9 +41,10 @@ const GRANTS: Readonly<Record<Role, readonly string[]>> = {
     'usage on schema promo_store',
     'select on promo.events, promo.deliveries, promo.rounds, promo.anomalies',
     `select (operator_id, feed_id, event_id, verdict, reason, connection_id, brand, kind, round_id, game_id, amount_minor, currency, scale, amount,
-  occurred_at, decided_at, counted, verdict_id, reference_version, source_topic, source_partition, source_offset) on promo.verdicts`,
+  occurred_at, decided_at, counted, verdict_id, reference_version, source_topic, source_partition, source_offset, counts_now) on promo.verdicts`,
     `select (entry_id, operator_id, feed_id, event_id, round_id, brand, kind, currency, scale, amount_minor, amount, reverses_entry_id, entered_at,
-  verdict_id) on promo.ledger`,
+  verdict_id, game_id, occurred_at, decided_at) on promo.ledger`,
+    'execute on function promo.newest_since(int), promo.entries_since(timestamptz, timestamptz)',
     'execute on function promo.verdict_id_of(text, text), promo.check_invariants(), promo_store.decided_offsets(text[], int[], bigint[], int)',
   ],
   /** Retention. */

@@ -20,7 +20,7 @@ import {
   withClient,
 } from '../support/ledger';
 
-const MIGRATION = readFileSync(join(__dirname, '../../migrations/0001_intake.sql'), 'utf8');
+const MIGRATION = readFileSync(join(__dirname, '../../migrations/0015_ledger_by_refunds.sql'), 'utf8');
 
 /** Every kind of row: verdicts of each outcome, rounds that stand and that are refunded, all that a record can become. */
 async function play(store: TestStore): Promise<void> {
@@ -73,9 +73,9 @@ describe('a damage is named', () => {
     return `insert into promo_store.history (${columns.join(', ')})
       select ${columns.map((column) => changes[column] ?? column).join(', ')} from promo_store.history where event_id = '${event}'`;
   };
-  /** As the view of migrations/0001_intake.sql, up to its union. */
+  /** As the view of migrations/0015_ledger_by_refunds.sql, up to its union. */
   const ledgerWithoutReversals =
-    MIGRATION.match(/create view promo\.ledger as\n(.+?)\nunion all/s)?.[1] ?? '';
+    MIGRATION.match(/create or replace view promo\.ledger as\n(.+?)\nunion all/s)?.[1] ?? '';
   const sentence = (text: RegExp): unknown => expect.stringMatching(text);
 
   test.each<[invariant: string, name: string, damage: string, expected: unknown[][]]>([

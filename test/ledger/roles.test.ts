@@ -58,6 +58,7 @@ const ALL_TABLES = [
   ...STORED,
   ...[
     'operators',
+    'refunds',
     'feeds',
     'connections',
     'brands',
@@ -84,6 +85,7 @@ const anyColumn: Readonly<Record<string, string>> = {
   ...{ rounds: 'round_id', partitions: 'topic', operators: 'operator_id', feeds: 'feed_id' },
   ...{ connections: 'connection_id', brands: 'brand_id', reference_versions: 'document', currencies: 'code' },
   ...{
+    refunds: 'refunded_by',
     months: 'made_at',
     dropped_rows: 'duplicates',
     operations: 'outcome',
