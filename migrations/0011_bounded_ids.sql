@@ -1,30 +1,28 @@
--- Look-ups by round_id, by refunded_by and by the event_id of a duplicate use B-trees of bounded keys. An id of more than 1,000 bytes is indexed, and shown by the views, as its first
+-- Look-ups by round_id and by the event_id of a duplicate use B-trees of bounded keys. An id of more than 1,000 bytes is indexed, and shown by the views, as its first
 -- 200 characters and its SHA-256. Before, ids such as a, aa, aaa ... made the index of ids a chain, along which each longer id walked: a sender could stop the writers of a store.
 --
--- Locks: readers of rounds, verdicts, the ledger and duplicates wait, and workers wait, until three indexes are made; workers are undecided after 5 s. Time: 5 s for 2 million rounds
+-- Locks: readers of rounds, verdicts, the ledger and duplicates wait, and workers wait, until two indexes are made; workers are undecided after 5 s. Time: 5 s for 2 million rounds
 -- (340 MB) and half a million duplicates, in proportion to their number, whatever their ids are. Where there are many millions, make the indexes before, which stops nobody; make those of
 -- duplicates for each month:
---   create index concurrently rounds_id_bounded on promo_store.rounds ((case when octet_length(round_id) <= 1000 then round_id
---     when length(round_id) = 1075 and substr(round_id, 1001, 11) = '... sha256:' then left(round_id, 200) || right(round_id, 75)
---     else left(round_id, 200) || '... sha256:' || encode(sha256(decode(replace(round_id, '\', '\\'), 'escape')), 'hex') end) text_pattern_ops)
---   create index concurrently rounds_refunded_by_bounded on promo_store.rounds ((case when octet_length(refunded_by) <= 1000 then refunded_by
---     when length(refunded_by) = 1075 and substr(refunded_by, 1001, 11) = '... sha256:' then left(refunded_by, 200) || right(refunded_by, 75)
---     else left(refunded_by, 200) || '... sha256:' || encode(sha256(decode(replace(refunded_by, '\', '\\'), 'escape')), 'hex') end) text_pattern_ops)
---     where (case when octet_length(refunded_by) <= 1000 then refunded_by
---     when length(refunded_by) = 1075 and substr(refunded_by, 1001, 11) = '... sha256:' then left(refunded_by, 200) || right(refunded_by, 75)
---     else left(refunded_by, 200) || '... sha256:' || encode(sha256(decode(replace(refunded_by, '\', '\\'), 'escape')), 'hex') end) is not null
---   create index concurrently on promo_store.resends_2026_11 ((case when octet_length(event_id) <= 1000 then event_id
---     when length(event_id) = 1075 and substr(event_id, 1001, 11) = '... sha256:' then left(event_id, 200) || right(event_id, 75)
---     else left(event_id, 200) || '... sha256:' || encode(sha256(decode(replace(event_id, '\', '\\'), 'escape')), 'hex') end) text_pattern_ops)
+--   create index concurrently rounds_id_bounded on promo_store.rounds (("varchar"(round_id::varchar, case when octet_length(round_id) <= 1000 then 1004 else 204 end, true)::text
+--     || case when octet_length(round_id) <= 1000 then ''
+--     when length(round_id) = 1075 and substr(round_id, 1001, 11) = '... sha256:' then right(round_id, 75)
+--     else '... sha256:' || encode(sha256(decode(replace(round_id, '\', '\\'), 'escape')), 'hex') end) text_pattern_ops)
+--   create index concurrently on promo_store.resends_2026_11 (("varchar"(event_id::varchar, case when octet_length(event_id) <= 1000 then 1004 else 204 end, true)::text
+--     || case when octet_length(event_id) <= 1000 then ''
+--     when length(event_id) = 1075 and substr(event_id, 1001, 11) = '... sha256:' then right(event_id, 75)
+--     else '... sha256:' || encode(sha256(decode(replace(event_id, '\', '\\'), 'escape')), 'hex') end) text_pattern_ops)
 -- The migration takes the indexes that are there, as they are, and makes the others. Safe while older workers run: they store ids as before, and the indexes shorten them.
 
--- The planner puts the body of the function in place of a call, and so finds the indexes, which have the same expression. Each function in it has to be immutable for that:
--- convert_to is not.
+-- The planner puts the body of the function in place of a call, and so finds the indexes, which have the same expression. For that each function in it has to be immutable, which
+-- convert_to is not. And the whole has to be strict, which a case alone is not: otherwise verdicts are joined with all rounds before any is left out. The function varchar returns an id
+-- of up to 1,000 bytes as it is, and the first 200 characters of a longer one.
 create or replace function promo.stored_id(id text) returns text language sql immutable parallel safe return
-  case when octet_length(id) <= 1000 then id
-    -- An id of more than 65,536 bytes, as rounds and duplicates keep it: it has its digest already.
-    when length(id) = 1075 and substr(id, 1001, 11) = '... sha256:' then left(id, 200) || right(id, 75)
-    else left(id, 200) || '... sha256:' || encode(sha256(decode(replace(id, '\', '\\'), 'escape')), 'hex') end;
+  "varchar"(id::varchar, case when octet_length(id) <= 1000 then 1004 else 204 end, true)::text
+  || case when octet_length(id) <= 1000 then ''
+  -- An id of more than 65,536 bytes, as rounds and duplicates keep it: it has its digest already.
+  when length(id) = 1075 and substr(id, 1001, 11) = '... sha256:' then right(id, 75)
+  else '... sha256:' || encode(sha256(decode(replace(id, '\', '\\'), 'escape')), 'hex') end;
 comment on function promo.stored_id is 'An id as views of rounds and duplicates show it: itself, or in place of one of more than 1,000 bytes its first 200 characters and its SHA-256.';
 
 -- ---------------------------------------------------------------- what people read
@@ -91,7 +89,7 @@ select
   h.verdict_id * 2 + 1,
   f.operator_id,
   f.feed_id,
-  promo.stored_id(r.refunded_by),
+  r.refunded_by,
   promo.stored_id(r.round_id),
   b.brand_id,
   h.player_ref,
@@ -136,7 +134,7 @@ select
   f.feed_id,
   promo.stored_id(r.round_id) as round_id,
   r.refunded_by is not null as refunded,
-  promo.stored_id(r.refunded_by) as refunded_by,
+  r.refunded_by,
   r.refunded_at,
   r.settled,
   b.brand_id as brand,
@@ -180,7 +178,6 @@ cross join lateral (values
 where a.present;
 
 comment on column promo.rounds.round_id is 'The round''s id, unique forever in its feed. One of more than 1,000 bytes as promo.stored_id has it.';
-comment on column promo.rounds.refunded_by is 'event_id of the refund. One of more than 1,000 bytes as promo.stored_id has it.';
 comment on column promo.deliveries.event_id is 'The event''s id. One of more than 1,000 bytes as promo.stored_id has it.';
 comment on column promo_store.rounds.round_id is 'The round''s id. Of one of more than 65,536 bytes the first 1,000 characters and its SHA-256.';
 comment on column promo_store.resends.event_id is 'The event''s id. Of one of more than 65,536 bytes the first 1,000 characters and its SHA-256.';
@@ -203,23 +200,17 @@ begin
   end loop;
 end $$;
 -- text_pattern_ops compares bytes, whatever the collation of the database. Ids that follow one another lie beside one another, as in the indexes of 0009. A look-up and an insert take
--- some 20 comparisons of at most 1,000 bytes each, whatever a sender's ids are. A hash of known form does not have that bound: ids of one hash fill one chain of pages.
-create index if not exists rounds_id_bounded on promo_store.rounds ((case when octet_length(round_id) <= 1000 then round_id
-  when length(round_id) = 1075 and substr(round_id, 1001, 11) = '... sha256:' then left(round_id, 200) || right(round_id, 75)
-  else left(round_id, 200) || '... sha256:' || encode(sha256(decode(replace(round_id, '\', '\\'), 'escape')), 'hex') end) text_pattern_ops);
--- A look-up by refunded_by names the expression, so the condition does, too: the planner could not tell that the column is not null.
-create index if not exists rounds_refunded_by_bounded on promo_store.rounds ((case when octet_length(refunded_by) <= 1000 then refunded_by
-  when length(refunded_by) = 1075 and substr(refunded_by, 1001, 11) = '... sha256:' then left(refunded_by, 200) || right(refunded_by, 75)
-  else left(refunded_by, 200) || '... sha256:' || encode(sha256(decode(replace(refunded_by, '\', '\\'), 'escape')), 'hex') end) text_pattern_ops)
-  where (case when octet_length(refunded_by) <= 1000 then refunded_by
-  when length(refunded_by) = 1075 and substr(refunded_by, 1001, 11) = '... sha256:' then left(refunded_by, 200) || right(refunded_by, 75)
-  else left(refunded_by, 200) || '... sha256:' || encode(sha256(decode(replace(refunded_by, '\', '\\'), 'escape')), 'hex') end) is not null;
-create index resends_event_bounded on promo_store.resends ((case when octet_length(event_id) <= 1000 then event_id
-  when length(event_id) = 1075 and substr(event_id, 1001, 11) = '... sha256:' then left(event_id, 200) || right(event_id, 75)
-  else left(event_id, 200) || '... sha256:' || encode(sha256(decode(replace(event_id, '\', '\\'), 'escape')), 'hex') end) text_pattern_ops);
-drop index promo_store.rounds_id, promo_store.rounds_refunded_by, promo_store.resends_event;
+-- some 20 comparisons of at most 1,000 bytes each, whatever a sender's ids are.
+create index if not exists rounds_id_bounded on promo_store.rounds (("varchar"(round_id::varchar, case when octet_length(round_id) <= 1000 then 1004 else 204 end, true)::text
+  || case when octet_length(round_id) <= 1000 then ''
+  when length(round_id) = 1075 and substr(round_id, 1001, 11) = '... sha256:' then right(round_id, 75)
+  else '... sha256:' || encode(sha256(decode(replace(round_id, '\', '\\'), 'escape')), 'hex') end) text_pattern_ops);
+create index resends_event_bounded on promo_store.resends (("varchar"(event_id::varchar, case when octet_length(event_id) <= 1000 then 1004 else 204 end, true)::text
+  || case when octet_length(event_id) <= 1000 then ''
+  when length(event_id) = 1075 and substr(event_id, 1001, 11) = '... sha256:' then right(event_id, 75)
+  else '... sha256:' || encode(sha256(decode(replace(event_id, '\', '\\'), 'escape')), 'hex') end) text_pattern_ops);
+drop index promo_store.rounds_id, promo_store.resends_event;
 alter index promo_store.rounds_id_bounded rename to rounds_id;
-alter index promo_store.rounds_refunded_by_bounded rename to rounds_refunded_by;
 alter index promo_store.resends_event_bounded rename to resends_event;
 
 -- The planner keeps statistics of an indexed expression of its own, by a sample of its own.

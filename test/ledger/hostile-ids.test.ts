@@ -67,15 +67,6 @@ const TABLES = [
     'select * from promo.rounds where round_id =',
   ],
   [
-    'rounds by their refund',
-    (
-      id: string,
-    ) => `insert into promo_store.rounds (round_no, feed_no, round_key, round_id, refunded_by, refunded_at)
-      select nextval('promo_store.batch_numbers'), 1, int8send(nextval('promo_store.batch_numbers')), 'r' || n, ${id}, now()
-      from generate_series($1::int, $2::int) n`,
-    'select * from promo.rounds where refunded_by =',
-  ],
-  [
     'duplicates by the id of their event',
     (
       id: string,
@@ -128,31 +119,11 @@ describe.each(TABLES)('%s', (_name, insert, look) => {
           `select promo.stored_id(${id}) from (values (${rows})) v (n)`,
         );
         const found = await costOf(client, `${look} $1`, [wanted]);
-        expect(found.plan).toMatch(/Index Cond: \(CASE WHEN/);
+        expect(found.plan).toMatch(/Index Cond: \(\(*"varchar"/);
         // The table's own page, a name or two, and a path through the index.
         expect(found.pages).toBeLessThan(40);
         expect((await rowsOf(client, `${look} $1`, [wanted])).length).toBe(1);
       });
     },
   );
-});
-
-test('refunds whose event_ids are chosen to have one hash walk no chain [K5]', async () => {
-  store.damaged = true;
-  const [, insert] = TABLES[1];
-  await withClient(store.url, async (client) => {
-    // What a hash index tells apart of them is their upper bits, of which it looks at none.
-    await client.query(`create temp table chosen as select row_number() over () as place, id
-      from (select 'chosen-' || g as id from generate_series(1, 6000000) g) c where hashtext(id) & 1023 = 77`);
-    const chosen = '(select id from chosen where place = n)';
-    await client.query('create index on chosen (place); analyze chosen');
-    const pagesOfMore = async (id: string, first: number) =>
-      (await costOf(client, insert(id), [first, first + MORE - 1])).pages;
-    await client.query(insert(USUAL), [1, ROWS]);
-    const usual = await pagesOfMore(USUAL, ROWS + 1);
-    await client.query(insert(chosen), [1, ROWS]);
-    const hostile = await pagesOfMore(chosen, ROWS + 1);
-    // Three pages more for where a chosen id is read.
-    expect(hostile).toBeLessThan(1.3 * usual + 4 * MORE);
-  });
 });

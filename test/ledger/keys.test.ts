@@ -41,7 +41,7 @@ test('an event_id and a round_id of 1 MiB are stored, found again and told from 
   ).toEqual([['t', String(MEBIBYTE / 2), 'bet', 't']]);
   expect(
     await store.rows(
-      'select refunded_by = promo.stored_id($2), net_bet_minor from promo.rounds where round_id = promo.stored_id($1)',
+      'select refunded_by = $2, net_bet_minor from promo.rounds where round_id = promo.stored_id($1)',
       [one, long('c')],
     ),
   ).toEqual([['t', '0']]);
