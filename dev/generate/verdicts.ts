@@ -37,6 +37,10 @@ export function renderVerdicts(command: string): string {
       'wrong in `details`, the deciding fault first, so that one look is enough to correct everything. `needs_new_event_id` says whether',
       'a corrected event needs a new `event_id`: true for rejected, skipped and their duplicates, false for `no_idempotency_key`.',
     ),
+    paragraph(
+      'Two rules of the business have no reason of their own, since no event breaks them by itself. Rounds of games that run on the service are',
+      'never sent: the service has them already. Promotions that collect items count on `settled` alone: a feed without it counts nothing there.',
+    ),
     table(
       ['reason', 'verdict', 'meaning', 'remedy', 'who has to act'],
       REASONS.map(({ name, verdict, meaning, remedy, charge }) => [
@@ -54,8 +58,8 @@ export function renderVerdicts(command: string): string {
     '## Dead letters',
     paragraph(
       'A record that cannot be given to any operator, or that cannot be read at all, gets no verdict. It goes to the dead-letter topic as',
-      'it came, with its coordinates and the header `dead-letter-reason`, and holds up nothing. The remedies are for those who run the',
-      'service.',
+      'it came, with its coordinates and the headers `dead-letter-reason` and `dead-letter-detail`, and holds up nothing. The detail names',
+      'the schema id, the connection that the record claims, or why the batch cannot be read. The remedies are for those who run the service.',
     ),
     table(
       ['reason', 'meaning', 'remedy'],

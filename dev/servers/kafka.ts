@@ -139,11 +139,14 @@ export async function startKafka(
     const brokers = `${LOOPBACK}:${port}`;
     const listeners = Object.fromEntries(names.map((name, index) => [name, `localhost:${ports[index]}`]));
     const further = names.map((name) => `,${name}://${listeners[name]}`).join('');
+    const advertised = names
+      .map((name) => `,${name}://${extras.advertised?.[name] ?? listeners[name]}`)
+      .join('');
     const protocols = names.map((name) => `,${name}:${extras.listeners[name]}`).join('');
     const settings = {
       ...BROKER_SETTINGS,
       listeners: `PLAINTEXT://${brokers},CONTROLLER://${LOOPBACK}:${controllerPort}${further.replaceAll('localhost', LOOPBACK)}`,
-      'advertised.listeners': `PLAINTEXT://${brokers}${further}`,
+      'advertised.listeners': `PLAINTEXT://${brokers}${advertised}`,
       'listener.security.protocol.map': `PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT${protocols}`,
       'controller.quorum.voters': `1@${LOOPBACK}:${controllerPort}`,
       'log.dirs': join(directory, 'data'),

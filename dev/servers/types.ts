@@ -44,6 +44,8 @@ export type Log = (line: string) => void;
 export interface KafkaExtras {
   /** Further listeners on localhost: the security protocol of each, by its name in upper case. */
   readonly listeners: Readonly<Record<string, string>>;
+  /** What a further listener advertises in place of its own address, by its name. */
+  readonly advertised?: Readonly<Record<string, string>>;
   readonly settings: Readonly<Record<string, string>>;
   /** Users that are there from the start, as StorageTool takes them: `SCRAM-SHA-256=[name=...,password=...]`. */
   readonly scramUsers: readonly string[];

@@ -79,7 +79,7 @@ export function portIsTaken(setting: string, problem: string): string {
 }
 
 /** What says all there is to know by itself. The class of transports is known by its name: to load it is to load the Kafka client. */
-const PLAIN: ReadonlySet<string> = new Set(['Unable', 'KafkaProblem', 'MigrationProblem']);
+const PLAIN: ReadonlySet<string> = new Set(['Unable', 'KafkaProblem', 'KafkaRefusal', 'MigrationProblem']);
 
 function plainTrouble([first]: readonly Cause[]): string | undefined {
   return first !== undefined && PLAIN.has(first.name) ? first.message : undefined;
@@ -90,10 +90,15 @@ function kafkaTrouble(chain: readonly Cause[]): string | undefined {
   if (root === undefined) return undefined;
   if (/^the token endpoint/.test(root.message))
     return `Kafka: ${root.message}. ${tokenRemedy(chain, root.message)}`;
-  const tls = tlsRemedy(chain, KAFKA_TLS);
+  const advertised = chain
+    .map(({ message }) => ADVERTISED.exec(message)?.[1])
+    .find((each) => each !== undefined);
+  const tls = tlsRemedy(chain, advertised === undefined ? KAFKA_TLS : { ...KAFKA_TLS, address: LISTENERS });
   if (tls !== undefined) return `Kafka cannot be reached: ${plainWords(root.message)}. ${tls}`;
   if (/^SASL .* failed/.test(root.message) || root.name === 'KafkaJSSASLAuthenticationError')
     return `Kafka refused us: ${root.message}. ${saslRemedy(root.message)}`;
+  if (advertised !== undefined)
+    return `Kafka cannot be reached: ${root.message}. KAFKA_BROKERS leads to the cluster, which names ${advertised} as the address of a broker. Check that this broker runs and that the name and the port can be reached from here, or correct ${LISTENERS}.`;
   if (/Connection|NoBroker|Timeout/.test(root.name)) {
     const security = MISUNDERSTOOD.test(root.message)
       ? ', and that KAFKA_SECURITY_PROTOCOL is that of their port'
@@ -104,6 +109,10 @@ function kafkaTrouble(chain: readonly Cause[]): string | undefined {
     return `Kafka answered: ${root.message}. Correct KAFKA_SECURITY_PROTOCOL: there is no SASL at that port.`;
   return `Kafka answered: ${root.message}`;
 }
+
+/** In the message of an error: an address that the brokers advertise (transports/advertised.ts, which would load the Kafka client). */
+const ADVERTISED = /\(the brokers advertise (\S+)\)/;
+const LISTENERS = 'advertised.listeners of the brokers';
 
 /** What comes of speaking to a port in another way than it is spoken to there. */
 const MISUNDERSTOOD = /closed|timed? ?out|before secure TLS/i;

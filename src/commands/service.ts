@@ -12,8 +12,9 @@ import { ensureMonths, type LedgerOptions, type Step } from '../ledger/ledger';
 import { pendingMigrations } from '../ledger/migrate';
 import { type Metrics, makeLogger } from '../telemetry';
 import type { Tracing, TracingOptions } from '../tracing';
-import { ensureTopic, findCompacted, makeKafka } from '../transports/kafka';
+import { KafkaRefusal, makeKafka } from '../transports/kafka';
 import { makeStepTimer } from '../transports/observe-state';
+import { ensureTopic, findCompacted } from '../transports/own-topics';
 import { FAILED } from './exit-codes';
 import { explainShortly, lacksMigrations, Unable } from './explain';
 
@@ -78,7 +79,7 @@ async function ensureTopics(
 
 type Start = ReturnType<typeof makeStart>;
 
-/** Does a step of the start until it succeeds: what it needs may not be up yet. @throws where it is not in time, or we are told to stop */
+/** Does a step of the start until it succeeds: what it needs may not be up yet. @throws at once where that is refused for good; where it is not in time, or we are told to stop */
 export function makeStart(stop: AbortSignal, logger: Logger) {
   const giveUpAt = systemClock.now() + START_WITHIN_MS;
   return async <T>(needed: string, step: () => Promise<T>): Promise<T> => {
@@ -86,6 +87,7 @@ export function makeStart(stop: AbortSignal, logger: Logger) {
       try {
         return await orGiveUp(step(), stop, START_TRY_MS);
       } catch (error) {
+        if (error instanceof KafkaRefusal) throw error;
         const late = systemClock.now() + START_RETRY_MS > giveUpAt;
         if (stop.aborted || late) throw new Error(`${needed}: ${messageOf(error)}`, { cause: error });
         logger.warn(

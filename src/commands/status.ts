@@ -18,7 +18,9 @@ import { readRecords } from '../transports/read-records';
 import { keyOf } from '../transports/record-source';
 import { DONE, FAILED } from './exit-codes';
 import { explainShortly, lacksMigrations } from './explain';
+import { rounded, seconds } from './seconds';
 import { STATUS_SETTINGS } from './settings';
+import { describeUnread, findUnread, type UnreadTopic } from './unread-topics';
 
 /** One look at the store or at Kafka. */
 const PART_WITHIN_MS = 15_000;
@@ -49,6 +51,7 @@ export interface Facts {
   readonly oldestUnknown: string | null;
   /** Topics that are to be read. */
   readonly wanted: readonly string[];
+  readonly unread?: readonly UnreadTopic[];
   /** Damages of the invariants; null where it was not asked for. */
   readonly damages: Part<number | null>;
   readonly configuration: readonly EffectiveSetting[];
@@ -99,6 +102,8 @@ async function look(check: boolean): Promise<Facts> {
     // All was read: where nothing came, no record waits, but what a worker leaves out.
     for (const range of ranges) if (!oldest.has(keyOf(range))) oldest.set(keyOf(range), 0);
   }, OLDEST_WITHIN_MS);
+  const own = [config.DEAD_LETTER_TOPIC, config.VERDICT_TOPIC];
+  const known = [...topics, ...(valueIn(versions)?.topics ?? [])];
   const facts: Facts = {
     migrations: await migrationNames(),
     versions,
@@ -109,6 +114,7 @@ async function look(check: boolean): Promise<Facts> {
     oldestSeconds: new Map(oldest),
     oldestUnknown: 'unknown' in read ? read.unknown : null,
     wanted,
+    unread: valueIn(await part(() => findUnread(kafka, { known, own }))) ?? [],
     damages,
     configuration: describeConfig(process.env, STATUS_SETTINGS),
   };
@@ -136,7 +142,6 @@ export async function lookAgain(
   return { ...facts, balance: { value: found.balance }, positions: { value: found.positions } };
 }
 
-/** Never throws and never waits for long: what is not known hides nothing of the rest. */
 async function part<T>(work: () => Promise<T>, withinMs = PART_WITHIN_MS): Promise<Part<T>> {
   try {
     const value = await inTime(work(), Math.min(withinMs, MAX_TIMER_MS));
@@ -175,6 +180,7 @@ export interface Report {
   readonly needs_a_person: readonly string[];
   /** Sentences about what may be as it should. */
   readonly notes: readonly string[];
+  readonly unread_topics: readonly UnreadTopic[];
   readonly schema: Told<{ readonly newest: string | null; readonly missing: readonly string[] }>;
   readonly reference: Told<{ readonly version: number; readonly applied_at: string | null }>;
   readonly group: Told<{ readonly members: number }>;
@@ -230,7 +236,8 @@ export function assess(facts: Facts): Report {
         ? [`${counted(valueIn(facts.damages) ?? 0, 'damage')} of the invariants: run promo-intake verify`]
         : []),
     ],
-    notes: unread(facts),
+    notes: [...unread(facts), ...describeUnread(facts.unread ?? [])],
+    unread_topics: facts.unread ?? [],
     schema: told(facts.versions, ({ migrations }) => ({ newest: migrations.at(-1) ?? null, missing })),
     reference: told(facts.versions, ({ referenceVersion, referenceAppliedAt }) => ({
       version: referenceVersion,
@@ -361,10 +368,6 @@ function partitionsOf({ positions, balance, oldestSeconds, wanted }: Facts): Par
   });
 }
 
-function rounded(value: number | null): number | null {
-  return value === null ? null : Math.round(value * 10) / 10;
-}
-
 // --- for people
 
 export function describe(report: Report): string[] {
@@ -393,8 +396,4 @@ export function describe(report: Report): string[] {
       ? 'nothing needs a person'
       : `${report.needs_a_person.length} need a person`,
   ];
-}
-
-function seconds(value: number | null): string {
-  return value === null ? 'for a time that is not known' : `${Math.round(value)} s`;
 }

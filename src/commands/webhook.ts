@@ -13,6 +13,7 @@ import { makeReferences } from '../ledger/reference-store';
 import { type Metrics, makeLogger, makeMetrics, serveHealth } from '../telemetry';
 import type { Tracing } from '../tracing';
 import { makeKafka } from '../transports/kafka';
+import { observeThrottling } from '../transports/observe-state';
 import { makeSender, type Sender } from '../transports/sender';
 import { makePublishVerdicts } from '../transports/verdict-stream';
 import { serveWebhook, type Webhook } from '../transports/webhook';
@@ -106,7 +107,8 @@ async function open(
   let sender: Sender | null = null;
   if (kafka !== null) {
     await needTopics(step, kafka, [VERDICT_TOPIC], logger);
-    const client = makeKafka({ ...kafka, clientId: 'promo-intake' }, logger);
+    const onThrottled = observeThrottling(logger);
+    const client = makeKafka({ ...kafka, clientId: 'promo-intake', onThrottled }, logger);
     sender = await step('Kafka', () => makeSender(client));
   }
   const { port, slots, maxEvents, maxBytes } = WEBHOOK;

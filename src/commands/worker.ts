@@ -4,7 +4,9 @@
 import type { Logger } from 'pino';
 import { systemClock } from '../clock';
 import { readConfig } from '../config';
+import type { Reference } from '../domain/reference';
 import { DEAD_LETTER_REASONS } from '../domain/verdict';
+import { messageOf } from '../errors';
 import { makeIntake, type TopicPartition } from '../intake';
 import { makeRejectBreaker } from '../intake/reject-limit';
 import { makePool } from '../ledger/connection';
@@ -15,7 +17,7 @@ import { makeSendDeadLetters } from '../transports/dead-letters';
 import { type Drain, makeDrain } from '../transports/drain';
 import { makeKafka } from '../transports/kafka';
 import { makeKafkaSource } from '../transports/kafka-source';
-import { observeState, observeTopics } from '../transports/observe-state';
+import { observeState, observeThrottling, observeTopics } from '../transports/observe-state';
 import { keyOf } from '../transports/record-source';
 import { makeSender, type Sender } from '../transports/sender';
 import { makeStream, type Stream } from '../transports/stream';
@@ -40,6 +42,7 @@ import {
   stopSignal,
 } from './service';
 import { WORKER_SETTINGS } from './settings';
+import { unreadTopics } from './unread-topics';
 
 /** @returns the exit code */
 export async function worker(options: { drain: boolean }): Promise<number> {
@@ -81,10 +84,14 @@ export async function worker(options: { drain: boolean }): Promise<number> {
   const wantedTopics = withoutOwn([config.DEAD_LETTER_TOPIC, config.VERDICT_TOPIC], logger, async () => {
     return config.KAFKA_TOPICS ?? [...(await references.reload()).topics.keys()];
   });
+  const reportUnread = makeUnreadReport([config.DEAD_LETTER_TOPIC, config.VERDICT_TOPIC], logger, () =>
+    references.current(),
+  );
   const onConnecting = () => {
     connectingAt = systemClock.now();
   };
-  const kafka = makeKafka({ ...config.KAFKA, clientId: 'promo-intake', onConnecting }, logger);
+  const onThrottled = observeThrottling(logger);
+  const kafka = makeKafka({ ...config.KAFKA, clientId: 'promo-intake', onConnecting, onThrottled }, logger);
   let sender: Sender;
   let drain: Drain | null = null;
   try {
@@ -111,9 +118,12 @@ export async function worker(options: { drain: boolean }): Promise<number> {
       groupId: config.KAFKA_GROUP_ID,
       fetchIntervalMs: config.FETCH_INTERVAL_MS,
       wantedTopics,
-      onTopics: (exists) => observeTopics(metrics, exists),
+      onTopics: (exists, all) => {
+        observeTopics(metrics, exists);
+        reportUnread(all, [...exists.keys()]);
+      },
       onFatal: (error) => {
-        logger.fatal({ error: error.message }, 'the Kafka client has ended');
+        logger.fatal({ error: explainShortly(error) }, 'the Kafka client has ended');
         failed.abort();
       },
     },
@@ -171,6 +181,31 @@ const readSettings = () => readConfig(process.env, WORKER_SETTINGS);
 
 function describeUndecided({ topic, partition, sinceMs, because }: UndecidedPartition): string {
   return `${keyOf({ topic, partition })} is undecided for ${Math.round(sinceMs / 1000)} s: ${because.replaceAll('\n', ' ')}`;
+}
+
+/** Warns of each topic that looks like one of events and that nobody reads: once, as soon as it is there. */
+function makeUnreadReport(
+  own: readonly (string | undefined)[],
+  logger: Logger,
+  reference: () => Promise<Reference>,
+): (existing: ReadonlySet<string>, wanted: readonly string[]) => void {
+  let reported: ReadonlySet<string> = new Set();
+  const report = async (existing: ReadonlySet<string>, wanted: readonly string[]) => {
+    // Another deployment may read what a connection names and KAFKA_TOPICS leaves out.
+    const named = [...(await reference()).topics.keys()];
+    const found = unreadTopics(existing, { known: [...wanted, ...named], own });
+    for (const { topic, meant } of found)
+      if (!reported.has(topic))
+        logger.warn(
+          { topic, ...(meant !== null && { meant }) },
+          'nobody reads a topic that looks like one of events: no connection names it',
+        );
+    reported = new Set(found.map(({ topic }) => topic));
+  };
+  return (existing, wanted) =>
+    void report(existing, wanted).catch((error: unknown) =>
+      logger.warn({ error: messageOf(error) }, 'topics that nobody reads could not be looked for'),
+    );
 }
 
 /** A worker that reads what it writes would never end. */

@@ -42,6 +42,8 @@ const NOT_READ: Readonly<Record<string, string | null>> = {
 };
 
 const isAddress = url('postgres:', 'postgresql:');
+/** As libpq takes them. A comma in user or password says nothing of hosts. */
+const SEVERAL_HOSTS = /^postgres(ql)?:\/\/([^/?#]*@)?[^/?#@]*,/;
 
 const SETTINGS = {
   DATABASE_URL: secret({
@@ -49,6 +51,12 @@ const SETTINGS = {
     required: true,
     example: 'postgres://promo:secret@db:5432/promo',
     check: (text) => {
+      if (SEVERAL_HOSTS.test(text))
+        return {
+          problem: 'names several hosts',
+          remedy:
+            'Write one host: a name that follows the primary, such as that of a service, of a DNS record or of a proxy (pgbouncer, HAProxy)',
+        };
       const parsed = isAddress(text);
       if ('problem' in parsed) return parsed;
       const { searchParams, username, password, hostname, pathname, hash } = new URL(text);

@@ -1,6 +1,6 @@
 /** How the schema registry is reached, and who we are to it. */
 import { group } from './reading';
-import { type Secret, secret, setting, text, url } from './setting';
+import { type Parsed, type Secret, secret, setting, text, url } from './setting';
 
 export interface RegistryAccess {
   readonly registryUrl: string | undefined;
@@ -8,12 +8,33 @@ export interface RegistryAccess {
   readonly authorization: Secret | undefined;
 }
 
+const isAddress = url('http:', 'https:');
+
+function registryAddress(text: string): Parsed<string> {
+  // Of the user and the password nothing is looked at, and nothing of the text is repeated.
+  if (/,/.test(text.replace(/^[^/]*\/\/[^/]*@/, '')))
+    return {
+      problem: 'names several addresses',
+      remedy: 'Write one address: that of a proxy or a service in front of them',
+    };
+  const parsed = isAddress(text);
+  if ('problem' in parsed) return parsed;
+  const { search, hash } = new URL(text);
+  if (search !== '' || hash !== '')
+    return {
+      problem: `has a "${search === '' ? '#' : '?'}", and what stands behind it would not be sent`,
+      remedy:
+        'Write the address up to its path; a key or a token goes into SCHEMA_REGISTRY_TOKEN or SCHEMA_REGISTRY_USERNAME and SCHEMA_REGISTRY_PASSWORD',
+    };
+  return parsed;
+}
+
 const SETTINGS = {
   SCHEMA_REGISTRY_URL: setting({
     describe:
       'Confluent-compatible schema registry. Absent: a value in the Confluent wire format is not JSON, so it has no key.',
     example: 'https://registry:8081',
-    parse: url('http:', 'https:'),
+    parse: registryAddress,
   }),
   SCHEMA_REGISTRY_USERNAME: setting({
     describe: 'User of the schema registry, where it asks for one (HTTP Basic).',

@@ -22,7 +22,7 @@ export interface JsonText {
 export type Payload =
   | JsonText
   | { readonly type: 'value'; readonly value: unknown }
-  | { readonly type: 'not_json' };
+  | { readonly type: 'not_json'; readonly because?: string };
 
 /** Values that a payload may be made of (V3): two bytes may stand for one that takes a hundred in memory. */
 export const MAX_PARTS = 1_000_000;
@@ -51,7 +51,7 @@ function readObject(payload: Payload): { json: Json; texts: Texts } | Fault {
 
 function parse(payload: Payload): { value: unknown; texts: Texts } | Fault {
   if (payload.type === 'value') return { value: payload.value, texts: 'any' };
-  if (payload.type === 'not_json') return noEvent('the payload cannot be decoded');
+  if (payload.type === 'not_json') return noEvent(payload.because ?? 'the payload cannot be decoded');
   const bytes = payload.bytes?.subarray(payload.from, payload.to);
   if (bytes === undefined) return noEvent('the record has no value (a tombstone)');
   if (!isUtf8(bytes)) return noEvent(`the payload ${whyUnreadable(bytes)}`);

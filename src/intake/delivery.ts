@@ -40,7 +40,7 @@ export interface Envelope {
   /** The same, decoded as far as the transport can. */
   readonly payload:
     | Payload
-    | { readonly type: 'schema_unknown' }
+    | { readonly type: 'schema_unknown'; readonly schemaId: number }
     | { readonly type: 'undecodable'; readonly because: string }
     /** What it takes to decode it cannot be had now. */
     | { readonly type: 'unavailable'; readonly error: Error };

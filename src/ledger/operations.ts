@@ -186,7 +186,8 @@ export async function planRetention(
 ): Promise<{ firstKept: string; tables: OldTable[] }> {
   return inStore(database, { timeoutMs: READ_TIMEOUT_MS }, async (query) => {
     const [[first] = []] = await query(
-      `select (date_trunc('month', now() at time zone 'utc') - make_interval(months => $1))::date::text`,
+      // Not as text of the server's own: a role or a database may have a DateStyle of its own.
+      `select to_char(date_trunc('month', now() at time zone 'utc') - make_interval(months => $1), 'YYYY-MM-DD')`,
       [keepMonths],
     );
     const firstKept = String(first);

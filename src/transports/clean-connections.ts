@@ -3,6 +3,7 @@
  * is reset, and takes what the next connection brings for the rest: what then stands where a length should be text, and it waits for gigabytes, or ends the process.
  */
 import Connection from 'kafkajs/src/network/connection';
+import { markAdvertised } from './advertised';
 
 const { connect, disconnect } = Connection.prototype;
 
@@ -17,7 +18,9 @@ export function beginConnectionsClean(): void {
       this.bytesBuffered = 0;
       this.bytesNeeded = LENGTH_BYTES;
     }
-    return connect.call(this);
+    return connect.call(this).catch((error: unknown) => {
+      throw markAdvertised(this, error);
+    });
   };
   Connection.prototype.disconnect = async function () {
     const { socket } = this;

@@ -3,7 +3,14 @@
  * a letter says of itself when it is read.
  */
 import { createHash } from 'node:crypto';
-import { type DeadLetter, firstHeader, type Header, LettersRefused, type TopicPartition } from '../intake';
+import {
+  type DeadLetter,
+  firstHeader,
+  type Header,
+  LettersRefused,
+  letterDetail,
+  type TopicPartition,
+} from '../intake';
 import { isOfLetter, isReplayed, LETTER_HEADERS, REPLAYED_HEADER } from './headers';
 import { likelyBytes, MessageEncoder, type OutgoingMessage } from './record-batch-writer';
 import type { StreamRecord } from './record-source';
@@ -152,6 +159,7 @@ function messageOfLetter({ envelope, source, reason }: DeadLetter): OutgoingMess
         yield [LETTER_HEADERS.offset, String(envelope.offset)];
         yield [LETTER_HEADERS.timestamp, envelope.timestamp];
         yield [LETTER_HEADERS.reason, reason];
+        yield [LETTER_HEADERS.detail, letterDetail(envelope, reason)];
       },
     },
   };

@@ -34,6 +34,10 @@ export interface AnswerListener {
   leaderless(partition: TopicPartition, error: Error): void;
   /** The broker has no such partition, or not the offset that was asked for: its log may be another one. */
   missing(partition: TopicPartition): void;
+  /** A broker throttles its fetches for so long. */
+  throttled(ms: number): void;
+  /** It begins to join its group, for whatever reason; the client reports the end of that. */
+  joining(): void;
   /** What the group has committed of a partition, null where it has not, and the note that it was committed with. */
   committed(partition: TopicPartition, offset: number | null, note: string | null): void;
 }

@@ -14,6 +14,7 @@ export const LETTER_HEADERS = {
   offset: 'source-offset',
   timestamp: 'source-timestamp',
   reason: 'dead-letter-reason',
+  detail: 'dead-letter-detail',
 } as const;
 /** In a record that was sent back: where it came from first. It stays when the record becomes a dead letter again, at other coordinates. */
 export const REPLAYED_HEADER = 'dead-letter-replayed';

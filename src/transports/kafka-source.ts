@@ -5,7 +5,7 @@ import type { Admin, Kafka } from 'kafkajs';
 import type { Logger } from 'pino';
 import { systemClock } from '../clock';
 import { messageOf } from '../errors';
-import { connectedAdmin } from './kafka';
+import { connectedAdmin, KafkaRefusal } from './kafka';
 import { joinGroup, type Membership } from './membership';
 import type { RecordSource, SourceListener } from './record-source';
 import { makeMemberWatch } from './still-members';
@@ -21,8 +21,8 @@ export interface KafkaSourceOptions {
   readonly groupId: string;
   /** The topics to read, asked for again from time to time. */
   readonly wantedTopics: () => Promise<readonly string[]>;
-  /** Told, each time that they are asked for, whether the wanted topics exist. */
-  readonly onTopics?: (exists: ReadonlyMap<string, boolean>) => void;
+  /** Called with each look at the topics of the cluster: whether the wanted ones exist, and which there are. */
+  readonly onTopics?: (exists: ReadonlyMap<string, boolean>, all: ReadonlySet<string>) => void;
   /** Fetches that bring something begin at least so many milliseconds apart; LEAST_FETCH_INTERVAL_MS by default. */
   readonly fetchIntervalMs?: number;
   /** The client has ended, again and again. */
@@ -51,7 +51,8 @@ export function makeKafkaSource(kafka: Kafka, options: KafkaSourceOptions, logge
       self() {
         const id = membership?.memberId() ?? null;
         // Who fetches nothing cannot tell who else does not.
-        const isFetching = membership?.isStalled() === false;
+        // Nor can a member that brokers throttle: the others share its quota.
+        const isFetching = membership?.isStalled() === false && !membership.isThrottled();
         return id !== null && isFetching && subscribed !== null ? { id, topics: subscribed } : null;
       },
       onStill() {
@@ -77,7 +78,7 @@ export function makeKafkaSource(kafka: Kafka, options: KafkaSourceOptions, logge
         'topic does not exist; it is read as soon as it does',
       );
     }
-    options.onTopics?.(new Map(wanted.map((topic) => [topic, existing.has(topic)])));
+    options.onTopics?.(new Map(wanted.map((topic) => [topic, existing.has(topic)])), existing);
     return wanted.filter((topic) => existing.has(topic)).sort();
   }
 
@@ -110,6 +111,10 @@ export function makeKafkaSource(kafka: Kafka, options: KafkaSourceOptions, logge
       endsInARow = 0;
     },
     onEnd(error: Error) {
+      if (error instanceof KafkaRefusal) {
+        options.onFatal(error);
+        return;
+      }
       logger.error({ error: error.message }, 'the Kafka client has ended; another one is made');
       if (++endsInARow >= MAX_ENDS_IN_A_ROW) options.onFatal(error);
     },

@@ -3,29 +3,25 @@
  * Which files may know the client is listed in test/support/architecture.ts.
  */
 import type { ConnectionOptions } from 'node:tls';
-import {
-  type Admin,
-  ConfigResourceTypes,
-  Kafka,
-  KafkaJSProtocolError,
-  logLevel,
-  type Mechanism,
-  type SASLOptions,
-} from 'kafkajs';
+import { type Admin, type ISocketFactory, Kafka, logLevel, type Mechanism, type SASLOptions } from 'kafkajs';
 import makeSocketFactory from 'kafkajs/src/network/socketFactory';
 import type { Logger } from 'pino';
 import { systemClock } from '../clock';
+import { nameAdvertised } from './advertised';
 import { beginConnectionsClean } from './clean-connections';
 import { makeCodecs } from './codecs';
 import { installFetchDecoder } from './fetch-decoding';
 import { installLeaders } from './leaders';
 import { type TokenSource, tokenMechanism } from './oauth-tokens';
+import { installThrottleReports, type OnThrottled, reportThrottling } from './throttling';
 
 /** How the brokers are reached, and who we are to them. What is read from files is read anew for each connection. */
 export interface KafkaAccess {
   readonly brokers: readonly string[];
   readonly tls?: ConnectionOptions | undefined;
   readonly sasl?: Sasl | undefined;
+  /** Without a heartbeat for this long a group gives the partitions of a member to others; SESSION_TIMEOUT_MS where absent. */
+  readonly sessionTimeoutMs?: number | undefined;
 }
 
 export type Sasl =
@@ -42,6 +38,8 @@ export interface KafkaOptions extends KafkaAccess {
   readonly retries?: number;
   /** Called with each try to connect to a broker. */
   readonly onConnecting?: () => void;
+  /** Called with each answer by which a broker throttles us. */
+  readonly onThrottled?: OnThrottled;
 }
 
 /** One request to a broker, connecting included. */
@@ -49,26 +47,29 @@ const CONNECT_TIMEOUT_MS = 5_000;
 export const REQUEST_TIMEOUT_MS = 15_000;
 /** Bytes that one compressed batch may decompress to; with it, the largest record that can be read. */
 export const MAX_DECOMPRESSED_BYTES = 64 * 1024 * 1024;
-/** For topics that we make: what a record may hold, and more; less than the 100 MiB that brokers take in a request. */
-const MAX_OWN_MESSAGE_BYTES = 80 * 1024 * 1024;
+const SESSION_TIMEOUT_MS = 10_000;
 export const FIRST_RETRY_MS = 300;
 export const MAX_RETRY_MS = 5_000;
 export const RETRIES = 8;
 
 export function makeKafka(options: KafkaOptions, logger: Logger): Kafka {
-  const { brokers, tls, sasl, clientId, retries = RETRIES, onConnecting } = options;
+  const { brokers, tls, sasl, clientId, retries = RETRIES, onConnecting, onThrottled } = options;
   beginConnectionsClean();
   installFetchDecoder(decompress);
   installLeaders();
-  return new Kafka({
+  installThrottleReports();
+  const socketFactory: ISocketFactory = (socket) => {
+    onConnecting?.();
+    return makeSocket(socket);
+  };
+  nameAdvertised(socketFactory, brokers);
+  if (onThrottled !== undefined) reportThrottling(socketFactory, onThrottled);
+  const kafka = new Kafka({
     clientId,
     brokers: [...brokers],
     ssl: tls ?? false,
     ...(sasl && { sasl: saslOptions(sasl) }),
-    socketFactory: (socket) => {
-      onConnecting?.();
-      return makeSocket(socket);
-    },
+    socketFactory,
     connectionTimeout: CONNECT_TIMEOUT_MS,
     requestTimeout: REQUEST_TIMEOUT_MS,
     retry: { initialRetryTime: FIRST_RETRY_MS, maxRetryTime: MAX_RETRY_MS, retries },
@@ -81,6 +82,25 @@ export function makeKafka(options: KafkaOptions, logger: Logger): Kafka {
       else logger.debug(details, message);
     },
   });
+  sessionTimeouts.set(kafka, options.sessionTimeoutMs ?? SESSION_TIMEOUT_MS);
+  return kafka;
+}
+
+const sessionTimeouts = new WeakMap<Kafka, number>();
+
+/** The session timeout of the groups that a client joins. */
+export function sessionTimeoutOf(kafka: Kafka): number {
+  return sessionTimeouts.get(kafka) ?? SESSION_TIMEOUT_MS;
+}
+
+/** What is to be done where the brokers refuse the session timeout, which no further try changes; undefined for any other error. */
+export function sessionRefusal(kafka: Kafka, error: unknown): KafkaRefusal | undefined {
+  if (!(error instanceof Error)) return undefined;
+  if (Reflect.get(error, 'type') !== 'INVALID_SESSION_TIMEOUT') return sessionRefusal(kafka, error.cause);
+  return new KafkaRefusal(
+    `Kafka refuses a member with a session timeout of ${sessionTimeoutOf(kafka)} ms. Set group.min.session.timeout.ms of the brokers to that or less, and group.max.session.timeout.ms to that or more.`,
+    { cause: error },
+  );
 }
 
 const makeSocket = makeSocketFactory();
@@ -115,7 +135,12 @@ async function decompress(codec: number, bytes: Buffer): Promise<Buffer> {
 
 /** What Kafka has not, or does not do, in a sentence that says all there is to know. */
 export class KafkaProblem extends Error {
-  override readonly name = 'KafkaProblem';
+  override readonly name: string = 'KafkaProblem';
+}
+
+/** The same where asking again would change nothing: somebody has to act first. */
+export class KafkaRefusal extends KafkaProblem {
+  override readonly name = 'KafkaRefusal';
 }
 
 export function noTopic(topic: string): string {
@@ -138,52 +163,3 @@ export async function connectedAdmin(kafka: Kafka): Promise<Admin> {
   await admin.connect();
   return admin;
 }
-
-/**
- * Makes a topic where it does not exist: with the cluster's defaults, but for the size of its messages. A dead letter is larger than its
- * record, by the headers, and a verdict may name a long event twice: where those were refused their partition would wait for good.
- *
- * @throws where it is missing and cannot be made
- */
-export async function ensureTopic(kafka: Kafka, topic: string): Promise<'present' | 'made'> {
-  const admin = await connectedAdmin(kafka);
-  try {
-    if ((await admin.listTopics()).includes(topic)) return 'present';
-    await admin.createTopics({
-      waitForLeaders: true,
-      topics: [
-        {
-          topic,
-          numPartitions: -1,
-          replicationFactor: -1,
-          configEntries: [{ name: 'max.message.bytes', value: String(MAX_OWN_MESSAGE_BYTES) }],
-        },
-      ],
-    });
-    return 'made';
-  } finally {
-    await admin.disconnect();
-  }
-}
-
-/** The first of the topics that is compacted, and so takes no message without a key; undefined, too, where we may not ask. */
-export async function findCompacted(kafka: Kafka, topics: readonly string[]): Promise<string | undefined> {
-  const admin = await connectedAdmin(kafka);
-  try {
-    const asked = topics.map((name) => ({ type: ConfigResourceTypes.TOPIC, name, configNames: [CLEANUP] }));
-    const { resources } = await admin.describeConfigs({ resources: asked, includeSynonyms: false });
-    return resources.find(({ configEntries }) =>
-      configEntries.some(
-        ({ configName, configValue }) => configName === CLEANUP && configValue.includes('compact'),
-      ),
-    )?.resourceName;
-  } catch (error) {
-    if (error instanceof KafkaJSProtocolError && error.type === 'TOPIC_AUTHORIZATION_FAILED')
-      return undefined;
-    throw error;
-  } finally {
-    await admin.disconnect();
-  }
-}
-
-const CLEANUP = 'cleanup.policy';

@@ -50,6 +50,19 @@ declare module 'kafkajs/src/protocol/requests/metadata/v6/response' {
   export = response;
 }
 
+declare module 'kafkajs/src/protocol/requests/createTopics/v3/response' {
+  interface Answer {
+    readonly topicErrors: readonly {
+      readonly topic: string;
+      readonly errorCode: number;
+      readonly errorMessage: string | null;
+    }[];
+  }
+  /** @throws KafkaJSAggregateError */
+  const response: { parse: (answer: Answer) => Promise<Answer> };
+  export = response;
+}
+
 declare module 'kafkajs/src/cluster' {
   class Cluster {
     findTopicPartitionMetadata(
@@ -67,6 +80,13 @@ declare module 'kafkajs/src/cluster' {
 }
 
 declare module 'kafkajs/src/network/connection' {
+  namespace Connection {
+    /** A request, and how its answer is read. */
+    interface Protocol {
+      readonly request: { readonly apiName: string };
+      readonly response: { readonly decode: (bytes: Buffer) => Promise<unknown> };
+    }
+  }
   class Connection {
     readonly socket: import('node:net').Socket | undefined;
     /** What came of an answer so far. */
@@ -74,9 +94,14 @@ declare module 'kafkajs/src/network/connection' {
     bytesBuffered: number;
     /** So many make the next step: the length of an answer, and then all of it. */
     bytesNeeded: number;
+    /** Address of the broker. */
+    readonly broker: string;
+    /** That of the client: all its connections have the same. */
+    readonly socketFactory: object;
     isConnected(): boolean;
     connect(): Promise<boolean>;
     disconnect(): Promise<boolean>;
+    send(protocol: Connection.Protocol): Promise<unknown>;
   }
   export = Connection;
 }
@@ -84,7 +109,16 @@ declare module 'kafkajs/src/network/connection' {
 declare module 'kafkajs/src/consumer/consumerGroup' {
   class ConsumerGroup {
     readonly seekOffset: Map<string, string>;
+    readonly sessionTimeout: number;
+    /** How long a fetch waits for records, and so the client where it has nothing to fetch. */
+    readonly maxWaitTime: number;
     joinAndSync(): Promise<void>;
+    /** What a broker gives of the member's partitions, one batch each. */
+    fetch(nodeId: string): Promise<unknown[]>;
+    /** @throws where the client has no way to go on by itself */
+    recoverFromFetch(error: Error): Promise<void>;
+    /** Sends a heartbeat where the last one is `interval` ms ago. @throws where the group rebalances, or no longer knows the member */
+    heartbeat(options: { readonly interval: number }): Promise<void>;
   }
   export = ConsumerGroup;
 }

@@ -8,20 +8,28 @@ import { messageOf } from '../errors';
 import type { TopicPartition } from '../intake';
 import { type AnswerListener, FetchedMessage, runHeard } from './fetch-decoding';
 import { FetchPositions } from './fetch-positions';
-import { FIRST_RETRY_MS, MAX_RETRY_MS, offsetOf, REQUEST_TIMEOUT_MS, RETRIES } from './kafka';
-import { forgetSeeksWhenJoining } from './pending-seeks';
+import { heartbeatMs, installHeartbeats } from './heartbeats';
+import { installJoining } from './joining';
+import {
+  FIRST_RETRY_MS,
+  MAX_RETRY_MS,
+  offsetOf,
+  REQUEST_TIMEOUT_MS,
+  RETRIES,
+  sessionRefusal,
+  sessionTimeoutOf,
+} from './kafka';
 import { keyOf, type RecordSource, type SourceListener } from './record-source';
 import { RefusedPartitions, toTopicPartitions } from './refused-partitions';
 
-/** Without a heartbeat for this long the group gives our partitions to others. */
-const SESSION_TIMEOUT_MS = 10_000;
-const HEARTBEAT_MS = 2_000;
+/** A member joins a rebalance within this time, or within this many session timeouts where that is longer. */
 const REBALANCE_TIMEOUT_MS = 15_000;
+const REBALANCE_SESSIONS = 1.5;
 /**
- * A member that the group has not heard of for this long, a rebalance included, is none any more, and joins anew. kafkajs times its heartbeats
+ * A member that the group has not heard of for this long beyond a rebalance is none any more, and joins anew. kafkajs times its heartbeats
  * by the clock of the day: set back by an hour, it sends none for an hour.
  */
-const UNHEARD_MS = REBALANCE_TIMEOUT_MS + 5_000;
+const UNHEARD_BEYOND_MS = 5_000;
 /** What a fetch asks for. */
 export const FETCH = {
   /** It waits this long for new records; also how long a resumed partition may wait for its next fetch, so that its queue has to last. */
@@ -43,6 +51,8 @@ const STALLED_MS = 3_000;
 /** A fetch, and the handing over of what it brought, has ended after this time, one way or other. */
 const FETCH_OVER_MS = REQUEST_TIMEOUT_MS + 2_000;
 const GATE_CHECK_MS = 20;
+/** A member that was throttled counts as throttled for so much longer: a quota comes in waves. */
+const THROTTLED_KEPT_MS = 300_000;
 
 /** A consumer of fixed topics, as a member of the group. */
 export interface Membership {
@@ -52,6 +62,8 @@ export interface Membership {
   readonly commit: RecordSource['commit'];
   /** Whether nothing is fetched any more. */
   isStalled(): boolean;
+  /** Whether brokers throttle its fetches, or did a moment ago. */
+  isThrottled(): boolean;
   /** Who we are to the group; null while it shares out its partitions. */
   memberId(): string | null;
   /** Whether the client has given up, or the group has. */
@@ -76,7 +88,10 @@ export async function joinGroup(
   deps: MembershipDeps,
 ): Promise<Membership> {
   const { groupId, fetchIntervalMs = LEAST_FETCH_INTERVAL_MS, listener, onAssigned, onEnd, logger } = deps;
-  forgetSeeksWhenJoining();
+  installJoining();
+  installHeartbeats();
+  const sessionTimeoutMs = sessionTimeoutOf(kafka);
+  const rebalanceTimeoutMs = Math.max(REBALANCE_TIMEOUT_MS, REBALANCE_SESSIONS * sessionTimeoutMs);
   let left = false;
   let gone = false;
   let ended = false;
@@ -91,12 +106,13 @@ export async function joinGroup(
   let ours: ReadonlySet<string> = new Set();
   let rebalancingSince: number | null = systemClock.now();
   let memberId: string | null = null;
+  let throttledUntil = Number.NEGATIVE_INFINITY;
 
   const consumer = kafka.consumer({
     groupId,
-    sessionTimeout: SESSION_TIMEOUT_MS,
-    heartbeatInterval: HEARTBEAT_MS,
-    rebalanceTimeout: REBALANCE_TIMEOUT_MS,
+    sessionTimeout: sessionTimeoutMs,
+    heartbeatInterval: heartbeatMs(sessionTimeoutMs),
+    rebalanceTimeout: rebalanceTimeoutMs,
     ...FETCH,
     metadataMaxAge: METADATA_MAX_AGE_MS,
     allowAutoTopicCreation: false,
@@ -132,13 +148,16 @@ export async function joinGroup(
       if (ours.has(keyOf(partition))) answers.refused(partition, error);
     },
     missing: (partition) => positions.doubt(partition),
+    throttled(ms) {
+      throttledUntil = systemClock.now() + ms;
+    },
+    joining() {
+      rebalancingSince ??= systemClock.now();
+    },
     committed(partition, offset, note) {
       if (!left) positions.committed(partition, offset, note);
     },
   };
-  consumer.on(consumer.events.REBALANCING, () => {
-    rebalancingSince ??= systemClock.now();
-  });
   consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => {
     if (left) return;
     if (rebalancingSince !== null) listener.rebalanced(systemClock.now() - rebalancingSince);
@@ -169,7 +188,7 @@ export async function joinGroup(
     }
     // Without restart it has ended (kafkajs#1445), for errors, too, that pass, such as a coordinator that moves.
     ended = true;
-    onEnd(payload.error);
+    onEnd(sessionRefusal(kafka, payload.error) ?? payload.error);
   });
   consumer.on(consumer.events.HEARTBEAT, () => {
     heardAt = systemClock.now();
@@ -240,12 +259,15 @@ export async function joinGroup(
       await positions.commit(progress, commitOffsets);
     },
     isStalled,
+    isThrottled: () => systemClock.now() < throttledUntil + THROTTLED_KEPT_MS,
     memberId: () => (rebalancingSince === null ? memberId : null),
     // Where it is stalled it has met an error, and restarts by itself.
     hasEnded: () =>
       ended ||
       positions.isVoid ||
-      (!isStalled() && heardAt !== null && systemClock.now() - heardAt > UNHEARD_MS),
+      (!isStalled() &&
+        heardAt !== null &&
+        systemClock.now() - heardAt > rebalanceTimeoutMs + UNHEARD_BEYOND_MS),
     async leave() {
       left = true;
       await consumer.disconnect();

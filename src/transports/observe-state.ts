@@ -1,7 +1,9 @@
 /** What of a worker is measured beside its batches: the steps of a transaction, and its state when its metrics are asked for. */
+import type { Logger } from 'pino';
 import { secondsSince } from '../clock';
-import { type Metrics, type Step, UNDECIDED_CAUSES } from '../telemetry';
+import { type Metrics, type Step, tellSeldom, UNDECIDED_CAUSES } from '../telemetry';
 import type { Stream } from './stream';
+import { type OnThrottled, THROTTLED_REQUESTS, type Throttled } from './throttling';
 import type { LookUps } from './wire-format';
 
 /** Measures the steps of one transaction: told of the end of each, it knows how long it took. */
@@ -11,6 +13,26 @@ export function makeStepTimer({ stepSeconds }: Metrics): (step: Step) => void {
     const now = performance.now();
     stepSeconds.observe({ step }, (now - began) / 1000);
     began = now;
+  };
+}
+
+/** A broker with a quota throttles several times a second. */
+const THROTTLED_LOG_EVERY_MS = 60_000;
+
+/** Logs for how long brokers throttle this process, once a minute for each kind of request. */
+export function observeThrottling(logger: Logger): OnThrottled {
+  const logs = new Map(
+    THROTTLED_REQUESTS.map((request) => {
+      const log = ({ broker, ms }: Throttled, suppressed: number) =>
+        logger.warn(
+          { request, broker, throttleMs: ms, suppressed },
+          'Kafka throttles requests of this process: a quota of the brokers',
+        );
+      return [request, tellSeldom(THROTTLED_LOG_EVERY_MS, log)];
+    }),
+  );
+  return (throttled) => {
+    logs.get(throttled.request)?.(throttled);
   };
 }
 

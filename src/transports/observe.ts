@@ -1,13 +1,13 @@
 /** What a decided batch adds to metrics and log. */
 import { secondsSince } from '../clock';
 import { kindCode } from '../domain/event';
-import { type Answer, isPartition, type Origin } from '../intake';
+import { type Answer, isPartition, letterDetail, type Origin } from '../intake';
 import type { StreamDeps } from './record-source';
 
 /** Of the records that a line of the log tells of, the first so many are named. */
 const MAX_LOGGED_OFFSETS = 20;
-/** And so many ways in which they cannot be read. */
-const MAX_LOGGED_CAUSES = 5;
+/** And so many different details of why they become dead letters. */
+const MAX_LOGGED_DETAILS = 5;
 
 /** Counts each answer once, in as few increments as the batch has different ones, and tells of records without a verdict row. */
 export function observeBatch(
@@ -20,8 +20,8 @@ export function observeBatch(
   metrics.batchSeconds.observe(ms / 1000);
   const verdicts = new Map<number, { labels: Record<string, string>; count: number }>();
   const unstored = new Map<string, number[]>();
-  /** Why batches cannot be read. */
-  const causes = new Set<string>();
+  /** Why exactly, by the reason. */
+  const details = new Map<string, Set<string>>();
   const resends = new Map<number, { labels: Record<string, string>; count: number }>();
   let redeliveries = 0;
   for (const answer of answers) {
@@ -35,8 +35,12 @@ export function observeBatch(
       const offsets = unstored.get(reason);
       if (offsets === undefined) unstored.set(reason, [envelope.offset]);
       else offsets.push(envelope.offset);
-      if (envelope.payload.type === 'undecodable') causes.add(envelope.payload.because);
-      if (decision.deadLetter !== null) continue;
+      if (decision.deadLetter !== null) {
+        const known = details.get(reason) ?? new Set();
+        details.set(reason, known);
+        if (known.size < MAX_LOGGED_DETAILS) known.add(letterDetail(envelope, decision.deadLetter));
+        continue;
+      }
     }
     const key = classOf(answer);
     const seen = verdicts.get(key);
@@ -56,7 +60,7 @@ export function observeBatch(
         ...{ ...origin, reason, records: offsets.length },
         // A request is known by nothing.
         ...(isPartition(origin) && { offsets: offsets.slice(0, MAX_LOGGED_OFFSETS) }),
-        ...(reason === 'undecodable' && { because: [...causes].slice(0, MAX_LOGGED_CAUSES) }),
+        ...(details.has(reason) && { because: [...(details.get(reason) ?? [])] }),
       },
       isDeadLetter ? 'records sent to the dead-letter topic' : 'records without event_id',
     );

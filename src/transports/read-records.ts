@@ -5,7 +5,7 @@ import type { Logger } from 'pino';
 import { NEVER, systemClock } from '../clock';
 import type { TopicPartition } from '../intake';
 import { watermarks } from './group-offsets';
-import { connectedAdmin, KafkaProblem } from './kafka';
+import { connectedAdmin, KafkaProblem, type KafkaRefusal, sessionRefusal, sessionTimeoutOf } from './kafka';
 import { makeKafkaSource } from './kafka-source';
 import {
   type Chunk,
@@ -228,11 +228,16 @@ async function commitOffsets(
   groupId: string,
   offsets: readonly (TopicPartition & { readonly offset: number })[],
 ): Promise<void> {
-  const consumer = kafka.consumer({ groupId });
+  const consumer = kafka.consumer({ groupId, sessionTimeout: sessionTimeoutOf(kafka) });
+  let refused: KafkaRefusal | undefined;
+  consumer.on(consumer.events.CRASH, ({ payload }) => {
+    refused = sessionRefusal(kafka, payload.error);
+  });
   try {
     await consumer.connect();
     await consumer.subscribe({ topics: [...new Set(offsets.map(({ topic }) => topic))] });
     await consumer.run({ autoCommit: false, eachBatchAutoResolve: false, eachBatch: async () => {} });
+    if (refused !== undefined) throw refused;
     await consumer.commitOffsets(
       offsets.map(({ topic, partition, offset }) => ({ topic, partition, offset: String(offset) })),
     );

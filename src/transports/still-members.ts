@@ -168,6 +168,8 @@ const UNHEARD: AnswerListener = {
   refused: () => undefined,
   leaderless: () => undefined,
   missing: () => undefined,
+  throttled: () => undefined,
+  joining: () => undefined,
   committed: () => undefined,
 };
 

@@ -11,7 +11,7 @@
  * | frame of less than 5 bytes                           | not_json                                             |
  * | JSON Schema                                          | json: the bytes after the frame, judged as they are  |
  * | Avro                                                 | value; not_json where the bytes do not fit the schema |
- * | Protobuf, or a type not known here                   | not_json: an event is JSON, or Avro of the same shape |
+ * | Protobuf, or a type not known here                   | not_json, which names the type: an event is JSON, or Avro of the same shape |
  * | the registry does not know the id, twice in a row    | schema_unknown                                       |
  * | an id that no registry can give (above 2^31 - 1)     | schema_unknown, without asking                       |
  * | an Avro schema that cannot be read (not valid)       | schema_unknown: its values are kept, not called wrong |
@@ -34,7 +34,8 @@ export type Decoded =
    * rounded, as JSON.parse does; bytes and fixed are Buffers that share the record's memory; logical types are not applied.
    */
   | { type: 'value'; value: unknown }
-  | { type: 'not_json' }
+  /** `because` says what it is instead, for whoever sent it. */
+  | { type: 'not_json'; because: string }
   | { type: 'schema_unknown'; schemaId: number };
 
 /** Values with a schema so far, by how it was found: known already, asked for, or not given by the registry. */
@@ -84,9 +85,15 @@ const UNKNOWN_KEPT_MS = 5_000;
 const UNKNOWN_KEPT_IDS = 1_000;
 
 /** How values of one schema are decoded. */
-type Schema = { type: 'json' } | { type: 'avro'; read: ReadAvro } | { type: 'unsupported' };
+type Schema = { type: 'json' } | { type: 'avro'; read: ReadAvro } | { type: 'unsupported'; named: string };
 
-const NOT_JSON: Decoded = { type: 'not_json' };
+const notJson = (because: string): Decoded => ({ type: 'not_json', because });
+const NO_REGISTRY = notJson(
+  'the value begins with the byte 0x00, as in the Confluent wire format, and the worker reads no schema registry (SCHEMA_REGISTRY_URL): send JSON',
+);
+const CUT_OFF = notJson(
+  'the value begins with the byte 0x00, as in the Confluent wire format, and ends before its schema id',
+);
 
 /** Throws Error for an address that is none; the message does not repeat it. */
 export function makeWireFormat({ registryUrl, authorization, timeoutMs }: WireFormatOptions): WireFormat {
@@ -124,7 +131,8 @@ export function makeWireFormat({ registryUrl, authorization, timeoutMs }: WireFo
     lookUps: counts,
     decode(value) {
       if (!isFramed(value[0])) return { type: 'json', bytes: value };
-      if (registry === undefined || value.length < FRAME_BYTES) return NOT_JSON;
+      if (registry === undefined) return NO_REGISTRY;
+      if (value.length < FRAME_BYTES) return CUT_OFF;
       const schemaId = value.readUInt32BE(1);
       const payload = value.subarray(FRAME_BYTES);
       const schema = schemas.get(schemaId);
@@ -133,12 +141,16 @@ export function makeWireFormat({ registryUrl, authorization, timeoutMs }: WireFo
         (schemaId > MAX_SCHEMA_ID || (unknownUntilMs.get(schemaId) ?? 0) > performance.now());
       if (schema !== undefined || isKnownAsUnknown) {
         counts.hit++;
-        return schema === undefined ? { type: 'schema_unknown', schemaId } : decodeAs(schema, payload);
+        return schema === undefined
+          ? { type: 'schema_unknown', schemaId }
+          : decodeAs(schema, schemaId, payload);
       }
       return schemaOf(registry, schemaId).then(
         (found) => {
           counts.miss++;
-          return found === undefined ? { type: 'schema_unknown', schemaId } : decodeAs(found, payload);
+          return found === undefined
+            ? { type: 'schema_unknown', schemaId }
+            : decodeAs(found, schemaId, payload);
         },
         (error: unknown) => {
           counts.failure++;
@@ -149,15 +161,22 @@ export function makeWireFormat({ registryUrl, authorization, timeoutMs }: WireFo
   };
 }
 
-function asDecoded(read: ReturnType<ReadAvro>): Decoded {
-  return read === undefined ? NOT_JSON : { type: 'value', value: read.value };
+function decodeAs(schema: Schema, id: number, payload: Buffer): Decoded {
+  if (schema.type === 'json') return { type: 'json', bytes: payload };
+  if (schema.type === 'unsupported')
+    return notJson(`schema ${id} of the registry is ${schema.named}: send Avro, JSON Schema or plain JSON`);
+  const read = schema.read(payload);
+  return read === undefined
+    ? notJson(`the bytes do not fit schema ${id} of the registry, which is Avro`)
+    : { type: 'value', value: read.value };
 }
 
-function decodeAs(schema: Schema, payload: Buffer): Decoded {
-  if (schema.type === 'json') return { type: 'json', bytes: payload };
-  if (schema.type === 'unsupported') return NOT_JSON;
-  return asDecoded(schema.read(payload));
+/** A registry names its types itself, and may be anybody's. */
+function describeType(type: string): string {
+  if (type === 'PROTOBUF') return 'Protobuf, which is not supported';
+  return `of the type ${JSON.stringify(type.slice(0, MAX_TYPE_LENGTH))}, which is not supported`;
 }
+const MAX_TYPE_LENGTH = 32;
 
 // The registry: https://docs.confluent.io/platform/current/schema-registry/develop/api.html#schemas
 
@@ -219,7 +238,7 @@ async function askForSchema(
   }
   if (type === undefined) return undefined;
   if (type === 'JSON') return { type: 'json' };
-  if (type !== 'AVRO') return { type: 'unsupported' };
+  if (type !== 'AVRO') return { type: 'unsupported', named: describeType(type) };
   return readAvroSchema(registry, id, signal);
 }
 

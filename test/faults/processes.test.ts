@@ -50,6 +50,9 @@ together(
       await untilCaughtUp(world, main, goesOnAt);
       await zombie.waitForLog(() => assignments(zombie) > 1);
       await allAcceptedOnce(world, PARTITIONS * 2_200);
+      // Each assignment is counted, that of a member which nobody had told of a rebalance, too.
+      for (const worker of [zombie, heir])
+        expect(await worker.metric('promo_intake_rebalance_seconds_count')).toBe(assignments(worker));
       expect(zombie.hasEnded()).toBe(false);
       expect(await zombie.stop()).toEqual({ code: 0, signal: null });
     }),

@@ -390,7 +390,10 @@ describe('records without a verdict row', () => {
 
   test('each reason of a dead letter is noted by its number [S4]', async () => {
     const { intake } = store.writer();
-    const schemaUnknown = { ...anEnvelope(aBet(), 0), payload: { type: 'schema_unknown' as const } };
+    const schemaUnknown = {
+      ...anEnvelope(aBet(), 0),
+      payload: { type: 'schema_unknown' as const, schemaId: 7 },
+    };
     const result = await intake.decide({ topic: 'acme', partition: 0 }, [schemaUnknown]);
     expect(result.answers.map(brief)).toEqual(['dead letter schema_unknown']);
     await store.partition('nobody').read(aBet());

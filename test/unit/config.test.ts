@@ -56,7 +56,11 @@ describe('Kafka', () => {
   };
 
   test('is spoken to in plain text where nothing is said', () => {
-    expect(read({})).toEqual({ brokers: ['kafka-0:9092'], tls: undefined, sasl: undefined });
+    expect(read({})).toEqual({
+      brokers: ['kafka-0:9092'],
+      tls: undefined,
+      sasl: undefined,
+    });
   });
 
   test.each([
@@ -387,6 +391,11 @@ describe('Postgres', () => {
         [/^DATABASE_URL: has a "%" that begins no code\. Write a "%" as %25\.$/],
       ],
     ),
+    [
+      'several hosts',
+      { DATABASE_URL: 'postgres://u:XSECRETX,@a:5432,b:5432/promo' },
+      [/^DATABASE_URL: names several hosts\. Write one host: a name that follows the primary/],
+    ],
     ['no host', { DATABASE_URL: 'postgres:promo' }, [/^DATABASE_URL: is not an address/]],
     [
       'libpq’s variables',
@@ -430,6 +439,23 @@ describe('the schema registry', () => {
       'a token without a registry',
       { SCHEMA_REGISTRY_TOKEN: 'x' },
       [/^SCHEMA_REGISTRY_TOKEN: is not used without/],
+    ],
+    [
+      'a list of addresses',
+      { SCHEMA_REGISTRY_URL: 'https://a:8081,https://b:8081' },
+      [/^SCHEMA_REGISTRY_URL: names several addresses\. Write one address/],
+    ],
+    [
+      'a list of hosts',
+      { SCHEMA_REGISTRY_URL: 'https://a,b:8081/path' },
+      [/^SCHEMA_REGISTRY_URL: names several addresses/],
+    ],
+    [
+      'a query',
+      { SCHEMA_REGISTRY_URL: 'https://a:8081/?apikey=XSECRETX' },
+      [
+        /^SCHEMA_REGISTRY_URL: has a "\?", and what stands behind it would not be sent\. Write the address up to its path/,
+      ],
     ],
     [
       'a user without password',

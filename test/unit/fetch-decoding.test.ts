@@ -35,6 +35,8 @@ async function heard(answer: Buffer): Promise<string[]> {
     refused: ({ topic, partition }, error) => told.push(`${topic}/${partition} is refused: ${error.message}`),
     leaderless: ({ topic, partition }) => told.push(`${topic}/${partition} has no leader`),
     missing: ({ topic, partition }) => told.push(`${topic}/${partition} is missing`),
+    throttled: () => told.push('throttled'),
+    joining: () => told.push('joining'),
     committed: () => told.push('committed'),
   };
   await runHeard(listener, () => fetchResponse.decode(answer));

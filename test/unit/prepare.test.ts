@@ -34,7 +34,7 @@ it('a batch that cannot be read is undecodable, whoever sends to its topic: none
 });
 
 it('of a schema that is not known is only what somebody claims', () => {
-  const payload = { type: 'schema_unknown' } as const;
+  const payload = { type: 'schema_unknown', schemaId: 7 } as const;
   expect(prepared(envelope(payload), envelope(payload, 'of-acme'))).toEqual(['unclaimed', 'schema_unknown']);
 });
 

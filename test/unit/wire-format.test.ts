@@ -92,7 +92,7 @@ const avroRecord = (...fields: object[]) => ({ type: 'record', name: 'Event', na
 const ONE_STRING = avroRecord({ name: 'event_id', type: 'string' });
 const OPTIONAL = ['null', 'string'];
 const VALUE = (value: unknown): Decoded => ({ type: 'value', value });
-const NOT_JSON: Decoded = { type: 'not_json' };
+const NOT_JSON = { type: 'not_json', because: expect.any(String) };
 
 /** Decodes a payload under an Avro schema that the registry holds. */
 async function avro(avroSchema: unknown, payload: Buffer | number[]): Promise<Decoded> {
@@ -150,9 +150,18 @@ describe('a framed value', () => {
     });
   });
 
-  it.each(['PROTOBUF', 'THRIFT'])('of a %s schema is not JSON', async (schemaType) => {
+  it.each([
+    [
+      'PROTOBUF',
+      'schema 7 of the registry is Protobuf, which is not supported: send Avro, JSON Schema or plain JSON',
+    ],
+    [
+      'THRIFT',
+      'schema 7 of the registry is of the type "THRIFT", which is not supported: send Avro, JSON Schema or plain JSON',
+    ],
+  ])('of a %s schema is not JSON, and its type is named with the way out', async (schemaType, because) => {
     registry.answer('/schemas/ids/7', json(200, { schema: 'syntax = "proto3";', schemaType }));
-    expect(await wire.decode(framed(7, [0, 10, 1, 65]))).toEqual(NOT_JSON);
+    expect(await wire.decode(framed(7, [0, 10, 1, 65]))).toEqual({ type: 'not_json', because });
   });
 
   it('waits for the registry once, and never again for the same schema', async () => {

@@ -1,0 +1,8 @@
+/** Times of a report, in seconds: for programs, and for people. */
+export function rounded(value: number | null): number | null {
+  return value === null ? null : Math.round(value * 10) / 10;
+}
+
+export function seconds(value: number | null): string {
+  return value === null ? 'for a time that is not known' : `${Math.round(value)} s`;
+}

@@ -1,0 +1,40 @@
+/** Why exactly a record becomes a dead letter, in words for whoever looks for its sender. */
+import type { DeadLetterReason } from '../domain/verdict';
+import type { Envelope } from './delivery';
+
+/** Of the claims of a record the first so many are named, each with so many characters. */
+const MAX_CLAIMS = 3;
+const MAX_CLAIM_LENGTH = 64;
+
+/** The schema id that nobody knows, the header that claims no connection, or why the bytes cannot be read. */
+export function letterDetail(
+  { payload, claims }: Pick<Envelope, 'payload' | 'claims'>,
+  reason: DeadLetterReason,
+): string {
+  switch (reason) {
+    case 'schema_unknown':
+      return payload.type === 'schema_unknown'
+        ? `the schema registry has no schema of id ${payload.schemaId} that can be read`
+        : 'the schema registry does not know the schema';
+    case 'undecodable':
+      return payload.type === 'undecodable' ? payload.because : 'the batch cannot be read';
+    case 'unclaimed':
+      return describeClaims(claims);
+  }
+}
+
+function describeClaims(claims: readonly string[]): string {
+  if (claims.length === 0)
+    return 'the record has no header connection-id, and its topic is not that of exactly one connection';
+  const named = claims.slice(0, MAX_CLAIMS).map(shown).join(', ');
+  const more = claims.length > MAX_CLAIMS ? `, and ${claims.length - MAX_CLAIMS} more` : '';
+  return new Set(claims).size > 1
+    ? `the header connection-id claims several connections: ${named}${more}`
+    : `the header connection-id claims ${named}${more}, which is no connection of this topic`;
+}
+
+/** Escaped, since a sender may write anything. */
+function shown(claim: string): string {
+  const isLong = claim.length > MAX_CLAIM_LENGTH;
+  return JSON.stringify(isLong ? `${claim.slice(0, MAX_CLAIM_LENGTH)}...` : claim);
+}

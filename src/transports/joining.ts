@@ -1,0 +1,34 @@
+/**
+ * Adds two things to each join of a group by kafkajs 2.2.4.
+ *
+ * - kafkajs reports the end of a join, and its begin only in one of the cases: a member that was frozen, or whose topics have changed,
+ *   joins in silence. Its listener hears of each.
+ * - kafkajs keeps where partitions are to go on until it next fetches them, and that may be long after. Another member may have had the
+ *   partition meanwhile and committed something else, so that a join forgets it.
+ */
+import ConsumerGroup from 'kafkajs/src/consumer/consumerGroup';
+import { answerListener } from './fetch-decoding';
+
+/** Joins under way, by member: two brokers' fetches may each begin one. */
+const joins = new WeakMap<ConsumerGroup, number>();
+
+const { joinAndSync } = ConsumerGroup.prototype;
+
+/** For every consumer of this process. */
+export function installJoining(): void {
+  ConsumerGroup.prototype.joinAndSync = async function () {
+    answerListener()?.joining();
+    joins.set(this, (joins.get(this) ?? 0) + 1);
+    try {
+      await joinAndSync.call(this);
+      this.seekOffset.clear();
+    } finally {
+      joins.set(this, (joins.get(this) ?? 1) - 1);
+    }
+  };
+}
+
+/** Whether a member joins just now: until then it is of no generation. */
+export function isJoining(group: ConsumerGroup): boolean {
+  return (joins.get(group) ?? 0) > 0;
+}

@@ -1,0 +1,63 @@
+/**
+ * Reports how long brokers throttle the requests of a client. kafkajs 2.2.4 knows it from each answer, waits, and reports nothing.
+ *
+ * A broker with a quota answers at once, names the time, and reads nothing more of that connection until the time is over (KIP-219).
+ */
+import { AsyncLocalStorage } from 'node:async_hooks';
+import Connection from 'kafkajs/src/network/connection';
+
+/** The kinds of requests that Kafka has quotas for: bytes fetched, bytes produced, and the broker's own time for anything else. */
+export const THROTTLED_REQUESTS = ['fetch', 'produce', 'other'] as const;
+export type ThrottledRequest = (typeof THROTTLED_REQUESTS)[number];
+
+export interface Throttled {
+  readonly request: ThrottledRequest;
+  /** Address of the broker. */
+  readonly broker: string;
+  readonly ms: number;
+}
+export type OnThrottled = (throttled: Throttled) => void;
+
+/** Who hears of the throttling of a client's connections, by the socket factory: the one object that they all share. */
+const listeners = new WeakMap<object, OnThrottled>();
+const watched = new AsyncLocalStorage<(ms: number) => void>();
+
+/** For the clients that are made with this socket factory. */
+export function reportThrottling(socketFactory: object, onThrottled: OnThrottled): void {
+  listeners.set(socketFactory, onThrottled);
+}
+
+/** Runs requests, and reports the throttling of exactly these. */
+export function watchThrottling<T>(onThrottled: (ms: number) => void, run: () => T): T {
+  return watched.run(onThrottled, run);
+}
+
+const { send } = Connection.prototype;
+
+/** For every client of this process. */
+export function installThrottleReports(): void {
+  Connection.prototype.send = function (protocol) {
+    const { request, response } = protocol;
+    const decode = async (bytes: Buffer): Promise<unknown> => {
+      const decoded: unknown = await response.decode(bytes);
+      const ms = throttleOf(decoded);
+      if (ms > 0) {
+        watched.getStore()?.(ms);
+        listeners.get(this.socketFactory)?.({ request: kindOf(request.apiName), broker: this.broker, ms });
+      }
+      return decoded;
+    };
+    return send.call(this, { ...protocol, response: { ...response, decode } });
+  };
+}
+
+function throttleOf(decoded: unknown): number {
+  if (typeof decoded !== 'object' || decoded === null) return 0;
+  const ms: unknown = Reflect.get(decoded, 'clientSideThrottleTime');
+  return typeof ms === 'number' ? ms : 0;
+}
+
+function kindOf(apiName: string): ThrottledRequest {
+  if (apiName === 'Fetch') return 'fetch';
+  return apiName === 'Produce' ? 'produce' : 'other';
+}

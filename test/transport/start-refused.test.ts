@@ -1,0 +1,80 @@
+/** What brokers refuse for good ends a start at once, and the message names the topic or the address, what was asked and the way out. */
+import type { KafkaExtras } from '../../dev/servers/types';
+import { migratedDatabase } from '../support/ledger';
+import { dropDatabase, ownServers } from '../support/servers';
+import { RunningCommand, startWorker } from '../support/worker';
+import { inOwnWorld } from './world';
+
+const SECOND = 1_000;
+const DEADLINE_MS = 120 * SECOND;
+/** Well before START_WITHIN_MS: nothing is retried. */
+const AT_ONCE_MS = 20 * SECOND;
+
+const extras = (settings: KafkaExtras['settings']): KafkaExtras => ({
+  listeners: {},
+  settings,
+  scramUsers: [],
+  javaOptions: [],
+});
+
+/** What ended a worker, in the words of its last line. */
+async function causeOfDeath(worker: RunningCommand, message: string): Promise<string> {
+  expect(await worker.ending(AT_ONCE_MS)).toEqual({ code: 1, signal: null });
+  expect(worker.log().filter(({ msg }) => msg.includes('trying again'))).toEqual([]);
+  return String(worker.logged(message)[0]?.error);
+}
+
+it(
+  'a topic that the brokers refuse to make is named at once, with what was asked and what to do',
+  () =>
+    inOwnWorld(
+      { need: ['kafka'], kafkaExtras: extras({ 'default.replication.factor': '3' }) },
+      { topics: {} },
+      async (world) => {
+        const error = await causeOfDeath(world.start(), 'the worker cannot start');
+        expect(error).toMatch(
+          new RegExp(
+            `^Topic ${world.deadLetterTopic} is missing, and the brokers refuse to make it: INVALID_REPLICATION_FACTOR: .*3.*\\. Asked for: .*max\\.message\\.bytes=83886080\\. Start the brokers that are missing, lower default\\.replication\\.factor`,
+          ),
+        );
+      },
+    ),
+  DEADLINE_MS,
+);
+
+it(
+  'an advertised address that does not resolve is blamed on the listener of the brokers, not on KAFKA_BROKERS',
+  async () => {
+    const servers = await ownServers({
+      need: ['kafka'],
+      kafkaExtras: {
+        ...extras({}),
+        listeners: { OUTER: 'PLAINTEXT' },
+        advertised: { OUTER: 'kafka-0.invalid:9092' },
+      },
+    });
+    const database = await migratedDatabase();
+    try {
+      const remedy =
+        /Kafka cannot be reached: .*ENOTFOUND kafka-0\.invalid \(the brokers advertise kafka-0\.invalid:9092\)\. KAFKA_BROKERS leads to the cluster, .* or correct advertised\.listeners of the brokers\.$/m;
+      const kafka = { KAFKA_BROKERS: servers.kafkaListeners.OUTER };
+      const worker = startWorker({ ...kafka, DATABASE_URL: database });
+      const line = await worker.waitForLog(({ msg }) => msg.includes('is not ready; trying again'));
+      expect(line.error).toMatch(remedy);
+      await worker.kill();
+      for (const [command, settings] of [
+        [['status'], { DATABASE_URL: database }],
+        [['verify'], { DATABASE_URL: database }],
+        [['dead-letters', 'list'], {}],
+      ] as const) {
+        const running = new RunningCommand(command, { ...kafka, ...settings });
+        const { code } = await running.ending(60 * SECOND);
+        expect([command, code, running.output()]).toEqual([command, 1, expect.stringMatching(remedy)]);
+      }
+    } finally {
+      await servers.stop();
+      await dropDatabase(database);
+    }
+  },
+  DEADLINE_MS,
+);
