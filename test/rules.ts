@@ -109,6 +109,7 @@ export const CHAPTERS: readonly Chapter[] = [
     K3 | records that are read again | domain
     K4 | deliveries, content | domain
     K5 | keys of long ids | domain
+    K6 | players that are erased or dropped with their month | domain
     L1 | entries and reversals | elsewhere
     L2 | entries never change | elsewhere
     L3 | a refunded round sums to zero | elsewhere

@@ -4,7 +4,7 @@ import { isUtf8 } from 'node:buffer';
 import { readConfig } from '../config';
 import { MAX_NAME_BYTES } from '../domain/event';
 import { counted } from '../domain/printable';
-import { dropMonthsBefore, erasePlayer, planRetention } from '../ledger/operations';
+import { dropMonthsBefore, erasePlayer, forgetDroppedPlayers, planRetention } from '../ledger/operations';
 import { readUpTo } from '../transports/limited';
 import { DONE } from './exit-codes';
 import { integerOf, type Options, requestedBy, wrong } from './values';
@@ -22,9 +22,13 @@ export async function applyRetention(options: Options): Promise<number> {
     console.log('dry run: nothing was dropped');
     return DONE;
   }
-  if (tables.length === 0) return DONE;
-  const dropped = await dropMonthsBefore(DATABASE, { requestedBy: requestedBy(options) }, firstKept);
-  console.log(`tables dropped: ${dropped.length}`);
+  if (tables.length > 0) {
+    const dropped = await dropMonthsBefore(DATABASE, { requestedBy: requestedBy(options) }, firstKept);
+    console.log(`tables dropped: ${dropped.length}`);
+  }
+  const { events, rounds } = await forgetDroppedPlayers(DATABASE);
+  if (events + rounds > 0)
+    console.log(`player hashes of dropped months forgotten: ${counted(events, 'event')}, ${counted(rounds, 'round')}`);
   return DONE;
 }
 
@@ -58,7 +62,7 @@ const LEFT = [
   'left to do, by whoever runs the servers:',
   '- Kafka: the topics of events and the dead-letter topic hold the records as they came, until their retention ends. Verdict messages name no player.',
   '- Postgres: rows as they were are on disk until vacuum, and in WAL, replicas and backups as long as those are kept.',
-  '- an event that names the player and comes later is stored as it is: run this again.',
+  '- an event or a dead letter that names the player and comes later is stored as it is: run this again.',
 ];
 
 /** @throws where it is no player_ref: nothing would be erased, and be told as done */

@@ -128,7 +128,7 @@ export const OPERATIONS: readonly Command[] = [
     name: 'erase-player',
     summary: 'replace a player in all that is stored, for good',
     purpose:
-      'For the right to erasure: puts erased:N, N the number of the erasure, in the place of player_ref in all months of history, takes the hash of the player from rounds, and payload and error from all panics of the operator. Ids, amounts and sums stay, and so does what an event is answered when it is sent or read again. In transactions of 5,000 verdicts; broken off, run it again. Noted in promo.operations without the player. What Kafka and backups hold is told in the end. Run as the maintainer.',
+      'For the right to erasure: puts erased:N, N the number of the erasure, in the place of player_ref and of unregistered brands in all months of history. Takes what compares players from events and rounds, and payload and error from all panics of the operator. Ids, amounts and sums stay, and so does what an event is answered when it is sent or read again. In transactions of 5,000 verdicts; broken off, run it again. Noted in promo.operations without the player. What Kafka and backups hold is told in the end. Run as the maintainer.',
     example: 'cat player.txt | promo-intake erase-player --operator acme',
     options: {
       operator: { value: 'ID', required: true, help: 'the operator whose player it is' },

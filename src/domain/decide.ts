@@ -6,6 +6,7 @@
 import { storedId } from './digest';
 import { type Fields, isRoundKind } from './event';
 import type { FeedMap } from './feed-map';
+import type { PlayerTags } from './player-tag';
 import {
   type Anomaly,
   anomaliesNow,
@@ -15,6 +16,7 @@ import {
   type RoundEvent,
   type RoundVerdict,
 } from './round';
+import { differsFromStored } from './stored-content';
 import { ACCEPTED, type DeadLetterReason, type Outcome, outcomeOf, REASONS } from './verdict';
 
 /** Where a Kafka record stands. A webhook's delivery has none: it is never read again by itself. */
@@ -34,9 +36,8 @@ export interface KeyedItem {
   readonly eventId: string;
   readonly fields: Fields;
   readonly brandNo: number | null;
-  /** Hash of round and player, for a round's comparison; null without a round or a player. */
-  readonly playerHash: number | null;
   readonly contentHash: number;
+  readonly restHash: number;
   readonly refusal: Outcome | null;
 }
 
@@ -80,7 +81,8 @@ export type Decision =
 
 export interface KnownEvent {
   readonly outcome: Outcome;
-  readonly contentHash: number;
+  /** As it is stored, or the delivery itself where that is of the same batch. */
+  readonly content: bigint | KeyedItem;
   readonly source: Coordinates | null;
 }
 
@@ -96,6 +98,8 @@ export interface Known {
   readonly rounds: FeedMap<Round>;
   /** Rounds of decided events alone, read without a lock: answers name their anomalies. */
   readonly decidedRounds?: FeedMap<Round>;
+  /** Makes the tags of players, which stored events and rounds are compared by. */
+  readonly tags: PlayerTags;
 }
 
 /** Key of a duplicate in `Known.resends`: its event, by its id or as that is stored, and its coordinates together (K3). */
@@ -141,7 +145,7 @@ function decideKeyed(item: KeyedItem, known: Known, changedRounds: Set<Round>): 
   const { outcome } = verdict;
   known.events.set(item.feedNo, item.eventId, {
     outcome,
-    contentHash: item.contentHash,
+    content: item,
     source: item.source,
   });
   return freshDecision(verdict);
@@ -177,7 +181,7 @@ function answerAgain(item: KeyedItem, first: KnownEvent, known: Known): Decision
   }
   const recorded =
     item.source === null ? undefined : known.resends.get(deliveryKey(item.feedNo, item.eventId, item.source));
-  const contentDiffers = recorded ?? first.contentHash !== item.contentHash;
+  const contentDiffers = recorded ?? differs(first.content, item, known.tags);
   return {
     type: 'duplicate',
     first: first.outcome,
@@ -193,13 +197,18 @@ function answerAgain(item: KeyedItem, first: KnownEvent, known: Known): Decision
 function anomaliesAgain(
   item: KeyedItem,
   { outcome }: KnownEvent,
-  { rounds, decidedRounds }: Known,
+  { rounds, decidedRounds, tags }: Known,
 ): { anomalies?: readonly Anomaly[] } {
   const { roundId } = item.fields;
   if (roundId === null || !isOfRound(item)) return {};
   const round = rounds.get(item.feedNo, roundId) ?? decidedRounds?.get(item.feedNo, roundId);
-  const anomalies = round && anomaliesNow(round, item, outcome);
+  const anomalies = round && anomaliesNow(round, item, outcome, tags);
   return anomalies === undefined ? {} : { anomalies };
+}
+
+function differs(first: KnownEvent['content'], item: KeyedItem, tags: PlayerTags): boolean {
+  if (typeof first === 'bigint') return differsFromStored(first, item, tags);
+  return first.contentHash !== item.contentHash;
 }
 
 function sameSource(a: Coordinates | null, b: Coordinates | null): boolean {
@@ -218,13 +227,15 @@ function decideFresh(item: KeyedItem, known: Known, changedRounds: Set<Round>): 
     known.rounds.set(feedNo, roundId, round);
   }
   changedRounds.add(round);
-  return applyToRound(round, item);
+  return applyToRound(round, item, known.tags);
 }
 
 const ACCOUNT_COUNTED = { outcome: ACCEPTED, counted: true };
 
 /** Where it is not, judging let an event pass without what a round needs: a defect, which becomes a panic of this event. */
 function isOfRound(item: KeyedItem): item is KeyedItem & RoundEvent {
-  const { kind } = item.fields;
-  return kind !== null && isRoundKind(kind) && item.playerHash !== null && item.brandNo !== null;
+  const { kind, roundId, playerRef } = item.fields;
+  return (
+    kind !== null && isRoundKind(kind) && roundId !== null && playerRef !== null && item.brandNo !== null
+  );
 }

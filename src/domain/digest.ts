@@ -122,6 +122,13 @@ export class ContentHash {
     return this;
   }
 
+  /** From 0 to 2^30 - 1. */
+  value30(): number {
+    const { a, b } = this;
+    const mixed = imul(a ^ (a >>> 16), 2246822507) ^ imul(b ^ (b >>> 13), 3266489909);
+    return (mixed ^ (mixed >>> 15)) >>> 2;
+  }
+
   /** From 0 to 2^53 - 1. */
   value(): number {
     let { a, b } = this;

@@ -88,6 +88,8 @@ export type Judged =
       readonly brandNo: number | null;
       /** Hash of what was read of the event, from 0 to 2^53 - 1: equal for a true resend (K4). */
       readonly contentHash: number;
+      /** The same without the player, from 0 to 2^30 - 1 (K6). */
+      readonly restHash: number;
       /** A verdict that needs no state, or null for a candidate, which the round decides. */
       readonly refusal: Outcome | null;
       /** Every fault, the deciding one first. Empty for a candidate. */

@@ -4,7 +4,7 @@
  * Pure and total: any bytes get an answer. Cost is linear in the payload's size.
  */
 import Ajv2020, { type ErrorObject } from 'ajv/dist/2020';
-import { hashContent } from './content';
+import { hashContent, hashRest } from './content';
 import { EVENT_SCHEMA } from './contract';
 import {
   type Fault,
@@ -94,6 +94,7 @@ function conclude(
     fields,
     brandNo: (fields.brand !== null && connection?.operator.brands.get(fields.brand)?.no) || null,
     contentHash: hashContent(json, fields),
+    restHash: hashRest(json, fields),
     refusal: deciding === undefined ? null : outcomeOf(deciding.reason),
     faults,
   };

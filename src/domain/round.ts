@@ -1,8 +1,10 @@
 /**
  * One round: what was counted of it, whether it is refunded, and what each further event does to it (docs/rules.md, R1-R9).
  */
+import { ContentHash } from './digest';
 import type { ROUND_KINDS } from './event';
 import type { Currency } from './money';
+import type { PlayerTags } from './player-tag';
 import { ACCEPTED, type Outcome, outcomeOf } from './verdict';
 
 /** Sums of a round in one currency, in minor units. They may exceed 64 bits. */
@@ -25,7 +27,9 @@ export interface Round {
   /** Whether a settled was accepted. Only the first counts. */
   settled: boolean;
   sums: Map<Currency, Sums>;
-  /** Whose round it is, by its first event, and whether a later one named another (A3). */
+  /** Tag of the player of its first event (A3). Null in a month without tags, and once the player is erased. */
+  playerTag: number | null;
+  /** The same without a key, by versions that knew no tags. */
   playerHash: number | null;
   brandNo: number | null;
   secondSettled: boolean;
@@ -40,6 +44,7 @@ export function newRound(): Round {
     refundedBy: null,
     settled: false,
     sums: new Map(),
+    playerTag: null,
     playerHash: null,
     brandNo: null,
     secondSettled: false,
@@ -53,10 +58,11 @@ export interface RoundEvent {
   readonly eventId: string;
   readonly fields: {
     readonly kind: (typeof ROUND_KINDS)[number];
+    readonly roundId: string;
+    readonly playerRef: string;
     readonly amountMinor: bigint | null;
     readonly currency: Currency | null;
   };
-  readonly playerHash: number;
   readonly brandNo: number;
   /** The verdict that needed no state: always a skip. Null for a candidate. */
   readonly refusal: Outcome | null;
@@ -86,15 +92,16 @@ const NOT_COUNTED: RoundVerdict = { outcome: ACCEPTED, counted: false };
 const SECOND_SETTLED: RoundVerdict = { outcome: ACCEPTED, counted: false };
 
 /** Decides an event of a round, applies it to the round, and names the anomalies that the event makes. */
-export function applyToRound(round: Round, event: RoundEvent): RoundVerdict {
+export function applyToRound(round: Round, event: RoundEvent, tags: PlayerTags): RoundVerdict {
   const wasMismatched = isMismatched(round);
-  noteMismatch(round, event);
+  const isOtherPlayer = noteMismatch(round, event, tags);
   const verdict = applyEvent(round, event);
   const anomalies = anomaliesOf(
     round,
     event,
     verdict === SECOND_SETTLED,
     !wasMismatched && isMismatched(round),
+    isOtherPlayer,
   );
   return anomalies === undefined ? verdict : { ...verdict, anomalies };
 }
@@ -108,22 +115,29 @@ export function anomaliesNow(
   round: Round,
   event: RoundEvent,
   outcome: Outcome,
+  tags: PlayerTags,
 ): readonly Anomaly[] | undefined {
   if (outcome.verdict === 'rejected') return undefined;
   const { kind } = event.fields;
   const isSummed = outcome.verdict === 'accepted' || outcome.reason === 'below_min_bet';
   const isSettled = kind === 'settled' && outcome.verdict === 'accepted';
   const isMismatch = isSummed && (kind === 'bet' || kind === 'settled') && isMismatched(round);
-  return anomaliesOf(round, event, isSettled && round.secondSettled, isMismatch);
+  return anomaliesOf(
+    round,
+    event,
+    isSettled && round.secondSettled,
+    isMismatch,
+    isFirstPlayer(round, event, tags) === false,
+  );
 }
 
 function anomaliesOf(
   round: Round,
-  { playerHash, brandNo, fields: { currency } }: RoundEvent,
+  { brandNo, fields: { currency } }: RoundEvent,
   isSecondSettled: boolean,
   isSettledMismatch: boolean,
+  isOtherPlayer: boolean,
 ): readonly Anomaly[] | undefined {
-  const isOtherPlayer = playerHash !== round.playerHash;
   const isOtherBrand = brandNo !== round.brandNo;
   const isOtherCurrency = currency !== null && round.sums.size > 1 && currency !== firstCurrency(round);
   // Nearly every event ends here, without an object of its own.
@@ -198,11 +212,41 @@ function sumsOf(round: Round, currency: Currency): Sums {
 /**
  * Compares each event with the round's first: two events disagree whichever of them comes first, so the order does not matter.
  * A second currency shows as a second entry of the sums.
+ *
+ * @returns whether the event names another player
  */
-function noteMismatch(round: Round, event: RoundEvent): void {
-  round.playerHash ??= event.playerHash;
+function noteMismatch(round: Round, event: RoundEvent, tags: PlayerTags): boolean {
+  const { roundId, playerRef, currency } = event.fields;
+  const isFirst = isFirstPlayer(round, event, tags);
+  if (isFirst === false) round.playerMismatch = true;
+  if (isFirst === null) {
+    // The round's first event, or its first player is erased, or dropped with the month.
+    round.playerTag = tags.make(roundId, playerRef);
+    if (round.playerTag === null) round.playerHash = playerHashOf(roundId, playerRef);
+  }
   round.brandNo ??= event.brandNo;
-  if (round.playerHash !== event.playerHash) round.playerMismatch = true;
   if (round.brandNo !== event.brandNo) round.brandMismatch = true;
-  if (event.fields.currency !== null) sumsOf(round, event.fields.currency);
+  if (currency !== null) sumsOf(round, currency);
+  return isFirst === false;
+}
+
+/**
+ * Whether the event names the round's first player: by the tag, or by the hash where a version without tags opened the round or went on
+ * with it, or by both. Null where neither is known.
+ */
+function isFirstPlayer(
+  round: Round,
+  { fields: { roundId, playerRef } }: RoundEvent,
+  tags: PlayerTags,
+): boolean | null {
+  const hasTag = round.playerTag === null ? null : tags.matches(round.playerTag, roundId, playerRef);
+  const hasHash = round.playerHash === null ? null : round.playerHash === playerHashOf(roundId, playerRef);
+  if (hasTag === false || hasHash === false) return false;
+  return hasTag ?? hasHash;
+}
+
+const playerHash = new ContentHash();
+
+function playerHashOf(roundId: string, playerRef: string): number {
+  return playerHash.begin().text(roundId).text(playerRef).value();
 }

@@ -1,7 +1,7 @@
 /** From envelopes to items that can be decided: whose they are, and what judging makes of them. Pure, but that `answered` completes what it is given. */
 import type { Coordinates, Decision, Item } from '../domain/decide';
-import { ContentHash, hash64OfBytes } from '../domain/digest';
-import { type Fault, type Fields, type Judged, NO_FIELDS } from '../domain/event';
+import { hash64OfBytes } from '../domain/digest';
+import { type Fault, type Judged, NO_FIELDS } from '../domain/event';
 import { judge, PANIC } from '../domain/judge';
 import { type Payload, readEventId } from '../domain/payload';
 import { type Connection, claim, type Reference } from '../domain/reference';
@@ -157,7 +157,7 @@ function itemOf(
       deadLetter: judged.type === 'dead_letter' ? judged.reason : null,
     };
   }
-  const { eventId, fields, brandNo, contentHash, refusal } = judged;
+  const { eventId, fields, brandNo, contentHash, restHash, refusal } = judged;
   return {
     type: 'keyed',
     source,
@@ -166,18 +166,10 @@ function itemOf(
     eventId,
     fields,
     brandNo,
-    playerHash: playerHashOf(fields),
     contentHash,
+    restHash,
     refusal,
   };
-}
-
-const playerHash = new ContentHash();
-
-/** Of round and player together, so that rounds tell nothing of a player. */
-function playerHashOf({ roundId, playerRef }: Fields): number | null {
-  if (roundId === null || playerRef === null) return null;
-  return playerHash.begin().text(roundId).text(playerRef).value();
 }
 
 const NO_BYTES = Buffer.alloc(0);
@@ -192,17 +184,21 @@ function judgedAsPanic(payload: Payload, connection: Connection): Judged {
     eventId,
     fields: NO_FIELDS,
     brandNo: null,
-    contentHash: contentHashOf(payload, connection),
+    ...contentHashesOf(payload, connection),
     refusal: PANIC,
     faults: [],
   };
 }
 
-function contentHashOf(payload: Payload, connection: Connection): number {
+function contentHashesOf(
+  payload: Payload,
+  connection: Connection,
+): { contentHash: number; restHash: number } {
   try {
     const judged = judge(payload, connection);
-    return judged.type === 'keyed' ? judged.contentHash : 0;
+    if (judged.type === 'keyed') return { contentHash: judged.contentHash, restHash: judged.restHash };
   } catch {
-    return 0; // judging is what failed
+    // judging is what failed
   }
+  return { contentHash: 0, restHash: 0 };
 }

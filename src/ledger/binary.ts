@@ -99,6 +99,13 @@ class Writer {
       this.view.setUint32(start + 8, value >>> 0);
     }
   }
+  /** An int8 by its two halves, of which either may be written as signed or unsigned. */
+  int8Halves({ high, low }: { readonly high: number; readonly low: number }): void {
+    const start = this.reserve(12);
+    this.view.setInt32(start, 8);
+    this.view.setInt32(start + 4, high);
+    this.view.setInt32(start + 8, low);
+  }
   /** @param value zero or more */
   numericValue(value: bigint): void {
     let count = 0;

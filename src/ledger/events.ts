@@ -12,6 +12,8 @@ import {
 import { storedId } from '../domain/digest';
 import { kindCode } from '../domain/event';
 import { compareIds, type FeedIds } from '../domain/feed-map';
+import type { PlayerTags } from '../domain/player-tag';
+import { type Halves, packContent } from '../domain/stored-content';
 import { DEAD_LETTER_REASONS, type DeadLetterReason, type Outcome, outcomeOfCode } from '../domain/verdict';
 import { arrays, CopyRows, sinceEpoch } from './binary';
 import type { Session } from './connection';
@@ -39,13 +41,13 @@ export async function findEvents(
 ): Promise<void> {
   const rows = await session.query(FIND_EVENTS, [feedNo, arrays.idKey(ids)]);
   const idOf = idFinder(ids);
-  for (const [key, code, contentHash, partitionNo, offset] of rows) {
+  for (const [key, code, content, partitionNo, offset] of rows) {
     const id = idOf(key ?? '');
     const outcome = outcomeOfCode(Number(code));
     if (id === undefined || outcome === undefined) throw unreadable(FIND_EVENTS.name, `outcome ${code}`);
     found(id, {
       outcome,
-      contentHash: Number(contentHash),
+      content: BigInt(content ?? 0),
       source: partitionNo == null ? null : { partitionNo: Number(partitionNo), offset: Number(offset) },
     });
   }
@@ -117,11 +119,14 @@ const COPY_KEYS = {
   text: 'copy promo_store.event_keys (verdict_id, content_hash, source_offset, feed_no, partition_no, outcome, event_key) from stdin binary',
 };
 
+/** One for all. */
+const content: Halves = { high: 0, low: 0 };
+
 /**
  * Writes the keys of fresh events, ascending by feed and id, so that two writers of the same keys wait for one another in one order.
  * A unique violation is a lost race: another writer decided one of them since `findEvents`.
  */
-export function copyKeys(fresh: readonly Fresh[]): Write[] {
+export function copyKeys(fresh: readonly Fresh[], tags: PlayerTags): Write[] {
   if (fresh.length === 0) return [];
   const rows = new CopyRows();
   const sorted = fresh.toSorted(({ item: a }, { item: b }) =>
@@ -130,7 +135,8 @@ export function copyKeys(fresh: readonly Fresh[]): Write[] {
   for (const { item, outcome, verdictId } of sorted) {
     rows.row(7);
     rows.int8Value(verdictId);
-    rows.int8Value(item.contentHash);
+    packContent(item, tags, content);
+    rows.int8Halves(content);
     rows.int8Value(item.source?.offset ?? null);
     rows.int4Value(item.feedNo);
     rows.int4Value(item.source?.partitionNo ?? null);

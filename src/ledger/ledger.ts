@@ -23,6 +23,7 @@ import * as events from './events';
 import { StaleReference, StoreBehind } from './failures';
 import { groupBy } from './group-by';
 import * as partitions from './partitions';
+import { PlayerKeys } from './player-keys';
 import type { Write } from './requests';
 import * as rounds from './rounds';
 
@@ -85,6 +86,7 @@ export function makeLedger(
 ): Ledger {
   /** Numbers never change, so each is asked for once. */
   const numbers = new Map<string, number>();
+  const keys = new PlayerKeys();
   return {
     async partitionNo(source) {
       const key = keyOf(source);
@@ -96,8 +98,10 @@ export function makeLedger(
     },
     async decideBatch(batch) {
       try {
-        return await observe((stepEnded) => decideBatch(store, batch, fewEvents, stepEnded));
+        return await observe((stepEnded) => decideBatch(store, batch, fewEvents, stepEnded, keys));
       } catch (error) {
+        // The store may be another one: a standby, a restored backup, an empty one.
+        if (error instanceof StoreBehind || error instanceof StaleReference) keys.forget();
         // What it has lost may be the number itself.
         if (error instanceof StoreBehind && batch.partition !== null) numbers.delete(keyOf(batch.partition));
         throw error;
@@ -124,6 +128,7 @@ const FEW_EVENTS = 500;
  *
  * @param fewEvents see FEW_EVENTS
  * @param stepEnded called at the end of each step, for who measures them
+ * @param keys of players' tags, kept from batch to batch
  * @throws StaleReference where newer reference data is in force: judge again
  * @throws StoreBehind where the store has lost what was decided before the batch
  * @throws LostRace, StoreError: see failures.ts
@@ -133,11 +138,12 @@ export async function decideBatch(
   batch: Batch,
   fewEvents = FEW_EVENTS,
   stepEnded: (step: Step) => void = () => undefined,
+  keys = new PlayerKeys(),
 ): Promise<readonly Decision[]> {
   if (batch.items.length > events.MAX_BATCH_EVENTS) throw new RangeError('a batch holds too many events');
   const decisions = await inTransaction(store, async (session) => {
     stepEnded('connect');
-    const { decisions, changed, writes } = await decideUnderLocks(session, batch, fewEvents, stepEnded);
+    const { decisions, changed, writes } = await decideUnderLocks(session, batch, fewEvents, stepEnded, keys);
     batch.items.length = 0;
     // What is given to the connection now leaves with this turn of the event loop: before whoever is told of it does anything.
     if (batch.whenSent !== undefined) process.nextTick(batch.whenSent);
@@ -170,6 +176,7 @@ async function decideUnderLocks(
   batch: Batch,
   fewEvents: number,
   stepEnded: (step: Step) => void,
+  keys: PlayerKeys,
 ): Promise<DecidedBatch> {
   // Each statement leaves where its promise is made. Of few events all at once, rounds and number before the keys; of many rounds and number once the keys are known, which spares
   // the rounds of what is decided. Either is right: who has decided one of the keys since is met by `copyKeys`.
@@ -196,6 +203,7 @@ async function decideUnderLocks(
     // A small batch has locked them with the others.
     locksAtOnce === null ? readDecidedRounds(session, batch.items, decided) : NO_ROUNDS,
   ]);
+  const tags = await keys.tagsAt(session, nowMicros);
   stepEnded('lock');
 
   const { decisions, changedRounds } = decide(batch.items, {
@@ -203,6 +211,7 @@ async function decideUnderLocks(
     events: decided,
     rounds: roundsById,
     decidedRounds,
+    tags,
   });
   batch.beforeWrites?.(decisions);
 
@@ -231,7 +240,7 @@ async function decideUnderLocks(
     roundId === null ? null : numberOf(roundsById.get(feedNo, roundId));
   const writes = [
     ...rounds.copyRounds(opened, nowMicros),
-    ...events.copyKeys(fresh),
+    ...events.copyKeys(fresh, tags),
     ...events.copyHistory(fresh, { nowMicros, referenceVersion: inForce.version, roundNumberOf }),
     ...events.copyResends(resends, nowMicros),
     ...events.copyUnstored(unstored, nowMicros),
@@ -255,7 +264,7 @@ function countedOf(
     partitionNo: batch.partition.no,
     after: offsetsAfter(batch, decisions, locked),
     records: batch.items.length,
-    counts: countsOf(decisions),
+    counts: partitions.countsOf(decisions),
   };
 }
 
@@ -321,7 +330,7 @@ async function findRedelivered(
   session: Session,
   items: readonly Item[],
   nextOffset: number,
-): Promise<Omit<Known, 'rounds' | 'events'>> {
+): Promise<Omit<Known, 'rounds' | 'events' | 'tags'>> {
   const { first, last } = sourcesOf(items);
   const readBefore = first !== undefined && last !== undefined && first.offset < nextOffset;
   return readBefore ? events.findRedelivered(session, first, last) : NOTHING_REDELIVERED;
@@ -359,24 +368,4 @@ function toWrite(items: readonly Item[], decisions: readonly Decision[], firstNo
     }
   });
   return sorted;
-}
-
-function countsOf(decisions: readonly Decision[]): partitions.Counts {
-  const counts = {
-    accepted: 0,
-    rejected: 0,
-    skipped: 0,
-    duplicates: 0,
-    redeliveries: 0,
-    deadLetters: 0,
-    withoutKey: 0,
-  };
-  for (const decision of decisions) {
-    if (decision.redelivered) counts.redeliveries++;
-    else if (decision.type === 'duplicate') counts.duplicates++;
-    else if (decision.type === 'decided') counts[decision.outcome.verdict]++;
-    else if (decision.deadLetter !== null) counts.deadLetters++;
-    else counts.withoutKey++;
-  }
-  return counts;
 }

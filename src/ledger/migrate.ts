@@ -81,6 +81,7 @@ export async function migrate(
     await migrator.forceFreeMigrationsLock(config);
     // One at a time: `latest` would make one transaction of all of them, with the locks of all until the last.
     for (const name of pending) await onceFree(name, { onWait, triesMs }, () => migrator.up(config));
+    await forgetErased(guard);
     await guard.query(`comment on table ${STORE}.migrations is 'Migrations that ran, kept by knex.'`);
     await guard.query(
       `comment on table ${STORE}.migrations_lock is 'A lock that knex keeps; promo-intake relies on an advisory lock.'`,
@@ -89,6 +90,24 @@ export async function migrate(
   } finally {
     await runner.destroy();
     await guard.end();
+  }
+}
+
+/**
+ * Forgets the hashes of players that were erased before there were tags. Each is a transaction of its own: a run that is killed leaves the rest to
+ * the next one.
+ */
+async function forgetErased(guard: Client): Promise<void> {
+  const { rows } = await guard.query<{ found: boolean }>(
+    `select to_regprocedure('${STORE}.forget_next_erased()') is not null as found`,
+  );
+  if (!rows[0]?.found) return;
+  await guard.query('set statement_timeout = 0');
+  for (;;) {
+    const { rows } = await guard.query<{ erased: string | null }>(
+      `select ${STORE}.forget_next_erased() as erased`,
+    );
+    if (rows[0]?.erased == null) return;
   }
 }
 

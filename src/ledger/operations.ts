@@ -218,6 +218,32 @@ export async function dropMonthsBefore(
   return rows.map(([name]) => String(name));
 }
 
+/** Pages of one transaction, which locks the rounds in them. */
+const FORGET_PAGES = 500;
+
+/**
+ * Forgets the hashes without a key that lead to players, of events and rounds of dropped months. A run that is broken off is gone on with by
+ * the next one.
+ *
+ * @returns how many of each
+ * @throws StoreError
+ */
+export async function forgetDroppedPlayers(
+  database: string | StoreAccess,
+): Promise<{ events: number; rounds: number }> {
+  const sum = { events: 0, rounds: 0 };
+  for (;;) {
+    const [[events, rounds, isDone] = []] = await inStore(database, { timeoutMs: DROP_TIMEOUT_MS }, (query) =>
+      query('select events::text, rounds::text, is_done from promo.forget_dropped_players($1)', [
+        FORGET_PAGES,
+      ]),
+    );
+    sum.events += Number(events);
+    sum.rounds += Number(rounds);
+    if (isDone === true) return sum;
+  }
+}
+
 // --- erasure
 
 export interface Erased {

@@ -1,6 +1,7 @@
 /**
  * Statements on the partitions: who is deciding a Kafka partition, how far it is, and the balance of what became of its records.
  */
+import type { Decision } from '../domain/decide';
 import type { ReferenceVersion } from '../domain/reference';
 import { arrays } from './binary';
 import type { Session } from './connection';
@@ -124,6 +125,26 @@ export interface Counts {
   redeliveries: number;
   deadLetters: number;
   withoutKey: number;
+}
+
+export function countsOf(decisions: readonly Decision[]): Counts {
+  const counts = {
+    accepted: 0,
+    rejected: 0,
+    skipped: 0,
+    duplicates: 0,
+    redeliveries: 0,
+    deadLetters: 0,
+    withoutKey: 0,
+  };
+  for (const decision of decisions) {
+    if (decision.redelivered) counts.redeliveries++;
+    else if (decision.type === 'duplicate') counts.duplicates++;
+    else if (decision.type === 'decided') counts[decision.outcome.verdict]++;
+    else if (decision.deadLetter !== null) counts.deadLetters++;
+    else counts.withoutKey++;
+  }
+  return counts;
 }
 
 const COUNT_PARTITION = {

@@ -10,7 +10,7 @@ import { ANSWER_GRACE_MS, endClient, KEEP_ALIVE, openClient, type StoreAccess } 
 export type Role = 'writer' | 'reader' | 'janitor' | 'maintainer';
 
 const STORED_ROUND = `refunded_by, refunded_at, settled, second_settled, player_mismatch, brand_mismatch, player_hash, brand_no, currency_no,
-  bet_minor, win_minor, settled_minor, below_min_bet_minor, other_sums`;
+  bet_minor, win_minor, settled_minor, below_min_bet_minor, other_sums, player_tag`;
 const COUNTERS = `next_offset, decided_up_to, records_read, accepted, rejected, skipped, duplicates, redeliveries, dead_letters, without_key, updated_at`;
 
 /** What `status` reads. Of no player. */
@@ -27,7 +27,7 @@ const GRANTS: Readonly<Record<Role, readonly string[]>> = {
     ...STATUS,
     LOG,
     'usage on schema promo_store',
-    'select on promo_store.migrations, promo_store.reference_versions, promo_store.operators, promo_store.feeds, promo_store.connections, promo_store.brands',
+    'select on promo_store.migrations, promo_store.reference_versions, promo_store.operators, promo_store.feeds, promo_store.connections, promo_store.brands, promo_store.player_keys',
     'select, insert on promo_store.event_keys, promo_store.resends, promo_store.unstored, promo_store.rounds',
     'insert on promo_store.history, promo_store.panics',
     `update (${STORED_ROUND}) on promo_store.rounds`,
@@ -48,7 +48,10 @@ const GRANTS: Readonly<Record<Role, readonly string[]>> = {
     'execute on function promo.verdict_id_of(text, text), promo.check_invariants(), promo_store.decided_offsets(text[], int[], bigint[], int)',
   ],
   /** Retention. */
-  janitor: [...STATUS, 'execute on function promo.drop_months_before(date), promo.retention_plan(date)'],
+  janitor: [
+    ...STATUS,
+    'execute on function promo.drop_months_before(date), promo.retention_plan(date), promo.forget_dropped_players(int)',
+  ],
   /** Erasure of players, and dead letters that are replayed. */
   maintainer: [...STATUS, LOG, 'execute on function promo.erase_player(text, text, int, bigint)'],
 };

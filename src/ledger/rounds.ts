@@ -39,7 +39,7 @@ export function inOrder(a: NamedRound, b: NamedRound): number {
 }
 
 const LOCKED = `select round_key, round_no, refunded_by is not null, settled, second_settled, player_mismatch, brand_mismatch, player_hash, brand_no,
-  currency_no, bet_minor, win_minor, settled_minor, below_min_bet_minor, other_sums
+  currency_no, bet_minor, win_minor, settled_minor, below_min_bet_minor, other_sums, player_tag
 from promo_store.rounds where feed_no = $1`;
 
 const LOCK_ROUNDS = {
@@ -121,6 +121,7 @@ function readRound(row: Row): Round {
     refundedBy: null,
     settled: settled === 't',
     sums,
+    playerTag: row[15] == null ? null : Number(row[15]),
     playerHash: playerHash == null ? null : Number(playerHash),
     brandNo: brandNo == null ? null : Number(brandNo),
     secondSettled: secondSettled === 't',
@@ -147,7 +148,8 @@ function readOtherSums(json: string | null, sums: Round['sums']): void {
 const COPY_ROUNDS = {
   name: 'copy_rounds',
   text: `copy promo_store.rounds (round_no, opened_at, refunded_at, player_hash, feed_no, brand_no, currency_no, settled, second_settled,
-  player_mismatch, brand_mismatch, round_key, round_id, refunded_by, bet_minor, win_minor, settled_minor, below_min_bet_minor, other_sums)
+  player_mismatch, brand_mismatch, round_key, round_id, refunded_by, bet_minor, win_minor, settled_minor, below_min_bet_minor, other_sums,
+  player_tag)
 from stdin binary`,
 };
 
@@ -165,7 +167,7 @@ export function copyRounds(opened: readonly NamedRound[], nowMicros: bigint): Wr
   const rows = new CopyRows();
   for (const { feedNo, roundId, round } of opened) {
     const sums = firstSums(round);
-    rows.row(19);
+    rows.row(20);
     rows.int8Value(round.no);
     rows.int8Value(openedAt);
     rows.int8Value(round.refunded ? openedAt : null);
@@ -182,21 +184,22 @@ export function copyRounds(opened: readonly NamedRound[], nowMicros: bigint): Wr
     rows.textValue(round.refundedBy);
     for (const name of SUM_NAMES) rows.numericValue(sums[name]);
     rows.jsonbValue(otherSums(round));
+    rows.int8Value(round.playerTag);
   }
   return [{ ...COPY_ROUNDS, rows }];
 }
 
 const CHANGED = `update promo_store.rounds r set
   refunded_by = coalesce(r.refunded_by, c.refunded_by),
-  refunded_at = case when c.refunded_by is null then r.refunded_at else coalesce(r.refunded_at, timestamptz 'epoch' + $16::bigint * interval '1 microsecond') end,
+  refunded_at = case when c.refunded_by is null then r.refunded_at else coalesce(r.refunded_at, timestamptz 'epoch' + $17::bigint * interval '1 microsecond') end,
   settled = c.settled, second_settled = c.second_settled, player_mismatch = c.player_mismatch, brand_mismatch = c.brand_mismatch,
   player_hash = c.player_hash, brand_no = c.brand_no, currency_no = c.currency_no,
   bet_minor = c.bet_minor, win_minor = c.win_minor, settled_minor = c.settled_minor, below_min_bet_minor = c.below_min_bet_minor,
-  other_sums = c.other_sums::jsonb
+  other_sums = c.other_sums::jsonb, player_tag = c.player_tag
 from unnest($2::bytea[], $3::text[], $4::boolean[], $5::boolean[], $6::boolean[], $7::boolean[], $8::bigint[], $9::int[], $10::smallint[],
-  $11::numeric[], $12::numeric[], $13::numeric[], $14::numeric[], $15::text[])
+  $11::numeric[], $12::numeric[], $13::numeric[], $14::numeric[], $15::text[], $16::bigint[])
   as c (round_key, refunded_by, settled, second_settled, player_mismatch, brand_mismatch, player_hash, brand_no, currency_no,
-  bet_minor, win_minor, settled_minor, below_min_bet_minor, other_sums)
+  bet_minor, win_minor, settled_minor, below_min_bet_minor, other_sums, player_tag)
 where r.round_key = c.round_key`;
 
 const UPDATE_ROUNDS = {
@@ -234,6 +237,7 @@ export function updatesOf(
       sum('settled'),
       sum('belowMinBet'),
       arrays.text(rounds.map(otherSums)),
+      arrays.int8(rounds.map((round) => round.playerTag)),
       nowMicros,
     ];
     return { statement: UPDATE_ROUNDS, values };

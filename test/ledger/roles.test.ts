@@ -67,6 +67,8 @@ const ALL_TABLES = [
     'months',
     'dropped_rows',
     'operations',
+    'player_keys',
+    'untagged',
   ],
   ...['migrations', 'migrations_lock'],
 ];
@@ -89,6 +91,8 @@ const anyColumn: Readonly<Record<string, string>> = {
     months: 'made_at',
     dropped_rows: 'duplicates',
     operations: 'outcome',
+    player_keys: 'key',
+    untagged: 'until',
     migrations: 'name',
     migrations_lock: 'is_locked',
   },
@@ -134,6 +138,7 @@ const TABLE: readonly (readonly [statement: string, allowed: readonly Name[]])[]
   ['select * from promo.verdicts', []],
   ['select * from promo.ledger', []],
   [inMonth('table promo_store.%I'), []],
+  ['select key from promo_store.player_keys', ['writer']],
   // What analysts read.
   ...['events', 'deliveries', 'rounds', 'anomalies'].map(
     (view) => [`select * from promo.${view}`, ['reader']] as const,
@@ -154,6 +159,7 @@ const TABLE: readonly (readonly [statement: string, allowed: readonly Name[]])[]
   [`select * from promo.erase_player('acme', 'nobody')`, ['maintainer']],
   [`select * from promo.retention_plan('2020-02-01')`, ['janitor']],
   [`select promo.drop_months_before('2020-02-01')`, ['janitor']],
+  ['select * from promo.forget_dropped_players()', ['janitor']],
   // Of the whole database.
   ['create schema another', []],
   ['create table promo.another ()', []],

@@ -19,7 +19,15 @@ import {
 } from '../support/ledger';
 
 /** Small, and nothing of an event: every node has a copy of each. */
-const REFERENCE = ['operators', 'feeds', 'connections', 'brands', 'reference_versions', 'currencies'];
+const REFERENCE = [
+  'operators',
+  'feeds',
+  'connections',
+  'brands',
+  'reference_versions',
+  'currencies',
+  'player_keys',
+];
 
 type Reach = 'one feed' | 'the feed of each row' | 'one Kafka partition' | 'every node' | 'no row';
 

@@ -106,7 +106,9 @@ const BROKEN: readonly (readonly [string, string, Sabotage, Fault | null])[] = [
         async decideBatch(batch) {
           const isOne = batch.items.length === 1 && batch.items[0]?.type === 'keyed';
           const items = batch.items.map((item) =>
-            item.type === 'keyed' && isOne ? { ...item, contentHash: item.contentHash + 1 } : item,
+            item.type === 'keyed' && isOne
+              ? { ...item, contentHash: item.contentHash + 1, restHash: item.restHash ^ 1 }
+              : item,
           );
           return ledger.decideBatch({ ...batch, items });
         },

@@ -122,6 +122,7 @@ const STATEMENTS: Readonly<Record<string, Statement>> = {
         : [columnsOf({ ...seen, refunded: seen.refunded_by == null ? 'f' : 't' }, ROUND_COLUMNS)];
     });
   },
+  player_keys: async (on) => on.store.playerKeys(),
 
   async next_batch(on) {
     return [[String(on.store.nextBatchNo++), String(on.store.nowMicros())]];
@@ -210,11 +211,11 @@ const NO_COUNTS: Values = Object.fromEntries(
 );
 
 const ROUND_COLUMNS =
-  'round_key round_no refunded settled second_settled player_mismatch brand_mismatch player_hash brand_no currency_no bet_minor win_minor settled_minor below_min_bet_minor other_sums'.split(
+  'round_key round_no refunded settled second_settled player_mismatch brand_mismatch player_hash brand_no currency_no bet_minor win_minor settled_minor below_min_bet_minor other_sums player_tag'.split(
     ' ',
   );
 const UPDATED_COLUMNS =
-  'refunded_by settled second_settled player_mismatch brand_mismatch player_hash brand_no currency_no bet_minor win_minor settled_minor below_min_bet_minor other_sums'.split(
+  'refunded_by settled second_settled player_mismatch brand_mismatch player_hash brand_no currency_no bet_minor win_minor settled_minor below_min_bet_minor other_sums player_tag'.split(
     ' ',
   );
 

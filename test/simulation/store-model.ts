@@ -133,6 +133,16 @@ export class StoreModel {
     return 1_795_262_400_000_000n + BigInt(Math.round(this.scheduler.now() * 1000));
   }
 
+  /** Year, month and key of this month and the two that follow the first one. */
+  playerKeys(): (string | null)[][] {
+    const keys = [
+      ['2026', '11', '11'.repeat(16)],
+      ['2026', '12', '12'.repeat(16)],
+      ['2027', '1', '01'.repeat(16)],
+    ];
+    return keys.map(([year = '', month = '', key = '']) => [year, month, `\\x${key}`]);
+  }
+
   open(): Backend {
     const backend = new Backend(this);
     this.backends.add(backend);

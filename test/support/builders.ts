@@ -6,6 +6,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Known } from '../../src/domain/decide';
 import { FeedMap } from '../../src/domain/feed-map';
+import { NO_TAGS } from '../../src/domain/player-tag';
 import {
   type BrandEntry,
   type Connection,
@@ -131,6 +132,7 @@ export const nothingKnown = (more: Partial<Known> = {}): Known => ({
   resends: new Map(),
   unstored: new Set(),
   rounds: new FeedMap(),
+  tags: NO_TAGS,
   ...more,
 });
 

@@ -239,7 +239,7 @@ export function damagesOf(client: Pool | Client): Promise<TextRow[]> {
 
 const EVERY_TABLE = `select string_agg(format('promo_store.%I', relname), ', ') from pg_class
 where relnamespace = 'promo_store'::regnamespace and relkind in ('r', 'p') and not relispartition
-and relname not in ('currencies', 'migrations', 'migrations_lock')`;
+and relname not in ('currencies', 'migrations', 'migrations_lock', 'player_keys', 'untagged')`;
 
 async function empty(url: string): Promise<void> {
   await withClient(url, async (client) => {

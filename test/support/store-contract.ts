@@ -4,6 +4,7 @@
  */
 import type { KeyedItem } from '../../src/domain/decide';
 import { NO_FIELDS } from '../../src/domain/event';
+import { NO_TAGS } from '../../src/domain/player-tag';
 import { newRound } from '../../src/domain/round';
 import { ACCEPTED } from '../../src/domain/verdict';
 import type { Session, Store, StoreConnection } from '../../src/ledger/connection';
@@ -98,12 +99,13 @@ class Tx {
 
 const keyed = (eventId: string): KeyedItem => ({
   ...{ type: 'keyed', source: null, feedNo: FEED, connectionNo: 1, eventId, fields: NO_FIELDS },
-  ...{ brandNo: null, playerHash: null, contentHash: 1, refusal: null },
+  ...{ brandNo: null, contentHash: 1, restHash: 1, refusal: null },
 });
 let verdictId = 1;
 const keysOf = (...ids: string[]) =>
   events.copyKeys(
     ids.map((id) => ({ item: keyed(id), outcome: ACCEPTED, counted: false, verdictId: verdictId++ })),
+    NO_TAGS,
   );
 const roundsOf = (...opened: (readonly [no: number, id: string])[]) =>
   rounds.copyRounds(

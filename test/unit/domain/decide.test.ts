@@ -297,7 +297,7 @@ describe('a batch is decided in the order of arrival, each event on its own [D2]
   it.each([
     ['kind', { fields: { ...judged(aBet()).fields, kind: null } }],
     ['kind of a round', { fields: { ...judged(aBet()).fields, kind: 'login' as const } }],
-    ['player', { playerHash: null }],
+    ['player', { fields: { ...judged(aBet()).fields, playerRef: null } }],
     ['brand', { brandNo: null }],
   ])('an event of a round without %s is a defect of judging, and fails alone [V9]', (_, lacking) => {
     const broken = { ...item(aBet(), at(0)), ...lacking };

@@ -8,7 +8,6 @@ import {
   type KeyedItem,
   type Known,
 } from '../../../src/domain/decide';
-import { ContentHash } from '../../../src/domain/digest';
 import type { Judged } from '../../../src/domain/event';
 import { judge } from '../../../src/domain/judge';
 import type { Connection } from '../../../src/domain/reference';
@@ -80,7 +79,6 @@ export const isRefusedByContract = (event: unknown): boolean => {
 /** A judged event as the intake hands it to the decision. */
 export function itemOf(judgement: Keyed, connection: Connection, source: Coordinates | null): KeyedItem {
   const { fields } = judgement;
-  const { roundId, playerRef } = fields;
   return {
     type: 'keyed',
     source,
@@ -89,9 +87,8 @@ export function itemOf(judgement: Keyed, connection: Connection, source: Coordin
     eventId: judgement.eventId,
     fields,
     brandNo: judgement.brandNo,
-    playerHash:
-      roundId === null || playerRef === null ? null : new ContentHash().text(roundId).text(playerRef).value(),
     contentHash: judgement.contentHash,
+    restHash: judgement.restHash,
     refusal: judgement.refusal,
   };
 }
