@@ -49,7 +49,7 @@ export function packContent(content: Content, tags: PlayerTags, halves: Halves):
 }
 
 /** What tells the tags of one player apart: the round, whose events share a tag, or else the event. */
-export function saltOf({ eventId, fields: { roundId } }: Content): string {
+function saltOf({ eventId, fields: { roundId } }: Content): string {
   return roundId ?? eventId;
 }
 

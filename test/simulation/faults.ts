@@ -48,6 +48,7 @@ const POINTS = {
   lock_rounds: [...STORE, ...LOCKS, ...WORLD],
   read_rounds: [...STORE, ...WORLD],
   next_batch: [...STORE, 'read-only', ...WORLD],
+  player_keys: [...STORE, ...WORLD],
   update_rounds: [...STORE, ...LOCKS, ...WORLD],
   count_partition: [...STORE, ...LOCKS, ...WORLD],
   record_panic: [...STORE, 'read-only', ...WORLD],
