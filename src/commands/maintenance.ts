@@ -28,7 +28,9 @@ export async function applyRetention(options: Options): Promise<number> {
   }
   const { events, rounds } = await forgetDroppedPlayers(DATABASE);
   if (events + rounds > 0)
-    console.log(`player hashes of dropped months forgotten: ${counted(events, 'event')}, ${counted(rounds, 'round')}`);
+    console.log(
+      `player hashes of dropped months forgotten: ${counted(events, 'event')}, ${counted(rounds, 'round')}`,
+    );
   return DONE;
 }
 
