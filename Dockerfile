@@ -24,6 +24,8 @@ RUN npm ci --omit=dev --omit=optional --no-audit --no-fund
 FROM ${RUNTIME_IMAGE}
 # Node alone, without npm, yarn and corepack.
 COPY --from=manifest /usr/local/bin/node /usr/local/bin/node
+# The liveness probe of the chart, which starts no Node. An image without a shell lacks it.
+COPY --from=manifest /usr/bin/test /usr/bin/test
 WORKDIR /app
 COPY package.json ./
 COPY --from=production /app/node_modules node_modules

@@ -8,6 +8,7 @@ import { access, constants, stat } from 'node:fs/promises';
 import { DONE, FAILED, USAGE } from './commands/exit-codes';
 import { causesOf, explain } from './commands/explain';
 import { OPERATIONS } from './commands/operations';
+import { codeWithOutput, endStuckOutput, guardOutput, outputFlushed } from './commands/output';
 import { packageVersion } from './commands/package-version';
 import {
   PUBLISH_SETTINGS,
@@ -258,6 +259,7 @@ function interruption(): AbortSignal {
     process.on(signal, () => {
       if (controller.signal.aborted) process.exit(FAILED);
       controller.abort();
+      endStuckOutput();
     });
   }
   return controller.signal;
@@ -314,11 +316,6 @@ async function unreadable(file: string): Promise<string | undefined> {
   }
 }
 
-/** Resolves once all that was written is taken, or cannot be any more. */
-function flushed(stream: NodeJS.WriteStream): Promise<void> {
-  return new Promise((resolve) => stream.write('', () => resolve()));
-}
-
 /** Exit codes of a process that a signal ends, as shells tell them. */
 const SIGNALLED = { SIGINT: 130, SIGTERM: 143 } as const;
 
@@ -338,14 +335,7 @@ if (require.main === module) {
   process.removeAllListeners('warning').on('warning', ({ name, message }) => {
     if (name !== 'TimeoutNegativeWarning') console.error(`${name}: ${message}`);
   });
-  // Whoever reads our output may end before us, as head does. What is told beside it is no reason to end.
-  process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-    if (error.code !== 'EPIPE') console.error(`standard output cannot be written (${error.code})`);
-    process.exit(FAILED);
-  });
-  process.stderr.on('error', (error: NodeJS.ErrnoException) => {
-    if (error.code !== 'EPIPE') throw error;
-  });
+  guardOutput();
   main(process.argv.slice(2))
     .catch((error: unknown) => {
       const { message, code } = explain(error);
@@ -353,9 +343,9 @@ if (require.main === module) {
       return code;
     })
     .then(async (code) => {
-      process.exitCode = code;
-      // Whoever reads a pipe may be slow.
-      await Promise.all([process.stdout, process.stderr].map(flushed));
+      process.exitCode = codeWithOutput(code);
+      await outputFlushed(process.exitCode);
+      process.exitCode = codeWithOutput(code);
       setTimeout(() => process.exit(), LINGER_MS).unref();
     });
 }

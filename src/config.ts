@@ -96,6 +96,12 @@ export const SETTINGS = {
     example: '8080',
     parse: integer(0, MAX_PORT),
   }),
+  LIVENESS_HEARTBEAT: setting({
+    describe:
+      'Path of a file whose modification time says until when this process counts as live, for a probe that nobody outside can reach: `test PATH -nt /proc/self`. Absent: none.',
+    example: '/run/promo-intake/live',
+    parse: text,
+  }),
   LOG_LEVEL: setting({
     describe: `Least level that is logged: ${LOG_LEVELS.join(', ')}. A line a batch at debug, a line a change of state at info.`,
     fallback: 'info',
@@ -166,7 +172,9 @@ type Config<N extends SettingName | GroupName> = {
       : never;
 };
 /** Settings without a value of their own may be absent. */
-type Absent<N extends SettingName> = N extends 'KAFKA_TOPICS' | 'VERDICT_TOPIC' ? undefined : never;
+type Absent<N extends SettingName> = N extends 'KAFKA_TOPICS' | 'VERDICT_TOPIC' | 'LIVENESS_HEARTBEAT'
+  ? undefined
+  : never;
 
 /** Prefixes that are ours: a variable with one of them that is no setting is refused, since it would be ignored otherwise. */
 export const OWN_PREFIXES: readonly string[] = [

@@ -1,24 +1,31 @@
 /**
  * What the outside sees of a process: logs, metrics, health. Neither holds a player_ref or a payload at any level.
  */
-import { createServer, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import pino, { type Logger } from 'pino';
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import { escapeUnprintable } from './domain/printable';
+import { logOutputOf } from './telemetry/log-output';
 
-export function makeLogger(level: string, to: 'stdout' | 'stderr' = 'stdout'): Logger {
-  return pino(
-    {
-      level,
-      base: null,
-      timestamp: pino.stdTimeFunctions.isoTime,
-      formatters: { level: (label) => ({ level: label }) },
-      // A line may be shown by a terminal, which would obey what JSON leaves as it is.
-      hooks: { streamWrite: escapeUnprintable },
-    },
-    pino.destination(to === 'stdout' ? 1 : 2),
-  );
+export { type Health, listenAt, serveHealth } from './telemetry/health-server';
+
+/** @param onDropped called for each line that is dropped, since the log cannot be written */
+export function makeLogger(
+  level: string,
+  to: 'stdout' | 'stderr' = 'stdout',
+  onDropped: () => void = () => undefined,
+): Logger {
+  const output = logOutputOf(to === 'stdout' ? 1 : 2, reportDropped);
+  output.onDropped(onDropped);
+  const formatters = { level: (label: string) => ({ level: label }) };
+  // A line may be shown by a terminal, which would obey what JSON leaves as it is.
+  const hooks = { streamWrite: escapeUnprintable };
+  return pino({ level, base: null, timestamp: pino.stdTimeFunctions.isoTime, formatters, hooks }, output);
+}
+
+function reportDropped(lines: number, error: string): string {
+  const time = new Date().toISOString();
+  const msg = 'log lines were dropped while the log could not be written';
+  return `${JSON.stringify({ level: 'warn', time, lines, error, msg })}\n`;
 }
 
 /** Tells of the first at once, and of what comes within the time behind it by its number alone. */
@@ -293,6 +300,26 @@ export function makeMetrics(role?: Role) {
       }),
       buckets: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20],
     }),
+    logLinesDropped: new Counter(
+      describe('log_lines_dropped_total', {
+        help: 'Log lines that were dropped, since the log could not be written.',
+        action:
+          'Look at what the log is written to: a disk that is full, a pipe or terminal whose reader has stopped or is gone. The process goes on.',
+      }),
+    ),
+    healthConnectionsDropped: new Counter(
+      describe('health_connections_dropped_total', {
+        help: 'Connections to HTTP_PORT that were dropped, the oldest first, since there were too many in all or of one address.',
+        action:
+          'Find who opens connections to HTTP_PORT and sends no request. Probes and scrapes go on; networkPolicy.from says who may reach the port.',
+      }),
+    ),
+    healthRequestsRefused: new Counter(
+      describe('health_requests_refused_total', {
+        help: 'Requests to HTTP_PORT that were answered 429, since their address sent too many in a second.',
+        action: 'Have its owner ask less often; networkPolicy.from says who may reach the port.',
+      }),
+    ),
     buildInfo: new Gauge(
       describe('build_info', {
         help: '1, with the version of promo-intake and of Node.js.',
@@ -315,75 +342,3 @@ export function makeMetrics(role?: Role) {
 }
 
 export type Metrics = ReturnType<typeof makeMetrics>;
-
-export interface Health {
-  /** False ends the pod: only a restart helps. */
-  live(): boolean;
-  /** False takes the pod out of service. */
-  ready(): boolean;
-  /** What somebody has to act on though the pod is in service, a sentence each. */
-  notes(): readonly string[];
-}
-
-/** A request has come whole within this time, or its connection is ended. */
-const REQUEST_TIMEOUT_MS = 5_000;
-const LATE_REQUESTS_CHECK_MS = 1_000;
-/** Of whoever asks at once, beside Prometheus and the kubelet. */
-const MAX_CONNECTIONS = 100;
-
-/** Serves /livez, /readyz and /metrics. @returns the port, which differs from `port` where that is 0 */
-export async function serveHealth(
-  port: number,
-  health: Health,
-  metrics: Metrics,
-): Promise<{ port: number; close(): Promise<void> }> {
-  const limits = {
-    requestTimeout: REQUEST_TIMEOUT_MS,
-    headersTimeout: REQUEST_TIMEOUT_MS,
-    connectionsCheckingInterval: LATE_REQUESTS_CHECK_MS,
-  };
-  const server = createServer(limits, (request, response) => {
-    const answer = (status: number, body: string, type = 'text/plain; charset=utf-8') => {
-      response.writeHead(status, { 'content-type': type }).end(body);
-    };
-    const path = request.url?.split('?')[0];
-    if (request.method !== 'GET' && request.method !== 'HEAD') {
-      response.setHeader('allow', 'GET, HEAD');
-      answer(405, 'only GET and HEAD\n');
-    } else if (path === '/livez') answer(health.live() ? 200 : 503, health.live() ? 'live\n' : 'stuck\n');
-    else if (path === '/readyz')
-      answer(
-        health.ready() ? 200 : 503,
-        [health.ready() ? 'ready' : 'not ready', ...health.notes(), ''].join('\n'),
-      );
-    else if (path === '/metrics') {
-      metrics.beforeScrape();
-      metrics.registry.metrics().then(
-        (text) => answer(200, text, metrics.registry.contentType),
-        (error: unknown) => answer(500, `${error instanceof Error ? error.message : 'metrics failed'}\n`),
-      );
-    } else answer(404, 'paths: /livez /readyz /metrics\n');
-  });
-  server.maxConnections = MAX_CONNECTIONS;
-  const served = await listenAt(server, port);
-  return { port: served, close: () => close(server) };
-}
-
-/** Has a server listen. @param port 0: any that is free @returns the port @throws where it is taken */
-export async function listenAt(server: Server, port: number): Promise<number> {
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', reject);
-    server.listen(port, () => {
-      server.removeListener('error', reject);
-      resolve();
-    });
-  });
-  const address: AddressInfo | string | null = server.address();
-  if (address === null || typeof address === 'string') throw new Error('the server has no port');
-  return address.port;
-}
-
-async function close(server: Server): Promise<void> {
-  server.closeAllConnections();
-  await new Promise<void>((resolve) => server.close(() => resolve()));
-}

@@ -32,7 +32,7 @@ function isFree(port: number): Promise<boolean> {
   });
 }
 
-async function freePort(): Promise<number> {
+export async function freePort(): Promise<number> {
   const end = highest();
   for (let attempt = 0; attempt < 200; attempt++) {
     const port = randomInt(LOWEST, end + 1);

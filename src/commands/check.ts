@@ -12,8 +12,9 @@ import { describeFileFault } from '../reference-file';
 import { bodyBytes } from '../transports/webhook-client';
 import { DONE, FAILED, USAGE } from './exit-codes';
 import { type Line, MAX_LINE_BYTES, openInput, readEvents, readLines } from './lines';
+import { print } from './output';
 import { readReferenceInput } from './reference-input';
-import { makeTally, print } from './tally';
+import { makeTally } from './tally';
 import { tooMuchAlone, tooMuchTogether } from './webhook-limits';
 
 export interface CheckOptions {

@@ -14,8 +14,9 @@ import { parseJson } from '../transports/json';
 import { bodyBytes, sendBatch, type ToldVerdict, type WebhookTarget } from '../transports/webhook-client';
 import { DONE, FAILED } from './exit-codes';
 import { isBatchOfEvents, type Line, openInput, readEvents, readLines } from './lines';
+import { print } from './output';
 import { SEND_SETTINGS } from './settings';
-import { makeTally, nameOf, print } from './tally';
+import { makeTally, nameOf } from './tally';
 import { both, wrong } from './values';
 import { MAX_BYTES, MAX_EVENTS } from './webhook-limits';
 

@@ -10,7 +10,8 @@ import { messageOf } from '../errors';
 import type { Store, StoreAccess } from '../ledger/connection';
 import { ensureMonths, type LedgerOptions, type Step } from '../ledger/ledger';
 import { pendingMigrations } from '../ledger/migrate';
-import { type Metrics, makeLogger } from '../telemetry';
+import { type Health, type Metrics, makeLogger, serveHealth, tellSeldom } from '../telemetry';
+import { startHeartbeat } from '../telemetry/heartbeat';
 import type { Tracing, TracingOptions } from '../tracing';
 import { KafkaRefusal, makeKafka } from '../transports/kafka';
 import { makeStepTimer } from '../transports/observe-state';
@@ -27,8 +28,38 @@ const START_RETRY_MS = 2_000;
 const START_TRY_MS = 25_000;
 /** Closing connections may take this long, even where deciding took all the time of a shutdown. */
 export const CLOSE_WITHIN_MS = 500;
+/** A file that cannot be written is reported this often. */
+const HEARTBEAT_FAULT_EVERY_MS = 60_000;
 /** Of the time that is left for closing, the last traces may take half, and no more than this. */
 const LAST_TRACES_WITHIN_MS = 2_000;
+
+/** Serves health on HTTP_PORT, and keeps the file of LIVENESS_HEARTBEAT fresh where one is named. @throws Unable where the file cannot be made */
+export async function showHealth(
+  { port, file }: { readonly port: number; readonly file: string | undefined },
+  health: Health,
+  metrics: Metrics,
+  logger: Logger,
+): Promise<{ close(): Promise<void> }> {
+  const served = await serveHealth(port, health, metrics);
+  logger.info({ port: served.port }, 'health and metrics are served');
+  if (file === undefined) return served;
+  const report = tellSeldom<unknown>(HEARTBEAT_FAULT_EVERY_MS, (error) =>
+    logger.error({ error: messageOf(error), file }, 'LIVENESS_HEARTBEAT cannot be written'),
+  );
+  try {
+    const end = startHeartbeat(file, health.live, report);
+    return {
+      async close() {
+        end();
+        await served.close();
+      },
+    };
+  } catch (error) {
+    throw new Unable(
+      `LIVENESS_HEARTBEAT cannot be made: ${messageOf(error)}. Name a file in a directory that exists and that this process may write to`,
+    );
+  }
+}
 
 /** Makes the coming months' tables for as long as the command serves. @returns what ends it */
 export function keepMonths(store: Store, logger: Logger): () => void {

@@ -1,5 +1,4 @@
-/** How many events of a file have which verdict, and printing as fast as is read. */
-import { once } from 'node:events';
+/** How many events of a file have which verdict. */
 import { REASONS, type Reason, type Verdict } from '../domain/verdict';
 
 /** What is told of an event. */
@@ -53,9 +52,4 @@ const FIRSTS = ['accepted', ...REASONS.map(({ verdict, name }) => nameOf({ verdi
 
 function number(value: number): string {
   return value.toLocaleString('en');
-}
-
-/** To stdout; resolves once there is room for more. */
-export async function print(text: string): Promise<void> {
-  if (text !== '' && !process.stdout.write(text)) await once(process.stdout, 'drain');
 }

@@ -10,7 +10,7 @@ import { makeIntake } from '../intake';
 import { makePool, type PostgresPool } from '../ledger/connection';
 import { makeLedger } from '../ledger/ledger';
 import { makeReferences } from '../ledger/reference-store';
-import { type Metrics, makeLogger, makeMetrics, serveHealth } from '../telemetry';
+import { type Metrics, makeLogger, makeMetrics } from '../telemetry';
 import type { Tracing } from '../tracing';
 import { makeKafka } from '../transports/kafka';
 import { observeThrottling } from '../transports/observe-state';
@@ -32,6 +32,7 @@ import {
   needStore,
   needTopics,
   observeSteps,
+  showHealth,
   stopSignal,
 } from './service';
 import { PUBLISHING_WEBHOOK_SETTINGS, WEBHOOK_SETTINGS } from './settings';
@@ -39,20 +40,21 @@ import { PUBLISHING_WEBHOOK_SETTINGS, WEBHOOK_SETTINGS } from './settings';
 /** @returns the exit code */
 export async function webhook(): Promise<number> {
   const settings = readSettings();
-  const { WEBHOOK, DATABASE, TRACES, HTTP_PORT, LOG_LEVEL, SHUTDOWN_SECONDS } = settings.config;
-  const logger = makeLogger(LOG_LEVEL);
-  logWarnings(logger);
+  const { WEBHOOK, DATABASE, TRACES, HTTP_PORT, LIVENESS_HEARTBEAT, LOG_LEVEL, SHUTDOWN_SECONDS } =
+    settings.config;
   const metrics = makeMetrics('webhook');
+  const logger = makeLogger(LOG_LEVEL, 'stdout', () => metrics.logLinesDropped.inc());
+  logWarnings(logger);
   const version = await packageVersion();
   metrics.buildInfo.set({ version, node: process.versions.node }, 1);
   const stop = stopSignal(logger);
   let isServed = false;
-  const health = await serveHealth(
-    HTTP_PORT,
+  const health = await showHealth(
+    { port: HTTP_PORT, file: LIVENESS_HEARTBEAT },
     { live: () => true, ready: () => isServed && !stop.aborted, notes: () => [] },
     metrics,
+    logger,
   );
-  logger.info({ port: health.port }, 'health and metrics are served');
 
   const applicationName = 'promo-intake-webhook';
   const pool = makePool({ ...DATABASE, maxConnections: WEBHOOK.slots + 1, applicationName }, logger);

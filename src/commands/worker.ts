@@ -12,7 +12,7 @@ import { makeRejectBreaker } from '../intake/reject-limit';
 import { makePool } from '../ledger/connection';
 import { makeLedger, readDecidedUpTo } from '../ledger/ledger';
 import { makeReferences } from '../ledger/reference-store';
-import { makeLogger, makeMetrics, serveHealth } from '../telemetry';
+import { makeLogger, makeMetrics } from '../telemetry';
 import { makeSendDeadLetters } from '../transports/dead-letters';
 import { type Drain, makeDrain } from '../transports/drain';
 import { makeKafka } from '../transports/kafka';
@@ -39,6 +39,7 @@ import {
   needStore,
   needTopics,
   observeSteps,
+  showHealth,
   stopSignal,
 } from './service';
 import { WORKER_SETTINGS } from './settings';
@@ -47,9 +48,9 @@ import { unreadTopics } from './unread-topics';
 /** @returns the exit code */
 export async function worker(options: { drain: boolean }): Promise<number> {
   const config = readSettings();
-  const logger = makeLogger(config.LOG_LEVEL);
-  logWarnings(logger);
   const metrics = makeMetrics('worker');
+  const logger = makeLogger(config.LOG_LEVEL, 'stdout', () => metrics.logLinesDropped.inc());
+  logWarnings(logger);
   const wireFormat = makeWireFormat({ ...config.SCHEMA_REGISTRY, timeoutMs: REGISTRY_TIMEOUT_MS });
   const version = await packageVersion();
   metrics.buildInfo.set({ version, node: process.versions.node }, 1);
@@ -58,8 +59,8 @@ export async function worker(options: { drain: boolean }): Promise<number> {
   const stop = stopSignal(logger);
   let stream: Stream | null = null;
   let connectingAt = systemClock.now();
-  const health = await serveHealth(
-    config.HTTP_PORT,
+  const health = await showHealth(
+    { port: config.HTTP_PORT, file: config.LIVENESS_HEARTBEAT },
     {
       // Whoever tries to reach Kafka is no less alive for its being away.
       live: () =>
@@ -68,8 +69,8 @@ export async function worker(options: { drain: boolean }): Promise<number> {
       notes: () => stream?.undecided().map(describeUndecided) ?? [],
     },
     metrics,
+    logger,
   );
-  logger.info({ port: health.port }, 'health and metrics are served');
 
   const pool = makePool(
     {

@@ -27,6 +27,7 @@ const GROUPS = 'test/transport/groups.test.ts';
 const HOSTILE = 'test/transport/hostile-batches.test.ts';
 const HOSTILE_BYTES = 'test/transport/hostile-bytes.test.ts';
 const KAFKA = 'test/faults/kafka.test.ts';
+const LOG = 'test/faults/log.test.ts';
 const LONG = 'test/faults/long.test.ts';
 const OFFSETS = 'test/transport/offsets.test.ts';
 const OPERATION = 'test/transport/operation.test.ts';
@@ -150,6 +151,37 @@ export const FAULTS: readonly FaultGroup[] = [
         tests: {
           [PROCESSES]: [
             'an event loop that is blocked beyond the session timeout: health does not answer, then all goes on',
+          ],
+        },
+      },
+      {
+        fault:
+          'Its log cannot be written: a full disk, a pipe whose reader has stopped, a pipe or a terminal that is gone; of worker, worker --drain and webhook',
+        does: 'Goes on. 1 MiB of lines wait, the lines beyond are dropped. SIGTERM ends the process as always.',
+        sees: '`promo_intake_log_lines_dropped_total`; `log lines were dropped while the log could not be written`, with their number, once lines can be written again',
+        tests: {
+          [LOG]: [
+            'a device without room',
+            'a pipe whose reader has stopped',
+            'a pipe whose reader is gone',
+          ].flatMap((sink) => [
+            `a log to ${sink}: the worker decides, /livez answers, and SIGTERM ends it with 0`,
+            `a log to ${sink}: worker --drain decides all, and ends with 0`,
+            `a log to ${sink}: SIGTERM ends a worker that cannot start`,
+            `a log to ${sink}: the webhook answers /livez, and SIGTERM ends it with 0`,
+          ]),
+        },
+      },
+      {
+        fault: 'The results of a command cannot be written',
+        does: 'Does its work to the end, with the exit code of the work. A reader that ended, as head does, is no fault; without room the command ends with 1. While a reader has stopped, the command waits, and SIGTERM ends it within 2 s.',
+        sees: '`standard output cannot be written (ENOSPC): the results are incomplete`; nothing where the reader ended',
+        tests: {
+          [LOG]: [
+            'results to a pipe whose reader is gone: the command ends without a word, with the code of its work',
+            'results to a device without room: the command says so in one sentence, and ends with 1',
+            'results to a pipe whose reader has stopped: the command waits, and SIGTERM ends it',
+            'results of a change to a pipe whose reader is gone: the change is made, and the code is 0',
           ],
         },
       },

@@ -27,7 +27,7 @@ export const LAYERS = {
   clock: { files: /^src\/clock\.ts$/, mayImport: [] },
   errors: { files: /^src\/errors\.ts$/, mayImport: [] },
   config: { files: /^src\/config(\/|\.ts$)/, mayImport: [] },
-  telemetry: { files: /^src\/telemetry\.ts$/, mayImport: ['domain'] },
+  telemetry: { files: /^src\/telemetry(\/|\.ts$)/, mayImport: ['domain'] },
   domain: { files: /^src\/domain\//, mayImport: [] },
   'reference-file': { files: /^src\/reference-file(\/|\.ts$)/, mayImport: ['errors', 'domain'] },
   ledger: { files: /^src\/ledger\//, mayImport: ['errors', 'domain', 'reference-file'] },
@@ -64,7 +64,7 @@ export const PACKAGES: Readonly<Record<string, RegExp>> = {
   pg: /^src\/ledger\//,
   // Its Logger is what the layers with something to tell are handed; only telemetry makes one.
   pino: /^src\/(telemetry\.ts$|tracing\.ts$|intake(\/|\.ts$)|ledger\/|transports\/|commands\/)/,
-  'prom-client': /^src\/telemetry\.ts$/,
+  'prom-client': /^src\/telemetry(\/|\.ts$)/,
   snappyjs: /^src\/transports\/(codecs|snappyjs\.d)\.ts$/,
   yaml: /^src\/reference-file\/yaml\.ts$/,
 };

@@ -119,7 +119,7 @@ What a container of a component is configured by, as YAML: the workers by everyt
 {{- range $map := list "settings" "secrets" "files" -}}
 {{- $taken := dict -}}
 {{- range $name, $value := index $values $map -}}
-{{- $isOfWebhook := or (hasPrefix "WEBHOOK_" $name) (hasPrefix "DATABASE_" $name) (hasPrefix "OTEL_" $name) (has $name (list "HTTP_PORT" "LOG_LEVEL" "SHUTDOWN_SECONDS" "VERDICT_TOPIC" "NODE_EXTRA_CA_CERTS")) (and $publishes (hasPrefix "KAFKA_" $name) (not (has $name (list "KAFKA_GROUP_ID" "KAFKA_TOPICS")))) -}}
+{{- $isOfWebhook := or (hasPrefix "WEBHOOK_" $name) (hasPrefix "DATABASE_" $name) (hasPrefix "OTEL_" $name) (has $name (list "HTTP_PORT" "LIVENESS_HEARTBEAT" "LOG_LEVEL" "SHUTDOWN_SECONDS" "VERDICT_TOPIC" "NODE_EXTRA_CA_CERTS")) (and $publishes (hasPrefix "KAFKA_" $name) (not (has $name (list "KAFKA_GROUP_ID" "KAFKA_TOPICS")))) -}}
 {{- if ternary (not (hasPrefix "WEBHOOK_" $name)) $isOfWebhook (eq $component "worker") }}{{ $_ := set $taken $name $value }}{{ end -}}
 {{- end -}}
 {{- $_ := set $given $map $taken -}}
@@ -207,6 +207,20 @@ where `own` has the same three of its own role: the owner of the tables, or the 
 {{- end }}
 {{- end -}}
 
+{{/* The file by which a worker or the webhook shows that it lives. Of a release that was made before there was this value, it is not there (--reuse-values). */}}
+{{- define "promo-intake.heartbeat" -}}
+{{ default "/run/promo-intake/live" .Values.settings.LIVENESS_HEARTBEAT }}
+{{- end -}}
+
+{{/*
+How Kubernetes asks whether a worker or the webhook lives: by a file in the pod, which nobody outside can reach. The process sets its time ahead
+once a second, and the time of /proc/self is the present. The command is no Node, and needs no shell.
+*/}}
+{{- define "promo-intake.livenessCheck" -}}
+exec:
+  command: [/usr/bin/test, {{ include "promo-intake.heartbeat" .root | quote }}, -nt, /proc/self]
+{{- end -}}
+
 {{/* What all containers have in common. */}}
 {{- define "promo-intake.container" -}}
 image: {{ include "promo-intake.image" . | quote }}
@@ -292,6 +306,7 @@ annotations:
 {{- if and $webhook.from (not $.Values.networkPolicy.enabled) }}{{ $faults = append $faults "webhook.from is set, and networkPolicy.enabled is false: it would be ignored; enable it, or remove webhook.from" }}{{ end -}}
 {{- if and $webhook.ingress.enabled (not $webhook.enabled) }}{{ $faults = append $faults "webhook.ingress.enabled is true, and webhook.enabled is not: enable it, or remove the ingress" }}{{ end -}}
 {{- if and $webhook.ingress.enabled (not $webhook.ingress.host) }}{{ $faults = append $faults "webhook.ingress.host is missing: set it, or disable webhook.ingress" }}{{ end -}}
+{{- if and (ne (default "none" .metrics.monitor) "none") .networkPolicy.enabled (not .networkPolicy.from) }}{{ $faults = append $faults "networkPolicy.from is missing: metrics.monitor has Prometheus scrape the pods, and nobody may reach HTTP_PORT; set it to the peers that may, such as [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: monitoring}}}]" }}{{ end -}}
 {{- if and .reference.data .reference.existing }}{{ $faults = append $faults "reference.data and reference.existing are both set: remove one of them" }}{{ end -}}
 {{- if and .autoscaling.enabled (lt (int .autoscaling.maxReplicas) (int .autoscaling.minReplicas)) }}{{ $faults = append $faults "autoscaling.maxReplicas is below autoscaling.minReplicas: raise it" }}{{ end -}}
 {{- if and .autoscaling.enabled (le (int .autoscaling.upAfterSeconds) (int .autoscaling.pollingSeconds)) }}{{ $faults = append $faults "autoscaling.upAfterSeconds is not above autoscaling.pollingSeconds: raise it, for one look alone may be wrong" }}{{ end -}}

@@ -1,0 +1,205 @@
+/**
+ * The server of /livez, /readyz and /metrics on HTTP_PORT.
+ *
+ * Anybody who reaches the port may open connections and send half of a request. So each connection has short deadlines,
+ * each address a number of connections, and a newcomer takes the place of the oldest connection that waits for a request.
+ */
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { type AddressInfo, isIPv6, type Socket } from 'node:net';
+
+export interface Health {
+  /** False ends the pod: only a restart helps. */
+  live(): boolean;
+  /** False takes the pod out of service. */
+  ready(): boolean;
+  /** What somebody has to act on though the pod is in service, a sentence each. */
+  notes(): readonly string[];
+}
+
+/** What the server needs of the metrics. */
+export interface ServedMetrics {
+  readonly registry: { readonly contentType: string; metrics(): Promise<string> };
+  beforeScrape(): void;
+  readonly healthConnectionsDropped: { inc(): void };
+  readonly healthRequestsRefused: { inc(): void };
+}
+
+/** The head of a request has come within this time, and the whole request; otherwise its connection ends. */
+const HEAD_TIMEOUT_MS = 2_000;
+const REQUEST_TIMEOUT_MS = 3_000;
+const LATE_REQUESTS_CHECK_MS = 500;
+/** An answer is taken within this time. */
+const ANSWER_TIMEOUT_MS = 5_000;
+const KEEP_ALIVE_MS = 5_000;
+const MAX_HEAD_BYTES = 8 * 1024;
+/** Connections in all, and of one address: of IPv6 a /64, which is one sender's. */
+export const MAX_HEALTH_CONNECTIONS = 200;
+export const MAX_HEALTH_CONNECTIONS_AN_ADDRESS = 20;
+/** Requests of one address in a second; those beyond are answered 429. */
+export const MAX_HEALTH_REQUESTS_A_SECOND = 50;
+/** Addresses whose requests are counted within a second. */
+const MAX_COUNTED_ADDRESSES = 10_000;
+const SECOND_MS = 1_000;
+
+/** Serves /livez, /readyz and /metrics. @returns the port, which differs from `port` where that is 0 */
+export async function serveHealth(
+  port: number,
+  health: Health,
+  metrics: ServedMetrics,
+): Promise<{ port: number; close(): Promise<void> }> {
+  const limits = {
+    requestTimeout: REQUEST_TIMEOUT_MS,
+    headersTimeout: HEAD_TIMEOUT_MS,
+    keepAliveTimeout: KEEP_ALIVE_MS,
+    connectionsCheckingInterval: LATE_REQUESTS_CHECK_MS,
+    maxHeaderSize: MAX_HEAD_BYTES,
+  };
+  const connections = makeConnections(() => metrics.healthConnectionsDropped.inc());
+  const isTooOften = makeRequestCount();
+  const readMetrics = shared(() => {
+    metrics.beforeScrape();
+    return metrics.registry.metrics();
+  });
+  const respond = (request: IncomingMessage, response: ServerResponse) => {
+    const answer = (status: number, body: string, type = 'text/plain; charset=utf-8') => {
+      response.writeHead(status, { 'content-type': type }).end(body);
+    };
+    const path = request.url?.split('?')[0];
+    if (isTooOften(addressOf(request.socket))) {
+      metrics.healthRequestsRefused.inc();
+      response.setHeader('connection', 'close');
+      answer(429, 'too many requests a second from this address\n');
+    } else if (request.method !== 'GET' && request.method !== 'HEAD') {
+      response.setHeader('allow', 'GET, HEAD');
+      answer(405, 'only GET and HEAD\n');
+    } else if (path === '/livez') answer(health.live() ? 200 : 503, health.live() ? 'live\n' : 'stuck\n');
+    else if (path === '/readyz')
+      answer(
+        health.ready() ? 200 : 503,
+        [health.ready() ? 'ready' : 'not ready', ...health.notes(), ''].join('\n'),
+      );
+    else if (path === '/metrics')
+      readMetrics().then(
+        (text) => answer(200, text, metrics.registry.contentType),
+        (error: unknown) => answer(500, `${error instanceof Error ? error.message : 'metrics failed'}\n`),
+      );
+    else answer(404, 'paths: /livez /readyz /metrics\n');
+  };
+  const server = createServer(limits, (request, response) => {
+    const answered = connections.answering(request.socket);
+    const late = setTimeout(() => request.socket.destroy(), ANSWER_TIMEOUT_MS);
+    response.once('close', () => {
+      clearTimeout(late);
+      answered();
+    });
+    respond(request, response);
+  });
+  server.on('connection', connections.add);
+  const served = await listenAt(server, port);
+  return { port: served, close: () => close(server) };
+}
+
+interface Place {
+  readonly address: string;
+  requests: number;
+}
+
+/** The connections there are, the oldest first. One that is answered is behind all that wait for a request. */
+function makeConnections(onDropped: () => void) {
+  const places = new Map<Socket, Place>();
+  const oldest = (address?: string): Socket | undefined => {
+    let answering: Socket | undefined;
+    for (const [socket, place] of places) {
+      if (address !== undefined && place.address !== address) continue;
+      if (place.requests === 0) return socket;
+      answering ??= socket;
+    }
+    return answering;
+  };
+  const drop = (socket: Socket | undefined): void => {
+    if (socket === undefined) return;
+    places.delete(socket);
+    socket.destroy();
+    onDropped();
+  };
+  return {
+    add(socket: Socket): void {
+      const address = addressOf(socket);
+      let same = 0;
+      for (const place of places.values()) if (place.address === address) same++;
+      if (same >= MAX_HEALTH_CONNECTIONS_AN_ADDRESS) drop(oldest(address));
+      else if (places.size >= MAX_HEALTH_CONNECTIONS) drop(oldest());
+      places.set(socket, { address, requests: 0 });
+      socket.once('close', () => places.delete(socket));
+    },
+    /** @returns what ends the request; the connection is then the youngest of those that wait */
+    answering(socket: Socket): () => void {
+      const place = places.get(socket);
+      if (place === undefined) return () => undefined;
+      place.requests++;
+      return () => {
+        place.requests--;
+        if (!places.delete(socket) || socket.destroyed) return;
+        places.set(socket, place);
+      };
+    },
+  };
+}
+
+/** @returns whether an address has asked too often within this second */
+function makeRequestCount(): (address: string) => boolean {
+  let counts = new Map<string, number>();
+  let since = performance.now();
+  return (address) => {
+    const now = performance.now();
+    if (now - since >= SECOND_MS || counts.size >= MAX_COUNTED_ADDRESSES) {
+      counts = new Map();
+      since = now;
+    }
+    const count = (counts.get(address) ?? 0) + 1;
+    counts.set(address, count);
+    return count > MAX_HEALTH_REQUESTS_A_SECOND;
+  };
+}
+
+function addressOf({ remoteAddress = '' }: Socket): string {
+  const address = remoteAddress.replace(/^::ffff:(?=\d+\.)/, '');
+  if (!isIPv6(address)) return address;
+  // Written in full, so that the first four parts are the /64.
+  const [head = '', tail] = address.split('%')[0]?.split('::') ?? [];
+  const [before, after] = [head, tail ?? ''].map((part) => (part === '' ? [] : part.split(':')));
+  const zeros = tail === undefined ? 0 : 8 - (before?.length ?? 0) - (after?.length ?? 0);
+  return [...(before ?? []), ...Array.from({ length: zeros }, () => '0'), ...(after ?? [])]
+    .slice(0, 4)
+    .join(':');
+}
+
+/** Those who ask while it is under way have the same answer. */
+function shared<T>(work: () => Promise<T>): () => Promise<T> {
+  let underWay: Promise<T> | undefined;
+  return () => {
+    underWay ??= work().finally(() => {
+      underWay = undefined;
+    });
+    return underWay;
+  };
+}
+
+/** Has a server listen. @param port 0: any that is free @returns the port @throws where it is taken */
+export async function listenAt(server: Server, port: number): Promise<number> {
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(port, () => {
+      server.removeListener('error', reject);
+      resolve();
+    });
+  });
+  const address: AddressInfo | string | null = server.address();
+  if (address === null || typeof address === 'string') throw new Error('the server has no port');
+  return address.port;
+}
+
+async function close(server: Server): Promise<void> {
+  server.closeAllConnections();
+  await new Promise<void>((resolve) => server.close(() => resolve()));
+}
