@@ -5,7 +5,7 @@
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { manifestFiles } from './chart/manifests';
+import { manifestFiles, tooLargeForApply } from './chart/manifests';
 import { record } from './chart/record';
 import { makeSchemas } from './chart/schemas';
 import { buildTool, CHART_TOOLS, findTool, isToolName, KUBERNETES_VERSION, TOOL_NAMES } from './chart/tools';
@@ -16,6 +16,7 @@ const USAGE = 'usage: node build/dev/chart.js tools [NAME...] | manifests FILE..
 const USAGE_EXIT_CODE = 2;
 const BUILD_DEADLINE_MS = 1_800_000;
 const HELM_DEADLINE_MS = 60_000;
+const MAX_RENDERED_BYTES = 64 * 1024 * 1024;
 const MANIFESTS = join('build', 'manifests');
 
 function main([command, ...args]: readonly string[]): number {
@@ -60,7 +61,7 @@ function manifests(valuesFiles: readonly string[]): number {
     return 1;
   }
   const { NAMESPACE: namespace = 'default', RELEASE: release = 'promo-intake' } = process.env;
-  const { status, stdout, stderr } = spawnSync(
+  const { status, stdout, stderr, error } = spawnSync(
     helm.path,
     [
       'template',
@@ -72,10 +73,19 @@ function manifests(valuesFiles: readonly string[]): number {
       namespace,
       ...valuesFiles.flatMap((file) => ['--values', file]),
     ],
-    { cwd: projectRoot, encoding: 'utf8', timeout: HELM_DEADLINE_MS },
+    { cwd: projectRoot, encoding: 'utf8', timeout: HELM_DEADLINE_MS, maxBuffer: MAX_RENDERED_BYTES },
   );
+  if (error !== undefined) {
+    console.error(`helm template did not end: ${error.message}`);
+    return 1;
+  }
   if (status !== 0) {
     console.error(stderr);
+    return 1;
+  }
+  const problem = tooLargeForApply(stdout);
+  if (problem !== undefined) {
+    console.error(problem);
     return 1;
   }
   const target = join(projectRoot, MANIFESTS);

@@ -130,7 +130,7 @@ export const COMMANDS: readonly Command[] = [
     file: 'file or -',
     summary: 'put operators, connections, brands and rules into force',
     purpose:
-      'Applies a reference data file (YAML or JSON) whole, and prints what changes. What the file no longer holds stops being used; decided events stay as they are. The same file again changes nothing. All faults of a file are told at once, with their lines.',
+      'Applies a reference data file (YAML or JSON, which may be gzipped) whole, and prints what changes. What the file no longer holds stops being used; decided events stay as they are. The same file again changes nothing. All faults of a file are told at once, with their lines.',
     example: 'promo-intake reference apply schemas/examples/reference.yaml --dry-run',
     options: {
       'dry-run': { help: 'only print what would change' },

@@ -49,3 +49,18 @@ function annotation(manifest: Manifest, name: string): unknown {
   const annotations = at(manifest, 'metadata.annotations');
   return isNode(annotations) ? annotations[name] : undefined;
 }
+
+/** `kubectl apply` keeps an object as an annotation of itself, which has this limit. */
+export const MAX_APPLIED_BYTES = 262_144;
+
+/** @returns one sentence with the remedy where an object is larger than `kubectl apply` takes */
+export function tooLargeForApply(rendered: string): string | undefined {
+  for (const text of rendered.split(/^---$/m)) {
+    const bytes = Buffer.byteLength(text);
+    if (bytes <= MAX_APPLIED_BYTES) continue;
+    const kind = /^kind: (.*)$/m.exec(text)?.[1] ?? 'object';
+    const name = /^ {2}name: (.*)$/m.exec(text)?.[1] ?? '';
+    return `The ${kind} ${name} has ${bytes} bytes, and kubectl apply takes ${MAX_APPLIED_BYTES}: make a ConfigMap or Secret of the file by kubectl create, and name it under reference.existing instead of reference.data.`;
+  }
+  return undefined;
+}

@@ -1,10 +1,26 @@
-/** Reference data from a file, or from standard input for `-`. */
+/** Reference data from a file, which may be gzipped, or from standard input for `-`. */
+import { promisify } from 'node:util';
+import { gunzip } from 'node:zlib';
 import { NEVER } from '../clock';
+import { messageOf } from '../errors';
 import { MAX_REFERENCE_BYTES, type ParsedReference, readReference } from '../reference-file';
 import { readUpTo } from '../transports/limited';
 import { openInput } from './lines';
 
-/** Reads no more of it than reference data may have. @throws where it cannot be read */
+const GZIP = Buffer.from([0x1f, 0x8b]);
+const unzip = promisify(gunzip);
+
+/** Reads no more of it than reference data may have, gzipped or not. @throws where it cannot be read */
 export async function readReferenceInput(file: string): Promise<ParsedReference> {
-  return readReference(await readUpTo(openInput(file, NEVER), MAX_REFERENCE_BYTES), file);
+  const bytes = await readUpTo(openInput(file, NEVER), MAX_REFERENCE_BYTES);
+  if (bytes === null || !bytes.subarray(0, GZIP.length).equals(GZIP)) return readReference(bytes, file);
+  try {
+    return readReference(await unzip(bytes, { maxOutputLength: MAX_REFERENCE_BYTES }), file);
+  } catch (error) {
+    if (error instanceof RangeError) return readReference(null, file);
+    const message = `The file begins as gzip does, and cannot be unpacked: ${messageOf(error)}.`;
+    return {
+      faults: [{ line: 1, column: 1, path: '', message, remedy: 'Pack it again, or name the plain file.' }],
+    };
+  }
 }

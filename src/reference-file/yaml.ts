@@ -5,6 +5,7 @@
  */
 import { type Document, isAlias, isMap, isScalar, isSeq, parseDocument, type YAMLError } from 'yaml';
 import { messageOf } from '../errors';
+import { readJsonTree } from './json';
 import { childPath, type Report, WHOLE_FILE } from './report';
 import { MAX_DEPTH, type Tree, type TreeEntry } from './tree';
 
@@ -28,6 +29,9 @@ export function readTree(text: string, fileName: string, report: Report): Tree |
     return undefined;
   }
   if (reportControlCharacters(text, report)) return undefined;
+  const json = readJsonTree(text);
+  // A text that is null alone is reported below.
+  if (json !== undefined && json.kind !== 'leaf') return json;
   const document = parsed(text, report);
   if (document === undefined) return undefined;
   const { yaml } = document.directives;

@@ -6,7 +6,6 @@ import {
   constants,
   mkdtempSync,
   openSync,
-  readFileSync,
   readSync,
   rmSync,
   writeFileSync,

@@ -1,4 +1,4 @@
-import { manifestFiles } from '../../dev/chart/manifests';
+import { MAX_APPLIED_BYTES, manifestFiles, tooLargeForApply } from '../../dev/chart/manifests';
 
 const object = (kind: string, name: string, annotations = ''): string =>
   `---\n# Source: ${name}\nkind: ${kind}\nmetadata:\n  name: ${name}\n${annotations}`;
@@ -34,4 +34,12 @@ test('manifests: without hooks, the release and its test alone', () => {
     '1-release.yaml',
     '2-test.yaml',
   ]);
+});
+
+test('an object that kubectl apply does not take is named in one sentence, with the remedy', () => {
+  const object = (bytes: number) =>
+    `apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: here-reference\ndata: {a: ${'x'.repeat(bytes)}}\n`;
+  expect(tooLargeForApply(`---\n${object(10)}---\n${object(100)}`)).toBeUndefined();
+  const problem = tooLargeForApply(`---\n${object(10)}---\n${object(MAX_APPLIED_BYTES)}`);
+  expect(problem).toMatch(/^The ConfigMap here-reference has \d+ bytes.*reference\.existing[^\n]*\.$/);
 });

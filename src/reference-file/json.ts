@@ -1,0 +1,77 @@
+/**
+ * Text of JSON as a tree, with a tenth of the memory that the parser of YAML takes.
+ *
+ * It takes strict JSON alone, and reports nothing: a text that it does not take goes to the parser of YAML, which says why.
+ */
+import { MAX_DEPTH, type Tree, type TreeEntry } from './tree';
+
+const SPACE = /[ \t\r\n]*/y;
+const STRING = /"(?:[^"\\\u0000-\u001f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"/y;
+const PLAIN = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null/y;
+
+/** @returns undefined where the text is no JSON, or is nested too deeply */
+export function readJsonTree(text: string): Tree | undefined {
+  let at = 0;
+  const match = (pattern: RegExp): string | undefined => {
+    pattern.lastIndex = at;
+    const found = pattern.exec(text)?.[0];
+    if (found !== undefined) at += found.length;
+    return found;
+  };
+  const skipSpace = () => match(SPACE);
+  const take = (character: string): boolean => {
+    skipSpace();
+    if (text[at] !== character) return false;
+    at++;
+    return true;
+  };
+  /** Items up to the closing bracket. */
+  const items = <T>(closing: string, item: () => T | undefined): T[] | undefined => {
+    const read: T[] = [];
+    if (take(closing)) return read;
+    do {
+      const next = item();
+      if (next === undefined) return undefined;
+      read.push(next);
+    } while (take(','));
+    return take(closing) ? read : undefined;
+  };
+  const value = (depth: number): Tree | undefined => {
+    if (depth > MAX_DEPTH) return undefined;
+    skipSpace();
+    const start = at;
+    if (take('{')) {
+      const entries = items('}', (): TreeEntry | undefined => {
+        skipSpace();
+        const keyAt = at;
+        const key = match(STRING);
+        if (key === undefined || !take(':')) return undefined;
+        const found = value(depth + 1);
+        return found && { key: textOf(key), keyAt, value: found };
+      });
+      return entries && { kind: 'mapping', at: start, entries };
+    }
+    if (take('[')) {
+      const found = items(']', () => value(depth + 1));
+      return found && { kind: 'list', at: start, items: found };
+    }
+    const string = match(STRING);
+    if (string !== undefined) {
+      const read = textOf(string);
+      return { kind: 'leaf', at: start, value: read, source: read };
+    }
+    const plain = match(PLAIN);
+    return plain === undefined
+      ? undefined
+      : { kind: 'leaf', at: start, value: JSON.parse(plain), source: plain };
+  };
+  const tree = value(0);
+  skipSpace();
+  return at === text.length ? tree : undefined;
+}
+
+/** A text of its own where it can be one: a part of the file would keep the whole file in memory. */
+function textOf(quoted: string): string {
+  const read: unknown = JSON.parse(quoted);
+  return typeof read === 'string' ? read : '';
+}
