@@ -6,7 +6,7 @@
 import { MAX_DEPTH, type Tree, type TreeEntry } from './tree';
 
 const SPACE = /[ \t\r\n]*/y;
-const STRING = /"(?:[^"\\\u0000-\u001f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"/y;
+const STRING = /"(?:[^"\\\p{Cc}]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"/uy;
 const PLAIN = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null/y;
 
 /** @returns undefined where the text is no JSON, or is nested too deeply */

@@ -148,7 +148,14 @@ withServer(
 
     expect(helm('install', 'cycle', CHART, ...MINIMAL)).toContain('helm -n games test cycle');
     const installed = await pods();
-    helm('upgrade', 'cycle', CHART, ...MINIMAL, '--set', 'worker.replicas=5,metrics.monitor=PodMonitor');
+    helm(
+      'upgrade',
+      'cycle',
+      CHART,
+      ...MINIMAL,
+      '--set',
+      'worker.replicas=5,metrics.monitor=PodMonitor,networkPolicy.from[0].namespaceSelector.matchLabels.name=monitoring',
+    );
     expect(at(await worker(), 'spec.replicas')).toBe(5);
     expect(await pods()).toEqual(installed);
     helm('upgrade', 'cycle', CHART, ...MINIMAL, '--set', 'settings.LOG_LEVEL=debug');
