@@ -5,6 +5,7 @@ import pino, { type Logger } from 'pino';
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import { escapeUnprintable } from './domain/printable';
 import { logOutputOf } from './telemetry/log-output';
+import { makeWebhookMetrics } from './telemetry/webhook-metrics';
 
 export { type Health, listenAt, serveHealth } from './telemetry/health-server';
 
@@ -60,6 +61,9 @@ export const LABELS = {
   result: 'hit, miss: the registry was asked; failure: it did not answer',
   status:
     'the HTTP status of the answer; broken_off where the sender left, or was let go, before its request was whole',
+  token: 'the first words of the message of a refusal, up to its colon, such as signature_invalid',
+  why: 'full, address: another connection took its place; late_head, late_body, unread: the sender sent, or read, too slowly; pieces: a body in tiny pieces; pipelined: too many requests at once; drain: a refused body did not end; tls, not_http, large_head: what came is no request',
+  signed: 'yes, no',
   topic: 'a topic that is to be read',
   partition: 'a number of a partition that this worker has now',
   state: 'deciding, or undecided: it waits, and more workers would not help',
@@ -274,32 +278,7 @@ export function makeMetrics(role?: Role) {
         labels: ['result'],
       }),
     ),
-    webhookRequests: new Counter(
-      describe('webhook_requests_total', {
-        of: 'webhook',
-        help: 'Requests to the webhook, by the status of the answer.',
-        action:
-          '401: the sender’s secret or clock. 400, 403, 413, 415: its message says what to mend. 503: the log says whether Postgres is away or all slots are taken; more pods help against the second.',
-        labels: ['status'],
-      }),
-    ),
-    webhookInProgress: new Gauge(
-      describe('webhook_requests_in_progress', {
-        of: 'webhook',
-        help: 'Requests to the webhook that wait for a slot or are being decided.',
-        action:
-          'Usually few. Where they stay many, Postgres is slow (transaction_step_seconds) or there is more than the pods can take: add some.',
-      }),
-    ),
-    webhookSeconds: new Histogram({
-      ...describe('webhook_request_seconds', {
-        of: 'webhook',
-        help: 'Seconds from the head of a request to the webhook to its answer.',
-        action:
-          'Where it grows and batch_seconds does not, requests wait for a slot or their senders are slow: add pods, or raise WEBHOOK_SLOTS.',
-      }),
-      buckets: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20],
-    }),
+    ...makeWebhookMetrics(describe),
     logLinesDropped: new Counter(
       describe('log_lines_dropped_total', {
         help: 'Log lines that were dropped, since the log could not be written.',
@@ -329,7 +308,7 @@ export function makeMetrics(role?: Role) {
     ),
   };
   // What is not there yet cannot be seen to rise.
-  for (const status of ['200', '401', '503']) metrics.webhookRequests.inc({ status }, 0);
+  for (const status of ['200', '401', '429', '503']) metrics.webhookRequests.inc({ status }, 0);
   for (const value of ['undecided', 'again', 'data']) metrics.retries.inc({ class: value }, 0);
   return {
     ...metrics,

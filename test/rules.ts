@@ -129,7 +129,9 @@ export const CHAPTERS: readonly Chapter[] = [
     W3 | webhook overload | elsewhere
     W4 | webhook signatures | elsewhere
     W5 | what a request is answered | elsewhere
-    W6 | what is no request | domain`,
+    W6 | what is no request | domain
+    W7 | a replayed request is answered again, and writes nothing | elsewhere
+    W8 | no sender takes the share of another | elsewhere`,
   ),
   readLines(
     'Specification 2.1: fields of an event',

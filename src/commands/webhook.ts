@@ -113,7 +113,7 @@ async function open(
     const client = makeKafka({ ...kafka, clientId: 'promo-intake', onThrottled }, logger);
     sender = await step('Kafka', () => makeSender(client));
   }
-  const { port, slots, maxEvents, maxBytes } = WEBHOOK;
+  const { port, slots, maxEvents, maxBytes, trustedProxies, connections, connectionsPerAddress } = WEBHOOK;
   const intake = makeIntake({
     ledger: makeLedger(pool, { observe: observeSteps(metrics, tracing) }),
     references: makeReferences(pool),
@@ -122,7 +122,8 @@ async function open(
     now: systemClock.now,
   });
   const serving = serveWebhook(port, {
-    ...{ intake, logger, metrics, slots, maxEvents, maxBytes },
+    ...{ intake, logger, metrics, slots, maxEvents, maxBytes, trustedProxies },
+    limits: { connections, perAddress: connectionsPerAddress },
     secretsOf: (connectionId) => secrets().get(connectionId) ?? [],
     publishVerdicts: sender && VERDICT_TOPIC ? makePublishVerdicts(sender, VERDICT_TOPIC) : null,
     clock: systemClock,

@@ -1,4 +1,5 @@
 /** The webhook: where it listens, what it takes, and which secrets requests are signed with. */
+import { isIP, isIPv6 } from 'node:net';
 import { group } from './reading';
 import { integer, type Parsed, type Secret, secret, setting } from './setting';
 
@@ -13,6 +14,10 @@ export interface WebhookSettings {
   readonly maxEvents: number;
   readonly maxBytes: number;
   readonly drainSeconds: number;
+  readonly connections: number;
+  readonly connectionsPerAddress: number;
+  /** Addresses, and networks as 10.0.0.0/8. */
+  readonly trustedProxies: readonly string[];
   /** See `readSecrets`. */
   readonly secrets: Secret;
 }
@@ -39,7 +44,7 @@ const SETTINGS = {
   }),
   WEBHOOK_SLOTS: setting({
     describe:
-      'Transactions at the same time, each over a connection of its own to Postgres. What waits of one connection meanwhile is decided together.',
+      'Transactions at the same time, each over a connection of its own to Postgres. Requests of one connection that wait are decided together. One connection has all of them but one.',
     fallback: '4',
     example: '4',
     parse: integer(1, 64),
@@ -51,10 +56,30 @@ const SETTINGS = {
     parse: integer(1, MAX_BATCH_EVENTS),
   }),
   WEBHOOK_MAX_BYTES: setting({
-    describe: 'Most bytes of the body of a request. Up to 64 of them are held while they come.',
+    describe: 'Most bytes of the body of a request. Up to 80 bodies are held at once.',
     fallback: '1048576',
     example: '1048576',
     parse: integer(1_024, MAX_BODY_BYTES),
+  }),
+  WEBHOOK_CONNECTIONS: setting({
+    describe:
+      'Most open network connections. Beyond it one goes for each new one: first those without a valid signature, then idle ones.',
+    fallback: '1000',
+    example: '1000',
+    parse: integer(10, 20_000),
+  }),
+  WEBHOOK_CONNECTIONS_PER_ADDRESS: setting({
+    describe:
+      'Most open network connections of one address, or of one IPv6 network /64. Trusted proxies have no limit of their own.',
+    fallback: '500',
+    example: '500',
+    parse: integer(1, 20_000),
+  }),
+  WEBHOOK_TRUSTED_PROXIES: setting({
+    describe:
+      'Addresses and networks of the load balancers and proxies in front of the webhook, comma-separated. The X-Forwarded-For of their requests names the sender, whose share of the places a request takes and whose address the log has. Absent: the address of the network connection counts.',
+    example: '10.0.0.0/8,192.0.2.7',
+    parse: networks,
   }),
   WEBHOOK_DRAIN_SECONDS: setting({
     describe:
@@ -68,11 +93,37 @@ const SETTINGS = {
 export const webhook = group(SETTINGS, (reading): WebhookSettings | undefined => {
   const [port, slots] = [reading.value('WEBHOOK_PORT'), reading.value('WEBHOOK_SLOTS')];
   const [maxEvents, maxBytes] = [reading.value('WEBHOOK_MAX_EVENTS'), reading.value('WEBHOOK_MAX_BYTES')];
+  const [connections, connectionsPerAddress] = [
+    reading.value('WEBHOOK_CONNECTIONS'),
+    reading.value('WEBHOOK_CONNECTIONS_PER_ADDRESS'),
+  ];
+  const trustedProxies = reading.value('WEBHOOK_TRUSTED_PROXIES') ?? [];
   const [drainSeconds, secrets] = [reading.value('WEBHOOK_DRAIN_SECONDS'), reading.value('WEBHOOK_SECRETS')];
   if (port === undefined || slots === undefined || maxEvents === undefined) return undefined;
   if (maxBytes === undefined || drainSeconds === undefined || secrets === undefined) return undefined;
-  return { port, slots, maxEvents, maxBytes, drainSeconds, secrets };
+  if (connections === undefined || connectionsPerAddress === undefined) return undefined;
+  return {
+    ...{ port, slots, maxEvents, maxBytes, drainSeconds, secrets },
+    ...{ connections, connectionsPerAddress, trustedProxies },
+  };
 });
+
+/** Addresses and networks, comma-separated. */
+function networks(text: string): Parsed<readonly string[]> {
+  const written = text.split(',').map((each) => each.trim());
+  const wrong = written.find((each) => !isNetwork(each));
+  if (wrong === undefined) return { value: written };
+  return {
+    problem: `"${wrong}" is neither an address nor a network`,
+    remedy: 'Write addresses such as 192.0.2.7 and networks such as 10.0.0.0/8 or fd00::/8, comma-separated',
+  };
+}
+
+function isNetwork(text: string): boolean {
+  const [address = '', bits, ...more] = text.split('/');
+  if (isIP(address) === 0 || more.length > 0) return false;
+  return bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= (isIPv6(address) ? 128 : 32));
+}
 
 const REMEDY =
   'Write an object such as {"acme-hook": "whsec_..."}, with secrets as this makes them: echo "whsec_$(openssl rand -base64 32)"';

@@ -1,54 +1,67 @@
 /**
- * What a request to the webhook holds: one event, or a batch of them (docs/rules.md, S1). Each event is handed on as the bytes that it came in, so that
- * it is judged as a record with the same bytes would be.
+ * Reads the events of a request to the webhook: one event, or a batch of them (docs/rules.md, S1). Each event is handed
+ * on as the bytes it came in, so it is judged as a record with the same bytes would be.
  *
  * Pure and total: any bytes get an answer. Cost is linear in their number.
  */
 import { isUtf8 } from 'node:buffer';
-import { lastArrayOf, membersOf } from './json-text';
-import { hasTooManyParts, type JsonText, MAX_PARTS } from './payload';
+import { scanBody } from './body-scan';
+import type { JsonText } from './payload';
 import { whyUnreadable } from './unreadable';
 
 export type RequestBody =
-  | { readonly type: 'events'; readonly events: readonly JsonText[]; readonly bytes: number }
+  | {
+      readonly type: 'events';
+      readonly events: readonly JsonText[];
+      readonly bytes: number;
+      /** JSON values of the whole body. */
+      readonly values: number;
+    }
   | { readonly type: 'too_many' }
+  | { readonly type: 'too_many_values' }
   /** Neither an event nor a batch, and why. */
   | { readonly type: 'malformed'; readonly isJson: boolean; readonly problem: string };
 
+export interface BodyLimits {
+  readonly maxEvents: number;
+  readonly maxValues: number;
+}
+
+/** JSON values of a usual event, and of some further fields: a hundred bytes of memory and some microseconds each. */
+const VALUES_AN_EVENT = 40;
+const LEAST_VALUES = 20_000;
+
+/** The most JSON values that a request may be made of, by the most events that it may have. */
+export function maxValuesOf(maxEvents: number): number {
+  return Math.max(LEAST_VALUES, VALUES_AN_EVENT * maxEvents);
+}
+
 /** Reads the body of a request. Of equal keys `events` the last wins, as everywhere (V3). */
-export function readBody(bytes: Buffer, maxEvents: number): RequestBody {
-  if (hasTooManyParts(bytes)) return notABatch(`the body holds more than ${MAX_PARTS} values`);
-  const parsed = parse(bytes);
-  if (parsed === undefined)
-    return { type: 'malformed', isJson: false, problem: `the body ${whyUnreadable(bytes)}` };
-  const { value } = parsed;
-  if (Array.isArray(value))
-    return notABatch('the body is an array; put it into an object: {"events": [...]}');
-  if (typeof value !== 'object' || value === null) return notABatch('the body is not an object');
+export function readBody(bytes: Buffer, { maxEvents, maxValues }: BodyLimits): RequestBody {
+  if (!isUtf8(bytes)) return notJson(bytes);
+  const scan = scanBody(bytes, maxValues, maxEvents);
+  // A byte order mark makes it no JSON.
+  if (scan.type === 'invalid') return notJson(bytes);
+  if (scan.type === 'too_many_values') return scan;
+  const { root, events, eventCount, values } = scan;
+  if (root === 'array') return notABatch('the body is an array; put it into an object: {"events": [...]}');
+  if (root === 'scalar') return notABatch('the body is not an object');
   const size = bytes.length;
-  if (!Object.hasOwn(value, 'events'))
-    return { type: 'events', events: [{ type: 'json', bytes }], bytes: size };
-  const events: unknown = Reflect.get(value, 'events');
-  if (!Array.isArray(events)) return notABatch('events is not an array');
-  if (events.length > maxEvents) return { type: 'too_many' };
-  const spans = membersOf(bytes, lastArrayOf(bytes, bytes.indexOf('{'), 'events'));
+  if (events === null) return { type: 'events', events: [{ type: 'json', bytes }], bytes: size, values };
+  if (events === 'no_array') return notABatch('events is not an array');
+  if (eventCount > maxEvents) return { type: 'too_many' };
   return {
     type: 'events',
-    events: spans.map(({ start, end }) => ({ type: 'json', bytes, from: start, to: end })),
+    events: events.map(({ start, end }) => ({ type: 'json', bytes, from: start, to: end })),
     bytes: size,
+    values,
   };
+}
+
+function notJson(bytes: Buffer): RequestBody {
+  return { type: 'malformed', isJson: false, problem: `the body ${whyUnreadable(bytes)}` };
 }
 
 function notABatch(problem: string): RequestBody {
   return { type: 'malformed', isJson: true, problem };
-}
-
-/** Undefined where it is no JSON. A byte order mark makes it so. */
-function parse(bytes: Buffer): { value: unknown } | undefined {
-  if (!isUtf8(bytes)) return undefined;
-  try {
-    return { value: JSON.parse(bytes.toString('utf8')) };
-  } catch {
-    return undefined;
-  }
 }

@@ -14,6 +14,8 @@ export type Origin = TopicPartition | WebhookRequest;
 /** A request to the webhook, or several that are decided together, signed with secrets of this connection. */
 export interface WebhookRequest {
   readonly connectionId: string;
+  /** Of some of them, for the log. */
+  readonly requestIds?: readonly string[];
 }
 
 export function isPartition<P extends TopicPartition>(origin: P | WebhookRequest): origin is P {

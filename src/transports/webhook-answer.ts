@@ -52,7 +52,11 @@ export function verdictsAnswer(connectionId: string, answers: readonly Answer[])
 }
 
 /** Codes of the service's answers to its operators. */
-type ErrorCode = 'ERROR_CODE_INVALID_REQUEST' | 'ERROR_CODE_BUSINESS_REJECTED' | 'ERROR_CODE_MAINTENANCE';
+type ErrorCode =
+  | 'ERROR_CODE_INVALID_REQUEST'
+  | 'ERROR_CODE_BUSINESS_REJECTED'
+  | 'ERROR_CODE_MAINTENANCE'
+  | 'ERROR_CODE_RATE_LIMITED';
 
 /** Where trying again helps: after how many seconds. */
 const RETRY_AFTER_SECONDS = 1;
@@ -65,7 +69,7 @@ export interface Refusal extends HttpAnswer {
   readonly code: ErrorCode;
 }
 
-function refusal(
+export function refusal(
   status: number,
   message: string,
   code: ErrorCode = 'ERROR_CODE_INVALID_REQUEST',
@@ -80,11 +84,25 @@ export function withDetail({ status, message, code }: Refusal, detail: string): 
   return refusal(status, `${message}; ${detail}`, code);
 }
 
+/** The service is short of something. */
 function later(message: string): Refusal {
+  return retryable(503, message, 'ERROR_CODE_MAINTENANCE');
+}
+
+/** The sender itself has had its share. */
+function limited(message: string): Refusal {
+  return retryable(429, `rate limit: ${message}`, 'ERROR_CODE_RATE_LIMITED');
+}
+
+function retryable(status: number, message: string, code: ErrorCode): Refusal {
   return {
-    ...refusal(503, message, 'ERROR_CODE_MAINTENANCE', { retryable: true }),
+    ...refusal(status, message, code, { retryable: true }),
     headers: { 'retry-after': String(RETRY_AFTER_SECONDS) },
   };
+}
+
+export function isRefusal(answer: HttpAnswer): answer is Refusal {
+  return 'token' in answer;
 }
 
 /** Messages begin with a token that stays, for programs; the rest is for people. */
@@ -128,9 +146,29 @@ export const REFUSALS = {
     refusal(413, `invalid request: the body has more than ${bytes} bytes; send its events in several`),
   tooMany: (events: number) =>
     refusal(413, `invalid request: the batch has more than ${events} events; send them in several`),
+  tooManyValues: (values: number) =>
+    refusal(
+      413,
+      `invalid request: the body holds more than ${values} JSON values; send fewer events in a request, or events with fewer fields of your own`,
+    ),
+  tooManyPieces: (pieces: number) =>
+    refusal(
+      413,
+      `invalid request: the body came in more than ${pieces} pieces; send it in larger chunks, or with a Content-Length`,
+    ),
+  tooManyHeaders: (headers: number) =>
+    refusal(431, `invalid request: the request has more than ${headers} headers; send fewer`),
+  noHost: refusal(400, 'invalid request: the header Host is missing'),
+  noExpectation: refusal(417, 'invalid request: only Expect: 100-continue is known; leave the header out'),
   malformed: (isJson: boolean, problem: string) =>
     refusal(400, `${isJson ? 'invalid request' : 'invalid json body'}: ${problem}`),
+  tooSlow: limited('the body came too slowly while other requests waited; send the same request again'),
+  beyondShare: limited(
+    'the connection, or its address, has as many requests under way as it may; send the same request again once they are answered',
+  ),
   busy: later('overloaded: no slot became free in time; send the same request again'),
   crowded: later('overloaded: too many requests are under way; send the same request again'),
   undecided: later('undecided: the events could not be decided now; send the same request again'),
+  /** The same, where they may have been decided since. */
+  late: later('undecided: the events could not be decided in time; send the same request again'),
 } as const;

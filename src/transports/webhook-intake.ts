@@ -1,61 +1,64 @@
 /**
- * What becomes of a request to the webhook: whose it is, what it holds, its turn, and its answer (docs/rules.md, S1, W1-W6). What it holds is decided as
- * everything is (D1).
+ * The way of a request through the webhook (docs/rules.md, S1, W1-W8): its head, a place to read its body in, its
+ * signature, a place to be decided in, a slot, its answer. Each stage has a limit, and a share of it for each sender.
  */
-import type { IncomingMessage } from 'node:http';
-import type { Logger } from 'pino';
-import { type Clock, inTime, LATE } from '../clock';
-import { readBody } from '../domain/batch';
-import type { JsonText } from '../domain/payload';
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
+import { inTime, LATE } from '../clock';
+import { maxValuesOf, readBody } from '../domain/batch';
 import { messageOf } from '../errors';
 import {
-  type Envelope,
-  type Intake,
-  isOfNoConnection,
-  isOfSuspendedOperator,
-  undecidedCause,
-  type WebhookRequest,
-} from '../intake';
-import { type Metrics, tellSeldom, type UndecidedCause } from '../telemetry';
-import { readUpTo } from './limited';
-import { observeBatch } from './observe';
-import { type PublishVerdicts, withoutRecord } from './record-source';
-import { Semaphore } from './semaphore';
-import { type HttpAnswer, REFUSALS, type Refusal, verdictsAnswer, withDetail } from './webhook-answer';
+  type HttpAnswer,
+  isRefusal,
+  REFUSALS,
+  type Refusal,
+  verdictsAnswer,
+  withDetail,
+} from './webhook-answer';
+import { MAX_PIECES, readRequestBody } from './webhook-body';
+import {
+  type Decided,
+  type DecidingDeps,
+  makeDeciding,
+  publishingOf,
+  type ReadRequest,
+} from './webhook-deciding';
 import { describeSignature, describeSkew, describeType, missingHeaders } from './webhook-mistakes';
-import { makePublishing, type Publishing } from './webhook-publishing';
-import { isSignedBy, isTimely, readSignedHeaders, type SignedHeaders } from './webhook-signature';
-import { makeSlots, type Together } from './webhook-slots';
+import { type Place, Places } from './webhook-places';
+import { makeReplays } from './webhook-replays';
+import type { Reports } from './webhook-reports';
+import {
+  expiryOf,
+  isTimely,
+  readSignedHeaders,
+  type SignedHeaders,
+  validSignature,
+} from './webhook-signature';
+import { makeSlots } from './webhook-slots';
 
-/** A request waits so long for a slot before it is told to come again (W3); and before that for a place. */
+/** A request waits no longer than this for its places and its slot together (W3). */
 const SLOT_WITHIN_MS = 500;
-/** Requests that are held at once, from the begin of their body until they are decided. With the most bytes of a body it is the memory that they take. */
-const PLACES = 64;
-/** Requests that wait for a place at most. */
-const MAX_WAITING = 1_000;
-/** A sender is answered within this time: decided or not. What is decided later he learns when he sends it again. */
+/** Bodies that are read at once. A sender is a connection, and until it has signed over the same network connection its address. */
+const READING = { places: 32, share: 16, waiting: 500, waitingShare: 250 };
+/** Signed requests that are held at once, until they are answered. A sender is a connection. */
+const DECIDING = { places: 48, share: 36, waiting: 500, waitingShare: 250 };
+/** A request is answered within this time, decided or not. The sender learns of a later decision when it sends it again. */
 const ANSWER_WITHIN_MS = 20_000;
-/** What is refused is told of once in this time, of each kind, with how many there were; and what is undecided, of each cause. */
-const TOLD_EVERY_MS = 60_000;
+/** A head of 16 KiB could hold thousands. */
+const MAX_HEADERS = 200;
 
 const PATH = /^\/v1\/events\/([^/?]+)(\?.*)?$/;
 const JSON_TYPE = /^application\/json\s*(;|$)/i;
 
-export interface WebhookDeps {
-  readonly intake: Pick<Intake, 'decideRequest'>;
-  /** What requests of a connection may be signed with; nothing where it has no secret. */
+export interface WebhookDeps extends DecidingDeps {
+  /** Secrets that requests of a connection may be signed with; none where it has no secret. */
   readonly secretsOf: (connectionId: string) => readonly Buffer[];
-  readonly publishVerdicts: PublishVerdicts<WebhookRequest> | null;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly metrics: Metrics;
   /** Milliseconds since 1970. */
   readonly now: () => number;
   /** Transactions at once. */
   readonly slots: number;
   readonly maxEvents: number;
   readonly maxBytes: number;
-  /** Runs each request whose sender is known, for who traces it. @param traceparent of its headers @param began by performance.now() */
+  /** Traces each signed request. @param traceparent of its headers @param began by performance.now() */
   readonly observe?: (
     traceparent: unknown,
     began: number,
@@ -64,8 +67,26 @@ export interface WebhookDeps {
   /** Instead of SLOT_WITHIN_MS and ANSWER_WITHIN_MS. */
   readonly slotWithinMs?: number | undefined;
   readonly answerWithinMs?: number | undefined;
-  /** Nothing is waited for any more. */
-  readonly ended: AbortSignal;
+  readonly reports: Reports;
+}
+
+/** A request, and what is known of the network connection that it came over. */
+export interface Incoming {
+  readonly request: IncomingMessage;
+  readonly requestId: string;
+  /** By performance.now(). */
+  readonly began: number;
+  /** Of its sender, as it is logged, and as the key of what one address may have. */
+  readonly address: string;
+  readonly network: string;
+  /** Whether requests of the connection id have been signed over the network connection of this sender alone. */
+  hasSigned(connectionId: string): boolean;
+  /** Told that its signature is valid. */
+  onSigned(connectionId: string): void;
+  /** Told that its body can be read now. */
+  onReading(): void;
+  /** Resolves once its answer has left, or cannot. */
+  readonly sent: Promise<unknown>;
 }
 
 /** What the head of a request says of its sender. */
@@ -75,220 +96,162 @@ interface Claimed {
   readonly secrets: readonly Buffer[];
 }
 
-/** It has one of the places. */
-interface Placed extends Claimed {
-  /** Milliseconds that are left to it to wait for a slot. */
-  readonly slotWithinMs: number;
-}
-
-/** @returns what answers a request; it throws where the request breaks off, and for a defect of ours */
-export function makeAnswering(
-  deps: WebhookDeps,
-): (request: IncomingMessage, began: number) => Promise<HttpAnswer> {
-  const { secretsOf, now, maxBytes, maxEvents, metrics } = deps;
+/** @returns the function that answers a request. It throws where the request breaks off, and for a defect of ours. */
+export function makeAnswering(deps: WebhookDeps): (incoming: Incoming) => Promise<HttpAnswer> {
+  const { secretsOf, now, maxBytes, maxEvents, metrics, reports } = deps;
   const { slotWithinMs = SLOT_WITHIN_MS, answerWithinMs = ANSWER_WITHIN_MS } = deps;
   const { observe = (_traceparent, _began, answer) => answer() } = deps;
-  const places = new Semaphore(PLACES);
-  let waiting = 0;
-  const told = makeTelling(deps);
+  const limits = { maxEvents, maxValues: maxValuesOf(maxEvents) };
+  const reading = new Places(READING);
+  const deciding = new Places(DECIDING);
   const publishing = publishingOf(deps);
+  const replays = makeReplays<HttpAnswer>({
+    now,
+    // A refusal says nothing of the next try.
+    textOf: (answer) => (isRefusal(answer) ? null : answer.body),
+  });
   const decide = makeSlots<ReadRequest, Decided>({
     count: deps.slots,
     busy: { answer: REFUSALS.busy, published: null },
-    decide: makeDeciding(deps, publishing, told),
+    beyondShare: { answer: REFUSALS.beyondShare, published: null },
+    decide: makeDeciding(deps, publishing, reports),
   });
 
-  /** What is wrong with a request by its head alone; else whose it says it is. */
-  function readHead(request: IncomingMessage): Refusal | Claimed {
-    const { headers, method, url = '' } = request;
-    const connectionId = connectionOf(url);
+  /** The refusal of a request by its head alone; else what the head says of its sender. */
+  function readHead(
+    { headers, rawHeaders, method, httpVersion }: IncomingMessage,
+    connectionId: string | null,
+    secrets: readonly Buffer[],
+  ): Refusal | Claimed {
+    if (rawHeaders.length > 2 * MAX_HEADERS) return REFUSALS.tooManyHeaders(MAX_HEADERS);
+    if (headers.host === undefined && httpVersion === '1.1') return REFUSALS.noHost;
+    if (headers.expect !== undefined && !/^100-continue$/i.test(headers.expect))
+      return REFUSALS.noExpectation;
     if (connectionId === null) return REFUSALS.noSuchPath;
     if (method !== 'POST') return REFUSALS.noSuchMethod;
-    if (!isPlainJson(request)) return withDetail(REFUSALS.noJson, describeType(headers));
+    if (!isPlainJson(headers)) return withDetail(REFUSALS.noJson, describeType(headers));
     const signed = readSignedHeaders(headers);
     if (signed === null) return withDetail(REFUSALS.unsigned, missingHeaders(headers));
     if (!isTimely(signed, now())) return withDetail(REFUSALS.stale, describeSkew(signed, now()));
-    const secrets = secretsOf(connectionId);
     if (secrets.length === 0) return REFUSALS.unauthorized;
     if (Number(headers['content-length'] ?? 0) > maxBytes) return REFUSALS.tooLarge(maxBytes);
     return { connectionId, signed, secrets };
   }
 
-  async function takesPlace(): Promise<boolean> {
-    if (waiting === MAX_WAITING) return false;
-    waiting++;
-    try {
-      return await places.acquireWithin(slotWithinMs);
-    } finally {
-      waiting--;
-    }
-  }
-
-  /** @param holdsUntil told what the request keeps its place for, where that is longer than until it is answered */
-  async function answerInPlace(
-    request: IncomingMessage,
-    { connectionId, signed, secrets, slotWithinMs }: Placed,
-    began: number,
-    holdsUntil: (decided: Promise<unknown>) => void,
+  /** Reads the body and checks its signature. @param place of its reading, which is free again once the request has a place to be decided in */
+  async function answerClaimed(
+    incoming: Incoming,
+    { connectionId, signed, secrets }: Claimed,
+    origin: { isSigned: boolean },
   ): Promise<HttpAnswer> {
-    const body = await readUpTo(request.iterator({ destroyOnReturn: false }), maxBytes);
-    if (body === null) return told.refused(REFUSALS.tooLarge(maxBytes));
-    if (!isSignedBy(secrets, signed, body))
-      return told.refused(withDetail(REFUSALS.wronglySigned, describeSignature(secrets, signed, body)));
-    return observe(request.headers.traceparent, began, async () => {
-      const read = readBody(body, maxEvents);
-      if (read.type === 'malformed')
-        return told.refused(REFUSALS.malformed(read.isJson, read.problem), connectionId);
-      if (read.type === 'too_many') return told.refused(REFUSALS.tooMany(maxEvents), connectionId);
-      if (publishing?.isHeldUp()) return told.undecided(connectionId, 'kafka', 'verdicts are not published');
-      if (read.events.length === 0) return verdictsAnswer(connectionId, []);
-      metrics.webhookInProgress.inc();
-      const decided = decideAndPublish(connectionId, read, slotWithinMs).finally(() =>
-        metrics.webhookInProgress.dec(),
-      );
-      holdsUntil(decided);
-      // Whoever is still waited for when the server is closed has no connection any more.
-      const answer = await inTime(decided, answerWithinMs, false);
-      return answer === LATE ? told.refused(REFUSALS.undecided, connectionId) : answer;
-    });
-  }
-
-  async function decideAndPublish(
-    connectionId: string,
-    read: ReadRequest,
-    withinMs: number,
-  ): Promise<HttpAnswer> {
-    const { answer, published } = await decide(connectionId, read, withinMs);
-    if (answer === REFUSALS.busy) return told.refused(REFUSALS.busy, connectionId);
+    const { request, network } = incoming;
+    const waitUntil = performance.now() + slotWithinMs;
+    const left = () => Math.max(0, waitUntil - performance.now());
+    // Anybody may name a connection, but not from the address of its sender.
+    const from = incoming.hasSigned(connectionId) ? '' : network;
+    const sender = `${connectionId} ${from}`;
+    let giveUp = (): void => undefined;
+    const place = await reading.take(sender, left(), () => giveUp());
+    if (typeof place === 'string') return place === 'share' ? REFUSALS.beyondShare : REFUSALS.crowded;
     try {
-      await published;
-      return answer;
-    } catch (error) {
-      return told.undecided(connectionId, 'kafka', messageOf(error));
-    }
-  }
-
-  return async (request, began) => {
-    const head = readHead(request);
-    if ('status' in head) return told.refused(head);
-    const askedAt = performance.now();
-    if (!(await takesPlace())) return told.refused(REFUSALS.crowded);
-    const placed = { ...head, slotWithinMs: Math.max(0, slotWithinMs - (performance.now() - askedAt)) };
-    let until: Promise<unknown> | undefined;
-    const leave = () => places.release();
-    try {
-      return await answerInPlace(request, placed, began, (decided) => {
-        until = decided;
+      incoming.onReading();
+      const body = readRequestBody(request, maxBytes);
+      giveUp = body.giveUp;
+      const read = await body.body;
+      giveUp = () => undefined;
+      if (read.type === 'too_large') return REFUSALS.tooLarge(maxBytes);
+      if (read.type === 'too_many_pieces') return REFUSALS.tooManyPieces(MAX_PIECES);
+      if (read.type === 'given_up') return REFUSALS.tooSlow;
+      const signature = validSignature(secrets, signed, read.bytes);
+      if (signature === null)
+        return withDetail(REFUSALS.wronglySigned, describeSignature(secrets, signed, read.bytes));
+      origin.isSigned = true;
+      incoming.onSigned(connectionId);
+      const held = await deciding.take(connectionId, left());
+      if (typeof held === 'string') return held === 'share' ? REFUSALS.beyondShare : REFUSALS.crowded;
+      place.release();
+      return await observe(request.headers.traceparent, incoming.began, () => {
+        const decideNow = () => answerSigned(incoming, connectionId, read.bytes, left());
+        const replay = replays.answer(connectionId, signature, expiryOf(signed), decideNow);
+        if (replay.isAgain) metrics.webhookReplays.inc({ connection: connectionId });
+        return answerInTime(replay.answer, held, incoming.sent);
       });
     } finally {
-      if (until === undefined) leave();
-      else until.then(leave, leave);
+      place.release();
     }
-  };
-}
-
-/** A request whose sender is known, with its events. */
-interface ReadRequest {
-  readonly events: readonly JsonText[];
-  readonly bytes: number;
-}
-
-/** What a request is answered once its verdicts are published, if they are to be. */
-interface Decided {
-  readonly answer: HttpAnswer;
-  readonly published: Promise<void> | null;
-}
-
-/** @returns what decides requests of one connection together, and answers each by itself */
-function makeDeciding(
-  { intake, logger, metrics }: WebhookDeps,
-  publishing: Publishing | null,
-  told: Telling,
-) {
-  return async (connectionId: string, requests: readonly ReadRequest[]): Promise<Together<Decided>> => {
-    const origin = { connectionId };
-    const began = performance.now();
-    const envelopes = requests.flatMap(({ events }) => events.map(envelopeOf));
-    const { answers, undecided } = await intake.decideRequest(origin, envelopes);
-    let published: Promise<void> | null = null;
-    if (answers.length > 0) {
-      observeBatch({ metrics, logger }, origin, answers, performance.now() - began);
-      published = publishing?.publish(origin, answers.map(withoutRecord)) ?? null;
-      // Of a request that is decided in part nobody waits for it.
-      published?.catch(() => undefined);
-    }
-    /** @param inPart some of its events are decided: sent again, it is told of those, and of what stands in the way of the rest */
-    const otherwise = (inPart: boolean): HttpAnswer => {
-      const refusal = inPart ? null : refusalFor(undecided);
-      if (refusal !== null) return told.refused(refusal, connectionId);
-      return told.undecided(connectionId, undecidedCause(undecided), messageOf(undecided));
-    };
-    let end = 0;
-    const decided = requests.map(({ events }): Decided => {
-      const begin = end;
-      end += events.length;
-      // The sender learns what is decided of it with what he sends again.
-      if (undecided !== null && end > answers.length)
-        return { answer: otherwise(begin < answers.length), published: null };
-      return { answer: verdictsAnswer(connectionId, answers.slice(begin, end)), published };
-    });
-    return { answers: decided, isWhole: undecided === null };
-  };
-}
-
-/** The refusal for what kept all of a request from being decided; null where the same request may be decided later. */
-function refusalFor(undecided: Error | null): Refusal | null {
-  if (isOfNoConnection(undecided)) return REFUSALS.noConnection;
-  return isOfSuspendedOperator(undecided) ? REFUSALS.suspended : null;
-}
-
-function publishingOf({ publishVerdicts, clock, logger, metrics, ended }: WebhookDeps): Publishing | null {
-  if (publishVerdicts === null) return null;
-  const onFailure = () => metrics.retries.inc({ class: 'undecided' });
-  return makePublishing({ publishVerdicts, clock, logger, onFailure, ended });
-}
-
-type Telling = ReturnType<typeof makeTelling>;
-
-/** Tells of requests that are not decided: whoever sends what is refused sends it often, so of each kind once in a time. Gives the answer on. */
-function makeTelling({ logger, metrics }: Pick<WebhookDeps, 'logger' | 'metrics'>) {
-  const tellers = new Map<string, (line: object) => void>();
-  function tell(kind: string, line: object, message: string): void {
-    let teller = tellers.get(kind);
-    if (teller === undefined) {
-      teller = tellSeldom<object>(TOLD_EVERY_MS, (what, untold) => logger.warn({ ...what, untold }, message));
-      tellers.set(kind, teller);
-    }
-    teller(line);
   }
-  return {
-    /** @param connectionId absent before the signature is verified: a request may name anybody */
-    refused(refusal: Refusal, connectionId?: string): HttpAnswer {
-      const { status, token, body } = refusal;
-      tell(`${status} ${token}`, { connectionId, status, answer: body }, 'a request is refused');
-      return refusal;
-    },
-    undecided(connectionId: string, cause: UndecidedCause, error: string): HttpAnswer {
-      metrics.retries.inc({ class: 'undecided' });
-      tell(cause, { connectionId, cause, error }, 'request is undecided');
+
+  /** Answers with the decision, or without it once it takes too long. Its place is free once both are over, the decision and the answer. */
+  async function answerInTime(
+    decided: Promise<HttpAnswer>,
+    place: Place,
+    sent: Promise<unknown>,
+  ): Promise<HttpAnswer> {
+    void Promise.allSettled([decided, sent]).then(() => place.release());
+    // Nobody is answered once the server is closed: no need to keep the process for it.
+    const answer = await inTime(decided, answerWithinMs, false);
+    return answer === LATE ? REFUSALS.late : answer;
+  }
+
+  async function answerSigned(
+    { requestId }: Incoming,
+    connectionId: string,
+    body: Buffer,
+    withinMs: number,
+  ): Promise<HttpAnswer> {
+    const read = readBody(body, limits);
+    if (read.type === 'malformed') return REFUSALS.malformed(read.isJson, read.problem);
+    if (read.type === 'too_many') return REFUSALS.tooMany(maxEvents);
+    if (read.type === 'too_many_values') return REFUSALS.tooManyValues(limits.maxValues);
+    if (publishing?.isHeldUp()) {
+      reports.undecided(connectionId, 'kafka', 'verdicts are not published', requestId);
       return REFUSALS.undecided;
-    },
+    }
+    const { events, bytes, values } = read;
+    if (events.length === 0) return verdictsAnswer(connectionId, []);
+    metrics.webhookInProgress.inc();
+    try {
+      const { answer, published } = await decide(
+        connectionId,
+        { requestId, events, bytes, values },
+        withinMs,
+      );
+      return (await isPublished(published, connectionId, requestId)) ? answer : REFUSALS.undecided;
+    } finally {
+      metrics.webhookInProgress.dec();
+    }
+  }
+
+  async function isPublished(
+    published: Promise<void> | null,
+    connectionId: string,
+    requestId: string,
+  ): Promise<boolean> {
+    try {
+      await published;
+      return true;
+    } catch (error) {
+      reports.undecided(connectionId, 'kafka', messageOf(error), requestId);
+      return false;
+    }
+  }
+
+  return async (incoming) => {
+    const { request, requestId, address } = incoming;
+    const named = connectionOf(request.url ?? '');
+    const secrets = named === null ? [] : secretsOf(named);
+    const origin = {
+      ...{ requestId, address, isSigned: false },
+      // Anything may stand in a path, so only the ids of connections are logged.
+      connectionId: secrets.length > 0 ? named : null,
+    };
+    const head = readHead(request, named, secrets);
+    const answer = 'status' in head ? head : await answerClaimed(incoming, head, origin);
+    // What is undecided is reported with its cause.
+    if (isRefusal(answer) && answer !== REFUSALS.undecided) reports.refused(origin, answer);
+    return answer;
   };
 }
-
-function envelopeOf(payload: JsonText, place: number): Envelope {
-  const { bytes, from, to } = payload;
-  return {
-    value: bytes?.subarray(from, to) ?? null,
-    payload,
-    claims: [],
-    offset: place,
-    key: null,
-    headers: [],
-    timestamp: '',
-  };
-}
-
 /** The connection that the path names; null where it names none. */
 function connectionOf(url: string): string | null {
   const written = PATH.exec(url)?.[1];
@@ -300,7 +263,7 @@ function connectionOf(url: string): string | null {
   }
 }
 
-function isPlainJson({ headers }: IncomingMessage): boolean {
+function isPlainJson(headers: IncomingHttpHeaders): boolean {
   const { 'content-type': type = '', 'content-encoding': encoding = 'identity' } = headers;
   return JSON_TYPE.test(type) && encoding === 'identity';
 }

@@ -46,13 +46,25 @@ export function isTimely({ timestamp }: SignedHeaders, nowMs: number): boolean {
   return Math.abs(Math.floor(nowMs / 1000) - Number(timestamp)) <= TIMESTAMP_WINDOW_SECONDS;
 }
 
-/** Whether one of the signatures is by one of the secrets. */
-export function isSignedBy(secrets: readonly Buffer[], headers: SignedHeaders, body: Buffer): boolean {
+/** The signature that is by one of the secrets, with its version. Null where there is none. */
+export function validSignature(
+  secrets: readonly Buffer[],
+  headers: SignedHeaders,
+  body: Buffer,
+): string | null {
   const given = headers.signatures.map((signature) => Buffer.from(signature));
-  return secrets.some((secret) => {
-    const expected = Buffer.from(sign(secret, headers, body));
-    return given.some((each) => each.length === expected.length && timingSafeEqual(each, expected));
-  });
+  for (const secret of secrets) {
+    const signature = sign(secret, headers, body);
+    const expected = Buffer.from(signature);
+    if (given.some((each) => each.length === expected.length && timingSafeEqual(each, expected)))
+      return signature;
+  }
+  return null;
+}
+
+/** When a signature expires, in milliseconds since 1970. */
+export function expiryOf({ timestamp }: SignedHeaders): number {
+  return (Number(timestamp) + TIMESTAMP_WINDOW_SECONDS + 1) * 1000;
 }
 
 /** The signature of a request, with its version. */

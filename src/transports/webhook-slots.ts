@@ -1,7 +1,10 @@
 /**
- * Requests that wait for their turn to be decided. What waits of one connection when a slot frees is decided together: a transaction costs
- * nearly the same for one event as for a hundred, and most senders send one event a request. Where that fails they go by themselves, and then in ever
- * larger company again: one that cannot be decided, or a store that is slow, is not to keep the others from it.
+ * Requests that wait for their turn to be decided. When a slot frees, the waiting requests of one connection are decided
+ * together: a transaction costs nearly the same for one event as for a hundred, and most senders send one event a
+ * request. After a failure they are decided one by one, then in batches that double again: one request that cannot be
+ * decided, or a slow store, must not keep the others from being decided.
+ *
+ * Connections take turns, and one of them never has all slots (docs/rules.md, W8).
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
 
@@ -9,11 +12,16 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 const EVENTS_TOGETHER = 1_000;
 /** And so many bytes, as of a batch of Kafka's. */
 const BYTES_TOGETHER = 4 * 1024 ** 2;
+/** And so many JSON values: parsing them blocks all other requests. */
+const VALUES_TOGETHER = 20_000;
+/** Slots that a connection leaves to the others, where there is more than one. */
+const LEFT_TO_OTHERS = 1;
 
 /** A request, as far as its turn depends on it. */
 interface Sized {
   readonly events: readonly unknown[];
   readonly bytes: number;
+  readonly values: number;
 }
 
 /** What became of requests that were decided together. */
@@ -37,19 +45,23 @@ interface Queue<R extends Sized, A> {
   readonly waiting: Waiting<R, A>[];
   /** So many events go together now. */
   eventsTogether: number;
+  /** Slots that it has. */
+  running: number;
 }
 
 export interface SlotsOptions<R extends Sized, A> {
   /** Transactions at once. */
   readonly count: number;
-  /** What it is answered then. */
+  /** The answer to a request that found no slot in time: all were taken, or its connection had its share of them. */
   readonly busy: A;
+  readonly beyondShare: A;
   /** Decides requests of one connection. */
   readonly decide: (connectionId: string, requests: readonly R[]) => Promise<Together<A>>;
 }
 
 /** @returns what decides a request of a connection, in its turn, where that comes within so many milliseconds */
-export function makeSlots<R extends Sized, A>({ count, busy, decide }: SlotsOptions<R, A>) {
+export function makeSlots<R extends Sized, A>({ count, busy, beyondShare, decide }: SlotsOptions<R, A>) {
+  const share = Math.max(1, count - LEFT_TO_OTHERS);
   /** By connection; there are no more of them than have secrets. */
   const queues = new Map<string, Queue<R, A>>();
   /** Connections with requests that wait, in the order of their turns. */
@@ -59,7 +71,7 @@ export function makeSlots<R extends Sized, A>({ count, busy, decide }: SlotsOpti
   function queueOf(connectionId: string): Queue<R, A> {
     let queue = queues.get(connectionId);
     if (queue === undefined) {
-      queue = { waiting: [], eventsTogether: EVENTS_TOGETHER };
+      queue = { waiting: [], eventsTogether: EVENTS_TOGETHER, running: 0 };
       queues.set(connectionId, queue);
     }
     return queue;
@@ -67,7 +79,7 @@ export function makeSlots<R extends Sized, A>({ count, busy, decide }: SlotsOpti
 
   function fill(): void {
     while (free > 0) {
-      const [connectionId] = turns;
+      const connectionId = [...turns].find((each) => queueOf(each).running < share);
       if (connectionId === undefined) return;
       const queue = queueOf(connectionId);
       const batch = takeTogether(queue);
@@ -75,6 +87,7 @@ export function makeSlots<R extends Sized, A>({ count, busy, decide }: SlotsOpti
       if (queue.waiting.length > 0) turns.add(connectionId);
       for (const { timer } of batch) clearTimeout(timer);
       free--;
+      queue.running++;
       batch[0]?.inContext(() => void run(connectionId, queue, batch));
     }
   }
@@ -98,15 +111,16 @@ export function makeSlots<R extends Sized, A>({ count, busy, decide }: SlotsOpti
       for (const { failed } of batch) failed(error);
     } finally {
       free++;
+      queue.running--;
       fill();
     }
   }
 
   function leave(connectionId: string, late: Waiting<R, A>): void {
-    const { waiting } = queueOf(connectionId);
+    const { waiting, running } = queueOf(connectionId);
     waiting.splice(waiting.indexOf(late), 1);
     if (waiting.length === 0) turns.delete(connectionId);
-    late.answered(busy);
+    late.answered(free > 0 && running >= share ? beyondShare : busy);
   }
 
   return (connectionId: string, request: R, withinMs: number): Promise<A> =>
@@ -122,11 +136,13 @@ export function makeSlots<R extends Sized, A>({ count, busy, decide }: SlotsOpti
 
 /** Takes the first, and those behind it that may go with it. */
 function takeTogether<R extends Sized, A>({ waiting, eventsTogether }: Queue<R, A>): Waiting<R, A>[] {
-  let [events, bytes, requests] = [0, 0, 0];
+  let [events, bytes, values, requests] = [0, 0, 0, 0];
   for (const { request } of waiting) {
     events += request.events.length;
     bytes += request.bytes;
-    if (requests > 0 && (events > eventsTogether || bytes > BYTES_TOGETHER)) break;
+    values += request.values;
+    const isTooMuch = events > eventsTogether || bytes > BYTES_TOGETHER || values > VALUES_TOGETHER;
+    if (requests > 0 && isTooMuch) break;
     requests++;
   }
   return waiting.splice(0, requests);

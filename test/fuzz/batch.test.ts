@@ -30,7 +30,7 @@ const objectText = fc
   });
 
 function expectAgreement(bytes: Buffer): void {
-  const body = readBody(bytes, 1_000);
+  const body = readBody(bytes, { maxEvents: 1_000, maxValues: 1_000_000 });
   let parsed: unknown;
   try {
     parsed = JSON.parse(new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes));
@@ -45,7 +45,12 @@ function expectAgreement(bytes: Buffer): void {
   if (typeof parsed !== 'object' || parsed === null || Array.isArray(parsed)) {
     expect(body).toMatchObject({ type: 'malformed', isJson: true });
   } else if (events === undefined) {
-    expect(body).toEqual({ type: 'events', events: [{ type: 'json', bytes }], bytes: bytes.length });
+    expect(body).toEqual({
+      type: 'events',
+      events: [{ type: 'json', bytes }],
+      bytes: bytes.length,
+      values: expect.any(Number),
+    });
   } else if (!Array.isArray(events)) {
     expect(body).toMatchObject({ type: 'malformed', isJson: true });
   } else {

@@ -521,7 +521,12 @@ describe('the process', () => {
         'retries_total',
         'build_info',
       ];
-      const own = ['webhook_requests_total', 'webhook_requests_in_progress', 'webhook_request_seconds'];
+      const own = [
+        'webhook_connections',
+        'webhook_requests_total',
+        'webhook_requests_in_progress',
+        'webhook_request_seconds',
+      ];
       expect([...names].sort()).toEqual(
         [...short, ...own]
           .filter((name) => name !== 'duplicates_total')

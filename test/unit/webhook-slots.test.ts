@@ -6,12 +6,14 @@ interface Request {
   readonly name: string;
   readonly events: readonly number[];
   readonly bytes: number;
+  readonly values: number;
 }
 
 const request = (name: string, events = 1, bytes = 100): Request => ({
   name,
   events: Array.from({ length: events }, (_, n) => n),
   bytes,
+  values: events,
 });
 
 /** Slots whose turns are ended by hand. */
@@ -20,6 +22,7 @@ function makeTurns(count: number, withinMs = 5_000) {
   const inTurn = makeSlots<Request, string>({
     count,
     busy: 'busy',
+    beyondShare: 'beyond its share',
     decide: (connection, requests) =>
       new Promise((resolve, reject) => {
         begun.push({
@@ -104,14 +107,44 @@ test('connections take turns, however much one of them sends', async () => {
   await Promise.all(answers);
 });
 
-test('as many turns as there are slots go on at a time', async () => {
-  const { decide, begun, turns } = makeTurns(2);
-  const answers = ['a', 'b', 'c', 'd'].map((name) => decide('hook', request(name)));
-  expect(turns()).toEqual(['hook: a', 'hook: b']);
+test('one connection has all slots but one, and as many turns go on as there are slots [W8]', async () => {
+  const { decide, begun, turns } = makeTurns(3);
+  const answers = ['a', 'b', 'c', 'd'].map((name) => decide('loud', request(name)));
+  expect(turns()).toEqual(['loud: a', 'loud: b']);
+  answers.push(decide('quiet', request('e')), decide('quiet', request('f')));
+  expect(turns()).toEqual(['loud: a', 'loud: b', 'quiet: e']);
+  begun[2]?.end();
+  await settled();
+  // The quiet one has its turn before the loud one has more than its share.
+  expect(turns()).toEqual(['loud: a', 'loud: b', 'quiet: e', 'quiet: f']);
   begun[1]?.end();
   await settled();
-  expect(turns()).toEqual(['hook: a', 'hook: b', 'hook: c d']);
+  expect(turns().at(-1)).toBe('loud: c d');
   for (const { end } of begun) end();
+  await Promise.all(answers);
+});
+
+test('a request waits in vain for its connection’s share, or for a slot, and the two are told apart [W3] [W8]', async () => {
+  const { decide, begun } = makeTurns(2, 50);
+  const first = decide('loud', request('a'));
+  expect(await decide('loud', request('b'))).toBe('beyond its share');
+  const other = decide('quiet', request('c'));
+  expect(await decide('loud', request('d'))).toBe('busy');
+  for (const { end } of begun) end();
+  expect(await Promise.all([first, other])).toEqual(['answer to a', 'answer to c']);
+});
+
+test('no more JSON values are decided together than one request may have', async () => {
+  const { decide, begun, turns } = makeTurns(1);
+  const sized = (name: string, values: number) => ({ ...request(name), values });
+  const answers = [decide('hook', request('a'))];
+  for (const [name, values] of Object.entries({ b: 15_000, c: 5_000, d: 5_000, e: 15_001 }))
+    answers.push(decide('hook', sized(name, values)));
+  for (let turn = 0; turn < 4; turn++) {
+    begun[turn]?.end();
+    await settled();
+  }
+  expect(turns()).toEqual(['hook: a', 'hook: b c', 'hook: d', 'hook: e']);
   await Promise.all(answers);
 });
 
@@ -151,6 +184,7 @@ test('a turn runs in the context of the first request that it is of, so that a t
   const decide = makeSlots<Request, string>({
     count: 1,
     busy: 'busy',
+    beyondShare: 'beyond its share',
     async decide(_, requests) {
       seen.push(context.getStore());
       await settled();

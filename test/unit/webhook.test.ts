@@ -8,10 +8,12 @@ import { NoSuchConnection } from '../../src/intake/prepare';
 import { makeLogger, makeMetrics } from '../../src/telemetry';
 import { type ServerDeps, serveWebhook, type Webhook } from '../../src/transports/webhook';
 import type { WebhookDeps } from '../../src/transports/webhook-intake';
+import { sign } from '../../src/transports/webhook-signature';
 import { aBet, aConnection } from '../support/builders';
 import { aSecret, senderTo } from '../support/webhook';
 
 const secret = aSecret();
+const key = Buffer.from(secret.slice('whsec_'.length), 'base64');
 const connection = aConnection();
 const ACCEPTED = { verdict: 'accepted', reason: null, code: 0 } as const;
 
@@ -32,13 +34,14 @@ async function serve(decide: WebhookDeps['intake']['decideRequest'], more: Parti
   metrics = makeMetrics();
   const webhook = await serveWebhook(0, {
     intake: { decideRequest: decide },
-    secretsOf: (id) => (id === 'hook' ? [Buffer.from(secret.slice('whsec_'.length), 'base64')] : []),
+    secretsOf: (id) => (id === 'hook' ? [key] : []),
     publishVerdicts: null,
     logger: makeLogger('silent'),
     metrics,
     clock: systemClock,
     now: Date.now,
-    ...{ slots: 2, maxEvents: 500, maxBytes: 1024 ** 2 },
+    ...{ slots: 2, maxEvents: 500, maxBytes: 1024 ** 2, trustedProxies: [] },
+    limits: { connections: 1_000, perAddress: 500 },
     ...more,
   });
   running.push(webhook);
@@ -223,29 +226,144 @@ test('who does not send a request to its end in time is let go, and others are s
   await Promise.all(ended);
 }, 20_000);
 
-test('a request that breaks off gives its place back', async () => {
+test('requests that come half keep nobody out: the slow ones go for others, are told so, and give their places back [W8]', async () => {
   const { webhook, send } = await serve(async (_, envelopes) => accepted(envelopes));
+  const answers: string[] = [];
   for (let round = 0; round < 2; round++) {
     const sockets = Array.from({ length: 64 }, () => talk(webhook, HALF));
-    await until('all places are taken', 5_000, async () => (await send(aBet())).status === 503);
+    for (const socket of sockets) socket.on('data', (text: Buffer) => answers.push(text.toString()));
+    await until('some have gone for others', 5_000, () => answers.length >= (round + 1) * 10);
+    // All of one address: a signed request waits as long as one of them may keep its place, and no longer.
+    expect((await send(aBet())).status).toBe(200);
     for (const socket of sockets) socket.destroy();
-    await until('they are free again', 5_000, async () => (await send(aBet())).status === 200);
+    await until('all are gone', 5_000, async () => (await send(aBet())).status === 200);
   }
-  expect(await requests('broken_off')).toBe(128);
+  expect(answers[0]).toMatch(
+    /^HTTP\/1\.1 429 .*\r\nretry-after: 1\r\n.*ERROR_CODE_RATE_LIMITED.*too slowly/s,
+  );
+  expect(await requests('429')).toBeGreaterThanOrEqual(20);
+  expect(await requests('503')).toBe(0);
 }, 30_000);
 
-test('a connection is used again after a request that was refused before it had been read', async () => {
-  const { webhook } = await serve(async (_, envelopes) => accepted(envelopes), { maxBytes: 1_000 });
-  const body = 'x'.repeat(5_000);
-  const head = HEAD.map((line) => line.replace('content-length: 100', `content-length: ${body.length}`));
-  const socket = talk(webhook, `${head.join('\r\n')}\r\n\r\n${body}GET /none HTTP/1.1\r\nhost: here\r\n\r\n`);
+/** Collects what comes over a socket. */
+function heard(socket: Socket): () => string {
   let text = '';
   socket.on('data', (part: Buffer) => {
     text += part.toString();
   });
-  await until('both are answered', 5_000, () => (text.match(/HTTP\/1\.1 /g) ?? []).length === 2);
-  expect(text).toMatch(/^HTTP\/1\.1 413 .*HTTP\/1\.1 404 /s);
-  socket.destroy();
+  return () => text;
+}
+
+/** A signed request as it goes over the wire. */
+function signedText(body: string, more: readonly string[] = []): string {
+  const head = { id: `msg-${body.length}-${more.length}`, timestamp: String(Math.floor(Date.now() / 1000)) };
+  const lines = [
+    'POST /v1/events/hook HTTP/1.1',
+    ...['host: here', 'content-type: application/json', `content-length: ${Buffer.byteLength(body)}`],
+    ...[`webhook-id: ${head.id}`, `webhook-timestamp: ${head.timestamp}`],
+    `webhook-signature: ${sign(key, head, Buffer.from(body))}`,
+    ...more,
+  ];
+  return `${lines.join('\r\n')}\r\n\r\n${body}`;
+}
+
+const GET_NONE = 'GET /none HTTP/1.1\r\nhost: here\r\n\r\n';
+
+test('a connection without a valid signature ends with its first answer; one with such a signature is used again, also after a refusal [W8]', async () => {
+  const { webhook } = await serve(async (_, envelopes) => accepted(envelopes), { maxBytes: 1_000 });
+  const body = 'x'.repeat(5_000);
+  const head = HEAD.map((line) => line.replace('content-length: 100', `content-length: ${body.length}`));
+  const tooLarge = `${head.join('\r\n')}\r\n\r\n${body}`;
+  const unsigned = talk(webhook, tooLarge + GET_NONE);
+  const toUnsigned = heard(unsigned);
+  await once(unsigned, 'close');
+  expect(toUnsigned()).toMatch(/^HTTP\/1\.1 413 .*\r\nconnection: close\r\n/is);
+  expect(toUnsigned()).not.toContain('404');
+
+  const signed = talk(webhook, signedText(JSON.stringify(aBet())));
+  const toSigned = heard(signed);
+  const answers = (count: number) =>
+    until(`${count} are answered`, 5_000, () => (toSigned().match(/HTTP\/1\.1 /g) ?? []).length === count);
+  await answers(1);
+  signed.write(tooLarge + GET_NONE);
+  await answers(3);
+  expect(toSigned()).toMatch(/^HTTP\/1\.1 200 .*HTTP\/1\.1 413 .*HTTP\/1\.1 404 /s);
+  signed.destroy();
+});
+
+test('a request that comes again with its signature is given the same answer, also while it is under way, and is decided once [W7]', async () => {
+  let decided = 0;
+  let go = (): void => undefined;
+  const { webhook } = await serve(async (_, envelopes) => {
+    decided++;
+    await new Promise<void>((resolve) => {
+      go = resolve;
+    });
+    return accepted(envelopes);
+  });
+  const text = signedText(JSON.stringify(aBet()));
+  const both = [talk(webhook, text), talk(webhook, text)].map(heard);
+  await until('both are under way', 5_000, async () => (await replays()) === 1);
+  go();
+  await until('both are answered', 5_000, () => both.every((each) => each().includes('accepted')));
+  const later = heard(talk(webhook, text));
+  await until('the third is', 5_000, () => later().includes('accepted'));
+  expect([decided, await replays()]).toEqual([1, 2]);
+});
+
+async function replays(): Promise<number> {
+  const { values } = await metrics.webhookReplays.get();
+  return values[0]?.value ?? 0;
+}
+
+test('each answer has the id of its request: the sender’s own where it is fit for the log, else one of ours', async () => {
+  const { webhook, send } = await serve(async (_, envelopes) => accepted(envelopes));
+  const idOf = async (given: string) =>
+    (await send(aBet(), { headers: { 'x-request-id': given } })).headers.get('x-request-id');
+  expect(await idOf('a-1:b')).toBe('a-1:b');
+  expect(await idOf('a b')).toMatch(/^[0-9a-f-]{36}$/);
+  const none = await fetch(`http://127.0.0.1:${webhook.port}/none`);
+  expect(none.headers.get('x-request-id')).toMatch(/^[0-9a-f-]{36}$/);
+});
+
+test('a body in pieces of a byte is refused before it has cost much, and holds no memory [W8]', async () => {
+  const { webhook } = await serve(never);
+  const head = HEAD.map((line) => line.replace('content-length: 100', 'transfer-encoding: chunked'));
+  const socket = talk(webhook, `${head.join('\r\n')}\r\n\r\n${'1\r\n \r\n'.repeat(20_000)}`);
+  // It is cut off while it sends on, so its answer may not get to it.
+  await until('it is cut off', 5_000, () => socket.closed);
+  expect(await requests('413')).toBe(1);
+});
+
+test('of too many connections those without a valid signature go first, and a signed one is served [W8]', async () => {
+  const { webhook } = await serve(async (_, envelopes) => accepted(envelopes), {
+    limits: { connections: 50, perAddress: 50 },
+  });
+  const signed = talk(webhook, signedText(JSON.stringify(aBet())));
+  const text = heard(signed);
+  await until('it is answered', 5_000, () => text().includes('accepted'));
+  const idle = Array.from({ length: 200 }, () => talk(webhook, ''));
+  await until('most have gone', 5_000, () => idle.filter(({ closed }) => closed).length >= 150);
+  signed.write(signedText(JSON.stringify(aBet())));
+  await until('it is again', 5_000, () => (text().match(/accepted/g) ?? []).length === 2);
+  for (const socket of [signed, ...idle]) socket.destroy();
+});
+
+test('what is no request is answered with a reason, and TLS is told apart', async () => {
+  const { webhook } = await serve(never);
+  const answer = async (sent: string | Buffer) => {
+    const socket = connect(webhook.port, '127.0.0.1');
+    const text = heard(socket.on('error', () => undefined));
+    socket.write(sent);
+    await once(socket, 'close');
+    return text().replace(/^HTTP\/1.1 (\d+).*"message":"([^"]*)".*$/s, '$1 $2');
+  };
+  expect(await answer(Buffer.from('160301020001', 'hex'))).toMatch(/^400 .*without TLS/);
+  expect(await answer('no http\r\n\r\n')).toMatch(/^400 .*no HTTP/);
+  expect(await answer('CONNECT a:1 HTTP/1.1\r\nhost: a\r\n\r\n')).toMatch(/^405 /);
+  expect(await answer(`GET / HTTP/1.1\r\nhost: a\r\nx: ${'y'.repeat(20_000)}\r\n\r\n`)).toMatch(/^431 /);
+  expect(await answer('GET / HTTP/1.1\r\n\r\n')).toMatch(/^400 .*Host/);
+  expect(await answer('GET / HTTP/1.0\r\n\r\n')).toMatch(/^404 /);
 });
 
 test('health checks of load balancers are answered where requests are sent to', async () => {

@@ -1,0 +1,106 @@
+/**
+ * The body of a request, in one buffer: as long as Content-Length says, or doubled as it grows. A body is bounded in
+ * bytes and in pieces, since each piece costs time, however small it is.
+ */
+import type { IncomingMessage } from 'node:http';
+
+/** Pieces that one body may come in, as chunks or as packets: 256 bytes each in a body of 1 MiB. */
+export const MAX_PIECES = 4_096;
+/** The first buffer of a body whose length nobody declares. */
+const FIRST_BYTES = 16_384;
+/** A refused body is read up to this limit, so that its sender reads the answer before the connection ends. */
+const DRAIN_BYTES = 4 * 1024 ** 2;
+const DRAIN_WITHIN_MS = 2_000;
+
+export type Body =
+  | { readonly type: 'whole'; readonly bytes: Buffer }
+  | { readonly type: 'too_large' }
+  | { readonly type: 'too_many_pieces' }
+  /** See `BodyReading.giveUp`. */
+  | { readonly type: 'given_up' };
+
+export interface BodyReading {
+  /** @throws where the sender leaves before the end */
+  readonly body: Promise<Body>;
+  /** Ends the wait for a body that is not whole yet. */
+  giveUp(): void;
+}
+
+/** Reads the body of a request. @param maxBytes the most that it may have, whatever it declares */
+export function readRequestBody(request: IncomingMessage, maxBytes: number): BodyReading {
+  const declared = Number(request.headers['content-length'] ?? Number.NaN);
+  let buffer: Buffer | null = null;
+  let length = 0;
+  let pieces = 0;
+  let settle: (body: Body) => void = () => undefined;
+
+  const body = new Promise<Body>((resolve, reject) => {
+    const onData = (piece: Buffer) => {
+      if (++pieces > MAX_PIECES) settle({ type: 'too_many_pieces' });
+      else if (length + piece.length > maxBytes) settle({ type: 'too_large' });
+      else add(piece);
+    };
+    const onEnd = () => settle({ type: 'whole', bytes: (buffer ?? NO_BYTES).subarray(0, length) });
+    const onClose = () => {
+      stop();
+      reject(new Error('the request has broken off'));
+    };
+    const stop = () => {
+      request.off('data', onData).off('end', onEnd).off('close', onClose);
+    };
+    settle = (result) => {
+      stop();
+      // What is not whole is drained once it is answered; the buffer goes at once.
+      if (result.type !== 'whole') request.pause();
+      buffer = null;
+      resolve(result);
+    };
+    request.on('data', onData).once('end', onEnd).once('close', onClose).on('error', ignore);
+    if (request.destroyed) onClose();
+  });
+
+  function add(piece: Buffer): void {
+    if (buffer === null || length + piece.length > buffer.length) {
+      const needed = length + piece.length;
+      const first = Number.isNaN(declared) ? FIRST_BYTES : Math.min(declared, maxBytes);
+      const larger = Buffer.allocUnsafe(
+        Math.min(maxBytes, Math.max(needed, buffer === null ? first : buffer.length * 2)),
+      );
+      buffer?.copy(larger, 0, 0, length);
+      buffer = larger;
+    }
+    piece.copy(buffer, length);
+    length += piece.length;
+  }
+
+  return { body, giveUp: () => settle({ type: 'given_up' }) };
+}
+
+/** Reads on what is left of a refused request. @returns whether it came to its end within the limits */
+export function drain(request: IncomingMessage): Promise<boolean> {
+  if (request.complete) {
+    request.resume();
+    return Promise.resolve(true);
+  }
+  return new Promise((resolve) => {
+    let [bytes, pieces] = [0, 0];
+    const timer = setTimeout(() => done(false), DRAIN_WITHIN_MS);
+    const onData = (piece: Buffer) => {
+      bytes += piece.length;
+      if (++pieces > MAX_PIECES || bytes > DRAIN_BYTES) done(false);
+    };
+    const onEnd = () => done(true);
+    const onClose = () => done(false);
+    const done = (isWhole: boolean) => {
+      clearTimeout(timer);
+      request.off('data', onData).off('end', onEnd).off('close', onClose);
+      resolve(isWhole);
+    };
+    request.on('data', onData).once('end', onEnd).once('close', onClose).on('error', ignore);
+    request.resume();
+  });
+}
+
+/** The close that follows tells of it. */
+const ignore = (): void => undefined;
+const NO_BYTES = Buffer.alloc(0);
