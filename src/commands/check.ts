@@ -3,6 +3,7 @@
  */
 
 import { hash } from 'node:crypto';
+import { contentHashOf } from '../domain/content';
 import type { Fault } from '../domain/event';
 import { judge } from '../domain/judge';
 import { counted } from '../domain/printable';
@@ -120,7 +121,8 @@ function inspect({ number, bytes }: Line, connection: Connection | undefined, se
   if (bytes === null) return refused(number, [TOO_LONG]);
   const judged = judge({ type: 'json', bytes }, connection);
   if (judged.type === 'unkeyed') return refused(number, judged.faults);
-  const { eventId, faults, refusal, contentHash } = judged;
+  const { eventId, faults, refusal } = judged;
+  const contentHash = contentHashOf(judged);
   const earlier = seen.add(eventId, { line: number, contentHash });
   // A duplicate gets no verdict of its own, whatever it says (V1); its faults are worth knowing all the same.
   const outcome = earlier === undefined ? refusal : { verdict: 'duplicate' as const, reason: null };

@@ -20,6 +20,20 @@ export function hashContent(json: Json, fields: Fields): number {
   return hash.value();
 }
 
+export interface Hashed {
+  readonly fields: Fields;
+  /** `hashContent` of the event; null where all of it is valid, and its fields are enough to make the hash of. */
+  readonly contentHash: number | null;
+}
+
+/** Few events need it: it is made when it is asked for. */
+export function contentHashOf({ contentHash, fields }: Hashed): number {
+  return contentHash ?? hashContent(SPEC_ONLY, fields);
+}
+
+/** All that content is made of beside the fields, where each of them is valid. */
+export const SPEC_ONLY: Json = { spec: SPEC };
+
 /**
  * The same of everything but the player, in 30 bits: what stays of an event whose player is erased (K6). Says nothing of the player but
  * whether there is a valid one, which history says too.

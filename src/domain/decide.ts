@@ -3,6 +3,7 @@
  *
  * Pure but for `known`, which it takes over and updates: a duplicate, or a refund, of an event earlier in the same batch is seen.
  */
+import { contentHashOf } from './content';
 import { storedId } from './digest';
 import { type Fields, isRoundKind } from './event';
 import type { FeedMap } from './feed-map';
@@ -36,8 +37,11 @@ export interface KeyedItem {
   readonly eventId: string;
   readonly fields: Fields;
   readonly brandNo: number | null;
-  readonly contentHash: number;
+  /** See Judged. */
+  readonly contentHash: number | null;
   readonly restHash: number;
+  /** See Tagged. */
+  playerTag: number | null;
   readonly refusal: Outcome | null;
 }
 
@@ -208,7 +212,7 @@ function anomaliesAgain(
 
 function differs(first: KnownEvent['content'], item: KeyedItem, tags: PlayerTags): boolean {
   if (typeof first === 'bigint') return differsFromStored(first, item, tags);
-  return first.contentHash !== item.contentHash;
+  return contentHashOf(first) !== contentHashOf(item);
 }
 
 function sameSource(a: Coordinates | null, b: Coordinates | null): boolean {

@@ -86,8 +86,11 @@ export type Judged =
       readonly fields: Fields;
       /** The registered brand of the event; null where it names none that is. */
       readonly brandNo: number | null;
-      /** Hash of what was read of the event, from 0 to 2^53 - 1: equal for a true resend (K4). */
-      readonly contentHash: number;
+      /**
+       * Hash of what was read of the event, from 0 to 2^53 - 1: equal for a true resend (K4). Null where the fields are enough to make it of
+       * (contentHashOf).
+       */
+      readonly contentHash: number | null;
       /** The same without the player, from 0 to 2^30 - 1 (K6). */
       readonly restHash: number;
       /** A verdict that needs no state, or null for a candidate, which the round decides. */

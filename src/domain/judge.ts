@@ -4,7 +4,7 @@
  * Pure and total: any bytes get an answer. Cost is linear in the payload's size.
  */
 import Ajv2020, { type ErrorObject } from 'ajv/dist/2020';
-import { hashContent, hashRest } from './content';
+import { hashContent, hashRest, SPEC_ONLY } from './content';
 import { EVENT_SCHEMA } from './contract';
 import {
   type Fault,
@@ -17,7 +17,6 @@ import {
   type Judged,
   type Kind,
   MAX_NAME_BYTES,
-  SPEC,
 } from './event';
 import {
   type BrandReason,
@@ -50,8 +49,6 @@ export function judge(payload: Payload, connection: Connection | undefined): Jud
   return judgeByContract(payload, connection);
 }
 
-/** All that content is made of beside the fields, where each of them is valid. */
-const SPEC_ONLY: Json = { spec: SPEC };
 const NO_FAULTS: readonly Fault[] = [];
 
 function judgeByContract(payload: Payload, connection: Connection | undefined): Judged {
@@ -93,7 +90,7 @@ function conclude(
     eventId,
     fields,
     brandNo: (fields.brand !== null && connection?.operator.brands.get(fields.brand)?.no) || null,
-    contentHash: hashContent(json, fields),
+    contentHash: json === SPEC_ONLY ? null : hashContent(json, fields),
     restHash: hashRest(json, fields),
     refusal: deciding === undefined ? null : outcomeOf(deciding.reason),
     faults,

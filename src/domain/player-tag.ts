@@ -41,6 +41,17 @@ export function monthOfTag(tag: number): number {
   return Math.floor(tag / HASH_RANGE);
 }
 
+/** An event whose player has a tag. */
+export interface Tagged {
+  readonly eventId: string;
+  readonly fields: { readonly roundId: string | null; readonly playerRef: string | null };
+  /** Its tag, once it is made: the round and the event's key both ask for it. */
+  playerTag: number | null;
+}
+
+/** What tells the tags of one player apart: the round, whose events share a tag, or else the event. */
+const saltOf = ({ eventId, fields: { roundId } }: Tagged) => roundId ?? eventId;
+
 /** Makes the tags of one batch. */
 export class PlayerTags {
   /** The month of the batch; null where that month has no key, and no tags are made. */
@@ -67,6 +78,21 @@ export class PlayerTags {
     return this.month === null ? null : this.makeFor(this.month, salt, player);
   }
 
+  /** The tag of an event; null without a player, and in a month without tags. */
+  of(event: Tagged): number | null {
+    const { month } = this;
+    if (month === null) return null;
+    // A batch that is decided again may be of the next month.
+    if (event.playerTag === null || monthOfTag(event.playerTag) !== month)
+      event.playerTag = this.makeFor(month, saltOf(event), event.fields.playerRef);
+    return event.playerTag;
+  }
+
+  /** The tag that an event would have had in another month; null without a player, and where the month's key is gone. */
+  ofMonth(month: number, event: Tagged): number | null {
+    return month === this.month ? this.of(event) : this.makeFor(month, saltOf(event), event.fields.playerRef);
+  }
+
   /** The tag that another month would have made; null without a player, and where the month's key is gone. */
   makeFor(month: number, salt: string, player: string | null): number | null {
     const key = player === null ? undefined : this.keys.get(month);
@@ -87,146 +113,120 @@ export const NO_TAGS = new PlayerTags(new Map(), 0);
 const MAX_SALT = 1_000;
 
 function tagOf(key: PlayerKey, month: number, salt: string, player: string): number {
-  hash.begin(key);
-  hash.text(salt.length > MAX_SALT ? sha256('sha256', salt) : salt);
-  hash.text(player);
-  hash.end();
-  return month * HASH_RANGE + (hash.high & HIGH_BITS) * 2 ** 32 + (hash.low >>> 0);
+  const words = addText(addText(0, salt.length > MAX_SALT ? sha256('sha256', salt) : salt), player);
+  sipHash(key, message, words, half);
+  return month * HASH_RANGE + (half.high & HIGH_BITS) * 2 ** 32 + (half.low >>> 0);
 }
+
+/** One for all. A valid player has 255 bytes at most. */
+const message = new Int32Array(1_024);
+const half = { high: 0, low: 0 };
+
+/**
+ * Writes a text into the message: a byte a character where all are ASCII, else two bytes a UTF-16 unit; then its length and which of the two it
+ * is, so that 'ab', 'c' is not 'a', 'bc'.
+ *
+ * @returns how many words the message has now
+ */
+function addText(words: number, text: string): number {
+  const { length } = text;
+  let at = words;
+  let all = 0;
+  let word = 0;
+  for (let i = 0; i < length; i++) {
+    const unit = text.charCodeAt(i);
+    all |= unit;
+    word |= unit << ((i & 3) << 3);
+    if ((i & 3) === 3) {
+      message[at++] = word;
+      word = 0;
+    }
+  }
+  const isWide = all > MAX_ASCII;
+  if (isWide) {
+    at = words;
+    for (let i = 0; i < length; i += 2)
+      message[at++] = text.charCodeAt(i) | (i + 1 < length ? text.charCodeAt(i + 1) << 16 : 0);
+  } else if ((length & 3) !== 0) message[at++] = word;
+  message[at++] = length * 2 + (isWide ? 1 : 0);
+  return at;
+}
+
+const MAX_ASCII = 0x7f;
 
 /**
  * SipHash-1-3 with a key of 128 bits (https://www.aumasson.jp/siphash/siphash.pdf): a keyed hash that does not give away its key, and takes
- * a tenth of the time of an HMAC. Each 64-bit word is two signed 32-bit halves, which V8 keeps without an object for each.
+ * a tenth of the time of an HMAC. Each 64-bit word is two signed halves, in variables of one function: V8 keeps them in registers.
+ *
+ * @param count words of 32 bits that the message has
  */
-export class SipHash {
-  private a0 = 0;
-  private a1 = 0;
-  private b0 = 0;
-  private b1 = 0;
-  private c0 = 0;
-  private c1 = 0;
-  private d0 = 0;
-  private d1 = 0;
-  private bytes = 0;
-  /** Units that wait for their word to be full, and how many. */
-  private wait0 = 0;
-  private wait1 = 0;
-  private waiting = 0;
-  /** The hash, once it has ended. */
-  low = 0;
-  high = 0;
+export function sipHash(
+  [k0, k1, k2, k3]: PlayerKey,
+  words: Int32Array,
+  count: number,
+  hash: { high: number; low: number },
+): void {
+  let a0 = k0 ^ 0x70736575;
+  let a1 = k1 ^ 0x736f6d65;
+  let b0 = k2 ^ 0x6e646f6d;
+  let b1 = k3 ^ 0x646f7261;
+  let c0 = k0 ^ 0x6e657261;
+  let c1 = k1 ^ 0x6c796765;
+  let d0 = k2 ^ 0x79746573;
+  let d1 = k3 ^ 0x74656462;
+  // The last block ends with the number of bytes. One round a block, and three more at the end.
+  const blocks = (count >> 1) + 1;
+  for (let round = 0; round < blocks + 3; round++) {
+    let m0 = 0;
+    let m1 = 0;
+    if (round < blocks) {
+      const at = round << 1;
+      const isLast = round === blocks - 1;
+      m0 = at < count ? (words[at] ?? 0) : 0;
+      m1 = isLast ? ((count << 2) & 0xff) << 24 : (words[at + 1] ?? 0);
+      d0 ^= m0;
+      d1 ^= m1;
+    } else if (round === blocks) c0 ^= 0xff;
 
-  begin([k0, k1, k2, k3]: PlayerKey): void {
-    this.a0 = k0 ^ 0x70736575;
-    this.a1 = k1 ^ 0x736f6d65;
-    this.b0 = k2 ^ 0x6e646f6d;
-    this.b1 = k3 ^ 0x646f7261;
-    this.c0 = k0 ^ 0x6e657261;
-    this.c1 = k1 ^ 0x6c796765;
-    this.d0 = k2 ^ 0x79746573;
-    this.d1 = k3 ^ 0x74656462;
-    this.bytes = 0;
-    this.wait0 = 0;
-    this.wait1 = 0;
-    this.waiting = 0;
+    let low = (a0 >>> 0) + (b0 >>> 0);
+    a1 = (a1 + b1 + (low > MAX_WORD ? 1 : 0)) | 0;
+    a0 = low | 0;
+    let turned = (b1 << 13) | (b0 >>> 19);
+    b0 = ((b0 << 13) | (b1 >>> 19)) ^ a0;
+    b1 = turned ^ a1;
+    turned = a0;
+    a0 = a1;
+    a1 = turned;
+
+    low = (c0 >>> 0) + (d0 >>> 0);
+    c1 = (c1 + d1 + (low > MAX_WORD ? 1 : 0)) | 0;
+    c0 = low | 0;
+    turned = (d1 << 16) | (d0 >>> 16);
+    d0 = ((d0 << 16) | (d1 >>> 16)) ^ c0;
+    d1 = turned ^ c1;
+
+    low = (a0 >>> 0) + (d0 >>> 0);
+    a1 = (a1 + d1 + (low > MAX_WORD ? 1 : 0)) | 0;
+    a0 = low | 0;
+    turned = (d1 << 21) | (d0 >>> 11);
+    d0 = ((d0 << 21) | (d1 >>> 11)) ^ a0;
+    d1 = turned ^ a1;
+
+    low = (c0 >>> 0) + (b0 >>> 0);
+    c1 = (c1 + b1 + (low > MAX_WORD ? 1 : 0)) | 0;
+    c0 = low | 0;
+    turned = (b1 << 17) | (b0 >>> 15);
+    b0 = ((b0 << 17) | (b1 >>> 15)) ^ c0;
+    b1 = turned ^ c1;
+    turned = c0;
+    c0 = c1;
+    c1 = turned;
+
+    a0 ^= m0;
+    a1 ^= m1;
   }
-
-  /** Adds the UTF-16 units of a text, two bytes each with the lower one first, and then its length, so that 'ab', 'c' is not 'a', 'bc'. */
-  text(text: string): void {
-    const { length } = text;
-    for (let i = 0; i < length; i++) this.unit(text.charCodeAt(i));
-    this.unit(length & 0xffff);
-    this.unit(length >>> 16);
-  }
-
-  /** Adds two bytes. */
-  unit(unit: number): void {
-    switch (this.waiting) {
-      case 0:
-        this.wait0 = unit;
-        this.waiting = 1;
-        return;
-      case 1:
-        this.wait0 |= unit << 16;
-        this.waiting = 2;
-        return;
-      case 2:
-        this.wait1 = unit;
-        this.waiting = 3;
-        return;
-      default:
-        this.word(this.wait0, this.wait1 | (unit << 16));
-        this.wait0 = 0;
-        this.wait1 = 0;
-        this.waiting = 0;
-    }
-  }
-
-  private word(m0: number, m1: number): void {
-    this.bytes += 8;
-    this.d0 ^= m0;
-    this.d1 ^= m1;
-    this.rounds(1);
-    this.a0 ^= m0;
-    this.a1 ^= m1;
-  }
-
-  end(): void {
-    const length = this.bytes + 2 * this.waiting;
-    this.word(this.wait0, (this.waiting === 3 ? this.wait1 : 0) | ((length & 0xff) << 24));
-    this.c0 ^= 0xff;
-    this.rounds(3);
-    this.low = this.a0 ^ this.b0 ^ this.c0 ^ this.d0;
-    this.high = this.a1 ^ this.b1 ^ this.c1 ^ this.d1;
-  }
-
-  private rounds(count: number): void {
-    let { a0, a1, b0, b1, c0, c1, d0, d1 } = this;
-    for (let round = 0; round < count; round++) {
-      let low = (a0 >>> 0) + (b0 >>> 0);
-      a1 = (a1 + b1 + (low > 0xffffffff ? 1 : 0)) | 0;
-      a0 = low | 0;
-      let high = (b1 << 13) | (b0 >>> 19);
-      b0 = ((b0 << 13) | (b1 >>> 19)) ^ a0;
-      b1 = high ^ a1;
-      high = a0;
-      a0 = a1;
-      a1 = high;
-
-      low = (c0 >>> 0) + (d0 >>> 0);
-      c1 = (c1 + d1 + (low > 0xffffffff ? 1 : 0)) | 0;
-      c0 = low | 0;
-      high = (d1 << 16) | (d0 >>> 16);
-      d0 = ((d0 << 16) | (d1 >>> 16)) ^ c0;
-      d1 = high ^ c1;
-
-      low = (a0 >>> 0) + (d0 >>> 0);
-      a1 = (a1 + d1 + (low > 0xffffffff ? 1 : 0)) | 0;
-      a0 = low | 0;
-      high = (d1 << 21) | (d0 >>> 11);
-      d0 = ((d0 << 21) | (d1 >>> 11)) ^ a0;
-      d1 = high ^ a1;
-
-      low = (c0 >>> 0) + (b0 >>> 0);
-      c1 = (c1 + b1 + (low > 0xffffffff ? 1 : 0)) | 0;
-      c0 = low | 0;
-      high = (b1 << 17) | (b0 >>> 15);
-      b0 = ((b0 << 17) | (b1 >>> 15)) ^ c0;
-      b1 = high ^ c1;
-      high = c0;
-      c0 = c1;
-      c1 = high;
-    }
-    this.a0 = a0;
-    this.a1 = a1;
-    this.b0 = b0;
-    this.b1 = b1;
-    this.c0 = c0;
-    this.c1 = c1;
-    this.d0 = d0;
-    this.d1 = d1;
-  }
+  hash.low = a0 ^ b0 ^ c0 ^ d0;
+  hash.high = a1 ^ b1 ^ c1 ^ d1;
 }
 
-/** One for all, begun anew for each tag. */
-const hash = new SipHash();
+const MAX_WORD = 0xffffffff;

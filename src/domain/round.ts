@@ -4,7 +4,7 @@
 import { ContentHash } from './digest';
 import type { ROUND_KINDS } from './event';
 import type { Currency } from './money';
-import type { PlayerTags } from './player-tag';
+import { monthOfTag, type PlayerTags } from './player-tag';
 import { ACCEPTED, type Outcome, outcomeOf } from './verdict';
 
 /** Sums of a round in one currency, in minor units. They may exceed 64 bits. */
@@ -63,6 +63,8 @@ export interface RoundEvent {
     readonly amountMinor: bigint | null;
     readonly currency: Currency | null;
   };
+  /** See Tagged. */
+  playerTag: number | null;
   readonly brandNo: number;
   /** The verdict that needed no state: always a skip. Null for a candidate. */
   readonly refusal: Outcome | null;
@@ -221,7 +223,7 @@ function noteMismatch(round: Round, event: RoundEvent, tags: PlayerTags): boolea
   if (isFirst === false) round.playerMismatch = true;
   if (isFirst === null) {
     // The round's first event, or its first player is erased, or dropped with the month.
-    round.playerTag = tags.make(roundId, playerRef);
+    round.playerTag = tags.of(event);
     if (round.playerTag === null) round.playerHash = playerHashOf(roundId, playerRef);
   }
   round.brandNo ??= event.brandNo;
@@ -234,19 +236,18 @@ function noteMismatch(round: Round, event: RoundEvent, tags: PlayerTags): boolea
  * Whether the event names the round's first player: by the tag, or by the hash where a version without tags opened the round or went on
  * with it, or by both. Null where neither is known.
  */
-function isFirstPlayer(
-  round: Round,
-  { fields: { roundId, playerRef } }: RoundEvent,
-  tags: PlayerTags,
-): boolean | null {
-  const hasTag = round.playerTag === null ? null : tags.matches(round.playerTag, roundId, playerRef);
-  const hasHash = round.playerHash === null ? null : round.playerHash === playerHashOf(roundId, playerRef);
+function isFirstPlayer(round: Round, event: RoundEvent, tags: PlayerTags): boolean | null {
+  const { playerTag, playerHash } = round;
+  const { roundId, playerRef } = event.fields;
+  const made = playerTag === null ? null : tags.ofMonth(monthOfTag(playerTag), event);
+  const hasTag = made === null ? null : made === playerTag;
+  const hasHash = playerHash === null ? null : playerHash === playerHashOf(roundId, playerRef);
   if (hasTag === false || hasHash === false) return false;
   return hasTag ?? hasHash;
 }
 
-const playerHash = new ContentHash();
+const hash = new ContentHash();
 
 function playerHashOf(roundId: string, playerRef: string): number {
-  return playerHash.begin().text(roundId).text(playerRef).value();
+  return hash.begin().text(roundId).text(playerRef).value();
 }

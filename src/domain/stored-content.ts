@@ -7,14 +7,13 @@
  *
  * `promo.erase_player` takes the tag out of the second format, and replaces the first by FORGOTTEN.
  */
-import type { PlayerTags } from './player-tag';
+import { contentHashOf, type Hashed } from './content';
+import type { Fields } from './event';
+import type { PlayerTags, Tagged } from './player-tag';
 
 /** What decides whether two deliveries have the same content. */
-export interface Content {
-  readonly eventId: string;
-  readonly fields: { readonly roundId: string | null; readonly playerRef: string | null };
-  /** Over everything, from 0 to 2^53 - 1. */
-  readonly contentHash: number;
+export interface Content extends Tagged, Hashed {
+  readonly fields: Fields;
   /** Over everything but the player, from 0 to 2^30 - 1. */
   readonly restHash: number;
 }
@@ -36,21 +35,14 @@ export interface Halves {
 export function packContent(content: Content, tags: PlayerTags, halves: Halves): void {
   const { month } = tags;
   if (month === null) {
-    halves.high = Math.floor(content.contentHash / 2 ** 32);
-    halves.low = content.contentHash >>> 0;
+    const contentHash = contentHashOf(content);
+    halves.high = Math.floor(contentHash / 2 ** 32);
+    halves.low = contentHash >>> 0;
     return;
   }
   const { restHash } = content;
   halves.high = 0x80000000 | (month << 22) | (restHash >>> 8);
-  halves.low =
-    ((restHash % REST_LOW_RANGE) * TAG_RANGE +
-      shortTag(tags.make(saltOf(content), content.fields.playerRef))) >>>
-    0;
-}
-
-/** What tells the tags of one player apart: the round, whose events share a tag, or else the event. */
-function saltOf({ eventId, fields: { roundId } }: Content): string {
-  return roundId ?? eventId;
+  halves.low = ((restHash % REST_LOW_RANGE) * TAG_RANGE + shortTag(tags.of(content))) >>> 0;
 }
 
 /** The lowest bits of a tag, never 0; 0 for no tag. */
@@ -60,12 +52,12 @@ function shortTag(tag: number | null): number {
 
 /** Whether a delivery is known to differ from a stored content. What was erased, or dropped with its month, is not compared. */
 export function differsFromStored(stored: bigint, content: Content, tags: PlayerTags): boolean {
-  if (stored >= 0n) return Number(stored) !== content.contentHash;
+  if (stored >= 0n) return Number(stored) !== contentHashOf(content);
   if (stored === FORGOTTEN) return false;
   if (Number(BigInt.asUintN(30, stored >> 24n)) !== content.restHash) return true;
   const stored24 = Number(BigInt.asUintN(24, stored));
   const month = Number(BigInt.asUintN(9, stored >> 54n));
   if (stored24 === 0) return false;
-  const tag = tags.makeFor(month, saltOf(content), content.fields.playerRef);
+  const tag = tags.ofMonth(month, content);
   return tag !== null && shortTag(tag) !== stored24;
 }

@@ -1,4 +1,5 @@
 /** From envelopes to items that can be decided: whose they are, and what judging makes of them. Pure, but that `answered` completes what it is given. */
+import { contentHashOf } from '../domain/content';
 import type { Coordinates, Decision, Item } from '../domain/decide';
 import { hash64OfBytes } from '../domain/digest';
 import { type Fault, type Judged, NO_FIELDS } from '../domain/event';
@@ -168,6 +169,7 @@ function itemOf(
     brandNo,
     contentHash,
     restHash,
+    playerTag: null,
     refusal,
   };
 }
@@ -196,7 +198,7 @@ function contentHashesOf(
 ): { contentHash: number; restHash: number } {
   try {
     const judged = judge(payload, connection);
-    if (judged.type === 'keyed') return { contentHash: judged.contentHash, restHash: judged.restHash };
+    if (judged.type === 'keyed') return { contentHash: contentHashOf(judged), restHash: judged.restHash };
   } catch {
     // judging is what failed
   }

@@ -1,6 +1,7 @@
 /**
  * Many runs of the simulator. Without settings they are the same seeds each time; `make simulate` draws others, or plays one again.
  */
+import { contentHashOf } from '../../src/domain/content';
 import type { KeyedItem } from '../../src/domain/decide';
 import { StoreError } from '../../src/ledger/failures';
 import type { Ledger } from '../../src/ledger/ledger';
@@ -107,7 +108,7 @@ const BROKEN: readonly (readonly [string, string, Sabotage, Fault | null])[] = [
           const isOne = batch.items.length === 1 && batch.items[0]?.type === 'keyed';
           const items = batch.items.map((item) =>
             item.type === 'keyed' && isOne
-              ? { ...item, contentHash: item.contentHash + 1, restHash: item.restHash ^ 1 }
+              ? { ...item, contentHash: contentHashOf(item) + 1, restHash: item.restHash ^ 1 }
               : item,
           );
           return ledger.decideBatch({ ...batch, items });

@@ -99,7 +99,7 @@ class Tx {
 
 const keyed = (eventId: string): KeyedItem => ({
   ...{ type: 'keyed', source: null, feedNo: FEED, connectionNo: 1, eventId, fields: NO_FIELDS },
-  ...{ brandNo: null, contentHash: 1, restHash: 1, refusal: null },
+  ...{ brandNo: null, contentHash: 1, restHash: 1, playerTag: null, refusal: null },
 });
 let verdictId = 1;
 const keysOf = (...ids: string[]) =>

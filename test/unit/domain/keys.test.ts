@@ -1,6 +1,8 @@
 /** Keys that stand for ids, and hashes of content (K1, K2, K4, K5, V6). */
+
 import { createHash } from 'node:crypto';
 import fc from 'fast-check';
+import { contentHashOf } from '../../../src/domain/content';
 import { ContentHash, hash64OfBytes } from '../../../src/domain/digest';
 import { judge } from '../../../src/domain/judge';
 import {
@@ -191,7 +193,7 @@ describe('the hash of values [K4]', () => {
 
 describe('content is what is read of the event, by value [K4] [R4 key keeps]', () => {
   const hashOf = (event: EventJson, connection?: Parameters<typeof judged>[1]) =>
-    judged(event, connection).contentHash;
+    contentHashOf(judged(event, connection));
   const bet = aBet({ amount: '10.50', occurred_at: '2026-11-21T12:00:00.250Z' });
 
   it.each<[string, EventJson]>([

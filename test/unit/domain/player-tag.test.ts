@@ -1,11 +1,13 @@
 /** Tags of players, and the content of an event as it is stored with them (K6). */
+
+import { contentHashOf } from '../../../src/domain/content';
 import {
   monthNo,
   monthOf,
   type PlayerKey,
   PlayerTags,
   playerKeyOf,
-  SipHash,
+  sipHash,
 } from '../../../src/domain/player-tag';
 import { differsFromStored, FORGOTTEN, packContent } from '../../../src/domain/stored-content';
 import { CopyRows } from '../../../src/ledger/binary';
@@ -21,18 +23,14 @@ describe('the keyed hash of players [K6]', () => {
   // SipHash-1-3 of the bytes 0, 1, 2 ... under the key 0, 1, 2 ... 15, as an implementation of the paper in another language has it.
   it.each([
     [0, 'abac0158050fc4dc'],
-    [2, '82cb9b024dc7d44d'],
     [4, 'cf75576088d38328'],
-    [6, 'c50d2b50c59f22a7'],
     [8, '369095118d299a8e'],
-    [14, '605aa111c0f95d34'],
     [16, 'cc4fdd1a7d908b66'],
-    [30, '540f11d643c5e663'],
   ])('is SipHash-1-3: %i bytes', (length, expected) => {
-    const hash = new SipHash();
-    hash.begin(KEY);
-    for (let byte = 0; byte < length; byte += 2) hash.unit(byte | ((byte + 1) << 8));
-    hash.end();
+    const bytes = Buffer.from([...Array(length).keys()]);
+    const words = Int32Array.from({ length: length / 4 }, (_, word) => bytes.readInt32LE(word * 4));
+    const hash = { high: 0, low: 0 };
+    sipHash(KEY, words, words.length, hash);
     const half = (word: number) => (word >>> 0).toString(16).padStart(8, '0');
     expect(half(hash.high) + half(hash.low)).toBe(expected);
   });
@@ -48,6 +46,10 @@ describe('the keyed hash of players [K6]', () => {
       tagsOf(ANOTHER, NOVEMBER).make('r-1', 'p-1'),
       tagsOf(KEY, NOVEMBER).make('r-1', 'Å'),
       tagsOf(KEY, NOVEMBER).make('r-1', 'A\u030a'),
+      tagsOf(KEY, NOVEMBER).make('r-1', 'p\u0000-\u0000'),
+      tagsOf(KEY, NOVEMBER).make('r-1', 'p-1\u0000'),
+      tagsOf(KEY, NOVEMBER).make('x'.repeat(1_001), '\u{1f600}'.repeat(63)),
+      tagsOf(KEY, NOVEMBER).make('é'.repeat(1_000), 'é'.repeat(127)),
     ];
     expect(new Set(made).size).toBe(made.length);
     for (const tag of made) expect(Number.isSafeInteger(tag)).toBe(true);
@@ -75,10 +77,11 @@ describe('the keyed hash of players [K6]', () => {
 describe('the content of an event as it is stored [K4] [K6]', () => {
   const tags = new PlayerTags(new Map([[NOVEMBER, KEY]]), NOVEMBER);
   const noTags = new PlayerTags(new Map(), NOVEMBER);
+  const content = (event: EventJson) => ({ ...judged(event), playerTag: null });
   /** As the store would read it from the binary row. */
   const stored = (event: EventJson, by = tags): bigint => {
     const halves = { high: 0, low: 0 };
-    packContent(judged(event), by, halves);
+    packContent(content(event), by, halves);
     const rows = new CopyRows();
     rows.int8Halves(halves);
     return rows.end().readBigInt64BE(5 + 19 + 4);
@@ -89,7 +92,7 @@ describe('the content of an event as it is stored [K4] [K6]', () => {
   it('is negative with a tag, and 53 bits over everything without', () => {
     expect(stored(bet)).toBeLessThan(0n);
     expect(BigInt.asUintN(9, stored(bet) >> 54n)).toBe(BigInt(NOVEMBER));
-    expect(stored(bet, noTags)).toBe(BigInt(judged(bet).contentHash));
+    expect(stored(bet, noTags)).toBe(BigInt(contentHashOf(content(bet))));
   });
 
   it('tells an equal event from one that differs in any field', () => {
@@ -97,26 +100,26 @@ describe('the content of an event as it is stored [K4] [K6]', () => {
     for (let n = 0; n < 2_000; n++) {
       const event = { ...bet, amount: `${n}.00`, player_ref: `p-${n}` };
       for (const by of [tags, noTags]) {
-        expect(differsFromStored(stored(event, by), judged(event), tags)).toBe(false);
-        expect(differsFromStored(stored(event, by), judged({ ...event, player_ref: 'x' }), tags)).toBe(true);
-        expect(differsFromStored(stored(event, by), judged({ ...event, amount: '0.01' }), tags)).toBe(true);
+        expect(differsFromStored(stored(event, by), content(event), tags)).toBe(false);
+        expect(differsFromStored(stored(event, by), content({ ...event, player_ref: 'x' }), tags)).toBe(true);
+        expect(differsFromStored(stored(event, by), content({ ...event, amount: '0.01' }), tags)).toBe(true);
       }
     }
   });
 
   it('without the tag tells all but the player', () => {
     const erased = withoutTag(stored(bet));
-    expect(differsFromStored(erased, judged({ ...bet, player_ref: 'x' }), tags)).toBe(false);
+    expect(differsFromStored(erased, content({ ...bet, player_ref: 'x' }), tags)).toBe(false);
     for (const change of [{ amount: '1.00' }, { brand: 'b' }, { kind: 'win' }, { player_ref: 7 }])
-      expect(differsFromStored(erased, judged({ ...bet, ...change }), tags)).toBe(true);
-    expect(differsFromStored(erased, judged(without(bet, 'player_ref')), tags)).toBe(true);
-    expect(differsFromStored(FORGOTTEN, judged({ ...bet, amount: '1.00' }), tags)).toBe(false);
+      expect(differsFromStored(erased, content({ ...bet, ...change }), tags)).toBe(true);
+    expect(differsFromStored(erased, content(without(bet, 'player_ref')), tags)).toBe(true);
+    expect(differsFromStored(FORGOTTEN, content({ ...bet, amount: '1.00' }), tags)).toBe(false);
   });
 
   it('of a month whose key is gone is compared by all but the player', () => {
     const later = new PlayerTags(new Map([[DECEMBER, ANOTHER]]), DECEMBER);
-    expect(differsFromStored(stored(bet), judged({ ...bet, player_ref: 'x' }), later)).toBe(false);
-    expect(differsFromStored(stored(bet), judged({ ...bet, amount: '1.00' }), later)).toBe(true);
+    expect(differsFromStored(stored(bet), content({ ...bet, player_ref: 'x' }), later)).toBe(false);
+    expect(differsFromStored(stored(bet), content({ ...bet, amount: '1.00' }), later)).toBe(true);
   });
 
   it('holds no player but in the tag, and of one that is not valid the type', () => {
@@ -149,7 +152,7 @@ describe('the content of an event as it is stored [K4] [K6]', () => {
       game: { id: 'g1' },
       currency: 'EUR',
     };
-    expect(stored(event).toString()).toBe('-7730106223415267599');
-    expect(stored(aLogin({ ...event, kind: 'login' })).toString()).toBe('-7728495104212595704');
+    expect(stored(event).toString()).toBe('-7730106223415210273');
+    expect(stored(aLogin({ ...event, kind: 'login' })).toString()).toBe('-7728495104201638631');
   });
 });

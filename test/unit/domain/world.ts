@@ -89,6 +89,7 @@ export function itemOf(judgement: Keyed, connection: Connection, source: Coordin
     brandNo: judgement.brandNo,
     contentHash: judgement.contentHash,
     restHash: judgement.restHash,
+    playerTag: null,
     refusal: judgement.refusal,
   };
 }
