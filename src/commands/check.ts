@@ -13,7 +13,7 @@ import { describeFileFault } from '../reference-file';
 import { bodyBytes } from '../transports/webhook-client';
 import { DONE, FAILED, USAGE } from './exit-codes';
 import { type Line, MAX_LINE_BYTES, openInput, readEvents, readLines } from './lines';
-import { print } from './output';
+import { isOutputLost, print } from './output';
 import { readReferenceInput } from './reference-input';
 import { makeTally } from './tally';
 import { tooMuchAlone, tooMuchTogether } from './webhook-limits';
@@ -76,7 +76,7 @@ export async function check({ file, json, rules }: CheckOptions, stop: AbortSign
   const together = isWebhook && isDocument ? tooMuchTogether(events, bodyBytes(events, bytes)) : undefined;
   if (together !== undefined) console.error(`${file}: warning: ${together}.`);
   const summary = `${file}: ${stop.aborted ? 'interrupted; so far ' : ''}${tally.summary()}\n${leftOut(connection)}\n`;
-  if (json) process.stderr.write(summary);
+  if (json && !isOutputLost()) process.stderr.write(summary);
   else await print(summary);
   return tally.isClean() && warnings === 0 && together === undefined && !stop.aborted ? DONE : FAILED;
 }

@@ -34,6 +34,11 @@ function writeWithoutBlocking(stream: NodeJS.WriteStream): void {
   if (typeof setBlocking === 'function') Reflect.apply(setBlocking, handle, [false]);
 }
 
+/** Whether results could not be written: their reader has ended, or there was no room. */
+export function isOutputLost(): boolean {
+  return isLost;
+}
+
 /** @returns the exit code of a command that ends with `code` */
 export function codeWithOutput(code: number): number {
   return isIncomplete && code === 0 ? FAILED : code;
