@@ -59,6 +59,7 @@ export const LABELS = {
     'store: Postgres; kafka: what is published is refused; registry; limit: the topic is paused; reference: there is no reference data, or none that can be read; worker: anything else',
   step: 'connect: a connection of the pool; find: begin, the lock of the partition, what is decided already, in a small batch the locks of its rounds; lock: those of a large one; decide: the rules; write: the rows and the commit',
   result: 'hit, miss: the registry was asked; failure: it did not answer',
+  request: 'fetch, produce, or other: joins, heartbeats, commits and look-ups',
   status:
     'the HTTP status of the answer; broken_off where the sender left, or was let go, before its request was whole',
   token: 'the first words of the message of a refusal, up to its colon, such as signature_invalid',
@@ -219,6 +220,14 @@ export function makeMetrics(role?: Role) {
         labels: ['topic'],
       }),
     ),
+    unreadTopics: new Gauge(
+      describe('unread_topics', {
+        of: 'worker',
+        help: 'Topics that look like topics of events and that nobody reads, as the last look at Kafka found: promo.event.v1 begins their name, or it is close to one that is read.',
+        action:
+          'The log and `promo-intake status` name them. Name the topic in a connection of the reference data, or have its sender send elsewhere: what stands there gets no verdict.',
+      }),
+    ),
     refusedPartitions: new Gauge(
       describe('refused_partitions', {
         of: 'worker',
@@ -269,6 +278,14 @@ export function makeMetrics(role?: Role) {
       }),
       buckets: [0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 60],
     }),
+    kafkaThrottledSeconds: new Counter(
+      describe('kafka_throttled_seconds_total', {
+        help: 'Seconds for which brokers throttled this process by a quota, by request.',
+        action:
+          'Raise the quota of the user or client id, or share it among fewer workers: docs/operations.md. A worker that is throttled stays in its group, and its lag grows.',
+        labels: ['request'],
+      }),
+    ),
     registryLookUps: new Counter(
       describe('registry_lookups_total', {
         of: 'worker',

@@ -109,7 +109,7 @@ async function open(
   let sender: Sender | null = null;
   if (kafka !== null) {
     await needTopics(step, kafka, [VERDICT_TOPIC], logger);
-    const onThrottled = observeThrottling(logger);
+    const onThrottled = observeThrottling(metrics, logger);
     const client = makeKafka({ ...kafka, clientId: 'promo-intake', onThrottled }, logger);
     sender = await step('Kafka', () => makeSender(client));
   }

@@ -85,13 +85,16 @@ export async function worker(options: { drain: boolean }): Promise<number> {
   const wantedTopics = withoutOwn([config.DEAD_LETTER_TOPIC, config.VERDICT_TOPIC], logger, async () => {
     return config.KAFKA_TOPICS ?? [...(await references.reload()).topics.keys()];
   });
-  const reportUnread = makeUnreadReport([config.DEAD_LETTER_TOPIC, config.VERDICT_TOPIC], logger, () =>
-    references.current(),
+  const reportUnread = makeUnreadReport(
+    [config.DEAD_LETTER_TOPIC, config.VERDICT_TOPIC],
+    metrics,
+    logger,
+    () => references.current(),
   );
   const onConnecting = () => {
     connectingAt = systemClock.now();
   };
-  const onThrottled = observeThrottling(logger);
+  const onThrottled = observeThrottling(metrics, logger);
   const kafka = makeKafka({ ...config.KAFKA, clientId: 'promo-intake', onConnecting, onThrottled }, logger);
   let sender: Sender;
   let drain: Drain | null = null;
@@ -187,6 +190,7 @@ function describeUndecided({ topic, partition, sinceMs, because }: UndecidedPart
 /** Warns of each topic that looks like one of events and that nobody reads: once, as soon as it is there. */
 function makeUnreadReport(
   own: readonly (string | undefined)[],
+  { unreadTopics: gauge }: Pick<ReturnType<typeof makeMetrics>, 'unreadTopics'>,
   logger: Logger,
   reference: () => Promise<Reference>,
 ): (existing: ReadonlySet<string>, wanted: readonly string[]) => void {
@@ -195,6 +199,7 @@ function makeUnreadReport(
     // Another deployment may read what a connection names and KAFKA_TOPICS leaves out.
     const named = [...(await reference()).topics.keys()];
     const found = unreadTopics(existing, { known: [...wanted, ...named], own });
+    gauge.set(found.length);
     for (const { topic, meant } of found)
       if (!reported.has(topic))
         logger.warn(

@@ -1,6 +1,6 @@
 /** How Kafka is reached, and who we are to it. The names are those of Kafka's own clients, such as security.protocol. */
 import { group, type Reading } from './reading';
-import { oneOf, type Secret, secret, setting, text, urlWithoutUser } from './setting';
+import { integer, oneOf, type Secret, secret, setting, text, urlWithoutUser } from './setting';
 import { caFile, certFile, keyFile, keyPassword, readTls, type Tls } from './tls';
 
 export interface KafkaAccess {
@@ -9,6 +9,7 @@ export interface KafkaAccess {
   readonly tls: Tls | undefined;
   /** Undefined: nobody asks who we are, or the client certificate says it. */
   readonly sasl: Sasl | undefined;
+  readonly sessionTimeoutMs: number | undefined;
 }
 
 export type Sasl =
@@ -28,6 +29,9 @@ const PASSWORD_MECHANISMS = ['PLAIN', 'SCRAM-SHA-256', 'SCRAM-SHA-512'] as const
 type PasswordMechanism = (typeof PASSWORD_MECHANISMS)[number];
 const MECHANISMS = [...PASSWORD_MECHANISMS, 'OAUTHBEARER'] as const;
 const MAX_PORT = 65_535;
+/** Shorter ones would be lost to a pause of the process, and brokers refuse them unless they are set to. */
+const LEAST_SESSION_TIMEOUT_MS = 6_000;
+const MOST_SESSION_TIMEOUT_MS = 300_000;
 
 const SETTINGS = {
   KAFKA_BROKERS: setting({
@@ -91,6 +95,13 @@ const SETTINGS = {
     example: 'kafka',
     parse: text,
   }),
+  KAFKA_SESSION_TIMEOUT_MS: setting({
+    describe:
+      'Milliseconds without a heartbeat after which the group gives the partitions of a member to others; a heartbeat is sent five times as often. Brokers take what lies from their group.min.session.timeout.ms to their group.max.session.timeout.ms. Longer: the partitions of a worker that died wait longer.',
+    fallback: '10000',
+    example: '10000',
+    parse: integer(LEAST_SESSION_TIMEOUT_MS, MOST_SESSION_TIMEOUT_MS),
+  }),
 } as const;
 
 const TLS = {
@@ -122,7 +133,7 @@ export const kafka = group(SETTINGS, (reading): KafkaAccess | undefined => {
   }
   const tls = hasTls ? readTls(TLS, reading) : undefined;
   const sasl = hasSasl ? readSasl(reading, because) : undefined;
-  return brokers && { brokers, tls, sasl };
+  return brokers && { brokers, tls, sasl, sessionTimeoutMs: reading.value('KAFKA_SESSION_TIMEOUT_MS') };
 });
 
 function readSasl(reading: Reading<typeof SETTINGS>, because: string): Sasl | undefined {

@@ -98,7 +98,7 @@ export function sessionRefusal(kafka: Kafka, error: unknown): KafkaRefusal | und
   if (!(error instanceof Error)) return undefined;
   if (Reflect.get(error, 'type') !== 'INVALID_SESSION_TIMEOUT') return sessionRefusal(kafka, error.cause);
   return new KafkaRefusal(
-    `Kafka refuses a member with a session timeout of ${sessionTimeoutOf(kafka)} ms. Set group.min.session.timeout.ms of the brokers to that or less, and group.max.session.timeout.ms to that or more.`,
+    `Kafka refuses a member with a session timeout of ${sessionTimeoutOf(kafka)} ms. Set KAFKA_SESSION_TIMEOUT_MS to what lies from group.min.session.timeout.ms to group.max.session.timeout.ms of the brokers, or change these.`,
     { cause: error },
   );
 }

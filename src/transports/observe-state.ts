@@ -19,10 +19,12 @@ export function makeStepTimer({ stepSeconds }: Metrics): (step: Step) => void {
 /** A broker with a quota throttles several times a second. */
 const THROTTLED_LOG_EVERY_MS = 60_000;
 
-/** Logs for how long brokers throttle this process, once a minute for each kind of request. */
-export function observeThrottling(logger: Logger): OnThrottled {
+/** Counts the time for which brokers throttle this process, and logs it once a minute for each kind of request. */
+export function observeThrottling({ kafkaThrottledSeconds }: Metrics, logger: Logger): OnThrottled {
   const logs = new Map(
     THROTTLED_REQUESTS.map((request) => {
+      // What is not there yet cannot be seen to rise.
+      kafkaThrottledSeconds.inc({ request }, 0);
       const log = ({ broker, ms }: Throttled, suppressed: number) =>
         logger.warn(
           { request, broker, throttleMs: ms, suppressed },
@@ -32,6 +34,7 @@ export function observeThrottling(logger: Logger): OnThrottled {
     }),
   );
   return (throttled) => {
+    kafkaThrottledSeconds.inc({ request: throttled.request }, throttled.ms / 1000);
     logs.get(throttled.request)?.(throttled);
   };
 }

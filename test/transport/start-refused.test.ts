@@ -1,5 +1,7 @@
 /** What brokers refuse for good ends a start at once, and the message names the topic or the address, what was asked and the way out. */
 import type { KafkaExtras } from '../../dev/servers/types';
+import { aLogin, bytesOf } from '../support/builders';
+import { produce } from '../support/kafka';
 import { migratedDatabase } from '../support/ledger';
 import { dropDatabase, ownServers } from '../support/servers';
 import { RunningCommand, startWorker } from '../support/worker';
@@ -37,6 +39,27 @@ it(
             `^Topic ${world.deadLetterTopic} is missing, and the brokers refuse to make it: INVALID_REPLICATION_FACTOR: .*3.*\\. Asked for: .*max\\.message\\.bytes=83886080\\. Start the brokers that are missing, lower default\\.replication\\.factor`,
           ),
         );
+      },
+    ),
+  DEADLINE_MS,
+);
+
+it(
+  'a session timeout that the brokers refuse ends the worker at once and names the setting, which helps',
+  () =>
+    inOwnWorld(
+      { need: ['kafka'], kafkaExtras: extras({ 'group.min.session.timeout.ms': '20000' }) },
+      { topics: { main: 1 } },
+      async (world) => {
+        const error = await causeOfDeath(world.start(), 'the Kafka client has ended');
+        expect(error).toBe(
+          'Kafka refuses a member with a session timeout of 10000 ms. Set KAFKA_SESSION_TIMEOUT_MS to what lies from group.min.session.timeout.ms to group.max.session.timeout.ms of the brokers, or change these.',
+        );
+        await produce(world.topics.main, [{ value: bytesOf(aLogin({ event_id: 'late' })) }], {
+          brokers: world.brokers,
+        });
+        await world.started({ KAFKA_SESSION_TIMEOUT_MS: '20000' });
+        await world.untilDecided(1);
       },
     ),
   DEADLINE_MS,

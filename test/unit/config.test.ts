@@ -60,6 +60,7 @@ describe('Kafka', () => {
       brokers: ['kafka-0:9092'],
       tls: undefined,
       sasl: undefined,
+      sessionTimeoutMs: 10_000,
     });
   });
 

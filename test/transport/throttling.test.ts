@@ -1,0 +1,125 @@
+/** Quotas of the brokers: a worker that is throttled stays in its group, and shows who makes it wait. */
+import type { Servers } from '../../dev/servers';
+import { sleep, until } from '../../dev/servers/deadline';
+import { aLogin, bytesOf } from '../support/builders';
+import { type Outgoing, produce } from '../support/kafka';
+import { setQuota } from '../support/quotas';
+import { ownServers } from '../support/servers';
+import type { RunningCommand } from '../support/worker';
+import { inWorld, type World } from './world';
+
+const SECOND = 1_000;
+const DEADLINE_MS = 300 * SECOND;
+const CLIENT = 'promo-intake';
+const THROTTLED = 'Kafka throttles requests of this process: a quota of the brokers';
+
+let servers: Servers;
+beforeAll(async () => {
+  servers = await ownServers({ need: ['kafka'] });
+}, DEADLINE_MS);
+afterAll(() => servers.stop(), DEADLINE_MS);
+
+/** Logins of a size, in two partitions. */
+const loginsOf = (name: string, count: number, bytes: number): Outgoing[] =>
+  Array.from({ length: count }, (_, n) => ({
+    partition: n % 2,
+    value: bytesOf(aLogin({ event_id: `${name}-${n}`, padding: 'x'.repeat(bytes) })),
+  }));
+
+/** A broker gives a whole batch at least: one that is larger than the quota allows in ten seconds would never come. */
+async function produceInBatches(topic: string, records: readonly Outgoing[], broker: string): Promise<void> {
+  for (let from = 0; from < records.length; from += BATCH)
+    await produce(topic, records.slice(from, from + BATCH), { brokers: [broker] });
+}
+const BATCH = 50;
+
+const assignments = (worker: RunningCommand): number => worker.logged('partitions assigned').length;
+const throttledSeconds = (worker: RunningCommand, request: string): Promise<number> =>
+  worker.metric(`promo_intake_kafka_throttled_seconds_total{request="${request}"}`);
+
+async function untilCommitted(world: World<'main'>, milliseconds: number): Promise<void> {
+  const ends = await world.ends(world.topics.main);
+  await until(`all is committed to ${ends}`, milliseconds, async () => {
+    return (await world.committed(world.topics.main)).join() === ends.join();
+  });
+}
+
+it(
+  'a consumer byte quota of 50 kB/s slows a worker down and costs it no membership [U1]',
+  () =>
+    inWorld({ topics: { main: 2 }, servers }, async (world) => {
+      const broker = servers.kafkaBrokers;
+      await setQuota(broker, CLIENT, 'consumer_byte_rate', 50_000);
+      try {
+        await produceInBatches(world.topics.main, loginsOf('slow', 2_000, 1_000), broker);
+        const worker = await world.started();
+        await untilCommitted(world, 120 * SECOND);
+        expect(assignments(worker)).toBe(1);
+        expect(await worker.metric('promo_intake_rebalance_seconds_count')).toBe(1);
+        expect(await throttledSeconds(worker, 'fetch')).toBeGreaterThan(10);
+        const [line, ...more] = worker.logged(THROTTLED);
+        expect(line).toMatchObject({
+          level: 'warn',
+          request: 'fetch',
+          broker,
+          throttleMs: expect.any(Number),
+        });
+        expect(more.length).toBeLessThanOrEqual(2);
+        const stopAt = Date.now();
+        expect(await worker.stop()).toEqual({ code: 0, signal: null });
+        expect(Date.now() - stopAt).toBeLessThan(8 * SECOND);
+      } finally {
+        await setQuota(broker, CLIENT, 'consumer_byte_rate', null);
+      }
+    }),
+  DEADLINE_MS,
+);
+
+it(
+  'a worker that is throttled joins a rebalance in time, and both members go on [U1]',
+  () =>
+    inWorld({ topics: { main: 2 }, servers }, async (world) => {
+      const broker = servers.kafkaBrokers;
+      await setQuota(broker, CLIENT, 'consumer_byte_rate', 50_000);
+      try {
+        await produceInBatches(world.topics.main, loginsOf('both', 2_000, 1_000), broker);
+        const first = await world.started();
+        await sleep(5 * SECOND);
+        const beganAt = Date.now();
+        const second = await world.started();
+        expect(Date.now() - beganAt).toBeLessThan(12 * SECOND);
+        await first.waitForLog(() => assignments(first) === 2);
+        await untilCommitted(world, 120 * SECOND);
+        expect([assignments(first), assignments(second)]).toEqual([2, 1]);
+        expect(await first.metric('promo_intake_rebalance_seconds_count')).toBe(2);
+      } finally {
+        await setQuota(broker, CLIENT, 'consumer_byte_rate', null);
+      }
+    }),
+  DEADLINE_MS,
+);
+
+it(
+  'producer and request quotas are told apart by the metric',
+  () =>
+    inWorld({ topics: { main: 2, verdicts: 1 }, servers }, async (world) => {
+      const broker = servers.kafkaBrokers;
+      const worker = await world.started({ VERDICT_TOPIC: world.topics.verdicts });
+      await setQuota(broker, CLIENT, 'producer_byte_rate', 20_000);
+      await produce(world.topics.main, loginsOf('verdicts', 2_000, 10), { brokers: [broker] });
+      await until('produce requests are throttled', 60 * SECOND, async () => {
+        return (await throttledSeconds(worker, 'produce')) > 0;
+      });
+      await setQuota(broker, CLIENT, 'producer_byte_rate', null);
+      expect(await throttledSeconds(worker, 'other')).toBe(0);
+      await setQuota(broker, CLIENT, 'request_percentage', 0.05);
+      await until('other requests are throttled', 60 * SECOND, async () => {
+        return (await throttledSeconds(worker, 'other')) > 0;
+      });
+      await sleep(20 * SECOND);
+      await setQuota(broker, CLIENT, 'request_percentage', null);
+      await untilCommitted(world, 120 * SECOND);
+      expect(assignments(worker)).toBe(1);
+    }),
+  DEADLINE_MS,
+);
