@@ -7,12 +7,12 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from 'pg';
 import { clientConfig, END_WITH_CLIENT, KEEP_ALIVE, openClient, type StoreAccess } from './connection';
 import { DEADLOCK_STATE, LOCK_TIMEOUT_STATE } from './failures';
+import { MigrationProblem, takeGuard } from './migrate-guard';
+
+export { MigrationProblem } from './migrate-guard';
 
 const DIRECTORY = join(__dirname, '..', '..', 'migrations');
 const STORE = 'promo_store';
-/** One number for all of our migrators: two of one database wait for one another. */
-const ADVISORY_LOCK = 4_915_023_771;
-const ADVISORY_LOCK_TIMEOUT_MS = 60_000;
 /**
  * Whoever comes behind a migration that waits for a lock waits with it: workers, too, which are undecided after LOCK_TIMEOUT_MS (connection.ts). So it
  * gives up before that, lets them pass, and is tried again.
@@ -45,6 +45,8 @@ export interface MigrateOptions {
   readonly onWait?: (name: string) => void;
   /** So long a migration that meets locks is tried, instead of TRIES_MS. */
   readonly triesMs?: number;
+  /** So long it waits for another migrator. */
+  readonly guardTimeoutMs?: number;
 }
 
 /**
@@ -55,11 +57,11 @@ export interface MigrateOptions {
  */
 export async function migrate(
   database: string | StoreAccess,
-  { upTo, onWait = () => undefined, triesMs = TRIES_MS }: MigrateOptions = {},
+  { upTo, onWait = () => undefined, triesMs = TRIES_MS, guardTimeoutMs }: MigrateOptions = {},
 ): Promise<string[]> {
   // Loaded here, since the worker asks only what is pending.
   const { default: knex } = await import('knex');
-  const guard = await openClient(database, { application_name: 'promo-intake-migrate', ...KEEP_ALIVE });
+  const client = await openClient(database, { application_name: 'promo-intake-migrate', ...KEEP_ALIVE });
   const runner = knex({
     client: 'pg',
     connection: { ...clientConfig(database), ...KEEP_ALIVE },
@@ -68,28 +70,33 @@ export async function migrate(
     log: { warn() {}, error() {} },
   });
   try {
-    // It waits while the other connection works, whatever a role or a database is set to.
-    await guard.query(`set lock_timeout = ${ADVISORY_LOCK_TIMEOUT_MS}; set idle_session_timeout = 0`);
-    await guard.query('select pg_advisory_lock($1)', [ADVISORY_LOCK]);
-    await checkEncoding(guard);
-    await guard.query(`create schema if not exists ${STORE}`); // where knex keeps its own tables
-    const files = (await readMigrations()).filter(({ name }) => upTo === undefined || name <= upTo);
-    const pending = without(await doneIn(guard), files);
-    const migrator = runner.migrate;
-    const config = migrationConfig(files);
-    // knex leaves its own lock behind when it is killed. Under the advisory lock nobody else can hold it.
-    await migrator.forceFreeMigrationsLock(config);
-    // One at a time: `latest` would make one transaction of all of them, with the locks of all until the last.
-    for (const name of pending) await onceFree(name, { onWait, triesMs }, () => migrator.up(config));
-    await forgetErased(guard);
-    await guard.query(`comment on table ${STORE}.migrations is 'Migrations that ran, kept by knex.'`);
-    await guard.query(
-      `comment on table ${STORE}.migrations_lock is 'A lock that knex keeps; promo-intake relies on an advisory lock.'`,
-    );
-    return pending;
+    await checkEncoding(client);
+    const guard = await takeGuard(database, { timeoutMs: guardTimeoutMs });
+    try {
+      const files = (await readMigrations()).filter(({ name }) => upTo === undefined || name <= upTo);
+      const pending = without(await doneIn(client), files);
+      const migrator = runner.migrate;
+      const config = migrationConfig(files);
+      // knex leaves its own lock behind when it is killed. Under the guard nobody else can hold it.
+      await migrator.forceFreeMigrationsLock(config);
+      // One at a time: `latest` would make one transaction of all of them, with the locks of all until the last.
+      for (const name of pending)
+        await onceFree(name, { onWait, triesMs }, async () => {
+          await guard.check();
+          await migrator.up(config);
+        });
+      await forgetErased(client);
+      await client.query(`comment on table ${STORE}.migrations is 'Migrations that ran, kept by knex.'`);
+      await client.query(
+        `comment on table ${STORE}.migrations_lock is 'A lock that knex keeps; promo-intake relies on promo_store.migrate_guard.'`,
+      );
+      return pending;
+    } finally {
+      await guard.release();
+    }
   } finally {
     await runner.destroy();
-    await guard.end();
+    await client.end();
   }
 }
 
@@ -97,23 +104,19 @@ export async function migrate(
  * Forgets the hashes of players that were erased before there were tags. Each is a transaction of its own: a run that is killed leaves the rest to
  * the next one.
  */
-async function forgetErased(guard: Client): Promise<void> {
-  const { rows } = await guard.query<{ found: boolean }>(
+async function forgetErased(client: Client): Promise<void> {
+  const { rows } = await client.query<{ found: boolean }>(
     `select to_regprocedure('${STORE}.forget_next_erased()') is not null as found`,
   );
   if (!rows[0]?.found) return;
-  await guard.query('set statement_timeout = 0');
   for (;;) {
-    const { rows } = await guard.query<{ erased: string | null }>(
+    await client.query('begin; set local statement_timeout = 0');
+    const { rows } = await client.query<{ erased: string | null }>(
       `select ${STORE}.forget_next_erased() as erased`,
     );
+    await client.query('commit');
     if (rows[0]?.erased == null) return;
   }
-}
-
-/** Why a migration was not run, in words for whoever runs it. */
-export class MigrationProblem extends Error {
-  override readonly name = 'MigrationProblem';
 }
 
 /** Runs a migration, again and again while somebody holds what it has to lock. @throws Error beyond its time, and where it fails otherwise */

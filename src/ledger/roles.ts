@@ -33,7 +33,7 @@ const GRANTS: Readonly<Record<Role, readonly string[]>> = {
     `update (${STORED_ROUND}) on promo_store.rounds`,
     `select, insert (topic, partition), update (${COUNTERS}) on promo_store.partitions`,
     'usage on sequence promo_store.batch_numbers',
-    'execute on function promo_store.ensure_months(int)',
+    'execute on function promo_store.ensure_months(int), promo_store.lock_feeds(int[])',
   ],
   /** Analysts and `verify`. No player_ref, and so no `select *` of the two views that have one. */
   reader: [

@@ -13,12 +13,10 @@ import { groupBy } from './group-by';
 import { idFinder, unreadable } from './keys';
 import type { Write } from './requests';
 
-/** The first of the two numbers of our advisory locks on feeds; the second is the feed's. */
-export const FEED_LOCK = 1_347_571_023;
-
 const LOCK_THESE_FEEDS = {
   name: LOCK_FEEDS,
-  text: `select pg_advisory_xact_lock(${FEED_LOCK}, feed_no) from unnest($1::int[]) feed_no`,
+  // A function of the owner: rows of feeds are locked, which only the roles of the store can do. Any role that connects could hold an advisory lock.
+  text: 'select promo_store.lock_feeds($1)',
 };
 
 /** Waits until no other batch holds one of these feeds. Ascending, and before any other lock but the partition's. */

@@ -4,7 +4,6 @@ import { sleep, until } from '../../dev/servers/deadline';
 import { LOCK_TIMEOUT_MS } from '../../src/ledger/connection';
 import { LostRace } from '../../src/ledger/failures';
 import type { Ledger } from '../../src/ledger/ledger';
-import { FEED_LOCK } from '../../src/ledger/rounds';
 import { aBet, anEnvelope, brief, freshStore, type TestStore, withClient } from '../support/ledger';
 
 let store: TestStore;
@@ -213,7 +212,7 @@ test('a batch that waits for its turn longer than the store lets it asks again a
   const feedNo = await store.value(`select feed_no from promo_store.feeds where feed_id = 'acme'`);
   await withClient(store.url, async (holder) => {
     await holder.query('begin');
-    await holder.query('select pg_advisory_xact_lock($1, $2)', [FEED_LOCK, feedNo]);
+    await holder.query('select promo_store.lock_feeds(array[$1::int])', [feedNo]);
     const decided = writer(true).partition('acme').read(aBet());
     await sleep(LOCK_TIMEOUT_MS + 500);
     await holder.query('commit');

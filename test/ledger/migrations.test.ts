@@ -259,6 +259,7 @@ test.each([
   ['0007_rounds_by_time.sql', '0006_rounds_by_bloom.sql', 1],
   ['0009_ids_in_order.sql', '0008_stored_ids.sql', 2],
   ['0011_bounded_ids.sql', '0010_erasure_of_panics.sql', 2],
+  ['0016_locks_of_our_own.sql', '0015_ledger_by_refunds.sql', 1],
 ])('%s takes the indexes that it says can be made before it [D1]', async (name, upTo, count) => {
   const url = await database();
   await migrate(url, { upTo });

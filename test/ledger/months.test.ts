@@ -44,6 +44,23 @@ test('this month and the next two have tables, and asking again makes none [D2]'
   expect(await tables()).toEqual(expected);
 });
 
+test('a new month is summarized each 10,000 rows, and few of its rows are sampled [D2]', async () => {
+  const [[name] = []] = await store.rows(
+    `select 'resends_' || to_char(now() at time zone 'utc' + interval '3 months', 'YYYY_MM')`,
+  );
+  await store.pool.query('select promo_store.ensure_months(3)');
+  const months = await store.rows(`select distinct option from pg_class, unnest(reloptions) option
+    where relispartition and relkind = 'r' and option like '%threshold%'`);
+  expect(months).toEqual([['autovacuum_vacuum_insert_threshold=10000']]);
+  const sampled = await store.rows(
+    `select distinct a.attstattarget from pg_attribute a
+     where a.attnum > 0 and not a.attisdropped and (a.attrelid = to_regclass('promo_store.' || $1)
+       or a.attrelid in (select x.indexrelid from pg_index x where x.indrelid = to_regclass('promo_store.' || $1) and x.indexprs is not null))`,
+    [name],
+  );
+  expect(sampled).toEqual([['3']]);
+});
+
 test('a month that is over is vacuumed for the last rows that came to it, and after an erasure', async () => {
   await store.pool.query(`create table promo_store.history_2020_01 partition of promo_store.history
     for values from ('2020-01-01 00:00:00+00') to ('2020-02-01 00:00:00+00')`);

@@ -67,11 +67,11 @@ const STATEMENTS: Readonly<Record<string, Statement>> = {
   reference_numbers: async (on) => on.store.numbers.map((row) => [...row]),
 
   async lock_feeds(on, { values = [] }) {
-    for (const feed of readArray(values[0])) {
+    for (const feed of readArray(values[0]).toSorted((a, b) => Number(a) - Number(b))) {
       const key = String(feed);
-      const lock = on.store.feedLocks.get(key) ?? new Row();
-      on.store.feedLocks.set(key, lock);
-      await on.lock(lock);
+      const row = on.store.feeds.get(key) ?? new Row();
+      on.store.feeds.set(key, row);
+      await on.lock(row);
       await on.betweenRows();
     }
     return [];

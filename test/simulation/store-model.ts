@@ -39,6 +39,7 @@ export const FAILURES = {
 export const WRITING: readonly string[] = [
   ...['partition_no', 'lock_partition', 'lock_rounds', 'next_batch', 'update_rounds', 'count_partition'],
   ...['record_panic', 'copy_keys', 'copy_rounds', 'copy_history', 'copy_resends', 'copy_unstored'],
+  'lock_feeds',
 ];
 
 /** Whoever holds it has changed the row, or means to; the others wait in line. */
@@ -95,7 +96,7 @@ export class StoreModel {
   readonly partitions = new Map<string, Row>();
   readonly eventKeys = new Map<string, Row>();
   readonly rounds = new Map<string, Row>();
-  readonly feedLocks = new Map<string, Lock>();
+  readonly feeds = new Map<string, Row>();
   readonly appended: Record<AppendOnly, { readonly since: number; readonly values: Values }[]> = {
     history: [],
     resends: [],
