@@ -1,5 +1,6 @@
 /** `promo-intake grant`: gives roles of the database what they need and nothing more. */
 import { readConfig } from '../config';
+import type { ConnectRight } from '../ledger/connect-right';
 import { type Grantee, grantRoles, grantStatements, UnfitRole } from '../ledger/roles';
 import { DONE, FAILED, USAGE } from './exit-codes';
 
@@ -11,16 +12,36 @@ export async function grant(grantees: readonly Grantee[], print: boolean): Promi
   }
   if (print) {
     for (const statement of ['begin', ...grantStatements(grantees), 'commit']) console.log(`${statement};`);
+    for (const line of CONNECT_HINT) console.log(`-- ${line}`);
     return DONE;
   }
   const config = readConfig(process.env, ['DATABASE']);
+  let right: ConnectRight;
   try {
-    await grantRoles(config.DATABASE, grantees);
+    right = await grantRoles(config.DATABASE, grantees);
   } catch (error) {
     if (!(error instanceof UnfitRole)) throw error;
     console.error(`${error.message}\nnothing was granted`);
     return FAILED;
   }
   for (const { role, name } of grantees) console.log(`${name} is a ${role}`);
+  for (const line of linesOf(right)) console.log(line);
   return DONE;
+}
+
+const CONNECT_HINT = [
+  'Any role of the server may connect to a database by default. As the owner of the database, take that from all others:',
+  'grant connect on database NAME to (these roles, the owner of the tables and all others that use it);',
+  'revoke connect on database NAME from public;',
+];
+
+function linesOf({ isRevoked, reasons, statements }: ConnectRight): string[] {
+  if (reasons.length === 0) return ['no other role may connect to the database, unless it was granted that'];
+  return [
+    isRevoked
+      ? `not every role may connect to the database: ${reasons.join('; ')}`
+      : `any role of the server may still connect to the database: ${reasons.join('; ')}`,
+    'As the owner of the database, check the roles that are named and run:',
+    ...statements.map((statement) => `  ${statement};`),
+  ];
 }

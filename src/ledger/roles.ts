@@ -5,6 +5,7 @@
  * The migrator is the owner of everything, and needs no grant of ours: CREATE on the database.
  */
 import { escapeIdentifier } from 'pg';
+import { type ConnectRight, limitConnect } from './connect-right';
 import { ANSWER_GRACE_MS, endClient, KEEP_ALIVE, openClient, type StoreAccess } from './connection';
 
 export type Role = 'writer' | 'reader' | 'janitor' | 'maintainer';
@@ -94,11 +95,11 @@ where r.oid is null or r.rolsuper
   or pg_has_role(r.oid, (select nspowner from pg_namespace where nspname = 'promo_store'), 'member')
 order by g.place`;
 
-/** Grants, in one transaction. To be run as the owner. @throws UnfitRole */
+/** Grants, in one transaction, and then limits who may connect. To be run as the owner. @throws UnfitRole */
 export async function grantRoles(
   database: string | StoreAccess,
   grantees: readonly Grantee[],
-): Promise<void> {
+): Promise<ConnectRight> {
   const client = await openClient(database, {
     application_name: 'promo-intake-grant',
     statement_timeout: STATEMENT_TIMEOUT_MS,
@@ -110,6 +111,7 @@ export async function grantRoles(
     const { rows } = await client.query<string[]>({ text: UNFIT, values: [names], rowMode: 'array' });
     if (rows.length > 0) throw new UnfitRole(rows.map(([name, why]) => `the role ${name} ${why}`).join('\n'));
     await client.query(['begin', ...grantStatements(grantees), 'commit'].join(';\n'));
+    return await limitConnect(client, names);
   } finally {
     await endClient(client);
   }

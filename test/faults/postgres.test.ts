@@ -334,7 +334,7 @@ const failover = (copied: 'before the end' | 'all of it') => () =>
       await postgres.start();
     } finally {
       await dropDatabase(heirUrl.href);
-      await withClient(databaseUrl(), (client) => client.query(`drop role ${role.name}`));
+      await dropRoles(databaseUrl(), [role.name]);
     }
   });
 

@@ -54,6 +54,8 @@ async function isAllowed(role: Name, statement: string): Promise<boolean> {
 }
 
 const STORED = ['event_keys', 'history', 'resends', 'unstored', 'panics', 'rounds', 'partitions'];
+/** Without columns. */
+const EMPTY = 'migrate_guard';
 const ALL_TABLES = [
   ...STORED,
   ...[
@@ -70,7 +72,7 @@ const ALL_TABLES = [
     'player_keys',
     'untagged',
   ],
-  ...['migrations', 'migrations_lock'],
+  ...['migrations', 'migrations_lock', EMPTY],
 ];
 const month = `to_char(now() at time zone 'utc', 'YYYY_MM')`;
 const inMonth = (statement: string) =>
@@ -104,10 +106,12 @@ const TABLE: readonly (readonly [statement: string, allowed: readonly Name[]])[]
   ...ALL_TABLES.flatMap((table) => [
     [`delete from promo_store.${table}`, []] as const,
     [`truncate promo_store.${table}`, []] as const,
-    [`update promo_store.${table} set ${anyColumn[table]} = ${anyColumn[table]}`, []] as const,
     [`drop table promo_store.${table} cascade`, []] as const,
     [`alter table promo_store.${table} add column more int`, []] as const,
   ]),
+  ...ALL_TABLES.filter((table) => table !== EMPTY).map(
+    (table) => [`update promo_store.${table} set ${anyColumn[table]} = ${anyColumn[table]}`, []] as const,
+  ),
   [inMonth('update promo_store.%I set outcome = 0'), []],
   [inMonth('delete from promo_store.%I'), []],
   [inMonth('truncate promo_store.%I'), []],
@@ -127,6 +131,12 @@ const TABLE: readonly (readonly [statement: string, allowed: readonly Name[]])[]
   [`select nextval('promo_store.batch_numbers')`, ['writer']],
   [`select setval('promo_store.batch_numbers', 1)`, []],
   ['select promo_store.ensure_months(2)', ['writer']],
+  // What would hold up others.
+  ['select promo_store.lock_feeds(array[1])', ['writer']],
+  ['select from promo_store.feeds for key share', []],
+  ...['months', 'feeds', 'migrate_guard'].map(
+    (table) => [`lock table promo_store.${table} in share update exclusive mode`, []] as const,
+  ),
   ['select document from promo_store.reference_versions', ['writer']],
   [`insert into promo_store.reference_versions (version, document) values (7, '{}')`, []],
   [`insert into promo_store.operators (operator_id) values ('x')`, []],
@@ -318,4 +328,119 @@ test('names are quoted', () => {
   expect(grantStatements([{ role: 'janitor', name: 'a"b' }])).toContain(
     'grant usage on schema promo to "a""b"',
   );
+});
+
+describe('the right to connect to the database', () => {
+  let own: TestStore;
+  const made: string[] = [];
+  beforeEach(async () => {
+    own = await freshStore({ own: true });
+  });
+  afterEach(async () => {
+    await dropRoles(own.url, made.splice(0));
+    await own.close();
+  });
+
+  const databaseName = () => new URL(own.url).pathname.slice(1);
+  async function aRole(purpose: string): Promise<{ name: string; url: string }> {
+    const role = await makeRole(own.url, purpose);
+    made.push(role.name);
+    await own.pool.query(`revoke connect on database ${databaseName()} from ${role.name}`);
+    return role;
+  }
+  const connects = (url: string) =>
+    withClient(url, async () => true).catch((error: unknown) => {
+      expect(String(error)).toContain('permission denied for database');
+      return false;
+    });
+
+  test('is taken from all roles that do not use it, and grantees keep it', async () => {
+    const [writer, stranger] = [await aRole('writer'), await aRole('stranger')];
+    expect(await connects(stranger.url)).toBe(true);
+    expect(await grantRoles(own.url, [{ role: 'writer', name: writer.name }])).toEqual({
+      isRevoked: true,
+      reasons: [],
+      statements: [],
+    });
+    expect(await connects(stranger.url)).toBe(false);
+    expect(await connects(writer.url)).toBe(true);
+    // A role that comes later is granted it as well.
+    const reader = await aRole('reader');
+    expect(await connects(reader.url)).toBe(false);
+    await grantRoles(own.url, [{ role: 'reader', name: reader.name }]);
+    expect(await connects(reader.url)).toBe(true);
+    expect(await connects(stranger.url)).toBe(false);
+  });
+
+  test('stays where another role would lose access, and the statements name each such role', async () => {
+    const writer = await aRole('writer');
+    const uses = {
+      owner: await aRole('owner'),
+      analyst: await aRole('analyst'),
+      connected: await aRole('connected'),
+      setting: await aRole('setting'),
+      temporary: await aRole('temporary'),
+    };
+    await own.pool.query(`create schema apart authorization ${uses.owner.name};
+      grant select on promo.operations to ${uses.analyst.name};
+      alter role ${uses.setting.name} in database ${databaseName()} set work_mem = '8MB';
+      grant temporary on database ${databaseName()} to ${uses.temporary.name}`);
+    const [member, stranger, known] = [await aRole('member'), await aRole('stranger'), await aRole('known')];
+    await own.pool.query(`grant ${uses.analyst.name} to ${member.name};
+      grant select on promo.operations to ${known.name}; grant connect on database ${databaseName()} to ${known.name}`);
+    const names = Object.values(uses).map(({ name }) => name);
+    await withClient(uses.connected.url, async () => {
+      const { isRevoked, reasons, statements } = await grantRoles(own.url, [
+        { role: 'writer', name: writer.name },
+      ]);
+      expect(isRevoked).toBe(false);
+      expect(reasons).toEqual([expect.stringContaining(`${[...names].sort().join(', ')} would lose access`)]);
+      expect(statements).toHaveLength(2);
+      expect(await connects(stranger.url)).toBe(true);
+      for (const statement of statements) await own.pool.query(statement);
+    });
+    for (const { url } of [...Object.values(uses), member, known, writer])
+      expect(await connects(url)).toBe(true);
+    expect(await connects(stranger.url)).toBe(false);
+    expect(await grantRoles(own.url, [{ role: 'writer', name: writer.name }])).toMatchObject({
+      isRevoked: true,
+    });
+  });
+
+  test('stays where the owner of the tables is not that of the database, who is named', async () => {
+    const [owner, writer] = [await aRole('owner'), await aRole('writer')];
+    await own.pool.query(`do $$ declare each record; begin
+      for each in select nspname from pg_namespace where nspname in ('promo', 'promo_store') loop
+        execute format('alter schema %I owner to ${owner.name}', each.nspname);
+      end loop;
+      for each in select c.oid::regclass as name from pg_class c where relnamespace in ('promo'::regnamespace, 'promo_store'::regnamespace)
+        and (relkind in ('r', 'p', 'v') or relkind = 'S' and not exists (select from pg_depend d where d.objid = c.oid and d.deptype in ('a', 'i'))) loop
+        execute format('alter table %s owner to ${owner.name}', each.name);
+      end loop;
+      for each in select oid::regprocedure as name from pg_proc where pronamespace in ('promo'::regnamespace, 'promo_store'::regnamespace) loop
+        execute format('alter function %s owner to ${owner.name}', each.name);
+      end loop;
+    end $$`);
+    const right = await grantRoles(owner.url, [{ role: 'writer', name: writer.name }]);
+    expect(right).toEqual({
+      isRevoked: false,
+      reasons: [`only its owner ${new URL(store.url).username} can revoke that`],
+      statements: [
+        `grant connect on database "${databaseName()}" to "${writer.name}", "${owner.name}"`,
+        `revoke connect on database "${databaseName()}" from public`,
+      ],
+    });
+    for (const statement of right.statements) await own.pool.query(statement);
+    expect(await grantRoles(owner.url, [{ role: 'writer', name: writer.name }])).toMatchObject({
+      isRevoked: true,
+      reasons: [],
+    });
+    const reader = await aRole('reader');
+    expect(await grantRoles(owner.url, [{ role: 'reader', name: reader.name }])).toMatchObject({
+      isRevoked: true,
+      reasons: [expect.stringContaining(`${reader.name} may not connect to it`)],
+      statements: [`grant connect on database "${databaseName()}" to "${reader.name}"`],
+    });
+    await own.pool.query(`reassign owned by ${owner.name} to current_user`);
+  });
 });

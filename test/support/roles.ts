@@ -4,10 +4,15 @@ import { withClient } from './ledger';
 
 const PASSWORD = 'secret';
 
-/** Makes a role that may log in and nothing else. @param url of a database of a superuser */
+/** Makes a role that may log in, connect to one database, and nothing else. @param url of that database, as a superuser */
 export async function makeRole(url: string, purpose: string): Promise<{ name: string; url: string }> {
   const name = `promo_test_${purpose}_${randomBytes(6).toString('hex')}`;
-  await withClient(url, (client) => client.query(`create role ${name} login password '${PASSWORD}'`));
+  await withClient(url, async (client) => {
+    await client.query(`create role ${name} login password '${PASSWORD}'`);
+    await client.query(
+      `do $$ begin execute format('grant connect on database %I to ${name}', current_database()); end $$`,
+    );
+  });
   const asRole = new URL(url);
   asRole.username = name;
   asRole.password = PASSWORD;
