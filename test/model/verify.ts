@@ -2,8 +2,10 @@
 
 import { makeRandom } from '../../dev/random';
 import { decide, type Item } from '../../src/domain/decide';
+import { monthOf, PlayerTags } from '../../src/domain/player-tag';
 import type { Sums } from '../../src/domain/round';
 import { nothingKnown } from '../support/builders';
+import { playerKeysIn } from '../support/guessing';
 import type { TestStore, TextRow } from '../support/ledger';
 import { type Plan, type PlannedRecord, REFERENCE } from './plan';
 import { type Delivery, type Net, ReferenceModel } from './reference-model';
@@ -200,7 +202,9 @@ async function expectRounds(store: TestStore, model: ReferenceModel): Promise<Ne
 
 /** The store's verdicts and rounds are those of src/domain/decide.ts, run over one event after the other. */
 async function expectFoldOfCode({ store, items }: Carried, stored: readonly Stored[]): Promise<void> {
-  const known = nothingKnown();
+  // All of it was decided in this month.
+  const month = monthOf(BigInt(Date.now()) * 1000n);
+  const known = nothingKnown({ tags: new PlayerTags(await playerKeysIn(store.pool), month) });
   const feedNumbers = new Map<string, number>();
   for (const { place, feed, name, counted } of stored) {
     const item = items.get(place);
@@ -219,7 +223,7 @@ async function expectFoldOfCode({ store, items }: Carried, stored: readonly Stor
     feedNumbers.set(feed, item.feedNo);
   }
   const rows = await store.rows(
-    `select f.feed_id, r.round_id, r.refunded_by, r.settled, r.second_settled, r.player_mismatch, r.brand_mismatch, r.player_hash, r.brand_no,
+    `select f.feed_id, r.round_id, r.refunded_by, r.settled, r.second_settled, r.player_mismatch, r.brand_mismatch, r.player_hash, r.player_tag, r.brand_no,
        u.code, r.bet_minor, r.win_minor, r.settled_minor, r.below_min_bet_minor, r.other_sums
      from promo_store.rounds r join promo_store.feeds f using (feed_no) left join promo_store.currencies u using (currency_no)`,
   );
@@ -235,6 +239,7 @@ async function expectFoldOfCode({ store, items }: Carried, stored: readonly Stor
       round?.refundedBy ?? null,
       ...[round?.settled, round?.secondSettled, round?.playerMismatch, round?.brandMismatch].map(flag),
       round?.playerHash?.toString() ?? null,
+      round?.playerTag?.toString() ?? null,
       round?.brandNo?.toString() ?? null,
       first?.[0].code ?? null,
       ...texts(first?.[1]),

@@ -42,7 +42,8 @@ export async function knownOfEvents(client: Client): Promise<KnownOfEvent[]> {
   );
 }
 
-async function keysOf(client: Client): Promise<Map<number, PlayerKey>> {
+/** The keys that the store has, by number of month. */
+export async function playerKeysIn(client: Client): Promise<Map<number, PlayerKey>> {
   const rows = await rowsOf(
     client,
     `select to_char(month, 'YYYY-MM'), encode(key, 'hex') from promo_store.player_keys where key is not null`,
@@ -64,7 +65,7 @@ export async function playersOfEvents(
   events: readonly KnownOfEvent[],
   candidates: readonly string[],
 ): Promise<string[]> {
-  const keys = await keysOf(client);
+  const keys = await playerKeysIn(client);
   return events.flatMap(({ eventId, contentHash, fields }) => {
     const low = Number(BigInt.asUintN(Number(TAG_BITS), contentHash));
     const month = Number(BigInt.asUintN(9, contentHash >> 54n));
@@ -82,7 +83,7 @@ export async function playersOfEvents(
 
 /** The same of rounds. */
 export async function playersOfRounds(client: Client, candidates: readonly string[]): Promise<string[]> {
-  const keys = await keysOf(client);
+  const keys = await playerKeysIn(client);
   const rounds = await rowsOf(
     client,
     'select round_id, player_hash, player_tag from promo_store.rounds order by round_no',
