@@ -9,6 +9,7 @@ import { systemClock } from '../clock';
 import { ConfigError, readConfig } from '../config';
 import { looksSecret, readSecrets } from '../config/webhook';
 import { backoffMs } from '../domain/backoff';
+import { maxValuesOf, valuesOf } from '../domain/batch';
 import { whyUnreadable } from '../domain/unreadable';
 import { parseJson } from '../transports/json';
 import { bodyBytes, sendBatch, type ToldVerdict, type WebhookTarget } from '../transports/webhook-client';
@@ -29,6 +30,9 @@ export interface SendOptions {
   readonly json: boolean;
 }
 
+const MAX_VALUES = maxValuesOf(MAX_EVENTS);
+/** The object of a batch and its array. */
+const VALUES_AROUND = 2;
 const PROGRESS_MS = 5_000;
 
 /** @returns the exit code: 1 where an event is rejected or was not sent */
@@ -59,6 +63,7 @@ export async function send({ file, url, connection, json }: SendOptions, stop: A
   try {
     let batch: SendableLine[] = [];
     let bytes = 0;
+    let values = VALUES_AROUND;
     const notice = (text: string, isOne: boolean) => {
       isDocument = isOne;
       say(`: ${text}`);
@@ -72,14 +77,18 @@ export async function send({ file, url, connection, json }: SendOptions, stop: A
           continue;
         }
         const isFull =
-          batch.length === MAX_EVENTS || bodyBytes(batch.length + 1, bytes + event.bytes.length) > MAX_BYTES;
+          batch.length === MAX_EVENTS ||
+          values + event.values > MAX_VALUES ||
+          bodyBytes(batch.length + 1, bytes + event.bytes.length) > MAX_BYTES;
         if (isFull && batch.length > 0) {
           if (!(await sendAll(batch))) break read;
           batch = [];
           bytes = 0;
+          values = VALUES_AROUND;
         }
         batch.push(event);
         bytes += event.bytes.length;
+        values += event.values;
       }
     }
     isEnded = batch.length === 0 || (await sendAll(batch));
@@ -137,6 +146,8 @@ function shownId(id: string): string {
 
 interface SendableLine extends Line {
   readonly bytes: Buffer;
+  /** Of JSON, with the comma before it. */
+  readonly values: number;
 }
 
 /** The line, or why it is not sent: a single one that is no JSON would have its whole batch refused. */
@@ -146,7 +157,9 @@ function sendable({ number, bytes }: Line): SendableLine | string {
   const json = isUtf8(bytes) ? parseJson(bytes.toString('utf8')) : undefined;
   if (json === undefined) return `it is not JSON: it ${whyUnreadable(bytes)}`;
   if (isBatchOfEvents(json)) return 'it is a batch itself: write an event a line';
-  return { number, bytes };
+  const values = valuesOf(bytes);
+  if (VALUES_AROUND + values > MAX_VALUES) return `it is made of more than ${MAX_VALUES} JSON values`;
+  return { number, bytes, values };
 }
 
 /** Null where it is refused, or told to stop. */

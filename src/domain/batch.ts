@@ -36,6 +36,12 @@ export function maxValuesOf(maxEvents: number): number {
   return Math.max(LEAST_VALUES, VALUES_AN_EVENT * maxEvents);
 }
 
+/** JSON values that an event adds to a batch: its own, and the comma before it. @param json a JSON text in UTF-8 */
+export function valuesOf(json: Buffer): number {
+  const scan = scanBody(json, Number.POSITIVE_INFINITY, 0);
+  return scan.type === 'json' ? scan.values + 1 : 1;
+}
+
 /** Reads the body of a request. Of equal keys `events` the last wins, as everywhere (V3). */
 export function readBody(bytes: Buffer, { maxEvents, maxValues }: BodyLimits): RequestBody {
   if (!isUtf8(bytes)) return notJson(bytes);

@@ -43,6 +43,10 @@ const READING = { places: 32, share: 16, waiting: 500, waitingShare: 250 };
 const DECIDING = { places: 48, share: 36, waiting: 500, waitingShare: 250 };
 /** A request is answered within this time, decided or not. The sender learns of a later decision when it sends it again. */
 const ANSWER_WITHIN_MS = 20_000;
+/** A large body that is refused keeps its place for so long, unless others wait for it: to refuse it has cost all senders time. */
+const REFUSED_FOR_MS = 2_000;
+/** A large body has more than this. */
+const LARGE_BYTES = 65_536;
 /** A head of 16 KiB could hold thousands. */
 const MAX_HEADERS = 200;
 
@@ -153,6 +157,7 @@ export function makeAnswering(deps: WebhookDeps): (incoming: Incoming) => Promis
     let giveUp = (): void => undefined;
     const place = await reading.take(sender, left(), () => giveUp());
     if (typeof place === 'string') return place === 'share' ? REFUSALS.beyondShare : REFUSALS.crowded;
+    let isRefusedLate = false;
     try {
       incoming.onReading();
       const body = readRequestBody(request, maxBytes);
@@ -163,31 +168,35 @@ export function makeAnswering(deps: WebhookDeps): (incoming: Incoming) => Promis
       if (read.type === 'too_many_pieces') return REFUSALS.tooManyPieces(MAX_PIECES);
       if (read.type === 'given_up') return REFUSALS.tooSlow;
       const signature = validSignature(secrets, signed, read.bytes);
-      if (signature === null)
+      if (signature === null) {
+        isRefusedLate = read.bytes.length > LARGE_BYTES;
         return withDetail(REFUSALS.wronglySigned, describeSignature(secrets, signed, read.bytes));
+      }
       origin.isSigned = true;
       incoming.onSigned(connectionId);
-      const held = await deciding.take(connectionId, left());
+      let letGo = (): void => undefined;
+      const held = await deciding.take(connectionId, left(), () => letGo());
       if (typeof held === 'string') return held === 'share' ? REFUSALS.beyondShare : REFUSALS.crowded;
       place.release();
       return await observe(request.headers.traceparent, incoming.began, () => {
         const decideNow = () => answerSigned(incoming, connectionId, read.bytes, left());
         const replay = replays.answer(connectionId, signature, expiryOf(signed), decideNow);
         if (replay.isAgain) metrics.webhookReplays.inc({ connection: connectionId });
-        return answerInTime(replay.answer, held, incoming.sent);
+        void Promise.allSettled([replay.answer, incoming.sent]).then(([decided]) => {
+          const isRefused = decided.status === 'fulfilled' && isRefusal(decided.value);
+          if (isRefused && read.bytes.length > LARGE_BYTES) letGo = releaseLater(held);
+          else held.release();
+        });
+        return answerInTime(replay.answer);
       });
     } finally {
-      place.release();
+      if (isRefusedLate) giveUp = releaseLater(place);
+      else place.release();
     }
   }
 
-  /** Answers with the decision, or without it once it takes too long. Its place is free once both are over, the decision and the answer. */
-  async function answerInTime(
-    decided: Promise<HttpAnswer>,
-    place: Place,
-    sent: Promise<unknown>,
-  ): Promise<HttpAnswer> {
-    void Promise.allSettled([decided, sent]).then(() => place.release());
+  /** Answers with the decision, or without it once it takes too long. */
+  async function answerInTime(decided: Promise<HttpAnswer>): Promise<HttpAnswer> {
     // Nobody is answered once the server is closed: no need to keep the process for it.
     const answer = await inTime(decided, answerWithinMs, false);
     return answer === LATE ? REFUSALS.late : answer;
@@ -252,6 +261,15 @@ export function makeAnswering(deps: WebhookDeps): (incoming: Incoming) => Promis
     return answer;
   };
 }
+/** Releases a place after a while. @returns what releases it at once */
+function releaseLater(place: Place): () => void {
+  const timer = setTimeout(() => place.release(), REFUSED_FOR_MS).unref();
+  return () => {
+    clearTimeout(timer);
+    place.release();
+  };
+}
+
 /** The connection that the path names; null where it names none. */
 function connectionOf(url: string): string | null {
   const written = PATH.exec(url)?.[1];

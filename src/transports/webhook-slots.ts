@@ -16,6 +16,10 @@ const BYTES_TOGETHER = 4 * 1024 ** 2;
 const VALUES_TOGETHER = 20_000;
 /** Slots that a connection leaves to the others, where there is more than one. */
 const LEFT_TO_OTHERS = 1;
+/** A connection is active for so long after a request. While several are, each has an equal share of the slots. */
+const ACTIVE_FOR_MS = 1_000;
+/** And then its batches are smaller by this factor: preparing one delays all others. */
+const SMALLER_BESIDE_OTHERS = 10;
 
 /** A request, as far as its turn depends on it. */
 interface Sized {
@@ -47,6 +51,8 @@ interface Queue<R extends Sized, A> {
   eventsTogether: number;
   /** Slots that it has. */
   running: number;
+  /** When its last request came, by performance.now(). */
+  askedAt: number;
 }
 
 export interface SlotsOptions<R extends Sized, A> {
@@ -61,7 +67,6 @@ export interface SlotsOptions<R extends Sized, A> {
 
 /** @returns what decides a request of a connection, in its turn, where that comes within so many milliseconds */
 export function makeSlots<R extends Sized, A>({ count, busy, beyondShare, decide }: SlotsOptions<R, A>) {
-  const share = Math.max(1, count - LEFT_TO_OTHERS);
   /** By connection; there are no more of them than have secrets. */
   const queues = new Map<string, Queue<R, A>>();
   /** Connections with requests that wait, in the order of their turns. */
@@ -71,18 +76,34 @@ export function makeSlots<R extends Sized, A>({ count, busy, beyondShare, decide
   function queueOf(connectionId: string): Queue<R, A> {
     let queue = queues.get(connectionId);
     if (queue === undefined) {
-      queue = { waiting: [], eventsTogether: EVENTS_TOGETHER, running: 0 };
+      queue = { waiting: [], eventsTogether: EVENTS_TOGETHER, running: 0, askedAt: 0 };
       queues.set(connectionId, queue);
     }
     return queue;
   }
 
+  /** Connections that are active, at least one. */
+  function countActive(): number {
+    const since = performance.now() - ACTIVE_FOR_MS;
+    let active = 0;
+    for (const { askedAt, running } of queues.values()) if (askedAt > since || running > 0) active++;
+    return Math.max(1, active);
+  }
+
+  /** Slots that one of so many active connections may have. */
+  function shareOf(active: number): number {
+    return Math.max(1, Math.min(count - LEFT_TO_OTHERS, Math.ceil(count / active)));
+  }
+
   function fill(): void {
+    if (turns.size === 0) return;
+    const active = countActive();
+    const share = shareOf(active);
     while (free > 0) {
       const connectionId = [...turns].find((each) => queueOf(each).running < share);
       if (connectionId === undefined) return;
       const queue = queueOf(connectionId);
-      const batch = takeTogether(queue);
+      const batch = takeTogether(queue, active > 1 ? SMALLER_BESIDE_OTHERS : 1);
       turns.delete(connectionId);
       if (queue.waiting.length > 0) turns.add(connectionId);
       for (const { timer } of batch) clearTimeout(timer);
@@ -120,7 +141,7 @@ export function makeSlots<R extends Sized, A>({ count, busy, beyondShare, decide
     const { waiting, running } = queueOf(connectionId);
     waiting.splice(waiting.indexOf(late), 1);
     if (waiting.length === 0) turns.delete(connectionId);
-    late.answered(free > 0 && running >= share ? beyondShare : busy);
+    late.answered(free > 0 && running >= shareOf(countActive()) ? beyondShare : busy);
   }
 
   return (connectionId: string, request: R, withinMs: number): Promise<A> =>
@@ -128,20 +149,30 @@ export function makeSlots<R extends Sized, A>({ count, busy, beyondShare, decide
       const inContext = AsyncLocalStorage.snapshot();
       const timer = setTimeout(() => leave(connectionId, waiting), withinMs);
       const waiting: Waiting<R, A> = { request, inContext, answered, failed, timer };
-      queueOf(connectionId).waiting.push(waiting);
+      const queue = queueOf(connectionId);
+      queue.askedAt = performance.now();
+      queue.waiting.push(waiting);
       turns.add(connectionId);
       fill();
     });
 }
 
-/** Takes the first, and those behind it that may go with it. */
-function takeTogether<R extends Sized, A>({ waiting, eventsTogether }: Queue<R, A>): Waiting<R, A>[] {
+/** Takes the first, and those behind it that may go with it. @param smaller by this factor */
+function takeTogether<R extends Sized, A>(
+  { waiting, eventsTogether }: Queue<R, A>,
+  smaller: number,
+): Waiting<R, A>[] {
+  const most = {
+    events: Math.min(eventsTogether, EVENTS_TOGETHER / smaller),
+    bytes: BYTES_TOGETHER / smaller,
+    values: VALUES_TOGETHER / smaller,
+  };
   let [events, bytes, values, requests] = [0, 0, 0, 0];
   for (const { request } of waiting) {
     events += request.events.length;
     bytes += request.bytes;
     values += request.values;
-    const isTooMuch = events > eventsTogether || bytes > BYTES_TOGETHER || values > VALUES_TOGETHER;
+    const isTooMuch = events > most.events || bytes > most.bytes || values > most.values;
     if (requests > 0 && isTooMuch) break;
     requests++;
   }

@@ -639,6 +639,18 @@ export const FAULTS: readonly FaultGroup[] = [
         },
       },
       {
+        fault: 'One sender sends more than its share, or keeps connections and half requests open',
+        does: 'Answers that sender 429 with Retry-After, or ends its connections: first those without a valid signature, then slow bodies. Other senders are served.',
+        sees: '`a request is refused`, `a connection is dropped`, `promo_intake_webhook_refusals_total`, `promo_intake_webhook_dropped_total`',
+        tests: {
+          [WEBHOOK_UNIT]: [
+            'requests that come half keep nobody out: the slow ones go for others, are told so, and give their places back',
+            'of too many connections those without a valid signature go first, and a signed one is served',
+            'a body in pieces of a byte is refused before it has cost much, and holds no memory',
+          ],
+        },
+      },
+      {
         fault: 'The file of its secrets becomes wrong',
         does: 'Goes on with those that it had.',
         sees: '`the secrets have changed and cannot be used`',

@@ -520,6 +520,9 @@ describe('the process', () => {
         'transaction_step_seconds',
         'retries_total',
         'build_info',
+        'health_connections_dropped_total',
+        'health_requests_refused_total',
+        'log_lines_dropped_total',
       ];
       const own = [
         'webhook_connections',
@@ -639,6 +642,16 @@ describe('send', () => {
       expect(command.output()).toMatch(
         /: sent in .* 0 events.*stopped\. Go on from line 1: .*\/proc\/self\/mem cannot be read \(EIO\)\n$/s,
       );
+    }));
+
+  test('sends events of many fields in as many requests as their values need', () =>
+    withWebhook({}, async ({ world, webhook }) => {
+      const fields = Object.fromEntries(Array.from({ length: 90 }, (_, index) => [`own_${index}`, index]));
+      const lines = Array.from({ length: 400 }, () => JSON.stringify({ ...aLogin(), ...fields }));
+      const command = run(lines.join('\n'), webhook.port);
+      expect(await command.ending()).toEqual({ code: 0, signal: null });
+      expect(await webhook.command.metric('promo_intake_webhook_requests_total{status="200"}')).toBe(2);
+      expect(Object.keys(await world.verdicts())).toHaveLength(400);
     }));
 
   test('leaves out what would have its whole request refused, and says so', () =>

@@ -134,6 +134,22 @@ test('a request waits in vain for its connection’s share, or for a slot, and t
   expect(await Promise.all([first, other])).toEqual(['answer to a', 'answer to c']);
 });
 
+test('while several connections are active, each has an equal share of the slots and smaller batches [W8]', async () => {
+  const { decide, begun, turns } = makeTurns(4);
+  const answers = [decide('quiet', request('q'))];
+  for (const name of ['a', 'b', 'c', 'd', 'e', 'f']) answers.push(decide('loud', request(name, 60)));
+  expect(turns()).toEqual(['quiet: q', 'loud: a', 'loud: b']);
+  begun[1]?.end();
+  await settled();
+  // Two of them would be more than a hundred events.
+  expect(turns().at(-1)).toBe('loud: c');
+  for (let turn = 0; turn < 8; turn++) {
+    begun[turn]?.end();
+    await settled();
+  }
+  await Promise.all(answers);
+});
+
 test('no more JSON values are decided together than one request may have', async () => {
   const { decide, begun, turns } = makeTurns(1);
   const sized = (name: string, values: number) => ({ ...request(name), values });
