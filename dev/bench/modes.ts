@@ -7,7 +7,7 @@ import { duplicates } from './modes/duplicates';
 import { hot } from './modes/hot';
 import { keys } from './modes/keys';
 import { latency } from './modes/latency';
-import { neighbours } from './modes/neighbours';
+import { neighbours, neighboursCheck } from './modes/neighbours';
 import { postgres } from './modes/postgres';
 import { refund } from './modes/refund';
 import { rtt } from './modes/rtt';
@@ -39,6 +39,7 @@ export const MODES: readonly Mode[] = [
   neighbours,
   postgres,
   short,
+  neighboursCheck,
 ];
 
 export const DEFAULT_MODE = throughput.name;

@@ -12,6 +12,7 @@ import { latenciesOf } from '../latencies';
 import { watchProcess } from '../measure';
 import type { Bench, Mode } from '../mode';
 import { runPaced } from '../paced';
+import type { Measured } from '../result';
 import { WEBHOOK } from '../stage';
 import { percentiles, type Weighted } from '../statistics';
 import { figure } from '../table';
@@ -45,6 +46,9 @@ interface Entry {
   readonly webhookMib: number;
 }
 
+/** One of each resource: memory by bytes, memory by objects, the event loop, the store. */
+const SHORT_KINDS = 'large-keys,many-headers,one-byte-chunks,nested-rounds';
+
 export const neighbours: Mode = {
   name: 'neighbours',
   about: 'a well-behaved operator beside a hostile one, a kind of attack at a time',
@@ -52,54 +56,64 @@ export const neighbours: Mode = {
   ownKafka: true,
   // `kinds`: names of dev/bench/hostile-kinds.ts, or all.
   extent: { kinds: 'all', rate: 200, seconds: 15 },
-  async run(bench) {
-    const wanted = bench.extent.word('kinds');
-    const kinds: readonly HostileKind[] = HOSTILE_KINDS.filter(
-      ({ name }) => wanted === 'all' || wanted.split(',').includes(name),
-    );
-    const entries: Entry[] = [];
-    for (const kind of kinds) {
-      bench.say(kind.about);
-      const entry = await measure(bench, kind);
-      entries.push(entry);
-      bench.say(JSON.stringify(recordOf(entry)));
-    }
-    const goals = goalsOf(entries);
-    const missed = goals.filter(({ met }) => met !== true);
-    return {
-      table: {
-        columns: [
-          'hostile sender',
-          'Kafka p99 ms',
-          'webhook p99 ms',
-          'not answered 200',
-          'failed probes',
-          'restarts',
-          'worker MiB',
-          'webhook MiB',
-        ],
-        rows: entries.map((entry) => [
-          entry.kind.about,
-          figure(entry.kafkaP99),
-          figure(entry.webhookP99),
-          figure(entry.notAnswered),
-          figure(entry.probesFailed),
-          figure(entry.restarts),
-          figure(entry.workerMib),
-          figure(entry.webhookMib),
-        ]),
-        notes: [
-          'Times, answers and probes are those of the well-behaved operator, from the scheduled send to the committed decision (Kafka) or to the answer (webhook). Memory is the highest resident memory of the process.',
-        ],
-      },
-      goals,
-      runs: entries.map(recordOf),
-      ...(missed.length > 0 && {
-        failure: missed.map(({ goal, measured }) => `${goal}: ${measured}`).join('; '),
-      }),
-    };
-  },
+  run,
 };
+
+export const neighboursCheck: Mode = {
+  ...neighbours,
+  name: 'neighbours-check',
+  about: 'the same, as a check: exit code 1 where a goal is missed',
+  isCheck: true,
+  extent: { kinds: SHORT_KINDS, rate: 200, seconds: 6 },
+};
+
+async function run(bench: Bench): Promise<Measured> {
+  const wanted = bench.extent.word('kinds');
+  const kinds: readonly HostileKind[] = HOSTILE_KINDS.filter(
+    ({ name }) => wanted === 'all' || wanted.split(',').includes(name),
+  );
+  const entries: Entry[] = [];
+  for (const kind of kinds) {
+    bench.say(kind.about);
+    const entry = await measure(bench, kind);
+    entries.push(entry);
+    bench.say(JSON.stringify(recordOf(entry)));
+  }
+  const goals = goalsOf(entries);
+  const missed = goals.filter(({ met }) => met !== true);
+  return {
+    table: {
+      columns: [
+        'hostile sender',
+        'Kafka p99 ms',
+        'webhook p99 ms',
+        'not answered 200',
+        'failed probes',
+        'restarts',
+        'worker MiB',
+        'webhook MiB',
+      ],
+      rows: entries.map((entry) => [
+        entry.kind.about,
+        figure(entry.kafkaP99),
+        figure(entry.webhookP99),
+        figure(entry.notAnswered),
+        figure(entry.probesFailed),
+        figure(entry.restarts),
+        figure(entry.workerMib),
+        figure(entry.webhookMib),
+      ]),
+      notes: [
+        'Times, answers and probes are those of the well-behaved operator, from the scheduled send to the committed decision (Kafka) or to the answer (webhook). Memory is the highest resident memory of the process.',
+      ],
+    },
+    goals,
+    runs: entries.map(recordOf),
+    ...(missed.length > 0 && {
+      failure: missed.map(({ goal, measured }) => `${goal}: ${measured}`).join('; '),
+    }),
+  };
+}
 
 function goalsOf(entries: readonly Entry[]) {
   const most = (pick: (entry: Entry) => number) => Math.max(...entries.map(pick));
