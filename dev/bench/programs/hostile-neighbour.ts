@@ -11,7 +11,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { zstdCompressSync } from 'node:zlib';
 import { CompressionCodecs, CompressionTypes, Kafka, logLevel, type Message } from 'kafkajs';
 import { Client } from 'pg';
+import { EncodedBatch, installProduceEncoder } from '../../../src/transports/produce-encoding';
+import { MessageEncoder, RecordBatch } from '../../../src/transports/record-batch-writer';
 import { type HostileName, isHostileName } from '../hostile-kinds';
+import { PARTITIONS } from '../stage';
 import { told, toldNumber } from './settings';
 
 const MEBIBYTE = 1024 ** 2;
@@ -93,12 +96,17 @@ async function largeBatches(recordWith: (large: Buffer) => Message): Promise<voi
   });
 }
 
+/** The same batch again and again: a client takes seconds to write so many headers. No connection claims its record. */
 async function manyHeaders(): Promise<void> {
-  const headers = { h: Array.from({ length: 99_999 }, () => '') };
+  const headers = Array.from({ length: 99_999 }, (): [string, string] => ['h', '']);
+  const record = new MessageEncoder().encode({ key: null, value: loginText(), headers });
+  const batch = new RecordBatch(record.bytes.length);
+  batch.add(record);
+  const bytes = await batch.take(Date.now(), null);
+  installProduceEncoder();
   await withProducer(async (send) => {
     for (let sent = 0; sent < 200; sent++) {
-      // No connection claims it.
-      await send(told('SHARED_TOPIC'), [{ value: loginText(), headers }]);
+      await send(told('SHARED_TOPIC'), [new EncodedBatch(sent % PARTITIONS, bytes)]);
       begun();
     }
   });
