@@ -345,6 +345,9 @@ describe('whose a record is', () => {
         'source-offset': ['9'],
         'source-timestamp': ['1700000000123'],
         'dead-letter-reason': ['unclaimed'],
+        'dead-letter-detail': [
+          'the header connection-id claims "nobody", which is no connection of this topic',
+        ],
       },
     });
   });
