@@ -19,7 +19,7 @@ import {
   type TopicPartition,
   type WebhookRequest,
 } from './intake/delivery';
-import { letterDetail } from './intake/letter-detail';
+import { letterCause, letterDetail } from './intake/letter-detail';
 import { makePanicLimit } from './intake/panic-limit';
 import {
   answered,
@@ -44,7 +44,7 @@ import {
 import type { Batch, Ledger } from './ledger/ledger';
 
 export type { Answer, Envelope, Header, Origin, TopicPartition, WebhookRequest };
-export { firstHeader, isNamed, isPartition, letterDetail };
+export { firstHeader, isNamed, isPartition, letterCause, letterDetail };
 
 export interface DeadLetter {
   readonly envelope: Envelope;

@@ -6,8 +6,16 @@ import type { Envelope } from './delivery';
 const MAX_CLAIMS = 3;
 const MAX_CLAIM_LENGTH = 64;
 
-/** The schema id that nobody knows, the header that claims no connection, or why the bytes cannot be read. */
+/** The schema id that nobody knows, the header that claims no connection, or why the bytes cannot be read: for the dead letter. */
 export function letterDetail(
+  envelope: Pick<Envelope, 'payload' | 'claims'>,
+  reason: DeadLetterReason,
+): string {
+  return reason === 'unclaimed' ? describeClaims(envelope.claims) : letterCause(envelope, reason);
+}
+
+/** The same without a word of the sender's own: a log must not hold it. */
+export function letterCause(
   { payload, claims }: Pick<Envelope, 'payload' | 'claims'>,
   reason: DeadLetterReason,
 ): string {
@@ -19,16 +27,23 @@ export function letterDetail(
     case 'undecodable':
       return payload.type === 'undecodable' ? payload.because : 'the batch cannot be read';
     case 'unclaimed':
-      return describeClaims(claims);
+      if (claims.length === 0) return NO_CLAIM;
+      return isContradiction(claims)
+        ? 'the header connection-id claims several connections: the dead letter names them'
+        : 'the header connection-id claims no connection of this topic: the dead letter names the claim';
   }
 }
 
+const NO_CLAIM =
+  'the record has no header connection-id, and its topic is not that of exactly one connection';
+
+const isContradiction = (claims: readonly string[]): boolean => new Set(claims).size > 1;
+
 function describeClaims(claims: readonly string[]): string {
-  if (claims.length === 0)
-    return 'the record has no header connection-id, and its topic is not that of exactly one connection';
+  if (claims.length === 0) return NO_CLAIM;
   const named = claims.slice(0, MAX_CLAIMS).map(shown).join(', ');
   const more = claims.length > MAX_CLAIMS ? `, and ${claims.length - MAX_CLAIMS} more` : '';
-  return new Set(claims).size > 1
+  return isContradiction(claims)
     ? `the header connection-id claims several connections: ${named}${more}`
     : `the header connection-id claims ${named}${more}, which is no connection of this topic`;
 }

@@ -1,7 +1,7 @@
 /** What a decided batch adds to metrics and log. */
 import { secondsSince } from '../clock';
 import { kindCode } from '../domain/event';
-import { type Answer, isPartition, letterDetail, type Origin } from '../intake';
+import { type Answer, isPartition, letterCause, type Origin } from '../intake';
 import type { StreamDeps } from './record-source';
 
 /** Of the records that a line of the log tells of, the first so many are named. */
@@ -38,7 +38,7 @@ export function observeBatch(
       if (decision.deadLetter !== null) {
         const known = details.get(reason) ?? new Set();
         details.set(reason, known);
-        if (known.size < MAX_LOGGED_DETAILS) known.add(letterDetail(envelope, decision.deadLetter));
+        if (known.size < MAX_LOGGED_DETAILS) known.add(letterCause(envelope, decision.deadLetter));
         continue;
       }
     }

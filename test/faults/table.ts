@@ -29,6 +29,7 @@ const HOSTILE_BYTES = 'test/transport/hostile-bytes.test.ts';
 const KAFKA = 'test/faults/kafka.test.ts';
 const LOG = 'test/faults/log.test.ts';
 const LONG = 'test/faults/long.test.ts';
+const NEIGHBOURS = 'test/bench/neighbours.test.ts';
 const OFFSETS = 'test/transport/offsets.test.ts';
 const OPERATION = 'test/transport/operation.test.ts';
 const POSTGRES = 'test/faults/postgres.test.ts';
@@ -647,6 +648,16 @@ export const FAULTS: readonly FaultGroup[] = [
             'requests that come half keep nobody out: the slow ones go for others, are told so, and give their places back',
             'of too many connections those without a valid signature go first, and a signed one is served',
             'a body in pieces of a byte is refused before it has cost much, and holds no memory',
+          ],
+        },
+      },
+      {
+        fault: 'A hostile operator attacks memory, the event loop, connections or the store',
+        does: 'Counts and bounds the resources of each sender (docs/security.md, "Limits on a sender"). Other operators are decided and answered.',
+        sees: 'Dead letters, refusals and dropped connections of that operator',
+        tests: {
+          [NEIGHBOURS]: [
+            'a hostile operator does not slow, stop or refuse its neighbour, by Kafka and by the webhook',
           ],
         },
       },

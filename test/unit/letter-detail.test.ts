@@ -1,5 +1,5 @@
 /** What a dead letter says of itself, so that its sender can be found. */
-import { letterDetail } from '../../src/intake';
+import { letterCause, letterDetail } from '../../src/intake';
 
 const json = { type: 'json', bytes: null } as const;
 
@@ -35,4 +35,14 @@ test('the schema id and what is wrong with a batch are named [S5]', () => {
       'undecodable',
     ),
   ).toBe('there is no codec 7');
+});
+
+test.each([
+  ['no claim', []],
+  ['a claim', ['player-7']],
+  ['two claims', ['player-7', 'player-8']],
+])('the log says why, and holds no word of the sender: %s [S5]', (_, claims) => {
+  const cause = letterCause({ payload: json, claims }, 'unclaimed');
+  expect(cause).toContain('connection-id');
+  expect(cause).not.toContain('player');
 });
