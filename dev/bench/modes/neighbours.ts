@@ -19,6 +19,8 @@ import { figure } from '../table';
 
 /** Goal: the well-behaved operator's events are decided within this time, 99 of 100. */
 const DECIDED_WITHIN_MS = 2_000;
+/** The same where it is checked: coarse, since the machines of CI are shared. Without the limits it is half a minute. */
+const CHECKED_WITHIN_MS = 5_000;
 /** Memory limits of the chart's pods (helm/promo-intake/values.yaml). */
 const WORKER_MIB = 768;
 const WEBHOOK_MIB = 512;
@@ -56,7 +58,7 @@ export const neighbours: Mode = {
   ownKafka: true,
   // `kinds`: names of dev/bench/hostile-kinds.ts, or all.
   extent: { kinds: 'all', rate: 200, seconds: 15 },
-  run,
+  run: (bench) => run(bench, DECIDED_WITHIN_MS),
 };
 
 export const neighboursCheck: Mode = {
@@ -65,9 +67,10 @@ export const neighboursCheck: Mode = {
   about: 'the same, as a check: exit code 1 where a goal is missed',
   isCheck: true,
   extent: { kinds: SHORT_KINDS, rate: 200, seconds: 6 },
+  run: (bench) => run(bench, CHECKED_WITHIN_MS),
 };
 
-async function run(bench: Bench): Promise<Measured> {
+async function run(bench: Bench, decidedWithinMs: number): Promise<Measured> {
   const wanted = bench.extent.word('kinds');
   const kinds: readonly HostileKind[] = HOSTILE_KINDS.filter(
     ({ name }) => wanted === 'all' || wanted.split(',').includes(name),
@@ -79,7 +82,7 @@ async function run(bench: Bench): Promise<Measured> {
     entries.push(entry);
     bench.say(JSON.stringify(recordOf(entry)));
   }
-  const goals = goalsOf(entries);
+  const goals = goalsOf(entries, decidedWithinMs);
   const missed = goals.filter(({ met }) => met !== true);
   return {
     table: {
@@ -115,7 +118,7 @@ async function run(bench: Bench): Promise<Measured> {
   };
 }
 
-function goalsOf(entries: readonly Entry[]) {
+function goalsOf(entries: readonly Entry[], decidedWithinMs: number) {
   const most = (pick: (entry: Entry) => number) => Math.max(...entries.map(pick));
   const slowest = most(({ kafkaP99, webhookP99 }) => Math.max(kafkaP99, webhookP99));
   const lost = most(({ notAnswered, probesFailed, restarts }) => notAnswered + probesFailed + restarts);
@@ -123,9 +126,9 @@ function goalsOf(entries: readonly Entry[]) {
   return [
     {
       id: 'N1',
-      goal: `beside each hostile sender: p99 to decide < ${DECIDED_WITHIN_MS / 1000} s`,
+      goal: `beside each hostile sender: p99 to decide < ${decidedWithinMs / 1000} s`,
       measured: `${figure(slowest)} ms at worst`,
-      met: slowest < DECIDED_WITHIN_MS,
+      met: slowest < decidedWithinMs,
     },
     {
       id: 'N2',
