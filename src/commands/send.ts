@@ -9,7 +9,7 @@ import { systemClock } from '../clock';
 import { ConfigError, readConfig } from '../config';
 import { looksSecret, readSecrets } from '../config/webhook';
 import { backoffMs } from '../domain/backoff';
-import { maxValuesOf, valuesOf } from '../domain/batch';
+import { valuesOf } from '../domain/batch';
 import { whyUnreadable } from '../domain/unreadable';
 import { parseJson } from '../transports/json';
 import { bodyBytes, sendBatch, type ToldVerdict, type WebhookTarget } from '../transports/webhook-client';
@@ -19,7 +19,7 @@ import { print } from './output';
 import { SEND_SETTINGS } from './settings';
 import { makeTally, nameOf } from './tally';
 import { both, wrong } from './values';
-import { MAX_BYTES, MAX_EVENTS } from './webhook-limits';
+import { MAX_BYTES, MAX_EVENTS, MAX_VALUES } from './webhook-limits';
 
 export interface SendOptions {
   /** `-` is standard input. */
@@ -30,7 +30,6 @@ export interface SendOptions {
   readonly json: boolean;
 }
 
-const MAX_VALUES = maxValuesOf(MAX_EVENTS);
 /** The object of a batch and its array. */
 const VALUES_AROUND = 2;
 const PROGRESS_MS = 5_000;

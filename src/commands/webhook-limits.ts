@@ -1,4 +1,5 @@
 /** What the webhook does not take of a file, whatever its events say: for who sends by HTTP (docs/rules.md, W1). */
+import { maxValuesOf } from '../domain/batch';
 import { scanBody } from '../domain/body-scan';
 import { counted } from '../domain/printable';
 import { bodyBytes } from '../transports/webhook-client';
@@ -8,7 +9,7 @@ import type { Line } from './lines';
 export const MAX_EVENTS = 500;
 export const MAX_BYTES = 1024 ** 2;
 /** JSON values that a request of so many events may be made of. */
-const MAX_VALUES = 20_000;
+export const MAX_VALUES = maxValuesOf(MAX_EVENTS);
 
 const AGREED = 'unless agreed otherwise: the webhook would answer 413';
 
