@@ -1,8 +1,6 @@
 /** The limits on what a sender can take hold beside a well-behaved sender: see dev/bench/modes/neighbours.ts. */
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { text } from 'node:stream/consumers';
 import { compile } from '../dev/programs';
+import { runCheck } from './run-check';
 
 /** All kinds take some five minutes, and run with the other long faults. */
 const areAllWanted = process.env.FAULTS === 'all';
@@ -15,16 +13,10 @@ beforeAll(() => {
 });
 
 test('a hostile operator does not slow, stop or refuse its neighbour, by Kafka and by the webhook', async () => {
-  const child = spawn(process.execPath, [bench], {
-    env: { ...process.env, BENCH: 'neighbours-check', ...(areAllWanted && { BENCH_KINDS: 'all' }) },
-    stdio: ['ignore', 'pipe', 'pipe'],
-    timeout: DEADLINE_MS,
-  });
-  const [printed, progress, [code]] = await Promise.all([
-    text(child.stdout),
-    text(child.stderr),
-    once(child, 'exit'),
-  ]);
-  process.stdout.write(printed);
-  expect({ code, progress: code === 0 ? '' : progress }).toEqual({ code: 0, progress: '' });
+  const ended = await runCheck(
+    bench,
+    { BENCH: 'neighbours-check', ...(areAllWanted && { BENCH_KINDS: 'all' }) },
+    DEADLINE_MS,
+  );
+  expect(ended).toEqual({ code: 0, told: '' });
 });
