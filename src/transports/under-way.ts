@@ -198,6 +198,8 @@ export class UnderWay {
     try {
       if (this.isOver(batch)) return null;
       const records = await this.peek(batch, maxEvents);
+      // Opening records takes time. A partition revoked meanwhile must not set the group back: the offset is of the generation before.
+      if (this.isOver(batch)) return null;
       const first = records[0] && { offset: records[0].offset, timestamp: records[0].timestamp };
       batch.first = first;
       if (first !== undefined && batch.isAwaited) this.loop.takesUp(first);

@@ -19,8 +19,8 @@ import { Actor, type Scheduler } from './scheduler';
 
 const SESSION_TIMEOUT_MS = 10_000;
 const SEND_TIMEOUT_MS = 10_000;
-/** Of a compressed chunk: so much that not all of them stay decompressed until they are decided. */
-const DECOMPRESSED_BYTES = 20 * 1024 * 1024;
+/** Of a compressed chunk: more than a worker keeps decompressed, so that a chunk at rest is closed and opened again. */
+const DECOMPRESSED_BYTES = 70 * 1024 * 1024;
 const COMMIT_TIMEOUT_MS = 10_000;
 /** A member hears of its new partitions within this time: until then it goes on with the old ones. */
 const REJOIN_MS = 300;

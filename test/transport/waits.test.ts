@@ -1270,6 +1270,28 @@ describe('a store that has lost what it had decided', () => {
     expect([source.commits[0], source.commits.at(-1)]).toEqual(['t/0 5', 't/0 8']);
   });
 
+  it('does not set the group back once its partition is revoked [U1]', async () => {
+    const { held, ...store } = aStore();
+    const { clock, source, assign, begin, deliver } = setUp(store);
+    held.upTo = 5;
+    await assign(0);
+    begin(0, 7);
+    deliver(0, [7]);
+    await clock.pass(0);
+    let openNow = (): void => {};
+    const isOpened = new Promise<void>((resolve) => {
+      openNow = resolve;
+    });
+    const chunk = chunkOf(partition(0), [streamRecord(5)]);
+    source.listener?.chunk({ ...chunk, open: (from) => isOpened.then(() => chunk.open(from)) });
+    await clock.pass(0);
+    await assign(1);
+    openNow();
+    await clock.pass(2 * SECOND);
+    expect(source.wentBack).toEqual(['t/0 5']);
+    expect(source.commits).toEqual([]);
+  });
+
   it('stays to be asked about offsets that somebody else has set, until a record comes behind them [U1]', async () => {
     const { held, ...store } = aStore();
     const { clock, source, metrics, assign, begin, deliver } = setUp(store);
