@@ -1,12 +1,19 @@
 /**
- * Mutants: defects that somebody could really write, each a unified diff against the project's files, below the sentence that says what is
- * wrong with it, the rules that it breaks and the test that has to notice it. They are in test/mutants/, with the layer that tries them.
+ * Mutants: defects that somebody could really write. Each file of test/mutants/ holds a sentence that says what goes wrong, the rules that the defect breaks, the
+ * test that has to notice it, and the lines that it changes. No path is in it: the lines and the test are found by their text, so a mutant survives when files move.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 
 const MUTANTS_DIRECTORY = join('test', 'mutants');
 const EXTENSION = '.diff';
+const MIGRATIONS = 'migrations';
+/** Files that mutants change, and files that notice mutants. */
+const SOURCES: readonly { readonly directory: string; readonly extension: string }[] = [
+  { directory: 'src', extension: '.ts' },
+  { directory: MIGRATIONS, extension: '.sql' },
+];
+const TESTS = { directory: 'test', extension: '.test.ts' };
 /** In place of a test file: the simulator, of which an invariant has to break. */
 export const SIMULATOR = 'simulator';
 
@@ -23,20 +30,19 @@ export interface Mutant {
 
 /** Who has to notice a mutant. */
 export interface Killer {
-  /** Path of a test file from the project's root, or SIMULATOR. */
+  /** The end of a test file's path, enough to tell it from others, or SIMULATOR. */
   readonly file: string;
   /** Words of the test's title, or the invariant. */
   readonly test: string;
 }
 
-/** Lines of a file that a mutant replaces. */
+/** Lines that a mutant replaces. Their indentation is for people: lines are compared without it. */
 interface Change {
-  readonly path: string;
   readonly old: readonly string[];
   readonly new: readonly string[];
 }
 
-/** A mutant that cannot be tried; the message says what to do about it. */
+/** A mutant that cannot be tried; the message says how to correct it. */
 export class MutantError extends Error {
   override readonly name = 'MutantError';
 }
@@ -50,6 +56,35 @@ export function readMutants(root: string): Mutant[] {
     .map((file) => readMutant(basename(file, EXTENSION), readFileSync(join(directory, file), 'utf8')));
 }
 
+/** The text of each file that a mutant may change, by its path from the root. */
+export function readSources(root: string): Map<string, string> {
+  const paths = SOURCES.flatMap(({ directory, extension }) => pathsIn(root, directory, extension));
+  return new Map(paths.map((path) => [path, readFileSync(join(root, path), 'utf8')]));
+}
+
+/** Paths of all test files from the root. */
+export function testFiles(root: string): string[] {
+  return pathsIn(root, TESTS.directory, TESTS.extension);
+}
+
+/** @returns the path of the test file that has to notice a mutant. @throws MutantError where none or several files end like this */
+export function killerFile({ name, killer }: Mutant, tests: readonly string[]): string {
+  const found = tests.filter((path) => path.endsWith(`/${killer.file}`));
+  const [path] = found;
+  if (path === undefined || found.length > 1)
+    throw new MutantError(
+      `${name} names ${killer.file}: ${path === undefined ? 'no test file ends' : `${found.join(' and ')} end`} like this. Name the end of one path behind "killed by:".`,
+    );
+  return path;
+}
+
+function pathsIn(root: string, directory: string, extension: string): string[] {
+  return readdirSync(join(root, directory), { recursive: true, encoding: 'utf8' })
+    .filter((file) => file.endsWith(extension))
+    .map((file) => `${directory}/${file.replaceAll('\\', '/')}`)
+    .sort();
+}
+
 const HEAD =
   /^(?<what>[^\n]+)\n\nbreaks: (?<breaks>[A-Z]\d+(, [A-Z]\d+)*)\nkilled by: (?<file>[^\s:]+): (?<test>.+)\n\n/;
 
@@ -59,27 +94,24 @@ export function readMutant(name: string, text: string): Mutant {
   const { what, breaks, file, test } = head?.groups ?? {};
   if (head === null || what === undefined || breaks === undefined || file === undefined || test === undefined)
     throw new MutantError(
-      `${name} does not begin with a sentence, "breaks: RULE, RULE" and "killed by: FILE: TEST" before the diff`,
+      `${name} does not begin with a sentence, "breaks: RULE, RULE" and "killed by: FILE: TEST" before the lines that it changes`,
     );
-  const changes = readDiff(text.slice(head[0].length));
+  const changes = readChanges(text.slice(head[0].length));
   if (changes.length === 0) throw new MutantError(`${name} changes nothing`);
   return { name, what, breaks: breaks.split(', '), killer: { file, test }, changes };
 }
 
-/** The hunks of a unified diff. Their line numbers are for people: what counts is which lines are replaced. */
-function readDiff(diff: string): Change[] {
-  const changes: { path: string; old: string[]; new: string[] }[] = [];
-  let path = '';
+/** Each change begins with a line `@@`: behind it `-` removes a line, `+` adds one, a blank keeps one. */
+function readChanges(diff: string): Change[] {
+  const changes: { old: string[]; new: string[] }[] = [];
   for (const line of diff.split('\n')) {
-    const hunk = changes.at(-1);
-    if (line.startsWith('+++ b/')) path = line.slice('+++ b/'.length);
-    else if (line.startsWith('@@ ')) changes.push({ path, old: [], new: [] });
-    else if (line.startsWith('--- ') || hunk?.path !== path) continue;
-    else if (line.startsWith('-')) hunk.old.push(line.slice(1));
-    else if (line.startsWith('+')) hunk.new.push(line.slice(1));
+    const change = changes.at(-1);
+    if (line.startsWith('@@')) changes.push({ old: [], new: [] });
+    else if (line.startsWith('-')) change?.old.push(line.slice(1));
+    else if (line.startsWith('+')) change?.new.push(line.slice(1));
     else if (line.startsWith(' ')) {
-      hunk.old.push(line.slice(1));
-      hunk.new.push(line.slice(1));
+      change?.old.push(line.slice(1));
+      change?.new.push(line.slice(1));
     }
   }
   return changes;
@@ -88,20 +120,35 @@ function readDiff(diff: string): Change[] {
 /**
  * The files that a mutant changes, as it leaves them.
  *
- * @param read the text of a file as it is
- * @throws MutantError where lines that it replaces are not there any more, or more than once
+ * @param sources the text of each file that a mutant may change, by its path
+ * @throws MutantError where lines that it replaces are in no file any more, or in more than one place
  */
-export function mutate({ name, changes }: Mutant, read: (path: string) => string): Map<string, string> {
+export function mutate({ name, changes }: Mutant, sources: ReadonlyMap<string, string>): Map<string, string> {
   const mutated = new Map<string, string>();
   for (const change of changes) {
-    const text = `\n${mutated.get(change.path) ?? read(change.path)}`;
-    const old = `\n${change.old.join('\n')}\n`;
-    const places = text.split(old).length - 1;
-    if (places !== 1)
+    const places = [...sources].flatMap(([path, text]) =>
+      findPlaces(path, mutated.get(path) ?? text, change),
+    );
+    const [place] = places;
+    if (place === undefined || places.length > 1)
       throw new MutantError(
-        `${name} no longer applies: the lines that it replaces are in ${change.path} ${places === 0 ? 'no more' : `${places} times`}. Make the same defect in the file as it is now, put "git diff" of it in the place of the one in ${join(MUTANTS_DIRECTORY, name)}${EXTENSION}, and take it back; where the defect cannot be written any more, think of another one.`,
+        `${name} no longer applies: the lines that it replaces are ${place === undefined ? 'in no file any more' : `in ${places.length} places: ${places.map(({ path, from }) => `${path}:${from + 1}`).join(', ')}`}. Make the same defect in the code as it is now, and write the lines of "git diff" that tell its place into ${join(MUTANTS_DIRECTORY, name)}${EXTENSION}. Where nobody can write the defect any more, write another one.`,
       );
-    mutated.set(change.path, text.replace(old, () => `\n${change.new.join('\n')}\n`).slice(1));
+    place.lines.splice(place.from, change.old.length, ...change.new);
+    mutated.set(place.path, place.lines.join('\n'));
   }
   return mutated;
+}
+
+function findPlaces(
+  path: string,
+  text: string,
+  { old }: Change,
+): { path: string; lines: string[]; from: number }[] {
+  const lines = text.split('\n');
+  const trimmed = lines.map((line) => line.trim());
+  const wanted = old.map((line) => line.trim());
+  return trimmed.flatMap((_, from) =>
+    wanted.every((line, index) => trimmed[from + index] === line) ? [{ path, lines, from }] : [],
+  );
 }

@@ -8,7 +8,7 @@ export function renderMutants(command: string, root: string): string {
     generatedFrom('test/mutants/', command),
     '# Mutants',
     paragraph(
-      `${mutants.length} defects that somebody could really write, as patches to the project’s files. Each breaks a rule of`,
+      `${mutants.length} defects that somebody could really write, as changes of lines. Each breaks a rule of`,
       '[the rules](rules.md), compiles, and is noticed by the test that it names; the layer `mutants` tries them all.',
     ),
     table(
@@ -17,7 +17,7 @@ export function renderMutants(command: string, root: string): string {
         `[${name}](../test/mutants/${name}.diff)`,
         what,
         breaks.join(', '),
-        file === SIMULATOR ? `the simulator: ${test}` : `${code(file.replace('test/', ''))}: ${test}`,
+        file === SIMULATOR ? `the simulator: ${test}` : `${code(file)}: ${test}`,
       ]),
     ),
   ]);

@@ -8,12 +8,15 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import {
   type Killer,
+  killerFile,
   type Mutant,
   MutantError,
   mutate,
   readMutant,
   readMutants,
+  readSources,
   SIMULATOR,
+  testFiles,
 } from '../../dev/mutants';
 import { projectRoot as ROOT } from '../../dev/servers/download';
 import { isNode } from '../../dev/syntax';
@@ -30,7 +33,9 @@ const ALL_KILLERS_WITHIN_MS = 240_000;
 
 jest.setTimeout(COMPILED_WITHIN_MS + KILLED_WITHIN_MS);
 
-const mutants = readMutants(ROOT);
+const sources = readSources(ROOT);
+const tests = testFiles(ROOT);
+const mutants = readMutants(ROOT).map(withWholePath);
 /** Mutants that are none, to see that it is noticed. */
 const BAD = {
   unnoticed: bad('unnoticed', '+// It is none.\n const FIRST_WAIT_MS = 1_000;'),
@@ -127,40 +132,51 @@ describe('a mutant is refused', () => {
     await expect(noticed(BAD.endless, BAD_WITHIN_MS)).rejects.toThrow('endless does not end within 3 s');
   });
   test.each([
-    [
-      'whose lines are no more',
-      'const LAST_WAIT_MS = 1_000;',
-      /no longer applies: .* in src\/domain\/backoff.ts no more/,
-    ],
-    ['whose lines are there twice', '', /no longer applies: .* in src\/domain\/backoff.ts \d times/],
+    ['whose lines are no more', 'const LAST_WAIT_MS = 1_000;', /no longer applies: .* in no file any more/],
+    ['whose lines are there twice', 'return null;', /no longer applies: .* in \d+ places: .*src\//],
   ])('%s', (_, line, message) => {
     const mutant = bad('stale', `-${line}\n+const A = 1;`);
-    expect(() => mutate(mutant, source)).toThrow(message);
+    expect(() => mutate(mutant, sources)).toThrow(message);
+  });
+  test('that names no test file, or several', () => {
+    const mutant = bad('nobody', '-a\n+b');
+    expect(() => killerFile(mutant, ['test/unit/money.test.ts'])).toThrow('no test file ends like this');
+    expect(() => killerFile(mutant, ['test/a/verdict.test.ts', 'test/b/verdict.test.ts'])).toThrow(
+      'test/a/verdict.test.ts and test/b/verdict.test.ts end like this',
+    );
   });
   test.each([
-    ['without a head', '--- a/src/a.ts\n+++ b/src/a.ts\n@@ @@\n-a\n+b\n', 'does not begin with'],
+    ['without a head', '@@\n-a\n+b\n', 'does not begin with'],
     ['without a change', 'It is.\n\nbreaks: R1\nkilled by: simulator: I1\n\n', 'changes nothing'],
   ])('%s', (_, text, message) => {
     expect(() => readMutant('it', text)).toThrow(message);
   });
 });
 
-function bad(name: string, hunk: string): Mutant {
-  const head =
-    'It is none.\n\nbreaks: U2\nkilled by: test/unit/domain/verdict.test.ts: never grows beyond\n\n';
-  return readMutant(
-    name,
-    `${head}--- a/src/domain/backoff.ts\n+++ b/src/domain/backoff.ts\n@@ @@\n${hunk}\n`,
-  );
+test('a mutant applies wherever its lines are, at whatever indentation', () => {
+  const mutant = readMutant('moved', 'It is.\n\nbreaks: R1\nkilled by: a.test.ts: a\n\n@@\n-  one\n+  two\n');
+  const moved = new Map([
+    ['src/a.ts', 'zero'],
+    ['src/b/c.ts', 'zero\n      one\nthree'],
+  ]);
+  expect([...mutate(mutant, moved)]).toEqual([['src/b/c.ts', 'zero\n  two\nthree']]);
+});
+
+function bad(name: string, change: string): Mutant {
+  const head = 'It is none.\n\nbreaks: U2\nkilled by: verdict.test.ts: never grows beyond\n\n';
+  return withWholePath(readMutant(name, `${head}@@\n${change}\n`));
 }
 
-const source = (path: string) => readFileSync(join(ROOT, path), 'utf8');
+function withWholePath(mutant: Mutant): Mutant {
+  const { file, test } = mutant.killer;
+  return file === SIMULATOR ? mutant : { ...mutant, killer: { file: killerFile(mutant, tests), test } };
+}
 
 /** Mutants that change different files can share a copy of the sources, which makes few copies of many mutants. */
 function withoutCommonFiles(all: readonly Mutant[]): Mutant[][] {
   const groups: { readonly mutants: Mutant[]; readonly paths: Set<string> }[] = [];
   for (const mutant of all) {
-    const paths = mutant.changes.map(({ path }) => path);
+    const paths = [...mutatedFiles(mutant).keys()];
     let group = groups.find((each) => !paths.some((path) => each.paths.has(path)));
     if (group === undefined) {
       group = { mutants: [], paths: new Set() };
@@ -198,7 +214,7 @@ async function compile(groups: readonly (readonly Mutant[])[]): Promise<Map<stri
 /** Nothing of one that does not apply: its own test says so. */
 function mutatedFiles(mutant: Mutant): Map<string, string> {
   try {
-    return mutate(mutant, source);
+    return mutate(mutant, sources);
   } catch (error) {
     if (error instanceof MutantError) return new Map();
     throw error;
@@ -208,7 +224,7 @@ function mutatedFiles(mutant: Mutant): Map<string, string> {
 /** @returns the test that noticed the mutant, with its message. @throws where none did, or for another reason than the mutant's defect */
 async function noticed(mutant: Mutant, withinMs = KILLED_WITHIN_MS): Promise<Result> {
   const { name, killer } = mutant;
-  const files = mutate(mutant, source);
+  const files = mutate(mutant, sources);
   const compiler = (await compiled).get(name);
   if (compiler !== undefined) throw new Error(`does not compile: ${compiler}`);
   try {
@@ -225,7 +241,7 @@ async function noticed(mutant: Mutant, withinMs = KILLED_WITHIN_MS): Promise<Res
       throw new Error(`${name} was not tried: ${failed.message}`);
     return failed;
   } finally {
-    for (const path of files.keys()) writeFileSync(join(copy, path), source(path));
+    for (const path of files.keys()) writeFileSync(join(copy, path), sources.get(path) ?? '');
   }
 }
 
