@@ -219,7 +219,8 @@ export class ReferenceModel {
       event.spec ?? null,
       event.kind ?? null,
       facts.brand,
-      facts.player,
+      // A player_ref that is missing is other content than an empty one.
+      facts.player ?? `no player: ${event.player_ref === undefined ? 'missing' : 'empty'}`,
       Date.parse(String(event.occurred_at)) || String(event.occurred_at),
       isRound ? facts.round : '-',
       isRound ? facts.game : '-',
