@@ -126,9 +126,10 @@ function readChanges(diff: string): Change[] {
 export function mutate({ name, changes }: Mutant, sources: ReadonlyMap<string, string>): Map<string, string> {
   const mutated = new Map<string, string>();
   for (const change of changes) {
-    const places = [...sources].flatMap(([path, text]) =>
-      findPlaces(path, mutated.get(path) ?? text, change),
-    );
+    const found = [...sources].flatMap(([path, text]) => findPlaces(path, mutated.get(path) ?? text, change));
+    // A later migration redefines views and functions of an earlier one: only the last definition is in force.
+    const last = found.findLast(({ path }) => path.startsWith(MIGRATIONS))?.path;
+    const places = found.filter(({ path }) => !path.startsWith(MIGRATIONS) || path === last);
     const [place] = places;
     if (place === undefined || places.length > 1)
       throw new MutantError(

@@ -139,7 +139,7 @@ describe('a mutant is refused', () => {
     expect(() => mutate(mutant, sources)).toThrow(message);
   });
   test('that names no test file, or several', () => {
-    const mutant = bad('nobody', '-a\n+b');
+    const mutant = readMutant('it', 'It is.\n\nbreaks: R1\nkilled by: verdict.test.ts: a\n\n@@\n-a\n+b\n');
     expect(() => killerFile(mutant, ['test/unit/money.test.ts'])).toThrow('no test file ends like this');
     expect(() => killerFile(mutant, ['test/a/verdict.test.ts', 'test/b/verdict.test.ts'])).toThrow(
       'test/a/verdict.test.ts and test/b/verdict.test.ts end like this',
