@@ -4,7 +4,7 @@
 import type { Logger } from 'pino';
 import { NEVER, systemClock } from '../clock';
 import { describeConfig, readConfig } from '../config';
-import { readSecrets, type WebhookSecrets } from '../config/webhook';
+import type { WebhookSecrets } from '../config/webhook';
 import { messageOf } from '../errors';
 import { makeIntake } from '../intake';
 import { makePool, type PostgresPool } from '../ledger/connection';
@@ -19,6 +19,7 @@ import { makePublishVerdicts } from '../transports/verdict-stream';
 import { serveWebhook, type Webhook } from '../transports/webhook';
 import { DONE, FAILED } from './exit-codes';
 import { explainShortly, portIsTaken, Unable } from './explain';
+import { makeLiveSecrets } from './live-secrets';
 import { packageVersion } from './package-version';
 import {
   aborted,
@@ -59,7 +60,7 @@ export async function webhook(): Promise<number> {
   const applicationName = 'promo-intake-webhook';
   const pool = makePool({ ...DATABASE, maxConnections: WEBHOOK.slots + 1, applicationName }, logger);
   const tracing = await loadTracing(TRACES, { version }, logger);
-  const secrets = liveSecrets(WEBHOOK.secrets, logger);
+  const secrets = makeLiveSecrets(WEBHOOK.secrets, systemClock.now, logger);
   const opened = await open(settings, { pool, tracing, secrets, metrics, logger, stop }).catch(
     (error: unknown): never => {
       if (stop.aborted) logger.info('stopped before it had started');
@@ -142,25 +143,4 @@ function readSettings() {
   if (verdictTopic?.value == null) return { config: readConfig(process.env, WEBHOOK_SETTINGS), kafka: null };
   const config = readConfig(process.env, PUBLISHING_WEBHOOK_SETTINGS);
   return { config, kafka: config.KAFKA };
-}
-
-/** The secrets as they are now: a file of them is read anew for each request. Where it has become wrong, the last ones count. */
-function liveSecrets(read: () => string, logger: Logger): () => WebhookSecrets {
-  let text: string | undefined;
-  let secrets: WebhookSecrets = new Map();
-  return () => {
-    const now = read();
-    if (now === text) return secrets;
-    const parsed = readSecrets(now);
-    if ('value' in parsed) secrets = parsed.value;
-    else
-      logger.error(
-        { problem: `WEBHOOK_SECRETS ${parsed.problem}` },
-        'the secrets have changed and cannot be used',
-      );
-    if (text !== undefined && 'value' in parsed)
-      logger.info({ connections: [...secrets.keys()] }, 'the secrets have changed');
-    text = now;
-    return secrets;
-  };
 }
