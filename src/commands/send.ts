@@ -183,7 +183,8 @@ async function sendUntilAnswered(
       say(`: ${lines} are not taken: ${sent.because}`);
       return null;
     }
-    const waitMs = backoffMs(failures);
+    // What the answer asks for is the least; a webhook that stays away is asked ever more seldom.
+    const waitMs = Math.max(sent.waitMs, backoffMs(failures));
     say(`: ${lines} are sent again in ${waitMs / 1000} s: ${sent.because}`);
     await systemClock.sleep(waitMs, stop);
     if (stop.aborted) return null;

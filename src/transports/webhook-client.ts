@@ -36,7 +36,12 @@ export interface ToldVerdict {
 export type Sent =
   | { readonly type: 'decided'; readonly verdicts: readonly ToldVerdict[] }
   /** Nobody answered, or it is to be sent again; what was decided of it is a duplicate then. */
-  | { readonly type: 'later'; readonly because: string }
+  | {
+      readonly type: 'later';
+      readonly because: string;
+      /** The least wait that the answer asks for. */
+      readonly waitMs: number;
+    }
   /** Sending it again does not help. */
   | { readonly type: 'refused'; readonly because: string };
 
@@ -57,6 +62,7 @@ export async function sendBatch(
   to.pathname = `${url.pathname.replace(/\/+$/, '')}/v1/events/${encodeURIComponent(connectionId)}`;
   let status: number;
   let answer: string;
+  let waitMs: number;
   try {
     const response = await fetch(to, {
       method: 'POST',
@@ -72,6 +78,7 @@ export async function sendBatch(
       signal: AbortSignal.any([stop, AbortSignal.timeout(TIMEOUT_MS)]),
     });
     status = response.status;
+    waitMs = retryAfterMs(response.headers);
     answer = await readAnswer(response.body, MAX_ANSWER_BYTES);
     if (status >= 300 && status < 400)
       return {
@@ -81,7 +88,7 @@ export async function sendBatch(
   } catch (error) {
     const because = fetchProblem(error);
     const isForGood = FOR_GOOD.test(String(causeOf(error)?.code)) || FOR_GOOD.test(because);
-    return { type: isForGood ? 'refused' : 'later', because };
+    return isForGood ? { type: 'refused', because } : { type: 'later', because, waitMs: 0 };
   }
   const json = parseJson(answer);
   if (status === 200) {
@@ -94,7 +101,21 @@ export async function sendBatch(
   }
   const told = isObject(json) && typeof json.message === 'string' ? `: ${inOneLine(json.message)}` : '';
   const because = `it answered ${status}${told}`;
-  return { type: status >= 500 || RETRIED.has(status) ? 'later' : 'refused', because };
+  const isForGood = status < 500 && !RETRIED.has(status);
+  return isForGood ? { type: 'refused', because } : { type: 'later', because, waitMs };
+}
+
+/** A longer Retry-After counts as this: a proxy with a wrong clock, or a mistyped number, must not stop a sender for days. */
+export const MAX_RETRY_AFTER_MS = 300_000;
+
+/** The wait that Retry-After names, as seconds or as a date of the answer's own clock; 0 where it names none. */
+export function retryAfterMs(headers: Headers): number {
+  const written = headers.get('retry-after')?.trim() ?? '';
+  const date = /^\d+$/.test(written) ? Number.NaN : Date.parse(written);
+  const answeredAt = Date.parse(headers.get('date') ?? '');
+  const since = Number.isNaN(answeredAt) ? Date.now() : answeredAt;
+  const ms = Number.isNaN(date) ? Number(written) * 1000 : date - since;
+  return ms > 0 ? Math.min(Math.ceil(ms / 1000) * 1000, MAX_RETRY_AFTER_MS) : 0;
 }
 
 /** Beside those from 500 on. */
