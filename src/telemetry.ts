@@ -60,10 +60,9 @@ export const LABELS = {
   step: 'connect: a connection of the pool; find: begin, the lock of the partition, what is decided already, in a small batch the locks of its rounds; lock: those of a large one; decide: the rules; write: the rows and the commit',
   result: 'hit, miss: the registry was asked; failure: it did not answer',
   request: 'fetch, produce, or other: joins, heartbeats, commits and look-ups',
-  status:
-    'the HTTP status of the answer; broken_off where the sender left, or was let go, before its request was whole',
+  status: 'the HTTP status of the answer; broken_off where the sender left before its request was whole',
   token: 'the first words of the message of a refusal, up to its colon, such as signature_invalid',
-  why: 'full, address: another connection took its place; late_head, late_body, unread: the sender sent, or read, too slowly; pieces: a body in tiny pieces; pipelined: too many requests at once; drain: a refused body did not end; tls, not_http, large_head: what came is no request',
+  why: 'full, address: another connection took its place; late_head, late_body, unread: the sender sent, or read, too slowly; pipelined: too many requests at once; drain: a refused body did not end; tls, http2, connect, not_http, large_head: what came is no request',
   signed: 'yes, no',
   topic: 'a topic that is to be read',
   partition: 'a number of a partition that this worker has now',

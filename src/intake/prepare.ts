@@ -80,8 +80,12 @@ export function prepare(
 ): Prepared {
   const items: Item[] = [];
   const unanswered: Unanswered[] = [];
+  // Also of a request without any event: it is refused as any other of its connection.
+  const requested = isPartition(origin) ? null : connectionOfRequest(reference, origin);
   for (const envelope of envelopes) {
-    const connection = connectionOf(reference, origin, envelope);
+    const connection = isPartition(origin)
+      ? (claim(reference, origin.topic, envelope.claims) ?? null)
+      : requested;
     const judged = judgeEnvelope(envelope, connection, panic, items.length);
     const isKeyed = judged.type === 'keyed';
     items.push(itemOf(judged, connection, envelope, sourceOf(origin, envelope)));
@@ -97,12 +101,7 @@ export function prepare(
   return { items, unanswered };
 }
 
-function connectionOf(
-  reference: Reference,
-  origin: NumberedPartition | WebhookRequest,
-  { claims }: Envelope,
-): Connection | null {
-  if (isPartition(origin)) return claim(reference, origin.topic, claims) ?? null;
+function connectionOfRequest(reference: Reference, origin: WebhookRequest): Connection {
   const connection = reference.connections.get(origin.connectionId);
   if (connection?.transport !== 'webhook')
     throw new NoSuchConnection(`the reference data has no webhook connection ${origin.connectionId}`);

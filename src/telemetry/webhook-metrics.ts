@@ -27,7 +27,7 @@ export function makeWebhookMetrics(describe: Describe) {
     webhookRequests: new Counter(
       describe('webhook_requests_total', {
         of: 'webhook',
-        help: 'Requests to the webhook, by the status of the answer.',
+        help: 'Requests to the webhook, by the status of the answer; broken_off: its sender left before the request was whole.',
         action:
           '401: the sender’s secret or clock. 400, 403, 413, 415: its message says what to mend. 429: one sender is beyond its share. 503: the log says whether Postgres is away or all slots are taken; more pods help against the second.',
         labels: ['status'],
@@ -47,7 +47,7 @@ export function makeWebhookMetrics(describe: Describe) {
         of: 'webhook',
         help: 'Network connections that the webhook ended before their sender did, by the reason.',
         action:
-          'full or address: find the address in the log line `a connection is dropped`, and limit it in front of the webhook. tls or not_http: the sender or the load balancer speaks another protocol.',
+          'full or address: find the address in the log line `a connection is dropped`, and limit it in front of the webhook. tls, http2 or not_http: the sender or the load balancer speaks another protocol. unread: its sender does not read the answers.',
         labels: ['why'],
       }),
     ),

@@ -25,6 +25,10 @@ export interface Peer {
   readonly responses: Set<ServerResponse>;
   /** Since when nothing is under way on it, by performance.now(). */
   idleSince: number;
+  /** Bytes that had come over it when its last answer left: further ones are a request that has begun. */
+  bytesAnswered: number;
+  /** We have ended it, and reported why. */
+  isEnded: boolean;
   /** Since when an answer waits for its reader, by performance.now(); null where none does. */
   unreadSince: number | null;
 }
@@ -74,7 +78,10 @@ export class Connections {
     const peer: Peer = {
       ...{ socket, address, network: networkOf(address), isProxy: this.deps.isProxy(address) },
       ...{ signedIds: new Set(), responses: new Set(), idleSince: performance.now(), unreadSince: null },
+      ...{ bytesAnswered: 0, isEnded: false },
     };
+    // Node takes its own listener away with a CONNECT. Without one, a reset would end the process.
+    socket.on('error', () => undefined);
     const isBeyondShare = !peer.isProxy && this.countOf(peer.network) >= limits.perAddress;
     if (isBeyondShare || this.peers.size >= limits.connections) {
       const why = isBeyondShare ? 'address' : 'full';

@@ -35,6 +35,8 @@ export interface DecidingDeps {
 /** A request whose sender is known, with its events. */
 export interface ReadRequest {
   readonly requestId: string;
+  /** Of its sender, as it is logged. */
+  readonly address: string;
   readonly events: readonly JsonText[];
   readonly bytes: number;
   readonly values: number;
@@ -65,19 +67,21 @@ export function makeDeciding(
       published?.catch(() => undefined);
     }
     /** @param inPart some of its events are decided. Sent again, they are duplicates, and the refusal is about the rest. */
-    const otherwise = (requestId: string, inPart: boolean): HttpAnswer => {
+    const otherwise = ({ requestId, address }: ReadRequest, inPart: boolean): HttpAnswer => {
       const refusal = inPart ? null : refusalFor(undecided);
       if (refusal !== null) return refusal;
-      reports.undecided(connectionId, undecidedCause(undecided), messageOf(undecided), requestId);
+      const sent = { requestId, address, connectionId };
+      reports.undecided(sent, undecidedCause(undecided), messageOf(undecided));
       return REFUSALS.undecided;
     };
     let end = 0;
-    const decided = requests.map(({ requestId, events }): Decided => {
+    const decided = requests.map((request): Decided => {
+      const { events } = request;
       const begin = end;
       end += events.length;
-      // The sender learns of the decided events when it sends the request again.
-      if (undecided !== null && end > answers.length)
-        return { answer: otherwise(requestId, begin < answers.length), published: null };
+      // The sender learns of the decided events when it sends the request again. A request without events is undecided with the rest.
+      if (undecided !== null && (end > answers.length || events.length === 0))
+        return { answer: otherwise(request, begin < Math.min(end, answers.length)), published: null };
       return { answer: verdictsAnswer(connectionId, answers.slice(begin, end)), published };
     });
     return { answers: decided, isWhole: undecided === null };

@@ -6,14 +6,7 @@ import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { inTime, LATE } from '../clock';
 import { maxValuesOf, readBody } from '../domain/batch';
 import { messageOf } from '../errors';
-import {
-  type HttpAnswer,
-  isRefusal,
-  REFUSALS,
-  type Refusal,
-  verdictsAnswer,
-  withDetail,
-} from './webhook-answer';
+import { type HttpAnswer, isRefusal, REFUSALS, type Refusal, withDetail } from './webhook-answer';
 import { MAX_PIECES, readRequestBody } from './webhook-body';
 import {
   type Decided,
@@ -203,29 +196,29 @@ export function makeAnswering(deps: WebhookDeps): (incoming: Incoming) => Promis
   }
 
   async function answerSigned(
-    { requestId }: Incoming,
+    { requestId, address }: Incoming,
     connectionId: string,
     body: Buffer,
     withinMs: number,
   ): Promise<HttpAnswer> {
+    const sent = { requestId, address, connectionId };
     const read = readBody(body, limits);
     if (read.type === 'malformed') return REFUSALS.malformed(read.isJson, read.problem);
     if (read.type === 'too_many') return REFUSALS.tooMany(maxEvents);
     if (read.type === 'too_many_values') return REFUSALS.tooManyValues(limits.maxValues);
     if (publishing?.isHeldUp()) {
-      reports.undecided(connectionId, 'kafka', 'verdicts are not published', requestId);
+      reports.undecided(sent, 'kafka', 'verdicts are not published');
       return REFUSALS.undecided;
     }
     const { events, bytes, values } = read;
-    if (events.length === 0) return verdictsAnswer(connectionId, []);
     metrics.webhookInProgress.inc();
     try {
       const { answer, published } = await decide(
         connectionId,
-        { requestId, events, bytes, values },
+        { requestId, address, events, bytes, values },
         withinMs,
       );
-      return (await isPublished(published, connectionId, requestId)) ? answer : REFUSALS.undecided;
+      return (await isPublished(published, sent)) ? answer : REFUSALS.undecided;
     } finally {
       metrics.webhookInProgress.dec();
     }
@@ -233,14 +226,13 @@ export function makeAnswering(deps: WebhookDeps): (incoming: Incoming) => Promis
 
   async function isPublished(
     published: Promise<void> | null,
-    connectionId: string,
-    requestId: string,
+    sent: Parameters<Reports['undecided']>[0],
   ): Promise<boolean> {
     try {
       await published;
       return true;
     } catch (error) {
-      reports.undecided(connectionId, 'kafka', messageOf(error), requestId);
+      reports.undecided(sent, 'kafka', messageOf(error));
       return false;
     }
   }

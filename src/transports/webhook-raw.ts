@@ -16,23 +16,31 @@ const FAILURES = {
   late: refusal(408, 'invalid request: it did not come whole in time; send it again'),
   largeHead: refusal(431, 'invalid request: its headers are too large'),
   tls: refusal(400, 'invalid request: this port speaks HTTP without TLS, which ends at a proxy before it'),
-  notHttp: refusal(400, 'invalid request: what came is no HTTP'),
+  http2: refusal(400, 'invalid request: this port speaks HTTP/1.1, and not HTTP/2 without TLS'),
   connect: refusal(405, 'invalid request: events are taken by POST'),
 } as const;
 
-export const CONNECT: Failure = { why: 'not_http', refusal: FAILURES.connect };
+export const CONNECT: Failure = { why: 'connect', refusal: FAILURES.connect };
+
+export const LATE_BODY: Failure = { why: 'late_body', refusal: FAILURES.late };
+
+/** What these errors say of: the sender has gone, or has ended its side in the middle of a request. */
+const GONE: readonly unknown[] = ['ECONNRESET', 'EPIPE', 'ETIMEDOUT', 'HPE_INVALID_EOF_STATE'];
 
 /** @param hasBegun the head of a request has come. @returns null where the sender has gone */
 export function failureOf(error: Error, hasBegun: boolean): Failure | null {
   const code = 'code' in error ? error.code : undefined;
-  if (code === 'ECONNRESET' || code === 'EPIPE') return null;
+  if (GONE.includes(code)) return null;
   if (code === 'ERR_HTTP_REQUEST_TIMEOUT')
-    return { why: hasBegun ? 'late_body' : 'late_head', refusal: FAILURES.late };
+    return hasBegun ? LATE_BODY : { why: 'late_head', refusal: FAILURES.late };
   if (code === 'HPE_HEADER_OVERFLOW') return { why: 'large_head', refusal: FAILURES.largeHead };
   const packet: unknown = 'rawPacket' in error ? error.rawPacket : undefined;
   if (Buffer.isBuffer(packet) && packet[0] === TLS_HANDSHAKE && !hasBegun)
     return { why: 'tls', refusal: FAILURES.tls };
-  return { why: 'not_http', refusal: FAILURES.notHttp };
+  if (code === 'HPE_PAUSED_H2_UPGRADE') return { why: 'http2', refusal: FAILURES.http2 };
+  // The parser's own words, and nothing that came.
+  const reason = 'reason' in error && typeof error.reason === 'string' ? `: ${error.reason}` : '';
+  return { why: 'not_http', refusal: refusal(400, `invalid request: what came is no HTTP${reason}`) };
 }
 
 /** Writes an answer and ends the connection. */

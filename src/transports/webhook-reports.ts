@@ -5,7 +5,7 @@
  */
 import type { Logger } from 'pino';
 import type { Metrics, UndecidedCause } from '../telemetry';
-import type { Refusal } from './webhook-answer';
+import { REFUSALS, type Refusal } from './webhook-answer';
 
 const LINE_EVERY_MS = 60_000;
 /** Lines in that time, of all senders. */
@@ -23,6 +23,9 @@ export interface RequestOrigin {
   readonly isSigned: boolean;
 }
 
+/** Of these a log line names where the request came from. */
+type Sent = Pick<RequestOrigin, 'requestId' | 'address' | 'connectionId'>;
+
 /** Why a network connection is ended. */
 export type DropReason =
   | 'full'
@@ -30,22 +33,24 @@ export type DropReason =
   | 'late_head'
   | 'late_body'
   | 'unread'
-  | 'pieces'
   | 'pipelined'
   | 'drain'
   | 'tls'
+  | 'http2'
+  | 'connect'
   | 'not_http'
   | 'large_head';
 
 export type Reports = ReturnType<typeof makeReports>;
 
 export function makeReports({ logger, metrics }: { readonly logger: Logger; readonly metrics: Metrics }) {
-  const seldom = makeSeldom((line, message) => logger.warn(line, message));
+  const seldom = makeSeldom((level, line, message) => logger[level](line, message));
+  const countRefusal = (status: number, token: string, connection: string) =>
+    metrics.webhookRefusals.inc({ status: String(status), token, connection });
   return {
     refused({ requestId, address, connectionId, isSigned }: RequestOrigin, refusal: Refusal): void {
       const { status, token, body } = refusal;
-      const connection = connectionId ?? '';
-      metrics.webhookRefusals.inc({ status: String(status), token, connection });
+      countRefusal(status, token, connectionId ?? '');
       const line = { requestId, address, connectionId, isSigned, status, answer: body };
       seldom(`${status} ${token}`, connectionId ?? address, line, 'a request is refused');
     },
@@ -55,19 +60,34 @@ export function makeReports({ logger, metrics }: { readonly logger: Logger; read
       const line = { why, address, connectionIds: [...connectionIds], ...more };
       seldom(why, address, line, 'a connection is dropped');
     },
-    undecided(connectionId: string, cause: UndecidedCause, error: string, requestId: string): void {
+    /** The sender left in the middle of a request. */
+    brokenOff(requestId: string, address: string, connectionIds: Iterable<string>): void {
+      metrics.webhookRequests.inc({ status: 'broken_off' });
+      const line = { requestId, address, connectionIds: [...connectionIds] };
+      seldom('broken_off', address, line, 'a request is broken off');
+    },
+    undecided({ requestId, address, connectionId }: Sent, cause: UndecidedCause, error: string): void {
       metrics.retries.inc({ class: 'undecided' });
-      seldom(cause, connectionId, { connectionId, cause, error, requestId }, 'request is undecided');
+      countRefusal(REFUSALS.undecided.status, REFUSALS.undecided.token, connectionId ?? '');
+      const line = { connectionId, cause, error, requestId, address };
+      seldom(cause, connectionId ?? address, line, 'request is undecided');
+    },
+    /** A defect of ours kept a request from its answer. */
+    failed(requestId: string, address: string, error: string): void {
+      countRefusal(REFUSALS.undecided.status, REFUSALS.undecided.token, '');
+      seldom('failed', '', { requestId, address, error }, 'a request could not be answered', 'error');
     },
   };
 }
 
+type Level = 'warn' | 'error';
+
 /** Logs a line of a kind and sender at once, and then once in a while, with how many were left out. */
-function makeSeldom(log: (line: object, message: string) => void) {
+function makeSeldom(log: (level: Level, line: object, message: string) => void) {
   /** By kind and sender, the line that is longest ago first. */
   const last = new Map<string, { at: number; untold: number }>();
   let [lines, since, untoldInAll] = [0, 0, 0];
-  return (kind: string, sender: string, line: object, message: string): void => {
+  return (kind: string, sender: string, line: object, message: string, level: Level = 'warn'): void => {
     const now = performance.now();
     const key = `${kind} ${sender}`;
     const seen = last.get(key);
@@ -87,6 +107,6 @@ function makeSeldom(log: (line: object, message: string) => void) {
     if (last.size > MAX_REMEMBERED && oldest !== undefined) last.delete(oldest);
     const more = untoldInAll > 0 ? { untoldOfOthers: untoldInAll } : {};
     untoldInAll = 0;
-    log({ ...line, untold: seen?.untold ?? 0, ...more }, message);
+    log(level, { ...line, untold: seen?.untold ?? 0, ...more }, message);
   };
 }

@@ -12,7 +12,7 @@ import { type HttpAnswer, REFUSALS } from './webhook-answer';
 import { drain } from './webhook-body';
 import { type ConnectionLimits, Connections, type Peer } from './webhook-connections';
 import { makeAnswering, type WebhookDeps } from './webhook-intake';
-import { answerRaw, CONNECT, type Failure, failureOf } from './webhook-raw';
+import { answerRaw, CONNECT, type Failure, failureOf, LATE_BODY } from './webhook-raw';
 import { type DropReason, makeReports } from './webhook-reports';
 
 /** A request has come whole within this time, or its connection is ended. */
@@ -64,13 +64,14 @@ export async function serveWebhook(port: number, deps: ServerDeps): Promise<Webh
   let whenQuiet = (): void => undefined;
 
   function drop(peer: Peer, why: DropReason, more?: object): void {
+    peer.isEnded = true;
     reports.dropped(why, peer.address, peer.signedIds, more);
     peer.socket.destroy();
   }
 
   /** Answers a request. A body that is refused is read on within limits, so that its sender gets to the answer. */
   async function send(
-    { request, response, peer, requestId }: Exchange,
+    { request, response, peer, requestId, isWaiting }: Exchange,
     { status, body, headers }: HttpAnswer,
   ): Promise<void> {
     response.writeHead(status, {
@@ -79,9 +80,10 @@ export async function serveWebhook(port: number, deps: ServerDeps): Promise<Webh
       'cache-control': 'no-store',
       'x-request-id': requestId,
       ...headers,
-      ...(!isKept(peer) && { connection: 'close' }),
+      ...((isWaiting || !isKept(peer)) && { connection: 'close' }),
     });
-    if (request.complete) {
+    // A sender that waits for 100 Continue sends no body that could be read to its end.
+    if (request.complete || isWaiting) {
       response.end(body);
       request.resume();
       return;
@@ -108,16 +110,17 @@ export async function serveWebhook(port: number, deps: ServerDeps): Promise<Webh
         hasSigned: (id) => !peer.isProxy && peer.signedIds.has(id),
         onSigned: (id) => connections.sign(peer, id),
         onReading: () => {
-          if (exchange.isExpecting) response.writeContinue();
+          if (exchange.isWaiting) response.writeContinue();
+          exchange.isWaiting = false;
         },
       });
     } catch (error) {
       if (!request.complete) {
-        metrics.webhookRequests.inc({ status: 'broken_off' });
+        if (!peer.isEnded) reports.brokenOff(requestId, address, peer.signedIds);
         return;
       }
       // A defect of ours. The same request can safely be sent again, whatever was decided.
-      logger.error({ requestId, error: messageOf(error) }, 'a request could not be answered');
+      reports.failed(requestId, address, messageOf(error));
       given = REFUSALS.undecided;
     }
     metrics.webhookRequests.inc({ status: String(given.status) });
@@ -125,7 +128,7 @@ export async function serveWebhook(port: number, deps: ServerDeps): Promise<Webh
     await send(exchange, given);
   }
 
-  function serve(request: IncomingMessage, response: ServerResponse, isExpecting: boolean): void {
+  function serve(request: IncomingMessage, response: ServerResponse, isWaiting: boolean): void {
     const peer = connections.of(request.socket);
     const requestId = requestIdOf(request);
     if (peer === undefined) {
@@ -137,7 +140,7 @@ export async function serveWebhook(port: number, deps: ServerDeps): Promise<Webh
         .end();
       request.resume();
     } else if (peer.responses.size >= MAX_PIPELINED) {
-      drop(peer, 'pipelined');
+      drop(peer, 'pipelined', { requestId });
     } else {
       underWay.add(request);
       peer.responses.add(response);
@@ -145,29 +148,53 @@ export async function serveWebhook(port: number, deps: ServerDeps): Promise<Webh
         response.once('close', () => {
           peer.responses.delete(response);
           peer.idleSince = performance.now();
+          peer.bytesAnswered = peer.socket.bytesRead;
           underWay.delete(request);
           if (underWay.size === 0) whenQuiet();
           resolve();
         });
       });
-      void answer({ request, response, peer, requestId, isExpecting, sent });
+      answer({ request, response, peer, requestId, isWaiting, sent }).catch((error: unknown) => {
+        reports.failed(requestId, peer.address, messageOf(error));
+        peer.socket.destroy();
+      });
     }
   }
 
   /** Answers what is no request, or does not become one in time, where no answer has begun on its connection. */
-  function fail({ socket, address, signedIds, responses }: Peer, { why, refusal }: Failure): void {
+  function fail(peer: Peer, { why, refusal }: Failure): void {
+    const { socket, responses } = peer;
     const requestId = randomUUID();
-    reports.dropped(why, address, signedIds, { requestId });
     const isAnswering = [...responses].some(({ headersSent }) => headersSent);
-    if (socket.writable && !isAnswering) answerRaw(socket, refusal, requestId);
-    else socket.destroy();
+    if (!socket.writable || isAnswering) {
+      drop(peer, why, { requestId });
+      return;
+    }
+    peer.isEnded = true;
+    reports.dropped(why, peer.address, peer.signedIds, { requestId });
+    metrics.webhookRequests.inc({ status: String(refusal.status) });
+    answerRaw(socket, refusal, requestId);
   }
 
   function failAt(socket: Duplex, failureFor: (peer: Peer) => Failure | null): void {
     const peer = connections.of(socket);
-    const failure = peer === undefined ? null : failureFor(peer);
-    if (peer === undefined || failure === null) socket.destroy();
-    else fail(peer, failure);
+    if (peer === undefined || peer.isEnded) {
+      socket.destroy();
+      return;
+    }
+    const failure = failureFor(peer);
+    if (failure !== null) {
+      fail(peer, failure);
+      return;
+    }
+    // Where the head has come, the request itself notices that its sender has gone.
+    const hasHalfAHead = peer.responses.size === 0 && peer.socket.bytesRead > peer.bytesAnswered;
+    if (hasHalfAHead) reports.brokenOff(randomUUID(), peer.address, peer.signedIds);
+    socket.destroy();
+  }
+
+  function endLate({ socket }: IncomingMessage): void {
+    failAt(socket, () => LATE_BODY);
   }
 
   /** Ends connections whose peer does not read its answers. */
@@ -219,7 +246,7 @@ export async function serveWebhook(port: number, deps: ServerDeps): Promise<Webh
         const timers = [
           // A server that is closing looks no more for requests that do not come to an end.
           setTimeout(() => {
-            for (const request of underWay) if (!request.complete) request.destroy();
+            for (const request of underWay) if (!request.complete) endLate(request);
           }, requestWithinMs),
           setTimeout(() => end(false), withinMs),
         ];
@@ -245,8 +272,8 @@ interface Exchange {
   readonly response: ServerResponse;
   readonly peer: Peer;
   readonly requestId: string;
-  /** It waits for a 100 Continue before it sends its body. */
-  readonly isExpecting: boolean;
+  /** Its sender waits for 100 Continue before it sends the body. */
+  isWaiting: boolean;
   /** Resolves once its answer has left, or cannot. */
   readonly sent: Promise<void>;
 }

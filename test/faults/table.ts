@@ -45,6 +45,8 @@ const VERIFY = 'test/transport/verify.test.ts';
 const WAITS_TESTS = 'test/transport/waits.test.ts';
 const WEBHOOK = 'test/transport/webhook.test.ts';
 const WEBHOOK_STORM = 'test/transport/webhook-storm.test.ts';
+const WEBHOOK_LIMITS = 'test/transport/webhook-limits.test.ts';
+const WEBHOOK_RAW = 'test/transport/webhook-raw.test.ts';
 const WEBHOOK_UNIT = 'test/unit/webhook.test.ts';
 
 /** Of the tests of one kind of outage. */
@@ -631,11 +633,22 @@ export const FAULTS: readonly FaultGroup[] = [
       {
         fault: 'A sender leaves in the middle of a request, or sends it slower than 10 s',
         does: 'Decides nothing of it; the connection ends. Others are served meanwhile.',
-        sees: '`promo_intake_webhook_requests_total{status="broken_off"}`',
+        sees: '`a request is broken off`, `promo_intake_webhook_requests_total{status="broken_off"}`',
         tests: {
           [WEBHOOK_UNIT]: [
             'a sender who leaves before his request is whole is counted, and nothing of it is decided',
             'who does not send a request to its end in time is let go, and others are served meanwhile',
+          ],
+        },
+      },
+      {
+        fault: 'A sender speaks no HTTP/1.1, or resets its connection at any moment',
+        does: 'Answers 400, 405, 408 or 431 where the sender can still read it, and ends the connection. Others are served.',
+        sees: '`a connection is dropped` with `why`, `promo_intake_webhook_dropped_total`',
+        tests: {
+          [WEBHOOK_RAW]: [
+            'is answered, counted and logged, and the process goes on',
+            'ends no process by a reset at any moment',
           ],
         },
       },
@@ -648,6 +661,11 @@ export const FAULTS: readonly FaultGroup[] = [
             'requests that come half keep nobody out: the slow ones go for others, are told so, and give their places back',
             'of too many connections those without a valid signature go first, and a signed one is served',
             'a body in pieces of a byte is refused before it has cost much, and holds no memory',
+          ],
+          [WEBHOOK_LIMITS]: [
+            'an answer that is not read ends its connection after ten seconds, and costs others nothing',
+            'refusals of one sender are a line a minute, and those of many a hundred; all are counted',
+            'an unsigned flood reads the file of the secrets once a second, and a rotation still counts',
           ],
         },
       },

@@ -173,7 +173,13 @@ export class RunningCommand {
 
   /** A value of its metrics; 0 where the metric has no such line. `name` may hold labels: `promo_x_total{reason="unclaimed"}`. */
   async metric(name: string): Promise<number> {
-    const { text } = await this.get('/metrics');
+    let text = '';
+    // Its port answers 429 to what asks more than 50 times a second.
+    await until('it answers with its metrics', ANSWER_DEADLINE_MS, async () => {
+      const answer = await this.get('/metrics');
+      text = answer.text;
+      return answer.status === 200;
+    });
     const line = text.split('\n').find((each) => each.startsWith(`${name} `));
     return line === undefined ? 0 : Number(line.slice(name.length));
   }

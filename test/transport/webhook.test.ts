@@ -4,54 +4,21 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import Ajv2020 from 'ajv/dist/2020';
 import type { Client } from 'pg';
-import { until } from '../../dev/servers/deadline';
+import { sleep, until } from '../../dev/servers/deadline';
 import { isNode } from '../../dev/syntax';
-import type { OperatorEntry } from '../../src/domain/reference';
 import { ANSWER_SCHEMA } from '../../src/transports/webhook-answer';
 import { aLogin, anOperator, bytesOf } from '../support/builders';
 import { produce, readTopic } from '../support/kafka';
 import { aBet, aRefund, aSettled, aWin, withClient } from '../support/ledger';
-import { aSecret, type RunningWebhook, senderTo, startWebhook } from '../support/webhook';
-import { killWorkers, RunningCommand, type Settings } from '../support/worker';
-import { connectionOf, inOwnWorld, inWorld, type World } from './world';
+import { aSecret, senderTo, startWebhook } from '../support/webhook';
+import { killWorkers, RunningCommand } from '../support/worker';
+import { HOOK, LOCK_KEYS, operators, type Sending, secret, topics, withWebhook } from './scene';
+import { inOwnWorld, inWorld } from './world';
 
 jest.setTimeout(120_000);
 afterEach(killWorkers);
 
-const HOOK = 'acme-hook';
-const secret = aSecret();
-
-/** An operator who sends by Kafka and by the webhook, into one feed. */
-const operators = (topics: Readonly<Record<string, string>>): OperatorEntry[] => [
-  anOperator({
-    connections: [
-      ...Object.values(topics).map((topic) => connectionOf(topic)),
-      { id: HOOK, transport: 'webhook' },
-    ],
-  }),
-];
-
 const ofLater = aSecret();
-const topics = { main: 1 };
-type Sending = ReturnType<typeof senderTo>;
-
-interface Scene {
-  readonly world: World<'main'>;
-  readonly webhook: RunningWebhook;
-  readonly send: Sending;
-}
-
-/** A world with a webhook in it. */
-function withWebhook(more: Settings, work: (scene: Scene) => Promise<void>): Promise<void> {
-  return inWorld({ topics, operators }, async (world) => {
-    const webhook = await startWebhook({ DATABASE_URL: world.databaseUrl, ...more }, { [HOOK]: secret });
-    await work({ world, webhook, send: senderTo(webhook.port, HOOK, secret) });
-  });
-}
-
-/** Nobody decides until it is committed, or not in time. */
-const LOCK_KEYS = 'begin; lock table promo_store.event_keys in access exclusive mode';
-
 function untilOneWaits(client: Client): Promise<void> {
   return until('a transaction waits for the lock', 10_000, async () => {
     const { rowCount } = await client.query(
@@ -323,6 +290,7 @@ test('a connection counts as soon as it is in the reference data, and no longer 
       };
       expect((await send(aLogin())).verdicts).toEqual(['accepted']);
       await refused(later(aLogin()));
+      await refused(later({ events: [] }));
       await world.apply([
         anOperator({
           connections: [
@@ -343,7 +311,12 @@ test('a request of a suspended operator is answered 403 and uses up no event_id;
       world.apply([anOperator({ active, connections: [{ id: HOOK, transport: 'webhook' }] })]);
     expect((await send(before)).verdicts).toEqual(['accepted']);
     await suspended(false);
-    for (const body of [while_, { events: [before, while_, { spec: 'wrong', event_id: 'wrong' }] }]) {
+    const bodies = [
+      while_,
+      { events: [before, while_, { spec: 'wrong', event_id: 'wrong' }] },
+      { events: [] },
+    ];
+    for (const body of bodies) {
       const { status, text } = await send(body);
       expect([status, JSON.parse(text)]).toEqual([
         403,
@@ -353,6 +326,7 @@ test('a request of a suspended operator is answered 403 and uses up no event_id;
     expect(await world.verdicts()).toEqual({ before: 'accepted' });
     expect(await world.rows('select count(*) from promo.deliveries')).toEqual([['0']]);
     await suspended(true);
+    expect((await send({ events: [] })).status).toBe(200);
     expect((await send({ events: [before, while_] })).verdicts).toEqual([
       'duplicate of accepted',
       'accepted',
@@ -389,6 +363,9 @@ test('a duplicate of a rejected event says so, why, and that a corrected event n
     expect(await world.verdicts()).toEqual({ bad: 'rejected/bad_amount' });
   }));
 
+/** SECRETS_READ_EVERY_MS, and what the machine takes beside it. */
+const COUNTS_WITHIN_MS = 2_000;
+
 test('secrets in a file are followed, and a file that has become wrong changes nothing [W4]', async () => {
   const directory = mkdtempSync(join(tmpdir(), 'webhook-'));
   const file = join(directory, 'secrets.json');
@@ -399,12 +376,19 @@ test('secrets in a file are followed, and a file that has become wrong changes n
       { WEBHOOK_SECRETS: undefined, WEBHOOK_SECRETS_FILE: file },
       async ({ webhook, send }) => {
         expect((await send(aLogin())).status).toBe(200);
+        const counts = (each: string, status: number) =>
+          until(`a changed file counts within ${COUNTS_WITHIN_MS} ms`, COUNTS_WITHIN_MS, async () => {
+            const answer = await send(aLogin(), { secret: each });
+            return answer.status === status;
+          });
         writeFileSync(file, JSON.stringify({ [HOOK]: [secret, next] }));
-        for (const each of [secret, next]) expect((await send(aLogin(), { secret: each })).status).toBe(200);
+        await counts(next, 200);
+        expect((await send(aLogin())).status).toBe(200);
         writeFileSync(file, '{');
+        await sleep(COUNTS_WITHIN_MS);
         expect((await send(aLogin(), { secret: next })).status).toBe(200);
         writeFileSync(file, JSON.stringify({ [HOOK]: next }));
-        expect((await send(aLogin())).status).toBe(401);
+        await counts(secret, 401);
         expect((await send(aLogin(), { secret: next })).status).toBe(200);
         expect(
           webhook.command.logged('the secrets have changed').map(({ connections }) => connections),
