@@ -1,7 +1,7 @@
 /** Apache Kafka as a child process: one KRaft node on the loopback interface. */
 import { randomBytes } from 'node:crypto';
 import { mkdirSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { delimiter, join } from 'node:path';
 import { Kafka, logLevel } from 'kafkajs';
 import { type Context, fetchByMaven, isCached } from './download';
 import { chooseJava, describeJavas, findJavas, findOnPath, type Java } from './java';
@@ -13,6 +13,7 @@ export const DEFAULT_KAFKA_VERSION = '4.4.0';
 
 const JAVA_VERSION = 17;
 const FORMAT_DEADLINE_MS = 60_000;
+const COMPILE_DEADLINE_MS = 60_000;
 const MEBIBYTE = 1024 * 1024;
 const cacheName = (version: string): string => `kafka-${version}`;
 
@@ -108,9 +109,23 @@ export async function startKafka(
 
   const directory = join(supervisor.directory.path, 'kafka');
   const temporary = join(directory, 'tmp');
+  const classes = join(directory, 'classes');
   const settingsFile = join(directory, 'server.properties');
   const logFile = join(supervisor.directory.path, 'kafka.log');
-  mkdirSync(temporary, { recursive: true });
+  for (const each of [temporary, classes]) mkdirSync(each, { recursive: true });
+  for (const [name, source] of Object.entries(extras.classes ?? {})) {
+    const file = join(classes, `${name}.java`);
+    writeFileSync(file, source);
+    const args = ['--release', String(JAVA_VERSION), '-cp', join(jars, '*'), '-d', classes, file];
+    await supervisor.run(
+      {
+        ...{ name: 'javac', file: findOnPath('javac', environment) ?? 'javac', args },
+        ...{ directory, environment: { PATH: environment.PATH, LANG: 'C.UTF-8' } },
+        ...{ logFile, stopSignal: 'SIGTERM' as const },
+      },
+      COMPILE_DEADLINE_MS,
+    );
+  }
   const javaCommand = (mainClass: string, heap: string, args: string[]) => ({
     file: java.executable,
     args: [
@@ -123,7 +138,7 @@ export async function startKafka(
       `-Djava.io.tmpdir=${temporary}`,
       ...extras.javaOptions,
       '-cp',
-      join(jars, '*'),
+      [join(jars, '*'), classes].join(delimiter),
       mainClass,
       ...args,
     ],

@@ -50,6 +50,8 @@ export interface KafkaExtras {
   /** Users that are there from the start, as StorageTool takes them: `SCRAM-SHA-256=[name=...,password=...]`. */
   readonly scramUsers: readonly string[];
   readonly javaOptions: readonly string[];
+  /** Sources of classes for the broker, by the names of the classes: compiled by the `javac` in the path. */
+  readonly classes?: Readonly<Record<string, string>>;
 }
 
 /** The same for a Postgres. */

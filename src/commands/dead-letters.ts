@@ -14,6 +14,7 @@ import { type Encode, encodeMessages, makeSender, RecordsRefused, type Sender } 
 import { DONE, FAILED } from './exit-codes';
 import { Unable } from './explain';
 import { noteEnd } from './noted';
+import { messagesTaken, printLines, printText } from './output';
 import { LIST_SETTINGS, REPLAY_LETTERS_SETTINGS } from './settings';
 import { type Bounds, both, boundsOf, integerOf, type Options, requestedBy, wrong } from './values';
 
@@ -80,7 +81,10 @@ async function readLetters(
   const logger = makeLogger('silent');
   const kafka = makeKafka({ ...KAFKA, clientId: 'promo-intake-dead-letters' }, logger);
   const ends = await watermarks(kafka, [topic]);
-  if (ends.length === 0) throw new KafkaProblem(noTopic(topic));
+  if (ends.length === 0)
+    throw new KafkaProblem(
+      `${noTopic(topic)}. Set DEAD_LETTER_TOPIC to that of the workers, who create the topic at their start, or grant the Kafka user Describe on it`,
+    );
   const since = filter.sinceMs === undefined ? null : await offsetsAt(kafka, topic, filter.sinceMs);
   const ranges = ends.map(({ partition, low, high }): Range => {
     return { topic, partition, from: Math.max(low, since?.get(partition) ?? low), to: high };
@@ -124,8 +128,9 @@ export async function listDeadLetters(options: Options): Promise<number> {
       .slice(0, limit);
   });
   const topic = config.DEAD_LETTER_TOPIC;
-  if (options.has('json')) console.log(JSON.stringify(asJson(newest, counts, foreign, topic), null, 2));
-  else for (const line of describe(newest, counts, foreign, topic)) console.log(line);
+  if (options.has('json'))
+    await printText(`${JSON.stringify(asJson(newest, counts, foreign, topic), null, 2)}\n`);
+  else await printLines(describe(newest, counts, foreign, topic));
   return DONE;
 }
 
@@ -214,7 +219,7 @@ export async function replayDeadLetters(options: Options): Promise<number> {
     await readLetters(config, filter, async (found) => {
       plan.choose(found);
     });
-    for (const line of plan.lines()) console.log(line);
+    await printLines(plan.lines());
     console.log('nothing was sent: say --confirm to send them');
     return DONE;
   }
@@ -247,7 +252,7 @@ export async function replayDeadLetters(options: Options): Promise<number> {
     isNoted = await noteEnd(config.DATABASE, operation, outcome);
   }
   const { sent, refused } = sending.counts();
-  for (const line of plan.lines()) console.log(line);
+  await printLines(plan.lines());
   console.log(`${counted(sent, 'record was', 'records were')} sent (operation ${operation})`);
   if (refused > 0)
     console.error(
@@ -280,6 +285,7 @@ function makeSending(sender: Pick<Sender, 'send'>) {
           if (why === undefined) continue;
           refused++;
           console.error(`${keyOf(record.source)} offset ${record.source.offset} was not sent: ${why}`);
+          await messagesTaken();
         }
         sent += records.length - error.refused.size;
       }

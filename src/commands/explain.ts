@@ -2,6 +2,7 @@
 import { ConfigError } from '../config';
 import { messageOf } from '../errors';
 import { FAILED, USAGE } from './exit-codes';
+import { kafkaRemedy, postgresRemedy } from './remedies';
 
 /** What a command cannot do, in a sentence that says all there is to know. */
 export class Unable extends Error {
@@ -43,6 +44,8 @@ export interface Cause {
   readonly message: string;
   /** An errno's name or a SQLSTATE. */
   readonly code: string;
+  /** What kafkajs calls the code of a broker's answer. */
+  readonly type: string;
   readonly path: string;
 }
 
@@ -55,7 +58,10 @@ export function causesOf(error: unknown, depth = 0): Cause[] {
   };
   const attempts: unknown = Reflect.get(error, 'errors');
   return [
-    { name: text('name'), message: text('message'), code: text('code'), path: text('path') },
+    {
+      ...{ name: text('name'), message: text('message') },
+      ...{ code: text('code'), type: text('type'), path: text('path') },
+    },
     ...causesOf(Reflect.get(error, 'cause'), depth + 1),
     ...(Array.isArray(attempts) ? attempts.flatMap((attempt) => causesOf(attempt, depth + 1)) : []),
   ];
@@ -81,8 +87,8 @@ export function portIsTaken(setting: string, problem: string): string {
 /** What says all there is to know by itself. The class of transports is known by its name: to load it is to load the Kafka client. */
 const PLAIN: ReadonlySet<string> = new Set(['Unable', 'KafkaProblem', 'KafkaRefusal', 'MigrationProblem']);
 
-function plainTrouble([first]: readonly Cause[]): string | undefined {
-  return first !== undefined && PLAIN.has(first.name) ? first.message : undefined;
+function plainTrouble(chain: readonly Cause[]): string | undefined {
+  return chain.find(({ name }) => PLAIN.has(name))?.message;
 }
 
 function kafkaTrouble(chain: readonly Cause[]): string | undefined {
@@ -107,7 +113,8 @@ function kafkaTrouble(chain: readonly Cause[]): string | undefined {
   }
   if (/SASL state/.test(root.message))
     return `Kafka answered: ${root.message}. Correct KAFKA_SECURITY_PROTOCOL: there is no SASL at that port.`;
-  return `Kafka answered: ${root.message}`;
+  const remedy = chain.map(({ type }) => kafkaRemedy(type)).find((each) => each !== undefined);
+  return `Kafka answered: ${root.message}${remedy === undefined ? '' : `. ${remedy}`}`;
 }
 
 /** In the message of an error: an address that the brokers advertise (transports/advertised.ts, which would load the Kafka client). */
@@ -204,50 +211,24 @@ function tlsRemedy(chain: readonly Cause[], settings: TlsSettings): string | und
   return remedies.find((remedy) => remedy !== undefined);
 }
 
-/** @param names those that are missing, where they are known */
-export function lacksMigrations(names: readonly string[] = []): string {
-  const which = names.length === 0 ? 'migrations' : `the migrations ${names.join(', ')}`;
-  return `The database lacks ${which}. Run: promo-intake migrate`;
-}
-
-const SQL_STATES: Readonly<Record<string, string>> = {
-  '28P01': 'Correct the user or the password in DATABASE_URL, or DATABASE_PASSWORD.',
-  '28000': 'Correct the user in DATABASE_URL, or let it in (pg_hba.conf).',
-  '3D000': 'Create the database, or correct DATABASE_URL.',
-  '3F000': lacksMigrations(),
-  '42P01': lacksMigrations(),
-  '42703': lacksMigrations(),
-  '42883': lacksMigrations(),
-  '42501': 'Give the user of DATABASE_URL the permission.',
-  '25006': 'The server only reads, as a replica does: DATABASE_URL has to name the primary.',
-  '53300': 'Close connections, or raise max_connections.',
-  '57P03': 'Try again in a moment.',
-};
-
-/** What the server says where pg_hba.conf wants more of a connection than it has. */
-const WANTS: readonly [words: RegExp, remedy: string][] = [
-  [/valid client certificate/, 'Set DATABASE_SSL_CERT_FILE and DATABASE_SSL_KEY_FILE.'],
-  [/no encryption|SSL off/, 'Set DATABASE_SSL_MODE to verify-full, or let the user in (pg_hba.conf).'],
-];
-
 function postgresTrouble(chain: readonly Cause[]): string | undefined {
   const tls = tlsRemedy(chain, DATABASE_TLS);
   if (tls !== undefined)
     return `Postgres cannot be reached: ${plainWords(chain.find(isTls)?.message ?? '')}. ${tls}`;
+  if (chain.some(({ message }) => /There was an error establishing an SSL connection/.test(message)))
+    return 'Postgres cannot be reached: what answers at the address of DATABASE_URL is no Postgres. Correct the host and the port in DATABASE_URL.';
   const plain = chain.find(({ message }) => /does not support SSL/.test(message));
   if (plain !== undefined)
     return `Postgres cannot be reached: ${plain.message}. Turn ssl on there, or set DATABASE_SSL_MODE to disable.`;
   const answer = chain.find(({ code }) => /^[0-9A-Z]{5}$/.test(code) && /\d/.test(code));
   if (answer !== undefined) {
-    const wants = WANTS.find(([words]) => words.test(answer.message));
-    const remedy = wants?.[1] ?? SQL_STATES[answer.code] ?? `SQLSTATE ${answer.code}.`;
-    return `Postgres answered: ${answer.message}. ${remedy}`;
+    return `Postgres answered: ${answer.message}. ${postgresRemedy(answer.code, answer.message)}`;
   }
   if (chain.some(({ message }) => /client password must be a string/.test(message)))
     return 'Postgres asks for a password, and there is none. Set DATABASE_PASSWORD, or write it into DATABASE_URL.';
   const broken = chain.find(isUnreachable) ?? chain.find(isTimeout);
   if (broken !== undefined)
-    return `Postgres cannot be reached: ${broken.message}. Check that the server of DATABASE_URL runs and can be reached from here.`;
+    return `Postgres cannot be reached: ${broken.message}. Check that the server of DATABASE_URL runs, that it is a Postgres, and that it can be reached from here.`;
   return undefined;
 }
 

@@ -44,15 +44,59 @@ export function codeWithOutput(code: number): number {
   return isIncomplete && code === 0 ? FAILED : code;
 }
 
+/** Characters of a result that are written at once; no more than that, and the pipe's own buffer, waits for a slow reader. */
+export const PART_CHARACTERS = 64 * 1024;
+
 /** To standard output. Resolves once there is room for more, or once nobody takes any. */
 export async function print(text: string): Promise<void> {
   if (text === '' || isLost || process.stdout.write(text)) return;
+  await room(process.stdout);
+}
+
+/** A line each, in parts: a command that writes many lines waits for its reader. */
+export async function printLines(
+  lines: Iterable<string>,
+  stream: NodeJS.WriteStream = process.stdout,
+): Promise<void> {
+  let part = '';
+  for (const line of lines) {
+    part += `${line}\n`;
+    if (part.length < PART_CHARACTERS) continue;
+    await printText(part, stream);
+    part = '';
+  }
+  await printText(part, stream);
+}
+
+/** A long text, in parts. */
+export async function printText(text: string, stream: NodeJS.WriteStream = process.stdout): Promise<void> {
+  for (let from = 0; from < text.length; ) {
+    let to = from + PART_CHARACTERS;
+    // Both halves of a character stay together: each part is encoded by itself.
+    if (isHighSurrogate(text.charCodeAt(to - 1))) to++;
+    if (stream === process.stdout) await print(text.slice(from, to));
+    else if (!stream.write(text.slice(from, to))) await room(stream);
+    from = to;
+  }
+}
+
+function isHighSurrogate(code: number): boolean {
+  return code >= 0xd800 && code <= 0xdbff;
+}
+
+/** Resolves once the reader of messages has taken what waits, or has ended. For a command that reports each of many records. */
+export async function messagesTaken(): Promise<void> {
+  if (process.stderr.writableNeedDrain) await room(process.stderr);
+}
+
+async function room(stream: NodeJS.WriteStream): Promise<void> {
+  if (stream.destroyed) return;
   await new Promise<void>((resolve) => {
     const end = () => {
-      for (const event of ['drain', 'error', 'close']) process.stdout.removeListener(event, end);
+      for (const event of ['drain', 'error', 'close']) stream.removeListener(event, end);
       resolve();
     };
-    for (const event of ['drain', 'error', 'close']) process.stdout.on(event, end);
+    for (const event of ['drain', 'error', 'close']) stream.on(event, end);
   });
 }
 

@@ -22,8 +22,9 @@ import {
   type Sender,
 } from '../transports/sender';
 import { DONE, FAILED, USAGE } from './exit-codes';
-import { Unable } from './explain';
+import { explainShortly, Unable } from './explain';
 import { isBatchOfEvents, type Line, MAX_LINE_BYTES, openInput, readLines, withoutDocument } from './lines';
+import { messagesTaken } from './output';
 import { PUBLISH_SETTINGS } from './settings';
 import { clearLine } from './terminal';
 
@@ -266,6 +267,7 @@ function makeDelivery({ sender, topic, connection, choosePartition, report, forc
           ready.push(lane);
         }
       }
+      await messagesTaken();
       startBatches();
       await until(() => failed.aborted || waitingBytes <= MAX_WAITING_BYTES);
     },
@@ -345,7 +347,7 @@ function makeReport(file: string) {
     },
     stopped(batch: readonly Outgoing[], error: unknown): void {
       failed = true;
-      const why = messageOf(error);
+      const why = explainShortly(error);
       say(`: not delivered: lines ${ranges(batch.map((line) => line.number))}: ${why}`);
     },
     unreadable(error: unknown): void {

@@ -11,6 +11,7 @@ import { toDocumentJson } from '../reference-file/stored';
 import { makeLogger } from '../telemetry';
 import { DONE, FAILED } from './exit-codes';
 import { noteEnd } from './noted';
+import { printLines, printText } from './output';
 import { readReferenceInput } from './reference-input';
 import { integerOf, type Options, requestedBy } from './values';
 
@@ -29,11 +30,17 @@ export async function applyReferenceFile({ file, ...options }: ApplyOptions): Pr
   const database = readDatabase();
   const parsed = await readReferenceInput(file);
   if ('faults' in parsed) {
-    for (const fault of parsed.faults) console.error(describeFileFault(file, fault));
+    await printLines(
+      parsed.faults.map((fault) => describeFileFault(file, fault)),
+      process.stderr,
+    );
     console.error(`${file}: ${counted(parsed.faults.length, 'fault')}, nothing was applied`);
     return FAILED;
   }
-  for (const warning of parsed.warnings) console.error(`warning: ${describeFileFault(file, warning)}`);
+  await printLines(
+    parsed.warnings.map((warning) => `warning: ${describeFileFault(file, warning)}`),
+    process.stderr,
+  );
   return withPool(database, async (pool) => (await putIntoForce(pool, parsed.document, options)).code);
 }
 
@@ -43,7 +50,7 @@ export async function exportReference(options: Options): Promise<number> {
   return withPool(readDatabase(), async (pool) => {
     const found = await readReferenceVersion(pool, wanted);
     if (found === undefined) return missing(wanted);
-    console.log(JSON.stringify(toDocumentJson(found.document), null, 2));
+    await printText(`${JSON.stringify(toDocumentJson(found.document), null, 2)}\n`);
     return DONE;
   });
 }
@@ -52,10 +59,12 @@ export async function exportReference(options: Options): Promise<number> {
 export async function referenceHistory(): Promise<number> {
   return withPool(readDatabase(), async (pool) => {
     const versions = await readReferenceHistory(pool);
-    for (const [index, { version, appliedAt, operators }] of versions.entries())
-      console.log(
-        `${version} ${appliedAt} ${counted(operators, 'operator')}${index === 0 ? ', in force' : ''}`,
-      );
+    await printLines(
+      versions.map(
+        ({ version, appliedAt, operators }, index) =>
+          `${version} ${appliedAt} ${counted(operators, 'operator')}${index === 0 ? ', in force' : ''}`,
+      ),
+    );
     if (versions.length === 0) console.log('none was ever applied');
     return DONE;
   });
@@ -98,7 +107,7 @@ async function putIntoForce(
     refused = allowRemoval ? [] : removals([...found]);
     return !dryRun && refused.length === 0;
   });
-  for (const line of printChanges([...changes])) console.log(line);
+  await printLines(printChanges([...changes]));
   if (refused.length > 0) {
     console.error(
       `${counted(refused.length, 'operator or connection', 'operators or connections')} would be removed; pass --allow-removal if that is meant`,

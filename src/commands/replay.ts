@@ -29,6 +29,7 @@ import { makeWireFormat, REGISTRY_TIMEOUT_MS, type WireFormat } from '../transpo
 import { DONE, FAILED } from './exit-codes';
 import { explainShortly, Unable } from './explain';
 import { noteEnd } from './noted';
+import { printLines } from './output';
 import { REPLAY_SETTINGS } from './settings';
 import { type Bounds, both, boundsOf, integerOf, type Options, requestedBy, wrong } from './values';
 
@@ -48,8 +49,11 @@ export async function replay(options: Options): Promise<number> {
   const at = async (ms: number | undefined) =>
     ms === undefined ? null : await offsetsAt(kafka, bounds.topic, ms);
   const ranges = rangesOf(bounds, positions, await at(bounds.sinceMs), await at(bounds.untilMs));
-  for (const { topic, partition, from, to } of ranges)
-    console.log(`${keyOf({ topic, partition })}: offsets ${from} to ${to - 1}`);
+  await printLines(
+    ranges.map(
+      ({ topic, partition, from, to }) => `${keyOf({ topic, partition })}: offsets ${from} to ${to - 1}`,
+    ),
+  );
   if (ranges.length === 0) console.log('there is nothing in this range that the group has read');
   if (ranges.length === 0) return DONE;
   if (!options.has('confirm')) {
@@ -110,7 +114,7 @@ export async function replay(options: Options): Promise<number> {
     const outcome = { ...Object.fromEntries(counts), ...(failed && { failed }) };
     isNoted = await noteEnd(config.DATABASE, operation, outcome);
   }
-  for (const [name, count] of counts) console.log(`${name}: ${count}`);
+  await printLines([...counts].map(([name, count]) => `${name}: ${count}`));
   console.log(`replayed (operation ${operation})`);
   return isNoted ? DONE : FAILED;
 }
@@ -145,9 +149,12 @@ export function refuseUnknown(
   positions: readonly Pick<Known, 'partition'>[],
   named: readonly string[],
 ): void {
-  if (positions.length === 0) throw new KafkaProblem(noTopic(topic));
+  if (positions.length === 0)
+    throw new KafkaProblem(
+      `${noTopic(topic)}. Correct --topic, or grant the Kafka user Describe on the topic`,
+    );
   if (partition !== undefined && positions.every((known) => known.partition !== partition))
-    throw new KafkaProblem(noPartition(topic, partition));
+    throw new KafkaProblem(`${noPartition(topic, partition)}. Correct --partition`);
   // Nobody would claim its records: those that have verdicts, too, would become dead letters.
   if (!named.includes(topic))
     throw new Unable(

@@ -17,7 +17,8 @@ import { KafkaRefusal, makeKafka } from '../transports/kafka';
 import { makeStepTimer } from '../transports/observe-state';
 import { ensureTopic, findCompacted } from '../transports/own-topics';
 import { FAILED } from './exit-codes';
-import { explainShortly, lacksMigrations, Unable } from './explain';
+import { explainShortly, Unable } from './explain';
+import { lacksMigrations } from './remedies';
 
 /** The month's partitions are made ahead, and looked after this often. */
 const MONTHS_CHECK_MS = 3_600_000;

@@ -17,7 +17,9 @@ import { makeKafka, noTopic } from '../transports/kafka';
 import { readRecords } from '../transports/read-records';
 import { keyOf } from '../transports/record-source';
 import { DONE, FAILED } from './exit-codes';
-import { explainShortly, lacksMigrations } from './explain';
+import { explainShortly } from './explain';
+import { printLines, printText } from './output';
+import { lacksMigrations } from './remedies';
 import { rounded, seconds } from './seconds';
 import { STATUS_SETTINGS } from './settings';
 import { describeUnread, findUnread, type UnreadTopic } from './unread-topics';
@@ -60,8 +62,8 @@ export interface Facts {
 /** @returns the exit code: 1 where something needs a person */
 export async function status(options: { json: boolean; check: boolean }): Promise<number> {
   const report = assess(await look(options.check));
-  if (options.json) console.log(JSON.stringify(report, null, 2));
-  else for (const line of describe(report)) console.log(line);
+  if (options.json) await printText(`${JSON.stringify(report, null, 2)}\n`);
+  else await printLines(describe(report));
   return report.needs_a_person.length === 0 ? DONE : FAILED;
 }
 

@@ -9,6 +9,7 @@ import { makeKafka } from '../transports/kafka';
 import { type Ranges, type Readable, readableRecords } from '../transports/read-records';
 import { keyOf } from '../transports/record-source';
 import { DONE, FAILED } from './exit-codes';
+import { printLines } from './output';
 
 /** @returns the exit code: 1 where anything is wrong */
 export async function verify(): Promise<number> {
@@ -24,8 +25,8 @@ export async function verify(): Promise<number> {
   const passed = await readableRecords(kafka, config.KAFKA_GROUP_ID, ranges, logger);
 
   const { lines, problems } = compare(positions, inspection, passed);
-  for (const line of lines) console.log(line);
-  for (const problem of problems) console.error(problem);
+  await printLines(lines);
+  await printLines(problems, process.stderr);
   console.log(
     problems.length === 0
       ? 'sound'

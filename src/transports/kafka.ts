@@ -10,6 +10,7 @@ import { systemClock } from '../clock';
 import { nameAdvertised } from './advertised';
 import { beginConnectionsClean } from './clean-connections';
 import { makeCodecs } from './codecs';
+import { installCoordinatorRefusals } from './coordinator-refusals';
 import { installFetchDecoder } from './fetch-decoding';
 import { installLeaders } from './leaders';
 import { type TokenSource, tokenMechanism } from './oauth-tokens';
@@ -57,6 +58,7 @@ export function makeKafka(options: KafkaOptions, logger: Logger): Kafka {
   beginConnectionsClean();
   installFetchDecoder(decompress);
   installLeaders();
+  installCoordinatorRefusals();
   installThrottleReports();
   const socketFactory: ISocketFactory = (socket) => {
     onConnecting?.();

@@ -63,8 +63,17 @@ declare module 'kafkajs/src/protocol/requests/createTopics/v3/response' {
   export = response;
 }
 
+declare module 'kafkajs/src/broker' {
+  class Broker {
+    findGroupCoordinator(group: { readonly groupId: string }): Promise<unknown>;
+  }
+  export = Broker;
+}
+
 declare module 'kafkajs/src/cluster' {
   class Cluster {
+    /** Asks each broker in turn. @throws KafkaJSGroupCoordinatorNotFound, without the reason */
+    findGroupCoordinatorMetadata(group: { readonly groupId: string }): Promise<unknown>;
     findTopicPartitionMetadata(
       topic: string,
     ): readonly { readonly partitionId: number; readonly leader: number }[];

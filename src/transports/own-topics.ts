@@ -1,18 +1,21 @@
 /** Topics that we write to: they are made where they are missing, and what keeps them from being made is named. */
 import { ConfigResourceTypes, type Kafka, KafkaJSAggregateError, KafkaJSProtocolError } from 'kafkajs';
 import createTopicsResponse from 'kafkajs/src/protocol/requests/createTopics/v3/response';
-import { connectedAdmin, KafkaRefusal } from './kafka';
+import { connectedAdmin, KafkaProblem, KafkaRefusal } from './kafka';
 
 /** What a record may hold, and more; less than the 100 MiB that brokers take in a request. */
 const MAX_OWN_MESSAGE_BYTES = 80 * 1024 * 1024;
 
-/** Answers to the creation of a topic that stay the same until somebody acts, and the way out of each. */
+/** The answer of a cluster whose brokers are fewer than the replicas: it may pass, since brokers may still be on their way into the cluster. */
+const TOO_FEW_BROKERS = 'INVALID_REPLICATION_FACTOR';
+
+/** Answers to the creation of a topic, and the way out of each. All but TOO_FEW_BROKERS stay the same until somebody acts. */
 const REFUSALS: Readonly<Record<string, (topic: string) => string>> = {
   POLICY_VIOLATION: (topic) =>
     `Make ${topic} yourself as the policy of the brokers (create.topic.policy.class.name) wants it, with a max.message.bytes above twice that of the topics that are read`,
   INVALID_CONFIG: (topic) =>
     `Make ${topic} yourself, with a max.message.bytes above twice that of the topics that are read`,
-  INVALID_REPLICATION_FACTOR: (topic) =>
+  [TOO_FEW_BROKERS]: (topic) =>
     `Start the brokers that are missing, lower default.replication.factor of the brokers, or make ${topic} yourself with as many replicas as there are brokers`,
   INVALID_PARTITIONS: (topic) => `Correct num.partitions of the brokers, or make ${topic} yourself`,
   INVALID_REQUEST: (topic) => `Make ${topic} yourself`,
@@ -28,6 +31,7 @@ const REFUSALS: Readonly<Record<string, (topic: string) => string>> = {
  * record, by the headers, and a verdict may name a long event twice: where those were refused their partition would wait for good.
  *
  * @throws KafkaRefusal where the brokers refuse to make it, and would again
+ * @throws KafkaProblem where brokers are missing, and may come
  * @throws where it is missing and cannot be made now
  */
 export async function ensureTopic(kafka: Kafka, topic: string): Promise<'present' | 'made'> {
@@ -54,14 +58,15 @@ export async function ensureTopic(kafka: Kafka, topic: string): Promise<'present
   }
 }
 
-/** The refusal that an error stands for; undefined where the next try may succeed. */
-export function refusalOf(topic: string, error: unknown): KafkaRefusal | undefined {
+/** The refusal that an error stands for; undefined where no broker has refused the topic. */
+export function refusalOf(topic: string, error: unknown): KafkaProblem | undefined {
   const answers: unknown[] = error instanceof KafkaJSAggregateError ? [...error.errors] : [error];
   const answer = answers.find((each) => each instanceof KafkaJSProtocolError);
   if (!(answer instanceof KafkaJSProtocolError)) return undefined;
   const remedy = REFUSALS[answer.type]?.(topic);
   if (remedy === undefined) return undefined;
-  return new KafkaRefusal(
+  const Refusal = answer.type === TOO_FEW_BROKERS ? KafkaProblem : KafkaRefusal;
+  return new Refusal(
     `Topic ${topic} is missing, and the brokers refuse to make it: ${answer.type}: ${answer.message.replace(/\.?\s*$/, '')}. Asked for: partitions and replicas by the defaults of the brokers, max.message.bytes=${MAX_OWN_MESSAGE_BYTES}. ${remedy}.`,
     { cause: error },
   );

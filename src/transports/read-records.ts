@@ -5,7 +5,7 @@ import type { Logger } from 'pino';
 import { NEVER, systemClock } from '../clock';
 import type { TopicPartition } from '../intake';
 import { watermarks } from './group-offsets';
-import { connectedAdmin, KafkaProblem, type KafkaRefusal, sessionRefusal, sessionTimeoutOf } from './kafka';
+import { connectedAdmin, KafkaProblem, sessionRefusal, sessionTimeoutOf } from './kafka';
 import { makeKafkaSource } from './kafka-source';
 import {
   type Chunk,
@@ -169,7 +169,11 @@ export async function readRecords(
       passedOver: () => undefined,
       rebalanced: () => undefined,
       refused: ({ topic }, because) => {
-        if (because !== null) failure ??= new KafkaProblem(`${topic} cannot be read: ${because}`);
+        if (because === null) return;
+        const remedy = /not authorized/i.test(because)
+          ? '. Grant the Kafka user of this process Read on the topic'
+          : '';
+        failure ??= new KafkaProblem(`${topic} cannot be read: ${because}${remedy}`);
       },
       chunk: (chunk) => {
         waitingBytes += chunk.bytes;
@@ -229,9 +233,10 @@ async function commitOffsets(
   offsets: readonly (TopicPartition & { readonly offset: number })[],
 ): Promise<void> {
   const consumer = kafka.consumer({ groupId, sessionTimeout: sessionTimeoutOf(kafka) });
-  let refused: KafkaRefusal | undefined;
+  let refused: Error | undefined;
   consumer.on(consumer.events.CRASH, ({ payload }) => {
-    refused = sessionRefusal(kafka, payload.error);
+    // A client that ends fails whatever is asked of it next, and says nothing of the reason.
+    refused = sessionRefusal(kafka, payload.error) ?? (payload.restart ? undefined : payload.error);
   });
   try {
     await consumer.connect();

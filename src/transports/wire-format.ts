@@ -206,6 +206,10 @@ function parseAddress(text: string, authorization: Address['authorization']): Ad
 /** The registry's own code for an id that it does not know. A 404 without it is a proxy's, or a wrong path's. */
 const SCHEMA_NOT_FOUND = 40403;
 
+/** A wrong path, a redirect, or the page of a proxy. */
+const NOT_A_REGISTRY =
+  'and so no answer of a schema registry; look at the host and the path of SCHEMA_REGISTRY_URL';
+
 /** Finds a schema within the time limit. Undefined: not known, asked twice, or not to be read. Throws RegistryUnavailable. */
 async function lookUpSchema(registry: Address, id: number, timeoutMs: number): Promise<Schema | undefined> {
   const deadline = new AbortController();
@@ -257,8 +261,10 @@ async function askForType(registry: Address, id: number, signal: AbortSignal): P
   if (response.status === 404 && isObject(body) && body.error_code === SCHEMA_NOT_FOUND) return undefined;
   if (response.status === 401 || response.status === 403)
     throw new Error(`HTTP ${response.status}; look at SCHEMA_REGISTRY_USERNAME or SCHEMA_REGISTRY_TOKEN`);
-  if (response.status !== 200) throw new Error(`HTTP ${response.status}`);
-  if (!isObject(body) || typeof body.schema !== 'string') throw new Error('an answer that is no schema');
+  if (response.status >= 500 || response.status === 429) throw new Error(`HTTP ${response.status}`);
+  if (response.status !== 200) throw new Error(`HTTP ${response.status}, ${NOT_A_REGISTRY}`);
+  if (!isObject(body) || typeof body.schema !== 'string')
+    throw new Error(`an answer that is no schema, ${NOT_A_REGISTRY}`);
   return typeof body.schemaType === 'string' ? body.schemaType : 'AVRO';
 }
 
@@ -297,8 +303,17 @@ function forgetDefaults(schema: unknown): undefined {
   for (const field of schema.fields) if (isObject(field)) delete field.default;
 }
 
-/** How Node calls a certificate that no authority known here has signed. */
-const UNTRUSTED = /^(UNABLE_TO_|SELF_SIGNED_|DEPTH_ZERO_)/;
+/** What to look at, by the codes of Node. */
+const HINTS: readonly [codes: RegExp, setting: string][] = [
+  [/^(UNABLE_TO_|SELF_SIGNED_|DEPTH_ZERO_)/, 'NODE_EXTRA_CA_CERTS'],
+  [/^ERR_TLS_CERT_ALTNAME_INVALID$/, 'the host in SCHEMA_REGISTRY_URL: the certificate is of another one'],
+  [/^(ERR_SSL_|EPROTO)/, 'SCHEMA_REGISTRY_URL: https where the registry speaks http'],
+  [
+    /^(UND_ERR_SOCKET|ECONNRESET|HPE_)/,
+    'SCHEMA_REGISTRY_URL where each try ends so: http where the registry speaks https, or no registry at that port',
+  ],
+  [/^(ENOTFOUND|EAI_AGAIN|ECONNREFUSED)$/, 'SCHEMA_REGISTRY_URL, and whether the registry runs'],
+];
 
 /** What went wrong in a few words, from a source that holds no credentials. */
 function reasonOf(error: unknown): string {
@@ -306,5 +321,6 @@ function reasonOf(error: unknown): string {
   // fetch says no more than "fetch failed"; what it means is the code of the cause.
   const code = isObject(error.cause) ? error.cause.code : undefined;
   if (typeof code !== 'string') return error.message;
-  return UNTRUSTED.test(code) ? `${code}; look at NODE_EXTRA_CA_CERTS` : code;
+  const [, setting] = HINTS.find(([codes]) => codes.test(code)) ?? [];
+  return setting === undefined ? code : `${code}; look at ${setting}`;
 }

@@ -59,7 +59,7 @@ export const PACKAGES: Readonly<Record<string, RegExp>> = {
   ajv: /^src\/domain\/(judge|fault-words)\.ts$/,
   fzstd: /^src\/transports\/codecs\.ts$/,
   kafkajs:
-    /^src\/transports\/(kafka|kafka-source|membership|still-members|sender|drain|group-offsets|oauth-tokens|read-records|fetch-decoding|leaders|refused-partitions|joining|heartbeats|advertised|throttling|own-topics|clean-connections|produce-encoding|kafkajs-internals\.d)\.ts$/,
+    /^src\/transports\/(kafka|kafka-source|membership|still-members|sender|drain|group-offsets|oauth-tokens|read-records|fetch-decoding|leaders|refused-partitions|joining|heartbeats|advertised|throttling|own-topics|clean-connections|coordinator-refusals|produce-encoding|kafkajs-internals\.d)\.ts$/,
   knex: /^src\/ledger\//,
   pg: /^src\/ledger\//,
   // Its Logger is what the layers with something to tell are handed; only telemetry makes one.

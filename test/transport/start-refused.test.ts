@@ -1,9 +1,11 @@
 /** What brokers refuse for good ends a start at once, and the message names the topic or the address, what was asked and the way out. */
+import { findOnPath } from '../../dev/servers/java';
 import type { KafkaExtras } from '../../dev/servers/types';
 import { aLogin, bytesOf } from '../support/builders';
 import { produce } from '../support/kafka';
 import { migratedDatabase } from '../support/ledger';
-import { dropDatabase, ownServers } from '../support/servers';
+import { testWhere } from '../support/needed';
+import { dropDatabase, ownServers, withAdmin } from '../support/servers';
 import { RunningCommand, startWorker } from '../support/worker';
 import { inOwnWorld } from './world';
 
@@ -26,19 +28,68 @@ async function causeOfDeath(worker: RunningCommand, message: string): Promise<st
   return String(worker.logged(message)[0]?.error);
 }
 
+const policyNeeds =
+  findOnPath('javac', process.env) === undefined ? { problem: 'no javac in the path' } : { javac: true };
+const POLICY = `
+import java.util.Map;
+import org.apache.kafka.common.errors.PolicyViolationException;
+import org.apache.kafka.server.policy.CreateTopicPolicy;
+
+public class SmallMessages implements CreateTopicPolicy {
+  public void configure(Map<String, ?> settings) {}
+  public void close() {}
+  public void validate(RequestMetadata topic) throws PolicyViolationException {
+    if (topic.configs().containsKey("max.message.bytes"))
+      throw new PolicyViolationException("Messages of this cluster are small");
+  }
+}`;
+
+testWhere(policyNeeds)(
+  'a topic that a policy of the brokers refuses is named at once, with the reason of the policy and what to do',
+  () =>
+    inOwnWorld(
+      {
+        need: ['kafka'],
+        environment: { ...process.env, STACK: 'processes' },
+        kafkaExtras: {
+          ...extras({ 'create.topic.policy.class.name': 'SmallMessages' }),
+          classes: { SmallMessages: POLICY },
+        },
+      },
+      { topics: {} },
+      async (world) => {
+        const error = await causeOfDeath(world.start(), 'the worker cannot start');
+        expect(error).toBe(
+          `Topic ${world.deadLetterTopic} is missing, and the brokers refuse to make it: POLICY_VIOLATION: Messages of this cluster are small. Asked for: partitions and replicas by the defaults of the brokers, max.message.bytes=83886080. Make ${world.deadLetterTopic} yourself as the policy of the brokers (create.topic.policy.class.name) wants it, with a max.message.bytes above twice that of the topics that are read.`,
+        );
+      },
+    ),
+  DEADLINE_MS,
+);
+
 it(
-  'a topic that the brokers refuse to make is named at once, with what was asked and what to do',
+  'a topic with more replicas than brokers is asked for until the start is over, since brokers may still join',
   () =>
     inOwnWorld(
       { need: ['kafka'], kafkaExtras: extras({ 'default.replication.factor': '3' }) },
       { topics: {} },
       async (world) => {
-        const error = await causeOfDeath(world.start(), 'the worker cannot start');
-        expect(error).toMatch(
-          new RegExp(
-            `^Topic ${world.deadLetterTopic} is missing, and the brokers refuse to make it: INVALID_REPLICATION_FACTOR: .*3.*\\. Asked for: .*max\\.message\\.bytes=83886080\\. Start the brokers that are missing, lower default\\.replication\\.factor`,
-          ),
+        const named = new RegExp(
+          `^Topic ${world.deadLetterTopic} is missing, and the brokers refuse to make it: INVALID_REPLICATION_FACTOR: .*3.*\\. Asked for: .*max\\.message\\.bytes=83886080\\. Start the brokers that are missing, lower default\\.replication\\.factor`,
         );
+        const worker = world.start();
+        const line = await worker.waitForLog('Kafka is not ready; trying again');
+        expect(line.error).toMatch(named);
+        expect(await worker.ending(90 * SECOND)).toEqual({ code: 1, signal: null });
+        expect(worker.logged('the worker cannot start')[0]?.error).toMatch(named);
+        // As where the brokers have come: a later try finds what it needs.
+        const next = world.start();
+        await next.waitForLog('Kafka is not ready; trying again');
+        await withAdmin(
+          (admin) => admin.createTopics({ topics: [{ topic: world.deadLetterTopic, replicationFactor: 1 }] }),
+          world.brokers,
+        );
+        await next.waitForLog('there are no topics to read yet');
       },
     ),
   DEADLINE_MS,

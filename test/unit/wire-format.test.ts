@@ -1,5 +1,5 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { type AddressInfo, createServer as createTcpServer } from 'node:net';
 import { SchemaRegistry } from '@kafkajs/confluent-schema-registry';
 import fc from 'fast-check';
 import {
@@ -234,7 +234,7 @@ describe('an id that the registry does not know', () => {
     ['a wrong path of a Confluent registry', json(404, { error_code: 404, message: 'HTTP 404 Not Found' })],
   ])('is undecided where the 404 is that of %s', async (_, answer) => {
     registry.answer('/schemas/ids/9', answer);
-    expect(await unavailable(wire.decode(framed(9)))).toContain('HTTP 404');
+    expect(await unavailable(wire.decode(framed(9)))).toMatch(/HTTP 404, .*path of SCHEMA_REGISTRY_URL$/);
     expect(registry.requests.length).toBe(1);
   });
 
@@ -253,9 +253,13 @@ describe('a registry that does not answer as it should leaves the value undecide
     [
       'a redirect to a login page',
       (_, response) => response.writeHead(302, { location: '/login' }).end(),
-      'HTTP 302',
+      'HTTP 302, and so no answer of a schema registry; look at the host and the path of SCHEMA_REGISTRY_URL',
     ],
-    ['a login page of status 200', text(200, '<html>log in</html>'), 'an answer that is no schema'],
+    [
+      'a login page of status 200',
+      text(200, '<html>log in</html>'),
+      'no schema, and so no answer of a schema registry',
+    ],
     ['JSON that is no schema', json(200, { message: 'hello' }), 'an answer that is no schema'],
     [
       'a connection that ends in mid answer',
@@ -278,9 +282,32 @@ describe('a registry that does not answer as it should leaves the value undecide
 
   it('nobody there', async () => {
     await registry.stop();
-    expect(await unavailable(wire.decode(framed(7)))).toContain('ECONNREFUSED');
+    expect(await unavailable(wire.decode(framed(7)))).toMatch(
+      /ECONNREFUSED; look at SCHEMA_REGISTRY_URL, and whether the registry runs$/,
+    );
     registry = new Registry();
     await registry.start();
+  });
+
+  it('https where the registry speaks http', async () => {
+    const wrong = makeWireFormat({ registryUrl: `https://${registry.address}`, timeoutMs: TIMEOUT_MS });
+    expect(await unavailable(wrong.decode(framed(7)))).toMatch(
+      /; look at SCHEMA_REGISTRY_URL: https where the registry speaks http$/,
+    );
+  });
+
+  it('http where the server speaks something else', async () => {
+    const server = createTcpServer((socket) =>
+      socket.on('error', () => undefined).once('data', () => socket.end('R')),
+    );
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const address = server.address();
+    const port = typeof address === 'object' ? address?.port : undefined;
+    const wrong = makeWireFormat({ registryUrl: `http://127.0.0.1:${port}`, timeoutMs: TIMEOUT_MS });
+    expect(await unavailable(wrong.decode(framed(7)))).toMatch(
+      /; look at SCHEMA_REGISTRY_URL where each try ends so: http where the registry speaks https, or no registry at that port$/,
+    );
+    server.close();
   });
 
   it('and all that wait for it, by one request; the next value asks again', async () => {

@@ -1,0 +1,153 @@
+/** Refusals of Postgres, provoked on a real server: commands name the cause and a remedy that fits it. */
+import { type AddressInfo, createServer } from 'node:net';
+import { join } from 'node:path';
+import { migratedDatabase, withClient } from '../support/ledger';
+import { dropRoles, makeRole } from '../support/roles';
+import { databaseUrl, dropDatabase, freshDatabase } from '../support/servers';
+import { ROOT, RunningCommand, type Settings } from '../support/worker';
+
+jest.setTimeout(120_000);
+
+const REFERENCE = join(ROOT, 'schemas/examples/reference.yaml');
+const MIGRATE = ['migrate'];
+const APPLY = ['reference', 'apply', REFERENCE];
+
+let database: string;
+let role: { name: string; url: string };
+beforeAll(async () => {
+  database = await migratedDatabase();
+  role = await makeRole(database, 'refused');
+});
+afterAll(async () => {
+  await dropRoles(database, [role.name]);
+  await dropDatabase(database);
+});
+
+const administer = (text: string) => withClient(database, (client) => client.query(text));
+
+async function refused(args: readonly string[], settings: Settings): Promise<string> {
+  const command = new RunningCommand(args, settings);
+  const { code } = await command.ending();
+  expect([code, /^ +at /m.test(command.output())]).toEqual([1, false]);
+  return command.output().trim();
+}
+
+const withOptions = (options: string) => `${database}?options=${encodeURIComponent(options)}`;
+
+describe('a role', () => {
+  test.each<[string, set: string, reset: string, expected: RegExp]>([
+    [
+      'whose password has expired',
+      "valid until '2020-01-01'",
+      "valid until 'infinity'",
+      /password authentication failed .*a password whose time is over \(alter role \.\.\. valid until\)\.$/,
+    ],
+    ['that may not log in', 'nologin', 'login', /not permitted to log in\. Run: alter role \.\.\. login\./],
+    [
+      'with no connection left',
+      'connection limit 0',
+      'connection limit -1',
+      /too many connections for role .*\. Close connections of this user, or run: alter role \.\.\. connection limit N\.$/,
+    ],
+    [
+      'that only reads by default',
+      'set default_transaction_read_only = on',
+      'reset default_transaction_read_only',
+      /read-only transaction\. Either the server is a standby: .* Or default_transaction_read_only is on .*: turn it off\.$/,
+    ],
+  ])('%s', async (_, set, reset, expected) => {
+    await administer(`alter role ${role.name} ${set}; grant all on schema promo_store to ${role.name};
+      grant all on all tables in schema promo_store to ${role.name}`);
+    try {
+      expect(await refused(APPLY, { DATABASE_URL: role.url })).toMatch(expected);
+    } finally {
+      await administer(
+        `alter role ${role.name} ${reset}; revoke all on all tables in schema promo_store from ${role.name};
+        revoke all on schema promo_store from ${role.name}`,
+      );
+    }
+  });
+
+  test.each([
+    ['verify', /permission denied for schema promo\. Run promo-intake grant for the user of DATABASE_URL/],
+    ['reference export', /permission denied for schema promo_store\. Run promo-intake grant/],
+    ['retention apply --keep-months 12', /permission denied for schema promo\. Run promo-intake grant/],
+  ])('without grants is refused %s', async (line, expected) => {
+    const settings = { DATABASE_URL: role.url, KAFKA_BROKERS: 'localhost:1' };
+    expect(await refused(line.split(' '), settings)).toMatch(expected);
+  });
+
+  test('that may not create in the database is refused migrate', async () => {
+    const empty = await freshDatabase();
+    try {
+      const url = new URL(role.url);
+      url.pathname = new URL(empty.url).pathname;
+      expect(await refused(MIGRATE, { DATABASE_URL: url.href })).toMatch(
+        /permission denied for database .*\. Grant the user of DATABASE_URL connect .*, and create where the user runs migrate\.$/,
+      );
+    } finally {
+      await empty.drop();
+    }
+  });
+
+  test('that may not connect to the database', async () => {
+    const closed = await freshDatabase();
+    try {
+      const url = new URL(role.url);
+      url.pathname = new URL(closed.url).pathname;
+      await withClient(closed.url, (client) =>
+        client.query(`revoke connect on database "${url.pathname.slice(1)}" from public`),
+      );
+      expect(await refused(MIGRATE, { DATABASE_URL: url.href })).toMatch(
+        /permission denied for database .*\. Grant the user of DATABASE_URL connect on this database/,
+      );
+    } finally {
+      await closed.drop();
+    }
+  });
+});
+
+test.each<[string, url: () => string, expected: RegExp]>([
+  [
+    'a database that takes no connections',
+    () => databaseUrl().replace(/\/[^/]*$/, '/template0'),
+    /not currently accepting connections\. Run: alter database \.\.\. allow_connections true\./,
+  ],
+  [
+    'a setting that Postgres does not have',
+    () => withOptions('-c nonsense=1'),
+    /unrecognized configuration parameter "nonsense"\. Postgres has no such setting: correct the options in DATABASE_URL/,
+  ],
+  [
+    'a statement timeout of the address',
+    () => withOptions('-c statement_timeout=1ms'),
+    /statement timeout\. Look in pg_stat_activity .* Where statement_timeout is set .*, raise it\.$/,
+  ],
+])('%s', async (_, url, expected) => {
+  // Several statements: one of them takes longer than a millisecond.
+  const args = ['verify'];
+  expect(await refused(args, { DATABASE_URL: url(), KAFKA_BROKERS: 'localhost:1' })).toMatch(expected);
+});
+
+describe('a server that is no Postgres', () => {
+  test.each([
+    [
+      'and TLS',
+      { DATABASE_SSL_MODE: 'verify-full' },
+      /is no Postgres\. Correct the host and the port in DATABASE_URL\.$/,
+    ],
+    ['and no TLS', {}, /Check that the server of DATABASE_URL runs, that it is a Postgres,/],
+  ])('%s', async (_, settings, expected) => {
+    const server = createServer((socket) => {
+      socket.on('error', () => undefined).once('data', () => socket.end('HTTP/1.1 400 Bad Request\r\n\r\n'));
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const { port } = server.address() as AddressInfo;
+    try {
+      const DATABASE_URL = `postgres://a:b@127.0.0.1:${port}/promo`;
+      expect(await refused(MIGRATE, { DATABASE_URL, ...settings })).toMatch(expected);
+    } finally {
+      server.close();
+    }
+  });
+});

@@ -1,0 +1,16 @@
+/**
+ * Loaded into a command before its program (NODE_OPTIONS=--require). Writes the most bytes of standard output and standard error that ever
+ * waited in the process for their readers, to the file that WAITING_OUTPUT names.
+ */
+const { writeFileSync } = require('node:fs');
+
+let most = 0;
+for (const stream of [process.stdout, process.stderr]) {
+  const write = stream.write.bind(stream);
+  stream.write = (...given) => {
+    const result = write(...given);
+    most = Math.max(most, stream.writableLength);
+    return result;
+  };
+}
+process.on('exit', () => writeFileSync(process.env.WAITING_OUTPUT, String(most)));

@@ -1,0 +1,180 @@
+/** What brokers refuse a user, and a group that is used otherwise: commands and workers name the cause and a remedy that helps. */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import {
+  type AclEntry,
+  AclOperationTypes,
+  AclPermissionTypes,
+  AclResourceTypes,
+  ResourcePatternTypes,
+} from 'kafkajs';
+import type { Servers } from '../../dev/servers';
+import { produce } from '../support/kafka';
+import { kafkaClient, ownServers, withAdmin } from '../support/servers';
+import { killWorkers, RunningCommand, type Settings } from '../support/worker';
+import { makeWorld, type World } from './world';
+
+const SECOND = 1_000;
+const LONG = 120 * SECOND;
+jest.setTimeout(LONG);
+const USER = 'limited';
+const directory = mkdtempSync(join(tmpdir(), 'promo-refusals-'));
+const EVENTS = join(directory, 'events.ndjson');
+
+let servers: Servers;
+let world: World<'main' | 'other'>;
+beforeAll(async () => {
+  writeFileSync(EVENTS, '{"event_id":"a"}\n');
+  servers = await ownServers({
+    need: ['kafka'],
+    environment: { STACK: 'processes' },
+    kafkaExtras: {
+      listeners: { USERS: 'SASL_PLAINTEXT' },
+      settings: {
+        'listener.name.users.sasl.enabled.mechanisms': 'PLAIN',
+        'listener.name.users.plain.sasl.jaas.config': `org.apache.kafka.common.security.plain.PlainLoginModule required user_${USER}="secret";`,
+        'authorizer.class.name': 'org.apache.kafka.metadata.authorizer.StandardAuthorizer',
+        'super.users': 'User:ANONYMOUS',
+        'group.max.size': '2',
+      },
+      scramUsers: [],
+      javaOptions: [],
+    },
+  });
+  world = await makeWorld({ servers, topics: { main: 1, other: 1 } });
+  await withAdmin(
+    (admin) => admin.createTopics({ topics: [{ topic: world.deadLetterTopic }], waitForLeaders: true }),
+    world.brokers,
+  );
+  for (const topic of [world.topics.main, world.deadLetterTopic])
+    await produce(topic, [{ value: 'x' }], { brokers: world.brokers });
+});
+afterEach(killWorkers);
+afterAll(async () => {
+  await world?.close();
+  await servers?.stop();
+  rmSync(directory, { recursive: true, force: true });
+});
+
+const { READ, WRITE, DESCRIBE, DELETE } = AclOperationTypes;
+const { TOPIC, GROUP } = AclResourceTypes;
+const allow = (
+  resourceType: AclResourceTypes,
+  resourceName: string,
+  ...operations: AclOperationTypes[]
+): AclEntry[] =>
+  operations.map((operation) => ({
+    ...{ resourceType, resourceName, operation },
+    resourcePatternType: ResourcePatternTypes.LITERAL,
+    principal: `User:${USER}`,
+    host: '*',
+    permissionType: AclPermissionTypes.ALLOW,
+  }));
+const asUser = (): Settings => ({
+  ...world.settings,
+  KAFKA_BROKERS: servers.kafkaListeners.USERS,
+  KAFKA_SECURITY_PROTOCOL: 'SASL_PLAINTEXT',
+  KAFKA_SASL_MECHANISM: 'PLAIN',
+  KAFKA_SASL_USERNAME: USER,
+  KAFKA_SASL_PASSWORD: 'secret',
+  HTTP_PORT: '0',
+});
+const plain = (): Settings => ({ ...world.settings, HTTP_PORT: '0' });
+const acls = (...entries: AclEntry[][]) =>
+  withAdmin((admin) => admin.createAcls({ acl: entries.flat() }), world.brokers);
+
+/** What a command that fails says last. */
+async function refused(args: readonly string[], settings: Settings): Promise<string> {
+  const command = new RunningCommand(args, settings);
+  expect(await command.ending()).toEqual({ code: 1, signal: null });
+  return command.output();
+}
+
+/** What ends a worker, after some tries. */
+async function causeOfDeath(settings: Settings, args: readonly string[] = []): Promise<unknown> {
+  const worker = new RunningCommand(['worker', ...args], settings);
+  expect(await worker.ending()).toEqual({ code: 1, signal: null });
+  expect(worker.logged('the Kafka client has ended; another one is made')[0]?.error).not.toBe(
+    'Failed to find group coordinator',
+  );
+  return worker.logged('the Kafka client has ended')[0]?.error;
+}
+
+const GROUP_ACL =
+  /Group authorization failed\. Grant the Kafka user of this process Describe and Read on the group KAFKA_GROUP_ID\. .*groups that begin with its name/;
+
+describe('a user without ACLs for', () => {
+  test('a topic is shown none, and the command says how to name or grant it', async () => {
+    expect(await refused(['dead-letters', 'list'], asUser())).toMatch(
+      /^Kafka has no topic .*, or does not show it to us\. Set DEAD_LETTER_TOPIC to that of the workers, .* or grant the Kafka user Describe on it$/m,
+    );
+    await acls(
+      allow(TOPIC, world.topics.main, DESCRIBE),
+      allow(TOPIC, world.deadLetterTopic, DESCRIBE, WRITE),
+    );
+  });
+
+  test('groups is refused each command with the group that it lacks', async () => {
+    const replay = ['replay', '--topic', world.topics.main, '--partition', '0', '--from-offset', '0'];
+    for (const args of [['verify'], replay, ['dead-letters', 'list']])
+      expect([args, await refused(args, asUser())]).toEqual([args, expect.stringMatching(GROUP_ACL)]);
+    expect(await causeOfDeath(asUser())).toMatch(GROUP_ACL);
+    expect(await causeOfDeath(asUser(), ['--drain'])).toMatch(GROUP_ACL);
+  });
+
+  test('writing is refused by publish with the ACL that it lacks', async () => {
+    expect(await refused(['publish', EVENTS, '--topic', world.topics.main], asUser())).toMatch(
+      /not delivered: lines 1.*Topic authorization failed\]\. Grant the Kafka user .* Describe and Write to write to it/,
+    );
+  });
+
+  test('reading is refused by dead-letters with the ACL that it lacks', async () => {
+    await acls(
+      ['dead-letters', 'replay', 'verify'].flatMap((purpose) =>
+        allow(GROUP, `${world.groupId}.${purpose}-`, READ, DESCRIBE, DELETE).map((entry) => ({
+          ...entry,
+          resourcePatternType: ResourcePatternTypes.PREFIXED,
+        })),
+      ),
+    );
+    expect(await refused(['dead-letters', 'list'], asUser())).toMatch(
+      /Topic authorization failed|not authorized.* Grant the Kafka user of this process Read on the topic/i,
+    );
+  });
+});
+
+describe('a group', () => {
+  test('that is full says so, and how many may be in it', async () => {
+    await Promise.all([world.started(), world.started()]);
+    expect(await causeOfDeath(plain())).toMatch(
+      /reached its max size\..*Run fewer workers, or raise group\.max\.size of the brokers/,
+    );
+  });
+
+  test('that another protocol uses says so', async () => {
+    const groupId = `${world.groupId}-other`;
+    const other = kafkaClient(world.brokers).consumer({
+      groupId,
+      partitionAssigners: [
+        () => ({
+          ...{ name: 'Other', version: 1 },
+          assign: async () => [],
+          protocol: () => ({ name: 'Other', metadata: Buffer.alloc(0) }),
+        }),
+      ],
+    });
+    const joined = new Promise<void>((resolve) => other.on(other.events.GROUP_JOIN, () => resolve()));
+    await other.connect();
+    await other.subscribe({ topics: [world.topics.main] });
+    await other.run({ eachMessage: async () => {} });
+    await joined;
+    try {
+      expect(await causeOfDeath({ ...plain(), KAFKA_GROUP_ID: groupId })).toMatch(
+        /Members of another program, .* use this group: set KAFKA_GROUP_ID to a name that workers alone use/,
+      );
+    } finally {
+      await other.disconnect();
+    }
+  });
+});
