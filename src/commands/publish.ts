@@ -64,10 +64,8 @@ export async function publish(options: PublishOptions, stop: AbortSignal): Promi
   // What the client has to report comes as errors, with the lines that they concern.
   const logger = makeLogger('silent');
   const cluster = { ...config.KAFKA, clientId: 'promo-intake-publish' };
-  const choosePartition = await unlessStopped(
-    partitionChooser(makeKafka({ ...cluster, retries: CONNECT_RETRIES }, logger), topic),
-    stop,
-  );
+  const asking = makeKafka({ ...cluster, retries: CONNECT_RETRIES }, logger);
+  const choosePartition = await unlessStopped(partitionChooser(asking, topic), stop);
   if (choosePartition === undefined || choosePartition === null) {
     const problem = `${noTopic(topic)}. Create it, or correct --topic.`;
     console.error(`${choosePartition === null ? problem : 'interrupted.'} Nothing was sent.`);

@@ -1,5 +1,4 @@
 /** `promo-intake status`: what a person looks at first, of the store and of Kafka, and whether anything needs that person. */
-
 import { ageOf, inTime, LATE, NEVER, systemClock } from '../clock';
 import { describeConfig, type EffectiveSetting, readConfig } from '../config';
 import { counted } from '../domain/printable';

@@ -18,6 +18,8 @@ export function makeStepTimer({ stepSeconds }: Metrics): (step: Step) => void {
 
 /** A broker with a quota throttles several times a second. */
 const THROTTLED_LOG_EVERY_MS = 60_000;
+/** A quota that lets records through answers a fetch in full at least this often: what waits longer may never arrive. */
+export const FETCHES_THROTTLED_LONG_MS = 60_000;
 
 /** Counts the time for which brokers throttle this process, and logs it once a minute for each kind of request. */
 export function observeThrottling({ kafkaThrottledSeconds }: Metrics, logger: Logger): OnThrottled {
@@ -33,9 +35,16 @@ export function observeThrottling({ kafkaThrottledSeconds }: Metrics, logger: Lo
       return [request, tellSeldom(THROTTLED_LOG_EVERY_MS, log)];
     }),
   );
+  const logLong = tellSeldom(THROTTLED_LOG_EVERY_MS, ({ broker, ms, everyFetchForMs }: Throttled) =>
+    logger.error(
+      { broker, throttleMs: ms, everyFetchForMs },
+      'Kafka throttles every fetch, and no record arrives: a batch larger than ten seconds of consumer_byte_rate never does; raise the quota',
+    ),
+  );
   return (throttled) => {
     kafkaThrottledSeconds.inc({ request: throttled.request }, throttled.ms / 1000);
     logs.get(throttled.request)?.(throttled);
+    if (throttled.everyFetchForMs >= FETCHES_THROTTLED_LONG_MS) logLong(throttled);
   };
 }
 

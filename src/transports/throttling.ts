@@ -5,6 +5,7 @@
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import Connection from 'kafkajs/src/network/connection';
+import { systemClock } from '../clock';
 
 /** The kinds of requests that Kafka has quotas for: bytes fetched, bytes produced, and the broker's own time for anything else. */
 export const THROTTLED_REQUESTS = ['fetch', 'produce', 'other'] as const;
@@ -15,11 +16,15 @@ export interface Throttled {
   /** Address of the broker. */
   readonly broker: string;
   readonly ms: number;
+  /** For how long this broker has answered every fetch by throttling alone, this time included; 0 for other requests. */
+  readonly everyFetchForMs: number;
 }
 export type OnThrottled = (throttled: Throttled) => void;
 
 /** Who hears of the throttling of a client's connections, by the socket factory: the one object that they all share. */
 const listeners = new WeakMap<object, OnThrottled>();
+/** Since when a broker has answered every fetch of a client by throttling, by the client's socket factory and the broker. */
+const fetchesThrottledSince = new WeakMap<object, Map<string, number>>();
 const watched = new AsyncLocalStorage<(ms: number) => void>();
 
 /** For the clients that are made with this socket factory. */
@@ -41,14 +46,30 @@ export function installThrottleReports(): void {
     const decode = async (bytes: Buffer): Promise<unknown> => {
       const decoded: unknown = await response.decode(bytes);
       const ms = throttleOf(decoded);
+      const kind = kindOf(request.apiName);
+      const everyFetchForMs = kind === 'fetch' ? fetchAnswered(this.socketFactory, this.broker, ms) : 0;
       if (ms > 0) {
         watched.getStore()?.(ms);
-        listeners.get(this.socketFactory)?.({ request: kindOf(request.apiName), broker: this.broker, ms });
+        listeners.get(this.socketFactory)?.({ request: kind, broker: this.broker, ms, everyFetchForMs });
       }
       return decoded;
     };
     return send.call(this, { ...protocol, response: { ...response, decode } });
   };
+}
+
+/** A throttled fetch is answered without records: they arrive with an answer that is not throttled, or never. */
+function fetchAnswered(socketFactory: object, broker: string, ms: number): number {
+  const brokers = fetchesThrottledSince.get(socketFactory) ?? new Map<string, number>();
+  fetchesThrottledSince.set(socketFactory, brokers);
+  if (ms === 0) {
+    brokers.delete(broker);
+    return 0;
+  }
+  const now = systemClock.now();
+  const since = brokers.get(broker) ?? now;
+  brokers.set(broker, since);
+  return now - since + ms;
 }
 
 function throttleOf(decoded: unknown): number {

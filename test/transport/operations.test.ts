@@ -77,6 +77,56 @@ describe('status', () => {
   );
 });
 
+describe('a topic that looks like one of events and that nobody reads', () => {
+  together('is named by a running worker, its metric and status, until a connection names it', () =>
+    inWorld({ topics: { main: 1 } }, async (world) => {
+      const { main } = world.topics;
+      // One letter is missing in the one, and the other begins as the documents recommend.
+      const near = main.replace('.main', '.man');
+      const prefixed = `promo.event.v1.${randomBytes(4).toString('hex')}`;
+      const worker = await world.started();
+      const line = 'nobody reads a topic that looks like one of events: no connection names it';
+      await withAdmin(
+        (admin) =>
+          admin.createTopics({ topics: [near, prefixed].map((topic) => ({ topic })), waitForLeaders: true }),
+        world.brokers,
+      );
+      try {
+        for (const topic of [near, prefixed])
+          await worker.waitForLog((each) => each.msg === line && each.topic === topic);
+        expect(worker.logged(line).find(({ topic }) => topic === near)).toMatchObject({
+          level: 'warn',
+          meant: main,
+        });
+        expect(await worker.metric('promo_intake_unread_topics')).toBeGreaterThanOrEqual(2);
+        const json = parsed(await run(world, ['status', '--json']));
+        expect(json).toMatchObject({
+          unread_topics: expect.arrayContaining([
+            { topic: near, meant: main },
+            { topic: prefixed, meant: null },
+          ]),
+        });
+        const text = (await run(world, ['status'])).output;
+        expect(text).toContain(
+          `nobody reads ${near}, which looks like a topic of events (is ${main} meant?): name it`,
+        );
+        expect(text).toContain(`nobody reads ${prefixed}, which looks like a topic of events: name it`);
+
+        const connections = [main, near, prefixed].map((topic) => connectionOf(topic));
+        await world.apply([anOperator({ connections })]);
+        await worker.waitForLog(
+          (each) => each.msg === 'reading topics' && String(each.topics).includes(prefixed),
+        );
+        const after = parsed(await run(world, ['status', '--json']));
+        expect(JSON.stringify(after)).not.toContain(`"topic":"${near}","meant"`);
+        expect(worker.logged(line).filter(({ topic }) => topic === near)).toHaveLength(1);
+      } finally {
+        await withAdmin((admin) => admin.deleteTopics({ topics: [near, prefixed] }), world.brokers);
+      }
+    }),
+  );
+});
+
 describe('dead-letters', () => {
   together(
     'are listed without what they hold, and replayed once a connection claims them [S4] [S5] [K1]',
@@ -298,7 +348,7 @@ describe('replay', () => {
         expect(await run(world, future)).toEqual(nothing);
         expect(await run(world, [...future, '--partition', '9', '--confirm'])).toEqual({
           code: 1,
-          output: `${main} has no partition 9\n`,
+          output: `${main} has no partition 9. Correct --partition\n`,
         });
 
         // Whose connection is gone is not replayed: nobody would claim it, and what has verdicts would become dead letters.

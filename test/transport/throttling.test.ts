@@ -13,6 +13,8 @@ const DEADLINE_MS = 300 * SECOND;
 const CLIENT = 'promo-intake';
 const THROTTLED = 'Kafka throttles requests of this process: a quota of the brokers';
 
+const NEVER = 'Kafka throttles every fetch, and no record arrives';
+
 let servers: Servers;
 beforeAll(async () => {
   servers = await ownServers({ need: ['kafka'] });
@@ -92,6 +94,31 @@ it(
         await untilCommitted(world, 120 * SECOND);
         expect([assignments(first), assignments(second)]).toEqual([2, 1]);
         expect(await first.metric('promo_intake_rebalance_seconds_count')).toBe(2);
+      } finally {
+        await setQuota(broker, CLIENT, 'consumer_byte_rate', null);
+      }
+    }),
+  DEADLINE_MS,
+);
+
+it(
+  'a batch larger than ten seconds of the quota never arrives, which the log says after a minute; a larger quota helps',
+  () =>
+    inWorld({ topics: { main: 2 }, servers }, async (world) => {
+      const broker = servers.kafkaBrokers;
+      await setQuota(broker, CLIENT, 'consumer_byte_rate', 20_000);
+      try {
+        const worker = await world.started();
+        await produce(world.topics.main, loginsOf('large', 1, 400_000), { brokers: [broker] });
+        const line = await worker.waitForLog(({ msg }) => msg.startsWith(NEVER), 120 * SECOND);
+        expect(line).toMatchObject({ level: 'error', broker, throttleMs: expect.any(Number) });
+        expect(line.everyFetchForMs).toBeGreaterThanOrEqual(60_000);
+        expect(await world.balance()).toEqual({});
+        expect(assignments(worker)).toBe(1);
+        // Ten seconds of it are more than the batch.
+        await setQuota(broker, CLIENT, 'consumer_byte_rate', 100_000);
+        await untilCommitted(world, 120 * SECOND);
+        expect(worker.log().filter(({ msg }) => msg.startsWith(NEVER))).toHaveLength(1);
       } finally {
         await setQuota(broker, CLIENT, 'consumer_byte_rate', null);
       }

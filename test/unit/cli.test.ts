@@ -215,6 +215,34 @@ describe('an error that a person can mend is a sentence with the remedy', () => 
       /^Kafka answered: not allowed$/,
     ],
     [
+      'too few replicas in sync',
+      error('not enough', { name: 'KafkaJSProtocolError', type: 'NOT_ENOUGH_REPLICAS' }),
+      /^Kafka answered: not enough\. Start the brokers that are missing, or lower min\.insync\.replicas/,
+    ],
+    [
+      'no offsets topic, behind the words of the client',
+      error('Failed to find group coordinator: no', {
+        name: 'KafkaJSGroupCoordinatorNotFound',
+        cause: error('no', { name: 'KafkaJSProtocolError', type: 'GROUP_COORDINATOR_NOT_AVAILABLE' }),
+      }),
+      /^Kafka answered: no\. Start the brokers that are missing: .*offsets\.topic\.replication\.factor\.$/,
+    ],
+    [
+      'a full disk of Postgres',
+      error('could not extend file', { code: '53100' }),
+      /^Postgres answered: could not extend file\. The disk of the server is full/,
+    ],
+    [
+      'a lock that another session holds',
+      error('canceling statement due to lock timeout', { code: '55P03' }),
+      /find the session in pg_stat_activity/,
+    ],
+    [
+      'a topic that a start has waited for',
+      new Error('Kafka: t is missing', { cause: new KafkaProblem('t is missing. Make it') }),
+      /^t is missing\. Make it$/,
+    ],
+    [
       'a topic that is missing',
       new KafkaProblem(noTopic('t')),
       /^Kafka has no topic t, or does not show it to us$/,

@@ -42,7 +42,7 @@ test('offsets are of one partition, the last one included', () => {
 
 test.each<[string, number | undefined, string, string[], RegExp]>([
   ['a topic that Kafka has not', undefined, 'none', ['none'], /^Kafka has no topic none, /],
-  ['a partition that the topic has not', 99, 't', ['t'], /^t has no partition 99$/],
+  ['a partition that the topic has not', 99, 't', ['t'], /^t has no partition 99\. Correct --partition$/],
   ['a topic that no connection names', 1, 't', ['other'], /^no connection .* names t: .* dead letters/],
 ])('%s is not replayed', (_, partition, topic, named, expected) => {
   const known = positions.filter((position) => position.topic === topic);
