@@ -99,7 +99,7 @@ export const SETTINGS = {
   LIVENESS_HEARTBEAT: setting({
     describe:
       'Path of a file whose modification time says until when this process counts as live, for a probe that nobody outside can reach: `test PATH -nt /proc/self`. Absent: none.',
-    example: '/run/promo-intake/live',
+    example: '/dev/shm/promo-intake-live',
     parse: text,
   }),
   LOG_LEVEL: setting({

@@ -209,12 +209,13 @@ where `own` has the same three of its own role: the owner of the tables, or the 
 
 {{/* The file by which a worker or the webhook shows that it lives. Of a release that was made before there was this value, it is not there (--reuse-values). */}}
 {{- define "promo-intake.heartbeat" -}}
-{{ default "/run/promo-intake/live" .Values.settings.LIVENESS_HEARTBEAT }}
+{{ default "/dev/shm/promo-intake-live" .Values.settings.LIVENESS_HEARTBEAT }}
 {{- end -}}
 
 {{/*
 How Kubernetes asks whether a worker or the webhook lives: by a file in the pod, which nobody outside can reach. The process sets its time ahead
-once a second, and the time of /proc/self is the present. The command is no Node, and needs no shell.
+once a second, and the time of /proc/self is the present. The command is no Node, and needs no shell. Each pod has a /dev/shm in memory, which is
+writable: a volume of its own would have kubectl drain refuse the pod without --delete-emptydir-data.
 */}}
 {{- define "promo-intake.livenessCheck" -}}
 exec:
