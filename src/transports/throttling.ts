@@ -69,7 +69,7 @@ function fetchAnswered(socketFactory: object, broker: string, ms: number): numbe
   const now = systemClock.now();
   const since = brokers.get(broker) ?? now;
   brokers.set(broker, since);
-  return now - since + ms;
+  return Math.round(now - since) + ms;
 }
 
 function throttleOf(decoded: unknown): number {

@@ -109,7 +109,7 @@ it(
       await setQuota(broker, CLIENT, 'consumer_byte_rate', 20_000);
       try {
         const worker = await world.started();
-        await produce(world.topics.main, loginsOf('large', 1, 400_000), { brokers: [broker] });
+        await produce(world.topics.main, loginsOf('large', 2, 400_000), { brokers: [broker] });
         const line = await worker.waitForLog(({ msg }) => msg.startsWith(NEVER), 120 * SECOND);
         expect(line).toMatchObject({ level: 'error', broker, throttleMs: expect.any(Number) });
         expect(line.everyFetchForMs).toBeGreaterThanOrEqual(60_000);
