@@ -1116,6 +1116,23 @@ describe('the next batch of a partition', () => {
     expect(decided).toEqual(['t/0 0', 't/0 1', 't/0 2', 't/0 3', 't/0 4']);
   });
 
+  it('keeps its records while the one before is answered, though they are more than may rest decompressed [U1]', async () => {
+    const { begun, source, decided, clock, deliver, send, end } = await aPartition({ batchEvents: 2 });
+    deliver(0, [0]);
+    await end(0);
+    deliver(0, [1]);
+    await send(1);
+    const records = [streamRecord(2, Buffer.alloc(MEBIBYTE)), streamRecord(3)];
+    source.listener?.chunk(chunkOf(partition(0), records, 4, 70 * MEBIBYTE));
+    await clock.pass(0);
+    expect(begun.slice(2)).toEqual(['2,3 behind 2']);
+    await end(1);
+    await end(2);
+    await clock.pass(BETWEEN_COMMITS);
+    expect(begun.slice(3)).toEqual([]);
+    expect([decided, source.commits.at(-1)]).toEqual([['t/0 0', 't/0 1', 't/0 2', 't/0 3'], 't/0 4']);
+  });
+
   it('of which nothing is left but what nobody reads is committed with what is before it [R6 drain]', async () => {
     const { begun, source, clock, deliver, send, end } = await aPartition();
     deliver(0, [0]);

@@ -1,10 +1,12 @@
 /** Limits of the webhook whose edges a running server cannot be brought to in a second: minutes, addresses, clocks. */
 import { Writable } from 'node:stream';
 import pino from 'pino';
+import { until } from '../../dev/servers/deadline';
 import { makeMetrics } from '../../src/telemetry';
 import { makeAddresses, networkOf } from '../../src/transports/webhook-address';
 import { REFUSALS } from '../../src/transports/webhook-answer';
 import { MAX_RETRY_AFTER_MS, retryAfterMs } from '../../src/transports/webhook-client';
+import { type Place, Places } from '../../src/transports/webhook-places';
 import { makeReplays } from '../../src/transports/webhook-replays';
 import { makeReports } from '../../src/transports/webhook-reports';
 
@@ -120,6 +122,70 @@ describe('a log line on refusals [W8]', () => {
     const { values } = await metrics.webhookRefusals.get();
     return values.reduce((sum, { value }) => sum + value, 0);
   }
+});
+
+describe('places that senders share [W8]', () => {
+  const LIMITS = { places: 4, share: 3, waiting: 4, waitingShare: 3 };
+  const make = () => {
+    const places = new Places(LIMITS);
+    const given: string[] = [];
+    const held: Place[] = [];
+    const take = async (sender: string, withinMs = 3_000, giveUp?: () => void) => {
+      const place = await places.take(sender, withinMs, giveUp);
+      given.push(typeof place === 'string' ? `${sender}: ${place}` : sender);
+      if (typeof place !== 'string') held.push(place);
+    };
+    return { take, given, held };
+  };
+  const settled = () => new Promise<void>((resolve) => setTimeout(resolve, 20));
+
+  test('a sender has its share of them at most, and those that wait take turns', async () => {
+    const { take, given, held } = make();
+    for (let n = 0; n < 5; n++) void take('much');
+    void take('little');
+    void take('other');
+    await settled();
+    // Three of one sender, which waits for its own with one place free.
+    expect(given).toEqual(['much', 'much', 'much', 'little']);
+    held[0]?.release();
+    await settled();
+    expect(given.slice(4)).toEqual(['much']);
+    held[3]?.release();
+    await settled();
+    expect(given.slice(5)).toEqual(['other']);
+    for (const place of held) place.release();
+  });
+
+  test('a sender that waits for too many, or for too long, is refused for its own share, and others for ours', async () => {
+    const { take, given, held } = make();
+    for (let n = 0; n < 6; n++) void take('much', 50);
+    await take('much', 50);
+    expect(given.slice(3)).toEqual(['much: share']);
+    void take('little');
+    await take('other', 50);
+    expect(given.slice(4).sort()).toEqual([
+      'little',
+      'much: share',
+      'much: share',
+      'much: share',
+      'other: short',
+    ]);
+    for (const place of held) place.release();
+  });
+
+  test('a slow holder is asked to let go for one that waits', async () => {
+    const { take, given, held } = make();
+    let asked = 0;
+    for (let n = 0; n < 3; n++) void take('slow', 3_000, () => void asked++);
+    void take('also', 3_000, () => void asked++);
+    await settled();
+    void take('quick');
+    await until('one of the sender with the most is asked', 5_000, () => asked === 1);
+    held[0]?.release();
+    await settled();
+    expect([given.at(-1), asked]).toEqual(['quick', 1]);
+    for (const place of held) place.release();
+  });
 });
 
 describe('answers that are kept for replays [W7] [W8]', () => {

@@ -143,6 +143,16 @@ test('a request of which a part is decided is to be sent again, also where its c
   expect((await send({ events: [aBet(), aBet()] })).status).toBe(403);
 });
 
+test('a request without events is refused where its connection is [W6]', async () => {
+  let undecided: Error | null = null;
+  const { send } = await serve(async (_, envelopes) => ({ ...accepted(envelopes), undecided }));
+  expect((await send({ events: [] })).status).toBe(200);
+  undecided = new NoSuchConnection('the reference data has no webhook connection hook');
+  expect((await send({ events: [] })).status).toBe(403);
+  undecided = new Error('the store is away');
+  expect((await send({ events: [] })).status).toBe(503);
+});
+
 test('what nobody foresaw is undecided, and told without its details: sent again is safe', async () => {
   const { send } = await serve(() => Promise.reject(new Error('XSECRETX')));
   const { status, text } = await send(aBet());
@@ -333,6 +343,18 @@ test('a body in pieces of a byte is refused before it has cost much, and holds n
   // It is cut off while it sends on, so its answer may not get to it.
   await until('it is cut off', 5_000, () => socket.closed);
   expect(await requests('413')).toBe(1);
+});
+
+test('a body of more JSON values than a request may hold is refused, and nothing of it is decided [W1] [W8]', async () => {
+  let decided = 0;
+  const { send } = await serve(async (_, envelopes) => {
+    decided++;
+    return accepted(envelopes);
+  });
+  const event = (values: number) => `{"event_id":"e","own":[${Array.from({ length: values }, () => 0)}]}`;
+  const { status, text } = await send(event(30_000));
+  expect([status, text, decided]).toEqual([413, expect.stringContaining('20000 JSON values'), 0]);
+  expect((await send(event(19_000))).status).toBe(200);
 });
 
 test('of too many connections those without a valid signature go first, and a signed one is served [W8]', async () => {
