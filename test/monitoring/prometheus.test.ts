@@ -1,16 +1,21 @@
 /** Alerts and dashboards on a real Prometheus, which scrapes real workers. Skipped, by name, where the machine has none. */
-import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { spawn } from 'node:child_process';
+import { closeSync, constants, copyFileSync, mkdtempSync, openSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { until } from '../../dev/servers/deadline';
+import { freePort } from '../../dev/servers/ports';
+import { productCommand } from '../../dev/servers/product';
 import { alertsOf, faster, panels, RULES, SCALING, selecting } from '../support/alerts';
 import { aBrand, aLogin, anOperator, bytesOf } from '../support/builders';
 import { testWith } from '../support/chart';
 import { type Outgoing, produce } from '../support/kafka';
 import { findPrometheus, type Prometheus, promtool, withPrometheus } from '../support/prometheus';
+import { setQuota } from '../support/quotas';
+import { dial, signedText } from '../support/raw-http';
 import { schemaRegistryUrl, withAdmin } from '../support/servers';
 import { aSecret, senderTo, startWebhook } from '../support/webhook';
-import { killWorkers } from '../support/worker';
+import { killWorkers, program } from '../support/worker';
 import { framed } from '../transport/registry';
 import { connectionOf, inOwnWorld } from '../transport/world';
 
@@ -22,6 +27,8 @@ afterEach(killWorkers);
 const TIMES_FASTER = 100;
 const INTERVAL_MS = 500;
 const HOUR_MS = 3_600_000;
+/** The client id of workers, by which the broker throttles them. */
+const CLIENT = 'promo-intake';
 /** Each waits so long in the store that its topic lags, and no so long that the store gives up. */
 const SLOW_EVENTS = 60;
 
@@ -144,6 +151,7 @@ testWith(findPrometheus('prometheus'))(
         },
       },
       async ({ topics, brokers, ...world }, { kafka }) => {
+        const [broker = ''] = brokers;
         const send = (topic: string, records: readonly Outgoing[]) => produce(topic, records, { brokers });
         await world.pool.query(DISTURB);
         // The group stood at 0, and two of the records behind it are gone before it comes back.
@@ -171,12 +179,16 @@ testWith(findPrometheus('prometheus'))(
         const webhook = await startWebhook({ DATABASE_URL: world.databaseUrl }, { hook: secret });
         const byWebhook = senderTo(webhook.port, 'hook', secret);
         const { port: hookPort } = await webhook.command.waitForLog('health and metrics are served');
+        const logless = await startWithoutLog(world.databaseUrl, secret);
+        const byLogless = senderTo(logless.port, 'hook', secret);
+        const replayed = signedText({ connectionId: 'hook', secret, body: JSON.stringify(aLogin()) });
 
         await withPrometheus(
           {
             targets: [
               { port: Number(port), labels: { namespace: 'test', pod: 'worker-0' } },
               { port: Number(hookPort), labels: { namespace: 'test', pod: 'worker-hook-0' } },
+              { port: logless.healthPort, labels: { namespace: 'test', pod: 'worker-hook-1' } },
             ],
             rules: faster(selecting(WORKERS, RULES), TIMES_FASTER),
             intervalMs: INTERVAL_MS,
@@ -187,14 +199,36 @@ testWith(findPrometheus('prometheus'))(
               await send(topics.main, [...logins(`good-${n}`, 6), ...logins(`bad-${n}`, 4, 'none')]);
               await send(topics.paused, logins(`paused-${n}`, 10, 'none'));
               await byWebhook(aLogin());
+              // As a load balancer that speaks another protocol, a sender that replays, and one without a secret.
+              await say(webhook.port, 'no http\r\n\r\n', true);
+              await say(webhook.port, replayed, false);
+              await byWebhook(aLogin(), { secret: aSecret() });
             });
+            // Each is a line of the log, with its request id, that cannot be written.
+            const logging = feed(
+              () =>
+                Promise.all(
+                  Array.from({ length: AT_ONCE }, () => byLogless({ events: [5] }, { headers: LONG_ID })),
+                ),
+              0,
+            );
             const fired = new Set<string>();
             try {
               const expected = alertsOf(RULES).map(({ name }) => name);
-              const others = expected.filter((name) => name !== 'PromoIntakeNotReading');
+              const later = ['PromoIntakeNotReading', 'PromoIntakeThrottled'];
+              const others = expected.filter((name) => !later.includes(name));
               await untilFired(prometheus, fired, others);
+              await logging.end();
               // It may have fired before: Prometheus takes up what it scrapes seconds after its start, and till then there is no worker.
               expect(await prometheus.firing()).not.toContain('PromoIntakeNotReading');
+              await setQuota(broker, CLIENT, 'consumer_byte_rate', 5_000);
+              await untilFired(prometheus, fired, [...others, 'PromoIntakeThrottled']);
+              await setQuota(broker, CLIENT, 'consumer_byte_rate', null);
+              // A fetch that is throttled for half a second is a minute late to the faster rules.
+              await until('it is read again', LONG, async () => {
+                const firing = await prometheus.firing();
+                return !firing.includes('PromoIntakeNotReading');
+              });
               fired.delete('PromoIntakeNotReading');
               await everyPanelHasSeries(prometheus);
               // One topic is stuck in the store, so that nothing is scaled.
@@ -205,7 +239,7 @@ testWith(findPrometheus('prometheus'))(
               await untilFired(prometheus, fired, expected);
               await kafka.resume();
             } finally {
-              await feeding.end();
+              await Promise.all([feeding.end(), logging.end()]).finally(() => logless.end());
             }
           },
         );
@@ -213,13 +247,48 @@ testWith(findPrometheus('prometheus'))(
     ),
 );
 
-/** Does something four times a second until it is ended. */
-function feed(work: (n: number) => Promise<void>): { end(): Promise<void> } {
+/** Sends bytes over a connection of their own, and waits for the answer. @param ends whether that ends the connection */
+async function say(port: number, bytes: string, ends: boolean): Promise<void> {
+  const line = dial(port);
+  line.socket.write(bytes);
+  if (ends) await line.closed();
+  else await until('it is answered', LONG, () => line.statuses().length > 0);
+  line.socket.destroy();
+}
+
+/** Requests that a sender has under way, and an id of a request that makes a long line of the log. */
+const AT_ONCE = 16;
+const LONG_ID = { 'x-request-id': 'i'.repeat(128) };
+
+/** A webhook whose log cannot be written. */
+async function startWithoutLog(databaseUrl: string, secret: string) {
+  const [port, healthPort] = [await freePort(), await freePort()];
+  const command = productCommand(program(), ['webhook']);
+  const { PATH, HOME } = process.env;
+  const full = openSync('/dev/full', constants.O_WRONLY);
+  const child = spawn(command.file, command.args, {
+    env: {
+      ...{ PATH, HOME, ...command.environment, DATABASE_URL: databaseUrl },
+      ...{ HTTP_PORT: String(healthPort), WEBHOOK_PORT: String(port) },
+      WEBHOOK_SECRETS: JSON.stringify({ hook: secret }),
+    },
+    stdio: ['ignore', full, full],
+  });
+  closeSync(full);
+  await until('the webhook without a log is served', LONG, async () => {
+    const answer = await fetch(`http://127.0.0.1:${healthPort}/readyz`).catch(() => undefined);
+    return answer?.ok === true;
+  });
+  return { port, healthPort, end: () => void child.kill('SIGKILL') };
+}
+
+/** Does something again and again, after such a pause, until it is ended. */
+function feed(work: (n: number) => Promise<unknown>, pauseMs = 250): { end(): Promise<void> } {
   let ended = false;
   const running = (async () => {
     for (let n = 0; !ended; n++) {
       await work(n);
-      await new Promise((resolve) => setTimeout(resolve, 250));
+      await new Promise((resolve) => setTimeout(resolve, pauseMs));
     }
   })();
   running.catch(() => undefined);
