@@ -46,7 +46,7 @@ const GRANTS: Readonly<Record<Role, readonly string[]>> = {
     `select (entry_id, operator_id, feed_id, event_id, round_id, brand, kind, currency, scale, amount_minor, amount, reverses_entry_id, entered_at,
   verdict_id, game_id, occurred_at, decided_at) on promo.ledger`,
     'execute on function promo.newest_since(int), promo.entries_since(timestamptz, timestamptz)',
-    'execute on function promo.verdict_id_of(text, text), promo.check_invariants(), promo_store.decided_offsets(text[], int[], bigint[], int)',
+    'execute on function promo.verdict_id_of(text, text), promo.check_invariants(), promo.check_month(date), promo_store.decided_offsets(text[], int[], bigint[], int)',
   ],
   /** Retention. */
   janitor: [

@@ -15,6 +15,7 @@ import {
   aWin,
   damagesOf,
   freshStore,
+  rowsOf,
   type TestStore,
   type TextRow,
   withClient,
@@ -52,11 +53,21 @@ async function play(store: TestStore): Promise<void> {
   await store.partition('shared').read(aBet());
 }
 
-/** What is told, without the columns that say nothing, in an order that does not depend on numbers. */
-const found = async (client: Pool | Client): Promise<TextRow[]> =>
-  (await damagesOf(client))
-    .map((row) => row.filter((value) => value !== null))
-    .sort((a, b) => (a.join() < b.join() ? -1 : 1));
+/** Without empty columns, in an order that does not depend on numbers. */
+const inOrder = (damages: readonly TextRow[]): TextRow[] =>
+  damages.map((row) => row.filter((value) => value !== null)).sort((a, b) => (a.join() < b.join() ? -1 : 1));
+
+const found = async (client: Pool | Client): Promise<TextRow[]> => inOrder(await damagesOf(client));
+
+/** The damages of this month, or of a month to come. */
+const foundInMonth = async (client: Pool | Client, later = '0 months'): Promise<TextRow[]> =>
+  inOrder(
+    await rowsOf(
+      client,
+      `select invariant, what, feed_id, event_id, round_id, source, in_all
+       from promo.check_month((date_trunc('month', now() at time zone 'utc') + interval '${later}')::date)`,
+    ),
+  );
 
 describe('a damage is named', () => {
   const history = (event: string) =>
@@ -391,6 +402,9 @@ describe('a damage is named', () => {
       const damages = await found(store.pool);
       expect(damages).toEqual(expected);
       expect(damages.map(([name]) => name)).toContain(invariant);
+      const ofEvents = damages.filter(([name]) => name !== 'I2' && name !== 'I5');
+      expect(await foundInMonth(store.pool)).toEqual(ofEvents);
+      expect(await foundInMonth(store.pool, '1 month')).toEqual([]);
     } finally {
       await store.close();
     }
@@ -474,6 +488,7 @@ describe('a sound store has no damages', () => {
         new Promise<false>((resolve) => setTimeout(resolve, 20, false)),
       ]);
       expect(await damagesOf(store.pool)).toEqual([]);
+      expect(await foundInMonth(store.pool)).toEqual([]);
     }
     expect(checks).toBeGreaterThan(2);
     await writing;
@@ -532,6 +547,18 @@ describe('a sound store has no damages', () => {
         ],
         ['I5', '0 duplicate deliveries are counted, and there are rows of 1', 'acme/0', '1'],
       ]);
+      // The refund of a round of a dropped month is left to the whole check.
+      expect(await foundInMonth(client)).toEqual([
+        [
+          'I1',
+          expect.stringMatching(/ has no verdict, though its month was not dropped$/),
+          'acme',
+          'later',
+          '1',
+        ],
+        ['I3', expect.stringMatching(/ by bet -1050, /), 'acme', 'later', '2'],
+        ['I3', expect.stringMatching(/ by bet 1, /), 'acme', 'last', '2'],
+      ]);
       await client.query('rollback');
     });
   });
@@ -547,6 +574,32 @@ describe('a sound store has no damages', () => {
     await ensureMonths(store.pool);
     await play(store);
     expect(await damagesOf(store.pool)).toEqual([]);
+  });
+
+  test('and a month whose history was dropped cannot be checked alone [D3]', async () => {
+    await play(store);
+    await age();
+    await drop('1 month');
+    await expect(foundInMonth(store.pool, '-3 months')).rejects.toThrow(
+      /^no history of the month \d{4}-\d{2} is stored$/,
+    );
+    expect(await foundInMonth(store.pool)).toEqual([]);
+  });
+
+  test('and a check says which step it is at [D3]', async () => {
+    await play(store);
+    const steps = await withClient(store.url, async (client) => {
+      const notices: (string | undefined)[] = [];
+      client.on('notice', ({ message }) => notices.push(message));
+      await damagesOf(client);
+      return notices;
+    });
+    expect(steps).toEqual([
+      'reading history and rounds (step 1 of 4)',
+      'reading keys of events (step 2 of 4)',
+      'reading rounds (step 3 of 4)',
+      'reading promo.ledger (step 4 of 4)',
+    ]);
   });
 
   test('and months that are not over cannot be dropped [D2]', async () => {
