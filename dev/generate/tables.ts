@@ -4,6 +4,7 @@
  */
 import { Client } from 'pg';
 import { code, document, generatedFrom, paragraph, table } from './markdown';
+import { VIEW_QUERIES } from './table-queries';
 
 const CONNECT_TIMEOUT_MS = 5_000;
 const QUERY_TIMEOUT_MS = 10_000;
@@ -40,6 +41,10 @@ export async function renderTables(databaseUrl: string, command: string): Promis
         'The role of a reader (`promo-intake grant --reader`) sees no `player_ref`, here of `promo.verdicts` and `promo.ledger`: name the other columns, since `select *` is refused',
         'there, as is `promo.verdict_of`, in whose place `promo.verdict_id_of` leads to a verdict.',
       ),
+      paragraph(
+        'Some conditions that come to mind first read all of history, because an index for them would cost more than 2 % of the throughput: `order by decided_at desc limit 50`,',
+        '`max(decided_at)`, `event_id = ...` and `round_id in (select ...)`. The queries below the columns of a view are the forms that read little. A test bounds the blocks that each of them reads.',
+      ),
       ...views.flatMap(({ oid, name, comment }) => [
         `### promo.${name}`,
         comment,
@@ -51,6 +56,7 @@ export async function renderTables(databaseUrl: string, command: string): Promis
             meaning,
           ]),
         ),
+        ...(VIEW_QUERIES[name] ?? []).map((query) => `\`\`\`sql\n${query}\n\`\`\``),
       ]),
       '## Functions of schema promo',
       table(

@@ -132,6 +132,10 @@ export interface Statements {
 /** Fills a store whose partition 1 of feed 1 has read nothing but record 0. */
 export async function fillStore(client: Statements, fill: FilledStore): Promise<void> {
   await client.query(MONTHS(fill));
+  // For this session: nothing sorted or hashed here goes to disk, and a crash may lose the whole store anyway.
+  await client.query(
+    `set work_mem = '256MB'; set maintenance_work_mem = '256MB'; set synchronous_commit = off`,
+  );
   await client.query(
     `create temp table clock_of_fill as select now() - interval '${fill.days} days' as begun`,
   );
@@ -143,7 +147,9 @@ export async function fillStore(client: Statements, fill: FilledStore): Promise<
   const old = fill.events - fill.tail;
   await client.query(ROUNDS(fill));
   await client.query(HISTORY.replace('$1', '1').replace('$2', `${old}`));
+  await client.query('alter table promo_store.event_keys drop constraint event_keys_pkey');
   await client.query(KEYS);
+  await client.query('alter table promo_store.event_keys add primary key (feed_no, event_key)');
   await client.query(COUNTERS(fill));
   for (const { definition } of restore) await client.query(`${definition}`);
   await client.query(`select setval('promo_store.batch_numbers', ${Math.ceil(fill.events / BATCH) + 1})`);
