@@ -1,6 +1,6 @@
 /** `promo-intake migrate`: brings the database to this version. */
 import { readConfig } from '../config';
-import { migrate as runMigrations } from '../ledger/migrate';
+import { newerMigrations, migrate as runMigrations } from '../ledger/migrate';
 import { DONE } from './exit-codes';
 
 /** @returns the exit code */
@@ -11,6 +11,13 @@ export async function migrate(): Promise<number> {
       console.error(`${name} waits for a lock that somebody else holds: it is tried again in a moment`),
   });
   for (const name of ran) console.log(`ran ${name}`);
-  if (ran.length === 0) console.log('the database is up to date');
+  if (ran.length === 0) {
+    const newer = await newerMigrations(config.DATABASE);
+    console.log(
+      newer.length === 0
+        ? 'the database is up to date'
+        : `the database is of a newer version: it has ${newer.join(', ')}. Nothing was changed`,
+    );
+  }
   return DONE;
 }

@@ -74,7 +74,13 @@ export async function migrate(
     const guard = await takeGuard(database, { timeoutMs: guardTimeoutMs });
     try {
       const files = (await readMigrations()).filter(({ name }) => upTo === undefined || name <= upTo);
-      const pending = without(await doneIn(client), files);
+      const done = await doneIn(client);
+      const pending = without(done, files);
+      const newer = unknownAmong(done, await readMigrations());
+      if (newer.length > 0 && pending.length > 0)
+        throw new MigrationProblem(
+          `the database has migrations of another version (${newer.join(', ')}), and lacks ${pending.join(', ')} of this one: run migrate of the newer version`,
+        );
       const migrator = runner.migrate;
       const config = migrationConfig(files);
       // knex leaves its own lock behind when it is killed. Under the guard nobody else can hold it.
@@ -170,6 +176,21 @@ export async function pendingMigrations(database: string | StoreAccess): Promise
   } finally {
     await client.end();
   }
+}
+
+/** Names of the migrations that ran, and that this version does not have: a newer version ran them. */
+export async function newerMigrations(database: string | StoreAccess): Promise<string[]> {
+  const client = await openClient(database, { application_name: 'promo-intake-migrate' });
+  try {
+    return unknownAmong(await doneIn(client), await readMigrations());
+  } finally {
+    await client.end();
+  }
+}
+
+function unknownAmong(done: ReadonlySet<string>, files: readonly SqlFile[]): string[] {
+  const known = new Set(files.map(({ name }) => name));
+  return [...done].filter((name) => !known.has(name)).sort();
 }
 
 /** Names of the migrations that ran. */

@@ -151,3 +151,31 @@ describe('a server that is no Postgres', () => {
     }
   });
 });
+
+test('migrate of an older version says that the database is newer, and does not mix the two', async () => {
+  const own = await migratedDatabase();
+  try {
+    await withClient(own, (client) =>
+      client.query(
+        "insert into promo_store.migrations (name, batch, migration_time) values ('9999_newer.sql', 99, now())",
+      ),
+    );
+    const command = new RunningCommand(MIGRATE, { DATABASE_URL: own });
+    const end = await command.ending();
+    expect([end.code, command.output()]).toEqual([
+      0,
+      'the database is of a newer version: it has 9999_newer.sql. Nothing was changed\n',
+    ]);
+    await withClient(own, (client) =>
+      client.query(
+        'delete from promo_store.migrations where name = (select max(name) from promo_store.migrations where name < $1)',
+        ['9999'],
+      ),
+    );
+    expect(await refused(MIGRATE, { DATABASE_URL: own })).toMatch(
+      /^the database has migrations of another version \(9999_newer\.sql\), and lacks .* of this one: run migrate of the newer version$/,
+    );
+  } finally {
+    await dropDatabase(own);
+  }
+});

@@ -96,6 +96,26 @@ it(
 );
 
 it(
+  'a cluster with too few brokers for its offsets topic is named by a command that asks for offsets',
+  () =>
+    inOwnWorld(
+      { need: ['kafka'], kafkaExtras: extras({ 'offsets.topic.replication.factor': '3' }) },
+      { topics: { main: 1 } },
+      async (world) => {
+        const command = new RunningCommand(['verify'], world.settings);
+        const { code } = await command.ending(DEADLINE_MS);
+        expect([code, command.output()]).toEqual([
+          1,
+          expect.stringMatching(
+            /^Kafka answered: .*coordinator is not available.*\. Start the brokers that are missing: .*__consumer_offsets, .*offsets\.topic\.replication\.factor\.$/m,
+          ),
+        ]);
+      },
+    ),
+  DEADLINE_MS,
+);
+
+it(
   'a session timeout that the brokers refuse ends the worker at once and names the setting, which helps',
   () =>
     inOwnWorld(
