@@ -86,8 +86,12 @@ export async function sendBatch(
         because: `it leads to ${inOneLine(response.headers.get('location') ?? '')}: name that`,
       };
   } catch (error) {
-    const because = fetchProblem(error);
-    const isForGood = FOR_GOOD.test(String(causeOf(error)?.code)) || FOR_GOOD.test(because);
+    const code = String(causeOf(error)?.code);
+    const problem = fetchProblem(error);
+    const [, remedy] = REMEDIES.find(([codes]) => codes.test(code) || codes.test(problem)) ?? [];
+    const said = /^ERR_SSL_/.test(code) ? code : problem;
+    const because = remedy === undefined ? said : `${said}. ${remedy}`;
+    const isForGood = FOR_GOOD.test(code) || FOR_GOOD.test(problem);
     return isForGood ? { type: 'refused', because } : { type: 'later', because, waitMs: 0 };
   }
   const json = parseJson(answer);
@@ -99,7 +103,8 @@ export async function sendBatch(
       because: 'it answered 200 without a verdict for each event: is it a webhook of promo-intake?',
     };
   }
-  const told = isObject(json) && typeof json.message === 'string' ? `: ${inOneLine(json.message)}` : '';
+  const stranger = status === 404 || status === 405 ? `. ${NO_WEBHOOK}` : '';
+  const told = isObject(json) && typeof json.message === 'string' ? `: ${inOneLine(json.message)}` : stranger;
   const because = `it answered ${status}${told}`;
   const isForGood = status < 500 && !RETRIED.has(status);
   return isForGood ? { type: 'refused', because } : { type: 'later', because, waitMs };
@@ -117,6 +122,29 @@ export function retryAfterMs(headers: Headers): number {
   const ms = Number.isNaN(date) ? Number(written) * 1000 : date - since;
   return ms > 0 ? Math.min(Math.ceil(ms / 1000) * 1000, MAX_RETRY_AFTER_MS) : 0;
 }
+
+const NO_WEBHOOK =
+  'It is no webhook of promo-intake, or not at this path: correct --url, to which /v1/events/ID is added';
+
+/** Of an error without an answer, by the codes of Node or its words. */
+const REMEDIES: readonly [codes: RegExp, remedy: string][] = [
+  [
+    /^(UNABLE_TO_|SELF_SIGNED_|DEPTH_ZERO_)/,
+    'No authority that is known here has signed its certificate: look at NODE_EXTRA_CA_CERTS',
+  ],
+  [
+    /^ERR_TLS_CERT_ALTNAME_INVALID$/,
+    'Its certificate is of another host: correct the host in --url, or the certificate',
+  ],
+  [/^CERT_/, 'Its certificate is not valid now: have a new one issued, or correct the clock here'],
+  [/^(ERR_SSL_|EPROTO)/, 'It does not speak TLS at that port: correct the scheme or the port in --url'],
+  [/^(ENOTFOUND|EAI_AGAIN|ECONNREFUSED)$/, 'Check the host and the port in --url, and that the webhook runs'],
+  [
+    /^(UND_ERR_SOCKET|ECONNRESET|HPE_)/,
+    'Where each try ends so, correct --url: http where the webhook speaks https, or no webhook at that port',
+  ],
+  [/^bad port$/, 'No web client connects to this port: correct the port in --url'],
+];
 
 /** Beside those from 500 on. */
 const RETRIED: ReadonlySet<number> = new Set([408, 429]);

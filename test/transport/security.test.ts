@@ -280,7 +280,7 @@ describe('refused in a sentence that names the setting:', () => {
     [
       'a wrong password',
       () => ({ DATABASE_PASSWORD: wrong }),
-      /^Postgres answered: password authentication failed .* DATABASE_PASSWORD\.$/,
+      /^Postgres answered: password authentication failed .* DATABASE_PASSWORD\. Postgres says the same of a password whose time is over/,
     ],
     [
       'a wrong password in the address',
@@ -288,7 +288,7 @@ describe('refused in a sentence that names the setting:', () => {
         DATABASE_URL: database().DATABASE_URL?.replace('@', `:${wrong}@`),
         DATABASE_PASSWORD: undefined,
       }),
-      /^Postgres answered: password authentication failed .* DATABASE_PASSWORD\.$/,
+      /^Postgres answered: password authentication failed .* DATABASE_PASSWORD\. Postgres says the same of a password whose time is over/,
     ],
     [
       'no TLS where the server wants it',
