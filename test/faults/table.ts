@@ -22,6 +22,8 @@ const READ_AGAIN = '`promo_intake_redeliveries_total`';
 
 /** Files. */
 const DISKS = 'test/transport/disks.test.ts';
+const THROTTLING = 'test/transport/throttling.test.ts';
+const START = 'test/transport/start-refused.test.ts';
 const LEDGER = 'test/ledger/failures.test.ts';
 const GROUPS = 'test/transport/groups.test.ts';
 const HOSTILE = 'test/transport/hostile-batches.test.ts';
@@ -310,6 +312,27 @@ export const FAULTS: readonly FaultGroup[] = [
         tests: {
           [GROUPS]: [
             'topics: a topic that is deleted and made again starts at offset 0: its new records are decided, and other topics go on',
+          ],
+        },
+      },
+      {
+        fault: 'A quota of the brokers throttles a worker, down to one that no batch fits',
+        does: 'It reads more slowly and keeps its membership. A batch larger than ten seconds of `consumer_byte_rate` never arrives: the quota has to be raised.',
+        sees: '`Kafka throttles requests of this process: a quota of the brokers`, once a minute; after a minute without a record also `Kafka throttles every fetch, and no record arrives ...`, an error; `promo_intake_kafka_throttled_seconds_total`',
+        tests: {
+          [THROTTLING]: [
+            'a consumer byte quota of 50 kB/s slows a worker down and costs it no membership',
+            'a batch larger than ten seconds of the quota never arrives, which the log says after a minute; a larger quota helps',
+          ],
+        },
+      },
+      {
+        fault: 'Fewer brokers than a topic of our own needs replicas, as while brokers start',
+        does: 'A start retries for a minute, since brokers may still join. Then it ends with 1.',
+        sees: '`Kafka is not ready; trying again`, then `the worker cannot start`, with the topic, the request and the remedy',
+        tests: {
+          [START]: [
+            'a topic with more replicas than brokers is asked for until the start is over, since brokers may still join',
           ],
         },
       },
