@@ -124,6 +124,7 @@ export const CHAPTERS: readonly Chapter[] = [
     U6 | new and missing topics | elsewhere
     U7 | a topic that would be rejected is paused | elsewhere
     U8 | what the limit on rejected events counts | elsewhere
+    U9 | moves to another Kafka cluster | elsewhere
     W1 | size of a webhook body | elsewhere
     W2 | webhook timestamps | elsewhere
     W3 | webhook overload | elsewhere

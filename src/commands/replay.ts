@@ -13,14 +13,14 @@ import { messageOf } from '../errors';
 import { type Answer, type Intake, makeIntake, type TopicPartition } from '../intake';
 import { makeRejectBreaker } from '../intake/reject-limit';
 import { makePool } from '../ledger/connection';
-import { ensureMonths, makeLedger } from '../ledger/ledger';
+import { ensureMonths, makeLedger, nameOfCluster } from '../ledger/ledger';
 import { beginOperation, readVersions } from '../ledger/operations';
 import { makeReferences } from '../ledger/reference-store';
 import { makeLogger } from '../telemetry';
 import { makeSendDeadLetters } from '../transports/dead-letters';
 import { decodeRecords } from '../transports/envelope';
 import { offsetsAt, readPositions } from '../transports/group-offsets';
-import { KafkaProblem, makeKafka, noPartition, noTopic } from '../transports/kafka';
+import { KafkaProblem, makeKafka, noPartition, noTopic, readClusterId } from '../transports/kafka';
 import { type Range, readRecords } from '../transports/read-records';
 import { keyOf, type PublishVerdicts, type StreamRecord, withoutRecord } from '../transports/record-source';
 import { makeSender } from '../transports/sender';
@@ -78,8 +78,9 @@ export async function replay(options: Options): Promise<number> {
   let isNoted = false;
   try {
     await ensureMonths(pool);
+    const cluster = await nameOfCluster(pool, await readClusterId(kafka));
     const intake = makeIntake({
-      ledger: makeLedger(pool),
+      ledger: makeLedger(pool, { cluster }),
       references: makeReferences(pool),
       sendDeadLetters: makeSendDeadLetters(sender, config.DEAD_LETTER_TOPIC),
       breaker: config.REJECT_LIMIT === null ? undefined : makeRejectBreaker(config.REJECT_LIMIT, logger),

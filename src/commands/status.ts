@@ -12,7 +12,7 @@ import {
 } from '../ledger/operations';
 import { makeLogger } from '../telemetry';
 import { membersOf, type Position, readPositions } from '../transports/group-offsets';
-import { makeKafka, noTopic } from '../transports/kafka';
+import { makeKafka, noTopic, readClusterId } from '../transports/kafka';
 import { readRecords } from '../transports/read-records';
 import { keyOf } from '../transports/record-source';
 import { DONE, FAILED } from './exit-codes';
@@ -76,11 +76,13 @@ async function look(check: boolean): Promise<Facts> {
   const damages: Part<number | null> = check
     ? await part(() => countDamages(DATABASE), Number.POSITIVE_INFINITY)
     : { value: null };
-  const [versions, balance, members] = await Promise.all([
+  const [versions, balances, members, cluster] = await Promise.all([
     part(() => readVersions(DATABASE)),
     part(() => readBalance(DATABASE)),
     part(() => membersOf(kafka, KAFKA_GROUP_ID)),
+    part(() => readClusterId(kafka)),
   ]);
+  const balance = 'value' in balances ? { value: onCluster(balances.value, valueIn(cluster)) } : balances;
   const decided = (valueIn(balance) ?? []).map(({ topic }) => topic);
   const wanted = config.KAFKA_TOPICS ?? valueIn(versions)?.topics ?? decided;
   const topics = [...new Set([...wanted, ...decided])].sort();
@@ -123,10 +125,20 @@ async function look(check: boolean): Promise<Facts> {
     await systemClock.sleep(DECIDED_WITHIN_MS, NEVER);
     return part(async () => {
       // In this order: of a partition that goes on, no more can be decided than Kafka is seen to have.
-      const balance = await readBalance(DATABASE);
+      const balance = onCluster(await readBalance(DATABASE), valueIn(cluster));
       return { balance, positions: await readPositions(kafka, KAFKA_GROUP_ID, topics) };
     }, AGAIN_WITHIN_MS);
   });
+}
+
+/** Offsets of other clusters cannot be compared with those of this one. Without its id, all are taken. */
+export function onCluster(
+  balance: readonly PartitionBalance[],
+  clusterId: string | null | undefined,
+): readonly PartitionBalance[] {
+  return clusterId == null
+    ? balance
+    : balance.filter(({ cluster = null }) => (cluster ?? clusterId) === clusterId);
 }
 
 /**

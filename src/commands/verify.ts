@@ -2,10 +2,18 @@
 
 import { readConfig } from '../config';
 import { counted } from '../domain/printable';
-import { type Gap, type Inspection, inspect, type StoredPartition, storedTopics } from '../ledger/invariants';
+import {
+  type ElsewherePartition,
+  type Gap,
+  type Inspection,
+  inspect,
+  type StoredPartition,
+  storedTopics,
+} from '../ledger/invariants';
 import { makeLogger } from '../telemetry';
+import { mirroredFrom } from '../transports/commit-note';
 import { type Position, readPositions } from '../transports/group-offsets';
-import { makeKafka } from '../transports/kafka';
+import { makeKafka, readClusterId } from '../transports/kafka';
 import { type Ranges, type Readable, readableRecords } from '../transports/read-records';
 import { keyOf } from '../transports/record-source';
 import { DONE, FAILED } from './exit-codes';
@@ -16,16 +24,21 @@ export async function verify(): Promise<number> {
   const config = readConfig(process.env, ['KAFKA', 'KAFKA_GROUP_ID', 'DATABASE']);
   const logger = makeLogger('warn', 'stderr');
   const kafka = makeKafka({ ...config.KAFKA, clientId: 'promo-intake-verify' }, logger);
-  const topics = await storedTopics(config.DATABASE);
+  const clusterId = await readClusterId(kafka);
+  const topics = await storedTopics(config.DATABASE, clusterId);
   // Kafka first: a worker commits behind the store, so that what the store holds afterwards cannot lie before what was committed.
   // What was committed of a topic that the store knows nothing of is lost, too.
   const positions = await readPositions(kafka, config.KAFKA_GROUP_ID, topics, { others: true });
-  const inspection = await inspect(config.DATABASE, positions);
+  const inspection = await inspect(config.DATABASE, positions, clusterId);
   const ranges = unaccounted(positions, inspection);
   const passed = await readableRecords(kafka, config.KAFKA_GROUP_ID, ranges, logger);
 
   const { lines, problems } = compare(positions, inspection, passed);
   await printLines(lines);
+  if (inspection.elsewhere.length > 0)
+    console.log(
+      `${counted(inspection.elsewhere.length, 'partition is', 'partitions are')} of other Kafka clusters: their offsets are not compared`,
+    );
   await printLines(problems, process.stderr);
   console.log(
     problems.length === 0
@@ -41,11 +54,13 @@ const MAX_READ_OFFSETS = 1_000_000;
 /** Offsets that were committed though no row says that they are decided: markers and aborted records, or records that were passed over. */
 export function unaccounted(
   positions: readonly Position[],
-  { partitions, keptSinceMs }: Pick<Inspection, 'partitions' | 'keptSinceMs'>,
+  inspection: Pick<Inspection, 'partitions' | 'keptSinceMs'> & Partial<Pick<Inspection, 'elsewhere'>>,
 ): Ranges[] {
+  const { partitions, keptSinceMs, elsewhere = [] } = inspection;
   const stored = byKey(partitions);
   return positions.flatMap((position) => {
     const { topic, partition } = position;
+    if (isDecidedElsewhere(position, elsewhere)) return [];
     const of = stored.get(keyOf(position));
     // What no row says of older records may have been in a month that was dropped; but how far the partition is decided is kept.
     const ranges = unaccountedIn(position, of).map((range) => ({
@@ -58,11 +73,23 @@ export function unaccounted(
 
 function unaccountedIn({ low, high, committed }: Position, stored: StoredPartition | undefined): Gap[] {
   if (committed === null) return [];
-  const { gaps = [], decidedUpTo = 0, isAnew = false } = stored ?? {};
-  const oldest = Math.max(low, committed - MAX_READ_OFFSETS);
+  const { gaps = [], decidedUpTo = 0, isAnew = false, beginsAt } = stored ?? {};
+  const oldest = Math.max(low, beginsAt ?? 0, committed - MAX_READ_OFFSETS);
   return [...(isAnew ? [] : gaps), { from: decidedUpTo, to: committed }]
     .map(({ from, to }) => ({ from: Math.max(from, oldest), to: Math.min(to, committed, high) }))
     .filter(({ from, to }) => from < to);
+}
+
+/** The group has moved here and nothing was read yet: a mirror has set the offset, and the store has what is before it from the other cluster. */
+function isDecidedElsewhere({ topic, partition, note }: Position, elsewhere: readonly ElsewherePartition[]) {
+  if (note == null) return false;
+  const there = elsewhere.filter(
+    (each) =>
+      each.partition === partition && (note.cluster === '' ? each.isFirst : each.cluster === note.cluster),
+  );
+  const decided = mirroredFrom(topic).flatMap((name) => there.find((each) => each.topic === name) ?? []);
+  const [source] = decided;
+  return source !== undefined && source.decidedUpTo >= note.upTo;
 }
 
 /**
@@ -72,7 +99,7 @@ function unaccountedIn({ low, high, committed }: Position, stored: StoredPartiti
  */
 export function compare(
   positions: readonly Position[],
-  { damages, partitions }: Inspection,
+  { damages, partitions }: Omit<Inspection, 'elsewhere'>,
   passed: ReadonlyMap<string, Readable>,
 ): { lines: string[]; problems: string[] } {
   const inKafka = byKey(positions);
@@ -111,13 +138,15 @@ export function compare(
 }
 
 function describe(stored: StoredPartition, position: Position | undefined): string {
-  const { decidedUpTo, isAnew, records, offsets } = stored;
+  const { decidedUpTo, isAnew, records, offsets, beginsAt } = stored;
   const read = `${keyOf(stored)}: ${counted(records, 'record')} decided, up to offset ${decidedUpTo}`;
   if (position === undefined) return `${read}; Kafka has no such partition`;
-  const { low, high, committed } = position;
+  const { high, committed } = position;
+  const low = Math.max(position.low, beginsAt ?? 0);
   const group = committed === null ? 'nothing is committed' : `${committed} is committed`;
   const parts = [read, `${group}, ${high} is the end`];
-  if (decidedUpTo < low) parts.push(`Kafka has nothing before offset ${low}`);
+  if (beginsAt != null) parts.push(`it is read from offset ${beginsAt} on since the group moved here`);
+  if (decidedUpTo < position.low) parts.push(`Kafka has nothing before offset ${position.low}`);
   if (decidedUpTo > high) {
     parts.push('the store is beyond the end, so the topic was made anew: its offsets cannot be compared');
   } else if (isAnew) {

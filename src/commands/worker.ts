@@ -7,16 +7,17 @@ import { readConfig } from '../config';
 import type { Reference } from '../domain/reference';
 import { DEAD_LETTER_REASONS } from '../domain/verdict';
 import { messageOf } from '../errors';
-import { makeIntake, type TopicPartition } from '../intake';
+import { makeIntake } from '../intake';
 import { makeRejectBreaker } from '../intake/reject-limit';
 import { makePool } from '../ledger/connection';
-import { makeLedger, readDecidedUpTo } from '../ledger/ledger';
+import { beginAt, makeLedger, nameOfCluster, readDecidedUpTo } from '../ledger/ledger';
 import { makeReferences } from '../ledger/reference-store';
 import { makeLogger, makeMetrics } from '../telemetry';
 import { makeSendDeadLetters } from '../transports/dead-letters';
 import { type Drain, makeDrain } from '../transports/drain';
-import { makeKafka } from '../transports/kafka';
+import { makeKafka, readClusterId } from '../transports/kafka';
 import { makeKafkaSource } from '../transports/kafka-source';
+import type { ReadCluster, ReadDecidedUpTo } from '../transports/moved-offsets';
 import { observeState, observeThrottling, observeTopics } from '../transports/observe-state';
 import { keyOf } from '../transports/record-source';
 import { makeSender, type Sender } from '../transports/sender';
@@ -80,7 +81,6 @@ export async function worker(options: { drain: boolean }): Promise<number> {
     },
     logger,
   );
-  const readDecided = (partitions: readonly TopicPartition[]) => readDecidedUpTo(pool, partitions);
   const references = makeReferences(pool);
   const wantedTopics = withoutOwn([config.DEAD_LETTER_TOPIC, config.VERDICT_TOPIC], logger, async () => {
     return config.KAFKA_TOPICS ?? [...(await references.reload()).topics.keys()];
@@ -97,15 +97,29 @@ export async function worker(options: { drain: boolean }): Promise<number> {
   const onThrottled = observeThrottling(metrics, logger);
   const kafka = makeKafka({ ...config.KAFKA, clientId: 'promo-intake', onConnecting, onThrottled }, logger);
   let sender: Sender;
+  let cluster: ReadCluster;
+  const readDecided: ReadDecidedUpTo = (partitions) =>
+    readDecidedUpTo(
+      pool,
+      partitions.map((each) => ({ cluster: cluster.name, ...each })),
+    );
   let drain: Drain | null = null;
   try {
     const step = makeStart(stop, logger);
     await needStore(step, config.DATABASE, pool);
     await needTopics(step, config.KAFKA, [config.DEAD_LETTER_TOPIC, config.VERDICT_TOPIC], logger);
+    const id = await step('Kafka', () => readClusterId(kafka));
+    cluster = { id, name: await step('Postgres', () => nameOfCluster(pool, id)) };
     sender = await step('Kafka', () => makeSender(kafka));
     if (options.drain)
       drain = await step('Kafka', async () =>
-        makeDrain(kafka, config.KAFKA_GROUP_ID, await wantedTopics(), readDecided, logger),
+        makeDrain(
+          kafka,
+          config.KAFKA_GROUP_ID,
+          await wantedTopics(),
+          { cluster, readDecidedUpTo: readDecided },
+          logger,
+        ),
       );
   } catch (error) {
     if (stop.aborted) logger.info('stopped before it had started');
@@ -120,6 +134,7 @@ export async function worker(options: { drain: boolean }): Promise<number> {
     kafka,
     {
       groupId: config.KAFKA_GROUP_ID,
+      clusterId: cluster.id,
       fetchIntervalMs: config.FETCH_INTERVAL_MS,
       wantedTopics,
       onTopics: (exists, all) => {
@@ -134,7 +149,7 @@ export async function worker(options: { drain: boolean }): Promise<number> {
     logger,
   );
   const tracing = await loadTracing(config.TRACES, { groupId: config.KAFKA_GROUP_ID, version }, logger);
-  const ledger = makeLedger(pool, { observe: observeSteps(metrics, tracing) });
+  const ledger = makeLedger(pool, { cluster: cluster.name, observe: observeSteps(metrics, tracing) });
   const plainIntake = makeIntake({
     ledger,
     references,
@@ -150,7 +165,10 @@ export async function worker(options: { drain: boolean }): Promise<number> {
     wireFormat,
     publishVerdicts:
       config.VERDICT_TOPIC === undefined ? null : makePublishVerdicts(sender, config.VERDICT_TOPIC),
+    cluster,
     readDecidedUpTo: readDecided,
+    beginAt: ({ topic, partition }, offset) =>
+      beginAt(pool, { topic, partition, cluster: cluster.name }, offset),
     clock: systemClock,
     logger,
     metrics,

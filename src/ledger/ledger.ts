@@ -74,6 +74,8 @@ export interface Ledger {
 }
 
 export interface LedgerOptions {
+  /** The name of the Kafka cluster whose partitions are decided; FIRST_CLUSTER by default. */
+  readonly cluster?: string | undefined;
   /** Instead of FEW_EVENTS. */
   readonly fewEvents?: number | undefined;
   /** Runs each deciding transaction, for who measures it. @param run tells the end of each step */
@@ -82,7 +84,11 @@ export interface LedgerOptions {
 
 export function makeLedger(
   store: Store,
-  { fewEvents, observe = (run) => run(() => undefined) }: LedgerOptions = {},
+  {
+    fewEvents,
+    cluster = partitions.FIRST_CLUSTER,
+    observe = (run) => run(() => undefined),
+  }: LedgerOptions = {},
 ): Ledger {
   /** Numbers never change, so each is asked for once. */
   const numbers = new Map<string, number>();
@@ -92,13 +98,16 @@ export function makeLedger(
       const key = keyOf(source);
       const known = numbers.get(key);
       if (known !== undefined) return known;
-      const no = await inTransaction(store, (session) => partitions.partitionNoOf(session, source));
+      const no = await inTransaction(store, (session) =>
+        partitions.partitionNoOf(session, { ...source, cluster }),
+      );
       numbers.set(key, no);
       return no;
     },
     async decideBatch(batch) {
+      const ofCluster = { ...batch, partition: batch.partition && { ...batch.partition, cluster } };
       try {
-        return await observe((stepEnded) => decideBatch(store, batch, fewEvents, stepEnded, keys));
+        return await observe((stepEnded) => decideBatch(store, ofCluster, fewEvents, stepEnded, keys));
       } catch (error) {
         // The store may be another one: a standby, a restored backup, an empty one.
         if (error instanceof StoreBehind || error instanceof StaleReference) keys.forget();
@@ -113,8 +122,21 @@ export function makeLedger(
 const keyOf = ({ topic, partition }: partitions.TopicPartition) => `${topic}/${partition}`;
 
 /** How far Kafka partitions are decided, in the order of the list; 0 where nothing is. @throws StoreError */
-export function readDecidedUpTo(store: Store, list: readonly partitions.TopicPartition[]): Promise<number[]> {
+export function readDecidedUpTo(
+  store: Store,
+  list: readonly partitions.ClusterPartition[],
+): Promise<number[]> {
   return inTransaction(store, (session) => partitions.readDecidedUpTo(session, list));
+}
+
+/** See partitions.nameOfCluster. @throws StoreError */
+export function nameOfCluster(store: Store, id: string | null): Promise<string> {
+  return inTransaction(store, (session) => partitions.nameOfCluster(session, id));
+}
+
+/** See partitions.beginAt. @throws LostRace, StoreError */
+export function beginAt(store: Store, partition: partitions.ClusterPartition, offset: number): Promise<void> {
+  return inTransaction(store, (session) => partitions.beginAt(session, partition, offset));
 }
 
 /**

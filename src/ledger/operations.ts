@@ -83,6 +83,8 @@ export interface StoredVersions {
 }
 
 export interface PartitionBalance {
+  /** Id of its Kafka cluster; null, or absent, where no worker has told it yet. */
+  readonly cluster?: string | null;
   readonly topic: string;
   readonly partition: number;
   /** One past the last offset that is decided of the log as it is now. */
@@ -116,21 +118,24 @@ export async function readVersions(database: string | StoreAccess): Promise<Stor
 
 const BALANCE = `select topic, partition, decided_up_to::text, records_read::text,
   (verdicts + duplicate_deliveries + redeliveries + dead_letters + events_without_key)::text, dead_letters::text,
-  greatest(extract(epoch from clock_timestamp() - updated_at), 0)::float8
+  greatest(extract(epoch from clock_timestamp() - updated_at), 0)::float8, kafka_cluster
 from promo.partitions order by topic, partition`;
 
 /** @throws StoreError */
 export async function readBalance(database: string | StoreAccess): Promise<PartitionBalance[]> {
   const rows = await inStore(database, { timeoutMs: READ_TIMEOUT_MS }, (query) => query(BALANCE));
-  return rows.map(([topic, partition, decidedUpTo, recordsRead, became, deadLetters, idleSeconds]) => ({
-    topic: String(topic),
-    partition: Number(partition),
-    decidedUpTo: Number(decidedUpTo),
-    recordsRead: Number(recordsRead),
-    became: Number(became),
-    deadLetters: Number(deadLetters),
-    idleSeconds: Number(idleSeconds),
-  }));
+  return rows.map(
+    ([topic, partition, decidedUpTo, recordsRead, became, deadLetters, idleSeconds, cluster]) => ({
+      topic: String(topic),
+      partition: Number(partition),
+      decidedUpTo: Number(decidedUpTo),
+      recordsRead: Number(recordsRead),
+      became: Number(became),
+      deadLetters: Number(deadLetters),
+      idleSeconds: Number(idleSeconds),
+      cluster: cluster === null ? null : String(cluster),
+    }),
+  );
 }
 
 /** How many damages promo.check_invariants() finds. Reads everything stored. @throws StoreError */

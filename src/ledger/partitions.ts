@@ -13,9 +13,32 @@ export interface TopicPartition {
   readonly partition: number;
 }
 
+/** A partition of one Kafka cluster: offsets of other clusters are other numbers. */
+export interface ClusterPartition extends TopicPartition {
+  /** The name that the store has for the cluster: see `nameOfCluster`. FIRST_CLUSTER where it is absent. */
+  readonly cluster?: string;
+}
+
 /** With the number that stands for it in the store. */
-export interface NumberedPartition extends TopicPartition {
+export interface NumberedPartition extends ClusterPartition {
   readonly no: number;
+}
+
+/** The name of the first cluster of a store, whose rows older versions write, too. */
+export const FIRST_CLUSTER = '';
+
+const CLAIM_CLUSTER = { name: 'claim_cluster', text: 'select promo_store.claim_cluster($1)' };
+
+/**
+ * The name by which the store knows a Kafka cluster: its id, or FIRST_CLUSTER for the one that the store began with. A store without one begins with
+ * this one.
+ *
+ * @param id null where the brokers give none: then all clusters are one
+ */
+export async function nameOfCluster(session: Session, id: string | null): Promise<string> {
+  if (id === null) return FIRST_CLUSTER;
+  const [row] = await session.query(CLAIM_CLUSTER, [id]);
+  return row?.[0] === id ? FIRST_CLUSTER : id;
 }
 
 const ENSURE_MONTHS = { name: 'ensure_months', text: 'select promo_store.ensure_months()' };
@@ -44,41 +67,58 @@ export async function referenceInForce(session: Session): Promise<ReferenceVersi
 const PARTITION_NO = {
   name: 'partition_no',
   text: `with opened as (
-  insert into promo_store.partitions (topic, partition)
+  insert into promo_store.partitions (topic, partition, cluster_id)
   -- What is not inserted takes no number of the sequence.
-  select $1, $2 where not exists (select from promo_store.partitions where topic = $1 and partition = $2)
+  select $1, $2, $3 where not exists (select from promo_store.partitions where topic = $1 and partition = $2 and cluster_id = $3)
   on conflict do nothing returning partition_no
 )
-select partition_no from opened union all select partition_no from promo_store.partitions where topic = $1 and partition = $2`,
+select partition_no from opened union all select partition_no from promo_store.partitions where topic = $1 and partition = $2 and cluster_id = $3`,
 };
 
 /** The number that stands for a Kafka partition. @throws LostRace where another worker takes up the partition at this moment */
-export async function partitionNoOf(session: Session, { topic, partition }: TopicPartition): Promise<number> {
-  const [row] = await session.query(PARTITION_NO, [topic, partition]);
+export async function partitionNoOf(
+  session: Session,
+  { topic, partition, cluster = FIRST_CLUSTER }: ClusterPartition,
+): Promise<number> {
+  const [row] = await session.query(PARTITION_NO, [topic, partition, cluster]);
   if (row === undefined) throw new LostRace('another worker took up the partition');
   return Number(row[0]);
 }
 
 const DECIDED_UP_TO = {
   name: 'decided_up_to',
-  text: `select coalesce(p.decided_up_to, p.next_offset, 0) from unnest($1::text[], $2::int[]) with ordinality w (topic, partition, place)
-left join promo_store.partitions p using (topic, partition) order by w.place`,
+  text: `select coalesce(p.decided_up_to, p.next_offset, 0) from unnest($1::text[], $2::int[], $3::text[]) with ordinality w (topic, partition, cluster_id, place)
+left join promo_store.partitions p using (topic, partition, cluster_id) order by w.place`,
 };
 
 /** How far Kafka partitions are decided, in the order of the list; 0 where nothing is. */
-export async function readDecidedUpTo(session: Session, list: readonly TopicPartition[]): Promise<number[]> {
+export async function readDecidedUpTo(
+  session: Session,
+  list: readonly ClusterPartition[],
+): Promise<number[]> {
   const topics = arrays.text(list.map(({ topic }) => topic));
   const rows = await session.query(DECIDED_UP_TO, [
     topics,
     arrays.int4(list.map(({ partition }) => partition)),
+    arrays.text(list.map(({ cluster = FIRST_CLUSTER }) => cluster)),
   ]);
   return rows.map(([offset]) => Number(offset));
+}
+
+const BEGIN_AT = {
+  name: 'begin_at',
+  text: 'update promo_store.partitions set begins_at = $2 where partition_no = $1',
+};
+
+/** Notes that a partition is read from this offset on after a move: the records before it were decided on another cluster. @throws LostRace */
+export async function beginAt(session: Session, partition: ClusterPartition, offset: number): Promise<void> {
+  await session.query(BEGIN_AT, [await partitionNoOf(session, partition), offset]);
 }
 
 const LOCK_THIS_PARTITION = {
   name: LOCK_PARTITION,
   text: `select p.next_offset, coalesce(p.decided_up_to, p.next_offset), ${IN_FORCE}
-from promo_store.partitions p where p.partition_no = $1 and p.topic = $2 and p.partition = $3 for update`,
+from promo_store.partitions p where p.partition_no = $1 and p.topic = $2 and p.partition = $3 and p.cluster_id = $4 for update`,
 };
 
 /** How far a partition is, by its row. */
@@ -107,6 +147,7 @@ export async function lockPartition(
     partition.no,
     partition.topic,
     partition.partition,
+    partition.cluster ?? FIRST_CLUSTER,
   ]);
   if (row === undefined) throw new StoreBehind(0);
   const [nextOffset, decidedUpTo, inForce] = row;

@@ -12,7 +12,7 @@ export type Role = 'writer' | 'reader' | 'janitor' | 'maintainer';
 
 const STORED_ROUND = `refunded_by, refunded_at, settled, second_settled, player_mismatch, brand_mismatch, player_hash, brand_no, currency_no,
   bet_minor, win_minor, settled_minor, below_min_bet_minor, other_sums, player_tag`;
-const COUNTERS = `next_offset, decided_up_to, records_read, accepted, rejected, skipped, duplicates, redeliveries, dead_letters, without_key, updated_at`;
+const COUNTERS = `next_offset, decided_up_to, records_read, accepted, rejected, skipped, duplicates, redeliveries, dead_letters, without_key, updated_at, begins_at`;
 
 /** What `status` reads. Of no player. */
 const STATUS = [
@@ -32,9 +32,9 @@ const GRANTS: Readonly<Record<Role, readonly string[]>> = {
     'select, insert on promo_store.event_keys, promo_store.resends, promo_store.unstored, promo_store.rounds',
     'insert on promo_store.history, promo_store.panics',
     `update (${STORED_ROUND}) on promo_store.rounds`,
-    `select, insert (topic, partition), update (${COUNTERS}) on promo_store.partitions`,
+    `select, insert (topic, partition, cluster_id), update (${COUNTERS}) on promo_store.partitions`,
     'usage on sequence promo_store.batch_numbers',
-    'execute on function promo_store.ensure_months(int), promo_store.lock_feeds(int[])',
+    'execute on function promo_store.ensure_months(int), promo_store.lock_feeds(int[]), promo_store.claim_cluster(text)',
   ],
   /** Analysts and `verify`. No player_ref, and so no `select *` of the two views that have one. */
   reader: [
@@ -46,7 +46,7 @@ const GRANTS: Readonly<Record<Role, readonly string[]>> = {
     `select (entry_id, operator_id, feed_id, event_id, round_id, brand, kind, currency, scale, amount_minor, amount, reverses_entry_id, entered_at,
   verdict_id, game_id, occurred_at, decided_at) on promo.ledger`,
     'execute on function promo.newest_since(int), promo.entries_since(timestamptz, timestamptz)',
-    'execute on function promo.verdict_id_of(text, text), promo.check_invariants(), promo.check_month(date), promo_store.decided_offsets(text[], int[], bigint[], int)',
+    'execute on function promo.verdict_id_of(text, text), promo.check_invariants(), promo.check_month(date), promo_store.decided_offsets(text[], int[], bigint[], int, text)',
   ],
   /** Retention. */
   janitor: [

@@ -4,6 +4,7 @@ import type { Logger } from 'pino';
 import { systemClock } from '../clock';
 import { messageOf } from '../errors';
 import { type Committed, makeCommittedOffsets, type Watermarks, watermarks } from './group-offsets';
+import { askMoved } from './moved-offsets';
 import { keyOf, type StreamDeps } from './record-source';
 
 const DRAIN_CHECK_MS = 250;
@@ -25,7 +26,7 @@ export async function makeDrain(
   kafka: Kafka,
   groupId: string,
   topics: readonly string[],
-  readDecidedUpTo: StreamDeps['readDecidedUpTo'],
+  { cluster, readDecidedUpTo }: Pick<StreamDeps, 'cluster' | 'readDecidedUpTo'>,
   logger: Logger,
 ): Promise<Drain> {
   // A partition with nothing in it has nothing to be decided, and no committed offset to wait for.
@@ -42,9 +43,18 @@ export async function makeDrain(
     const uncommitted = ends.filter((end) => (committed.get(keyOf(end))?.offset ?? -1) < end.high);
     if (uncommitted.length > 0) return uncommitted;
     const decidedUpTo = await readDecidedUpTo(ends);
-    return ends.filter(
-      (end, index) => (decidedUpTo[index] ?? 0) < (committed.get(keyOf(end))?.expectedUpTo ?? 0),
+    const left = await Promise.all(
+      ends.map(async (end, index) => {
+        const note = committed.get(keyOf(end))?.note ?? null;
+        if (note === null) return [];
+        const isKnown =
+          note.cluster === cluster.name
+            ? (decidedUpTo[index] ?? 0) >= note.upTo
+            : (await askMoved(readDecidedUpTo, cluster, end, note)).isKnown;
+        return isKnown ? [] : [end];
+      }),
     );
+    return left.flat();
   }
 
   /** Waits no more for partitions of which nothing was left at two checks. @returns whether there are any */

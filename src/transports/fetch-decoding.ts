@@ -38,6 +38,8 @@ export interface AnswerListener {
   throttled(ms: number): void;
   /** It begins to join its group, for whatever reason; the client reports the end of that. */
   joining(): void;
+  /** It has joined its group, on this Kafka cluster; null where its brokers give no id. */
+  joined?(clusterId: string | null): void;
   /** What the group has committed of a partition, null where it has not, and the note that it was committed with. */
   committed(partition: TopicPartition, offset: number | null, note: string | null): void;
 }

@@ -49,7 +49,8 @@ export class FetchPositions {
     const key = keyOf(partition);
     if (this.nextOffsets.has(key)) return;
     if (offset !== null) this.nextOffsets.set(key, offset);
-    this.listener.begins(partition, offset, offset === null ? null : readCommitNote(note));
+    const read = offset === null ? null : readCommitNote(note);
+    this.listener.begins(partition, offset, read?.upTo ?? null, read?.cluster);
   }
 
   /** A broker said where a partition ends. */
@@ -120,9 +121,10 @@ export class FetchPositions {
 
 function byTopic(progress: readonly Progress[]): Offsets['topics'] {
   const topics = new Map<string, { partition: number; offset: string; metadata: string }[]>();
-  for (const { topic, partition, offset, expectedUpTo } of progress) {
+  for (const { topic, partition, offset, expectedUpTo, cluster = '' } of progress) {
     const partitions = topics.get(topic) ?? [];
-    partitions.push({ partition, offset: String(offset), metadata: commitNote(expectedUpTo) });
+    const note = expectedUpTo === null ? null : { upTo: expectedUpTo, cluster };
+    partitions.push({ partition, offset: String(offset), metadata: commitNote(note) });
     topics.set(topic, partitions);
   }
   return [...topics].map(([topic, partitions]) => ({ topic, partitions }));

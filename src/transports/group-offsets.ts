@@ -1,7 +1,7 @@
 /** Offsets of partitions and groups, as Kafka's brokers tell them: where a partition begins and ends, and how far a group has committed. */
 import type { Admin, Kafka } from 'kafkajs';
 import type { TopicPartition } from '../intake';
-import { readCommitNote } from './commit-note';
+import { type CommitNote, readCommitNote } from './commit-note';
 import { connectedAdmin, offsetOf } from './kafka';
 import { keyOf } from './record-source';
 
@@ -59,7 +59,7 @@ const READ_UNCOMMITTED = 0;
 /** Where a group goes on in a partition: less than 0 where it has committed nothing; and what it has committed with it, by `readCommitNote`. */
 export interface Committed extends TopicPartition {
   readonly offset: number;
-  readonly expectedUpTo: number | null;
+  readonly note: CommitNote | null;
 }
 
 /** Whatever a group has committed. Naming topics would ask brokers about these first, which fails, or makes them, where they are deleted. */
@@ -68,7 +68,7 @@ export async function committedOffsets(admin: Admin, groupId: string): Promise<C
   return committed.flatMap(({ topic, partitions }) =>
     partitions.map(({ partition, offset, metadata }) => ({
       ...{ topic, partition, offset: offsetOf(offset) },
-      expectedUpTo: readCommitNote(metadata),
+      note: readCommitNote(metadata),
     })),
   );
 }
@@ -91,6 +91,8 @@ export function makeCommittedOffsets(kafka: Kafka, groupId: string) {
 export interface Position extends Watermarks {
   /** How far the group has committed; null where it has not. */
   readonly committed: number | null;
+  /** What a worker, or a mirror that copied its offset, has noted beside it; null where nobody has. */
+  readonly note?: CommitNote | null;
 }
 
 /**
@@ -107,15 +109,15 @@ export async function readPositions(
   const offsets = makeCommittedOffsets(kafka, groupId);
   try {
     const all = await offsets.read();
-    const committed = new Map(all.map((each) => [keyOf(each), each.offset]));
+    const committed = new Map(all.map((each) => [keyOf(each), each]));
     const committedTopics = all.filter(({ offset }) => offset >= 0).map(({ topic }) => topic);
     const ends = await watermarks(
       kafka,
       [...new Set([...topics, ...(others ? committedTopics : [])])].sort(),
     );
     return ends.map((end) => {
-      const offset = committed.get(keyOf(end)) ?? -1;
-      return { ...end, committed: offset < 0 ? null : offset };
+      const { offset = -1, note = null } = committed.get(keyOf(end)) ?? {};
+      return offset < 0 ? { ...end, committed: null } : { ...end, committed: offset, note };
     });
   } finally {
     await offsets.close();

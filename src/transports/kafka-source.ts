@@ -19,6 +19,8 @@ const MAX_ENDS_IN_A_ROW = 5;
 
 export interface KafkaSourceOptions {
   readonly groupId: string;
+  /** The cluster that is read; where the brokers turn out to be of another one, the source ends. Null, or absent, where it has no id. */
+  readonly clusterId?: string | null;
   /** The topics to read, asked for again from time to time. */
   readonly wantedTopics: () => Promise<readonly string[]>;
   /** Called with each look at the topics of the cluster: whether the wanted ones exist, and which there are. */

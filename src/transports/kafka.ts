@@ -160,6 +160,32 @@ export function offsetOf(text: unknown): number {
   return offset;
 }
 
+/** Notes beside offsets name the cluster, and are bounded. */
+const MAX_CLUSTER_ID_LENGTH = 200;
+
+/** Null where the brokers give no id, or none that can be noted: then all clusters count as one. */
+export function clusterIdIn({ clusterId }: { readonly clusterId?: string | null }): string | null {
+  const isFit = clusterId != null && clusterId.length <= MAX_CLUSTER_ID_LENGTH && /^[!-~]+$/.test(clusterId);
+  return isFit ? clusterId : null;
+}
+
+/** Which cluster the brokers are of. */
+export async function readClusterId(kafka: Kafka): Promise<string | null> {
+  const admin = await connectedAdmin(kafka);
+  try {
+    return clusterIdIn(await admin.describeCluster());
+  } finally {
+    await admin.disconnect();
+  }
+}
+
+/** Positions and verdicts would be stored under the wrong cluster. A restart takes the new one. */
+export function clusterChanged(before: string, now: string): KafkaRefusal {
+  return new KafkaRefusal(
+    `The brokers are of another Kafka cluster than at the start: ${now}, not ${before}. Start the worker again`,
+  );
+}
+
 export async function connectedAdmin(kafka: Kafka): Promise<Admin> {
   const admin = kafka.admin();
   await admin.connect();

@@ -72,8 +72,13 @@ declare module 'kafkajs/src/broker' {
 
 declare module 'kafkajs/src/cluster' {
   class Cluster {
+<<<<<<< HEAD
     /** Asks each broker in turn. @throws KafkaJSGroupCoordinatorNotFound, without the reason */
     findGroupCoordinatorMetadata(group: { readonly groupId: string }): Promise<unknown>;
+=======
+    /** Asks a broker. */
+    metadata(about: { readonly topics: readonly string[] }): Promise<{ readonly clusterId?: string | null }>;
+>>>>>>> 89e682b (Keep positions of each Kafka cluster apart)
     findTopicPartitionMetadata(
       topic: string,
     ): readonly { readonly partitionId: number; readonly leader: number }[];
@@ -116,7 +121,10 @@ declare module 'kafkajs/src/network/connection' {
 }
 
 declare module 'kafkajs/src/consumer/consumerGroup' {
+  import type Cluster from 'kafkajs/src/cluster';
+
   class ConsumerGroup {
+    readonly cluster: Cluster;
     readonly seekOffset: Map<string, string>;
     readonly sessionTimeout: number;
     /** How long a fetch waits for records, and so the client where it has nothing to fetch. */

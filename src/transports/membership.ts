@@ -11,6 +11,7 @@ import { FetchPositions } from './fetch-positions';
 import { heartbeatMs, installHeartbeats } from './heartbeats';
 import { installJoining } from './joining';
 import {
+  clusterChanged,
   FIRST_RETRY_MS,
   MAX_RETRY_MS,
   offsetOf,
@@ -73,6 +74,8 @@ export interface Membership {
 
 export interface MembershipDeps {
   readonly groupId: string;
+  /** The cluster that is read; null where it has no id. */
+  readonly clusterId?: string | null;
   readonly fetchIntervalMs?: number;
   readonly listener: SourceListener;
   readonly onAssigned: () => void;
@@ -153,6 +156,14 @@ export async function joinGroup(
     },
     joining() {
       rebalancingSince ??= systemClock.now();
+    },
+    joined(clusterId) {
+      if (left || clusterId === null || deps.clusterId == null || clusterId === deps.clusterId) return;
+      // Nothing of the new cluster is taken, and nothing of the old one is committed there.
+      left = true;
+      commitOffsets = null;
+      listener.assigned([]);
+      onEnd(clusterChanged(deps.clusterId, clusterId));
     },
     committed(partition, offset, note) {
       if (!left) positions.committed(partition, offset, note);

@@ -5,8 +5,10 @@
 import { messageOf } from '../errors';
 import { lostFrom, type TopicPartition, undecidedCause } from '../intake';
 import { ChunkQueue } from './chunk-queue';
+import type { CommitNote } from './commit-note';
 import type { Committer } from './committer';
-import type { Chunk, PublishedAnswer, StreamDeps } from './record-source';
+import { askMoved } from './moved-offsets';
+import type { Chunk, Progress, PublishedAnswer, StreamDeps } from './record-source';
 import { type UndecidedPartition, UndecidedWait } from './undecided-wait';
 import { type Decided, type DecidingShared, type FirstRecord, timeOf, UnderWay } from './under-way';
 
@@ -43,6 +45,8 @@ export class PartitionLoop {
   private nextOffset: number | null = null;
   /** See Progress: 0 where a worker has not said, null where the store has to be asked, since no worker has set the offset. */
   private expected: number | null = 0;
+  /** The note of another cluster, beside an offset that a mirror has translated, until the store is asked about it; else null. */
+  private moved: CommitNote | null = null;
   /** Where the store has lost something, until the group stands there as well; else null. */
   private backTo: number | null = null;
   private waitsSince: number | null = null;
@@ -62,7 +66,9 @@ export class PartitionLoop {
       takesUp: (first: FirstRecord) => this.takesUp(first),
       expectedUpTo: async ({ offset }: FirstRecord) => {
         await this.setBack();
-        this.expected ??= await this.askHowFar(offset);
+        this.expected ??= await (this.moved === null
+          ? this.askHowFar(offset)
+          : this.takeOver(this.moved, offset));
         return this.expected;
       },
     };
@@ -88,10 +94,12 @@ export class PartitionLoop {
     else this.heldUpSince ??= Date.now();
   }
 
-  /** @param offset @param expectedUpTo as SourceListener's */
-  begins(offset: number | null, expectedUpTo: number | null): void {
+  /** See SourceListener. */
+  begins(offset: number | null, expectedUpTo: number | null, cluster = ''): void {
     this.nextOffset = offset;
-    this.expected = expectedUpTo;
+    const isMoved = expectedUpTo !== null && cluster !== this.deps.cluster.name;
+    this.moved = isMoved ? { upTo: expectedUpTo, cluster } : null;
+    this.expected = isMoved ? null : expectedUpTo;
   }
 
   /** Whether it fetches no more until it is decided further. */
@@ -102,6 +110,14 @@ export class PartitionLoop {
   /** How far the store has to have decided it; null where that is not known, and while a batch is under way, which finds out by itself. */
   expectedUpTo(): number | null {
     return this.running === null ? this.expected : null;
+  }
+
+  /** Of an offset that a mirror has translated, and of which nothing was read yet: goes back where the store has lost what its note says. @throws where the store does not say now */
+  async checkMoved(): Promise<void> {
+    const { moved } = this;
+    if (moved === null || this.running !== null) return;
+    const { isKnown, decidedUpTo } = await this.askMoved(moved);
+    if (!isKnown && this.moved === moved && this.running === null) this.goBack(decidedUpTo);
   }
 
   standing(): Standing {
@@ -151,6 +167,10 @@ export class PartitionLoop {
       } catch (error) {
         // Whatever stands in the way shows as an undecided partition, a defect of this loop too.
         await this.underWay.giveUp();
+        if (error instanceof LostElsewhere) {
+          this.goBack(error.decidedUpTo);
+          continue;
+        }
         const cause = error instanceof NotSetBack ? 'kafka' : undecidedCause(error);
         await this.wait.afterFailure(error, cause, this.ended.signal);
       }
@@ -183,10 +203,11 @@ export class PartitionLoop {
     const to = Math.min(lost, this.nextOffset ?? lost);
     source.goBack(this.partition, to);
     logger.error(
-      { ...this.partition, from: this.expected, to },
+      { ...this.partition, from: this.moved?.upTo ?? this.expected, ...clusterOf(this.moved), to },
       'the store has lost what it had decided; it is read again',
     );
     this.expected = to;
+    this.moved = null;
     this.nextOffset = to;
     this.backTo = to;
     this.queue.clear();
@@ -204,7 +225,7 @@ export class PartitionLoop {
     if (this.backTo === null) return;
     const offset = this.backTo;
     try {
-      await this.shared.committer.committed({ ...this.partition, offset, expectedUpTo: offset });
+      await this.shared.committer.committed({ ...this.partition, offset, ...this.noteOf(offset) });
     } catch (error) {
       throw new NotSetBack(`the group is not set back to offset ${offset}: ${messageOf(error)}`, {
         cause: error,
@@ -229,6 +250,37 @@ export class PartitionLoop {
       'records were passed over: offsets were set forward, or lost',
     );
     return from;
+  }
+
+  /**
+   * Goes on from an offset that a mirror has translated: what is before it was decided on the other cluster.
+   *
+   * @returns how far the partition is decided on this cluster, at most up to this offset
+   * @throws LostElsewhere where the store has lost some of it, Error where the store does not say now
+   */
+  private async takeOver(note: CommitNote, offset: number): Promise<number> {
+    const { beginAt, logger } = this.deps;
+    const { isKnown, decidedUpTo } = await this.askMoved(note);
+    if (!isKnown) throw new LostElsewhere(decidedUpTo);
+    await beginAt(this.partition, offset);
+    logger.info(
+      { ...this.partition, offset, ...clusterOf(note), decidedThere: note.upTo },
+      'the partition goes on from another Kafka cluster',
+    );
+    this.moved = null;
+    return Math.min(decidedUpTo, offset);
+  }
+
+  private askMoved(note: CommitNote) {
+    const { readDecidedUpTo, cluster } = this.deps;
+    return askMoved(readDecidedUpTo, cluster, this.partition, note);
+  }
+
+  /** What is noted beside an offset, once the partition is decided so far. */
+  private noteOf(expectedUpTo: number | null): Pick<Progress, 'expectedUpTo' | 'cluster'> {
+    // Nothing came yet to ask the store about: the next owner has to.
+    if (this.moved !== null) return { expectedUpTo: this.moved.upTo, cluster: this.moved.cluster };
+    return { expectedUpTo, cluster: this.deps.cluster.name };
   }
 
   private takesUp(first: FirstRecord): void {
@@ -260,7 +312,7 @@ export class PartitionLoop {
     this.heldUpSince = null;
     this.wait.over();
     // Null where nothing came yet to ask the store about: the next owner has to ask.
-    this.shared.committer.decided({ ...this.partition, offset: nextOffset, expectedUpTo: this.expected });
+    this.shared.committer.decided({ ...this.partition, offset: nextOffset, ...this.noteOf(this.expected) });
     this.resumeIfLow();
   }
 
@@ -269,6 +321,19 @@ export class PartitionLoop {
       this.fetchPaused = false;
       this.deps.source.resume(this.partition);
     }
+  }
+}
+
+/** In a log line. */
+const clusterOf = (note: CommitNote | null) =>
+  note === null ? {} : { fromCluster: note.cluster || 'the first one' };
+
+/** The store has lost what it had decided on another cluster, from where the group has moved. */
+class LostElsewhere extends Error {
+  override readonly name = 'LostElsewhere';
+  /** @param decidedUpTo so far the partition of this cluster is decided */
+  constructor(readonly decidedUpTo: number) {
+    super('the store has lost what it had decided on another Kafka cluster');
   }
 }
 

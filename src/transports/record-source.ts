@@ -6,6 +6,7 @@ import type { Clock } from '../clock';
 import { idKey } from '../domain/digest';
 import type { Answer, Envelope, Intake, TopicPartition } from '../intake';
 import type { Metrics } from '../telemetry';
+import type { ReadCluster, ReadDecidedUpTo } from './moved-offsets';
 import type { WireFormat } from './wire-format';
 
 /** Memory that a record takes beside its bytes, once it is read. */
@@ -50,6 +51,8 @@ export interface Progress extends TopicPartition {
   readonly offset: number;
   /** One past the last record that was decided: so far the store has to have decided it. Null where the offset is somebody else's, and the store is not asked yet. */
   readonly expectedUpTo: number | null;
+  /** The store's name of the Kafka cluster that `expectedUpTo` is an offset of; absent for its first one. */
+  readonly cluster?: string;
 }
 
 /** A consumer group's side of Kafka. */
@@ -78,8 +81,14 @@ export interface SourceListener {
    *
    * @param offset at which the partition begins; null where none is committed
    * @param expectedUpTo see Progress; null where the offset was set by no worker: by somebody else, or by nobody yet
+   * @param cluster see Progress; another one where a mirror has copied the offset
    */
-  begins(partition: TopicPartition, offset: number | null, expectedUpTo: number | null): void;
+  begins(
+    partition: TopicPartition,
+    offset: number | null,
+    expectedUpTo: number | null,
+    cluster?: string,
+  ): void;
   /** So many offsets were passed over: Kafka has deleted their records before they were fetched. */
   passedOver(partition: TopicPartition, offsets: number): void;
   /**
@@ -115,8 +124,11 @@ export interface StreamDeps {
   readonly intake: Pick<Intake, 'decide'>;
   readonly wireFormat: Pick<WireFormat, 'decode'>;
   readonly publishVerdicts: PublishVerdicts | null;
-  /** How far the store has decided partitions, in the order of the list; 0 where nothing. @throws where it cannot say now */
-  readonly readDecidedUpTo: (partitions: readonly TopicPartition[]) => Promise<number[]>;
+  /** The cluster that `source` reads. */
+  readonly cluster: ReadCluster;
+  readonly readDecidedUpTo: ReadDecidedUpTo;
+  /** Notes in the store that a partition is read from this offset on after a move: other clusters have what is before it. @throws where the store cannot now */
+  readonly beginAt: (partition: TopicPartition, offset: number) => Promise<void>;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics: Metrics;

@@ -69,8 +69,8 @@ export function makeStream(deps: StreamDeps): Stream {
       lastFetch = clock.now();
       loops.get(keyOf(partition))?.ends(offset, start);
     },
-    begins(partition, offset, expectedUpTo) {
-      loops.get(keyOf(partition))?.begins(offset, expectedUpTo);
+    begins(partition, offset, expectedUpTo, cluster) {
+      loops.get(keyOf(partition))?.begins(offset, expectedUpTo, cluster);
       checkSoon.abort();
     },
     passedOver: ({ topic }, offsets) => metrics.gapRecords.inc({ topic }, offsets),
@@ -92,8 +92,9 @@ export function makeStream(deps: StreamDeps): Stream {
         const expected = loop.expectedUpTo();
         return expected === null || expected === 0 ? [] : [{ loop, expected }];
       });
-      if (asked.length === 0) continue;
       try {
+        for (const loop of loops.values()) await loop.checkMoved();
+        if (asked.length === 0) continue;
         const decidedUpTo = await deps.readDecidedUpTo(asked.map(({ loop }) => loop.partition));
         for (const [index, { loop, expected }] of asked.entries()) {
           const decided = decidedUpTo[index] ?? 0;

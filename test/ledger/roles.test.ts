@@ -71,6 +71,7 @@ const ALL_TABLES = [
     'operations',
     'player_keys',
     'untagged',
+    'first_cluster',
   ],
   ...['migrations', 'migrations_lock', EMPTY],
 ];
@@ -95,6 +96,7 @@ const anyColumn: Readonly<Record<string, string>> = {
     operations: 'outcome',
     player_keys: 'key',
     untagged: 'until',
+    first_cluster: 'cluster_id',
     migrations: 'name',
     migrations_lock: 'is_locked',
   },

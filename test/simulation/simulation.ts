@@ -332,6 +332,11 @@ class World {
         },
       },
       wireFormat: this.wireFormat(actor),
+      // Its group never moves.
+      cluster: { id: null, name: '' },
+      beginAt: async () => {
+        throw new Error('a move that nobody made');
+      },
       readDecidedUpTo: (partitions) => readDecidedUpTo(store, partitions),
       publishVerdicts: async (from, answers) => {
         const [first] = answers;

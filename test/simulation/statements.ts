@@ -25,10 +25,11 @@ const STATEMENTS: Readonly<Record<string, Statement>> = {
   settings: async () => [],
 
   async lock_partition(on, { text, values = [] }) {
-    const [no, topic, partition] = values;
+    const [no, topic, partition, cluster] = values;
     const row = partitionByNo(on, Number(no));
     const named = row && on.seen(row);
     if (row === undefined || named?.topic !== topic || named?.partition !== String(partition)) return [];
+    if (named?.cluster_id !== cluster) return [];
     if (/for update$/.test(text)) await on.lock(row);
     const { next_offset: next = null, decided_up_to: decided } =
       (/for update$/.test(text) ? on.current(row) : on.seen(row)) ?? {};
@@ -36,23 +37,23 @@ const STATEMENTS: Readonly<Record<string, Statement>> = {
   },
 
   async partition_no(on, { values = [] }) {
-    const [topic, partition] = [String(values[0]), String(values[1])];
-    const key = `${topic}/${partition}`;
+    const [topic = '', partition = '', cluster = ''] = values.map(String);
+    const key = `${topic}/${partition}/${cluster}`;
     const before = on.store.partitions.get(key);
     const known = before && on.seen(before);
     let no: Text = null;
     const isOpened = await on.insert(on.store.partitions, key, 'partitions', () => {
       no = String(on.store.nextPartitionNo++);
-      return { ...NO_COUNTS, partition_no: no, topic, partition };
+      return { ...NO_COUNTS, partition_no: no, topic, partition, cluster_id: cluster };
     });
     if (isOpened) return [[no]];
     return known === undefined ? [] : [[known.partition_no ?? null]];
   },
 
   async decided_up_to(on, { values = [] }) {
-    const [topics = [], partitions = []] = values.map(readArray);
+    const [topics = [], partitions = [], clusters = []] = values.map(readArray);
     return topics.map((topic, index) => {
-      const row = on.store.partitions.get(`${topic}/${partitions[index]}`);
+      const row = on.store.partitions.get(`${topic}/${partitions[index]}/${clusters[index]}`);
       const seen = row && on.seen(row);
       return [seen?.decided_up_to ?? seen?.next_offset ?? '0'];
     });

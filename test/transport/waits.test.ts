@@ -14,6 +14,7 @@ import type {
   PublishVerdicts,
   RecordSource,
   SourceListener,
+  StreamDeps,
   StreamRecord,
 } from '../../src/transports/record-source';
 import { makeStream, STORE_CHECK_MS, type Stream } from '../../src/transports/stream';
@@ -77,6 +78,8 @@ class FakeSource implements RecordSource {
   /** What the commits said of how far the store has decided. */
   readonly notes: (number | null)[] = [];
   readonly wentBack: string[] = [];
+  /** Of each commit, the cluster whose offset the note has. */
+  readonly notedClusters: string[] = [];
   readonly paused = new Set<string>();
   stopped = false;
   commitFails: string | null = null;
@@ -98,9 +101,10 @@ class FakeSource implements RecordSource {
   async commit(progress: readonly Progress[]): Promise<void> {
     await this.commitHangs;
     if (this.commitFails !== null) throw new Error(this.commitFails);
-    for (const { offset, expectedUpTo, ...partition } of progress) {
+    for (const { offset, expectedUpTo, cluster = '', ...partition } of progress) {
       this.commits.push(`${nameOf(partition)} ${offset}`);
       this.notes.push(expectedUpTo);
+      this.notedClusters.push(cluster);
     }
   }
   async stop(): Promise<void> {
@@ -136,7 +140,9 @@ function setUp(options: {
   publish?: PublishVerdicts;
   partitionsAtOnce?: number;
   batchEvents?: number;
-  readDecidedUpTo?: (partitions: readonly TopicPartition[]) => Promise<number[]>;
+  readDecidedUpTo?: StreamDeps['readDecidedUpTo'];
+  beginAt?: StreamDeps['beginAt'];
+  cluster?: StreamDeps['cluster'];
 }) {
   const clock = new FakeClock();
   const source = new FakeSource();
@@ -157,6 +163,12 @@ function setUp(options: {
     },
     wireFormat: { decode: options.decode ?? ((bytes) => ({ type: 'json', bytes })) },
     publishVerdicts: options.publish ?? null,
+    cluster: options.cluster ?? { id: 'A', name: '' },
+    beginAt:
+      options.beginAt ??
+      (async () => {
+        throw new Error('a move that nobody made');
+      }),
     readDecidedUpTo: options.readDecidedUpTo ?? (async (partitions) => partitions.map(() => 0)),
     batchEvents: options.batchEvents ?? 100,
     partitionsAtOnce: options.partitionsAtOnce ?? 3,
@@ -172,8 +184,8 @@ function setUp(options: {
       listener().assigned(partitions.map(partition));
     },
     /** As Kafka tells of the offset at which a partition begins. */
-    begin: (number: number, expectedUpTo: number | null, offset = expectedUpTo) =>
-      listener().begins(partition(number), offset, expectedUpTo),
+    begin: (number: number, expectedUpTo: number | null, offset = expectedUpTo, cluster = '') =>
+      listener().begins(partition(number), offset, expectedUpTo, cluster),
     /** As a broker answers a fetch. */
     end: (number: number, offset: number, start = 0) => listener().end(partition(number), offset, start),
     /** Delivers records with these offsets as one chunk. */
@@ -1477,5 +1489,137 @@ describe('fetches of an old generation', () => {
     const { gate } = gateOf();
     gate.close();
     expect(gate.isClosed()).toBe(false);
+  });
+});
+
+describe('an offset that a mirror has copied from another Kafka cluster', () => {
+  /** Of cluster B, whose store began with A: how far it has decided partition 0 of each cluster and topic. */
+  const onB = (decided: Record<string, number>) => {
+    const begun: string[] = [];
+    const decide: Decide = async (_, envelopes, expectedUpTo = 0) => {
+      if ((decided['B t'] ?? 0) < expectedUpTo)
+        return { answers: [], undecided: new StoreBehind(decided['B t'] ?? 0) };
+      decided['B t'] = (envelopes.at(-1)?.offset ?? 0) + 1;
+      return { answers: envelopes.map(answer), undecided: null };
+    };
+    const all = setUp({
+      decide,
+      cluster: { id: 'B', name: 'B' },
+      readDecidedUpTo: async (list) =>
+        list.map(({ topic, cluster = 'B' }) => decided[`${cluster || 'A'} ${topic}`] ?? 0),
+      beginAt: async (of, offset) => {
+        begun.push(`${nameOf(of)} ${offset}`);
+      },
+    });
+    return { ...all, begun };
+  };
+  const gaps = async ({ gapRecords }: ReturnType<typeof makeMetrics>) =>
+    (await gapRecords.get()).values.map(({ value }) => value);
+
+  it.each([
+    ['smaller', 90, 30],
+    ['larger', 90, 3_000],
+  ])('is gone on from, without an alarm, where it is %s than the old one [U9]', async (_, upTo, offset) => {
+    const { clock, source, metrics, begun, decided, assign, begin, deliver } = onB({ 'A t': 90 });
+    await assign(0);
+    begin(0, upTo, offset);
+    deliver(0, [offset + 2]);
+    await clock.pass(2 * BETWEEN_COMMITS);
+    expect([source.wentBack, await gaps(metrics)]).toEqual([[], [0]]);
+    expect([decided, begun]).toEqual([[`t/0 ${offset + 2}`], [`t/0 ${offset + 2}`]]);
+    expect([source.commits, source.notes, source.notedClusters]).toEqual([
+      [`t/0 ${offset + 3}`],
+      [offset + 3],
+      ['B'],
+    ]);
+  });
+
+  it('is read again from the beginning of the new cluster, where the store has lost what its note says [U9] [U1]', async () => {
+    const { clock, source, begun, decided, assign, begin, deliver } = onB({ 'A t': 89 });
+    await assign(0);
+    begin(0, 90, 30);
+    deliver(0, [30]);
+    await clock.pass(BETWEEN_COMMITS);
+    expect([source.wentBack, decided, begun]).toEqual([['t/0 0'], [], []]);
+    deliver(0, [0, 1, 2]);
+    await clock.pass(2 * BETWEEN_COMMITS);
+    expect(decided).toEqual(['t/0 0', 't/0 1', 't/0 2']);
+    expect([source.commits, source.notes]).toEqual([
+      ['t/0 0', 't/0 3'],
+      [0, 3],
+    ]);
+    expect(new Set(source.notedClusters)).toEqual(new Set(['B']));
+  });
+
+  it('is read again from where the new cluster was left, where it was read before [U9] [U1]', async () => {
+    const { clock, source, assign, begin, deliver } = onB({ 'A t': 89, 'B t': 20 });
+    await assign(0);
+    begin(0, 90, 30);
+    deliver(0, [30]);
+    await clock.pass(BETWEEN_COMMITS);
+    expect(source.wentBack).toEqual(['t/0 20']);
+  });
+
+  it('is looked after where nothing comes, too [U9] [U1]', async () => {
+    const store: Record<string, number> = { 'A t': 90 };
+    const { clock, source, assign, begin } = onB(store);
+    await assign(0);
+    begin(0, 90, 30);
+    await clock.pass(STORE_CHECK_MS);
+    expect(source.wentBack).toEqual([]);
+    store['A t'] = 80;
+    await clock.pass(STORE_CHECK_MS);
+    expect(source.wentBack).toEqual(['t/0 0']);
+  });
+
+  it('keeps its note until a record comes behind it [U9]', async () => {
+    const { clock, source, begun, assign, begin, deliver } = onB({ 'A t': 90 });
+    await assign(0);
+    begin(0, 90, 30);
+    // Markers alone.
+    deliver(0, [], 33);
+    await clock.pass(BETWEEN_COMMITS);
+    expect([source.commits, source.notes, source.notedClusters]).toEqual([['t/0 33'], [90], ['']]);
+    expect(begun).toEqual([]);
+  });
+
+  it('is known by the name that the topic had before a mirror renamed it [U9]', async () => {
+    const { clock, source, assign } = onB({ 'A t': 0, 'A events.t': 90 });
+    await assign(0);
+    source.listener?.assigned([{ topic: 'A.events.t', partition: 0 }]);
+    source.listener?.begins({ topic: 'A.events.t', partition: 0 }, 30, 90);
+    source.listener?.chunk(chunkOf({ topic: 'A.events.t', partition: 0 }, [streamRecord(30)]));
+    await clock.pass(BETWEEN_COMMITS);
+    expect([source.wentBack, source.commits]).toEqual([[], ['A.events.t/0 31']]);
+  });
+
+  it('with a note of our own cluster, is behind the store that has only the first one [U9] [U1]', async () => {
+    // A store of before the move, which B now counts as its first cluster: its rows are those of A.
+    const { clock, source, assign, begin, deliver } = setUp({
+      cluster: { id: 'B', name: '' },
+      readDecidedUpTo: async (list) => list.map(({ cluster }) => (cluster === undefined ? 90 : 0)),
+    });
+    await assign(0);
+    begin(0, 30, 30, 'B');
+    deliver(0, [30]);
+    await clock.pass(BETWEEN_COMMITS);
+    expect(source.wentBack).toEqual(['t/0 0']);
+  });
+
+  it('waits where the store does not answer, and alarms nobody [U9]', async () => {
+    let asked = 0;
+    const { clock, source, decided, assign, begin, deliver } = setUp({
+      cluster: { id: 'B', name: 'B' },
+      beginAt: async () => undefined,
+      readDecidedUpTo: async (list) => {
+        if (++asked === 1) throw new Error('the store is down');
+        return list.map(() => 90);
+      },
+    });
+    await assign(0);
+    begin(0, 90, 30);
+    deliver(0, [30]);
+    await clock.pass(2 * SECOND);
+    expect([source.wentBack, decided]).toEqual([[], ['t/0 30']]);
   });
 });
