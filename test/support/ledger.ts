@@ -213,6 +213,8 @@ export interface WriterOptions {
   readonly logger?: Logger;
   /** Of decideBatch. */
   readonly fewEvents?: number;
+  /** The name of the Kafka cluster that it reads. */
+  readonly cluster?: string;
 }
 
 /** A worker of its own: a pool, the reference data that it keeps in memory, an intake. */
@@ -285,7 +287,7 @@ export class TestStore {
       logger,
     );
     this.pools.push(pool);
-    const ledger = makeLedger(pool, { fewEvents: options.fewEvents });
+    const ledger = makeLedger(pool, { fewEvents: options.fewEvents, cluster: options.cluster });
     const intake = makeIntake({
       ledger: options.wrap?.(ledger) ?? ledger,
       references: makeReferences(pool),

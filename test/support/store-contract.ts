@@ -50,8 +50,12 @@ class Tx {
     });
     return found;
   }
-  async lockPartition(no: number, partition = 0) {
-    const { locked, inForce } = await partitions.lockPartition(this.session, { ...sourceOf(partition), no });
+  async lockPartition(no: number, partition = 0, cluster = partitions.FIRST_CLUSTER) {
+    const { locked, inForce } = await partitions.lockPartition(this.session, {
+      ...sourceOf(partition),
+      no,
+      cluster,
+    });
     return { ...locked, version: inForce.version };
   }
   lockFeeds = (...feeds: number[]) => rounds.lockFeeds(this.session, feeds);
@@ -65,11 +69,18 @@ class Tx {
     await events.findEvents(this.session, { feedNo: FEED, ids }, (id) => found.push(id));
     return found.sort();
   }
-  partitionNo = (partition: number) => partitions.partitionNoOf(this.session, sourceOf(partition));
+  partitionNo = (partition: number, cluster = partitions.FIRST_CLUSTER) =>
+    partitions.partitionNoOf(this.session, { ...sourceOf(partition), cluster });
   openRounds = (...opened: (readonly [no: number, id: string])[]) =>
     this.connection.write(roundsOf(...opened));
   writeKeys = (...ids: string[]) => this.connection.write(keysOf(...ids));
   howFar = (...list: number[]) => partitions.readDecidedUpTo(this.session, list.map(sourceOf));
+  /** Of partition 0, on these clusters. */
+  howFarOn = (...clusters: string[]) =>
+    partitions.readDecidedUpTo(
+      this.session,
+      clusters.map((cluster) => ({ ...sourceOf(0), cluster })),
+    );
   count = (partitionNo: number, nextOffset: number, decidedUpTo = nextOffset) =>
     partitions.countPartition(this.session, {
       partitionNo,
@@ -445,6 +456,27 @@ export function describeStoreContract(makeSide: () => Promise<Side>): void {
       decidedUpTo: 12,
       version: 0,
     });
+  });
+
+  test('a partition of another cluster is another one [U9]', async () => {
+    const no = await aPartition();
+    await inOne((tx) => tx.count(no, 9));
+    let other = 0;
+    await inOne(async (tx) => {
+      other = await tx.partitionNo(0, 'B');
+    });
+    expect(other).not.toBe(no);
+    expect(await inNew((tx) => tx.partitionNo(0, 'B'))).toBe(other);
+    expect(await inNew((tx) => tx.howFarOn('', 'B', 'C'))).toEqual([9, 0, 0]);
+    await inOne((tx) => tx.count(other, 4));
+    expect(await inNew((tx) => tx.howFarOn('B', '', 'B'))).toEqual([4, 9, 4]);
+    expect(await inNew((tx) => tx.lockPartition(other, 0, 'B'))).toMatchObject({ decidedUpTo: 4 });
+    const tx = await begin();
+    await expect(side.get(tx.lockPartition(other))).rejects.toMatchObject({
+      name: 'StoreBehind',
+      decidedUpTo: 0,
+    });
+    await side.get(tx.rollback());
   });
 
   test('a partition keeps its number', async () => {
