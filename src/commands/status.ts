@@ -5,6 +5,7 @@ import { counted } from '../domain/printable';
 import { migrationNames } from '../ledger/migrate';
 import {
   countDamages,
+  onCluster,
   type PartitionBalance,
   readBalance,
   readVersions,
@@ -76,13 +77,13 @@ async function look(check: boolean): Promise<Facts> {
   const damages: Part<number | null> = check
     ? await part(() => countDamages(DATABASE), Number.POSITIVE_INFINITY)
     : { value: null };
-  const [versions, balances, members, cluster] = await Promise.all([
+  const cluster = part(() => readClusterId(kafka), AGAIN_WITHIN_MS);
+  const readHere = async () => onCluster(await readBalance(DATABASE), valueIn(await cluster));
+  const [versions, balance, members] = await Promise.all([
     part(() => readVersions(DATABASE)),
-    part(() => readBalance(DATABASE)),
+    part(readHere),
     part(() => membersOf(kafka, KAFKA_GROUP_ID)),
-    part(() => readClusterId(kafka)),
   ]);
-  const balance = 'value' in balances ? { value: onCluster(balances.value, valueIn(cluster)) } : balances;
   const decided = (valueIn(balance) ?? []).map(({ topic }) => topic);
   const wanted = config.KAFKA_TOPICS ?? valueIn(versions)?.topics ?? decided;
   const topics = [...new Set([...wanted, ...decided])].sort();
@@ -125,20 +126,10 @@ async function look(check: boolean): Promise<Facts> {
     await systemClock.sleep(DECIDED_WITHIN_MS, NEVER);
     return part(async () => {
       // In this order: of a partition that goes on, no more can be decided than Kafka is seen to have.
-      const balance = onCluster(await readBalance(DATABASE), valueIn(cluster));
+      const balance = await readHere();
       return { balance, positions: await readPositions(kafka, KAFKA_GROUP_ID, topics) };
     }, AGAIN_WITHIN_MS);
   });
-}
-
-/** Offsets of other clusters cannot be compared with those of this one. Without its id, all are taken. */
-export function onCluster(
-  balance: readonly PartitionBalance[],
-  clusterId: string | null | undefined,
-): readonly PartitionBalance[] {
-  return clusterId == null
-    ? balance
-    : balance.filter(({ cluster = null }) => (cluster ?? clusterId) === clusterId);
 }
 
 /**

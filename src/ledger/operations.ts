@@ -138,6 +138,16 @@ export async function readBalance(database: string | StoreAccess): Promise<Parti
   );
 }
 
+/** Offsets of other clusters cannot be compared with those of this one. Without its id, all are taken. */
+export function onCluster(
+  balance: readonly PartitionBalance[],
+  clusterId: string | null | undefined,
+): readonly PartitionBalance[] {
+  return clusterId == null
+    ? balance
+    : balance.filter(({ cluster = null }) => (cluster ?? clusterId) === clusterId);
+}
+
 /** How many damages promo.check_invariants() finds. Reads everything stored. @throws StoreError */
 export async function countDamages(database: string | StoreAccess): Promise<number> {
   const [[count] = []] = await inStore(database, { timeoutMs: CHECK_TIMEOUT_MS }, (query) =>

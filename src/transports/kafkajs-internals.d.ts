@@ -72,13 +72,10 @@ declare module 'kafkajs/src/broker' {
 
 declare module 'kafkajs/src/cluster' {
   class Cluster {
-<<<<<<< HEAD
     /** Asks each broker in turn. @throws KafkaJSGroupCoordinatorNotFound, without the reason */
     findGroupCoordinatorMetadata(group: { readonly groupId: string }): Promise<unknown>;
-=======
     /** Asks a broker. */
     metadata(about: { readonly topics: readonly string[] }): Promise<{ readonly clusterId?: string | null }>;
->>>>>>> 89e682b (Keep positions of each Kafka cluster apart)
     findTopicPartitionMetadata(
       topic: string,
     ): readonly { readonly partitionId: number; readonly leader: number }[];

@@ -1,6 +1,7 @@
 /** What `status` makes of what it has seen of Kafka and of the store, and what it shows of the settings. */
 import { assess, describe, type Facts, lookAgain } from '../../src/commands/status';
 import { describeConfig } from '../../src/config';
+import { onCluster } from '../../src/ledger/operations';
 
 const value = <T>(value: T) => ({ value });
 const at = { topic: 't', partition: 0 };
@@ -198,4 +199,14 @@ test('settings are shown as they take effect, and none of them shows a secret', 
       { name: 'KAFKA_BROKERS', value: null, from: 'absent' },
     ]),
   );
+});
+
+it('compares Kafka with partitions of its own cluster alone [U9]', () => {
+  const of = (cluster: string | null) => ({
+    ...at,
+    ...{ decidedUpTo: 9, recordsRead: 9, became: 9, deadLetters: 0, idleSeconds: 1, cluster },
+  });
+  const all = [of('A'), of('B'), of(null)];
+  expect(onCluster(all, 'B').map(({ cluster }) => cluster)).toEqual(['B', null]);
+  expect(onCluster(all, null)).toEqual(all);
 });

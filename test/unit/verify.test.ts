@@ -139,3 +139,37 @@ test('a store that cannot be reached is an error of the store', async () => {
   await expect(storedTopics(nobody)).rejects.toBeInstanceOf(StoreError);
   await expect(inspect(nobody, [])).rejects.toBeInstanceOf(StoreError);
 });
+
+describe('after a move to another cluster, before anything is read there', () => {
+  const elsewhere = [
+    { topic: 't', partition: 0, decidedUpTo: 90, cluster: 'A', isFirst: true },
+    { topic: 'of.b', partition: 0, decidedUpTo: 40, cluster: 'B', isFirst: false },
+  ];
+  const lookedForOf = (topic: string, note: { upTo: number; cluster: string } | null) =>
+    unaccounted([{ ...position(), topic, note }], { partitions: [], keptSinceMs: 0, elsewhere }).length;
+
+  it.each([
+    ['t', { upTo: 90, cluster: '' }, 0],
+    ['A.t', { upTo: 90, cluster: '' }, 0],
+    ['of.b', { upTo: 40, cluster: 'B' }, 0],
+    // What the store has lost of the other cluster, or never had, is looked for.
+    ['t', { upTo: 91, cluster: '' }, 1],
+    ['t', { upTo: 1, cluster: 'C' }, 1],
+    ['other', { upTo: 1, cluster: '' }, 1],
+    ['t', null, 1],
+  ])(
+    'of %s with the note %j, the records before the offset are looked for in %i partitions [U9]',
+    (topic, note, partitions) => {
+      expect(lookedForOf(topic, note)).toBe(partitions);
+    },
+  );
+});
+
+it('looks for nothing before the offset at which a group came to the cluster [U9]', () => {
+  const rangesOf = (gap: { from: number; to: number }) =>
+    unaccounted([position()], { partitions: [stored({ gaps: [gap], beginsAt: 6 })], keptSinceMs: 0 }).flatMap(
+      ({ ranges }) => ranges,
+    );
+  expect(rangesOf({ from: 0, to: 6 })).toEqual([]);
+  expect(rangesOf({ from: 0, to: 8 })).toMatchObject([{ from: 6, to: 8 }]);
+});
