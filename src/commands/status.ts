@@ -5,7 +5,6 @@ import { counted } from '../domain/printable';
 import { migrationNames } from '../ledger/migrate';
 import {
   countDamages,
-  onCluster,
   type PartitionBalance,
   readBalance,
   readVersions,
@@ -78,7 +77,7 @@ async function look(check: boolean): Promise<Facts> {
     ? await part(() => countDamages(DATABASE), Number.POSITIVE_INFINITY)
     : { value: null };
   const cluster = part(() => readClusterId(kafka), AGAIN_WITHIN_MS);
-  const readHere = async () => onCluster(await readBalance(DATABASE), valueIn(await cluster));
+  const readHere = async () => readBalance(DATABASE, valueIn(await cluster));
   const [versions, balance, members] = await Promise.all([
     part(() => readVersions(DATABASE)),
     part(readHere),
@@ -158,9 +157,7 @@ async function part<T>(work: () => Promise<T>, withinMs = PART_WITHIN_MS): Promi
 /** A longer timer of Node ends at once. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
-function valueIn<T>(part: Part<T>): T | undefined {
-  return 'value' in part ? part.value : undefined;
-}
+const valueIn = <T>(part: Part<T>): T | undefined => ('value' in part ? part.value : undefined);
 
 // --- what it means
 

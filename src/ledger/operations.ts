@@ -121,10 +121,13 @@ const BALANCE = `select topic, partition, decided_up_to::text, records_read::tex
   greatest(extract(epoch from clock_timestamp() - updated_at), 0)::float8, kafka_cluster
 from promo.partitions order by topic, partition`;
 
-/** @throws StoreError */
-export async function readBalance(database: string | StoreAccess): Promise<PartitionBalance[]> {
+/** @param clusterId of this Kafka cluster alone; without it, of all @throws StoreError */
+export async function readBalance(
+  database: string | StoreAccess,
+  clusterId?: string | null,
+): Promise<readonly PartitionBalance[]> {
   const rows = await inStore(database, { timeoutMs: READ_TIMEOUT_MS }, (query) => query(BALANCE));
-  return rows.map(
+  const balance = rows.map(
     ([topic, partition, decidedUpTo, recordsRead, became, deadLetters, idleSeconds, cluster]) => ({
       topic: String(topic),
       partition: Number(partition),
@@ -136,6 +139,7 @@ export async function readBalance(database: string | StoreAccess): Promise<Parti
       cluster: cluster === null ? null : String(cluster),
     }),
   );
+  return onCluster(balance, clusterId);
 }
 
 /** Offsets of other clusters cannot be compared with those of this one. Without its id, all are taken. */
