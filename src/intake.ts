@@ -125,8 +125,6 @@ export function makeIntake(deps: IntakeDeps): Intake {
   ): Promise<void> {
     let next = tries;
     const isAlone = envelopes.length === 1;
-    // Half of nothing is nothing: a request without events is not divided for ever.
-    const isDivisible = envelopes.length > 1;
     try {
       answers.push(...(await (isAlone ? decideAlone(from, envelopes) : decideOnce(from, envelopes))));
       return;
@@ -137,7 +135,8 @@ export function makeIntake(deps: IntakeDeps): Intake {
       }
       const failure = classify(error);
       if (failure === 'undecided' || (failure === 'again' && tries >= MAX_TRIES_AT_ONCE)) throw error;
-      if (failure === 'data' && !isDivisible) throw error;
+      // Half of nothing is nothing: a request without events would be divided for ever.
+      if (failure === 'data' && envelopes.length <= 1) throw error;
       logger.info(
         { ...from.origin, events: envelopes.length, failure, error: messageOf(error) },
         'batch is decided again',

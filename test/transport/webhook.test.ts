@@ -240,7 +240,14 @@ test('while Postgres is away requests are undecided, and sent again they are dec
     ]);
     expect((await command.get('/livez')).status).toBe(200);
     expect(await command.metric('promo_intake_retries_total{class="undecided"}')).toBe(1);
-    expect(command.logged('request is undecided')).toMatchObject([{ connectionId: HOOK, cause: 'store' }]);
+    expect(command.logged('request is undecided')).toMatchObject([
+      {
+        ...{ connectionId: HOOK, cause: 'store', address: '127.0.0.1' },
+        requestId: answer.headers.get('x-request-id'),
+      },
+    ]);
+    const refusals = `promo_intake_webhook_refusals_total{status="503",token="undecided",connection="${HOOK}"}`;
+    expect(await command.metric(refusals)).toBe(1);
     await postgres.start();
     await until('it is decided', 30_000, async () => (await send(meanwhile)).status === 200);
     expect(await world.verdicts()).toEqual({ before: 'accepted', meanwhile: 'accepted' });
