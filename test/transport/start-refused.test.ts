@@ -10,7 +10,7 @@ import { RunningCommand, startWorker } from '../support/worker';
 import { inOwnWorld } from './world';
 
 const SECOND = 1_000;
-const DEADLINE_MS = 120 * SECOND;
+const DEADLINE_MS = 300 * SECOND;
 /** Well before START_WITHIN_MS: nothing is retried. */
 const AT_ONCE_MS = 20 * SECOND;
 
