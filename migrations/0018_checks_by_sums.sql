@@ -485,6 +485,10 @@ begin
 end
 $$;
 
+-- Without this a query that names one of them gets no parallel workers.
+alter function promo.newest_since(int) parallel safe;
+alter function promo.entries_since(timestamptz, timestamptz) parallel safe;
+
 -- ---------------------------------------------------------------- what people read
 
 comment on view promo.verdicts is 'One row for each decided event: accepted, rejected or skipped. Duplicates are in promo.deliveries. History is kept by month; dropped months are not shown. Indexes find verdict_id, round_id, player_ref, and ranges of decided_at and occurred_at.';
