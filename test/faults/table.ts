@@ -21,6 +21,7 @@ const WAITS = '*Undecided*.';
 const READ_AGAIN = '`promo_intake_redeliveries_total`';
 
 /** Files. */
+const CLUSTERS = 'test/transport/clusters.test.ts';
 const DISKS = 'test/transport/disks.test.ts';
 const THROTTLING = 'test/transport/throttling.test.ts';
 const START = 'test/transport/start-refused.test.ts';
@@ -283,6 +284,28 @@ export const FAULTS: readonly FaultGroup[] = [
             'offsets set forward: what was passed over is told by the worker, and what it committed itself is not',
           ],
           [VERIFY]: ['verify: names what was committed and not decided, and what the store contradicts'],
+        },
+      },
+      {
+        fault: 'The group moves to another Kafka cluster, or back, and a mirror translates its offsets',
+        does: 'Goes on there. Offsets of the other cluster are compared with nothing. A store that has lost decisions is noticed on each cluster.',
+        sees: '`the partition goes on from another Kafka cluster`; `verify` on the new cluster',
+        tests: {
+          [CLUSTERS]: [
+            'a move back to the offsets that the group had left alarms nobody, and what was copied back are duplicates',
+            'a store that is restored to before the move is noticed on the new cluster, which is read from its beginning',
+            'a topic that the mirror has renamed goes on as under its old name',
+          ],
+        },
+      },
+      {
+        fault: 'The address of the brokers leads a running worker to another Kafka cluster',
+        does: 'Ends, and commits nothing there. Started again, it goes on as after a move.',
+        sees: '`the Kafka client has ended`: `The brokers are of another Kafka cluster than at the start`',
+        tests: {
+          [CLUSTERS]: [
+            'a source whose brokers turn out to be of another cluster ends, and hands nothing over',
+          ],
         },
       },
       {
