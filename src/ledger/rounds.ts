@@ -120,6 +120,7 @@ function readRound(row: Row): Round {
     settled: settled === 't',
     sums,
     playerTag: row[15] == null ? null : Number(row[15]),
+    taggedPlayer: null,
     playerHash: playerHash == null ? null : Number(playerHash),
     brandNo: brandNo == null ? null : Number(brandNo),
     secondSettled: secondSettled === 't',

@@ -1,6 +1,7 @@
 /** Tags of players, and the content of an event as it is stored with them (K6). */
 
 import { contentHashOf } from '../../../src/domain/content';
+import { decide } from '../../../src/domain/decide';
 import {
   monthNo,
   monthOf,
@@ -12,7 +13,7 @@ import {
 import { differsFromStored, FORGOTTEN, packContent } from '../../../src/domain/stored-content';
 import { CopyRows } from '../../../src/ledger/binary';
 import { aBet, aLogin, type EventJson, without } from '../../support/builders';
-import { judged } from './world';
+import { itemOf, judged, SEVERAL, World } from './world';
 
 const KEY: PlayerKey = [0x03020100, 0x07060504, 0x0b0a0908, 0x0f0e0d0c];
 const ANOTHER: PlayerKey = [1, 2, 3, 4];
@@ -154,5 +155,34 @@ describe('the content of an event as it is stored [K4] [K6]', () => {
     };
     expect(stored(event).toString()).toBe('-7730106223415210273');
     expect(stored(aLogin({ ...event, kind: 'login' })).toString()).toBe('-7728495104201638631');
+  });
+});
+
+describe('a round whose events come in one batch [K6] [A3]', () => {
+  const round = aBet({ round_id: 'r', player_ref: 'p' });
+  const items = (players: readonly string[]) =>
+    players.map((player_ref, offset) =>
+      itemOf(judged({ ...round, event_id: `e-${offset}`, player_ref }), SEVERAL, { partitionNo: 1, offset }),
+    );
+
+  it('has its tag hashed once, and each event of its player has that tag', () => {
+    const tags = new PlayerTags(new Map([[NOVEMBER, KEY]]), NOVEMBER);
+    const hashed = jest.spyOn(tags, 'makeFor');
+    const events = items(['p', 'p', 'p', 'p']);
+    decide(events, { ...new World().known, tags });
+    expect(hashed).toHaveBeenCalledTimes(1);
+    expect(new Set(events.map(({ playerTag }) => playerTag)).size).toBe(1);
+    expect(events[0]?.playerTag).toBe(tags.make('r', 'p'));
+  });
+
+  it('has a tag of its own hashed for each event of another player', () => {
+    const tags = new PlayerTags(new Map([[NOVEMBER, KEY]]), NOVEMBER);
+    const events = items(['p', 'q', 'p', 'q']);
+    const { decisions } = decide(events, { ...new World().known, tags });
+    const [p, q] = [tags.make('r', 'p'), tags.make('r', 'q')];
+    expect(events.map(({ playerTag }) => playerTag)).toEqual([p, q, p, q]);
+    expect(
+      decisions.map((decision) => (decision.type === 'decided' ? (decision.anomalies ?? []) : decision.type)),
+    ).toEqual([[], ['player_mismatch'], [], ['player_mismatch']]);
   });
 });
