@@ -1,14 +1,14 @@
 /**
  * The tests of faults: `node build/dev/faults.js` runs them all, those that take minutes too, and prints what came of each fault.
  *
- * With `--check [JEST_RESULTS...]` it runs nothing: it compares test/faults/table.ts with the tests that ran (build/jest-results.json unless told).
+ * With `--check [JEST_RESULTS...]` it runs nothing: it compares dev/catalogue/faults.ts with the tests that ran (build/jest-results.json unless told).
  * Exits 1 where a fault names a test that there is not, or one that failed, and where a test of the layer `faults` stands with no fault; and,
  * since `make test` leaves out those that take minutes, only after a run of its own where one was skipped that may not be.
  */
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { FAULTS, type Fault, type FaultGroup, MAY_BE_SKIPPED } from '../test/faults/table';
+import { FAULTS, type Fault, type FaultGroup, MAY_BE_SKIPPED } from './catalogue/faults';
 import { type JestTest, readJestTests } from './jest-results';
 import { splitTitle } from './rules-tests';
 import { projectRoot as ROOT } from './servers/download';
@@ -90,7 +90,7 @@ export function withoutFault(groups: readonly FaultGroup[], ran: readonly Ran[])
   );
   return ran
     .filter(({ file, name }) => file.startsWith(LAYER) && !named.has(`${file} ${name}`))
-    .map(({ file, name }) => `no fault of test/faults/table.ts names the test "${name}" in ${file}`);
+    .map(({ file, name }) => `no fault of dev/catalogue/faults.ts names the test "${name}" in ${file}`);
 }
 
 function namesOf(tests: Fault['tests']): { file: string; name: string }[] {

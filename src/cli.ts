@@ -5,20 +5,20 @@
  * A command's code is loaded when it runs, so that --help answers at once.
  */
 import { access, constants, stat } from 'node:fs/promises';
-import { DONE, FAILED, USAGE } from './commands/exit-codes';
-import { causesOf, explain } from './commands/explain';
+import { DONE, FAILED, USAGE } from './cli/exit-codes';
+import { causesOf, explain } from './cli/explain-error';
+import { codeWithOutput, endStuckOutput, guardOutput, outputFlushed } from './cli/output';
+import { packageVersion } from './cli/package-version';
+import { guard } from './cli/terminal';
+import { type Command, type Given, helpOf, overview, readArguments, synopsis } from './cli/usage';
 import { OPERATIONS } from './commands/operations';
-import { codeWithOutput, endStuckOutput, guardOutput, outputFlushed } from './commands/output';
-import { packageVersion } from './commands/package-version';
 import {
   PUBLISH_SETTINGS,
   PUBLISHING_WEBHOOK_SETTINGS,
   SEND_SETTINGS,
   WORKER_SETTINGS,
 } from './commands/settings';
-import { guard } from './commands/terminal';
-import { type Command, type Given, helpOf, overview, readArguments, synopsis } from './commands/usage';
-import { SPEC } from './domain/event';
+import { SPEC } from './domain/event/event';
 
 /** Whatever still holds the process after its command has ended, such as a client that tries to reconnect. */
 const LINGER_MS = 2_000;

@@ -1,5 +1,5 @@
 /** How long records took from their scheduled send to the answered commit: what a producer sent, joined with what a worker logged. */
-import { groupBy } from '../../src/ledger/group-by';
+import { groupBy } from '../../src/lib/group-by';
 import type { Weighted } from './statistics';
 
 /** Records of one tick and one partition: consecutive. */

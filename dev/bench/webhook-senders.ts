@@ -1,6 +1,6 @@
 /** Senders that keep their connections, and send the next request once the last one is answered. */
 import { Agent, request } from 'node:http';
-import { sign } from '../../src/transports/webhook-signature';
+import { sign } from '../../src/webhook/signature';
 import type { FeedMessage } from './feed';
 
 export interface SendersOptions {

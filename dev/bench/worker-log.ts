@@ -1,6 +1,6 @@
 /** What a worker's log says of its run: when it got partitions, which batches it decided, and what it had to try again. */
 
-import { groupBy } from '../../src/ledger/group-by';
+import { groupBy } from '../../src/lib/group-by';
 
 export interface DecidedBatch {
   /** Milliseconds since 1970, after the commit was answered. */

@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { request } from 'node:https';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { makeAuthority } from '../../test/support/certificates';
+import { makeAuthority } from '../servers/certificates';
 import { Child } from '../servers/child';
 import { DeadlineError, until } from '../servers/deadline';
 import { LOOPBACK, withFreePorts } from '../servers/ports';

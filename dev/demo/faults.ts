@@ -1,5 +1,5 @@
 /** Bets that get no verdict `accepted`, with the reason that each gets: what the demo's senders do wrong, and what brands set aside. */
-import type { Reason } from '../../src/domain/verdict';
+import type { Reason } from '../../src/domain/verdict/reasons';
 import type { EventJson, RoundOptions } from './play';
 import type { SenderName } from './world';
 

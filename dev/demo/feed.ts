@@ -2,7 +2,7 @@
  * The demo's feed: promotion events of the last hours, two operators, five connections. The same seed gives the same feed.
  * A feed of any length is made on the fly: only what is on its way at one moment is held.
  */
-import { REASONS, type Reason } from '../../src/domain/verdict';
+import { REASONS, type Reason } from '../../src/domain/verdict/reasons';
 import { makeRandom, makeWeighted } from '../random';
 import { CASES } from './cases';
 import { type Arrival, type FeedRecord, makePlay } from './play';

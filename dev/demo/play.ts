@@ -1,6 +1,6 @@
 /** What players do, as events; and how events arrive, as Kafka records. */
-import { SPEC } from '../../src/domain/event';
-import { currencyOf, toMajor } from '../../src/domain/money';
+import { SPEC } from '../../src/domain/event/event';
+import { currencyOf, toMajor } from '../../src/domain/event/money';
 import type { Random } from '../random';
 import {
   makeWorld,

@@ -1,6 +1,6 @@
 /** What the demo tells in the end, read from the views of schema promo: counts, balance, ledger, anomalies. */
 import type { Client } from 'pg';
-import { REASONS } from '../../src/domain/verdict';
+import { REASONS } from '../../src/domain/verdict/reasons';
 import { count, type Screen, table } from './screen';
 
 const OUTCOMES = `

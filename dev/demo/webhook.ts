@@ -1,8 +1,8 @@
 /** The same feed by HTTP: a round that came over Kafka is refunded through the webhook. */
 import { writeFileSync } from 'node:fs';
 import type { Client } from 'pg';
-import { SPEC } from '../../src/domain/event';
-import { parseJson } from '../../src/transports/json';
+import { SPEC } from '../../src/domain/event/event';
+import { parseJson } from '../../src/lib/json';
 import { isNode } from '../syntax';
 import { type Screen, table } from './screen';
 import { HOOK, type Stage } from './stage';

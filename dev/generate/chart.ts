@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { isMap, isScalar, type Pair, parse, parseDocument, stringify } from 'yaml';
-import { GROUPS, SETTINGS, type SettingName } from '../../src/config';
+import { GROUPS, SETTINGS, type SettingName } from '../../src/config/config';
 import type { Setting } from '../../src/config/setting';
 import { isNode, type SyntaxNode as Json } from '../syntax';
 import { code, codeBlock, document, generatedFrom, paragraph, table } from './markdown';

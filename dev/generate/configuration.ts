@@ -1,12 +1,12 @@
 /** docs/configuration.md: every setting, and which command reads it. */
 import { COMMANDS } from '../../src/cli';
-import { OWN_PREFIXES, SETTINGS, type SettingName, settingsOf } from '../../src/config';
+import { OWN_PREFIXES, SETTINGS, type SettingName, settingsOf } from '../../src/config/config';
 import { code, codeBlock, codes, document, generatedFrom, paragraph, table } from './markdown';
 
 export function renderConfiguration(command: string): string {
   const names = Object.keys(SETTINGS).filter(isSetting);
   return document([
-    generatedFrom('SETTINGS in src/config.ts and src/config/, and COMMANDS in src/cli.ts', command),
+    generatedFrom('SETTINGS in src/config/config.ts and src/config/, and COMMANDS in src/cli.ts', command),
     '# Configuration',
     paragraph(
       'All settings are environment variables, and a variable that is empty counts as absent. Each command reads the settings that name it',

@@ -1,10 +1,10 @@
 /** docs/faults.md: what happens to the worker's surroundings, and what comes of it. */
-import { FAULTS } from '../../test/faults/table';
+import { FAULTS } from '../catalogue/faults';
 import { code, document, generatedFrom, paragraph, table } from './markdown';
 
 export function renderFaults(command: string): string {
   return document([
-    generatedFrom('test/faults/table.ts', command),
+    generatedFrom('dev/catalogue/faults.ts', command),
     '# Faults',
     paragraph(
       'What can go wrong around a worker, what it does then, what you see of it, and the tests that prove it. After each test the store has to be',

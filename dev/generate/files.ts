@@ -1,9 +1,9 @@
 /** What is generated, and how a committed file is compared with it. */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { EVENT_SCHEMA } from '../../src/domain/contract';
-import { VERDICT_SCHEMA } from '../../src/transports/verdict-stream';
-import { ANSWER_SCHEMA } from '../../src/transports/webhook-answer';
+import { EVENT_SCHEMA } from '../../src/domain/event/schema';
+import { VERDICT_SCHEMA } from '../../src/publishing/verdict-topic';
+import { ANSWER_SCHEMA } from '../../src/webhook/responses';
 import { CHART, renderChartReadme, renderSchema as renderValuesSchema } from './chart';
 import { renderConfiguration } from './configuration';
 import { renderFaults } from './faults';

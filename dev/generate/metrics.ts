@@ -1,12 +1,12 @@
 /** docs/metrics.md: the metrics of our own, as the registry holds them. */
-import { LABELS, makeMetrics, OWN_PREFIX } from '../../src/telemetry';
+import { LABELS, makeMetrics, OWN_PREFIX } from '../../src/telemetry/metrics';
 import { code, codes, document, generatedFrom, paragraph, table } from './markdown';
 
 export function renderMetrics(command: string): string {
   const { registry, actions } = makeMetrics();
   const metrics = registry.getMetricsAsArray().filter(({ name }) => name.startsWith(OWN_PREFIX));
   return document([
-    generatedFrom('the list in src/telemetry.ts', command),
+    generatedFrom('the list in src/telemetry/telemetry.ts', command),
     '# Metrics',
     paragraph(
       'A worker, or a webhook, serves them in the Prometheus text format at `/metrics` on `HTTP_PORT`. No label ever holds a player, an event or anything',

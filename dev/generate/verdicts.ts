@@ -1,5 +1,5 @@
 /** schemas/VERDICTS.md: every verdict and reason, for the operator who meets it. */
-import { DEAD_LETTER_REASONS, type DeadLetterReason, REASONS } from '../../src/domain/verdict';
+import { DEAD_LETTER_REASONS, type DeadLetterReason, REASONS } from '../../src/domain/verdict/reasons';
 import { code, document, generatedFrom, paragraph, table } from './markdown';
 
 /** What the owner of the service does about a dead letter. */
@@ -14,7 +14,7 @@ const DEAD_LETTER_REMEDIES: Readonly<Record<DeadLetterReason, string>> = {
 
 export function renderVerdicts(command: string): string {
   return document([
-    generatedFrom('REASONS and DEAD_LETTER_REASONS in src/domain/verdict.ts', command),
+    generatedFrom('REASONS and DEAD_LETTER_REASONS in src/domain/verdict/reasons.ts', command),
     '# Verdicts and their reasons',
     paragraph(
       'Each event gets one verdict, once, and keeps it. The verdict stream and the view `promo.verdicts` name it with its reason; this',

@@ -3,17 +3,17 @@
  */
 
 import { hash } from 'node:crypto';
-import { contentHashOf } from '../domain/content';
-import type { Fault } from '../domain/event';
-import { judge } from '../domain/judge';
-import { counted } from '../domain/printable';
+import { DONE, FAILED, USAGE } from '../cli/exit-codes';
+import { type Line, MAX_LINE_BYTES, openInput, readEvents, readLines } from '../cli/input-lines';
+import { isOutputLost, print } from '../cli/output';
+import { contentHashOf } from '../domain/event/content-hash';
+import type { Fault } from '../domain/event/event';
 import { type Connection, compileReference, type Numbers } from '../domain/reference';
-import { OTHER_CONTENT_REMEDY, type Reason, reasonInfo, type Verdict } from '../domain/verdict';
-import { describeFileFault } from '../reference-file';
-import { bodyBytes } from '../transports/webhook-client';
-import { DONE, FAILED, USAGE } from './exit-codes';
-import { type Line, MAX_LINE_BYTES, openInput, readEvents, readLines } from './lines';
-import { isOutputLost, print } from './output';
+import { judge } from '../domain/verdict/judge';
+import { OTHER_CONTENT_REMEDY, type Reason, reasonInfo, type Verdict } from '../domain/verdict/reasons';
+import { counted } from '../lib/printable';
+import { describeFileFault } from '../reference-file/reference-file';
+import { bodyBytes } from '../webhook/client';
 import { readReferenceInput } from './reference-input';
 import { makeTally } from './tally';
 import { tooMuchAlone, tooMuchTogether } from './webhook-limits';

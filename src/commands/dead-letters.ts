@@ -1,22 +1,32 @@
 /** `promo-intake dead-letters`: what could not be given a verdict, told without players, and sent back once it can. */
 
-import { readConfig } from '../config';
-import { counted } from '../domain/printable';
+import { DONE, FAILED } from '../cli/exit-codes';
+import { Unable } from '../cli/explain-error';
+import {
+  type Bounds,
+  both,
+  boundsOf,
+  integerOf,
+  type Options,
+  requestedBy,
+  wrong,
+} from '../cli/option-values';
+import { messagesTaken, printLines, printText } from '../cli/output';
+import { readConfig } from '../config/config';
+import { offsetsAt, watermarks } from '../kafka/admin/offsets';
+import { makeKafka } from '../kafka/client/client';
+import { KafkaProblem, noTopic } from '../kafka/client/errors';
+import { type Range, readRecords } from '../kafka/consumer/range-reader';
+import { type Encode, encodeMessages, makeSender, RecordsRefused, type Sender } from '../kafka/producer';
+import type { StreamRecord } from '../kafka/protocol/record';
+import type { OutgoingMessage } from '../kafka/protocol/record-batch-writer';
 import { beginOperation } from '../ledger/operations';
-import { makeLogger } from '../telemetry';
-import { identityOf, type Letter, readLetter, replayedHeaders } from '../transports/dead-letters';
-import { offsetsAt, watermarks } from '../transports/group-offsets';
-import { KafkaProblem, makeKafka, noTopic } from '../transports/kafka';
-import { type Range, readRecords } from '../transports/read-records';
-import type { OutgoingMessage } from '../transports/record-batch-writer';
-import { keyOf, type StreamRecord } from '../transports/record-source';
-import { type Encode, encodeMessages, makeSender, RecordsRefused, type Sender } from '../transports/sender';
-import { DONE, FAILED } from './exit-codes';
-import { Unable } from './explain';
+import { counted } from '../lib/printable';
+import { keyOf } from '../lib/topic-partition';
+import { identityOf, type Letter, readLetter, replayedHeaders } from '../publishing/dead-letters';
+import { makeLogger } from '../telemetry/logger';
 import { noteEnd } from './noted';
-import { messagesTaken, printLines, printText } from './output';
 import { LIST_SETTINGS, REPLAY_LETTERS_SETTINGS } from './settings';
-import { type Bounds, both, boundsOf, integerOf, type Options, requestedBy, wrong } from './values';
 
 const LISTED = 20;
 /** A record may have several dead letters, so those that were sent are remembered. */

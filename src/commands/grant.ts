@@ -1,8 +1,9 @@
 /** `promo-intake grant`: gives roles of the database what they need and nothing more. */
-import { readConfig } from '../config';
+
+import { DONE, FAILED, USAGE } from '../cli/exit-codes';
+import { readConfig } from '../config/config';
 import type { ConnectRight } from '../ledger/connect-right';
 import { type Grantee, grantRoles, grantStatements, UnfitRole } from '../ledger/roles';
-import { DONE, FAILED, USAGE } from './exit-codes';
 
 /** @param print only prints the statements, for somebody else to run @returns the exit code */
 export async function grant(grantees: readonly Grantee[], print: boolean): Promise<number> {

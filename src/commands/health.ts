@@ -1,10 +1,10 @@
 /** `promo-intake health`: asks a worker whether it lives, for places that have neither curl nor a shell. */
 import { get as getHttp, type IncomingMessage } from 'node:http';
 import { get as getHttps } from 'node:https';
-import { readConfig } from '../config';
-import { messageOf } from '../errors';
-import { readAnswer } from '../transports/limited';
-import { DONE, FAILED, USAGE } from './exit-codes';
+import { DONE, FAILED, USAGE } from '../cli/exit-codes';
+import { readConfig } from '../config/config';
+import { messageOf } from '../lib/errors';
+import { readAnswer } from '../lib/read-limited';
 
 /** Below the time that those who ask give it, so that they hear why. */
 const ANSWER_WITHIN_MS = 4_000;

@@ -1,13 +1,13 @@
 /** `promo-intake retention apply` and `promo-intake erase-player`: what is dropped or replaced of what is stored, noted in the log of operations. */
 
 import { isUtf8 } from 'node:buffer';
-import { readConfig } from '../config';
-import { MAX_NAME_BYTES } from '../domain/event';
-import { counted } from '../domain/printable';
+import { DONE } from '../cli/exit-codes';
+import { integerOf, type Options, requestedBy, wrong } from '../cli/option-values';
+import { readConfig } from '../config/config';
+import { MAX_NAME_BYTES } from '../domain/event/event';
 import { dropMonthsBefore, erasePlayer, forgetDroppedPlayers, planRetention } from '../ledger/operations';
-import { readUpTo } from '../transports/limited';
-import { DONE } from './exit-codes';
-import { integerOf, type Options, requestedBy, wrong } from './values';
+import { counted } from '../lib/printable';
+import { readUpTo } from '../lib/read-limited';
 
 /** Drops months that are over. @returns the exit code */
 export async function applyRetention(options: Options): Promise<number> {

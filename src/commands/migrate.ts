@@ -1,7 +1,8 @@
 /** `promo-intake migrate`: brings the database to this version. */
-import { readConfig } from '../config';
+
+import { DONE } from '../cli/exit-codes';
+import { readConfig } from '../config/config';
 import { newerMigrations, migrate as runMigrations } from '../ledger/migrate';
-import { DONE } from './exit-codes';
 
 /** @returns the exit code */
 export async function migrate(): Promise<number> {

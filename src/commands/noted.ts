@@ -1,7 +1,8 @@
 /** The log of operations, as commands write it. */
-import type { StoreAccess } from '../ledger/connection';
+
+import { explainShortly } from '../cli/explain-error';
 import { endOperation } from '../ledger/operations';
-import { explainShortly } from './explain';
+import type { StoreAccess } from '../postgres/pool';
 
 /**
  * Notes what came of an operation. What went wrong before is the error to tell: that the log does not have the end is told beside it.

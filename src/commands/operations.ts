@@ -1,7 +1,8 @@
 /** The commands of operations, as data: looking, retention, erasure, replays. */
-import { DEAD_LETTER_REASONS } from '../domain/verdict';
+
+import type { Command } from '../cli/usage';
+import { DEAD_LETTER_REASONS } from '../domain/verdict/reasons';
 import { LIST_SETTINGS, REPLAY_LETTERS_SETTINGS, REPLAY_SETTINGS, STATUS_SETTINGS } from './settings';
-import type { Command } from './usage';
 
 const WRONG_USAGE = 'a wrong option or setting; nothing was started';
 

@@ -2,16 +2,24 @@
  * `promo-intake publish FILE`: sends each line of a file to Kafka as it is. No event is validated: what the intake says of an event that
  * is wrong is often the very thing to find out. A line that is no event at all is refused: a batch, and without --force what is no JSON object.
  */
+
 import { isUtf8 } from 'node:buffer';
-import { statSync } from 'node:fs';
 import { constants as zlibConstants } from 'node:zlib';
-import { readConfig } from '../config';
-import { typeOf } from '../domain/printable';
-import { whyUnreadable } from '../domain/unreadable';
-import { messageOf } from '../errors';
-import { makeLogger } from '../telemetry';
-import { isObject, parseJson } from '../transports/json';
-import { makeKafka, noTopic } from '../transports/kafka';
+import { FAILED, USAGE } from '../cli/exit-codes';
+import { Unable } from '../cli/explain-error';
+import {
+  isBatchOfEvents,
+  type Line,
+  MAX_LINE_BYTES,
+  openInput,
+  readLines,
+  withoutDocument,
+} from '../cli/input-lines';
+import { messagesTaken } from '../cli/output';
+import { readConfig } from '../config/config';
+import { whyUnreadable } from '../domain/event/unreadable';
+import { makeKafka } from '../kafka/client/client';
+import { noTopic } from '../kafka/client/errors';
 import {
   type Compression,
   encodeMessages,
@@ -20,13 +28,12 @@ import {
   partitionChooser,
   RecordsRefused,
   type Sender,
-} from '../transports/sender';
-import { DONE, FAILED, USAGE } from './exit-codes';
-import { explainShortly, Unable } from './explain';
-import { isBatchOfEvents, type Line, MAX_LINE_BYTES, openInput, readLines, withoutDocument } from './lines';
-import { messagesTaken } from './output';
+} from '../kafka/producer';
+import { isObject, parseJson } from '../lib/json';
+import { typeOf } from '../lib/printable';
+import { makeLogger } from '../telemetry/logger';
+import { bytesOf, makeReport, type Outgoing, type PublishReport } from './publish-report';
 import { PUBLISH_SETTINGS } from './settings';
-import { clearLine } from './terminal';
 
 export interface PublishOptions {
   /** `-` is standard input. */
@@ -50,8 +57,6 @@ const BATCH_LINES = 2_000;
 const BATCHES_IN_FLIGHT = 4;
 /** Read ahead of what is sent. A line alone may be longer. */
 const MAX_WAITING_BYTES = 8 * 1024 * 1024;
-const WARNINGS_SHOWN = 10;
-const RANGES_SHOWN = 20;
 
 /** @returns the exit code: 1 where a line is not delivered, or it was interrupted */
 export async function publish(options: PublishOptions, stop: AbortSignal): Promise<number> {
@@ -113,18 +118,17 @@ async function unlessStopped<T>(work: Promise<T>, stop: AbortSignal): Promise<T 
 
 // --- lines to records
 
-interface Outgoing {
-  readonly number: number;
-  readonly key: string | null;
-  readonly bytes: Buffer;
-}
-
 /**
  * The events of one player stay in order, since their key, and so their partition, is the player.
  *
  * @returns undefined where the line is no event, which is reported
  */
-function toOutgoing(number: number, bytes: Buffer, report: Report, force: boolean): Outgoing | undefined {
+function toOutgoing(
+  number: number,
+  bytes: Buffer,
+  report: PublishReport,
+  force: boolean,
+): Outgoing | undefined {
   const json = isUtf8(bytes) ? parseJson(bytes.toString('utf8')) : undefined;
   if (isBatchOfEvents(json)) {
     report.refused({ number, bytes }, 'it is a batch, and a record is one event: write an event a line');
@@ -155,7 +159,7 @@ interface DeliveryDeps {
   readonly topic: string;
   readonly connection: string | undefined;
   readonly choosePartition: PartitionChooser;
-  readonly report: Report;
+  readonly report: PublishReport;
   readonly force: boolean;
 }
 
@@ -279,122 +283,4 @@ function makeDelivery({ sender, topic, connection, choosePartition, report, forc
         .flatMap(({ waiting }) => waiting)
         .reduce((first, line) => Math.min(first, line.number), lastLine + 1),
   };
-}
-
-function bytesOf(lines: readonly Outgoing[]): number {
-  return lines.reduce((sum, { bytes }) => sum + bytes.length, 0);
-}
-
-// --- what is told
-
-const TERMINAL_PROGRESS_MS = 250;
-const LOG_PROGRESS_MS = 5_000;
-
-type Report = ReturnType<typeof makeReport>;
-
-/** Counts, and tells on stderr: warnings and errors as they happen, progress in between. The result is on stdout. */
-function makeReport(file: string) {
-  const started = performance.now();
-  const isTerminal = process.stderr.isTTY;
-  const size = file === '-' ? undefined : regularSize(file);
-  let readBytes = 0;
-  let sent = 0;
-  let sentBytes = 0;
-  let refused = 0;
-  let warnings = 0;
-  let failed = false;
-
-  const seconds = () => (performance.now() - started) / 1000;
-  const figures = () =>
-    `${number(sent)} ${sent === 1 ? 'event' : 'events'}, ${number(sent / seconds())}/s, ${(sentBytes / 1e6).toFixed(1)} MB`;
-  const clear = () => {
-    if (isTerminal) clearLine(process.stderr);
-  };
-  const say = (text: string) => {
-    clear();
-    process.stderr.write(`${file}${text}\n`);
-  };
-  const showProgress = () => {
-    const share = size ? `, ${Math.floor((readBytes / size) * 100)} % read` : '';
-    if (!isTerminal) return say(`: ${figures()}${share}`);
-    clear();
-    process.stderr.write(`${figures()}${share}`);
-  };
-  const timer = setInterval(showProgress, isTerminal ? TERMINAL_PROGRESS_MS : LOG_PROGRESS_MS);
-
-  return {
-    async *counted(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
-      for await (const chunk of chunks) {
-        readBytes += chunk.length;
-        yield chunk;
-      }
-    },
-    warn(line: number, problem: string): void {
-      if (++warnings <= WARNINGS_SHOWN) say(`:${line}: warning: ${problem}`);
-    },
-    sent(batch: readonly Outgoing[]): void {
-      sent += batch.length;
-      sentBytes += bytesOf(batch);
-    },
-    refused(
-      { number: line, bytes }: { readonly number: number; readonly bytes?: Buffer },
-      why: string,
-    ): void {
-      refused++;
-      say(`:${line}: not delivered${bytes ? ` (${number(bytes.length)} bytes)` : ''}: ${why}`);
-    },
-    stopped(batch: readonly Outgoing[], error: unknown): void {
-      failed = true;
-      const why = explainShortly(error);
-      say(`: not delivered: lines ${ranges(batch.map((line) => line.number))}: ${why}`);
-    },
-    unreadable(error: unknown): void {
-      failed = true;
-      say(`: cannot be read any further: ${messageOf(error)}`);
-    },
-    close(): void {
-      clearInterval(timer);
-      clear();
-    },
-    /** @returns the exit code */
-    summary(topic: string, nextLine: number, interrupted: boolean): number {
-      const notes = [
-        ...(warnings > 0
-          ? [`${number(warnings)} ${warnings === 1 ? 'is no JSON object' : 'are no JSON objects'}`]
-          : []),
-        ...(refused > 0 ? [`${number(refused)} not delivered`] : []),
-      ];
-      console.log(`sent to ${topic}: ${[figures(), ...notes].join('; ')}`);
-      if (failed || interrupted) {
-        console.error(
-          `${file}: ${failed ? 'stopped' : 'interrupted'}. Go on from line ${nextLine}: all before it is dealt with. ` +
-            'What is sent twice is a duplicate to the intake.',
-        );
-      }
-      return failed || refused > 0 || warnings > 0 || interrupted ? FAILED : DONE;
-    },
-  };
-}
-
-/** Undefined where the size says nothing of what will be read, as of a pipe. */
-function regularSize(file: string): number | undefined {
-  const status = statSync(file);
-  return status.isFile() ? status.size : undefined;
-}
-
-function number(value: number): string {
-  return Math.round(value).toLocaleString('en');
-}
-
-/** "3-7, 9" */
-function ranges(ascending: readonly number[]): string {
-  const found: [number, number][] = [];
-  for (const line of ascending) {
-    const last = found.at(-1);
-    if (last !== undefined && last[1] === line - 1) last[1] = line;
-    else found.push([line, line]);
-  }
-  const shown = found.slice(0, RANGES_SHOWN).map(([from, to]) => (from === to ? `${from}` : `${from}-${to}`));
-  const more = found.slice(RANGES_SHOWN).reduce((sum, [from, to]) => sum + to - from + 1, 0);
-  return shown.join(', ') + (more > 0 ? ` and ${number(more)} more` : '');
 }

@@ -1,11 +1,11 @@
 /** Reference data from a file, which may be gzipped, or from standard input for `-`. */
 import { promisify } from 'node:util';
 import { gunzip } from 'node:zlib';
-import { NEVER } from '../clock';
-import { messageOf } from '../errors';
-import { MAX_REFERENCE_BYTES, type ParsedReference, readReference } from '../reference-file';
-import { readUpTo } from '../transports/limited';
-import { openInput } from './lines';
+import { openInput } from '../cli/input-lines';
+import { NEVER } from '../lib/clock';
+import { messageOf } from '../lib/errors';
+import { readUpTo } from '../lib/read-limited';
+import { MAX_REFERENCE_BYTES, type ParsedReference, readReference } from '../reference-file/reference-file';
 
 const GZIP = Buffer.from([0x1f, 0x8b]);
 const unzip = promisify(gunzip);

@@ -1,19 +1,19 @@
 /** `promo-intake reference`: puts reference data into force, from a file or from an earlier version, and tells what is and was in force. */
 
-import { readConfig } from '../config';
-import { counted } from '../domain/printable';
+import { DONE, FAILED } from '../cli/exit-codes';
+import { integerOf, type Options, requestedBy } from '../cli/option-values';
+import { printLines, printText } from '../cli/output';
+import { readConfig } from '../config/config';
 import type { ReferenceDocument } from '../domain/reference';
-import { makePool, type PostgresPool } from '../ledger/connection';
 import { beginOperation } from '../ledger/operations';
 import { applyReference, readReferenceHistory, readReferenceVersion } from '../ledger/reference-store';
-import { type Change, describeFileFault, printChanges, removals } from '../reference-file';
+import { counted } from '../lib/printable';
+import { makePool, type PostgresPool } from '../postgres/pool';
+import { type Change, describeFileFault, printChanges, removals } from '../reference-file/reference-file';
 import { toDocumentJson } from '../reference-file/stored';
-import { makeLogger } from '../telemetry';
-import { DONE, FAILED } from './exit-codes';
+import { makeLogger } from '../telemetry/logger';
 import { noteEnd } from './noted';
-import { printLines, printText } from './output';
 import { readReferenceInput } from './reference-input';
-import { integerOf, type Options, requestedBy } from './values';
 
 export interface ApplyOptions {
   readonly file: string;

@@ -6,32 +6,44 @@
  * a redelivery (K3); what never was is decided. Further than the group has committed it does not go: there the workers are at it.
  */
 import type { Logger } from 'pino';
-import { NEVER, systemClock } from '../clock';
-import { readConfig } from '../config';
-import { backoffMs } from '../domain/backoff';
-import { messageOf } from '../errors';
-import { type Answer, type Intake, makeIntake, type TopicPartition } from '../intake';
+import { DONE, FAILED } from '../cli/exit-codes';
+import { explainShortly, Unable } from '../cli/explain-error';
+import {
+  type Bounds,
+  both,
+  boundsOf,
+  integerOf,
+  type Options,
+  requestedBy,
+  wrong,
+} from '../cli/option-values';
+import { printLines } from '../cli/output';
+import { readConfig } from '../config/config';
+import type { Answer } from '../intake/delivery';
+import { type Intake, makeIntake } from '../intake/intake';
 import { makeRejectBreaker } from '../intake/reject-limit';
-import { makePool } from '../ledger/connection';
-import { ensureMonths, makeLedger, nameOfCluster } from '../ledger/ledger';
+import { offsetsAt, readPositions } from '../kafka/admin/offsets';
+import { makeKafka, readClusterId } from '../kafka/client/client';
+import { KafkaProblem, noPartition, noTopic } from '../kafka/client/errors';
+import { type Range, readRecords } from '../kafka/consumer/range-reader';
+import { makeSender } from '../kafka/producer';
+import type { StreamRecord } from '../kafka/protocol/record';
+import { ensureMonths, makeLedger, nameOfCluster } from '../ledger/decide-batch';
 import { beginOperation, readVersions } from '../ledger/operations';
 import { makeReferences } from '../ledger/reference-store';
-import { makeLogger } from '../telemetry';
-import { makeSendDeadLetters } from '../transports/dead-letters';
-import { decodeRecords } from '../transports/envelope';
-import { offsetsAt, readPositions } from '../transports/group-offsets';
-import { KafkaProblem, makeKafka, noPartition, noTopic, readClusterId } from '../transports/kafka';
-import { type Range, readRecords } from '../transports/read-records';
-import { keyOf, type PublishVerdicts, type StreamRecord, withoutRecord } from '../transports/record-source';
-import { makeSender } from '../transports/sender';
-import { makePublishVerdicts } from '../transports/verdict-stream';
-import { makeWireFormat, REGISTRY_TIMEOUT_MS, type WireFormat } from '../transports/wire-format';
-import { DONE, FAILED } from './exit-codes';
-import { explainShortly, Unable } from './explain';
+import { backoffMs } from '../lib/backoff';
+import { NEVER, systemClock } from '../lib/clock';
+import { messageOf } from '../lib/errors';
+import { keyOf, type TopicPartition } from '../lib/topic-partition';
+import { makePool } from '../postgres/pool';
+import { makeSendDeadLetters } from '../publishing/dead-letters';
+import { type PublishVerdicts, withoutRecord } from '../publishing/published-answer';
+import { makePublishVerdicts } from '../publishing/verdict-topic';
+import { makeWireFormat, REGISTRY_TIMEOUT_MS, type WireFormat } from '../schema-registry/wire-format';
+import { decodeRecords } from '../stream/envelope';
+import { makeLogger } from '../telemetry/logger';
 import { noteEnd } from './noted';
-import { printLines } from './output';
 import { REPLAY_SETTINGS } from './settings';
-import { type Bounds, both, boundsOf, integerOf, type Options, requestedBy, wrong } from './values';
 
 /** What cannot be decided is tried so often, with the waits of a worker between: 31 s in all. Then it is for a person. */
 const MAX_TRIES = 6;

@@ -5,20 +5,20 @@
 
 import { isUtf8 } from 'node:buffer';
 import { randomUUID } from 'node:crypto';
-import { systemClock } from '../clock';
-import { ConfigError, readConfig } from '../config';
+import { DONE, FAILED } from '../cli/exit-codes';
+import { isBatchOfEvents, type Line, openInput, readEvents, readLines } from '../cli/input-lines';
+import { both, wrong } from '../cli/option-values';
+import { print } from '../cli/output';
+import { ConfigError, readConfig } from '../config/config';
 import { looksSecret, readSecrets } from '../config/webhook';
-import { backoffMs } from '../domain/backoff';
-import { valuesOf } from '../domain/batch';
-import { whyUnreadable } from '../domain/unreadable';
-import { parseJson } from '../transports/json';
-import { bodyBytes, sendBatch, type ToldVerdict, type WebhookTarget } from '../transports/webhook-client';
-import { DONE, FAILED } from './exit-codes';
-import { isBatchOfEvents, type Line, openInput, readEvents, readLines } from './lines';
-import { print } from './output';
+import { valuesOf } from '../domain/event/request-body';
+import { whyUnreadable } from '../domain/event/unreadable';
+import { backoffMs } from '../lib/backoff';
+import { systemClock } from '../lib/clock';
+import { parseJson } from '../lib/json';
+import { bodyBytes, sendBatch, type ToldVerdict, type WebhookTarget } from '../webhook/client';
 import { SEND_SETTINGS } from './settings';
 import { makeTally, nameOf } from './tally';
-import { both, wrong } from './values';
 import { MAX_BYTES, MAX_EVENTS, MAX_VALUES } from './webhook-limits';
 
 export interface SendOptions {

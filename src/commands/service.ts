@@ -3,22 +3,26 @@
  * end, which takes no longer than it may.
  */
 import type { Logger } from 'pino';
-import { inTime, LATE, systemClock } from '../clock';
+import { FAILED } from '../cli/exit-codes';
+import { explainShortly, Unable } from '../cli/explain-error';
+import { lacksMigrations } from '../cli/remedies';
 import type { KafkaAccess } from '../config/kafka';
 import type { Traces } from '../config/traces';
-import { messageOf } from '../errors';
-import type { Store, StoreAccess } from '../ledger/connection';
-import { ensureMonths, type LedgerOptions, type Step } from '../ledger/ledger';
+import type { Tracing, TracingOptions } from '../intake/tracing';
+import { makeKafka } from '../kafka/client/client';
+import { KafkaRefusal } from '../kafka/client/errors';
+import { ensureTopic, findCompacted } from '../kafka/client/topics';
+import { ensureMonths, type LedgerOptions, type Step } from '../ledger/decide-batch';
 import { pendingMigrations } from '../ledger/migrate';
-import { type Health, type Metrics, makeLogger, serveHealth, tellSeldom } from '../telemetry';
+import { inTime, LATE, systemClock } from '../lib/clock';
+import { messageOf } from '../lib/errors';
+import type { StoreAccess } from '../postgres/pool';
+import type { Store } from '../postgres/transaction';
+import { makeStepTimer } from '../stream/worker-metrics';
+import { type Health, serveHealth } from '../telemetry/health-server';
 import { startHeartbeat } from '../telemetry/heartbeat';
-import type { Tracing, TracingOptions } from '../tracing';
-import { KafkaRefusal, makeKafka } from '../transports/kafka';
-import { makeStepTimer } from '../transports/observe-state';
-import { ensureTopic, findCompacted } from '../transports/own-topics';
-import { FAILED } from './exit-codes';
-import { explainShortly, Unable } from './explain';
-import { lacksMigrations } from './remedies';
+import { makeLogger, tellSeldom } from '../telemetry/logger';
+import type { Metrics } from '../telemetry/metrics';
 
 /** The month's partitions are made ahead, and looked after this often. */
 const MONTHS_CHECK_MS = 3_600_000;
@@ -184,7 +188,7 @@ export async function loadTracing(
   logger: Logger,
 ): Promise<Tracing | null> {
   if (traces === null) return null;
-  const { makeTracing } = await import('../tracing.js');
+  const { makeTracing } = await import('../intake/tracing.js');
   return makeTracing({ ...options, headers: traces.headers }, logger);
 }
 

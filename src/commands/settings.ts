@@ -1,5 +1,5 @@
 /** Which settings each command reads: for its help, which loads no command, and for the command. */
-import type { GroupName, SettingName } from '../config';
+import type { GroupName, SettingName } from '../config/config';
 
 type Settings = readonly (SettingName | GroupName)[];
 

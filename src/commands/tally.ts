@@ -1,5 +1,5 @@
 /** How many events of a file have which verdict. */
-import { REASONS, type Reason, type Verdict } from '../domain/verdict';
+import { REASONS, type Reason, type Verdict } from '../domain/verdict/reasons';
 
 /** What is told of an event. */
 interface Told {

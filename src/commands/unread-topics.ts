@@ -1,6 +1,7 @@
 /** Topics that senders may take for ours and that nobody reads: what is sent there gets no verdict and becomes no dead letter. */
-import { nearest } from '../domain/nearest';
-import { connectedAdmin, type makeKafka } from '../transports/kafka';
+
+import { connectedAdmin, type makeKafka } from '../kafka/client/client';
+import { nearest } from '../lib/did-you-mean';
 
 /** The prefix that the documents recommend for topics of events. */
 const PREFIX = /^promo\.event\.v1(?![a-z0-9])/i;

@@ -1,7 +1,12 @@
 /** `promo-intake verify`: whether what is stored is sound, and agrees with Kafka. */
 
-import { readConfig } from '../config';
-import { counted } from '../domain/printable';
+import { DONE, FAILED } from '../cli/exit-codes';
+import { printLines } from '../cli/output';
+import { readConfig } from '../config/config';
+import { type Position, readPositions } from '../kafka/admin/offsets';
+import { makeKafka, readClusterId } from '../kafka/client/client';
+import { mirroredFrom } from '../kafka/commit-note';
+import { type Ranges, type Readable, readableRecords } from '../kafka/consumer/range-reader';
 import {
   type ElsewherePartition,
   type Gap,
@@ -10,14 +15,9 @@ import {
   type StoredPartition,
   storedTopics,
 } from '../ledger/invariants';
-import { makeLogger } from '../telemetry';
-import { mirroredFrom } from '../transports/commit-note';
-import { type Position, readPositions } from '../transports/group-offsets';
-import { makeKafka, readClusterId } from '../transports/kafka';
-import { type Ranges, type Readable, readableRecords } from '../transports/read-records';
-import { keyOf } from '../transports/record-source';
-import { DONE, FAILED } from './exit-codes';
-import { printLines } from './output';
+import { counted } from '../lib/printable';
+import { keyOf } from '../lib/topic-partition';
+import { makeLogger } from '../telemetry/logger';
 
 /** @returns the exit code: 1 where anything is wrong */
 export async function verify(): Promise<number> {

@@ -1,9 +1,10 @@
 /** What the webhook does not take of a file, whatever its events say: for who sends by HTTP (docs/rules.md, W1). */
-import { maxValuesOf } from '../domain/batch';
-import { scanBody } from '../domain/body-scan';
-import { counted } from '../domain/printable';
-import { bodyBytes } from '../transports/webhook-client';
-import type { Line } from './lines';
+
+import type { Line } from '../cli/input-lines';
+import { scanBody } from '../domain/event/body-scan';
+import { maxValuesOf } from '../domain/event/request-body';
+import { counted } from '../lib/printable';
+import { bodyBytes } from '../webhook/client';
 
 /** What a request may hold, unless agreed otherwise. */
 export const MAX_EVENTS = 500;

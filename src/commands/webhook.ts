@@ -2,25 +2,26 @@
  * `promo-intake webhook`: takes in events over HTTP and decides them, until it is told to stop.
  */
 import type { Logger } from 'pino';
-import { NEVER, systemClock } from '../clock';
-import { describeConfig, readConfig } from '../config';
+import { DONE, FAILED } from '../cli/exit-codes';
+import { explainShortly, portIsTaken, Unable } from '../cli/explain-error';
+import { packageVersion } from '../cli/package-version';
+import { describeConfig, readConfig } from '../config/config';
 import type { WebhookSecrets } from '../config/webhook';
-import { messageOf } from '../errors';
-import { makeIntake } from '../intake';
-import { makePool, type PostgresPool } from '../ledger/connection';
-import { makeLedger } from '../ledger/ledger';
+import { makeIntake } from '../intake/intake';
+import type { Tracing } from '../intake/tracing';
+import { makeKafka } from '../kafka/client/client';
+import { makeSender, type Sender } from '../kafka/producer';
+import { makeLedger } from '../ledger/decide-batch';
 import { makeReferences } from '../ledger/reference-store';
-import { type Metrics, makeLogger, makeMetrics } from '../telemetry';
-import type { Tracing } from '../tracing';
-import { makeKafka } from '../transports/kafka';
-import { observeThrottling } from '../transports/observe-state';
-import { makeSender, type Sender } from '../transports/sender';
-import { makePublishVerdicts } from '../transports/verdict-stream';
-import { serveWebhook, type Webhook } from '../transports/webhook';
-import { DONE, FAILED } from './exit-codes';
-import { explainShortly, portIsTaken, Unable } from './explain';
+import { NEVER, systemClock } from '../lib/clock';
+import { messageOf } from '../lib/errors';
+import { makePool, type PostgresPool } from '../postgres/pool';
+import { makePublishVerdicts } from '../publishing/verdict-topic';
+import { observeThrottling } from '../stream/worker-metrics';
+import { makeLogger } from '../telemetry/logger';
+import { type Metrics, makeMetrics } from '../telemetry/metrics';
+import { serveWebhook, type Webhook } from '../webhook/server';
 import { makeLiveSecrets } from './live-secrets';
-import { packageVersion } from './package-version';
 import {
   aborted,
   CLOSE_WITHIN_MS,

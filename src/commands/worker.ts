@@ -2,32 +2,33 @@
  * `promo-intake worker`: reads topics, decides, until it is told to stop or, with --drain, until nothing is left.
  */
 import type { Logger } from 'pino';
-import { systemClock } from '../clock';
-import { readConfig } from '../config';
+import { DONE, FAILED } from '../cli/exit-codes';
+import { explainShortly } from '../cli/explain-error';
+import { packageVersion } from '../cli/package-version';
+import { readConfig } from '../config/config';
 import type { Reference } from '../domain/reference';
-import { DEAD_LETTER_REASONS } from '../domain/verdict';
-import { messageOf } from '../errors';
-import { makeIntake } from '../intake';
+import { DEAD_LETTER_REASONS } from '../domain/verdict/reasons';
+import { makeIntake } from '../intake/intake';
 import { makeRejectBreaker } from '../intake/reject-limit';
-import { makePool } from '../ledger/connection';
-import { beginAt, makeLedger, nameOfCluster, readDecidedUpTo } from '../ledger/ledger';
+import { type Drain, makeDrain } from '../kafka/admin/drain';
+import { makeKafka, readClusterId } from '../kafka/client/client';
+import { makeKafkaSource } from '../kafka/consumer/group-source';
+import type { ReadCluster, ReadDecidedUpTo } from '../kafka/moved-offsets';
+import { makeSender, type Sender } from '../kafka/producer';
+import { beginAt, makeLedger, nameOfCluster, readDecidedUpTo } from '../ledger/decide-batch';
 import { makeReferences } from '../ledger/reference-store';
-import { makeLogger, makeMetrics } from '../telemetry';
-import { makeSendDeadLetters } from '../transports/dead-letters';
-import { type Drain, makeDrain } from '../transports/drain';
-import { makeKafka, readClusterId } from '../transports/kafka';
-import { makeKafkaSource } from '../transports/kafka-source';
-import type { ReadCluster, ReadDecidedUpTo } from '../transports/moved-offsets';
-import { observeState, observeThrottling, observeTopics } from '../transports/observe-state';
-import { keyOf } from '../transports/record-source';
-import { makeSender, type Sender } from '../transports/sender';
-import { makeStream, type Stream } from '../transports/stream';
-import type { UndecidedPartition } from '../transports/undecided-wait';
-import { makePublishVerdicts } from '../transports/verdict-stream';
-import { makeWireFormat, REGISTRY_TIMEOUT_MS } from '../transports/wire-format';
-import { DONE, FAILED } from './exit-codes';
-import { explainShortly } from './explain';
-import { packageVersion } from './package-version';
+import { systemClock } from '../lib/clock';
+import { messageOf } from '../lib/errors';
+import { keyOf } from '../lib/topic-partition';
+import { makePool } from '../postgres/pool';
+import { makeSendDeadLetters } from '../publishing/dead-letters';
+import { makePublishVerdicts } from '../publishing/verdict-topic';
+import { makeWireFormat, REGISTRY_TIMEOUT_MS } from '../schema-registry/wire-format';
+import type { UndecidedPartition } from '../stream/retry-wait';
+import { makeStream, type Stream } from '../stream/stream';
+import { observeState, observeThrottling, observeTopics } from '../stream/worker-metrics';
+import { makeLogger } from '../telemetry/logger';
+import { makeMetrics } from '../telemetry/metrics';
 import {
   aborted,
   CLOSE_WITHIN_MS,

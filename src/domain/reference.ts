@@ -3,7 +3,7 @@
  *
  * A document is what a file holds; a Reference is the document compiled for judging, with the numbers that the store gave to names.
  */
-import { type Currency, currencyOf, toMinor } from './money';
+import { type Currency, currencyOf, toMinor } from './event/money';
 
 export interface ReferenceDocument {
   readonly operators: readonly OperatorEntry[];

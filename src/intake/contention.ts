@@ -1,6 +1,6 @@
 /** Batches that meet one another in their rounds, and how they get out of one another's way (docs/rules.md, U4). */
-import type { Batch } from '../ledger/ledger';
-import { Turns } from './turns';
+import type { Batch } from '../ledger/decide-batch';
+import { Turns } from '../lib/turns';
 
 /**
  * Where a round's events come by several partitions, as with random keys, batches that are decided at the same time open the same rounds, and

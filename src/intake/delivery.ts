@@ -1,12 +1,13 @@
 /** What comes in and what goes out: deliveries, where they come from, and their answers. */
-import type { Decision } from '../domain/decide';
-import type { Fault, Kind } from '../domain/event';
-import type { Payload } from '../domain/payload';
+
+import type { Fault, Kind } from '../domain/event/event';
+import type { Payload } from '../domain/event/payload';
 import type { Connection } from '../domain/reference';
+import type { Decision } from '../domain/verdict/decide';
+import type { DeadLetterReason } from '../domain/verdict/reasons';
+import type { Header } from '../lib/record-header';
 
-import type { TopicPartition } from '../ledger/partitions';
-
-export type { TopicPartition };
+import type { TopicPartition } from '../lib/topic-partition';
 
 /** What a batch comes from: a Kafka partition, or the webhook. */
 export type Origin = TopicPartition | WebhookRequest;
@@ -20,19 +21,6 @@ export interface WebhookRequest {
 
 export function isPartition<P extends TopicPartition>(origin: P | WebhookRequest): origin is P {
   return 'topic' in origin;
-}
-
-/** A header of a record: names may come several times, in an order that is kept, and values may be null. A name may be bytes that are no text. */
-export type Header = readonly [name: string | Buffer, value: Buffer | null];
-
-export function isNamed(name: Header[0], wanted: string): boolean {
-  return name.length === wanted.length && name.toString() === wanted;
-}
-
-/** The value of the first header with this name, null where that has none; undefined where there is no such header. */
-export function firstHeader(headers: Iterable<Header>, wanted: string): Buffer | null | undefined {
-  for (const [name, value] of headers) if (isNamed(name, wanted)) return value;
-  return undefined;
 }
 
 /** A delivery as a transport received it. */
@@ -67,4 +55,10 @@ export interface Answer {
   readonly kind: Kind | null;
   readonly faults: readonly Fault[];
   readonly decision: Decision;
+}
+
+export interface DeadLetter {
+  readonly envelope: Envelope;
+  readonly source: TopicPartition;
+  readonly reason: DeadLetterReason;
 }

@@ -1,5 +1,5 @@
 /** Why exactly a record becomes a dead letter, in words for whoever looks for its sender. */
-import type { DeadLetterReason } from '../domain/verdict';
+import type { DeadLetterReason } from '../domain/verdict/reasons';
 import type { Envelope } from './delivery';
 
 /** Of the claims of a record the first so many are named, each with so many characters. */

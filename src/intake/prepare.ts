@@ -1,15 +1,16 @@
 /** From envelopes to items that can be decided: whose they are, and what judging makes of them. Pure, but that `answered` completes what it is given. */
-import { contentHashOf } from '../domain/content';
-import type { Coordinates, Decision, Item } from '../domain/decide';
-import { hash64OfBytes } from '../domain/digest';
-import { type Fault, type Judged, NO_FIELDS } from '../domain/event';
-import { judge, PANIC } from '../domain/judge';
-import { type Payload, readEventId } from '../domain/payload';
+
+import { contentHashOf } from '../domain/event/content-hash';
+import { type Fault, type Judged, NO_FIELDS } from '../domain/event/event';
+import { hash64OfBytes } from '../domain/event/id-key';
+import { type Payload, readEventId } from '../domain/event/payload';
 import { type Connection, claim, type Reference } from '../domain/reference';
-import type { DeadLetterReason } from '../domain/verdict';
-import { Undecided } from '../ledger/failures';
-import type { NumberedPartition } from '../ledger/partitions';
+import type { Coordinates, Decision, Item } from '../domain/verdict/decide';
+import { judge, PANIC } from '../domain/verdict/judge';
+import type { DeadLetterReason } from '../domain/verdict/reasons';
+import type { NumberedPartition } from '../ledger/statements/partitions';
 import { type Answer, type Envelope, isPartition, type WebhookRequest } from './delivery';
+import { NoSuchConnection, OperatorSuspended, PayloadUnavailable } from './undecided';
 
 /** An answer that waits for its decision: much less than the item, which need not live as long. */
 export interface Unanswered extends Omit<Answer, 'decision'> {
@@ -35,34 +36,6 @@ export function answered(
 
 function isAnswered(answer: Unanswered): answer is Answer {
   return answer.decision !== null;
-}
-
-/** An envelope holds its partition up, and all behind it wait. What stands before it in the batch need not. */
-export class HeldUp extends Undecided {
-  override readonly name: string = 'HeldUp';
-  /** @param before how many envelopes stand before it */
-  constructor(
-    message: string,
-    readonly before: number,
-    cause: unknown,
-  ) {
-    super(message, { cause });
-  }
-}
-
-/** The payload cannot be decoded now. */
-export class PayloadUnavailable extends HeldUp {
-  override readonly name = 'PayloadUnavailable';
-}
-
-/** The reference data has no such webhook connection (any more). */
-export class NoSuchConnection extends Undecided {
-  override readonly name = 'NoSuchConnection';
-}
-
-/** The operator of a webhook connection is not active: nothing of its requests is decided, so that they use up no event_id (W6). */
-export class OperatorSuspended extends Undecided {
-  override readonly name = 'OperatorSuspended';
 }
 
 /**

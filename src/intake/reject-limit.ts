@@ -4,10 +4,10 @@
  */
 
 import type { Logger } from 'pino';
-import type { Decision } from '../domain/decide';
-import { counted } from '../domain/printable';
 import { isSameVersion, type ReferenceVersion } from '../domain/reference';
+import type { Decision } from '../domain/verdict/decide';
 import { Undecided } from '../ledger/failures';
+import { counted } from '../lib/printable';
 
 export interface RejectLimit {
   /** Above this percentage of rejected events a topic is paused. */

@@ -1,35 +1,7 @@
 /**
  * What an error means for the batch that met it (docs/rules.md, U4, V9).
  */
-import { messageOf } from '../errors';
-
-/** An error of the store: thrown by a statement, a connection or a deadline. Any other error is a defect of our own. */
-export class StoreError extends Error {
-  override readonly name = 'StoreError';
-  /** SQLSTATE, or undefined where the store did not answer. */
-  readonly sqlState: string | undefined;
-  readonly constraint: string | undefined;
-
-  /** @param statement its name */
-  constructor(
-    readonly statement: string,
-    cause: unknown,
-  ) {
-    super(`${statement}: ${messageOf(cause)}`, { cause });
-    this.sqlState = textProperty(cause, 'code', SQL_STATE_LENGTH);
-    this.constraint = textProperty(cause, 'constraint');
-  }
-}
-
-const SQL_STATE_LENGTH = 5;
-
-function textProperty(value: unknown, name: string, length?: number): string | undefined {
-  if (typeof value !== 'object' || value === null || !(name in value)) return undefined;
-  const property: unknown = Reflect.get(value, name);
-  return typeof property === 'string' && (length === undefined || property.length === length)
-    ? property
-    : undefined;
-}
+import { StoreError } from '../postgres/errors';
 
 /** No verdict now, for a reason that is not an error of the store: nothing was stored, the events are to be offered again (U1). */
 export class Undecided extends Error {

@@ -1,7 +1,7 @@
 /**
  * What `verify` asks of the store, all in one snapshot: the damages that promo.check_invariants() finds, and how far partitions are decided.
  */
-import type { StoreAccess } from './connection';
+import type { StoreAccess } from '../postgres/pool';
 import { CHECK_TIMEOUT_MS, inStore } from './operations';
 
 const SNAPSHOT = { timeoutMs: CHECK_TIMEOUT_MS, isSnapshot: true };

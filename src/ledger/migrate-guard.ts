@@ -5,7 +5,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from 'pg';
-import { KEEP_ALIVE, openClient, type StoreAccess } from './connection';
+import { KEEP_ALIVE, openClient, type StoreAccess } from '../postgres/pool';
 import { LOCK_TIMEOUT_STATE } from './failures';
 
 const GUARD = 'promo_store.migrate_guard';

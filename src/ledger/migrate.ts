@@ -5,7 +5,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from 'pg';
-import { clientConfig, END_WITH_CLIENT, KEEP_ALIVE, openClient, type StoreAccess } from './connection';
+import { clientConfig, END_WITH_CLIENT, KEEP_ALIVE, openClient, type StoreAccess } from '../postgres/pool';
 import { DEADLOCK_STATE, LOCK_TIMEOUT_STATE } from './failures';
 import { MigrationProblem, takeGuard } from './migrate-guard';
 

@@ -1,6 +1,8 @@
 /**
  * What operations ask of the store: its versions and counters, and what is done to it by hand, each noted in the log of operations.
  */
+
+import { StoreError } from '../postgres/errors';
 import {
   ANSWER_GRACE_MS,
   END_WITH_CLIENT,
@@ -8,8 +10,7 @@ import {
   KEEP_ALIVE,
   openClient,
   type StoreAccess,
-} from './connection';
-import { StoreError } from './failures';
+} from '../postgres/pool';
 
 /** A look at what is there. */
 const READ_TIMEOUT_MS = 10_000;

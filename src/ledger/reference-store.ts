@@ -11,12 +11,13 @@ import {
   type ReferenceDocument,
   type ReferenceVersion,
 } from '../domain/reference';
-import { messageOf } from '../errors';
+import { messageOf } from '../lib/errors';
+import type { Row } from '../postgres/pipeline';
+import { inTransaction, type Session, type Store } from '../postgres/transaction';
 import { type Change, describeChanges } from '../reference-file/changes';
 import { fromDocumentJson, toDocumentJson } from '../reference-file/stored';
-import { inTransaction, type Row, type Session, type Store } from './connection';
 import { LostReference, UnreadableReference } from './failures';
-import { referenceInForce } from './partitions';
+import { referenceInForce } from './statements/partitions';
 
 const EMPTY: ReferenceDocument = { operators: [] };
 

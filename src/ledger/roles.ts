@@ -5,8 +5,8 @@
  * The migrator is the owner of everything, and needs no grant of ours: CREATE on the database.
  */
 import { escapeIdentifier } from 'pg';
+import { ANSWER_GRACE_MS, endClient, KEEP_ALIVE, openClient, type StoreAccess } from '../postgres/pool';
 import { type ConnectRight, limitConnect } from './connect-right';
-import { ANSWER_GRACE_MS, endClient, KEEP_ALIVE, openClient, type StoreAccess } from './connection';
 
 export type Role = 'writer' | 'reader' | 'janitor' | 'maintainer';
 

@@ -1,6 +1,6 @@
 /** What the texts of reference data have to look like. */
-import { MAX_NAME_BYTES } from '../domain/event';
-import { decimalsOf, MAX_MINOR, toMajor, toMinor } from '../domain/money';
+import { MAX_NAME_BYTES } from '../domain/event/event';
+import { decimalsOf, MAX_MINOR, toMajor, toMinor } from '../domain/event/money';
 
 export interface Complaint {
   readonly message: string;

@@ -1,6 +1,6 @@
 /** Reads values of expected types out of a tree, and reports those that are of another type. */
 
-import { nearest } from '../domain/nearest';
+import { nearest } from '../lib/did-you-mean';
 import type { Check } from './checks';
 import { childPath, type Place, quoted, type Report } from './report';
 import type { Tree } from './tree';

@@ -1,10 +1,10 @@
 /**
  * The rules of the reference data file: what has to be where, and what must not be (docs/rules.md, C1-C9).
  *
- * schemas/reference.schema.json says the same of the structure for editors; test/unit/reference-file.test.ts holds the two
+ * schemas/reference.schema.json says the same of the structure for editors; test/unit/reference-file/reference-file.test.ts holds the two
  * together.
  */
-import { CURRENCIES, currencyOf, toMinor } from '../domain/money';
+import { CURRENCIES, currencyOf, toMinor } from '../domain/event/money';
 import {
   type BrandEntry,
   type ConnectionEntry,

@@ -4,7 +4,7 @@
  * The rules of reference data are not here (src/reference-file/rules.ts): only what holds for any file of that form.
  */
 import { type Document, isAlias, isMap, isScalar, isSeq, parseDocument, type YAMLError } from 'yaml';
-import { messageOf } from '../errors';
+import { messageOf } from '../lib/errors';
 import { readJsonTree } from './json';
 import { childPath, type Report, WHOLE_FILE } from './report';
 import { MAX_DEPTH, type Tree, type TreeEntry } from './tree';

@@ -1,7 +1,7 @@
 /** The metrics of the webhook alone. */
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 
-/** See LABELS in src/telemetry.ts. */
+/** See LABELS in src/telemetry/telemetry.ts. */
 type WebhookLabel = 'status' | 'token' | 'connection' | 'why' | 'signed';
 
 interface Described<L extends string> {

@@ -6,7 +6,7 @@ import { parseAllDocuments, stringify } from 'yaml';
 import { findSchemas, SCHEMA_FILE } from '../../dev/chart/schemas';
 import { findTool, KUBERNETES_VERSION } from '../../dev/chart/tools';
 import { PUBLISHING_WEBHOOK_SETTINGS } from '../../src/commands/settings';
-import { SETTINGS, settingsOf } from '../../src/config';
+import { SETTINGS, settingsOf } from '../../src/config/config';
 import type { Setting } from '../../src/config/setting';
 import {
   at,

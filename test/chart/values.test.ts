@@ -7,7 +7,7 @@ import { KUBERNETES_VERSION } from '../../dev/chart/tools';
 import { readValues } from '../../dev/generate/chart';
 import { projectRoot } from '../../dev/servers/download';
 import { isNode } from '../../dev/syntax';
-import { SETTINGS } from '../../src/config';
+import { SETTINGS } from '../../src/config/config';
 import { at, CHART, EXAMPLES, example } from '../support/chart';
 
 const schema: unknown = JSON.parse(readFileSync(join(CHART, 'values.schema.json'), 'utf8'));

@@ -7,7 +7,7 @@ import { projectRoot } from '../../dev/servers/download';
 import { LOOPBACK, withFreePorts } from '../../dev/servers/ports';
 import type { Servers } from '../../dev/servers/types';
 import { isNode } from '../../dev/syntax';
-import { SETTINGS } from '../../src/config';
+import { SETTINGS } from '../../src/config/config';
 import { aBet } from '../support/builders';
 import { Container, provideImage } from '../support/image';
 import { dropDatabase, freshDatabase, freshTopic, ownServers } from '../support/servers';

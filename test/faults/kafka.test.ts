@@ -1,11 +1,11 @@
 /** What happens to Kafka, to the group, and to what stands in the topics. Kafka is the test's own where it is stopped. */
 import { CompressionTypes } from 'kafkajs';
 import { sleep, until } from '../../dev/servers/deadline';
+import { sideBySide } from '../stream/side-by-side';
+import { inOwnWorld, inWorld, type World } from '../stream/world';
 import { aLogin, bytesOf } from '../support/builders';
 import { type Outgoing, produce } from '../support/kafka';
 import { kafkaClient, withAdmin } from '../support/servers';
-import { sideBySide } from '../transport/side-by-side';
-import { inOwnWorld, inWorld, type World } from '../transport/world';
 import { allAcceptedOnce, loginsIn, untilCaughtUp, verifySound } from './promises';
 
 const ALL = process.env.FAULTS === 'all';

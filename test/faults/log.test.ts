@@ -16,11 +16,11 @@ import { join } from 'node:path';
 import { sleep, until, within } from '../../dev/servers/deadline';
 import { freePort } from '../../dev/servers/ports';
 import { productCommand } from '../../dev/servers/product';
+import { sideBySide } from '../stream/side-by-side';
+import { inWorld, type World } from '../stream/world';
 import { aLogin } from '../support/builders';
 import { produce } from '../support/kafka';
 import { program, type Settings } from '../support/worker';
-import { sideBySide } from '../transport/side-by-side';
-import { inWorld, type World } from '../transport/world';
 import { loginsIn } from './promises';
 
 const together = sideBySide(150_000, 4);

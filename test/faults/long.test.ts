@@ -1,12 +1,12 @@
 /** Long faults, minutes of them: `make test-faults`. The other files have a short form of most. */
 import { CompressionTypes } from 'kafkajs';
 import { sleep, until } from '../../dev/servers/deadline';
+import { makeFeed, outcomeOf } from '../stream/feed';
+import { sideBySide } from '../stream/side-by-side';
+import { inOwnWorld, inWorld, type World } from '../stream/world';
 import { aLogin, bytesOf } from '../support/builders';
 import { type Outgoing, produce, produceInTransaction, readTopic } from '../support/kafka';
 import type { RunningCommand } from '../support/worker';
-import { makeFeed, outcomeOf } from '../transport/feed';
-import { sideBySide } from '../transport/side-by-side';
-import { inOwnWorld, inWorld, type World } from '../transport/world';
 import { leftOf, verifySound } from './promises';
 
 const wanted = process.env.FAULTS === 'all';

@@ -12,15 +12,15 @@ import { from as copyFrom, to as copyTo } from 'pg-copy-streams';
 import { startDelayProxy } from '../../dev/bench/delay-line';
 import { sleep, until } from '../../dev/servers/deadline';
 import { grantRoles } from '../../src/ledger/roles';
+import { throughLine } from '../stream/line';
+import { sideBySide } from '../stream/side-by-side';
+import { inOwnWorld, inWorld, type World } from '../stream/world';
 import { type Outgoing, produce } from '../support/kafka';
 import { damagesOf, migratedDatabase, rowsOf, withClient } from '../support/ledger';
 import { dropRoles, makeRole } from '../support/roles';
 import { databaseUrl, dropDatabase } from '../support/servers';
 import { makeTimerAlarm } from '../support/timer-alarm';
 import type { LogLine } from '../support/worker';
-import { throughLine } from '../transport/line';
-import { sideBySide } from '../transport/side-by-side';
-import { inOwnWorld, inWorld, type World } from '../transport/world';
 import { allAcceptedOnce, leftOf, loginsIn, untilCaughtUp, verifySound } from './promises';
 
 const together = sideBySide(240_000, 6);

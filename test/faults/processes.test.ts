@@ -1,10 +1,10 @@
 /** What happens to the process of a worker: frozen, blocked, in another time. */
 import { join } from 'node:path';
 import { sleep } from '../../dev/servers/deadline';
+import { sideBySide } from '../stream/side-by-side';
+import { inWorld, type World } from '../stream/world';
 import { type Outgoing, produce } from '../support/kafka';
 import { ROOT, type RunningCommand, type Settings } from '../support/worker';
-import { sideBySide } from '../transport/side-by-side';
-import { inWorld, type World } from '../transport/world';
 import { allAcceptedOnce, loginsIn, untilCaughtUp } from './promises';
 
 const together = sideBySide(180_000, 5);

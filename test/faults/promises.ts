@@ -1,10 +1,10 @@
 /** What every fault leaves whole: nothing is lost, nothing is decided twice, and work goes on within 35 s. */
 import { until } from '../../dev/servers/deadline';
+import type { World } from '../stream/world';
 import { aLogin, bytesOf } from '../support/builders';
 import type { Outgoing } from '../support/kafka';
 import { damagesOf } from '../support/ledger';
 import { RunningCommand } from '../support/worker';
-import type { World } from '../transport/world';
 
 /** Progress resumes within this time after a fault has ended. */
 export const PROGRESS_MS = 35_000;

@@ -1,12 +1,12 @@
 /** What happens to the schema registry: everything but an id that it does not know leaves a framed record undecided. */
 import { createServer, request as httpRequest, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { framed, TestRegistry } from '../stream/registry';
+import { sideBySide } from '../stream/side-by-side';
+import { inWorld } from '../stream/world';
 import { aLogin, bytesOf } from '../support/builders';
 import { produce } from '../support/kafka';
 import { schemaRegistryUrl } from '../support/servers';
-import { framed, TestRegistry } from '../transport/registry';
-import { sideBySide } from '../transport/side-by-side';
-import { inWorld } from '../transport/world';
 import { allAcceptedOnce, untilCaughtUp, verifySound } from './promises';
 
 const together = sideBySide(180_000, 5);

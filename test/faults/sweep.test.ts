@@ -2,8 +2,9 @@
  * Every point of a decision: at any message between a worker and Postgres or Kafka its connection is cut, or it is killed. What was sent is
  * decided once all the same. Prints what came of each point.
  */
+
+import { sideBySide } from '../stream/side-by-side';
 import { CONNECTING, decisionOf, isOfKafka, OTHER_TRANSACTION, type Point } from '../support/taps';
-import { sideBySide } from '../transport/side-by-side';
 import { PROGRESS_MS } from './promises';
 import { type BatchKind, inSweep, type Strike, type Sweep, type Swept, tableOf } from './sweep';
 

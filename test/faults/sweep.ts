@@ -3,13 +3,13 @@
  * decided, exactly once. The points are those that were seen to pass, so that a new statement is swept by itself.
  */
 import { until } from '../../dev/servers/deadline';
+import { connectionOf, inWorld, type World } from '../stream/world';
 import { aBet, aLogin, anOperator, aRefund, bytesOf } from '../support/builders';
 import { type Outgoing, produce, readTopic } from '../support/kafka';
 import { damagesOf } from '../support/ledger';
 import { withAdmin } from '../support/servers';
 import { type Director, KafkaTap, type Point, PostgresTap } from '../support/taps';
 import type { Settings } from '../support/worker';
-import { connectionOf, inWorld, type World } from '../transport/world';
 import { PROGRESS_MS, verifySound } from './promises';
 
 const HELD_DEADLINE_MS = 20_000;

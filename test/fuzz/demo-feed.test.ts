@@ -7,12 +7,13 @@ import { FAULTY_BETS } from '../../dev/demo/faults';
 import { expected, type FeedRecord, makeFeed } from '../../dev/demo/feed';
 import { makePlay } from '../../dev/demo/play';
 import { makeRandom } from '../../dev/random';
-import { decide } from '../../src/domain/decide';
-import { judge } from '../../src/domain/judge';
 import { claim, compileReference, type Reference } from '../../src/domain/reference';
-import { REASONS } from '../../src/domain/verdict';
-import { type Answer, type Envelope, makeIntake } from '../../src/intake';
-import { parseReference } from '../../src/reference-file';
+import { decide } from '../../src/domain/verdict/decide';
+import { judge } from '../../src/domain/verdict/judge';
+import { REASONS } from '../../src/domain/verdict/reasons';
+import type { Answer, Envelope } from '../../src/intake/delivery';
+import { makeIntake } from '../../src/intake/intake';
+import { parseReference } from '../../src/reference-file/reference-file';
 import { nothingKnown } from '../support/builders';
 
 const NOW = Date.UTC(2026, 10, 21, 12);

@@ -1,5 +1,5 @@
-/** Events with 10 MB in one field, which fit into a record: each has a verdict. What they cost: test/unit/domain/cost.test.ts. */
-import { judge } from '../../src/domain/judge';
+/** Events with 10 MB in one field, which fit into a record: each has a verdict. What they cost: test/unit/domain/verdict/cost.test.ts. */
+import { judge } from '../../src/domain/verdict/judge';
 import { aBet, bytesOf } from '../support/builders';
 import { SEVERAL, World } from '../unit/domain/world';
 

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { Ajv2020 } from 'ajv/dist/2020';
 import fc from 'fast-check';
 import { parse, stringify } from 'yaml';
-import { AMOUNT_PATTERN, CURRENCIES, MAX_MINOR, toMajor } from '../../src/domain/money';
+import { AMOUNT_PATTERN, CURRENCIES, MAX_MINOR, toMajor } from '../../src/domain/event/money';
 import type {
   BrandEntry,
   ConnectionEntry,
@@ -11,14 +11,14 @@ import type {
   OperatorEntry,
   ReferenceDocument,
 } from '../../src/domain/reference';
+import { TOPIC_PATTERN } from '../../src/reference-file/checks';
 import {
   describeChanges,
   type FileFault,
   parseReference,
   printChanges,
   removals,
-} from '../../src/reference-file';
-import { TOPIC_PATTERN } from '../../src/reference-file/checks';
+} from '../../src/reference-file/reference-file';
 import { fromDocumentJson, toDocumentJson } from '../../src/reference-file/stored';
 import { MAX_ALIASED, MAX_LENGTH } from '../../src/reference-file/yaml';
 

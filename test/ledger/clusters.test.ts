@@ -1,6 +1,7 @@
 /** Positions and coordinates of several Kafka clusters in one store. */
+
+import { beginAt, nameOfCluster, readDecidedUpTo } from '../../src/ledger/decide-batch';
 import { inspect } from '../../src/ledger/invariants';
-import { beginAt, nameOfCluster, readDecidedUpTo } from '../../src/ledger/ledger';
 import { aBet, anEnvelope, brief, type Content, freshStore, type TestStore } from '../support/ledger';
 
 let store: TestStore;

@@ -1,9 +1,9 @@
 /** Batches that open the same rounds at the same time: after one has undone another's work they take their turn (R1, U4). */
 
 import { sleep, until } from '../../dev/servers/deadline';
-import { LOCK_TIMEOUT_MS } from '../../src/ledger/connection';
+import type { Ledger } from '../../src/ledger/decide-batch';
 import { LostRace } from '../../src/ledger/failures';
-import type { Ledger } from '../../src/ledger/ledger';
+import { LOCK_TIMEOUT_MS } from '../../src/postgres/transaction';
 import { aBet, anEnvelope, brief, freshStore, type TestStore, withClient } from '../support/ledger';
 
 let store: TestStore;

@@ -1,6 +1,6 @@
 /** An event is decided once, whichever way and however often it comes. */
-import { LettersRefused } from '../../src/intake';
-import { readDecidedUpTo } from '../../src/ledger/ledger';
+import { LettersRefused } from '../../src/intake/undecided';
+import { readDecidedUpTo } from '../../src/ledger/decide-batch';
 import {
   aBet,
   aDeposit,

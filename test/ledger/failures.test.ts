@@ -1,9 +1,10 @@
 /** What a failing store means for the events: undecided without a trace, decided again, or one panic. */
 import { randomBytes } from 'node:crypto';
 import { connect, createServer, type Socket } from 'node:net';
-import { lostFrom } from '../../src/intake';
 import { MAX_PANICS_PER_MINUTE } from '../../src/intake/panic-limit';
-import { classify, LostRace, StoreError } from '../../src/ledger/failures';
+import { lostFrom } from '../../src/intake/undecided';
+import { classify, LostRace } from '../../src/ledger/failures';
+import { StoreError } from '../../src/postgres/errors';
 import {
   aBet,
   aDeposit,

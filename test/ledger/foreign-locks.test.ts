@@ -1,8 +1,8 @@
 /** A role that may connect and nothing else holds all locks that it can: nothing of the service waits for it (U4, D2). */
 import type { Client } from 'pg';
-import { openClient } from '../../src/ledger/connection';
-import type { Ledger } from '../../src/ledger/ledger';
+import type { Ledger } from '../../src/ledger/decide-batch';
 import { migrate, migrationNames } from '../../src/ledger/migrate';
+import { openClient } from '../../src/postgres/pool';
 import { aBet, freshStore, rowsOf, type TestStore, withClient } from '../support/ledger';
 import { pgbouncerProblem, withPgbouncer } from '../support/pgbouncer';
 import { dropRoles, makeRole } from '../support/roles';

@@ -5,7 +5,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Client, Pool } from 'pg';
-import { ensureMonths } from '../../src/ledger/ledger';
+import { ensureMonths } from '../../src/ledger/decide-batch';
 import {
   aBet,
   aDeposit,

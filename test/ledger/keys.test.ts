@@ -1,10 +1,10 @@
 /** Ids of any length and form, and the keys and names that stand for them in the store. */
 import { hash } from 'node:crypto';
 import fc from 'fast-check';
-import { storedId } from '../../src/domain/digest';
-import { KINDS, kindCode } from '../../src/domain/event';
-import { CURRENCIES } from '../../src/domain/money';
-import { ACCEPTED, outcomeOf, REASONS } from '../../src/domain/verdict';
+import { KINDS, kindCode } from '../../src/domain/event/event';
+import { storedId } from '../../src/domain/event/id-key';
+import { CURRENCIES } from '../../src/domain/event/money';
+import { ACCEPTED, outcomeOf, REASONS } from '../../src/domain/verdict/reasons';
 import { idKey } from '../support/id-key';
 import { aBet, aRefund, freshStore, rowsOf, type TestStore, withClient } from '../support/ledger';
 import { anyCharacter } from '../support/texts';

@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import type { Client } from 'pg';
 import { until } from '../../dev/servers/deadline';
 import type { ReferenceDocument } from '../../src/domain/reference';
-import { END_WITH_CLIENT, openClient } from '../../src/ledger/connection';
 import { migrate, migrationNames, pendingMigrations } from '../../src/ledger/migrate';
+import { END_WITH_CLIENT, openClient } from '../../src/postgres/pool';
 import {
   aBet,
   aRefund,

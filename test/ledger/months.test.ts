@@ -1,5 +1,5 @@
 /** History is kept by month and dropped by month; what was decided stays decided. */
-import { ensureMonths } from '../../src/ledger/ledger';
+import { ensureMonths } from '../../src/ledger/decide-batch';
 import {
   aBet,
   aDeposit,

@@ -3,8 +3,9 @@
  * which lives on while they grow. `VERSIONS=all npx jest --selectProjects ledger plans` looks at each supported Postgres; else the oldest comes with that of
  * the run, since before 17 statements have texts of their own.
  */
-import { inTransaction } from '../../src/ledger/connection';
-import { lockRounds, readRounds } from '../../src/ledger/rounds';
+
+import { lockRounds, readRounds } from '../../src/ledger/statements/rounds';
+import { inTransaction } from '../../src/postgres/transaction';
 import { aBet, aWin, freshStore, type TestStore, withClient } from '../support/ledger';
 import { ownServers } from '../support/servers';
 

@@ -1,8 +1,8 @@
 /** Reference data in force: applied whole, never stale, and what is gone stops being used. */
 import type { OperatorEntry, ReferenceDocument } from '../../src/domain/reference';
-import { undecidedCause } from '../../src/intake';
+import { undecidedCause } from '../../src/intake/undecided';
 import { applyReference, makeReferences } from '../../src/ledger/reference-store';
-import { removals } from '../../src/reference-file';
+import { removals } from '../../src/reference-file/reference-file';
 import { aBet, aDeposit, asRead, freshStore, REFERENCE, type TestStore } from '../support/ledger';
 
 let store: TestStore;

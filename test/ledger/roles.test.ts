@@ -1,5 +1,5 @@
 /** Roles of the database: what each of them is refused, and that what it needs is enough. */
-import { ensureMonths } from '../../src/ledger/ledger';
+import { ensureMonths } from '../../src/ledger/decide-batch';
 import { type Grantee, grantRoles, grantStatements, UnfitRole } from '../../src/ledger/roles';
 import { aBet, aRefund, damagesOf, freshStore, rowsOf, TestStore, withClient } from '../support/ledger';
 import { dropRoles, makeRole } from '../support/roles';

@@ -5,8 +5,8 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Client } from 'pg';
-import type { Statement, Store } from '../../src/ledger/connection';
-import { decideBatch } from '../../src/ledger/ledger';
+import { decideBatch } from '../../src/ledger/decide-batch';
+import type { Statement, Store } from '../../src/postgres/transaction';
 import {
   aBet,
   aRefund,

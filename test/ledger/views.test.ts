@@ -1,5 +1,5 @@
 /** The schema promo as people and tools read it: names, types, values, comments. */
-import { CURRENCIES } from '../../src/domain/money';
+import { CURRENCIES } from '../../src/domain/event/money';
 import { aBet, aDeposit, aLogin, aRefund, freshStore, type TestStore } from '../support/ledger';
 
 let store: TestStore;

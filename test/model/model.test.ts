@@ -7,7 +7,7 @@
  */
 import { join } from 'node:path';
 import { pino } from 'pino';
-import type { Item } from '../../src/domain/decide';
+import type { Item } from '../../src/domain/verdict/decide';
 import { freshStore, type TestStore, type Writer, withClient } from '../support/ledger';
 import { startProgram } from '../support/program';
 import { makePlan, type Plan, type PlannedPartition, type PlannedReader, REFERENCE } from './plan';

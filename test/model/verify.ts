@@ -1,9 +1,9 @@
 /** What must hold of a store in which a plan was carried out, whoever decided what in which order. */
 
 import { makeRandom } from '../../dev/random';
-import { decide, type Item } from '../../src/domain/decide';
-import { monthOf, PlayerTags } from '../../src/domain/player-tag';
-import type { Sums } from '../../src/domain/round';
+import { monthOf, PlayerTags } from '../../src/domain/event/player-tag';
+import { decide, type Item } from '../../src/domain/verdict/decide';
+import type { Sums } from '../../src/domain/verdict/round';
 import { nothingKnown } from '../support/builders';
 import { playerKeysIn } from '../support/guessing';
 import type { TestStore, TextRow } from '../support/ledger';
@@ -200,7 +200,7 @@ async function expectRounds(store: TestStore, model: ReferenceModel): Promise<Ne
   return expected;
 }
 
-/** The store's verdicts and rounds are those of src/domain/decide.ts, run over one event after the other. */
+/** The store's verdicts and rounds are those of src/domain/verdict/decide.ts, run over one event after the other. */
 async function expectFoldOfCode({ store, items }: Carried, stored: readonly Stored[]): Promise<void> {
   // All of it was decided in this month.
   const month = monthOf(BigInt(Date.now()) * 1000n);

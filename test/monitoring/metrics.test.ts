@@ -1,11 +1,11 @@
 /** Each metric moves by what it is about, on a real worker; and no more lines come than partitions and connections. */
 import { until } from '../../dev/servers/deadline';
+import { framed } from '../stream/registry';
+import { inWorld } from '../stream/world';
 import { aLogin, bytesOf } from '../support/builders';
 import { type Outgoing, produce } from '../support/kafka';
 import { schemaRegistryUrl } from '../support/servers';
 import { killWorkers, type RunningCommand } from '../support/worker';
-import { framed } from '../transport/registry';
-import { inWorld } from '../transport/world';
 
 const LONG = 60_000;
 jest.setTimeout(3 * LONG);

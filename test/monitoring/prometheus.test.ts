@@ -6,6 +6,8 @@ import { join } from 'node:path';
 import { until } from '../../dev/servers/deadline';
 import { freePort } from '../../dev/servers/ports';
 import { productCommand } from '../../dev/servers/product';
+import { framed } from '../stream/registry';
+import { connectionOf, inOwnWorld } from '../stream/world';
 import { alertsOf, faster, panels, RULES, SCALING, selecting } from '../support/alerts';
 import { aBrand, aLogin, anOperator, bytesOf } from '../support/builders';
 import { testWith } from '../support/chart';
@@ -16,8 +18,6 @@ import { dial, signedText } from '../support/raw-http';
 import { schemaRegistryUrl, withAdmin } from '../support/servers';
 import { aSecret, senderTo, startWebhook } from '../support/webhook';
 import { killWorkers, program } from '../support/worker';
-import { framed } from '../transport/registry';
-import { connectionOf, inOwnWorld } from '../transport/world';
 
 const LONG = 60_000;
 jest.setTimeout(4 * LONG);

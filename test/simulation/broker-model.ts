@@ -3,16 +3,11 @@
  * workers write to. test/support/source-contract.ts holds it against a real Kafka.
  */
 import type { Random } from '../../dev/random';
-import type { TopicPartition } from '../../src/intake';
-import {
-  type Chunk,
-  keyOf,
-  type Progress,
-  type RecordSource,
-  type SourceListener,
-  type StreamRecord,
-} from '../../src/transports/record-source';
-import type { Sender } from '../../src/transports/sender';
+import type { Chunk, Progress, RecordSource, SourceListener } from '../../src/kafka/port';
+import type { Sender } from '../../src/kafka/producer';
+import type { StreamRecord } from '../../src/kafka/protocol/record';
+import type { TopicPartition } from '../../src/lib/topic-partition';
+import { keyOf } from '../../src/lib/topic-partition';
 import { messagesOf, type SentMessage } from '../support/record-batch';
 import type { Faults, Point } from './faults';
 import { Actor, type Scheduler } from './scheduler';

@@ -1,10 +1,11 @@
 /** Watches a run, and says at once where something happens that must not (the invariants I1-I6, I9, I10 of docs/rules.md's promises). */
-import { currencyOf } from '../../src/domain/money';
+import { currencyOf } from '../../src/domain/event/money';
 import type { ReferenceDocument } from '../../src/domain/reference';
-import { outcomeOfCode } from '../../src/domain/verdict';
-import type { Answer, TopicPartition } from '../../src/intake';
+import { outcomeOfCode } from '../../src/domain/verdict/reasons';
+import type { Answer } from '../../src/intake/delivery';
+import type { TopicPartition } from '../../src/lib/topic-partition';
+import { keyOf } from '../../src/lib/topic-partition';
 import { fromDocumentJson } from '../../src/reference-file/stored';
-import { keyOf } from '../../src/transports/record-source';
 import { type Delivery, ReferenceModel } from '../model/reference-model';
 import { placeOf } from '../model/verify';
 import { brief } from '../support/ledger';

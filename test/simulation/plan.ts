@@ -1,7 +1,7 @@
 /** What a seed stands for: the records of each partition, the workers and their settings, the changes of reference data, the faults. */
 import { makeRandom, type Random } from '../../dev/random';
 import type { ReferenceDocument } from '../../src/domain/reference';
-import { STORE_CHECK_MS } from '../../src/transports/stream';
+import { STORE_CHECK_MS } from '../../src/stream/stream';
 import { makeEvents, type PlannedRecord, REFERENCE } from '../model/plan';
 import type { Content, Json } from '../support/ledger';
 import { type FaultPlan, PAIRS, type Point } from './faults';

@@ -1,11 +1,11 @@
 /**
  * Many runs of the simulator. Without settings they are the same seeds each time; `make simulate` draws others, or plays one again.
  */
-import { contentHashOf } from '../../src/domain/content';
-import type { KeyedItem } from '../../src/domain/decide';
-import { StoreError } from '../../src/ledger/failures';
-import type { Ledger } from '../../src/ledger/ledger';
-import type { RecordSource } from '../../src/transports/record-source';
+import { contentHashOf } from '../../src/domain/event/content-hash';
+import type { KeyedItem } from '../../src/domain/verdict/decide';
+import type { RecordSource } from '../../src/kafka/port';
+import type { Ledger } from '../../src/ledger/decide-batch';
+import { StoreError } from '../../src/postgres/errors';
 import { Coverage, type Fault, firstSeeds, PAIRS } from './faults';
 import { makePlan, WITHOUT_NOTHING } from './plan';
 import { describeFailure, type Failure, readWithout, shrink } from './shrink';

@@ -1,4 +1,4 @@
-/** The model of Kafka, held against the scripts that test/transport/source-contract.test.ts holds the real one's source against. */
+/** The model of Kafka, held against the scripts that test/stream/source-contract.test.ts holds the real one's source against. */
 import { makeRandom } from '../../dev/random';
 import { aValue } from '../support/chunk';
 import { SOURCE_CONTRACT, type SourceSide } from '../support/source-contract';

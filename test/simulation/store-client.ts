@@ -1,15 +1,15 @@
 /** A worker's connections to the model of the store: what pg does with answers, with none, and with a connection that breaks. */
+
+import { StoreError } from '../../src/postgres/errors';
+import type { Row, Write } from '../../src/postgres/pipeline';
+import { CONNECT_TIMEOUT_MS } from '../../src/postgres/pool';
 import {
-  CONNECT_TIMEOUT_MS,
   IDLE_TIMEOUT_MS,
-  type Row,
   STATEMENT_TIMEOUT_MS,
   type Statement,
   type Store,
   type StoreConnection,
-} from '../../src/ledger/connection';
-import { StoreError } from '../../src/ledger/failures';
-import type { Write } from '../../src/ledger/requests';
+} from '../../src/postgres/transaction';
 import { type Fault, type Faults, pointOf, type WorldFault } from './faults';
 import type { Actor, Scheduler } from './scheduler';
 import type { Request } from './statements';

@@ -4,7 +4,7 @@
  * test/support/store-contract.ts holds it against a real Postgres.
  */
 import type { Random } from '../../dev/random';
-import { IDLE_TIMEOUT_MS, LOCK_TIMEOUT_MS, STATEMENT_TIMEOUT_MS } from '../../src/ledger/connection';
+import { IDLE_TIMEOUT_MS, LOCK_TIMEOUT_MS, STATEMENT_TIMEOUT_MS } from '../../src/postgres/transaction';
 import { Actor, type Scheduler } from './scheduler';
 import { type Request, run } from './statements';
 import type { Text, Values } from './wire';

@@ -17,55 +17,103 @@ import {
 } from '../../dev/syntax';
 
 /**
- * One direction: `domain <- reference-file <- ledger <- intake <- transports <- commands <- cli`. A layer may import itself and what
- * is listed, types included: a type is knowledge too. Leaves import nothing of ours.
+ * Who may import whom: a room may import itself and the rooms that are listed, types included, since a type is knowledge too. Nothing imports upwards.
  *
- * Stricter than the direction where the shorter way round would spoil it: a transport reaches the store through the intake alone,
- * and the intake knows reference data by the domain's types, not by its file.
+ *     cli.ts -> commands -> stream, webhook -> publishing -> intake -> ledger -> postgres -> lib
+ *                                                                 \-> domain -> lib
+ *
+ * Stricter than the direction where a shorter way would spoil it: transports reach the store through the intake alone, the webhook knows no Kafka, the
+ * bytes of Kafka's protocol are read without anything else of the house, and postgres knows no table.
  */
 export const LAYERS = {
-  clock: { files: /^src\/clock\.ts$/, mayImport: [] },
-  errors: { files: /^src\/errors\.ts$/, mayImport: [] },
-  config: { files: /^src\/config(\/|\.ts$)/, mayImport: [] },
-  telemetry: { files: /^src\/telemetry(\/|\.ts$)/, mayImport: ['domain'] },
-  domain: { files: /^src\/domain\//, mayImport: [] },
-  'reference-file': { files: /^src\/reference-file(\/|\.ts$)/, mayImport: ['errors', 'domain'] },
-  ledger: { files: /^src\/ledger\//, mayImport: ['errors', 'domain', 'reference-file'] },
-  intake: { files: /^src\/intake(\/|\.ts$)/, mayImport: ['errors', 'domain', 'ledger'] },
-  transports: {
-    files: /^src\/transports\//,
-    mayImport: ['clock', 'errors', 'telemetry', 'domain', 'intake'],
+  lib: { files: /^src\/lib\//, mayImport: [] },
+  config: { files: /^src\/config\//, mayImport: [] },
+  domain: { files: /^src\/domain\//, mayImport: ['lib'] },
+  telemetry: { files: /^src\/telemetry\//, mayImport: ['lib'] },
+  'reference-file': { files: /^src\/reference-file\//, mayImport: ['lib', 'domain'] },
+  postgres: { files: /^src\/postgres\//, mayImport: ['lib'] },
+  ledger: { files: /^src\/ledger\//, mayImport: ['lib', 'domain', 'reference-file', 'postgres'] },
+  intake: { files: /^src\/intake\//, mayImport: ['lib', 'domain', 'ledger', 'postgres', 'telemetry'] },
+  'kafka/protocol': { files: /^src\/kafka\/protocol\//, mayImport: ['lib'] },
+  'kafka/port': {
+    files: /^src\/kafka\/(port|commit-note|moved-offsets|cluster-id)\.ts$/,
+    mayImport: ['lib', 'kafka/protocol'],
   },
-  tracing: { files: /^src\/tracing\.ts$/, mayImport: ['errors', 'telemetry', 'intake'] },
+  'kafka/client/patches': {
+    files: /^src\/kafka\/client\/patches\//,
+    mayImport: ['lib', 'kafka/protocol', 'kafka/port'],
+  },
+  'kafka/client': {
+    files: /^src\/kafka\/client\/[^/]+$/,
+    mayImport: ['lib', 'kafka/protocol', 'kafka/port', 'kafka/client/patches'],
+  },
+  'kafka/producer': {
+    files: /^src\/kafka\/producer\.ts$/,
+    mayImport: ['lib', 'kafka/protocol', 'kafka/client', 'kafka/client/patches'],
+  },
+  'kafka/admin': { files: /^src\/kafka\/admin\//, mayImport: ['lib', 'kafka/port', 'kafka/client'] },
+  'kafka/consumer': {
+    files: /^src\/kafka\/consumer\//,
+    mayImport: ['lib', 'kafka/protocol', 'kafka/port', 'kafka/client', 'kafka/client/patches', 'kafka/admin'],
+  },
+  'schema-registry': { files: /^src\/schema-registry\//, mayImport: ['lib', 'domain'] },
+  publishing: {
+    files: /^src\/publishing\//,
+    mayImport: ['lib', 'domain', 'intake', 'kafka/protocol', 'kafka/producer'],
+  },
+  stream: {
+    files: /^src\/stream\//,
+    mayImport: [
+      'lib',
+      'intake',
+      'kafka/protocol',
+      'kafka/port',
+      'publishing',
+      'schema-registry',
+      'telemetry',
+    ],
+  },
+  webhook: { files: /^src\/webhook\//, mayImport: ['lib', 'domain', 'intake', 'publishing', 'telemetry'] },
+  cli: { files: /^src\/cli\//, mayImport: ['lib', 'config', 'domain'] },
   commands: {
     files: /^src\/commands\//,
     mayImport: [
-      ...['clock', 'config', 'errors', 'telemetry', 'tracing'],
-      ...['domain', 'reference-file', 'ledger', 'intake', 'transports'],
+      ...[
+        'lib',
+        'config',
+        'telemetry',
+        'domain',
+        'reference-file',
+        'postgres',
+        'ledger',
+        'intake',
+        'publishing',
+      ],
+      ...['stream', 'webhook', 'schema-registry', 'cli'],
+      ...['kafka/protocol', 'kafka/port', 'kafka/client', 'kafka/producer', 'kafka/admin', 'kafka/consumer'],
     ],
   },
-  cli: { files: /^src\/cli\.ts$/, mayImport: ['config', 'commands', 'domain'] },
+  main: { files: /^src\/cli\.ts$/, mayImport: ['cli', 'commands', 'config', 'domain'] },
 } as const satisfies Record<string, { files: RegExp; mayImport: readonly string[] }>;
 type Layer = keyof typeof LAYERS;
 
 /** Where each package may be imported. One that is not listed has no home yet: decide on one, and list it. */
 export const PACKAGES: Readonly<Record<string, RegExp>> = {
-  '@kafkajs/confluent-schema-registry': /^src\/transports\/wire-format\.ts$/,
-  '@opentelemetry/api': /^src\/tracing\.ts$/,
-  '@opentelemetry/core': /^src\/tracing\.ts$/,
-  '@opentelemetry/exporter-trace-otlp-proto': /^src\/tracing\.ts$/,
-  '@opentelemetry/resources': /^src\/tracing\.ts$/,
-  '@opentelemetry/sdk-trace-base': /^src\/tracing\.ts$/,
-  ajv: /^src\/domain\/(judge|fault-words)\.ts$/,
-  fzstd: /^src\/transports\/codecs\.ts$/,
-  kafkajs:
-    /^src\/transports\/(kafka|kafka-source|membership|still-members|sender|drain|group-offsets|oauth-tokens|read-records|fetch-decoding|leaders|refused-partitions|joining|heartbeats|advertised|throttling|own-topics|clean-connections|coordinator-refusals|produce-encoding|kafkajs-internals\.d)\.ts$/,
+  '@kafkajs/confluent-schema-registry': /^src\/schema-registry\//,
+  '@opentelemetry/api': /^src\/intake\/tracing\.ts$/,
+  '@opentelemetry/core': /^src\/intake\/tracing\.ts$/,
+  '@opentelemetry/exporter-trace-otlp-proto': /^src\/intake\/tracing\.ts$/,
+  '@opentelemetry/resources': /^src\/intake\/tracing\.ts$/,
+  '@opentelemetry/sdk-trace-base': /^src\/intake\/tracing\.ts$/,
+  ajv: /^src\/domain\/(verdict\/judge|event\/fault-words)\.ts$/,
+  fzstd: /^src\/kafka\/protocol\/compression\.ts$/,
+  kafkajs: /^src\/kafka\/(client|consumer|admin)\/|^src\/kafka\/producer\.ts$/,
   knex: /^src\/ledger\//,
-  pg: /^src\/ledger\//,
-  // Its Logger is what the layers with something to tell are handed; only telemetry makes one.
-  pino: /^src\/(telemetry\.ts$|tracing\.ts$|intake(\/|\.ts$)|ledger\/|transports\/|commands\/)/,
-  'prom-client': /^src\/telemetry(\/|\.ts$)/,
-  snappyjs: /^src\/transports\/(codecs|snappyjs\.d)\.ts$/,
+  pg: /^src\/(postgres|ledger)\//,
+  // Rooms that log are handed its Logger; only telemetry makes one.
+  pino: /^src\/(telemetry|intake|ledger|postgres|kafka|schema-registry|publishing|stream|webhook|commands)\//,
+  'prom-client': /^src\/telemetry\//,
+  snappyjs: /^src\/kafka\/protocol\/(compression|snappyjs\.d)\.ts$/,
   yaml: /^src\/reference-file\/yaml\.ts$/,
 };
 
@@ -112,7 +160,7 @@ interface Module {
   readonly imports: readonly Import[];
 }
 
-/** @param files text by path, such as src/domain/money.ts */
+/** @param files text by path, such as src/domain/event/money.ts */
 export function findProblems(files: ReadonlyMap<string, string>): Problem[] {
   const modules = [...files].map(([path, text]): Module => {
     const source = parseSource(text);
@@ -213,6 +261,8 @@ function checkPackage(at: string, path: string, specifier: string): Problem[] {
     .split('/')
     .slice(0, specifier.startsWith('@') ? 2 : 1)
     .join('/');
+  if (specifier.startsWith('kafkajs/src') && layerOf(path) !== 'kafka/client/patches')
+    return [{ rule: 'packages', message: `${at}: ${specifier} is imported outside kafka/client/patches` }];
   const home = PACKAGES[name];
   if (home === undefined) return [{ rule: 'packages', message: `${at}: the package ${name} has no home` }];
   if (home.test(path)) return [];
@@ -298,7 +348,7 @@ function checkEnvironment({ path, source: { nodes, lineOf } }: Module): Problem[
 
 function checkConsole({ path, source: { nodes, lineOf } }: Module): Problem[] {
   const layer = layerOf(path);
-  if (layer === 'cli' || layer === 'commands') return [];
+  if (layer === 'main' || layer === 'cli' || layer === 'commands') return [];
   return nodes
     .filter((node) => nameOf(node) === 'console')
     .map((node) => ({ rule: 'console', message: `${path}:${lineOf(node)}: prints; return it, or log it` }));

@@ -1,18 +1,18 @@
 /** The two ways on which an event is judged, which have to agree on all that a test says of it. */
 import { isUtf8 } from 'node:buffer';
 import { isDeepStrictEqual } from 'node:util';
-import { contentHashOf } from '../../src/domain/content';
-import type { Judged } from '../../src/domain/event';
-import { judge } from '../../src/domain/judge';
-import type { JsonText } from '../../src/domain/payload';
+import { contentHashOf } from '../../src/domain/event/content-hash';
+import type { Judged } from '../../src/domain/event/event';
+import { scan } from '../../src/domain/event/fast-scan';
+import type { JsonText } from '../../src/domain/event/payload';
+import { whyUnreadable } from '../../src/domain/event/unreadable';
 import type { Connection } from '../../src/domain/reference';
-import { scan } from '../../src/domain/scan';
-import { whyUnreadable } from '../../src/domain/unreadable';
+import { judge } from '../../src/domain/verdict/judge';
 
 const LARGE = 100_000;
 
 /**
- * Judges bytes, by the fast way from bytes to fields where it may be taken (src/domain/scan.ts), and expects what the other way says.
+ * Judges bytes, by the fast way from bytes to fields where it may be taken (src/domain/event/fast-scan.ts), and expects what the other way says.
  *
  * @param text the bytes as they are handed over, where they are part of others
  */

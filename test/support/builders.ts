@@ -4,9 +4,7 @@
  * An event is what an operator sends, before anything judged it. The defaults are accepted by `aConnection()`.
  */
 import { randomUUID } from 'node:crypto';
-import type { Known } from '../../src/domain/decide';
-import { FeedMap } from '../../src/domain/feed-map';
-import { NO_TAGS } from '../../src/domain/player-tag';
+import { NO_TAGS } from '../../src/domain/event/player-tag';
 import {
   type BrandEntry,
   type Connection,
@@ -17,6 +15,8 @@ import {
   type Reference,
   type ReferenceDocument,
 } from '../../src/domain/reference';
+import type { Known } from '../../src/domain/verdict/decide';
+import { FeedMap } from '../../src/domain/verdict/feed-map';
 
 /** Any JSON object that stands for an event, valid or not. */
 export type EventJson = { readonly [field: string]: unknown };

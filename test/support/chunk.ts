@@ -1,6 +1,8 @@
 /** Chunks of records as a source hands them over. */
-import type { TopicPartition } from '../../src/intake';
-import type { Chunk, StreamRecord } from '../../src/transports/record-source';
+
+import type { Chunk } from '../../src/kafka/port';
+import type { StreamRecord } from '../../src/kafka/protocol/record';
+import type { TopicPartition } from '../../src/lib/topic-partition';
 
 /** What a record has of its value. */
 export const aValue = (

@@ -3,8 +3,8 @@
  * any order and with any blanks, and damaged on their way.
  */
 import fc from 'fast-check';
-import { KINDS } from '../../src/domain/event';
-import { CURRENCIES } from '../../src/domain/money';
+import { KINDS } from '../../src/domain/event/event';
+import { CURRENCIES } from '../../src/domain/event/money';
 import { anEvent } from './builders';
 import { anyCharacter } from './texts';
 

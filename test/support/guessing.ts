@@ -2,11 +2,11 @@
  * Recovers players from the store alone: takes what the store has of each event and round, and tries every candidate with every hash that the
  * product ever made of a player. What a test cannot recover in this way, nobody who reads the source can.
  */
-import { hashContent } from '../../src/domain/content';
-import { ContentHash } from '../../src/domain/digest';
-import { type Fields, isKind, SPEC } from '../../src/domain/event';
-import { currencyOf } from '../../src/domain/money';
-import { monthNo, type PlayerKey, PlayerTags, playerKeyOf } from '../../src/domain/player-tag';
+import { hashContent } from '../../src/domain/event/content-hash';
+import { type Fields, isKind, SPEC } from '../../src/domain/event/event';
+import { ContentHash } from '../../src/domain/event/id-key';
+import { currencyOf } from '../../src/domain/event/money';
+import { monthNo, type PlayerKey, PlayerTags, playerKeyOf } from '../../src/domain/event/player-tag';
 import { rowsOf } from './ledger';
 
 type Client = Parameters<typeof rowsOf>[0];

@@ -1,4 +1,4 @@
-import { MAX_ID_KEY_BYTES, writeIdKey } from '../../src/domain/digest';
+import { MAX_ID_KEY_BYTES, writeIdKey } from '../../src/domain/event/id-key';
 
 const GUARD = 0xee;
 const START = 5;

@@ -2,7 +2,7 @@
 import { type Admin, CompressionTypes, type IHeaders, type Kafka, type Producer } from 'kafkajs';
 import { until } from '../../dev/servers/deadline';
 import { answerNow } from '../../dev/servers/topics';
-import { requireTaken } from '../../src/transports/sender';
+import { requireTaken } from '../../src/kafka/producer';
 import { registerCodecs } from './kafkajs-codecs';
 import { kafkaClient, withAdmin } from './servers';
 

@@ -1,6 +1,6 @@
 /** The codecs for clients of kafkajs in tests, which brings gzip only. The product decodes and encodes batches itself. */
 import { CompressionCodecs, CompressionTypes } from 'kafkajs';
-import { type CodecLimits, makeCodecs } from '../../src/transports/codecs';
+import { type CodecLimits, makeCodecs } from '../../src/kafka/protocol/compression';
 
 /** Registers all four codecs with kafkajs, for every client of this process. Throws RangeError for a limit that is none. */
 export function registerCodecs(limits: CodecLimits): void {

@@ -9,20 +9,14 @@ import { Client, type Pool } from 'pg';
 import type { Logger } from 'pino';
 import { until } from '../../dev/servers/deadline';
 import type { ReferenceDocument } from '../../src/domain/reference';
-import {
-  type Answer,
-  type DeadLetter,
-  type Envelope,
-  type Intake,
-  type IntakeResult,
-  makeIntake,
-} from '../../src/intake';
-import { makePool, type PostgresPool } from '../../src/ledger/connection';
-import { type Ledger, makeLedger } from '../../src/ledger/ledger';
+import type { Answer, DeadLetter, Envelope } from '../../src/intake/delivery';
+import { type Intake, type IntakeResult, makeIntake } from '../../src/intake/intake';
+import { type Ledger, makeLedger } from '../../src/ledger/decide-batch';
 import { migrate } from '../../src/ledger/migrate';
 import { applyReference, makeReferences } from '../../src/ledger/reference-store';
+import { makePool, type PostgresPool } from '../../src/postgres/pool';
 import { fromDocumentJson, toDocumentJson } from '../../src/reference-file/stored';
-import { makeLogger } from '../../src/telemetry';
+import { makeLogger } from '../../src/telemetry/logger';
 import * as builders from './builders';
 import { databaseUrl, dropDatabase } from './servers';
 

@@ -1,10 +1,10 @@
 /** Builds record batches byte by byte, valid ones and others, and sends them. https://kafka.apache.org/documentation/#recordbatch */
 import { connect } from 'node:net';
-import { makeCodecs } from '../../src/transports/codecs';
-import { RecordBatch } from '../../src/transports/record-batch-writer';
-import { type Decompress, Fetched } from '../../src/transports/record-batches';
-import type { StreamRecord } from '../../src/transports/record-source';
-import type { Encode } from '../../src/transports/sender';
+import type { Encode } from '../../src/kafka/producer';
+import { makeCodecs } from '../../src/kafka/protocol/compression';
+import type { StreamRecord } from '../../src/kafka/protocol/record';
+import { type Decompress, Fetched } from '../../src/kafka/protocol/record-batch-reader';
+import { RecordBatch } from '../../src/kafka/protocol/record-batch-writer';
 
 export interface TestRecord {
   key?: Buffer | null;

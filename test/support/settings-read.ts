@@ -11,7 +11,7 @@ import {
   textOf,
 } from '../../dev/syntax';
 import * as commandSettings from '../../src/commands/settings';
-import { GROUPS, type GroupName, SETTINGS, type SettingName, settingsOf } from '../../src/config';
+import { GROUPS, type GroupName, SETTINGS, type SettingName, settingsOf } from '../../src/config/config';
 
 /** The lists that have a name. */
 const LISTS = new Map<string, readonly string[]>(Object.entries(commandSettings));

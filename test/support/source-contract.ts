@@ -2,13 +2,10 @@
  * What the loops of the partitions rely on of a record source: which records come, when, and what may be committed. Kafka's source and the
  * simulator's are held against the same scripts, each with a group and a topic of two partitions of its own.
  */
-import type { TopicPartition } from '../../src/intake';
-import {
-  type Chunk,
-  keyOf,
-  type RecordSource,
-  type SourceListener,
-} from '../../src/transports/record-source';
+
+import type { Chunk, RecordSource, SourceListener } from '../../src/kafka/port';
+import type { TopicPartition } from '../../src/lib/topic-partition';
+import { keyOf } from '../../src/lib/topic-partition';
 
 export interface SourceSide {
   readonly topic: string;

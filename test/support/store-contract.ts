@@ -2,16 +2,18 @@
  * What the ledger relies on of its store, told as transactions that meet: who waits, who gets which rows, who gets which error. Postgres and
  * the simulator's model of it are held against the same scripts.
  */
-import type { KeyedItem } from '../../src/domain/decide';
-import { NO_FIELDS } from '../../src/domain/event';
-import { NO_TAGS } from '../../src/domain/player-tag';
-import { newRound } from '../../src/domain/round';
-import { ACCEPTED } from '../../src/domain/verdict';
-import type { Session, Store, StoreConnection } from '../../src/ledger/connection';
-import * as events from '../../src/ledger/events';
-import { LostRace, StoreError } from '../../src/ledger/failures';
-import * as partitions from '../../src/ledger/partitions';
-import * as rounds from '../../src/ledger/rounds';
+
+import { NO_FIELDS } from '../../src/domain/event/event';
+import { NO_TAGS } from '../../src/domain/event/player-tag';
+import type { KeyedItem } from '../../src/domain/verdict/decide';
+import { ACCEPTED } from '../../src/domain/verdict/reasons';
+import { newRound } from '../../src/domain/verdict/round';
+import { LostRace } from '../../src/ledger/failures';
+import * as events from '../../src/ledger/statements/events';
+import * as partitions from '../../src/ledger/statements/partitions';
+import * as rounds from '../../src/ledger/statements/rounds';
+import { StoreError } from '../../src/postgres/errors';
+import type { Session, Store, StoreConnection } from '../../src/postgres/transaction';
 
 /** A store that is empty, and time as it goes there. */
 export interface Side {

@@ -6,7 +6,7 @@ import { generateKeyPairSync, type KeyObject, randomUUID, sign } from 'node:cryp
 import * as http from 'node:http';
 import * as https from 'node:https';
 import { text } from 'node:stream/consumers';
-import type { Certificate } from './certificates';
+import type { Certificate } from '../../dev/servers/certificates';
 import { serve } from './serve';
 
 export interface TokenServer {

@@ -49,79 +49,80 @@ describe('src', () => {
 describe('files that keep the rules', () => {
   test('have no problems', () => {
     const files = given({
-      'src/clock.ts': 'export const now = () => performance.now();',
-      'src/config.ts': 'export function readConfig(env: Record<string, string | undefined>) { return env; }',
-      'src/domain/money.ts': "import { hash } from 'node:crypto';\nexport const leap = new Date(0);",
-      'src/domain/event.ts':
+      'src/lib/clock.ts': 'export const now = () => performance.now();',
+      'src/config/config.ts':
+        'export function readConfig(env: Record<string, string | undefined>) { return env; }',
+      'src/domain/event/money.ts': "import { hash } from 'node:crypto';\nexport const leap = new Date(0);",
+      'src/domain/event/event.ts':
         "import { leap } from './money';\n// any process.env in a comment, or in\nexport const s = 'console.log(any)';",
-      'src/ledger/ledger.ts':
-        "import { Pool } from 'pg';\nimport type { Logger } from 'pino';\nimport { s } from '../domain/event';",
+      'src/ledger/decide-batch.ts':
+        "import { Pool } from 'pg';\nimport type { Logger } from 'pino';\nimport { s } from '../domain/event/event';",
       'src/commands/worker.ts':
-        "import { readConfig } from '../config';\nconsole.log(readConfig(process.env));\nprocess.on('SIGTERM', () => process.exit(1));",
+        "import { readConfig } from '../config/config';\nconsole.log(readConfig(process.env));\nprocess.on('SIGTERM', () => process.exit(1));",
       'src/cli.ts': "void import('./commands/worker.js');\nprocess.exitCode = 1;",
     });
     expect(findProblems(files)).toEqual([]);
   });
 });
 
-const DOMAIN = { 'src/domain/money.ts': 'export const a = 1;' };
-const STORE = { 'src/ledger/ledger.ts': 'export const b = 1;' };
+const DOMAIN = { 'src/domain/event/money.ts': 'export const a = 1;' };
+const STORE = { 'src/ledger/decide-batch.ts': 'export const b = 1;' };
 
 /** A way to break a rule, with what is said about it. */
 const BREACHES: readonly (readonly [Rule, string, Record<string, string>, string])[] = [
   [
     'direction',
     'the domain imports the ledger',
-    { ...STORE, 'src/domain/decide.ts': "\nimport { b } from '../ledger/ledger';" },
-    'src/domain/decide.ts:2: domain must not import ledger (src/ledger/ledger.ts)',
+    { ...STORE, 'src/domain/verdict/decide.ts': "\nimport { b } from '../../ledger/decide-batch';" },
+    'src/domain/verdict/decide.ts:2: domain must not import ledger (src/ledger/decide-batch.ts)',
   ],
   [
     'direction',
     'only a type is imported',
-    { ...STORE, 'src/domain/decide.ts': "import type { B } from '../ledger/ledger';" },
-    'src/domain/decide.ts:1: domain must not import ledger (src/ledger/ledger.ts)',
+    { ...STORE, 'src/domain/verdict/decide.ts': "import type { B } from '../../ledger/decide-batch';" },
+    'src/domain/verdict/decide.ts:1: domain must not import ledger (src/ledger/decide-batch.ts)',
   ],
   [
     'direction',
     'a type is imported in passing',
-    { ...STORE, 'src/domain/decide.ts': "export type B = import('../ledger/ledger').B;" },
-    'src/domain/decide.ts:1: domain must not import ledger (src/ledger/ledger.ts)',
+    { ...STORE, 'src/domain/verdict/decide.ts': "export type B = import('../../ledger/decide-batch').B;" },
+    'src/domain/verdict/decide.ts:1: domain must not import ledger (src/ledger/decide-batch.ts)',
   ],
   [
     'direction',
     'the ledger is exported again',
-    { ...STORE, 'src/domain/decide.ts': "export * from '../ledger/ledger';" },
-    'src/domain/decide.ts:1: domain must not import ledger (src/ledger/ledger.ts)',
+    { ...STORE, 'src/domain/verdict/decide.ts': "export * from '../../ledger/decide-batch';" },
+    'src/domain/verdict/decide.ts:1: domain must not import ledger (src/ledger/decide-batch.ts)',
   ],
   [
     'direction',
     'the ledger is loaded later',
-    { ...STORE, 'src/domain/decide.ts': "void import('../ledger/ledger.js');" },
-    'src/domain/decide.ts:1: domain must not import ledger (src/ledger/ledger.ts)',
+    { ...STORE, 'src/domain/verdict/decide.ts': "void import('../../ledger/decide-batch.js');" },
+    'src/domain/verdict/decide.ts:1: domain must not import ledger (src/ledger/decide-batch.ts)',
   ],
   [
     'direction',
     'the ledger is required',
-    { ...STORE, 'src/domain/decide.ts': "import b = require('../ledger/ledger');" },
-    'src/domain/decide.ts:1: domain must not import ledger (src/ledger/ledger.ts)',
+    { ...STORE, 'src/domain/verdict/decide.ts': "import b = require('../../ledger/decide-batch');" },
+    'src/domain/verdict/decide.ts:1: domain must not import ledger (src/ledger/decide-batch.ts)',
   ],
   [
     'direction',
     'a leaf imports anything',
-    { ...DOMAIN, 'src/config.ts': "import { a } from './domain/money';" },
-    'src/config.ts:1: config must not import domain (src/domain/money.ts)',
+    { ...DOMAIN, 'src/config/config.ts': "import { a } from '../domain/event/money';" },
+    'src/config/config.ts:1: config must not import domain (src/domain/event/money.ts)',
   ],
   [
     'direction',
     'a transport goes past the intake',
-    { ...STORE, 'src/transports/webhook.ts': "import { b } from '../ledger/ledger';" },
-    'src/transports/webhook.ts:1: transports must not import ledger (src/ledger/ledger.ts)',
+    { ...STORE, 'src/webhook/server.ts': "import { b } from '../ledger/decide-batch';" },
+    'src/webhook/server.ts:1: webhook must not import ledger (src/ledger/decide-batch.ts)',
   ],
   [
     'direction',
     'the intake imports a transport',
-    { 'src/transports/stream.ts': '', 'src/intake.ts': "import './transports/stream';" },
-    'src/intake.ts:1: intake must not import transports (src/transports/stream.ts)',
+    { 'src/stream/stream.ts': '', 'src/intake/intake.ts': "import '../stream/stream';" },
+    'src/intake/intake.ts:1: intake must not import stream (src/stream/stream.ts)',
   ],
   [
     'direction',
@@ -132,7 +133,7 @@ const BREACHES: readonly (readonly [Rule, string, Record<string, string>, string
   [
     'direction',
     'a file belongs nowhere',
-    { ...DOMAIN, 'src/utils.ts': "import './domain/money';" },
+    { ...DOMAIN, 'src/utils.ts': "import './domain/event/money';" },
     'src/utils.ts:1: the file belongs to no layer',
   ],
   [
@@ -160,15 +161,21 @@ const BREACHES: readonly (readonly [Rule, string, Record<string, string>, string
   ],
   [
     'packages',
+    'the consumer reaches into kafkajs',
+    { 'src/kafka/consumer/membership.ts': "import x from 'kafkajs/src/consumer/runner';" },
+    'src/kafka/consumer/membership.ts:1: kafkajs/src/consumer/runner is imported outside kafka/client/patches',
+  ],
+  [
+    'packages',
     'kafkajs is imported by the stream',
-    { 'src/transports/stream.ts': "import type { Kafka } from 'kafkajs';" },
-    'src/transports/stream.ts:1: the package kafkajs is imported outside its home',
+    { 'src/stream/stream.ts': "import type { Kafka } from 'kafkajs';" },
+    'src/stream/stream.ts:1: the package kafkajs is imported outside its home',
   ],
   [
     'packages',
     'the registry client is imported by kafka.ts',
-    { 'src/transports/kafka.ts': "import { SchemaRegistry } from '@kafkajs/confluent-schema-registry';" },
-    'src/transports/kafka.ts:1: the package @kafkajs/confluent-schema-registry is imported outside its home',
+    { 'src/kafka/client/client.ts': "import { SchemaRegistry } from '@kafkajs/confluent-schema-registry';" },
+    'src/kafka/client/client.ts:1: the package @kafkajs/confluent-schema-registry is imported outside its home',
   ],
   [
     'packages',
@@ -179,28 +186,28 @@ const BREACHES: readonly (readonly [Rule, string, Record<string, string>, string
   [
     'packages',
     'a part of knex is imported by the intake',
-    { 'src/intake.ts': "import x from 'knex/lib/util';" },
-    'src/intake.ts:1: the package knex is imported outside its home',
+    { 'src/intake/intake.ts': "import x from 'knex/lib/util';" },
+    'src/intake/intake.ts:1: the package knex is imported outside its home',
   ],
   [
     'packages',
     'the domain logs',
-    { 'src/domain/decide.ts': "import pino from 'pino';" },
-    'src/domain/decide.ts:1: the package pino is imported outside its home',
+    { 'src/domain/verdict/decide.ts': "import pino from 'pino';" },
+    'src/domain/verdict/decide.ts:1: the package pino is imported outside its home',
   ],
   [
     'packages',
     'a package is new',
-    { 'src/domain/decide.ts': "import _ from 'lodash';" },
-    'src/domain/decide.ts:1: the package lodash has no home',
+    { 'src/domain/verdict/decide.ts': "import _ from 'lodash';" },
+    'src/domain/verdict/decide.ts:1: the package lodash has no home',
   ],
   ...(['fs', 'node:fs/promises', 'net', 'node:http', 'node:timers'] as const).map(
     (name) =>
       [
         'purity',
         `the domain imports ${name}`,
-        { 'src/domain/decide.ts': `import x from '${name}';` },
-        `src/domain/decide.ts:1: the domain must not import ${name.startsWith('node:') ? name : `node:${name}`}`,
+        { 'src/domain/verdict/decide.ts': `import x from '${name}';` },
+        `src/domain/verdict/decide.ts:1: the domain must not import ${name.startsWith('node:') ? name : `node:${name}`}`,
       ] as const,
   ),
   ...(
@@ -217,16 +224,16 @@ const BREACHES: readonly (readonly [Rule, string, Record<string, string>, string
       [
         'purity',
         `the domain uses ${expression}`,
-        { 'src/domain/decide.ts': `export const x = () => ${expression};` },
-        `src/domain/decide.ts:1: the domain must not use ${used}`,
+        { 'src/domain/verdict/decide.ts': `export const x = () => ${expression};` },
+        `src/domain/verdict/decide.ts:1: the domain must not use ${used}`,
       ] as const,
   ),
   ...(
     [
-      ['src/ledger/connection.ts', 'export const url = process.env.DATABASE_URL;'],
-      ['src/ledger/connection.ts', "export const url = process['env'].DATABASE_URL;"],
-      ['src/ledger/connection.ts', 'const { env } = process;'],
-      ['src/config.ts', 'export const level = process.env.LOG_LEVEL;'],
+      ['src/postgres/connection.ts', 'export const url = process.env.DATABASE_URL;'],
+      ['src/postgres/connection.ts', "export const url = process['env'].DATABASE_URL;"],
+      ['src/postgres/connection.ts', 'const { env } = process;'],
+      ['src/config/config.ts', 'export const level = process.env.LOG_LEVEL;'],
       ['src/cli.ts', 'if (process.env.DEBUG) run();'],
       ['src/commands/worker.ts', 'const debug = process.env.DEBUG;'],
       ['src/commands/worker.ts', 'readConfig({ ...process.env, LOG_LEVEL: level }, names);'],
@@ -244,28 +251,28 @@ const BREACHES: readonly (readonly [Rule, string, Record<string, string>, string
   [
     'environment',
     'process is imported',
-    { 'src/telemetry.ts': "import { env } from 'node:process';" },
-    'src/telemetry.ts:1: imports node:process; process is a global',
+    { 'src/telemetry/telemetry.ts': "import { env } from 'node:process';" },
+    'src/telemetry/telemetry.ts:1: imports node:process; process is a global',
   ],
   [
     'console',
     'the ledger prints',
-    { 'src/ledger/ledger.ts': "\n\nconsole.log('done');" },
-    'src/ledger/ledger.ts:3: prints; return it, or log it',
+    { 'src/ledger/decide-batch.ts': "\n\nconsole.log('done');" },
+    'src/ledger/decide-batch.ts:3: prints; return it, or log it',
   ],
   [
     'length',
     'a file grows',
-    { 'src/domain/judge.ts': '// line\n'.repeat(MAX_LINES + 1) },
-    `src/domain/judge.ts: has ${MAX_LINES + 1} lines`,
+    { 'src/domain/verdict/judge.ts': '// line\n'.repeat(MAX_LINES + 1) },
+    `src/domain/verdict/judge.ts: has ${MAX_LINES + 1} lines`,
   ],
   ...(['let x: any;', 'let x: any[];', 'let x = y as any;', 'function f<T = any>() {}'] as const).map(
     (text) =>
       [
         'text',
         `a file says ${text}`,
-        { 'src/clock.ts': `// é\n${text}` },
-        'src/clock.ts:2: holds any',
+        { 'src/lib/clock.ts': `// é\n${text}` },
+        'src/lib/clock.ts:2: holds any',
       ] as const,
   ),
   // In two parts, so that this file itself holds none of them.
@@ -274,8 +281,8 @@ const BREACHES: readonly (readonly [Rule, string, Record<string, string>, string
       [
         'text',
         `a comment says ${word}`,
-        { 'src/clock.ts': `\n// @${word} because` },
-        `src/clock.ts:2: holds @${word}`,
+        { 'src/lib/clock.ts': `\n// @${word} because` },
+        `src/lib/clock.ts:2: holds @${word}`,
       ] as const,
   ),
   ...(['TO' + 'DO', 'FIX' + 'ME'] as const).map(
@@ -283,8 +290,8 @@ const BREACHES: readonly (readonly [Rule, string, Record<string, string>, string
       [
         'text',
         `a comment says ${word}`,
-        { 'src/clock.ts': `/* ${word}: later */` },
-        `src/clock.ts:1: holds ${word}`,
+        { 'src/lib/clock.ts': `/* ${word}: later */` },
+        `src/lib/clock.ts:1: holds ${word}`,
       ] as const,
   ),
 ];

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { Agent, get, request } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { sign } from '../../../src/transports/webhook-signature';
+import { sign } from '../../../src/webhook/signature';
 import { type Child, CommandError } from '../../servers/child';
 import { eventText, uuidV7 } from '../feed';
 import { withClient } from '../guest';

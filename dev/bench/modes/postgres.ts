@@ -1,5 +1,5 @@
 /** What settings of Postgres give the worker: each beside Postgres as it is by default, in turns. */
-import { groupBy } from '../../../src/ledger/group-by';
+import { groupBy } from '../../../src/lib/group-by';
 import { withClient } from '../guest';
 import type { Bench, Mode } from '../mode';
 import { CHECKPOINT_DISTANCE, settingsText } from '../postgres-settings';

@@ -3,7 +3,7 @@
  * says on stdout when its partitions were assigned and when the last record was dealt with.
  */
 import { type EachBatchPayload, Kafka, logLevel } from 'kafkajs';
-import { FETCH } from '../../../src/transports/membership';
+import { FETCH } from '../../../src/kafka/consumer/membership';
 import { told } from './settings';
 import { type Span, writeSpan } from './span';
 

@@ -4,8 +4,8 @@
  */
 import Ajv2020 from 'ajv/dist/2020';
 import { Pool } from 'pg';
-import { EVENT_SCHEMA } from '../../../src/domain/contract';
-import { parseInstant } from '../../../src/domain/instant';
+import { EVENT_SCHEMA } from '../../../src/domain/event/schema';
+import { parseInstant } from '../../../src/domain/event/timestamp';
 import { INSERT_ONLY_COLUMNS } from '../insert-only-table';
 import { consume, play } from './consume';
 import { told, toldNumber } from './settings';

@@ -6,9 +6,9 @@
  */
 import { createWriteStream, type WriteStream } from 'node:fs';
 import { Kafka, logLevel, type Producer } from 'kafkajs';
-import { groupBy } from '../../../src/ledger/group-by';
-import { EncodedBatch, installProduceEncoder } from '../../../src/transports/produce-encoding';
-import { MessageEncoder, RecordBatch } from '../../../src/transports/record-batch-writer';
+import { EncodedBatch, installProduceEncoder } from '../../../src/kafka/client/patches/produce';
+import { MessageEncoder, RecordBatch } from '../../../src/kafka/protocol/record-batch-writer';
+import { groupBy } from '../../../src/lib/group-by';
 import { type FeedMessage, makeFeed, USUAL_SHAPE } from '../feed';
 import { dueAt, recordsDue, TICK_MS, ticksIn } from '../pacing';
 import { percentiles, type Weighted } from '../statistics';

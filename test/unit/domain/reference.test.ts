@@ -1,6 +1,6 @@
 /** Reference data compiled for judging, and which connection a record belongs to (C1-C5). */
 
-import { CURRENCIES } from '../../../src/domain/money';
+import { CURRENCIES } from '../../../src/domain/event/money';
 import { claim, feedIdOf } from '../../../src/domain/reference';
 import { aBrand, aDocument, anOperator, aReference } from '../../support/builders';
 

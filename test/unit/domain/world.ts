@@ -1,18 +1,19 @@
 /**
  * The whole stateless way of an event, from bytes to a decision, over a store that is two maps.
  */
+
+import type { Judged } from '../../../src/domain/event/event';
+import type { Connection } from '../../../src/domain/reference';
 import {
   type Coordinates,
   type Decision,
   decide,
   type KeyedItem,
   type Known,
-} from '../../../src/domain/decide';
-import type { Judged } from '../../../src/domain/event';
-import { judge } from '../../../src/domain/judge';
-import type { Connection } from '../../../src/domain/reference';
-import type { Round } from '../../../src/domain/round';
-import type { Outcome } from '../../../src/domain/verdict';
+} from '../../../src/domain/verdict/decide';
+import { judge } from '../../../src/domain/verdict/judge';
+import type { Outcome } from '../../../src/domain/verdict/reasons';
+import type { Round } from '../../../src/domain/verdict/round';
 import { judgeBothWays } from '../../support/both-ways';
 import { aConnection, bytesOf, type EventJson, nothingKnown } from '../../support/builders';
 

@@ -1,0 +1,129 @@
+/**
+ * Checks for plain English: comments of sources, and documents. A sentence has at most 25 words, a comment
+ * at most 110 columns, and neither holds a word of the list. CONTRIBUTING.md has the rules of writing.
+ */
+
+/** Words of a sentence. Code between backticks counts as one word, an address as none. */
+export const MAX_WORDS = 25;
+export const MAX_COLUMNS = 110;
+
+/** Words that make a sentence hard to read, with the advice for each. */
+const AVOIDED: readonly { readonly words: RegExp; readonly advice: string }[] = [
+  { words: /\b(told|tells?)\b/i, advice: 'name who reports, logs, answers or returns' },
+  { words: /\banew\b/i, advice: 'again, or create' },
+  { words: /\bmend(s|ed|ing)?\b/i, advice: 'correct, repair or resolve' },
+  { words: /\bstands\b/i, advice: 'is, or name the state' },
+  { words: /\bwho(so)?ever\b/i, advice: 'name the reader, the operator or the process' },
+  {
+    words:
+      /\b(of|to|for|by|than|and|or|but) what\b|(^|[.:;,] )what (is|was|has|it|they|came|comes|one|a|the)\b/i,
+    advice: 'name the noun',
+  },
+  {
+    words: /\b(that|this) of (that|these|those|whom)\b|\bof (those|them) of which\b/i,
+    advice: 'name the noun again',
+  },
+  { words: /\bso (many|much|long|far) (of|that it|as it)\b/i, advice: 'give the number its name' },
+];
+
+export interface LanguageProblem {
+  readonly line: number;
+  readonly message: string;
+}
+
+interface Passage {
+  /** The line where it begins, from 1. */
+  readonly line: number;
+  readonly text: string;
+}
+
+/** Problems of the comments of a TypeScript source. */
+export function checkComments(source: string): LanguageProblem[] {
+  const lines = source.split('\n');
+  const wide = lines.flatMap((line, index) =>
+    isComment(line) && line.length > MAX_COLUMNS && !/https?:\/\//.test(line)
+      ? [{ line: index + 1, message: `has ${line.length} columns; a comment has at most ${MAX_COLUMNS}` }]
+      : [],
+  );
+  return [...wide, ...commentsOf(lines).flatMap(checkPassage)].sort((a, b) => a.line - b.line);
+}
+
+/** Problems of a document: of its paragraphs, lists and headings. Code and tables are left out. */
+export function checkDocument(markdown: string): LanguageProblem[] {
+  return paragraphsOf(markdown.split('\n')).flatMap(checkPassage);
+}
+
+function isComment(line: string): boolean {
+  return /^\s*(\/\/|\/\*\*?|\*)/.test(line);
+}
+
+/** A passage for each comment, whether it has lines of its own or follows code. */
+function commentsOf(lines: readonly string[]): Passage[] {
+  const passages: { line: number; text: string }[] = [];
+  let open = false;
+  for (const [index, line] of lines.entries()) {
+    const behindCode = /^[^'"`/]*\S[^'"`/]* \/\/ (?<text>.+)$/.exec(line)?.groups?.text;
+    if (!isComment(line)) {
+      open = false;
+      if (behindCode !== undefined) passages.push({ line: index + 1, text: behindCode });
+      continue;
+    }
+    const text = line.replace(/^\s*(\/\*\*?|\*\/|\*|\/\/)\s?/, '').replace(/\*\/\s*$/, '');
+    const begins =
+      /^\s*\/\*/.test(line) || /^\s*@\w+/.test(text) || /^\s*([-*]|\d+\.) /.test(text) || text.trim() === '';
+    const last = passages.at(-1);
+    if (open && !begins && last !== undefined) last.text += ` ${text.trim()}`;
+    else passages.push({ line: index + 1, text: text.trim() });
+    open = !line.trimEnd().endsWith('*/');
+  }
+  return passages;
+}
+
+function paragraphsOf(lines: readonly string[]): Passage[] {
+  const passages: { line: number; text: string }[] = [];
+  let isCode = false;
+  let open = false;
+  for (const [index, line] of lines.entries()) {
+    if (/^\s*(```|~~~)/.test(line)) isCode = !isCode;
+    const text = line.trim();
+    if (isCode || text === '' || /^\s*(```|~~~|\||<|#)/.test(line) || (/^ {4,}\S/.test(line) && !open)) {
+      open = false;
+      continue;
+    }
+    const begins = /^([-*]|\d+\.) /.test(text);
+    const last = passages.at(-1);
+    if (open && !begins && last !== undefined) last.text += ` ${text}`;
+    else passages.push({ line: index + 1, text: text.replace(/^([-*]|\d+\.) /, '') });
+    open = true;
+  }
+  return passages;
+}
+
+function checkPassage({ line, text }: Passage): LanguageProblem[] {
+  const plain = text
+    .replaceAll(/`[^`]*`/g, 'code')
+    .replaceAll(/\[([^\]]*)\]\([^)]*\)/g, '$1')
+    .replaceAll(/https?:\/\/\S+/g, '')
+    .replaceAll(/"[^"]*"/g, 'quotation')
+    .replace(/^@(param|returns|throws|deprecated)\b/, '');
+  const long = sentencesOf(plain).flatMap((sentence) => {
+    const words = sentence.split(/\s+/).filter((word) => /\w/.test(word)).length;
+    return words > MAX_WORDS
+      ? [
+          {
+            line,
+            message: `a sentence of ${words} words, at most ${MAX_WORDS}: ${sentence.slice(0, 60)} ...`,
+          },
+        ]
+      : [];
+  });
+  const avoided = AVOIDED.flatMap(({ words, advice }) => {
+    const found = words.exec(plain)?.[0];
+    return found === undefined ? [] : [{ line, message: `"${found.trim()}": ${advice}` }];
+  });
+  return [...long, ...avoided];
+}
+
+function sentencesOf(text: string): string[] {
+  return text.split(/(?<=[.!?])\s+(?=[A-Z("`\d])|(?<=:)\s*$/);
+}

@@ -1,0 +1,249 @@
+/** What is told of an error: a sentence with its remedy where a person can mend it, else the stack of a defect. */
+import { ConfigError } from '../config/config';
+import { messageOf } from '../lib/errors';
+import { FAILED, USAGE } from './exit-codes';
+import { kafkaRemedy, postgresRemedy } from './remedies';
+
+/** What a command cannot do, in a sentence that says all there is to know. */
+export class Unable extends Error {
+  override readonly name = 'Unable';
+}
+
+interface Trouble {
+  readonly message: string;
+  readonly code: number;
+}
+
+export function explain(error: unknown): Trouble {
+  if (error instanceof ConfigError) return { message: error.message, code: USAGE };
+  return { message: trouble(causesOf(error)) ?? withoutPassword(defect(error)), code: FAILED };
+}
+
+/** The same for a line of the log: of a defect no more than its message. */
+export function explainShortly(error: unknown): string {
+  return trouble(causesOf(error)) ?? withoutPassword(messageOf(error));
+}
+
+function trouble(chain: readonly Cause[]): string | undefined {
+  const found =
+    fileTrouble(chain) ??
+    portTrouble(chain) ??
+    plainTrouble(chain) ??
+    kafkaTrouble(chain) ??
+    postgresTrouble(chain);
+  return found && withoutPassword(found);
+}
+
+/** Only a defect can hold an address as it was written, but none may ever show a password. */
+function withoutPassword(text: string): string {
+  return text.replace(/(:\/\/[^\s:@/]*):[^\s@]*@/g, '$1:***@');
+}
+
+export interface Cause {
+  readonly name: string;
+  readonly message: string;
+  /** An errno's name or a SQLSTATE. */
+  readonly code: string;
+  /** What kafkajs calls the code of a broker's answer. */
+  readonly type: string;
+  readonly path: string;
+}
+
+/** The error and what it came from: causes, and the attempts behind an AggregateError. */
+export function causesOf(error: unknown, depth = 0): Cause[] {
+  if (typeof error !== 'object' || error === null || depth > 8) return [];
+  const text = (name: string): string => {
+    const value: unknown = Reflect.get(error, name);
+    return typeof value === 'string' ? value : '';
+  };
+  const attempts: unknown = Reflect.get(error, 'errors');
+  return [
+    {
+      ...{ name: text('name'), message: text('message') },
+      ...{ code: text('code'), type: text('type'), path: text('path') },
+    },
+    ...causesOf(Reflect.get(error, 'cause'), depth + 1),
+    ...(Array.isArray(attempts) ? attempts.flatMap((attempt) => causesOf(attempt, depth + 1)) : []),
+  ];
+}
+
+const UNREACHABLE = /ECONNREFUSED|ECONNRESET|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|EPIPE/;
+
+function fileTrouble(chain: readonly Cause[]): string | undefined {
+  const found = chain.find(({ code, path }) => path !== '' && /^E[A-Z]+$/.test(code));
+  return found && `${found.path} cannot be read (${found.code})`;
+}
+
+function portTrouble(chain: readonly Cause[]): string | undefined {
+  const found = chain.find(({ message }) => /^listen E[A-Z]+/.test(message));
+  return found && portIsTaken('HTTP_PORT', found.message);
+}
+
+/** @param setting that names the port @param problem what Node says of it */
+export function portIsTaken(setting: string, problem: string): string {
+  return `${setting} cannot be served: ${problem}. Set it to a port that is free and may be used, or to 0 for any.`;
+}
+
+/** What says all there is to know by itself. The class of kafka/client is known by its name: to load it is to load the Kafka client. */
+const PLAIN: ReadonlySet<string> = new Set(['Unable', 'KafkaProblem', 'KafkaRefusal', 'MigrationProblem']);
+
+function plainTrouble(chain: readonly Cause[]): string | undefined {
+  return chain.find(({ name }) => PLAIN.has(name))?.message;
+}
+
+function kafkaTrouble(chain: readonly Cause[]): string | undefined {
+  const root = chain.filter(({ name }) => name.startsWith('KafkaJS')).at(-1);
+  if (root === undefined) return undefined;
+  if (/^the token endpoint/.test(root.message))
+    return `Kafka: ${root.message}. ${tokenRemedy(chain, root.message)}`;
+  const advertised = chain
+    .map(({ message }) => ADVERTISED.exec(message)?.[1])
+    .find((each) => each !== undefined);
+  const tls = tlsRemedy(chain, advertised === undefined ? KAFKA_TLS : { ...KAFKA_TLS, address: LISTENERS });
+  if (tls !== undefined) return `Kafka cannot be reached: ${plainWords(root.message)}. ${tls}`;
+  if (/^SASL .* failed/.test(root.message) || root.name === 'KafkaJSSASLAuthenticationError')
+    return `Kafka refused us: ${root.message}. ${saslRemedy(root.message)}`;
+  if (advertised !== undefined)
+    return `Kafka cannot be reached: ${root.message}. KAFKA_BROKERS leads to the cluster, which names ${advertised} as the address of a broker. Check that this broker runs and that the name and the port can be reached from here, or correct ${LISTENERS}.`;
+  if (/Connection|NoBroker|Timeout/.test(root.name)) {
+    const security = MISUNDERSTOOD.test(root.message)
+      ? ', and that KAFKA_SECURITY_PROTOCOL is that of their port'
+      : '';
+    return `Kafka cannot be reached: ${root.message}. Check that the brokers of KAFKA_BROKERS run and can be reached from here${security}.`;
+  }
+  if (/SASL state/.test(root.message))
+    return `Kafka answered: ${root.message}. Correct KAFKA_SECURITY_PROTOCOL: there is no SASL at that port.`;
+  const remedy = chain.map(({ type }) => kafkaRemedy(type)).find((each) => each !== undefined);
+  return `Kafka answered: ${root.message}${remedy === undefined ? '' : `. ${remedy}`}`;
+}
+
+/** In the message of an error: an address that the brokers advertise (kafka/client/patches/advertised.ts, which would load the Kafka client). */
+const ADVERTISED = /\(the brokers advertise (\S+)\)/;
+const LISTENERS = 'advertised.listeners of the brokers';
+
+/** What comes of speaking to a port in another way than it is spoken to there. */
+const MISUNDERSTOOD = /closed|timed? ?out|before secure TLS/i;
+
+function tokenRemedy(chain: readonly Cause[], message: string): string {
+  if (/HTTP 40[013]/.test(message))
+    return 'Correct KAFKA_SASL_OAUTHBEARER_CLIENT_ID, KAFKA_SASL_OAUTHBEARER_CLIENT_SECRET or KAFKA_SASL_OAUTHBEARER_SCOPE.';
+  return (
+    tlsRemedy(chain, TOKEN_TLS) ??
+    'Check that KAFKA_SASL_OAUTHBEARER_TOKEN_ENDPOINT_URL is right and can be reached from here.'
+  );
+}
+
+function saslRemedy(message: string): string {
+  if (/not supported/.test(message)) return 'Correct KAFKA_SASL_MECHANISM.';
+  return /OAUTHBEARER/.test(message)
+    ? 'The brokers do not take the token: look at KAFKA_SASL_OAUTHBEARER_CLIENT_ID and KAFKA_SASL_OAUTHBEARER_SCOPE, and at what the brokers want of a token.'
+    : 'Correct KAFKA_SASL_USERNAME or KAFKA_SASL_PASSWORD.';
+}
+
+/** The settings that say how TLS is spoken with a server. */
+interface TlsSettings {
+  readonly address: string;
+  readonly mode: string;
+  readonly ca: string;
+  readonly cert: string;
+}
+
+const KAFKA_TLS: TlsSettings = {
+  address: 'KAFKA_BROKERS',
+  mode: 'KAFKA_SECURITY_PROTOCOL',
+  ca: 'KAFKA_SSL_CA_FILE',
+  cert: 'KAFKA_SSL_CERT_FILE',
+};
+const DATABASE_TLS: TlsSettings = {
+  address: 'DATABASE_URL',
+  mode: 'DATABASE_SSL_MODE',
+  ca: 'DATABASE_SSL_CA_FILE',
+  cert: 'DATABASE_SSL_CERT_FILE',
+};
+const TOKEN_TLS: TlsSettings = {
+  address: 'KAFKA_SASL_OAUTHBEARER_TOKEN_ENDPOINT_URL',
+  mode: 'KAFKA_SASL_OAUTHBEARER_TOKEN_ENDPOINT_URL',
+  ca: 'NODE_EXTRA_CA_CERTS',
+  cert: 'KAFKA_SASL_OAUTHBEARER_TOKEN_ENDPOINT_URL',
+};
+
+/** What is wrong by the codes of Node and of OpenSSL, the first that matches. */
+const TLS_TROUBLES: readonly [codes: RegExp, remedy: (settings: TlsSettings) => string][] = [
+  [
+    /^(UNABLE_TO_|SELF_SIGNED_|DEPTH_ZERO_SELF_SIGNED_|CERT_SIGNATURE_FAILURE|CERT_UNTRUSTED)/,
+    ({ ca }) => `No authority that is known here has signed its certificate: look at ${ca}.`,
+  ],
+  [
+    /^ERR_TLS_CERT_ALTNAME_INVALID$/,
+    ({ address }) =>
+      `Its certificate is of another host: correct the host in ${address}, or the certificate.`,
+  ],
+  [
+    /^CERT_(HAS_EXPIRED|NOT_YET_VALID)$/,
+    () => 'Its certificate is out of its time: have a new one issued for it, or correct the clock here.',
+  ],
+  [
+    /ALERT|HANDSHAKE_FAILURE/,
+    ({ cert }) => `It wants a client certificate, or not this one: look at ${cert}.`,
+  ],
+  [
+    /^(EPROTO|ERR_SSL_)/,
+    ({ mode, address }) => `It does not speak TLS at that port: look at ${mode} and ${address}.`,
+  ],
+];
+
+/** Without the places in OpenSSL's code, and without Node's hint at its own options. */
+function plainWords(message: string): string {
+  return message
+    .replace(/\w+:error:\w+:[^:]*:[^:]*:([^:]*):.*\s*$/s, '$1')
+    .replace(/; if the root CA.*$/s, '')
+    .replace(/: \s*$/, '');
+}
+
+function isTls({ code }: Cause): boolean {
+  return TLS_TROUBLES.some(([codes]) => codes.test(code));
+}
+
+function tlsRemedy(chain: readonly Cause[], settings: TlsSettings): string | undefined {
+  const remedies = TLS_TROUBLES.map(([codes, remedy]) =>
+    chain.some(({ code }) => codes.test(code)) ? remedy(settings) : undefined,
+  );
+  return remedies.find((remedy) => remedy !== undefined);
+}
+
+function postgresTrouble(chain: readonly Cause[]): string | undefined {
+  const tls = tlsRemedy(chain, DATABASE_TLS);
+  if (tls !== undefined)
+    return `Postgres cannot be reached: ${plainWords(chain.find(isTls)?.message ?? '')}. ${tls}`;
+  if (chain.some(({ message }) => /There was an error establishing an SSL connection/.test(message)))
+    return 'Postgres cannot be reached: what answers at the address of DATABASE_URL is no Postgres. Correct the host and the port in DATABASE_URL.';
+  const plain = chain.find(({ message }) => /does not support SSL/.test(message));
+  if (plain !== undefined)
+    return `Postgres cannot be reached: ${plain.message}. Turn ssl on there, or set DATABASE_SSL_MODE to disable.`;
+  const answer = chain.find(({ code }) => /^[0-9A-Z]{5}$/.test(code) && /\d/.test(code));
+  if (answer !== undefined) {
+    return `Postgres answered: ${answer.message}. ${postgresRemedy(answer.code, answer.message)}`;
+  }
+  if (chain.some(({ message }) => /client password must be a string/.test(message)))
+    return 'Postgres asks for a password, and there is none. Set DATABASE_PASSWORD, or write it into DATABASE_URL.';
+  const broken = chain.find(isUnreachable) ?? chain.find(isTimeout);
+  if (broken !== undefined)
+    return `Postgres cannot be reached: ${broken.message}. Check that the server of DATABASE_URL runs, that it is a Postgres, and that it can be reached from here.`;
+  return undefined;
+}
+
+function isUnreachable({ code, message }: Cause): boolean {
+  // Of a socket that is a file there is no host: ENOENT, EACCES.
+  return UNREACHABLE.test(code) || /^connect E[A-Z]+/.test(message);
+}
+
+/** Of a connection that does not come about, or of an answer. */
+function isTimeout({ message }: Cause): boolean {
+  return /timeout expired|timeout exceeded|connection timeout|Connection terminated|Query read timeout|no answer within/i.test(
+    message,
+  );
+}
+
+function defect(error: unknown): string {
+  return error instanceof Error ? (error.stack ?? error.message) : String(error);
+}

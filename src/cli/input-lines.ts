@@ -1,0 +1,264 @@
+/**
+ * Files of events: bytes cut into lines, or one JSON document cut into its events. Never decoded on the way, since bytes that are not
+ * UTF-8 have a verdict, too.
+ */
+import { isUtf8 } from 'node:buffer';
+import { createReadStream } from 'node:fs';
+import { addAbortSignal, type Readable } from 'node:stream';
+import {
+  endOfString,
+  isClosing,
+  isOpening,
+  lastArrayOf,
+  membersOf,
+  QUOTE,
+  type Span,
+} from '../domain/event/json-spans';
+import { isObject } from '../lib/json';
+
+const READ_BYTES = 1024 * 1024;
+const NEWLINE = 0x0a;
+const BYTE_ORDER_MARK = Buffer.from('\uFEFF');
+/** As long as the largest record that the worker reads (MAX_DECOMPRESSED_BYTES in kafka/client/client.ts). */
+export const MAX_LINE_BYTES = 64 * 1024 * 1024;
+/** A file that begins like one document over so many bytes is no file of lines. */
+const MAX_HELD_BYTES = 8 * 1024 * 1024;
+/** A file that is one JSON document is read as a whole; a longer one has to hold an event a line. */
+const MAX_DOCUMENT_BYTES = 64 * 1024 * 1024;
+/** What a line at least has whose bytes are not kept. */
+const TOO_LONG_BYTES = MAX_LINE_BYTES + 1;
+
+export interface Line {
+  /** From 1 on; of the line where the text begins. */
+  readonly number: number;
+  /** Without the line feed. Null where there are more than MAX_LINE_BYTES of them. */
+  readonly bytes: Buffer | null;
+}
+
+/** A file's bytes, or those of standard input for `-`. @throws once it is told to stop, so that half a line is not taken for one */
+export async function* openInput(file: string, stop: AbortSignal): AsyncGenerator<Buffer> {
+  const stream: Readable =
+    file === '-' ? process.stdin : createReadStream(file, { highWaterMark: READ_BYTES });
+  try {
+    for await (const chunk of addAbortSignal(stop, stream)) if (Buffer.isBuffer(chunk)) yield chunk;
+  } catch (error) {
+    // An error of reading, unlike one of opening, does not say of what.
+    throw error instanceof Error
+      ? Object.assign(error, { path: file === '-' ? 'standard input' : file })
+      : error;
+  }
+}
+
+/** Cuts bytes into lines, as many at a time as came together. Blank lines are left out, and counted. */
+export async function* readLines(chunks: AsyncIterable<Buffer>): AsyncGenerator<readonly Line[]> {
+  let lineNumber = 1;
+  let parts: Buffer[] = [];
+  let length = 0;
+  const extend = (part: Buffer) => {
+    length += part.length;
+    if (length > MAX_LINE_BYTES) parts = [];
+    else parts.push(part);
+  };
+  const end = (): Line => {
+    const line = { number: lineNumber++, bytes: length > MAX_LINE_BYTES ? null : whole(parts) };
+    parts = [];
+    length = 0;
+    return line;
+  };
+
+  for await (const chunk of chunks) {
+    const lines: Line[] = [];
+    let from = 0;
+    for (let to = chunk.indexOf(NEWLINE); to >= 0; to = chunk.indexOf(NEWLINE, from)) {
+      extend(chunk.subarray(from, to));
+      lines.push(end());
+      from = to + 1;
+    }
+    extend(chunk.subarray(from));
+    yield lines.filter(isNotBlank);
+  }
+  yield [end()].filter(isNotBlank);
+}
+
+function whole(parts: readonly Buffer[]): Buffer {
+  const [only] = parts;
+  return parts.length === 1 && only !== undefined ? only : Buffer.concat(parts);
+}
+
+function isNotBlank({ bytes }: Line): boolean {
+  return bytes === null || firstToken(bytes) !== undefined;
+}
+
+/** The first byte that is no white space of JSON, and no mark of the order of bytes, with which some programs begin a file. */
+function firstToken(bytes: Buffer): string | undefined {
+  const byte = withoutMark(bytes).find(
+    (code) => code !== 0x20 && code !== 0x09 && code !== 0x0d && code !== NEWLINE,
+  );
+  return byte === undefined ? undefined : String.fromCharCode(byte);
+}
+
+/**
+ * The events of a file: those of the array or batch, or the one event, that the file is as a whole, else an event a line.
+ *
+ * Only a file whose first line is no event by itself is held in memory, up to MAX_DOCUMENT_BYTES.
+ */
+export async function* readEvents(
+  blocks: AsyncIterable<readonly Line[]>,
+  notice: (text: string, isDocument: boolean) => void,
+): AsyncGenerator<readonly Line[]> {
+  let held: Line[] | null = [];
+  let heldBytes = 0;
+  for await (const lines of blocks) {
+    if (held === null) {
+      yield lines;
+      continue;
+    }
+    for (const line of lines) {
+      held.push(line);
+      heldBytes += line.bytes?.length ?? TOO_LONG_BYTES;
+    }
+    const isPossible = mayBeDocument(held);
+    if (isPossible && heldBytes > MAX_DOCUMENT_BYTES)
+      notice('is too long to be read as one JSON document, so each line is taken for an event', false);
+    if (held.length > 0 && (!isPossible || heldBytes > MAX_DOCUMENT_BYTES)) {
+      yield held;
+      held = null;
+    }
+  }
+  if (held === null || held.length === 0) return;
+  const events = eventsOfDocument(held);
+  notice(
+    events === undefined
+      ? 'is not one JSON document as a whole, so each line is taken for an event'
+      : 'is one JSON document, of which each event is judged; publish sends lines: write an event a line for it',
+    events !== undefined,
+  );
+  yield events ?? held;
+}
+
+/**
+ * The lines, unless a JSON document begins with the first and ends on a later one: no line of it is an event. Lines are held as long as that may be.
+ *
+ * @param refuse makes an error of the numbers of its lines
+ * @throws that error, before it hands over any line
+ */
+export async function* withoutDocument(
+  blocks: AsyncIterable<readonly Line[]>,
+  refuse: (from: number, to: number) => Error,
+): AsyncGenerator<readonly Line[]> {
+  const document = makeDocumentWatch();
+  let held: Line[] | null = [];
+  let heldBytes = 0;
+  for await (const lines of blocks) {
+    if (held === null) {
+      yield lines;
+      continue;
+    }
+    for (const [index, line] of lines.entries()) {
+      held.push(line);
+      heldBytes += line.bytes?.length ?? TOO_LONG_BYTES;
+      const state = document.add(line);
+      const isOne = state === 'ended' ? parse(joined(held)) !== undefined : heldBytes > MAX_HELD_BYTES;
+      if (state !== 'none' && held.length > 1 && isOne) throw refuse(held[0]?.number ?? 1, line.number);
+      if (state === 'open') continue;
+      yield [...held, ...lines.slice(index + 1)];
+      held = null;
+      break;
+    }
+  }
+  if (held !== null && held.length > 0) yield held;
+}
+
+/** Follows the text of a document over its lines, as far as it takes to tell it from an event a line. */
+function makeDocumentWatch() {
+  let depth = 0;
+  let last = '';
+  return {
+    /** Whether the document that began with the first line goes on, ended with this one, or is none. */
+    add({ bytes }: Line): 'open' | 'ended' | 'none' {
+      const isFirst = last === '';
+      // Whatever it holds, it is longer than a document that is told from lines.
+      if (bytes === null) return isFirst ? 'none' : 'open';
+      const first = firstToken(bytes);
+      if (first === undefined) return 'none';
+      if (isFirst ? !'[{'.includes(first) : !mayFollow(last, first)) return 'none';
+      for (let at = 0; at < bytes.length; at++) {
+        const byte = bytes[at] ?? 0;
+        if (byte === QUOTE) at = endOfString(bytes, at);
+        else if (isOpening(byte)) depth++;
+        else if (isClosing(byte)) depth--;
+        // A string that goes on behind its line is none.
+        if (at >= bytes.length || depth < 0) return 'none';
+        if (byte > 0x20) last = String.fromCharCode(byte);
+      }
+      return depth > 0 ? 'open' : 'ended';
+    },
+  };
+}
+
+/** Whether a line of a document may begin so, behind a line that ended so: two values have a comma between them. */
+function mayFollow(last: string, first: string): boolean {
+  return '[{,:'.includes(last) || ']},:'.includes(first);
+}
+
+function withoutMark(bytes: Buffer): Buffer {
+  const { length } = BYTE_ORDER_MARK;
+  return bytes.subarray(0, length).equals(BYTE_ORDER_MARK) ? bytes.subarray(length) : bytes;
+}
+
+/** An array of events, or an object that holds some and has no id of its own: for the webhook, and no event. */
+export function isBatchOfEvents(json: unknown): boolean {
+  return Array.isArray(json) ? json.some(isObject) : isBatch(json);
+}
+
+/** Whether the lines can be the beginning of one document that is more than an event a line. */
+function mayBeDocument([first, second]: readonly Line[]): boolean {
+  if (first === undefined || first.bytes === null) return false;
+  const token = firstToken(first.bytes);
+  if (token !== '[' && token !== '{') return false;
+  const value = parse(first.bytes);
+  return value === undefined || (second === undefined && (Array.isArray(value.json) || isBatch(value.json)));
+}
+
+function eventsOfDocument(lines: readonly Line[]): Line[] | undefined {
+  const bytes = joined(lines);
+  const value = parse(bytes);
+  if (value === undefined) return undefined;
+  const firstLine = lines[0]?.number ?? 1;
+  const start = bytes.findIndex((code) => code === 0x5b || code === 0x7b);
+  if (Array.isArray(value.json)) return numbered(bytes, firstLine, membersOf(bytes, start));
+  if (!isBatch(value.json)) return [{ number: firstLine, bytes: bytes.subarray(start) }];
+  return numbered(bytes, firstLine, membersOf(bytes, lastArrayOf(bytes, start, 'events')));
+}
+
+function isBatch(json: unknown): boolean {
+  if (!isObject(json) || !Array.isArray(json.events)) return false;
+  return typeof json.event_id !== 'string' || json.event_id === '';
+}
+
+function parse(bytes: Buffer): { json: unknown } | undefined {
+  if (!isUtf8(bytes)) return undefined;
+  try {
+    return { json: JSON.parse(withoutMark(bytes).toString('utf8')) };
+  } catch {
+    return undefined;
+  }
+}
+
+/** The text of the lines, with as many line feeds between them as there were: blank lines are white space to JSON. */
+function joined(lines: readonly Line[]): Buffer {
+  const parts = lines.flatMap(({ number, bytes }, index) => [
+    Buffer.alloc(number - (lines[index - 1]?.number ?? number), NEWLINE),
+    bytes ?? Buffer.alloc(0),
+  ]);
+  return Buffer.concat(parts);
+}
+
+function numbered(bytes: Buffer, firstLine: number, spans: readonly Span[]): Line[] {
+  let line = firstLine;
+  let at = 0;
+  return spans.map(({ start, end }) => {
+    for (; at < start; at++) if (bytes[at] === NEWLINE) line++;
+    return { number: line, bytes: bytes.subarray(start, end) };
+  });
+}

@@ -1,0 +1,295 @@
+/**
+ * Settings: the only reader of the environment. All faults are reported at once, before anything starts.
+ * The table in docs/configuration.md is generated from SETTINGS.
+ */
+
+import { database } from './database';
+import { kafka } from './kafka';
+import { type ConfigFault, type Environment, type Group, readSetting, type SettingTable } from './reading';
+import { registry } from './registry';
+import { rejectLimit } from './reject-limit';
+import { FILE_SUFFIX, integer, oneOf, setting, text, type ValueOf } from './setting';
+import { OPENTELEMETRY, traces } from './traces';
+import { webhook } from './webhook';
+
+export class ConfigError extends Error {
+  override readonly name = 'ConfigError';
+  constructor(readonly faults: readonly ConfigFault[]) {
+    super(faults.map(({ setting, problem, remedy }) => `${setting}: ${problem}. ${remedy}.`).join('\n'));
+  }
+}
+
+const TOPIC = /^[a-zA-Z0-9._-]{1,249}$/;
+const MAX_PORT = 65_535;
+
+function list(check: (entry: string) => string | undefined, example: string) {
+  return (text: string): { value: readonly string[] } | { problem: string; remedy: string } => {
+    const entries = text.split(',').map((entry) => entry.trim());
+    const wrong = entries.map(check).find((problem) => problem !== undefined);
+    if (wrong !== undefined)
+      return { problem: wrong, remedy: `Write a comma-separated list such as ${example}` };
+    return { value: entries };
+  };
+}
+
+function topicProblem(entry: string): string | undefined {
+  return TOPIC.test(entry) && entry !== '.' && entry !== '..'
+    ? undefined
+    : `"${entry}" is not a Kafka topic name`;
+}
+
+function topic(text: string) {
+  const problem = topicProblem(text);
+  return problem === undefined
+    ? { value: text }
+    : { problem, remedy: 'Use letters, digits, ".", "_" and "-", 249 at most' };
+}
+
+const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const;
+/** What is connected to. Each is asked for by its name here, and comes as one value that its settings make together. */
+export const GROUPS = {
+  KAFKA: kafka,
+  DATABASE: database,
+  SCHEMA_REGISTRY: registry,
+  REJECT_LIMIT: rejectLimit,
+  TRACES: traces,
+  WEBHOOK: webhook,
+} as const;
+
+export const SETTINGS = {
+  ...kafka.settings,
+  KAFKA_GROUP_ID: setting({
+    describe: 'Consumer group. Workers of one deployment share it.',
+    fallback: 'promo-intake',
+    example: 'promo-intake',
+    parse: text,
+  }),
+  KAFKA_TOPICS: setting({
+    describe:
+      'Topics to read, comma-separated. Absent: the topics that the connections of the reference data name, followed as they change.',
+    example: 'promo.event.v1,promo.event.v1.solo',
+    parse: list(topicProblem, 'promo.event.v1,promo.event.v1.solo'),
+  }),
+  ...database.settings,
+  ...registry.settings,
+  VERDICT_TOPIC: setting({
+    describe: 'Topic that every decision is produced to. Absent: decisions are in the store only.',
+    example: 'promo.verdict.v1',
+    parse: topic,
+  }),
+  DEAD_LETTER_TOPIC: setting({
+    describe:
+      'Topic for records that no connection claims, whose schema is unknown, or whose batch cannot be read. Made at start where it is missing.',
+    fallback: 'promo.event.v1.dead-letter',
+    example: 'promo.event.v1.dead-letter',
+    parse: topic,
+  }),
+  HTTP_PORT: setting({
+    describe: 'Port of /livez, /readyz and /metrics. 0: any free port, which the log names.',
+    fallback: '8080',
+    example: '8080',
+    parse: integer(0, MAX_PORT),
+  }),
+  LIVENESS_HEARTBEAT: setting({
+    describe:
+      'Path of a file whose modification time says until when this process counts as live, for a probe that nobody outside can reach: `test PATH -nt /proc/self`. Absent: none.',
+    example: '/dev/shm/promo-intake-live',
+    parse: text,
+  }),
+  LOG_LEVEL: setting({
+    describe: `Least level that is logged: ${LOG_LEVELS.join(', ')}. A line a batch at debug, a line a change of state at info.`,
+    fallback: 'info',
+    example: 'info',
+    parse: oneOf(LOG_LEVELS, 'a level'),
+  }),
+  BATCH_EVENTS: setting({
+    describe:
+      'Most events that one transaction decides. It takes what has come, so it is small while little comes.',
+    fallback: '8000',
+    example: '8000',
+    parse: integer(1, 8_000),
+  }),
+  PARTITIONS_AT_ONCE: setting({
+    describe:
+      'Partitions that are decided at the same time, each over a connection of its own to Postgres. Where fewer have something to do, one may have two batches under way.',
+    fallback: '3',
+    example: '3',
+    parse: integer(1, 64),
+  }),
+  FETCH_INTERVAL_MS: setting({
+    describe:
+      'Milliseconds from the begin of one fetch that brings something to the next. More of them make fewer and larger batches where little comes: 30 cost a third less than 10, and verdicts come some 12 ms later.',
+    fallback: '10',
+    example: '10',
+    // A fetch brings half a MiB of a partition at most: further apart, they would hold up one that is behind.
+    parse: integer(10, 50),
+  }),
+  ...rejectLimit.settings,
+  LIVENESS_SECONDS: setting({
+    describe:
+      '/livez fails once the Kafka client has neither fetched nor tried to, and no batch was tried, for so long: then only a restart helps.',
+    fallback: '120',
+    example: '120',
+    parse: integer(30, 3_600),
+  }),
+  SHUTDOWN_SECONDS: setting({
+    describe:
+      'Time for deciding what is under way and committing offsets after SIGTERM. What is left is read again by the next owner.',
+    fallback: '20',
+    example: '20',
+    parse: integer(1, 600),
+  }),
+  ...webhook.settings,
+  ...traces.settings,
+} as const;
+
+export type SettingName = keyof typeof SETTINGS;
+export type GroupName = keyof typeof GROUPS;
+
+/** The settings behind a name: those of a group, or the one of that name. */
+export function settingsOf(name: SettingName | GroupName): SettingName[] {
+  if (!isGroup(name)) return [name];
+  return Object.keys(GROUPS[name].settings).filter((each): each is SettingName => each in SETTINGS);
+}
+
+function isGroup(name: string): name is GroupName {
+  return name in GROUPS;
+}
+
+type Config<N extends SettingName | GroupName> = {
+  readonly [K in N]: K extends GroupName
+    ? (typeof GROUPS)[K] extends Group<infer _, infer T>
+      ? T
+      : never
+    : K extends SettingName
+      ? ValueOf<(typeof SETTINGS)[K]> | Absent<K>
+      : never;
+};
+/** Settings without a value of their own may be absent. */
+type Absent<N extends SettingName> = N extends 'KAFKA_TOPICS' | 'VERDICT_TOPIC' | 'LIVENESS_HEARTBEAT'
+  ? undefined
+  : never;
+
+/** Prefixes that are ours: a variable with one of them that is no setting is refused, since it would be ignored otherwise. */
+export const OWN_PREFIXES: readonly string[] = [
+  ...['KAFKA_', 'DATABASE_', 'SCHEMA_REGISTRY_', 'VERDICT_', 'DEAD_LETTER_'],
+  ...['BATCH_', 'PARTITIONS_', 'FETCH_', 'REJECT_', 'LIVENESS_', 'SHUTDOWN_'],
+  ...['OTEL_EXPORTER_OTLP_', 'OTEL_TRACES_', 'WEBHOOK_'],
+];
+
+/** Kubernetes sets these for a service named kafka, in every pod beside it. */
+const SERVICE_LINK = /_SERVICE_(HOST|PORT(_\w+)?)$|_PORT_\d+_(TCP|UDP|SCTP)_(PROTO|PORT|ADDR)$/;
+/** And these, which hold the service's address: with anything else a person has set them. */
+const SERVICE_ADDRESS = /_PORT(_\d+_(TCP|UDP|SCTP))?$/;
+
+function isServiceLink(name: string, value = ''): boolean {
+  return SERVICE_LINK.test(name) || (SERVICE_ADDRESS.test(name) && /^(tcp|udp|sctp):\/\//.test(value));
+}
+
+/**
+ * Reads the settings that a command needs, one by one or as groups.
+ *
+ * @throws ConfigError with every fault
+ */
+export function readConfig<N extends SettingName | GroupName>(
+  env: Environment,
+  names: readonly N[],
+): Config<N> {
+  const faults = [...unknownSettings(env), ...unsafeOfNode(env)];
+  const values = names.map((name: SettingName | GroupName): [string, unknown] => [
+    name,
+    isGroup(name) ? GROUPS[name].read(env, faults) : readSetting(name, SETTINGS[name], env, faults),
+  ]);
+  faults.push(...sharedTopics(new Map(values)));
+  if (faults.length > 0) throw new ConfigError(faults);
+  return Object.fromEntries(values) as Config<N>;
+}
+
+/** Topics that are written to stand for themselves: what a worker wrote would be read as events, or as the other of the two. */
+function sharedTopics(values: ReadonlyMap<string, unknown>): ConfigFault[] {
+  const [verdicts, letters, read] = [
+    values.get('VERDICT_TOPIC'),
+    values.get('DEAD_LETTER_TOPIC'),
+    values.get('KAFKA_TOPICS'),
+  ];
+  const own = { VERDICT_TOPIC: verdicts, DEAD_LETTER_TOPIC: letters };
+  const remedy = 'Name a topic of its own';
+  const isRead = Object.entries(own)
+    .filter(([, topic]) => Array.isArray(read) && read.includes(topic))
+    .map(([setting]) => ({ setting, problem: 'is one of KAFKA_TOPICS', remedy }));
+  if (verdicts === undefined || verdicts !== letters) return isRead;
+  return [{ setting: 'VERDICT_TOPIC', problem: 'is DEAD_LETTER_TOPIC as well', remedy }, ...isRead];
+}
+
+/** A setting as it takes effect, for people to read. */
+export interface EffectiveSetting {
+  readonly name: SettingName;
+  /** Without anything secret; null where it is absent. */
+  readonly value: string | null;
+  readonly from: 'environment' | 'file' | 'default' | 'absent';
+}
+
+/** The settings behind the names as they take effect. What is secret is masked, and so is a user's password in an address. */
+export function describeConfig(
+  env: Environment,
+  names: readonly (SettingName | GroupName)[],
+): EffectiveSetting[] {
+  return names.flatMap(settingsOf).map((name): EffectiveSetting => {
+    const { secret, fallback }: SettingTable[string] = SETTINGS[name];
+    const file = secret ? env[name + FILE_SUFFIX] : undefined;
+    if (file) return { name, value: `in ${file}`, from: 'file' };
+    const written = env[name];
+    if (!written)
+      return { name, value: fallback ?? null, from: fallback === undefined ? 'absent' : 'default' };
+    return { name, value: withoutSecrets(written, secret === true), from: 'environment' };
+  });
+}
+
+const MASK = '***';
+
+/** Of an address everything but its password tells where it leads; of any other secret nothing is told. */
+function withoutSecrets(text: string, isSecret: boolean): string {
+  const written = text.trim();
+  const isAddress = (isSecret ? /^postgres(ql)?:\/\// : /^\w+:\/\//).test(written) && URL.canParse(written);
+  if (!isAddress) return isSecret ? MASK : written;
+  const address = new URL(written);
+  if (address.password !== '') address.password = MASK;
+  // A token may stand for a user, too, and parameters may hold anything.
+  if (!isSecret && address.username !== '') address.username = MASK;
+  for (const parameter of [...address.searchParams.keys()]) address.searchParams.set(parameter, MASK);
+  return address.href;
+}
+
+/** What Node itself reads, and what would have no certificate verified, here or by anything else of the process. */
+function unsafeOfNode(env: Environment): ConfigFault[] {
+  return env.NODE_TLS_REJECT_UNAUTHORIZED === '0'
+    ? [
+        {
+          setting: 'NODE_TLS_REJECT_UNAUTHORIZED',
+          problem: 'turns the verification of certificates off',
+          remedy:
+            'Remove it, and name who signed your certificates by KAFKA_SSL_CA_FILE, DATABASE_SSL_CA_FILE or NODE_EXTRA_CA_CERTS',
+        },
+      ]
+    : [];
+}
+
+function unknownSettings(env: Environment): ConfigFault[] {
+  return Object.keys(env)
+    .filter((name) => OWN_PREFIXES.some((prefix) => name.startsWith(prefix)))
+    .filter((name) => !isSetting(name))
+    .filter((name) => !isServiceLink(name, env[name]) && !OPENTELEMETRY.test(name))
+    .map((name) => ({
+      setting: name,
+      problem: 'is not a setting',
+      remedy: `Remove it; the settings are ${Object.keys(SETTINGS).join(', ')}`,
+    }));
+}
+
+function isSetting(name: string): boolean {
+  const table: SettingTable = SETTINGS;
+  return (
+    name in table ||
+    (name.endsWith(FILE_SUFFIX) && table[name.slice(0, -FILE_SUFFIX.length)]?.secret === true)
+  );
+}

@@ -1,0 +1,308 @@
+/**
+ * From a payload to a candidate or a refusal, by contract and reference data alone: no stored state (docs/rules.md, F, M, V, G).
+ *
+ * Pure and total: any bytes get an answer. Cost is linear in the payload's size.
+ */
+import Ajv2020, { type ErrorObject } from 'ajv/dist/2020';
+import { hashContent, hashRest, SPEC_ONLY } from '../event/content-hash';
+import {
+  type Fault,
+  type Fields,
+  gameIdOf,
+  hasMoney,
+  isKind,
+  isRoundKind,
+  type Json,
+  type Judged,
+  type Kind,
+  MAX_NAME_BYTES,
+} from '../event/event';
+import { type Scanned, scan } from '../event/fast-scan';
+import {
+  type BrandReason,
+  describeBrand,
+  describeError,
+  describeSkip,
+  notStorable,
+  type SkipReason,
+  tooLong,
+  unknownCurrency,
+  wrongAmount,
+} from '../event/fault-words';
+import { AMOUNT_PATTERN, currencyOf, decimalsOf, toMinor } from '../event/money';
+import { isStorable, type Payload, readEventId, type Texts } from '../event/payload';
+import { EVENT_SCHEMA } from '../event/schema';
+import { parseInstant } from '../event/timestamp';
+import type { Brand, Connection } from '../reference';
+import { type Outcome, outcomeOf, type Reason, rankOf } from './reasons';
+
+/**
+ * Judges one payload for the connection it came by.
+ *
+ * @param connection undefined judges by the contract alone: brand and game rules are left out. For checking files.
+ */
+export function judge(payload: Payload, connection: Connection | undefined): Judged {
+  if (payload.type === 'json' && payload.bytes !== null) {
+    const scanned = scan(payload.bytes, connection?.onlyBrand?.id, payload.from, payload.to);
+    if (scanned !== undefined) return conclude(scanned, SPEC_ONLY, NO_FAULTS, connection);
+  }
+  return judgeByContract(payload, connection);
+}
+
+const NO_FAULTS: readonly Fault[] = [];
+
+function judgeByContract(payload: Payload, connection: Connection | undefined): Judged {
+  const event = readEventId(payload);
+  if ('reason' in event) return { type: 'unkeyed', faults: [event] };
+  const { eventId, json, texts } = event;
+  const fields = readFields(json, connection, texts);
+  const faults: Fault[] = [];
+  addContractFaults(json, faults);
+  addTextFaults(json, texts, faults);
+  addAmountFault(json, fields, faults);
+  const read = { eventId, brand: json.brand, hasGame: json.game !== undefined, fields };
+  return conclude(read, json, faults, connection);
+}
+
+interface Read extends Omit<Scanned, 'brand'> {
+  /** As it was sent. */
+  readonly brand: unknown;
+}
+
+/** Adds the faults that reference data finds to those of the contract, and takes the one that decides. */
+function conclude(
+  read: Read,
+  json: Json,
+  contractFaults: readonly Fault[],
+  connection: Connection | undefined,
+): Judged {
+  const { eventId, fields } = read;
+  const brand = connection && brandFor(read.brand, connection);
+  const brandFault = connection && brandFaultOf(read.brand, connection, brand, json);
+  const skip = skipFault(fields, read.hasGame, connection, brand);
+  let faults = contractFaults;
+  if (brandFault) faults = [...faults, brandFault];
+  if (skip) faults = [...faults, skip];
+  if (faults.length > 1) faults = [...faults].sort((a, b) => rankOf(a.reason) - rankOf(b.reason));
+  const deciding = faults[0];
+  return {
+    type: 'keyed',
+    eventId,
+    fields,
+    brandNo: (fields.brand !== null && connection?.operator.brands.get(fields.brand)?.no) || null,
+    contentHash: json === SPEC_ONLY ? null : hashContent(json, fields),
+    restHash: hashRest(json, fields),
+    refusal: deciding === undefined ? null : outcomeOf(deciding.reason),
+    faults,
+  };
+}
+
+/** The outcome of an event whose processing failed (V9): nothing but its id is kept, since any field may be what failed. */
+export const PANIC: Outcome = outcomeOf('panic');
+
+function fault(reason: Reason, field: string, detail: string): Fault {
+  return { reason, field, detail };
+}
+
+// --- the contract, by ajv
+
+/** The contract's only pattern, matched by the scan that conversion uses: one grammar, and a cost that is the text's length. */
+const patterns = Object.assign(
+  (pattern: string) => {
+    if (pattern !== AMOUNT_PATTERN) throw new Error(`no matcher for the pattern ${pattern}`);
+    return { test: (text: string) => decimalsOf(text) >= 0 };
+  },
+  { code: 'new RegExp' },
+);
+
+// The schema itself is checked against its meta-schema by a test, whose patterns are not ours to match.
+const ajv = new Ajv2020({
+  allErrors: true,
+  strictRequired: false,
+  validateSchema: false,
+  code: { regExp: patterns },
+});
+ajv.addFormat('date-time', { type: 'string', validate: (text: string) => parseInstant(text) !== undefined });
+const matchesContract = ajv.compile(EVENT_SCHEMA);
+
+/** `if` repeats the fault of its `then`; lengths are measured in bytes below, which is stricter. */
+const COVERED_KEYWORDS = new Set(['if', 'maxLength']);
+
+function addContractFaults(json: Json, faults: Fault[]): void {
+  if (matchesContract(json)) return;
+  for (const error of matchesContract.errors ?? []) {
+    if (!COVERED_KEYWORDS.has(error.keyword)) faults.push(toFault(error, json));
+  }
+}
+
+function toFault(error: ErrorObject, json: Json): Fault {
+  const missing: unknown = error.keyword === 'required' ? error.params.missingProperty : undefined;
+  const field = typeof missing === 'string' ? `/${missing}` : error.instancePath;
+  return fault(
+    reasonOf(field, error.keyword),
+    error.keyword === 'not' ? '/events' : field,
+    describeError(error, field, json),
+  );
+}
+
+/** Which reason a broken rule of the contract has (V4). */
+function reasonOf(field: string, keyword: string): Reason {
+  if (field === '/amount') return 'bad_amount';
+  if (field === '/player_ref' && (keyword === 'required' || keyword === 'minLength')) return 'no_player';
+  if (field === '/kind' && keyword === 'enum') return 'op_unknown';
+  if (field === '/currency' && keyword === 'required') return 'currency_unknown';
+  return 'malformed';
+}
+
+// --- what JSON Schema cannot say
+
+/** The text fields that every kind reads. event_id has its own reason, spec and occurred_at cannot hold such text. */
+const COMMON_TEXTS = ['brand', 'player_ref', 'kind'] as const;
+
+function addTextFaults(json: Json, texts: Texts, faults: Fault[]): void {
+  for (const name of ['brand', 'player_ref'] as const) {
+    const value = json[name];
+    if (typeof value === 'string' && isTooLong(value)) {
+      faults.push(fault('malformed', `/${name}`, tooLong(name, value)));
+    }
+  }
+  if (texts === 'storable') return;
+  const check = (field: string, value: unknown) => {
+    if (typeof value === 'string' && !isStorable(value, texts)) {
+      faults.push(fault('malformed', field, notStorable(field.slice(1).replaceAll('/', '.'), value)));
+    }
+  };
+  for (const name of COMMON_TEXTS) check(`/${name}`, json[name]);
+  const kind = kindOf(json);
+  if (kind !== null && isRoundKind(kind)) {
+    check('/round_id', json.round_id);
+    check('/game/id', gameIdOf(json.game));
+  }
+  if (kind !== null && hasMoney(kind)) check('/currency', json.currency);
+}
+
+function kindOf(json: Json): Kind | null {
+  return typeof json.kind === 'string' && isKind(json.kind) ? json.kind : null;
+}
+
+function addAmountFault(json: Json, fields: Fields, faults: Fault[]): void {
+  const { kind, currency } = fields;
+  if (kind === null || !hasMoney(kind) || fields.amountMinor !== null) return;
+  if (typeof json.currency === 'string' && currency === null) {
+    faults.push(fault('currency_unknown', '/currency', unknownCurrency(json.currency)));
+    return;
+  }
+  if (typeof json.amount !== 'string' || currency === null) return;
+  const decimals = decimalsOf(json.amount);
+  if (decimals < 0) return;
+  faults.push(fault('bad_amount', '/amount', wrongAmount(json.amount, decimals, currency)));
+}
+
+/** Each field that is valid by itself (V6). A connection with one brand supplies it where the event names none. */
+function readFields(json: Json, connection: Connection | undefined, texts: Texts): Fields {
+  const kind = kindOf(json);
+  const isRound = kind !== null && isRoundKind(kind);
+  const readsMoney = kind !== null && hasMoney(kind);
+  const currency =
+    readsMoney && typeof json.currency === 'string' ? (currencyOf(json.currency) ?? null) : null;
+  const amountMinor =
+    currency !== null && typeof json.amount === 'string'
+      ? (toMinor(json.amount, currency.scale) ?? null)
+      : null;
+  const occurredAt = typeof json.occurred_at === 'string' ? parseInstant(json.occurred_at) : undefined;
+  return {
+    kind,
+    brand: json.brand === undefined ? (connection?.onlyBrand?.id ?? null) : nameOrNull(json.brand, texts),
+    playerRef: json.player_ref === '' ? null : nameOrNull(json.player_ref, texts),
+    roundId: isRound && json.round_id !== '' ? textOrNull(json.round_id, texts) : null,
+    gameId: isRound ? textOrNull(gameIdOf(json.game), texts) : null,
+    amountMinor,
+    currency,
+    occurredAtMicros: occurredAt ?? null,
+  };
+}
+
+function textOrNull(value: unknown, texts: Texts): string | null {
+  return typeof value === 'string' && isStorable(value, texts) ? value : null;
+}
+
+function nameOrNull(value: unknown, texts: Texts): string | null {
+  const text = textOrNull(value, texts);
+  return text === null || isTooLong(text) ? null : text;
+}
+
+/** One UTF-16 unit has at most three bytes of UTF-8. */
+const MAX_UNIT_BYTES = 3;
+
+function isTooLong(text: string): boolean {
+  if (text.length * MAX_UNIT_BYTES <= MAX_NAME_BYTES) return false;
+  return text.length > MAX_NAME_BYTES || Buffer.byteLength(text) > MAX_NAME_BYTES;
+}
+
+// --- brand and promotion rules
+
+function brandFor(value: unknown, { onlyBrand, operator }: Connection): Brand | undefined {
+  return onlyBrand ?? (typeof value === 'string' ? operator.brands.get(value) : undefined);
+}
+
+function brandFaultOf(
+  value: unknown,
+  connection: Connection,
+  brand: Brand | undefined,
+  json: Json,
+): Fault | undefined {
+  const reason = brandReason(value, connection, brand);
+  if (reason === undefined) return undefined;
+  return fault(reason, '/brand', describeBrand(reason, value, connection, json));
+}
+
+function brandReason(
+  value: unknown,
+  connection: Connection,
+  brand: Brand | undefined,
+): BrandReason | undefined {
+  if (connection.onlyBrand === undefined && value === undefined) return 'no_brand';
+  if (connection.onlyBrand !== undefined && value !== undefined) return 'brand_unexpected';
+  if (brand === undefined) return 'brand_unmapped';
+  if (!brand.active || !connection.operator.active) return 'operator_inactive';
+  return undefined;
+}
+
+function skipFault(
+  fields: Fields,
+  hasGame: boolean,
+  connection: Connection | undefined,
+  brand: Brand | undefined,
+): Fault | undefined {
+  const reason = skipReason(fields, connection, brand);
+  if (reason === undefined) return undefined;
+  const field =
+    reason === 'zero_amount' || reason === 'below_min_bet' ? '/amount' : hasGame ? '/game/id' : '/game';
+  return fault(reason, field, describeSkip(reason, fields, brand, connection));
+}
+
+/** The column of guards for events that are set aside, in order of precedence (V2, G1-G5). round_refunded needs state: round.ts. */
+function skipReason(
+  event: Fields,
+  connection: Connection | undefined,
+  brand: Brand | undefined,
+): SkipReason | undefined {
+  const { kind, gameId, amountMinor, currency } = event;
+  const isBetOrSettled = kind === 'bet' || kind === 'settled';
+  if (isBetOrSettled && amountMinor === 0n) return 'zero_amount';
+  if (connection === undefined || brand === undefined) return undefined;
+
+  const hasGameRules = isBetOrSettled || kind === 'win';
+  if (hasGameRules && gameId !== null && brand.deny.has(gameId)) return 'game_denied';
+  if (hasGameRules && brand.allow !== undefined && (gameId === null || !brand.allow.has(gameId)))
+    return 'game_not_allowed';
+
+  const minBet = currency === null ? undefined : brand.minBet.get(currency);
+  if (kind === 'bet' && amountMinor !== null && minBet !== undefined && amountMinor < minBet)
+    return 'below_min_bet';
+
+  const { catalogue } = connection.operator;
+  if (isBetOrSettled && catalogue.size > 0 && (gameId === null || catalogue.get(gameId) !== true))
+    return 'game_unknown';
+  return undefined;
+}

@@ -1,0 +1,126 @@
+/** What a decided batch adds to metrics and log. */
+
+import type { Logger } from 'pino';
+import { kindCode } from '../domain/event/event';
+import { type Answer, isPartition, type Origin } from '../intake/delivery';
+import { letterCause } from '../intake/letter-detail';
+import { secondsSince } from '../lib/clock';
+import type { Metrics } from '../telemetry/metrics';
+
+interface Observers {
+  readonly metrics: Metrics;
+  readonly logger: Logger;
+}
+
+/** Of the records that a line of the log tells of, the first so many are named. */
+const MAX_LOGGED_OFFSETS = 20;
+/** And so many different details of why they become dead letters. */
+const MAX_LOGGED_DETAILS = 5;
+
+/** Counts each answer once, in as few increments as the batch has different ones, and tells of records without a verdict row. */
+export function observeBatch(
+  { metrics, logger }: Observers,
+  origin: Origin,
+  answers: readonly Answer[],
+  ms: number,
+): void {
+  metrics.batchEvents.observe(answers.length);
+  metrics.batchSeconds.observe(ms / 1000);
+  const verdicts = new Map<number, { labels: Record<string, string>; count: number }>();
+  const unstored = new Map<string, number[]>();
+  /** Why exactly, by the reason. */
+  const details = new Map<string, Set<string>>();
+  const resends = new Map<number, { labels: Record<string, string>; count: number }>();
+  let redeliveries = 0;
+  for (const answer of answers) {
+    const { decision, envelope } = answer;
+    if (decision.redelivered) {
+      redeliveries++;
+      continue;
+    }
+    if (decision.type === 'unstored') {
+      const reason = decision.deadLetter ?? 'no_idempotency_key';
+      const offsets = unstored.get(reason);
+      if (offsets === undefined) unstored.set(reason, [envelope.offset]);
+      else offsets.push(envelope.offset);
+      if (decision.deadLetter !== null) {
+        const known = details.get(reason) ?? new Set();
+        details.set(reason, known);
+        if (known.size < MAX_LOGGED_DETAILS) known.add(letterCause(envelope, decision.deadLetter));
+        continue;
+      }
+    }
+    const key = classOf(answer);
+    const seen = verdicts.get(key);
+    if (seen === undefined) verdicts.set(key, { labels: labelsOf(answer), count: 1 });
+    else seen.count++;
+    if (decision.type === 'duplicate') countResend(resends, answer, decision);
+  }
+  if (redeliveries > 0) metrics.redeliveries.inc(redeliveries);
+  for (const { labels, count } of verdicts.values()) metrics.verdicts.inc(labels, count);
+  for (const { labels, count } of resends.values()) metrics.duplicates.inc(labels, count);
+  // A line a batch, not one a record: a sender that gets it wrong gets it wrong often.
+  for (const [reason, offsets] of unstored) {
+    const isDeadLetter = reason !== 'no_idempotency_key';
+    if (isDeadLetter) metrics.deadLetters.inc({ reason }, offsets.length);
+    logger.warn(
+      {
+        ...{ ...origin, reason, records: offsets.length },
+        // A request is known by nothing.
+        ...(isPartition(origin) && { offsets: offsets.slice(0, MAX_LOGGED_OFFSETS) }),
+        ...(details.has(reason) && { because: [...(details.get(reason) ?? [])] }),
+      },
+      isDeadLetter ? 'records sent to the dead-letter topic' : 'records without event_id',
+    );
+  }
+}
+
+type Duplicate = Extract<Answer['decision'], { type: 'duplicate' }>;
+
+function countResend(
+  resends: Map<number, { labels: Record<string, string>; count: number }>,
+  { connection }: Answer,
+  { firstTransport, contentDiffers }: Duplicate,
+): void {
+  const transport = connection?.transport ?? 'kafka';
+  const key =
+    (firstTransport === 'kafka' ? 1 : 0) + (transport === 'kafka' ? 2 : 0) + (contentDiffers ? 4 : 0);
+  const seen = resends.get(key);
+  if (seen !== undefined) seen.count++;
+  else {
+    const content = contentDiffers ? 'differs' : 'same';
+    resends.set(key, { labels: { first: firstTransport, transport, content }, count: 1 });
+  }
+}
+
+/** How long a batch's first record has waited. */
+export function observeWait({ metrics }: Pick<Observers, 'metrics'>, since: number): void {
+  metrics.decideSeconds.observe(secondsSince(since));
+}
+
+/** One number for each combination of labels: text would have to be put together for each answer. */
+function classOf({ decision, kind, connection }: Answer): number {
+  const outcome =
+    decision.type === 'decided' ? decision.outcome : decision.type === 'duplicate' ? decision.first : null;
+  const verdict = outcome === null ? 0 : 1 + outcome.code * 2 + (decision.type === 'duplicate' ? 1 : 0);
+  return ((connection?.no ?? 0) * MAX_KINDS + (kind === null ? 0 : kindCode(kind))) * MAX_VERDICTS + verdict;
+}
+
+const MAX_KINDS = 16;
+const MAX_VERDICTS = 128;
+
+function labelsOf(answer: Answer): Record<string, string> {
+  const [verdict, reason] = verdictAndReason(answer);
+  return { verdict, reason, kind: answer.kind ?? '', connection: answer.connection?.id ?? '' };
+}
+
+function verdictAndReason({ decision }: Answer): [verdict: string, reason: string] {
+  switch (decision.type) {
+    case 'unstored':
+      return ['rejected', 'no_idempotency_key'];
+    case 'duplicate':
+      return ['duplicate', decision.first.reason ?? ''];
+    case 'decided':
+      return [decision.outcome.verdict, decision.outcome.reason ?? ''];
+  }
+}

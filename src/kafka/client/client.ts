@@ -1,0 +1,162 @@
+/**
+ * Kafka by kafkajs: the client, and the few things asked of the cluster.
+ * Which files may know the client is listed in test/support/architecture.ts.
+ */
+
+import type { ConnectionOptions } from 'node:tls';
+import { type Admin, type ISocketFactory, Kafka, logLevel, type Mechanism, type SASLOptions } from 'kafkajs';
+import type { Logger } from 'pino';
+import { systemClock } from '../../lib/clock';
+import { clusterIdIn } from '../cluster-id';
+import type { OnThrottled } from '../port';
+import { makeCodecs } from '../protocol/compression';
+import { KafkaRefusal } from './errors';
+import { type TokenSource, tokenMechanism } from './oauth';
+import { nameAdvertised } from './patches/advertised';
+import { installPatches, makeSocketFactory } from './patches/install';
+import { reportThrottling } from './patches/throttling';
+
+/** How the brokers are reached, and who we are to them. What is read from files is read anew for each connection. */
+export interface KafkaAccess {
+  readonly brokers: readonly string[];
+  readonly tls?: ConnectionOptions | undefined;
+  readonly sasl?: Sasl | undefined;
+  /** Without a heartbeat for this long a group gives the partitions of a member to others; SESSION_TIMEOUT_MS where absent. */
+  readonly sessionTimeoutMs?: number | undefined;
+}
+
+export type Sasl =
+  | {
+      readonly mechanism: 'PLAIN' | 'SCRAM-SHA-256' | 'SCRAM-SHA-512';
+      readonly username: string;
+      readonly password: () => string;
+    }
+  | { readonly mechanism: 'OAUTHBEARER'; readonly tokens: TokenSource };
+
+export interface KafkaOptions extends KafkaAccess {
+  readonly clientId: string;
+  /** How often a broker that cannot be reached is tried again; RETRIES where absent. For asking once whether Kafka is there. */
+  readonly retries?: number;
+  /** Called with each try to connect to a broker. */
+  readonly onConnecting?: () => void;
+  /** Called with each answer by which a broker throttles us. */
+  readonly onThrottled?: OnThrottled;
+}
+
+/** One request to a broker, connecting included. */
+const CONNECT_TIMEOUT_MS = 5_000;
+export const REQUEST_TIMEOUT_MS = 15_000;
+/** Bytes that one compressed batch may decompress to; with it, the largest record that can be read. */
+export const MAX_DECOMPRESSED_BYTES = 64 * 1024 * 1024;
+const SESSION_TIMEOUT_MS = 10_000;
+export const FIRST_RETRY_MS = 300;
+export const MAX_RETRY_MS = 5_000;
+export const RETRIES = 8;
+
+export function makeKafka(options: KafkaOptions, logger: Logger): Kafka {
+  const { brokers, tls, sasl, clientId, retries = RETRIES, onConnecting, onThrottled } = options;
+  installPatches(decompress);
+  const socketFactory: ISocketFactory = (socket) => {
+    onConnecting?.();
+    return makeSocket(socket);
+  };
+  nameAdvertised(socketFactory, brokers);
+  if (onThrottled !== undefined) reportThrottling(socketFactory, onThrottled);
+  const kafka = new Kafka({
+    clientId,
+    brokers: [...brokers],
+    ssl: tls ?? false,
+    ...(sasl && { sasl: saslOptions(sasl) }),
+    socketFactory,
+    connectionTimeout: CONNECT_TIMEOUT_MS,
+    requestTimeout: REQUEST_TIMEOUT_MS,
+    retry: { initialRetryTime: FIRST_RETRY_MS, maxRetryTime: MAX_RETRY_MS, retries },
+    logLevel: logLevel.INFO,
+    logCreator: () => (entry) => {
+      const { message, error, groupId, topic, partition } = entry.log;
+      const details = { client: entry.namespace, error, groupId, topic, partition };
+      // The client reports each pause, retry and rebalance at INFO or above; what matters of them the worker says itself.
+      if (entry.level <= logLevel.ERROR) logger.warn(details, message);
+      else logger.debug(details, message);
+    },
+  });
+  sessionTimeouts.set(kafka, options.sessionTimeoutMs ?? SESSION_TIMEOUT_MS);
+  return kafka;
+}
+
+const sessionTimeouts = new WeakMap<Kafka, number>();
+
+/** The session timeout of the groups that a client joins. */
+export function sessionTimeoutOf(kafka: Kafka): number {
+  return sessionTimeouts.get(kafka) ?? SESSION_TIMEOUT_MS;
+}
+
+/** What is to be done where the brokers refuse the session timeout, which no further try changes; undefined for any other error. */
+export function sessionRefusal(kafka: Kafka, error: unknown): KafkaRefusal | undefined {
+  if (!(error instanceof Error)) return undefined;
+  if (Reflect.get(error, 'type') !== 'INVALID_SESSION_TIMEOUT') return sessionRefusal(kafka, error.cause);
+  return new KafkaRefusal(
+    `Kafka refuses a member with a session timeout of ${sessionTimeoutOf(kafka)} ms. Set KAFKA_SESSION_TIMEOUT_MS to what lies from group.min.session.timeout.ms to group.max.session.timeout.ms of the brokers, or change these.`,
+    { cause: error },
+  );
+}
+
+const makeSocket = makeSocketFactory();
+
+function saslOptions(sasl: Sasl): SASLOptions | Mechanism {
+  if (sasl.mechanism === 'OAUTHBEARER') return tokenMechanism(sasl.tokens, systemClock.now);
+  const credentials = {
+    username: sasl.username,
+    // The client takes it from here each time it authenticates.
+    get password() {
+      return sasl.password();
+    },
+  };
+  switch (sasl.mechanism) {
+    case 'PLAIN':
+      return Object.assign(credentials, { mechanism: 'plain' as const });
+    case 'SCRAM-SHA-256':
+      return Object.assign(credentials, { mechanism: 'scram-sha-256' as const });
+    case 'SCRAM-SHA-512':
+      return Object.assign(credentials, { mechanism: 'scram-sha-512' as const });
+  }
+}
+
+export const codecs = makeCodecs({ maxDecompressedBytes: MAX_DECOMPRESSED_BYTES });
+const codecByNumber = [undefined, codecs.gzip, codecs.snappy, codecs.lz4, codecs.zstd];
+
+async function decompress(codec: number, bytes: Buffer): Promise<Buffer> {
+  const found = codecByNumber[codec];
+  if (found === undefined) throw new RangeError(`there is no codec ${codec}`);
+  return found.decompress(bytes);
+}
+
+/** @throws RangeError beyond 2^53: an offset that a number cannot hold would be another record's */
+export function offsetOf(text: unknown): number {
+  const offset = Number(text);
+  if (!Number.isSafeInteger(offset)) throw new RangeError(`offset ${text} is out of range`);
+  return offset;
+}
+
+/** Which cluster the brokers are of. */
+export async function readClusterId(kafka: Kafka): Promise<string | null> {
+  const admin = await connectedAdmin(kafka);
+  try {
+    return clusterIdIn(await admin.describeCluster());
+  } finally {
+    await admin.disconnect();
+  }
+}
+
+/** Positions and verdicts would be stored under the wrong cluster. A restart takes the new one. */
+export function clusterChanged(before: string, now: string): KafkaRefusal {
+  return new KafkaRefusal(
+    `The brokers are of another Kafka cluster than at the start: ${now}, not ${before}. Start the worker again`,
+  );
+}
+
+export async function connectedAdmin(kafka: Kafka): Promise<Admin> {
+  const admin = kafka.admin();
+  await admin.connect();
+  return admin;
+}

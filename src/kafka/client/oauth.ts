@@ -1,0 +1,139 @@
+/**
+ * OAUTHBEARER: tokens from an authorization server by the grant client_credentials, shown to brokers.
+ * https://www.rfc-editor.org/rfc/rfc6749#section-4.4 https://www.rfc-editor.org/rfc/rfc7628#section-3
+ */
+import { KafkaJSConnectionError, KafkaJSNonRetriableError, type Mechanism } from 'kafkajs';
+import { causeOf, fetchProblem } from '../../lib/errors';
+import { isObject, parseJson } from '../../lib/json';
+import { readAnswer } from '../../lib/read-limited';
+
+export interface TokenSource {
+  readonly endpoint: string;
+  readonly clientId: string;
+  readonly clientSecret: () => string;
+  readonly scope: string | undefined;
+}
+
+/** One request to the token endpoint, its answer included. */
+const TOKEN_TIMEOUT_MS = 5_000;
+/** A token is replaced when this share of its time has passed: one that runs out on the way is refused. */
+const USED_SHARE = 0.8;
+/**
+ * And this long before its end at the latest. A broker that lets a session end does so with the token; the client shows a token again 10 s
+ * before that, and a broker takes that once a second at most.
+ */
+const RESERVE_SECONDS = 15;
+/** How long a token is taken to be good whose time the server does not say. */
+const UNSAID_SECONDS = 60;
+/** How every error begins. */
+const ENDPOINT = 'the token endpoint';
+const MAX_ANSWER_BYTES = 256 * 1024;
+
+/**
+ * What the client authenticates by. Its own way of OAUTHBEARER takes a token that the broker refuses for accepted, and then meets a
+ * connection that is closed.
+ *
+ * It throws KafkaJSNonRetriableError where the token endpoint refuses us. Every other failure is a KafkaJSConnectionError, after which the
+ * client connects anew: on this connection the broker waits for a token, and takes nothing else.
+ */
+export function tokenMechanism(source: TokenSource, now: () => number): Mechanism {
+  const tokens = makeTokens(source, now);
+  return {
+    mechanism: 'OAUTHBEARER',
+    authenticationProvider: ({ saslAuthenticate }) => ({
+      async authenticate() {
+        const token = await tokens.get();
+        const refusal = await saslAuthenticate({
+          request: { encode: () => sized(`n,,\u0001auth=Bearer ${token}\u0001\u0001`) },
+          response: { decode: (bytes) => bytes.subarray(SIZE_BYTES), parse: (bytes) => bytes.toString() },
+        });
+        if (!refusal) return;
+        tokens.forget();
+        throw new KafkaJSConnectionError(
+          `SASL OAUTHBEARER authentication failed${codeIn(refusal, 'status')}`,
+        );
+      },
+    }),
+  };
+}
+
+const SIZE_BYTES = 4;
+
+/** As the client sends what a mechanism has to say. */
+function sized(message: string): Buffer {
+  const bytes = Buffer.from(message);
+  const size = Buffer.alloc(SIZE_BYTES);
+  size.writeInt32BE(bytes.length);
+  return Buffer.concat([size, bytes]);
+}
+
+/** The token that is in force; a new one before it runs out. Whoever asks meanwhile waits for the same request. */
+function makeTokens(source: TokenSource, now: () => number) {
+  let token: { value: string; useUntil: number } | null = null;
+  let request: Promise<string> | null = null;
+
+  async function renew(): Promise<string> {
+    const askedAt = now();
+    const { value, seconds } = await requestToken(source);
+    const usedSeconds = Math.min(seconds * USED_SHARE, seconds - RESERVE_SECONDS);
+    token = { value, useUntil: askedAt + usedSeconds * 1000 };
+    return value;
+  }
+
+  return {
+    async get(): Promise<string> {
+      if (token !== null && now() < token.useUntil) return token.value;
+      request ??= renew().finally(() => {
+        request = null;
+      });
+      return request;
+    },
+    forget(): void {
+      token = null;
+    },
+  };
+}
+
+async function requestToken(source: TokenSource): Promise<{ value: string; seconds: number }> {
+  const { clientId, clientSecret, endpoint, scope } = source;
+  // Both are encoded as in a form before they become a user and a password (RFC 6749, 2.3.1).
+  const credentials = [clientId, clientSecret()].map((text) => encodeURIComponent(text)).join(':');
+  let status: number;
+  let answer: string;
+  try {
+    const response = await fetch(endpoint, {
+      method: 'POST',
+      headers: {
+        accept: 'application/json',
+        authorization: `Basic ${Buffer.from(credentials).toString('base64')}`,
+      },
+      body: new URLSearchParams({ grant_type: 'client_credentials', ...(scope && { scope }) }),
+      // It would be sent the credentials, too.
+      redirect: 'error',
+      signal: AbortSignal.timeout(TOKEN_TIMEOUT_MS),
+    });
+    status = response.status;
+    answer = await readAnswer(response.body, MAX_ANSWER_BYTES);
+  } catch (error) {
+    throw new KafkaJSConnectionError(`${ENDPOINT} gave no answer: ${fetchProblem(error)}`, codeOf(error));
+  }
+  if (status >= 400 && status < 500 && status !== 429)
+    throw new KafkaJSNonRetriableError(`${ENDPOINT} refused us: HTTP ${status}${codeIn(answer, 'error')}`);
+  const given = parseJson(answer);
+  if (status !== 200 || !isObject(given) || typeof given.access_token !== 'string')
+    throw new KafkaJSConnectionError(`${ENDPOINT} answered HTTP ${status} without a token`);
+  const seconds = Number(given.expires_in ?? UNSAID_SECONDS);
+  return { value: given.access_token, seconds: Number.isFinite(seconds) ? seconds : UNSAID_SECONDS };
+}
+
+/** A code of OAuth, such as invalid_client. Nothing else of an answer, which may repeat what was sent. */
+function codeIn(answer: string, field: 'error' | 'status'): string {
+  const parsed = parseJson(answer);
+  const code = isObject(parsed) ? parsed[field] : undefined;
+  return typeof code === 'string' && /^[a-z_]{1,40}$/.test(code) ? `: ${code}` : '';
+}
+
+function codeOf(error: unknown): { code?: string } {
+  const code = causeOf(error)?.code;
+  return typeof code === 'string' ? { code } : {};
+}

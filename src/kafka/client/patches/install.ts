@@ -1,0 +1,27 @@
+/** All that we change in kafkajs 2.2.4, for every client of this process. README.md has a row for each patch. */
+import makeSocketFactory from 'kafkajs/src/network/socketFactory';
+import type { Decompress } from '../../protocol/record-batch-reader';
+import { beginConnectionsClean } from './connection-reset';
+import { installCoordinatorRefusals } from './coordinator-refusals';
+import { installFetchDecoder } from './fetch';
+import { installHeartbeats } from './heartbeats';
+import { installJoining } from './joining';
+import { installLeaders } from './leaders';
+import { installProduceEncoder } from './produce';
+import { installRefusalTexts } from './refusal-texts';
+import { installThrottleReports } from './throttling';
+
+/** Installing again changes nothing: each patch keeps what it found when it was loaded. */
+export function installPatches(decompress: Decompress): void {
+  beginConnectionsClean();
+  installFetchDecoder(decompress);
+  installLeaders();
+  installThrottleReports();
+  installJoining();
+  installHeartbeats();
+  installProduceEncoder();
+  installRefusalTexts();
+  installCoordinatorRefusals();
+}
+
+export { makeSocketFactory };

@@ -1,0 +1,169 @@
+/**
+ * The consumer group behind RecordSource, by kafkajs: which topics are read, and when the group is joined anew.
+ */
+import type { Admin, Kafka } from 'kafkajs';
+import type { Logger } from 'pino';
+import { systemClock } from '../../lib/clock';
+import { messageOf } from '../../lib/errors';
+import { connectedAdmin } from '../client/client';
+import { KafkaRefusal } from '../client/errors';
+import type { RecordSource, SourceListener } from '../port';
+import { makeMemberWatch } from './dead-member-watch';
+import { joinGroup, type Membership } from './membership';
+
+/** New topics, and topics that appear, are taken up within this time. */
+const TOPIC_CHECK_MS = 20_000;
+/** The same after a check that failed, and the shortest time between two checks. */
+const TOPIC_RETRY_MS = 2_000;
+/** A client that has ended is made anew so many times in a row; then the worker ends. */
+const MAX_ENDS_IN_A_ROW = 5;
+
+export interface KafkaSourceOptions {
+  readonly groupId: string;
+  /** The cluster that is read; where the brokers turn out to be of another one, the source ends. Null, or absent, where it has no id. */
+  readonly clusterId?: string | null;
+  /** The topics to read, asked for again from time to time. */
+  readonly wantedTopics: () => Promise<readonly string[]>;
+  /** Called with each look at the topics of the cluster: whether the wanted ones exist, and which there are. */
+  readonly onTopics?: (exists: ReadonlyMap<string, boolean>, all: ReadonlySet<string>) => void;
+  /** Fetches that bring something begin at least so many milliseconds apart; LEAST_FETCH_INTERVAL_MS by default. */
+  readonly fetchIntervalMs?: number;
+  /** The client has ended, again and again. */
+  readonly onFatal: (error: Error) => void;
+}
+
+/**
+ * The consumer group. Records are handed over as they are fetched; the position in a partition runs ahead of what is committed.
+ *
+ * kafkajs fixes a consumer's topics when it starts, so that a change of topics is a new consumer: a new membership.
+ */
+export function makeKafkaSource(kafka: Kafka, options: KafkaSourceOptions, logger: Logger): RecordSource {
+  const { groupId } = options;
+  let listener: SourceListener;
+  let admin: Admin | null = null;
+  let membership: Membership | null = null;
+  let subscribed: readonly string[] | null = null;
+  let endsInARow = 0;
+  let following: Promise<unknown> = Promise.resolve();
+  /** Whether to join anew, though nothing is wrong with our own membership. */
+  let wantsToJoinAnew = false;
+  const memberWatch = makeMemberWatch(
+    kafka,
+    {
+      groupId,
+      self() {
+        const id = membership?.memberId() ?? null;
+        // Who fetches nothing cannot tell who else does not.
+        // Nor can a member that brokers throttle: the others share its quota.
+        const isFetching = membership?.isStalled() === false && !membership.isThrottled();
+        return id !== null && isFetching && subscribed !== null ? { id, topics: subscribed } : null;
+      },
+      onStill() {
+        wantsToJoinAnew = true;
+      },
+    },
+    logger,
+  );
+  const stopping = new AbortController();
+  let missing: readonly string[] = [];
+
+  /** The wanted topics that exist. A missing one is reported once, and stops no other. */
+  async function presentTopics(): Promise<string[]> {
+    admin ??= await connectedAdmin(kafka);
+    const wanted = await options.wantedTopics();
+    const existing = new Set(await admin.listTopics());
+    const reported = missing;
+    missing = wanted.filter((topic) => !existing.has(topic));
+    for (const topic of missing) {
+      if (reported.includes(topic)) continue;
+      logger.warn(
+        { topic, checkEveryMs: TOPIC_CHECK_MS },
+        'topic does not exist; it is read as soon as it does',
+      );
+    }
+    options.onTopics?.(new Map(wanted.map((topic) => [topic, existing.has(topic)])), existing);
+    return wanted.filter((topic) => existing.has(topic)).sort();
+  }
+
+  async function checkTopics(): Promise<void> {
+    const topics = await presentTopics();
+    // No topic, no fetch: the check is what shows that we are alive.
+    if (topics.length === 0) listener.active();
+    const isJoined =
+      topics.join() === subscribed?.join() && membership?.hasEnded() !== true && !wantsToJoinAnew;
+    if (stopping.signal.aborted || isJoined) return;
+    subscribed = null;
+    wantsToJoinAnew = false;
+    if (membership?.hasEnded())
+      logger.warn({ groupId }, 'the membership of the group has ended; joining anew');
+    await membership?.leave();
+    membership = null;
+    logger.info({ topics }, topics.length === 0 ? 'there are no topics to read yet' : 'reading topics');
+    if (topics.length === 0) listener.assigned([]);
+    else membership = await joinGroup(kafka, topics, { ...options, ...callbacks, listener, logger });
+    subscribed = topics;
+  }
+
+  const callbacks = {
+    onAssigned() {
+      memberWatch.sharedOut();
+      wantsToJoinAnew = false;
+    },
+    onFetched() {
+      // Not before: a client may join each time, and end with the first fetch.
+      endsInARow = 0;
+    },
+    onEnd(error: Error) {
+      if (error instanceof KafkaRefusal) {
+        options.onFatal(error);
+        return;
+      }
+      logger.error({ error: error.message }, 'the Kafka client has ended; another one is made');
+      if (++endsInARow >= MAX_ENDS_IN_A_ROW) options.onFatal(error);
+    },
+  };
+
+  async function follow(): Promise<void> {
+    while (!stopping.signal.aborted) {
+      let waitMs = TOPIC_CHECK_MS;
+      try {
+        await checkTopics();
+      } catch (error) {
+        // Without a membership the tries are all there is to see of us: no restart brings the store or Kafka back.
+        if (membership === null) listener.active();
+        waitMs = TOPIC_RETRY_MS;
+        logger.warn({ error: messageOf(error), retryMs: waitMs }, 'topics could not be checked');
+      }
+      const checkAt = systemClock.now() + waitMs;
+      do {
+        await systemClock.sleep(TOPIC_RETRY_MS, stopping.signal);
+      } while (
+        systemClock.now() < checkAt &&
+        membership?.isStalled() !== true &&
+        membership?.hasEnded() !== true &&
+        !wantsToJoinAnew &&
+        !stopping.signal.aborted
+      );
+    }
+  }
+
+  return {
+    async start(to) {
+      listener = to;
+      following = Promise.all([follow(), memberWatch.watch(stopping.signal)]);
+    },
+    pause: (partition) => membership?.pause(partition),
+    resume: (partition) => membership?.resume(partition),
+    goBack: (partition, offset) => membership?.goBack(partition, offset),
+    async commit(progress) {
+      if (membership === null) throw new Error('the worker is in no group');
+      await membership.commit(progress);
+    },
+    async stop() {
+      stopping.abort();
+      // A consumer that is left while it still joins would go on by itself.
+      await following;
+      await Promise.all([membership?.leave(), admin?.disconnect()]);
+    },
+  };
+}

@@ -1,0 +1,249 @@
+/** Reads the records between two offsets of partitions, beside whoever consumes them. */
+import { randomBytes } from 'node:crypto';
+import type { Kafka } from 'kafkajs';
+import type { Logger } from 'pino';
+import { NEVER, systemClock } from '../../lib/clock';
+import type { TopicPartition } from '../../lib/topic-partition';
+import { keyOf } from '../../lib/topic-partition';
+import { watermarks } from '../admin/offsets';
+import { connectedAdmin, sessionRefusal, sessionTimeoutOf } from '../client/client';
+import { KafkaProblem } from '../client/errors';
+import type { Chunk } from '../port';
+import { RECORD_OVERHEAD_BYTES, type RecordCursor, type StreamRecord } from '../protocol/record';
+import { makeKafkaSource } from './group-source';
+
+/** Reading what lies between two offsets ends with an error where Kafka gives nothing more for so long, joining a group included. */
+const READ_STALLED_MS = 60_000;
+const READ_CHECK_MS = 50;
+/** A partition is paused while so much of what it gave is not taken yet. */
+const MAX_WAITING_BYTES = 4 * 1024 * 1024;
+/** Records are handed over in parts of so many, and of no more once they hold so many bytes: a chunk may be millions of records. */
+const PART_RECORDS = 8_000;
+const PART_BYTES = 4 * 1024 * 1024;
+
+/** Offsets of a partition from `from` on, up to but without `to`. */
+export interface Range extends TopicPartition {
+  readonly from: number;
+  readonly to: number;
+}
+
+/** Offsets of a partition, in their order, with others between them. */
+export interface Ranges extends TopicPartition {
+  readonly ranges: readonly {
+    readonly from: number;
+    readonly to: number;
+    /** Milliseconds since 1970, by the records' own times: older ones are passed over; 0 for all. */
+    readonly sinceMs: number;
+  }[];
+}
+
+/** Records that are there to be read. */
+export interface Readable {
+  readonly count: number;
+  /** The offset of the first one. */
+  readonly first: number;
+}
+
+/**
+ * The records in the ranges that a worker would read: no markers, no records of aborted transactions. What lies between the ranges of a partition
+ * is read, too.
+ *
+ * @returns by `keyOf`; nothing of a range without any
+ * @throws where Kafka does not give them
+ */
+export async function readableRecords(
+  kafka: Kafka,
+  groupId: string,
+  wanted: readonly Ranges[],
+  logger: Logger,
+): Promise<Map<string, Readable>> {
+  const found = new Map<string, Readable>();
+  const left = new Map(wanted.map((partition) => [keyOf(partition), [...partition.ranges]]));
+  await readRecords(
+    kafka,
+    {
+      groupId,
+      purpose: 'verify',
+      ranges: wanted.map(({ topic, partition, ranges }) => ({
+        ...{ topic, partition },
+        from: ranges[0]?.from ?? 0,
+        to: ranges.at(-1)?.to ?? 0,
+      })),
+    },
+    async (range, records) => {
+      const key = keyOf(range);
+      const ranges = left.get(key) ?? [];
+      for (const { offset, timestamp } of records) {
+        while (ranges[0] !== undefined && ranges[0].to <= offset) ranges.shift();
+        const [range] = ranges;
+        if (range === undefined || offset < range.from) continue;
+        if (range.sinceMs > 0 && Number(timestamp) < range.sinceMs) continue;
+        const { count, first } = found.get(key) ?? { count: 0, first: offset };
+        found.set(key, { count: count + 1, first });
+      }
+      return true;
+    },
+    logger,
+  );
+  return found;
+}
+
+export interface Reading {
+  /** The group whose name the reading's own begins with. */
+  readonly groupId: string;
+  readonly purpose: string;
+  readonly ranges: readonly Range[];
+  readonly stalledMs?: number;
+}
+
+/**
+ * Hands over the records of ranges as a worker would read them, those of a partition in their order, some at a time.
+ *
+ * Reads as a group of its own, which is gone afterwards, so that the workers' group is not disturbed.
+ *
+ * @param take answers whether it wants more of this partition
+ * @throws what `take` throws, and where Kafka gives nothing more for `stalledMs`
+ */
+export async function readRecords(
+  kafka: Kafka,
+  { groupId, purpose, ranges, stalledMs = READ_STALLED_MS }: Reading,
+  take: (range: Range, records: readonly StreamRecord[]) => Promise<boolean>,
+  logger: Logger,
+): Promise<void> {
+  const open = new Map(
+    ranges.filter(({ from, to }) => from < to).map((range) => [keyOf(range), { range, next: range.from }]),
+  );
+  if (open.size === 0) return;
+  const group = `${groupId}.${purpose}-${randomBytes(6).toString('hex')}`;
+  const topics = [...new Set([...open.values()].map(({ range }) => range.topic))];
+  const admin = await connectedAdmin(kafka);
+  try {
+    const ends = await watermarks(kafka, topics);
+    // Nothing of the partitions that are not asked for.
+    const begins = ends.map((end) => ({ ...end, offset: open.get(keyOf(end))?.range.from ?? end.high }));
+    await commitOffsets(kafka, group, begins);
+    let failure: unknown;
+    let movedAt = systemClock.now();
+    let waitingBytes = 0;
+    let taking: Promise<void> = Promise.resolve();
+    const source = makeKafkaSource(
+      kafka,
+      {
+        groupId: group,
+        wantedTopics: async () => topics,
+        onFatal: (error) => {
+          failure = error;
+        },
+      },
+      logger,
+    );
+    const takeChunk = async (chunk: Chunk) => {
+      const key = keyOf(chunk);
+      const reading = open.get(key);
+      if (reading === undefined || failure !== undefined) return;
+      const cursor = await chunk.open();
+      let wantsMore = true;
+      for (;;) {
+        const records = nextPart(cursor, reading.next, reading.range.to);
+        const last = records.at(-1);
+        if (last === undefined) break;
+        wantsMore = await take(reading.range, records);
+        reading.next = last.offset + 1;
+        if (!wantsMore) break;
+      }
+      reading.next = Math.max(reading.next, chunk.nextOffset);
+      movedAt = systemClock.now();
+      if (!wantsMore || reading.next >= reading.range.to) {
+        open.delete(key);
+        source.pause(chunk);
+      }
+    };
+    await source.start({
+      assigned: () => undefined,
+      active: () => undefined,
+      end: () => undefined,
+      begins: () => undefined,
+      passedOver: () => undefined,
+      rebalanced: () => undefined,
+      refused: ({ topic }, because) => {
+        if (because === null) return;
+        const remedy = /not authorized/i.test(because)
+          ? '. Grant the Kafka user of this process Read on the topic'
+          : '';
+        failure ??= new KafkaProblem(`${topic} cannot be read: ${because}${remedy}`);
+      },
+      chunk: (chunk) => {
+        waitingBytes += chunk.bytes;
+        const isMuch = waitingBytes > MAX_WAITING_BYTES;
+        if (isMuch) source.pause(chunk);
+        taking = taking
+          .then(() => takeChunk(chunk))
+          .catch((error: unknown) => {
+            failure ??= error;
+          })
+          .finally(() => {
+            waitingBytes -= chunk.bytes;
+            if (isMuch && open.has(keyOf(chunk))) source.resume(chunk);
+          });
+      },
+    });
+    try {
+      while (open.size > 0) {
+        if (failure !== undefined) throw failure;
+        // Whoever takes may take its time: that is no stall of Kafka.
+        if (waitingBytes > 0) movedAt = systemClock.now();
+        if (systemClock.now() > movedAt + stalledMs)
+          throw new KafkaProblem(`Kafka gave no more records within ${stalledMs} ms`);
+        await systemClock.sleep(READ_CHECK_MS, NEVER);
+      }
+    } finally {
+      await source.stop();
+      await taking;
+    }
+    if (failure !== undefined) throw failure;
+  } finally {
+    await admin.deleteGroups([group]).catch((error: unknown) => {
+      logger.warn({ group, error: String(error) }, 'a group without members could not be deleted');
+    });
+    await admin.disconnect();
+  }
+}
+
+/** The next records between two offsets. What was handed over before the group assigned its partitions anew comes again, and is left out. */
+function nextPart(cursor: RecordCursor, from: number, to: number): StreamRecord[] {
+  const records: StreamRecord[] = [];
+  let bytes = 0;
+  while (records.length < PART_RECORDS && bytes < PART_BYTES) {
+    const record = cursor.next();
+    if (record === null) break;
+    if (record.offset < from || record.offset >= to) continue;
+    records.push(record);
+    bytes += RECORD_OVERHEAD_BYTES + record.size;
+  }
+  return records;
+}
+
+/** Commits offsets for a group that has no members: admin.setOffsets of kafkajs 2.2.4 does so too, and waits 5 s for each topic. */
+async function commitOffsets(
+  kafka: Kafka,
+  groupId: string,
+  offsets: readonly (TopicPartition & { readonly offset: number })[],
+): Promise<void> {
+  const consumer = kafka.consumer({ groupId, sessionTimeout: sessionTimeoutOf(kafka) });
+  let refused: Error | undefined;
+  consumer.on(consumer.events.CRASH, ({ payload }) => {
+    // A client that ends fails whatever is asked of it next, and says nothing of the reason.
+    refused = sessionRefusal(kafka, payload.error) ?? (payload.restart ? undefined : payload.error);
+  });
+  try {
+    await consumer.connect();
+    await consumer.subscribe({ topics: [...new Set(offsets.map(({ topic }) => topic))] });
+    await consumer.run({ autoCommit: false, eachBatchAutoResolve: false, eachBatch: async () => {} });
+    if (refused !== undefined) throw refused;
+    await consumer.commitOffsets(
+      offsets.map(({ topic, partition, offset }) => ({ topic, partition, offset: String(offset) })),
+    );
+  } finally {
+    await consumer.disconnect();
+  }
+}

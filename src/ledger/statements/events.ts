@@ -1,0 +1,271 @@
+/**
+ * Statements on the events: which are decided already, and what is written of those that are not.
+ */
+
+import { kindCode } from '../../domain/event/event';
+import { storedId } from '../../domain/event/id-key';
+import type { PlayerTags } from '../../domain/event/player-tag';
+import { type Halves, packContent } from '../../domain/event/stored-content';
+import {
+  type Coordinates,
+  deliveryKey,
+  type Item,
+  type KeyedItem,
+  type KnownEvent,
+  unstoredKey,
+} from '../../domain/verdict/decide';
+import { compareIds, type FeedIds } from '../../domain/verdict/feed-map';
+import {
+  DEAD_LETTER_REASONS,
+  type DeadLetterReason,
+  type Outcome,
+  outcomeOfCode,
+} from '../../domain/verdict/reasons';
+import { groupBy } from '../../lib/group-by';
+import { arrays, CopyRows, sinceEpoch } from '../../postgres/binary-format';
+import type { Write } from '../../postgres/pipeline';
+import type { Session } from '../../postgres/transaction';
+import { ID_KEY, idFinder, unreadable } from './keys';
+
+const FOUND = `select event_key, outcome, content_hash, partition_no, source_offset from promo_store.event_keys where feed_no = $1`;
+
+const FIND_EVENTS = {
+  name: 'find_events',
+  text: `${FOUND} and event_key = any($2)`,
+  // The limit keeps the planner from making a join of it.
+  before17: `select e.* from unnest($2::bytea[]) key cross join lateral (${FOUND} and event_key = key limit 1) e`,
+};
+
+/**
+ * Hands over those events of one feed that are decided already. A decided key never changes, so it needs no lock. One that another
+ * writer decides after this statement is met again by `copyKeys`, as a lost race.
+ */
+export async function findEvents(
+  session: Session,
+  { feedNo, ids }: FeedIds,
+  found: (eventId: string, event: KnownEvent) => void,
+): Promise<void> {
+  const rows = await session.query(FIND_EVENTS, [feedNo, arrays.formatted(ids, ID_KEY)]);
+  const idOf = idFinder(ids);
+  for (const [key, code, content, partitionNo, offset] of rows) {
+    const id = idOf(key ?? '');
+    const outcome = outcomeOfCode(Number(code));
+    if (id === undefined || outcome === undefined) throw unreadable(FIND_EVENTS.name, `outcome ${code}`);
+    found(id, {
+      outcome,
+      content: BigInt(content ?? 0),
+      source: partitionNo == null ? null : { partitionNo: Number(partitionNo), offset: Number(offset) },
+    });
+  }
+}
+
+const FIND_RESENDS = {
+  name: 'find_resends',
+  text: `select source_offset, feed_no, event_id, content_differs from promo_store.resends
+where partition_no = $1 and source_offset between $2 and $3`,
+};
+
+const FIND_UNSTORED = {
+  name: 'find_unstored',
+  text: `select source_offset, value_hash from promo_store.unstored
+where partition_no = $1 and source_offset between $2 and $3`,
+};
+
+/** Duplicates and unstored records of a range of offsets that were answered before: needed only where the range was read before. */
+export async function findRedelivered(
+  session: Session,
+  first: Coordinates,
+  last: Coordinates,
+): Promise<{ resends: Map<string, boolean>; unstored: Set<string> }> {
+  const range = [first.partitionNo, first.offset, last.offset];
+  const [resendRows, unstoredRows] = await Promise.all([
+    session.query(FIND_RESENDS, range),
+    session.query(FIND_UNSTORED, range),
+  ]);
+  const resends = new Map<string, boolean>();
+  for (const [offset, feedNo, eventId, differs] of resendRows) {
+    const source = { partitionNo: first.partitionNo, offset: Number(offset) };
+    resends.set(deliveryKey(Number(feedNo), eventId ?? '', source), differs === 't');
+  }
+  const unstored = new Set<string>();
+  for (const [offset, valueHash] of unstoredRows) {
+    unstored.add(
+      unstoredKey({ partitionNo: first.partitionNo, offset: Number(offset) }, BigInt(valueHash ?? 0)),
+    );
+  }
+  return { resends, unstored };
+}
+
+/** Verdict ids of one batch are its number times this, plus the position in the batch. Numbers of its new rounds likewise. */
+export const MAX_BATCH_EVENTS = 8_192;
+
+const NEXT_BATCH = {
+  name: 'next_batch',
+  text: `select nextval('promo_store.batch_numbers'), (extract(epoch from clock_timestamp()) * 1000000)::bigint`,
+};
+
+/**
+ * Number and time of the batch. Taken under the locks: of two batches that share a round, the later decided has the higher number.
+ */
+export async function nextBatch(session: Session): Promise<{ firstNo: number; nowMicros: bigint }> {
+  const [row] = await session.query(NEXT_BATCH);
+  return { firstNo: Number(row?.[0]) * MAX_BATCH_EVENTS, nowMicros: BigInt(row?.[1] ?? 0) };
+}
+
+/** A fresh verdict about to be written. */
+export interface Fresh {
+  readonly item: KeyedItem;
+  readonly outcome: Outcome;
+  readonly counted: boolean;
+  readonly verdictId: number;
+}
+
+const COPY_KEYS = {
+  name: 'copy_keys',
+  text: 'copy promo_store.event_keys (verdict_id, content_hash, source_offset, feed_no, partition_no, outcome, event_key) from stdin binary',
+};
+
+/** One for all. */
+const content: Halves = { high: 0, low: 0 };
+
+/**
+ * Writes the keys of fresh events, ascending by feed and id, so that two writers of the same keys wait for one another in one order.
+ * A unique violation is a lost race: another writer decided one of them since `findEvents`.
+ */
+export function copyKeys(fresh: readonly Fresh[], tags: PlayerTags): Write[] {
+  if (fresh.length === 0) return [];
+  const rows = new CopyRows();
+  const sorted = fresh.toSorted(({ item: a }, { item: b }) =>
+    compareIds(a.feedNo, a.eventId, b.feedNo, b.eventId),
+  );
+  for (const { item, outcome, verdictId } of sorted) {
+    rows.row(7);
+    rows.int8Value(verdictId);
+    packContent(item, tags, content);
+    rows.int8Halves(content);
+    rows.int8Value(item.source?.offset ?? null);
+    rows.int4Value(item.feedNo);
+    rows.int4Value(item.source?.partitionNo ?? null);
+    rows.int2Value(outcome.code);
+    rows.formatted(item.eventId, ID_KEY);
+  }
+  return [{ ...COPY_KEYS, rows }];
+}
+
+const COPY_HISTORY = {
+  name: 'copy_history',
+  text: `copy promo_store.history (verdict_id, decided_at, occurred_at, amount_minor, round_no, source_offset, feed_no, connection_no,
+  partition_no, brand_no, reference_version, outcome, kind, currency_no, counted, event_id, player_ref, game_id, unmapped_brand)
+from stdin binary`,
+};
+
+/** Appends the verdicts to history. */
+export function copyHistory(
+  fresh: readonly Fresh[],
+  batch: { nowMicros: bigint; referenceVersion: number; roundNumberOf: (item: KeyedItem) => number | null },
+): Write[] {
+  if (fresh.length === 0) return [];
+  const rows = new CopyRows();
+  const decidedAt = Number(sinceEpoch(batch.nowMicros));
+  for (const { item, outcome, counted, verdictId } of byPlayer(fresh)) {
+    const { fields } = item;
+    rows.row(19);
+    rows.int8Value(verdictId);
+    rows.int8Value(decidedAt);
+    rows.int8Value(fields.occurredAtMicros === null ? null : sinceEpoch(fields.occurredAtMicros));
+    rows.int8Value(fields.amountMinor);
+    rows.int8Value(batch.roundNumberOf(item));
+    rows.int8Value(item.source?.offset ?? null);
+    rows.int4Value(item.feedNo);
+    rows.int4Value(item.connectionNo);
+    rows.int4Value(item.source?.partitionNo ?? null);
+    rows.int4Value(item.brandNo);
+    rows.int4Value(batch.referenceVersion);
+    rows.int2Value(outcome.code);
+    rows.int2Value(fields.kind === null ? null : kindCode(fields.kind));
+    rows.int2Value(fields.currency?.no ?? null);
+    rows.boolValue(counted);
+    rows.textValue(item.eventId);
+    rows.textValue(fields.playerRef);
+    rows.textValue(fields.gameId);
+    // A row without nulls has no bitmap of them, which takes eight bytes.
+    rows.textValue(item.brandNo === null ? fields.brand : '');
+  }
+  return [{ ...COPY_HISTORY, rows }];
+}
+
+/** Each player's events beside one another, so that his place in the index is looked for once and then at hand. */
+function byPlayer(fresh: readonly Fresh[]): Fresh[] {
+  return [...groupBy(fresh, ({ item }) => item.fields.playerRef).values()].flat();
+}
+
+const COPY_RESENDS = {
+  name: 'copy_resends',
+  text: `copy promo_store.resends (received_at, source_offset, feed_no, connection_no, partition_no, first_outcome, content_differs,
+  event_id) from stdin binary`,
+};
+
+/** Notes each duplicate as a delivery. */
+export function copyResends(
+  resends: readonly { item: KeyedItem; first: Outcome; contentDiffers: boolean }[],
+  nowMicros: bigint,
+): Write[] {
+  if (resends.length === 0) return [];
+  const rows = new CopyRows();
+  for (const { item, first, contentDiffers } of resends) {
+    rows.row(8);
+    rows.int8Value(sinceEpoch(nowMicros));
+    rows.int8Value(item.source?.offset ?? null);
+    rows.int4Value(item.feedNo);
+    rows.int4Value(item.connectionNo);
+    rows.int4Value(item.source?.partitionNo ?? null);
+    rows.int2Value(first.code);
+    rows.boolValue(contentDiffers);
+    rows.textValue(storedId(item.eventId));
+  }
+  return [{ ...COPY_RESENDS, rows }];
+}
+
+const COPY_UNSTORED = {
+  name: 'copy_unstored',
+  text: 'copy promo_store.unstored (received_at, source_offset, value_hash, partition_no, connection_no, dead_letter) from stdin binary',
+};
+
+const deadLetterCodes = new Map<DeadLetterReason, number>(
+  DEAD_LETTER_REASONS.map(({ name, code }) => [name, code]),
+);
+
+/** Notes each record that got no verdict row. A webhook's delivery has no coordinates to note; its answer is all there is. */
+export function copyUnstored(items: readonly Item[], nowMicros: bigint): Write[] {
+  const noted = items.flatMap((item) =>
+    item.type === 'unstored' && item.source !== null ? [{ item, source: item.source }] : [],
+  );
+  if (noted.length === 0) return [];
+  const rows = new CopyRows();
+  for (const { item, source } of noted) {
+    rows.row(6);
+    rows.int8Value(sinceEpoch(nowMicros));
+    rows.int8Value(source.offset);
+    rows.int8Value(item.valueHash);
+    rows.int4Value(source.partitionNo);
+    rows.int4Value(item.connectionNo);
+    rows.int2Value(item.deadLetter === null ? null : (deadLetterCodes.get(item.deadLetter) ?? null));
+  }
+  return [{ ...COPY_UNSTORED, rows }];
+}
+
+const RECORD_PANIC = {
+  name: 'record_panic',
+  text: 'insert into promo_store.panics (verdict_id, error, payload) values ($1, $2, $3)',
+};
+
+/** What failed twice, and on which payload. */
+export interface Panic {
+  readonly verdictId: number;
+  readonly error: string;
+  readonly payload: Buffer | null;
+}
+
+export async function recordPanic(session: Session, panic: Panic): Promise<void> {
+  await session.query(RECORD_PANIC, [panic.verdictId, panic.error, panic.payload]);
+}

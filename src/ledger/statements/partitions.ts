@@ -1,0 +1,222 @@
+/**
+ * Statements on the partitions: who is deciding a Kafka partition, how far it is, and the balance of what became of its records.
+ */
+
+import type { ReferenceVersion } from '../../domain/reference';
+import type { Decision } from '../../domain/verdict/decide';
+import type { TopicPartition } from '../../lib/topic-partition';
+import { arrays } from '../../postgres/binary-format';
+import type { Session } from '../../postgres/transaction';
+import { LOCK_PARTITION, LostRace, StoreBehind } from '../failures';
+
+/** A partition of one Kafka cluster: offsets of other clusters are other numbers. */
+export interface ClusterPartition extends TopicPartition {
+  /** The name that the store has for the cluster: see `nameOfCluster`. FIRST_CLUSTER where it is absent. */
+  readonly cluster?: string;
+}
+
+/** With the number that stands for it in the store. */
+export interface NumberedPartition extends ClusterPartition {
+  readonly no: number;
+}
+
+/** The name of the first cluster of a store, whose rows older versions write, too. */
+export const FIRST_CLUSTER = '';
+
+const CLAIM_CLUSTER = { name: 'claim_cluster', text: 'select promo_store.claim_cluster($1)' };
+
+/**
+ * The name by which the store knows a Kafka cluster: its id, or FIRST_CLUSTER for the one that the store began with. A store without one begins with
+ * this one.
+ *
+ * @param id null where the brokers give none: then all clusters are one
+ */
+export async function nameOfCluster(session: Session, id: string | null): Promise<string> {
+  if (id === null) return FIRST_CLUSTER;
+  const [row] = await session.query(CLAIM_CLUSTER, [id]);
+  return row?.[0] === id ? FIRST_CLUSTER : id;
+}
+
+const ENSURE_MONTHS = { name: 'ensure_months', text: 'select promo_store.ensure_months()' };
+
+export async function ensureMonths(session: Session): Promise<void> {
+  await session.query(ENSURE_MONTHS);
+}
+
+/** Version and time of the reference data in force, as one text; null where none was applied. */
+const IN_FORCE =
+  "(select version || ' ' || extract(epoch from applied_at) from promo_store.reference_versions order by version desc limit 1)";
+
+const REFERENCE_IN_FORCE = { name: 'reference_in_force', text: `select ${IN_FORCE}` };
+
+function readInForce(text: string | null | undefined): ReferenceVersion {
+  const [version = '0', appliedAt = ''] = text?.split(' ') ?? [];
+  return { version: Number(version), appliedAt };
+}
+
+/** Which reference data is in force; version 0 where none was applied. */
+export async function referenceInForce(session: Session): Promise<ReferenceVersion> {
+  const [row] = await session.query(REFERENCE_IN_FORCE);
+  return readInForce(row?.[0]);
+}
+
+const PARTITION_NO = {
+  name: 'partition_no',
+  text: `with opened as (
+  insert into promo_store.partitions (topic, partition, cluster_id)
+  -- What is not inserted takes no number of the sequence.
+  select $1, $2, $3 where not exists (select from promo_store.partitions where topic = $1 and partition = $2 and cluster_id = $3)
+  on conflict do nothing returning partition_no
+)
+select partition_no from opened union all select partition_no from promo_store.partitions where topic = $1 and partition = $2 and cluster_id = $3`,
+};
+
+/** The number that stands for a Kafka partition. @throws LostRace where another worker takes up the partition at this moment */
+export async function partitionNoOf(
+  session: Session,
+  { topic, partition, cluster = FIRST_CLUSTER }: ClusterPartition,
+): Promise<number> {
+  const [row] = await session.query(PARTITION_NO, [topic, partition, cluster]);
+  if (row === undefined) throw new LostRace('another worker took up the partition');
+  return Number(row[0]);
+}
+
+const DECIDED_UP_TO = {
+  name: 'decided_up_to',
+  text: `select coalesce(p.decided_up_to, p.next_offset, 0) from unnest($1::text[], $2::int[], $3::text[]) with ordinality w (topic, partition, cluster_id, place)
+left join promo_store.partitions p using (topic, partition, cluster_id) order by w.place`,
+};
+
+/** How far Kafka partitions are decided, in the order of the list; 0 where nothing is. */
+export async function readDecidedUpTo(
+  session: Session,
+  list: readonly ClusterPartition[],
+): Promise<number[]> {
+  const topics = arrays.text(list.map(({ topic }) => topic));
+  const rows = await session.query(DECIDED_UP_TO, [
+    topics,
+    arrays.int4(list.map(({ partition }) => partition)),
+    arrays.text(list.map(({ cluster = FIRST_CLUSTER }) => cluster)),
+  ]);
+  return rows.map(([offset]) => Number(offset));
+}
+
+const BEGIN_AT = {
+  name: 'begin_at',
+  text: 'update promo_store.partitions set begins_at = $2 where partition_no = $1',
+};
+
+/** Notes that a partition is read from this offset on after a move: the records before it were decided on another cluster. @throws LostRace */
+export async function beginAt(session: Session, partition: ClusterPartition, offset: number): Promise<void> {
+  await session.query(BEGIN_AT, [await partitionNoOf(session, partition), offset]);
+}
+
+const LOCK_THIS_PARTITION = {
+  name: LOCK_PARTITION,
+  text: `select p.next_offset, coalesce(p.decided_up_to, p.next_offset), ${IN_FORCE}
+from promo_store.partitions p where p.partition_no = $1 and p.topic = $2 and p.partition = $3 and p.cluster_id = $4 for update`,
+};
+
+/** How far a partition is, by its row. */
+export interface PartitionOffsets {
+  /** One past the highest offset ever decided: nothing from there on was read before. */
+  readonly nextOffset: number;
+  /** So far the log is decided as it is now: less than `nextOffset` where the topic was made anew. */
+  readonly decidedUpTo: number;
+}
+
+const NO_PARTITION: PartitionOffsets = { nextOffset: 0, decidedUpTo: 0 };
+
+/**
+ * Locks the partition's row, so that two workers that both believe to own the partition decide one after the other, and the
+ * second finds what the first decided. Reads, in the same statement, which reference data is in force.
+ *
+ * @param partition null for a batch of no partition
+ * @throws StoreBehind where the store has lost the partition's number, or has given it to another one
+ */
+export async function lockPartition(
+  session: Session,
+  partition: NumberedPartition | null,
+): Promise<{ locked: PartitionOffsets; inForce: ReferenceVersion }> {
+  if (partition === null) return { locked: NO_PARTITION, inForce: await referenceInForce(session) };
+  const [row] = await session.query(LOCK_THIS_PARTITION, [
+    partition.no,
+    partition.topic,
+    partition.partition,
+    partition.cluster ?? FIRST_CLUSTER,
+  ]);
+  if (row === undefined) throw new StoreBehind(0);
+  const [nextOffset, decidedUpTo, inForce] = row;
+  return {
+    locked: { nextOffset: Number(nextOffset), decidedUpTo: Number(decidedUpTo) },
+    inForce: readInForce(inForce),
+  };
+}
+
+/** What a batch adds to its partition's row. */
+export interface Counts {
+  accepted: number;
+  rejected: number;
+  skipped: number;
+  duplicates: number;
+  redeliveries: number;
+  deadLetters: number;
+  withoutKey: number;
+}
+
+export function countsOf(decisions: readonly Decision[]): Counts {
+  const counts = {
+    accepted: 0,
+    rejected: 0,
+    skipped: 0,
+    duplicates: 0,
+    redeliveries: 0,
+    deadLetters: 0,
+    withoutKey: 0,
+  };
+  for (const decision of decisions) {
+    if (decision.redelivered) counts.redeliveries++;
+    else if (decision.type === 'duplicate') counts.duplicates++;
+    else if (decision.type === 'decided') counts[decision.outcome.verdict]++;
+    else if (decision.deadLetter !== null) counts.deadLetters++;
+    else counts.withoutKey++;
+  }
+  return counts;
+}
+
+const COUNT_PARTITION = {
+  name: 'count_partition',
+  text: `update promo_store.partitions set next_offset = $2, decided_up_to = nullif($3::bigint, $2), records_read = records_read + $4,
+  accepted = accepted + $5, rejected = rejected + $6, skipped = skipped + $7, duplicates = duplicates + $8, redeliveries = redeliveries + $9,
+  dead_letters = dead_letters + $10, without_key = without_key + $11, updated_at = now()
+where partition_no = $1`,
+};
+
+/** What a decided batch writes into its partition's row, which it has locked. */
+export interface Counted {
+  readonly partitionNo: number;
+  /** How far the partition is after the batch. */
+  readonly after: PartitionOffsets;
+  readonly records: number;
+  readonly counts: Counts;
+}
+
+export async function countPartition(
+  session: Session,
+  { partitionNo, after, records, counts }: Counted,
+): Promise<void> {
+  const { accepted, rejected, skipped, duplicates, redeliveries, deadLetters, withoutKey } = counts;
+  await session.query(COUNT_PARTITION, [
+    partitionNo,
+    after.nextOffset,
+    after.decidedUpTo,
+    records,
+    accepted,
+    rejected,
+    skipped,
+    duplicates,
+    redeliveries,
+    deadLetters,
+    withoutKey,
+  ]);
+}

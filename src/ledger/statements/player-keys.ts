@@ -1,0 +1,43 @@
+/**
+ * The keys of players' tags, one for each month: read from the store, and kept until the next month.
+ */
+import { monthNo, monthOf, type PlayerKey, PlayerTags, playerKeyOf } from '../../domain/event/player-tag';
+import type { Session } from '../../postgres/transaction';
+import { unreadable } from './keys';
+
+const PLAYER_KEYS = {
+  name: 'player_keys',
+  text: `select extract(year from month)::int, extract(month from month)::int, key from promo_store.player_keys where key is not null`,
+};
+
+export class PlayerKeys {
+  private keys: ReadonlyMap<number, PlayerKey> = new Map();
+  /** The month in which they were read. Those of the next months were there already, so that another worker's tags are known. */
+  private readIn: number | undefined;
+
+  /** For a batch that is decided at this time. @param nowMicros microseconds since 1970 */
+  async tagsAt(session: Session, nowMicros: bigint): Promise<PlayerTags> {
+    const month = monthOf(nowMicros);
+    if (this.readIn !== month) {
+      this.keys = await readKeys(session);
+      this.readIn = month;
+    }
+    return new PlayerTags(this.keys, month);
+  }
+
+  /** Reads them again for the next batch: another store has other keys. */
+  forget(): void {
+    this.readIn = undefined;
+  }
+}
+
+async function readKeys(session: Session): Promise<ReadonlyMap<number, PlayerKey>> {
+  const keys = new Map<number, PlayerKey>();
+  for (const [year, month, text] of await session.query(PLAYER_KEYS)) {
+    // As Postgres writes bytea: \x and two digits a byte.
+    const key = playerKeyOf(Buffer.from(text?.slice(2) ?? '', 'hex'));
+    if (key === undefined) throw unreadable(PLAYER_KEYS.name, `the key of month ${year}-${month}`);
+    keys.set(monthNo(Number(year), Number(month)), key);
+  }
+  return keys;
+}

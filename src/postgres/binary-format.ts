@@ -1,0 +1,268 @@
+/**
+ * Postgres' binary formats: rows for COPY, and arrays as parameters. Both spare the store the parsing of text.
+ * https://www.postgresql.org/docs/current/sql-copy.html#id-1.9.3.55.9.4, and the functions *_recv in src/backend/utils/adt
+ */
+
+const OID = { bool: 16, bytea: 17, int8: 20, int2: 21, int4: 23, text: 25, numeric: 1700 } as const;
+const FIRST_CAPACITY = 16 * 1024;
+/** Texts up to this length are written character by character, which is faster than a call into Node. */
+const SHORT_TEXT = 64;
+const NUMERIC_BASE = 10_000;
+/** Digits of the number that is being written, the lowest first. */
+const digits: number[] = [];
+
+/** Buffers of this size and less are kept for the next rows, and no more of them than this. */
+const MAX_SPARE_BYTES = 4 * 1024 * 1024;
+const MAX_SPARES = 8;
+const spares: Buffer[] = [];
+
+/** How the bytes of a value are written. */
+export interface ByteFormat<T> {
+  /** Of any value. */
+  readonly maxBytes: number;
+  /** Writes a value at a place. @returns the number of bytes */
+  readonly write: (value: T, target: Buffer, at: number) => number;
+}
+
+/** A buffer that grows while values are appended. */
+class Writer {
+  protected bytes: Buffer;
+  private view: DataView;
+  private length = 0;
+
+  constructor(bytes: Buffer) {
+    this.bytes = bytes;
+    this.view = new DataView(bytes.buffer);
+  }
+
+  /** Makes room for `size` bytes and returns where they begin. */
+  private reserve(size: number): number {
+    const start = this.length;
+    this.length += size;
+    if (this.length > this.bytes.length) {
+      const grown = Buffer.allocUnsafeSlow(Math.max(this.length, this.bytes.length * 2));
+      this.bytes.copy(grown, 0, 0, start);
+      this.bytes = grown;
+      this.view = new DataView(grown.buffer);
+    }
+    return start;
+  }
+
+  raw(bytes: Buffer): void {
+    const start = this.reserve(bytes.length);
+    bytes.copy(this.bytes, start);
+  }
+  int16(value: number): void {
+    const start = this.reserve(2);
+    this.view.setInt16(start, value);
+  }
+  int32(value: number): void {
+    const start = this.reserve(4);
+    this.view.setInt32(start, value);
+  }
+
+  // A value with its length in front, as both COPY and arrays have it. A length of -1 is null.
+  nil(): void {
+    this.int32(-1);
+  }
+  boolValue(value: boolean | null): void {
+    if (value === null) {
+      this.nil();
+      return;
+    }
+    const start = this.reserve(5);
+    this.view.setInt32(start, 1);
+    this.view.setInt8(start + 4, value ? 1 : 0);
+  }
+  int2Value(value: number | null): void {
+    if (value === null) {
+      this.nil();
+      return;
+    }
+    const start = this.reserve(6);
+    this.view.setInt32(start, 2);
+    this.view.setInt16(start + 4, value);
+  }
+  int4Value(value: number | null): void {
+    if (value === null) {
+      this.nil();
+      return;
+    }
+    const start = this.reserve(8);
+    this.view.setInt32(start, 4);
+    this.view.setInt32(start + 4, value);
+  }
+  int8Value(value: bigint | number | null): void {
+    if (value === null) {
+      this.nil();
+      return;
+    }
+    const start = this.reserve(12);
+    this.view.setInt32(start, 8);
+    if (typeof value === 'bigint') {
+      this.view.setBigInt64(start + 4, value);
+    } else {
+      this.view.setInt32(start + 4, Math.floor(value / 2 ** 32));
+      this.view.setUint32(start + 8, value >>> 0);
+    }
+  }
+  /** An int8 by its two halves, of which either may be written as signed or unsigned. */
+  int8Halves({ high, low }: { readonly high: number; readonly low: number }): void {
+    const start = this.reserve(12);
+    this.view.setInt32(start, 8);
+    this.view.setInt32(start + 4, high);
+    this.view.setInt32(start + 8, low);
+  }
+  /** @param value zero or more */
+  numericValue(value: bigint): void {
+    let count = 0;
+    let rest = value;
+    for (; rest > Number.MAX_SAFE_INTEGER; rest /= BigInt(NUMERIC_BASE))
+      digits[count++] = Number(rest % BigInt(NUMERIC_BASE));
+    for (let exact = Number(rest); exact > 0; exact = Math.floor(exact / NUMERIC_BASE))
+      digits[count++] = exact % NUMERIC_BASE;
+    this.int32(8 + 2 * count);
+    this.int16(count);
+    this.int16(count - 1); // weight of the first digit
+    this.int16(0); // sign: positive
+    this.int16(0); // no decimals
+    while (count > 0) this.int16(digits[--count] ?? 0);
+  }
+  textValue(value: string | null): void {
+    if (value === null) {
+      this.nil();
+      return;
+    }
+    if (value.length <= SHORT_TEXT && this.asciiValue(value)) return;
+    const size = Buffer.byteLength(value);
+    const start = this.reserve(4 + size);
+    this.view.setInt32(start, size);
+    this.bytes.write(value, start + 4);
+  }
+  /** Writes a text of ASCII characters; appends nothing and returns false where it holds another. */
+  private asciiValue(value: string): boolean {
+    const { length } = value;
+    const start = this.reserve(4 + length);
+    this.view.setInt32(start, length);
+    for (let i = 0, at = start + 4; i < length; i++) {
+      const code = value.charCodeAt(i);
+      if (code > 0x7f) {
+        this.length = start;
+        return false;
+      }
+      this.bytes[at + i] = code;
+    }
+    return true;
+  }
+  jsonbValue(json: string | null): void {
+    if (json === null) {
+      this.nil();
+      return;
+    }
+    const size = Buffer.byteLength(json);
+    const start = this.reserve(5 + size);
+    this.view.setInt32(start, 1 + size);
+    this.bytes[start + 4] = 1; // version of the format
+    this.bytes.write(json, start + 5);
+  }
+  /** A bytea that its format writes from a value. */
+  formatted<T>(value: T, { maxBytes, write }: ByteFormat<T>): void {
+    const start = this.reserve(4 + maxBytes);
+    const size = write(value, this.bytes, start + 4);
+    this.view.setInt32(start, size);
+    this.length = start + 4 + size;
+  }
+
+  take(): Buffer {
+    return this.bytes.subarray(0, this.length);
+  }
+}
+
+/** 2000-01-01, from which Postgres counts, in microseconds since 1970. */
+const POSTGRES_EPOCH_MICROS = 946_684_800_000_000n;
+
+/** Microseconds since 1970 as a timestamptz has them. */
+export function sinceEpoch(micros: bigint): bigint {
+  return micros - POSTGRES_EPOCH_MICROS;
+}
+
+const COPY_SIGNATURE = Buffer.from('PGCOPY\n\xff\r\n\0', 'latin1');
+
+/** Messages of the protocol: a letter, and the length of all that follows the letter. */
+const COPY_DATA = Buffer.from([0x64, 0, 0, 0, 0]);
+const COPY_DONE = Buffer.from([0x63, 0, 0, 0, 4]);
+
+/** Rows in the binary format of COPY: `row(n)` begins a row of n columns, then exactly n values follow. */
+export class CopyRows extends Writer {
+  constructor() {
+    super(spares.pop() ?? Buffer.allocUnsafeSlow(FIRST_CAPACITY));
+    this.raw(COPY_DATA);
+    this.raw(COPY_SIGNATURE);
+    this.int32(0); // flags
+    this.int32(0); // no header extension
+  }
+  row(columns: number): void {
+    this.int16(columns);
+  }
+  /** The messages that hand the rows over: all of them in one, and the end. */
+  end(): Buffer {
+    this.int16(-1);
+    this.raw(COPY_DONE);
+    const messages = this.take();
+    messages.writeInt32BE(messages.length - COPY_DONE.length - 1, 1);
+    return messages;
+  }
+  /** Leaves the buffer to other rows, once nobody reads what `end` returned any more. Megabytes made anew for each batch cost more than their use. */
+  recycle(): void {
+    if (this.bytes.length <= MAX_SPARE_BYTES && spares.length < MAX_SPARES) spares.push(this.bytes);
+  }
+}
+
+/** Each function makes a one-dimensional array, as a Buffer that pg sends as a binary parameter. */
+export const arrays = {
+  bool: (values: readonly (boolean | null)[]) =>
+    array(OID.bool, values, (writer, value) => writer.boolValue(value)),
+  int2: (values: readonly (number | null)[]) =>
+    array(OID.int2, values, (writer, value) => writer.int2Value(value)),
+  int4: (values: readonly (number | null)[]) =>
+    array(OID.int4, values, (writer, value) => writer.int4Value(value)),
+  int8: (values: readonly (bigint | number | null)[]) =>
+    array(OID.int8, values, (writer, value) => writer.int8Value(value)),
+  numeric: (values: readonly bigint[]) =>
+    array(OID.numeric, values, (writer, value) => writer.numericValue(value)),
+  text: (values: readonly (string | null)[]) =>
+    array(OID.text, values, (writer, value) => writer.textValue(value)),
+  /** Values as bytea, in a format of their own. */
+  formatted: <T>(values: readonly T[], format: ByteFormat<T>) => {
+    const writer = arrayWriter(OID.bytea, values.length);
+    for (const value of values) writer.formatted(value, format);
+    return writer.take();
+  },
+};
+
+function array<T>(
+  elementOid: number,
+  values: readonly T[],
+  append: (writer: Writer, value: T) => void,
+): Buffer {
+  const writer = arrayWriter(elementOid, values.length);
+  for (const value of values) append(writer, value);
+  return writer.take();
+}
+
+/** A writer that stands where the first element of an array begins. */
+function arrayWriter(elementOid: number, length: number): Writer {
+  const writer = new Writer(Buffer.allocUnsafeSlow(ARRAY_HEADER_BYTES + length * ELEMENT_BYTES));
+  writer.int32(length === 0 ? 0 : 1);
+  writer.int32(1); // nulls are possible
+  writer.int32(elementOid);
+  if (length > 0) {
+    writer.int32(length);
+    writer.int32(1); // the first subscript
+  }
+  return writer;
+}
+
+const ARRAY_HEADER_BYTES = 20;
+/** What an element usually takes; the writer grows for more. */
+const ELEMENT_BYTES = 24;

@@ -1,0 +1,121 @@
+/** What is told of a decision, in the verdict stream and in the webhook's answers alike: verdict, reason, remedy, details. */
+import type { Fault } from '../domain/event/event';
+import { duplicateRemedy, REASONS, type Reason, reasonInfo, usesIdUp } from '../domain/verdict/reasons';
+import { ANOMALIES, type Anomaly } from '../domain/verdict/round';
+import type { Answer } from '../intake/delivery';
+
+type ToldAnswer = Pick<Answer, 'decision' | 'faults'>;
+
+/** These fields in JSON Schema. */
+export const OUTCOME_PROPERTIES = {
+  verdict: {
+    description: 'duplicate: the event was decided already by another delivery, and keeps its first verdict.',
+    enum: ['accepted', 'rejected', 'skipped', 'duplicate'],
+  },
+  reason: {
+    description: 'Why it was rejected or skipped; null for accepted and duplicate.',
+    enum: [...REASONS.map(({ name }) => name), null],
+  },
+  remedy: {
+    description:
+      'What the operator does about it; null where there is nothing to do. For a duplicate: about the verdict that stands, and about the content where it differs.',
+    type: ['string', 'null'],
+  },
+  needs_new_event_id: {
+    description:
+      'Whether a corrected event needs a new event_id: true where this id is used up by a verdict, false where the record holds no usable id. Absent where there is nothing to correct: for accepted, and for its duplicates with the same content.',
+    type: 'boolean',
+  },
+  details: {
+    description:
+      'What was found wrong, field by field; the first decided. For a duplicate: what is wrong with this delivery, where its content differs or its first fault is that of the verdict that stands.',
+    type: 'array',
+    items: {
+      type: 'object',
+      required: ['field', 'reason', 'detail'],
+      properties: {
+        field: { description: 'JSON pointer of the field; empty for the whole record.', type: 'string' },
+        reason: { type: 'string' },
+        detail: { type: 'string' },
+      },
+    },
+  },
+  first_verdict: {
+    description: 'For a duplicate: the verdict that stands.',
+    enum: ['accepted', 'rejected', 'skipped'],
+  },
+  first_reason: { description: 'For a duplicate: the reason of that verdict.', type: ['string', 'null'] },
+  content_differs: {
+    description: 'For a duplicate: whether what was read differs from the delivery that was decided.',
+    type: 'boolean',
+  },
+  anomalies: {
+    description:
+      "How the event's round contradicts itself since this event; nothing was refused for it. second_settled: the round has a settled already, this one counts nothing. settled_mismatch: settled is not the sum of the bets; where settled came before a bet, the bet that comes later resolves it. player_mismatch, brand_mismatch, currency_mismatch: the event names another than the round's first event. A record that is read again, and a duplicate with the same content, carry what the round has at that time and the event takes part in. Absent where there are none. The view promo.anomalies has the present state of all rounds.",
+    type: 'array',
+    items: { enum: [...ANOMALIES] },
+  },
+} as const;
+
+/** An object's fields as they stand in a larger one. */
+export function fields(object: Record<string, unknown>): string {
+  return JSON.stringify(object).slice(1, -1);
+}
+
+/** The outcome that most events have. */
+export const ACCEPTED = fields({ verdict: 'accepted', reason: null, remedy: null });
+
+/** What became of it, as fields of a JSON object; null for a dead letter. */
+export function outcomeOf(answer: ToldAnswer): string | null {
+  const { decision } = answer;
+  switch (decision.type) {
+    case 'unstored':
+      if (decision.deadLetter !== null) return null;
+      return fields({ verdict: 'rejected', ...explain('no_idempotency_key', answer) });
+    case 'duplicate':
+      return fields({
+        verdict: 'duplicate',
+        reason: null,
+        remedy: duplicateRemedy(decision.first, decision.contentDiffers),
+        ...((decision.first.reason !== null || decision.contentDiffers) && { needs_new_event_id: true }),
+        ...detailsOfDuplicate(decision.first.reason, decision.contentDiffers, answer.faults),
+        first_verdict: decision.first.verdict,
+        first_reason: decision.first.reason,
+        content_differs: decision.contentDiffers,
+        ...anomaliesIn(decision),
+      });
+    case 'decided':
+      if (decision.outcome.verdict === 'accepted' && decision.anomalies === undefined) return ACCEPTED;
+      return fields({
+        verdict: decision.outcome.verdict,
+        ...explain(decision.outcome.reason, answer),
+        ...anomaliesIn(decision),
+      });
+  }
+}
+
+function anomaliesIn({ anomalies }: { readonly anomalies?: readonly Anomaly[] }) {
+  return anomalies === undefined ? {} : { anomalies };
+}
+
+function explain(reason: Reason | null, { faults }: ToldAnswer): Record<string, unknown> {
+  if (reason === null) return { reason: null, remedy: null };
+  const { charge, remedy } = reasonInfo(reason);
+  return {
+    reason,
+    remedy: charge === 'nobody' ? null : remedy,
+    needs_new_event_id: usesIdUp(reason),
+    ...detailsFor(reason, faults),
+  };
+}
+
+/** Faults are of this reading; of a record read again after a change of the reference data they may not be those that decided. */
+function detailsFor(reason: Reason | null, faults: readonly Fault[]): { details?: readonly Fault[] } {
+  return reason !== null && faults[0]?.reason === reason ? { details: faults } : {};
+}
+
+/** A corrected event under its old id may still have faults: they would be found only under its next id. */
+function detailsOfDuplicate(first: Reason | null, contentDiffers: boolean, faults: readonly Fault[]) {
+  if (!contentDiffers) return detailsFor(first, faults);
+  return faults.length > 0 ? { details: faults } : {};
+}

@@ -1,0 +1,230 @@
+/**
+ * The verdict stream: each decision as a message, by which operators learn what became of their events (docs/rules.md, S7).
+ * A message may come twice after a crash, with the same verdict; none is lost, but by the webhook, where it comes as first_verdict of a duplicate then.
+ */
+import { idKey } from '../domain/event/id-key';
+import type { Connection } from '../domain/reference';
+import { isPartition, type Origin } from '../intake/delivery';
+import { RecordsRefused, type Sender } from '../kafka/producer';
+import {
+  type EncodedMessage,
+  MessageEncoder,
+  type OutgoingMessage,
+} from '../kafka/protocol/record-batch-writer';
+import { ACCEPTED, fields, OUTCOME_PROPERTIES, outcomeOf } from './outcome';
+import type { PublishedAnswer, PublishVerdicts } from './published-answer';
+
+export const VERDICT_SPEC = 'promo.verdict.v1';
+
+/** schemas/promo.verdict.v1.json is generated from here. */
+export const VERDICT_SCHEMA = {
+  $schema: 'https://json-schema.org/draft/2020-12/schema',
+  $id: 'urn:promo-intake:promo.verdict.v1',
+  title: 'Verdict on a promotion event',
+  description:
+    'What became of one delivered record. A record that is read again after a crash gives the same verdict again, with details and anomalies of that reading: source names the record, so that repeats can be told. By the webhook source is null, and a verdict that a crash kept from being published comes only as the first_verdict of the duplicate that is sent next.',
+  type: 'object',
+  required: [
+    'spec',
+    'event_id',
+    'operator_id',
+    'feed_id',
+    'connection_id',
+    'verdict',
+    'reason',
+    'remedy',
+    'source',
+  ],
+  properties: {
+    spec: { const: VERDICT_SPEC },
+    event_id: {
+      description:
+        'The event, or null where the record holds no usable event_id, and where it is too long for the topic: event_key is there then.',
+      type: ['string', 'null'],
+    },
+    event_key: {
+      description:
+        'In place of an event_id that is too long for the topic: the key that stands for it in promo.events, in hexadecimal digits.',
+      type: 'string',
+    },
+    operator_id: { description: 'Operator of the connection.', type: 'string' },
+    feed_id: { description: 'Feed of the connection: where event_id is unique.', type: 'string' },
+    connection_id: { description: 'Connection that the record belongs to.', type: 'string' },
+    ...OUTCOME_PROPERTIES,
+    source: {
+      description: 'The Kafka record; null where the event came by the webhook.',
+      type: ['object', 'null'],
+      required: ['topic', 'partition', 'offset'],
+      properties: {
+        topic: { type: 'string' },
+        partition: { type: 'integer' },
+        offset: {
+          description: 'Decimal, as text: offsets exceed what JSON readers keep exact.',
+          type: 'string',
+        },
+      },
+    },
+  },
+} as const;
+
+/** What is the same in all messages about events of a connection. */
+interface About {
+  /** The connection's fields. */
+  readonly fields: string;
+  readonly feed: string;
+  /** Messages about accepted events, by the lengths of id and offset. */
+  readonly accepted: Map<number, AcceptedMessage>;
+}
+
+/**
+ * Writes the messages about a partition's records, or about a request. From one accepted event to the next only id and offset differ: such a message is written over the one
+ * before it, which costs far less than to put it together anew.
+ */
+class VerdictWriter {
+  private readonly encoder = new MessageEncoder();
+  /** What stands before the offset, and what behind it. */
+  private readonly source: readonly [begin: string, end: string];
+  private readonly connections = new Map<Connection, About>();
+
+  constructor(private readonly origin: Origin) {
+    this.source = isPartition(origin)
+      ? [`"source":{${fields({ topic: origin.topic, partition: origin.partition })},"offset":"`, '"}}']
+      : ['"source":null}', ''];
+  }
+
+  /**
+   * The message for an answer; null for a dead letter, which belongs to no operator. Its key is the feed and the event, so that all about one
+   * event stays in order.
+   */
+  encode(answer: PublishedAnswer): EncodedMessage | null {
+    const { connection, eventId } = answer;
+    const outcome = outcomeOf(answer);
+    if (connection === null || outcome === null) return null;
+    const about = this.about(connection);
+    const offset = this.offsetOf(answer);
+    if (answer.eventKey !== undefined) return this.encodeKeyed(answer);
+    if (outcome !== ACCEPTED || eventId === null || eventId.length > MAX_LIKE_LENGTH)
+      return this.encoder.encode(this.message(about, outcome, eventId, offset));
+    const lengths = eventId.length * MAX_OFFSET_LENGTH + offset.length;
+    let like = about.accepted.get(lengths);
+    if (like === undefined) {
+      const [anyId, anyOffset] = ['i'.repeat(eventId.length), '0'.repeat(offset.length)];
+      like = new AcceptedMessage(
+        this.encoder.encode(this.message(about, outcome, anyId, anyOffset)),
+        anyId,
+        anyOffset + this.source[1],
+      );
+      about.accepted.set(lengths, like);
+    }
+    return like.write(eventId, offset)
+      ? like
+      : this.encoder.encode(this.message(about, outcome, eventId, offset));
+  }
+
+  /** The same without the event_id, which the key stands for: what is left is small, however long the id. */
+  encodeKeyed(answer: PublishedAnswer): EncodedMessage | null {
+    const { connection, eventId } = answer;
+    const outcome = outcomeOf(answer);
+    const key = answer.eventKey ?? (eventId === null ? undefined : idKey(eventId).toString('hex'));
+    if (connection === null || outcome === null || key === undefined) return this.encode(answer);
+    const about = this.about(connection);
+    const eventKey = JSON.stringify(key);
+    return this.encoder.encode({
+      key: `[${about.feed},${eventKey}]`,
+      value: `${BEGIN}null,"event_key":${eventKey},${about.fields},${outcome},${this.sourceOf(this.offsetOf(answer))}`,
+      headers: NO_HEADERS,
+    });
+  }
+
+  private message(about: About, outcome: string, eventId: string | null, offset: string): OutgoingMessage {
+    const id = JSON.stringify(eventId);
+    return {
+      key: eventId === null ? null : `[${about.feed},${id}]`,
+      value: `${BEGIN}${id},${about.fields},${outcome},${this.sourceOf(offset)}`,
+      headers: NO_HEADERS,
+    };
+  }
+
+  /** Decimal; empty for what is no record. */
+  private offsetOf({ offset }: PublishedAnswer): string {
+    return isPartition(this.origin) ? String(offset) : '';
+  }
+
+  private sourceOf(offset: string): string {
+    const [begin, end] = this.source;
+    return begin + offset + end;
+  }
+
+  private about(connection: Connection): About {
+    const known = this.connections.get(connection);
+    if (known !== undefined) return known;
+    const { operator, feedId, id } = connection;
+    const ofConnection = fields({ operator_id: operator.id, feed_id: feedId, connection_id: id });
+    const about = { fields: ofConnection, feed: JSON.stringify(feedId), accepted: new Map() };
+    this.connections.set(connection, about);
+    return about;
+  }
+}
+
+/** A message about an accepted event, in which those about others with an id and an offset as long are written. */
+class AcceptedMessage implements EncodedMessage {
+  readonly bytes: Buffer;
+  readonly keyFrom: number | null;
+  readonly keyTo: number;
+  private readonly idsAt: readonly number[];
+  private readonly offsetAt: number;
+
+  /** @param id that stands in the message, in its key first @param offset with what ends the message behind it */
+  constructor(message: EncodedMessage, id: string, offset: string) {
+    this.bytes = Buffer.from(message.bytes);
+    this.keyFrom = message.keyFrom;
+    this.keyTo = message.keyTo;
+    const inKey = this.keyTo - `${id}"]`.length;
+    const inValue = this.bytes.indexOf(`${BEGIN}"${id}"`, this.keyTo) + `${BEGIN}"`.length;
+    this.idsAt = [inKey, inValue];
+    this.offsetAt = this.bytes.lastIndexOf(offset);
+  }
+
+  /** @returns false where JSON would not write the id as it is: the message is then none */
+  write(id: string, offset: string): boolean {
+    for (const at of this.idsAt) {
+      for (let index = 0; index < id.length; index++) {
+        const unit = id.charCodeAt(index);
+        if (!isPlain(unit)) return false;
+        this.bytes[at + index] = unit;
+      }
+    }
+    for (let index = 0; index < offset.length; index++)
+      this.bytes[this.offsetAt + index] = offset.charCodeAt(index);
+    return true;
+  }
+}
+
+/** Whether JSON writes it as it is, and UTF-8 as one byte. */
+function isPlain(unit: number): boolean {
+  return unit >= 0x20 && unit < 0x7f && unit !== QUOTE && unit !== BACKSLASH;
+}
+
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+/** Longer ids are rare, and each length has a message of its own. */
+const MAX_LIKE_LENGTH = 64;
+/** Digits of an offset, of 63 bits. */
+const MAX_OFFSET_LENGTH = 20;
+
+const BEGIN = `{${fields({ spec: VERDICT_SPEC })},"event_id":`;
+const NO_HEADERS: OutgoingMessage['headers'] = [];
+
+export function makePublishVerdicts(sender: Sender, topic: string): PublishVerdicts<Origin> {
+  return async (origin, answers) => {
+    const writer = new VerdictWriter(origin);
+    try {
+      await sender.send(topic, answers, (answer) => writer.encode(answer));
+    } catch (error) {
+      if (!(error instanceof RecordsRefused)) throw error;
+      // A topic that takes less than a long id needs: whoever sent it is not to stop the partition.
+      const refused = answers.filter((answer) => error.refused.has(answer));
+      await sender.send(topic, refused, (answer) => writer.encodeKeyed(answer));
+    }
+  };
+}

@@ -1,0 +1,103 @@
+/** Records as the intake takes them: with their payload, decoded as far as that can be done without knowing the event. */
+
+import type { Envelope } from '../intake/delivery';
+import type { StreamRecord } from '../kafka/protocol/record';
+import { asError } from '../lib/errors';
+import { isFramed, RegistryUnavailable, type WireFormat } from '../schema-registry/wire-format';
+
+/**
+ * The envelope of a record: itself, unless it is to be decoded; a promise where the registry has to be asked. Where it does not answer, the payload
+ * says so: who has no claim to the record has no need to wait for it.
+ */
+function envelopeOf(
+  record: StreamRecord,
+  wireFormat: Pick<WireFormat, 'decode'>,
+): Envelope | Promise<Envelope> {
+  // A batch that could not be read begins with this byte, too.
+  const isToDecode = isFramed(record.firstByte) && record.payload.type === 'json';
+  const value = isToDecode ? record.value : null;
+  if (value === null) return record;
+  const decoded = wireFormat.decode(value);
+  if (decoded instanceof Promise)
+    return decoded.catch(unavailable).then((payload) => new DecodedRecord(record, payload));
+  return new DecodedRecord(record, decoded);
+}
+
+function unavailable(error: unknown): Envelope['payload'] {
+  if (!(error instanceof RegistryUnavailable)) throw error;
+  return { type: 'unavailable', error };
+}
+
+/**
+ * Records whose schemas are asked for at the same time. One after the other, a sender of ever new ids, which the registry is asked for twice,
+ * would hold up all who share the partition.
+ */
+const DECODED_AT_ONCE = 64;
+
+/**
+ * Decodes records up to the first that cannot be decoded now: what stands before it need not wait for it.
+ *
+ * @param whileAsking waits for the registry's answer
+ */
+export async function decodeRecords(
+  records: readonly StreamRecord[],
+  wireFormat: Pick<WireFormat, 'decode'>,
+  whileAsking: <T>(asked: Promise<T>) => Promise<T>,
+): Promise<{ envelopes: Envelope[]; failure: Error | null }> {
+  const envelopes: Envelope[] = [];
+  try {
+    for (let from = 0; from < records.length; from += DECODED_AT_ONCE) {
+      const begun = records.slice(from, from + DECODED_AT_ONCE).map((record) => begin(record, wireFormat));
+      if (begun.every(isDecoded)) envelopes.push(...begun);
+      else {
+        // Once for all of them: each that is waited for may cost a turn.
+        await whileAsking(Promise.allSettled(begun));
+        for (const each of begun) {
+          const envelope = await each;
+          envelopes.push(envelope);
+          if (envelope.payload.type === 'unavailable') return { envelopes, failure: null };
+        }
+      }
+    }
+    return { envelopes, failure: null };
+  } catch (error) {
+    return { envelopes, failure: asError(error) };
+  }
+}
+
+/** As `envelopeOf`, where a failure has to wait until what stands before it is decoded. */
+function begin(record: StreamRecord, wireFormat: Pick<WireFormat, 'decode'>): Envelope | Promise<Envelope> {
+  const envelope = envelopeOf(record, wireFormat);
+  if (envelope instanceof Promise) envelope.catch(() => undefined);
+  return envelope;
+}
+
+function isDecoded(envelope: Envelope | Promise<Envelope>): envelope is Envelope {
+  return !(envelope instanceof Promise);
+}
+
+/** A record with its payload. Thousands of them wait for the store: what can be made again when it is asked for is not kept. */
+class DecodedRecord implements Envelope {
+  constructor(
+    private readonly record: StreamRecord,
+    readonly payload: Envelope['payload'],
+  ) {}
+  get value(): Buffer | null {
+    return this.record.value;
+  }
+  get offset(): number {
+    return this.record.offset;
+  }
+  get claims(): readonly string[] {
+    return this.record.claims;
+  }
+  get key(): Buffer | null {
+    return this.record.key;
+  }
+  get headers(): Envelope['headers'] {
+    return this.record.headers;
+  }
+  get timestamp(): string {
+    return this.record.timestamp;
+  }
+}

@@ -1,0 +1,157 @@
+/**
+ * The open network connections of the webhook, and which one goes when there are too many. A connection is `unsigned`
+ * until a request with a valid signature has come over it. Unsigned ones go first, so that nobody without a secret can
+ * keep a sender out (docs/rules.md, W8).
+ */
+import type { ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
+import { networkOf, plainAddress } from './address';
+
+/** Connection ids that are remembered of one network connection: a load balancer brings the requests of many senders. */
+const MAX_SIGNED_IDS = 32;
+
+/** A network connection. */
+export interface Peer {
+  readonly socket: Socket;
+  /** As it is logged. */
+  readonly address: string;
+  /** The key of the limit per address. */
+  readonly network: string;
+  readonly isProxy: boolean;
+  /** Connection ids with a valid signature over it, the latest last. Empty: it is unsigned. */
+  readonly signedIds: Set<string>;
+  /** Of its requests that are not answered yet. */
+  readonly responses: Set<ServerResponse>;
+  /** Since when nothing is under way on it, by performance.now(). */
+  idleSince: number;
+  /** Bytes that had come over it when its last answer left: further ones are a request that has begun. */
+  bytesAnswered: number;
+  /** We have ended it, and reported why. */
+  isEnded: boolean;
+  /** Since when an answer waits for its reader, by performance.now(); null where none does. */
+  unreadSince: number | null;
+}
+
+export interface ConnectionLimits {
+  readonly connections: number;
+  readonly perAddress: number;
+}
+
+export interface ConnectionsDeps {
+  readonly limits: ConnectionLimits;
+  readonly isProxy: (address: string) => boolean;
+  /** Ends a connection and reports it. */
+  readonly drop: (peer: Peer, why: 'full' | 'address') => void;
+}
+
+export class Connections {
+  private readonly peers = new Map<Duplex, Peer>();
+  /** Unsigned connections by network, each with its oldest first. */
+  private readonly unsigned = new Map<string, Set<Peer>>();
+  private readonly byNetwork = new Map<string, number>();
+
+  constructor(private readonly deps: ConnectionsDeps) {}
+
+  get open(): number {
+    return this.peers.size;
+  }
+
+  get signed(): number {
+    let count = 0;
+    for (const { signedIds } of this.peers.values()) if (signedIds.size > 0) count++;
+    return count;
+  }
+
+  all(): Iterable<Peer> {
+    return this.peers.values();
+  }
+
+  of(socket: Duplex): Peer | undefined {
+    return this.peers.get(socket);
+  }
+
+  /** Takes a new connection in, where there is room for it or another one goes for it. @returns null where it is dropped itself */
+  admit(socket: Socket): Peer | null {
+    const { limits, drop } = this.deps;
+    const address = plainAddress(socket.remoteAddress ?? '');
+    const peer: Peer = {
+      ...{ socket, address, network: networkOf(address), isProxy: this.deps.isProxy(address) },
+      ...{ signedIds: new Set(), responses: new Set(), idleSince: performance.now(), unreadSince: null },
+      ...{ bytesAnswered: 0, isEnded: false },
+    };
+    // Node takes its own listener away with a CONNECT. Without one, a reset would end the process.
+    socket.on('error', () => undefined);
+    const isBeyondShare = !peer.isProxy && this.countOf(peer.network) >= limits.perAddress;
+    if (isBeyondShare || this.peers.size >= limits.connections) {
+      const why = isBeyondShare ? 'address' : 'full';
+      const victim = this.victimFor(isBeyondShare ? peer.network : null);
+      drop(victim ?? peer, why);
+      if (victim === null) return null;
+      this.remove(victim);
+    }
+    this.peers.set(socket, peer);
+    this.byNetwork.set(peer.network, this.countOf(peer.network) + 1);
+    const unsigned = this.unsigned.get(peer.network);
+    if (unsigned === undefined) this.unsigned.set(peer.network, new Set([peer]));
+    else unsigned.add(peer);
+    socket.once('close', () => this.remove(peer));
+    return peer;
+  }
+
+  /** Notes that a request of this connection id with a valid signature has come over it. */
+  sign(peer: Peer, connectionId: string): void {
+    // The latest is the last: of too many the oldest is forgotten.
+    peer.signedIds.delete(connectionId);
+    peer.signedIds.add(connectionId);
+    const [oldest] = peer.signedIds;
+    if (peer.signedIds.size > MAX_SIGNED_IDS && oldest !== undefined) peer.signedIds.delete(oldest);
+    this.leaveUnsigned(peer);
+  }
+
+  private countOf(network: string): number {
+    return this.byNetwork.get(network) ?? 0;
+  }
+
+  private remove(peer: Peer): void {
+    if (!this.peers.delete(peer.socket)) return;
+    const left = this.countOf(peer.network) - 1;
+    if (left > 0) this.byNetwork.set(peer.network, left);
+    else this.byNetwork.delete(peer.network);
+    this.leaveUnsigned(peer);
+  }
+
+  private leaveUnsigned(peer: Peer): void {
+    const unsigned = this.unsigned.get(peer.network);
+    unsigned?.delete(peer);
+    if (unsigned?.size === 0) this.unsigned.delete(peer.network);
+  }
+
+  /**
+   * The connection that goes: the oldest unsigned one of the network with the most of them; else, of the connection id
+   * with the most idle connections, the one that is idle for longest.
+   *
+   * @param network its own, where its share is used up: others do not go for it
+   */
+  private victimFor(network: string | null): Peer | null {
+    let most: Set<Peer> | undefined;
+    if (network !== null) most = this.unsigned.get(network);
+    else for (const set of this.unsigned.values()) if (set.size > (most?.size ?? 0)) most = set;
+    const [oldest] = most ?? [];
+    if (oldest !== undefined) return oldest;
+    const idle = new Map<string, Peer[]>();
+    for (const peer of this.peers.values()) {
+      if (peer.responses.size > 0 || (network !== null && peer.network !== network)) continue;
+      const id = [...peer.signedIds].at(-1) ?? '';
+      const list = idle.get(id);
+      if (list === undefined) idle.set(id, [peer]);
+      else list.push(peer);
+    }
+    let largest: Peer[] = [];
+    for (const list of idle.values()) if (list.length > largest.length) largest = list;
+    return largest.reduce<Peer | null>(
+      (found, peer) => (found === null || peer.idleSince < found.idleSince ? peer : found),
+      null,
+    );
+  }
+}

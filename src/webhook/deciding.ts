@@ -1,0 +1,115 @@
+/** Decides requests of one connection together, has their verdicts published, and answers each for itself (docs/rules.md, W5, W6). */
+import type { Logger } from 'pino';
+import type { JsonText } from '../domain/event/payload';
+import { observeBatch } from '../intake/batch-metrics';
+import type { Envelope, WebhookRequest } from '../intake/delivery';
+import type { Intake } from '../intake/intake';
+import { isOfNoConnection, isOfSuspendedOperator, undecidedCause } from '../intake/undecided';
+import type { Clock } from '../lib/clock';
+import { messageOf } from '../lib/errors';
+import { type PublishVerdicts, withoutRecord } from '../publishing/published-answer';
+import type { Metrics } from '../telemetry/metrics';
+import type { Together } from './batcher';
+import { makePublishing, type Publishing } from './publisher';
+import type { Reports } from './refusals';
+import { type HttpAnswer, REFUSALS, type Refusal, verdictsAnswer } from './responses';
+
+/** Requests that a line of the log names, of those that are decided together. */
+const MAX_LOGGED_REQUESTS = 20;
+
+export interface DecidingDeps {
+  readonly intake: Pick<Intake, 'decideRequest'>;
+  readonly publishVerdicts: PublishVerdicts<WebhookRequest> | null;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly metrics: Metrics;
+  /** Nothing is waited for any more. */
+  readonly ended: AbortSignal;
+}
+
+/** A request whose sender is known, with its events. */
+export interface ReadRequest {
+  readonly requestId: string;
+  /** Of its sender, as it is logged. */
+  readonly address: string;
+  readonly events: readonly JsonText[];
+  readonly bytes: number;
+  readonly values: number;
+}
+
+/** The answer to a request, to be given once its verdicts are published, if they are to be. */
+export interface Decided {
+  readonly answer: HttpAnswer;
+  readonly published: Promise<void> | null;
+}
+
+export function makeDeciding(
+  { intake, logger, metrics }: DecidingDeps,
+  publishing: Publishing | null,
+  reports: Reports,
+) {
+  return async (connectionId: string, requests: readonly ReadRequest[]): Promise<Together<Decided>> => {
+    const requestIds = requests.slice(0, MAX_LOGGED_REQUESTS).map(({ requestId }) => requestId);
+    const origin = { connectionId, requestIds };
+    const began = performance.now();
+    const envelopes = requests.flatMap(({ events }) => events.map(envelopeOf));
+    const { answers, undecided } = await intake.decideRequest(origin, envelopes);
+    let published: Promise<void> | null = null;
+    if (answers.length > 0) {
+      observeBatch({ metrics, logger }, origin, answers, performance.now() - began);
+      published = publishing?.publish(origin, answers.map(withoutRecord)) ?? null;
+      // Nobody waits for it where all requests are decided in part.
+      published?.catch(() => undefined);
+    }
+    /** @param inPart some of its events are decided. Sent again, they are duplicates, and the refusal is about the rest. */
+    const otherwise = ({ requestId, address }: ReadRequest, inPart: boolean): HttpAnswer => {
+      const refusal = inPart ? null : refusalFor(undecided);
+      if (refusal !== null) return refusal;
+      const sent = { requestId, address, connectionId };
+      reports.undecided(sent, undecidedCause(undecided), messageOf(undecided));
+      return REFUSALS.undecided;
+    };
+    let end = 0;
+    const decided = requests.map((request): Decided => {
+      const { events } = request;
+      const begin = end;
+      end += events.length;
+      // The sender learns of the decided events when it sends the request again. A request without events is undecided with the rest.
+      if (undecided !== null && (end > answers.length || events.length === 0))
+        return { answer: otherwise(request, begin < Math.min(end, answers.length)), published: null };
+      return { answer: verdictsAnswer(connectionId, answers.slice(begin, end)), published };
+    });
+    return { answers: decided, isWhole: undecided === null };
+  };
+}
+
+/** The refusal for what kept all of a request from being decided; null where the same request may be decided later. */
+function refusalFor(undecided: Error | null): Refusal | null {
+  if (isOfNoConnection(undecided)) return REFUSALS.noConnection;
+  return isOfSuspendedOperator(undecided) ? REFUSALS.suspended : null;
+}
+
+export function publishingOf({
+  publishVerdicts,
+  clock,
+  logger,
+  metrics,
+  ended,
+}: DecidingDeps): Publishing | null {
+  if (publishVerdicts === null) return null;
+  const onFailure = () => metrics.retries.inc({ class: 'undecided' });
+  return makePublishing({ publishVerdicts, clock, logger, onFailure, ended });
+}
+
+function envelopeOf(payload: JsonText, place: number): Envelope {
+  const { bytes, from, to } = payload;
+  return {
+    value: bytes?.subarray(from, to) ?? null,
+    payload,
+    claims: [],
+    offset: place,
+    key: null,
+    headers: [],
+    timestamp: '',
+  };
+}

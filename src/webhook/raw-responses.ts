@@ -1,0 +1,56 @@
+/** Answers to what is no whole request, written to the socket by hand: Node has no response for them. */
+import { STATUS_CODES } from 'node:http';
+import type { Socket } from 'node:net';
+import type { DropReason } from './refusals';
+import { type Refusal, refusal } from './responses';
+
+/** The first byte of a TLS handshake. */
+const TLS_HANDSHAKE = 0x16;
+
+export interface Failure {
+  readonly why: DropReason;
+  readonly refusal: Refusal;
+}
+
+const FAILURES = {
+  late: refusal(408, 'invalid request: it did not come whole in time; send it again'),
+  largeHead: refusal(431, 'invalid request: its headers are too large'),
+  tls: refusal(400, 'invalid request: this port speaks HTTP without TLS, which ends at a proxy before it'),
+  http2: refusal(400, 'invalid request: this port speaks HTTP/1.1, and not HTTP/2 without TLS'),
+  connect: refusal(405, 'invalid request: events are taken by POST'),
+} as const;
+
+export const CONNECT: Failure = { why: 'connect', refusal: FAILURES.connect };
+
+export const LATE_BODY: Failure = { why: 'late_body', refusal: FAILURES.late };
+
+/** What these errors say of: the sender has gone, or has ended its side in the middle of a request. */
+const GONE: readonly unknown[] = ['ECONNRESET', 'EPIPE', 'ETIMEDOUT', 'HPE_INVALID_EOF_STATE'];
+
+/** @param hasBegun the head of a request has come. @returns null where the sender has gone */
+export function failureOf(error: Error, hasBegun: boolean): Failure | null {
+  const code = 'code' in error ? error.code : undefined;
+  if (GONE.includes(code)) return null;
+  if (code === 'ERR_HTTP_REQUEST_TIMEOUT')
+    return hasBegun ? LATE_BODY : { why: 'late_head', refusal: FAILURES.late };
+  if (code === 'HPE_HEADER_OVERFLOW') return { why: 'large_head', refusal: FAILURES.largeHead };
+  const packet: unknown = 'rawPacket' in error ? error.rawPacket : undefined;
+  if (Buffer.isBuffer(packet) && packet[0] === TLS_HANDSHAKE && !hasBegun)
+    return { why: 'tls', refusal: FAILURES.tls };
+  if (code === 'HPE_PAUSED_H2_UPGRADE') return { why: 'http2', refusal: FAILURES.http2 };
+  // The parser's own words, and nothing that came.
+  const reason = 'reason' in error && typeof error.reason === 'string' ? `: ${error.reason}` : '';
+  return { why: 'not_http', refusal: refusal(400, `invalid request: what came is no HTTP${reason}`) };
+}
+
+/** Writes an answer and ends the connection. */
+export function answerRaw(socket: Socket, { status, body }: Refusal, requestId: string): void {
+  const head = [
+    `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}`,
+    ...['connection: close', 'content-type: application/json', 'cache-control: no-store'],
+    ...[`content-length: ${Buffer.byteLength(body)}`, `x-request-id: ${requestId}`],
+  ];
+  // Whoever does not read it is not waited for.
+  socket.write(`${head.join('\r\n')}\r\n\r\n${body}`);
+  socket.destroySoon();
+}

@@ -1,0 +1,191 @@
+/**
+ * The fast way from bytes to fields (src/domain/event/fast-scan.ts) beside the parser and the contract: it may accept fewer events, never another
+ * one, and nothing that it says of an event may differ.
+ */
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import fc from 'fast-check';
+import { scan } from '../../src/domain/event/fast-scan';
+import type { Connection } from '../../src/domain/reference';
+import { judgeBothWays } from '../support/both-ways';
+import { aBrand, aConnection, anEvent, bytesOf } from '../support/builders';
+import { damaged, eventWith, MEANING, mutatedEvent, spliced, validEvent } from '../support/event-texts';
+
+/** FUZZ_RUNS=1000000 takes a quarter of an hour. */
+const RUNS = Number(process.env.FUZZ_RUNS ?? 10_000);
+jest.setTimeout(60_000 + RUNS * 5);
+
+// --- connections, so that brands and games are judged too
+
+const brands = [
+  aBrand({ id: 'main', games: { deny: ['g9'], allow: ['g1', 'g2', ''] }, minBet: { EUR: '1.00', JPY: '5' } }),
+  aBrand({ id: 'other' }),
+  aBrand({ id: '' }),
+  aBrand({ id: 'closed', active: false }),
+];
+const catalogue = [
+  { id: 'g1', active: true },
+  { id: 'g3', active: false },
+];
+const CONNECTIONS: readonly (Connection | undefined)[] = [
+  undefined,
+  aConnection(),
+  aConnection({ brands }),
+  aConnection({ brands, catalogue }),
+  aConnection({}, { brand: 'main' }),
+  aConnection({ active: false }),
+];
+
+const connection = fc.constantFrom(...CONNECTIONS);
+
+/**
+ * The bytes as a record has them: a part of a larger buffer, in which more of the same follows, so that whoever reads beyond their end
+ * finds what would complete them.
+ */
+function asRecord(bytes: Buffer) {
+  const before = Buffer.from('{"event_id":"');
+  const all = Buffer.concat([before, bytes, bytes.subarray(-60), bytes]);
+  return { bytes: all, from: before.length, to: before.length + bytes.length };
+}
+
+/** Whether the fast way takes the event. What it takes, and what it leaves, has to be judged as the parser and the contract judge it. */
+function expectAgreement(bytes: Buffer, by: Connection | undefined): boolean {
+  const record = asRecord(bytes);
+  judgeBothWays(bytes, by, { type: 'json', ...record });
+  return scan(record.bytes, null, record.from, record.to) !== undefined;
+}
+
+describe('an event is judged the same by the fast way and by the parser with the contract [F1] [V3] [V4] [D1]', () => {
+  it.each([
+    [
+      'with values changed, left out, doubled, added, in any order and with any blanks',
+      mutatedEvent,
+      RUNS,
+      0.2,
+    ],
+    ['with an amount and a currency of any form', eventWith('amount', 'currency'), RUNS, 0.2],
+    ['with a time of any form', eventWith('occurred_at'), RUNS, 0.2],
+    [
+      'with names and ids of any form',
+      eventWith('event_id', 'player_ref', 'brand', 'round_id', 'game'),
+      RUNS,
+      0.1,
+    ],
+    ['changed and then damaged on its way', damaged(mutatedEvent, 2), RUNS, 0.01],
+    ['damaged in one place', damaged(validEvent, 1), RUNS, 0.05],
+    ['that is any bytes', fc.uint8Array({ maxLength: 60 }).map((bytes) => Buffer.from(bytes)), RUNS / 10, 0],
+  ])('%s', (_, bytes, numRuns, leastShare) => {
+    let runs = 0;
+    let taken = 0;
+    fc.assert(
+      fc.property(bytes, connection, (sent, by) => {
+        runs++;
+        if (expectAgreement(sent, by)) taken++;
+      }),
+      { numRuns },
+    );
+    // A way that never accepts would agree as well.
+    expect(taken / runs).toBeGreaterThanOrEqual(leastShare);
+  });
+
+  it.each(['bet', 'deposit', 'login'])(
+    'a %s with each byte left out, doubled, or replaced by one that means something',
+    (one) => {
+      const bytes = bytesOf(anEvent(one, { event_id: 'e', occurred_at: '2026-11-21T12:00:00.25Z' }));
+      for (let at = 0; at <= bytes.length; at++) {
+        expectAgreement(bytes.subarray(0, at), undefined);
+        expectAgreement(spliced(bytes, at, 1), undefined);
+        for (const byte of MEANING) {
+          expectAgreement(spliced(bytes, at, 0, byte), undefined);
+          expectAgreement(spliced(bytes, at, 1, byte), undefined);
+        }
+      }
+    },
+  );
+});
+
+describe('a text without an end', () => {
+  it("is not looked for in the events that follow it, whose number is its producer's choice", () => {
+    const begun = Buffer.from('{"event_id":"');
+    const megabytes = Buffer.concat([begun, Buffer.alloc(4 * 1024 * 1024, 'x')]);
+    const began = performance.now();
+    for (let event = 0; event < 5_000; event++) scan(megabytes, null, 0, begun.length + 10);
+    // Milliseconds; read to the end, they would be 20 GB.
+    expect(performance.now() - began).toBeLessThan(2_000);
+  });
+});
+
+describe('the fast way takes', () => {
+  const takes = (event: unknown) => scan(bytesOf(event), null) !== undefined;
+
+  it('every valid example of schemas/examples that is plain', () => {
+    const folder = join(__dirname, '../../schemas/examples/valid');
+    const examples = readdirSync(folder).map((file) => {
+      const event: unknown = JSON.parse(readFileSync(join(folder, file), 'utf8'));
+      return { file, taken: takes(event) };
+    });
+    expect(examples.length).toBeGreaterThan(20);
+    expect(examples.filter(({ taken }) => !taken).map(({ file }) => file)).toEqual(NOT_PLAIN);
+  });
+});
+
+/** Of the valid examples: 18 decimals, fields that the contract does not list, letters that are not ASCII, second 60, another zone. */
+const NOT_PLAIN = [
+  'bet-largest-amount.json',
+  'bet-unknown-fields.json',
+  'login-255-bytes.json',
+  'login-leap-second.json',
+  'login-unread-fields.json',
+  'login-with-zone.json',
+];
+
+describe('texts that come again', () => {
+  /** Texts of one length that end alike, so that they have one place in the cache; what differs stands in front. */
+  const alike = (length: number) =>
+    fc
+      .string({ unit: fc.constantFrom('a', 'b'), minLength: length - 2, maxLength: length - 2 })
+      .map((text) => `${text}xy`);
+  const often = fc.oneof(
+    ...[3, 8, 39, 40, 41].map(alike),
+    fc.constantFrom('xy', 'bet', 'win', 'EUR', 'eur', 'main', 'g1', 'x', 'y', ''),
+  );
+
+  it('are not confused with others that have their place in the cache, whichever field they stand in', () => {
+    const sent = fc.record({
+      player_ref: often,
+      brand: often,
+      round_id: often,
+      game: fc.record({ id: often }),
+      event_id: often,
+    });
+    fc.assert(
+      fc.property(fc.array(sent, { minLength: 2, maxLength: 12 }), (events) => {
+        for (const changes of events) {
+          const event = anEvent('bet', changes);
+          const taken = expectAgreement(bytesOf(event), undefined);
+          expect(taken).toBe(![changes.player_ref, changes.round_id, changes.event_id].includes(''));
+        }
+      }),
+      { numRuns: 1_000 },
+    );
+  });
+
+  it('are found as they are, after a thousand others were read', () => {
+    const players = Array.from({ length: 1_000 }, (_, n) => `p-${n}`);
+    for (let round = 0; round < 2; round++)
+      for (const player of players)
+        expect(scan(bytesOf(anEvent('login', { player_ref: player })), null)?.fields.playerRef).toBe(player);
+  });
+
+  it('stay what they are when their bytes are used again', () => {
+    const bytes = bytesOf(anEvent('bet', { player_ref: 'p-again', event_id: 'e-again' }));
+    const scanned = scan(bytes, 'only');
+    bytes.fill('x');
+    expect(scanned).toMatchObject({
+      eventId: 'e-again',
+      brand: 'main',
+      fields: { playerRef: 'p-again', brand: 'main', kind: 'bet' },
+    });
+    expect(scan(bytesOf(anEvent('bet', { player_ref: 'p-again' })), null)?.fields.playerRef).toBe('p-again');
+  });
+});

@@ -1,0 +1,192 @@
+/** Where a member goes on, and what it may commit, though others ask Kafka beside it, partitions move, and topics are made anew. */
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { randomBytes } from 'node:crypto';
+import offsetFetchResponse from 'kafkajs/src/protocol/requests/offsetFetch/v4/response';
+import { until } from '../../dev/servers/deadline';
+import { makeKafka } from '../../src/kafka/client/client';
+import { makeKafkaSource } from '../../src/kafka/consumer/group-source';
+import type { Chunk, RecordSource, SourceListener } from '../../src/kafka/port';
+import type { TopicPartition } from '../../src/lib/topic-partition';
+import { makeLogger } from '../../src/telemetry/logger';
+import { committedOffsets, produce } from '../support/kafka';
+import { freshTopic, kafkaBrokers, withAdmin } from '../support/servers';
+import { sideBySide } from './side-by-side';
+
+const DEADLINE_MS = 40_000;
+const together = sideBySide(4 * DEADLINE_MS);
+const logger = makeLogger('silent');
+const kafka = () => makeKafka({ brokers: kafkaBrokers(), clientId: 'promo-test' }, logger);
+const aGroup = () => `promo-test-${randomBytes(6).toString('hex')}`;
+
+const members: RecordSource[] = [];
+afterAll(() => Promise.all(members.map((member) => member.stop())));
+
+/** Reads, and writes down what it is told since its partitions were last assigned. */
+class Member implements SourceListener {
+  generations = 0;
+  partitions: number[] = [];
+  chunks: Chunk[] = [];
+  readonly begun = new Map<number, number | null>();
+  readonly gaps: number[] = [];
+  /** Called with each assignment, before anything else can happen. */
+  onAssigned: () => void = () => undefined;
+  readonly source: RecordSource;
+
+  constructor(groupId: string, topic: string) {
+    const options = { groupId, wantedTopics: async () => [topic], onFatal: () => undefined };
+    this.source = makeKafkaSource(kafka(), options, logger);
+    members.push(this.source);
+  }
+
+  assigned(partitions: readonly TopicPartition[]): void {
+    this.generations++;
+    this.partitions = partitions.map(({ partition }) => partition).sort();
+    this.chunks = [];
+    this.onAssigned();
+  }
+  chunk(chunk: Chunk): void {
+    this.chunks.push(chunk);
+  }
+  begins({ partition }: TopicPartition, _: number | null, expectedUpTo: number | null): void {
+    this.begun.set(partition, expectedUpTo);
+  }
+  passedOver(_: TopicPartition, offsets: number): void {
+    this.gaps.push(offsets);
+  }
+  end(): void {}
+  refused(): void {}
+  rebalanced(): void {}
+  active(): void {}
+
+  readTo(partition: number): number {
+    return this.chunks.filter((chunk) => chunk.partition === partition).at(-1)?.nextOffset ?? -1;
+  }
+  async firstOffset(partition: number): Promise<number | undefined> {
+    const chunk = this.chunks.find((each) => each.partition === partition);
+    return (await chunk?.open())?.next()?.offset;
+  }
+}
+
+const ten = (partition: number) =>
+  Array.from({ length: 10 }, (_, index) => ({ partition, value: `${index}` }));
+
+async function read(topic: string, groupId: string, to: readonly number[]): Promise<Member> {
+  const member = new Member(groupId, topic);
+  await member.source.start(member);
+  await until('everything is read', DEADLINE_MS, async () =>
+    to.every((offset, partition) => member.readTo(partition) === offset),
+  );
+  return member;
+}
+
+/** What a broker answers who asks where a group stands (OffsetFetch response, version 4). https://kafka.apache.org/protocol */
+function answerOfOffsets(topic: string, offset: number): Buffer {
+  const name = Buffer.from(topic);
+  const bytes = Buffer.alloc(32 + name.length);
+  bytes.writeInt32BE(1, 4);
+  bytes.writeInt16BE(name.length, 8);
+  name.copy(bytes, 10);
+  const at = 10 + name.length;
+  bytes.writeInt32BE(1, at);
+  bytes.writeBigInt64BE(BigInt(offset), at + 8);
+  bytes.writeInt16BE(-1, at + 16);
+  return bytes;
+}
+
+together(
+  'begins where its own group has committed, whatever other clients of the process are told',
+  async () => {
+    const topic = await freshTopic('heard', { partitions: 1 });
+    await produce(topic, ten(0));
+    const asOther = AsyncLocalStorage.snapshot();
+    const told: Promise<unknown>[] = [];
+    const member = new Member(aGroup(), topic);
+    // As the admin may be told just then, of another group, or of this one some time ago.
+    member.onAssigned = () => {
+      told.push(asOther(() => offsetFetchResponse.decode(answerOfOffsets(topic, 3))));
+    };
+    await member.source.start(member);
+    await until('everything is read', DEADLINE_MS, async () => member.readTo(0) === 10);
+    expect(await Promise.all(told)).toMatchObject([
+      { responses: [{ topic, partitions: [{ offset: '3' }] }] },
+    ]);
+    expect(member.begun).toEqual(new Map([[0, null]]));
+    expect(await member.firstOffset(0)).toBe(0);
+  },
+);
+
+together('goes back no more once the partition was another member’s', async () => {
+  const topic = await freshTopic('back', { partitions: 2 });
+  const groupId = aGroup();
+  await produce(topic, [...ten(0), ...ten(1)]);
+  const first = await read(topic, groupId, [10, 10]);
+  await first.source.commit([0, 1].map((partition) => ({ topic, partition, offset: 8, expectedUpTo: 8 })));
+  // As if it had been asked for just before: no fetch of this partition comes in between.
+  first.onAssigned = () => {
+    for (const partition of [0, 1])
+      if (!first.partitions.includes(partition)) first.source.goBack({ topic, partition }, 2);
+  };
+  const second = new Member(groupId, topic);
+  await second.source.start(second);
+  await until('both have one', DEADLINE_MS, async () =>
+    [first, second].every(({ partitions }) => partitions.length === 1),
+  );
+  const [theirs = -1] = second.partitions;
+  first.onAssigned = () => undefined;
+  await second.source.stop();
+  await until('it is read again', DEADLINE_MS, async () => first.readTo(theirs) === 10);
+  expect(await first.firstOffset(theirs)).toBe(8);
+  expect(first.gaps).toEqual([]);
+});
+
+describe('of a topic that is made anew', () => {
+  const remade = async (topic: string): Promise<void> => {
+    await until('the topic is made anew', DEADLINE_MS, () =>
+      withAdmin((admin) =>
+        admin.createTopics({ topics: [{ topic, numPartitions: 1 }], waitForLeaders: true }),
+      ).then(
+        () => true,
+        () => false,
+      ),
+    );
+  };
+  const stale = (topic: string) => [{ topic, partition: 0, offset: 10, expectedUpTo: 10 }];
+
+  together(
+    'nothing is committed of what was read before, as long as nobody has asked for it since',
+    async () => {
+      const topic = await freshTopic('remade', { partitions: 1 });
+      const groupId = aGroup();
+      await produce(topic, ten(0));
+      const member = await read(topic, groupId, [10]);
+      // So that no fetch can tell that it is gone.
+      member.source.pause({ topic, partition: 0 });
+      await withAdmin((admin) => admin.deleteTopics({ topics: [topic] }));
+      const commit = () =>
+        member.source.commit(stale(topic)).then(
+          () => 'committed',
+          () => 'refused',
+        );
+      await until('Kafka knows no such topic', DEADLINE_MS, async () => (await commit()) === 'refused');
+      await remade(topic);
+      const until5 = Date.now() + 5_000;
+      while (Date.now() < until5) expect(await commit()).toBe('refused');
+      expect((await committedOffsets(groupId, topic))[0] ?? -1).not.toBe(10);
+      await member.source.stop();
+    },
+  );
+
+  together('nothing is committed beyond what was read since', async () => {
+    const topic = await freshTopic('remade', { partitions: 1 });
+    const groupId = aGroup();
+    await produce(topic, ten(0));
+    const member = await read(topic, groupId, [10]);
+    await withAdmin((admin) => admin.deleteTopics({ topics: [topic] }));
+    await remade(topic);
+    await produce(topic, ten(0).slice(0, 4));
+    await until('the new one is read', DEADLINE_MS, async () => member.readTo(0) === 4);
+    await member.source.commit([{ topic, partition: 0, offset: 2, expectedUpTo: 2 }]);
+    await member.source.commit(stale(topic));
+    expect(await committedOffsets(groupId, topic)).toEqual([2]);
+  });
+});

@@ -1,0 +1,270 @@
+/**
+ * What is committed when: offsets behind decisions, decisions behind crashes, the end of `--drain`. Each test has its own worlds, and they
+ * run side by side, since most of their time is waiting.
+ */
+import { until } from '../../dev/servers/deadline';
+import { VERDICT_SPEC } from '../../src/publishing/verdict-topic';
+import { aDeposit, aLogin, bytesOf } from '../support/builders';
+import {
+  alterTopic,
+  type OpenTransaction,
+  type Outgoing,
+  openTransaction,
+  produce,
+  produceInTransaction,
+  readTopic,
+} from '../support/kafka';
+import { withAdmin } from '../support/servers';
+import { sideBySide } from './side-by-side';
+import { inWorld } from './world';
+
+const logins = (count: number, name = 'e', partition = 0): Outgoing[] =>
+  Array.from({ length: count }, (_, n) => ({
+    value: bytesOf(aLogin({ event_id: `${name}-${n}` })),
+    partition,
+  }));
+
+const LONG = 60_000;
+const together = sideBySide(4 * LONG);
+
+describe('a verdict', () => {
+  together(
+    'that is too large for its topic names its event by the key instead of the id, and the partition goes on [S7]',
+    () =>
+      inWorld({ topics: { main: 1, verdicts: 1 } }, async (world) => {
+        const { main, verdicts } = world.topics;
+        await alterTopic(verdicts, { 'max.message.bytes': '2000' });
+        const long = `long-${'x'.repeat(1_500)}`;
+        await produce(main, [
+          ...logins(2),
+          { value: bytesOf(aLogin({ event_id: long })) },
+          ...logins(1, 'f'),
+        ]);
+        await world.drain({ VERDICT_TOPIC: verdicts });
+        const published = (await readTopic(verdicts)).map(({ value }) => JSON.parse(value?.toString() ?? ''));
+        const key = await world.rows('select encode(promo_store.id_key($1), $2)', [long, 'hex']);
+        expect(published.map((message) => message.event_id ?? message.event_key).sort()).toEqual(
+          ['e-0', 'e-1', 'f-0', key[0]?.[0]].sort(),
+        );
+        expect(published.every(({ verdict }) => verdict === 'accepted')).toBe(true);
+      }),
+  );
+});
+
+describe('a crash', () => {
+  together(
+    'between the transaction and the offset commit loses nothing, and what is read again is answered, no duplicate [U1 K3] [R5 offsets] [R4 redelivery]',
+    () =>
+      inWorld({ topics: { main: 1, verdicts: 1 } }, async (world) => {
+        const { main, verdicts } = world.topics;
+        const settings = { VERDICT_TOPIC: verdicts };
+        // No verdict fits: what is decided cannot be published, and what is not published is not committed.
+        await alterTopic(verdicts, { 'max.message.bytes': '1' });
+        await produce(main, [
+          ...logins(3),
+          { value: bytesOf(aDeposit({ event_id: 'e-0' })) },
+          { value: 'no json' },
+        ]);
+        const worker = await world.started(settings);
+        await world.untilDecided(3);
+        await worker.waitForLog('partition is undecided');
+        expect(await world.committed(main)).toEqual([-1]);
+        await worker.kill();
+        const before = await world.rows('select * from promo.verdicts order by event_id');
+
+        await alterTopic(verdicts, { 'max.message.bytes': '1000000' });
+        await world.drain(settings);
+        expect(await world.rows('select * from promo.verdicts order by event_id')).toEqual(before);
+        expect(await world.committed(main)).toEqual([5]);
+        expect(await world.balance()).toEqual({
+          records: 5,
+          accepted: 3,
+          duplicate_deliveries: 1,
+          events_without_key: 1,
+        });
+        expect(await world.redeliveries()).toBeGreaterThanOrEqual(5);
+        expect(await world.rows('select count(*) from promo.deliveries')).toEqual([['1']]);
+        const published = (await readTopic(verdicts)).map(({ value }) => JSON.parse(value?.toString() ?? ''));
+        expect(published).toEqual([
+          ...[0, 1, 2].map((n) =>
+            expect.objectContaining({ spec: VERDICT_SPEC, event_id: `e-${n}`, verdict: 'accepted' }),
+          ),
+          expect.objectContaining({ event_id: 'e-0', verdict: 'duplicate', content_differs: true }),
+          expect.objectContaining({ event_id: null, reason: 'no_idempotency_key' }),
+        ]);
+      }),
+  );
+
+  together(
+    'in the middle of the load: every record has a verdict in the stream, and repeats are equal [S7 U1]',
+    () =>
+      inWorld({ topics: { main: 2, verdicts: 1 } }, async (world) => {
+        const { main, verdicts } = world.topics;
+        const settings = { VERDICT_TOPIC: verdicts, BATCH_EVENTS: '50' };
+        const records = [...logins(3_000), ...logins(3_000, 'f', 1), ...logins(100, 'e', 1)];
+        await produce(main, records);
+        const worker = await world.started(settings);
+        await world.untilDecided(500);
+        await worker.kill();
+        await world.drain(settings);
+
+        const byRecord = new Map<string, Set<string>>();
+        for (const { value } of await readTopic(verdicts)) {
+          const text = value?.toString() ?? '';
+          const source = JSON.stringify(JSON.parse(text).source);
+          byRecord.set(source, (byRecord.get(source) ?? new Set()).add(text));
+        }
+        expect(byRecord.size).toBe(records.length);
+        expect([...byRecord.values()].filter((texts) => texts.size > 1)).toEqual([]);
+        expect(await world.balance()).toEqual({ records: 6_100, accepted: 6_000, duplicate_deliveries: 100 });
+        expect(await world.committed(main)).toEqual(await world.ends(main));
+      }),
+  );
+});
+
+/** A transaction that is not ended yet, of two records, with one before them and one behind them. */
+async function openAmong(topic: string): Promise<OpenTransaction> {
+  await produce(topic, logins(1, 'before'));
+  const open = await openTransaction(topic, logins(2, 'inside'));
+  await produce(topic, logins(1, 'behind'));
+  return open;
+}
+
+describe('worker --drain', () => {
+  together('ends at once where there is nothing to decide [R6 drain]', () =>
+    inWorld({ topics: { main: 3 } }, async (world) => {
+      await world.drain();
+      expect(await world.balance()).toEqual({});
+    }),
+  );
+
+  together(
+    'waits for an open transaction, whose records are in the topic already, and for what stands behind it [R6 drain]',
+    () =>
+      inWorld({ topics: { main: 1 } }, async (world) => {
+        const { main } = world.topics;
+        const open = await openAmong(main);
+        const worker = world.start({}, { drain: true });
+        await worker.waitForLog('partitions assigned');
+        await until(
+          'what stands before it is committed',
+          LONG,
+          async () => (await world.committed(main))[0] === 1,
+        );
+        await new Promise((resolve) => setTimeout(resolve, 1_500));
+        expect(worker.hasEnded()).toBe(false);
+        await open.end('commit');
+        expect(await worker.ending()).toEqual({ code: 0, signal: null });
+        expect(await world.verdicts()).toEqual({
+          'before-0': 'accepted',
+          'inside-0': 'accepted',
+          'inside-1': 'accepted',
+          'behind-0': 'accepted',
+        });
+      }),
+  );
+
+  together(
+    'shows how much stands behind an open transaction, and for how long, a worker that has just begun, too [U1]',
+    () =>
+      inWorld({ topics: { main: 1 } }, async (world) => {
+        const { main } = world.topics;
+        const open = await openAmong(main);
+        const lag = (what: string) =>
+          `promo_intake_lag_${what}{topic="${main}",partition="0",state="deciding"}`;
+        const first = await world.started();
+        await world.untilDecided(1);
+        await first.kill();
+        const second = await world.started();
+        await until(
+          'it has waited for a second',
+          LONG,
+          async () => (await second.metric(lag('seconds'))) > 1,
+        );
+        expect(await second.metric(lag('records'))).toBe(3);
+        await open.end('commit');
+        await world.untilDecided(4);
+        await until('nothing waits', LONG, async () => (await second.metric(lag('records'))) === 0);
+        expect(await second.metric(lag('seconds'))).toBe(0);
+      }),
+  );
+
+  together('of two workers: each ends with 0, once both have decided everything [R6 drain]', () =>
+    inWorld({ topics: { main: 4 } }, async (world) => {
+      const { main } = world.topics;
+      for (let partition = 0; partition < 4; partition++) {
+        await produce(main, logins(500, `p${partition}`, partition));
+        await produceInTransaction(main, [{ value: 'aborted', partition }], 'abort');
+      }
+      const workers = [1, 2].map(() => world.start({ BATCH_EVENTS: '50' }, { drain: true }));
+      const ends = await Promise.all(workers.map((worker) => worker.ending(LONG)));
+      expect(ends).toEqual([0, 0].map((code) => ({ code, signal: null })));
+      expect(await world.committed(main)).toEqual(await world.ends(main));
+      expect(await world.balance()).toEqual({ records: 2_000, accepted: 2_000 });
+    }),
+  );
+
+  const ENDS_WITH_1 = 'before they are decided: ends with 1, once everything else is decided [R6 drain]';
+  const deletions: Record<string, (topic: string) => Promise<void>> = {
+    [`records that are deleted ${ENDS_WITH_1}`]: (topic) =>
+      withAdmin(async (admin) => {
+        // Asked first, so that the client knows the topic.
+        await admin.fetchTopicOffsets(topic);
+        await admin.deleteTopicRecords({ topic, partitions: [{ partition: 0, offset: '3' }] });
+      }),
+    [`records that are deleted with their topic ${ENDS_WITH_1}`]: (topic) =>
+      withAdmin((admin) => admin.deleteTopics({ topics: [topic] })),
+  };
+  for (const [title, remove] of Object.entries(deletions))
+    together(title, () =>
+      inWorld({ topics: { main: 1, other: 1 } }, async (world) => {
+        const { main, other } = world.topics;
+        // Nobody decides what stands in an open transaction.
+        await openTransaction(main, logins(3));
+        // What the worker has to wait for, before and after the others are gone.
+        const late = await openTransaction(other, logins(2, 'late'));
+        const worker = await world.started({}, { drain: true });
+        await remove(main);
+        await late.end('commit');
+        expect(await worker.ending()).toEqual({ code: 1, signal: null });
+        expect(worker.logged('records were deleted before they were decided')).toMatchObject([
+          { topic: main, partition: 0, to: 3 },
+        ]);
+        expect(await world.verdicts()).toEqual({ 'late-0': 'accepted', 'late-1': 'accepted' });
+      }),
+    );
+
+  together('told to stop before everything is decided does not end with 0 [R6 drain]', () =>
+    inWorld({ topics: { main: 1 } }, async (world) => {
+      const open = await openTransaction(world.topics.main, logins(1));
+      const worker = await world.started({}, { drain: true });
+      expect(await worker.stop()).toEqual({ code: 1, signal: null });
+      await open.end('abort');
+    }),
+  );
+});
+
+describe('SIGTERM', () => {
+  together('in the middle of the load: ends with 0, and what is committed is what is decided [U1]', () =>
+    inWorld({ topics: { main: 3 } }, async (world) => {
+      const { main } = world.topics;
+      for (let partition = 0; partition < 3; partition++)
+        await produce(main, logins(3_000, `p${partition}`, partition));
+      // Far from done by then, whatever holds up the test.
+      const worker = await world.started({ BATCH_EVENTS: '5' });
+      await world.untilDecided(200);
+      expect(await worker.stop(20_000)).toEqual({ code: 0, signal: null });
+      const decided = await world.rows('select partition, next_offset from promo.partitions order by 1');
+      const committed = await world.committed(main);
+      expect(decided.map(([partition, next]) => [Number(partition), Number(next)])).toEqual(
+        committed.flatMap((offset, partition) => (offset < 0 ? [] : [[partition, offset]])),
+      );
+      const { accepted = 0 } = await world.balance();
+      expect(accepted).toBeGreaterThanOrEqual(200);
+      expect(accepted).toBeLessThan(9_000);
+      expect(await world.redeliveries()).toBe(0);
+      await world.drain();
+      expect(await world.balance()).toEqual({ records: 9_000, accepted: 9_000 });
+    }),
+  );
+});

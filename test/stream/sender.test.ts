@@ -1,0 +1,97 @@
+/** What the worker and `publish` send, as a broker stores it and readers of kafkajs find it. */
+
+import { encodeMessages, makeSender, RecordsRefused, type Sender } from '../../src/kafka/producer';
+import type { OutgoingMessage } from '../../src/kafka/protocol/record-batch-writer';
+import { readTopic } from '../support/kafka';
+import { freshTopic, kafkaClient, makeTopics, withAdmin } from '../support/servers';
+
+const TEST_DEADLINE_MS = 60_000;
+const NO_HEADERS: OutgoingMessage['headers'] = [];
+
+let sender: Sender;
+beforeAll(async () => {
+  sender = await makeSender(kafkaClient());
+});
+afterAll(() => sender.stop());
+
+const numbered = (count: number, bytes: number) =>
+  Array.from({ length: count }, (_, index) => ({
+    key: `k${index % 50}`,
+    value: `${index} ${'x'.repeat(bytes)}`,
+    headers: NO_HEADERS,
+  }));
+const numberOf = ({ value }: { value: Buffer | null }) => Number(value?.toString().split(' ')[0]);
+
+test(
+  'sends more than a broker takes at once, each message once and those of a partition in order',
+  async () => {
+    const topic = await freshTopic('sender', { partitions: 2 });
+    await sender.send(topic, numbered(8_000, 400), encodeMessages());
+    const records = await readTopic(topic);
+    expect(records.map(numberOf).sort((a, b) => a - b)).toEqual(Array.from({ length: 8_000 }, (_, i) => i));
+    for (const partition of [0, 1]) {
+      const numbers = records.filter((record) => record.partition === partition).map(numberOf);
+      expect(numbers.length).toBeGreaterThan(1_000);
+      expect(numbers).toEqual([...numbers].sort((a, b) => a - b));
+    }
+  },
+  TEST_DEADLINE_MS,
+);
+
+test(
+  'sends by halves what a broker takes only in smaller batches, each message once and in order',
+  async () => {
+    const topic = await freshTopic('sender', { partitions: 1, config: { 'max.message.bytes': '100000' } });
+    // Two requests: the first is refused, the second is not.
+    await sender.send(topic, numbered(1_750, 300), encodeMessages());
+    expect((await readTopic(topic)).map(numberOf)).toEqual(Array.from({ length: 1_750 }, (_, i) => i));
+  },
+  TEST_DEADLINE_MS,
+);
+
+test(
+  'sends what stands beside messages that are too large, and says which these were',
+  async () => {
+    const topic = await freshTopic('sender', { partitions: 3, config: { 'max.message.bytes': '20000' } });
+    const messages: OutgoingMessage[] = numbered(300, 100).map((message, index) =>
+      index === 40 || index === 41 ? { ...message, value: `${index} ${'x'.repeat(30_000)}` } : message,
+    );
+    const error: unknown = await sender
+      .send(topic, messages, encodeMessages())
+      .catch((reason: unknown) => reason);
+    expect(error).toBeInstanceOf(RecordsRefused);
+    const refused = error instanceof RecordsRefused ? [...error.refused.keys()] : [];
+    expect(messages.flatMap((message, index) => (refused.includes(message) ? [index] : [])).sort()).toEqual([
+      40, 41,
+    ]);
+    const stored = (await readTopic(topic)).map(numberOf);
+    expect([...new Set(stored)].sort((a, b) => a - b)).toEqual(
+      messages.map((_, index) => index).filter((index) => index !== 40 && index !== 41),
+    );
+  },
+  TEST_DEADLINE_MS,
+);
+
+test(
+  'notices that a topic was made anew with fewer partitions, and then uses those',
+  async () => {
+    const topic = await freshTopic('sender', { partitions: 4 });
+    await sender.send(topic, numbered(100, 10), encodeMessages());
+    await withAdmin((admin) => admin.deleteTopics({ topics: [topic] }));
+    await makeTopics({ [topic]: { partitions: 1 } });
+    const messages = numbered(100, 10);
+    // The first tries may still be of the partitions that were; none of them may count as sent.
+    let failures = 0;
+    for (let sent = false; !sent && failures < 20; ) {
+      try {
+        await sender.send(topic, messages, encodeMessages());
+        sent = true;
+      } catch {
+        failures++;
+      }
+    }
+    expect(failures).toBeGreaterThan(0);
+    expect(new Set((await readTopic(topic)).map(numberOf)).size).toBe(100);
+  },
+  TEST_DEADLINE_MS,
+);

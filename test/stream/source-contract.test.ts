@@ -1,0 +1,51 @@
+/** Kafka's record source as the loops rely on it; test/simulation/source-contract.test.ts holds the simulator's against the same scripts. */
+import { randomBytes } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { until } from '../../dev/servers/deadline';
+import { makeKafka } from '../../src/kafka/client/client';
+import { makeKafkaSource } from '../../src/kafka/consumer/group-source';
+import { makeLogger } from '../../src/telemetry/logger';
+import { committedOffsets, produce, produceInTransaction } from '../support/kafka';
+import { freshTopic, kafkaBrokers, withAdmin } from '../support/servers';
+import { SOURCE_CONTRACT, type SourceSide } from '../support/source-contract';
+import { sideBySide } from './side-by-side';
+
+const DEADLINE_MS = 40_000;
+/** Longer than several fetches take. */
+const QUIET_MS = 1_500;
+
+async function aSide(): Promise<SourceSide> {
+  const topic = await freshTopic('contract', { partitions: 2 });
+  const groupId = `promo-test-${randomBytes(6).toString('hex')}`;
+  const logger = makeLogger('silent');
+  const records = (partition: number, values: readonly string[]) =>
+    values.map((value) => ({ value, partition }));
+  return {
+    topic,
+    member: () =>
+      makeKafkaSource(
+        makeKafka({ brokers: kafkaBrokers(), clientId: 'promo-test' }, logger),
+        { groupId, wantedTopics: async () => [topic], onFatal: () => undefined },
+        logger,
+      ),
+    produce: (partition, values) => produce(topic, records(partition, values)),
+    produceAborted: (partition, values) => produceInTransaction(topic, records(partition, values), 'abort'),
+    committed: async (partition) => (await committedOffsets(groupId, topic))[partition] ?? -1,
+    until: (what, isSo) => until(what, DEADLINE_MS, async () => isSo()),
+    quiet: () => sleep(QUIET_MS),
+    get: (promise) => promise,
+    close: () => withAdmin((admin) => admin.deleteTopics({ topics: [topic] })),
+  };
+}
+
+const together = sideBySide(4 * DEADLINE_MS);
+
+describe('a member of a group', () => {
+  for (const [title, script] of SOURCE_CONTRACT) {
+    together(title, async () => {
+      const side = await aSide();
+      await script(side);
+      await side.close();
+    });
+  }
+});

@@ -1,0 +1,274 @@
+/** A world for one test or one file: a database with reference data, topics, and the settings of workers that join them. */
+import { randomBytes } from 'node:crypto';
+import type { Pool } from 'pg';
+import type { Server, Servers, StartOptions } from '../../dev/servers';
+import { until } from '../../dev/servers/deadline';
+import type { ConnectionEntry, OperatorEntry, ReferenceDocument } from '../../src/domain/reference';
+import { applyReference } from '../../src/ledger/reference-store';
+import { makePool } from '../../src/postgres/pool';
+import { makeLogger } from '../../src/telemetry/logger';
+import { anOperator } from '../support/builders';
+import { committedOffsets, endOffsets, makeTopics, type TopicPlan } from '../support/kafka';
+import { damagesOf, migratedDatabase, rowsOf, type TextRow } from '../support/ledger';
+import { databaseUrl, dropDatabase, kafkaBrokers, ownServers, withAdmin } from '../support/servers';
+import {
+  drained,
+  type RunningCommand,
+  type Settings,
+  startWorker,
+  type WorkerOptions,
+} from '../support/worker';
+
+/** What is decided, and by whom it can be waited for. */
+const DECIDED_DEADLINE_MS = 60_000;
+
+export interface WorldOptions<Name extends string> {
+  /** Topics by the names that the test uses; a number is how many partitions. */
+  readonly topics: Readonly<Record<Name, number | TopicPlan>>;
+  /** Default: a connection for each topic but `verdicts`, that carries several brands. */
+  readonly operators?: (topics: Readonly<Record<Name, string>>) => OperatorEntry[];
+  /** Servers of the test's own, that end with it; the run's for what they lack. */
+  readonly servers?: Servers;
+  readonly settings?: Settings;
+}
+
+export interface World<Name extends string> {
+  readonly topics: Readonly<Record<Name, string>>;
+  readonly deadLetterTopic: string;
+  readonly groupId: string;
+  readonly brokers: string[];
+  readonly databaseUrl: string;
+  /** For workers. */
+  readonly settings: Settings;
+  /** Starts a worker; it is killed with the world. */
+  start(more?: Settings, options?: WorkerOptions): RunningCommand;
+  /** The same, and waits until it has its partitions. */
+  started(more?: Settings, options?: WorkerOptions): Promise<RunningCommand>;
+  /** Runs a worker until everything is decided. */
+  drain(more?: Settings, milliseconds?: number): Promise<RunningCommand>;
+  readonly pool: Pool;
+  apply(operators: readonly OperatorEntry[]): Promise<void>;
+  rows(text: string, values?: readonly unknown[]): Promise<TextRow[]>;
+  /** "accepted", "skipped/zero_amount" ... by event_id. */
+  verdicts(): Promise<Record<string, string>>;
+  /**
+   * What the partitions of a topic counted, or of all topics, without what is zero. `records` are those read for the first time: a member
+   * that the group takes for dead on a slow machine has records read again, which is as it should be.
+   */
+  balance(topic?: string): Promise<Record<string, number>>;
+  /** Records that were read again. */
+  redeliveries(): Promise<number>;
+  /** Resolves when that many events have a verdict. */
+  untilDecided(events: number, milliseconds?: number): Promise<void>;
+  committed(topic: string): Promise<number[]>;
+  ends(topic: string): Promise<number[]>;
+  /** @throws where what is stored contradicts itself; at any moment, since it may not while workers are at it */
+  expectSound(): Promise<void>;
+  /** The ends of its workers' logs. */
+  logs(): string;
+  close(): Promise<void>;
+}
+
+/** A connection for a topic. */
+export const connectionOf = (topic: string, more: Partial<ConnectionEntry> = {}): ConnectionEntry => ({
+  id: `of-${topic}`,
+  transport: 'kafka',
+  topic,
+  ...more,
+});
+
+export async function makeWorld<Name extends string>(options: WorldOptions<Name>): Promise<World<Name>> {
+  const { servers } = options;
+  const brokers = servers?.origin.kafka ? servers.kafkaBrokers.split(',') : kafkaBrokers();
+  const server = servers?.origin.postgres ? servers.databaseUrl : databaseUrl();
+  const id = randomBytes(6).toString('hex');
+  const [url, topics] = await Promise.all([
+    migratedDatabase(server),
+    freshTopics(options.topics, id, brokers),
+  ]);
+  const deadLetterTopic = `dead-letter.${id}`;
+  const groupId = `promo-test-${id}`;
+  // Silent: a test that stops the server knows.
+  const pool = makePool(
+    { databaseUrl: url, maxConnections: 3, applicationName: 'promo-test' },
+    makeLogger('silent'),
+  );
+  const operators = options.operators?.(topics) ?? [
+    anOperator({
+      connections: Object.entries<string>(topics).flatMap(([name, topic]) =>
+        name === 'verdicts' ? [] : [connectionOf(topic)],
+      ),
+    }),
+  ];
+
+  const rows = (text: string, values: readonly unknown[] = []) => rowsOf(pool, text, values);
+  const apply = async (operators: readonly OperatorEntry[]) => {
+    const document: ReferenceDocument = { operators };
+    await applyReference(pool, document, () => true);
+  };
+  await apply(operators);
+  const settings = {
+    KAFKA_BROKERS: brokers.join(','),
+    KAFKA_GROUP_ID: groupId,
+    DATABASE_URL: url,
+    DEAD_LETTER_TOPIC: deadLetterTopic,
+    ...options.settings,
+  };
+  const workers: RunningCommand[] = [];
+  const start = (more: Settings = {}, workerOptions: WorkerOptions = {}) => {
+    const worker = startWorker({ ...settings, ...more }, workerOptions);
+    workers.push(worker);
+    return worker;
+  };
+
+  return {
+    topics,
+    deadLetterTopic,
+    groupId,
+    brokers,
+    databaseUrl: url,
+    settings,
+    start,
+    async started(more, workerOptions) {
+      const worker = start(more, workerOptions);
+      await worker.waitForLog('partitions assigned');
+      return worker;
+    },
+    async drain(more, milliseconds) {
+      const worker = start(more, { drain: true });
+      await drained(worker, milliseconds);
+      return worker;
+    },
+    pool,
+    apply,
+    rows,
+    async verdicts() {
+      const found = await rows('select event_id, verdict, reason from promo.verdicts');
+      return Object.fromEntries(
+        found.map(([event, verdict, reason]) => [event, reason === null ? verdict : `${verdict}/${reason}`]),
+      );
+    },
+    async balance(topic) {
+      const [row = []] = await rows(
+        `select coalesce(sum(records_read - redeliveries), 0), ${COUNTS.map((name) => `coalesce(sum(${name}), 0)`).join(', ')}
+         from promo.partitions where $1::text is null or topic = $1`,
+        [topic ?? null],
+      );
+      return Object.fromEntries(
+        ['records', ...COUNTS]
+          .map((name, index) => [name, Number(row[index])] as const)
+          .filter(([, count]) => count !== 0),
+      );
+    },
+    async redeliveries() {
+      const [[count] = []] = await rows('select coalesce(sum(redeliveries), 0) from promo.partitions');
+      return Number(count);
+    },
+    async untilDecided(events, milliseconds = DECIDED_DEADLINE_MS) {
+      await until(`${events} events have a verdict`, milliseconds, async () => {
+        const [[count] = []] = await rows('select count(*) from promo_store.event_keys');
+        return Number(count) >= events;
+      });
+    },
+    committed: (topic) => committedOffsets(groupId, topic, brokers),
+    ends: (topic) => endOffsets(topic, brokers),
+    async expectSound() {
+      expect(await damagesOf(pool)).toEqual([]);
+    },
+    logs: () => workers.map((worker, index) => `\n--- worker ${index + 1}\n${worker.tail()}`).join(''),
+    async close() {
+      await Promise.all(workers.map((worker) => worker.kill()));
+      await pool.end();
+      if (!servers?.origin.postgres) await dropDatabase(url, server);
+      if (servers?.origin.kafka) return;
+      await withAdmin(async (admin) => {
+        const ours = [...Object.values<string>(topics), deadLetterTopic];
+        const existing = await admin.listTopics();
+        await admin.deleteTopics({ topics: ours.filter((topic) => existing.includes(topic)) });
+      }, brokers);
+    },
+  };
+}
+
+/** A world for one test, that ends with it. */
+export async function inWorld<Name extends string>(
+  options: WorldOptions<Name>,
+  work: (world: World<Name>) => Promise<void>,
+): Promise<void> {
+  const world = await makeWorld(options);
+  try {
+    await work(world);
+    await world.expectSound();
+  } catch (error) {
+    // What its workers logged says more than what was expected.
+    if (error instanceof Error) error.message += world.logs();
+    throw error;
+  } finally {
+    await world.close();
+  }
+}
+
+/** The same on servers of the test's own, which it may disturb. */
+export async function inOwnWorld<Name extends string>(
+  start: StartOptions,
+  options: WorldOptions<Name>,
+  work: (world: World<Name>, servers: OwnServers) => Promise<void>,
+): Promise<void> {
+  const servers = await ownServers(start);
+  try {
+    await inWorld({ ...options, servers }, (world) =>
+      work(world, {
+        get kafka() {
+          return ours('kafka', servers.kafka);
+        },
+        get postgres() {
+          return ours('postgres', servers.postgres);
+        },
+      }),
+    );
+  } finally {
+    await servers.stop();
+  }
+}
+
+export interface OwnServers {
+  readonly kafka: Server;
+  readonly postgres: Server;
+}
+
+function ours(name: string, server: Server | undefined): Server {
+  if (server === undefined) throw new Error(`the test did not start ${name}`);
+  return server;
+}
+
+const COUNTS = [
+  ...['accepted', 'rejected', 'skipped', 'duplicate_deliveries', 'dead_letters', 'events_without_key'],
+];
+
+async function freshTopics<Name extends string>(
+  plans: Readonly<Record<Name, number | TopicPlan>>,
+  id: string,
+  brokers: string[],
+): Promise<Record<Name, string>> {
+  const made: Partial<Record<Name, string>> = {};
+  const byTopic: Record<string, TopicPlan> = {};
+  const names = Object.keys(plans).filter((name): name is Name => name in plans);
+  for (const name of names) {
+    const plan: number | TopicPlan = plans[name];
+    const topic = `test.${id}.${name}`;
+    made[name] = topic;
+    byTopic[topic] = typeof plan === 'number' ? { partitions: plan } : plan;
+  }
+  await makeTopics(byTopic, brokers);
+  return complete(made, names);
+}
+
+function complete<Name extends string>(
+  made: Partial<Record<Name, string>>,
+  names: readonly Name[],
+): Record<Name, string> {
+  const isComplete = (record: Partial<Record<Name, string>>): record is Record<Name, string> =>
+    names.every((name) => record[name] !== undefined);
+  if (!isComplete(made)) throw new Error('a topic was not made');
+  return made;
+}

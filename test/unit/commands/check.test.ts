@@ -1,0 +1,538 @@
+/** `check`: what it says of a file. The command itself, with files of the test's own. */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import {
+  isBatchOfEvents,
+  type Line,
+  MAX_LINE_BYTES,
+  readEvents,
+  readLines,
+  withoutDocument,
+} from '../../../src/cli/input-lines';
+import { type CheckOptions, check } from '../../../src/commands/check';
+import { MAX_REFERENCE_BYTES } from '../../../src/reference-file/reference-file';
+import { aBet, aDeposit } from '../../support/builders';
+
+let directory: string;
+let output: string;
+let errors: string;
+beforeEach(() => {
+  directory = mkdtempSync(join(tmpdir(), 'check-test-'));
+  output = '';
+  errors = '';
+  jest.spyOn(process.stdout, 'write').mockImplementation((text) => {
+    output += String(text);
+    return true;
+  });
+  jest.spyOn(process.stderr, 'write').mockImplementation((text) => {
+    errors += String(text);
+    return true;
+  });
+  jest.spyOn(console, 'error').mockImplementation((text) => {
+    errors += `${String(text)}\n`;
+  });
+});
+afterEach(() => {
+  jest.restoreAllMocks();
+  rmSync(directory, { recursive: true });
+});
+
+function file(name: string, content: string | Buffer): string {
+  const path = join(directory, name);
+  writeFileSync(path, content);
+  return path;
+}
+
+interface Checked {
+  code: number;
+  /** What is said of the events, without the directory of the file. */
+  lines: string[];
+  summary: string;
+}
+
+async function checked(content: string | Buffer, options: Partial<CheckOptions> = {}): Promise<Checked> {
+  output = '';
+  const path = file('events', content);
+  const code = await check(
+    { file: path, json: false, rules: undefined, ...options },
+    new AbortController().signal,
+  );
+  const lines = output.replaceAll(`${directory}/`, '').trimEnd().split('\n');
+  return { code, lines: lines.slice(0, -2), summary: lines.at(-2) ?? '' };
+}
+
+async function checkedAsJson(content: string, options: Partial<CheckOptions> = {}): Promise<unknown[]> {
+  output = '';
+  await check(
+    { file: file('events', content), json: true, rules: undefined, ...options },
+    new AbortController().signal,
+  );
+  return output
+    .trimEnd()
+    .split('\n')
+    .map((line): unknown => JSON.parse(line));
+}
+
+const lines = (...values: unknown[]) => values.map((value) => `${JSON.stringify(value)}\n`).join('');
+const aLogin = (event_id: string) => ({
+  spec: 'promo.event.v1',
+  event_id,
+  player_ref: 'p',
+  kind: 'login',
+  occurred_at: '2026-11-21T12:00:00Z',
+});
+
+describe('events', () => {
+  test('a file of accepted events is clean', async () => {
+    expect(await checked(lines(aBet(), aDeposit()))).toEqual({
+      code: 0,
+      lines: [],
+      summary: 'events: 2 events: 2 accepted, 0 rejected, 0 skipped, 0 duplicate',
+    });
+  });
+
+  test('every fault of an event is told with its field and remedy, the deciding one with the verdict', async () => {
+    const { code, lines: told } = await checked(lines(aBet(), aBet({ round_id: '', amount: '1.505' })));
+    expect(code).toBe(1);
+    expect(told).toEqual([
+      'events:2: rejected/malformed  /round_id: round_id is empty. Fix the field and send the event with a new event_id.',
+      'events:2: also bad_amount  /amount: amount "1.505" has 3 decimals, EUR has 2. Send the exact amount as a decimal string, with a new event_id.',
+    ]);
+  });
+
+  test('a skipped event is not clean either', async () => {
+    const { code, summary } = await checked(lines(aBet({ amount: '0' })));
+    expect(code).toBe(1);
+    expect(summary).toBe('events: 1 event: 0 accepted, 0 rejected, 1 skipped (1 zero_amount), 0 duplicate');
+  });
+
+  test('the player is never told, whatever is wrong', async () => {
+    const player_ref = 'SECRET-PLAYER';
+    const content = `${lines(
+      { ...aBet({ player_ref, event_id: 'same' }), amount: 1 },
+      aBet({ player_ref, event_id: 'same' }),
+      aBet({ player_ref: `${player_ref}${'x'.repeat(300)}` }),
+    )}{"player_ref":"${player_ref}"`;
+    await checked(content);
+    expect(output + errors).not.toContain(player_ref);
+    await checkedAsJson(content);
+    expect(output + errors).not.toContain(player_ref);
+    const rules = { reference: file('swapped', content), connection: 'c' };
+    await checked(content, { rules });
+    expect(errors).toContain('not valid YAML');
+    expect(output + errors).not.toContain(player_ref);
+  });
+
+  test('bytes that are no UTF-8 are judged as they are', async () => {
+    const { lines: told } = await checked(
+      Buffer.concat([Buffer.from('{"event_id":"a'), Buffer.from([0xff]), Buffer.from('"}\n')]),
+    );
+    expect(told).toEqual([
+      'events:1: rejected/no_idempotency_key  payload: the payload is not valid UTF-8 at byte 14 (0xFF). Fix the payload and send the event again.',
+    ]);
+  });
+
+  test('--json is an object an event, accepted ones too', async () => {
+    const bet = aBet();
+    expect(await checkedAsJson(lines(aLogin('a'), bet, { ...bet, amount: '9' }, 5))).toEqual([
+      { line: 1, event_id: 'a', verdict: 'accepted', reason: null, faults: [] },
+      { line: 2, event_id: bet.event_id, verdict: 'accepted', reason: null, faults: [] },
+      {
+        ...{ line: 3, event_id: bet.event_id, verdict: 'duplicate', reason: null, faults: [] },
+        ...{ first_line: 2, content_differs: true },
+      },
+      {
+        ...{ line: 4, event_id: null, verdict: 'rejected', reason: 'no_idempotency_key' },
+        faults: [
+          {
+            reason: 'no_idempotency_key',
+            field: '',
+            detail: 'the payload is a number, and has to be an object',
+          },
+        ],
+      },
+    ]);
+    expect(errors).toContain(
+      '4 events: 2 accepted, 1 rejected (1 no_idempotency_key), 0 skipped, 1 duplicate',
+    );
+  });
+
+  test('what needs stored state is said to be left out', async () => {
+    await checked(lines(aBet()));
+    expect(output).toContain(
+      'Not looked at: brand and game rules (--reference and --connection add them); what is stored',
+    );
+  });
+});
+
+describe('duplicates', () => {
+  test('tell the line of the first, and whether the content differs', async () => {
+    const bet = aBet({ amount: '1.5' });
+    const same = { ...bet, amount: '1.50', extra: true };
+    const { code, lines: told, summary } = await checked(lines(bet, aBet(), same, { ...bet, amount: '2' }));
+    expect(code).toBe(1);
+    expect(told).toEqual([
+      'events:3: duplicate  /event_id: line 1 is the same event. Nothing to do.',
+      'events:4: duplicate  /event_id: line 1 has it, with other content. Give each event an event_id of its own.',
+    ]);
+    expect(summary).toBe('events: 4 events: 2 accepted, 0 rejected, 0 skipped, 2 duplicate');
+  });
+
+  test('a rejected event uses its id up', async () => {
+    const rejected = aBet({ amount: 'x' });
+    const { lines: told } = await checked(lines(rejected, { ...rejected, amount: '1' }));
+    expect(told[1]).toMatch(/^events:2: duplicate {2}\/event_id: line 1 has it, with other content/);
+  });
+
+  test('are found among many ids', async () => {
+    const many = Array.from({ length: 8_000 }, (_, index) => aLogin(`id-${index % 6_000}`));
+    const found = await checkedAsJson(lines(...many));
+    const duplicates = found.filter((entry) => JSON.stringify(entry).includes('"duplicate"'));
+    expect(duplicates).toHaveLength(2_000);
+    expect(duplicates.at(-1)).toMatchObject({ line: 8_000, first_line: 2_000, content_differs: false });
+  });
+});
+
+describe('what a file may be', () => {
+  const bad = aBet({ amount: '-1' });
+
+  test('lines, blank ones and carriage returns among them', async () => {
+    const { lines: told } = await checked(`\n${JSON.stringify(aBet())}\r\n  \n${JSON.stringify(bad)}`);
+    expect(told).toEqual([expect.stringMatching(/^events:4: rejected\/bad_amount/)]);
+  });
+
+  test.each([
+    [
+      'an array',
+      [aBet(), bad, 5],
+      [
+        ['3', 'bad_amount'],
+        ['4', 'no_idempotency_key'],
+      ],
+    ],
+    ['a batch', { note: ']}', events: [aBet(), bad] }, [['5', 'bad_amount']]],
+  ] as const)('%s over several lines', async (_, value, expected) => {
+    const events = Array.isArray(value) ? value : 'events' in value ? value.events : [];
+    const inner = events.map((event) => `  ${JSON.stringify(event)}`).join(',\n');
+    const content = Array.isArray(value)
+      ? `[\n${inner}\n]`
+      : `{\n "note": "]},\\"",\n "events": [\n${inner}\n]}`;
+    const { lines: told } = await checked(content);
+    expect(told.map((line) => line.split(/[:/]/).slice(1, 4))).toEqual(
+      expected.map(([line, reason]) => [line, ' rejected', expect.stringContaining(reason)]),
+    );
+  });
+
+  test.each([
+    ['one event over several lines', JSON.stringify(bad, null, 2)],
+    ['an array in one line', JSON.stringify([bad])],
+    ['a batch in one line', JSON.stringify({ events: [bad] })],
+    ['a batch whose key is escaped and given twice', `{"events":1,"\\u0065vents":[${JSON.stringify(bad)}]}`],
+  ])('%s', async (_, content) => {
+    const { lines: told } = await checked(`\n${content}\n\n`);
+    expect(told).toEqual([expect.stringMatching(/^events:2: rejected\/bad_amount/)]);
+    expect(errors).toMatch(/is one JSON document.*publish sends lines/);
+  });
+
+  test('an array behind which another line follows is a line that is no event', async () => {
+    const { lines: told } = await checked(lines([bad], aBet()));
+    expect(told).toEqual([
+      expect.stringMatching(
+        /^events:1: rejected\/no_idempotency_key .*is an array of 1 value, and has to be an object/,
+      ),
+    ]);
+  });
+
+  test('a file that is no document as a whole is read by lines, and that is said', async () => {
+    const { lines: told } = await checked(`{"event_id":\n${lines(aBet())}`);
+    expect(told).toEqual([expect.stringMatching(/^events:1: rejected\/no_idempotency_key/)]);
+    expect(errors).toContain('is not one JSON document as a whole');
+  });
+
+  test('what is too long for one document is read by lines, and that is said', async () => {
+    const said: string[] = [];
+    const half = Buffer.alloc(33 * 1024 * 1024, ' ').fill('{"a":1},', 0, 8);
+    async function* blocks() {
+      yield [{ number: 1, bytes: Buffer.from('[') }];
+      for (const number of [2, 3]) yield [{ number, bytes: half }];
+    }
+    const found: number[] = [];
+    for await (const some of readEvents(blocks(), (text) => said.push(text)))
+      found.push(...some.map(({ number }) => number));
+    expect(found).toEqual([1, 2, 3]);
+    expect(said).toEqual(['is too long to be read as one JSON document, so each line is taken for an event']);
+  });
+
+  test('a line that is too long for any record makes no document of the others', async () => {
+    const said: string[] = [];
+    async function* blocks() {
+      yield [{ number: 1, bytes: Buffer.from('[') }];
+      yield [
+        { number: 2, bytes: null },
+        { number: 3, bytes: Buffer.from(']') },
+      ];
+    }
+    const found: number[] = [];
+    for await (const some of readEvents(blocks(), (text) => said.push(text)))
+      found.push(...some.map(({ number }) => number));
+    expect(found).toEqual([1, 2, 3]);
+    expect(said).toEqual([expect.stringContaining('too long')]);
+  });
+
+  test('an event with the key of a batch, and an id, is one event, as it is to the worker', async () => {
+    const { lines: told } = await checked(lines({ event_id: 'b-1', events: [aBet(), aBet()] }));
+    expect(told[0]).toMatch(/^events:1: rejected\/malformed /);
+  });
+
+  test('a mark of the order of bytes in front hides no document', async () => {
+    const { lines: told } = await checked(`\uFEFF${JSON.stringify([bad], null, 2)}`);
+    expect(told).toEqual([expect.stringMatching(/^events:2: rejected\/bad_amount/)]);
+    expect(errors).toContain('is one JSON document');
+  });
+
+  test('nor one event over several lines', async () => {
+    const { lines: told } = await checked(`\uFEFF${JSON.stringify(bad, null, 2)}`);
+    expect(told).toEqual([expect.stringMatching(/^events:1: rejected\/bad_amount/)]);
+  });
+
+  test('nothing is clean', async () => {
+    expect(await checked('')).toMatchObject({ code: 0, summary: expect.stringContaining('0 events') });
+  });
+});
+
+describe('with reference data', () => {
+  const REFERENCE = `
+operators:
+  - id: acme
+    connections:
+      - { id: several, transport: kafka, topic: t, brands: several }
+      - { id: solo, transport: webhook, brand: main }
+    brands:
+      - { id: main, games: { deny: [g9] }, min_bet: { EUR: "0.10" } }
+`;
+  const withRules = async (connection: string, ...events: unknown[]) => {
+    const rules = { reference: file('reference.yaml', REFERENCE), connection };
+    const { code, lines: told } = await checked(lines(...events), { rules });
+    return [code, ...told.map((line) => / (\S+) /.exec(line)?.[1])];
+  };
+
+  test('brand and game rules apply', async () => {
+    expect(await withRules('several', aBet())).toEqual([0]);
+    expect(await withRules('several', aBet({ brand: 'other' }))).toEqual([1, 'rejected/brand_unmapped']);
+    expect(await withRules('solo', aBet())).toEqual([1, 'rejected/brand_unexpected']);
+    expect(await withRules('several', aBet({ game: { id: 'g9' } }))).toEqual([1, 'skipped/game_denied']);
+    expect(await withRules('several', aBet({ amount: '0.09' }))).toEqual([1, 'skipped/below_min_bet']);
+    expect(output).not.toContain('brand and game rules');
+  });
+
+  test('a connection that it has not is wrong usage, and those that it has are named', async () => {
+    expect(await withRules('severel', aBet())).toEqual([2]);
+    expect(errors).toContain('has no connection severel. Its connections: several, solo');
+  });
+
+  test('faults of the reference data are told, and nothing is checked', async () => {
+    const rules = { reference: file('reference.yaml', 'operators: [{ id: 5 }]'), connection: 'c' };
+    expect(await checked(lines(aBet()), { rules })).toMatchObject({ code: 2, summary: '' });
+    expect(errors).toMatch(/reference\.yaml:1:\d+: operators/);
+  });
+});
+
+test('reference data that is not UTF-8 is refused, as reference apply does', async () => {
+  const rules = {
+    reference: file('latin-1.yaml', Buffer.from('# caf\xe9\noperators: []', 'latin1')),
+    connection: 'c',
+  };
+  expect(await checked(lines(aBet()), { rules })).toMatchObject({ code: 2, summary: '' });
+  expect(errors).toMatch(/latin-1\.yaml:1:6: The file is not UTF-8: byte 6, 0xe9, .* Save it as UTF-8\.\n/);
+});
+
+test('reference data is read no further than it may be long', async () => {
+  const rules = { reference: file('huge.yaml', Buffer.alloc(MAX_REFERENCE_BYTES + 1, '#')), connection: 'c' };
+  expect(await checked(lines(aBet()), { rules })).toMatchObject({ code: 2, summary: '' });
+  expect(errors).toMatch(
+    /huge\.yaml:1:1: \S+ has more than 16777216 characters, which is the limit\. Shorten/,
+  );
+});
+
+describe('a document over several lines, where lines are wanted', () => {
+  const event = aBet();
+  const refuse = (from: number, to: number) => new Error(`${from}-${to}`);
+  /** The numbers of the lines that came before each block, and what came of it in the end. */
+  async function passed(
+    ...blocks: string[]
+  ): Promise<{ numbers: number[]; error: string; heldAt: number[] }> {
+    const numbers: number[] = [];
+    const heldAt: number[] = [];
+    async function* source() {
+      for (const block of blocks) {
+        heldAt.push(numbers.length);
+        yield Buffer.from(block);
+      }
+    }
+    try {
+      for await (const some of withoutDocument(readLines(source()), refuse))
+        numbers.push(...some.map(({ number }) => number));
+      return { numbers, error: '', heldAt };
+    } catch (error) {
+      return { numbers, error: error instanceof Error ? error.message : 'no error', heldAt };
+    }
+  }
+
+  test.each([
+    [
+      'an event',
+      JSON.stringify(event, null, 2),
+      `2-${JSON.stringify(event, null, 2).split('\n').length + 1}`,
+    ],
+    ['an array of one event', `[\n${JSON.stringify(event)}\n]`, '2-4'],
+    ['a batch', `{"note": "}]\\"",\n\n"events": [\n${JSON.stringify(event)},\n{}]}`, '2-6'],
+    ['two events, one after the other', '{\n}\n{\n}', '2-3'],
+    ['an array behind a mark of the order of bytes', `\uFEFF[\n${JSON.stringify(event)}\n]`, '2-4'],
+    ['what never ends', `[\n${`"${'x'.repeat(1024 * 1024)}",\n`.repeat(9)}`, '2-10'],
+  ])('%s is refused, and nothing of it is handed over', async (_, text, expected) => {
+    expect(await passed(`\n${text}\n`)).toMatchObject({ numbers: [], error: expected });
+  });
+
+  test.each([
+    ['events', lines(event, event), 2],
+    ['a batch in one line', lines({ events: [event] }, event), 2],
+    ['half an event, and whole ones', `{"half":\n${lines(event, event)}`, 3],
+    ['an array that begins and never ends, and events', `[\n${lines(event, event)}`, 3],
+    ['a string that is not closed', `{"a\n":1}`, 2],
+    ['brackets that do not fit', '{"a":[\n]]}', 2],
+    ['a document with a mistake in it', '{\n"a": b\n}', 3],
+    ['half an event alone', '{"half":', 1],
+    ['text', 'x\n{\n}', 3],
+  ])('%s: no such document, and every line is handed over', async (_, text, count) => {
+    expect(await passed(text)).toMatchObject({
+      numbers: Array.from({ length: count }, (_, index) => index + 1),
+      error: '',
+    });
+  });
+
+  test('a line that is too long for any record, within a document: nothing of it is handed over', async () => {
+    async function* blocks() {
+      yield [{ number: 1, bytes: Buffer.from('[') }];
+      yield [{ number: 2, bytes: null }];
+    }
+    const handedOver: unknown[] = [];
+    const all = async () => {
+      for await (const some of withoutDocument(blocks(), refuse)) handedOver.push(...some);
+    };
+    await expect(all()).rejects.toThrow('1-2');
+    expect(handedOver).toEqual([]);
+  });
+
+  test('lines are handed over as they come', async () => {
+    const one = lines(event);
+    expect(await passed(`${one}\n`, `${one}\n`, one)).toMatchObject({ heldAt: [0, 1, 2] });
+    expect(await passed('{"half":\n', `${one}\n`, `${one}\n`, one)).toMatchObject({ heldAt: [0, 0, 0, 3] });
+  });
+
+  test.each<[string, unknown, boolean]>([
+    ['an array of events', [event], true],
+    ['an array of what is none', [1, 'a'], false],
+    ['a batch', { spec: 'promo.event.v1', events: [event] }, true],
+    ['an event with the key of a batch', { ...event, events: [event] }, false],
+    ['an event without an id', { ...event, event_id: undefined }, false],
+    ['something else of that name', { events: 5 }, false],
+  ])('%s', (_, json, expected) => {
+    expect(isBatchOfEvents(JSON.parse(JSON.stringify(json)))).toBe(expected);
+  });
+});
+
+describe('lines', () => {
+  const split = async (...chunks: (string | Buffer)[]): Promise<Line[]> => {
+    const found: Line[] = [];
+    async function* source() {
+      for (const chunk of chunks) yield Buffer.from(chunk);
+    }
+    for await (const some of readLines(source())) found.push(...some);
+    return found;
+  };
+  const texts = (found: readonly Line[]) =>
+    found.map(({ number, bytes }) => [number, bytes?.toString('latin1')]);
+
+  test('are the same however their bytes come', async () => {
+    const text = '{"a":1}\n\n \t\r\n{"b":"\u00e9"}\r\n\nlast';
+    const whole = texts(await split(text));
+    expect(whole.map(([number]) => number)).toEqual([1, 4, 6]);
+    for (const size of [1, 2, 3, 7]) {
+      const bytes = Buffer.from(text);
+      const pieces = Array.from({ length: Math.ceil(bytes.length / size) }, (_, index) =>
+        bytes.subarray(index * size, (index + 1) * size),
+      );
+      expect(texts(await split(...pieces))).toEqual(whole);
+    }
+  });
+
+  test('keep every byte but the line feed', async () => {
+    const found = await split(Buffer.from([0xef, 0xbb, 0xbf, 0x00, 0xff, 0x0d, 0x0a]));
+    expect(found.map(({ bytes }) => bytes)).toEqual([Buffer.from([0xef, 0xbb, 0xbf, 0x00, 0xff, 0x0d])]);
+  });
+
+  test('that are too long for any record are not held, and the next is read', async () => {
+    const half = Buffer.alloc(MAX_LINE_BYTES / 2 + 1, 'x');
+    const found = await split(half, half, '\nnext');
+    expect(found[0]).toEqual({ number: 1, bytes: null });
+    expect(texts(found.slice(1))).toEqual([[2, 'next']]);
+  });
+});
+
+describe('what the webhook would not take, whatever the events say [W1]', () => {
+  const reference = () =>
+    file(
+      'hook.yaml',
+      `operators:
+  - id: acme
+    active: true
+    brands: [{ id: main, active: true }]
+    connections:
+      - { id: hook, transport: webhook, brand: main }
+      - { id: stream, transport: kafka, topic: t, brand: main }
+`,
+    );
+  const by = (connection: string) => ({ rules: { reference: reference(), connection } });
+  const login = (more: object = {}, id = 'e-1') => ({ ...aLogin(id), ...more });
+
+  it('an event that is too large, or of too many values, by the webhook alone', async () => {
+    const content = lines(
+      login({ note: 'x'.repeat(1024 ** 2) }, 'large'),
+      login({ note: Array.from({ length: 20_000 }, () => 1) }, 'many'),
+      login({ note: Array.from({ length: 19_000 }, () => 1) }, 'few'),
+    );
+    const { code, lines: told, summary } = await checked(content, by('hook'));
+    expect(told).toEqual([
+      expect.stringMatching(
+        /^events:1: warning: a request with this event has 1048\d{3} bytes, and 1048576 at most, unless agreed otherwise: the webhook would answer 413\.$/,
+      ),
+      expect.stringMatching(/^events:2: warning: the event holds more than 20000 JSON values/),
+    ]);
+    expect([code, summary]).toEqual([1, expect.stringContaining('3 accepted')]);
+    expect((await checked(content, by('stream'))).code).toBe(0);
+    expect(await checkedAsJson(content, by('hook'))).toEqual([
+      ...[1, 2].map((line) => expect.objectContaining({ line, warning: expect.any(String) })),
+      expect.not.objectContaining({ warning: expect.anything() }),
+    ]);
+  });
+
+  it('a document of more events than a request has', async () => {
+    const document = (count: number) =>
+      JSON.stringify({ events: Array.from({ length: count }, (_, index) => login({}, `e-${index}`)) });
+    errors = '';
+    expect((await checked(document(501), by('hook'))).code).toBe(1);
+    expect(errors).toMatch(
+      /: warning: as one request the document has 501 events and .* promo-intake send divides it\.\n/,
+    );
+    errors = '';
+    expect((await checked(document(500), by('hook'))).code).toBe(0);
+    expect(errors).not.toContain('warning');
+  });
+});
+
+it('counts one fault as one', async () => {
+  const rules = { reference: file('bad.yaml', 'operators: 5\n'), connection: 'x' };
+  expect((await checked('{}', { rules })).code).toBe(2);
+  expect(errors).toMatch(/: 1 fault; nothing was checked\n$/);
+});

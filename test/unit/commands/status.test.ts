@@ -1,0 +1,213 @@
+/** What `status` makes of what it has seen of Kafka and of the store, and what it shows of the settings. */
+import { assess, type Facts, lookAgain } from '../../../src/commands/status';
+import { describe } from '../../../src/commands/status-report';
+import { describeConfig } from '../../../src/config/config';
+import { onCluster } from '../../../src/ledger/operations';
+
+const value = <T>(value: T) => ({ value });
+const at = { topic: 't', partition: 0 };
+const facts = (more: Partial<Facts> = {}): Facts => ({
+  migrations: ['0001'],
+  versions: value({ migrations: ['0001'], referenceVersion: 3, referenceAppliedAt: 'then', topics: ['t'] }),
+  balance: value([{ ...at, decidedUpTo: 9, recordsRead: 9, became: 9, deadLetters: 1, idleSeconds: 70 }]),
+  positions: value([{ ...at, low: 0, high: 12, committed: 10 }]),
+  members: value(1),
+  oldestSeconds: new Map([['t/0', 5]]),
+  oldestUnknown: null,
+  wanted: ['t'],
+  damages: value(null),
+  configuration: [],
+  ...more,
+});
+const needs = (more: Partial<Facts>) => assess(facts(more)).needs_a_person;
+
+test('lag that is worked off needs nobody [U1]', () => {
+  expect(assess(facts())).toMatchObject({
+    needs_a_person: [],
+    schema: { newest: '0001', missing: [] },
+    reference: { version: 3 },
+    lag: { records: 2, seconds: 5, undecided_partitions: 0 },
+    balance: { records_read: 9, became: 9, dead_letters: 1 },
+    partitions: [{ ...at, lag_records: 2, lag_seconds: 5, idle_seconds: 70, undecided: false }],
+  });
+});
+
+test('a partition that waits for over a minute with nothing decided is undecided [U2]', () => {
+  const oldestSeconds = new Map([['t/0', 90]]);
+  expect(needs({ oldestSeconds })).toEqual([
+    't/0 is undecided: 2 records wait, the oldest for 90 s, and none was decided for 70 s; the log of its worker says why',
+  ]);
+  const moves = value([{ ...at, decidedUpTo: 9, recordsRead: 9, became: 9, deadLetters: 0, idleSeconds: 3 }]);
+  expect(needs({ oldestSeconds, balance: moves })).toEqual([]);
+  expect(needs({ oldestSeconds, balance: value([]) })).toEqual([
+    expect.stringContaining('and none was ever decided'),
+  ]);
+});
+
+test('a partition whose oldest record has no time that it can have is judged by when something was decided last [U2]', () => {
+  const oldestSeconds = new Map([['t/0', null]]);
+  expect(assess(facts({ oldestSeconds })).partitions).toMatchObject([{ lag_seconds: 70, undecided: true }]);
+  const never = value([]);
+  expect(needs({ oldestSeconds, balance: never })).toEqual([
+    'for how long records of t/0 wait cannot be told',
+  ]);
+});
+
+test('a partition that decides while it is looked at is not undecided, however old its records say they are', async () => {
+  const old = facts({ oldestSeconds: new Map([['t/0', 7_200]]), balance: value([]) });
+  expect(assess(old).partitions).toMatchObject([{ undecided: true }]);
+  const asked = async (idleSeconds: number, committed = 10) => {
+    const balance = [{ ...at, decidedUpTo: 12, recordsRead: 9, became: 9, deadLetters: 0, idleSeconds }];
+    const positions = [{ ...at, low: 0, high: 12, committed }];
+    return assess(await lookAgain(old, async () => value({ balance, positions })));
+  };
+  expect((await asked(2)).needs_a_person).toEqual([]);
+  expect(await asked(2, 12)).toMatchObject({ needs_a_person: [], lag: { records: 0 } });
+  expect((await asked(3_600)).partitions).toMatchObject([{ undecided: true }]);
+  expect(await lookAgain(old, async () => ({ unknown: 'away' }))).toEqual(old);
+  // Where nothing seems to be wrong, nobody waits for a second look.
+  await expect(lookAgain(facts(), () => Promise.reject(new Error('asked again')))).resolves.toEqual(facts());
+});
+
+test('a topic that is not to be read any more is told, and needs nobody', () => {
+  const old = { topic: 'old', partition: 0, low: 0, high: 20, committed: null };
+  const balance = value([
+    { ...at, decidedUpTo: 9, recordsRead: 9, became: 9, deadLetters: 1, idleSeconds: 70 },
+    ...[0, 1].map((partition) => {
+      return {
+        ...old,
+        partition,
+        decidedUpTo: 15,
+        recordsRead: 15,
+        became: 15,
+        deadLetters: 0,
+        idleSeconds: 9e5,
+      };
+    }),
+  ]);
+  const positions = value([
+    { ...at, low: 0, high: 12, committed: 10 },
+    old,
+    { ...old, partition: 1, low: 18, committed: 16 },
+  ]);
+  const report = assess(facts({ balance, positions }));
+  expect(report).toMatchObject({
+    needs_a_person: [],
+    notes: ['nobody reads old any more; 7 records of it are not decided'],
+    lag: { records: 2, seconds: 5 },
+    partitions: [at],
+  });
+  expect(describe(report)).toContain('nobody reads old any more; 7 records of it are not decided');
+  expect(assess(facts({ balance, positions: value([{ ...old, low: 15, high: 15 }]) })).notes).toEqual([]);
+});
+
+test('where Kafka has forgotten what was committed, the store knows how far it is', () => {
+  const lagOf = (low: number, high: number) =>
+    assess(facts({ positions: value([{ ...at, low, high, committed: null }]) })).lag;
+  expect(lagOf(0, 12)).toMatchObject({ records: 3 });
+  expect(lagOf(10, 12)).toMatchObject({ records: 2 });
+  // A topic that was made anew.
+  expect(lagOf(0, 5)).toMatchObject({ records: 5 });
+});
+
+test.each<[string, Partial<Facts>, RegExp]>([
+  [
+    'migrations are missing',
+    { migrations: ['0001', '0002'] },
+    /lacks the migrations 0002\. Run: promo-intake migrate/,
+  ],
+  [
+    'there is no reference data',
+    {
+      versions: value({ migrations: ['0001'], referenceVersion: 0, referenceAppliedAt: null, topics: [] }),
+    },
+    /no reference data/,
+  ],
+  ['no worker is in the group', { members: value(0) }, /2 records wait, and no worker is in the group/],
+  ['a topic is missing', { wanted: ['t', 'other'] }, /Kafka has no topic other/],
+  [
+    'records were deleted before they were read',
+    { positions: value([{ ...at, low: 11, high: 12, committed: 10 }]) },
+    /t\/0: offsets 10 to 10 were deleted/,
+  ],
+  [
+    'counters do not balance',
+    {
+      balance: value([{ ...at, decidedUpTo: 9, recordsRead: 9, became: 8, deadLetters: 0, idleSeconds: 1 }]),
+    },
+    /9 records were read, and 8 are counted/,
+  ],
+  ['invariants are damaged', { damages: value(4) }, /4 damages/],
+])('where %s, it says so', (_, more, expected) => {
+  expect(needs(more)).toEqual([expect.stringMatching(expected)]);
+});
+
+test('what cannot be reached is told once, and hides nothing of the rest', () => {
+  const gone = { unknown: 'Kafka is away' };
+  const report = assess(facts({ positions: gone, members: gone }));
+  expect(report).toMatchObject({
+    needs_a_person: ['not known: lag, members of the group: Kafka is away'],
+    lag: gone,
+    balance: { records_read: 9 },
+  });
+  const noStore = { unknown: 'no answer within 15 s' };
+  expect(assess(facts({ versions: noStore, balance: noStore })).lag).toMatchObject({ records: 2 });
+});
+
+test('of a partition that did not say for how long its records wait, that is told, whatever others said', () => {
+  const other = { ...at, partition: 1, low: 0, high: 9, committed: 4 };
+  const idle = { ...at, partition: 2, low: 0, high: 4, committed: 4 };
+  const positions = value([{ ...at, low: 0, high: 12, committed: 10 }, other, idle]);
+  const report = assess(facts({ positions, oldestUnknown: 'Kafka gave no more records within 15000 ms' }));
+  expect(report).toMatchObject({
+    needs_a_person: [
+      'for how long records of t/1 wait cannot be told: Kafka gave no more records within 15000 ms',
+    ],
+    lag: { records: 7, seconds: null },
+    partitions: [{ lag_seconds: 5 }, { lag_seconds: null }, { lag_seconds: 0 }],
+  });
+  // A look that failed late, when all had said it.
+  expect(needs({ oldestUnknown: 'no answer within 20 s' })).toEqual([]);
+});
+
+test('a topic that ends before what is committed has no lag, and is told', () => {
+  const report = assess(facts({ positions: value([{ ...at, low: 0, high: 3, committed: 10 }]) }));
+  expect(report).toMatchObject({
+    needs_a_person: [expect.stringMatching(/^t\/0: offset 10 is committed, and Kafka ends at 3: /)],
+    lag: { records: 0, seconds: 0 },
+  });
+});
+
+test('settings are shown as they take effect, and none of them shows a secret', () => {
+  const secret = 's3cret';
+  const shown = describeConfig(
+    {
+      DATABASE_URL: `postgres://promo:${secret}@db:5432/promo?options=${secret}`,
+      KAFKA_SASL_PASSWORD: `http://${secret}@x`,
+      SCHEMA_REGISTRY_URL: ` https://${secret}:${secret}@registry`,
+      SCHEMA_REGISTRY_TOKEN_FILE: '/run/token',
+    },
+    ['DATABASE', 'KAFKA', 'SCHEMA_REGISTRY', 'KAFKA_GROUP_ID'],
+  );
+  expect(JSON.stringify(shown)).not.toContain(secret);
+  expect(shown).toEqual(
+    expect.arrayContaining([
+      { name: 'DATABASE_URL', value: 'postgres://promo:***@db:5432/promo?options=***', from: 'environment' },
+      { name: 'KAFKA_SASL_PASSWORD', value: '***', from: 'environment' },
+      { name: 'SCHEMA_REGISTRY_URL', value: 'https://***:***@registry/', from: 'environment' },
+      { name: 'SCHEMA_REGISTRY_TOKEN', value: 'in /run/token', from: 'file' },
+      { name: 'KAFKA_GROUP_ID', value: 'promo-intake', from: 'default' },
+      { name: 'KAFKA_BROKERS', value: null, from: 'absent' },
+    ]),
+  );
+});
+
+it('compares Kafka with partitions of its own cluster alone [U9]', () => {
+  const of = (cluster: string | null) => ({
+    ...at,
+    ...{ decidedUpTo: 9, recordsRead: 9, became: 9, deadLetters: 0, idleSeconds: 1, cluster },
+  });
+  const all = [of('A'), of('B'), of(null)];
+  expect(onCluster(all, 'B').map(({ cluster }) => cluster)).toEqual(['B', null]);
+  expect(onCluster(all, null)).toEqual(all);
+});

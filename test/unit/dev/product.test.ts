@@ -1,0 +1,77 @@
+/** How the product is started by what shows, measures and tests it. */
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { projectRoot } from '../../../dev/servers/download';
+import { inheritedFrom, productCommand, requireProduct } from '../../../dev/servers/product';
+
+let directory: string;
+beforeEach(() => {
+  directory = mkdtempSync(join(tmpdir(), 'product-test-'));
+});
+afterEach(() => rmSync(directory, { recursive: true, force: true }));
+
+const file = (name: string, text: string): string => {
+  const path = join(directory, name);
+  writeFileSync(path, text);
+  return path;
+};
+
+test('the command is started with the variables and the options of its first line', () => {
+  const cli = file('cli.js', '#!/usr/bin/env -S A=1 B=x=y node --one=1 --two\n// more\n');
+  expect(productCommand(cli, ['worker', '--drain'])).toEqual({
+    file: process.execPath,
+    args: ['--one=1', '--two', cli, 'worker', '--drain'],
+    environment: { A: '1', B: 'x=y' },
+  });
+  const { args, environment } = productCommand(join(projectRoot, 'src', 'cli.ts'), []);
+  expect(args.length).toBeGreaterThan(1);
+  expect(Object.keys(environment)).not.toEqual([]);
+});
+
+test.each(['README.md', 'docs/operators.md'])(
+  '%s tells the variables and the options of the command',
+  (path) => {
+    const { args, environment } = productCommand(join(projectRoot, 'src', 'cli.ts'), []);
+    const variables = Object.entries(environment).map(([name, value]) => `${name}=${value}`);
+    const told = readFileSync(join(projectRoot, path), 'utf8');
+    for (const variable of variables) expect(told).toContain(variable);
+    expect(told).toContain(args.slice(0, -1).join(' '));
+  },
+);
+
+test.each([
+  '',
+  '"use strict";',
+  '#!/usr/bin/env node',
+  '#!/usr/bin/env -S A=1 node',
+  '#!/usr/bin/env -S node --one=1',
+])('a first line that says neither is no command of ours: %j', (line) => {
+  expect(() => productCommand(file('cli.js', `${line}\n`), [])).toThrow('no variables or no options');
+});
+
+test('what was not built, or is older than its sources, is refused', () => {
+  const sources = join(directory, 'src');
+  mkdirSync(join(sources, 'inside'), { recursive: true });
+  const cli = join(directory, 'cli.js');
+  expect(() => requireProduct(cli, sources)).toThrow('dist/cli.js is missing');
+  file('src/a.ts', '');
+  const changed = file('src/inside/b.ts', '');
+  file('cli.js', '');
+  utimesSync(cli, 2_000, 2_000);
+  for (const name of ['src/a.ts', 'src/inside/b.ts']) utimesSync(join(directory, name), 1_000, 1_000);
+  expect(() => requireProduct(cli, sources)).not.toThrow();
+  utimesSync(changed, 3_000, 3_000);
+  expect(() => requireProduct(cli, sources)).toThrow('dist is older than src/inside/b.ts');
+});
+
+test('of an environment no setting of the product is inherited', () => {
+  const environment = {
+    PATH: '/bin',
+    LC_ALL: 'C',
+    KAFKA_BROKERS: 'b:1',
+    DATABASE_URL: 'x',
+    NODE_OPTIONS: '--x',
+  };
+  expect(inheritedFrom(environment)).toEqual({ PATH: '/bin', LC_ALL: 'C' });
+});

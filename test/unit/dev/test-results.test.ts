@@ -1,0 +1,157 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { projectRoot as ROOT } from '../../../dev/servers/download';
+import { isNode } from '../../../dev/syntax';
+import {
+  BENCH,
+  CHECKS,
+  CONTAINERS,
+  LAYERS,
+  printSummary,
+  type Result,
+  readJestResults,
+  summarize,
+} from '../../../dev/test-results';
+
+/** A file's result as Jest writes it. */
+const jestFile = (path: string, statuses: readonly string[], fields: Record<string, unknown> = {}) => ({
+  name: join(ROOT, path),
+  startTime: 1_000,
+  endTime: 3_500,
+  status: statuses.includes('failed') ? 'failed' : 'passed',
+  message: '',
+  assertionResults: statuses.map((status, index) => ({
+    title: `test ${index + 1}`,
+    ancestorTitles: [],
+    status,
+    failureMessages: status === 'failed' ? ['\u001b[31mError: no\u001b[39m\n  at some place'] : [],
+  })),
+  ...fields,
+});
+const read = (...testResults: unknown[]) => readJestResults({ testResults }, ROOT);
+const passed = (layer: string, test = 'it works'): Result => ({ layer, test, status: 'passed' });
+
+describe('what Jest wrote', () => {
+  test('is read by layer', () => {
+    const { results, seconds } = read(
+      jestFile('test/unit/domain/event/money.test.ts', ['passed', 'failed']),
+      jestFile('test/unit/codecs.test.ts', ['passed']),
+      jestFile('test/model/rounds.test.ts', ['passed']),
+    );
+    expect(results).toEqual([
+      passed('unit', 'test 1'),
+      { layer: 'unit', test: 'test 2', status: 'failed', message: 'Error: no' },
+      passed('unit', 'test 1'),
+      passed('model', 'test 1'),
+    ]);
+    expect(Object.fromEntries(seconds)).toEqual({ unit: 5, model: 2.5 });
+  });
+
+  test.each(['pending', 'todo', 'disabled'])('a test that is %s was skipped', (status) => {
+    expect(read(jestFile('test/unit/a.test.ts', [status])).results).toMatchObject([{ status: 'skipped' }]);
+  });
+
+  test('a file that cannot be loaded is one failed test', () => {
+    const file = jestFile('test/unit/a.test.ts', [], {
+      status: 'failed',
+      message: '\n  cannot find module\n',
+    });
+    expect(read(file).results).toEqual([
+      { layer: 'unit', test: 'test/unit/a.test.ts', status: 'failed', message: 'cannot find module' },
+    ]);
+  });
+
+  test('a file that fails after its tests have passed is one failed test more', () => {
+    const file = jestFile('test/unit/a.test.ts', ['passed'], {
+      status: 'failed',
+      message: 'afterAll failed',
+    });
+    expect(read(file).results.map(({ status }) => status)).toEqual(['passed', 'failed']);
+  });
+
+  test.each([[null], [{}], [{ testResults: [{}] }], [{ testResults: [jestFile('a', [], { name: 7 })] }]])(
+    'is not guessed at where it is something else: %j',
+    (json) => {
+      expect(() => readJestResults(json, ROOT)).toThrow(/jest wrote/);
+    },
+  );
+});
+
+describe('a run', () => {
+  const seconds = new Map([
+    ['unit', 9],
+    ['model', 999],
+  ]);
+
+  /** Seconds that a layer may take, as the last but one column has them. */
+  const budgetOf = (layer: string) => {
+    const { minutes = Number.NaN } = LAYERS.find(({ name }) => name === layer) ?? {};
+    return String(minutes * 60).padStart(6);
+  };
+
+  test('ends with the line that tools read', () => {
+    const summary = summarize(['unit'], [passed('unit'), passed('unit')], seconds);
+    expect(printSummary(summary).split('\n')).toEqual([
+      'layer  passed  failed  skipped  seconds  budget',
+      `unit        2       0        0      9.0  ${budgetOf('unit')}`,
+      '2 passed, 0 failed',
+    ]);
+  });
+
+  test('names skipped tests where there are any, failures and what took too long, before that line', () => {
+    const results: Result[] = [
+      passed('unit'),
+      { layer: 'unit', test: 'later', status: 'skipped' },
+      { layer: 'model', test: 'it holds', status: 'failed', message: 'Error: seed 7' },
+    ];
+    expect(printSummary(summarize(['unit', 'model'], results, seconds)).split('\n')).toEqual([
+      'layer  passed  failed  skipped  seconds  budget',
+      `unit        1       0        1      9.0  ${budgetOf('unit')}`,
+      `model       0       1        0    999.0  ${budgetOf('model')}  over budget`,
+      'failed: model: it holds: Error: seed 7',
+      '1 skipped',
+      '1 passed, 1 failed',
+    ]);
+  });
+
+  test('a layer that ran no test is a failure, and so is one that skipped all of them', () => {
+    const skipped: Result = { layer: 'ledger', test: 'later', status: 'skipped' };
+    const summary = summarize(['unit', 'ledger', 'model'], [passed('unit'), skipped], new Map());
+    expect(summary.failures.map(({ layer, message }) => `${layer}: ${message}`)).toEqual([
+      'ledger: no test ran',
+      'model: no test ran',
+    ]);
+    expect(summary.failed).toBe(2);
+  });
+
+  test('a layer without a budget is counted all the same', () => {
+    const summary = summarize(['unit'], [passed('unit'), passed('other')], new Map());
+    expect(summary).toMatchObject({ passed: 2, failed: 0 });
+    expect(summary.layers).toContainEqual(expect.objectContaining({ name: 'other', budgetSeconds: null }));
+  });
+});
+
+describe('the layers', () => {
+  const projects: unknown = require('../../../jest.config.js');
+
+  test('are the Jest projects, the checks, and the containers', () => {
+    const list: readonly unknown[] =
+      isNode(projects) && Array.isArray(projects.projects) ? projects.projects : [];
+    const names = list.map((project) => (isNode(project) ? project.displayName : undefined));
+    expect([CHECKS, CONTAINERS, ...names].sort()).toEqual(LAYERS.map(({ name }) => name).sort());
+  });
+
+  test('stand in test/README.md with their minutes, which make 25 at most where two files are tested at a time', () => {
+    const readme = readFileSync(join(ROOT, 'test', 'README.md'), 'utf8');
+    const rows = [...readme.matchAll(/^\| `(\w+)` *\| ([\d.]+) *\|/gm)];
+    expect(rows.map(([, name, minutes]) => ({ name, minutes: Number(minutes) }))).toEqual(
+      LAYERS.map(({ name, minutes }) => ({ name, minutes })),
+    );
+    const together = (isAlone: boolean) =>
+      LAYERS.filter(({ name }) => [BENCH, CHECKS, CONTAINERS].includes(name) === isAlone).reduce(
+        (sum, { minutes }) => sum + minutes,
+        0,
+      );
+    expect(together(true) + together(false) / 2).toBeLessThanOrEqual(25);
+  });
+});

@@ -1,0 +1,81 @@
+/** Bytes that are no JSON are named: what they are instead, or at which byte they break. */
+import { gzipSync } from 'node:zlib';
+import fc from 'fast-check';
+import { whyUnreadable } from '../../../../src/domain/event/unreadable';
+import { aBet, bytesOf } from '../../../support/builders';
+import { judgeBytes, judgingMs } from '../world';
+
+const BET = JSON.stringify(aBet());
+
+describe('a payload that cannot be read is named [V3]', () => {
+  it.each<[string | Buffer, RegExp]>([
+    ['', /^is empty$/],
+    ['  \n', /^holds nothing but blanks$/],
+    [`\uFEFF${BET}`, /^begins with a byte order mark/],
+    [Buffer.from(BET, 'utf16le'), /^is UTF-16/],
+    [Buffer.from(`\uFEFF${BET}`, 'utf16le'), /^is UTF-16/],
+    [Buffer.from(BET, 'utf16le').swap16(), /^is UTF-16/],
+    [gzipSync(BET), /^is compressed with gzip/],
+    [Buffer.from([0x28, 0xb5, 0x2f, 0xfd, 0]), /^is compressed with zstd/],
+    [Buffer.from('{"a":"é"}', 'latin1'), /^is not valid UTF-8 at byte 6 \(0xE9\)$/],
+    [
+      Buffer.concat([Buffer.from('é'.repeat(5_000)), Buffer.from([0xff])]),
+      /^is not valid UTF-8 at byte 10000 \(0xFF\)$/,
+    ],
+    ['event_id;kind;amount\ne-1;bet;1.00', /^looks like CSV/],
+    ['e-1,bet,1.00', /^looks like CSV/],
+    ['1,bet,1.00', /^looks like CSV/],
+    [`${BET}\n${BET}`, new RegExp(`^holds several JSON values, the next one from byte ${BET.length + 1} on`)],
+    [BET.slice(0, 40), /^ends too early, at byte 40: it was cut off$/],
+    [BET.slice(0, -1), new RegExp(`^ends too early, at byte ${BET.length - 1}: it was cut off$`)],
+    ['<event/>', /^begins with "<"/],
+    ["{'a':1}", /^is no JSON from byte 1 on: a text is written with ", not with '$/],
+    ['{"a":1,}', /^is no JSON from byte 7 on: there is a comma before the closing bracket$/],
+    ['{"a":"x\ny"}', /^is no JSON from byte 7 on: a line feed, tab/],
+    ['{"a":x}', /^is no JSON from byte 5 on: "x" cannot stand there$/],
+  ])('%s', (bytes, why) => {
+    expect(whyUnreadable(Buffer.from(bytes))).toMatch(why);
+    expect(judgeBytes(Buffer.from(bytes)).faults[0]?.detail).toMatch(
+      new RegExp(why.source.replace('^', '^the payload ')),
+    );
+  });
+
+  it('the place in what is not UTF-8 is the first byte that is of no character', () => {
+    const invalid = fc.constantFrom(
+      [0xff],
+      [0xc3],
+      [0xe2, 0x82],
+      [0xed, 0xa0, 0x80],
+      [0xf0, 0x9f, 0x98],
+      [0xc0, 0xaf],
+    );
+    const text = fc.string({ unit: 'binary', maxLength: 300 }).filter((each) => each.isWellFormed());
+    fc.assert(
+      fc.property(text, invalid, text, (before, bytes, after) => {
+        // An ASCII letter behind it, so that nothing completes it, and one before it, so that it is of no other encoding.
+        const begin = Buffer.from(`a${before}`);
+        const all = Buffer.concat([begin, Buffer.from(bytes), Buffer.from(`a${after}`)]);
+        expect(whyUnreadable(all)).toMatch(new RegExp(`^is not valid UTF-8 at byte ${begin.length} `));
+      }),
+    );
+  });
+
+  it('no more than a mebibyte is looked at, and what is told holds no more than a character of it', () => {
+    const long = `{"a":"${'x'.repeat(3 * 1024 ** 2)}"`;
+    expect(whyUnreadable(Buffer.from(long))).toBe('is no JSON, behind byte 1048576');
+    expect(whyUnreadable(Buffer.concat([Buffer.from(long), Buffer.from([0xff])]))).toBe(
+      'is not valid UTF-8, behind byte 1048576',
+    );
+    const player = bytesOf(aBet({ player_ref: 'p-secret' }))
+      .toString()
+      .replace('"kind"', 'kind');
+    expect(whyUnreadable(Buffer.from(player))).not.toContain('secret');
+  });
+
+  it('costs in proportion to the bytes', () => {
+    const broken = (bytes: number) => Buffer.from(`[${'['.repeat(bytes)}x`);
+    judgingMs(broken(100_000));
+    const small = judgingMs(broken(100_000)) + 1;
+    expect(judgingMs(broken(800_000))).toBeLessThan(small * 8 * 4);
+  });
+});

@@ -1,0 +1,292 @@
+/** The brand of an event (V8), and the promotion rules of the brand (G1-G5). */
+import type { OperatorEntry } from '../../../../src/domain/reference';
+import {
+  aBet,
+  aBrand,
+  aConnection,
+  aDeposit,
+  aLogin,
+  anEvent,
+  aRefund,
+  aSettled,
+  aWin,
+  type EventJson,
+  without,
+} from '../../../support/builders';
+import { faultsOf, judged, ONE_BRAND, SEVERAL, verdictOf } from '../world';
+
+const KINDS = ['bet', 'win', 'settled', 'refund', 'deposit', 'withdrawal', 'login'];
+const verdictsOf = (kinds: readonly string[], changes: EventJson, operator: Partial<OperatorEntry>) =>
+  Object.fromEntries(kinds.map((kind) => [kind, verdictOf(anEvent(kind, changes), aConnection(operator))]));
+const each = (kinds: readonly string[], verdict: string) =>
+  Object.fromEntries(kinds.map((kind) => [kind, verdict]));
+
+describe('which brand an event is of [V8] [R2 brand]', () => {
+  it('a connection of several brands needs one [7.1 no_brand] [2.1 brand] [C2]', () => {
+    for (const kind of KINDS) expect(verdictOf(without(anEvent(kind), 'brand'))).toBe('rejected/no_brand');
+    expect(verdictOf(aBet({ brand: 'main' }))).toBe('accepted');
+  });
+
+  it('a connection of one brand forbids it, be it the right one or empty [7.1 brand_unexpected] [2.1 brand] [C2]', () => {
+    for (const kind of KINDS)
+      for (const brand of ['main', 'nobody', ''])
+        expect(verdictOf(anEvent(kind, { brand }), ONE_BRAND)).toBe('rejected/brand_unexpected');
+    expect(verdictOf(without(aBet(), 'brand'), ONE_BRAND)).toBe('accepted');
+  });
+
+  it('a brand that the operator has not is unmapped, an empty one too [7.1 brand_unmapped]', () => {
+    for (const brand of ['nobody', 'Main', 'main ', '', 'acme', '__proto__', 'constructor'])
+      expect(verdictOf(aBet({ brand }))).toBe('rejected/brand_unmapped');
+  });
+
+  it("a brand of another operator is unmapped, and an operator's only brand is not supplied", () => {
+    const other = aConnection({ id: 'borealis', brands: [aBrand({ id: 'north' })] });
+    expect(verdictOf(aBet({ brand: 'main' }), other)).toBe('rejected/brand_unmapped');
+    expect(verdictOf(without(aBet(), 'brand'), other)).toBe('rejected/no_brand');
+  });
+
+  it('a brand that is not active, or whose operator is not, takes no event [7.1 operator_inactive] [R2 operator_inactive]', () => {
+    const brandOff = { brands: [aBrand({ active: false }), aBrand({ id: 'other' })] };
+    const operatorOff = { active: false };
+    expect(verdictsOf(KINDS, {}, brandOff)).toEqual(each(KINDS, 'rejected/operator_inactive'));
+    expect(verdictsOf(KINDS, {}, operatorOff)).toEqual(each(KINDS, 'rejected/operator_inactive'));
+    expect(verdictsOf(KINDS, { brand: 'other' }, brandOff)).toEqual(each(KINDS, 'accepted'));
+    for (const operator of [brandOff, operatorOff])
+      expect(verdictOf(without(aBet(), 'brand'), aConnection(operator, { brand: 'main' }))).toBe(
+        'rejected/operator_inactive',
+      );
+  });
+
+  it('each fault is at /brand and says what is the matter', () => {
+    const faultOf = (event: EventJson, connection = SEVERAL) => judged(event, connection).faults;
+    expect(faultOf(without(aBet(), 'brand'))).toEqual([
+      {
+        reason: 'no_brand',
+        field: '/brand',
+        detail: 'the connection carries several brands, and brand is missing',
+      },
+    ]);
+    expect(faultOf(aBet(), ONE_BRAND)).toEqual([
+      {
+        reason: 'brand_unexpected',
+        field: '/brand',
+        detail:
+          'the connection carries one brand, "main", and brand is present all the same, as the text "main"',
+      },
+    ]);
+    expect(faultOf(aBet({ brand: 'x' }))).toEqual([
+      {
+        reason: 'brand_unmapped',
+        field: '/brand',
+        detail: 'the brand "x" is not registered for the operator; registered: "main"',
+      },
+    ]);
+    expect(faultOf(aBet({ brand: 'Mian' }))[0]?.detail).toMatch(/registered: "main"; did you mean "main"\?$/);
+    expect(faultOf({ ...without(aBet(), 'brand'), brand_id: 'main' })[0]?.detail).toMatch(
+      /brand is missing; there is "brand_id": did you mean brand\?$/,
+    );
+    expect(faultOf(aBet(), aConnection({ active: false }))).toEqual([
+      { reason: 'operator_inactive', field: '/brand', detail: 'the operator is not active' },
+    ]);
+    expect(faultOf(aBet(), aConnection({ brands: [aBrand({ active: false })] }))[0]?.detail).toBe(
+      'the brand "main" is not active',
+    );
+  });
+});
+
+describe('zero [G1] [R2 zero_amount]', () => {
+  it('a bet or settled of zero is skipped, every other kind is decided [7.1 zero_amount] [6.1 account kinds]', () => {
+    const moneyKinds = KINDS.filter((kind) => kind !== 'login');
+    expect(verdictsOf(moneyKinds, { amount: '0' }, {})).toEqual({
+      ...each(['bet', 'settled'], 'skipped/zero_amount'),
+      ...each(['win', 'refund', 'deposit', 'withdrawal'], 'accepted'),
+    });
+  });
+
+  it('one minor unit is not zero', () => {
+    expect(verdictOf(aBet({ amount: '0.01' }))).toBe('accepted');
+    expect(verdictOf(aSettled({ amount: '0.01' }))).toBe('accepted');
+  });
+});
+
+describe('games [G2] [R2 game rules]', () => {
+  const withGames = (games: { deny?: string[]; allow?: string[] }) => ({
+    brands: [aBrand({ games: { deny: [], ...games } })],
+  });
+  const READ = ['bet', 'win', 'settled'];
+  const NOT_READ = ['refund', 'deposit', 'withdrawal', 'login'];
+
+  it('a denied game is skipped for bet, win and settled, never for refund [7.1 game_denied]', () => {
+    expect(verdictsOf(KINDS, { game: { id: 'g9' } }, withGames({ deny: ['g8', 'g9'] }))).toEqual({
+      ...each(READ, 'skipped/game_denied'),
+      ...each(NOT_READ, 'accepted'),
+    });
+  });
+
+  it('where games are listed, another game is skipped [7.1 game_not_allowed]', () => {
+    expect(verdictsOf(KINDS, { game: { id: 'g3' } }, withGames({ allow: ['g1', 'g2'] }))).toEqual({
+      ...each(READ, 'skipped/game_not_allowed'),
+      ...each(NOT_READ, 'accepted'),
+    });
+    expect(verdictsOf(KINDS, { game: { id: 'g2' } }, withGames({ allow: ['g1', 'g2'] }))).toEqual(
+      each(KINDS, 'accepted'),
+    );
+  });
+
+  it('where games are listed, an event that names none is skipped [2.1 game.id]', () => {
+    const connection = aConnection(withGames({ allow: ['g1'] }));
+    expect(verdictOf(without(aBet(), 'game'), connection)).toBe('skipped/game_not_allowed');
+    expect(verdictOf(aWin({ game: {} }), connection)).toBe('skipped/game_not_allowed');
+    expect(verdictOf(without(aRefund(), 'game'), connection)).toBe('accepted');
+  });
+
+  it('an empty list allows nothing', () => {
+    const connection = aConnection(withGames({ allow: [] }));
+    expect(verdictOf(aBet(), connection)).toBe('skipped/game_not_allowed');
+    expect(verdictOf(without(aBet(), 'game'), connection)).toBe('skipped/game_not_allowed');
+  });
+
+  it('a game in both lists is denied', () => {
+    const connection = aConnection(withGames({ deny: ['g1'], allow: ['g1'] }));
+    expect(verdictOf(aBet(), connection)).toBe('skipped/game_denied');
+  });
+
+  it('a list of denied games lets pass what names no game', () => {
+    const connection = aConnection(withGames({ deny: ['g9', ''] }));
+    expect(verdictOf(without(aBet(), 'game'), connection)).toBe('accepted');
+    expect(verdictOf(aBet({ game: { id: '' } }), connection)).toBe('skipped/game_denied');
+  });
+
+  it('the rules are those of the brand that the event names, or that the connection carries', () => {
+    const brands = [aBrand({ games: { deny: ['g1'] } }), aBrand({ id: 'other' })];
+    const connection = aConnection({ brands });
+    expect(verdictOf(aBet({ brand: 'main' }), connection)).toBe('skipped/game_denied');
+    expect(verdictOf(aBet({ brand: 'other' }), connection)).toBe('accepted');
+    expect(verdictOf(without(aBet(), 'brand'), aConnection({ brands }, { brand: 'main' }))).toBe(
+      'skipped/game_denied',
+    );
+  });
+});
+
+describe('the smallest bet [G3] [R2 below_min_bet]', () => {
+  const brands = [aBrand({ minBet: { EUR: '0.10', BTC: '0.00001', jpy: '10' } })];
+  const connection = aConnection({ brands });
+
+  it.each([
+    ['0.09', 'EUR', 'skipped/below_min_bet'],
+    ['0.10', 'EUR', 'accepted'],
+    ['0.1', 'EUR', 'accepted'],
+    ['0.11', 'eur', 'accepted'],
+    ['0.01', 'eur', 'skipped/below_min_bet'],
+    ['0.01', 'USD', 'accepted'],
+    ['0.00000999', 'BTC', 'skipped/below_min_bet'],
+    ['0.00001', 'BTC', 'accepted'],
+    ['9', 'JPY', 'skipped/below_min_bet'],
+    ['10', 'JPY', 'accepted'],
+  ])('a bet of %s %s is %s [7.1 below_min_bet]', (amount, currency, expected) => {
+    expect(verdictOf(aBet({ amount, currency }), connection)).toBe(expected);
+  });
+
+  it('is asked of bets alone [6.1 account kinds]', () => {
+    expect(verdictsOf(KINDS, { amount: '0.01' }, { brands })).toEqual({
+      ...each(KINDS, 'accepted'),
+      bet: 'skipped/below_min_bet',
+    });
+  });
+
+  it('is not asked of an amount that is none', () => {
+    expect(faultsOf(aBet({ amount: '1,5' }), connection)).toEqual(['bad_amount /amount']);
+  });
+
+  it('is that of the brand', () => {
+    const two = aConnection({ brands: [...brands, aBrand({ id: 'other' })] });
+    expect(verdictOf(aBet({ amount: '0.01', brand: 'other' }), two)).toBe('accepted');
+  });
+});
+
+describe('the catalogue [G4] [R2 game_unknown]', () => {
+  const catalogue = [
+    { id: 'g1', active: true },
+    { id: 'g2', active: false },
+  ];
+
+  it('a bet or settled names an active game of it [7.1 game_unknown] [2.1 game]', () => {
+    expect(verdictsOf(KINDS, { game: { id: 'g1' } }, { catalogue })).toEqual(each(KINDS, 'accepted'));
+    for (const game of [{ id: 'g2' }, { id: 'g3' }, { id: '' }, { id: 'constructor' }, {}])
+      expect(verdictsOf(KINDS, { game }, { catalogue })).toEqual({
+        ...each(KINDS, 'accepted'),
+        ...each(['bet', 'settled'], 'skipped/game_unknown'),
+      });
+    expect(verdictOf(without(aBet(), 'game'), aConnection({ catalogue }))).toBe('skipped/game_unknown');
+  });
+
+  it('a single entry that is not active is a catalogue', () => {
+    const connection = aConnection({ catalogue: [{ id: 'g2', active: false }] });
+    expect(verdictOf(aBet(), connection)).toBe('skipped/game_unknown');
+    expect(verdictOf(without(aSettled(), 'game'), connection)).toBe('skipped/game_unknown');
+  });
+
+  it('without a catalogue any game counts, and an event without a game', () => {
+    expect(verdictOf(aBet({ game: { id: 'whatever' } }))).toBe('accepted');
+    expect(verdictOf(without(aBet(), 'game'))).toBe('accepted');
+  });
+});
+
+describe('account kinds read no promotion rule [G5] [6.1 account kinds]', () => {
+  it('whatever the brand and the catalogue say', () => {
+    const strict = {
+      brands: [aBrand({ games: { deny: ['g1'], allow: [] }, minBet: { EUR: '1000' } })],
+      catalogue: [{ id: 'g2', active: true }],
+    };
+    const account = ['deposit', 'withdrawal', 'login'];
+    expect(verdictsOf(account, { game: { id: 'g1' } }, strict)).toEqual(each(account, 'accepted'));
+    expect(verdictOf(aDeposit({ amount: '0' }), aConnection(strict))).toBe('accepted');
+    expect(verdictOf(aLogin(), aConnection(strict))).toBe('accepted');
+  });
+});
+
+describe('an event that is set aside is told where and why', () => {
+  const strict = (games: { deny: string[]; allow?: string[] }) =>
+    aConnection({ brands: [aBrand({ games })] });
+  const catalogue = aConnection({ catalogue: [{ id: 'g2', active: true }] });
+  const NO_GAME = 'the event names no game, and the catalogue holds games';
+  const minimum = aConnection({ brands: [aBrand({ minBet: { EUR: '100' } })] });
+
+  it.each([
+    ['game_denied', '/game/id', 'the brand excludes the game "g1"', aBet(), strict({ deny: ['g1'] })],
+    [
+      'game_not_allowed',
+      '/game/id',
+      'the game "g1" is not among those that the brand allows',
+      aBet(),
+      strict({ deny: [], allow: [] }),
+    ],
+    [
+      'game_not_allowed',
+      '/game',
+      'the event names no game, and the brand lists the games that it allows',
+      without(aBet(), 'game'),
+      strict({ deny: [], allow: [] }),
+    ],
+    [
+      'below_min_bet',
+      '/amount',
+      "the bet of 10.50 EUR is below the brand's minimum of 100.00 EUR",
+      aBet(),
+      minimum,
+    ],
+    ['game_unknown', '/game/id', NO_GAME, aBet({ game: {} }), catalogue],
+    ['game_unknown', '/game', NO_GAME, without(aBet(), 'game'), catalogue],
+    ['game_unknown', '/game/id', 'the catalogue has no active game "g1"', aBet(), catalogue],
+    [
+      'game_unknown',
+      '/game/id',
+      'the catalogue has no active game "g1": it is there, and not active',
+      aBet(),
+      aConnection({ catalogue: [{ id: 'g1', active: false }] }),
+    ],
+  ])('%s at %s', (reason, field, detail, event, connection) => {
+    expect(judged(event, connection).faults).toEqual([{ reason, field, detail }]);
+    expect(faultsOf(event, connection)).toEqual([`${reason} ${field}`]);
+  });
+});

@@ -1,0 +1,306 @@
+/** The fold over a batch: duplicates, records that are read again, and what gets no verdict row (V1, K3, K4, D2). */
+import { decide, deliveryKey, type KeyedItem, unstoredKey } from '../../../../src/domain/verdict/decide';
+import { ACCEPTED, outcomeOf } from '../../../../src/domain/verdict/reasons';
+import {
+  type AnEvent,
+  aBet,
+  aDeposit,
+  aLogin,
+  aRefund,
+  aSettledOf,
+  nothingKnown,
+} from '../../../support/builders';
+import { itemOf, judged, SEVERAL } from '../world';
+
+const at = (offset: number, partitionNo = 1) => ({ partitionNo, offset });
+const item = (event: AnEvent, source: KeyedItem['source']) => itemOf(judged(event), SEVERAL, source);
+const fresh = (counted: boolean, outcome = ACCEPTED) => ({
+  type: 'decided',
+  outcome,
+  counted,
+  redelivered: false,
+});
+
+describe('an event gets one verdict [V1] [3.1 duplicate] [7.1 duplicate]', () => {
+  const bet = aBet();
+
+  it('the same event twice in one batch: the second is a duplicate [2.1 event_id]', () => {
+    const { decisions } = decide([item(bet, at(0)), item(bet, at(1))], nothingKnown());
+    expect(decisions).toEqual([
+      fresh(true),
+      {
+        type: 'duplicate',
+        first: ACCEPTED,
+        firstTransport: 'kafka',
+        contentDiffers: false,
+        redelivered: false,
+      },
+    ]);
+  });
+
+  it('the same event in a later batch, or in another partition', () => {
+    const known = nothingKnown();
+    decide([item(bet, at(0))], known);
+    for (const source of [at(7), at(0, 2), at(1)])
+      expect(decide([item(bet, source)], known).decisions).toMatchObject([{ type: 'duplicate' }]);
+  });
+
+  it('by a webhook, which has no coordinates', () => {
+    const known = nothingKnown();
+    const twice = decide([item(bet, null), item(bet, null)], known).decisions;
+    const byWebhook = { type: 'duplicate', firstTransport: 'webhook', redelivered: false };
+    expect(twice).toMatchObject([{ type: 'decided' }, byWebhook]);
+    expect(decide([item(bet, at(0))], known).decisions).toMatchObject([byWebhook]);
+    const other = aBet();
+    decide([item(other, at(1))], known);
+    const byKafka = { type: 'duplicate', firstTransport: 'kafka' };
+    expect(decide([item(other, null)], known).decisions).toMatchObject([byKafka]);
+  });
+
+  it('a duplicate of a rejected or skipped event is a duplicate, and names the first verdict', () => {
+    for (const [changes, reason] of [
+      [{ spec: 'x' }, 'malformed'],
+      [{ amount: '0' }, 'zero_amount'],
+    ] as const) {
+      const known = nothingKnown();
+      decide([item(aBet({ event_id: 'e-1', ...changes }), at(0))], known);
+      expect(decide([item(aBet({ event_id: 'e-1' }), at(1))], known).decisions).toEqual([
+        {
+          type: 'duplicate',
+          first: outcomeOf(reason),
+          firstTransport: 'kafka',
+          contentDiffers: true,
+          redelivered: false,
+        },
+      ]);
+    }
+  });
+
+  it('whether the content differs from the first is told [K4]', () => {
+    const again = (changes: object) =>
+      decide([item(bet, at(0)), item({ ...bet, ...changes }, at(1))], nothingKnown()).decisions[1];
+    expect(again({})).toMatchObject({ contentDiffers: false });
+    expect(again({ amount: '10.5', more: 1 })).toMatchObject({ contentDiffers: false });
+    expect(again({ amount: '10.51' })).toMatchObject({ contentDiffers: true });
+  });
+
+  it('the first delivery stays the one that others are compared with [K2]', () => {
+    const known = nothingKnown();
+    const changed = { ...bet, amount: '99' };
+    const { decisions } = decide([item(bet, at(0)), item(changed, at(1)), item(bet, at(2))], known);
+    expect(decisions).toMatchObject([{}, { contentDiffers: true }, { contentDiffers: false }]);
+  });
+});
+
+describe('a record that is read again is no resend [K3] [R4 redelivery]', () => {
+  const bet = aBet();
+
+  it('it is answered with the verdict it has, and counts nothing further', () => {
+    const known = nothingKnown();
+    decide([item(bet, at(3))], known);
+    expect(decide([item(bet, at(3))], known).decisions).toEqual([
+      { type: 'decided', outcome: ACCEPTED, counted: false, redelivered: true },
+    ]);
+  });
+
+  it('the same offset of another partition is another record', () => {
+    const known = nothingKnown();
+    decide([item(bet, at(3, 1))], known);
+    expect(decide([item(bet, at(3, 2))], known).decisions).toMatchObject([{ type: 'duplicate' }]);
+  });
+
+  it('equal coordinates with another event are a topic made anew: the event is decided', () => {
+    const known = nothingKnown();
+    decide([item(bet, at(0))], known);
+    expect(decide([item(aBet(), at(0))], known).decisions).toEqual([fresh(true)]);
+  });
+
+  it('a duplicate that is read again makes no second delivery, and says what it said', () => {
+    const duplicate = item({ ...bet, amount: '99' }, at(5));
+    const resends = new Map([[deliveryKey(duplicate.feedNo, duplicate.eventId, at(5)), true]]);
+    const known = nothingKnown({ resends });
+    const { decisions } = decide([item(bet, at(0)), duplicate, item(bet, at(6))], known);
+    expect(decisions[1]).toEqual({
+      type: 'duplicate',
+      first: ACCEPTED,
+      firstTransport: 'kafka',
+      contentDiffers: true,
+      redelivered: true,
+    });
+    expect(decisions[2]).toEqual({
+      type: 'duplicate',
+      first: ACCEPTED,
+      firstTransport: 'kafka',
+      contentDiffers: false,
+      redelivered: false,
+    });
+  });
+
+  it('a recorded duplicate keeps whether its content differed', () => {
+    const duplicate = item({ ...bet, amount: '99' }, at(5));
+    const resends = new Map([[deliveryKey(duplicate.feedNo, duplicate.eventId, at(5)), false]]);
+    const { decisions } = decide([item(bet, at(0)), duplicate], nothingKnown({ resends }));
+    expect(decisions[1]).toMatchObject({ contentDiffers: false, redelivered: true });
+  });
+
+  it('deliveries are told apart by partition, offset, feed and event', () => {
+    const keys = [
+      deliveryKey(1, 'a', at(1, 1)),
+      deliveryKey(1, 'b', at(1, 1)),
+      deliveryKey(2, 'a', at(1, 1)),
+      deliveryKey(11, 'a', at(1, 1)),
+      deliveryKey(1, 'a', at(2, 1)),
+      deliveryKey(1, 'a', at(1, 2)),
+      deliveryKey(1, 'a', at(11, 1)),
+      deliveryKey(1, 'a', at(1, 11)),
+      deliveryKey(1, '1/a', at(1, 1)),
+      deliveryKey(1, '', at(1, 1)),
+    ];
+    expect(new Set(keys).size).toBe(keys.length);
+    expect(deliveryKey(1, 'a', at(1, 1))).toBe(keys[0]);
+  });
+});
+
+describe('what gets no verdict row [V3] [S4]', () => {
+  const unstored = (offset: number, deadLetter: 'unclaimed' | null = null) => ({
+    type: 'unstored' as const,
+    source: at(offset),
+    connectionNo: null,
+    valueHash: 42n,
+    deadLetter,
+  });
+
+  it('an event without key, or a dead letter, is answered and changes nothing [7.1 no_idempotency_key]', () => {
+    const known = nothingKnown();
+    const { decisions, changedRounds } = decide([unstored(0), unstored(1, 'unclaimed')], known);
+    expect(decisions).toEqual([
+      { type: 'unstored', deadLetter: null, redelivered: false },
+      { type: 'unstored', deadLetter: 'unclaimed', redelivered: false },
+    ]);
+    expect(known).toEqual(nothingKnown());
+    expect(changedRounds.size).toBe(0);
+  });
+
+  it('read again it is told by its coordinates together with its bytes', () => {
+    const known = nothingKnown({ unstored: new Set([unstoredKey(at(0), 42n)]) });
+    const items = [
+      unstored(0),
+      { ...unstored(0), valueHash: 43n },
+      unstored(1),
+      { ...unstored(0), source: at(0, 2) },
+    ];
+    expect(decide(items, known).decisions.map(({ redelivered }) => redelivered)).toEqual([
+      true,
+      false,
+      false,
+      false,
+    ]);
+    expect(decide([{ ...unstored(0), source: null }], known).decisions).toMatchObject([
+      { redelivered: false },
+    ]);
+  });
+});
+
+describe('a batch is decided in the order of arrival, each event on its own [D2] [S1] [2.2 each on its own]', () => {
+  it('an invalid event does not touch the others', () => {
+    const { decisions } = decide(
+      [item(aBet(), at(0)), item(aBet({ spec: 'x' }), at(1)), item(aLogin(), at(2))],
+      nothingKnown(),
+    );
+    expect(decisions).toEqual([fresh(true), fresh(false, outcomeOf('malformed')), fresh(true)]);
+  });
+
+  it('an account event that is set aside is not counted', () => {
+    const deposit = item(aDeposit({ currency: 'XXX' }), at(0));
+    expect(decide([deposit], nothingKnown()).decisions).toEqual([
+      fresh(false, outcomeOf('currency_unknown')),
+    ]);
+  });
+
+  it('a refund earlier in the batch is seen, and so is a settled', () => {
+    const bet = aBet();
+    const { decisions } = decide(
+      [
+        item(aSettledOf(bet), at(0)),
+        item(aSettledOf(bet), at(1)),
+        item(aRefund(bet), at(2)),
+        item(bet, at(3)),
+      ],
+      nothingKnown(),
+    );
+    expect(decisions).toEqual([
+      { ...fresh(true), anomalies: ['settled_mismatch'] },
+      { ...fresh(false), anomalies: ['second_settled'] },
+      fresh(false),
+      fresh(false, outcomeOf('round_refunded')),
+    ]);
+  });
+
+  it('the rounds that events touched are named, for writing back', () => {
+    const bet = item(aBet({ event_id: 'e-1' }), at(0));
+    const known = nothingKnown();
+    const { changedRounds } = decide(
+      [bet, item(aBet({ event_id: 'e-1' }), at(1)), item(aBet({ brand: 'x' }), at(2)), item(aLogin(), at(3))],
+      known,
+    );
+    expect(changedRounds).toEqual(new Set(known.rounds.values()));
+    expect([...changedRounds]).toEqual([known.rounds.get(bet.feedNo, bet.fields.roundId!)]);
+  });
+
+  it('a round that is known is changed in its place, and one that no event touched is not named', () => {
+    const [mine, other] = [item(aBet(), at(0)), item(aBet(), at(1))];
+    const known = nothingKnown();
+    decide([mine, other], known);
+    const rounds = known.rounds.values();
+    const settled = aSettledOf(aBet({ round_id: mine.fields.roundId! }));
+    const { changedRounds } = decide([item(settled, at(2))], known);
+    expect(rounds.map((round) => [round.settled, changedRounds.has(round)])).toEqual([
+      [true, true],
+      [false, false],
+    ]);
+    expect(known.rounds.values()).toHaveLength(2);
+  });
+
+  it('a stored round goes on from its state', () => {
+    const bet = aBet();
+    const { feedNo } = SEVERAL;
+    const earlier = nothingKnown();
+    decide([item(aRefund(bet), at(0))], earlier);
+    const known = nothingKnown();
+    known.rounds.set(feedNo, bet.round_id, earlier.rounds.get(feedNo, bet.round_id)!);
+    const { decisions } = decide([item(bet, at(1))], known);
+    expect(decisions).toEqual([fresh(false, outcomeOf('round_refunded'))]);
+  });
+
+  it('events and rounds of two feeds do not meet, whatever their ids [K1] [C3]', () => {
+    const bet = aBet();
+    const elsewhere = { ...SEVERAL, feedNo: SEVERAL.feedNo + 1 };
+    const known = nothingKnown();
+    const { decisions } = decide(
+      [
+        item(aRefund(bet, { event_id: 'r' }), at(0)),
+        itemOf(judged(bet), elsewhere, at(1)),
+        itemOf(judged({ ...bet, event_id: 'r' }), elsewhere, at(2)),
+        item(bet, at(3)),
+      ],
+      known,
+    );
+    expect(decisions).toEqual([
+      fresh(false),
+      fresh(true),
+      fresh(true),
+      fresh(false, outcomeOf('round_refunded')),
+    ]);
+    expect(known.rounds.values()).toHaveLength(2);
+  });
+
+  it.each([
+    ['kind', { fields: { ...judged(aBet()).fields, kind: null } }],
+    ['kind of a round', { fields: { ...judged(aBet()).fields, kind: 'login' as const } }],
+    ['player', { fields: { ...judged(aBet()).fields, playerRef: null } }],
+    ['brand', { brandNo: null }],
+  ])('an event of a round without %s is a defect of judging, and fails alone [V9]', (_, lacking) => {
+    const broken = { ...item(aBet(), at(0)), ...lacking };
+    expect(() => decide([broken], nothingKnown())).toThrow('a round event lacks kind, player or brand');
+  });
+});

@@ -1,0 +1,170 @@
+/**
+ * Which of several reasons an event gets (V2): the order of the rows of table 7.1.
+ *
+ * Each fault below makes a valid bet wrong in one way. Every pair, and any set, of those that one event can have at once is tried.
+ */
+import fc from 'fast-check';
+import type { BrandEntry, OperatorEntry } from '../../../../src/domain/reference';
+import { REASONS } from '../../../../src/domain/verdict/reasons';
+import {
+  type ARoundEvent,
+  aBet,
+  aBrand,
+  aConnection,
+  anEvent,
+  aRefund,
+  bytesOf,
+  type EventJson,
+  without,
+} from '../../../support/builders';
+import { judgeBytes, verdictOf, World } from '../world';
+
+interface Fault {
+  readonly verdict: string;
+  /** What the event says. */
+  readonly says?: EventJson;
+  /** What the event does not say. */
+  readonly lacks?: string;
+  readonly brand?: Partial<BrandEntry>;
+  readonly operator?: Partial<OperatorEntry>;
+  readonly oneBrand?: true;
+  readonly refundedBefore?: true;
+  /** Faults that no event can have together with this one. */
+  readonly excludes?: readonly string[];
+}
+
+/** In the order of table 7.1. `panic` is left out: it is no fault of the event. */
+const FAULTS: readonly Fault[] = [
+  { verdict: 'rejected/no_idempotency_key', lacks: 'event_id' },
+  { verdict: 'rejected/malformed', says: { spec: 'promo.event.v2' } },
+  { verdict: 'rejected/op_unknown', says: { kind: 'bonus' } },
+  { verdict: 'rejected/no_player', lacks: 'player_ref' },
+  {
+    verdict: 'rejected/bad_amount',
+    says: { amount: '1,50' },
+    excludes: ['skipped/zero_amount', 'skipped/below_min_bet'],
+  },
+  {
+    verdict: 'rejected/no_brand',
+    lacks: 'brand',
+    excludes: ['rejected/brand_unexpected', 'rejected/brand_unmapped'],
+  },
+  { verdict: 'rejected/brand_unexpected', oneBrand: true },
+  { verdict: 'rejected/brand_unmapped', says: { brand: 'nobody' } },
+  { verdict: 'rejected/operator_inactive', operator: { active: false } },
+  { verdict: 'skipped/currency_unknown', says: { currency: 'XXX' } },
+  { verdict: 'skipped/zero_amount', says: { amount: '0' } },
+  { verdict: 'skipped/game_denied', brand: { games: { deny: ['g1'] } } },
+  { verdict: 'skipped/game_not_allowed', brand: { games: { deny: [], allow: ['g2'] } } },
+  { verdict: 'skipped/below_min_bet', brand: { minBet: { EUR: '100' } } },
+  { verdict: 'skipped/game_unknown', operator: { catalogue: [{ id: 'g1', active: false }] } },
+  { verdict: 'skipped/round_refunded', refundedBefore: true },
+];
+
+const areCompatible = (faults: readonly Fault[]) =>
+  faults.every((one) => !faults.some((other) => one.excludes?.includes(other.verdict)));
+
+/** The verdict of a bet that has all the faults. */
+function verdictWith(faults: readonly Fault[]): string {
+  const games = { deny: faults.flatMap((f) => f.brand?.games?.deny ?? []) };
+  const allow = faults.map((f) => f.brand?.games?.allow).find((list) => list !== undefined);
+  const brand = Object.assign({}, ...faults.map((f) => f.brand ?? {}), {
+    games: allow === undefined ? games : { ...games, allow },
+  });
+  const operator = Object.assign({ brands: [aBrand(brand)] }, ...faults.map((f) => f.operator ?? {}));
+  const oneBrand = faults.some((f) => f.oneBrand);
+  const connection = aConnection(operator, oneBrand ? { brand: 'main' } : {});
+
+  const bet: ARoundEvent = aBet(Object.assign({}, ...faults.map((f) => f.says ?? {})));
+  const lacking = faults.flatMap((f) => f.lacks ?? []);
+  const world = new World();
+  // Where no refund is accepted, e.g. of an inactive operator, no round is refunded either: the first reason is the same.
+  if (faults.some((f) => f.refundedBefore)) {
+    const before = aConnection({}, oneBrand ? { brand: 'main' } : {});
+    const refund = aRefund(aBet({ round_id: bet.round_id }));
+    world.deliver([oneBrand ? without(refund, 'brand') : refund], before);
+  }
+  const [verdict] = [judgeBytes(bytesOf(without(bet, ...lacking)), connection)].map((judgement) =>
+    world.decideJudged(judgement, connection),
+  );
+  return verdict!;
+}
+
+it.each(FAULTS.map((fault) => [fault.verdict, fault] as const))(
+  'a bet with that one fault is %s [V2] [3.1 rejected] [3.1 skipped]',
+  (verdict, fault) => {
+    expect(verdictWith([fault])).toBe(verdict);
+  },
+);
+
+const PAIRS = FAULTS.flatMap((first, i) =>
+  FAULTS.slice(i + 1).map((second) => [first, second] as const),
+).filter(areCompatible);
+
+it.each(PAIRS.map(([first, second]) => [first.verdict, second.verdict, [first, second]] as const))(
+  '%s comes before %s [V2] [R2 precedence]',
+  (first, _, both) => {
+    expect(verdictWith(both)).toBe(first);
+    expect(verdictWith([...both].reverse())).toBe(first);
+  },
+);
+
+it('any set of faults makes the first of them [V2] [R2 precedence]', () => {
+  const sets = fc.subarray([...FAULTS], { minLength: 1 }).filter(areCompatible);
+  fc.assert(fc.property(sets, (faults) => expect(verdictWith(faults)).toBe(faults[0]?.verdict)));
+});
+
+it('the faults above are all reasons of table 7.1 but panic, in the order of REASONS [V2]', () => {
+  const ofEvents = REASONS.filter(({ name }) => name !== 'panic');
+  expect(FAULTS.map(({ verdict }) => verdict)).toEqual(
+    ofEvents.map(({ verdict, name }) => `${verdict}/${name}`),
+  );
+});
+
+it('a duplicate comes before every reason that is stored [V1] [V2] [7.1 duplicate] [R2 precedence] [3.1 duplicate]', () => {
+  const faulty = [
+    { spec: 'x' },
+    { kind: 'bonus' },
+    { player_ref: '' },
+    { amount: '1,5' },
+    { brand: 'nobody' },
+    { currency: 'XXX' },
+    { amount: '0' },
+  ];
+  for (const says of faulty) {
+    const world = new World();
+    const first = aBet();
+    expect(world.deliver([first, { ...first, ...says }])).toEqual(['accepted', 'duplicate']);
+  }
+});
+
+describe('an amount and its currency [V7] [R2 bad_amount]', () => {
+  it.each([
+    ['1,5', 'EUR', 'rejected/bad_amount'],
+    ['1,5', 'XXX', 'rejected/bad_amount'],
+    ['01', 'XXX', 'rejected/bad_amount'],
+    ['', 'XXX', 'rejected/bad_amount'],
+    ['-0', 'XXX', 'rejected/bad_amount'],
+    ['1.505', 'EUR', 'rejected/bad_amount'],
+    ['1.505', 'XXX', 'skipped/currency_unknown'],
+    ['0.000', 'EUR', 'rejected/bad_amount'],
+    ['0.000', 'XXX', 'skipped/currency_unknown'],
+    ['0', 'XXX', 'skipped/currency_unknown'],
+    ['0', 'EUR', 'skipped/zero_amount'],
+    ['0.00', 'EUR', 'skipped/zero_amount'],
+    ['9'.repeat(30), 'XXX', 'skipped/currency_unknown'],
+    ['9'.repeat(30), 'EUR', 'rejected/bad_amount'],
+  ])('"%s" %s is %s', (amount, currency, expected) => {
+    expect(verdictOf(aBet({ amount, currency }))).toBe(expected);
+    expect(verdictOf(aBet({ kind: 'settled', amount, currency }))).toBe(expected);
+  });
+
+  it('bad form without any currency is bad_amount, good form without one currency_unknown', () => {
+    expect(verdictOf(without(aBet({ amount: '1,5' }), 'currency'))).toBe('rejected/bad_amount');
+    expect(verdictOf(without(aBet({ amount: '0.000' }), 'currency'))).toBe('skipped/currency_unknown');
+  });
+
+  it('a currency of a wrong type is malformed whatever the amount', () => {
+    expect(verdictOf(anEvent('bet', { amount: '1,5', currency: null }))).toBe('rejected/malformed');
+  });
+});

@@ -1,0 +1,136 @@
+/** The closed lists: reasons with their precedence and stored codes (V2), and how long an undecided partition waits (U2). */
+
+import { isKind, isRoundKind, KINDS, kindCode } from '../../../../src/domain/event/event';
+import {
+  ACCEPTED,
+  DEAD_LETTER_REASONS,
+  duplicateRemedy,
+  outcomeOf,
+  outcomeOfCode,
+  REASONS,
+  rankOf,
+  reasonInfo,
+} from '../../../../src/domain/verdict/reasons';
+import { backoffMs } from '../../../../src/lib/backoff';
+
+/**
+ * What the store keeps, and the order of precedence. A line is never changed, since stored codes are; a new reason
+ * gets a line with a new code.
+ */
+const COMMITTED = [
+  [1, 'rejected', 'no_idempotency_key'],
+  [2, 'rejected', 'malformed'],
+  [3, 'rejected', 'op_unknown'],
+  [4, 'rejected', 'no_player'],
+  [5, 'rejected', 'bad_amount'],
+  [6, 'rejected', 'no_brand'],
+  [7, 'rejected', 'brand_unexpected'],
+  [8, 'rejected', 'brand_unmapped'],
+  [9, 'rejected', 'operator_inactive'],
+  [10, 'rejected', 'panic'],
+  [20, 'skipped', 'currency_unknown'],
+  [21, 'skipped', 'zero_amount'],
+  [22, 'skipped', 'game_denied'],
+  [23, 'skipped', 'game_not_allowed'],
+  [24, 'skipped', 'below_min_bet'],
+  [25, 'skipped', 'game_unknown'],
+  [26, 'skipped', 'round_refunded'],
+] as const;
+
+describe('reasons [V2] [R2 precedence]', () => {
+  it('stand in the order of table 7.1, with codes that never change', () => {
+    expect(REASONS.map(({ code, verdict, name }) => [code, verdict, name])).toEqual(COMMITTED);
+  });
+
+  it('have a code each, none of them that of accepted', () => {
+    const codes = [ACCEPTED.code, ...REASONS.map(({ code }) => code)];
+    expect(new Set(codes).size).toBe(codes.length);
+  });
+
+  it('rank by that order', () => {
+    expect(COMMITTED.map(([, , name]) => rankOf(name))).toEqual(COMMITTED.map((_, index) => index));
+  });
+
+  it.each(COMMITTED)('%i is %s/%s', (code, verdict, reason) => {
+    expect(outcomeOf(reason)).toEqual({ verdict, reason, code });
+    expect(outcomeOfCode(code)).toBe(outcomeOf(reason));
+    expect(reasonInfo(reason)).toMatchObject({ code, verdict, name: reason });
+  });
+
+  it('0 is accepted, and a code that is not known is nothing', () => {
+    expect(ACCEPTED).toEqual({ verdict: 'accepted', reason: null, code: 0 });
+    expect(outcomeOfCode(0)).toBe(ACCEPTED);
+    expect(outcomeOfCode(11)).toBeUndefined();
+  });
+
+  it('tell an operator what is the matter and what to do', () => {
+    for (const { name, meaning, remedy, charge } of REASONS) {
+      expect([name, meaning]).toEqual([name, expect.stringMatching(/^[a-z].{20,}\.$/s)]);
+      expect([name, remedy]).toEqual([name, expect.stringMatching(/^[A-Z].{10,}\.$/s)]);
+      expect([name, charge]).toEqual([name, expect.stringMatching(/^(operator|service|nobody)$/)]);
+    }
+  });
+
+  it.each(REASONS.filter(({ name }) => name !== 'no_idempotency_key'))(
+    '$name: the remedy says that a corrected event needs a new event_id [R4 new id]',
+    ({ name, remedy }) => {
+      expect(remedy).toMatch(/\bnew event_ids?\b/);
+      expect(duplicateRemedy(outcomeOf(name), true)).toMatch(
+        /^It was (rejected|skipped) under this id: send it under a new one\.$/,
+      );
+      expect(duplicateRemedy(outcomeOf(name), false) ?? 'new event_id').toMatch(/\bnew event_ids?\b/);
+    },
+  );
+
+  it('charge whoever has to act: the service with a panic alone, nobody where nothing is to be done', () => {
+    const chargedTo = (who: string) => REASONS.filter(({ charge }) => charge === who).map(({ name }) => name);
+    expect(chargedTo('service')).toEqual(['panic']);
+    expect(chargedTo('nobody')).toEqual([
+      'zero_amount',
+      'game_denied',
+      'game_not_allowed',
+      'below_min_bet',
+      'round_refunded',
+    ]);
+    for (const { name, charge, remedy } of REASONS)
+      expect([name, remedy.startsWith('Nothing to do.')]).toEqual([name, charge === 'nobody']);
+  });
+});
+
+describe('the other closed lists', () => {
+  it('dead letters have reasons of their own, with codes that never change [S4]', () => {
+    expect(DEAD_LETTER_REASONS.map(({ code, name }) => [code, name])).toEqual([
+      [1, 'unclaimed'],
+      [2, 'schema_unknown'],
+      [3, 'undecodable'],
+    ]);
+    for (const { meaning } of DEAD_LETTER_REASONS) expect(meaning).toMatch(/^[a-z].{20,}/);
+  });
+
+  it('kinds have codes that never change [F5]', () => {
+    expect(KINDS.map((kind) => [kindCode(kind), kind])).toEqual([
+      [1, 'bet'],
+      [2, 'win'],
+      [3, 'settled'],
+      [4, 'refund'],
+      [5, 'deposit'],
+      [6, 'withdrawal'],
+      [7, 'login'],
+    ]);
+    expect(KINDS.filter(isRoundKind)).toEqual(['bet', 'win', 'settled', 'refund']);
+    expect(['bet', 'Bet', ''].map(isKind)).toEqual([true, false, false]);
+  });
+});
+
+describe('the wait of an undecided partition [U2] [R5 backoff] [8 retry of undecided]', () => {
+  it('is 1, 2, 4, 8, 16, 30, 30 ... seconds', () => {
+    expect([1, 2, 3, 4, 5, 6, 7, 8].map(backoffMs)).toEqual([
+      1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000, 30_000,
+    ]);
+  });
+
+  it('never grows beyond, and never ends', () => {
+    for (const failures of [16, 17, 100, 1_100, 1e9, Number.MAX_SAFE_INTEGER])
+      expect(backoffMs(failures)).toBe(30_000);
+  });
+});

@@ -1,0 +1,48 @@
+/** What a dead letter says of itself, so that its sender can be found. */
+import { letterCause, letterDetail } from '../../../src/intake/letter-detail';
+
+const json = { type: 'json', bytes: null } as const;
+
+test.each([
+  [
+    'no claim',
+    [],
+    'the record has no header connection-id, and its topic is not that of exactly one connection',
+  ],
+  ['a claim', ['acme-x'], 'the header connection-id claims "acme-x", which is no connection of this topic'],
+  ['two claims', ['a', 'b'], 'the header connection-id claims several connections: "a", "b"'],
+  [
+    'a claim that is to harm a terminal',
+    ['\u001b[2J'],
+    'the header connection-id claims "\\u001b[2J", which is no connection of this topic',
+  ],
+])('%s is named [S5]', (_, claims, detail) => {
+  expect(letterDetail({ payload: json, claims }, 'unclaimed')).toBe(detail);
+});
+
+test('however long and many claims are, the detail is short [S5]', () => {
+  const claims = Array.from({ length: 1_000 }, (_, n) => `${n}${'x'.repeat(100_000)}`);
+  expect(letterDetail({ payload: json, claims }, 'unclaimed').length).toBeLessThan(400);
+});
+
+test('the schema id and what is wrong with a batch are named [S5]', () => {
+  expect(
+    letterDetail({ payload: { type: 'schema_unknown', schemaId: 17 }, claims: [] }, 'schema_unknown'),
+  ).toBe('the schema registry has no schema of id 17 that can be read');
+  expect(
+    letterDetail(
+      { payload: { type: 'undecodable', because: 'there is no codec 7' }, claims: [] },
+      'undecodable',
+    ),
+  ).toBe('there is no codec 7');
+});
+
+test.each([
+  ['no claim', []],
+  ['a claim', ['player-7']],
+  ['two claims', ['player-7', 'player-8']],
+])('the log says why, and holds no word of the sender: %s [S5]', (_, claims) => {
+  const cause = letterCause({ payload: json, claims }, 'unclaimed');
+  expect(cause).toContain('connection-id');
+  expect(cause).not.toContain('player');
+});

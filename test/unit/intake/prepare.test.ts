@@ -1,0 +1,50 @@
+/** Whose an envelope is, and what is judged of it: what nobody owns, and what cannot be decoded. */
+import type { Envelope } from '../../../src/intake/delivery';
+import { prepare } from '../../../src/intake/prepare';
+import { PayloadUnavailable } from '../../../src/intake/undecided';
+import { aDocument, aLogin, anOperator, aReference, bytesOf } from '../../support/builders';
+
+const TOPIC = 'shared';
+/** A topic of two connections: the header of a record says whose it is. */
+const REFERENCE = aReference(
+  aDocument(
+    ...['acme', 'bravo'].map((id) =>
+      anOperator({ id, connections: [{ id: `of-${id}`, transport: 'kafka', topic: TOPIC }] }),
+    ),
+  ),
+);
+const NOT_NOW = { type: 'unavailable', error: new Error('the registry is away') } as const;
+
+function envelope(payload: Envelope['payload'], ...claims: readonly string[]): Envelope {
+  return {
+    ...{ value: Buffer.from('v'), payload, claims, offset: 0 },
+    key: null,
+    headers: [],
+    timestamp: '0',
+  };
+}
+const prepared = (...envelopes: readonly Envelope[]) =>
+  prepare(REFERENCE, { topic: TOPIC, partition: 0, no: 1 }, envelopes, false).items.map((item) =>
+    item.type === 'keyed' ? item.eventId : item.deadLetter,
+  );
+
+const JSON_EVENT = { type: 'json', bytes: bytesOf(aLogin({ event_id: 'e' })) } as const;
+
+it('a batch that cannot be read is undecodable, whoever sends to its topic: none of its headers can be read', () => {
+  expect(prepared(envelope({ type: 'undecodable', because: 'it is damaged' }))).toEqual(['undecodable']);
+});
+
+it('of a schema that is not known is only what somebody claims', () => {
+  const payload = { type: 'schema_unknown', schemaId: 7 } as const;
+  expect(prepared(envelope(payload), envelope(payload, 'of-acme'))).toEqual(['unclaimed', 'schema_unknown']);
+});
+
+it('what nobody claims does not wait until it can be decoded', () => {
+  expect(prepared(envelope(NOT_NOW), envelope(JSON_EVENT, 'of-acme'))).toEqual(['unclaimed', 'e']);
+});
+
+it('what somebody claims waits until it can be decoded, and what stands before it does not', () => {
+  const act = () => prepared(envelope(JSON_EVENT, 'of-acme'), envelope(NOT_NOW, 'of-bravo'));
+  expect(act).toThrow(PayloadUnavailable);
+  expect(act).toThrow(expect.objectContaining({ before: 1, message: 'the registry is away' }));
+});

@@ -1,0 +1,186 @@
+/** The limit on rejected events: what is counted, when a topic is paused, and when it goes on (docs/rules.md, U7, U8). */
+import type { Decision } from '../../../src/domain/verdict/decide';
+import { ACCEPTED, outcomeOf } from '../../../src/domain/verdict/reasons';
+import {
+  isBeyond,
+  makeRejectBreaker,
+  type RejectLimit,
+  slide,
+  TopicPaused,
+  tallyOf,
+} from '../../../src/intake/reject-limit';
+import { makeLogger } from '../../../src/telemetry/logger';
+
+const decided = (outcome = ACCEPTED, redelivered = false): Decision => ({
+  type: 'decided',
+  outcome,
+  counted: false,
+  redelivered,
+});
+const GOOD = decided();
+const BAD = decided(outcomeOf('brand_unmapped'));
+const times = (count: number, decision: Decision): Decision[] => Array(count).fill(decision);
+
+describe('what counts', () => {
+  test.each<[string, Decision, { events: number; rejected: number }]>([
+    ['an accepted event', GOOD, { events: 1, rejected: 0 }],
+    ['a skipped one', decided(outcomeOf('zero_amount')), { events: 1, rejected: 0 }],
+    ['a rejected one', BAD, { events: 1, rejected: 1 }],
+    [
+      'one without key',
+      { type: 'unstored', deadLetter: null, redelivered: false },
+      { events: 1, rejected: 1 },
+    ],
+    [
+      'a dead letter',
+      { type: 'unstored', deadLetter: 'schema_unknown', redelivered: false },
+      { events: 1, rejected: 1 },
+    ],
+    ['a rejected one that is read again', decided(outcomeOf('malformed'), true), { events: 0, rejected: 0 }],
+    [
+      'one without key that is read again',
+      { type: 'unstored', deadLetter: null, redelivered: true },
+      { events: 0, rejected: 0 },
+    ],
+    [
+      'a duplicate of a rejected one',
+      {
+        type: 'duplicate',
+        first: outcomeOf('malformed'),
+        firstTransport: 'kafka',
+        contentDiffers: false,
+        redelivered: false,
+      },
+      { events: 0, rejected: 0 },
+    ],
+  ])('%s [U8]', (_, decision, tally) => {
+    expect(tallyOf([decision])).toEqual(tally);
+  });
+});
+
+describe('the window', () => {
+  const of = (...sizes: number[]) => sizes.map((events) => ({ events, rejected: 0 }));
+  const slid = (batches: number[], batch: number) =>
+    slide(of(...batches), { events: batch, rejected: 0 }, 100).map(({ events }) => events);
+
+  test('is of whole batches, as few as hold enough events [U7]', () => {
+    expect(slid([], 10)).toEqual([10]);
+    expect(slid([60, 30], 20)).toEqual([60, 30, 20]);
+    expect(slid([60, 80], 20)).toEqual([80, 20]);
+    expect(slid([60, 81], 20)).toEqual([81, 20]);
+    expect(slid([60, 30], 100)).toEqual([100]);
+    expect(slid([60, 30], 8_000)).toEqual([8_000]);
+  });
+
+  test('counts small batches together, so that a large window of them is summed up as fast', () => {
+    let window = slide([], { events: 1, rejected: 1 }, 1_000_000);
+    for (let n = 1; n < 10_000; n++) window = slide(window, { events: 1, rejected: n % 2 }, 1_000_000);
+    expect(window).toEqual(Array(10).fill({ events: 1_000, rejected: expect.any(Number) }));
+    expect(window.reduce((sum, { rejected }) => sum + rejected, 0)).toBe(5_001);
+  });
+
+  test('does not keep batches of which nothing counts: they would pile up [U8]', () => {
+    expect(slid([60], 0)).toEqual([60]);
+  });
+});
+
+test.each<[number, number, number, boolean]>([
+  [100, 50, 50, false],
+  [100, 51, 50, true],
+  [99, 99, 50, false],
+  [100, 100, 99, true],
+  [1_000, 10, 1, false],
+  [1_000, 11, 1, true],
+  [0, 0, 1, false],
+])(
+  'of %i events %i rejected are beyond %i percent, from 100 events on: %s [U7]',
+  (events, rejected, percent, is) => {
+    expect(isBeyond([{ events, rejected }], { percent, windowEvents: 1_000, minEvents: 100 })).toBe(is);
+  },
+);
+
+describe('a topic', () => {
+  const LIMIT: RejectLimit = { percent: 50, windowEvents: 100, minEvents: 10 };
+  const aBreaker = () => makeRejectBreaker(LIMIT, makeLogger('silent'));
+  type Breaker = ReturnType<typeof aBreaker>;
+
+  const referenceOf = (version: number, appliedAt = '0') => ({ version, appliedAt });
+
+  /** A batch on its way through the intake. */
+  function decide(
+    breaker: Breaker,
+    topic: string,
+    version: number,
+    decisions: Decision[],
+    appliedAt?: string,
+  ): void {
+    breaker.admit(topic, referenceOf(version, appliedAt));
+    breaker.check(topic, referenceOf(version, appliedAt), decisions);
+    breaker.committed(topic, decisions);
+  }
+
+  test('is paused by the batch that would be one too many, and says why [U7]', () => {
+    const breaker = aBreaker();
+    decide(breaker, 't', 1, times(12, GOOD));
+    decide(breaker, 't', 1, times(12, BAD));
+    expect(() => decide(breaker, 't', 1, [BAD])).toThrow(
+      'topic t is paused: 13 of its last 25 events would be rejected, most of them as brand_unmapped',
+    );
+    expect(breaker.isPaused('t')).toBe(true);
+  });
+
+  test('that is paused stays so, whatever comes, with the same reference data; others go on [U7]', () => {
+    const breaker = aBreaker();
+    expect(() => decide(breaker, 't', 1, times(20, BAD))).toThrow(TopicPaused);
+    expect(() => decide(breaker, 't', 1, times(20, GOOD))).toThrow(TopicPaused);
+    decide(breaker, 'other', 1, times(20, GOOD));
+    expect([breaker.isPaused('t'), breaker.isPaused('other')]).toEqual([true, false]);
+  });
+
+  test('is paused for a batch, too, that was judged before another partition met the limit [U7]', () => {
+    const breaker = aBreaker();
+    breaker.admit('t', referenceOf(1));
+    expect(() => decide(breaker, 't', 1, times(20, BAD))).toThrow(TopicPaused);
+    expect(() => breaker.check('t', referenceOf(1), times(20, GOOD))).toThrow(TopicPaused);
+  });
+
+  test('goes on with other reference data, and is paused again by what that rejects [U7]', () => {
+    const breaker = aBreaker();
+    decide(breaker, 't', 1, times(8, BAD));
+    expect(() => decide(breaker, 't', 1, times(2, BAD))).toThrow(TopicPaused);
+    expect(() => decide(breaker, 't', 2, times(2, BAD))).toThrow(TopicPaused);
+    decide(breaker, 't', 3, times(8, GOOD));
+    expect(breaker.isPaused('t')).toBe(false);
+  });
+
+  test('goes on with reference data that has the number of what a failover has lost [U7, C9]', () => {
+    const breaker = aBreaker();
+    expect(() => decide(breaker, 't', 2, times(20, BAD), '100.5')).toThrow(TopicPaused);
+    decide(breaker, 't', 2, times(20, GOOD), '200.25');
+    expect(breaker.isPaused('t')).toBe(false);
+  });
+
+  test('is not paused by a batch within the limit: where two met it at once, or good ones have left the window', () => {
+    const breaker = aBreaker();
+    // Looked at by two partitions before either was committed.
+    for (const bad of [times(20, BAD), times(20, BAD)]) {
+      breaker.committed('t', bad);
+      breaker.committed('t', times(15, GOOD));
+    }
+    decide(breaker, 't', 1, [GOOD]);
+    decide(breaker, 't', 1, [GOOD, BAD]);
+    expect(() => decide(breaker, 't', 1, [BAD])).toThrow(TopicPaused);
+    const other = aBreaker();
+    decide(other, 't', 1, times(60, GOOD));
+    decide(other, 't', 1, times(50, BAD));
+    decide(other, 't', 1, times(60, GOOD));
+    expect(other.isPaused('t')).toBe(false);
+  });
+
+  test('is paused by no few events, nor by what was not committed [U7]', () => {
+    const breaker = aBreaker();
+    decide(breaker, 't', 1, times(3, BAD));
+    for (let tries = 0; tries < 5; tries++) breaker.check('t', referenceOf(1), times(5, BAD));
+    expect(breaker.isPaused('t')).toBe(false);
+  });
+});

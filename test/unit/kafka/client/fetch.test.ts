@@ -1,0 +1,78 @@
+/** What an answer to a fetch says of a partition, beside its records. */
+import fetchResponse from 'kafkajs/src/protocol/requests/fetch/v11/response';
+import {
+  type AnswerListener,
+  installFetchDecoder,
+  runHeard,
+} from '../../../../src/kafka/client/patches/fetch';
+import { encodeBatch } from '../../../support/record-batch';
+
+const int = (bytes: 2 | 4 | 8, value: number): Buffer => {
+  const buffer = Buffer.alloc(bytes);
+  if (bytes === 8) buffer.writeBigInt64BE(BigInt(value));
+  else buffer.writeIntBE(value, 0, bytes);
+  return buffer;
+};
+
+/** Of partition 0 of the topic t, which begins at 3 and ends at 9. https://kafka.apache.org/protocol#The_Messages_Fetch */
+const answerWith = (records: Buffer, errorCode = 0): Buffer =>
+  Buffer.concat([
+    ...[int(4, 0), int(2, 0), int(4, 0)],
+    ...[int(4, 1), int(2, 1), Buffer.from('t')],
+    ...[int(4, 1), int(4, 0), int(2, errorCode), int(8, 9), int(8, 9), int(8, 3)],
+    ...[int(4, 0), int(4, -1)],
+    ...[int(4, records.length), records],
+  ]);
+
+const NOTHING = Buffer.alloc(0);
+const BATCH = encodeBatch({ records: [{ value: Buffer.from('{}') }] });
+/** Its length says that there is more of it. */
+const DAMAGED = Buffer.concat([BATCH.subarray(0, 8), int(4, 1_000_000), BATCH.subarray(12)]);
+const NOT_ALLOWED = 29;
+const OUT_OF_RANGE = 1;
+
+async function heard(answer: Buffer): Promise<string[]> {
+  const told: string[] = [];
+  const listener: AnswerListener = {
+    end: ({ topic, partition }, offset, start) =>
+      told.push(`${topic}/${partition} ends at ${offset}, begins at ${start}`),
+    refused: ({ topic, partition }, error) => told.push(`${topic}/${partition} is refused: ${error.message}`),
+    leaderless: ({ topic, partition }) => told.push(`${topic}/${partition} has no leader`),
+    missing: ({ topic, partition }) => told.push(`${topic}/${partition} is missing`),
+    throttled: () => told.push('throttled'),
+    joining: () => told.push('joining'),
+    committed: () => told.push('committed'),
+  };
+  await runHeard(listener, () => fetchResponse.decode(answer));
+  return told;
+}
+
+beforeAll(() => installFetchDecoder(async (_, bytes) => bytes));
+
+it.each([
+  ['an end, where there is nothing', NOTHING, 0, 't/0 ends at 9, begins at 3'],
+  ['an end, with a batch', BATCH, 0, 't/0 ends at 9, begins at 3'],
+  [
+    'an end, with a batch and the begin of another',
+    Buffer.concat([BATCH, DAMAGED]),
+    0,
+    't/0 ends at 9, begins at 3',
+  ],
+  [
+    'a refusal',
+    NOTHING,
+    NOT_ALLOWED,
+    't/0 is refused: Not authorized to access topics: [Topic authorization failed]',
+  ],
+  // The topic may have been made anew: what was read of it before is not to be committed.
+  ['an offset that the log has not', NOTHING, OUT_OF_RANGE, 't/0 is missing'],
+  // Else it is fetched again and again, at once and without a word.
+  [
+    'a batch that says it is longer than all that came',
+    DAMAGED,
+    0,
+    't/0 is refused: its next batch is damaged',
+  ],
+])('%s is told', async (_, records, errorCode, expected) => {
+  expect(await heard(answerWith(records, errorCode))).toEqual([expected]);
+});

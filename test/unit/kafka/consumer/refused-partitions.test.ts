@@ -1,0 +1,113 @@
+/** Partitions that a broker does not let us read: when fetches ask for them, and what is said of them. */
+import pino from 'pino';
+import { RefusedPartitions } from '../../../../src/kafka/consumer/refused-partitions';
+
+const SECOND = 1_000;
+const MINUTE = 60 * SECOND;
+const NOT_ALLOWED = new Error('not allowed');
+const of = (partition: number, topic = 't') => ({ topic, partition });
+
+function setUp() {
+  let now = 0;
+  const out = new Set<string>();
+  const lines: string[] = [];
+  const changes: string[] = [];
+  const nameOf = ({ topic, partitions = [] }: { topic: string; partitions?: number[] }) =>
+    `${topic}/${partitions}`;
+  const refused = new RefusedPartitions(
+    {
+      pause(all) {
+        for (const each of all) out.add(nameOf(each));
+      },
+      resume(all) {
+        for (const each of all) out.delete(nameOf(each));
+      },
+    },
+    { now: () => now },
+    pino({ level: 'info' }, { write: (line) => lines.push(JSON.parse(line).msg) }),
+    ({ topic, partition }, because) => changes.push(`${topic}/${partition} ${because}`),
+  );
+  return {
+    ...{ refused, out, lines, changes },
+    /** A fetch begins after so long. */
+    fetchAfter(ms: number) {
+      now += ms;
+      refused.fetchBegins();
+      return [...out];
+    },
+  };
+}
+
+it('are asked for again after 1, 2, 4 ... 30 s, and no more than that', () => {
+  const { refused, fetchAfter, changes } = setUp();
+  const waits: number[] = [];
+  for (let tries = 0; tries < 7; tries++) {
+    refused.refuse(of(0), NOT_ALLOWED);
+    let seconds = 0;
+    for (fetchAfter(0); fetchAfter(SECOND).length > 0; ) seconds++;
+    waits.push(seconds + 1);
+  }
+  expect(waits).toEqual([1, 2, 4, 8, 16, 30, 30]);
+  expect(changes).toEqual(['t/0 not allowed']);
+});
+
+it('are told of once a topic, anew for another reason and after ten minutes, and when all of them are read again', () => {
+  const { refused, lines, changes, fetchAfter } = setUp();
+  const refusal = 'a topic cannot be read; it is tried again, and others go on';
+  refused.refuse(of(0), NOT_ALLOWED);
+  refused.refuse(of(1), NOT_ALLOWED);
+  refused.refuse(of(0), NOT_ALLOWED);
+  expect(lines.splice(0)).toEqual([refusal]);
+  refused.refuse(of(0), new Error('its disk is gone'));
+  expect(lines.splice(0)).toEqual([refusal]);
+  fetchAfter(10 * MINUTE);
+  refused.refuse(of(0), new Error('its disk is gone'));
+  expect(lines.splice(0)).toEqual([refusal]);
+  refused.answered(of(7, 'another'));
+  refused.answered(of(1));
+  expect(lines).toEqual([]);
+  refused.answered(of(0));
+  refused.answered(of(0));
+  expect(lines).toEqual(['a topic can be read again']);
+  expect(changes).toEqual(['t/0 not allowed', 't/1 not allowed', 't/1 null', 't/0 null']);
+});
+
+it('stay paused where they are full, too, and are not resumed while they are refused', () => {
+  const { refused, out, fetchAfter } = setUp();
+  refused.pause(of(0));
+  refused.refuse(of(0), NOT_ALLOWED);
+  refused.refuse(of(1), NOT_ALLOWED);
+  expect(fetchAfter(0).sort()).toEqual(['t/0', 't/1']);
+  refused.resume(of(1));
+  expect([...out].sort()).toEqual(['t/0', 't/1']);
+  expect(fetchAfter(SECOND)).toEqual(['t/0']);
+  refused.resume(of(0));
+  expect([...out]).toEqual([]);
+});
+
+it('are tried at once where the group has shared out its partitions', () => {
+  const { refused, out, fetchAfter } = setUp();
+  refused.pause(of(2));
+  refused.refuse(of(0), NOT_ALLOWED);
+  fetchAfter(0);
+  // As the membership does, which resumes all that it has.
+  out.clear();
+  refused.assigned();
+  expect(fetchAfter(0)).toEqual([]);
+  refused.resume(of(2));
+  refused.refuse(of(0), NOT_ALLOWED);
+  expect(fetchAfter(0)).toEqual(['t/0']);
+});
+
+it('are asked for at once where another broker answers while they are left out', () => {
+  const { refused, fetchAfter } = setUp();
+  refused.refuse(of(0), NOT_ALLOWED);
+  refused.refuse(of(1), NOT_ALLOWED);
+  refused.pause(of(1));
+  expect(fetchAfter(0)).toEqual(['t/1', 't/0']);
+  refused.answered(of(0));
+  refused.answered(of(1));
+  expect(fetchAfter(0)).toEqual(['t/1']);
+  refused.resume(of(1));
+  expect(fetchAfter(0)).toEqual([]);
+});

@@ -1,0 +1,59 @@
+import { readdirSync, readFileSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { checkComments, checkDocument, type LanguageProblem } from '../../dev/language';
+import { projectRoot as ROOT } from '../../dev/servers/download';
+
+/** Directories and files whose comments and documents are checked. */
+const CHECKED: readonly string[] = ['dev/language.ts', 'dev/language-report.ts'];
+
+function filesOf(path: string): string[] {
+  if (!statSync(join(ROOT, path)).isDirectory()) return [path];
+  return readdirSync(join(ROOT, path), { recursive: true, encoding: 'utf8' })
+    .map((name) => `${path}/${name}`)
+    .filter((name) => /\.(ts|md)$/.test(name));
+}
+
+const messagesOf = (problems: readonly LanguageProblem[]): string[] =>
+  problems.map(({ line, message }) => `${line}: ${message}`);
+
+test.each(CHECKED.flatMap(filesOf))('%s is written in plain English', (path) => {
+  const text = readFileSync(join(ROOT, path), 'utf8');
+  expect(messagesOf(path.endsWith('.ts') ? checkComments(text) : checkDocument(text))).toEqual([]);
+});
+
+describe('a comment', () => {
+  const SENTENCE = Array.from({ length: 26 }, (_, index) => `word${index}`).join(' ');
+
+  test.each([
+    [
+      'with a sentence of 27 words',
+      `/** ${SENTENCE.replaceAll('word12', 'word12\n * more')} */`,
+      '1: a sentence of 27 words',
+    ],
+    ['of 111 columns', `// ${'x'.repeat(108)}`, '1: has 111 columns'],
+    ['that says told', '// The loop is told.', '1: "told": name who reports'],
+    ['behind code', 'const a = 1; // the group decides anew', '1: "anew": again, or create'],
+    ['that begins with a noun clause', '// Of what is left, nothing is read.', '1: "Of what": name the noun'],
+  ])('%s is reported', (_, source, message) => {
+    expect(messagesOf(checkComments(source)).some((found) => found.startsWith(message))).toBe(true);
+  });
+
+  test('of two short sentences, with a rule, code and an address, is not', () => {
+    const source =
+      '/**\n * Retries the commit (docs/rules.md, U1). See `tellSeldom` and https://example.com/told.\n */';
+    expect(checkComments(source)).toEqual([]);
+  });
+
+  test('is no string and no address', () => {
+    expect(checkComments('const url = \'http://told.example\'; const b = "// told";')).toEqual([]);
+  });
+});
+
+describe('a document', () => {
+  test('is checked paragraph by paragraph and item by item', () => {
+    const problems = checkDocument(
+      '# Told\n\nIt works.\n\n- The operator is told.\n\n```\nit is told anew\n```\n',
+    );
+    expect(messagesOf(problems)).toEqual([expect.stringContaining('5: "told"')]);
+  });
+});

@@ -1,0 +1,14 @@
+/** Places for so many at once. */
+import { Semaphore } from '../../../src/lib/semaphore';
+
+it('who waits for no longer than a time goes without a place, and leaves it to those behind', async () => {
+  const semaphore = new Semaphore(1);
+  expect(await semaphore.acquireWithin(0)).toBe(true);
+  const hasty = semaphore.acquireWithin(1);
+  const patient = semaphore.acquireWithin(10_000);
+  expect(await hasty).toBe(false);
+  semaphore.release();
+  expect(await patient).toBe(true);
+  semaphore.release();
+  expect(await semaphore.acquireWithin(0)).toBe(true);
+});

@@ -1,0 +1,103 @@
+/** What answers and verdict messages tell of a decision: the remedy, the details, and whether a corrected event needs a new event_id. */
+import Ajv2020 from 'ajv/dist/2020';
+import type { Fault } from '../../../src/domain/event/event';
+import type { Decision } from '../../../src/domain/verdict/decide';
+import { ACCEPTED, outcomeOf as outcomeFor, REASONS, type Reason } from '../../../src/domain/verdict/reasons';
+import { outcomeOf } from '../../../src/publishing/outcome';
+import { VERDICT_SCHEMA } from '../../../src/publishing/verdict-topic';
+
+const fault = (reason: Reason): Fault => ({ reason, field: '/amount', detail: 'it is wrong' });
+const matchesSchema = new Ajv2020({ strict: false }).compile({ ...VERDICT_SCHEMA, required: [] });
+
+function told(decision: Decision, faults: readonly Fault[] = []): unknown {
+  const fields = outcomeOf({ decision, faults });
+  if (fields === null) throw new Error('nothing is told');
+  const message: unknown = JSON.parse(`{${fields}}`);
+  expect([matchesSchema(message), matchesSchema.errors]).toEqual([true, null]);
+  return message;
+}
+
+const duplicateOf = (
+  reason: Reason | null,
+  contentDiffers: boolean,
+): Extract<Decision, { type: 'duplicate' }> => ({
+  type: 'duplicate',
+  first: reason === null ? ACCEPTED : outcomeFor(reason),
+  ...{ firstTransport: 'kafka', contentDiffers, redelivered: false },
+});
+const decided = (reason: Reason): Extract<Decision, { type: 'decided' }> => ({
+  type: 'decided',
+  outcome: outcomeFor(reason),
+  ...{ counted: false, redelivered: false },
+});
+
+const STORED = REASONS.filter(({ name }) => name !== 'no_idempotency_key');
+
+it.each(STORED)(
+  '$name: the answer and those of its duplicates say that a corrected event needs a new event_id',
+  ({ name, verdict }) => {
+    expect(told(decided(name))).toMatchObject({ verdict, needs_new_event_id: true });
+    for (const differs of [false, true])
+      expect(told(duplicateOf(name, differs))).toMatchObject({
+        ...{ verdict: 'duplicate', reason: null, needs_new_event_id: true },
+        ...{ first_verdict: verdict, first_reason: name, content_differs: differs },
+      });
+  },
+);
+
+it('an event without a usable event_id may be sent again as it is, once it is corrected', () => {
+  const decision: Decision = { type: 'unstored', deadLetter: null, redelivered: false };
+  expect(told(decision)).toMatchObject({ reason: 'no_idempotency_key', needs_new_event_id: false });
+});
+
+it('a duplicate of an accepted event needs nothing, unless its content differs', () => {
+  expect(told(duplicateOf(null, false))).toEqual({
+    ...{ verdict: 'duplicate', reason: null, remedy: null },
+    ...{ first_verdict: 'accepted', first_reason: null, content_differs: false },
+  });
+  expect(told(duplicateOf(null, true))).toMatchObject({
+    remedy: 'Give each event an event_id of its own.',
+    needs_new_event_id: true,
+  });
+});
+
+it.each([
+  ['bad_amount', false, /^It was rejected under this id\. Send the exact amount .* with a new event_id\.$/],
+  ['currency_unknown', false, /^It was skipped under this id\. Use a code .* with a new event_id\.$/],
+  ['bad_amount', true, /^It was rejected under this id: send it under a new one\.$/],
+  ['below_min_bet', true, /^It was skipped under this id: send it under a new one\.$/],
+] as const)('a duplicate of %s, content differs %s: the remedy is %s', (reason, differs, remedy) => {
+  expect(told(duplicateOf(reason, differs))).toMatchObject({ remedy: expect.stringMatching(remedy) });
+});
+
+it('a duplicate of an event that the rules set aside needs nothing', () => {
+  expect(told(duplicateOf('below_min_bet', false))).toMatchObject({
+    remedy: null,
+    first_reason: 'below_min_bet',
+  });
+});
+
+it('a duplicate carries the faults that decided, and of other content those of its own', () => {
+  const faults = [fault('bad_amount'), fault('no_brand')];
+  expect(told(duplicateOf('bad_amount', false), faults)).toMatchObject({ details: faults });
+  expect(told(duplicateOf('bad_amount', true), [fault('malformed')])).toMatchObject({
+    details: [fault('malformed')],
+  });
+  // After a change of the reference data the same content has other faults: these did not decide.
+  expect(told(duplicateOf('brand_unmapped', false), [fault('below_min_bet')])).not.toHaveProperty('details');
+  expect(told(duplicateOf(null, false), [fault('operator_inactive')])).not.toHaveProperty('details');
+});
+
+it('anomalies are named by every answer that has them, and accepted stays accepted', () => {
+  const anomalies = ['second_settled', 'player_mismatch'] as const;
+  const accepted = { type: 'decided', outcome: ACCEPTED, counted: false, redelivered: false } as const;
+  expect(told({ ...accepted, anomalies })).toEqual({
+    verdict: 'accepted',
+    reason: null,
+    remedy: null,
+    anomalies,
+  });
+  expect(told(accepted)).not.toHaveProperty('anomalies');
+  expect(told({ ...decided('below_min_bet'), anomalies })).toMatchObject({ verdict: 'skipped', anomalies });
+  expect(told({ ...duplicateOf(null, false), anomalies })).toMatchObject({ verdict: 'duplicate', anomalies });
+});

@@ -1,0 +1,31 @@
+/** JSON as a tree, beside what the parser of YAML makes of the same text. */
+import { readJsonTree } from '../../../src/reference-file/json';
+import { Report } from '../../../src/reference-file/report';
+import { readTree } from '../../../src/reference-file/yaml';
+
+/** By a comment, which JSON has not, the text goes to the parser of YAML. */
+const byYaml = (text: string) => readTree(`${text}\n# a comment\n`, 'a file', new Report(text));
+
+test.each([
+  '{"operators": []}',
+  '{"a": {"b": [1, -2.5, 1e3, true, false, null, "x\\u00e9\\n\\"y", ""]}, "a": 2, "c d": {}}',
+  ' \n[ {"a":1} , [ ] ]\n',
+])('%s has the same places and values', (text) => {
+  expect(readJsonTree(text)).toEqual(byYaml(text));
+});
+
+test.each([
+  '{"a": 1,}',
+  '{a: 1}',
+  '{"a" 1}',
+  '[1 2]',
+  '{"a": 01}',
+  '["\\x"]',
+  '["a',
+  '{} {}',
+  '',
+  '# no',
+  `${'['.repeat(50)}${']'.repeat(50)}`,
+])('%s is left to the parser of YAML', (text) => {
+  expect(readJsonTree(text)).toBeUndefined();
+});

@@ -1,0 +1,433 @@
+/** Records that wait to be decided: what is taken from them, how far the partition is, and what memory they hold. */
+import fc from 'fast-check';
+import type { Chunk } from '../../../src/kafka/port';
+import type { StreamRecord } from '../../../src/kafka/protocol/record';
+import { ChunkQueue, QueueShares } from '../../../src/stream/chunk-queue';
+import { chunkOf, streamRecord } from '../../support/chunk';
+
+const EVERYTHING = Number.POSITIVE_INFINITY;
+
+const record = (offset: number, size: number | null = 0): StreamRecord =>
+  streamRecord(offset, size === null ? null : Buffer.alloc(size));
+const chunk = (records: readonly StreamRecord[], nextOffset: number, openedBytes = 0) =>
+  chunkOf({ topic: 't', partition: 0 }, records, nextOffset, openedBytes);
+const queueOf = (...chunks: readonly Chunk[]) => {
+  const queue = new ChunkQueue(new QueueShares());
+  for (const each of chunks) queue.push(each);
+  return queue;
+};
+const offsets = (records: readonly StreamRecord[]) => records.map(({ offset }) => offset);
+
+/** Memory that a chunk takes beside its bytes. */
+const OVERHEAD = queueOf(chunk([], 1)).bytes;
+/** Memory that a record takes beside its value, once it is read. */
+const RECORD_OVERHEAD = 400;
+
+describe('records that wait', () => {
+  it('are given in their order, over the chunks in which they came, and stay until they are removed', async () => {
+    const queue = queueOf(chunk([record(0), record(1)], 2), chunk([record(2)], 3), chunk([record(3)], 4));
+    expect(offsets(await queue.peek(EVERYTHING, EVERYTHING))).toEqual([0, 1, 2, 3]);
+    expect(offsets(await queue.peek(3, EVERYTHING))).toEqual([0, 1, 2]);
+    expect(queue.remove(1)).toBe(1);
+    expect(offsets(await queue.peek(2, EVERYTHING))).toEqual([1, 2]);
+    expect(queue.remove(2)).toBe(3);
+    expect(offsets(await queue.peek(EVERYTHING, EVERYTHING))).toEqual([3]);
+    expect(queue.isEmpty).toBe(false);
+    expect(queue.remove(1)).toBe(4);
+    expect(queue.isEmpty).toBe(true);
+    expect(await queue.peek(EVERYTHING, EVERYTHING)).toEqual([]);
+  });
+
+  it('are given from behind those of another batch, too, where that has not taken them all', async () => {
+    const queue = queueOf(chunk([record(0), record(1), record(2)], 3), chunk([record(3), record(4)], 5));
+    expect(offsets(await queue.peek(2, EVERYTHING))).toEqual([0, 1]);
+    expect(offsets(await queue.peek(2, EVERYTHING, 2))).toEqual([2, 3]);
+    // It was read further than this batch goes.
+    expect(offsets(await queue.peek(9, EVERYTHING, 1))).toEqual([1, 2, 3, 4]);
+    expect(queue.remove(2)).toBe(2);
+    expect(queue.remove(2)).toBe(4);
+    expect(offsets(await queue.peek(9, EVERYTHING))).toEqual([4]);
+  });
+
+  it('are unread in chunks of which none was given yet', async () => {
+    const queue = queueOf(
+      chunk([record(0, 100), record(1, 100)], 2),
+      chunk([record(2, 100)], 3),
+      chunk([record(3, 50)], 4),
+    );
+    const unread = (bytes: number) => [queue.waitsUnread(bytes), queue.waitsUnread(bytes + 1)];
+    expect(unread(350 + 3 * OVERHEAD)).toEqual([true, false]);
+    await queue.peek(1, EVERYTHING);
+    expect(unread(150 + 2 * OVERHEAD)).toEqual([true, false]);
+    await queue.peek(9, EVERYTHING);
+    expect(queue.waitsUnread(0)).toBe(false);
+  });
+
+  it('are as many as fit into so many bytes, and one at least', async () => {
+    const queue = queueOf(chunk([record(0, 800), record(1, 800), record(2, null), record(3)], 4));
+    const first = 800 + RECORD_OVERHEAD;
+    expect(offsets(await queue.peek(EVERYTHING, 1))).toEqual([0]);
+    expect(offsets(await queue.peek(EVERYTHING, first))).toEqual([0]);
+    expect(offsets(await queue.peek(EVERYTHING, first + 1))).toEqual([0, 1]);
+    expect(offsets(await queue.peek(EVERYTHING, 2 * first + RECORD_OVERHEAD))).toEqual([0, 1, 2]);
+    expect(offsets(await queue.peek(EVERYTHING, 2 * first + RECORD_OVERHEAD + 1))).toEqual([0, 1, 2, 3]);
+  });
+
+  it('hold the memory of their chunks until the last of a chunk is removed', async () => {
+    const queue = queueOf(
+      chunk([record(0, 1_000), record(1, null)], 2),
+      chunk([], 5),
+      chunk([record(5, 7)], 6),
+    );
+    expect(queue.bytes).toBe(1_007 + 3 * OVERHEAD);
+    await queue.peek(EVERYTHING, EVERYTHING);
+    queue.remove(1);
+    expect(queue.bytes).toBe(1_007 + 3 * OVERHEAD);
+    queue.remove(1);
+    expect(queue.bytes).toBe(7 + OVERHEAD);
+    queue.remove(1);
+    expect(queue.bytes).toBe(0);
+    expect(OVERHEAD).toBeGreaterThan(0);
+  });
+
+  it('stay bytes until it is their turn: no chunk is opened, and no record read, before it is asked for', async () => {
+    const read: number[] = [];
+    const opened: number[] = [];
+    const watched = (records: readonly StreamRecord[], nextOffset: number): Chunk => ({
+      ...chunk(records, nextOffset),
+      open() {
+        opened.push(nextOffset);
+        const left = records.values();
+        return {
+          bytes: 0,
+          next() {
+            const record = left.next().value ?? null;
+            if (record !== null) read.push(record.offset);
+            return record;
+          },
+        };
+      },
+    });
+    const queue = queueOf(watched([record(0), record(1), record(2)], 3), watched([record(3)], 4));
+    expect(opened).toEqual([]);
+    await queue.peek(2, EVERYTHING);
+    await queue.peek(2, EVERYTHING);
+    expect([opened, read]).toEqual([[3], [0, 1]]);
+    queue.remove(2);
+    await queue.peek(1, EVERYTHING);
+    expect([opened, read]).toEqual([[3], [0, 1, 2]]);
+    await queue.peek(2, EVERYTHING);
+    expect([opened, read]).toEqual([
+      [3, 4],
+      [0, 1, 2, 3],
+    ]);
+  });
+});
+
+describe('what records keep decompressed', () => {
+  const MIB = 1024 * 1024;
+
+  it('counts whole, however small they are: no further chunk is opened once it is as much as a batch may hold', async () => {
+    const many = Array.from({ length: 40 }, (_, offset) => chunk([record(offset)], offset + 1, 60 * MIB));
+    const queue = queueOf(...many);
+    expect(offsets(await queue.peek(EVERYTHING, 4 * MIB))).toEqual([0]);
+    queue.remove(1);
+    expect(offsets(await queue.peek(EVERYTHING, 61 * MIB))).toEqual([1, 2]);
+    // What is open already is taken to its end.
+    const whole = queueOf(chunk([record(0), record(1)], 2, 60 * MIB), chunk([record(2)], 3, 60 * MIB));
+    expect(offsets(await whole.peek(EVERYTHING, 4 * MIB))).toEqual([0, 1]);
+  });
+
+  it('is let go at once where a chunk turns out to hold no record', async () => {
+    const shares = new QueueShares();
+    const queue = new ChunkQueue(shares);
+    for (let offset = 0; offset < 40; offset++) queue.push(chunk([], offset + 1, 60 * MIB));
+    expect(await queue.peek(EVERYTHING, EVERYTHING)).toEqual([]);
+    expect(queue.keepOpen()).toBe(true);
+    expect(shares.keepOpen(60 * MIB)).toBe(true);
+  });
+});
+
+describe('how far the partition is', () => {
+  const takeAll = async (queue: ChunkQueue) =>
+    queue.remove((await queue.peek(EVERYTHING, EVERYTHING)).length);
+
+  it('is behind the record that was removed last, where others of its chunk wait', async () => {
+    // 3, 5 and 6 were left out: markers, or compacted away.
+    const queue = queueOf(chunk([record(2), record(4), record(7)], 10));
+    await queue.peek(2, EVERYTHING);
+    expect([queue.remove(1), queue.remove(1)]).toEqual([3, 5]);
+  });
+
+  it('is behind what was left out at the end of a chunk, once its last record is removed', async () => {
+    const queue = queueOf(chunk([record(0), record(1)], 5), chunk([record(5)], 6));
+    await queue.peek(2, EVERYTHING);
+    expect(queue.remove(2)).toBe(5);
+    expect(await takeAll(queue)).toBe(6);
+  });
+
+  it('is behind the chunks without any record that follow, once they were looked into', async () => {
+    const queue = queueOf(chunk([record(0)], 1), chunk([], 4), chunk([], 9), chunk([record(9)], 10));
+    await queue.peek(2, EVERYTHING);
+    expect(queue.remove(1)).toBe(9);
+    expect(offsets(await queue.peek(EVERYTHING, EVERYTHING))).toEqual([9]);
+  });
+
+  it('is behind a chunk without any record that nothing stands before', async () => {
+    const queue = queueOf(chunk([], 4));
+    expect([queue.isEmpty, await queue.peek(EVERYTHING, EVERYTHING)]).toEqual([false, []]);
+    expect(queue.remove(0)).toBe(4);
+    expect([queue.isEmpty, queue.bytes]).toEqual([true, 0]);
+  });
+
+  it('is not behind a chunk that came later, where records before it wait', async () => {
+    const queue = queueOf(chunk([record(0), record(1)], 2), chunk([], 7));
+    await queue.peek(EVERYTHING, EVERYTHING);
+    expect(queue.remove(1)).toBe(1);
+    expect(queue.remove(1)).toBe(7);
+  });
+});
+
+/** What two chunks take decompressed may stay, three may not. */
+const MUCH = 31 * 1024 * 1024;
+
+/** The same, as simple as can be: one entry a record, and one for each end of a chunk. */
+class Model {
+  private entries: (StreamRecord | { end: number })[] = [];
+
+  get isEmpty(): boolean {
+    return this.entries.length === 0;
+  }
+  push(records: readonly StreamRecord[], end: number): void {
+    this.entries.push(...records, { end });
+  }
+  async peek(maxRecords: number, maxBytes: number, behind = 0): Promise<StreamRecord[]> {
+    const head: StreamRecord[] = [];
+    let bytes = 0;
+    let skip = behind;
+    let opened = 0;
+    let isOpened = false;
+    for (const each of this.entries) {
+      if ('end' in each) {
+        if (isOpened) opened += MUCH;
+        isOpened = false;
+        continue;
+      }
+      if (!isOpened && head.length > 0 && opened >= maxBytes) break;
+      isOpened = true;
+      if (skip-- > 0) continue;
+      if (head.length === maxRecords || bytes >= maxBytes) break;
+      head.push(each);
+      bytes += RECORD_OVERHEAD + (each.value?.length ?? 0);
+    }
+    return head;
+  }
+  rest(): void {}
+  remove(records: number): number {
+    let next = -1;
+    for (let left = records; ; ) {
+      const [first] = this.entries;
+      if (first === undefined) return next;
+      if ('end' in first) next = first.end;
+      else if (left-- > 0) next = first.offset + 1;
+      else return next;
+      this.entries.shift();
+    }
+  }
+}
+
+describe('the share of a queue', () => {
+  const MIB = 1024 * 1024;
+  /** A queue that holds so much, but for what chunks take beside their bytes. */
+  const holding = (bytes: number, shares: QueueShares) => {
+    const queue = new ChunkQueue(shares);
+    queue.push(chunk([record(0, bytes)], 1));
+    return queue;
+  };
+  const stateOf = (queue: ChunkQueue) => (queue.isFull ? 'full' : queue.isLow ? 'low' : 'half');
+
+  it('is 8 MiB where no other holds anything, so that half of it outlasts a fetch', () => {
+    const states = [3.9, 4.1, 7.9, 8.1].map((mib) => stateOf(holding(mib * MIB, new QueueShares())));
+    expect(states).toEqual(['low', 'half', 'half', 'full']);
+  });
+
+  it.each([
+    [2, 4],
+    [4, 2],
+    [8, 1],
+    [100, 1],
+  ])('is among %i that hold something %i MiB', (count, mib) => {
+    const shares = new QueueShares();
+    for (let other = 1; other < count; other++) holding(1, shares);
+    expect(stateOf(holding((mib - 0.1) * MIB, shares))).toBe('half');
+    expect(stateOf(holding((mib + 0.1) * MIB, shares))).toBe('full');
+  });
+
+  it('grows again once others hold nothing any more, whether that was decided or given up', async () => {
+    const shares = new QueueShares();
+    const [one, decided, givenUp] = [holding(5 * MIB, shares), holding(1, shares), holding(1, shares)];
+    new ChunkQueue(shares).clear();
+    expect(stateOf(one)).toBe('full');
+    decided.remove((await decided.peek(EVERYTHING, EVERYTHING)).length);
+    expect(stateOf(one)).toBe('full');
+    givenUp.clear();
+    expect(stateOf(one)).toBe('half');
+  });
+});
+
+describe('a chunk that cannot be opened now', () => {
+  const refusing = (times: number) => {
+    const inner = chunk([record(1)], 2);
+    let left = times;
+    const open = async () => {
+      if (left-- > 0) throw new Error('no memory');
+      return inner.open();
+    };
+    return { ...inner, open };
+  };
+
+  it('holds up what stands behind it, and is opened with the next look', async () => {
+    const queue = queueOf(chunk([], 1), refusing(2), chunk([record(2)], 3));
+    await expect(queue.peek(EVERYTHING, EVERYTHING)).rejects.toThrow('no memory');
+    await expect(queue.peek(EVERYTHING, EVERYTHING)).rejects.toThrow('no memory');
+    expect(offsets(await queue.peek(EVERYTHING, EVERYTHING))).toEqual([1, 2]);
+    expect(queue.remove(2)).toBe(3);
+  });
+
+  it('holds up nothing that stands before it', async () => {
+    const queue = queueOf(chunk([record(0)], 1), refusing(1), chunk([record(2)], 3));
+    expect(offsets(await queue.peek(EVERYTHING, EVERYTHING))).toEqual([0]);
+    expect(queue.remove(1)).toBe(1);
+    expect(offsets(await queue.peek(EVERYTHING, EVERYTHING))).toEqual([1, 2]);
+  });
+});
+
+describe('what is decompressed', () => {
+  const MIB = 1024 * 1024;
+  /** A queue of two records in a chunk, how often that was opened, and what is taken of it when it is its turn. */
+  const compressed = (mib: number, shares: QueueShares) => {
+    const queue = new ChunkQueue(shares);
+    const inner = chunk([record(0), record(1)], 2, mib * MIB);
+    const opened: (number | undefined)[] = [];
+    const open = (from?: number) => {
+      opened.push(from);
+      return inner.open(from);
+    };
+    queue.push({ ...inner, open });
+    const turn = async () => {
+      const taken = offsets(await queue.peek(1, EVERYTHING));
+      queue.remove(taken.length);
+      queue.rest();
+      return taken;
+    };
+    return { queue, opened, turn };
+  };
+
+  it('stays so between two turns, as far as it is 64 MiB in all; beyond, it is decompressed anew from where it goes on', async () => {
+    const shares = new QueueShares();
+    const all = [40, 24, 1].map((mib) => compressed(mib, shares));
+    for (const { turn } of all) expect(await turn()).toEqual([0]);
+    for (const { turn } of all) expect(await turn()).toEqual([1]);
+    expect(all.map(({ opened }) => opened)).toEqual([[undefined], [undefined], [undefined, 1]]);
+    expect(all.every(({ queue }) => queue.isEmpty)).toBe(true);
+  });
+
+  it('leaves its room to others when it is given up, decided, or in its turn', async () => {
+    const shares = new QueueShares();
+    const [givenUp, decided, inTurn, last] = [1, 2, 3, 4].map(() => compressed(60, shares));
+    await givenUp?.turn();
+    givenUp?.queue.clear();
+    await decided?.turn();
+    await decided?.turn();
+    await inTurn?.turn();
+    await inTurn?.queue.peek(1, EVERYTHING);
+    await last?.turn();
+    expect(await last?.turn()).toEqual([1]);
+    expect(last?.opened).toEqual([undefined]);
+  });
+
+  it('stays so while the registry is asked, as far as it is 64 MiB in all, and leaves its room to others after', async () => {
+    const shares = new QueueShares();
+    const [asking, other] = [compressed(40, shares), compressed(40, shares)];
+    await asking.queue.peek(2, EVERYTHING);
+    await other.queue.peek(2, EVERYTHING);
+    expect(asking.queue.keepOpen()).toBe(true);
+    expect(other.queue.keepOpen()).toBe(false);
+    asking.queue.takeUp();
+    expect(other.queue.keepOpen()).toBe(true);
+    expect([asking.opened, other.opened]).toEqual([[undefined], [undefined]]);
+  });
+
+  it('of which nothing could be decided waits as well, or is decompressed anew', async () => {
+    const shares = new QueueShares();
+    await compressed(60, shares).turn();
+    const { queue, opened } = compressed(5, shares);
+    await queue.peek(2, EVERYTHING);
+    queue.rest();
+    expect(offsets(await queue.peek(2, EVERYTHING))).toEqual([0, 1]);
+    expect(opened).toEqual([undefined, undefined]);
+  });
+});
+
+it('a queue does what its model does, whatever comes and whatever is taken', async () => {
+  const gap = fc.oneof(fc.constant(0), fc.nat(3));
+  const size = fc.option(fc.nat(1_000));
+  const push = fc.record({
+    type: fc.constant('push' as const),
+    records: fc.array(fc.record({ gap, size }), { maxLength: 5 }),
+    gapAtEnd: gap,
+  });
+  const peek = fc.record({
+    type: fc.constant('peek' as const),
+    maxRecords: fc.nat(12),
+    maxBytes: fc.nat(6_000),
+    behind: fc.nat(6),
+  });
+  const remove = fc.record({
+    type: fc.constant('remove' as const),
+    share: fc.constantFrom(0, 0.3, 0.5, 0.9, 1),
+  });
+  const rest = fc.record({ type: fc.constant('rest' as const) });
+  const step = fc.oneof(push, peek, remove, rest);
+
+  async function run(
+    queue: ChunkQueue | Model,
+    add: (records: readonly StreamRecord[], nextOffset: number) => void,
+    steps: readonly (typeof step extends fc.Arbitrary<infer Step> ? Step : never)[],
+  ) {
+    let offset = 0;
+    const shown: unknown[] = [];
+    for (const step of steps) {
+      if (step.type === 'push') {
+        const records = step.records.map(({ gap, size }) => {
+          offset += gap;
+          return record(offset++, size);
+        });
+        offset += step.gapAtEnd;
+        add(records, offset);
+        shown.push(queue.isEmpty);
+      } else if (step.type === 'peek') {
+        const head = offsets(await queue.peek(step.maxRecords, step.maxBytes));
+        shown.push(head, offsets(await queue.peek(step.behind, EVERYTHING, head.length)));
+      } else if (step.type === 'rest') {
+        queue.rest();
+      } else {
+        const count = Math.floor(step.share * offsets(await queue.peek(EVERYTHING, EVERYTHING)).length);
+        shown.push([count, queue.remove(count), queue.isEmpty]);
+      }
+    }
+    return shown;
+  }
+
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { maxLength: 40 }), async (steps) => {
+      const queue = new ChunkQueue(new QueueShares());
+      const model = new Model();
+      const shown = await run(queue, (records, next) => queue.push(chunk(records, next, MUCH)), steps);
+      expect(shown).toEqual(await run(model, (records, next) => model.push(records, next), steps));
+      queue.remove((await queue.peek(EVERYTHING, EVERYTHING)).length);
+      expect([queue.bytes, queue.isEmpty]).toEqual([0, true]);
+    }),
+    { numRuns: 300 },
+  );
+});

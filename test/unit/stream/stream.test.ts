@@ -1,0 +1,1627 @@
+/**
+ * The loop of a partition above its port: waits, commits, flow of memory. Time and the source are the test's own, so that a wait of half a
+ * minute takes none.
+ */
+
+import type { Answer, Envelope } from '../../../src/intake/delivery';
+import type { IntakeResult } from '../../../src/intake/intake';
+import { TopicPaused } from '../../../src/intake/reject-limit';
+import { FetchGate } from '../../../src/kafka/consumer/membership';
+import type { Progress, RecordSource, SourceListener } from '../../../src/kafka/port';
+import type { StreamRecord } from '../../../src/kafka/protocol/record';
+import { StoreBehind } from '../../../src/ledger/failures';
+import type { Clock } from '../../../src/lib/clock';
+import type { Header } from '../../../src/lib/record-header';
+import type { TopicPartition } from '../../../src/lib/topic-partition';
+import { StoreError } from '../../../src/postgres/errors';
+import type { PublishVerdicts } from '../../../src/publishing/published-answer';
+import type { Decoded } from '../../../src/schema-registry/wire-format';
+import type { StreamDeps } from '../../../src/stream/deps';
+import { decodeRecords } from '../../../src/stream/envelope';
+import { makeStream, STORE_CHECK_MS, type Stream } from '../../../src/stream/stream';
+import { makeLogger } from '../../../src/telemetry/logger';
+import { makeMetrics } from '../../../src/telemetry/metrics';
+import { aFramedValue, chunkOf, streamRecord } from '../../support/chunk';
+import { collectGarbage } from '../../support/garbage';
+
+const MEBIBYTE = 1024 * 1024;
+
+class FakeClock implements Clock {
+  private time = 0;
+  private sleepers: { until: number; wake: () => void }[] = [];
+  /** Every wait of a second or more that was begun: those of undecided partitions. Between two commits it is less. */
+  readonly waits: number[] = [];
+
+  now(): number {
+    return this.time;
+  }
+
+  sleep(ms: number, signal: AbortSignal): Promise<void> {
+    if (signal.aborted) return Promise.resolve();
+    if (ms >= SECOND && ms !== STORE_CHECK_MS) this.waits.push(ms);
+    return new Promise((resolve) => {
+      const sleeper = { until: this.time + ms, wake: resolve };
+      this.sleepers.push(sleeper);
+      signal.addEventListener('abort', () => {
+        this.sleepers = this.sleepers.filter((each) => each !== sleeper);
+        resolve();
+      });
+    });
+  }
+
+  /** Lets time pass, and everything happen that it brings. */
+  async pass(ms: number): Promise<void> {
+    const end = this.time + ms;
+    await settle();
+    for (;;) {
+      const next = this.sleepers.reduce(
+        (least, { until }) => Math.min(least, until),
+        Number.POSITIVE_INFINITY,
+      );
+      if (next > end) break;
+      this.time = next;
+      const due = this.sleepers.filter(({ until }) => until <= next);
+      this.sleepers = this.sleepers.filter(({ until }) => until > next);
+      for (const { wake } of due) wake();
+      await settle();
+    }
+    this.time = end;
+  }
+}
+
+/** Lets everything happen that needs no time. */
+async function settle(): Promise<void> {
+  for (let i = 0; i < 5; i++) await new Promise((resolve) => setImmediate(resolve));
+}
+
+class FakeSource implements RecordSource {
+  listener: SourceListener | null = null;
+  readonly commits: string[] = [];
+  /** What the commits said of how far the store has decided. */
+  readonly notes: (number | null)[] = [];
+  readonly wentBack: string[] = [];
+  /** Of each commit, the cluster whose offset the note has. */
+  readonly notedClusters: string[] = [];
+  readonly paused = new Set<string>();
+  stopped = false;
+  commitFails: string | null = null;
+  /** Commits wait for it. */
+  commitHangs: Promise<void> = Promise.resolve();
+
+  async start(listener: SourceListener): Promise<void> {
+    this.listener = listener;
+  }
+  pause(partition: TopicPartition): void {
+    this.paused.add(nameOf(partition));
+  }
+  resume(partition: TopicPartition): void {
+    this.paused.delete(nameOf(partition));
+  }
+  goBack(partition: TopicPartition, offset: number): void {
+    this.wentBack.push(`${nameOf(partition)} ${offset}`);
+  }
+  async commit(progress: readonly Progress[]): Promise<void> {
+    await this.commitHangs;
+    if (this.commitFails !== null) throw new Error(this.commitFails);
+    for (const { offset, expectedUpTo, cluster = '', ...partition } of progress) {
+      this.commits.push(`${nameOf(partition)} ${offset}`);
+      this.notes.push(expectedUpTo);
+      this.notedClusters.push(cluster);
+    }
+  }
+  async stop(): Promise<void> {
+    this.stopped = true;
+  }
+}
+
+const nameOf = ({ topic, partition }: TopicPartition) => `${topic}/${partition}`;
+const partition = (number: number): TopicPartition => ({ topic: 't', partition: number });
+
+const answer = (envelope: Envelope): Answer => ({
+  envelope,
+  connection: null,
+  eventId: null,
+  kind: null,
+  faults: [],
+  decision: { type: 'unstored', deadLetter: 'unclaimed', redelivered: false },
+});
+
+type Decide = (
+  source: TopicPartition,
+  envelopes: readonly Envelope[],
+  expectedUpTo?: number,
+  whenSent?: () => void,
+) => Promise<IntakeResult>;
+const decideAll: Decide = async (_, envelopes) => ({ answers: envelopes.map(answer), undecided: null });
+const TIMEOUT = new StoreError('find_events', new Error('canceling statement due to statement timeout'));
+const storeIsDown: Decide = async () => ({ answers: [], undecided: new Error('the store is down') });
+
+function setUp(options: {
+  decide?: Decide;
+  decode?: (value: Buffer) => Decoded | Promise<Decoded>;
+  publish?: PublishVerdicts;
+  partitionsAtOnce?: number;
+  batchEvents?: number;
+  readDecidedUpTo?: StreamDeps['readDecidedUpTo'];
+  beginAt?: StreamDeps['beginAt'];
+  cluster?: StreamDeps['cluster'];
+}) {
+  const clock = new FakeClock();
+  const source = new FakeSource();
+  const metrics = makeMetrics();
+  const decided: string[] = [];
+  const state = { decide: options.decide ?? decideAll };
+  const stream = makeStream({
+    source,
+    clock,
+    metrics,
+    logger: makeLogger('silent'),
+    intake: {
+      async decide(from, envelopes, expectedUpTo, whenSent) {
+        const result = await state.decide(from, envelopes, expectedUpTo, whenSent);
+        decided.push(...result.answers.map(({ envelope }) => `${nameOf(from)} ${envelope.offset}`));
+        return result;
+      },
+    },
+    wireFormat: { decode: options.decode ?? ((bytes) => ({ type: 'json', bytes })) },
+    publishVerdicts: options.publish ?? null,
+    cluster: options.cluster ?? { id: 'A', name: '' },
+    beginAt:
+      options.beginAt ??
+      (async () => {
+        throw new Error('a move that nobody made');
+      }),
+    readDecidedUpTo: options.readDecidedUpTo ?? (async (partitions) => partitions.map(() => 0)),
+    batchEvents: options.batchEvents ?? 100,
+    partitionsAtOnce: options.partitionsAtOnce ?? 3,
+  });
+  const listener = (): SourceListener => {
+    if (source.listener === null) throw new Error('the stream was not started');
+    return source.listener;
+  };
+  return {
+    ...{ clock, source, stream, decided, state, metrics },
+    async assign(...partitions: number[]) {
+      if (source.listener === null) await stream.start();
+      listener().assigned(partitions.map(partition));
+    },
+    /** As Kafka tells of the offset at which a partition begins. */
+    begin: (number: number, expectedUpTo: number | null, offset = expectedUpTo, cluster = '') =>
+      listener().begins(partition(number), offset, expectedUpTo, cluster),
+    /** As a broker answers a fetch. */
+    end: (number: number, offset: number, start = 0) => listener().end(partition(number), offset, start),
+    /** Delivers records with these offsets as one chunk. */
+    deliver(to: number, offsets: readonly number[], nextOffset = (offsets.at(-1) ?? -1) + 1) {
+      const records = offsets.map((offset) => streamRecord(offset));
+      listener().chunk(chunkOf(partition(to), records, nextOffset));
+    },
+    deliverBytes(to: number, offset: number, bytes: number) {
+      listener().chunk(chunkOf(partition(to), [streamRecord(offset, Buffer.alloc(bytes))]));
+    },
+    undecidedPartitions: async () => (await metrics.undecidedPartitions.get()).values[0]?.value,
+  };
+}
+
+const SECOND = 1_000;
+/** In which everything decided is committed. */
+const BETWEEN_COMMITS = 100;
+
+describe('an undecided partition', () => {
+  it('waits 1, 2, 4, 8, 16, 30, 30 ... s, without end [U2] [R5 backoff] [8 retry of undecided]', async () => {
+    const { clock, source, assign, deliver } = setUp({ decide: storeIsDown });
+    await assign(0);
+    deliver(0, [0]);
+    await clock.pass(600 * SECOND);
+    const waits = clock.waits.map((ms) => ms / SECOND);
+    expect(waits.slice(0, 7)).toEqual([1, 2, 4, 8, 16, 30, 30]);
+    expect(waits.length).toBe(5 + 1 + Math.floor((600 - 31) / 30));
+    expect(new Set(waits.slice(5))).toEqual(new Set([30]));
+    expect(source.commits).toEqual([]);
+  });
+
+  it('is decided when the store is back, and its next failure waits 1 s again [U2] [R5 backoff]', async () => {
+    const { clock, source, state, assign, deliver } = setUp({ decide: storeIsDown });
+    await assign(0);
+    deliver(0, [0]);
+    await clock.pass(6 * SECOND);
+    state.decide = decideAll;
+    await clock.pass(1 * SECOND);
+    expect(source.commits).toEqual(['t/0 1']);
+    state.decide = storeIsDown;
+    deliver(0, [1]);
+    await clock.pass(1.5 * SECOND);
+    expect(clock.waits.map((ms) => ms / SECOND)).toEqual([1, 2, 4, 1, 2]);
+  });
+
+  it('that gets on by a part of its batch waits 1 s again [U2]', async () => {
+    const inPart: Decide = async (_, envelopes) => ({
+      answers: envelopes.slice(0, 1).map(answer),
+      undecided: new Error('the rest cannot be decided'),
+    });
+    const { clock, source, assign, deliver } = setUp({ decide: inPart });
+    await assign(0);
+    deliver(0, [0, 1, 2]);
+    await clock.pass(2.5 * SECOND);
+    expect(clock.waits.map((ms) => ms / SECOND)).toEqual([1, 1, 1]);
+    expect(source.commits).toEqual(['t/0 1', 't/0 2', 't/0 3']);
+  });
+
+  it('lets the others go on [U3]', async () => {
+    const decide: Decide = (from, envelopes) =>
+      (from.partition === 0 ? storeIsDown : decideAll)(from, envelopes);
+    const { clock, source, stream, assign, deliver, undecidedPartitions } = setUp({ decide });
+    await assign(0, 1, 2);
+    for (const to of [0, 1, 2]) deliver(to, [0, 1]);
+    await clock.pass(10 * SECOND);
+    expect(source.commits).toEqual(['t/1 2', 't/2 2']);
+    expect(await undecidedPartitions()).toBe(1);
+    expect(stream.undecided()).toEqual([
+      { ...partition(0), failures: 4, sinceMs: 10 * SECOND, because: 'the store is down', cause: 'worker' },
+    ]);
+  });
+
+  it('lets the others go on while many wait, however few are decided at once [U3]', async () => {
+    const decide: Decide = (from, envelopes) =>
+      (from.partition < 10 ? storeIsDown : decideAll)(from, envelopes);
+    const { clock, source, assign, deliver } = setUp({ decide, partitionsAtOnce: 1 });
+    await assign(...Array.from({ length: 12 }, (_, n) => n));
+    for (let to = 0; to < 12; to++) deliver(to, [0]);
+    await clock.pass(BETWEEN_COMMITS);
+    expect(source.commits).toEqual(['t/10 1', 't/11 1']);
+  });
+
+  it('is no standstill: every try counts as progress [U5] [R5 liveness]', async () => {
+    const { clock, stream, assign, deliver } = setUp({ decide: storeIsDown });
+    await assign(0);
+    deliver(0, [0]);
+    let idleMs = 0;
+    for (let second = 0; second < 300; second++) {
+      await clock.pass(SECOND);
+      idleMs = Math.max(idleMs, stream.idleMs());
+    }
+    expect(idleMs).toBeLessThanOrEqual(30 * SECOND);
+  });
+
+  it('waits no longer once it is told to stop, and commits nothing of it [U2]', async () => {
+    const { clock, source, stream, assign, deliver, undecidedPartitions } = setUp({ decide: storeIsDown });
+    await assign(0);
+    deliver(0, [0]);
+    await clock.pass(20 * SECOND);
+    let inTime: boolean | undefined;
+    void stream.stop(5 * SECOND).then((value) => {
+      inTime = value;
+    });
+    await clock.pass(0);
+    expect(inTime).toBe(true);
+    expect(source.stopped).toBe(true);
+    expect(source.commits).toEqual([]);
+    expect(await undecidedPartitions()).toBe(0);
+  });
+
+  it('waits no longer once it is lost; its next owner starts at 1 s [U2]', async () => {
+    const { clock, source, assign, deliver, state, undecidedPartitions } = setUp({ decide: storeIsDown });
+    await assign(0);
+    deliver(0, [0]);
+    await clock.pass(20 * SECOND);
+    await assign(1);
+    await settle();
+    expect(await undecidedPartitions()).toBe(0);
+    await assign(0, 1);
+    deliver(0, [0]);
+    await clock.pass(1.5 * SECOND);
+    expect(clock.waits.map((ms) => ms / SECOND)).toEqual([1, 2, 4, 8, 16, 1, 2]);
+    state.decide = decideAll;
+    await clock.pass(2 * SECOND);
+    expect(source.commits).toEqual(['t/0 1']);
+  });
+
+  it('is so because of a defect of ours, too [U2]', async () => {
+    const { clock, assign, deliver } = setUp({
+      decide: async () => {
+        throw new TypeError('a defect');
+      },
+    });
+    await assign(0);
+    deliver(0, [0]);
+    await clock.pass(3.5 * SECOND);
+    expect(clock.waits.map((ms) => ms / SECOND)).toEqual([1, 2, 4]);
+  });
+
+  it('for a record that cannot be decoded now: what stands before it is decided [S3]', async () => {
+    let registryIsBack = false;
+    const { clock, source, decided, assign, deliver, state } = setUp({
+      decode: async (bytes) => {
+        if (bytes.equals(Buffer.from('framed')) && !registryIsBack) throw new Error('the registry is away');
+        return { type: 'json', bytes };
+      },
+    });
+    await assign(0);
+    expect(state.decide).toBe(decideAll);
+    const records = [0, 1, 2, 3].map((offset) =>
+      streamRecord(offset, Buffer.from(offset === 2 ? 'framed' : '{}')),
+    );
+    source.listener?.chunk(chunkOf(partition(0), records));
+    await clock.pass(2 * SECOND);
+    expect(decided).toEqual(['t/0 0', 't/0 1']);
+    expect(source.commits).toEqual(['t/0 2']);
+    registryIsBack = true;
+    await clock.pass(2 * SECOND);
+    expect(source.commits).toEqual(['t/0 2', 't/0 4']);
+    deliver(0, [4]);
+    await clock.pass(0);
+    expect(source.commits.at(-1)).toBe('t/0 5');
+  });
+});
+
+describe('publishing verdicts', () => {
+  it('is tried until it succeeds, without deciding again, before the offset is committed [S7]', async () => {
+    let refused = 3;
+    const { clock, source, decided, assign, deliver } = setUp({
+      publish: async () => {
+        if (refused-- > 0) throw new Error('the verdict topic refuses');
+      },
+    });
+    await assign(0);
+    deliver(0, [0, 1]);
+    await clock.pass(6.5 * SECOND);
+    expect(source.commits).toEqual([]);
+    await clock.pass(1 * SECOND);
+    expect(source.commits).toEqual(['t/0 2']);
+    expect(decided).toEqual(['t/0 0', 't/0 1']);
+    expect(clock.waits.map((ms) => ms / SECOND)).toEqual([1, 2, 4]);
+  });
+
+  it('that waits holds no memory of the records: neither they nor what they were fetched in', async () => {
+    const published: string[][] = [];
+    const { clock, source, assign, deliver, deliverBytes, state } = setUp({
+      publish: async (_, answers) => {
+        published.push(answers.flatMap((answer) => Object.keys(answer)));
+        throw new Error('the verdict topic refuses');
+      },
+    });
+    await assign(0, 1);
+    deliver(0, [0]);
+    await clock.pass(SECOND);
+    state.decide = storeIsDown;
+    // More than a half of what all queues may hold: too much only beside another that holds something.
+    deliverBytes(1, 0, 5 * 1024 * 1024);
+    expect([...source.paused]).toEqual([]);
+    expect(new Set(published.flat())).toEqual(
+      new Set(['offset', 'connection', 'eventId', 'faults', 'decision']),
+    );
+    deliver(0, [1]);
+    deliver(1, [1]);
+    expect([...source.paused]).toEqual(['t/1']);
+  });
+
+  it('that fails when we are told to stop commits nothing: the next owner publishes [S7]', async () => {
+    const { clock, source, stream, assign, deliver } = setUp({
+      publish: async () => {
+        throw new Error('the verdict topic refuses');
+      },
+    });
+    await assign(0);
+    deliver(0, [0]);
+    await clock.pass(2 * SECOND);
+    expect(await stream.stop(SECOND)).toBe(true);
+    expect(source.commits).toEqual([]);
+  });
+});
+
+describe('commits', () => {
+  it('hold what was left out at the end of a chunk: markers, aborted and compacted records [R6 drain]', async () => {
+    const { clock, source, assign, deliver } = setUp({});
+    await assign(0, 1, 2);
+    deliver(0, [0, 1], 5);
+    deliver(1, [], 7);
+    deliver(2, [3]);
+    deliver(2, [], 9);
+    await clock.pass(BETWEEN_COMMITS);
+    expect([...source.commits].sort()).toEqual(expect.arrayContaining(['t/0 5', 't/1 7', 't/2 9']));
+  });
+
+  it('come after the decision, in the order of the records [U1]', async () => {
+    let decideNow = (): void => {};
+    const { clock, source, assign, deliver } = setUp({
+      batchEvents: 2,
+      decide: async (from, envelopes) => {
+        await new Promise<void>((resolve) => {
+          decideNow = resolve;
+        });
+        return decideAll(from, envelopes);
+      },
+    });
+    await assign(0);
+    deliver(0, [0, 1, 2]);
+    await clock.pass(0);
+    expect(source.commits).toEqual([]);
+    decideNow();
+    await clock.pass(0);
+    expect(source.commits).toEqual(['t/0 2']);
+    decideNow();
+    await clock.pass(BETWEEN_COMMITS);
+    expect(source.commits).toEqual(['t/0 2', 't/0 3']);
+  });
+
+  it('that fail are tried again with what was decided meanwhile [U1]', async () => {
+    let fail = (): void => {};
+    const { clock, source, assign, deliver } = setUp({});
+    await assign(0, 1, 2);
+    source.commitFails = 'the coordinator moved';
+    source.commitHangs = new Promise((resolve) => {
+      fail = resolve;
+    });
+    deliver(0, [0]);
+    deliver(1, [0]);
+    await clock.pass(0);
+    deliver(0, [1]);
+    await clock.pass(0);
+    fail();
+    await clock.pass(0.5 * SECOND);
+    deliver(2, [0]);
+    source.commitFails = null;
+    await clock.pass(1 * SECOND);
+    expect(source.commits).toEqual(['t/0 2', 't/1 1', 't/2 1']);
+  });
+
+  it('of a generation that is over are dropped: the partition may be another worker’s [U1]', async () => {
+    const { clock, source, assign, deliver } = setUp({});
+    await assign(0, 1);
+    source.commitFails = 'the group is rebalancing';
+    deliver(0, [0]);
+    deliver(1, [0]);
+    await clock.pass(0);
+    await assign(1);
+    source.commitFails = null;
+    deliver(1, [0]);
+    await clock.pass(2 * SECOND);
+    expect(source.commits).toEqual(['t/1 1']);
+  });
+
+  it('are not made for a batch that was under way when its partition was lost [U1]', async () => {
+    let decideNow = (): void => {};
+    const { clock, source, decided, assign, deliver } = setUp({
+      decide: async (from, envelopes) => {
+        await new Promise<void>((resolve) => {
+          decideNow = resolve;
+        });
+        return decideAll(from, envelopes);
+      },
+    });
+    await assign(0);
+    deliver(0, [0, 1]);
+    await clock.pass(0);
+    await assign(0, 1);
+    decideNow();
+    await clock.pass(2 * SECOND);
+    expect(decided).toEqual(['t/0 0', 't/0 1']);
+    expect(source.commits).toEqual([]);
+  });
+
+  it('what is decided in the very step in which a commit ends is committed, too [U1]', async () => {
+    // The decision begins to end some steps before the commit does: in one of these runs both end in the same step.
+    for (let steps = 0; steps < 30; steps++) {
+      let commitNow = (): void => {};
+      let decideNow = (): void => {};
+      const { clock, source, assign, deliver } = setUp({
+        decide: async (from, envelopes, _, whenSent) => {
+          whenSent?.();
+          if (from.partition === 1)
+            await new Promise<void>((resolve) => {
+              decideNow = resolve;
+            });
+          return decideAll(from, envelopes);
+        },
+      });
+      await assign(0, 1);
+      deliver(1, [0]);
+      source.commitHangs = new Promise((resolve) => {
+        commitNow = resolve;
+      });
+      deliver(0, [0]);
+      await settle();
+      decideNow();
+      for (let step = 0; step < steps; step++) await Promise.resolve();
+      commitNow();
+      await clock.pass(BETWEEN_COMMITS);
+      expect({ steps, commits: source.commits }).toEqual({ steps, commits: ['t/0 1', 't/1 1'] });
+    }
+  });
+});
+
+describe('told to stop', () => {
+  it('finishes what is being decided, commits it, begins nothing more, and leaves the group [U1]', async () => {
+    let decideNow = (): void => {};
+    const { clock, source, stream, assign, deliver } = setUp({
+      batchEvents: 2,
+      decide: async (from, envelopes) => {
+        await new Promise<void>((resolve) => {
+          decideNow = resolve;
+        });
+        return decideAll(from, envelopes);
+      },
+    });
+    await assign(0);
+    deliver(0, [0, 1, 2, 3]);
+    await clock.pass(0);
+    const stopped = stream.stop(10 * SECOND);
+    deliver(0, [4]);
+    await clock.pass(0);
+    expect(source.stopped).toBe(false);
+    decideNow();
+    expect(await stopped).toBe(true);
+    expect(source.commits).toEqual(['t/0 2']);
+    expect(source.stopped).toBe(true);
+  });
+
+  it('commits what was decided since the last commit, without the wait between two [U1]', async () => {
+    const { clock, source, stream, assign, deliver } = setUp({});
+    await assign(0);
+    deliver(0, [0]);
+    await clock.pass(0);
+    deliver(0, [1]);
+    await clock.pass(0);
+    expect(source.commits).toEqual(['t/0 1']);
+    expect(await stream.stop(10 * SECOND)).toBe(true);
+    expect(clock.now()).toBe(0);
+    expect(source.commits).toEqual(['t/0 1', 't/0 2']);
+  });
+
+  it('waits for what hangs no longer than the deadline', async () => {
+    const { clock, source, stream, assign, deliver } = setUp({ decide: () => new Promise(() => {}) });
+    await assign(0);
+    deliver(0, [0]);
+    await clock.pass(0);
+    let inTime: boolean | undefined;
+    void stream.stop(10 * SECOND).then((value) => {
+      inTime = value;
+    });
+    await clock.pass(10 * SECOND);
+    expect(inTime).toBe(false);
+    expect(source.commits).toEqual([]);
+  });
+});
+
+describe('what is decided', () => {
+  it('is the record as it came, with its payload decoded: value, key, headers, time and offset [S5]', async () => {
+    const seen: Envelope[] = [];
+    const { clock, source, assign } = setUp({
+      decide: (from, envelopes) => {
+        seen.push(...envelopes);
+        return decideAll(from, envelopes);
+      },
+      decode: () => ({ type: 'value', value: 7 }),
+    });
+    await assign(0);
+    const headers: Header[] = [
+      ['b', Buffer.from('1')],
+      ['a', null],
+      ['b', Buffer.from('2')],
+    ];
+    const records: StreamRecord[] = [
+      {
+        offset: 5,
+        ...aFramedValue(Buffer.from('v')),
+        key: Buffer.from('k'),
+        headers,
+        claims: [],
+        timestamp: '9223372036854775807',
+      },
+      { ...streamRecord(9, null), timestamp: '-1' },
+      {
+        ...streamRecord(10, Buffer.from('a batch')),
+        payload: { type: 'undecodable', because: 'it is damaged' },
+      },
+    ];
+    source.listener?.chunk(chunkOf(partition(0), records));
+    await clock.pass(0);
+    expect(
+      seen.map(({ offset, value, key, headers, timestamp, payload }) => ({
+        offset,
+        value,
+        key,
+        headers,
+        timestamp,
+        payload,
+      })),
+    ).toEqual([
+      {
+        ...{
+          offset: 5,
+          value: Buffer.from('v'),
+          key: Buffer.from('k'),
+          headers,
+          timestamp: '9223372036854775807',
+        },
+        payload: { type: 'value', value: 7 },
+      },
+      {
+        ...{ offset: 9, value: null, key: null, headers: [], timestamp: '-1' },
+        payload: { type: 'json', bytes: null },
+      },
+      {
+        ...{ offset: 10, value: Buffer.from('a batch'), key: null, headers: [], timestamp: '0' },
+        payload: { type: 'undecodable', because: 'it is damaged' },
+      },
+    ]);
+  });
+
+  it('goes on behind what was left out in the middle of a batch, too, and with a batch over several chunks', async () => {
+    const batches: number[] = [];
+    const { clock, source, assign, deliver } = setUp({
+      batchEvents: 3,
+      decide: (from, envelopes) => {
+        batches.push(envelopes.length);
+        return decideAll(from, envelopes);
+      },
+    });
+    await assign(0);
+    deliver(0, []);
+    deliver(0, [1, 4], 6);
+    deliver(0, [], 8);
+    deliver(0, [8, 9, 12], 20);
+    await clock.pass(BETWEEN_COMMITS);
+    expect(batches.reduce((sum, count) => sum + count, 0)).toBe(5);
+    expect(Math.max(...batches)).toBeLessThanOrEqual(3);
+    expect(source.commits.at(-1)).toBe('t/0 20');
+  });
+});
+
+describe('memory', () => {
+  it('a partition is paused while it holds more than 1 MiB, where seven others hold something', async () => {
+    const { clock, source, assign, deliver, deliverBytes } = setUp({ decide: storeIsDown, batchEvents: 1 });
+    await assign(0, 1, 2, 3, 4, 5, 6, 7);
+    for (let other = 1; other < 8; other++) deliver(other, [0]);
+    const paused: boolean[] = [];
+    for (let offset = 0; offset < 5; offset++) {
+      deliverBytes(0, offset, MEBIBYTE / 4);
+      paused.push(source.paused.has('t/0'));
+    }
+    await clock.pass(0);
+    // With what a chunk takes beside its bytes, four of these are more than one.
+    expect(paused).toEqual([false, false, false, true, true]);
+    expect([...source.paused]).toEqual(['t/0']);
+  });
+
+  it('a partition that alone holds something is paused while it holds more than 8 MiB, and resumed below half of it', async () => {
+    const { clock, source, state, assign, deliverBytes } = setUp({ decide: storeIsDown, batchEvents: 1 });
+    await assign(0);
+    const paused: boolean[] = [];
+    for (let offset = 0; offset < 5; offset++) {
+      deliverBytes(0, offset, 2 * MEBIBYTE);
+      paused.push(source.paused.has('t/0'));
+    }
+    // With what a chunk takes beside its bytes, four of these are more than eight.
+    expect(paused).toEqual([false, false, false, true, true]);
+    const whileDecided: boolean[] = [];
+    state.decide = (from, envelopes) => {
+      whileDecided.push(source.paused.has('t/0'));
+      return decideAll(from, envelopes);
+    };
+    await clock.pass(2 * SECOND);
+    expect(whileDecided).toEqual([true, true, true, true, false]);
+    expect([...source.paused]).toEqual([]);
+    expect(source.commits.at(-1)).toBe('t/0 5');
+  });
+
+  it('a partition begins with a small batch, and each next one may hold twice as many, up to the setting', async () => {
+    const sizesWith = async (batchEvents: number) => {
+      const sizes: number[] = [];
+      const { clock, assign, deliver } = setUp({
+        decide: (from, envelopes) => {
+          sizes.push(envelopes.length);
+          return decideAll(from, envelopes);
+        },
+        batchEvents,
+      });
+      await assign(0);
+      deliver(
+        0,
+        Array.from({ length: 10_000 }, (_, offset) => offset),
+      );
+      await clock.pass(0);
+      return sizes;
+    };
+    expect(await sizesWith(3_000)).toEqual([250, 500, 1_000, 2_000, 3_000, 3_000, 250]);
+    expect((await sizesWith(400)).slice(0, 3)).toEqual([250, 400, 400]);
+  });
+
+  it('a batch that cannot be decided is tried again as half of it, until it can be', async () => {
+    const sizes: number[] = [];
+    const { clock, assign, deliver } = setUp({
+      decide: async (from, envelopes) => {
+        sizes.push(envelopes.length);
+        return envelopes.length > 70 ? { answers: [], undecided: TIMEOUT } : decideAll(from, envelopes);
+      },
+      batchEvents: 1_000,
+    });
+    await assign(0);
+    deliver(
+      0,
+      Array.from({ length: 300 }, (_, offset) => offset),
+    );
+    await clock.pass(60 * SECOND);
+    expect(sizes.slice(0, 5)).toEqual([250, 125, 62, 124, 62]);
+    expect(sizes.filter((size) => size <= 70).reduce((sum, size) => sum + size, 0)).toBe(300);
+  });
+
+  it('no answer to a fetch is missing while all partitions are paused: none is sent', async () => {
+    const { clock, stream, state, assign, deliverBytes } = setUp({ decide: storeIsDown });
+    await assign(0, 1);
+    for (const partition of [0, 1]) deliverBytes(partition, 0, 9 * MEBIBYTE);
+    await clock.pass(100 * SECOND);
+    expect(stream.fetchAgeMs()).toBe(0);
+    state.decide = decideAll;
+    await clock.pass(100 * SECOND);
+    expect(stream.fetchAgeMs()).toBeGreaterThan(60 * SECOND);
+  });
+
+  it('a batch takes no further record once it holds 4 MiB', async () => {
+    const batches: number[] = [];
+    const { clock, assign, deliverBytes } = setUp({
+      decide: (from, envelopes) => {
+        batches.push(envelopes.length);
+        return decideAll(from, envelopes);
+      },
+      partitionsAtOnce: 1,
+    });
+    await assign(0, 1);
+    for (let offset = 0; offset < 6; offset++) deliverBytes(0, offset, MEBIBYTE);
+    await clock.pass(0);
+    expect(batches.reduce((sum, count) => sum + count, 0)).toBe(6);
+    expect(Math.max(...batches)).toBeLessThanOrEqual(4);
+  });
+
+  it('the schemas of 64 records are asked for at once: who sends ever new ones does not hold up those beside it', async () => {
+    const asked: string[] = [];
+    let answer: () => void = () => undefined;
+    const answered = new Promise<void>((resolve) => {
+      answer = resolve;
+    });
+    const { clock, source, decided, assign } = setUp({
+      decode: async (bytes) => {
+        asked.push(bytes.toString());
+        await answered;
+        return { type: 'json', bytes };
+      },
+    });
+    await assign(0);
+    const records = Array.from({ length: 70 }, (_, n) => streamRecord(n, Buffer.from(`value ${n}`)));
+    source.listener?.chunk(chunkOf(partition(0), records));
+    await clock.pass(0);
+    expect(asked).toHaveLength(64);
+    expect(decided).toEqual([]);
+    answer();
+    await clock.pass(0);
+    expect(asked).toEqual(records.map(({ value }) => String(value)));
+    expect(decided).toEqual(records.map(({ offset }) => `t/0 ${offset}`));
+  });
+
+  it('shows why a partition waits, and counts those whose topic is paused [U7]', async () => {
+    let failure = new Error('the store is down');
+    const { clock, stream, state, metrics, assign, deliver } = setUp({
+      decide: async () => ({ answers: [], undecided: failure }),
+    });
+    const paused = async () => (await metrics.pausedPartitions.get()).values.map(({ value }) => value);
+    await assign(0, 1);
+    deliver(0, [0]);
+    await clock.pass(0);
+    expect([stream.undecided()[0]?.because, await paused()]).toEqual(['the store is down', []]);
+    failure = new TopicPaused('topic t is paused');
+    deliver(1, [0]);
+    await clock.pass(1 * SECOND);
+    expect([stream.undecided()[0]?.because, await paused()]).toEqual(['topic t is paused', [2]]);
+    state.decide = decideAll;
+    await clock.pass(2 * SECOND);
+    expect([stream.undecided(), await paused()]).toEqual([[], [0]]);
+    state.decide = async () => ({ answers: [], undecided: failure });
+    deliver(1, [1]);
+    await clock.pass(0);
+    expect(await paused()).toEqual([1]);
+    await assign(0);
+    await settle();
+    expect(await paused()).toEqual([0]);
+  });
+
+  it('a record that waits for the registry leaves its turn to the other partitions', async () => {
+    let answer: (decoded: Decoded) => void = () => undefined;
+    const hanging = new Promise<Decoded>((resolve) => {
+      answer = resolve;
+    });
+    const framed = Buffer.from('framed');
+    const { clock, source, decided, assign, deliver } = setUp({
+      decode: (bytes) => (bytes.equals(framed) ? hanging : { type: 'json', bytes }),
+      partitionsAtOnce: 1,
+    });
+    await assign(0, 1);
+    source.listener?.chunk(chunkOf(partition(0), [streamRecord(0, framed)]));
+    deliver(1, [0, 1]);
+    await clock.pass(0);
+    expect(decided).toEqual(['t/1 0', 't/1 1']);
+    answer({ type: 'json', bytes: framed });
+    deliver(1, [2]);
+    await clock.pass(0);
+    expect(new Set(decided)).toEqual(new Set(['t/0 0', 't/1 0', 't/1 1', 't/1 2']));
+  });
+
+  it('records that wait for the registry together leave it once', async () => {
+    let left = 0;
+    const { envelopes } = await decodeRecords(
+      [0, 1, 2].map((offset) => streamRecord(offset, Buffer.from('framed'))),
+      { decode: async (bytes) => ({ type: 'json', bytes }) },
+      (asked) => {
+        left++;
+        return asked;
+      },
+    );
+    expect([envelopes.map(({ offset }) => offset), left]).toEqual([[0, 1, 2], 1]);
+  });
+});
+
+describe('partitions that are decided at the same time', () => {
+  /** So much of a partition that it takes turns. */
+  const LARGE_BYTES = 64 * 1024;
+
+  /** Partitions 0 to 2 with a record of such a size each, of whose batches nothing comes back. */
+  async function threeThatHang(bytes: number) {
+    const begun: number[] = [];
+    const sent = new Map<number, () => void>();
+    const hang: Decide = ({ partition }, _envelopes, _expectedUpTo, whenSent) => {
+      begun.push(partition);
+      if (whenSent !== undefined) sent.set(partition, whenSent);
+      return new Promise(() => undefined);
+    };
+    const { clock, assign, deliverBytes } = setUp({ decide: hang });
+    await assign(0, 1, 2);
+    for (const to of [0, 1, 2]) deliverBytes(to, 0, bytes);
+    await clock.pass(0);
+    return { clock, begun, sent };
+  }
+
+  it('are read and judged one by one: the next when all that one writes is on its way', async () => {
+    const { clock, begun, sent } = await threeThatHang(LARGE_BYTES);
+    expect(begun).toEqual([0]);
+    sent.get(0)?.();
+    await clock.pass(0);
+    expect(begun).toEqual([0, 1]);
+    sent.get(1)?.();
+    await clock.pass(0);
+    expect(begun).toEqual([0, 1, 2]);
+  });
+
+  it('wait for one that waits for the store 100 ms at most [U3]', async () => {
+    const { clock, begun, sent } = await threeThatHang(LARGE_BYTES);
+    await clock.pass(99);
+    expect(begun).toEqual([0]);
+    await clock.pass(1);
+    expect(begun).toEqual([0, 1]);
+    // Its turn is over: this one is told nothing of the turn of another.
+    sent.get(0)?.();
+    await clock.pass(99);
+    expect(begun).toEqual([0, 1]);
+    await clock.pass(1);
+    expect(begun).toEqual([0, 1, 2]);
+  });
+
+  it('wait for nobody where little of them waits', async () => {
+    const { begun } = await threeThatHang(LARGE_BYTES / 2);
+    expect(begun).toEqual([0, 1, 2]);
+  });
+
+  it('do not wait for one whose schema the registry is asked for', async () => {
+    const { clock, decided, assign, deliverBytes } = setUp({
+      decode: (bytes) =>
+        bytes.length > LARGE_BYTES ? new Promise(() => undefined) : { type: 'json', bytes },
+    });
+    await assign(0, 1);
+    deliverBytes(0, 0, LARGE_BYTES + 1);
+    deliverBytes(1, 0, LARGE_BYTES);
+    await clock.pass(0);
+    expect(decided).toEqual(['t/1 0']);
+  });
+});
+
+describe('the next batch of a partition', () => {
+  /** A partition with a batch for each record, in a store that is done with each when it is told. Where so much as a mebibyte waits, the next one is begun. */
+  async function aPartition(options: Partial<Parameters<typeof setUp>[0]> = {}) {
+    const begun: string[] = [];
+    const tries: { whenSent: () => void; end: (undecided?: Error) => void }[] = [];
+    const decide: Decide = (_, envelopes, expectedUpTo, whenSent = () => undefined) => {
+      begun.push(`${envelopes.map(({ offset }) => offset).join(',')} behind ${expectedUpTo}`);
+      return new Promise((resolve) => {
+        const end = (undecided: Error | null = null) =>
+          resolve({ answers: undecided === null ? envelopes.map(answer) : [], undecided });
+        tries.push({ whenSent, end });
+      });
+    };
+    const stream = setUp({ decide, batchEvents: 1, ...options });
+    const { clock, assign } = stream;
+    const told = async (nth: number, tell: (tried: (typeof tries)[number]) => void) => {
+      await clock.pass(0);
+      const tried = tries[nth];
+      if (tried === undefined) throw new Error(`batch ${nth} was not begun`);
+      tell(tried);
+      await clock.pass(0);
+    };
+    await assign(0);
+    return {
+      ...stream,
+      begun,
+      /** Records of a mebibyte, one after the other. */
+      deliverLarge(from: number, to: number) {
+        for (let offset = from; offset <= to; offset++) stream.deliverBytes(0, offset, MEBIBYTE);
+      },
+      send: (nth: number) => told(nth, ({ whenSent }) => whenSent()),
+      end: (nth: number, undecided?: Error) => told(nth, ({ end }) => end(undecided)),
+    };
+  }
+
+  /** Where the first of many records is decided, and the second is in the store. */
+  async function isAtTheSecond(options: Partial<Parameters<typeof setUp>[0]> = {}) {
+    const partition = await aPartition(options);
+    partition.deliverLarge(0, 5);
+    await partition.send(0);
+    await partition.end(0);
+    await partition.send(1);
+    return partition;
+  }
+
+  it('is begun once what one writes is on its way, and answered behind it', async () => {
+    const { begun, source, send, end, clock } = await isAtTheSecond();
+    expect(begun).toEqual(['0 behind 0', '1 behind 1', '2 behind 2']);
+    // Only one is begun behind another.
+    await send(2);
+    expect(begun.length).toBe(3);
+    // Answered first, it is committed behind the one before.
+    await end(2);
+    await clock.pass(BETWEEN_COMMITS);
+    expect(source.commits).toEqual(['t/0 1']);
+    await end(1);
+    await clock.pass(BETWEEN_COMMITS);
+    expect(source.commits.at(-1)).toBe('t/0 3');
+  });
+
+  it('is begun when it comes, too', async () => {
+    const { begun, send, end, clock, deliverLarge } = await aPartition();
+    deliverLarge(0, 1);
+    await send(0);
+    await end(0);
+    await send(1);
+    expect(begun.length).toBe(2);
+    deliverLarge(2, 2);
+    await clock.pass(0);
+    expect(begun[2]).toBe('2 behind 2');
+  });
+
+  it('is not begun behind the first of all: the store may know what is behind it [U1]', async () => {
+    const { begun, send, deliverLarge } = await aPartition();
+    deliverLarge(0, 5);
+    await send(0);
+    expect(begun).toEqual(['0 behind 0']);
+  });
+
+  it('is not begun where all before it was answered again: the store may know more than is read [U1]', async () => {
+    const redelivered = (envelope: Envelope): Answer => ({
+      ...answer(envelope),
+      decision: { type: 'unstored', deadLetter: 'unclaimed', redelivered: true },
+    });
+    const { begun, send, end, state, deliverLarge, clock } = await aPartition();
+    const { decide } = state;
+    state.decide = async (_, envelopes) => ({ answers: envelopes.map(redelivered), undecided: null });
+    deliverLarge(0, 0);
+    await clock.pass(0);
+    state.decide = decide;
+    deliverLarge(1, 5);
+    await send(0);
+    expect(begun).toEqual(['1 behind 1']);
+    await end(0);
+    await send(1);
+    expect(begun).toEqual(['1 behind 1', '2 behind 2', '3 behind 3']);
+  });
+
+  it('is not begun where little waits', async () => {
+    const { begun, deliver, send, end } = await aPartition();
+    for (let offset = 0; offset <= 5; offset++) deliver(0, [offset]);
+    await send(0);
+    await end(0);
+    await send(1);
+    expect(begun).toEqual(['0 behind 0', '1 behind 1']);
+  });
+
+  it('is not begun where another partition could be decided instead', async () => {
+    const { begun, assign, deliverBytes, send, end } = await aPartition({ partitionsAtOnce: 2 });
+    await assign(0, 1);
+    for (let offset = 0; offset <= 5; offset++) for (const to of [0, 1]) deliverBytes(to, offset, MEBIBYTE);
+    await send(0);
+    await send(1);
+    await end(0);
+    await end(1);
+    await send(2);
+    await send(3);
+    expect(begun).toEqual(['0 behind 0', '0 behind 0', '1 behind 1', '1 behind 1']);
+  });
+
+  it('is begun anew where the one before cannot be decided, whatever came of it [U1] [U2]', async () => {
+    const { begun, clock, source, state, decided, send, end } = await isAtTheSecond();
+    await send(2);
+    await end(1, TIMEOUT);
+    await end(2);
+    expect(clock.waits).toEqual([SECOND]);
+    state.decide = decideAll;
+    await clock.pass(SECOND + BETWEEN_COMMITS);
+    expect(begun.length).toBe(3);
+    expect(decided).toEqual(['t/0 0', 't/0 2', 't/0 1', 't/0 2', 't/0 3', 't/0 4', 't/0 5']);
+    expect(source.commits).toEqual(['t/0 1', 't/0 2', 't/0 6']);
+  });
+
+  it('is tried anew like any other where it cannot be decided itself [U2]', async () => {
+    const { begun, clock, source, state, send, end } = await isAtTheSecond();
+    await send(2);
+    await end(2, TIMEOUT);
+    expect(clock.waits).toEqual([]);
+    await end(1);
+    expect(clock.waits).toEqual([SECOND]);
+    state.decide = decideAll;
+    await clock.pass(SECOND + BETWEEN_COMMITS);
+    expect(begun.length).toBe(3);
+    expect(source.commits.at(-1)).toEqual('t/0 6');
+  });
+
+  it('does not believe a store that was asked too early: it is asked again [U1]', async () => {
+    const { begun, clock, source, end } = await isAtTheSecond();
+    await end(2, new StoreBehind(1));
+    await end(1);
+    expect(begun.slice(2)).toEqual(['2 behind 2', '2 behind 2']);
+    await end(3, new StoreBehind(1));
+    expect(source.wentBack).toEqual(['t/0 1']);
+    expect(clock.waits).toEqual([]);
+  });
+
+  it('that waited too long for the one before to commit is begun anew, without a wait [U2]', async () => {
+    const held = Object.assign(new Error('canceling statement due to lock timeout'), { code: '55P03' });
+    const { begun, clock, send, end } = await isAtTheSecond();
+    await send(2);
+    await end(2, new StoreError('lock_partition', held));
+    await end(1);
+    expect(begun.slice(2)).toEqual(['2 behind 2', '2 behind 2']);
+    expect(clock.waits).toEqual([]);
+    // With nothing before it, somebody else holds the partition.
+    await end(3, new StoreError('lock_partition', held));
+    expect(clock.waits).toEqual([SECOND]);
+  });
+
+  it('does not undo that the one before is tried again as half of it [U2]', async () => {
+    const { begun, clock, deliver, deliverBytes, send, end } = await aPartition({ batchEvents: 4 });
+    deliver(0, [0]);
+    await end(0);
+    deliver(0, [1, 2, 3, 4]);
+    for (let offset = 5; offset <= 8; offset++) deliverBytes(0, offset, MEBIBYTE);
+    await send(1);
+    expect(begun.slice(1)).toEqual(['1,2,3,4 behind 1', '5,6,7,8 behind 5']);
+    await end(1, TIMEOUT);
+    await end(2, new StoreBehind(1));
+    await clock.pass(SECOND);
+    expect(begun.slice(3)).toEqual(['1,2 behind 1']);
+  });
+
+  it('keeps its place while it is decompressed and the one before is answered', async () => {
+    const { begun, source, decided, clock, deliver, send, end } = await aPartition({ batchEvents: 3 });
+    deliver(0, [0]);
+    await end(0);
+    deliver(0, [1]);
+    await send(1);
+    let decompressed = (): void => undefined;
+    const chunk = chunkOf(partition(0), [streamRecord(2, Buffer.alloc(MEBIBYTE))]);
+    source.listener?.chunk({
+      ...chunk,
+      open: async (from) => {
+        await new Promise<void>((resolve) => {
+          decompressed = resolve;
+        });
+        return chunk.open(from);
+      },
+    });
+    for (const offset of [3, 4]) deliver(0, [offset]);
+    await end(1);
+    decompressed();
+    await clock.pass(0);
+    expect(begun.slice(2)).toEqual(['2,3,4 behind 2']);
+    await end(2);
+    expect(decided).toEqual(['t/0 0', 't/0 1', 't/0 2', 't/0 3', 't/0 4']);
+  });
+
+  it('keeps its records while the one before is answered, though they are more than may rest decompressed [U1]', async () => {
+    const { begun, source, decided, clock, deliver, send, end } = await aPartition({ batchEvents: 2 });
+    deliver(0, [0]);
+    await end(0);
+    deliver(0, [1]);
+    await send(1);
+    const records = [streamRecord(2, Buffer.alloc(MEBIBYTE)), streamRecord(3)];
+    source.listener?.chunk(chunkOf(partition(0), records, 4, 70 * MEBIBYTE));
+    await clock.pass(0);
+    expect(begun.slice(2)).toEqual(['2,3 behind 2']);
+    await end(1);
+    await end(2);
+    await clock.pass(BETWEEN_COMMITS);
+    expect(begun.slice(3)).toEqual([]);
+    expect([decided, source.commits.at(-1)]).toEqual([['t/0 0', 't/0 1', 't/0 2', 't/0 3'], 't/0 4']);
+  });
+
+  it('of which nothing is left but what nobody reads is committed with what is before it [R6 drain]', async () => {
+    const { begun, source, clock, deliver, send, end } = await aPartition();
+    deliver(0, [0]);
+    await end(0);
+    deliver(0, [1]);
+    await send(1);
+    source.listener?.chunk({ ...chunkOf(partition(0), [], 7), bytes: MEBIBYTE });
+    await clock.pass(0);
+    await end(1);
+    await clock.pass(BETWEEN_COMMITS);
+    expect(begun).toEqual(['0 behind 0', '1 behind 1']);
+    expect(source.commits.at(-1)).toBe('t/0 7');
+  });
+
+  it('is published and committed where we are told to stop, and nothing more is begun [U1]', async () => {
+    const { begun, source, stream, send, end } = await isAtTheSecond();
+    await send(2);
+    const stopped = stream.stop(SECOND);
+    await end(1);
+    await end(2);
+    expect(await stopped).toBe(true);
+    expect(begun.length).toBe(3);
+    expect(source.commits.at(-1)).toBe('t/0 3');
+  });
+
+  describe('while the one before is being published', () => {
+    /** Verdicts of the second record are refused while `isRefused`. */
+    async function refusing() {
+      const published: number[] = [];
+      const verdicts = { isRefused: true };
+      const partition = await isAtTheSecond({
+        publish: async (_, answers) => {
+          const isSecond = answers.some(({ offset }) => offset === 1);
+          if (isSecond && verdicts.isRefused) throw new Error('the verdict topic refuses');
+          published.push(...answers.map(({ offset }) => offset));
+        },
+      });
+      await partition.end(1);
+      return { ...partition, published, verdicts };
+    }
+
+    it('is decided, and one behind it, which wait without their records [S7]', async () => {
+      const { begun, clock, source, published, verdicts, send, end, deliverLarge } = await refusing();
+      await send(2);
+      await end(2);
+      await send(3);
+      await end(3);
+      expect(begun).toEqual(['0 behind 0', '1 behind 1', '2 behind 2', '3 behind 3']);
+      // Of what all queues may hold, nothing is taken by what is decided.
+      deliverLarge(6, 10);
+      expect([...source.paused]).toEqual([]);
+      expect(published).toEqual([0]);
+      verdicts.isRefused = false;
+      await clock.pass(SECOND + BETWEEN_COMMITS);
+      expect(published).toEqual([0, 1, 2, 3]);
+      expect(source.commits.at(-1)).toBe('t/0 4');
+    });
+
+    it('holds nothing of its records in memory', async () => {
+      const { state, send, end } = await refusing();
+      const records: WeakRef<Envelope>[] = [];
+      state.decide = async (from, envelopes, ...rest) => {
+        records.push(...envelopes.map((envelope) => new WeakRef(envelope)));
+        return decideAll(from, envelopes, ...rest);
+      };
+      await send(2);
+      await end(2);
+      await collectGarbage();
+      expect(records.map((record) => record.deref())).toEqual([undefined]);
+    });
+
+    it('is neither published nor committed where we are told to stop: the next owner does it [S7] [U1]', async () => {
+      const { source, stream, published, end } = await refusing();
+      const stopped = stream.stop(SECOND);
+      await end(2);
+      expect(await stopped).toBe(true);
+      expect(published).toEqual([0]);
+      expect(source.commits).toEqual(['t/0 1']);
+    });
+  });
+});
+
+describe('a store that has lost what it had decided', () => {
+  /** What it holds of partition 0. */
+  const aStore = () => {
+    const held = { upTo: 0 };
+    const decide: Decide = async (_, envelopes, expectedUpTo = 0) => {
+      if (held.upTo < expectedUpTo) return { answers: [], undecided: new StoreBehind(held.upTo) };
+      held.upTo = (envelopes.at(-1)?.offset ?? 0) + 1;
+      return { answers: envelopes.map(answer), undecided: null };
+    };
+    return { held, decide, readDecidedUpTo: async () => [held.upTo] };
+  };
+
+  it('has it read again before anything that waits behind it, without a wait [U1] [D2]', async () => {
+    const { held, ...store } = aStore();
+    const { clock, source, stream, decided, assign, deliver } = setUp(store);
+    await assign(0);
+    deliver(0, [0, 1, 2, 3]);
+    await clock.pass(BETWEEN_COMMITS);
+    held.upTo = 2;
+    deliver(0, [4, 5]);
+    await clock.pass(BETWEEN_COMMITS);
+    expect(source.wentBack).toEqual(['t/0 2']);
+    deliver(0, [2, 3, 4]);
+    deliver(0, [5], 8);
+    await clock.pass(2 * BETWEEN_COMMITS);
+    expect(decided.map((each) => each.split(' ')[1]).join(' ')).toBe('0 1 2 3 2 3 4 5');
+    // In between the group stands where the store does, lest a next owner find both beyond what nobody has published.
+    expect(source.commits).toEqual(['t/0 4', 't/0 2', 't/0 8']);
+    expect(source.notes).toEqual([4, 2, 6]);
+    expect(clock.waits).toEqual([]);
+    expect(stream.undecided()).toEqual([]);
+  });
+
+  it('is noticed by what the worker before has committed with the offset [U1]', async () => {
+    const { held, ...store } = aStore();
+    const { clock, source, assign, begin, deliver } = setUp(store);
+    held.upTo = 5;
+    await assign(0);
+    begin(0, 7);
+    deliver(0, [9]);
+    await clock.pass(BETWEEN_COMMITS);
+    expect(source.wentBack).toEqual(['t/0 5']);
+    // Kafka has nothing of 5 to 8 any more: what is left is decided.
+    deliver(0, [9]);
+    await clock.pass(BETWEEN_COMMITS);
+    expect(source.commits).toEqual(['t/0 5', 't/0 10']);
+  });
+
+  it('decides nothing anew before the group is set back, and is undecided for as long [S7] [U1]', async () => {
+    const { held, ...store } = aStore();
+    const { clock, source, stream, decided, assign, begin, deliver } = setUp(store);
+    held.upTo = 5;
+    await assign(0);
+    begin(0, 7);
+    deliver(0, [7]);
+    source.commitFails = 'the coordinator is loading';
+    await clock.pass(0);
+    deliver(0, [5, 6, 7]);
+    await clock.pass(BETWEEN_COMMITS);
+    expect(decided).toEqual([]);
+    expect(stream.undecided()).toEqual([
+      expect.objectContaining({
+        cause: 'kafka',
+        because: expect.stringContaining('is not set back to offset 5'),
+      }),
+    ]);
+    source.commitFails = null;
+    await clock.pass(3 * SECOND);
+    expect(decided).toEqual(['t/0 5', 't/0 6', 't/0 7']);
+    expect([source.commits[0], source.commits.at(-1)]).toEqual(['t/0 5', 't/0 8']);
+  });
+
+  it('does not set the group back once its partition is revoked [U1]', async () => {
+    const { held, ...store } = aStore();
+    const { clock, source, assign, begin, deliver } = setUp(store);
+    held.upTo = 5;
+    await assign(0);
+    begin(0, 7);
+    deliver(0, [7]);
+    await clock.pass(0);
+    let openNow = (): void => {};
+    const isOpened = new Promise<void>((resolve) => {
+      openNow = resolve;
+    });
+    const chunk = chunkOf(partition(0), [streamRecord(5)]);
+    source.listener?.chunk({ ...chunk, open: (from) => isOpened.then(() => chunk.open(from)) });
+    await clock.pass(0);
+    await assign(1);
+    openNow();
+    await clock.pass(2 * SECOND);
+    expect(source.wentBack).toEqual(['t/0 5']);
+    expect(source.commits).toEqual([]);
+  });
+
+  it('stays to be asked about offsets that somebody else has set, until a record comes behind them [U1]', async () => {
+    const { held, ...store } = aStore();
+    const { clock, source, metrics, assign, begin, deliver } = setUp(store);
+    held.upTo = 5;
+    await assign(0);
+    begin(0, null);
+    // Markers alone.
+    deliver(0, [], 9);
+    await clock.pass(BETWEEN_COMMITS);
+    expect([source.commits, source.notes]).toEqual([['t/0 9'], [null]]);
+    deliver(0, [9]);
+    await clock.pass(BETWEEN_COMMITS);
+    expect([source.commits.at(-1), source.notes.at(-1)]).toEqual(['t/0 10', 10]);
+    expect((await metrics.gapRecords.get()).values.map(({ value }) => value)).toEqual([4]);
+  });
+
+  it('passes nothing over of a log that was cut off, of which it knows more than is read [U1] [S7]', async () => {
+    const { held, ...store } = aStore();
+    const { clock, source, decided, assign, begin, deliver } = setUp(store);
+    held.upTo = 8;
+    await assign(0);
+    begin(0, 10);
+    deliver(0, [6, 7, 8, 9]);
+    await clock.pass(BETWEEN_COMMITS);
+    expect(source.wentBack).toEqual(['t/0 6']);
+    deliver(0, [6, 7, 8, 9]);
+    await clock.pass(BETWEEN_COMMITS);
+    expect(decided.map((each) => each.split(' ')[1]).join(' ')).toBe('6 7 8 9');
+    expect(source.commits).toEqual(['t/0 6', 't/0 10']);
+  });
+
+  it('is noticed where nothing comes, too [U1]', async () => {
+    const { held, ...store } = aStore();
+    const { clock, source, assign, begin } = setUp(store);
+    held.upTo = 7;
+    await assign(0);
+    begin(0, 7);
+    await clock.pass(STORE_CHECK_MS);
+    expect(source.wentBack).toEqual([]);
+    held.upTo = 5;
+    await clock.pass(STORE_CHECK_MS);
+    expect(source.wentBack).toEqual(['t/0 5']);
+    await clock.pass(3 * STORE_CHECK_MS);
+    expect(source.wentBack).toEqual(['t/0 5']);
+  });
+
+  it('is not looked for where no worker has said how far it was [U1]', async () => {
+    const { clock, source, assign, begin, deliver } = setUp(aStore());
+    await assign(0);
+    begin(0, null);
+    deliver(0, [9]);
+    await clock.pass(STORE_CHECK_MS);
+    expect(source.wentBack).toEqual([]);
+    expect(source.commits).toEqual(['t/0 10']);
+  });
+
+  it('that does not answer is asked again', async () => {
+    let asked = 0;
+    const { clock, source, assign, begin } = setUp({
+      readDecidedUpTo: async () => {
+        if (++asked === 1) throw new Error('the store is down');
+        return [3];
+      },
+    });
+    await assign(0);
+    begin(0, 7);
+    await clock.pass(2 * STORE_CHECK_MS);
+    expect(source.wentBack).toEqual(['t/0 3']);
+  });
+
+  it('resumes a partition that was paused for what waited', async () => {
+    const { held, ...store } = aStore();
+    const { clock, source, assign, begin, deliverBytes } = setUp(store);
+    held.upTo = 5;
+    await assign(0);
+    begin(0, 7);
+    deliverBytes(0, 7, 9 * MEBIBYTE);
+    expect([...source.paused]).toEqual(['t/0']);
+    await clock.pass(BETWEEN_COMMITS);
+    expect([...source.paused]).toEqual([]);
+    expect(source.wentBack).toEqual(['t/0 5']);
+  });
+});
+
+describe('lag', () => {
+  const lagOf = (stream: Stream) => {
+    const [{ lag, waitsSince } = { lag: null, waitsSince: null }] = stream.standings();
+    return { lag, waits: waitsSince !== null };
+  };
+
+  it('is told of what nobody can read yet, as behind an open transaction, from the first fetch on [U6]', async () => {
+    const { clock, stream, assign, begin, end, deliver } = setUp({});
+    await assign(0);
+    expect(lagOf(stream)).toEqual({ lag: null, waits: false });
+    begin(0, 4);
+    end(0, 9);
+    expect(lagOf(stream)).toEqual({ lag: 5, waits: true });
+    deliver(0, [4, 5]);
+    await clock.pass(BETWEEN_COMMITS);
+    expect(lagOf(stream)).toEqual({ lag: 3, waits: false });
+    end(0, 9);
+    expect(lagOf(stream)).toEqual({ lag: 3, waits: true });
+    const [standing] = stream.standings();
+    end(0, 12);
+    expect(stream.standings()).toEqual([{ ...standing, lag: 6 }]);
+    deliver(0, [], 12);
+    await clock.pass(BETWEEN_COMMITS);
+    end(0, 12);
+    expect(lagOf(stream)).toEqual({ lag: 0, waits: false });
+  });
+
+  it('counts from the beginning where nothing is committed, and not what is deleted', async () => {
+    const { stream, assign, begin, end } = setUp({});
+    await assign(0);
+    begin(0, null);
+    end(0, 9, 6);
+    expect(lagOf(stream).lag).toBe(3);
+    await assign(0);
+    begin(0, 4);
+    end(0, 9, 9);
+    expect(lagOf(stream)).toEqual({ lag: 0, waits: false });
+  });
+
+  it('of a topic that was made anew counts from its first record, not from the offset of the old one', async () => {
+    const { clock, stream, assign, begin, end, deliver } = setUp({});
+    await assign(0);
+    begin(0, 100, 100);
+    end(0, 3);
+    deliver(0, [0]);
+    await clock.pass(BETWEEN_COMMITS);
+    end(0, 3);
+    expect(lagOf(stream)).toEqual({ lag: 2, waits: true });
+  });
+});
+
+describe('fetches of an old generation', () => {
+  const gateOf = () => {
+    const clock = new FakeClock();
+    return { clock, gate: new FetchGate(clock) };
+  };
+
+  it('are kept back until every broker’s loop has begun a fetch in the new one', () => {
+    const { gate } = gateOf();
+    gate.fetchBegins(1);
+    gate.fetchBegins(2);
+    expect(gate.isClosed()).toBe(false);
+    gate.close();
+    expect(gate.isClosed()).toBe(true);
+    gate.fetchBegins(1);
+    expect(gate.isClosed()).toBe(true);
+    gate.fetchBegins(2);
+    expect(gate.isClosed()).toBe(false);
+  });
+
+  it('of a broker that is gone are waited for as long as they may take', async () => {
+    const { clock, gate } = gateOf();
+    gate.fetchBegins(1);
+    gate.close();
+    await clock.pass(16_999);
+    expect(gate.isClosed()).toBe(true);
+    await clock.pass(1);
+    expect(gate.isClosed()).toBe(false);
+  });
+
+  it('there are none when the group is joined for the first time', () => {
+    const { gate } = gateOf();
+    gate.close();
+    expect(gate.isClosed()).toBe(false);
+  });
+});
+
+describe('an offset that a mirror has copied from another Kafka cluster', () => {
+  /** Of cluster B, whose store began with A: how far it has decided partition 0 of each cluster and topic. */
+  const onB = (decided: Record<string, number>) => {
+    const begun: string[] = [];
+    const decide: Decide = async (_, envelopes, expectedUpTo = 0) => {
+      if ((decided['B t'] ?? 0) < expectedUpTo)
+        return { answers: [], undecided: new StoreBehind(decided['B t'] ?? 0) };
+      decided['B t'] = (envelopes.at(-1)?.offset ?? 0) + 1;
+      return { answers: envelopes.map(answer), undecided: null };
+    };
+    const all = setUp({
+      decide,
+      cluster: { id: 'B', name: 'B' },
+      readDecidedUpTo: async (list) =>
+        list.map(({ topic, cluster = 'B' }) => decided[`${cluster || 'A'} ${topic}`] ?? 0),
+      beginAt: async (of, offset) => {
+        begun.push(`${nameOf(of)} ${offset}`);
+      },
+    });
+    return { ...all, begun };
+  };
+  const gaps = async ({ gapRecords }: ReturnType<typeof makeMetrics>) =>
+    (await gapRecords.get()).values.map(({ value }) => value);
+
+  it.each([
+    ['smaller', 90, 30],
+    ['larger', 90, 3_000],
+  ])('is gone on from, without an alarm, where it is %s than the old one [U9]', async (_, upTo, offset) => {
+    const { clock, source, metrics, begun, decided, assign, begin, deliver } = onB({ 'A t': 90 });
+    await assign(0);
+    begin(0, upTo, offset);
+    deliver(0, [offset + 2]);
+    await clock.pass(2 * BETWEEN_COMMITS);
+    expect([source.wentBack, await gaps(metrics)]).toEqual([[], [0]]);
+    expect([decided, begun]).toEqual([[`t/0 ${offset + 2}`], [`t/0 ${offset + 2}`]]);
+    expect([source.commits, source.notes, source.notedClusters]).toEqual([
+      [`t/0 ${offset + 3}`],
+      [offset + 3],
+      ['B'],
+    ]);
+  });
+
+  it('is read again from the beginning of the new cluster, where the store has lost what its note says [U9] [U1]', async () => {
+    const { clock, source, begun, decided, assign, begin, deliver } = onB({ 'A t': 89 });
+    await assign(0);
+    begin(0, 90, 30);
+    deliver(0, [30]);
+    await clock.pass(BETWEEN_COMMITS);
+    expect([source.wentBack, decided, begun]).toEqual([['t/0 0'], [], []]);
+    deliver(0, [0, 1, 2]);
+    await clock.pass(2 * BETWEEN_COMMITS);
+    expect(decided).toEqual(['t/0 0', 't/0 1', 't/0 2']);
+    expect([source.commits, source.notes]).toEqual([
+      ['t/0 0', 't/0 3'],
+      [0, 3],
+    ]);
+    expect(new Set(source.notedClusters)).toEqual(new Set(['B']));
+  });
+
+  it('is read again from where the new cluster was left, where it was read before [U9] [U1]', async () => {
+    const { clock, source, assign, begin, deliver } = onB({ 'A t': 89, 'B t': 20 });
+    await assign(0);
+    begin(0, 90, 30);
+    deliver(0, [30]);
+    await clock.pass(BETWEEN_COMMITS);
+    expect(source.wentBack).toEqual(['t/0 20']);
+  });
+
+  it('is looked after where nothing comes, too [U9] [U1]', async () => {
+    const store: Record<string, number> = { 'A t': 90 };
+    const { clock, source, assign, begin } = onB(store);
+    await assign(0);
+    begin(0, 90, 30);
+    await clock.pass(STORE_CHECK_MS);
+    expect(source.wentBack).toEqual([]);
+    store['A t'] = 80;
+    await clock.pass(STORE_CHECK_MS);
+    expect(source.wentBack).toEqual(['t/0 0']);
+  });
+
+  it('keeps its note until a record comes behind it [U9]', async () => {
+    const { clock, source, begun, assign, begin, deliver } = onB({ 'A t': 90 });
+    await assign(0);
+    begin(0, 90, 30);
+    // Markers alone.
+    deliver(0, [], 33);
+    await clock.pass(BETWEEN_COMMITS);
+    expect([source.commits, source.notes, source.notedClusters]).toEqual([['t/0 33'], [90], ['']]);
+    expect(begun).toEqual([]);
+  });
+
+  it('is known by the name that the topic had before a mirror renamed it [U9]', async () => {
+    const { clock, source, assign } = onB({ 'A t': 0, 'A events.t': 90 });
+    await assign(0);
+    source.listener?.assigned([{ topic: 'A.events.t', partition: 0 }]);
+    source.listener?.begins({ topic: 'A.events.t', partition: 0 }, 30, 90);
+    source.listener?.chunk(chunkOf({ topic: 'A.events.t', partition: 0 }, [streamRecord(30)]));
+    await clock.pass(BETWEEN_COMMITS);
+    expect([source.wentBack, source.commits]).toEqual([[], ['A.events.t/0 31']]);
+  });
+
+  it('with a note of our own cluster, is behind the store that has only the first one [U9] [U1]', async () => {
+    // A store of before the move, which B now counts as its first cluster: its rows are those of A.
+    const { clock, source, assign, begin, deliver } = setUp({
+      cluster: { id: 'B', name: '' },
+      readDecidedUpTo: async (list) => list.map(({ cluster }) => (cluster === undefined ? 90 : 0)),
+    });
+    await assign(0);
+    begin(0, 30, 30, 'B');
+    deliver(0, [30]);
+    await clock.pass(BETWEEN_COMMITS);
+    expect(source.wentBack).toEqual(['t/0 0']);
+  });
+
+  it('waits where the store does not answer, and alarms nobody [U9]', async () => {
+    let asked = 0;
+    const { clock, source, decided, assign, begin, deliver } = setUp({
+      cluster: { id: 'B', name: 'B' },
+      beginAt: async () => undefined,
+      readDecidedUpTo: async (list) => {
+        if (++asked === 1) throw new Error('the store is down');
+        return list.map(() => 90);
+      },
+    });
+    await assign(0);
+    begin(0, 90, 30);
+    deliver(0, [30]);
+    await clock.pass(2 * SECOND);
+    expect([source.wentBack, decided]).toEqual([[], ['t/0 30']]);
+  });
+});

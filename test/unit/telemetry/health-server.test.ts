@@ -1,0 +1,111 @@
+/** The addresses that probes and Prometheus ask, over real sockets. */
+import { once } from 'node:events';
+import { get } from 'node:http';
+import { connect, type Socket } from 'node:net';
+import { serveHealth } from '../../../src/telemetry/health-server';
+import { makeMetrics } from '../../../src/telemetry/metrics';
+
+const health = { live: () => true, ready: () => true, notes: () => ['a partition waits'] };
+let served: Awaited<ReturnType<typeof serveHealth>>;
+beforeEach(async () => {
+  served = await serveHealth(0, health, makeMetrics());
+});
+afterEach(() => served.close());
+
+const ask = (path: string, method = 'GET') => fetch(`http://127.0.0.1:${served.port}${path}`, { method });
+
+test('the head of an answer is that of the whole one', async () => {
+  for (const path of ['/livez', '/readyz', '/metrics', '/none']) {
+    const [whole, head] = [await ask(path), await ask(path, 'HEAD')];
+    expect([head.status, head.headers.get('content-type')]).toEqual([
+      whole.status,
+      whole.headers.get('content-type'),
+    ]);
+    expect(await whole.text()).not.toBe('');
+    expect(await head.text()).toBe('');
+  }
+});
+
+test('other methods are told which there are', async () => {
+  const answer = await ask('/livez', 'POST');
+  expect([answer.status, answer.headers.get('allow')]).toEqual([405, 'GET, HEAD']);
+});
+
+test('who does not send a request to its end within five seconds is let go', async () => {
+  const slow = [
+    '',
+    'GET /livez HTTP/1.1\r\nhost: here\r\n',
+    'POST / HTTP/1.1\r\nhost: here\r\ncontent-length: 9\r\n\r\nhalf',
+  ];
+  const began = performance.now();
+  const ends = slow.map(async (text) => {
+    const socket = connect(served.port, '127.0.0.1', () => socket.write(text));
+    socket.resume().on('error', () => undefined);
+    await once(socket, 'close');
+  });
+  await Promise.all(ends);
+  expect(performance.now() - began).toBeLessThan(9_000);
+}, 20_000);
+
+/** Opens connections, of which each has sent half of a request. */
+async function halfSent(count: number, localAddress: string): Promise<Socket[]> {
+  const sockets = Array.from({ length: count }, () => {
+    const socket = connect({ port: served.port, host: '127.0.0.1', localAddress });
+    socket.on('error', () => undefined).resume();
+    socket.write('GET /livez HTTP/1.1\r\nhost: here\r\n');
+    return socket;
+  });
+  await Promise.all(sockets.map((socket) => once(socket, 'connect')));
+  return sockets;
+}
+
+/** By a connection of its own from an address. */
+async function statusFrom(localAddress: string, path = '/livez'): Promise<number | undefined> {
+  const options = { port: served.port, host: '127.0.0.1', path, localAddress, agent: false, timeout: 1_000 };
+  const request = get(options);
+  request.once('timeout', () => request.destroy(new Error('no answer within a second')));
+  const [response] = await once(request, 'response');
+  response.resume();
+  return response.statusCode;
+}
+
+test.each(['127.0.0.1', '127.0.0.2'])(
+  'while one address has sent half of 110 requests, %s is answered on all paths',
+  async (address) => {
+    const sockets = await halfSent(110, '127.0.0.1');
+    for (const path of ['/livez', '/readyz', '/metrics']) expect(await statusFrom(address, path)).toBe(200);
+    for (const socket of sockets) socket.destroy();
+  },
+);
+
+test('half-sent requests of many addresses: the oldest are dropped, and a newcomer is answered', async () => {
+  const all = await Promise.all(Array.from({ length: 30 }, (_, n) => halfSent(20, `127.0.1.${n + 1}`)));
+  for (const path of ['/livez', '/readyz', '/metrics']) expect(await statusFrom('127.0.0.1', path)).toBe(200);
+  const { text } = await statusText('/metrics');
+  expect(text).toMatch(/^promo_intake_health_connections_dropped_total (40[0-9])$/m);
+  for (const socket of all.flat()) socket.destroy();
+});
+
+async function statusText(path: string): Promise<{ text: string }> {
+  return { text: await (await ask(path)).text() };
+}
+
+test('an address that asks too often in a second is answered 429, and others are answered', async () => {
+  const statuses = await Promise.all(
+    Array.from({ length: 80 }, () =>
+      ask('/livez').then(
+        ({ status }) => status,
+        () => 0,
+      ),
+    ),
+  );
+  expect(statuses).toContain(429);
+  expect(await statusFrom('127.0.0.2')).toBe(200);
+});
+
+test('who does not send the head of a request within two seconds is let go', async () => {
+  const began = performance.now();
+  const [socket] = await halfSent(1, '127.0.0.1');
+  await once(socket!, 'close');
+  expect(performance.now() - began).toBeLessThan(4_000);
+}, 10_000);

@@ -1,0 +1,214 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { sleep } from '../../../dev/servers/deadline';
+import { makeSlots } from '../../../src/webhook/batcher';
+
+interface Request {
+  readonly name: string;
+  readonly events: readonly number[];
+  readonly bytes: number;
+  readonly values: number;
+}
+
+const request = (name: string, events = 1, bytes = 100): Request => ({
+  name,
+  events: Array.from({ length: events }, (_, n) => n),
+  bytes,
+  values: events,
+});
+
+/** Slots whose turns are ended by hand. */
+function makeTurns(count: number, withinMs = 5_000) {
+  const begun: { turn: string; end: (isWhole?: boolean) => void; fail: () => void }[] = [];
+  const inTurn = makeSlots<Request, string>({
+    count,
+    busy: 'busy',
+    beyondShare: 'beyond its share',
+    decide: (connection, requests) =>
+      new Promise((resolve, reject) => {
+        begun.push({
+          turn: `${connection}: ${requests.map(({ name }) => name).join(' ')}`,
+          end: (isWhole = true) =>
+            resolve({ answers: requests.map(({ name }) => `answer to ${name}`), isWhole }),
+          fail: () => reject(new Error('failed')),
+        });
+      }),
+  });
+  const decide = (connection: string, asked: Request) => inTurn(connection, asked, withinMs);
+  return { decide, begun, turns: () => begun.map(({ turn }) => turn) };
+}
+
+const settled = () => sleep(1);
+const MEBIBYTE = 1024 ** 2;
+
+test('a request is decided at once where a slot is free, and those that wait meanwhile together [W3]', async () => {
+  const { decide, begun, turns } = makeTurns(1);
+  const answers = ['a', 'b', 'c'].map((name) => decide('hook', request(name)));
+  expect(turns()).toEqual(['hook: a']);
+  begun[0]?.end();
+  await settled();
+  expect(turns()).toEqual(['hook: a', 'hook: b c']);
+  begun[1]?.end();
+  expect(await Promise.all(answers)).toEqual(['answer to a', 'answer to b', 'answer to c']);
+});
+
+test.each([
+  ['a thousand events', { first: 1, b: 999, c: 1, d: 1, e: 5_000, f: 1 }, request],
+  [
+    'four MiB',
+    { first: 1, b: 3 * MEBIBYTE, c: MEBIBYTE, d: 1, e: 8 * MEBIBYTE, f: 1 },
+    (name: string, bytes: number) => request(name, 1, bytes),
+  ],
+])(
+  'no more are decided together than %s, but for a request that has more by itself',
+  async (_, sizes, sized) => {
+    const { decide, begun, turns } = makeTurns(1);
+    const answers = Object.entries(sizes).map(([name, size]) => decide('hook', sized(name, size)));
+    for (let turn = 0; turn < 5; turn++) {
+      begun[turn]?.end();
+      await settled();
+    }
+    expect(turns()).toEqual(['hook: first', 'hook: b c', 'hook: d', 'hook: e', 'hook: f']);
+    await Promise.all(answers);
+  },
+);
+
+test('where not all could be decided requests go by themselves, and then in company again that doubles', async () => {
+  const { decide, begun, turns } = makeTurns(1);
+  const names = Array.from({ length: 11 }, (_, index) => `${index}`);
+  const answers = names.map((name) => decide('hook', request(name)));
+  begun[0]?.end(false);
+  await settled();
+  for (let turn = 1; turn < 6; turn++) {
+    begun[turn]?.end(turn > 1);
+    await settled();
+  }
+  expect(turns()).toEqual(['hook: 0', 'hook: 1', 'hook: 2', 'hook: 3 4', 'hook: 5 6 7 8', 'hook: 9 10']);
+  await Promise.all(answers);
+});
+
+test('connections take turns, however much one of them sends', async () => {
+  const { decide, begun, turns } = makeTurns(1);
+  const answers = [
+    decide('loud', request('first')),
+    ...[1, 2, 3].map((n) => decide('loud', request(`loud-${n}`, 1_000))),
+    ...[1, 2].map((n) => decide('quiet', request(`quiet-${n}`))),
+  ];
+  for (let turn = 0; turn < 5; turn++) {
+    begun[turn]?.end();
+    await settled();
+  }
+  expect(turns()).toEqual([
+    'loud: first',
+    'loud: loud-1',
+    'quiet: quiet-1 quiet-2',
+    'loud: loud-2',
+    'loud: loud-3',
+  ]);
+  await Promise.all(answers);
+});
+
+test('one connection has all slots but one, and as many turns go on as there are slots [W8]', async () => {
+  const { decide, begun, turns } = makeTurns(3);
+  const answers = ['a', 'b', 'c', 'd'].map((name) => decide('loud', request(name)));
+  expect(turns()).toEqual(['loud: a', 'loud: b']);
+  answers.push(decide('quiet', request('e')), decide('quiet', request('f')));
+  expect(turns()).toEqual(['loud: a', 'loud: b', 'quiet: e']);
+  begun[2]?.end();
+  await settled();
+  // The quiet one has its turn before the loud one has more than its share.
+  expect(turns()).toEqual(['loud: a', 'loud: b', 'quiet: e', 'quiet: f']);
+  begun[1]?.end();
+  await settled();
+  expect(turns().at(-1)).toBe('loud: c d');
+  for (const { end } of begun) end();
+  await Promise.all(answers);
+});
+
+test('a request waits in vain for its connection’s share, or for a slot, and the two are told apart [W3] [W8]', async () => {
+  const { decide, begun } = makeTurns(2, 50);
+  const first = decide('loud', request('a'));
+  expect(await decide('loud', request('b'))).toBe('beyond its share');
+  const other = decide('quiet', request('c'));
+  expect(await decide('loud', request('d'))).toBe('busy');
+  for (const { end } of begun) end();
+  expect(await Promise.all([first, other])).toEqual(['answer to a', 'answer to c']);
+});
+
+test('while several connections are active, each has an equal share of the slots and smaller batches [W8]', async () => {
+  const { decide, begun, turns } = makeTurns(4);
+  const answers = [decide('quiet', request('q'))];
+  for (const name of ['a', 'b', 'c', 'd', 'e', 'f']) answers.push(decide('loud', request(name, 60)));
+  expect(turns()).toEqual(['quiet: q', 'loud: a', 'loud: b']);
+  begun[1]?.end();
+  await settled();
+  // Two of them would be more than a hundred events.
+  expect(turns().at(-1)).toBe('loud: c');
+  for (let turn = 0; turn < 8; turn++) {
+    begun[turn]?.end();
+    await settled();
+  }
+  await Promise.all(answers);
+});
+
+test('no more JSON values are decided together than one request may have', async () => {
+  const { decide, begun, turns } = makeTurns(1);
+  const sized = (name: string, values: number) => ({ ...request(name), values });
+  const answers = [decide('hook', request('a'))];
+  for (const [name, values] of Object.entries({ b: 15_000, c: 5_000, d: 5_000, e: 15_001 }))
+    answers.push(decide('hook', sized(name, values)));
+  for (let turn = 0; turn < 4; turn++) {
+    begun[turn]?.end();
+    await settled();
+  }
+  expect(turns()).toEqual(['hook: a', 'hook: b c', 'hook: d', 'hook: e']);
+  await Promise.all(answers);
+});
+
+test('who has waited for too long is told so, and is not decided any more [W3]', async () => {
+  const { decide, begun, turns } = makeTurns(1, 50);
+  const first = decide('hook', request('a'));
+  const late = [decide('hook', request('b')), decide('other', request('c'))];
+  expect(await Promise.all(late)).toEqual(['busy', 'busy']);
+  const next = decide('hook', request('d'));
+  begun[0]?.end();
+  await settled();
+  expect(turns()).toEqual(['hook: a', 'hook: d']);
+  begun[1]?.end();
+  expect(await Promise.all([first, next])).toEqual(['answer to a', 'answer to d']);
+});
+
+test('what fails gives its slot back, and is told to all that it was of', async () => {
+  const { decide, begun, turns } = makeTurns(1);
+  const answers = ['a', 'b', 'c'].map((name) => decide('hook', request(name)));
+  begun[0]?.end();
+  await settled();
+  begun[1]?.fail();
+  expect((await Promise.allSettled(answers)).map(({ status }) => status)).toEqual([
+    'fulfilled',
+    'rejected',
+    'rejected',
+  ]);
+  const next = decide('hook', request('d'));
+  expect(turns().at(-1)).toBe('hook: d');
+  begun[2]?.end();
+  expect(await next).toBe('answer to d');
+});
+
+test('a turn runs in the context of the first request that it is of, so that a trace finds its own', async () => {
+  const context = new AsyncLocalStorage<string>();
+  const seen: (string | undefined)[] = [];
+  const decide = makeSlots<Request, string>({
+    count: 1,
+    busy: 'busy',
+    beyondShare: 'beyond its share',
+    async decide(_, requests) {
+      seen.push(context.getStore());
+      await settled();
+      return { answers: requests.map(() => ''), isWhole: true };
+    },
+  });
+  await Promise.all(
+    ['a', 'b', 'c'].map((name) => context.run(name, () => decide('hook', request(name), 5_000))),
+  );
+  expect(seen).toEqual(['a', 'b']);
+});

@@ -1,0 +1,452 @@
+/** The webhook over real sockets, with an intake that does what a store cannot be made to do: wait, fail as nobody foresaw, be refused the verdict topic. */
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import { until } from '../../../dev/servers/deadline';
+import type { Envelope } from '../../../src/intake/delivery';
+import type { IntakeResult } from '../../../src/intake/intake';
+import { NoSuchConnection } from '../../../src/intake/undecided';
+import { systemClock } from '../../../src/lib/clock';
+import { makeLogger } from '../../../src/telemetry/logger';
+import { makeMetrics } from '../../../src/telemetry/metrics';
+import type { WebhookDeps } from '../../../src/webhook/handler';
+import { type ServerDeps, serveWebhook, type Webhook } from '../../../src/webhook/server';
+import { sign } from '../../../src/webhook/signature';
+import { aBet, aConnection } from '../../support/builders';
+import { aSecret, senderTo } from '../../support/webhook';
+
+const secret = aSecret();
+const key = Buffer.from(secret.slice('whsec_'.length), 'base64');
+const connection = aConnection();
+const ACCEPTED = { verdict: 'accepted', reason: null, code: 0 } as const;
+
+/** All of them accepted. */
+const accepted = (envelopes: readonly Envelope[]): IntakeResult => ({
+  answers: envelopes.map((envelope) => ({
+    ...{ envelope, connection, eventId: `e-${envelope.offset}`, kind: 'bet', faults: [] },
+    decision: { type: 'decided', outcome: ACCEPTED, counted: true, redelivered: false },
+  })),
+  undecided: null,
+});
+
+let metrics: ReturnType<typeof makeMetrics>;
+const running: Webhook[] = [];
+afterEach(() => Promise.all(running.splice(0).map((each) => each.close(1_000))));
+
+async function serve(decide: WebhookDeps['intake']['decideRequest'], more: Partial<ServerDeps> = {}) {
+  metrics = makeMetrics();
+  const webhook = await serveWebhook(0, {
+    intake: { decideRequest: decide },
+    secretsOf: (id) => (id === 'hook' ? [key] : []),
+    publishVerdicts: null,
+    logger: makeLogger('silent'),
+    metrics,
+    clock: systemClock,
+    now: Date.now,
+    ...{ slots: 2, maxEvents: 500, maxBytes: 1024 ** 2, trustedProxies: [] },
+    limits: { connections: 1_000, perAddress: 500 },
+    ...more,
+  });
+  running.push(webhook);
+  return { webhook, send: senderTo(webhook.port, 'hook', secret) };
+}
+
+/** The begin of a request that never comes to its end. */
+const HEAD = [
+  'POST /v1/events/hook HTTP/1.1',
+  ...['host: here', 'content-type: application/json', 'content-length: 100', 'webhook-id: 1'],
+  `webhook-timestamp: ${Math.floor(Date.now() / 1000)}`,
+  'webhook-signature: v1,x',
+];
+const HALF = `${HEAD.join('\r\n')}\r\n\r\n{"half":`;
+
+function talk({ port }: Webhook, text: string): Socket {
+  const socket = connect(port, '127.0.0.1');
+  socket.on('error', () => undefined).resume();
+  socket.write(text);
+  return socket;
+}
+
+const never = () => new Promise<IntakeResult>(() => undefined);
+
+async function requests(status: string): Promise<number> {
+  const { values } = await metrics.webhookRequests.get();
+  return values.find(({ labels }) => labels.status === status)?.value ?? 0;
+}
+
+async function undecidedRetries(): Promise<number> {
+  const { values } = await metrics.retries.get();
+  return values.find(({ labels }) => labels.class === 'undecided')?.value ?? 0;
+}
+
+async function inProgress(): Promise<number> {
+  const { values } = await metrics.webhookInProgress.get();
+  return values[0]?.value ?? 0;
+}
+
+test('who waits for too long is told to come again, and what is under way keeps its slot [W5]', async () => {
+  const { send } = await serve(never, { slots: 1, answerWithinMs: 1_000 });
+  const late = await send(aBet());
+  expect([late.status, late.headers.get('retry-after')]).toEqual([503, '1']);
+  expect(late.text).toContain('undecided');
+  expect((await send(aBet())).text).toContain('overloaded');
+});
+
+test('requests that wait are decided together, and each is answered for itself: with its verdicts, where all of its events are decided [W5]', async () => {
+  let decided: ((result: IntakeResult) => void) | undefined;
+  const batches: (readonly Envelope[])[] = [];
+  const { send } = await serve(
+    (_, envelopes) => {
+      batches.push(envelopes);
+      return new Promise((resolve) => {
+        decided = resolve;
+      });
+    },
+    { slots: 1, slotWithinMs: 20_000 },
+  );
+  const sent: ReturnType<typeof send>[] = [];
+  for (const events of [1, 2, 1, 2]) {
+    sent.push(send({ events: Array.from({ length: events }, () => aBet()) }));
+    await until('it has come', 5_000, async () => (await inProgress()) === sent.length);
+  }
+  decided?.(accepted(batches[0] ?? []));
+  await until('the others are under way', 5_000, () => batches.length === 2);
+  const [, together = []] = batches;
+  expect(together).toHaveLength(5);
+  // Four of them are decided before the store goes away.
+  decided?.({ answers: accepted(together).answers.slice(0, 4), undecided: new Error('the store is away') });
+  const answers = await Promise.all(sent);
+  expect(answers.map(({ status, verdicts }) => [status, verdicts.length])).toEqual([
+    [200, 1],
+    [200, 2],
+    [200, 1],
+    [503, 0],
+  ]);
+});
+
+test('what nobody has signed who knows the secret is not decided [W4]', async () => {
+  const decided: unknown[] = [];
+  const { webhook } = await serve(async (_, envelopes) => {
+    decided.push(...envelopes);
+    return accepted(envelopes);
+  });
+  const { status, text } = await senderTo(webhook.port, 'hook', aSecret())(aBet());
+  expect([status, text]).toEqual([401, expect.stringContaining('signature_invalid')]);
+  expect(decided).toEqual([]);
+});
+
+test('a request of which a part is decided is to be sent again, also where its connection is gone since [W5] [W6]', async () => {
+  let decided = 1;
+  const { send } = await serve(async (_, envelopes) => ({
+    answers: accepted(envelopes).answers.slice(0, decided),
+    undecided: new NoSuchConnection('the reference data has no webhook connection hook'),
+  }));
+  expect((await send({ events: [aBet(), aBet()] })).status).toBe(503);
+  decided = 0;
+  expect((await send({ events: [aBet(), aBet()] })).status).toBe(403);
+});
+
+test('a request without events is refused where its connection is [W6]', async () => {
+  let undecided: Error | null = null;
+  const { send } = await serve(async (_, envelopes) => ({ ...accepted(envelopes), undecided }));
+  expect((await send({ events: [] })).status).toBe(200);
+  undecided = new NoSuchConnection('the reference data has no webhook connection hook');
+  expect((await send({ events: [] })).status).toBe(403);
+  undecided = new Error('the store is away');
+  expect((await send({ events: [] })).status).toBe(503);
+});
+
+test('what nobody foresaw is undecided, and told without its details: sent again is safe', async () => {
+  const { send } = await serve(() => Promise.reject(new Error('XSECRETX')));
+  const { status, text } = await send(aBet());
+  expect([status, text]).toEqual([503, expect.stringContaining('"undecided: ')]);
+  expect(text).not.toContain('XSECRETX');
+  expect(await requests('503')).toBe(1);
+});
+
+test('verdicts are answered once they are published; while the topic refuses, nothing more is decided [S7] [W5]', async () => {
+  let refuses = true;
+  let decided = 0;
+  const published: number[] = [];
+  const { send } = await serve(
+    async (_, envelopes) => {
+      decided++;
+      return accepted(envelopes);
+    },
+    {
+      async publishVerdicts(_, answers) {
+        if (refuses) throw new Error('Kafka is away');
+        published.push(answers.length);
+      },
+    },
+  );
+  const first = send({ events: [aBet(), aBet()] });
+  await until('it is tried', 5_000, async () => (await undecidedRetries()) === 1);
+  const meanwhile = await send(aBet());
+  expect([meanwhile.status, meanwhile.headers.get('retry-after'), decided]).toEqual([503, '1', 1]);
+  refuses = false;
+  expect((await first).verdicts).toEqual(['accepted', 'accepted']);
+  expect((await send(aBet())).status).toBe(200);
+  expect(published).toEqual([2, 1]);
+});
+
+test('verdicts that are decided while others are published are published together, in their order [S7]', async () => {
+  const batches: number[][] = [];
+  let go = (): void => undefined;
+  let place = 0;
+  const { send } = await serve(
+    async (_, envelopes) => {
+      const { answers } = accepted(envelopes);
+      return { answers: answers.map((answer) => ({ ...answer, eventId: `${place++}` })), undecided: null };
+    },
+    {
+      async publishVerdicts(_, answers) {
+        batches.push(answers.map(({ eventId }) => Number(eventId)));
+        if (batches.length === 1)
+          await new Promise<void>((resolve) => {
+            go = resolve;
+          });
+      },
+    },
+  );
+  const sent = [send(aBet())];
+  await until('the first is being published', 5_000, () => batches.length === 1);
+  sent.push(send(aBet()), send(aBet()));
+  await until('the others are decided', 5_000, () => place === 3);
+  go();
+  await Promise.all(sent);
+  expect(batches).toEqual([[0], [1, 2]]);
+});
+
+test('a sender who leaves before his request is whole is counted, and nothing of it is decided', async () => {
+  const { webhook } = await serve(() => Promise.reject(new Error('nothing was sent')));
+  const socket = talk(webhook, HALF);
+  await once(socket, 'ready');
+  // A request that comes behind it is answered, so it has been seen.
+  expect((await fetch(`http://127.0.0.1:${webhook.port}/none`)).status).toBe(404);
+  socket.destroy();
+  await until('it is counted', 5_000, async () => (await requests('broken_off')) === 1);
+});
+
+test('who does not send a request to its end in time is let go, and others are served meanwhile', async () => {
+  const { webhook, send } = await serve(async (_, envelopes) => accepted(envelopes), {
+    requestWithinMs: 1_500,
+  });
+  const ended = [`${HEAD.slice(0, 2).join('\r\n')}\r\n`, HALF].map((text) =>
+    once(talk(webhook, text), 'close'),
+  );
+  expect((await send(aBet())).status).toBe(200);
+  await Promise.all(ended);
+}, 20_000);
+
+test('requests that come half keep nobody out: the slow ones go for others, are told so, and give their places back [W8]', async () => {
+  const { webhook, send } = await serve(async (_, envelopes) => accepted(envelopes));
+  const answers: string[] = [];
+  for (let round = 0; round < 2; round++) {
+    const sockets = Array.from({ length: 64 }, () => talk(webhook, HALF));
+    for (const socket of sockets) socket.on('data', (text: Buffer) => answers.push(text.toString()));
+    await until('some have gone for others', 5_000, () => answers.length >= (round + 1) * 10);
+    // All of one address: a signed request waits as long as one of them may keep its place, and no longer.
+    expect((await send(aBet())).status).toBe(200);
+    for (const socket of sockets) socket.destroy();
+    await until('all are gone', 5_000, async () => (await send(aBet())).status === 200);
+  }
+  expect(answers[0]).toMatch(
+    /^HTTP\/1\.1 429 .*\r\nretry-after: 1\r\n.*ERROR_CODE_RATE_LIMITED.*too slowly/s,
+  );
+  expect(await requests('429')).toBeGreaterThanOrEqual(20);
+  expect(await requests('503')).toBe(0);
+}, 30_000);
+
+/** Collects what comes over a socket. */
+function heard(socket: Socket): () => string {
+  let text = '';
+  socket.on('data', (part: Buffer) => {
+    text += part.toString();
+  });
+  return () => text;
+}
+
+/** A signed request as it goes over the wire. */
+function signedText(body: string, more: readonly string[] = []): string {
+  const head = { id: `msg-${body.length}-${more.length}`, timestamp: String(Math.floor(Date.now() / 1000)) };
+  const lines = [
+    'POST /v1/events/hook HTTP/1.1',
+    ...['host: here', 'content-type: application/json', `content-length: ${Buffer.byteLength(body)}`],
+    ...[`webhook-id: ${head.id}`, `webhook-timestamp: ${head.timestamp}`],
+    `webhook-signature: ${sign(key, head, Buffer.from(body))}`,
+    ...more,
+  ];
+  return `${lines.join('\r\n')}\r\n\r\n${body}`;
+}
+
+const GET_NONE = 'GET /none HTTP/1.1\r\nhost: here\r\n\r\n';
+
+test('a connection without a valid signature ends with its first answer; one with such a signature is used again, also after a refusal [W8]', async () => {
+  const { webhook } = await serve(async (_, envelopes) => accepted(envelopes), { maxBytes: 1_000 });
+  const body = 'x'.repeat(5_000);
+  const head = HEAD.map((line) => line.replace('content-length: 100', `content-length: ${body.length}`));
+  const tooLarge = `${head.join('\r\n')}\r\n\r\n${body}`;
+  const unsigned = talk(webhook, tooLarge + GET_NONE);
+  const toUnsigned = heard(unsigned);
+  await once(unsigned, 'close');
+  expect(toUnsigned()).toMatch(/^HTTP\/1\.1 413 .*\r\nconnection: close\r\n/is);
+  expect(toUnsigned()).not.toContain('404');
+
+  const signed = talk(webhook, signedText(JSON.stringify(aBet())));
+  const toSigned = heard(signed);
+  const answers = (count: number) =>
+    until(`${count} are answered`, 5_000, () => (toSigned().match(/HTTP\/1\.1 /g) ?? []).length === count);
+  await answers(1);
+  signed.write(tooLarge + GET_NONE);
+  await answers(3);
+  expect(toSigned()).toMatch(/^HTTP\/1\.1 200 .*HTTP\/1\.1 413 .*HTTP\/1\.1 404 /s);
+  signed.destroy();
+});
+
+test('a request that comes again with its signature is given the same answer, also while it is under way, and is decided once [W7]', async () => {
+  let decided = 0;
+  let go = (): void => undefined;
+  const { webhook } = await serve(async (_, envelopes) => {
+    decided++;
+    await new Promise<void>((resolve) => {
+      go = resolve;
+    });
+    return accepted(envelopes);
+  });
+  const text = signedText(JSON.stringify(aBet()));
+  const both = [talk(webhook, text), talk(webhook, text)].map(heard);
+  await until('both are under way', 5_000, async () => (await replays()) === 1);
+  go();
+  await until('both are answered', 5_000, () => both.every((each) => each().includes('accepted')));
+  const later = heard(talk(webhook, text));
+  await until('the third is', 5_000, () => later().includes('accepted'));
+  expect([decided, await replays()]).toEqual([1, 2]);
+});
+
+async function replays(): Promise<number> {
+  const { values } = await metrics.webhookReplays.get();
+  return values[0]?.value ?? 0;
+}
+
+test('each answer has the id of its request: the sender’s own where it is fit for the log, else one of ours', async () => {
+  const { webhook, send } = await serve(async (_, envelopes) => accepted(envelopes));
+  const idOf = async (given: string) =>
+    (await send(aBet(), { headers: { 'x-request-id': given } })).headers.get('x-request-id');
+  expect(await idOf('a-1:b')).toBe('a-1:b');
+  expect(await idOf('a b')).toMatch(/^[0-9a-f-]{36}$/);
+  const none = await fetch(`http://127.0.0.1:${webhook.port}/none`);
+  expect(none.headers.get('x-request-id')).toMatch(/^[0-9a-f-]{36}$/);
+});
+
+test('a body in pieces of a byte is refused before it has cost much, and holds no memory [W8]', async () => {
+  const { webhook } = await serve(never);
+  const head = HEAD.map((line) => line.replace('content-length: 100', 'transfer-encoding: chunked'));
+  const socket = talk(webhook, `${head.join('\r\n')}\r\n\r\n${'1\r\n \r\n'.repeat(20_000)}`);
+  // It is cut off while it sends on, so its answer may not get to it.
+  await until('it is cut off', 5_000, () => socket.closed);
+  expect(await requests('413')).toBe(1);
+});
+
+test('a body of more JSON values than a request may hold is refused, and nothing of it is decided [W1] [W8]', async () => {
+  let decided = 0;
+  const { send } = await serve(async (_, envelopes) => {
+    decided++;
+    return accepted(envelopes);
+  });
+  const event = (values: number) => `{"event_id":"e","own":[${Array.from({ length: values }, () => 0)}]}`;
+  const { status, text } = await send(event(30_000));
+  expect([status, text, decided]).toEqual([413, expect.stringContaining('20000 JSON values'), 0]);
+  expect((await send(event(19_000))).status).toBe(200);
+});
+
+test('of too many connections those without a valid signature go first, and a signed one is served [W8]', async () => {
+  const { webhook } = await serve(async (_, envelopes) => accepted(envelopes), {
+    limits: { connections: 50, perAddress: 50 },
+  });
+  const signed = talk(webhook, signedText(JSON.stringify(aBet())));
+  const text = heard(signed);
+  await until('it is answered', 5_000, () => text().includes('accepted'));
+  const idle = Array.from({ length: 200 }, () => talk(webhook, ''));
+  await until('most have gone', 5_000, () => idle.filter(({ closed }) => closed).length >= 150);
+  signed.write(signedText(JSON.stringify(aBet())));
+  await until('it is again', 5_000, () => (text().match(/accepted/g) ?? []).length === 2);
+  for (const socket of [signed, ...idle]) socket.destroy();
+});
+
+test('what is no request is answered with a reason, and TLS is told apart', async () => {
+  const { webhook } = await serve(never);
+  const answer = async (sent: string | Buffer) => {
+    const socket = connect(webhook.port, '127.0.0.1');
+    const text = heard(socket.on('error', () => undefined));
+    socket.write(sent);
+    await once(socket, 'close');
+    return text().replace(/^HTTP\/1.1 (\d+).*"message":"([^"]*)".*$/s, '$1 $2');
+  };
+  expect(await answer(Buffer.from('160301020001', 'hex'))).toMatch(/^400 .*without TLS/);
+  expect(await answer('no http\r\n\r\n')).toMatch(/^400 .*no HTTP/);
+  expect(await answer('CONNECT a:1 HTTP/1.1\r\nhost: a\r\n\r\n')).toMatch(/^405 /);
+  expect(await answer(`GET / HTTP/1.1\r\nhost: a\r\nx: ${'y'.repeat(20_000)}\r\n\r\n`)).toMatch(/^431 /);
+  expect(await answer('GET / HTTP/1.1\r\n\r\n')).toMatch(/^400 .*Host/);
+  expect(await answer('GET / HTTP/1.0\r\n\r\n')).toMatch(/^404 /);
+});
+
+test('health checks of load balancers are answered where requests are sent to', async () => {
+  const { webhook } = await serve(never);
+  const url = `http://127.0.0.1:${webhook.port}/readyz`;
+  expect((await fetch(url)).status).toBe(200);
+  webhook.sendAway();
+  expect((await fetch(url)).status).toBe(503);
+});
+
+describe('a webhook that closes', () => {
+  test('answers what is under way, and ends the connections', async () => {
+    let release = (): void => undefined;
+    const begun = new Promise<void>((begin) => {
+      release = begin;
+    });
+    let answer: ((result: IntakeResult) => void) | undefined;
+    let envelopes: readonly Envelope[] = [];
+    const { webhook, send } = await serve((_, given) => {
+      envelopes = given;
+      release();
+      return new Promise((resolve) => {
+        answer = resolve;
+      });
+    });
+    const sent = send(aBet());
+    await begun;
+    const closed = webhook.close(10_000);
+    await expect(fetch(`http://127.0.0.1:${webhook.port}/`)).rejects.toThrow('fetch failed');
+    answer?.(accepted(envelopes));
+    const { status, headers } = await sent;
+    expect([status, headers.get('connection')]).toEqual([200, 'close']);
+    expect(await closed).toBe(true);
+  });
+
+  test('waits for no connection by which nothing comes, or not to its end', async () => {
+    const { webhook } = await serve(never);
+    const silent = talk(webhook, '');
+    await once(silent, 'ready');
+    expect(await webhook.close(20_000)).toBe(true);
+
+    const { webhook: other } = await serve(never, { requestWithinMs: 1_500 });
+    const half = talk(other, HALF);
+    await until(
+      'it has begun',
+      5_000,
+      async () => (await fetch(`http://127.0.0.1:${other.port}/none`)).status === 404,
+    );
+    const began = performance.now();
+    expect(await other.close(30_000)).toBe(true);
+    expect(performance.now() - began).toBeLessThan(15_000);
+    half.destroy();
+  }, 40_000);
+
+  test('waits no longer than it may', async () => {
+    const { webhook, send } = await serve(never, { answerWithinMs: 1_000 });
+    const sent = send(aBet()).catch(() => 'cut');
+    await until('it is under way', 5_000, async () => (await inProgress()) === 1);
+    expect(await webhook.close(200)).toBe(false);
+    expect(await sent).toBe('cut');
+  });
+});

@@ -1,0 +1,212 @@
+/** What no client library sends: each is answered where it can be, counted, logged with the address, and ends no process. */
+import { sleep, until } from '../../dev/servers/deadline';
+import { answered, dropped, HOOK, type Scene, secret, withWebhook } from '../stream/scene';
+import { aBet } from '../support/ledger';
+import { dial, type Line, signedHead, signedText } from '../support/raw-http';
+import { killWorkers, type RunningCommand } from '../support/worker';
+
+jest.setTimeout(120_000);
+afterEach(killWorkers);
+
+const body = JSON.stringify(aBet());
+const signed = (...more: string[]) => signedHead({ connectionId: HOOK, secret, body, more });
+const POST = ['POST /v1/events/acme-hook HTTP/1.1', 'host: here', 'content-type: application/json'];
+/** An unsigned request with such lines in its head. */
+const post = (lines: readonly string[], content = '') =>
+  `${[...POST, ...lines].join('\r\n')}\r\n\r\n${content}`;
+
+type Counted = readonly ['dropped' | 'answered', string];
+
+interface Try {
+  readonly bytes: string | Buffer;
+  /** Null: the sender has gone, or cannot read an answer. */
+  readonly status: number | null;
+  readonly message?: RegExp;
+  readonly counted: Counted;
+  /** How the sender leaves after its bytes; default: it waits for the answer. */
+  readonly leaves?: 'ends' | 'resets';
+}
+
+const NOT_HTTP: Counted = ['dropped', 'not_http'];
+const BROKEN_OFF: Counted = ['answered', 'broken_off'];
+
+const TRIES: Readonly<Record<string, Try>> = {
+  'a request line that is none': {
+    ...{ bytes: 'G E T /\r\n\r\n', status: 400, message: /no HTTP/, counted: NOT_HTTP },
+  },
+  'nothing but bytes': { bytes: Buffer.alloc(64, 0xff), status: 400, counted: NOT_HTTP },
+  'a head that is too large': {
+    ...{ bytes: post([`x: ${'y'.repeat(20_000)}`]), status: 431, counted: ['dropped', 'large_head'] },
+  },
+  'too many headers': {
+    bytes: post(Array.from({ length: 300 }, (_, n) => `h${n}: 1`)),
+    ...{ status: 431, message: /more than 200 headers/, counted: ['answered', '431'] },
+  },
+  'a chunk size that is none': {
+    bytes: post(
+      [
+        ...['transfer-encoding: chunked', 'webhook-id: 1', 'webhook-signature: v1,x'],
+        `webhook-timestamp: ${Math.floor(Date.now() / 1000)}`,
+      ],
+      'zz\r\n',
+    ),
+    ...{ status: 400, message: /no HTTP.*chunk size/is, counted: NOT_HTTP },
+  },
+  'the hello of TLS': {
+    bytes: Buffer.from('16030100c8010000c40303', 'hex'),
+    ...{ status: 400, message: /without TLS/, counted: ['dropped', 'tls'] },
+  },
+  'half of a head, and its end': {
+    ...{ bytes: POST.join('\r\n'), leaves: 'ends', status: null, counted: BROKEN_OFF },
+  },
+  'half of a head, and a reset': {
+    ...{ bytes: POST.join('\r\n'), leaves: 'resets', status: null, counted: BROKEN_OFF },
+  },
+  'half of a body, and its end': {
+    ...{ bytes: signed() + body.slice(0, 9), leaves: 'ends', status: null, counted: BROKEN_OFF },
+  },
+  'half of a body, and a reset': {
+    ...{ bytes: signed() + body.slice(0, 9), leaves: 'resets', status: null, counted: BROKEN_OFF },
+  },
+  'an upgrade to WebSocket': {
+    bytes:
+      'GET /v1/events/acme-hook HTTP/1.1\r\nhost: a\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n',
+    ...{ status: 405, counted: ['answered', '405'] },
+  },
+  'an upgrade to HTTP/2': {
+    bytes: post(['connection: upgrade, http2-settings', 'upgrade: h2c', 'http2-settings: AAMAAABk']),
+    ...{ status: 401, counted: ['answered', '401'] },
+  },
+  CONNECT: {
+    bytes: 'CONNECT a:1 HTTP/1.1\r\nhost: a\r\n\r\n',
+    ...{ status: 405, message: /by POST/, counted: ['dropped', 'connect'] },
+  },
+  'HTTP/0.9': { bytes: 'GET /\r\n\r\n', status: 404, counted: ['answered', '404'] },
+  'the preface of HTTP/2': {
+    bytes: 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n',
+    ...{ status: 400, message: /speaks HTTP\/1\.1/, counted: ['dropped', 'http2'] },
+  },
+  'two lengths': {
+    bytes: post(['content-length: 5', 'content-length: 6'], '12345'),
+    ...{ status: 400, message: /no HTTP.*Content-Length/is, counted: NOT_HTTP },
+  },
+  'a length and chunks': {
+    bytes: post(['content-length: 5', 'transfer-encoding: chunked'], '0\r\n\r\n'),
+    ...{ status: 400, message: /no HTTP/, counted: NOT_HTTP },
+  },
+  'an encoding of transfer that is not known': {
+    ...{ bytes: post(['transfer-encoding: gzip']), status: 400, counted: NOT_HTTP },
+  },
+  'a header name that is none': { bytes: post(['a b: c']), status: 400, counted: NOT_HTTP },
+  'no host': {
+    ...{ bytes: 'GET / HTTP/1.1\r\n\r\n', status: 400, message: /Host/, counted: ['answered', '400'] },
+  },
+  'an expectation that is not known': {
+    ...{ bytes: post(['expect: a-miracle']), status: 417, counted: ['answered', '417'] },
+  },
+};
+
+const METRICS: Record<Counted[0], (command: RunningCommand, label: string) => Promise<number>> = {
+  dropped,
+  answered,
+};
+
+function leave({ socket }: Line, how: Try['leaves']): void {
+  if (how === 'ends') socket.end();
+  if (how === 'resets') socket.resetAndDestroy();
+}
+
+describe('a sender that speaks no HTTP, or leaves in the middle [W6] [W8]', () => {
+  test('is answered, counted and logged, and the process goes on', () =>
+    withWebhook({}, async ({ webhook, send }) => {
+      const { command, port } = webhook;
+      const failures: string[] = [];
+      for (const [name, { bytes, status, message = /./, counted, leaves }] of Object.entries(TRIES)) {
+        const [metric, label] = counted;
+        const before = await METRICS[metric](command, label);
+        const line = dial(port);
+        await new Promise<void>((written) => line.socket.write(bytes, () => written()));
+        leave(line, leaves);
+        const text = await line.closed();
+        try {
+          if (status !== null) {
+            expect([line.statuses(), text]).toEqual([[status], expect.stringMatching(message)]);
+            expect(text).toMatch(/^x-request-id: [0-9a-f-]{36}\r$/im);
+            expect(text).toMatch(/"code":"ERROR_CODE_INVALID_REQUEST","message":"/);
+          }
+          await until('it is counted', 5_000, async () => (await METRICS[metric](command, label)) > before);
+          expect(await METRICS[metric](command, label)).toBe(before + 1);
+        } catch (error) {
+          failures.push(`${name}: ${error instanceof Error ? error.message : error}`);
+        }
+        // What is answered, and what breaks off, is no other kind of it.
+        expect([name, command.hasEnded()]).toEqual([name, false]);
+      }
+      expect(failures).toEqual([]);
+      const lines = command.logged('a connection is dropped');
+      for (const why of ['not_http', 'large_head', 'tls', 'connect', 'http2'])
+        expect(lines).toContainEqual(
+          expect.objectContaining({ why, address: '127.0.0.1', requestId: expect.any(String) }),
+        );
+      expect(command.logged('a request is broken off')).toContainEqual(
+        expect.objectContaining({ address: '127.0.0.1', connectionIds: [], requestId: expect.any(String) }),
+      );
+      expect(new Set(command.logged('a request is refused').map(({ status }) => status))).toEqual(
+        new Set([400, 401, 404, 405, 417, 431]),
+      );
+      expect((await send(aBet())).status).toBe(200);
+    }));
+
+  test('ends no process by a reset at any moment', () =>
+    withWebhook({}, async ({ webhook, send }) => {
+      const texts = [
+        ...['', 'CONNECT a:1 HTTP/1.1\r\nhost: a\r\n\r\n', 'no http\r\n\r\n', post(['content-length: 5'])],
+        signedText({ connectionId: HOOK, secret, body }),
+        post(['expect: 100-continue', 'content-length: 5']),
+      ];
+      for (let round = 0; round < 20; round++)
+        await Promise.all(
+          texts.map(async (text) => {
+            const line = dial(webhook.port);
+            await new Promise<void>((written) => line.socket.write(text, () => written()));
+            if (round % 2 === 0) await sleep(round);
+            leave(line, 'resets');
+          }),
+        );
+      expect([webhook.command.hasEnded(), webhook.command.tail()]).toEqual([false, expect.any(String)]);
+      expect((await send(aBet())).status).toBe(200);
+    }));
+});
+
+describe('a request that waits for 100 Continue [W6]', () => {
+  const expecting = (line: Line, more: readonly string[] = []) =>
+    line.socket.write(signed('expect: 100-continue', ...more));
+
+  test('is told to go on once there is a place for its body, and is decided', () =>
+    withWebhook({}, async ({ webhook }) => {
+      const line = dial(webhook.port);
+      expecting(line);
+      await until('it is told to go on', 5_000, () => line.text().includes('HTTP/1.1 100 Continue'));
+      line.socket.write(body);
+      await until('it is answered', 5_000, () => line.statuses().length === 2);
+      expect(line.statuses()).toEqual([100, 200]);
+      // The connection is signed now, and kept.
+      line.socket.write(signedText({ connectionId: HOOK, secret, body }));
+      await until('it is answered again', 5_000, () => line.statuses().length === 3);
+      line.socket.destroy();
+    }));
+
+  test('is refused without its body where its head is enough, and its connection ends at once', () =>
+    withWebhook({}, async ({ webhook, ...scene }: Scene) => {
+      const line = dial(webhook.port);
+      const began = performance.now();
+      line.socket.write(post(['expect: 100-continue', 'content-length: 1000']));
+      const text = await line.closed();
+      expect(line.statuses()).toEqual([401]);
+      expect(text).toMatch(/^connection: close\r$/im);
+      // It does not wait for a body that nobody sends.
+      expect(performance.now() - began).toBeLessThan(1_500);
+      expect(await dropped(webhook.command, 'drain')).toBe(0);
+      expect((await scene.send(aBet())).status).toBe(200);
+    }));
+});
