@@ -1,7 +1,9 @@
 /**
- * The decision: a fold over a batch in the order of arrival, carrying state from one event to the next (docs/rules.md, V1, D2).
+ * The decision: a fold over a batch in the order of arrival, which carries state from one event to the next
+ * (docs/rules.md, V1, D2).
  *
- * Pure but for `known`, which it takes over and updates: a duplicate, or a refund, of an event earlier in the same batch is seen.
+ * Pure, except that it updates `known`. So it sees a duplicate or a refund of an event earlier in the same
+ * batch.
  */
 import { contentHashOf } from '../event/content-hash';
 import { type Fields, isRoundKind } from '../event/event';
@@ -20,7 +22,9 @@ import {
   type RoundVerdict,
 } from './round';
 
-/** Where a Kafka record stands. A webhook's delivery has none: it is never read again by itself. */
+/**
+ * The position of a Kafka record. A webhook's delivery has none, since no transport reads it a second time.
+ */
 export interface Coordinates {
   readonly partitionNo: number;
   readonly offset: number;
@@ -45,36 +49,42 @@ export interface KeyedItem {
   readonly refusal: Outcome | null;
 }
 
-/** A delivery that gets no verdict row: an event without key, or a dead letter. */
+/** A delivery that gets no verdict row: an event without a key, or a dead letter. */
 export interface UnstoredItem {
   readonly type: 'unstored';
   readonly source: Coordinates | null;
   readonly connectionNo: number | null;
   readonly valueHash: bigint;
-  /** Null: no usable event_id. */
+  /** Null where the event has no usable event_id. */
   readonly deadLetter: DeadLetterReason | null;
 }
 
-/** What is decided of one delivery. */
+/** The decision about one delivery. */
 export type Decision =
-  /** A fresh verdict. */
+  /** The event's first verdict, or the same record read again. */
   | {
       readonly type: 'decided';
       readonly outcome: Outcome;
       readonly counted: boolean;
       readonly redelivered: boolean;
-      /** What the event makes of its round; of one that is read again, what its round has now and it takes part in (A4). */
+      /**
+       * The anomalies that the event makes in its round (A4). For a record that is read again: the anomalies
+       * that the round has now and the event takes part in.
+       */
       readonly anomalies?: readonly Anomaly[];
     }
-  /** The event had this verdict before. */
+  /** The event already had the verdict `first`. */
   | {
       readonly type: 'duplicate';
       readonly first: Outcome;
-      /** How the delivery came that was decided. */
+      /** The transport of the delivery that got the verdict. */
       readonly firstTransport: 'kafka' | 'webhook';
       readonly contentDiffers: boolean;
       readonly redelivered: boolean;
-      /** What the event's round has now and the event takes part in; absent where the content differs (A4). */
+      /**
+       * The anomalies that the round has now and the event takes part in (A4). Absent where the content
+       * differs.
+       */
       readonly anomalies?: readonly Anomaly[];
     }
   | {
@@ -85,51 +95,57 @@ export type Decision =
 
 export interface KnownEvent {
   readonly outcome: Outcome;
-  /** As it is stored, or the delivery itself where that is of the same batch. */
+  /** The stored content hash, or the delivery itself where it belongs to the same batch. */
   readonly content: bigint | KeyedItem;
   readonly source: Coordinates | null;
 }
 
-/** What the store knows of a batch, read and locked for it. */
+/** The stored state that concerns a batch, read and locked for it. */
 export interface Known {
   /** Decided events, by event id. */
   readonly events: FeedMap<KnownEvent>;
-  /** Recorded duplicates by `deliveryKey`, with whether their content differed. */
+  /** Recorded duplicates by `deliveryKey`. The value says whether their content differed. */
   readonly resends: ReadonlyMap<string, boolean>;
   /** Recorded unstored deliveries, by `unstoredKey`. */
   readonly unstored: ReadonlySet<string>;
-  /** The rounds, by round id. One that is not here is new, and is added. */
+  /** The rounds, by round id. A round that is missing here is new; deciding adds it. */
   readonly rounds: FeedMap<Round>;
-  /** Rounds of decided events alone, read without a lock: answers name their anomalies. */
+  /**
+   * Rounds that only decided events name, read without a lock. They supply the anomalies of repeated answers.
+   */
   readonly decidedRounds?: FeedMap<Round>;
-  /** Makes the tags of players, which stored events and rounds are compared by. */
+  /** Makes the players' tags, which events and rounds are compared by. */
   readonly tags: PlayerTags;
 }
 
-/** Key of a duplicate in `Known.resends`: its event, by its id or as that is stored, and its coordinates together (K3). */
+/**
+ * Key of a duplicate in `Known.resends`: event key and coordinates together (K3). `eventId` may be the whole
+ * id or its stored form.
+ */
 export function deliveryKey(feedNo: number, eventId: string, source: Coordinates): string {
   return `${source.partitionNo}/${source.offset}/${feedNo}/${storedId(eventId)}`;
 }
 
-/** Key of a delivery without a verdict row in `Known.unstored`: its coordinates and its content together (K3). */
+/** Key of a delivery without a verdict row in `Known.unstored`: coordinates and content together (K3). */
 export function unstoredKey(source: Coordinates, valueHash: bigint): string {
   return `${source.partitionNo}/${source.offset}/${valueHash}`;
 }
 
-export interface Decided {
-  /** One for each item, in the order of the items. */
+export interface BatchDecision {
+  /** One decision for each item, in the order of the items. */
   readonly decisions: readonly Decision[];
-  /** Those of the rounds whose state changed. */
+  /** The rounds whose state changed. */
   readonly changedRounds: ReadonlySet<Round>;
 }
 
 /**
  * Decides a batch in the order of its items (V1, D2).
  *
- * @param known taken over: what is decided and opened is added to it, and its rounds are changed
- * @throws Error where the event of an item lacks what judging has to have read of it, a defect of ours (V9)
+ * @param known changed in place: decided events and new rounds are added, and rounds are updated
+ * @throws Error where judging accepted a round event without a field that a round needs, a defect of ours
+ * (V9)
  */
-export function decide(items: readonly Item[], known: Known): Decided {
+export function decide(items: readonly Item[], known: Known): BatchDecision {
   const changedRounds = new Set<Round>();
   const decisions = items.map((item) =>
     item.type === 'unstored' ? decideUnstored(item, known) : decideKeyed(item, known, changedRounds),
@@ -155,7 +171,10 @@ function decideKeyed(item: KeyedItem, known: Known, changedRounds: Set<Round>): 
   return freshDecision(verdict);
 }
 
-/** There are few different ones, and a batch has thousands: each is made once, but for those with anomalies. */
+/**
+ * Reuses one object for each outcome, since a batch has thousands of decisions and few of them differ. Only a
+ * decision with anomalies is a new object.
+ */
 function freshDecision({ outcome, counted, anomalies }: RoundVerdict): Decision {
   return anomalies === undefined
     ? (counted ? COUNTED : NOT_COUNTED).get(outcome)!
@@ -173,8 +192,11 @@ function decisionsOf(counted: boolean): ReadonlyMap<Outcome, Decision> {
 }
 
 /**
- * An event that is decided already: the same record read again is answered as before, anything else is a duplicate (V1, K3).
- * Coordinates count only together with the event's key, since a topic that is made anew starts at offset 0 again.
+ * Answers an event that already has a verdict. The same record read again gets its first answer; any other
+ * delivery is a duplicate (V1, K3).
+ *
+ * Coordinates count only together with the event's key, since a topic that is deleted and created again
+ * starts at offset 0.
  */
 function answerAgain(item: KeyedItem, first: KnownEvent, known: Known): Decision {
   if (sameSource(first.source, item.source)) {
@@ -192,12 +214,12 @@ function answerAgain(item: KeyedItem, first: KnownEvent, known: Known): Decision
     firstTransport: first.source === null ? 'webhook' : 'kafka',
     contentDiffers,
     redelivered: recorded !== undefined,
-    // Of other content the player, brand and currency are not those that were decided.
+    // Where the content differs, player, brand and currency are not those that were decided.
     ...(!contentDiffers && anomaliesAgain(item, first, known)),
   };
 }
 
-/** A first answer may have been lost: the answers after it name the anomalies as well (A4). */
+/** The first answer may have been lost, so the later answers name the anomalies too (A4). */
 function anomaliesAgain(
   item: KeyedItem,
   { outcome }: KnownEvent,
@@ -236,7 +258,10 @@ function decideFresh(item: KeyedItem, known: Known, changedRounds: Set<Round>): 
 
 const ACCOUNT_COUNTED = { outcome: ACCEPTED, counted: true };
 
-/** Where it is not, judging let an event pass without what a round needs: a defect, which becomes a panic of this event. */
+/**
+ * Whether the event has every field that a round needs. An event without one is a defect of judging and
+ * becomes a panic of this event.
+ */
 function isOfRound(item: KeyedItem): item is KeyedItem & RoundEvent {
   const { kind, roundId, playerRef } = item.fields;
   return (

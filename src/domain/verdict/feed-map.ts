@@ -4,16 +4,19 @@ export interface FeedIds {
   readonly ids: readonly string[];
 }
 
-/** Compares ids in the order that all writers share: by the feed's number, then by UTF-16. Never 0: no id is listed twice. */
+/**
+ * Compares ids in the order that all writers share: by the feed's number, then by UTF-16. Never returns 0,
+ * since no id is listed twice.
+ */
 export function compareIds(feedNo: number, id: string, otherFeedNo: number, otherId: string): number {
   if (feedNo !== otherFeedNo) return feedNo - otherFeedNo;
   return id < otherId ? -1 : 1;
 }
 
-/** Values by feed and id: what an event or a round is known by (docs/rules.md, K1). */
+/** Values by feed and id, the key of an event or a round (docs/rules.md, K1). */
 export class FeedMap<V> {
   private readonly feeds = new Map<number, Map<string, V>>();
-  /** The feed that was asked for last, which is nearly always asked for next. */
+  /** The feed of the last call. The next call nearly always names the same feed. */
   private lastNo = Number.NaN;
   private last: Map<string, V> | undefined;
 
@@ -55,7 +58,7 @@ export class FeedMap<V> {
     for (const [feedNo, values] of this.feeds) for (const [id, value] of values) visit(feedNo, id, value);
   }
 
-  /** Each feed with its ids, both ascending, as `compareIds` has them. */
+  /** The feeds in ascending order, each with its ids in ascending order, as `compareIds` orders them. */
   inOrder(): FeedIds[] {
     return [...this.feeds]
       .sort(([a], [b]) => a - b)

@@ -1,7 +1,8 @@
 /**
- * From a payload to a candidate or a refusal, by contract and reference data alone: no stored state (docs/rules.md, F, M, V, G).
+ * Turns a payload into a candidate or a refusal, by the event's schema and the reference data alone
+ * (docs/rules.md, F, M, V, G). It reads no stored state.
  *
- * Pure and total: any bytes get an answer. Cost is linear in the payload's size.
+ * Pure and total: every sequence of bytes gets an answer. The cost is linear in the payload's size.
  */
 import Ajv2020, { type ErrorObject } from 'ajv/dist/2020';
 import { hashContent, hashRest, SPEC_ONLY } from '../event/content-hash';
@@ -37,27 +38,27 @@ import type { Brand, Connection } from '../reference';
 import { type Outcome, outcomeOf, type Reason, rankOf } from './reasons';
 
 /**
- * Judges one payload for the connection it came by.
+ * Judges one payload of a connection.
  *
- * @param connection undefined judges by the contract alone: brand and game rules are left out. For checking files.
+ * @param connection undefined checks the schema alone and skips the brand and game rules: for checking files.
  */
 export function judge(payload: Payload, connection: Connection | undefined): Judged {
   if (payload.type === 'json' && payload.bytes !== null) {
     const scanned = scan(payload.bytes, connection?.onlyBrand?.id, payload.from, payload.to);
     if (scanned !== undefined) return conclude(scanned, SPEC_ONLY, NO_FAULTS, connection);
   }
-  return judgeByContract(payload, connection);
+  return judgeBySchema(payload, connection);
 }
 
 const NO_FAULTS: readonly Fault[] = [];
 
-function judgeByContract(payload: Payload, connection: Connection | undefined): Judged {
+function judgeBySchema(payload: Payload, connection: Connection | undefined): Judged {
   const event = readEventId(payload);
   if ('reason' in event) return { type: 'unkeyed', faults: [event] };
   const { eventId, json, texts } = event;
   const fields = readFields(json, connection, texts);
   const faults: Fault[] = [];
-  addContractFaults(json, faults);
+  addSchemaFaults(json, faults);
   addTextFaults(json, texts, faults);
   addAmountFault(json, fields, faults);
   const read = { eventId, brand: json.brand, hasGame: json.game !== undefined, fields };
@@ -65,22 +66,25 @@ function judgeByContract(payload: Payload, connection: Connection | undefined): 
 }
 
 interface Read extends Omit<Scanned, 'brand'> {
-  /** As it was sent. */
+  /** The field as the sender wrote it, of any type. */
   readonly brand: unknown;
 }
 
-/** Adds the faults that reference data finds to those of the contract, and takes the one that decides. */
+/**
+ * Adds the faults that the reference data finds to those of the schema. The first fault by precedence
+ * decides.
+ */
 function conclude(
   read: Read,
   json: Json,
-  contractFaults: readonly Fault[],
+  schemaFaults: readonly Fault[],
   connection: Connection | undefined,
 ): Judged {
   const { eventId, fields } = read;
   const brand = connection && brandFor(read.brand, connection);
   const brandFault = connection && brandFaultOf(read.brand, connection, brand, json);
   const skip = skipFault(fields, read.hasGame, connection, brand);
-  let faults = contractFaults;
+  let faults = schemaFaults;
   if (brandFault) faults = [...faults, brandFault];
   if (skip) faults = [...faults, skip];
   if (faults.length > 1) faults = [...faults].sort((a, b) => rankOf(a.reason) - rankOf(b.reason));
@@ -97,16 +101,22 @@ function conclude(
   };
 }
 
-/** The outcome of an event whose processing failed (V9): nothing but its id is kept, since any field may be what failed. */
+/**
+ * The outcome of an event whose processing failed (V9). Only its id is stored, since any other field may have
+ * caused the failure.
+ */
 export const PANIC: Outcome = outcomeOf('panic');
 
 function fault(reason: Reason, field: string, detail: string): Fault {
   return { reason, field, detail };
 }
 
-// --- the contract, by ajv
+// --- the schema, checked by ajv
 
-/** The contract's only pattern, matched by the scan that conversion uses: one grammar, and a cost that is the text's length. */
+/**
+ * The schema's only pattern. The scan that converts amounts also matches it: one grammar, and a cost linear
+ * in the text's length.
+ */
 const patterns = Object.assign(
   (pattern: string) => {
     if (pattern !== AMOUNT_PATTERN) throw new Error(`no matcher for the pattern ${pattern}`);
@@ -115,7 +125,8 @@ const patterns = Object.assign(
   { code: 'new RegExp' },
 );
 
-// The schema itself is checked against its meta-schema by a test, whose patterns are not ours to match.
+// A test checks the schema against its meta-schema. The meta-schema has patterns that `patterns` cannot
+// match.
 const ajv = new Ajv2020({
   allErrors: true,
   strictRequired: false,
@@ -123,14 +134,17 @@ const ajv = new Ajv2020({
   code: { regExp: patterns },
 });
 ajv.addFormat('date-time', { type: 'string', validate: (text: string) => parseInstant(text) !== undefined });
-const matchesContract = ajv.compile(EVENT_SCHEMA);
+const matchesSchema = ajv.compile(EVENT_SCHEMA);
 
-/** `if` repeats the fault of its `then`; lengths are measured in bytes below, which is stricter. */
+/**
+ * Keywords whose faults are found elsewhere. `if` repeats the fault of its `then`. Lengths are measured in
+ * bytes below, which is stricter than `maxLength`.
+ */
 const COVERED_KEYWORDS = new Set(['if', 'maxLength']);
 
-function addContractFaults(json: Json, faults: Fault[]): void {
-  if (matchesContract(json)) return;
-  for (const error of matchesContract.errors ?? []) {
+function addSchemaFaults(json: Json, faults: Fault[]): void {
+  if (matchesSchema(json)) return;
+  for (const error of matchesSchema.errors ?? []) {
     if (!COVERED_KEYWORDS.has(error.keyword)) faults.push(toFault(error, json));
   }
 }
@@ -145,7 +159,7 @@ function toFault(error: ErrorObject, json: Json): Fault {
   );
 }
 
-/** Which reason a broken rule of the contract has (V4). */
+/** The reason for a broken rule of the schema (V4). */
 function reasonOf(field: string, keyword: string): Reason {
   if (field === '/amount') return 'bad_amount';
   if (field === '/player_ref' && (keyword === 'required' || keyword === 'minLength')) return 'no_player';
@@ -154,9 +168,12 @@ function reasonOf(field: string, keyword: string): Reason {
   return 'malformed';
 }
 
-// --- what JSON Schema cannot say
+// --- rules that JSON Schema cannot express
 
-/** The text fields that every kind reads. event_id has its own reason, spec and occurred_at cannot hold such text. */
+/**
+ * The text fields that every kind reads. `event_id` has a reason of its own. `spec` and `occurred_at` cannot
+ * hold a text that is not storable.
+ */
 const COMMON_TEXTS = ['brand', 'player_ref', 'kind'] as const;
 
 function addTextFaults(json: Json, texts: Texts, faults: Fault[]): void {
@@ -198,7 +215,10 @@ function addAmountFault(json: Json, fields: Fields, faults: Fault[]): void {
   faults.push(fault('bad_amount', '/amount', wrongAmount(json.amount, decimals, currency)));
 }
 
-/** Each field that is valid by itself (V6). A connection with one brand supplies it where the event names none. */
+/**
+ * Reads each field that is valid by itself (V6). A connection with one brand supplies the brand of an event
+ * that names none.
+ */
 function readFields(json: Json, connection: Connection | undefined, texts: Texts): Fields {
   const kind = kindOf(json);
   const isRound = kind !== null && isRoundKind(kind);
@@ -231,7 +251,7 @@ function nameOrNull(value: unknown, texts: Texts): string | null {
   return text === null || isTooLong(text) ? null : text;
 }
 
-/** One UTF-16 unit has at most three bytes of UTF-8. */
+/** One UTF-16 unit takes at most three bytes of UTF-8. */
 const MAX_UNIT_BYTES = 3;
 
 function isTooLong(text: string): boolean {
@@ -281,7 +301,10 @@ function skipFault(
   return fault(reason, field, describeSkip(reason, fields, brand, connection));
 }
 
-/** The column of guards for events that are set aside, in order of precedence (V2, G1-G5). round_refunded needs state: round.ts. */
+/**
+ * The rules that skip an event, in order of precedence (V2, G1-G5). `round_refunded` needs state and is in
+ * round.ts.
+ */
 function skipReason(
   event: Fields,
   connection: Connection | undefined,

@@ -1,15 +1,20 @@
 /**
  * The verdicts and their reasons: the closed lists that everything else refers to (docs/rules.md, V1-V2).
  *
- * The order of REASONS is their precedence: an event that several reasons fit gets the first of them.
- * `code` is what the store keeps for a reason. It never changes and is never given to another reason.
- * schemas/VERDICTS.md is generated from this list, and a test holds the store's naming functions against it.
+ * The order of `REASONS` is their precedence: an event that several reasons fit gets the first one.
+ *
+ * The store keeps a reason as its `code`. A code never changes and is never given to another reason.
+ *
+ * schemas/VERDICTS.md is generated from this list. A test compares the store's naming functions with it.
  */
 
-/** What becomes of an event. `duplicate` answers a delivery of an event that is already decided; it is never stored as its verdict. */
+/**
+ * The answer to a delivery. `duplicate` answers a delivery of an event that already has a verdict, and is
+ * never stored as a verdict.
+ */
 export type Verdict = 'accepted' | 'rejected' | 'skipped' | 'duplicate';
 
-/** Who has to act on a reason: the operator who sent the event, the service that took it in, or nobody. */
+/** Who has to act on a reason: the operator who sent the event, the service that processed it, or nobody. */
 export type Charge = 'operator' | 'service' | 'nobody';
 
 interface ReasonEntry {
@@ -18,7 +23,7 @@ interface ReasonEntry {
   readonly verdict: 'rejected' | 'skipped';
   /** When the reason applies: a clause that completes "the event is set aside because ...". */
   readonly meaning: string;
-  /** What the operator does about it, in the imperative. */
+  /** The operator's action, in the imperative. */
   readonly remedy: string;
   readonly charge: Charge;
 }
@@ -174,7 +179,7 @@ export type ReasonInfo = (typeof REASONS)[number];
 export interface Outcome {
   readonly verdict: 'accepted' | 'rejected' | 'skipped';
   readonly reason: Reason | null;
-  /** What the store keeps: 0 for accepted, else the reason's code. */
+  /** The stored code: 0 for accepted, else the reason's code. */
   readonly code: number;
 }
 
@@ -190,7 +195,7 @@ const outcomeByCode = new Map<number, Outcome>([
 ]);
 const rankByName = new Map<Reason, number>(REASONS.map((entry, rank) => [entry.name, rank]));
 
-/** The remedy for a duplicate of an accepted event whose content differs: two events have one id. */
+/** The remedy for a duplicate of an accepted event whose content differs: two events share one id. */
 export const OTHER_CONTENT_REMEDY = 'Give each event an event_id of its own.';
 
 export function reasonInfo(reason: Reason): ReasonInfo {
@@ -201,14 +206,17 @@ export function outcomeOf(reason: Reason): Outcome {
   return outcomeByReason.get(reason)!;
 }
 
-/** Whether an event with this reason is stored, so that its event_id is used up: a corrected event needs a new one. */
+/**
+ * Whether an event with this reason is stored. A stored event uses its event_id up: a corrected event needs a
+ * new one.
+ */
 export function usesIdUp(reason: Reason): boolean {
   return reason !== 'no_idempotency_key';
 }
 
 /**
- * The remedy for a duplicate; null where its sender has nothing to do. A sender that takes a duplicate for a success would lose an event that was
- * rejected under this id.
+ * The remedy for a duplicate; null where its sender has nothing to do. Without it, a sender that takes a
+ * duplicate for a success would lose an event that was rejected under this id.
  */
 export function duplicateRemedy({ verdict, reason }: Outcome, contentDiffers: boolean): string | null {
   if (reason === null) return contentDiffers ? OTHER_CONTENT_REMEDY : null;
@@ -217,12 +225,12 @@ export function duplicateRemedy({ verdict, reason }: Outcome, contentDiffers: bo
   return charge === 'nobody' ? null : `It was ${verdict} under this id. ${remedy}`;
 }
 
-/** Precedence of a reason: the lower rank wins (V2). */
+/** The precedence of a reason: the lower rank wins (V2). */
 export function rankOf(reason: Reason): number {
   return rankByName.get(reason)!;
 }
 
-/** The outcome behind a stored code; undefined for a code that only a newer version knows. */
+/** The outcome of a stored code; undefined for a code that only a newer version knows. */
 export function outcomeOfCode(code: number): Outcome | undefined {
   return outcomeByCode.get(code);
 }

@@ -1,5 +1,6 @@
 /**
- * One round: what was counted of it, whether it is refunded, and what each further event does to it (docs/rules.md, R1-R9).
+ * One round: its counted sums, whether it is refunded, and the effect of each further event (docs/rules.md,
+ * R1-R9).
  */
 
 import type { ROUND_KINDS } from '../event/event';
@@ -13,26 +14,35 @@ export interface Sums {
   bet: bigint;
   win: bigint;
   settled: bigint;
-  /** Bets that were skipped as below the brand's minimum: not counted, but part of what settled must add up to. */
+  /**
+   * Bets that were skipped as `below_min_bet`. They count nothing, but the settled amount has to include
+   * them.
+   */
   belowMinBet: bigint;
 }
 
-/** The state of a round. The fold changes it; what changed is written back. */
+/** The state of a round. Deciding changes it, and the store writes a changed round back. */
 export interface Round {
-  /** What stands for it in storage; null until the store gives it one. */
+  /** The round's number in the store; null until the store gives it one. */
   no: number | null;
-  /** Whether it was refunded: nothing of it counts then. */
+  /** Whether the round was refunded. Nothing of a refunded round counts. */
   refunded: boolean;
-  /** The refund's event_id, where this batch refunds it. Of earlier refunds the fact is enough: an id may be of any length. */
+  /**
+   * The refund's event_id, if the refund is in this batch. For an earlier refund only `refunded` is kept,
+   * since an id may have any length.
+   */
   refundedBy: string | null;
-  /** Whether a settled was accepted. Only the first counts. */
+  /** Whether a settled was accepted. Only the first one counts. */
   settled: boolean;
   sums: Map<Currency, Sums>;
-  /** Tag of the player of its first event (A3). Null in a month without tags, and once the player is erased. */
+  /**
+   * Tag of the player of the round's first event (A3). Null in a month without tags, and after the player is
+   * erased.
+   */
   playerTag: number | null;
-  /** The player of `playerTag`, where an event of this batch has named them. Not stored. */
+  /** The player that `playerTag` belongs to, if an event of this batch named that player. Not stored. */
   taggedPlayer: string | null;
-  /** The same without a key, by versions that knew no tags. */
+  /** The first player as a hash without a key, stored by versions that knew no tags. */
   playerHash: number | null;
   brandNo: number | null;
   secondSettled: boolean;
@@ -57,7 +67,7 @@ export function newRound(): Round {
   };
 }
 
-/** What a round needs to know of an event that was not rejected. */
+/** The fields of an event that a round needs. The event was not rejected. */
 export interface RoundEvent {
   readonly eventId: string;
   readonly fields: {
@@ -70,7 +80,7 @@ export interface RoundEvent {
   /** See Tagged. */
   playerTag: number | null;
   readonly brandNo: number;
-  /** The verdict that needed no state: always a skip. Null for a candidate. */
+  /** The verdict that needed no state, always a skip. Null for a candidate. */
   readonly refusal: Outcome | null;
 }
 
@@ -88,7 +98,10 @@ export interface RoundVerdict {
   readonly outcome: Outcome;
   /** Whether the event is an entry of the ledger. */
   readonly counted: boolean;
-  /** What the event makes of its round (A4); absent where that is nothing, as for nearly all events. */
+  /**
+   * The anomalies that the event makes in its round (A4). Absent where there are none, as for nearly all
+   * events.
+   */
   readonly anomalies?: readonly Anomaly[];
 }
 
@@ -113,9 +126,10 @@ export function applyToRound(round: Round, event: RoundEvent, tags: PlayerTags):
 }
 
 /**
- * The anomalies that a round has now and that an event of it takes part in, which was decided before. Which event made them is not stored.
+ * The anomalies that a round has now and an already decided event takes part in. The store does not keep
+ * which event made them.
  *
- * @param outcome the event's own
+ * @param outcome the event's own outcome
  */
 export function anomaliesNow(
   round: Round,
@@ -159,14 +173,17 @@ function anomaliesOf(
   return ANOMALIES.filter((anomaly) => isPresent[anomaly]);
 }
 
-/** Whether settled is not the sum of the bets, in a round that is not refunded (A2). The view promo.anomalies says the same. */
+/**
+ * Whether the settled amount differs from the sum of the bets, in a round that is not refunded (A2). The view
+ * promo.anomalies uses the same condition.
+ */
 function isMismatched({ settled, refunded, sums }: Round): boolean {
   if (!settled || refunded) return false;
   for (const each of sums.values()) if (each.settled !== each.bet + each.belowMinBet) return true;
   return false;
 }
 
-/** The currency whose sums have columns of their own in the store: that of the round's first event that had one. */
+/** The currency of the round's first event that had one. The store has columns of their own for its sums. */
 export function firstCurrency({ sums }: Round): Currency | undefined {
   return sums.keys().next().value;
 }
@@ -216,8 +233,8 @@ function sumsOf(round: Round, currency: Currency): Sums {
 }
 
 /**
- * Compares each event with the round's first: two events disagree whichever of them comes first, so the order does not matter.
- * A second currency shows as a second entry of the sums.
+ * Compares each event with the round's first event. Two events disagree in either order, so the order of
+ * arrival does not matter. A second currency appears as a second entry of the sums.
  *
  * @returns whether the event names another player
  */
@@ -226,7 +243,7 @@ function noteMismatch(round: Round, event: RoundEvent, tags: PlayerTags): boolea
   const isFirst = isFirstPlayer(round, event, tags);
   if (isFirst === false) round.playerMismatch = true;
   if (isFirst === null) {
-    // The round's first event, or its first player is erased, or dropped with the month.
+    // This is the round's first event, or the first player is unknown: erased, or dropped with the month.
     round.playerTag = tags.of(event);
     round.taggedPlayer = playerRef;
     if (round.playerTag === null) round.playerHash = playerHashOf(roundId, playerRef);
@@ -238,13 +255,16 @@ function noteMismatch(round: Round, event: RoundEvent, tags: PlayerTags): boolea
 }
 
 /**
- * Whether the event names the round's first player: by the tag, or by the hash where a version without tags opened the round or went on
- * with it, or by both. Null where neither is known.
+ * Whether the event names the round's first player. Null where the round knows neither tag nor hash of that
+ * player.
+ *
+ * The tag decides. Where a version without tags opened or continued the round, the hash decides, or both do.
  */
 function isFirstPlayer(round: Round, event: RoundEvent, tags: PlayerTags): boolean | null {
   const { playerTag, playerHash } = round;
   const { roundId, playerRef } = event.fields;
-  // Events of a round and a player share a tag. To hash it for each event costs a worker 3 % of its CPU time.
+  // Events of one round and one player share a tag. Making the tag for each event costs a worker 3 % of its
+  // CPU time.
   if (playerTag !== null && playerHash === null && round.taggedPlayer === playerRef) {
     if (monthOfTag(playerTag) === tags.month) event.playerTag = playerTag;
     return true;
