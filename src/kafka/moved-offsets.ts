@@ -14,12 +14,12 @@ export interface ReadCluster {
 }
 
 /** A partition of the cluster that is read, or of another one that is named. */
-export interface AskedPartition extends TopicPartition {
+export interface PartitionOfCluster extends TopicPartition {
   readonly cluster?: string;
 }
 
 /** How far the store has decided partitions, in the order of the list; 0 where nothing. @throws where it cannot say now */
-export type ReadDecidedUpTo = (partitions: readonly AskedPartition[]) => Promise<number[]>;
+export type ReadDecidedUpTo = (partitions: readonly PartitionOfCluster[]) => Promise<number[]>;
 
 /** What the store says of an offset with a note of another cluster. */
 export interface MovedOffset {
@@ -29,7 +29,7 @@ export interface MovedOffset {
   readonly decidedUpTo: number;
 }
 
-export async function askMoved(
+export async function readMovedOffset(
   readDecidedUpTo: ReadDecidedUpTo,
   { id }: ReadCluster,
   { topic, partition }: TopicPartition,

@@ -24,7 +24,7 @@ export interface RecordSource {
   pause(partition: TopicPartition): void;
   resume(partition: TopicPartition): void;
   /** Delivers the partition from this offset on, and nothing more of what was fetched before. */
-  goBack(partition: TopicPartition, offset: number): void;
+  rewindTo(partition: TopicPartition, offset: number): void;
   /** Stores how far partitions are decided. @throws where the group has moved on: the records come again */
   commit(progress: readonly Progress[]): Promise<void>;
   /** Leaves the group. */
@@ -33,10 +33,10 @@ export interface RecordSource {
 
 export interface SourceListener {
   /** These partitions are ours from now on, from their committed offsets; whatever was delivered before is void. */
-  assigned(partitions: readonly TopicPartition[]): void;
-  chunk(chunk: Chunk): void;
+  onAssigned(partitions: readonly TopicPartition[]): void;
+  onChunk(chunk: Chunk): void;
   /** A broker answered a fetch of a partition, with records or without: where the partition ends by now, and its first offset that is not deleted. */
-  end(partition: TopicPartition, offset: number, start: number): void;
+  onHighWatermark(partition: TopicPartition, offset: number, start: number): void;
   /**
    * What the group has committed of a partition. Told before its first chunk.
    *
@@ -44,23 +44,23 @@ export interface SourceListener {
    * @param expectedUpTo see Progress; null where the offset was set by no worker: by somebody else, or by nobody yet
    * @param cluster see Progress; another one where a mirror has copied the offset
    */
-  begins(
+  onPositioned(
     partition: TopicPartition,
     offset: number | null,
     expectedUpTo: number | null,
     cluster?: string,
   ): void;
   /** So many offsets were passed over: Kafka has deleted their records before they were fetched. */
-  passedOver(partition: TopicPartition, offsets: number): void;
+  onPassedOver(partition: TopicPartition, offsets: number): void;
   /**
    * A partition of ours cannot be read, since a broker does not let it be, it has no leader, or its next batch is damaged; it is tried again from time to time. Null once it can. Partitions that were
    * assigned anew are not refused until this is told again.
    */
-  refused(partition: TopicPartition, because: string | null): void;
+  onRefused(partition: TopicPartition, because: string | null): void;
   /** The group shared its partitions out, for which nothing was fetched for so long. */
-  rebalanced(ms: number): void;
+  onRebalanced(ms: number): void;
   /** The client fetched, with records or without, or it tried to: it is alive. */
-  active(): void;
+  onActive(): void;
 }
 
 /** The kinds of requests that Kafka has quotas for: bytes fetched, bytes produced, and the broker's own time for anything else. */

@@ -52,24 +52,24 @@ export interface DecidingShared {
 export type FirstRecord = Pick<StreamRecord, 'offset' | 'timestamp'>;
 
 /** What a partition's loop knows. */
-export interface LoopState {
-  readonly ended: AbortSignal;
+export interface PipelineOwner {
+  readonly stopSignal: AbortSignal;
   /** A batch is waited for that begins with this record. */
-  takesUp(first: FirstRecord): void;
+  onBatchAwaited(first: FirstRecord): void;
   /** How far the store has to have decided the partition before this record. @throws where the store has to be asked, and does not say */
   expectedUpTo(first: FirstRecord): Promise<number>;
 }
 
 /** What came of a batch. */
-export interface Outcome {
+export interface BatchResult {
   /** Null where not even its first record could be decided. */
-  readonly decided: Decided | null;
+  readonly decided: DecidedPrefix | null;
   /** What stands in the way of the rest of it; null, too, where it was given up, or has to be begun anew. */
   readonly undecided: Error | null;
 }
 
 /** What of a batch is decided, or was fetched and held no record. */
-export interface Decided {
+export interface DecidedPrefix {
   readonly toPublish: readonly PublishedAnswer[];
   /** Where the next batch begins. */
   readonly nextOffset: number;
@@ -92,18 +92,18 @@ interface Batch {
   isVoid: boolean;
 }
 
-interface Begun extends Batch {
+interface BegunBatch extends Batch {
   /** Fulfils when nothing is done any more to have it decided. Without what came of it, whose records would stay for as long as it waits for its turn. */
-  readonly over: Promise<void>;
+  readonly decidingEnded: Promise<void>;
   /** Settles behind that of the batch before, with what is decided taken out of the queue. */
-  readonly outcome: Promise<Outcome>;
+  readonly result: Promise<BatchResult>;
 }
 
-export class UnderWay {
+export class BatchPipeline {
   /** The next one that the loop waits for. */
-  private current: Begun | null = null;
+  private current: BegunBatch | null = null;
   /** The one that was begun behind it. */
-  private ahead: Begun | null = null;
+  private ahead: BegunBatch | null = null;
   /** Batches whose records are in the queue. */
   private inQueue = 0;
   /** Records are being read from the queue, which finds them by their place. */
@@ -113,12 +113,12 @@ export class UnderWay {
    * The store stands where the last batch ended, and would notice that something before the next is missing. Not before something was decided anew: of a log that
    * was made anew, or of which a part was passed over, it may have decided what stands behind.
    */
-  private goesOn = false;
+  private isContinuous = false;
 
   constructor(
     private readonly partition: TopicPartition,
     private readonly queue: ChunkQueue,
-    private readonly loop: LoopState,
+    private readonly owner: PipelineOwner,
     private readonly deps: StreamDeps,
     private readonly shared: DecidingShared,
   ) {}
@@ -132,12 +132,12 @@ export class UnderWay {
    *
    * @throws where its records cannot be read, or the store does not say how far it is
    */
-  async next(): Promise<Outcome> {
+  async next(): Promise<BatchResult> {
     const batch = this.current ?? this.begin(null);
     batch.isAwaited = true;
-    if (batch.first !== undefined) this.loop.takesUp(batch.first);
+    if (batch.first !== undefined) this.owner.onBatchAwaited(batch.first);
     try {
-      return await batch.outcome;
+      return await batch.result;
     } finally {
       this.current = this.ahead;
       this.ahead = null;
@@ -150,23 +150,24 @@ export class UnderWay {
     const { partitionsAtOnce, largeBatchBytes = AHEAD_BYTES } = this.deps;
     const { slots, queueShares } = this.shared;
     const sentUpTo = this.current?.sentUpTo ?? null;
-    if (sentUpTo === null || this.ahead !== null || !this.goesOn || this.loop.ended.aborted) return;
+    if (sentUpTo === null || this.ahead !== null || !this.isContinuous || this.owner.stopSignal.aborted)
+      return;
     // A slot that is only free for a moment is the others': a batch that waits for it meanwhile grows, and costs less.
-    if (queueShares.holding >= partitionsAtOnce || !slots.hasFree) return;
-    if (this.queue.waitsUnread(largeBatchBytes)) this.begin(sentUpTo);
+    if (queueShares.queuesInUse >= partitionsAtOnce || !slots.hasFree) return;
+    if (this.queue.hasUnread(largeBatchBytes)) this.begin(sentUpTo);
   }
 
   /** Waits until nothing is under way, and takes nothing of it: its records come again, to us or to the next owner. */
-  async giveUp(): Promise<void> {
-    this.goesOn = false;
+  async abort(): Promise<void> {
+    this.isContinuous = false;
     const begun = [this.current, this.ahead];
     for (const batch of begun) if (batch !== null) batch.isVoid = true;
-    await Promise.allSettled(begun.map((batch) => batch?.outcome));
+    await Promise.allSettled(begun.map((batch) => batch?.result));
     this.current = null;
     this.ahead = null;
   }
 
-  private begin(follows: number | null): Begun {
+  private begin(follows: number | null): BegunBatch {
     const before = this.current;
     const batch: Batch = {
       follows,
@@ -176,11 +177,14 @@ export class UnderWay {
       sentUpTo: null,
       isVoid: false,
     };
-    const tried = this.decide(batch);
-    const over = tried.then(NOTHING, NOTHING);
-    const begun = Object.assign(batch, { over, outcome: this.settle(batch, tried, before) });
+    const deciding = this.decide(batch);
+    const decidingEnded = deciding.then(NOTHING, NOTHING);
+    const begun = Object.assign(batch, {
+      decidingEnded,
+      result: this.settleInOrder(batch, deciding, before),
+    });
     // The loop is told, once it is its turn.
-    begun.outcome.catch(NOTHING);
+    begun.result.catch(NOTHING);
     if (before === null) this.current = begun;
     else this.ahead = begun;
     this.inQueue++;
@@ -195,19 +199,19 @@ export class UnderWay {
     await slots.acquire();
     const endTurn = this.queue.bytes < largeBatchBytes ? NOTHING : await turns.take();
     try {
-      if (this.isOver(batch)) return null;
+      if (this.isAborted(batch)) return null;
       const records = await this.peek(batch, maxEvents);
       // Opening records takes time. A partition revoked meanwhile must not set the group back: the offset is of the generation before.
-      if (this.isOver(batch)) return null;
+      if (this.isAborted(batch)) return null;
       const first = records[0] && { offset: records[0].offset, timestamp: records[0].timestamp };
       batch.first = first;
-      if (first !== undefined && batch.isAwaited) this.loop.takesUp(first);
-      const expectedUpTo = batch.follows ?? (first === undefined ? 0 : await this.loop.expectedUpTo(first));
+      if (first !== undefined && batch.isAwaited) this.owner.onBatchAwaited(first);
+      const expectedUpTo = batch.follows ?? (first === undefined ? 0 : await this.owner.expectedUpTo(first));
       const { envelopes, failure } = await decodeRecords(records, wireFormat, (asked) => {
         endTurn();
-        return this.whileAsking(asked);
+        return this.withoutSlotWhile(asked);
       });
-      if (this.isOver(batch)) return null;
+      if (this.isAborted(batch)) return null;
       // Where no record is read behind another batch, what that one leaves of the queue shows what that means.
       if (envelopes.length === 0) return batch.follows === null ? { answers: [], undecided: failure } : null;
       batch.records = envelopes.length;
@@ -225,8 +229,8 @@ export class UnderWay {
     }
   }
 
-  private isOver(batch: Batch): boolean {
-    return batch.isVoid || this.loop.ended.aborted;
+  private isAborted(batch: Batch): boolean {
+    return batch.isVoid || this.owner.stopSignal.aborted;
   }
 
   private async peek(batch: Batch, maxEvents: number): Promise<readonly StreamRecord[]> {
@@ -240,41 +244,41 @@ export class UnderWay {
   }
 
   /** Others are decided while the registry is asked, unless what is decompressed would be too much together. */
-  private async whileAsking<T>(asked: Promise<T>): Promise<T> {
-    if (!this.queue.keepOpen()) return asked;
+  private async withoutSlotWhile<T>(answer: Promise<T>): Promise<T> {
+    if (!this.queue.keepOpen()) return answer;
     try {
-      return await this.shared.slots.releasedWhile(asked);
+      return await this.shared.slots.releasedWhile(answer);
     } finally {
-      this.queue.takeUp();
+      this.queue.releaseOpened();
     }
   }
 
   /** What came of a batch, once that of the one before is known. */
-  private async settle(
+  private async settleInOrder(
     batch: Batch,
-    tried: Promise<IntakeResult | null>,
-    before: Begun | null,
-  ): Promise<Outcome> {
-    await before?.outcome.catch(NOTHING);
+    deciding: Promise<IntakeResult | null>,
+    before: BegunBatch | null,
+  ): Promise<BatchResult> {
+    await before?.result.catch(NOTHING);
     let isWhole = false;
     try {
-      const result = await tried;
+      const result = await deciding;
       while (this.peeking !== null) await this.peeking;
       if (result === null || batch.isVoid) return { decided: null, undecided: null };
       const { answers, undecided } = result;
       isWhole = undecided === null;
-      if (isWhole) this.goesOn ||= answers.some(({ decision }) => !decision.redelivered);
+      if (isWhole) this.isContinuous ||= answers.some(({ decision }) => !decision.redelivered);
       const isDecided = isWhole || answers.length > 0;
       // Where the one before was not answered yet, the store may have been asked too early.
       const isTooEarly = batch.follows !== null && mayBeTooEarly(undecided);
       if (!isTooEarly) this.resize(batch.records, isDecided ? null : undecided);
       return {
-        decided: isDecided ? this.take(batch, answers) : null,
+        decided: isDecided ? this.removeDecided(batch, answers) : null,
         undecided: isTooEarly ? null : undecided,
       };
     } finally {
-      if (!isWhole) await this.giveUpBehind(batch);
-      if (--this.inQueue === 0) this.queue.rest();
+      if (!isWhole) await this.abortAhead(batch);
+      if (--this.inQueue === 0) this.queue.trimOpened();
     }
   }
 
@@ -288,7 +292,7 @@ export class UnderWay {
   }
 
   /** Out of the queue, and all of it but what is published let go: publishing has no slot, and may wait for long. */
-  private take(batch: Batch, answers: readonly Answer[]): Decided {
+  private removeDecided(batch: Batch, answers: readonly Answer[]): DecidedPrefix {
     batch.records = 0;
     return {
       toPublish: this.deps.publishVerdicts === null ? [] : answers.map(withoutRecord),
@@ -298,11 +302,11 @@ export class UnderWay {
   }
 
   /** What was begun behind a batch that is not decided whole is begun anew, whatever came of it. */
-  private async giveUpBehind(batch: Batch): Promise<void> {
-    this.goesOn = false;
+  private async abortAhead(batch: Batch): Promise<void> {
+    this.isContinuous = false;
     if (this.current !== batch || this.ahead === null) return;
     this.ahead.isVoid = true;
-    await this.ahead.over;
+    await this.ahead.decidingEnded;
     this.ahead = null;
   }
 

@@ -28,15 +28,15 @@ export class QueueShares {
   }
 
   /** Queues that hold something. */
-  get holding(): number {
+  get queuesInUse(): number {
     return this.queues;
   }
 
-  begins(): void {
+  addQueue(): void {
     this.queues++;
   }
 
-  ends(): void {
+  removeQueue(): void {
     this.queues--;
   }
 
@@ -80,25 +80,25 @@ export class ChunkQueue {
   }
 
   push(chunk: Chunk): void {
-    if (this.isEmpty) this.shares.begins();
+    if (this.isEmpty) this.shares.addQueue();
     this.chunks.push(new WaitingChunk(chunk));
     this.heldBytes += memoryOf(chunk);
   }
 
   clear(): void {
-    if (!this.isEmpty) this.shares.ends();
+    if (!this.isEmpty) this.shares.removeQueue();
     this.chunks.length = 0;
     this.heldBytes = 0;
-    this.takeUp();
+    this.releaseOpened();
   }
 
   /**
-   * All of it stays decompressed while others are decided, until `takeUp`.
+   * All of it stays decompressed while others are decided, until `releaseOpened`.
    *
    * @returns false where that is too much together
    */
   keepOpen(): boolean {
-    this.takeUp();
+    this.releaseOpened();
     const bytes = this.chunks.reduce((sum, chunk) => sum + chunk.openedBytes, 0);
     if (!this.shares.keepOpen(bytes)) return false;
     this.openedBytes = bytes;
@@ -106,7 +106,7 @@ export class ChunkQueue {
   }
 
   /** What waits decompressed is in use again. */
-  takeUp(): void {
+  releaseOpened(): void {
     this.shares.release(this.openedBytes);
     this.openedBytes = 0;
   }
@@ -115,8 +115,8 @@ export class ChunkQueue {
    * Nothing of it is being decided: what is decompressed waits so, or, where that is too much together, is decompressed anew when it is its turn.
    * Else each partition could hold as much as a batch may come to.
    */
-  rest(): void {
-    this.takeUp();
+  trimOpened(): void {
+    this.releaseOpened();
     for (const chunk of this.chunks) {
       if (!chunk.isOpen) return;
       const bytes = chunk.openedBytes;
@@ -131,13 +131,13 @@ export class ChunkQueue {
    * chunk that cannot be opened now need not wait for it. Nothing is to be removed meanwhile. @throws where that is the first
    */
   async peek(maxRecords: number, maxBytes: number, behind = 0): Promise<StreamRecord[]> {
-    this.takeUp();
+    this.releaseOpened();
     const head: StreamRecord[] = [];
     let bytes = 0;
     let openedBytes = 0;
     let skip = behind;
     for (const chunk of this.chunks) {
-      const skipped = Math.min(skip, chunk.read);
+      const skipped = Math.min(skip, chunk.recordsRead);
       skip -= skipped;
       for (let index = skipped; ; index++) {
         if (head.length >= maxRecords || bytes >= maxBytes) return head;
@@ -161,11 +161,11 @@ export class ChunkQueue {
   }
 
   /** Whether so many bytes wait of which nothing was peeked at yet. */
-  waitsUnread(bytes: number): boolean {
+  hasUnread(bytes: number): boolean {
     let unread = 0;
     for (let index = this.chunks.length - 1; index >= 0; index--) {
       const waiting = this.chunks[index];
-      if (waiting === undefined || waiting.read > 0) return false;
+      if (waiting === undefined || waiting.recordsRead > 0) return false;
       unread += memoryOf(waiting.chunk);
       if (unread >= bytes) return true;
     }
@@ -189,7 +189,7 @@ export class ChunkQueue {
       nextOffset = first.chunk.nextOffset;
       this.heldBytes -= memoryOf(first.chunk);
       this.chunks.shift();
-      if (this.isEmpty) this.shares.ends();
+      if (this.isEmpty) this.shares.removeQueue();
     }
     return nextOffset;
   }
@@ -223,7 +223,7 @@ class WaitingChunk {
   }
 
   /** So many of its records were read and are not removed. */
-  get read(): number {
+  get recordsRead(): number {
     return this.records.length;
   }
 

@@ -14,11 +14,11 @@ const COMMIT_INTERVAL_MS = 100;
 const COMMIT_RETRY_MS = 1_000;
 
 export interface Committer {
-  decided(progress: Progress): void;
+  enqueueCommit(progress: Progress): void;
   /** Fulfils once that is committed; nothing else may be decided of the partition meanwhile. @throws where Kafka does not take it now, and where the group moves on first */
-  committed(progress: Progress): Promise<void>;
+  commitNow(progress: Progress): Promise<void>;
   /** Drops what is not committed yet: the group has moved on. */
-  forget(): void;
+  discardPending(): void;
   /** Resolves when everything decided is committed, or a commit failed. */
   flush(): Promise<void>;
 }
@@ -41,14 +41,14 @@ export function makeCommitter({
   let committing: Promise<void> | null = null;
   const flushing = new AbortController();
   /** What was said of the last commit; null where it succeeded. */
-  let said: string | null = null;
+  let lastError: string | null = null;
 
   /** Tells those who wait for it what came of a commit. @param error null where it succeeded */
-  function tell(sent: ReadonlyMap<string, Progress>, error: unknown): void {
+  function settleWaiting(sent: ReadonlyMap<string, Progress>, error: unknown): void {
     const isOfIt = ({ progress }: Waiting) => sent.get(keyOf(progress)) === progress;
-    const told = waiting.filter(isOfIt);
+    const settled = waiting.filter(isOfIt);
     waiting = waiting.filter((each) => !isOfIt(each));
-    for (const { resolve, reject } of told) {
+    for (const { resolve, reject } of settled) {
       if (error === null) resolve();
       else reject(error);
     }
@@ -62,14 +62,14 @@ export function makeCommitter({
       let waitMs = COMMIT_INTERVAL_MS;
       try {
         await source.commit([...progress.values()]);
-        said = null;
-        tell(progress, null);
+        lastError = null;
+        settleWaiting(progress, null);
       } catch (error) {
         // It may fail once a second for as long as one partition is refused.
-        if (said !== messageOf(error)) logger.warn({ error: messageOf(error) }, 'offset commit failed');
-        said = messageOf(error);
+        if (lastError !== messageOf(error)) logger.warn({ error: messageOf(error) }, 'offset commit failed');
+        lastError = messageOf(error);
         if (generation === begunIn) pending = new Map([...progress, ...pending]);
-        tell(progress, error);
+        settleWaiting(progress, error);
         if (flushing.signal.aborted) break;
         waitMs = COMMIT_RETRY_MS;
       }
@@ -84,18 +84,18 @@ export function makeCommitter({
     return committing;
   }
 
-  function decided(progress: Progress): void {
+  function enqueueCommit(progress: Progress): void {
     pending.set(keyOf(progress), progress);
     void run();
   }
 
   return {
-    decided,
-    committed(progress) {
-      decided(progress);
+    enqueueCommit: enqueueCommit,
+    commitNow(progress) {
+      enqueueCommit(progress);
       return new Promise((resolve, reject) => waiting.push({ progress, resolve, reject }));
     },
-    forget() {
+    discardPending() {
       generation++;
       pending = new Map();
       for (const { reject } of waiting.splice(0)) reject(new Error('the group has moved on'));

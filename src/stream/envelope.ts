@@ -37,12 +37,12 @@ const DECODED_AT_ONCE = 64;
 /**
  * Decodes records up to the first that cannot be decoded now: what stands before it need not wait for it.
  *
- * @param whileAsking waits for the registry's answer
+ * @param whileWaiting waits for the registry's answer
  */
 export async function decodeRecords(
   records: readonly StreamRecord[],
   wireFormat: Pick<WireFormat, 'decode'>,
-  whileAsking: <T>(asked: Promise<T>) => Promise<T>,
+  whileWaiting: <T>(asked: Promise<T>) => Promise<T>,
 ): Promise<{ envelopes: Envelope[]; failure: Error | null }> {
   const envelopes: Envelope[] = [];
   try {
@@ -51,7 +51,7 @@ export async function decodeRecords(
       if (begun.every(isDecoded)) envelopes.push(...begun);
       else {
         // Once for all of them: each that is waited for may cost a turn.
-        await whileAsking(Promise.allSettled(begun));
+        await whileWaiting(Promise.allSettled(begun));
         for (const each of begun) {
           const envelope = await each;
           envelopes.push(envelope);

@@ -5,19 +5,25 @@
 
 import { lostFrom, undecidedCause } from '../intake/undecided';
 import type { CommitNote } from '../kafka/commit-note';
-import { askMoved } from '../kafka/moved-offsets';
+import { readMovedOffset } from '../kafka/moved-offsets';
 import type { Chunk, Progress } from '../kafka/port';
 import { messageOf } from '../lib/errors';
 import type { TopicPartition } from '../lib/topic-partition';
 import type { PublishedAnswer } from '../publishing/published-answer';
-import { type Decided, type DecidingShared, type FirstRecord, timeOf, UnderWay } from './batch-pipeline';
+import {
+  BatchPipeline,
+  type DecidedPrefix,
+  type DecidingShared,
+  type FirstRecord,
+  timeOf,
+} from './batch-pipeline';
 import { ChunkQueue } from './chunk-queue';
 import type { Committer } from './committer';
 import type { StreamDeps } from './deps';
-import { type UndecidedPartition, UndecidedWait } from './retry-wait';
+import { RetryWait, type UndecidedPartition } from './retry-wait';
 
 /** Where a partition stands. */
-export interface Standing extends TopicPartition {
+export interface PartitionStatus extends TopicPartition {
   /** Offsets between what is decided and the end; null until a broker has told the end. */
   readonly lag: number | null;
   /**
@@ -32,19 +38,19 @@ export interface Standing extends TopicPartition {
 export interface LoopShared extends DecidingShared {
   readonly committer: Committer;
   /** Called before each batch that is tried. */
-  readonly active: () => void;
+  readonly onActive: () => void;
 }
 
 /** One partition in one generation of the group. */
 export class PartitionLoop {
   private readonly queue: ChunkQueue;
-  private readonly wait: UndecidedWait;
+  private readonly retryWait: RetryWait;
   private fetchPaused = false;
   private running: Promise<void> | null = null;
-  private readonly ended = new AbortController();
+  private readonly stopping = new AbortController();
   private revoked = false;
   /** Where the partition begins and ends, as a broker last told. */
-  private log: { readonly start: number; readonly end: number } | null = null;
+  private log: { readonly start: number; readonly highWatermark: number } | null = null;
   /** Where the next batch begins. */
   private nextOffset: number | null = null;
   /** See Progress: 0 where a worker has not said, null where the store has to be asked, since no worker has set the offset. */
@@ -52,11 +58,11 @@ export class PartitionLoop {
   /** The note of another cluster, beside an offset that a mirror has translated, until the store is asked about it; else null. */
   private moved: CommitNote | null = null;
   /** Where the store has lost something, until the group stands there as well; else null. */
-  private backTo: number | null = null;
+  private uncommittedRewind: number | null = null;
   private waitsSince: number | null = null;
   /** Since when there is more than can be fetched, in milliseconds since 1970. */
   private heldUpSince: number | null = null;
-  private readonly underWay: UnderWay;
+  private readonly pipeline: BatchPipeline;
 
   constructor(
     readonly partition: TopicPartition,
@@ -64,42 +70,42 @@ export class PartitionLoop {
     private readonly shared: LoopShared,
   ) {
     this.queue = new ChunkQueue(shared.queueShares);
-    this.wait = new UndecidedWait(partition, deps);
-    const state = {
-      ended: this.ended.signal,
-      takesUp: (first: FirstRecord) => this.takesUp(first),
+    this.retryWait = new RetryWait(partition, deps);
+    const owner = {
+      stopSignal: this.stopping.signal,
+      onBatchAwaited: (first: FirstRecord) => this.onBatchAwaited(first),
       expectedUpTo: async ({ offset }: FirstRecord) => {
-        await this.setBack();
+        await this.commitRewind();
         this.expected ??= await (this.moved === null
-          ? this.askHowFar(offset)
-          : this.takeOver(this.moved, offset));
+          ? this.readDecidedBefore(offset)
+          : this.continueFromMirror(this.moved, offset));
         return this.expected;
       },
     };
-    this.underWay = new UnderWay(partition, this.queue, state, deps, shared);
+    this.pipeline = new BatchPipeline(partition, this.queue, owner, deps, shared);
   }
 
   offer(chunk: Chunk): void {
-    if (this.ended.signal.aborted) return;
+    if (this.stopping.signal.aborted) return;
     this.queue.push(chunk);
     if (this.queue.isFull && !this.fetchPaused) {
       this.fetchPaused = true;
       this.deps.source.pause(this.partition);
     }
     this.running ??= this.run();
-    this.underWay.lookAhead();
+    this.pipeline.lookAhead();
   }
 
   /** A broker said where the partition ends, and where it begins by now. */
-  ends(end: number, start: number): void {
-    this.log = { start, end };
+  onHighWatermark(highWatermark: number, start: number): void {
+    this.log = { start, highWatermark };
     if (this.running !== null) return;
     if (this.lag === 0) this.heldUpSince = null;
     else this.heldUpSince ??= Date.now();
   }
 
   /** See SourceListener. */
-  begins(offset: number | null, expectedUpTo: number | null, cluster = ''): void {
+  onPositioned(offset: number | null, expectedUpTo: number | null, cluster = ''): void {
     this.nextOffset = offset;
     const isMoved = expectedUpTo !== null && cluster !== this.deps.cluster.name;
     this.moved = isMoved ? { upTo: expectedUpTo, cluster } : null;
@@ -120,11 +126,11 @@ export class PartitionLoop {
   async checkMoved(): Promise<void> {
     const { moved } = this;
     if (moved === null || this.running !== null) return;
-    const { isKnown, decidedUpTo } = await this.askMoved(moved);
-    if (!isKnown && this.moved === moved && this.running === null) this.goBack(decidedUpTo);
+    const { isKnown, decidedUpTo } = await this.readMovedOffset(moved);
+    if (!isKnown && this.moved === moved && this.running === null) this.rewindTo(decidedUpTo);
   }
 
-  standing(): Standing {
+  status(): PartitionStatus {
     const { lag, undecided } = this;
     // While it runs, what was taken up last is not yet published.
     const waitsSince = this.running === null ? this.heldUpSince : this.waitsSince;
@@ -134,49 +140,49 @@ export class PartitionLoop {
   /** See Standing. */
   private get lag(): number | null {
     if (this.log === null) return null;
-    const { start, end } = this.log;
+    const { start, highWatermark } = this.log;
     // Where nothing is committed it is read from its beginning.
     const from = this.nextOffset ?? start;
     // What is deleted waits no more, unless it is here already.
-    return Math.max(0, end - (this.running === null ? Math.max(start, from) : from));
+    return Math.max(0, highWatermark - (this.running === null ? Math.max(start, from) : from));
   }
 
   /** The partition is no longer ours: what is being decided is not committed by us. */
   revoke(): void {
     this.revoked = true;
-    this.end();
+    this.stop();
   }
 
   /** Begins no further batch, and resolves when what is under way is decided and published, or cannot be now. */
   async finish(): Promise<void> {
-    this.end();
+    this.stop();
     await this.running;
   }
 
-  private end(): void {
-    this.ended.abort();
-    this.wait.clear();
+  private stop(): void {
+    this.stopping.abort();
+    this.retryWait.clear();
   }
 
   /** What it waits for; null where it is decided. */
   get undecided(): UndecidedPartition | null {
-    return this.wait.state;
+    return this.retryWait.state;
   }
 
   private async run(): Promise<void> {
-    while (!this.underWay.isEmpty || (!this.queue.isEmpty && !this.ended.signal.aborted)) {
+    while (!this.pipeline.isEmpty || (!this.queue.isEmpty && !this.stopping.signal.aborted)) {
       try {
-        this.shared.active();
+        this.shared.onActive();
         await this.step();
       } catch (error) {
         // Whatever stands in the way shows as an undecided partition, a defect of this loop too.
-        await this.underWay.giveUp();
+        await this.pipeline.abort();
         if (error instanceof LostElsewhere) {
-          this.goBack(error.decidedUpTo);
+          this.rewindTo(error.decidedUpTo);
           continue;
         }
-        const cause = error instanceof NotSetBack ? 'kafka' : undecidedCause(error);
-        await this.wait.afterFailure(error, cause, this.ended.signal);
+        const cause = error instanceof RewindNotCommitted ? 'kafka' : undecidedCause(error);
+        await this.retryWait.afterFailure(error, cause, this.stopping.signal);
       }
     }
     this.running = null;
@@ -185,13 +191,13 @@ export class PartitionLoop {
 
   /** Decides one batch, or as much of its beginning as can be decided now. @throws where not even its first record can be */
   private async step(): Promise<void> {
-    const { decided, undecided } = await this.underWay.next();
+    const { decided, undecided } = await this.pipeline.next();
     if (decided !== null) {
       await this.publish(decided.toPublish);
       this.advance(decided);
     }
     const lost = lostFrom(undecided);
-    if (lost !== null) this.goBack(lost);
+    if (lost !== null) this.rewindTo(lost);
     else if (undecided !== null) throw undecided;
   }
 
@@ -200,12 +206,12 @@ export class PartitionLoop {
    *
    * @param lost the offset from which on the store knows nothing
    */
-  goBack(lost: number): void {
-    if (this.ended.signal.aborted) return;
+  rewindTo(lost: number): void {
+    if (this.stopping.signal.aborted) return;
     const { source, logger } = this.deps;
     // Of a log that was cut off it may know more than is read: that is answered again, and its verdicts are published.
     const to = Math.min(lost, this.nextOffset ?? lost);
-    source.goBack(this.partition, to);
+    source.rewindTo(this.partition, to);
     logger.error(
       { ...this.partition, from: this.moved?.upTo ?? this.expected, ...clusterOf(this.moved), to },
       'the store has lost what it had decided; it is read again',
@@ -213,9 +219,9 @@ export class PartitionLoop {
     this.expected = to;
     this.moved = null;
     this.nextOffset = to;
-    this.backTo = to;
+    this.uncommittedRewind = to;
     this.queue.clear();
-    this.wait.over();
+    this.retryWait.onDecided();
     this.resumeIfLow();
   }
 
@@ -225,17 +231,17 @@ export class PartitionLoop {
    *
    * @throws NotSetBack where Kafka does not take the offset now
    */
-  private async setBack(): Promise<void> {
-    if (this.backTo === null) return;
-    const offset = this.backTo;
+  private async commitRewind(): Promise<void> {
+    if (this.uncommittedRewind === null) return;
+    const offset = this.uncommittedRewind;
     try {
-      await this.shared.committer.committed({ ...this.partition, offset, ...this.noteOf(offset) });
+      await this.shared.committer.commitNow({ ...this.partition, offset, ...this.noteOf(offset) });
     } catch (error) {
-      throw new NotSetBack(`the group is not set back to offset ${offset}: ${messageOf(error)}`, {
+      throw new RewindNotCommitted(`the group is not set back to offset ${offset}: ${messageOf(error)}`, {
         cause: error,
       });
     }
-    this.backTo = null;
+    this.uncommittedRewind = null;
   }
 
   /**
@@ -244,7 +250,7 @@ export class PartitionLoop {
    * @returns how far it is decided, at most up to this offset
    * @throws where the store does not say now how far it is
    */
-  private async askHowFar(to: number): Promise<number> {
+  private async readDecidedBefore(to: number): Promise<number> {
     const { readDecidedUpTo, metrics, logger } = this.deps;
     const [from = 0] = await readDecidedUpTo([this.partition]);
     if (from === 0 || from >= to) return Math.min(from, to);
@@ -262,9 +268,9 @@ export class PartitionLoop {
    * @returns how far the partition is decided on this cluster, at most up to this offset
    * @throws LostElsewhere where the store has lost some of it, Error where the store does not say now
    */
-  private async takeOver(note: CommitNote, offset: number): Promise<number> {
+  private async continueFromMirror(note: CommitNote, offset: number): Promise<number> {
     const { beginAt, logger } = this.deps;
-    const { isKnown, decidedUpTo } = await this.askMoved(note);
+    const { isKnown, decidedUpTo } = await this.readMovedOffset(note);
     if (!isKnown) throw new LostElsewhere(decidedUpTo);
     await beginAt(this.partition, offset);
     logger.info(
@@ -275,9 +281,9 @@ export class PartitionLoop {
     return Math.min(decidedUpTo, offset);
   }
 
-  private askMoved(note: CommitNote) {
+  private readMovedOffset(note: CommitNote) {
     const { readDecidedUpTo, cluster } = this.deps;
-    return askMoved(readDecidedUpTo, cluster, this.partition, note);
+    return readMovedOffset(readDecidedUpTo, cluster, this.partition, note);
   }
 
   /** What is noted beside an offset, once the partition is decided so far. */
@@ -287,7 +293,7 @@ export class PartitionLoop {
     return { expectedUpTo, cluster: this.deps.cluster.name };
   }
 
-  private takesUp(first: FirstRecord): void {
+  private onBatchAwaited(first: FirstRecord): void {
     // Of a topic that was made anew, the offset that is committed is the old one's.
     this.nextOffset = first.offset;
     this.waitsSince = timeOf(first);
@@ -303,20 +309,24 @@ export class PartitionLoop {
         return;
       } catch (error) {
         // Not committed, so the next owner reads these records again and publishes their verdicts.
-        if (this.ended.signal.aborted) throw error;
-        await this.wait.afterFailure(error, 'kafka', this.ended.signal);
+        if (this.stopping.signal.aborted) throw error;
+        await this.retryWait.afterFailure(error, 'kafka', this.stopping.signal);
       }
     }
   }
 
-  private advance({ nextOffset, decidedUpTo }: Decided): void {
+  private advance({ nextOffset, decidedUpTo }: DecidedPrefix): void {
     if (this.revoked) return;
     this.expected = decidedUpTo ?? this.expected;
     this.nextOffset = nextOffset;
     this.heldUpSince = null;
-    this.wait.over();
+    this.retryWait.onDecided();
     // Null where nothing came yet to ask the store about: the next owner has to ask.
-    this.shared.committer.decided({ ...this.partition, offset: nextOffset, ...this.noteOf(this.expected) });
+    this.shared.committer.enqueueCommit({
+      ...this.partition,
+      offset: nextOffset,
+      ...this.noteOf(this.expected),
+    });
     this.resumeIfLow();
   }
 
@@ -341,6 +351,6 @@ class LostElsewhere extends Error {
   }
 }
 
-class NotSetBack extends Error {
-  override readonly name = 'NotSetBack';
+class RewindNotCommitted extends Error {
+  override readonly name = 'RewindNotCommitted';
 }

@@ -16,7 +16,7 @@ export interface UndecidedPartition extends TopicPartition {
   readonly cause: UndecidedCause;
 }
 
-export class UndecidedWait {
+export class RetryWait {
   /** Failures since something of the partition was last decided. */
   private failing: { since: number; failures: number; error: unknown; cause: UndecidedCause } | null = null;
 
@@ -44,7 +44,7 @@ export class UndecidedWait {
     if (ended.aborted) return;
     const { since = clock.now(), failures: before = 0 } = this.failing ?? {};
     const failures = before + 1;
-    this.become({ since, failures, error, cause });
+    this.setFailing({ since, failures, error, cause });
     metrics.retries.inc({ class: 'undecided' });
     const waitMs = backoffMs(failures);
     logger.warn({ ...this.partition, failures, waitMs, error: messageOf(error) }, 'partition is undecided');
@@ -52,19 +52,19 @@ export class UndecidedWait {
   }
 
   /** Something of the partition is decided: the next failure waits 1 s again. */
-  over(): void {
+  onDecided(): void {
     if (this.failing === null) return;
     const { failures } = this.failing;
     this.deps.logger.info({ ...this.partition, failures }, 'partition is no longer undecided');
-    this.become(null);
+    this.setFailing(null);
   }
 
   /** The partition is given up. */
   clear(): void {
-    this.become(null);
+    this.setFailing(null);
   }
 
-  private become(failing: typeof this.failing): void {
+  private setFailing(failing: typeof this.failing): void {
     const { undecidedPartitions, pausedPartitions } = this.deps.metrics;
     const { topic } = this.partition;
     if (this.failing !== null) undecidedPartitions.dec();

@@ -11,7 +11,7 @@ import { Turns } from '../lib/turns';
 import { QueueShares } from './chunk-queue';
 import { makeCommitter } from './committer';
 import type { StreamDeps } from './deps';
-import { PartitionLoop, type Standing } from './partition-loop';
+import { PartitionLoop, type PartitionStatus } from './partition-loop';
 import type { UndecidedPartition } from './retry-wait';
 
 /** Between two looks at what the store has decided of partitions of which nothing comes. */
@@ -29,7 +29,7 @@ export interface Stream {
   idleMs(): number;
   undecided(): readonly UndecidedPartition[];
   /** Where this worker's partitions stand. */
-  standings(): readonly Standing[];
+  partitionStatuses(): readonly PartitionStatus[];
   /** Milliseconds since a broker last answered a fetch; 0 while every partition is paused, since none is sent. */
   fetchAgeMs(): number;
 }
@@ -46,43 +46,43 @@ export function makeStream(deps: StreamDeps): Stream {
   let checkSoon = new AbortController();
   let lastActivity = clock.now();
   let lastFetch = clock.now();
-  const active = () => {
+  const markActive = () => {
     lastActivity = clock.now();
   };
 
   const listener: SourceListener = {
-    assigned(partitions) {
+    onAssigned(partitions) {
       for (const loop of loops.values()) loop.revoke();
-      committer.forget();
+      committer.discardPending();
       // What is not there yet cannot be seen to rise.
       for (const { topic } of partitions) metrics.gapRecords.inc({ topic }, 0);
       metrics.refusedPartitions.reset();
       loops = new Map();
       if (stopping) return;
-      const shared = { slots, turns, committer, queueShares: new QueueShares(), active };
+      const shared = { slots, turns, committer, queueShares: new QueueShares(), onActive: markActive };
       for (const partition of partitions)
         loops.set(keyOf(partition), new PartitionLoop(partition, deps, shared));
       joined = true;
       logger.info({ partitions: partitions.map(keyOf) }, 'partitions assigned');
     },
-    chunk(chunk) {
+    onChunk(chunk) {
       loops.get(keyOf(chunk))?.offer(chunk);
     },
-    end(partition, offset, start) {
+    onHighWatermark(partition, offset, start) {
       lastFetch = clock.now();
-      loops.get(keyOf(partition))?.ends(offset, start);
+      loops.get(keyOf(partition))?.onHighWatermark(offset, start);
     },
-    begins(partition, offset, expectedUpTo, cluster) {
-      loops.get(keyOf(partition))?.begins(offset, expectedUpTo, cluster);
+    onPositioned(partition, offset, expectedUpTo, cluster) {
+      loops.get(keyOf(partition))?.onPositioned(offset, expectedUpTo, cluster);
       checkSoon.abort();
     },
-    passedOver: ({ topic }, offsets) => metrics.gapRecords.inc({ topic }, offsets),
-    refused({ topic }, because) {
+    onPassedOver: ({ topic }, offsets) => metrics.gapRecords.inc({ topic }, offsets),
+    onRefused({ topic }, because) {
       if (because === null) metrics.refusedPartitions.dec({ topic });
       else metrics.refusedPartitions.inc({ topic });
     },
-    rebalanced: (ms) => metrics.rebalanceSeconds.observe(ms / 1000),
-    active,
+    onRebalanced: (ms) => metrics.rebalanceSeconds.observe(ms / 1000),
+    onActive: markActive,
   };
 
   /** A store that has lost something is noticed by the next batch of each partition; where none comes, by this. */
@@ -91,17 +91,17 @@ export function makeStream(deps: StreamDeps): Stream {
       await clock.sleep(STORE_CHECK_MS, checkSoon.signal);
       if (stopping) return;
       checkSoon = new AbortController();
-      const asked = [...loops.values()].flatMap((loop) => {
+      const checked = [...loops.values()].flatMap((loop) => {
         const expected = loop.expectedUpTo();
         return expected === null || expected === 0 ? [] : [{ loop, expected }];
       });
       try {
         for (const loop of loops.values()) await loop.checkMoved();
-        if (asked.length === 0) continue;
-        const decidedUpTo = await deps.readDecidedUpTo(asked.map(({ loop }) => loop.partition));
-        for (const [index, { loop, expected }] of asked.entries()) {
+        if (checked.length === 0) continue;
+        const decidedUpTo = await deps.readDecidedUpTo(checked.map(({ loop }) => loop.partition));
+        for (const [index, { loop, expected }] of checked.entries()) {
           const decided = decidedUpTo[index] ?? 0;
-          if (decided < expected && loop.expectedUpTo() === expected) loop.goBack(decided);
+          if (decided < expected && loop.expectedUpTo() === expected) loop.rewindTo(decided);
         }
       } catch (error) {
         logger.warn({ error: messageOf(error) }, 'the store did not say how far it has decided');
@@ -120,8 +120,8 @@ export function makeStream(deps: StreamDeps): Stream {
       const deadline = new AbortController();
       const late = clock.sleep(deadlineMs, deadline.signal).then(() => !deadline.signal.aborted);
       const loopsFinished = Promise.all([...loops.values()].map((loop) => loop.finish()));
-      const left = loopsFinished.then(() => committer.flush()).then(() => source.stop());
-      const isLate = await Promise.race([left.then(() => false), late]);
+      const stopped = loopsFinished.then(() => committer.flush()).then(() => source.stop());
+      const isLate = await Promise.race([stopped.then(() => false), late]);
       deadline.abort();
       if (isLate) logger.warn({ deadlineMs }, 'stopped at the deadline; what was under way is read again');
       return !isLate;
@@ -129,7 +129,7 @@ export function makeStream(deps: StreamDeps): Stream {
     joined: () => joined,
     idleMs: () => clock.now() - lastActivity,
     undecided: () => [...loops.values()].flatMap((loop) => loop.undecided ?? []),
-    standings: () => [...loops.values()].map((loop) => loop.standing()),
+    partitionStatuses: () => [...loops.values()].map((loop) => loop.status()),
     fetchAgeMs() {
       const all = [...loops.values()];
       // Nothing is asked of Kafka then: that nothing is answered is no trouble of its.

@@ -58,21 +58,21 @@ export function observeTopics({ missingTopics }: Metrics, exists: ReadonlyMap<st
 /** Sets what is only worth knowing when the metrics are asked for. What this worker has no more has no line any more. */
 export function observeState(
   metrics: Metrics,
-  stream: Pick<Stream, 'standings' | 'fetchAgeMs'> | null,
+  stream: Pick<Stream, 'partitionStatuses' | 'fetchAgeMs'> | null,
   lookUps: LookUps,
 ): void {
   metrics.registryLookUps.reset();
   for (const result of ['hit', 'miss', 'failure'] as const)
     metrics.registryLookUps.inc({ result }, lookUps[result]);
   if (stream === null) return;
-  const standings = stream.standings();
-  metrics.assignedPartitions.set(standings.length);
+  const statuses = stream.partitionStatuses();
+  metrics.assignedPartitions.set(statuses.length);
   metrics.fetchAgeSeconds.set(stream.fetchAgeMs() / 1000);
   metrics.lagRecords.reset();
   metrics.lagSeconds.reset();
   for (const cause of UNDECIDED_CAUSES) metrics.undecidedSeconds.set({ cause }, 0);
   const oldest = new Map<string, number>();
-  for (const { topic, partition, lag, waitsSince, undecided } of standings) {
+  for (const { topic, partition, lag, waitsSince, undecided } of statuses) {
     const labels = { topic, partition, state: undecided === null ? 'deciding' : 'undecided' };
     if (lag !== null) metrics.lagRecords.set(labels, lag);
     metrics.lagSeconds.set(labels, waitsSince === null ? 0 : secondsSince(waitsSince));

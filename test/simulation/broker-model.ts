@@ -91,7 +91,7 @@ export class BrokerModel {
       },
       pause: (partition) => member.pause(partition),
       resume: (partition) => member.resume(partition),
-      goBack: (partition, offset) => member.goBack(partition, offset),
+      rewindTo: (partition, offset) => member.rewindTo(partition, offset),
       commit: (progress) => member.commit(progress),
       stop: () => member.leave(),
     };
@@ -249,10 +249,10 @@ class Member {
       }),
     );
     this.broker.scheduler.note(this.worker.name, `assigned: ${share.map(keyOf).join(', ')}`);
-    this.listener?.assigned(share);
+    this.listener?.onAssigned(share);
     for (const source of share) {
       const { committed, expectedUpTo } = this.broker.logOf(source);
-      this.listener?.begins(source, committed < 0 ? null : committed, expectedUpTo);
+      this.listener?.onPositioned(source, committed < 0 ? null : committed, expectedUpTo);
     }
     this.fetch();
   }
@@ -267,7 +267,7 @@ class Member {
   }
 
   /** What is on its way of the partition is void. */
-  goBack(partition: TopicPartition, offset: number): void {
+  rewindTo(partition: TopicPartition, offset: number): void {
     const key = keyOf(partition);
     const before = this.positions.get(key);
     if (before !== undefined) this.positions.set(key, { ...before, offset, isFetching: false });
@@ -316,8 +316,8 @@ class Member {
       nextOffset: to,
       open: (from) => (isCompressed ? this.decompressed().then(() => cursor(from)) : cursor(from)),
     };
-    this.listener?.active();
-    this.listener?.chunk(chunk);
+    this.listener?.onActive();
+    this.listener?.onChunk(chunk);
   }
 
   private async decompressed(): Promise<void> {

@@ -308,18 +308,18 @@ class World {
     const stream = makeStream({
       source: {
         ...source,
-        goBack: (partition, offset) => {
+        rewindTo: (partition, offset) => {
           this.monitor.onProgress(`${actor.name} ${keyOf(partition)}`);
-          source.goBack(partition, offset);
+          source.rewindTo(partition, offset);
         },
         start: (listener) =>
           source.start({
             ...listener,
-            assigned: (partitions) => {
+            onAssigned: (partitions) => {
               generation++;
               for (const partition of broker.logs.keys())
                 this.monitor.onProgress(`${actor.name} ${partition}`);
-              listener.assigned(partitions);
+              listener.onAssigned(partitions);
             },
           }),
       },

@@ -331,14 +331,14 @@ test(
       makeLogger('silent'),
     );
     await source.start({
-      assigned: (partitions) => assigned.push(partitions),
-      chunk: (chunk) => chunks.push(chunk),
-      end: () => undefined,
-      begins: () => undefined,
-      passedOver: () => undefined,
-      refused: () => undefined,
-      rebalanced: () => undefined,
-      active: () => undefined,
+      onAssigned: (partitions) => assigned.push(partitions),
+      onChunk: (chunk) => chunks.push(chunk),
+      onHighWatermark: () => undefined,
+      onPositioned: () => undefined,
+      onPassedOver: () => undefined,
+      onRefused: () => undefined,
+      onRebalanced: () => undefined,
+      onActive: () => undefined,
     });
     try {
       await until('the source ends', CAUGHT_UP_MS, () => fatal.length > 0);

@@ -29,7 +29,7 @@ class Member implements SourceListener {
   readonly begun = new Map<number, number | null>();
   readonly gaps: number[] = [];
   /** Called with each assignment, before anything else can happen. */
-  onAssigned: () => void = () => undefined;
+  whenAssigned: () => void = () => undefined;
   readonly source: RecordSource;
 
   constructor(groupId: string, topic: string) {
@@ -38,25 +38,25 @@ class Member implements SourceListener {
     members.push(this.source);
   }
 
-  assigned(partitions: readonly TopicPartition[]): void {
+  onAssigned(partitions: readonly TopicPartition[]): void {
     this.generations++;
     this.partitions = partitions.map(({ partition }) => partition).sort();
     this.chunks = [];
-    this.onAssigned();
+    this.whenAssigned();
   }
-  chunk(chunk: Chunk): void {
+  onChunk(chunk: Chunk): void {
     this.chunks.push(chunk);
   }
-  begins({ partition }: TopicPartition, _: number | null, expectedUpTo: number | null): void {
+  onPositioned({ partition }: TopicPartition, _: number | null, expectedUpTo: number | null): void {
     this.begun.set(partition, expectedUpTo);
   }
-  passedOver(_: TopicPartition, offsets: number): void {
+  onPassedOver(_: TopicPartition, offsets: number): void {
     this.gaps.push(offsets);
   }
-  end(): void {}
-  refused(): void {}
-  rebalanced(): void {}
-  active(): void {}
+  onHighWatermark(): void {}
+  onRefused(): void {}
+  onRebalanced(): void {}
+  onActive(): void {}
 
   readTo(partition: number): number {
     return this.chunks.filter((chunk) => chunk.partition === partition).at(-1)?.nextOffset ?? -1;
@@ -102,7 +102,7 @@ together(
     const told: Promise<unknown>[] = [];
     const member = new Member(aGroup(), topic);
     // As the admin may be told just then, of another group, or of this one some time ago.
-    member.onAssigned = () => {
+    member.whenAssigned = () => {
       told.push(asOther(() => offsetFetchResponse.decode(answerOfOffsets(topic, 3))));
     };
     await member.source.start(member);
@@ -122,9 +122,9 @@ together('goes back no more once the partition was another member’s', async ()
   const first = await read(topic, groupId, [10, 10]);
   await first.source.commit([0, 1].map((partition) => ({ topic, partition, offset: 8, expectedUpTo: 8 })));
   // As if it had been asked for just before: no fetch of this partition comes in between.
-  first.onAssigned = () => {
+  first.whenAssigned = () => {
     for (const partition of [0, 1])
-      if (!first.partitions.includes(partition)) first.source.goBack({ topic, partition }, 2);
+      if (!first.partitions.includes(partition)) first.source.rewindTo({ topic, partition }, 2);
   };
   const second = new Member(groupId, topic);
   await second.source.start(second);
@@ -132,7 +132,7 @@ together('goes back no more once the partition was another member’s', async ()
     [first, second].every(({ partitions }) => partitions.length === 1),
   );
   const [theirs = -1] = second.partitions;
-  first.onAssigned = () => undefined;
+  first.whenAssigned = () => undefined;
   await second.source.stop();
   await until('it is read again', DEADLINE_MS, async () => first.readTo(theirs) === 10);
   expect(await first.firstOffset(theirs)).toBe(8);

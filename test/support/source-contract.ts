@@ -35,7 +35,7 @@ class Reader implements SourceListener {
 
   constructor(readonly source: RecordSource) {}
 
-  assigned(partitions: readonly TopicPartition[]): void {
+  onAssigned(partitions: readonly TopicPartition[]): void {
     this.generations.push(partitions.map(keyOf).sort());
     this.chunks = [];
     const offsets = partitions.map((partition) => ({ ...partition, offset: 1, expectedUpTo: 1 }));
@@ -46,25 +46,25 @@ class Reader implements SourceListener {
       ),
     );
   }
-  chunk(chunk: Chunk): void {
+  onChunk(chunk: Chunk): void {
     if (this.generations.at(-1)?.includes(keyOf(chunk)) !== true)
       throw new Error(`a chunk of ${keyOf(chunk)}, which is not ours`);
     this.chunks.push(chunk);
   }
-  active(): void {
+  onActive(): void {
     this.fetches++;
   }
-  end(): void {}
-  begins({ partition }: TopicPartition, _: number | null, expectedUpTo: number | null): void {
+  onHighWatermark(): void {}
+  onPositioned({ partition }: TopicPartition, _: number | null, expectedUpTo: number | null): void {
     this.begun.set(partition, expectedUpTo);
   }
-  passedOver({ topic, partition }: TopicPartition, offsets: number): void {
+  onPassedOver({ topic, partition }: TopicPartition, offsets: number): void {
     throw new Error(`${offsets} offsets of ${topic}/${partition} were passed over`);
   }
-  refused({ topic, partition }: TopicPartition): void {
+  onRefused({ topic, partition }: TopicPartition): void {
     throw new Error(`${topic}/${partition} is refused`);
   }
-  rebalanced(): void {}
+  onRebalanced(): void {}
 
   chunksOf(partition: number): Chunk[] {
     return this.chunks.filter((chunk) => chunk.partition === partition);
@@ -151,7 +151,7 @@ export const SOURCE_CONTRACT: readonly (readonly [title: string, script: Script]
       const reader = await started(side);
       await side.until('everything is read', () => reader.nextOffset(0) === 3 && reader.nextOffset(1) === 1);
       const before = reader.chunksOf(0).length;
-      reader.source.goBack({ topic: side.topic, partition: 0 }, 1);
+      reader.source.rewindTo({ topic: side.topic, partition: 0 }, 1);
       await side.until(
         'it is read again',
         () => reader.chunksOf(0).length > before && reader.nextOffset(0) === 3,

@@ -46,7 +46,7 @@ export function makeKafkaSource(kafka: Kafka, options: KafkaSourceOptions, logge
   let endsInARow = 0;
   let following: Promise<unknown> = Promise.resolve();
   /** Whether to join anew, though nothing is wrong with our own membership. */
-  let wantsToJoinAnew = false;
+  let wantsToRejoin = false;
   const memberWatch = makeMemberWatch(
     kafka,
     {
@@ -59,7 +59,7 @@ export function makeKafkaSource(kafka: Kafka, options: KafkaSourceOptions, logge
         return id !== null && isFetching && subscribed !== null ? { id, topics: subscribed } : null;
       },
       onStill() {
-        wantsToJoinAnew = true;
+        wantsToRejoin = true;
       },
     },
     logger,
@@ -88,18 +88,18 @@ export function makeKafkaSource(kafka: Kafka, options: KafkaSourceOptions, logge
   async function checkTopics(): Promise<void> {
     const topics = await presentTopics();
     // No topic, no fetch: the check is what shows that we are alive.
-    if (topics.length === 0) listener.active();
+    if (topics.length === 0) listener.onActive();
     const isJoined =
-      topics.join() === subscribed?.join() && membership?.hasEnded() !== true && !wantsToJoinAnew;
+      topics.join() === subscribed?.join() && membership?.hasEnded() !== true && !wantsToRejoin;
     if (stopping.signal.aborted || isJoined) return;
     subscribed = null;
-    wantsToJoinAnew = false;
+    wantsToRejoin = false;
     if (membership?.hasEnded())
       logger.warn({ groupId }, 'the membership of the group has ended; joining anew');
     await membership?.leave();
     membership = null;
     logger.info({ topics }, topics.length === 0 ? 'there are no topics to read yet' : 'reading topics');
-    if (topics.length === 0) listener.assigned([]);
+    if (topics.length === 0) listener.onAssigned([]);
     else membership = await joinGroup(kafka, topics, { ...options, ...callbacks, listener, logger });
     subscribed = topics;
   }
@@ -107,7 +107,7 @@ export function makeKafkaSource(kafka: Kafka, options: KafkaSourceOptions, logge
   const callbacks = {
     onAssigned() {
       memberWatch.sharedOut();
-      wantsToJoinAnew = false;
+      wantsToRejoin = false;
     },
     onFetched() {
       // Not before: a client may join each time, and end with the first fetch.
@@ -130,7 +130,7 @@ export function makeKafkaSource(kafka: Kafka, options: KafkaSourceOptions, logge
         await checkTopics();
       } catch (error) {
         // Without a membership the tries are all there is to see of us: no restart brings the store or Kafka back.
-        if (membership === null) listener.active();
+        if (membership === null) listener.onActive();
         waitMs = TOPIC_RETRY_MS;
         logger.warn({ error: messageOf(error), retryMs: waitMs }, 'topics could not be checked');
       }
@@ -141,7 +141,7 @@ export function makeKafkaSource(kafka: Kafka, options: KafkaSourceOptions, logge
         systemClock.now() < checkAt &&
         membership?.isStalled() !== true &&
         membership?.hasEnded() !== true &&
-        !wantsToJoinAnew &&
+        !wantsToRejoin &&
         !stopping.signal.aborted
       );
     }
@@ -154,7 +154,7 @@ export function makeKafkaSource(kafka: Kafka, options: KafkaSourceOptions, logge
     },
     pause: (partition) => membership?.pause(partition),
     resume: (partition) => membership?.resume(partition),
-    goBack: (partition, offset) => membership?.goBack(partition, offset),
+    rewindTo: (partition, offset) => membership?.rewindTo(partition, offset),
     async commit(progress) {
       if (membership === null) throw new Error('the worker is in no group');
       await membership.commit(progress);

@@ -59,7 +59,7 @@ const THROTTLED_KEPT_MS = 300_000;
 export interface Membership {
   pause(partition: TopicPartition): void;
   resume(partition: TopicPartition): void;
-  readonly goBack: RecordSource['goBack'];
+  readonly rewindTo: RecordSource['rewindTo'];
   readonly commit: RecordSource['commit'];
   /** Whether nothing is fetched any more. */
   isStalled(): boolean;
@@ -126,19 +126,19 @@ export async function joinGroup(
     },
   });
   const pauses: Pick<Consumer, 'pause' | 'resume'> = {
-    pause: (partitions) => unlessItRestarts(() => consumer.pause(partitions)),
-    resume: (partitions) => unlessItRestarts(() => consumer.resume(partitions)),
+    pause: (partitions) => ignoreWhileRestarting(() => consumer.pause(partitions)),
+    resume: (partitions) => ignoreWhileRestarting(() => consumer.resume(partitions)),
   };
   const refused = new RefusedPartitions(pauses, systemClock, logger, (partition, because) =>
-    listener.refused(partition, because),
+    listener.onRefused(partition, because),
   );
   const answers: AnswerListener = {
     end(partition, offset, start) {
       if (left) return;
       deps.onFetched();
       refused.answered(partition);
-      positions.ends(partition, offset);
-      listener.end(partition, offset, start);
+      positions.onHighWatermark(partition, offset);
+      listener.onHighWatermark(partition, offset, start);
     },
     refused(partition, error) {
       if (left) return;
@@ -148,7 +148,7 @@ export async function joinGroup(
     leaderless(partition, error) {
       if (ours.has(keyOf(partition))) answers.refused(partition, error);
     },
-    missing: (partition) => positions.doubt(partition),
+    missing: (partition) => positions.markInDoubt(partition),
     throttled(ms) {
       throttledUntil = systemClock.now() + ms;
     },
@@ -160,23 +160,23 @@ export async function joinGroup(
       // Nothing of the new cluster is taken, and nothing of the old one is committed there.
       left = true;
       commitOffsets = null;
-      listener.assigned([]);
+      listener.onAssigned([]);
       onEnd(clusterChanged(deps.clusterId, clusterId));
     },
     committed(partition, offset, note) {
-      if (!left) positions.committed(partition, offset, note);
+      if (!left) positions.onCommitted(partition, offset, note);
     },
   };
   consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => {
     if (left) return;
-    if (rebalancingSince !== null) listener.rebalanced(systemClock.now() - rebalancingSince);
+    if (rebalancingSince !== null) listener.onRebalanced(systemClock.now() - rebalancingSince);
     rebalancingSince = null;
     memberId = payload.memberId;
     const partitions = Object.entries(payload.memberAssignment).flatMap(([topic, numbers]) =>
       numbers.map((partition) => ({ topic, partition })),
     );
     gate.close();
-    positions.assigned();
+    positions.onAssigned();
     ours = new Set(partitions.map(keyOf));
     fetchedAt = systemClock.now();
     heardAt = systemClock.now();
@@ -185,7 +185,7 @@ export async function joinGroup(
     consumer.resume(partitions.map(toTopicPartitions));
     refused.assigned();
     onAssigned();
-    listener.assigned(partitions);
+    listener.onAssigned(partitions);
   });
   consumer.on(consumer.events.CRASH, ({ payload }) => {
     if (left) return;
@@ -205,17 +205,17 @@ export async function joinGroup(
   consumer.on(consumer.events.FETCH_START, ({ payload }) => {
     if (gone) leaveAgain();
     fetchBeganAt = systemClock.now();
-    listener.active();
+    listener.onActive();
     gate.fetchBegins(payload.nodeId);
     refused.fetchBegins();
   });
   consumer.on(consumer.events.FETCH, () => {
     if (ours.size === 0) deps.onFetched();
     fetchedAt = systemClock.now();
-    listener.active();
+    listener.onActive();
   });
   // Kafka is slow, and the client goes on trying. Heartbeats do not count: they say nothing of fetches.
-  consumer.on(consumer.events.REQUEST_TIMEOUT, () => listener.active());
+  consumer.on(consumer.events.REQUEST_TIMEOUT, () => listener.onActive());
 
   async function handOver(payload: EachBatchPayload): Promise<void> {
     const { batch, resolveOffset, commitOffsetsIfNecessary } = payload;
@@ -235,7 +235,7 @@ export async function joinGroup(
       // This is where the next fetch goes on: behind the markers and aborted records at the end, too.
       resolveOffset(message.offset);
       commitOffsets = commitOffsetsIfNecessary;
-      for (const chunk of fetched.chunksFrom(fromOffset)) listener.chunk({ topic, partition, ...chunk });
+      for (const chunk of fetched.chunksFrom(fromOffset)) listener.onChunk({ topic, partition, ...chunk });
     }
     // The next fetch begins once all that this one brought is handed over.
     const early = fetchBeganAt + fetchIntervalMs - systemClock.now();
@@ -256,9 +256,9 @@ export async function joinGroup(
   const membership: Membership = {
     pause: (partition) => refused.pause(partition),
     resume: (partition) => refused.resume(partition),
-    goBack(partition, offset) {
-      unlessItRestarts(() => consumer.seek({ ...partition, offset: String(offset) }));
-      positions.goBack(partition, offset);
+    rewindTo(partition, offset) {
+      ignoreWhileRestarting(() => consumer.seek({ ...partition, offset: String(offset) }));
+      positions.rewindTo(partition, offset);
       // Of other partitions it is fetched again.
       gate.close();
     },
@@ -305,7 +305,7 @@ export async function joinGroup(
  * kafkajs has no group while it restarts, for up to some seconds, and pauses, resumes and seeks nothing. Nor need it: all of that is void once it has
  * joined again.
  */
-export function unlessItRestarts(change: () => void): void {
+export function ignoreWhileRestarting(change: () => void): void {
   try {
     change();
   } catch (error) {

@@ -28,38 +28,38 @@ export class FetchPositions {
   private readonly handedOver = new Set<string>();
   /** Partitions that a broker did not know, or not at our offset, or did not let us commit, with how far they were fetched: what is told of them next may be of a topic that was made anew. */
   private inDoubt = new Map<string, number>();
-  private begunAnew = false;
+  private hasRestarted = false;
 
   constructor(
-    private readonly listener: Pick<SourceListener, 'begins' | 'passedOver'>,
+    private readonly listener: Pick<SourceListener, 'onPositioned' | 'onPassedOver'>,
     private readonly logger: Logger,
   ) {}
 
   /** Whether a partition begins anew under what was handed over of it: only joining anew makes that void. */
   get isVoid(): boolean {
-    return this.begunAnew;
+    return this.hasRestarted;
   }
 
   /** The group has assigned its partitions: nothing is known of them. */
-  assigned(): void {
+  onAssigned(): void {
     this.nextOffsets.clear();
     this.handedOver.clear();
     // Anew: a commit that is under way may still be answered.
     this.inDoubt = new Map();
-    this.begunAnew = false;
+    this.hasRestarted = false;
   }
 
   /** What the group has committed of a partition, null where it has not, and the note of that. Ignored where it is known already. */
-  committed(partition: TopicPartition, offset: number | null, note: string | null): void {
+  onCommitted(partition: TopicPartition, offset: number | null, note: string | null): void {
     const key = keyOf(partition);
     if (this.nextOffsets.has(key)) return;
     if (offset !== null) this.nextOffsets.set(key, offset);
     const read = offset === null ? null : readCommitNote(note);
-    this.listener.begins(partition, offset, read?.upTo ?? null, read?.cluster);
+    this.listener.onPositioned(partition, offset, read?.upTo ?? null, read?.cluster);
   }
 
   /** A broker said where a partition ends. */
-  ends(partition: TopicPartition, offset: number): void {
+  onHighWatermark(partition: TopicPartition, offset: number): void {
     const fetchedTo = this.inDoubt.get(keyOf(partition));
     if (fetchedTo !== undefined && offset >= fetchedTo) this.inDoubt.delete(keyOf(partition));
   }
@@ -70,7 +70,7 @@ export class FetchPositions {
     this.reportJump(partition, fromOffset);
     if (fromOffset < (this.nextOffsets.get(key) ?? fromOffset)) {
       if (this.handedOver.has(key)) {
-        this.begunAnew = true;
+        this.hasRestarted = true;
         this.inDoubt.set(key, Number.POSITIVE_INFINITY);
         return false;
       }
@@ -82,11 +82,11 @@ export class FetchPositions {
     return true;
   }
 
-  goBack(partition: TopicPartition, offset: number): void {
+  rewindTo(partition: TopicPartition, offset: number): void {
     this.nextOffsets.set(keyOf(partition), offset);
   }
 
-  doubt(partition: TopicPartition): void {
+  markInDoubt(partition: TopicPartition): void {
     const key = keyOf(partition);
     this.inDoubt.set(key, Math.max(this.inDoubt.get(key) ?? 0, this.nextOffsets.get(key) ?? 0));
   }
@@ -103,7 +103,7 @@ export class FetchPositions {
       if (certain.length > 0) await send({ topics: byTopic(certain) });
     } catch (error) {
       for (const { errorCode, ...partition } of commitErrorsIn(error))
-        if (ERRORS_OF_ONE.has(errorCode) && doubts === this.inDoubt) this.doubt(partition);
+        if (ERRORS_OF_ONE.has(errorCode) && doubts === this.inDoubt) this.markInDoubt(partition);
       throw error;
     }
     if (certain.length < current.length)
@@ -118,7 +118,7 @@ export class FetchPositions {
     if (expected === undefined || expected === fromOffset) return;
     const details = { ...partition, from: expected, to: fromOffset };
     if (fromOffset > expected) {
-      this.listener.passedOver(partition, fromOffset - expected);
+      this.listener.onPassedOver(partition, fromOffset - expected);
       this.logger.error(details, 'records were deleted before they were read');
     } else this.logger.warn(details, 'the partition begins anew; it is read from its beginning');
   }

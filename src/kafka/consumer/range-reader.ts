@@ -159,20 +159,20 @@ export async function readRecords(
       }
     };
     await source.start({
-      assigned: () => undefined,
-      active: () => undefined,
-      end: () => undefined,
-      begins: () => undefined,
-      passedOver: () => undefined,
-      rebalanced: () => undefined,
-      refused: ({ topic }, because) => {
+      onAssigned: () => undefined,
+      onActive: () => undefined,
+      onHighWatermark: () => undefined,
+      onPositioned: () => undefined,
+      onPassedOver: () => undefined,
+      onRebalanced: () => undefined,
+      onRefused: ({ topic }, because) => {
         if (because === null) return;
         const remedy = /not authorized/i.test(because)
           ? '. Grant the Kafka user of this process Read on the topic'
           : '';
         failure ??= new KafkaProblem(`${topic} cannot be read: ${because}${remedy}`);
       },
-      chunk: (chunk) => {
+      onChunk: (chunk) => {
         waitingBytes += chunk.bytes;
         const isMuch = waitingBytes > MAX_WAITING_BYTES;
         if (isMuch) source.pause(chunk);

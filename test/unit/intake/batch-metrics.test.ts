@@ -6,7 +6,7 @@ import type { Decision } from '../../../src/domain/verdict/decide';
 import { ACCEPTED, DEAD_LETTER_REASONS, outcomeOf, REASONS } from '../../../src/domain/verdict/reasons';
 import { observeBatch } from '../../../src/intake/batch-metrics';
 import type { Answer, Envelope } from '../../../src/intake/delivery';
-import type { Standing } from '../../../src/stream/partition-loop';
+import type { PartitionStatus } from '../../../src/stream/partition-loop';
 import type { Stream } from '../../../src/stream/stream';
 import { observeState, observeTopics } from '../../../src/stream/worker-metrics';
 import { makeMetrics } from '../../../src/telemetry/metrics';
@@ -120,7 +120,7 @@ it('what is set when the metrics are asked for is of the partitions that this wo
   const metrics = makeMetrics();
   const lookUps = { hit: 5, miss: 2, failure: 1 };
   const undecided = { ...SOURCE, failures: 3, because: 'x' };
-  const standing = (partition: number, more: Partial<Standing>): Standing => ({
+  const standing = (partition: number, more: Partial<PartitionStatus>): PartitionStatus => ({
     ...{ topic: 't', partition, lag: 0, waitsSince: null, undecided: null, ...more },
   });
   let standings = [
@@ -129,8 +129,8 @@ it('what is set when the metrics are asked for is of the partitions that this wo
     standing(2, { lag: null, undecided: { ...undecided, sinceMs: 90_000, cause: 'store' } }),
     standing(3, { waitsSince: Date.now() + 60_000 }),
   ];
-  const stream: Pick<Stream, 'standings' | 'fetchAgeMs'> = {
-    standings: () => standings,
+  const stream: Pick<Stream, 'partitionStatuses' | 'fetchAgeMs'> = {
+    partitionStatuses: () => standings,
     fetchAgeMs: () => 250,
   };
   const lines = async (name: string) => {

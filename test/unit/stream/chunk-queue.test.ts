@@ -55,12 +55,12 @@ describe('records that wait', () => {
       chunk([record(2, 100)], 3),
       chunk([record(3, 50)], 4),
     );
-    const unread = (bytes: number) => [queue.waitsUnread(bytes), queue.waitsUnread(bytes + 1)];
+    const unread = (bytes: number) => [queue.hasUnread(bytes), queue.hasUnread(bytes + 1)];
     expect(unread(350 + 3 * OVERHEAD)).toEqual([true, false]);
     await queue.peek(1, EVERYTHING);
     expect(unread(150 + 2 * OVERHEAD)).toEqual([true, false]);
     await queue.peek(9, EVERYTHING);
-    expect(queue.waitsUnread(0)).toBe(false);
+    expect(queue.hasUnread(0)).toBe(false);
   });
 
   it('are as many as fit into so many bytes, and one at least', async () => {
@@ -222,7 +222,7 @@ class Model {
     }
     return head;
   }
-  rest(): void {}
+  trimOpened(): void {}
   remove(records: number): number {
     let next = -1;
     for (let left = records; ; ) {
@@ -317,7 +317,7 @@ describe('what is decompressed', () => {
     const turn = async () => {
       const taken = offsets(await queue.peek(1, EVERYTHING));
       queue.remove(taken.length);
-      queue.rest();
+      queue.trimOpened();
       return taken;
     };
     return { queue, opened, turn };
@@ -353,7 +353,7 @@ describe('what is decompressed', () => {
     await other.queue.peek(2, EVERYTHING);
     expect(asking.queue.keepOpen()).toBe(true);
     expect(other.queue.keepOpen()).toBe(false);
-    asking.queue.takeUp();
+    asking.queue.releaseOpened();
     expect(other.queue.keepOpen()).toBe(true);
     expect([asking.opened, other.opened]).toEqual([[undefined], [undefined]]);
   });
@@ -363,7 +363,7 @@ describe('what is decompressed', () => {
     await compressed(60, shares).turn();
     const { queue, opened } = compressed(5, shares);
     await queue.peek(2, EVERYTHING);
-    queue.rest();
+    queue.trimOpened();
     expect(offsets(await queue.peek(2, EVERYTHING))).toEqual([0, 1]);
     expect(opened).toEqual([undefined, undefined]);
   });
@@ -410,7 +410,7 @@ it('a queue does what its model does, whatever comes and whatever is taken', asy
         const head = offsets(await queue.peek(step.maxRecords, step.maxBytes));
         shown.push(head, offsets(await queue.peek(step.behind, EVERYTHING, head.length)));
       } else if (step.type === 'rest') {
-        queue.rest();
+        queue.trimOpened();
       } else {
         const count = Math.floor(step.share * offsets(await queue.peek(EVERYTHING, EVERYTHING)).length);
         shown.push([count, queue.remove(count), queue.isEmpty]);

@@ -97,7 +97,7 @@ class FakeSource implements RecordSource {
   resume(partition: TopicPartition): void {
     this.paused.delete(nameOf(partition));
   }
-  goBack(partition: TopicPartition, offset: number): void {
+  rewindTo(partition: TopicPartition, offset: number): void {
     this.wentBack.push(`${nameOf(partition)} ${offset}`);
   }
   async commit(progress: readonly Progress[]): Promise<void> {
@@ -183,20 +183,21 @@ function setUp(options: {
     ...{ clock, source, stream, decided, state, metrics },
     async assign(...partitions: number[]) {
       if (source.listener === null) await stream.start();
-      listener().assigned(partitions.map(partition));
+      listener().onAssigned(partitions.map(partition));
     },
     /** As Kafka tells of the offset at which a partition begins. */
     begin: (number: number, expectedUpTo: number | null, offset = expectedUpTo, cluster = '') =>
-      listener().begins(partition(number), offset, expectedUpTo, cluster),
+      listener().onPositioned(partition(number), offset, expectedUpTo, cluster),
     /** As a broker answers a fetch. */
-    end: (number: number, offset: number, start = 0) => listener().end(partition(number), offset, start),
+    end: (number: number, offset: number, start = 0) =>
+      listener().onHighWatermark(partition(number), offset, start),
     /** Delivers records with these offsets as one chunk. */
     deliver(to: number, offsets: readonly number[], nextOffset = (offsets.at(-1) ?? -1) + 1) {
       const records = offsets.map((offset) => streamRecord(offset));
-      listener().chunk(chunkOf(partition(to), records, nextOffset));
+      listener().onChunk(chunkOf(partition(to), records, nextOffset));
     },
     deliverBytes(to: number, offset: number, bytes: number) {
-      listener().chunk(chunkOf(partition(to), [streamRecord(offset, Buffer.alloc(bytes))]));
+      listener().onChunk(chunkOf(partition(to), [streamRecord(offset, Buffer.alloc(bytes))]));
     },
     undecidedPartitions: async () => (await metrics.undecidedPartitions.get()).values[0]?.value,
   };
@@ -340,7 +341,7 @@ describe('an undecided partition', () => {
     const records = [0, 1, 2, 3].map((offset) =>
       streamRecord(offset, Buffer.from(offset === 2 ? 'framed' : '{}')),
     );
-    source.listener?.chunk(chunkOf(partition(0), records));
+    source.listener?.onChunk(chunkOf(partition(0), records));
     await clock.pass(2 * SECOND);
     expect(decided).toEqual(['t/0 0', 't/0 1']);
     expect(source.commits).toEqual(['t/0 2']);
@@ -613,7 +614,7 @@ describe('what is decided', () => {
         payload: { type: 'undecodable', because: 'it is damaged' },
       },
     ];
-    source.listener?.chunk(chunkOf(partition(0), records));
+    source.listener?.onChunk(chunkOf(partition(0), records));
     await clock.pass(0);
     expect(
       seen.map(({ offset, value, key, headers, timestamp, payload }) => ({
@@ -787,7 +788,7 @@ describe('memory', () => {
     });
     await assign(0);
     const records = Array.from({ length: 70 }, (_, n) => streamRecord(n, Buffer.from(`value ${n}`)));
-    source.listener?.chunk(chunkOf(partition(0), records));
+    source.listener?.onChunk(chunkOf(partition(0), records));
     await clock.pass(0);
     expect(asked).toHaveLength(64);
     expect(decided).toEqual([]);
@@ -834,7 +835,7 @@ describe('memory', () => {
       partitionsAtOnce: 1,
     });
     await assign(0, 1);
-    source.listener?.chunk(chunkOf(partition(0), [streamRecord(0, framed)]));
+    source.listener?.onChunk(chunkOf(partition(0), [streamRecord(0, framed)]));
     deliver(1, [0, 1]);
     await clock.pass(0);
     expect(decided).toEqual(['t/1 0', 't/1 1']);
@@ -1112,7 +1113,7 @@ describe('the next batch of a partition', () => {
     await send(1);
     let decompressed = (): void => undefined;
     const chunk = chunkOf(partition(0), [streamRecord(2, Buffer.alloc(MEBIBYTE))]);
-    source.listener?.chunk({
+    source.listener?.onChunk({
       ...chunk,
       open: async (from) => {
         await new Promise<void>((resolve) => {
@@ -1137,7 +1138,7 @@ describe('the next batch of a partition', () => {
     deliver(0, [1]);
     await send(1);
     const records = [streamRecord(2, Buffer.alloc(MEBIBYTE)), streamRecord(3)];
-    source.listener?.chunk(chunkOf(partition(0), records, 4, 70 * MEBIBYTE));
+    source.listener?.onChunk(chunkOf(partition(0), records, 4, 70 * MEBIBYTE));
     await clock.pass(0);
     expect(begun.slice(2)).toEqual(['2,3 behind 2']);
     await end(1);
@@ -1153,7 +1154,7 @@ describe('the next batch of a partition', () => {
     await end(0);
     deliver(0, [1]);
     await send(1);
-    source.listener?.chunk({ ...chunkOf(partition(0), [], 7), bytes: MEBIBYTE });
+    source.listener?.onChunk({ ...chunkOf(partition(0), [], 7), bytes: MEBIBYTE });
     await clock.pass(0);
     await end(1);
     await clock.pass(BETWEEN_COMMITS);
@@ -1314,7 +1315,7 @@ describe('a store that has lost what it had decided', () => {
       openNow = resolve;
     });
     const chunk = chunkOf(partition(0), [streamRecord(5)]);
-    source.listener?.chunk({ ...chunk, open: (from) => isOpened.then(() => chunk.open(from)) });
+    source.listener?.onChunk({ ...chunk, open: (from) => isOpened.then(() => chunk.open(from)) });
     await clock.pass(0);
     await assign(1);
     openNow();
@@ -1409,7 +1410,7 @@ describe('a store that has lost what it had decided', () => {
 
 describe('lag', () => {
   const lagOf = (stream: Stream) => {
-    const [{ lag, waitsSince } = { lag: null, waitsSince: null }] = stream.standings();
+    const [{ lag, waitsSince } = { lag: null, waitsSince: null }] = stream.partitionStatuses();
     return { lag, waits: waitsSince !== null };
   };
 
@@ -1425,9 +1426,9 @@ describe('lag', () => {
     expect(lagOf(stream)).toEqual({ lag: 3, waits: false });
     end(0, 9);
     expect(lagOf(stream)).toEqual({ lag: 3, waits: true });
-    const [standing] = stream.standings();
+    const [standing] = stream.partitionStatuses();
     end(0, 12);
-    expect(stream.standings()).toEqual([{ ...standing, lag: 6 }]);
+    expect(stream.partitionStatuses()).toEqual([{ ...standing, lag: 6 }]);
     deliver(0, [], 12);
     await clock.pass(BETWEEN_COMMITS);
     end(0, 12);
@@ -1588,9 +1589,9 @@ describe('an offset that a mirror has copied from another Kafka cluster', () => 
   it('is known by the name that the topic had before a mirror renamed it [U9]', async () => {
     const { clock, source, assign } = onB({ 'A t': 0, 'A events.t': 90 });
     await assign(0);
-    source.listener?.assigned([{ topic: 'A.events.t', partition: 0 }]);
-    source.listener?.begins({ topic: 'A.events.t', partition: 0 }, 30, 90);
-    source.listener?.chunk(chunkOf({ topic: 'A.events.t', partition: 0 }, [streamRecord(30)]));
+    source.listener?.onAssigned([{ topic: 'A.events.t', partition: 0 }]);
+    source.listener?.onPositioned({ topic: 'A.events.t', partition: 0 }, 30, 90);
+    source.listener?.onChunk(chunkOf({ topic: 'A.events.t', partition: 0 }, [streamRecord(30)]));
     await clock.pass(BETWEEN_COMMITS);
     expect([source.wentBack, source.commits]).toEqual([[], ['A.events.t/0 31']]);
   });

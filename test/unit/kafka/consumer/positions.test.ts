@@ -10,9 +10,9 @@ function setUp() {
   const nameOf = ({ topic, partition }: typeof ONE) => `${topic}/${partition}`;
   const positions = new FetchPositions(
     {
-      begins: (partition, offset, expectedUpTo) =>
+      onPositioned: (partition, offset, expectedUpTo) =>
         told.push(`${nameOf(partition)} begins at ${offset}, decided to ${expectedUpTo}`),
-      passedOver: (partition, offsets) => told.push(`${nameOf(partition)} passed over ${offsets}`),
+      onPassedOver: (partition, offsets) => told.push(`${nameOf(partition)} passed over ${offsets}`),
     },
     pino({ level: 'warn' }, { write: (line) => told.push(JSON.parse(line).msg) }),
   );
@@ -27,17 +27,17 @@ const upTo = (partition: typeof ONE, offset: number) => ({ ...partition, offset,
 
 it('goes on where the group has committed; only the first answer says where that is', () => {
   const { positions, told } = setUp();
-  positions.committed(ONE, 5, null);
-  positions.committed(ONE, 3, null);
+  positions.onCommitted(ONE, 5, null);
+  positions.onCommitted(ONE, 3, null);
   expect(positions.advance(ONE, 5, 9)).toBe(true);
   expect(told).toEqual(['t/1 begins at 5, decided to null']);
 });
 
 it('tells of offsets that were passed over, and of a log that begins anew before anything of it was handed over', () => {
   const { positions, told } = setUp();
-  positions.committed(ONE, 5, null);
+  positions.onCommitted(ONE, 5, null);
   expect(positions.advance(ONE, 8, 9)).toBe(true);
-  positions.committed(TWO, 5, null);
+  positions.onCommitted(TWO, 5, null);
   expect(positions.advance(TWO, 0, 2)).toBe(true);
   expect(positions.isVoid).toBe(false);
   expect(told.filter((line) => !line.includes(' begins at '))).toEqual([
@@ -49,8 +49,8 @@ it('tells of offsets that were passed over, and of a log that begins anew before
 
 it('has no doubts of a log of which it has handed nothing over', async () => {
   const { positions, sent, send } = setUp();
-  positions.committed(ONE, 5, null);
-  positions.doubt(ONE);
+  positions.onCommitted(ONE, 5, null);
+  positions.markInDoubt(ONE);
   expect(positions.advance(ONE, 0, 2)).toBe(true);
   await positions.commit([upTo(ONE, 2)], send);
   expect(sent).toEqual(['t/1@2']);
@@ -63,7 +63,7 @@ it('is void once a partition begins anew under what was handed over of it, until
   expect(positions.isVoid).toBe(true);
   await expect(positions.commit([upTo(ONE, 9)], send)).rejects.toThrow('did not take the offset');
   expect(sent).toEqual([]);
-  positions.assigned();
+  positions.onAssigned();
   expect(positions.isVoid).toBe(false);
   expect(positions.advance(ONE, 0, 2)).toBe(true);
 });
@@ -71,7 +71,7 @@ it('is void once a partition begins anew under what was handed over of it, until
 it('going back is none of these', () => {
   const { positions, told } = setUp();
   positions.advance(ONE, 0, 9);
-  positions.goBack(ONE, 4);
+  positions.rewindTo(ONE, 4);
   expect(positions.advance(ONE, 4, 6)).toBe(true);
   expect(positions.isVoid).toBe(false);
   expect(told).toEqual([]);
@@ -84,14 +84,14 @@ it('commits nothing beyond what was fetched, and nothing of a partition in doubt
   await positions.commit([upTo(ONE, 10), upTo(TWO, 3)], send);
   expect(sent.splice(0)).toEqual(['t/2@3']);
 
-  positions.doubt(TWO);
+  positions.markInDoubt(TWO);
   await expect(positions.commit([upTo(ONE, 4), upTo(TWO, 4)], send)).rejects.toThrow(
     'did not take the offset',
   );
   expect(sent.splice(0)).toEqual(['t/1@4']);
-  positions.ends(TWO, 8);
+  positions.onHighWatermark(TWO, 8);
   await expect(positions.commit([upTo(TWO, 4)], send)).rejects.toThrow('did not take the offset');
-  positions.ends(TWO, 9);
+  positions.onHighWatermark(TWO, 9);
   await positions.commit([upTo(TWO, 4)], send);
   expect(sent).toEqual(['t/2@4']);
 });
