@@ -1,7 +1,8 @@
 /**
  * Reference data: who sends, on behalf of which brands, under which promotion rules (docs/rules.md, C1-C9).
  *
- * A document is what a file holds; a Reference is the document compiled for judging, with the numbers that the store gave to names.
+ * A document is the content of a reference file. A Reference is the document compiled for judging, with the
+ * numbers that the store gave to names.
  */
 import { type Currency, currencyOf, toMinor } from './event/money';
 
@@ -20,11 +21,11 @@ export interface OperatorEntry {
 export interface ConnectionEntry {
   readonly id: string;
   readonly transport: 'kafka' | 'webhook';
-  /** Kafka only. */
+  /** Present for Kafka only. */
   readonly topic?: string;
-  /** Where the connection carries one brand: its id. Absent where it carries several. */
+  /** The id of the one brand that the connection carries. Absent where it carries several. */
   readonly brand?: string;
-  /** The feed agreed for the connection. Absent: the operator's own feed. */
+  /** The feed agreed for the connection. Absent for the operator's own feed. */
   readonly feed?: string;
 }
 
@@ -32,7 +33,7 @@ export interface BrandEntry {
   readonly id: string;
   readonly active: boolean;
   readonly games: { readonly deny: readonly string[]; readonly allow?: readonly string[] };
-  /** Smallest counted bet by currency code, in major units. */
+  /** The smallest counted bet by currency code, in major units. */
   readonly minBet: Readonly<Record<string, string>>;
 }
 
@@ -41,7 +42,7 @@ export interface GameEntry {
   readonly active: boolean;
 }
 
-/** Numbers that the store gave to names. A name keeps its number forever. */
+/** The numbers that the store gave to names. A name keeps its number forever. */
 export interface Numbers {
   feed(operatorId: string, feedId: string): number;
   connection(connectionId: string): number;
@@ -62,7 +63,7 @@ export interface Operator {
   readonly id: string;
   readonly active: boolean;
   readonly brands: ReadonlyMap<string, Brand>;
-  /** Every game of the catalogue with its being active. Empty where the operator sends no catalogue. */
+  /** Whether each game of the catalogue is active. Empty where the operator sends no catalogue. */
   readonly catalogue: ReadonlyMap<string, boolean>;
 }
 
@@ -78,11 +79,14 @@ export interface Connection {
   readonly onlyBrand: Brand | undefined;
 }
 
-/** Which reference data it is. */
+/** Identifies one applied version of the reference data. */
 export interface ReferenceVersion {
   /** Grows by one with every applied change. Stored with each verdict. */
   readonly version: number;
-  /** When it was applied, in seconds since 1970 as the store writes them: a store that has lost a version gives its number again. */
+  /**
+   * The time of `reference apply`, in seconds since 1970 as the store writes them. A store that has lost a
+   * version assigns its number again, so the number alone does not identify it.
+   */
   readonly appliedAt: string;
 }
 
@@ -90,7 +94,10 @@ export function isSameVersion(a: ReferenceVersion, b: ReferenceVersion): boolean
   return a.version === b.version && a.appliedAt === b.appliedAt;
 }
 
-/** Whether the first was in force before the second. What is applied after a loss may have a smaller number, and a later time. */
+/**
+ * Whether `a` was in force before `b`. After a store has lost data, a later version may have a smaller
+ * number.
+ */
 export function isBefore(a: ReferenceVersion, b: ReferenceVersion): boolean {
   return a.version < b.version && Number(a.appliedAt) < Number(b.appliedAt);
 }
@@ -102,14 +109,14 @@ export interface Reference extends ReferenceVersion {
 }
 
 /**
- * The public name of a feed: an operator's own feed is named as the operator, another one carries the operator's id in front,
- * since two operators may name a feed alike (C3).
+ * The public name of a feed. An operator's own feed has the operator's name. Any other feed has the
+ * operator's id in front, since two operators may use one name for a feed (C3).
  */
 export function feedIdOf(operatorId: string, feed: string | undefined): string {
   return feed === undefined ? operatorId : `${operatorId}/${feed}`;
 }
 
-/** Compiles a document that was validated when it was applied. */
+/** Compiles a document. It was validated when it was applied. */
 export function compileReference(
   document: ReferenceDocument,
   { version, appliedAt }: ReferenceVersion,
@@ -170,7 +177,8 @@ function compileBrand(entry: BrandEntry, no: number): Brand {
 }
 
 /**
- * The connection that a Kafka record belongs to (C4, C5), or undefined where none claims it.
+ * The connection that a Kafka record belongs to (C4, C5); undefined where no connection claims it.
+ *
  * @param claims values of the record's `connection-id` header
  */
 export function claim(

@@ -1,24 +1,35 @@
 /**
- * Reads the body of a request to the webhook in one pass: checks that it is JSON, counts its values, and finds the
- * events of a batch. It builds no values, so a body of many small values costs no more than its bytes.
+ * Reads the body of a request to the webhook in one pass. It checks that the body is JSON, counts its values,
+ * and finds the events of a batch. It builds no values, so a body of many small values costs no more than its
+ * bytes.
  *
- * Pure and total: any bytes get an answer. Cost is linear in their number, and the pass ends at the limit of values.
+ * Pure and total: every sequence of bytes gets an answer. The cost is linear in their number, and the pass
+ * ends at the limit of values.
  */
 import { BACKSLASH, COMMA, isOpening, QUOTE, type Span } from './json-spans';
 
-/** What a body consists of. */
+/** The content of a body. */
 export type BodyScan =
-  /** No JSON text. `at` is the first byte that cannot be part of one, or the length of a body that ends too early. */
+  /**
+   * The body is no JSON text. `at` is the first byte that cannot be part of one. Where the body ends too
+   * early, `at` is its length.
+   */
   | { readonly type: 'invalid'; readonly at: number }
   | { readonly type: 'too_many_values' }
   | {
       readonly type: 'json';
       readonly root: 'object' | 'array' | 'scalar';
-      /** The value of the key `events`: the members of an array, or that it is no array. Null without such a key. */
+      /**
+       * The value of the key `events`: the members of an array, or `no_array` for any other value. Null
+       * without such a key.
+       */
       readonly events: readonly Span[] | 'no_array' | null;
-      /** Members of that array. Spans beyond `maxEvents` are left out. */
+      /** The number of members of that array, including those beyond `maxEvents`, which have no span. */
       readonly eventCount: number;
-      /** Values of the whole text. Each has a comma before it, or opens an array or an object. */
+      /**
+       * The number of values of the whole text. A comma precedes each value, or the value opens an array or
+       * an object.
+       */
       readonly values: number;
     };
 
@@ -40,7 +51,7 @@ const LETTER_E = 0x45;
 const LETTER_U = 0x75;
 const LOWER_CASE = 0x20;
 const EVENTS = 'events';
-/** Each character may be written as \uXXXX, between quotes. A longer key is another one. */
+/** The sender may write each character as \uXXXX, between quotes. A longer key is a different key. */
 const LONGEST_EVENTS_KEY = EVENTS.length * 6 + 2;
 const LITERALS = ['true', 'false', 'null'].map((text) => Buffer.from(text));
 const ESCAPES: ReadonlySet<number> = new Set(Buffer.from('"\\/bfnrt'));
@@ -57,7 +68,7 @@ class Scan {
   private readonly open: number[] = [];
   private events: Span[] | 'no_array' | null = null;
   private eventCount = 0;
-  /** Where the members of `events` are at depth 2, and where the present one began. */
+  /** Whether the members at depth 2 belong to `events`, and the start of the current one. */
   private isInEvents = false;
   private memberStart = 0;
 
@@ -76,7 +87,7 @@ class Scan {
       if (!this.value()) return this.invalid();
       if (this.values > this.maxValues) return { type: 'too_many_values' };
       if (this.open.length > opened) continue;
-      // A value is complete. What closes behind it completes further ones.
+      // A value is complete. Each closing bracket after it completes a further one.
       for (;;) {
         if (this.isInEvents && this.open.length === 2) this.addEvent();
         this.skipBlanks();
@@ -113,7 +124,10 @@ class Scan {
     }
   }
 
-  /** Passes a text, a number or a literal, an empty array or object, or the begin of another one. @returns whether it is one */
+  /**
+   * Passes a text, a number, a literal, an empty array or object, or the opening of a non-empty one.
+   * @returns whether the bytes are one of these
+   */
   private value(): boolean {
     const byte = this.bytes[this.at];
     if (byte === QUOTE) return this.text();
@@ -144,7 +158,7 @@ class Scan {
     this.at++;
     this.skipBlanks();
     if (this.open.length === 1 && this.isEventsKey(start, end)) {
-      // Of equal keys the last wins, as it does for JSON.parse.
+      // The last of equal keys wins, as in JSON.parse.
       this.isInEvents = this.bytes[this.at] === OPEN_ARRAY;
       this.events = this.isInEvents ? [] : 'no_array';
       this.eventCount = 0;
@@ -207,7 +221,10 @@ class Scan {
     return true;
   }
 
-  /** Passes digits. @returns whether there is one */
+  /**
+   * Passes digits.
+   * @returns whether there is at least one
+   */
   private digits(): boolean {
     const start = this.at;
     while (isDigit(this.bytes[this.at] ?? 0)) this.at++;

@@ -6,12 +6,15 @@ import { type Fields, gameIdOf, hasMoney, isRoundKind, type Json, kindCode, SPEC
 import { ContentHash } from './id-key';
 import { plainDecimal } from './money';
 
-/** One for all, begun anew for each event. */
+/** One object for all events; `begin` resets it. */
 const hash = new ContentHash();
 
 /**
- * Hash of what was read of an event, by which a true resend is told from another event under the same id (K4).
- * Valid values are normalized, so that "10.5" and "10.50", or one instant written in two zones, are the same content.
+ * Hash of the fields that were read of an event. It distinguishes a true resend from another event with the
+ * same id (K4).
+ *
+ * Valid values are normalized: "10.5" and "10.50" are the same content, and so is one instant written in two
+ * zones.
  */
 export function hashContent(json: Json, fields: Fields): number {
   hash.begin();
@@ -23,21 +26,23 @@ export function hashContent(json: Json, fields: Fields): number {
 
 export interface Hashed {
   readonly fields: Fields;
-  /** `hashContent` of the event; null where all of it is valid, and its fields are enough to make the hash of. */
+  /**
+   * `hashContent` of the event. Null where every field is valid, since `fields` is then enough to compute it.
+   */
   readonly contentHash: number | null;
 }
 
-/** Few events need it: it is made when it is asked for. */
+/** The content hash, computed on demand, since few events need it. */
 export function contentHashOf({ contentHash, fields }: Hashed): number {
   return contentHash ?? hashContent(SPEC_ONLY, fields);
 }
 
-/** All that content is made of beside the fields, where each of them is valid. */
+/** The content beside the fields, for an event whose fields are all valid. */
 export const SPEC_ONLY: Json = { spec: SPEC };
 
 /**
- * The same of everything but the player, in 30 bits: what stays of an event whose player is erased (K6). Says nothing of the player but
- * whether there is a valid one, which history says too.
+ * Hash of all content except the player, in 30 bits. It remains after the player is erased (K6). It reveals
+ * only whether the player is valid, which history also shows.
  */
 export function hashRest(json: Json, fields: Fields): number {
   hash.begin();
@@ -91,7 +96,10 @@ function addNotValid(value: unknown): void {
   hash.integer(NOT_VALID).text(rawContent(value));
 }
 
-/** The type of a player_ref that is not valid. Its value is left out: history keeps none by which erasure would find it. */
+/**
+ * The type of a player_ref that is not valid. The value is left out, since erasure could not find it in
+ * history.
+ */
 function typeOf(value: unknown): string {
   if (value === undefined) return 'missing';
   if (value === null) return 'null';
@@ -104,7 +112,10 @@ function gameContent(game: unknown): unknown {
   return typeof game === 'object' && game !== null && !Array.isArray(game) ? gameIdOf(game) : game;
 }
 
-/** A value that is not valid: a scalar as it is, a structure by its type alone, since it may be nested deeper than a stack. */
+/**
+ * An invalid value: a scalar as it is, a structure by its type alone, since recursion into deep nesting would
+ * overflow the stack.
+ */
 function rawContent(value: unknown): string {
   if (value === undefined) return 'missing';
   if (typeof value === 'object' && value !== null) return Array.isArray(value) ? 'array' : 'object';

@@ -1,6 +1,4 @@
-/**
- * The event of `promo.event.v1` as the decision sees it (docs/rules.md, F1-F9).
- */
+/** The event of `promo.event.v1` as judging and deciding use it (docs/rules.md, F1-F9). */
 
 import type { Outcome, Reason } from '../verdict/reasons';
 import type { Currency } from './money';
@@ -28,7 +26,7 @@ export function hasMoney(kind: Kind): boolean {
   return kind !== 'login';
 }
 
-/** What the store keeps for a kind. */
+/** The stored code of a kind. */
 export function kindCode(kind: Kind): number {
   return codes.get(kind)!;
 }
@@ -37,8 +35,8 @@ export function kindCode(kind: Kind): number {
 export const MAX_NAME_BYTES = 255;
 
 /**
- * The fields of an event that are valid by themselves; null for those that are missing, wrong, or not read for the kind (V6).
- * A candidate has every field that its kind requires.
+ * The fields of an event that are valid by themselves. A field is null where it is missing, wrong, or not
+ * read for the kind (V6). A candidate has every field that its kind requires.
  */
 export interface Fields {
   readonly kind: Kind | null;
@@ -52,7 +50,7 @@ export interface Fields {
   readonly occurredAtMicros: bigint | null;
 }
 
-/** An object as it was parsed. */
+/** A parsed JSON object, its fields not checked. */
 export type Json = Readonly<Record<string, unknown>>;
 
 export function gameIdOf(game: unknown): unknown {
@@ -70,7 +68,7 @@ export const NO_FIELDS: Fields = {
   occurredAtMicros: null,
 };
 
-/** Something found wrong with an event, for the person who has to mend it. */
+/** A fault of an event, described for the person who has to correct it. */
 export interface Fault {
   readonly reason: Reason;
   /** The field at fault, as a JSON pointer ("/game/id"); "" is the whole payload. */
@@ -78,23 +76,23 @@ export interface Fault {
   readonly detail: string;
 }
 
-/** What judging an event without stored state yields. */
+/** The result of judging an event without stored state. */
 export type Judged =
   | { readonly type: 'unkeyed'; readonly faults: readonly Fault[] }
   | {
       readonly type: 'keyed';
       readonly eventId: string;
       readonly fields: Fields;
-      /** The registered brand of the event; null where it names none that is. */
+      /** The number of the event's brand; null where the event names no registered brand. */
       readonly brandNo: number | null;
       /**
-       * Hash of what was read of the event, from 0 to 2^53 - 1: equal for a true resend (K4). Null where the fields are enough to make it of
-       * (contentHashOf).
+       * Hash of the fields that were read, from 0 to 2^53 - 1: equal for a true resend (K4). Null where
+       * `contentHashOf` can compute it from `fields` alone.
        */
       readonly contentHash: number | null;
-      /** The same without the player, from 0 to 2^30 - 1 (K6). */
+      /** The same hash without the player, from 0 to 2^30 - 1 (K6). */
       readonly restHash: number;
-      /** A verdict that needs no state, or null for a candidate, which the round decides. */
+      /** A verdict that needs no state. Null for a candidate, which its round decides. */
       readonly refusal: Outcome | null;
       /** Every fault, the deciding one first. Empty for a candidate. */
       readonly faults: readonly Fault[];

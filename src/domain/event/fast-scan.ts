@@ -1,9 +1,9 @@
 /**
- * The fast way from bytes to fields, for events as they usually come: one flat JSON object in ASCII, without escapes, with nothing in it but
- * fields of the contract, all of them right.
+ * The fast way from bytes to fields, for events in their usual form. The usual form is one flat JSON object
+ * in ASCII, without escapes, whose fields all belong to the schema and are all valid.
  *
- * It may only accept. Whatever else an event may hold, right or wrong, is left to the parser and the contract (judge.ts), and what is
- * accepted here has the same fields there: test/fuzz/fast-scan.test.ts compares the two.
+ * This scan may only accept. Every other event, valid or not, goes to the parser and the schema (judge.ts).
+ * An accepted event has the same fields there: test/fuzz/fast-scan.test.ts compares the two.
  */
 import {
   type Fields,
@@ -17,10 +17,10 @@ import {
 import { type Currency, currencyOf, EXACT_DOUBLE_DIGITS } from './money';
 import { scanInstant } from './timestamp';
 
-/** An event that the contract accepts. */
+/** An event that the schema accepts. */
 export interface Scanned {
   readonly eventId: string;
-  /** As it was sent; undefined where the event names none. */
+  /** The brand that the event names; undefined where it names none. */
   readonly brand: string | undefined;
   readonly hasGame: boolean;
   readonly fields: Fields;
@@ -39,7 +39,7 @@ const TILDE = 0x7e;
 
 const POWERS = Array.from({ length: EXACT_DOUBLE_DIGITS + 1 }, (_, exponent) => 10 ** exponent);
 
-/** A field's name with the quote that ends it, and its place in the set of those that were seen. */
+/** A field's name with its closing quote, and its bit in the set of seen fields. */
 function field(name: string, bit: number) {
   return { bytes: Buffer.from(`${name}"`), bit };
 }
@@ -66,16 +66,19 @@ const RULES = new Map<string, { kind: Kind; needs: number }>(
   }),
 );
 
-/** Texts that were read before, each at a place that its length and its end lead to. Whatever else leads there takes the place over. */
+/**
+ * Texts that were read before. A text's length and last two bytes choose its place; the next text with the
+ * same place replaces it.
+ */
 const CACHE_SIZE = 509;
 const MAX_CACHED = 40;
 const cache = new Array<string>(CACHE_SIZE).fill('');
 
 /**
- * Reads the event that stands between two places in the bytes.
+ * Reads the event between two positions of the bytes.
  *
- * @param onlyBrand the brand of an event that names none, where its connection supplies it
- * @returns undefined where the bytes are not as they usually come
+ * @param onlyBrand the brand that the connection supplies where the event names none
+ * @returns undefined where the event is not in its usual form
  */
 export function scan(
   bytes: Buffer,
@@ -92,12 +95,15 @@ const NO_BYTES = Buffer.alloc(0);
 class Scanner {
   private bytes: Buffer = NO_BYTES;
   private position = 0;
-  /** Where the event ends. What follows may be another's: texts and spaces stop here, and all else that is read beyond is found at the end. */
+  /**
+   * The end of the event; another event may follow. Texts and spaces stop here. The check at the end of the
+   * object finds any other read beyond it.
+   */
   private limit = 0;
-  /** Where the text that was read last stands. */
+  /** The start of the text that was read last. */
   private start = 0;
   private end = 0;
-  /** The fields that were read, by their bits. */
+  /** The bits of the fields that were read. */
   private seen = 0;
   private eventId = '';
   private kind = '';
@@ -106,9 +112,9 @@ class Scanner {
   private roundId: string | null = null;
   private gameId: string | null = null;
   private currencyCode = '';
-  /** NaN where it is not right, or not in its plainest form. */
+  /** NaN where the time is invalid, or valid in another than its plainest form. */
   private occurredAtMicros = 0;
-  /** Where the amount stands: how it is read depends on the currency. */
+  /** The start of the amount. It is converted at the end, since its conversion depends on the currency. */
   private amountStart = 0;
   private amountEnd = 0;
 
@@ -117,12 +123,15 @@ class Scanner {
     this.position = from;
     this.limit = to;
     this.seen = 0;
-    // What every event of its kind has is read anew; these it may lack.
+    // An event may lack these two fields. It is accepted only with every other field that its kind reads.
     this.brand = undefined;
     this.gameId = null;
   }
 
-  /** Reads the object, from the first byte to the last. @returns whether it is made of fields of the contract, each once */
+  /**
+   * Reads the object, from the first byte to the last.
+   * @returns whether it holds fields of the schema only, each once
+   */
   object(): boolean {
     if (!this.take(OPEN)) return false;
     do {
@@ -137,13 +146,13 @@ class Scanner {
     return this.take(CLOSE) && this.position === this.limit;
   }
 
-  /** The event, where all that its kind needs is there and right. */
+  /** Returns the event if every field that its kind needs is present and valid. */
   event(onlyBrand: string | null): Scanned | undefined {
     const { seen, eventId, brand, playerRef, roundId } = this;
     const rules = RULES.get(this.kind);
     if (rules === undefined || (seen & rules.needs) !== rules.needs) return undefined;
     const isRound = isRoundKind(rules.kind);
-    // A character is a byte here.
+    // Every character is one byte here.
     if (eventId === '' || playerRef === '' || playerRef.length > MAX_NAME_BYTES) return undefined;
     if (brand !== undefined && brand.length > MAX_NAME_BYTES) return undefined;
     if (Number.isNaN(this.occurredAtMicros) || (isRound && roundId === '')) return undefined;
@@ -168,28 +177,31 @@ class Scanner {
     return { eventId, brand, hasGame: (seen & GAME.bit) !== 0, fields };
   }
 
-  /** Keeps the text that was read last as the value of a field. @returns false where it can be right in no event */
+  /**
+   * Keeps the text that was read last as the value of a field.
+   * @returns false where no event can have this value
+   */
   private keep(found: ReturnType<typeof field>): boolean {
     switch (found) {
       case SPEC:
         return this.holds(SPEC_VALUE);
       case EVENT_ID:
-        this.eventId = this.taken();
+        this.eventId = this.lastText();
         break;
       case KIND:
-        this.kind = this.takenOften();
+        this.kind = this.cachedText();
         break;
       case PLAYER_REF:
-        this.playerRef = this.takenOften();
+        this.playerRef = this.cachedText();
         break;
       case BRAND:
-        this.brand = this.takenOften();
+        this.brand = this.cachedText();
         break;
       case ROUND_ID:
-        this.roundId = this.takenOften();
+        this.roundId = this.cachedText();
         break;
       case CURRENCY:
-        this.currencyCode = this.takenOften();
+        this.currencyCode = this.cachedText();
         break;
       case AMOUNT:
         this.amountStart = this.start;
@@ -212,7 +224,7 @@ class Scanner {
     while (this.position < this.limit && this.bytes[this.position] === SPACE) this.position++;
   }
 
-  /** Reads the name of a field and the colon behind it; undefined where it is none of the contract. */
+  /** Reads the name of a field and the colon after it; undefined for a name that the schema does not have. */
   private name(): ReturnType<typeof field> | undefined {
     if (!this.take(QUOTE)) return undefined;
     const candidate = candidateFor(this.bytes[this.position]);
@@ -243,21 +255,23 @@ class Scanner {
     return false;
   }
 
-  private taken(): string {
+  private lastText(): string {
     return this.bytes.latin1Slice(this.start, this.end);
   }
 
-  /** The same for texts that come again and again: the one that stood in the same place of the cache, where it is equal. */
-  private takenOften(): string {
+  /**
+   * Like `lastText`, for texts that repeat: returns the cached text if it equals the text that was read last.
+   */
+  private cachedText(): string {
     const { bytes, start, end } = this;
     const length = end - start;
-    if (length === 0 || length > MAX_CACHED) return this.taken();
+    if (length === 0 || length > MAX_CACHED) return this.lastText();
     const place = ((bytes[end - 1] ?? 0) * 7 + (bytes[end - 2] ?? 0) * 31 + length) % CACHE_SIZE;
     const cached = cache[place] ?? '';
     let equal = cached.length === length;
     for (let i = 0; equal && i < length; i++) equal = cached.charCodeAt(i) === bytes[start + i];
     if (equal) return cached;
-    const text = this.taken();
+    const text = this.lastText();
     cache[place] = text;
     return text;
   }
@@ -275,12 +289,14 @@ class Scanner {
     if (!this.take(QUOTE) || !this.isNamed(ID)) return false;
     this.skipSpaces();
     if (!this.text()) return false;
-    this.gameId = this.takenOften();
+    this.gameId = this.cachedText();
     this.skipSpaces();
     return this.take(CLOSE);
   }
 
-  /** Minor units of an amount (M1, M2), -1 where it is not right or too long to be exact as a double. */
+  /**
+   * Minor units of an amount (M1, M2). -1 where the amount is invalid, or too long to be exact as a double.
+   */
   private minor(start: number, end: number, scale: number): number {
     const { bytes } = this;
     let value = 0;
@@ -305,10 +321,13 @@ class Scanner {
   }
 }
 
-/** One for all: made anew for each event it would be a tenth of what the worker's garbage collector has to do. */
+/**
+ * One scanner for all events. A new one for each event would be a tenth of the garbage that the worker's
+ * collector handles.
+ */
 const scanner = new Scanner();
 
-/** The only field whose name may begin with this character. */
+/** The only field whose name can begin with this character. */
 function candidateFor(first: number | undefined): ReturnType<typeof field> | undefined {
   switch (first) {
     case 0x61: // a

@@ -1,7 +1,9 @@
 /**
- * Faults in words: what came, what is allowed, and what was probably meant. Only an event with a fault costs this.
+ * Describes faults in words: the value that came, the values that are allowed, and the probable intention.
+ * Only an event with a fault costs this.
  *
- * No value of player_ref is repeated, nor a payload: what operators are told is kept in topics, which no erasure reaches.
+ * The texts repeat no value of player_ref and no payload. Topics keep these texts, and erasure does not reach
+ * topics.
  */
 import type { ErrorObject } from 'ajv/dist/2020';
 import { counted, described, quoted, typeOf } from '../../lib/printable';
@@ -11,11 +13,14 @@ import { didYouMean, misspeltField } from './misspelt';
 import { CURRENCIES, type Currency, toMajor } from './money';
 
 const PLAYER = 'player_ref';
-/** Brands of a connection that are listed. */
+/** The most brands of an operator that a text lists. */
 const MAX_LISTED = 10;
 const CURRENCY_CODES = CURRENCIES.map(({ code }) => code).join(', ');
 
-/** What the contract's schema has to say of a field. @param field JSON pointer */
+/**
+ * Describes a fault that the schema found.
+ * @param field JSON pointer
+ */
 export function describeError(error: ErrorObject, field: string, json: Json): string {
   const name = nameOf(field);
   const value = valueAt(json, field);
@@ -51,7 +56,7 @@ function valueAt(json: Json, field: string): unknown {
   return Object.hasOwn(json, name) ? json[name] : undefined;
 }
 
-/** @param type of JSON Schema */
+/** @param type a type of JSON Schema */
 function wrongType(name: string, value: unknown, type = 'string'): string {
   const came = name === PLAYER ? typeOf(value) : described(value);
   return `${name} is ${came}, and has to be ${type === 'object' ? 'an object' : 'a text'}`;
@@ -62,13 +67,13 @@ function describeKind(value: unknown): string {
   return `kind ${quoted(value)} is none of ${KINDS.join(', ')}${didYouMean(value, KINDS)}`;
 }
 
-/** An object with a key `events`. */
+/** Describes an object with a key `events`. */
 function describeBatch({ events }: Json): string {
   const batch = Array.isArray(events) ? `a batch of ${counted(events.length, 'event')}` : 'a batch';
   return `the object has a key "events", so it is ${batch} where one event belongs: a record holds one event, and only the webhook takes batches`;
 }
 
-/** Why there is no usable event_id in an object. */
+/** Explains why an object has no usable event_id. */
 export function describeEventId(json: Json): string {
   const { event_id: value } = json;
   if (typeof value === 'string') {
@@ -79,7 +84,7 @@ export function describeEventId(json: Json): string {
   return `event_id is missing${misspeltField(json, 'event_id') || describeWrapping(json)}`;
 }
 
-/** Keys that are looked into for an event. */
+/** The most keys that are searched for an event. */
 const MAX_WRAPPINGS = 10;
 
 /** `; the object at "data" has one: send that object by itself`, or nothing. */
@@ -94,7 +99,7 @@ function describeWrapping(json: Json): string {
   return '';
 }
 
-/** What stands where an event belongs. */
+/** Describes the value that came in place of an event. */
 export function describeNoObject(value: unknown): string {
   if (Array.isArray(value))
     return `the payload is ${typeOf(value)}, and has to be an object: send each event by itself`;
@@ -120,7 +125,7 @@ export function unknownCurrency(value: string): string {
   )}`;
 }
 
-/** An amount in the right form that its currency does not take. */
+/** Describes a well-formed amount that its currency does not allow. */
 export function wrongAmount(amount: string, decimals: number, { code, scale }: Currency): string {
   return decimals > scale
     ? `amount ${quoted(amount)} has ${counted(decimals, 'decimal')}, ${code} has ${scale}`
@@ -131,7 +136,9 @@ export function wrongAmount(amount: string, decimals: number, { code, scale }: C
 
 export type BrandReason = 'no_brand' | 'brand_unexpected' | 'brand_unmapped' | 'operator_inactive';
 
-/** @param json the event; one in the usual form has nothing to add */
+/**
+ * @param json the event. `SPEC_ONLY` is enough for an event in its usual form, which has no misspelt field.
+ */
 export function describeBrand(
   reason: BrandReason,
   value: unknown,

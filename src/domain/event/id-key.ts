@@ -1,5 +1,6 @@
 /**
- * Digests: the key that stands for an id, and the hashes that tell content and players apart (docs/rules.md, K1-K5).
+ * Digests: the key that represents an id, and the hashes that distinguish contents and players
+ * (docs/rules.md, K1-K5).
  */
 import { createHash, hash } from 'node:crypto';
 
@@ -9,14 +10,15 @@ const UUID_BYTES = 16;
 const UUID_CHARS = 36;
 
 /**
- * Writes the key of an event_id or round_id, the bytes that stand for it in the store, and returns how many there are. However long the
- * id, the key has at most 20 bytes, so it fits any index.
+ * Writes the key of an event_id or round_id, its representation in the store, and returns the number of
+ * bytes. The key has at most 20 bytes for an id of any length, so it fits any index.
  *
  * - an id of fewer than 16 bytes of UTF-8 is its own key;
  * - a UUID in its usual lower-case text is its 16 bytes, which keep the order of time-ordered UUIDs;
  * - every other id is the first 160 bits of its SHA-256.
  *
- * The three cannot be taken for one another, since their lengths differ. `promo_store.id_key` is the same function in SQL.
+ * The three forms have different lengths, so they cannot collide. `promo_store.id_key` is the same function
+ * in SQL.
  */
 export function writeIdKey(id: string, bytes: Buffer, start: number): number {
   if (id.length === UUID_CHARS && writeUuid(id, bytes, start)) return UUID_BYTES;
@@ -24,35 +26,39 @@ export function writeIdKey(id: string, bytes: Buffer, start: number): number {
   return hash('sha256', id, 'buffer').copy(bytes, start, 0, MAX_ID_KEY_BYTES);
 }
 
-/** The same as bytes of their own. */
+/** The same key in a Buffer of its own. */
 export function idKey(id: string): Buffer {
   const bytes = Buffer.allocUnsafe(MAX_ID_KEY_BYTES);
   return bytes.subarray(0, writeIdKey(id, bytes, 0));
 }
 
-/** The longest id that rounds and duplicates have whole, in bytes of UTF-8. */
+/** The longest id that rounds and duplicates store whole, in bytes of UTF-8. */
 const MAX_WHOLE_ID_BYTES = 65_536;
 const KEPT_CHARACTERS = 1_000;
 
 /**
- * An id as rounds and duplicates have it: itself, or in place of one of more than 65,536 bytes its first 1,000 characters and its SHA-256 (K5).
- * Views show, and indexes hold, less: `promo.stored_id` shortens an id of more than 1,000 bytes, whole or shortened here, to the same text. This function stays
- * as it is: a worker of an older version compares what it stores with what it reads.
+ * An id as rounds and duplicates store it. An id of more than 65,536 bytes becomes its first 1,000 characters
+ * and its SHA-256 (K5).
+ *
+ * Views and indexes hold less: `promo.stored_id` shortens an id of more than 1,000 bytes. It returns the same
+ * text for the whole id and for the one shortened here.
+ *
+ * Do not change this function: a worker of an older version compares its own result with the stored one.
  */
 export function storedId(id: string): string {
   if (id.length * 3 <= MAX_WHOLE_ID_BYTES || Buffer.byteLength(id) <= MAX_WHOLE_ID_BYTES) return id;
-  // A character has two units at most.
+  // A character has at most two units.
   const kept = Array.from(id.slice(0, 2 * KEPT_CHARACTERS)).slice(0, KEPT_CHARACTERS);
   return `${kept.join('')}... sha256:${hash('sha256', id)}`;
 }
 
-/** By character code: the digit's value, or more than any where it is no lower-case digit. */
+/** The digit's value by character code; 0xff for any other character than a lower-case hexadecimal digit. */
 const HEX_DIGITS = new Uint8Array(128).fill(0xff);
 for (let digit = 0; digit < 16; digit++) HEX_DIGITS[digit.toString(16).charCodeAt(0)] = digit;
 
 const DASH = '-';
 
-/** @returns false where the text is no UUID in its usual form; then what was written means nothing */
+/** @returns false where the text is no UUID in its usual form; the bytes written are then meaningless */
 function writeUuid(text: string, bytes: Buffer, start: number): boolean {
   if (text[8] !== DASH || text[13] !== DASH || text[18] !== DASH || text[23] !== DASH) return false;
   let wrong = 0;
@@ -68,23 +74,25 @@ function writeUuid(text: string, bytes: Buffer, start: number): boolean {
   return wrong < 16;
 }
 
-/** Bound once: inside Jest's sandbox a look-up of a global takes longer than the arithmetic. */
+/** Bound once: in Jest's sandbox, looking up a global takes longer than the arithmetic. */
 const { imul } = Math;
 
-/** As signed 32-bit integers, which V8 keeps without an object for each. */
+/** Signed 32-bit integers, which V8 keeps without allocating an object for each. */
 const FIRST_A = 0xdeadbeef | 0;
 const FIRST_B = 0x41c6ce57;
 
 /**
- * A hash of 53 bits over a sequence of values, for telling content apart, never for identity: two 32-bit lanes, mixed as in cyrb53
- * (https://github.com/bryc/code/blob/master/jshash/experimental/cyrb53.js, public domain). Each value ends with a mark, so that
- * 'ab', 'c' is not 'a', 'bc'.
+ * A hash of 53 bits over a sequence of values, for comparing contents, never for identity. It mixes two
+ * 32-bit lanes as in cyrb53 (https://github.com/bryc/code/blob/master/jshash/experimental/cyrb53.js, public
+ * domain).
+ *
+ * A mark ends each value, so that 'ab', 'c' differs from 'a', 'bc'.
  */
 export class ContentHash {
   private a = FIRST_A;
   private b = FIRST_B;
 
-  /** Forgets what was added. */
+  /** Discards the values that were added. */
   begin(): this {
     this.a = FIRST_A;
     this.b = FIRST_B;
@@ -113,7 +121,8 @@ export class ContentHash {
   integer(integer: number): this {
     const low = integer | 0;
     const high = Math.floor(integer / 2 ** 32) | 0;
-    // By halves: a multiplication carries nothing on from the highest bit, so that two of them could cancel out.
+    // In halves of 16 bits: a multiplication carries nothing out of the highest bit, so two of those bits
+    // could cancel out.
     this.mix(low & 0xffff);
     this.mix(low >>> 16);
     this.mix(high & 0xffff);
@@ -142,7 +151,7 @@ export class ContentHash {
 const TEXT_END = 0x10000;
 const INTEGER_END = 0x10001;
 
-/** First 64 bits of the SHA-256 of bytes, as the signed number that the store keeps. */
+/** The first 64 bits of the SHA-256 of bytes, as the signed number that the store keeps. */
 export function hash64OfBytes(bytes: Uint8Array): bigint {
   return createHash('sha256').update(bytes).digest().readBigInt64BE(0);
 }

@@ -1,4 +1,7 @@
-/** Where the parts of a text stand that is known to be JSON, so that each can be handed on as it was written. */
+/**
+ * Finds the parts of a text that is known to be JSON, so that each part can be passed on as the sender wrote
+ * it.
+ */
 
 export interface Span {
   readonly start: number;
@@ -12,17 +15,20 @@ export const QUOTE = 0x22;
 export const BACKSLASH = 0x5c;
 export const COMMA = 0x2c;
 
-/** Whether an array or an object begins. */
+/** Whether the byte opens an array or an object. */
 export function isOpening(byte: number | undefined): boolean {
   return byte === OPEN_ARRAY || byte === 0x7b;
 }
 
-/** Whether one of them ends. */
+/** Whether the byte closes an array or an object. */
 export function isClosing(byte: number | undefined): boolean {
   return byte === 0x5d || byte === 0x7d;
 }
 
-/** The members of the array or object that begins at `start` of a valid JSON text, each as it is written. */
+/**
+ * The members of the array or object that begins at `start` of a valid JSON text, each as the sender wrote
+ * it.
+ */
 export function membersOf(bytes: Buffer, start: number): Span[] {
   const spans: Span[] = [];
   let depth = 0;
@@ -54,7 +60,10 @@ export function endOfString(bytes: Buffer, start: number): number {
   return at;
 }
 
-/** Where the array begins that is the value of a key of the object at `start`. Of equal keys the last counts, as it does to JSON.parse. */
+/**
+ * The start of the array that a key of the object at `start` holds. The last of equal keys counts, as in
+ * JSON.parse.
+ */
 export function lastArrayOf(bytes: Buffer, start: number, key: string): number {
   const arrays = membersOf(bytes, start).flatMap((member) => {
     const end = endOfString(bytes, member.start) + 1;

@@ -1,16 +1,19 @@
-/** The name that a sender probably meant: of a field, a kind or a brand. Each look has a limit, since senders choose what it looks at. */
+/**
+ * The name that a sender probably meant: of a field, a kind or a brand. Each search has a limit, since
+ * senders choose its input.
+ */
 
 import { nearest } from '../../lib/did-you-mean';
 import { quoted } from '../../lib/printable';
 import type { Json } from './event';
 
-/** Keys of an event that are compared, and characters of a name. */
+/** The most keys of an event that are compared, and the most characters of a name. */
 const MAX_KEYS = 50;
 const MAX_NAME_LENGTH = 24;
-/** Known names that a word is compared with. */
+/** The most known names that a word is compared with. */
 const MAX_CANDIDATES = 200;
 
-/** What other systems call the fields, in the form of `formOf`. */
+/** Names of the fields in other systems, in the form of `formOf`. */
 const OTHER_NAMES: Readonly<Record<string, readonly string[]>> = {
   spec: ['version', 'specversion', 'schema', 'format'],
   event_id: ['id', 'uuid', 'eventuuid', 'transactionid', 'idempotencykey'],
@@ -23,10 +26,15 @@ const OTHER_NAMES: Readonly<Record<string, readonly string[]>> = {
   occurred_at: ['timestamp', 'ts', 'time', 'date', 'datetime', 'eventtime', 'createdat', 'occurred'],
 };
 
-/** Names of fields, of which each stands for itself: none of them is a slip for another one. */
+/**
+ * The names of all fields. A key with such a name means that field, so it is never a slip for another one.
+ */
 const FIELDS: ReadonlySet<string> = new Set([...Object.keys(OTHER_NAMES), 'game']);
 
-/** `; the event has "eventId": did you mean event_id?`, or nothing. @param field that is missing */
+/**
+ * Returns `; there is "eventId": did you mean event_id?`, or an empty text.
+ * @param field the missing field
+ */
 export function misspeltField(json: Json, field: string): string {
   const key = keyMeant(json, field);
   return key === undefined ? '' : `; there is ${quoted(key)}: did you mean ${field}?`;
@@ -44,7 +52,7 @@ function keyMeant(json: Json, field: string): string | undefined {
   return nearest(field, near, slipsOf, formOf) ?? keys.find((key) => others.includes(formOf(key)));
 }
 
-/** `; did you mean "bet"?`, or nothing. */
+/** Returns `; did you mean "bet"?`, or an empty text. */
 export function didYouMean(word: string, known: Iterable<string>): string {
   if (word.length > MAX_NAME_LENGTH) return '';
   const candidates: string[] = [];
@@ -59,12 +67,12 @@ export function didYouMean(word: string, known: Iterable<string>): string {
 
 const MOST_SLIPS = 2;
 
-/** Slips that explain the difference: a short word with two of them is another word. */
+/** The most slips that can explain a difference. A short word with two slips is another word. */
 function slipsOf(candidate: string): number {
   return candidate.length < 4 ? 1 : MOST_SLIPS;
 }
 
-/** What is compared: neither case nor what parts words counts. */
+/** The form in which names are compared, without case and without separators of words. */
 function formOf(text: string): string {
   return text.toLowerCase().replace(/[-_. ]/g, '');
 }

@@ -1,16 +1,17 @@
 /**
- * Exact money: currencies, their scales, and decimal strings turned into minor units without rounding (docs/rules.md, M1-M5).
+ * Exact money: currencies, their scales, and the conversion of decimal strings to minor units without
+ * rounding (docs/rules.md, M1-M5).
  */
 
 export interface Currency {
   readonly code: string;
   /** Decimals of the currency: an amount of 1 is 10^scale minor units. */
   readonly scale: number;
-  /** What the store keeps for the currency. Never changes, never given to another code. */
+  /** The stored number of the currency. It never changes and is never given to another code. */
   readonly no: number;
 }
 
-/** M4. New currencies are added at the end of a scale's list with the next free number. */
+/** The currencies (M4). Add a new one at the end of its scale's list; it gets the next free number. */
 const TABLE: readonly (readonly [scale: number, firstNo: number, codes: string])[] = [
   [0, 1, 'JPY'],
   [2, 100, 'USD EUR GBP CHF CAD AUD NZD PLN CZK HUF RON BGN SEK NOK DKK TRY UAH RUB BRL MXN INR ZAR'],
@@ -29,7 +30,8 @@ const byNo = new Map(CURRENCIES.map((currency) => [currency.no, currency]));
 const LONGEST_CODE = Math.max(...CURRENCIES.map((currency) => currency.code.length));
 
 /**
- * The currency that a code names, in any letter case; undefined where the table has none (M4).
+ * The currency of a code in any letter case; undefined where the table has none (M4).
+ *
  * Only ASCII letters are folded: toUpperCase alone would turn U+017F into S and U+0131 into I.
  */
 export function currencyOf(code: string): Currency | undefined {
@@ -39,12 +41,15 @@ export function currencyOf(code: string): Currency | undefined {
   return byCode.get(code.toUpperCase());
 }
 
-/** The currency behind a stored number; undefined for one that only a newer version knows. */
+/** The currency of a stored number; undefined for a number that only a newer version knows. */
 export function currencyOfNo(no: number): Currency | undefined {
   return byNo.get(no);
 }
 
-/** The grammar of an amount as published in the contract. The scan below is the same grammar: test/unit/domain/event/money.test.ts compares them. */
+/**
+ * The grammar of an amount, as the schema publishes it. The scan below has the same grammar:
+ * test/unit/domain/event/money.test.ts compares them.
+ */
 export const AMOUNT_PATTERN = '^(0|[1-9][0-9]*)(\\.[0-9]+)?$';
 
 const ZERO = 0x30;
@@ -53,7 +58,8 @@ const DOT = 0x2e;
 
 /**
  * The number of decimals of a well-formed amount, or -1 where the text is no plain decimal (M1).
- * One pass and no regular expression: a text of megabytes costs its length, whatever it holds.
+ *
+ * It takes one pass and no regular expression, so the cost of a text of megabytes is linear in its length.
  */
 export function decimalsOf(text: string): number {
   const length = text.length;
@@ -68,7 +74,10 @@ export function decimalsOf(text: string): number {
   return length > firstDecimal ? length - firstDecimal : -1;
 }
 
-/** A well-formed amount in its shortest form, without zeros at the end: one text for one number. Null where it is no plain decimal. */
+/**
+ * A well-formed amount in its shortest form, without zeros at the end, so that one number has one text. Null
+ * where the text is no plain decimal.
+ */
 export function plainDecimal(text: string): string | null {
   const decimals = decimalsOf(text);
   if (decimals < 0) return null;
@@ -82,15 +91,16 @@ function isDigit(charCode: number): boolean {
   return charCode >= ZERO && charCode <= NINE;
 }
 
-/** Largest number of minor units: the store keeps signed 64 bits (M3). */
+/** The largest number of minor units: the store keeps signed 64 bits (M3). */
 export const MAX_MINOR = 9_223_372_036_854_775_807n;
 const MAX_MINOR_DIGITS = 19;
-/** Integers of up to 15 digits are exact as a double, which is the fast way to a bigint. */
+/** Integers of up to 15 digits are exact as a double. A double is the fast way to a bigint. */
 export const EXACT_DOUBLE_DIGITS = 15;
 
 /**
- * Minor units of a decimal text (M2, M3), or undefined where the text is no plain decimal, has more decimals than `scale`
- * (zeros too: they are refused, never rounded away), or is too large for a signed 64-bit integer.
+ * Minor units of a decimal text (M2, M3). Undefined where the text is no plain decimal, has more decimals
+ * than `scale`, or is too large for a signed 64-bit integer. Excess zeros are refused too: nothing is rounded
+ * away.
  */
 export function toMinor(text: string, scale: number): bigint | undefined {
   const decimals = decimalsOf(text);
@@ -104,7 +114,9 @@ export function toMinor(text: string, scale: number): bigint | undefined {
   return minor <= MAX_MINOR ? minor : undefined;
 }
 
-/** Minor units as a decimal text in major units, with exactly `scale` decimals: 1050 at scale 2 is "10.50". */
+/**
+ * Minor units as a decimal text in major units, with exactly `scale` decimals: 1050 at scale 2 is "10.50".
+ */
 export function toMajor(minor: bigint, scale: number): string {
   const sign = minor < 0n ? '-' : '';
   const digits = (minor < 0n ? -minor : minor).toString().padStart(scale + 1, '0');

@@ -1,7 +1,7 @@
 /**
- * From a payload to an object with an event_id (docs/rules.md, V3), or why there is none.
+ * Turns a payload into an object with an event_id (docs/rules.md, V3), or into the reason why there is none.
  *
- * Pure and total: any bytes get an answer. Cost is linear in the payload's size.
+ * Pure and total: every sequence of bytes gets an answer. The cost is linear in the payload's size.
  */
 import { isUtf8 } from 'node:buffer';
 import type { Fault, Json } from './event';
@@ -9,7 +9,10 @@ import { describeEventId, describeNoObject } from './fault-words';
 import { BACKSLASH, COMMA, isOpening, QUOTE } from './json-spans';
 import { whyUnreadable } from './unreadable';
 
-/** A JSON text: bytes, or those from `from` up to `to`, so that an event among others needs no Buffer of its own. */
+/**
+ * A JSON text: the whole of `bytes`, or the part from `from` up to `to`. So an event of a batch needs no
+ * Buffer of its own.
+ */
 export interface JsonText {
   readonly type: 'json';
   /** Null for a record without a value. */
@@ -18,18 +21,24 @@ export interface JsonText {
   readonly to?: number;
 }
 
-/** What a transport hands over: a JSON text, a value decoded from another format, or something that could not be decoded. */
+/**
+ * The payload that a transport passes on: a JSON text, a value decoded from another format, or an undecodable
+ * payload.
+ */
 export type Payload =
   | JsonText
   | { readonly type: 'value'; readonly value: unknown }
   | { readonly type: 'not_json'; readonly because?: string };
 
-/** Values that a payload may be made of (V3): two bytes may stand for one that takes a hundred in memory. */
+/**
+ * The most values that a payload may hold (V3). Two bytes of JSON can become a value that takes a hundred
+ * bytes of memory.
+ */
 export const MAX_PARTS = 1_000_000;
 
 const noEvent = (detail: string, field = ''): Fault => ({ reason: 'no_idempotency_key', field, detail });
 
-/** The object and its event_id, or why there is no usable one. */
+/** Reads the object and its event_id, or the fault that explains why there is no usable event_id. */
 export function readEventId(payload: Payload): { json: Json; eventId: string; texts: Texts } | Fault {
   const event = readObject(payload);
   if ('reason' in event) return event;
@@ -65,8 +74,8 @@ function parse(payload: Payload): { value: unknown; texts: Texts } | Fault {
 }
 
 /**
- * Whether a JSON text is made of more values than are read. A value has a comma before it, or what opens its array or object; what stands in
- * texts does not count.
+ * Whether a JSON text holds more values than `MAX_PARTS`. Each value follows a comma or the opening of its
+ * array or object, so these bytes are counted. Those inside texts are not.
  */
 export function hasTooManyParts(json: Buffer): boolean {
   if (json.length <= MAX_PARTS) return false;
@@ -81,10 +90,12 @@ export function hasTooManyParts(json: Buffer): boolean {
   return parts > MAX_PARTS;
 }
 
-/** What is known of an object's texts: in JSON that is valid UTF-8 and escapes nothing, none holds what cannot be stored. */
+/**
+ * Whether every text of an object is known to be storable. The texts of valid UTF-8 JSON without escapes are.
+ */
 export type Texts = 'storable' | 'any';
 
-/** Whether Postgres can hold the text: no U+0000, and UTF-16 that has a UTF-8 form. */
+/** Whether Postgres can hold the text: it has no U+0000, and its UTF-16 has a UTF-8 form. */
 export function isStorable(text: string, texts: Texts): boolean {
   return texts === 'storable' || (text.isWellFormed() && !text.includes('\0'));
 }

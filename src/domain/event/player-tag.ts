@@ -1,8 +1,10 @@
 /**
- * A player's tag: a hash by which two deliveries, or two events of a round, are told to name another player (docs/rules.md, K6).
+ * A player's tag: a hash that shows whether two deliveries, or two events of a round, name different players
+ * (docs/rules.md, K6).
  *
- * The tag is keyed. Each month has a random key in the store, and retention drops the key with the month. Without the key a tag confirms no
- * guess of a player. Erasure drops the tags of the erased player themselves, since their key stays.
+ * The tag is keyed. The store has a random key for each month, and retention drops the key with the month.
+ * Without the key a tag confirms no guess of a player. Erasure drops the tags of the erased player
+ * themselves, since their key remains.
  */
 
 import { hash as sha256 } from 'node:crypto';
@@ -22,18 +24,26 @@ export function playerKeyOf(bytes: Buffer): PlayerKey | undefined {
 const FIRST_YEAR = 2020;
 const MONTHS = 512;
 
-/** Number of a month, from 0 to 511. @param month from 1 to 12 */
+/**
+ * The number of a month, from 0 to 511.
+ * @param month from 1 to 12
+ */
 export function monthNo(year: number, month: number): number {
   return ((year - FIRST_YEAR) * 12 + month - 1) % MONTHS;
 }
 
-/** Number of the month (UTC) of a time. @param micros microseconds since 1970 */
+/**
+ * The number of the month (UTC) of a time.
+ * @param micros microseconds since 1970
+ */
 export function monthOf(micros: bigint): number {
   const date = new Date(Number(micros / 1000n));
   return monthNo(date.getUTCFullYear(), date.getUTCMonth() + 1);
 }
 
-/** A tag is 44 bits of hash behind the number of its month: fewer than 2^53, so that it is exact as a number. */
+/**
+ * A tag is the number of its month followed by 44 bits of hash. It is below 2^53, so it is exact as a number.
+ */
 const HASH_RANGE = 2 ** 44;
 const HIGH_BITS = 0xfff;
 
@@ -45,16 +55,19 @@ export function monthOfTag(tag: number): number {
 export interface Tagged {
   readonly eventId: string;
   readonly fields: { readonly roundId: string | null; readonly playerRef: string | null };
-  /** Its tag, once it is made: the round and the event's key both ask for it. */
+  /** The event's tag, cached because both the round and the event's key use it. Null until it is made. */
   playerTag: number | null;
 }
 
-/** What tells the tags of one player apart: the round, whose events share a tag, or else the event. */
+/**
+ * The salt, which makes the tags of one player differ: the round, whose events share a tag, or else the
+ * event.
+ */
 const saltOf = ({ eventId, fields: { roundId } }: Tagged) => roundId ?? eventId;
 
 /** Makes the tags of one batch. */
 export class PlayerTags {
-  /** The month of the batch; null where that month has no key, and no tags are made. */
+  /** The month of the batch. Null where that month has no key; then no tags are made. */
   readonly month: number | null;
 
   /**
@@ -71,7 +84,7 @@ export class PlayerTags {
   /**
    * The tag of a new event or round.
    *
-   * @param salt tells the tags of one player apart
+   * @param salt makes the tags of one player differ
    * @returns null without a player, and in a month without tags
    */
   make(salt: string, player: string | null): number | null {
@@ -82,18 +95,21 @@ export class PlayerTags {
   of(event: Tagged): number | null {
     const { month } = this;
     if (month === null) return null;
-    // A batch that is decided again may be of the next month.
+    // A retried batch may be decided in the next month.
     if (event.playerTag === null || monthOfTag(event.playerTag) !== month)
       event.playerTag = this.makeFor(month, saltOf(event), event.fields.playerRef);
     return event.playerTag;
   }
 
-  /** The tag that an event would have had in another month; null without a player, and where the month's key is gone. */
+  /**
+   * The tag that the event would have in another month; null without a player, and where the month has no key
+   * any more.
+   */
   ofMonth(month: number, event: Tagged): number | null {
     return month === this.month ? this.of(event) : this.makeFor(month, saltOf(event), event.fields.playerRef);
   }
 
-  /** The tag that another month would have made; null without a player, and where the month's key is gone. */
+  /** The tag of a player in any month; null without a player, and where the month has no key any more. */
   makeFor(month: number, salt: string, player: string | null): number | null {
     const key = player === null ? undefined : this.keys.get(month);
     return key === undefined || player === null ? null : tagOf(key, month, salt, player);
@@ -106,10 +122,12 @@ export class PlayerTags {
   }
 }
 
-/** Tags of a store that has no keys. */
+/** The tags of a store without keys. */
 export const NO_TAGS = new PlayerTags(new Map(), 0);
 
-/** An id may be as long as a record. Beyond this many characters its digest is in its place, which takes a tenth of the time. */
+/**
+ * An id may be as long as a record. Hashing the digest of a longer id than this takes a tenth of the time.
+ */
 const MAX_SALT = 1_000;
 
 function tagOf(key: PlayerKey, month: number, salt: string, player: string): number {
@@ -118,15 +136,15 @@ function tagOf(key: PlayerKey, month: number, salt: string, player: string): num
   return month * HASH_RANGE + (half.high & HIGH_BITS) * 2 ** 32 + (half.low >>> 0);
 }
 
-/** One for all. A valid player has 255 bytes at most. */
+/** One message for all tags. A valid player has at most 255 bytes. */
 const message = new Int32Array(1_024);
 const half = { high: 0, low: 0 };
 
 /**
- * Writes a text into the message: a byte a character where all are ASCII, else two bytes a UTF-16 unit; then its length and which of the two it
- * is, so that 'ab', 'c' is not 'a', 'bc'.
+ * Writes a text into the message: one byte a character where all are ASCII, else two bytes a UTF-16 unit. The
+ * length and the form follow, so that 'ab', 'c' differs from 'a', 'bc'.
  *
- * @returns how many words the message has now
+ * @returns the number of words that the message has now
  */
 function addText(words: number, text: string): number {
   const { length } = text;
@@ -155,10 +173,12 @@ function addText(words: number, text: string): number {
 const MAX_ASCII = 0x7f;
 
 /**
- * SipHash-1-3 with a key of 128 bits (https://www.aumasson.jp/siphash/siphash.pdf): a keyed hash that does not give away its key, and takes
- * a tenth of the time of an HMAC. Each 64-bit word is two signed halves, in variables of one function: V8 keeps them in registers.
+ * SipHash-1-3 with a key of 128 bits (https://www.aumasson.jp/siphash/siphash.pdf): a keyed hash that does
+ * not reveal its key. It takes a tenth of the time of an HMAC.
  *
- * @param count words of 32 bits that the message has
+ * Each 64-bit word is two signed halves, in variables of one function: V8 keeps them in registers.
+ *
+ * @param count the number of 32-bit words of the message
  */
 export function sipHash(
   [k0, k1, k2, k3]: PlayerKey,
@@ -174,7 +194,7 @@ export function sipHash(
   let c1 = k1 ^ 0x6c796765;
   let d0 = k2 ^ 0x79746573;
   let d1 = k3 ^ 0x74656462;
-  // The last block ends with the number of bytes. One round a block, and three more at the end.
+  // The last block ends with the number of bytes. Each block takes one round; three more follow at the end.
   const blocks = (count >> 1) + 1;
   for (let round = 0; round < blocks + 3; round++) {
     let m0 = 0;

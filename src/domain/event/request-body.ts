@@ -1,8 +1,8 @@
 /**
- * Reads the events of a request to the webhook: one event, or a batch of them (docs/rules.md, S1). Each event is handed
- * on as the bytes it came in, so it is judged as a record with the same bytes would be.
+ * Reads the events of a request to the webhook: one event, or a batch of them (docs/rules.md, S1). Each event
+ * is passed on as the bytes that came, so it is judged like a record with the same bytes.
  *
- * Pure and total: any bytes get an answer. Cost is linear in their number.
+ * Pure and total: every sequence of bytes gets an answer. The cost is linear in their number.
  */
 import { isUtf8 } from 'node:buffer';
 import { scanBody } from './body-scan';
@@ -14,12 +14,12 @@ export type RequestBody =
       readonly type: 'events';
       readonly events: readonly JsonText[];
       readonly bytes: number;
-      /** JSON values of the whole body. */
+      /** The number of JSON values of the whole body. */
       readonly values: number;
     }
   | { readonly type: 'too_many' }
   | { readonly type: 'too_many_values' }
-  /** Neither an event nor a batch, and why. */
+  /** The body is neither an event nor a batch; `problem` explains why. */
   | { readonly type: 'malformed'; readonly isJson: boolean; readonly problem: string };
 
 export interface BodyLimits {
@@ -27,26 +27,32 @@ export interface BodyLimits {
   readonly maxValues: number;
 }
 
-/** JSON values of a usual event, and of some further fields: a hundred bytes of memory and some microseconds each. */
+/**
+ * The JSON values of a usual event with some more fields. Each value costs a hundred bytes of memory and some
+ * microseconds.
+ */
 const VALUES_AN_EVENT = 40;
 const LEAST_VALUES = 20_000;
 
-/** The most JSON values that a request may be made of, by the most events that it may have. */
+/** The most JSON values that a request may hold, given the most events that it may hold. */
 export function maxValuesOf(maxEvents: number): number {
   return Math.max(LEAST_VALUES, VALUES_AN_EVENT * maxEvents);
 }
 
-/** JSON values that an event adds to a batch: its own, and the comma before it. @param json a JSON text in UTF-8 */
+/**
+ * The JSON values that an event adds to a batch: its own, and one for the comma before it.
+ * @param json a JSON text in UTF-8
+ */
 export function valuesOf(json: Buffer): number {
   const scan = scanBody(json, Number.POSITIVE_INFINITY, 0);
   return scan.type === 'json' ? scan.values + 1 : 1;
 }
 
-/** Reads the body of a request. Of equal keys `events` the last wins, as everywhere (V3). */
+/** Reads the body of a request. The last of equal keys `events` wins, as in every event (V3). */
 export function readBody(bytes: Buffer, { maxEvents, maxValues }: BodyLimits): RequestBody {
   if (!isUtf8(bytes)) return notJson(bytes);
   const scan = scanBody(bytes, maxValues, maxEvents);
-  // A byte order mark makes it no JSON.
+  // A body with a byte order mark is no JSON.
   if (scan.type === 'invalid') return notJson(bytes);
   if (scan.type === 'too_many_values') return scan;
   const { root, events, eventCount, values } = scan;

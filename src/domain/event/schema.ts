@@ -1,8 +1,9 @@
 /**
- * The contract of an event as JSON Schema 2020-12 (docs/rules.md, F1-F9). schemas/promo.event.v1.json is generated from here.
+ * The format of an event as JSON Schema 2020-12 (docs/rules.md, F1-F9). schemas/promo.event.v1.json is
+ * generated from it.
  *
- * What JSON Schema cannot say stands in judge.ts: bytes of UTF-8, text that the store can hold, the scale of a currency,
- * and which reason wins. Constraints of fields that not every kind reads stand under the kinds that read them.
+ * judge.ts has the rules that JSON Schema cannot express: bytes of UTF-8, storable text, the scale of a
+ * currency, precedence of reasons. A field that only some kinds read has its constraints under those kinds.
  */
 import { ACCOUNT_KINDS, KINDS, MAX_NAME_BYTES, ROUND_KINDS, SPEC } from './event';
 import { AMOUNT_PATTERN, CURRENCIES } from './money';

@@ -1,5 +1,6 @@
 /**
- * RFC 3339 date-times with a zone, read exactly (docs/rules.md, F6). https://www.rfc-editor.org/rfc/rfc3339#section-5.6
+ * Reads RFC 3339 date-times with a zone exactly (docs/rules.md, F6).
+ * https://www.rfc-editor.org/rfc/rfc3339#section-5.6
  */
 
 const MICROS_PER_SECOND = 1_000_000n;
@@ -9,9 +10,12 @@ const FRACTION_DIGITS = 6;
 /**
  * Microseconds since 1970-01-01T00:00:00Z, or undefined where the text is no RFC 3339 date-time with a zone.
  *
- * - Finer fractions than a microsecond are cut off. T and Z may be lower case, as the RFC's grammar allows; a space may not stand for T.
- * - Second 60 is taken only where UTC is 23:59:60 on 30 June or 31 December; it is the instant at which the next day begins.
- * - The year 0000 is refused, as written and as the year of the instant in UTC: the store's calendar has none.
+ * - Fractions finer than a microsecond are cut off. T and Z may be lower case, as in the RFC's grammar. A
+ * space in place of T is refused.
+ * - Second 60 is valid only where UTC is 23:59:60 on 30 June or 31 December. It is the instant at which the
+ * next day begins.
+ * - The year 0000 is refused, as written and as the year of the instant in UTC: the store's calendar has
+ * none.
  */
 export function parseInstant(text: string): bigint | undefined {
   if (text.length < 20) return undefined;
@@ -43,18 +47,19 @@ export function parseInstant(text: string): bigint | undefined {
 
   const minutes = daysFromEpoch(year, month, day) * 1440 + hour * 60 + minute - offsetMinutes;
   if (second === 60 && !mayEndInLeapSecond(minutes)) return undefined;
-  // By the minute: a leap second at the end of the year 0000 belongs to it, although the instant kept for it does not.
+  // Compares minutes: a leap second at the end of the year 0000 belongs to that year, although its stored
+  // instant does not.
   if (minutes * 60 < FIRST_SECOND) return undefined;
   const seconds = minutes * 60 + second;
   const wanted = seconds * 1_000_000 + micros;
-  // One conversion where a double is exact, as it is until the year 2255.
+  // One conversion is enough where a double is exact, which is until the year 2255.
   if (Number.isSafeInteger(wanted)) return BigInt(wanted);
   return BigInt(seconds) * MICROS_PER_SECOND + BigInt(micros);
 }
 
 /**
- * The same for the plainest form, `2026-11-21T12:00:00Z` with up to six decimals, from bytes of ASCII. NaN where the text has another
- * form, be it right or wrong.
+ * Like `parseInstant`, for the plainest form in ASCII bytes: `2026-11-21T12:00:00Z` with up to six decimals.
+ * NaN for every other form, valid or not.
  */
 export function scanInstant(bytes: Uint8Array, start: number, end: number): number {
   const length = end - start;
@@ -67,7 +72,7 @@ export function scanInstant(bytes: Uint8Array, start: number, end: number): numb
   const hour = pairAt(bytes, start + 11);
   const minute = pairAt(bytes, start + 14);
   const second = pairAt(bytes, start + 17);
-  // Written so that NaN, a character that is no digit, fails each of them.
+  // Each condition fails for NaN, which a character other than a digit gives.
   if (!(year >= FIRST_EXACT_YEAR && year <= LAST_EXACT_YEAR)) return Number.NaN;
   if (!(month >= 1 && month <= 12 && day >= 1)) return Number.NaN;
   if (!(day <= daysInMonth(year, month) && hour <= 23 && minute <= 59 && second <= 59)) return Number.NaN;
@@ -82,7 +87,7 @@ export function scanInstant(bytes: Uint8Array, start: number, end: number): numb
   return seconds * 1_000_000 + micros;
 }
 
-/** Microseconds of these years and those between them are exact as a double: 2^53 of them are 285 years. */
+/** In these years and between them, microseconds are exact as a double: 2^53 microseconds are 285 years. */
 const FIRST_EXACT_YEAR = 1685;
 const LAST_EXACT_YEAR = 2254;
 
@@ -96,7 +101,7 @@ function digitAt(bytes: Uint8Array, at: number): number {
   return digit >= 0 && digit <= 9 ? digit : Number.NaN;
 }
 
-/** Digits at a place as a number, -1 where a character is none. */
+/** The number that `length` digits form; -1 where a character is no digit. */
 function number(text: string, start: number, length: number): number {
   let value = 0;
   for (let i = start; i < start + length; i++) {
@@ -112,7 +117,7 @@ function isDigitAt(text: string, position: number): boolean {
   return digit >= 0 && digit <= 9;
 }
 
-/** Minutes east of UTC of the zone that ends the text, undefined where none stands there. */
+/** The minutes east of UTC of the zone that ends the text; undefined where there is no zone. */
 function zoneMinutes(text: string, position: number): number | undefined {
   const sign = text[position];
   if (sign === 'Z' || sign === 'z') return text.length === position + 1 ? 0 : undefined;
@@ -145,7 +150,9 @@ function daysFromEpoch(year: number, month: number, day: number): number {
 
 const FIRST_SECOND = daysFromEpoch(1, 1, 1) * SECONDS_PER_DAY;
 
-/** Leap seconds are inserted at the end of 30 June or 31 December, UTC. */
+/**
+ * Whether a leap second may follow this minute. They are inserted at the end of 30 June or 31 December, UTC.
+ */
 function mayEndInLeapSecond(minutesFromEpoch: number): boolean {
   const next = new Date((minutesFromEpoch + 1) * 60_000);
   if (next.getUTCHours() !== 0 || next.getUTCMinutes() !== 0) return false;

@@ -1,14 +1,15 @@
 /**
- * Why bytes are no JSON, in words that go on behind "the payload": compressed, in another encoding, in another format,
- * or broken at a byte. Only what cannot be read costs this, and no more than MAX_LOOKED_AT bytes of it are looked at.
+ * Explains why bytes are no JSON, in words that follow "the payload": compressed, in another encoding, in
+ * another format, or broken at a byte. Only unreadable bytes cost this, and at most MAX_LOOKED_AT of them are
+ * examined.
  */
 import { isUtf8 } from 'node:buffer';
 import { scanBody } from './body-scan';
 
-/** Bytes that are looked at for the place of a fault: as many as the body of a request has. */
+/** The most bytes that are searched for the place of a fault: the size limit of a request's body. */
 const MAX_LOOKED_AT = 1024 ** 2;
 
-/** What bytes begin with that are something else, and the remedy. */
+/** First bytes of other formats, each with the remedy. */
 const BEGINNINGS: readonly (readonly [bytes: readonly number[], why: string])[] = [
   [[0xef, 0xbb, 0xbf], 'begins with a byte order mark, which makes it no JSON: send UTF-8 without one'],
   [[0xff, 0xfe], 'is UTF-16: send UTF-8'],
@@ -20,7 +21,7 @@ const BEGINNINGS: readonly (readonly [bytes: readonly number[], why: string])[] 
   [[0x50, 0x4b, 0x03, 0x04], 'is a zip file: send what is in it, an event each'],
 ];
 
-/** @param bytes that are no JSON text, or not UTF-8 */
+/** @param bytes no JSON text, or not UTF-8 */
 export function whyUnreadable(bytes: Buffer): string {
   if (bytes.length === 0) return 'is empty';
   const beginning = BEGINNINGS.find(([begin]) => begin.every((byte, at) => bytes[at] === byte));
@@ -35,9 +36,10 @@ function whyNoUtf8(bytes: Buffer): string {
   return `is not valid UTF-8 at byte ${at} (0x${byte})`;
 }
 
-/** The first byte that is not of a whole character. */
+/** The position of the first byte that is not part of a whole character. */
 function endOfUtf8(bytes: Buffer): number {
-  // Halves the range: all before `valid` is valid, and not all before `invalid` is. A cut may split a character of four bytes.
+  // Halves the range: every byte before `valid` is valid, and some byte before `invalid` is not. A cut may
+  // split a character of four bytes.
   let [valid, invalid] = [0, bytes.length];
   while (invalid - valid > 4) {
     const middle = beginOfCharacter(bytes, (valid + invalid) >> 1);
@@ -54,7 +56,7 @@ function endOfUtf8(bytes: Buffer): number {
   return valid;
 }
 
-/** At `at`, or before it where it is within a character: a character continues for three bytes at most. */
+/** The start of the character at `at`. A character has at most three continuation bytes. */
 function beginOfCharacter(bytes: Buffer, at: number): number {
   for (let begin = at; begin > at - 4 && begin > 0; begin--)
     if (((bytes[begin] ?? 0) & 0xc0) !== 0x80) return begin;
@@ -64,7 +66,7 @@ function beginOfCharacter(bytes: Buffer, at: number): number {
 function whyNoJson(bytes: Buffer): string {
   const looked = bytes.subarray(0, MAX_LOOKED_AT);
   const scan = scanBody(looked, Number.POSITIVE_INFINITY, 0);
-  // Whatever is wrong stands behind what was looked at.
+  // The fault is beyond the bytes that were examined.
   if (scan.type !== 'invalid' || (scan.at === looked.length && looked.length < bytes.length))
     return `is no JSON, behind byte ${looked.length}`;
   const { at } = scan;
@@ -89,14 +91,17 @@ function followsLine(bytes: Buffer, at: number): boolean {
   return /[\]}]\r?\n\s*$/.test(before);
 }
 
-/** Whether the first line has no bracket, and names parted by commas, semicolons or tabs. */
+/** Whether the first line has no bracket, and its names are separated by commas, semicolons or tabs. */
 function isCsv(bytes: Buffer, at: number): boolean {
   if (at > MAX_FIRST_VALUE) return false;
   const [line = ''] = bytes.toString('latin1', 0, MAX_LINE).split('\n');
   return !/[{}[\]:]/.test(line) && /^[^,;\t]+([,;\t][^,;\t]*)+$/.test(line);
 }
 
-/** Of a line of CSV the first name or number may be read as a value. */
+/**
+ * The scan may read the first name or number of a line of CSV as a JSON value, so the fault is found behind
+ * it.
+ */
 const MAX_FIRST_VALUE = 200;
 const MAX_LINE = 2_000;
 
