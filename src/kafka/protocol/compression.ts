@@ -1,15 +1,16 @@
 /**
- * The compressions a Kafka batch may come in. Those of kafkajs are gzip only, and have no bound.
+ * The codecs of Kafka's batches. kafkajs has gzip alone, and without a limit.
  *
- * A batch of a few kilobytes can claim gigabytes, so that every decoder here stops at `maxDecompressedBytes` with a
- * DecompressionLimitError, and whatever else is wrong with the bytes is a DecompressionError. The limit holds for one batch.
- * Any other error, such as a lack of memory, says nothing of the bytes: the same may be decompressed later.
+ * A batch of a few kilobytes can claim gigabytes. Every decoder here stops at `maxDecompressedBytes`, a limit
+ * for one batch, with a DecompressionLimitError. Any other fault of the bytes is a DecompressionError. Any
+ * further error, such as a lack of memory, is no fault of the bytes: a retry may decompress them.
  *
- * | codec  | decoder                                   | encoder                                    |
- * | gzip   | node:zlib                                 | node:zlib                                  |
- * | snappy | snappy.ts, raw and in the framing of snappy-java | snappyjs, raw (which Java consumers read, too) |
- * | lz4    | lz4.ts                                    | lz4.ts: a frame of stored blocks            |
- * | zstd   | node:zlib from Node 22.15 on, else fzstd  | node:zlib from Node 22.15 on, else refused  |
+ * - gzip: node:zlib decodes and encodes.
+ * - snappy: snappy.ts decodes, raw and in the framing of snappy-java. snappyjs encodes, raw; Java consumers
+ *   read that too.
+ * - lz4: lz4.ts decodes, and encodes a frame of stored blocks.
+ * - zstd: node:zlib from Node 22.15 on decodes and encodes. On an older Node fzstd decodes, and encoding is
+ *   refused.
  */
 
 import { constants } from 'node:buffer';
@@ -23,23 +24,27 @@ import { decodeSnappy } from './snappy';
 
 export { DecompressionError, DecompressionLimitError };
 
-/** What kafkajs expects of a codec (its src/protocol/message/compression/gzip.js). */
+/** The shape that kafkajs expects of a codec (its src/protocol/message/compression/gzip.js). */
 export interface Codec {
   compress(encoder: { buffer: Buffer }): Promise<Buffer>;
   decompress(bytes: Buffer): Promise<Buffer>;
 }
 
 export interface CodecLimits {
-  /** The most bytes one batch may decompress to; a whole number from 1 on. */
+  /** The most bytes that one batch may decompress to; a whole number from 1 on. */
   maxDecompressedBytes: number;
 }
 
-/** Which zstd decodes: node:zlib's own, or fzstd on a Node that has none. */
+/** The decoder of zstd: node:zlib's own, or fzstd on a Node without it. */
 export type ZstdEngine = 'native' | 'portable';
 
 const NATIVE_ZSTD: ZstdEngine = typeof zlib.zstdDecompress === 'function' ? 'native' : 'portable';
 
-/** The codecs by name; the engine is a parameter so that both can be tested on one Node. Throws RangeError for a limit that is none. */
+/**
+ * The codecs by name. The engine is a parameter so that both can be tested on one Node.
+ *
+ * @throws RangeError for an invalid limit
+ */
 export function makeCodecs(
   { maxDecompressedBytes }: CodecLimits,
   engine: ZstdEngine = NATIVE_ZSTD,
@@ -79,34 +84,46 @@ export function makeCodecs(
 const gzip = promisify(zlib.gzip);
 const gunzip = promisify<Buffer, zlib.ZlibOptions, Buffer>(zlib.gunzip);
 
-/** What the libraries behind node:zlib say of bytes. Node's own errors begin otherwise. */
+/**
+ * Codes of errors by which the libraries behind node:zlib refuse bytes. Node's own codes begin with other
+ * letters.
+ */
 const LIBRARY_ERROR = /^(Z_|ZSTD_error_)/;
 const LACK_OF_MEMORY: ReadonlySet<unknown> = new Set(['Z_MEM_ERROR', 'ZSTD_error_memory_allocation']);
 
-/** What gzip's last member says that it became, of which it has the low 32 bits. https://datatracker.ietf.org/doc/html/rfc1952#page-5 */
+/**
+ * The decompressed length of the last gzip member, as its trailer gives it: the low 32 bits.
+ * https://datatracker.ietf.org/doc/html/rfc1952#page-5
+ */
 function gzipLength(bytes: Buffer): number {
   return bytes.length < GZIP_LENGTH_BYTES ? 0 : bytes.readUInt32LE(bytes.length - GZIP_LENGTH_BYTES);
 }
 
 const GZIP_LENGTH_BYTES = 4;
 
-/** What comes to more than this is decompressed while nothing else of such a size is: where the bytes say too little, it is held twice. */
+/**
+ * A batch that becomes larger is decompressed alone, one of such a size at a time. It is held twice when its
+ * bytes claim too small a length.
+ */
 const LARGE_BYTES = 8 * 1024 * 1024;
 const large = new Semaphore(1);
-/** Node's own, where nobody says how long a piece is to be. */
+/** The size of Node's pieces when no other size is given. */
 const LEAST_PIECE_BYTES = zlib.constants.Z_DEFAULT_CHUNK;
 
-/** As node:zlib does: into pieces of `chunkSize` bytes, which it puts together in the end where they are more than one. */
+/**
+ * Decompresses as node:zlib does: into pieces of `chunkSize` bytes, which it joins at the end if there are
+ * several.
+ */
 type Decode = (
   bytes: Buffer,
   options: { readonly chunkSize: number; readonly maxOutputLength: number },
 ) => Promise<Buffer>;
 
 /**
- * Runs one of node:zlib's decoders in its thread pool and gives its errors our names, where they are of the bytes.
+ * Runs one of node:zlib's decoders in its thread pool. Turns its errors about the bytes into ours.
  *
- * @param likelyBytes what the bytes say that they become. Where it is true, all goes into one piece: of pieces Node holds twice as much for a
- *   moment as they come to, and each is one more turn of the thread pool
+ * @param likelyBytes the length that the bytes claim. If it is right, one piece takes all of it. Several
+ *   pieces cost twice their memory for a moment, and one more turn of the thread pool each
  */
 export async function inflate(
   codec: string,
@@ -115,7 +132,7 @@ export async function inflate(
   limitBytes: number,
   likelyBytes: number,
 ): Promise<Buffer> {
-  // With a byte to spare: a piece that is filled is followed by another one.
+  // One spare byte: Node allocates another piece after one that is full.
   const chunkSize = Math.max(LEAST_PIECE_BYTES, Math.min(likelyBytes, limitBytes) + 1);
   const within = (maxOutputLength: number) =>
     named(codec, maxOutputLength, decode(bytes, { chunkSize, maxOutputLength }));
@@ -136,7 +153,7 @@ export async function inflate(
 async function named(codec: string, limitBytes: number, decoding: Promise<Buffer>): Promise<Buffer> {
   try {
     const decoded = await decoding;
-    // Whoever keeps it keeps its whole piece.
+    // A short view would keep its whole piece in memory.
     return decoded.length < decoded.buffer.byteLength / 2 ? Buffer.from(decoded) : decoded;
   } catch (error) {
     if (!types.isNativeError(error) || !('code' in error)) throw error;
@@ -149,8 +166,9 @@ async function named(codec: string, limitBytes: number, decoding: Promise<Buffer
 }
 
 // zstd: https://datatracker.ietf.org/doc/html/rfc8878
-// Both engines are given one frame at a time: node:zlib passes over what follows the first in silence, and fzstd believes
-// whatever window a frame asks for.
+
+// Both engines get one frame at a time. node:zlib skips all frames after the first without an error. fzstd
+// allocates any window that a frame asks for.
 
 const zstdCompress = promisify<Buffer, Buffer>(zlib.zstdCompress ?? refuseZstd);
 const zstdDecompress = promisify<Buffer, zlib.ZstdOptions, Buffer>(zlib.zstdDecompress ?? refuseZstd);
@@ -163,23 +181,23 @@ const ZSTD_MAGIC = 0xfd2fb528;
 /** The first of sixteen magic numbers of frames that hold no data. */
 const ZSTD_SKIPPABLE_MAGIC = 0x184d2a50;
 const ZSTD_MAX_BLOCK_BYTES = 128 * 1024;
-/** Bytes of a dictionary's id and of the content's size, by their codes in the frame's descriptor. */
+/** Lengths of the dictionary's id and of the content size, by their codes in the frame's descriptor. */
 const ZSTD_DICTIONARY_BYTES = [0, 1, 2, 4];
 const ZSTD_CONTENT_SIZE_BYTES = [0, 2, 4, 8];
 /**
- * The most bytes of work that fzstd may do for one frame: it moves its whole window after each block, be the block empty.
- * Some 3 s at 10 GiB/s; 64 MiB in blocks of 128 KiB under a window of 64 MiB is just that.
+ * The most bytes that fzstd may move for one frame: it moves its whole window after each block, even an empty
+ * one. Some 3 s at 10 GiB/s: exactly the work for 64 MiB in blocks of 128 KiB with a window of 64 MiB.
  */
 const FZSTD_MAX_MOVED_BYTES = 32 * 1024 ** 3;
 
-/** What the headers of a frame say, before any of it is decoded. */
+/** The headers of a frame, read before any of it is decoded. */
 interface ZstdFrame {
   bytes: Buffer;
-  /** The size the frame gives for its content; undefined where it gives none. */
+  /** The content size in the frame's header; undefined if it has none. */
   contentBytes: number | undefined;
-  /** The most its blocks can become, whatever the frame says. */
+  /** The most bytes that its blocks can become, whatever size the header gives. */
   mostBytes: number;
-  /** Undefined where the window is the content. */
+  /** Undefined if the window is the whole content. */
   windowBytes: number | undefined;
   blocks: number;
 }
@@ -204,19 +222,20 @@ async function decodeZstdFrame(
   limitBytes: number,
   engine: ZstdEngine,
 ): Promise<Buffer> {
-  // node:zlib takes no limit of 0; an empty frame may follow a batch that has used its limit up.
+  // node:zlib refuses a limit of 0, and an empty frame may follow when the limit is used up.
   if (frame.mostBytes === 0) return Buffer.alloc(0);
   if (left === 0) throw new DecompressionLimitError('zstd', limitBytes);
   if (engine === 'portable') return decodeZstdPortable(frame, left, limitBytes);
   return inflate('zstd', zstdDecompress, frame.bytes, left, frame.contentBytes ?? frame.mostBytes);
 }
 
-/** Decodes a frame by fzstd's streaming interface, which hands out each block before it reads the next. */
+/** Decodes a frame by fzstd's streaming interface, which returns each block before it reads the next. */
 function decodeZstdPortable(frame: ZstdFrame, left: number, limitBytes: number): Buffer {
   const bytes = Buffer.from(frame.bytes);
   let windowBytes = frame.contentBytes ?? 0;
   if (frame.windowBytes !== undefined) {
-    // No match reaches further back than the frame is long. A window of 128 MiB (level 22) for 1 MiB would be all cost.
+    // No match reaches further back than the content is long. A window of 128 MiB (level 22) for 1 MiB would
+    // be waste.
     const useful = Math.max(ZSTD_MAX_BLOCK_BYTES, Math.min(frame.mostBytes, left));
     const exponent = Math.ceil(Math.log2(useful));
     windowBytes = Math.min(frame.windowBytes, 2 ** exponent);
@@ -236,14 +255,28 @@ function decodeZstdPortable(frame: ZstdFrame, left: number, limitBytes: number):
     stream.push(bytes, true);
   } catch (error) {
     if (error instanceof DecompressionError || !types.isNativeError(error)) throw error;
-    // What no memory was left for is told by V8, in words alone.
+    // V8 reports a lack of memory in words alone.
     if (/allocation failed|allocate memory/i.test(error.message)) throw error;
     throw damagedZstd(error.message);
   }
   return Buffer.concat(blocks);
 }
 
-/** Splits the input into its frames by their headers alone. Throws DecompressionError where they do not fill it just so. */
+/**
+ * Splits the input into its frames by their headers alone. All numbers are little endian.
+ *
+ * - 4 bytes       magic number; a skippable frame has 4 bytes with its size next, then its bytes
+ * - 1 byte        descriptor: bits 7-6 code of the content size, 5 single segment, 2 checksum, 1-0 code of
+ *   the dictionary
+ * - 1 byte        window, without a single segment: exponent less 10 in bits 7 to 3, eighths in bits 2 to 0
+ * - 0 to 4 bytes  dictionary's id
+ * - 0 to 8 bytes  content size; in the form of 2 bytes less 256
+ * - blocks: 3 bytes (bit 0 last block, bits 2-1 type: 0 stored, 1 one repeated byte, 2 compressed; then
+ *   size), the data
+ * - 4 bytes       checksum, only if the descriptor says so
+ *
+ * @throws DecompressionError when the frames do not fill the input exactly
+ */
 function zstdFrames(input: Buffer): ZstdFrame[] {
   const frames: ZstdFrame[] = [];
   let at = 0;

@@ -1,23 +1,23 @@
-/** The checksum of record batches. https://kafka.apache.org/documentation/#recordbatch */
-
-/** Where it stands, and from where on it is made: the offset, the length and the epoch of the leader in front are the broker's. */
-const CHECKSUM_AT = 17;
-const CHECKED_FROM = 21;
+/** The checksum of record batches; record-batch-layout.ts has its place and the bytes that it covers. */
+import { CHECKED_FROM, CHECKSUM_AT } from './record-batch-layout';
 
 export function writeChecksum(batch: Buffer): void {
   batch.writeUInt32BE(crc32c(batch, CHECKED_FROM), CHECKSUM_AT);
 }
 
-/** Whether a batch is as its producer, or a broker that wrote it anew, has made it. */
+/** Whether a batch has the bytes that its producer wrote, or a broker that wrote it again. */
 export function hasChecksum(batch: Buffer): boolean {
   return batch.readUInt32BE(CHECKSUM_AT) === crc32c(batch, CHECKED_FROM);
 }
 
 const WORD_BYTES = 4;
-/** As machines have it: the other order takes a third more. */
+/** The byte order of the machines that we run on: the other order takes a third more time. */
 const LITTLE_ENDIAN = true;
 
-/** Eight tables of 256 words, so that eight bytes are taken in one step. A DataView: twice as fast as an array that may hold nothing at an index. */
+/**
+ * Eight tables of 256 words: one step takes eight bytes. A DataView is twice as fast as an array, where the
+ * compiler must allow for an index without a value.
+ */
 const CRC32C_TABLES = crc32cTables();
 const TABLE_BYTES = 1_024;
 
@@ -59,7 +59,7 @@ export function crc32c(bytes: Buffer, start: number): number {
   return ~crc >>> 0;
 }
 
-/** The word of a table for the lowest byte. */
+/** The word of a table for the lowest byte of `byte`. */
 function fromTable(number: number, byte: number): number {
   return CRC32C_TABLES.getInt32(number * TABLE_BYTES + (byte & 0xff) * WORD_BYTES, LITTLE_ENDIAN);
 }

@@ -1,7 +1,12 @@
-/** What records of Kafka are made of. https://kafka.apache.org/documentation/#record */
-
-/** Reads what records are made of: zigzag varints, and bytes with their length in front. @throws RangeError beyond the end */
-export class RecordReader {
+/**
+ * Reads the fields of Kafka's records. https://kafka.apache.org/documentation/#record
+ *
+ * - varint, varlong: a zigzag number, 7 bits to a byte, the low bits first; the high bit marks a further byte
+ * - bytes: a varint with their length, -1 for null, then the bytes
+ *
+ * @throws RangeError beyond the end of the buffer
+ */
+export class FieldReader {
   constructor(
     private readonly buffer: Buffer,
     public position: number,
@@ -24,7 +29,7 @@ export class RecordReader {
     return (value >>> 1) ^ -(value & 1);
   }
 
-  /** Of up to 64 bits. */
+  /** A number of up to 64 bits. */
   varlong(): bigint {
     const start = this.position;
     this.skipNumber();
@@ -46,7 +51,7 @@ export class RecordReader {
     return length < 0 ? null : this.buffer.subarray(this.position - length, this.position);
   }
 
-  /** @returns how many bytes there are, less than 0 for null */
+  /** @returns the length of the bytes, less than 0 for null */
   skipBytes(): number {
     const length = this.varint();
     if (length <= 0) return length;

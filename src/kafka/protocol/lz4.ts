@@ -1,15 +1,38 @@
 /**
- * LZ4 as Kafka uses it since message format 1: the standard frame, https://github.com/lz4/lz4/blob/dev/doc/lz4_Frame_format.md,
- * around the standard block, https://github.com/lz4/lz4/blob/dev/doc/lz4_Block_format.md. In plain JavaScript, because the native
+ * LZ4 as Kafka uses it since message format 1: blocks within frames. In plain JavaScript, because native
  * bindings break from one Node to the next.
  *
- * Understood: linked and independent blocks, stored blocks, content size, several frames in a row. Checksums are skipped, not
- * verified: the broker has verified the batch, TCP the way here. Refused: dictionaries, the legacy frame, skippable frames.
+ * The reader takes linked, independent and stored blocks, a content size, and several frames in a row. It
+ * refuses dictionaries, the legacy frame and skippable frames. It skips the checksums: the broker has
+ * verified the batch, TCP the transfer.
+ *
+ * A frame, in little endian: https://github.com/lz4/lz4/blob/dev/doc/lz4_Frame_format.md
+ *
+ * - 4 bytes  magic number: 0x184d2204
+ * - 1 byte   flags (FLG): version in bits 7 and 6, then the FLAG constants below
+ * - 1 byte   block descriptor (BD): code of the largest block's size in bits 6 to 4
+ * - 8 bytes  content size, only with FLAG_CONTENT_SIZE
+ * - 1 byte   header checksum
+ * - blocks: 4 bytes size (highest bit: the block is stored), the data, 4 bytes checksum with
+ *   FLAG_BLOCK_CHECKSUM
+ * - 4 bytes  end mark: a block size of 0
+ * - 4 bytes  content checksum, only with FLAG_CONTENT_CHECKSUM
+ *
+ * A compressed block is a row of sequences: https://github.com/lz4/lz4/blob/dev/doc/lz4_Block_format.md
+ *
+ * - 1 byte   token: number of literals in bits 7 to 4, length of the match less 4 in bits 3 to 0
+ * - 0 or more bytes that continue the number of literals if it is 15: each is added, another follows a 255
+ * - the literals; the last sequence ends here
+ * - 2 bytes  offset: how far back the match begins
+ * - 0 or more bytes that continue the length of the match if it is 15, in the same way
  */
 
 import { setImmediate } from 'node:timers/promises';
 
-/** Bytes that are not what their codec says: cut off, damaged, or of a kind that is not supported. Trying again does not help. */
+/**
+ * The codec cannot decompress the bytes: they are cut off, damaged, or of a kind that is not supported. A
+ * retry does not help.
+ */
 export class DecompressionError extends Error {
   override name = 'DecompressionError';
 
@@ -21,7 +44,7 @@ export class DecompressionError extends Error {
   }
 }
 
-/** Bytes that would decompress to more than the limit. Raised before the memory is taken. */
+/** The bytes would decompress to more than the limit. Thrown before the memory is allocated. */
 export class DecompressionLimitError extends DecompressionError {
   override name = 'DecompressionLimitError';
 
@@ -34,33 +57,54 @@ export class DecompressionLimitError extends DecompressionError {
 }
 
 const FRAME_MAGIC = 0x184d2204;
-/** Sizes a frame may give for its largest block, by the code in the BD byte. */
+const FLAGS_AT = 4;
+const BLOCK_DESCRIPTOR_AT = 5;
+/** Without the content size. */
+const FRAME_HEADER_BYTES = 7;
+const CONTENT_SIZE_AT = 6;
+const CONTENT_SIZE_BYTES = 8;
+const HEADER_CHECKSUM_BYTES = 1;
+const BLOCK_SIZE_BYTES = 4;
+const CHECKSUM_BYTES = 4;
+const FLAG_INDEPENDENT = 0x20;
+const FLAG_BLOCK_CHECKSUM = 0x10;
+const FLAG_CONTENT_SIZE = 0x08;
+const FLAG_CONTENT_CHECKSUM = 0x04;
+const FLAG_DICTIONARY = 0x01;
+/** Sizes that a frame may give for its largest block, by the code in the BD byte. */
 const BLOCK_MAX_BYTES: ReadonlyMap<number, number> = new Map([
   [4, 64 * 1024],
   [5, 256 * 1024],
   [6, 1024 * 1024],
   [7, 4 * 1024 * 1024],
 ]);
-/** Set in a block's size where the block is stored as it is. */
+/** Set in a block's size: the block is stored, not compressed. */
 const STORED = 0x8000_0000;
 const MIN_MATCH_BYTES = 4;
-/** A length of this value goes on in the bytes that follow. */
+/** A length of this value continues in the next bytes. */
 const LENGTH_CONTINUES = 15;
-/** What is taken before the first byte is known to be good; the output doubles from here. */
+/** Allocated before the first byte is checked; the output doubles from here. */
 const FIRST_OUTPUT_BYTES = 64 * 1024;
 
-/** Up to here a loop is faster than a call out of JavaScript. */
+/** Up to this length a loop is faster than a call out of JavaScript. */
 const LOOP_BYTES = 64;
 
-/** Version 01, independent blocks, no checksums, no sizes; blocks of 64 KiB; 0x82 is the header checksum of just these two bytes. */
+/**
+ * Magic number, FLG (version 01, independent blocks, no checksums, no sizes), BD (blocks of 64 KiB), and
+ * 0x82, the header checksum of FLG and BD.
+ */
 const ENCODED_HEADER = Buffer.from([0x04, 0x22, 0x4d, 0x18, 0x60, 0x40, 0x82]);
 const ENCODED_BLOCK_BYTES = 64 * 1024;
-const ENCODED_END = Buffer.alloc(4);
+const ENCODED_END = Buffer.alloc(BLOCK_SIZE_BYTES);
 
-/** The event loop goes on after so many bytes of output: decoding 60 MiB at once would hold it up for a second. */
+/** The event loop runs after this much output: decoding 60 MiB at once would block it for a second. */
 export const DECODED_AT_ONCE_BYTES = 1024 * 1024;
 
-/** Decompresses one or more LZ4 frames, to at most limitBytes in all. Throws DecompressionError or DecompressionLimitError. */
+/**
+ * Decompresses one or more LZ4 frames, to at most `limitBytes` in all.
+ *
+ * @throws DecompressionError or DecompressionLimitError
+ */
 export async function decodeLz4(input: Buffer, limitBytes: number): Promise<Buffer> {
   const output = new Output(limitBytes);
   let at = 0;
@@ -70,12 +114,14 @@ export async function decodeLz4(input: Buffer, limitBytes: number): Promise<Buff
   return output.taken();
 }
 
-/** Puts the bytes into one LZ4 frame of stored blocks: valid for every reader, and not smaller than what went in. */
+/**
+ * Writes the bytes as one LZ4 frame of stored blocks: valid for every reader, and not smaller than the bytes.
+ */
 export function encodeLz4Stored(bytes: Buffer): Buffer {
   const parts: Buffer[] = [ENCODED_HEADER];
   for (let at = 0; at < bytes.length; at += ENCODED_BLOCK_BYTES) {
     const block = bytes.subarray(at, at + ENCODED_BLOCK_BYTES);
-    const size = Buffer.alloc(4);
+    const size = Buffer.alloc(BLOCK_SIZE_BYTES);
     size.writeUInt32LE((STORED | block.length) >>> 0);
     parts.push(size, block);
   }
@@ -83,15 +129,15 @@ export function encodeLz4Stored(bytes: Buffer): Buffer {
 }
 
 /**
- * Repeats what stands offset bytes before `at`, as LZ4 and snappy both do: a length above the offset repeats a pattern.
- * The caller has checked that 0 < offset <= at and that at + length fits.
+ * Copies `length` bytes from `offset` bytes before `at` to `at`, as LZ4 and snappy both do: a length above
+ * the offset repeats a pattern. The caller has checked that 0 < offset <= at and that at + length fits.
  */
 export function copyMatch(bytes: Buffer, at: number, offset: number, length: number): void {
   if (length <= LOOP_BYTES) {
     for (let i = 0; i < length; i++) bytes[at + i] = bytes[at - offset + i]!;
     return;
   }
-  // The pattern doubles with each copy, so that a long run of one byte is not copied byte by byte.
+  // The copied part doubles each time: a long run of one byte would otherwise be copied byte by byte.
   for (let done = 0; done < length; ) {
     const size = Math.min(offset + done, length - done);
     bytes.copyWithin(at + done, at - offset, at - offset + size);
@@ -99,14 +145,17 @@ export function copyMatch(bytes: Buffer, at: number, offset: number, length: num
   }
 }
 
-/** Output that doubles up to its limit, so that what a frame claims takes no memory before its bytes have come. */
+/**
+ * Output that doubles up to its limit. A size that a frame claims allocates nothing before its bytes are
+ * read.
+ */
 class Output {
   bytes = Buffer.allocUnsafe(0);
   length = 0;
 
   constructor(private readonly limitBytes: number) {}
 
-  /** Makes room for so many more bytes, or throws DecompressionLimitError. */
+  /** Makes room for `count` more bytes. @throws DecompressionLimitError */
   reserve(count: number): void {
     const needed = this.length + count;
     if (needed <= this.bytes.length) return;
@@ -123,7 +172,7 @@ class Output {
     this.length += end - start;
   }
 
-  /** Throws DecompressionLimitError at once where a frame says itself that it will not fit. */
+  /** Checks the content size of a frame before it is decoded. @throws DecompressionLimitError */
   refuseAbove(bytes: bigint): void {
     if (bytes > BigInt(this.limitBytes - this.length))
       throw new DecompressionLimitError('lz4', this.limitBytes);
@@ -134,29 +183,30 @@ class Output {
   }
 }
 
-/** Decodes the frame that begins at `start` and returns where it ends. */
+/** Decodes the frame that begins at `start`. @returns where it ends */
 async function decodeFrame(input: Buffer, start: number, output: Output): Promise<number> {
-  need(input, start, 7, input.length);
+  need(input, start, FRAME_HEADER_BYTES, input.length);
   if (input.readUInt32LE(start) !== FRAME_MAGIC) throw damaged('not an LZ4 frame');
-  const flags = input.readUInt8(start + 4);
-  const blockMaxBytes = BLOCK_MAX_BYTES.get((input.readUInt8(start + 5) >> 4) & 7);
+  const flags = input.readUInt8(start + FLAGS_AT);
+  const blockMaxBytes = BLOCK_MAX_BYTES.get((input.readUInt8(start + BLOCK_DESCRIPTOR_AT) >> 4) & 7);
   if (flags >> 6 !== 1) throw damaged('unknown version of the frame');
-  if ((flags & 1) !== 0) throw damaged('dictionaries are not supported');
+  if ((flags & FLAG_DICTIONARY) !== 0) throw damaged('dictionaries are not supported');
   if (blockMaxBytes === undefined) throw damaged('unknown block size');
-  const independent = (flags & 0x20) !== 0;
-  const blockChecksumBytes = (flags & 0x10) !== 0 ? 4 : 0;
-  const contentChecksumBytes = (flags & 0x04) !== 0 ? 4 : 0;
+  const independent = (flags & FLAG_INDEPENDENT) !== 0;
+  const blockChecksumBytes = (flags & FLAG_BLOCK_CHECKSUM) !== 0 ? CHECKSUM_BYTES : 0;
+  const contentChecksumBytes = (flags & FLAG_CONTENT_CHECKSUM) !== 0 ? CHECKSUM_BYTES : 0;
 
   const frameStart = output.length;
-  let at = start + 6;
+  let at = start + CONTENT_SIZE_AT;
   let contentBytes: bigint | undefined;
-  if ((flags & 0x08) !== 0) {
-    need(input, at, 8, input.length);
+  if ((flags & FLAG_CONTENT_SIZE) !== 0) {
+    need(input, at, CONTENT_SIZE_BYTES, input.length);
     contentBytes = input.readBigUInt64LE(at);
     output.refuseAbove(contentBytes);
-    at += 8;
+    at += CONTENT_SIZE_BYTES;
   }
-  at += 1; // The header's checksum: older Kafka clients compute it wrongly, which is one more reason to skip it.
+  // Skipped, as all checksums are; older Kafka clients also compute this one wrongly.
+  at += HEADER_CHECKSUM_BYTES;
 
   let pauseAt = output.length + DECODED_AT_ONCE_BYTES;
   for (;;) {
@@ -164,9 +214,9 @@ async function decodeFrame(input: Buffer, start: number, output: Output): Promis
       await setImmediate();
       pauseAt = output.length + DECODED_AT_ONCE_BYTES;
     }
-    need(input, at, 4, input.length);
+    need(input, at, BLOCK_SIZE_BYTES, input.length);
     const word = input.readUInt32LE(at);
-    at += 4;
+    at += BLOCK_SIZE_BYTES;
     if (word === 0) break;
     const size = word % STORED;
     if (size > blockMaxBytes) throw damaged('a block above the size of its frame');
@@ -184,7 +234,7 @@ async function decodeFrame(input: Buffer, start: number, output: Output): Promis
   return at + contentChecksumBytes;
 }
 
-/** Decodes one compressed block; its matches may reach back to `floor` in the output, not further. */
+/** Decodes one compressed block. Its matches may reach back to `floor` in the output, not further. */
 function decodeBlock(input: Buffer, start: number, end: number, output: Output, floor: number): void {
   let at = start;
   const lengthFrom = (nibble: number): number => {

@@ -1,6 +1,29 @@
+/**
+ * Splits the bytes of a fetch into batches, and opens a batch when its records are needed.
+ *
+ * - record-batch-layout.ts has the layout of a batch, records-reader.ts the layout of a record.
+ * - undecodable.ts has the layout of the messages of older formats.
+ */
 import { DecompressionError } from './compression';
 import { hasChecksum } from './crc32c';
 import type { BatchRecords, RecordCursor } from './record';
+import {
+  ATTRIBUTES_AT,
+  BASE_OFFSET_AT,
+  CODEC_MASK,
+  CONTROL,
+  COUNT_AT,
+  FIRST_TIMESTAMP_AT,
+  FORMAT,
+  HEADER_BYTES,
+  LAST_OFFSET_DELTA_AT,
+  LENGTH_AT,
+  LOG_APPEND_TIME,
+  MAX_TIMESTAMP_AT,
+  PREFIX_BYTES,
+  PRODUCER_ID_AT,
+  TRANSACTIONAL,
+} from './record-batch-layout';
 import { BodyCursor, type Layout, RecordCheck } from './records-reader';
 import { formatOf, notSupported, OldMessage, undecodable } from './undecodable';
 
@@ -10,92 +33,96 @@ export interface AbortedTransaction {
 }
 
 /**
- * Decompresses what the codec with this number (1 gzip, 2 snappy, 3 lz4, 4 zstd) compressed.
+ * Decompresses bytes by the codec with this number (1 gzip, 2 snappy, 3 lz4, 4 zstd).
  *
- * @throws DecompressionError for what no further try can decompress; any other error may pass
+ * @throws DecompressionError if no retry can decompress the bytes; after any other error a retry may
  */
 export type Decompress = (codec: number, bytes: Buffer) => Promise<Buffer>;
 
-const MAGIC = 2;
-/** Base offset and length, which stand in front of what the length counts. */
-const PREFIX_BYTES = 12;
-const HEADER_BYTES = 61;
-const CODEC_MASK = 0x07;
 const LAST_CODEC = 4;
-const LOG_APPEND_TIME = 0x08;
-const TRANSACTIONAL = 0x10;
-const CONTROL = 0x20;
-/** The records of a batch of more bytes are checked in parts. */
+/** The key of a transaction marker: int16 version, int16 type. */
+const MARKER_TYPE_AT = 2;
+const MARKER_KEY_BYTES = 4;
+const ABORT_MARKER = 0;
+/** The records of a larger batch are checked in parts. */
 const CHECKED_WHOLE_BYTES = 256 * 1024;
-/** Smaller buffers share one with others. */
+/** Node may allocate a smaller buffer within one that it shares with others. */
 const SHARED_BUFFER_BYTES = 64 * 1024;
 
-/** What stands between two offsets: the records of a batch, when they are asked for, and what its header says of them. */
-type RecordBatch = CurrentBatch | OldMessage;
+/** The fields of a batch's header, and its records once it is opened. */
+type StoredBatch = CurrentBatch | OldMessage;
 
-/** A batch in its bytes. */
+/** A batch of format 2, as bytes. */
 class CurrentBatch {
   readonly firstOffset: number;
-  /** As its header says, unless that is damaged: see `endsBefore` and `endsBySize`. */
+  /** From the header, unless it is damaged: see `endBefore` and `endBySize`. */
   lastOffset: number;
   readonly producerId: bigint;
   readonly isTransactional: boolean;
   private readonly attributes: number;
   private soundness: boolean | undefined;
-  /** What the check of its records found; null before it. */
+  /** The result of the check of its records; null before the check. */
   private layout: Layout | null = null;
 
   constructor(readonly bytes: Buffer) {
-    this.firstOffset = Number(bytes.readBigInt64BE(0));
-    this.attributes = bytes.readInt16BE(21);
-    this.lastOffset = this.firstOffset + bytes.readInt32BE(23);
-    this.producerId = bytes.readBigInt64BE(43);
+    this.firstOffset = Number(bytes.readBigInt64BE(BASE_OFFSET_AT));
+    this.attributes = bytes.readInt16BE(ATTRIBUTES_AT);
+    this.lastOffset = this.firstOffset + bytes.readInt32BE(LAST_OFFSET_DELTA_AT);
+    this.producerId = bytes.readBigInt64BE(PRODUCER_ID_AT);
     this.isTransactional = (this.attributes & TRANSACTIONAL) !== 0;
   }
 
-  /** Whether it can be believed: its format is known, and its checksum is of its bytes. */
+  /** Whether the batch is undamaged: its format is known, and its checksum fits its bytes. */
   get isSound(): boolean {
-    this.soundness ??= formatOf(this.bytes) === MAGIC && hasChecksum(this.bytes);
+    this.soundness ??= formatOf(this.bytes) === FORMAT && hasChecksum(this.bytes);
     return this.soundness;
   }
 
-  /** Ends where the next one begins, which is known where it says something else and is damaged. */
-  endsBefore(nextOffset: number): void {
+  /** Corrects the last offset of a damaged batch: the batch ends in front of the next one. */
+  endBefore(nextOffset: number): void {
     if (this.lastOffset + 1 !== nextOffset && !this.isSound)
       this.lastOffset = Math.max(this.firstOffset, nextOffset - 1);
   }
 
-  /** Ends where the lesser of what a damaged header says of that allows: what is passed over is gone, and what is fetched once more is not. */
-  endsBySize(): void {
+  /**
+   * Corrects the last offset of a damaged batch without a next one: by the lesser of the two ends in its
+   * header. A record that is skipped is lost; a record that is fetched again is not.
+   */
+  endBySize(): void {
     const lastOfCount = this.firstOffset + this.count - 1;
     this.lastOffset = Math.max(this.firstOffset, Math.min(this.lastOffset, lastOfCount));
   }
 
-  /** How many records it says that it has. */
+  /** The number of records in the header. */
   private get count(): number {
-    return this.bytes.readInt32BE(57);
+    return this.bytes.readInt32BE(COUNT_AT);
   }
 
   get isControl(): boolean {
     return (this.attributes & CONTROL) !== 0;
   }
 
-  /** Which end of a transaction it marks; null for a batch of records, and for a marker that cannot be read. */
+  /**
+   * The end of a transaction that the batch marks; null for a batch of records, and for an unreadable marker.
+   */
   get marker(): 'abort' | 'commit' | null {
     if (!this.isControl || !this.isSound) return null;
     const record = this.readNow(this.bytes.subarray(HEADER_BYTES), 0).next();
     if (record?.undecodable !== undefined) return null;
-    // Its key is a version and a type, 16 bits each; type 0 aborts, 1 commits.
     const key = record?.key;
-    return key && key.length >= 4 && key.readInt16BE(2) === 0 ? 'abort' : 'commit';
+    const isAbort = key && key.length >= MARKER_KEY_BYTES && key.readInt16BE(MARKER_TYPE_AT) === ABORT_MARKER;
+    return isAbort ? 'abort' : 'commit';
   }
 
-  /** Its records from an offset on. A promise only where they are compressed; a batch that cannot be read is one record. */
+  /**
+   * Opens the records from an offset on. Returns a promise only for compressed or large batches. A batch that
+   * cannot be read becomes one undecodable record.
+   */
   open(fromOffset: number, decompress: Decompress): RecordCursor | Promise<RecordCursor> {
     const stored = this.bytes.subarray(HEADER_BYTES);
     const codec = this.attributes & CODEC_MASK;
-    if (formatOf(this.bytes) !== MAGIC) return this.undecodable(notSupported(formatOf(this.bytes)));
-    // Brokers do not look at it when they are read from: what a disk has changed may still be read, as another amount.
+    if (formatOf(this.bytes) !== FORMAT) return this.undecodable(notSupported(formatOf(this.bytes)));
+    // Brokers do not check it on a fetch: bytes that a disk has changed might decode, to another amount.
     if (!this.isSound) return this.undecodable('its checksum is of other bytes');
     if (codec === 0)
       return stored.length > CHECKED_WHOLE_BYTES
@@ -105,14 +132,14 @@ class CurrentBatch {
     return decompress(codec, stored).then(
       (body) => this.read(body, fromOffset, memoryOf(body)),
       (error: unknown) => {
-        // Whatever else fails, such as a lack of memory, says nothing of the bytes.
+        // Any other failure, such as a lack of memory, is no fault of the bytes.
         if (error instanceof DecompressionError) return this.undecodable(error.message);
         throw error;
       },
     );
   }
 
-  /** @param decompressed bytes that are held beside the batch's own */
+  /** @param decompressed memory that is held beside the batch's own bytes */
   private async read(bytes: Buffer, fromOffset: number, decompressed = 0): Promise<RecordCursor> {
     try {
       this.layout ??= await this.check(bytes).inParts();
@@ -122,7 +149,7 @@ class CurrentBatch {
     return this.cursor(bytes, this.layout, fromOffset, decompressed);
   }
 
-  /** The same for few bytes, at once. */
+  /** Reads a small batch at once. */
   private readNow(bytes: Buffer, fromOffset: number): RecordCursor {
     try {
       this.layout ??= this.check(bytes).now();
@@ -132,7 +159,7 @@ class CurrentBatch {
     return this.cursor(bytes, this.layout, fromOffset, 0);
   }
 
-  /** @throws RangeError where the records do not fit into the batch */
+  /** @throws RangeError if the records do not fit into the batch */
   private check(bytes: Buffer): RecordCheck {
     const { firstOffset, lastOffset } = this;
     if (!Number.isSafeInteger(lastOffset)) throw new RangeError('an offset is beyond 2^53');
@@ -148,52 +175,58 @@ class CurrentBatch {
     const body = {
       bytes,
       firstOffset: this.firstOffset,
-      firstTimestamp: this.bytes.readBigInt64BE(27),
-      appendTime: (this.attributes & LOG_APPEND_TIME) === 0 ? null : this.bytes.readBigInt64BE(35),
+      firstTimestamp: this.bytes.readBigInt64BE(FIRST_TIMESTAMP_AT),
+      appendTime:
+        (this.attributes & LOG_APPEND_TIME) === 0 ? null : this.bytes.readBigInt64BE(MAX_TIMESTAMP_AT),
     };
     return new BodyCursor(body, this.count, layout, fromOffset, decompressed);
   }
 
   private undecodable(reason: string): RecordCursor {
-    return undecodable(this.firstOffset, this.bytes, this.bytes.readBigInt64BE(35), reason);
+    return undecodable(this.firstOffset, this.bytes, this.bytes.readBigInt64BE(MAX_TIMESTAMP_AT), reason);
   }
 }
 
-/** What a buffer keeps in memory: all that it is a part of. */
+/** Memory that a buffer keeps: the whole buffer that it is a part of. */
 function memoryOf({ length, buffer }: Buffer): number {
   return length < SHARED_BUFFER_BYTES ? length : buffer.byteLength;
 }
 
 const NO_RECORDS: RecordCursor = { bytes: 0, next: () => null };
-/** Made here, where it holds nothing: made beside what opens a batch, it would keep the whole fetch as long as its chunk waits. */
+/**
+ * A closure made in `chunksFrom` would keep the whole fetch in memory while its chunk waits. This one holds
+ * nothing.
+ */
 const openNothing = () => NO_RECORDS;
 
-/** What a fetch brought of one partition. */
+/** The batches that a fetch returned for one partition. */
 export class Fetched {
-  private readonly batches: readonly RecordBatch[];
+  private readonly batches: readonly StoredBatch[];
 
   constructor(
     bytes: Buffer,
     private readonly aborted: readonly AbortedTransaction[],
     private readonly decompress: Decompress,
   ) {
-    // A copy, since batches keep it: they would keep the whole fetch, with what it brought of other partitions, and a last batch that is cut off.
+    // A copy: the batches would otherwise keep the whole fetch, with other partitions and a batch that is cut
+    // off.
     this.batches = splitBatches(Buffer.from(bytes.subarray(0, endOfWhole(bytes))));
   }
 
-  /** Whether no batch is there whole. */
+  /** Whether the fetch has no whole batch. */
   get isEmpty(): boolean {
     return this.batches.length === 0;
   }
 
-  /** Offset of the last record, whether it can be seen or not; -1 where there is none. */
+  /** Offset of the last record, visible or not; -1 without a batch. */
   get lastOffset(): number {
     return this.batches.at(-1)?.lastOffset ?? -1;
   }
 
   /**
-   * A chunk for each batch, with its records from `fromOffset` on; transaction markers and batches of aborted transactions have none.
-   * A transaction is aborted from the first offset that the broker names until its producer's abort marker.
+   * Returns a chunk for each batch, with its records from `fromOffset` on. Transaction markers and batches of
+   * aborted transactions have no records. A transaction is aborted from the first offset that the broker
+   * names to the abort marker of its producer.
    */
   chunksFrom(fromOffset: number): BatchRecords[] {
     const begins = [...this.aborted].sort((a, b) => a.firstOffset - b.firstOffset);
@@ -208,7 +241,7 @@ export class Fetched {
         aborting.add(begin.producerId);
       }
       const { marker } = batch;
-      // Of a producer that aborts the next marker is of that, also where it cannot be read.
+      // The next marker of a producer that aborts ends that transaction, even if the marker cannot be read.
       if (batch.isControl && marker !== 'commit') aborting.delete(batch.producerId);
       const nextOffset = Math.max(batch.lastOffset + 1, fromOffset);
       if (marker !== null || (batch.isTransactional && aborting.has(batch.producerId)))
@@ -219,16 +252,16 @@ export class Fetched {
   }
 }
 
-/** Where the batch that begins at `position` ends; null where it is not there whole. */
+/** End of the batch that begins at `position`; null if the batch is not whole. */
 function endOfBatch(bytes: Buffer, position: number): number | null {
   const format = formatOf(bytes.subarray(position));
   if (format === undefined) return null;
   const leastBytes = OldMessage.isOne(format) ? OldMessage.LEAST_BYTES : HEADER_BYTES;
-  const end = position + PREFIX_BYTES + bytes.readInt32BE(position + 8);
+  const end = position + PREFIX_BYTES + bytes.readInt32BE(position + LENGTH_AT);
   return end > bytes.length || end < position + leastBytes ? null : end;
 }
 
-/** Where the last batch ends that is there whole. */
+/** End of the last whole batch. */
 function endOfWhole(bytes: Buffer): number {
   let position = 0;
   for (let end = endOfBatch(bytes, 0); end !== null; end = endOfBatch(bytes, end)) position = end;
@@ -236,24 +269,24 @@ function endOfWhole(bytes: Buffer): number {
 }
 
 /**
- * The batches that are there whole. A last one that was cut off is left for the next fetch, and so is one that is damaged behind others: where it comes first, what stands
- * behind it says where it ends.
+ * Returns the whole batches. A last batch that is cut off is left for the next fetch. So is a damaged last
+ * batch after others: in the next fetch it comes first, and the batch after it shows its end.
  */
-function splitBatches(bytes: Buffer): RecordBatch[] {
-  const batches: RecordBatch[] = [];
+function splitBatches(bytes: Buffer): StoredBatch[] {
+  const batches: StoredBatch[] = [];
   let position = 0;
   for (let end = endOfBatch(bytes, 0); end !== null; end = endOfBatch(bytes, end)) {
     const whole = bytes.subarray(position, end);
-    const isOld = OldMessage.isOne(formatOf(whole) ?? MAGIC);
+    const isOld = OldMessage.isOne(formatOf(whole) ?? FORMAT);
     const batch = isOld ? new OldMessage(whole) : new CurrentBatch(whole);
-    batches.at(-1)?.endsBefore(batch.firstOffset);
+    batches.at(-1)?.endBefore(batch.firstOffset);
     batches.push(batch);
     position = end;
   }
   const last = batches.at(-1);
   if (last?.isSound === false) {
     if (batches.length > 1) batches.pop();
-    else last.endsBySize();
+    else last.endBySize();
   }
   return batches;
 }

@@ -1,29 +1,52 @@
 /**
- * Kafka's record batches (magic 2), written. https://kafka.apache.org/documentation/#recordbatch
+ * Writes Kafka's record batches of format 2. record-batch-layout.ts has the layout of a batch,
+ * records-reader.ts the layout of a record.
  *
- * Ours instead of the client's, which makes a buffer of half a kilobyte for each record and each of its headers: a batch costs a tenth.
+ * kafkajs allocates half a kilobyte for each record and each of its headers: this writer costs a tenth.
  */
 
 import { writeChecksum } from './crc32c';
+import {
+  ATTRIBUTES_AT,
+  BASE_OFFSET_AT,
+  COUNT_AT,
+  FIRST_SEQUENCE_AT,
+  FIRST_TIMESTAMP_AT,
+  FORMAT,
+  FORMAT_AT,
+  HEADER_BYTES,
+  LAST_OFFSET_DELTA_AT,
+  LEADER_EPOCH_AT,
+  LENGTH_AT,
+  MAX_TIMESTAMP_AT,
+  PREFIX_BYTES,
+  PRODUCER_EPOCH_AT,
+  PRODUCER_ID_AT,
+} from './record-batch-layout';
 
 type Content = Buffer | string;
 
 export interface OutgoingMessage {
   readonly key: Content | null;
   readonly value: Content | null;
-  /** May be asked for several times, and gives the same each time. */
+  /** May be iterated several times; yields the same headers each time. */
   readonly headers: Iterable<readonly [name: Content, value: Content | null]>;
   /** Absent: chosen by the key, as `partitionChooser` does. */
   readonly partition?: number;
 }
 
-/** A message as it stands in a batch, but for what is of its place there. */
+/** A message as it is written into a batch, without the fields that depend on its place there. */
 export interface EncodedMessage {
-  /** Key, value and headers, each with its length in front. Valid until whoever made it makes the next. */
+  /**
+   * Key, value and headers, each with its length in front. Valid until its encoder encodes the next message.
+   */
   readonly bytes: Buffer;
-  /** Whether the bytes are of no other message, and have FRONT_BYTES before them: the batch whose first it is may be written around them. */
+  /**
+   * Whether the buffer holds no other message, and has FRONT_BYTES in front of this one. A batch with this
+   * message as its first may then be written around it, without a copy.
+   */
   readonly isMovable?: boolean;
-  /** Where the key begins in the bytes; null for a message without one. */
+  /** Begin of the key in the bytes; null for a message without a key. */
   readonly keyFrom: number | null;
   readonly keyTo: number;
   readonly partition?: number | undefined;
@@ -36,7 +59,7 @@ export interface Compressor {
   compress(records: { readonly buffer: Buffer }): Promise<Buffer>;
 }
 
-/** Writes messages, one at a time, over the one before. */
+/** Encodes messages one at a time, each over the one before. */
 export class MessageEncoder {
   private buffer: Buffer = Buffer.allocUnsafe(INITIAL_BYTES);
   private position = 0;
@@ -44,7 +67,7 @@ export class MessageEncoder {
   encode(message: OutgoingMessage): EncodedMessage {
     const { key, value, headers, partition } = message;
     this.position = FRONT_BYTES;
-    // All at once: a large buffer that is doubled for its last bytes takes three times what it holds.
+    // Reserved at once: a large buffer that is doubled for its last bytes takes three times the memory.
     this.reserve(likelyBytes(message));
     const keyBytes = this.content(key);
     const keyTo = this.position;
@@ -61,7 +84,7 @@ export class MessageEncoder {
     return { bytes, isMovable, keyFrom, keyTo: keyTo - FRONT_BYTES, partition };
   }
 
-  /** Bytes with their length in front; -1 for null. @returns how many they are */
+  /** Writes bytes with their length in front, -1 for null. @returns the length */
   private content(content: Content | null): number {
     if (content === null) {
       this.varint(-1);
@@ -86,7 +109,7 @@ export class MessageEncoder {
   }
 }
 
-/** Of a message as it is encoded, at most; more only where text is not ASCII. */
+/** The most bytes that an encoded message takes; it takes more only if its text is not ASCII. */
 export function likelyBytes({ key, value, headers }: OutgoingMessage): number {
   let bytes = withLength(key) + withLength(value) + MAX_VARINT_BYTES;
   for (const [name, content] of headers) bytes += withLength(name) + withLength(content);
@@ -114,12 +137,12 @@ export class RecordBatch {
   private position = HEADER_BYTES;
   private count = 0;
 
-  /** @param bytes that it will likely take; it grows where it takes more */
+  /** @param bytes the likely size of the batch; the buffer grows if it takes more */
   constructor(bytes: number) {
     this.buffer = Buffer.allocUnsafe(bytes);
   }
 
-  /** So far, before it is compressed. */
+  /** The size at present, before compression. */
   get bytes(): number {
     return this.position;
   }
@@ -133,13 +156,13 @@ export class RecordBatch {
     } else this.buffer = withRoom(this.buffer, this.position, MAX_VARINT_BYTES + length);
     let at = writeVarint(this.buffer, this.position, length);
     this.buffer[at++] = 0; // attributes
-    this.buffer[at++] = 0; // time, from the batch's
+    this.buffer[at++] = 0; // timestamp: the batch's first
     at = writeVarint(this.buffer, at, this.count++);
     if (!isMoved) this.buffer.set(bytes, at);
     this.position = at + bytes.length;
   }
 
-  /** All of it, with one time for all messages. @param timestampMs since 1970 */
+  /** The complete batch, with one timestamp for all messages. @param timestampMs milliseconds since 1970 */
   async take(timestampMs: number, compressor: Compressor | null): Promise<Buffer> {
     const plain = this.buffer.subarray(0, this.position);
     if (compressor === null) return sealed(plain, this.count, timestampMs, 0);
@@ -149,29 +172,29 @@ export class RecordBatch {
   }
 }
 
-const HEADER_BYTES = 61;
-const MAGIC = 2;
 const ATTRIBUTES_AND_TIME_BYTES = 2;
 
-/** Fills in the header, once the records are behind it. */
+/** Writes the header in front of the records that the batch already holds. */
 function sealed(batch: Buffer, count: number, timestampMs: number, codec: number): Buffer {
-  batch.writeBigInt64BE(0n, 0); // base offset: the broker's
-  batch.writeInt32BE(batch.length - 12, 8);
-  batch.writeInt32BE(-1, 12); // epoch of the leader: the broker's
-  batch.writeInt8(MAGIC, 16);
-  batch.writeInt16BE(codec, 21);
-  batch.writeInt32BE(count - 1, 23);
-  batch.writeBigInt64BE(BigInt(timestampMs), 27);
-  batch.writeBigInt64BE(BigInt(timestampMs), 35);
-  batch.writeBigInt64BE(-1n, 43); // no idempotent producer: neither id, nor epoch, nor sequence
-  batch.writeInt16BE(-1, 51);
-  batch.writeInt32BE(-1, 53);
-  batch.writeInt32BE(count, 57);
+  // The broker sets the base offset and the leader's epoch.
+  batch.writeBigInt64BE(0n, BASE_OFFSET_AT);
+  batch.writeInt32BE(batch.length - PREFIX_BYTES, LENGTH_AT);
+  batch.writeInt32BE(-1, LEADER_EPOCH_AT);
+  batch.writeInt8(FORMAT, FORMAT_AT);
+  batch.writeInt16BE(codec, ATTRIBUTES_AT);
+  batch.writeInt32BE(count - 1, LAST_OFFSET_DELTA_AT);
+  batch.writeBigInt64BE(BigInt(timestampMs), FIRST_TIMESTAMP_AT);
+  batch.writeBigInt64BE(BigInt(timestampMs), MAX_TIMESTAMP_AT);
+  // The producer is not idempotent: it has no id, no epoch and no sequence.
+  batch.writeBigInt64BE(-1n, PRODUCER_ID_AT);
+  batch.writeInt16BE(-1, PRODUCER_EPOCH_AT);
+  batch.writeInt32BE(-1, FIRST_SEQUENCE_AT);
+  batch.writeInt32BE(count, COUNT_AT);
   writeChecksum(batch);
   return batch;
 }
 
-/** The same bytes up to `position`, with room for so many more. */
+/** A buffer with the same bytes up to `position`, and room for `bytes` more. */
 function withRoom(buffer: Buffer, position: number, bytes: number): Buffer {
   if (position + bytes <= buffer.length) return buffer;
   const larger = Buffer.allocUnsafe(Math.max(2 * buffer.length, position + bytes));
@@ -179,7 +202,7 @@ function withRoom(buffer: Buffer, position: number, bytes: number): Buffer {
   return larger;
 }
 
-/** Zigzag, of up to 32 bits. @returns where it ends */
+/** Writes a zigzag number of up to 32 bits. @returns its end */
 function writeVarint(buffer: Buffer, position: number, value: number): number {
   let at = position;
   let rest = ((value << 1) ^ (value >> 31)) >>> 0;
@@ -189,7 +212,10 @@ function writeVarint(buffer: Buffer, position: number, value: number): number {
 }
 
 const MAX_VARINT_BYTES = 5;
-/** The most that stands before the first message of a batch. */
+/**
+ * The most bytes in front of the first message of a batch: the header, and the record's length, attributes
+ * and deltas.
+ */
 const FRONT_BYTES = HEADER_BYTES + MAX_VARINT_BYTES + ATTRIBUTES_AND_TIME_BYTES + 1;
 
 /** @param value zero or more */

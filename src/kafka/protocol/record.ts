@@ -4,7 +4,7 @@ import type { Header } from '../../lib/record-header';
 /** Memory that a record takes beside its bytes, once it is read. */
 export const RECORD_OVERHEAD_BYTES = 400;
 
-/** A value as it stands in the bytes of its batch, JSON or not. */
+/** A value within the bytes of its batch, JSON or not. */
 export interface JsonBytes {
   readonly type: 'json';
   /** Null for a record without a value. */
@@ -13,46 +13,52 @@ export interface JsonBytes {
   readonly to?: number;
 }
 
-/** A record as it came, its value not decoded. */
+/** A record whose value is not decoded yet. */
 export interface StreamRecord {
   readonly offset: number;
   /** Milliseconds since 1970, as decimal text. */
   readonly timestamp: string;
   readonly key: Buffer | null;
-  /** Its bytes; null for a tombstone. */
+  /** The bytes of the value; null for a tombstone. */
   readonly value: Buffer | null;
   readonly headers: Iterable<Header>;
-  /** Values of its `connection-id` headers. */
+  /** Values of the `connection-id` headers. */
   readonly claims: readonly string[];
-  /** Its value, where it stands in the bytes of its batch; or why it cannot be read. */
+  /** The value within the bytes of its batch, or the reason why it cannot be read. */
   readonly payload: JsonBytes | { readonly type: 'undecodable'; readonly because: string };
-  /** Memory that it keeps: its bytes, those of key and headers too, and what its headers take once they are read. */
+  /**
+   * Memory that the record keeps: its bytes with key and headers, and the overhead of its headers once they
+   * are read.
+   */
   readonly size: number;
-  /** Of its value, where it has one: tells how it is to be decoded. */
+  /** First byte of the value, by which the decoder is chosen; undefined without a value. */
   readonly firstByte: number | undefined;
-  /** Why the batch that this record stands for cannot be read. */
+  /** Why the bytes that this record represents cannot be read. */
   readonly undecodable?: string | undefined;
 }
 
-/** Gives records one after the other. */
+/** Reads records one after the other. */
 export interface RecordCursor {
-  /** What it holds of memory beside its chunk: what was decompressed. */
+  /** Memory that the cursor holds beside its chunk: the decompressed bytes. */
   readonly bytes: number;
-  /** The next record; null behind the last. */
+  /** The next record; null after the last. */
   next(): StreamRecord | null;
 }
 
-/** Consecutive records, as bytes. Offsets may be missing: markers, aborted and compacted records are left out. */
+/**
+ * Consecutive records, as bytes. Offsets may be missing: markers, aborted records and compacted records are
+ * left out.
+ */
 export interface BatchRecords {
-  /** What it holds of memory until it is opened. */
+  /** Memory that the chunk holds until it is opened. */
   readonly bytes: number;
-  /** Where the partition goes on after this chunk, with everything counted that was left out. */
+  /** The offset after this chunk; records that were left out are counted. */
   readonly nextOffset: number;
   /**
-   * Its records, from an offset on where one is given; a promise only where they are compressed. Bytes that cannot be read are one record that
-   * says so.
+   * Opens the records, from `fromOffset` on where it is given. Returns a promise only for compressed or large
+   * batches. Bytes that cannot be read become one record with the reason.
    *
-   * @throws where they cannot be decompressed now, as for a lack of memory
+   * @throws when they cannot be decompressed at present, as for a lack of memory
    */
   open(fromOffset?: number): RecordCursor | Promise<RecordCursor>;
 }

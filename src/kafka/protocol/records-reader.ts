@@ -1,39 +1,50 @@
-/** The records of a batch, as they stand in its bytes once these are decompressed. https://kafka.apache.org/documentation/#record */
-
+/**
+ * Reads the records of a batch from its decompressed bytes. https://kafka.apache.org/documentation/#record
+ *
+ * - varint   length: the bytes that follow this field
+ * - int8     attributes, not used
+ * - varlong  timestamp, less the batch's first timestamp
+ * - varint   offset, less the batch's base offset
+ * - bytes    key: a varint with its length, -1 for null, then the bytes
+ * - bytes    value, in the same form
+ * - varint   number of headers, then name and value of each as bytes
+ *
+ * RecordCheck reads a whole batch first. BodyCursor and FetchedRecord then read it again without checks.
+ */
 import { setImmediate } from 'node:timers/promises';
 import type { Header } from '../../lib/record-header';
-import { RecordReader } from './field-reader';
+import { FieldReader } from './field-reader';
 import { HEADER_OVERHEAD_BYTES, MAX_HEADERS, StoredHeaders } from './headers';
 import type { JsonBytes, RecordCursor, StreamRecord } from './record';
 import { undecodableRecord } from './undecodable';
 
 const CONNECTION_ID_HEADER = 'connection-id';
 const NO_CLAIMS: readonly string[] = [];
-/** One byte more than the longest id of a connection: text that is cut off there is no id. */
+/** One byte more than the longest id of a connection: text that is cut off there is not an id. */
 const MAX_CLAIM_BYTES = 256;
 const NO_HEADERS: readonly Header[] = [];
 
-/** Where records stand, and what they have in common. */
+/** The decompressed bytes of a batch, and the fields that its records have in common. */
 export interface Body {
   readonly bytes: Buffer;
   readonly firstOffset: number;
   readonly firstTimestamp: bigint;
-  /** The time of all its records, where the topic keeps the time of the append. */
+  /** The timestamp of all records if the topic keeps the time of the append; otherwise null. */
   readonly appendTime: bigint | null;
 }
 
-/** A record as it stands in a batch. What few readers ask for is taken from the bytes when they do. */
+/** A record within a batch. Fields that few callers need are read from the bytes on each access. */
 class FetchedRecord implements StreamRecord {
   constructor(
     readonly offset: number,
     private readonly body: Body,
-    /** Where its attributes stand in the body; what follows them has been checked. */
+    /** Position of its attributes in the body. The bytes after it have been checked. */
     private readonly at: number,
-    /** Where its value ends, and its headers begin. */
+    /** End of its value, and begin of its headers. */
     private readonly valueEnd: number,
     /** Less than 0 for null. */
     private readonly valueLength: number,
-    /** Where it ends. */
+    /** End of the record. */
     private readonly end: number,
   ) {}
 
@@ -76,7 +87,7 @@ class FetchedRecord implements StreamRecord {
     return (appendTime ?? firstTimestamp + this.reader('timestamp').varlong()).toString();
   }
 
-  /** The same where nothing but its bytes is to be read of it. */
+  /** The same record as bytes alone, with the reason why nothing else of it is read. */
   asUndecodable(reason: string): StreamRecord {
     return undecodableRecord(
       this.offset,
@@ -90,8 +101,8 @@ class FetchedRecord implements StreamRecord {
     return new StoredHeaders(this.body.bytes, this.valueEnd);
   }
 
-  private reader(to: 'timestamp' | 'key'): RecordReader {
-    const reader = new RecordReader(this.body.bytes, this.at + 1);
+  private reader(to: 'timestamp' | 'key'): FieldReader {
+    const reader = new FieldReader(this.body.bytes, this.at + 1);
     if (to === 'timestamp') return reader;
     reader.skipNumber();
     reader.varint();
@@ -99,30 +110,35 @@ class FetchedRecord implements StreamRecord {
   }
 }
 
-/** A record is at least this long: length, attributes, two deltas, two lengths and the number of headers, a byte each. */
+/**
+ * The shortest record: length, attributes, two deltas, two lengths and the number of headers, a byte each.
+ */
 const MIN_RECORD_BYTES = 7;
-/** Every so many records the check notes where one begins, so that a batch that is opened again need not be read from its beginning. */
+/**
+ * The check notes the position of one record in this many. A batch that is opened again is read from the
+ * nearest note, not from its beginning.
+ */
 const NOTED_RECORDS = 4_096;
-/** The check looks at so many records and headers in one go. Others have the processor in between. */
+/** The check reads this many records and headers without a pause. The event loop runs in between. */
 const CHECKED_AT_ONCE = 50_000;
 
-/** What the check of a batch found. It holds for the same batch each time that it is decompressed. */
+/** The result of a batch's check. It stays valid each time that the same batch is decompressed. */
 export interface Layout {
-  /** For every NOTED_RECORDS-th record: its offset, its position, and how many records there are from it on. */
+  /** For every NOTED_RECORDS-th record: its offset, its position, and the number of records from it on. */
   readonly notes: readonly { readonly offset: number; readonly position: number; readonly left: number }[];
   /** Whether a record has too many headers. */
   readonly hasTooManyHeaders: boolean;
 }
 
-/** Finds what does not fit, so that the records can then be read without doubt. */
+/** Checks that all records of a batch fit, so that they can be read without further checks. */
 export class RecordCheck {
-  private readonly reader: RecordReader;
+  private readonly reader: FieldReader;
   private readonly notes: { offset: number; position: number; left: number }[] = [];
   private hasTooManyHeaders = false;
   private previous = -1;
   private done = 0;
 
-  /** @throws RangeError where so many records do not fit */
+  /** @throws RangeError if the batch is too short for `count` records */
   constructor(
     private readonly body: Pick<Body, 'bytes' | 'firstOffset'>,
     private readonly count: number,
@@ -130,28 +146,32 @@ export class RecordCheck {
   ) {
     if (count < 0 || count * MIN_RECORD_BYTES > body.bytes.length)
       throw new RangeError(`${count} records do not fit into the batch`);
-    this.reader = new RecordReader(body.bytes, 0);
+    this.reader = new FieldReader(body.bytes, 0);
   }
 
-  /** @throws RangeError with what does not fit */
+  /** Checks the batch at once. @throws RangeError that names the misfit */
   now(): Layout {
     this.run(Number.POSITIVE_INFINITY);
     return this.layout;
   }
 
-  /** The same for a large batch, during which the event loop goes on. */
+  /**
+   * Checks a large batch with pauses, in which the event loop runs.
+   *
+   * @throws RangeError that names the misfit
+   */
   async inParts(): Promise<Layout> {
     while (!this.run(CHECKED_AT_ONCE)) await setImmediate();
     return this.layout;
   }
 
-  /** Not the check itself, which would keep the decompressed bytes. */
+  /** A copy: the check itself would keep the decompressed bytes in memory. */
   private get layout(): Layout {
     const { notes, hasTooManyHeaders } = this;
     return { notes, hasTooManyHeaders };
   }
 
-  /** @returns whether all of it is checked */
+  /** @returns whether the check is complete */
   private run(maxSteps: number): boolean {
     const { reader } = this;
     let steps = 0;
@@ -180,14 +200,14 @@ export class RecordCheck {
     return true;
   }
 
-  /** @returns how many were looked at */
+  /** @returns the number of headers that were read */
   private skipHeaders(end: number): number {
     const { reader } = this;
     const { position } = reader;
     const headers = reader.varint();
     if (headers > MAX_HEADERS && new StoredHeaders(this.body.bytes, position).areTooMany) {
       this.hasTooManyHeaders = true;
-      // Nobody reads them: they need not be checked.
+      // The record becomes undecodable and nothing reads its headers: they need no check.
       if (end >= reader.position) reader.position = end;
       return 0;
     }
@@ -201,12 +221,12 @@ export class RecordCheck {
 
 const TOO_MANY_HEADERS = `a record has more than ${MAX_HEADERS} headers`;
 
-/** Gives the records of a batch that is checked. */
+/** Reads the records of a batch that has passed RecordCheck. */
 export class BodyCursor implements RecordCursor {
-  private readonly reader: RecordReader;
+  private readonly reader: FieldReader;
   private left: number;
 
-  /** @param bytes that are held beside the batch's own */
+  /** @param bytes memory that is held beside the batch's own bytes */
   constructor(
     private readonly body: Body,
     count: number,
@@ -215,7 +235,7 @@ export class BodyCursor implements RecordCursor {
     readonly bytes: number,
   ) {
     const note = layout.notes.findLast(({ offset }) => offset <= fromOffset);
-    this.reader = new RecordReader(body.bytes, note?.position ?? 0);
+    this.reader = new FieldReader(body.bytes, note?.position ?? 0);
     this.left = note?.left ?? count;
   }
 

@@ -1,7 +1,11 @@
-/** What cannot be read of a partition: a damaged batch, a message of an old format, a record with too many headers. Each is one record that says so. */
+/**
+ * Bytes of a partition that cannot be read: a damaged batch, a message of an old format, a record with too
+ * many headers. Each becomes one record that holds the bytes and the reason.
+ */
 import type { RecordCursor, StreamRecord } from './record';
+import { BASE_OFFSET_AT, FORMAT_AT } from './record-batch-layout';
 
-/** What stands in place of the records of some bytes. */
+/** Takes the place of the records in bytes that cannot be read. */
 class UndecodableRecord implements StreamRecord {
   readonly key = null;
   readonly headers = [];
@@ -11,7 +15,7 @@ class UndecodableRecord implements StreamRecord {
     /** All the bytes as they came. */
     readonly value: Buffer,
     readonly timestamp: string,
-    /** Why they cannot be read. */
+    /** Why the bytes cannot be read. */
     readonly undecodable: string,
   ) {}
 
@@ -28,7 +32,7 @@ class UndecodableRecord implements StreamRecord {
   }
 }
 
-/** A record of which nothing but its bytes can be read. @param timestamp milliseconds since 1970 */
+/** A record with nothing but its bytes. @param timestamp milliseconds since 1970 */
 export function undecodableRecord(
   offset: number,
   bytes: Buffer,
@@ -38,18 +42,13 @@ export function undecodableRecord(
   return new UndecodableRecord(offset, bytes, timestamp, reason);
 }
 
-/** @param timestamp milliseconds since 1970; -1 where there is none */
+/** @param timestamp milliseconds since 1970; -1 for bytes without a timestamp */
 export function undecodable(offset: number, bytes: Buffer, timestamp: bigint, reason: string): RecordCursor {
   const records = [undecodableRecord(offset, bytes, timestamp.toString(), reason)];
   return { bytes: 0, next: () => records.pop() ?? null };
 }
 
-/** Where a batch, and a message of an old format, names its format. */
-const FORMAT_AT = 16;
-/** Where format 1 has the time. Format 0 has none. */
-const TIMESTAMP_AT = 18;
-
-/** The format that bytes name; undefined where they end before. */
+/** The format of a batch or of an old message; undefined where the bytes end in front of it. */
 export function formatOf(bytes: Buffer): number | undefined {
   return bytes[FORMAT_AT];
 }
@@ -58,12 +57,23 @@ export function notSupported(format: number | undefined): string {
   return `message format ${format} is not supported`;
 }
 
+const TIMESTAMP_AT = 18;
+const TIMESTAMP_BYTES = 8;
+
 /**
- * A message of format 0 or 1, as they are in topics that are older than Kafka 0.11, or were kept in its format.
- * One that is compressed holds others, and has the offset of their last. https://kafka.apache.org/documentation/#messageset
+ * A message of format 0 or 1, in topics from before Kafka 0.11 and in topics that were kept in that format.
+ * We read none of them: each is one undecodable record. https://kafka.apache.org/documentation/#messageset
+ *
+ * -  0  int64   offset; a compressed message holds other messages and has the offset of the last one
+ * -  8  int32   size: the bytes that follow this field
+ * - 12  uint32  CRC-32 of the bytes that follow this field
+ * - 16  int8    format ("magic"): 0 or 1
+ * - 17  int8    attributes
+ * - 18  int64   timestamp, in format 1 only
+ * - then int32 with the length of the key, the key, int32 with the length of the value, the value
  */
 export class OldMessage {
-  /** An offset, a length, a checksum, the format, attributes, and the lengths of key and value. */
+  /** The fields of format 0, with neither key nor value. */
   static readonly LEAST_BYTES = 26;
   readonly firstOffset: number;
   readonly lastOffset: number;
@@ -71,11 +81,11 @@ export class OldMessage {
   readonly isTransactional = false;
   readonly isControl = false;
   readonly marker = null;
-  /** Its end is where it begins. */
+  /** Its last offset is its first: nothing in it can contradict that. */
   readonly isSound = true;
 
   constructor(readonly bytes: Buffer) {
-    this.firstOffset = Number(bytes.readBigInt64BE(0));
+    this.firstOffset = Number(bytes.readBigInt64BE(BASE_OFFSET_AT));
     this.lastOffset = this.firstOffset;
   }
 
@@ -83,11 +93,11 @@ export class OldMessage {
     return format === 0 || format === 1;
   }
 
-  endsBefore(): void {}
+  endBefore(): void {}
 
   open(): RecordCursor {
     const format = formatOf(this.bytes);
-    const hasTimestamp = format === 1 && this.bytes.length >= TIMESTAMP_AT + 8;
+    const hasTimestamp = format === 1 && this.bytes.length >= TIMESTAMP_AT + TIMESTAMP_BYTES;
     const timestamp = hasTimestamp ? this.bytes.readBigInt64BE(TIMESTAMP_AT) : -1n;
     return undecodable(this.firstOffset, this.bytes, timestamp, notSupported(format));
   }
