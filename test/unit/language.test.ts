@@ -4,7 +4,12 @@ import { checkComments, checkDocument, type LanguageProblem } from '../../dev/la
 import { projectRoot as ROOT } from '../../dev/servers/download';
 
 /** Directories and files whose comments and documents are checked. */
-const CHECKED: readonly string[] = ['dev/language.ts', 'dev/language-report.ts', 'src/domain'];
+const CHECKED: readonly string[] = [
+  'dev/language.ts',
+  'dev/language-report.ts',
+  'src/domain',
+  'src/kafka/protocol',
+];
 
 function filesOf(path: string): string[] {
   if (!statSync(join(ROOT, path)).isDirectory()) return [path];
