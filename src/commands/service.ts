@@ -21,7 +21,7 @@ import type { Store } from '../postgres/transaction';
 import { makeStepTimer } from '../stream/worker-metrics';
 import { type Health, serveHealth } from '../telemetry/health-server';
 import { startHeartbeat } from '../telemetry/heartbeat';
-import { makeLogger, tellSeldom } from '../telemetry/logger';
+import { limitRate, makeLogger } from '../telemetry/logger';
 import type { Metrics } from '../telemetry/metrics';
 
 /** The month's partitions are made ahead, and looked after this often. */
@@ -48,7 +48,7 @@ export async function showHealth(
   const served = await serveHealth(port, health, metrics);
   logger.info({ port: served.port }, 'health and metrics are served');
   if (file === undefined) return served;
-  const report = tellSeldom<unknown>(HEARTBEAT_FAULT_EVERY_MS, (error) =>
+  const report = limitRate<unknown>(HEARTBEAT_FAULT_EVERY_MS, (error) =>
     logger.error({ error: messageOf(error), file }, 'LIVENESS_HEARTBEAT cannot be written'),
   );
   try {

@@ -1,5 +1,6 @@
 /**
- * Settings: the only reader of the environment. All faults are reported at once, before anything starts.
+ * Settings: the only reader of the environment. It reports all faults at once, before anything starts.
+ *
  * The table in docs/configuration.md is generated from SETTINGS.
  */
 
@@ -46,7 +47,10 @@ function topic(text: string) {
 }
 
 const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const;
-/** What is connected to. Each is asked for by its name here, and comes as one value that its settings make together. */
+/**
+ * Groups of settings, most of them for one server that the process connects to. A command requests a group by
+ * its name here and gets one value, which the group's settings form together.
+ */
 export const GROUPS = {
   KAFKA: kafka,
   DATABASE: database,
@@ -121,7 +125,8 @@ export const SETTINGS = {
       'Milliseconds from the begin of one fetch that brings something to the next. More of them make fewer and larger batches where little comes: 30 cost a third less than 10, and verdicts come some 12 ms later.',
     fallback: '10',
     example: '10',
-    // A fetch brings half a MiB of a partition at most: further apart, they would hold up one that is behind.
+    // A fetch brings at most half a MiB of a partition. Longer intervals would slow down a partition that is
+    // behind.
     parse: integer(10, 50),
   }),
   ...rejectLimit.settings,
@@ -146,7 +151,7 @@ export const SETTINGS = {
 export type SettingName = keyof typeof SETTINGS;
 export type GroupName = keyof typeof GROUPS;
 
-/** The settings behind a name: those of a group, or the one of that name. */
+/** The settings that a name covers: those of a group, or the one setting of that name. */
 export function settingsOf(name: SettingName | GroupName): SettingName[] {
   if (!isGroup(name)) return [name];
   return Object.keys(GROUPS[name].settings).filter((each): each is SettingName => each in SETTINGS);
@@ -165,21 +170,24 @@ type Config<N extends SettingName | GroupName> = {
       ? ValueOf<(typeof SETTINGS)[K]> | Absent<K>
       : never;
 };
-/** Settings without a value of their own may be absent. */
+/** These settings may be absent and have no default. */
 type Absent<N extends SettingName> = N extends 'KAFKA_TOPICS' | 'VERDICT_TOPIC' | 'LIVENESS_HEARTBEAT'
   ? undefined
   : never;
 
-/** Prefixes that are ours: a variable with one of them that is no setting is refused, since it would be ignored otherwise. */
+/**
+ * Our prefixes. A variable with one of them that is no setting is refused, since it would be ignored
+ * otherwise.
+ */
 export const OWN_PREFIXES: readonly string[] = [
   ...['KAFKA_', 'DATABASE_', 'SCHEMA_REGISTRY_', 'VERDICT_', 'DEAD_LETTER_'],
   ...['BATCH_', 'PARTITIONS_', 'FETCH_', 'REJECT_', 'LIVENESS_', 'SHUTDOWN_'],
   ...['OTEL_EXPORTER_OTLP_', 'OTEL_TRACES_', 'WEBHOOK_'],
 ];
 
-/** Kubernetes sets these for a service named kafka, in every pod beside it. */
+/** Kubernetes sets these for a service named kafka, in every pod of its namespace. */
 const SERVICE_LINK = /_SERVICE_(HOST|PORT(_\w+)?)$|_PORT_\d+_(TCP|UDP|SCTP)_(PROTO|PORT|ADDR)$/;
-/** And these, which hold the service's address: with anything else a person has set them. */
+/** Kubernetes sets these too, to the service's address. With any other value, a person set them. */
 const SERVICE_ADDRESS = /_PORT(_\d+_(TCP|UDP|SCTP))?$/;
 
 function isServiceLink(name: string, value = ''): boolean {
@@ -205,7 +213,10 @@ export function readConfig<N extends SettingName | GroupName>(
   return Object.fromEntries(values) as Config<N>;
 }
 
-/** Topics that are written to stand for themselves: what a worker wrote would be read as events, or as the other of the two. */
+/**
+ * Topics that the worker writes to must differ from each other and from the topics it reads. Otherwise it
+ * would read its own messages as events, or mix verdicts and dead letters.
+ */
 function sharedTopics(values: ReadonlyMap<string, unknown>): ConfigFault[] {
   const [verdicts, letters, read] = [
     values.get('VERDICT_TOPIC'),
@@ -224,12 +235,14 @@ function sharedTopics(values: ReadonlyMap<string, unknown>): ConfigFault[] {
 /** A setting as it takes effect, for people to read. */
 export interface EffectiveSetting {
   readonly name: SettingName;
-  /** Without anything secret; null where it is absent. */
+  /** The value with secrets masked; null where the setting is absent. */
   readonly value: string | null;
   readonly from: 'environment' | 'file' | 'default' | 'absent';
 }
 
-/** The settings behind the names as they take effect. What is secret is masked, and so is a user's password in an address. */
+/**
+ * The settings of the names as they take effect. Secrets are masked, and so is the password in an address.
+ */
 export function describeConfig(
   env: Environment,
   names: readonly (SettingName | GroupName)[],
@@ -247,20 +260,26 @@ export function describeConfig(
 
 const MASK = '***';
 
-/** Of an address everything but its password tells where it leads; of any other secret nothing is told. */
+/**
+ * Masks secrets. An address keeps everything but its secrets, since that shows where it leads; any other
+ * secret is masked whole.
+ */
 function withoutSecrets(text: string, isSecret: boolean): string {
   const written = text.trim();
   const isAddress = (isSecret ? /^postgres(ql)?:\/\// : /^\w+:\/\//).test(written) && URL.canParse(written);
   if (!isAddress) return isSecret ? MASK : written;
   const address = new URL(written);
   if (address.password !== '') address.password = MASK;
-  // A token may stand for a user, too, and parameters may hold anything.
+  // A token may be in place of a user, and parameters may hold anything.
   if (!isSecret && address.username !== '') address.username = MASK;
   for (const parameter of [...address.searchParams.keys()]) address.searchParams.set(parameter, MASK);
   return address.href;
 }
 
-/** What Node itself reads, and what would have no certificate verified, here or by anything else of the process. */
+/**
+ * A variable that Node itself reads, and that would turn off the verification of certificates in the whole
+ * process.
+ */
 function unsafeOfNode(env: Environment): ConfigFault[] {
   return env.NODE_TLS_REJECT_UNAUTHORIZED === '0'
     ? [

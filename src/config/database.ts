@@ -1,21 +1,26 @@
-/** How Postgres is reached, and who we are to it. */
+/** The settings of the connection to Postgres and of our identity there. */
 import { group, type Reading } from './reading';
 import { oneOf, type Secret, secret, setting, url } from './setting';
 import { caFile, certFile, keyFile, keyPassword, readTls, type Tls } from './tls';
 
 export interface DatabaseAccess {
-  /** Without a password. */
+  /** The address without its password. */
   readonly databaseUrl: string;
   readonly password: Secret | undefined;
-  /** Undefined: without TLS. */
+  /** Undefined for a connection without TLS. */
   readonly tls: Tls | undefined;
 }
 
-/** No half measures: what is encrypted but not verified can be read by whoever stands in between. */
+/**
+ * The only two modes. Encryption without verification is not offered, since an attacker in between could read
+ * everything.
+ */
 const MODES = ['disable', 'verify-full'] as const;
 const sslMode = oneOf(MODES, 'a mode that is known here');
 
-/** Parameters of the address that libpq and node-postgres know, and what says the same here. */
+/**
+ * Parameters of the address that libpq and node-postgres know, each with the setting that replaces it here.
+ */
 const NOT_IN_URL = {
   ssl: 'DATABASE_SSL_MODE',
   sslrootcert: 'DATABASE_SSL_CA_FILE',
@@ -25,10 +30,16 @@ const NOT_IN_URL = {
   password: 'DATABASE_PASSWORD',
 } as const;
 
-/** Parameters of the address that are passed on; any other would be ignored. `host` is the directory of a socket, where the address names no host. */
+/**
+ * Parameters of the address that are passed on. Any other is refused, since it would be ignored. `host` is
+ * the directory of a socket, where the address names no host.
+ */
 const IN_URL: ReadonlySet<string> = new Set(['sslmode', 'application_name', 'options', 'host']);
 
-/** Variables of libpq that would be ignored, and what says the same here; null where nothing does. */
+/**
+ * Variables of libpq that would be ignored, each with the setting that replaces it here. Null where there is
+ * none.
+ */
 const NOT_READ: Readonly<Record<string, string | null>> = {
   PGSSLMODE: 'DATABASE_SSL_MODE',
   PGSSLROOTCERT: 'DATABASE_SSL_CA_FILE',
@@ -42,7 +53,7 @@ const NOT_READ: Readonly<Record<string, string | null>> = {
 };
 
 const isAddress = url('postgres:', 'postgresql:');
-/** As libpq takes them. A comma in user or password says nothing of hosts. */
+/** Several hosts in the syntax of libpq. A comma in the user or the password does not count. */
 const SEVERAL_HOSTS = /^postgres(ql)?:\/\/([^/?#]*@)?[^/?#@]*,/;
 
 const SETTINGS = {
@@ -62,7 +73,7 @@ const SETTINGS = {
       const { searchParams, username, password, hostname, pathname, hash } = new URL(text);
       if (![username, password, hostname, pathname].every(isDecodable))
         return { problem: 'has a "%" that begins no code', remedy: 'Write a "%" as %25' };
-      // What stands behind them would be no part of the password, and shown.
+      // The text after a "#" would not be part of the password, and would be shown.
       if (hash !== '') return { problem: 'has a "#"', remedy: 'Write a "#" in user or password as %23' };
       if (![...searchParams.keys()].every((name) => /^\w+$/.test(name)))
         return {
@@ -73,7 +84,7 @@ const SETTINGS = {
         if (searchParams.has(parameter))
           return { problem: `says ${parameter}`, remedy: `Take it out of the address and set ${instead}` };
       }
-      // Not named: it may be part of a password.
+      // The parameter is not named, since it may be part of a password.
       if (![...searchParams.keys()].every((name) => IN_URL.has(name)))
         return {
           problem: 'has a parameter that is not supported',
@@ -140,7 +151,7 @@ function readMode(reading: Reading<typeof SETTINGS>, address: Secret | undefined
   return undefined;
 }
 
-/** Of an address in a file the password alone is read anew: another host or database needs a restart. */
+/** Of an address in a file, only the password is read again. Another host or database needs a restart. */
 function readPassword(reading: Reading<typeof SETTINGS>, address: Secret): Secret | undefined {
   const inAddress = () => decodeURIComponent(new URL(address()).password);
   if (!reading.isGiven('DATABASE_PASSWORD')) return inAddress() === '' ? undefined : inAddress;

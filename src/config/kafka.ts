@@ -1,13 +1,16 @@
-/** How Kafka is reached, and who we are to it. The names are those of Kafka's own clients, such as security.protocol. */
+/**
+ * The settings of the connection to Kafka and of our identity there. Their names are those of Kafka's own
+ * clients, such as security.protocol.
+ */
 import { group, type Reading } from './reading';
 import { integer, oneOf, type Secret, secret, setting, text, urlWithoutUser } from './setting';
 import { caFile, certFile, keyFile, keyPassword, readTls, type Tls } from './tls';
 
 export interface KafkaAccess {
   readonly brokers: readonly string[];
-  /** Undefined: without TLS. */
+  /** Undefined for a connection without TLS. */
   readonly tls: Tls | undefined;
-  /** Undefined: nobody asks who we are, or the client certificate says it. */
+  /** Undefined where the brokers ask for no identity, or the client certificate is our identity. */
   readonly sasl: Sasl | undefined;
   readonly sessionTimeoutMs: number | undefined;
 }
@@ -16,7 +19,7 @@ export type Sasl =
   | { readonly mechanism: PasswordMechanism; readonly username: string; readonly password: Secret }
   | { readonly mechanism: 'OAUTHBEARER'; readonly tokens: TokenSource };
 
-/** Where tokens come from: an authorization server that gives them to clients (RFC 6749, 4.4). */
+/** The source of tokens: an authorization server that issues them to clients (RFC 6749, 4.4). */
 export interface TokenSource {
   readonly endpoint: string;
   readonly clientId: string;
@@ -29,7 +32,10 @@ const PASSWORD_MECHANISMS = ['PLAIN', 'SCRAM-SHA-256', 'SCRAM-SHA-512'] as const
 type PasswordMechanism = (typeof PASSWORD_MECHANISMS)[number];
 const MECHANISMS = [...PASSWORD_MECHANISMS, 'OAUTHBEARER'] as const;
 const MAX_PORT = 65_535;
-/** Shorter ones would be lost to a pause of the process, and brokers refuse them unless they are set to. */
+/**
+ * A shorter timeout would expire during a pause of the process. Brokers refuse shorter ones in their default
+ * configuration.
+ */
 const LEAST_SESSION_TIMEOUT_MS = 6_000;
 const MOST_SESSION_TIMEOUT_MS = 300_000;
 
@@ -42,7 +48,7 @@ const SETTINGS = {
       const brokers = text.split(',').map((entry) => entry.trim());
       const wrong = brokers.find((entry) => !isBroker(entry));
       if (wrong === undefined) return { value: brokers };
-      // Not repeated where somebody has written a user and a password into it.
+      // An entry with a user and a password is not repeated.
       const named = wrong.includes('@') ? `its entry ${brokers.indexOf(wrong) + 1}` : `"${wrong}"`;
       return {
         problem: `${named} is not host:port`,
@@ -121,7 +127,7 @@ const SCOPE = 'KAFKA_SASL_OAUTHBEARER_SCOPE';
 export const kafka = group(SETTINGS, (reading): KafkaAccess | undefined => {
   const brokers = reading.value('KAFKA_BROKERS');
   const protocol = reading.value('KAFKA_SECURITY_PROTOCOL');
-  // Of what goes with a wrong protocol nothing can be said.
+  // Without a valid protocol, nothing can be checked about the settings that depend on it.
   if (protocol === undefined) return undefined;
   const because = `with KAFKA_SECURITY_PROTOCOL=${protocol}`;
   const hasTls = protocol === 'SSL' || protocol === 'SASL_SSL';
@@ -159,7 +165,7 @@ function readSasl(reading: Reading<typeof SETTINGS>, because: string): Sasl | un
 }
 
 function isBroker(entry: string): boolean {
-  // The client takes an entry apart at its first colon.
+  // The client splits an entry at its first colon.
   const port = Number(/^[^\s:/@]+:(\d{1,5})$/.exec(entry)?.[1]);
   return port >= 1 && port <= MAX_PORT;
 }

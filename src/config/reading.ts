@@ -1,4 +1,7 @@
-/** Reading settings: one by one, and then together where some of them only make sense with others. All faults are collected. */
+/**
+ * Reads settings: first one by one, then together where some of them depend on others. All faults are
+ * collected.
+ */
 import { FILE_SUFFIX, openFile, type Problem, type Setting, type ValueOf } from './setting';
 
 /** A value of the environment that cannot be used. */
@@ -9,31 +12,34 @@ export interface ConfigFault extends Problem {
 export type Environment = Readonly<Record<string, string | undefined>>;
 export type SettingTable = Readonly<Record<string, Setting<unknown>>>;
 
-/** The settings of a table as they are given, and the faults of all that was read so far. */
+/** The settings of a table as the environment gives them, and the faults found so far. */
 export interface Reading<S> {
   readonly environment: Environment;
   readonly faults: ConfigFault[];
-  /** Undefined where it is absent, and where it is wrong: then a fault tells. */
+  /** Undefined where the setting is absent, or invalid. An invalid one has added a fault. */
   value<N extends keyof S & string>(name: N): ValueOf<S[N]> | undefined;
-  /** Whether the variable is there, or for a secret its file, right or wrong. */
+  /** Whether the variable is set, or for a secret its file variable, valid or not. */
   isGiven(name: keyof S & string): boolean;
   fault(name: keyof S & string, problem: string, remedy: string): void;
-  /** Whatever is wrong with it does not matter here: nobody asks for its value. */
+  /** Removes the faults of a setting whose value is not needed. */
   ignore(name: keyof S & string): void;
-  /** Faults for those of the settings that are missing. */
+  /** Adds a fault for each of the settings that is missing. */
   need(names: readonly (keyof S & string)[], because: string): void;
-  /** Faults for those of the settings that are given: they would be ignored. */
+  /** Adds a fault for each of the settings that is given, since it would be ignored. */
   refuse(names: readonly (keyof S & string)[], because: string, unless: string): void;
 }
 
-/** Settings that make one value together, such as how to connect to Kafka. */
+/** Settings that form one value together, such as the connection to Kafka. */
 export interface Group<S, T> {
   readonly settings: S;
-  /** Undefined only where there are faults. */
+  /** Returns undefined only where it added faults. */
   readonly read: (environment: Environment, faults: ConfigFault[]) => T | undefined;
 }
 
-/** @param combine reports what does not go together; what it returns is not used once there is any fault */
+/**
+ * @param combine adds a fault for settings that contradict each other; its result is used only where there is
+ * no fault
+ */
 export function group<S extends SettingTable, T>(
   settings: S,
   combine: (reading: Reading<S>) => T | undefined,
@@ -75,7 +81,7 @@ function makeReading<S extends SettingTable>(
   };
 }
 
-/** The value of one setting; undefined where it is absent, or wrong, which is then a fault. */
+/** Reads one setting. Returns undefined where it is absent or invalid; an invalid one adds a fault. */
 export function readSetting(
   name: string,
   definition: Setting<unknown> | undefined,
@@ -110,7 +116,7 @@ export function readSetting(
   return undefined;
 }
 
-/** A variable that is empty counts as absent. */
+/** An empty variable counts as absent. */
 function isSet(value: string | undefined): value is string {
   return value !== undefined && value !== '';
 }

@@ -1,17 +1,20 @@
-/** How the schema registry is reached, and who we are to it. */
+/** The settings of the connection to the schema registry and of our identity there. */
 import { group } from './reading';
 import { type Parsed, type Secret, secret, setting, text, url } from './setting';
 
 export interface RegistryAccess {
   readonly registryUrl: string | undefined;
-  /** Value of the header `authorization`. Undefined: what user and password in the address say, if anything. */
+  /**
+   * The value of the header `authorization`. Undefined: the user and password in the address are used, if
+   * any.
+   */
   readonly authorization: Secret | undefined;
 }
 
 const isAddress = url('http:', 'https:');
 
 function registryAddress(text: string): Parsed<string> {
-  // Of the user and the password nothing is looked at, and nothing of the text is repeated.
+  // The user and the password are not examined, and the fault repeats no part of the text.
   if (/,/.test(text.replace(/^[^/]*\/\/[^/]*@/, '')))
     return {
       problem: 'names several addresses',

@@ -1,4 +1,4 @@
-/** The limit on rejected events. */
+/** The settings of the limit on rejected events. */
 import { group } from './reading';
 import { integer, setting } from './setting';
 
@@ -31,7 +31,7 @@ const SETTINGS = {
   }),
 } as const;
 
-/** Null: there is no limit. */
+/** The limit; null where there is none. */
 export const rejectLimit = group(SETTINGS, (reading): RejectLimit | null | undefined => {
   const percent = reading.value('REJECT_LIMIT_PERCENT');
   if (!reading.isGiven('REJECT_LIMIT_PERCENT')) {

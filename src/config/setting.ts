@@ -1,7 +1,7 @@
-/** What a setting is, and the kinds of values that several settings have. */
+/** The type of a setting, and the types of values that several settings share. */
 import { readFileSync } from 'node:fs';
 
-/** What is wrong with a value, and what to do about it. */
+/** A fault of a value, and its remedy. */
 export interface Problem {
   readonly problem: string;
   readonly remedy: string;
@@ -9,14 +9,17 @@ export interface Problem {
 
 export type Parsed<T> = { readonly value: T } | Problem;
 
-/** What a value may be, for those who check it before it comes here, as the schema of the chart does. */
+/** The values that a setting accepts, for other checks than this parser: the schema of the chart uses it. */
 export type Accepts =
   | { readonly values: readonly string[] }
   | { readonly least: number; readonly most: number }
   /** The path of a file. */
   | { readonly file: true };
 
-/** Reads a value. @returns the value, or what is wrong with the text. A problem with a secret does not repeat it. */
+/**
+ * Reads a value.
+ * @returns the value or the fault. The fault of a secret does not repeat the secret.
+ */
 export interface Parse<T> {
   (text: string): Parsed<T>;
   readonly accepts?: Accepts;
@@ -24,10 +27,10 @@ export interface Parse<T> {
 
 export interface Setting<T> {
   readonly describe: string;
-  /** What is used where the variable is absent, as it would be written. Undefined: see `required`. */
+  /** The text that is parsed where the variable is absent. Undefined: there is no default; see `required`. */
   readonly fallback?: string;
   readonly required?: true;
-  /** The value may also stand in a file, which the variable NAME_FILE names; see `secretFrom`. */
+  /** The value may also be in a file, which the variable NAME_FILE names; see `fileText`. */
   readonly secret?: true;
   readonly example: string;
   readonly parse: Parse<T>;
@@ -35,7 +38,7 @@ export interface Setting<T> {
 
 export type ValueOf<S> = S extends { readonly parse: (text: string) => Parsed<infer T> } ? T : never;
 
-/** A function, so that whatever prints a configuration prints none of it, and a file can be read anew. */
+/** A function, so that printing a configuration prints no secret, and so that a file can be read again. */
 export type Secret = () => string;
 
 export const FILE_SUFFIX = '_FILE';
@@ -44,7 +47,7 @@ export function setting<T>(definition: Setting<T>): Setting<T> {
   return definition;
 }
 
-/** @param check what is wrong with the text, if anything, in words that do not repeat it */
+/** @param check returns the fault of the text, if any, in words that do not repeat the text */
 export function secret(
   definition: Omit<Setting<Secret>, 'secret' | 'parse'> & {
     readonly check?: (text: string) => Problem | undefined;
@@ -83,7 +86,7 @@ export function integer(least: number, most: number): Parse<number> {
 export function url(...protocols: string[]) {
   return (text: string): Parsed<string> => {
     const parsed = URL.canParse(text) ? new URL(text) : undefined;
-    // The text itself is not repeated: it may hold a password.
+    // The fault does not repeat the text, which may hold a password.
     if (parsed === undefined || !protocols.includes(parsed.protocol) || !text.includes('://')) {
       return { problem: 'is not an address', remedy: `Write ${protocols.join('// or ')}//host:port/...` };
     }
@@ -91,7 +94,10 @@ export function url(...protocols: string[]) {
   };
 }
 
-/** The same for what is asked by fetch, which takes no address with a user. @param instead the settings to name the user by */
+/**
+ * Like `url`, for addresses that go to fetch, which takes no address with a user.
+ * @param instead the settings that name the user in its place
+ */
 export function urlWithoutUser(instead: string, ...protocols: string[]) {
   const parse = url(...protocols);
   return (text: string): Parsed<string> => {
@@ -104,10 +110,11 @@ export function urlWithoutUser(instead: string, ...protocols: string[]) {
 }
 
 /**
- * The text of a file, read anew at each call: secrets and certificates are replaced while we run. One that is missing for a moment, as
- * while it is replaced, counts as unchanged. A line break at its end is not part of it.
+ * The text of a file, read again at each call, since secrets and certificates are replaced while the process
+ * runs. A file that is missing for a moment counts as unchanged, as while it is being replaced. A line break
+ * at the end is not part of the text.
  *
- * @throws where it cannot be read now, the first time
+ * @throws where the first read fails
  */
 export function fileText(path: string): () => string {
   const read = () => readFileSync(path, 'utf8').replace(/\r?\n$/, '');
@@ -116,13 +123,13 @@ export function fileText(path: string): () => string {
     try {
       last = read();
     } catch {
-      // Whoever is given what has become wrong meanwhile will say so.
+      // The last text stays in use. Where it has become invalid, the server that receives it refuses it.
     }
     return last;
   };
 }
 
-/** The file of a setting, as `fileText`, or why it cannot be used. */
+/** Opens the file of a setting with `fileText`, or returns why the file cannot be used. */
 export function openFile(path: string): Parsed<() => string> {
   try {
     const text = fileText(path);

@@ -1,4 +1,4 @@
-/** Certificates and keys in PEM form: which are used, and whether they can be. */
+/** Certificates and keys in PEM form: their settings, and the checks that they are usable. */
 import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto';
 import {
   openFile,
@@ -11,23 +11,29 @@ import {
   setting,
 } from './setting';
 
-/** Options of tls.connect. They are read from their files at each access, and so at each connect. */
+/** Options of tls.connect. Each access reads its file, so each connect uses the current files. */
 export interface Tls {
-  /** Who may have signed the server's certificate; undefined: the authorities that Node knows. */
+  /**
+   * The authorities that may have signed the server's certificate. Undefined: the authorities that Node
+   * knows.
+   */
   readonly ca: string | undefined;
   readonly cert: string | undefined;
   readonly key: string | undefined;
   readonly passphrase: string | undefined;
 }
 
-/** A file whose text is read anew at each call. */
+/** A file whose text is read again at each call. */
 type PemFile = () => string;
 
 const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
 const KEY = /-----BEGIN [A-Z ]*PRIVATE KEY-----/;
 const PEM = 'the text form, which begins with -----BEGIN';
 
-/** The settings by which a server is known to us and we to it. @param whose who is connected to */
+/**
+ * The settings that identify a server to us and us to the server.
+ * @param whose the owner of the server's certificate, for the description
+ */
 export const caFile = (whose: string): Setting<PemFile> =>
   setting({
     describe: `File with the certificates of the authorities that may have signed ${whose}'s, in PEM form. Absent: the authorities that Node knows.`,
@@ -72,7 +78,7 @@ function certificateProblem(text: string): Problem | undefined {
     : { problem: 'holds a certificate that cannot be read', remedy };
 }
 
-/** Of the first certificate, which is the own one. */
+/** Checks the first certificate of the file, which is our own. */
 function validityProblem(text: string, now: Date): Problem | undefined {
   const { validFrom, validTo } = new X509Certificate(text);
   const remedy = 'Have a new certificate issued, or correct the clock';
@@ -82,7 +88,10 @@ function validityProblem(text: string, now: Date): Problem | undefined {
   return undefined;
 }
 
-/** Why the key cannot be used with the certificate. @param password the name of the setting that holds it */
+/**
+ * Explains why the key cannot be used with the certificate.
+ * @param password the name of the setting that holds the key's password
+ */
 function keyProblem(
   cert: PemFile,
   key: PemFile,
@@ -91,7 +100,7 @@ function keyProblem(
 ): Problem | undefined {
   let privateKey: KeyObject;
   try {
-    // Without one, OpenSSL would ask the terminal.
+    // Without a passphrase, OpenSSL would ask for it at the terminal.
     privateKey = createPrivateKey({ key: key(), passphrase: passphrase?.() ?? '' });
   } catch {
     return passphrase === undefined
@@ -109,7 +118,7 @@ interface TlsReading<N extends string> {
   fault(name: N, problem: string, remedy: string): void;
 }
 
-/** What the settings with these names, made by the functions above, come to. */
+/** The TLS options that the settings with these names form. The functions above define those settings. */
 export function readTls<N extends string>(
   names: Readonly<Record<'ca' | 'cert' | 'key' | 'password', N>>,
   reading: TlsReading<NoInfer<N>>,

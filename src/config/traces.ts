@@ -1,9 +1,12 @@
-/** Traces, by the variables of OpenTelemetry. Its SDK reads them by itself; what it would pass over in silence is refused here. */
+/**
+ * Traces, by the variables of OpenTelemetry. Its SDK reads the variables itself. Settings that it would
+ * ignore silently are refused here.
+ */
 import { group } from './reading';
 import { oneOf, type Parsed, type Secret, secret, setting, text, url } from './setting';
 
 export interface Traces {
-  /** As the variable has it, `name=value,name=value`. */
+  /** The headers in the variable's syntax, `name=value,name=value`. */
   readonly headers: Secret | undefined;
 }
 
@@ -12,7 +15,7 @@ const SAMPLERS = [
   ...(['parentbased_always_on', 'parentbased_always_off', 'parentbased_traceidratio'] as const),
 ] as const;
 
-/** What the SDK makes of a share that is none is 1. */
+/** Parses a share. The SDK would treat an invalid share as 1. */
 function share(text: string): Parsed<number> {
   const value = /^\d+(\.\d+)?$/.test(text) ? Number(text) : Number.NaN;
   if (value <= 1) return { value };
@@ -65,13 +68,16 @@ const SETTINGS = {
   }),
 } as const;
 
-/** Variables of OpenTelemetry's that begin like ours. Its SDK reads them, or those do who send metrics and logs. */
+/**
+ * Variables of OpenTelemetry that share our prefixes. Its SDK reads them, or other programs that send metrics
+ * and logs do.
+ */
 export const OPENTELEMETRY =
   /^OTEL_EXPORTER_OTLP_((TRACES|METRICS|LOGS|PROFILES)_)?(ENDPOINT|HEADERS|PROTOCOL|TIMEOUT|COMPRESSION|INSECURE|CERTIFICATE|CLIENT_KEY|CLIENT_CERTIFICATE|TEMPORALITY_PREFERENCE|DEFAULT_HISTOGRAM_AGGREGATION)$/;
 const PROTOCOLS = ['OTEL_EXPORTER_OTLP_PROTOCOL', 'OTEL_EXPORTER_OTLP_TRACES_PROTOCOL'];
 const PROTOCOL = 'http/protobuf';
 
-/** Null: nothing is traced. What else is set for traces is somebody else's then. */
+/** The traces; null where nothing is traced. Other settings for traces then belong to another program. */
 export const traces = group(SETTINGS, (reading): Traces | null => {
   const isGiven =
     reading.isGiven('OTEL_EXPORTER_OTLP_ENDPOINT') || reading.isGiven('OTEL_EXPORTER_OTLP_TRACES_ENDPOINT');

@@ -1,11 +1,11 @@
-/** The webhook: where it listens, what it takes, and which secrets requests are signed with. */
+/** The settings of the webhook: its port, its limits, and the secrets that requests are signed with. */
 import { isIP, isIPv6 } from 'node:net';
 import { group } from './reading';
 import { integer, type Parsed, type Secret, secret, setting } from './setting';
 
 const MAX_PORT = 65_535;
 const MAX_BODY_BYTES = 8 * 1024 ** 2;
-/** What one transaction decides at most. */
+/** The most events that one transaction decides. */
 const MAX_BATCH_EVENTS = 8_000;
 
 export interface WebhookSettings {
@@ -16,7 +16,7 @@ export interface WebhookSettings {
   readonly drainSeconds: number;
   readonly connections: number;
   readonly connectionsPerAddress: number;
-  /** Addresses, and networks as 10.0.0.0/8. */
+  /** Addresses, and networks such as 10.0.0.0/8. */
   readonly trustedProxies: readonly string[];
   /** See `readSecrets`. */
   readonly secrets: Secret;
@@ -108,7 +108,7 @@ export const webhook = group(SETTINGS, (reading): WebhookSettings | undefined =>
   };
 });
 
-/** Addresses and networks, comma-separated. */
+/** Parses addresses and networks, comma-separated. */
 function networks(text: string): Parsed<readonly string[]> {
   const written = text.split(',').map((each) => each.trim());
   const wrong = written.find((each) => !isNetwork(each));
@@ -131,7 +131,10 @@ const PREFIX = 'whsec_';
 const BASE64 = /^[A-Za-z0-9+/]+={0,2}$/;
 const [LEAST_BYTES, MOST_BYTES] = [24, 64];
 
-/** Reads WEBHOOK_SECRETS. Names what is wrong without any part of it that may be a secret: ids and secrets are easily exchanged. */
+/**
+ * Reads WEBHOOK_SECRETS. A fault repeats no text that may be a secret, since ids and secrets are easily
+ * swapped.
+ */
 export function readSecrets(text: string): Parsed<WebhookSecrets> {
   const wrong = (problem: string) => ({ problem, remedy: REMEDY });
   let written: unknown;
@@ -168,20 +171,20 @@ export function readSecrets(text: string): Parsed<WebhookSecrets> {
 }
 
 const PREFIXED = /^whsec/i;
-/** Letters of base64 that a secret has at least. */
+/** The fewest base64 letters that a secret has. */
 const SECRET_LENGTH = 32;
 
-/** Whether it may be a secret, or a part of one. Some ids may be, too. */
+/** Whether the text may be a secret, or a part of one. Some ids look like secrets, too. */
 export function looksSecret(text: string): boolean {
   return PREFIXED.test(text) || (text.length >= SECRET_LENGTH && /^[\w+/=-]+$/.test(text));
 }
 
-/** The id of a connection; where it may be a secret, its place instead. */
+/** The id of a connection, or its place where the id may be a secret. */
 function idOrPlace(id: string, index: number): string {
   return looksSecret(id) ? `entry ${index + 1}` : JSON.stringify(id);
 }
 
-/** Undefined where it is none that can be used. */
+/** Decodes a secret; undefined where it cannot be used. */
 function keyOf(secret: unknown): Buffer | undefined {
   if (typeof secret !== 'string' || !secret.startsWith(PREFIX)) return undefined;
   const base64 = secret.slice(PREFIX.length);
@@ -190,7 +193,7 @@ function keyOf(secret: unknown): Buffer | undefined {
   return key.length >= LEAST_BYTES && key.length <= MOST_BYTES ? key : undefined;
 }
 
-/** Two connections with one secret, in words. */
+/** Names two connections that share a secret. */
 function sharedSecret(secrets: WebhookSecrets): string | undefined {
   const owners = new Map<string, string>();
   const ids = [...secrets.keys()];

@@ -25,8 +25,8 @@ import type { Logger } from 'pino';
 import { messageOf } from '../lib/errors';
 import { firstHeader } from '../lib/record-header';
 import type { TopicPartition } from '../lib/topic-partition';
-import { tellSeldom } from '../telemetry/logger';
-import { STEPS, type Step } from '../telemetry/metrics';
+import { limitRate } from '../telemetry/logger';
+import { TRANSACTION_STEPS, type TransactionStep } from '../telemetry/metrics';
 import type { Envelope } from './delivery';
 import type { Intake, IntakeResult } from './intake';
 import { undecidedCause } from './undecided';
@@ -54,7 +54,7 @@ export interface Tracing {
   /** Answers a request to the webhook whose sender is known, with a span for it. @param traceparent of its headers @param began by performance.now() */
   request<A extends Answered>(traceparent: unknown, began: number, answer: () => Promise<A>): Promise<A>;
   /** Runs a transaction of the batch or request that is traced now; it tells the end of each step. */
-  transaction<T>(run: (ended: (step: Step) => void) => Promise<T>): Promise<T>;
+  transaction<T>(run: (ended: (step: TransactionStep) => void) => Promise<T>): Promise<T>;
   /** Sends what is left. Never fails, and takes as long as the collector does. */
   close(): Promise<void>;
 }
@@ -69,7 +69,7 @@ export interface TracingOptions {
 
 /** Where to, which share, how many spans wait: the SDK reads OpenTelemetry's variables by itself. */
 export function makeTracing({ groupId, version, headers }: TracingOptions, logger: Logger): Tracing {
-  const tell = tellSeldom<string>(LOG_INTERVAL_MS, (error, untold) =>
+  const tell = limitRate<string>(LOG_INTERVAL_MS, (error, untold) =>
     logger.warn({ error, untold }, 'traces are not sent, or not all of them'),
   );
   diag.setLogger(
@@ -136,13 +136,13 @@ export function makeTracing({ groupId, version, headers }: TracingOptions, logge
     }
   }
 
-  async function transaction<T>(run: (ended: (step: Step) => void) => Promise<T>): Promise<T> {
+  async function transaction<T>(run: (ended: (step: TransactionStep) => void) => Promise<T>): Promise<T> {
     const batch = current.getStore();
     if (batch === undefined) return run(() => undefined);
     const context = trace.setSpan(ROOT_CONTEXT, batch);
     let began = performance.now();
     let done = 0;
-    const stepSpan = (step: Step): Span => {
+    const stepSpan = (step: TransactionStep): Span => {
       const isStoreStep = step !== 'decide';
       const span = tracer.startSpan(
         step,
@@ -158,11 +158,11 @@ export function makeTracing({ groupId, version, headers }: TracingOptions, logge
     };
     try {
       return await run((step) => {
-        done = STEPS.indexOf(step) + 1;
+        done = TRANSACTION_STEPS.indexOf(step) + 1;
         stepSpan(step).end(began);
       });
     } catch (error) {
-      const under = STEPS[done];
+      const under = TRANSACTION_STEPS[done];
       if (under !== undefined) {
         const span = stepSpan(under);
         fail(span, error, error instanceof Error ? error.name : 'Error');

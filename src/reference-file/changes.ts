@@ -1,4 +1,4 @@
-/** What applying reference data would change, for the person who is about to do it. */
+/** Describes the changes that applying reference data would make, for the person who is about to apply it. */
 import {
   type ConnectionEntry,
   feedIdOf,
@@ -9,14 +9,16 @@ import { quoted } from './report';
 
 export interface Change {
   readonly what: 'operator' | 'connection' | 'brand' | 'game';
-  /** An operator's id, or `operator/id` of what belongs to it: an operator's id has no slash. */
+  /**
+   * An operator's id, or `operator/id` for its connections, brands and games. An operator's id has no slash.
+   */
   readonly id: string;
   readonly change: 'added' | 'removed' | 'changed';
-  /** `field: old -> new`; `field: new` of what was added; nothing of what was removed. */
+  /** `field: old -> new` for a change, `field: new` for an addition, and nothing for a removal. */
   readonly details: readonly string[];
 }
 
-/** A value as a person reads it; of a list its members, whose order has no meaning. */
+/** A value as it is printed. A list has its members, whose order has no meaning. */
 type Shown = string | readonly string[];
 type Fields = ReadonlyMap<string, Shown>;
 
@@ -28,8 +30,8 @@ interface Item {
 }
 
 /**
- * Every operator, connection, brand and game that differs between two documents, by operator and in a fixed order. The order
- * within a document's own lists is no difference: no verdict depends on it.
+ * Returns every operator, connection, brand and game that differs between two documents, by operator and in a
+ * fixed order. The order within a document's own lists is no difference, since no verdict depends on it.
  */
 export function describeChanges(before: ReferenceDocument, after: ReferenceDocument): Change[] {
   const old = itemsOf(before);
@@ -45,14 +47,20 @@ export function describeChanges(before: ReferenceDocument, after: ReferenceDocum
   return found.sort((a, b) => inOrder(a.item, b.item)).map((entry) => entry.change);
 }
 
-/** The removals that stop what is sent from being taken in, which is why they have to be asked for by name. */
+/**
+ * The removals after which the events of a sender are no longer accepted. They have to be allowed explicitly
+ * (docs/rules.md, C7).
+ */
 export function removals(changes: readonly Change[]): Change[] {
   return changes.filter(
     (it) => it.change === 'removed' && (it.what === 'operator' || it.what === 'connection'),
   );
 }
 
-/** One line for each change. Games of one operator that changed alike share a line: catalogues are long. */
+/**
+ * Prints one line for each change. Games of one operator with the same change share a line, since catalogues
+ * are long.
+ */
 export function printChanges(changes: readonly Change[]): string[] {
   const groups = new Map<string, Change[]>();
   for (const it of changes) {
@@ -81,7 +89,7 @@ function inOrder(a: Item, b: Item): number {
   );
 }
 
-/** By code units: the same on every machine, whatever its language. */
+/** Compares by code units, so the order is the same on every machine, in every language. */
 function compare(a: string, b: string): number {
   if (a === b) return 0;
   return a < b ? -1 : 1;
@@ -165,7 +173,10 @@ function isSameSet(a: readonly string[] | undefined, b: readonly string[] | unde
 
 const SHOWN_MEMBERS = 5;
 
-/** Long lists are shown by their first members, which may be the same ones, so what differs is named as well. */
+/**
+ * Names the members that differ between two long lists. Only the first members of a long list are printed,
+ * and those may be equal.
+ */
 function memberChanges(before: readonly string[] = [], after: readonly string[] = []): string {
   if (before.length <= SHOWN_MEMBERS && after.length <= SHOWN_MEMBERS) return '';
   const old = new Set(before);
@@ -189,7 +200,7 @@ function enumerated(texts: readonly string[]): string {
   return texts.length > SHOWN_MEMBERS ? `${shown} and ${texts.length - SHOWN_MEMBERS} more` : shown;
 }
 
-/** An id as it is where nothing in it could be misread, else in quotes. */
+/** An id without quotes where nobody can misread it, else in quotes. */
 function plain(text: string): string {
   return /^[\p{L}\p{N}._:@/+-]{1,80}$/u.test(text) ? text : quoted(text);
 }

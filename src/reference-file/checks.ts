@@ -1,4 +1,4 @@
-/** What the texts of reference data have to look like. */
+/** Checks of the texts in reference data. */
 import { MAX_NAME_BYTES } from '../domain/event/event';
 import { decimalsOf, MAX_MINOR, toMajor, toMinor } from '../domain/event/money';
 
@@ -7,12 +7,12 @@ export interface Complaint {
   readonly remedy: string;
 }
 
-/** What is wrong with a text, or undefined where nothing is. */
+/** Returns the fault of a text, or undefined where the text is valid. */
 export type Check = (text: string) => Complaint | undefined;
 
 /**
- * Ids of operators, connections and feeds. A feed's public name is operator/feed, so neither has a slash of its own; the id of a
- * connection has to survive in a header of a record and be typed by people, so nothing invisible is in it.
+ * Checks ids of operators, connections and feeds. A feed's public name is operator/feed, so neither id has a
+ * slash. A connection's id appears in a record's header and people type it, so it has no invisible character.
  */
 export const checkName: Check = (text) => {
   const complaint = checkGame(text) ?? checkBytes(text);
@@ -27,10 +27,13 @@ export const checkName: Check = (text) => {
   return undefined;
 };
 
-/** Any brand that an event can name: whatever the store takes as text, up to the length of the event's field. */
+/**
+ * Checks a brand. Every brand that an event can name is valid: any text that the store accepts, up to the
+ * length of the event's field.
+ */
 export const checkBrand: Check = (text) => checkGame(text) ?? checkBytes(text);
 
-/** Any game that an event can name. */
+/** Checks a game. Every game that an event can name is valid. */
 export const checkGame: Check = (text) => {
   if (text === '') return { message: 'The text is empty.', remedy: 'Write the id.' };
   if (text.includes('\0') || !text.isWellFormed()) {
@@ -51,14 +54,14 @@ export const TOPIC_PATTERN = '^(?!\\.{1,2}$)[a-zA-Z0-9._-]{1,249}$';
 const topicPattern = new RegExp(TOPIC_PATTERN);
 
 export const checkTopic: Check = (text) => {
-  // JavaScript's $ stands for the very end only, unlike that of many other dialects.
+  // In JavaScript, $ matches only the very end of the text, unlike in many other dialects.
   if (topicPattern.test(text)) return undefined;
   const remedy =
     'Use 1 to 249 ASCII letters, digits, dots, underscores and hyphens, and not "." or ".." alone.';
   return { message: 'Kafka allows no topic of that name.', remedy };
 };
 
-/** A minimum bet in major units, exact in the currency. */
+/** Checks a minimum bet in major units, which has to be exact in the currency. */
 export function checkAmount(text: string, code: string, scale: number): Complaint | undefined {
   const decimals = decimalsOf(text);
   if (decimals < 0) {

@@ -1,7 +1,8 @@
 /**
- * Text of JSON as a tree, with a tenth of the memory that the parser of YAML takes.
+ * Reads JSON text into a tree, with a tenth of the memory that the YAML parser takes.
  *
- * It takes strict JSON alone, and reports nothing: a text that it does not take goes to the parser of YAML, which says why.
+ * It accepts strict JSON only and reports no faults. A text that it refuses goes to the YAML parser, which
+ * reports them.
  */
 import { MAX_DEPTH, type Tree, type TreeEntry } from './tree';
 
@@ -25,7 +26,7 @@ export function readJsonTree(text: string): Tree | undefined {
     at++;
     return true;
   };
-  /** Items up to the closing bracket. */
+  /** Reads items up to the closing bracket. */
   const items = <T>(closing: string, item: () => T | undefined): T[] | undefined => {
     const read: T[] = [];
     if (take(closing)) return read;
@@ -70,7 +71,7 @@ export function readJsonTree(text: string): Tree | undefined {
   return at === text.length ? tree : undefined;
 }
 
-/** A text of its own where it can be one: a part of the file would keep the whole file in memory. */
+/** Decodes a string into a text of its own. A slice of the file would keep the whole file in memory. */
 function textOf(quoted: string): string {
   const read: unknown = JSON.parse(quoted);
   return typeof read === 'string' ? read : '';

@@ -1,31 +1,34 @@
-/** Reads values of expected types out of a tree, and reports those that are of another type. */
+/** Reads values of expected types from a tree, and reports values of another type. */
 
 import { nearest } from '../lib/did-you-mean';
 import type { Check } from './checks';
-import { childPath, type Place, quoted, type Report } from './report';
+import { childPath, type FaultReport, type FilePlace, quoted } from './report';
 import type { Tree } from './tree';
 
-/** Where a value is or would be. An absent one has the place of the mapping that lacks it. */
-export interface Slot extends Place {
+/** A value and its place. An absent value has the place of the mapping that lacks it. */
+export interface Slot extends FilePlace {
   readonly tree: Tree | undefined;
 }
 
 /** A mapping whose keys are all known. */
-export interface Mapping extends Place {
+export interface Mapping extends FilePlace {
   get(key: string): Slot;
 }
 
 interface Entry {
   readonly key: string;
-  readonly keyPlace: Place;
+  readonly keyPlace: FilePlace;
   readonly value: Slot;
 }
 
-/** Each method reads what is in a slot. Where it is absent, or was reported, the answer is undefined or empty. */
+/**
+ * Each method reads the value of a slot. It returns undefined or an empty value where the slot is absent or
+ * was reported.
+ */
 export class TreeReader {
-  constructor(private readonly faults: Report) {}
+  constructor(private readonly faults: FaultReport) {}
 
-  /** The entries of a mapping, each key once: of equal keys the first. */
+  /** The entries of a mapping. Of equal keys, the first one. */
   entries(slot: Slot): Entry[] {
     const { tree } = slot;
     if (tree === undefined || tree.kind === 'broken') return [];
@@ -60,14 +63,14 @@ export class TreeReader {
     return { path, at, get: (key) => values.get(key) ?? { path: childPath(path, key), at, tree: undefined } };
   }
 
-  /** The value of a key, whose being absent is a fault. */
+  /** The value of a key. Its absence is a fault. */
   required(node: Mapping, key: string, remedy: string): Slot {
     const slot = node.get(key);
     if (slot.tree === undefined) this.faults.add(node, `The key "${key}" is missing.`, remedy);
     return slot;
   }
 
-  /** The items that could be read. */
+  /** The items that could be read; the others are reported. */
   list<T>(slot: Slot, read: (item: Slot) => T | undefined): T[] {
     const { path, tree } = slot;
     if (tree === undefined || tree.kind === 'broken') return [];
@@ -93,7 +96,7 @@ export class TreeReader {
     return undefined;
   }
 
-  /** One of a few words. */
+  /** Reads one of a few words. */
   word<W extends string>(slot: Slot, words: readonly W[]): W | undefined {
     const text = this.text(slot, () => undefined);
     const found = words.find((word) => word === text);
@@ -104,7 +107,7 @@ export class TreeReader {
     return found;
   }
 
-  /** A flag that is true where it is absent. */
+  /** Reads a flag, which is true where it is absent. */
   flag(slot: Slot): boolean {
     const { tree } = slot;
     if (tree === undefined || tree.kind === 'broken') return true;
@@ -113,7 +116,7 @@ export class TreeReader {
     return true;
   }
 
-  private unknownKey(key: string, place: Place, known: readonly string[]): void {
+  private unknownKey(key: string, place: FilePlace, known: readonly string[]): void {
     const merge = key === '<<' ? 'Write the values out: keys are not merged.' : undefined;
     const remedy = merge ?? suggestion(key, known) ?? `Remove it; the keys here are ${known.join(', ')}.`;
     this.faults.add(place, `The key ${quoted(key)} is not known here.`, remedy);
@@ -138,10 +141,10 @@ function describe(tree: Tree | undefined): string {
   return typeof tree.value === 'string' ? `the text ${quoted(source)}` : `the ${typeof tree.value} ${shown}`;
 }
 
-/** Two slips of the pen are taken for a slip, in short words one. */
+/** Two edits count as a slip; in a short word, one. */
 const MOST_EDITS = 2;
 
-/** A remedy that names the candidate a word was probably meant for, or undefined where none is near. */
+/** A remedy that names the candidate that the writer probably meant; undefined where none is near. */
 export function suggestion(word: string, candidates: readonly string[]): string | undefined {
   if (normalized(word).length > 100) return undefined;
   const mostEdits = (candidate: string) => Math.min(MOST_EDITS, Math.floor(candidate.length / 3));
@@ -149,7 +152,7 @@ export function suggestion(word: string, candidates: readonly string[]): string 
   return near === undefined ? undefined : `Did you mean ${quoted(near)}?`;
 }
 
-/** minBet, min-bet and Min_Bet are one word. */
+/** Makes minBet, min-bet and Min_Bet one word. */
 function normalized(word: string): string {
   return word.toLowerCase().replace(/[\s_-]/g, '');
 }

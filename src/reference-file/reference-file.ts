@@ -1,11 +1,11 @@
 /**
- * The reference data file: its text turned into a document, or into everything that is wrong with it.
+ * The reference data file: turns its text into a document, or into all faults of the text.
  *
- * What applying a changed file would do is in src/reference-file/changes.ts, what the store keeps of a document in stored.ts.
+ * changes.ts describes the effect of applying a changed file. stored.ts has the stored form of a document.
  */
 import { isUtf8 } from 'node:buffer';
 import type { ReferenceDocument } from '../domain/reference';
-import { type FileFault, Report } from './report';
+import { FaultReport, type FileFault } from './report';
 import { DocumentReader } from './rules';
 import { MAX_LENGTH, readTree, SHORTER } from './yaml';
 
@@ -16,13 +16,16 @@ export type ParsedReference =
   | { readonly document: ReferenceDocument; readonly warnings: readonly FileFault[] }
   | { readonly faults: readonly FileFault[] };
 
-/** More bytes are more characters than a file may have, whatever they are: nobody need read further. */
+/**
+ * The most bytes that are read of a file. A longer file has more than MAX_LENGTH characters in any case, so
+ * it is refused unread.
+ */
 export const MAX_REFERENCE_BYTES = 3 * MAX_LENGTH;
 
 /**
  * Reads the bytes of a file, which have to be UTF-8. Never throws, as `parseReference`.
  *
- * @param bytes null where there are more than MAX_REFERENCE_BYTES
+ * @param bytes null for a file of more than MAX_REFERENCE_BYTES
  */
 export function readReference(bytes: Buffer | null, fileName: string): ParsedReference {
   if (bytes === null) return { faults: [tooLong(fileName)] };
@@ -35,11 +38,13 @@ function tooLong(fileName: string): FileFault {
   return { line: 1, column: 1, path: '', message, remedy: SHORTER };
 }
 
-/** What bytes that are no UTF-8 are read as. A file may also hold it as a character of its own. */
+/**
+ * The character that decoding puts in place of invalid bytes. A file may also contain this character itself.
+ */
 const REPLACEMENT = '\uFFFD';
 const REPLACEMENT_BYTES = Buffer.from(REPLACEMENT);
 
-/** @param text of the bytes, with a replacement for what is none */
+/** @param text the decoded bytes, with the replacement character for each invalid part */
 function notUtf8(bytes: Buffer, text: string): FileFault {
   let at = text.indexOf(REPLACEMENT);
   let offset = Buffer.byteLength(text.slice(0, at));
@@ -57,17 +62,18 @@ function notUtf8(bytes: Buffer, text: string): FileFault {
 }
 
 /**
- * Reads reference data from YAML or JSON. Never throws: whatever the text is, the answer is a document or its faults.
+ * Reads reference data from YAML or JSON. Never throws: every text gives a document or its faults.
  *
- * All faults are reported at once, in the order of the text. A text that is not even YAML gets its syntax errors alone.
+ * All faults are reported at once, in the order of the text. For a text that is not YAML, only its syntax
+ * errors are reported.
  * @param fileName for the messages
  */
 export function parseReference(text: string, fileName: string): ParsedReference {
   const content = text.startsWith('\uFEFF') ? text.slice(1) : text;
-  const report = new Report(content);
+  const report = new FaultReport(content);
   const tree = readTree(content, fileName, report);
   if (tree === undefined) return { faults: report.inOrder() };
-  const warnings = new Report(content);
+  const warnings = new FaultReport(content);
   const document = new DocumentReader(report, warnings).read(tree);
   return report.isEmpty() ? { document, warnings: warnings.inOrder() } : { faults: report.inOrder() };
 }

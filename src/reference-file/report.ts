@@ -1,6 +1,6 @@
-/** What is wrong with a file, where, and how it is said. */
+/** The faults of a file: their places, and their wording. */
 
-/** Something wrong with a file, for the person who has to mend it. */
+/** A fault of a file, for the person who has to correct it. */
 export interface FileFault {
   /** Counted from 1, as editors do; a column counts UTF-16 units. */
   readonly line: number;
@@ -11,22 +11,22 @@ export interface FileFault {
   readonly remedy: string;
 }
 
-/** A fault as a line that editors can jump from: file, line, column, then what is wrong and the remedy. */
+/** Prints a fault as a line that editors can jump from: file, line, column, then the fault and its remedy. */
 export function describeFileFault(file: string, { line, column, path, message, remedy }: FileFault): string {
   return `${file}:${line}:${column}: ${path === '' ? '' : `${path}: `}${message} ${remedy}`;
 }
 
-/** A node of the file by its offset in the text, and by its path. */
-export interface Place {
+/** A node of the file: its offset in the text, and its path. */
+export interface FilePlace {
   readonly at: number;
   readonly path: string;
 }
 
-/** The file as such. */
-export const WHOLE_FILE: Place = { at: 0, path: '' };
+/** The place of a fault that concerns the whole file. */
+export const WHOLE_FILE: FilePlace = { at: 0, path: '' };
 
-/** Collects faults by offset and hands them out in the order of the text. */
-export class Report {
+/** Collects faults by offset, and returns them in the order of the text. */
+export class FaultReport {
   private readonly found: FileFault[] = [];
   private readonly lineStarts: number[] = [0];
 
@@ -36,7 +36,7 @@ export class Report {
     }
   }
 
-  add({ at, path }: Place, message: string, remedy: string): void {
+  add({ at, path }: FilePlace, message: string, remedy: string): void {
     const line = this.lineOf(at);
     this.found.push({ line, column: at - (this.lineStarts[line - 1] ?? 0) + 1, path, message, remedy });
   }
@@ -56,7 +56,9 @@ export class Report {
     return this.found.length === 0;
   }
 
-  /** Every fault once: a parser that recovers may say the same thing of one place again and again. */
+  /**
+   * Returns every fault once. A parser that recovers may report the same fault at one place several times.
+   */
   inOrder(): FileFault[] {
     const distinct = new Map(
       this.found.map((fault) => [
@@ -68,7 +70,7 @@ export class Report {
   }
 }
 
-/** The path of a node's child. Keys that would be ambiguous behind a dot, or too long, are put in quotes. */
+/** The path of a node's child. A key is quoted where it is too long, or would be ambiguous after a dot. */
 export function childPath(path: string, key: string | number): string {
   if (typeof key === 'number') return `${path}[${key}]`;
   if (!/^[A-Za-z_][\w-]{0,63}$/.test(key)) return `${path}[${quoted(key)}]`;
@@ -77,7 +79,7 @@ export function childPath(path: string, key: string | number): string {
 
 const LONGEST_SHOWN = 80;
 
-/** A text as it can be shown to a person: in quotes, shortened, with everything invisible written as an escape. */
+/** A text for people to read: in quotes, shortened, with every invisible character as an escape. */
 export function quoted(text: string): string {
   const shown = text.length > LONGEST_SHOWN ? `${text.slice(0, LONGEST_SHOWN)}…` : text;
   return JSON.stringify(shown).replace(

@@ -1,8 +1,9 @@
 /**
- * The rules of the reference data file: what has to be where, and what must not be (docs/rules.md, C1-C9).
+ * The rules of the reference data file: the keys and values that it must have and must not have
+ * (docs/rules.md, C1-C9).
  *
- * schemas/reference.schema.json says the same of the structure for editors; test/unit/reference-file/reference-file.test.ts holds the two
- * together.
+ * schemas/reference.schema.json describes the same structure for editors.
+ * test/unit/reference-file/reference-file.test.ts compares the two.
  */
 import { CURRENCIES, currencyOf, toMinor } from '../domain/event/money';
 import {
@@ -15,20 +16,20 @@ import {
 } from '../domain/reference';
 import { type Check, checkAmount, checkBrand, checkGame, checkName, checkTopic } from './checks';
 import { type Mapping, type Slot, suggestion, TreeReader } from './reader';
-import { quoted, type Report } from './report';
+import { type FaultReport, quoted } from './report';
 import { TopicSharing } from './topics';
 import type { Tree } from './tree';
 
-/** What a connection says of its brands where it carries several. */
+/** The value of the key `brands` of a connection that carries several brands. */
 export const SEVERAL = 'several';
 const TRANSPORTS = ['kafka', 'webhook'] as const;
 type Transport = (typeof TRANSPORTS)[number];
 const CODES = CURRENCIES.map((currency) => currency.code);
 
-/** Ids of one kind, each with the offset where it was given first. */
+/** Ids of one kind, each with the offset of its first place. */
 type Ids = Map<string, number>;
 
-/** Reads one document. What it returns is valid only where nothing was reported as a fault. */
+/** Reads one document. The result is valid only where no fault was reported. */
 export class DocumentReader {
   private readonly nodes: TreeReader;
   private readonly operatorIds: Ids = new Map();
@@ -36,8 +37,8 @@ export class DocumentReader {
   private readonly topics = new TopicSharing();
 
   constructor(
-    private readonly faults: Report,
-    private readonly warnings: Report,
+    private readonly faults: FaultReport,
+    private readonly warnings: FaultReport,
   ) {
     this.nodes = new TreeReader(faults);
   }
@@ -58,7 +59,7 @@ export class DocumentReader {
     const active = this.nodes.flag(node.get('active'));
     const brandIds: Ids = new Map();
     const brands = this.nodes.list(node.get('brands'), (item) => this.brand(item, brandIds));
-    // A brand that could not be read may be the very one that a connection names.
+    // A brand that could not be read may be the one that a connection names.
     const known = brands.length === itemCount(node.get('brands')) ? brandIds : undefined;
     const connections = this.nodes.list(node.get('connections'), (item) => this.connection(item, id, known));
     const gameIds: Ids = new Map();
@@ -70,7 +71,7 @@ export class DocumentReader {
     return id === undefined ? undefined : { id, active, connections, brands, catalogue };
   }
 
-  /** @param brandIds those that the operator lists; undefined where they are not all known */
+  /** @param brandIds the brands that the operator lists; undefined where some of them could not be read */
   private connection(
     slot: Slot,
     operatorId: string | undefined,
@@ -205,7 +206,7 @@ export class DocumentReader {
     return id === undefined ? undefined : { id, active };
   }
 
-  /** @param seen ids that this one must differ from, and is added to */
+  /** @param seen the earlier ids, all of which must differ from this one; the method adds this id */
   private id(node: Mapping, what: string, check: Check, seen: Ids): string | undefined {
     const slot = this.nodes.required(node, 'id', `Give the ${what} an id.`);
     const id = this.nodes.text(slot, check);
@@ -222,7 +223,7 @@ export class DocumentReader {
   }
 }
 
-/** Items of a list, none where there is no list; undefined where something else is in its place. */
+/** The number of items of a list; 0 without a value. Undefined where the value is no list. */
 function itemCount({ tree }: Slot): number | undefined {
   if (tree === undefined) return 0;
   return tree.kind === 'list' ? tree.items.length : undefined;

@@ -1,12 +1,13 @@
 /**
- * Reference data as the store keeps it. Apart from the reading of files, whose parser the worker need not load.
+ * Reference data in the form that the store keeps. It is separate from the reading of files, so that the
+ * worker need not load the YAML parser.
  */
 import type { ReferenceDocument } from '../domain/reference';
-import { Report } from './report';
+import { FaultReport } from './report';
 import { DocumentReader, SEVERAL } from './rules';
 import { treeOf } from './tree';
 
-/** What the store keeps of a document: the structure of a file, with everything that has a default written out. */
+/** The stored form of a document: the structure of a file, with every default written out. */
 export function toDocumentJson(document: ReferenceDocument): unknown {
   return {
     operators: document.operators.map((operator) => ({
@@ -21,12 +22,13 @@ export function toDocumentJson(document: ReferenceDocument): unknown {
 }
 
 /**
- * The document behind what toDocumentJson returned, read with all the rules of a file.
+ * Reads a stored document, by all the rules of a file.
+ *
  * @throws RangeError where the data breaks a rule: another version wrote it, or somebody edited it
  */
 export function fromDocumentJson(json: unknown): ReferenceDocument {
-  const report = new Report('');
-  const document = new DocumentReader(report, new Report('')).read(treeOf(json));
+  const report = new FaultReport('');
+  const document = new DocumentReader(report, new FaultReport('')).read(treeOf(json));
   if (report.isEmpty()) return document;
   const [first, ...others] = report.inOrder();
   const more = others.length > 0 ? ` (and ${others.length} more faults)` : '';

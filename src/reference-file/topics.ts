@@ -1,8 +1,8 @@
-/** Topics that several connections are bound to: valid, but somebody should have meant it. */
-import type { Place, Report } from './report';
+/** Finds topics that several connections share. Sharing is valid, but has to be intended. */
+import type { FaultReport, FilePlace } from './report';
 
-/** A connection that is bound to a topic, at the place where it says so. */
-interface Binding extends Place {
+/** A connection that is bound to a topic, and the place of its `topic` key. */
+interface Binding extends FilePlace {
   readonly id: string;
   readonly operatorId: string;
 }
@@ -18,8 +18,11 @@ export class TopicSharing {
     else bound.push(binding);
   }
 
-  /** One warning for each shared topic: at the first connection of a second operator where there is one, else at the second. */
-  warn(warnings: Report): void {
+  /**
+   * Adds one warning for each shared topic. Its place is the first connection of a second operator, if there
+   * is one, else the second connection.
+   */
+  warn(warnings: FaultReport): void {
     for (const [topic, bound] of this.bindings) {
       const [first, second] = bound;
       if (first === undefined || second === undefined) continue;

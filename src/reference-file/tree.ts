@@ -1,5 +1,6 @@
 /**
- * A document as a tree whose nodes know their place in its text, so that whatever is wrong with them can be pointed at. From text: yaml.ts.
+ * A document as a tree. Each node knows its place in the text, so that a fault can name the place. yaml.ts
+ * reads a tree from text.
  */
 
 /** `at` is the node's offset in the text. An aliased node has the place of its anchor. */
@@ -7,7 +8,7 @@ export type Tree =
   | { readonly kind: 'leaf'; readonly at: number; readonly value: unknown; readonly source: string }
   | { readonly kind: 'list'; readonly at: number; readonly items: readonly Tree[] }
   | { readonly kind: 'mapping'; readonly at: number; readonly entries: readonly TreeEntry[] }
-  /** Already reported: whoever reads it stays silent. */
+  /** A node whose fault was already reported. Its readers report nothing more. */
   | { readonly kind: 'broken'; readonly at: number };
 
 export interface TreeEntry {
@@ -16,10 +17,13 @@ export interface TreeEntry {
   readonly value: Tree;
 }
 
-/** Far deeper than reference data, far from what recursion can take. */
+/** Far deeper than reference data, and far less than the stack allows for recursion. */
 export const MAX_DEPTH = 20;
 
-/** The tree of a value that came out of JSON, which has no places. @throws RangeError where it is nested too deeply */
+/**
+ * The tree of a parsed JSON value, which has no places.
+ * @throws RangeError where it is nested too deeply
+ */
 export function treeOf(json: unknown, depth = 0): Tree {
   if (depth > MAX_DEPTH) throw new RangeError('the data is nested too deeply');
   if (Array.isArray(json)) return { kind: 'list', at: 0, items: json.map((item) => treeOf(item, depth + 1)) };

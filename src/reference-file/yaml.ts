@@ -1,28 +1,34 @@
 /**
- * Text of YAML or JSON as a tree.
+ * Reads YAML or JSON text into a tree.
  *
- * The rules of reference data are not here (src/reference-file/rules.ts): only what holds for any file of that form.
+ * It checks only rules that hold for every YAML file. The rules of reference data are in
+ * src/reference-file/rules.ts.
  */
 import { type Document, isAlias, isMap, isScalar, isSeq, parseDocument, type YAMLError } from 'yaml';
 import { messageOf } from '../lib/errors';
 import { readJsonTree } from './json';
-import { childPath, type Report, WHOLE_FILE } from './report';
+import { childPath, type FaultReport, WHOLE_FILE } from './report';
 import { MAX_DEPTH, type Tree, type TreeEntry } from './tree';
 
-/** Characters of a file: parsing takes about a second for a million. */
+/** The most characters of a file. Parsing takes about a second for a million. */
 export const MAX_LENGTH = 16 * 1024 * 1024;
-/** The remedy for more. */
+/** The remedy for a longer file. */
 export const SHORTER = 'Shorten long lists, or deny games where many are allowed.';
-/** Nodes that all aliases of a file may stand for together: a few lines of nested aliases can stand for billions. */
+/**
+ * The most nodes that all aliases of a file may expand to. A few lines of nested aliases can expand to
+ * billions.
+ */
 export const MAX_ALIASED = 100_000;
 
 /**
- * Reads one document of YAML 1.2, which JSON is a part of. Nothing of the text makes it throw or run away: what it cannot
- * take is reported.
+ * Reads one document of YAML 1.2, of which JSON is a part. No text makes it throw or run without limit; it
+ * reports the parts that it cannot read.
+ *
  * @param text without a byte order mark
- * @returns undefined where the text is not YAML: its structure is then a guess, and faults found in a guess would mislead
+ * @returns undefined where the text is not YAML. Its structure would be a guess, and faults in a guess would
+ * mislead
  */
-export function readTree(text: string, fileName: string, report: Report): Tree | undefined {
+export function readTree(text: string, fileName: string, report: FaultReport): Tree | undefined {
   if (text.length > MAX_LENGTH) {
     const message = `${fileName} has ${text.length} characters; the limit is ${MAX_LENGTH}.`;
     report.add(WHOLE_FILE, message, SHORTER);
@@ -30,7 +36,7 @@ export function readTree(text: string, fileName: string, report: Report): Tree |
   }
   if (reportControlCharacters(text, report)) return undefined;
   const json = readJsonTree(text);
-  // A text that is null alone is reported below.
+  // A text of `null` alone is reported below.
   if (json !== undefined && json.kind !== 'leaf') return json;
   const document = parsed(text, report);
   if (document === undefined) return undefined;
@@ -49,8 +55,8 @@ export function readTree(text: string, fileName: string, report: Report): Tree |
   return new Converter(report).convert(root, 0, '', 0);
 }
 
-/** The parser's document, or undefined where it reported an error. */
-function parsed(text: string, report: Report): Document.Parsed | undefined {
+/** The parser's document; undefined where it reported an error. */
+function parsed(text: string, report: FaultReport): Document.Parsed | undefined {
   try {
     const document = parseDocument(text, {
       schema: 'core',
@@ -58,14 +64,16 @@ function parsed(text: string, report: Report): Document.Parsed | undefined {
       merge: false,
       resolveKnownTags: false,
       stringKeys: true,
-      // Comparing every key with every other one takes quadratic time. Equal keys are found where the keys are read.
+      // Comparing each pair of keys takes quadratic time. The reader of the keys finds equal keys.
       uniqueKeys: false,
       prettyErrors: false,
       logLevel: 'error',
     });
-    // The parser recurses. Where it runs out of stack, it reports that for the level and a consequence for each one around it.
+    // The parser recurses. Where it runs out of stack, it reports one error for that level and one for each
+    // level around it.
     const tooDeep = document.errors.find((error) => error.code === 'RESOURCE_EXHAUSTION');
-    const errors = tooDeep === undefined ? telling([...document.errors, ...document.warnings]) : [tooDeep];
+    const errors =
+      tooDeep === undefined ? worthReporting([...document.errors, ...document.warnings]) : [tooDeep];
     for (const error of errors) reportSyntax(error, report);
     return errors.length === 0 ? document : undefined;
   } catch (error) {
@@ -75,8 +83,11 @@ function parsed(text: string, report: Report): Document.Parsed | undefined {
   }
 }
 
-/** YAML knows no control characters but tab and line break, whereas the parser takes some of them for its own marks. */
-function reportControlCharacters(text: string, report: Report): boolean {
+/**
+ * Reports control characters. YAML allows only tab and line break, but the parser uses some others as marks
+ * of its own.
+ */
+function reportControlCharacters(text: string, report: FaultReport): boolean {
   let first = -1;
   let count = 0;
   for (let i = 0; i < text.length; i++) {
@@ -100,7 +111,7 @@ const SYNTAX_REMEDIES: Readonly<Partial<Record<YAMLError['code'], string>>> = {
   TAB_AS_INDENT: 'Indent with spaces.',
   TAG_RESOLVE_FAILED: 'Remove the tag (the word that begins with "!").',
 };
-/** Where the parser speaks of its own functions and options. */
+/** Replaces the parser's messages that mention its own functions and options. */
 const SYNTAX_MESSAGES: Readonly<
   Partial<Record<YAMLError['code'], readonly [message: string, remedy: string]>>
 > = {
@@ -109,18 +120,23 @@ const SYNTAX_MESSAGES: Readonly<
   RESOURCE_EXHAUSTION: ['The data is nested too deeply.', 'Close the brackets that were left open.'],
 };
 
-/** Once the parser has lost its way it objects to every further token; the first of them is the one to mend. */
-function telling(errors: readonly YAMLError[]): YAMLError[] {
+/**
+ * The errors worth reporting. Once the parser has lost its way, it rejects every further token; only the
+ * first one is to be corrected.
+ */
+function worthReporting(errors: readonly YAMLError[]): YAMLError[] {
   const lost = errors.find((error) => error.code === 'UNEXPECTED_TOKEN');
   return errors.filter((error) => error.code !== 'UNEXPECTED_TOKEN' || error === lost);
 }
 
-/** What the parser says, without the text that it quotes: a file of events, given by mistake, holds players. */
+/**
+ * The parser's message without the text that it quotes. A file of events, given by mistake, contains players.
+ */
 function unquoted(message: string): string {
   return message.replace(/: ".*$/s, '').replace(/[.:]+$/, '');
 }
 
-function reportSyntax(error: YAMLError, report: Report): void {
+function reportSyntax(error: YAMLError, report: FaultReport): void {
   const [message, remedy] = SYNTAX_MESSAGES[error.code] ?? [
     `The text is not valid YAML: ${unquoted(error.message)}.`,
     SYNTAX_REMEDIES[error.code] ??
@@ -129,17 +145,20 @@ function reportSyntax(error: YAMLError, report: Report): void {
   report.add({ at: error.pos[0], path: '' }, message, remedy);
 }
 
-/** Turns the parser's nodes into a tree, in the order of the text: an alias means the last anchor of its name before it. */
+/**
+ * Turns the parser's nodes into a tree, in the order of the text. An alias means the last anchor of its name
+ * before it.
+ */
 class Converter {
   private readonly anchors = new Map<string, { readonly tree: Tree; readonly size: number } | 'open'>();
-  /** Nodes of the tree, counting an aliased one each time. */
+  /** The number of nodes of the tree. An aliased node counts each time. */
   private size = 0;
   private aliased = 0;
   private tooManyAliases = false;
 
-  constructor(private readonly report: Report) {}
+  constructor(private readonly report: FaultReport) {}
 
-  /** @param node what the parser has at this place: nothing, where a key has no value */
+  /** @param node the parser's node at this place; undefined or null for a key without a value */
   convert(node: unknown, fallbackAt: number, path: string, depth: number): Tree {
     this.size++;
     if (isAlias(node)) return this.follow(node.source, node.range?.[0] ?? fallbackAt, path);

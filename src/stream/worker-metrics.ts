@@ -3,12 +3,12 @@ import type { Logger } from 'pino';
 import { type OnThrottled, THROTTLED_REQUESTS, type Throttled } from '../kafka/port';
 import { secondsSince } from '../lib/clock';
 import type { LookUps } from '../schema-registry/wire-format';
-import { tellSeldom } from '../telemetry/logger';
-import { type Metrics, type Step, UNDECIDED_CAUSES } from '../telemetry/metrics';
+import { limitRate } from '../telemetry/logger';
+import { type Metrics, type TransactionStep, UNDECIDED_CAUSES } from '../telemetry/metrics';
 import type { Stream } from './stream';
 
 /** Measures the steps of one transaction: told of the end of each, it knows how long it took. */
-export function makeStepTimer({ stepSeconds }: Metrics): (step: Step) => void {
+export function makeStepTimer({ stepSeconds }: Metrics): (step: TransactionStep) => void {
   let began = performance.now();
   return (step) => {
     const now = performance.now();
@@ -33,10 +33,10 @@ export function observeThrottling({ kafkaThrottledSeconds }: Metrics, logger: Lo
           { request, broker, throttleMs: ms, suppressed },
           'Kafka throttles requests of this process: a quota of the brokers',
         );
-      return [request, tellSeldom(THROTTLED_LOG_EVERY_MS, log)];
+      return [request, limitRate(THROTTLED_LOG_EVERY_MS, log)];
     }),
   );
-  const logLong = tellSeldom(THROTTLED_LOG_EVERY_MS, ({ broker, ms, everyFetchForMs }: Throttled) =>
+  const logLong = limitRate(THROTTLED_LOG_EVERY_MS, ({ broker, ms, everyFetchForMs }: Throttled) =>
     logger.error(
       { broker, throttleMs: ms, everyFetchForMs },
       'Kafka throttles every fetch, and no record arrives: a batch larger than ten seconds of consumer_byte_rate never does; raise the quota',

@@ -1,22 +1,23 @@
 /**
  * The server of /livez, /readyz and /metrics on HTTP_PORT.
  *
- * Anybody who reaches the port may open connections and send half of a request. So each connection has short deadlines,
- * each address a number of connections, and a newcomer takes the place of the oldest connection that waits for a request.
+ * Anybody who reaches the port may open connections and send half of a request. So each connection has short
+ * deadlines, and each address a limit of connections. At the limit, a new connection takes the place of the
+ * oldest one that waits for a request.
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { type AddressInfo, isIPv6, type Socket } from 'node:net';
 
 export interface Health {
-  /** False ends the pod: only a restart helps. */
+  /** False restarts the pod, since only a restart helps. */
   live(): boolean;
   /** False takes the pod out of service. */
   ready(): boolean;
-  /** What somebody has to act on though the pod is in service, a sentence each. */
+  /** Problems that somebody has to act on although the pod is in service, one sentence each. */
   notes(): readonly string[];
 }
 
-/** What the server needs of the metrics. */
+/** The part of the metrics that the server needs. */
 export interface ServedMetrics {
   readonly registry: { readonly contentType: string; metrics(): Promise<string> };
   beforeScrape(): void;
@@ -24,24 +25,30 @@ export interface ServedMetrics {
   readonly healthRequestsRefused: { inc(): void };
 }
 
-/** The head of a request has come within this time, and the whole request; otherwise its connection ends. */
+/** The deadlines for the head of a request and for the whole request. A late request ends its connection. */
 const HEAD_TIMEOUT_MS = 2_000;
 const REQUEST_TIMEOUT_MS = 3_000;
 const LATE_REQUESTS_CHECK_MS = 500;
-/** An answer is taken within this time. */
+/** The deadline for the client to read an answer. */
 const ANSWER_TIMEOUT_MS = 5_000;
 const KEEP_ALIVE_MS = 5_000;
 const MAX_HEAD_BYTES = 8 * 1024;
-/** Connections in all, and of one address: of IPv6 a /64, which is one sender's. */
+/**
+ * The most connections in all, and from one address. An IPv6 network /64 counts as one address, since it
+ * belongs to one sender.
+ */
 export const MAX_HEALTH_CONNECTIONS = 200;
 export const MAX_HEALTH_CONNECTIONS_AN_ADDRESS = 20;
-/** Requests of one address in a second; those beyond are answered 429. */
+/** The most requests from one address in a second. Further ones are answered 429. */
 export const MAX_HEALTH_REQUESTS_A_SECOND = 50;
-/** Addresses whose requests are counted within a second. */
+/** The most addresses whose requests are counted within a second. */
 const MAX_COUNTED_ADDRESSES = 10_000;
 const SECOND_MS = 1_000;
 
-/** Serves /livez, /readyz and /metrics. @returns the port, which differs from `port` where that is 0 */
+/**
+ * Serves /livez, /readyz and /metrics.
+ * @returns the port, which differs from `port` where that is 0
+ */
 export async function serveHealth(
   port: number,
   health: Health,
@@ -104,7 +111,10 @@ interface Place {
   requests: number;
 }
 
-/** The connections there are, the oldest first. One that is answered is behind all that wait for a request. */
+/**
+ * The open connections, the oldest first. A connection whose request was answered moves behind those that
+ * wait for a request.
+ */
 function makeConnections(onDropped: () => void) {
   const places = new Map<Socket, Place>();
   const oldest = (address?: string): Socket | undefined => {
@@ -132,7 +142,7 @@ function makeConnections(onDropped: () => void) {
       places.set(socket, { address, requests: 0 });
       socket.once('close', () => places.delete(socket));
     },
-    /** @returns what ends the request; the connection is then the youngest of those that wait */
+    /** @returns a function that ends the request; the connection is then the youngest one that waits */
     answering(socket: Socket): () => void {
       const place = places.get(socket);
       if (place === undefined) return () => undefined;
@@ -146,7 +156,10 @@ function makeConnections(onDropped: () => void) {
   };
 }
 
-/** @returns whether an address has asked too often within this second */
+/**
+ * @returns a function that counts a request, and returns whether its address has exceeded the limit in this
+ * second
+ */
 function makeRequestCount(): (address: string) => boolean {
   let counts = new Map<string, number>();
   let since = performance.now();
@@ -165,7 +178,7 @@ function makeRequestCount(): (address: string) => boolean {
 function addressOf({ remoteAddress = '' }: Socket): string {
   const address = remoteAddress.replace(/^::ffff:(?=\d+\.)/, '');
   if (!isIPv6(address)) return address;
-  // Written in full, so that the first four parts are the /64.
+  // The address is written in full, so that its first four parts are the /64.
   const [head = '', tail] = address.split('%')[0]?.split('::') ?? [];
   const [before, after] = [head, tail ?? ''].map((part) => (part === '' ? [] : part.split(':')));
   const zeros = tail === undefined ? 0 : 8 - (before?.length ?? 0) - (after?.length ?? 0);
@@ -174,7 +187,7 @@ function addressOf({ remoteAddress = '' }: Socket): string {
     .join(':');
 }
 
-/** Those who ask while it is under way have the same answer. */
+/** Shares one run of the work: calls during a run get its result. */
 function shared<T>(work: () => Promise<T>): () => Promise<T> {
   let underWay: Promise<T> | undefined;
   return () => {
@@ -185,7 +198,12 @@ function shared<T>(work: () => Promise<T>): () => Promise<T> {
   };
 }
 
-/** Has a server listen. @param port 0: any that is free @returns the port @throws where it is taken */
+/**
+ * Makes a server listen.
+ * @param port 0 for any free port
+ * @returns the port
+ * @throws where the port is taken
+ */
 export async function listenAt(server: Server, port: number): Promise<number> {
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);

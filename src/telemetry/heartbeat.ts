@@ -1,17 +1,21 @@
-/** The file that LIVENESS_HEARTBEAT names, by which Kubernetes knows that a process lives, and which nobody outside its pod can reach. */
+/**
+ * The heartbeat file that LIVENESS_HEARTBEAT names. It shows Kubernetes that the process lives, and nobody
+ * outside the pod can reach it.
+ */
 import { closeSync, openSync, rmSync, utimesSync } from 'node:fs';
 
 const BEAT_MS = 1_000;
-/** The time of the file lies so far ahead of the last beat. */
+/** How far the file's time is ahead of the last beat. */
 const LIVE_FOR_MS = 15_000;
 
 /**
- * Sets the modification time of the file ahead, once a second, while the process lives.
+ * Sets the modification time of the file ahead, once a second, while the process is live.
  *
- * The time is how long the process counts as alive, so that a probe compares it with the present and runs no Node:
- * `test FILE -nt /proc/self`. A process whose event loop hangs sets no time.
- * @returns what ends it and removes the file
- * @throws where the file cannot be made
+ * The time is the end of the process's liveness. A probe compares it with the present and runs no Node: `test
+ * FILE -nt /proc/self`. A process whose event loop hangs sets no time.
+ *
+ * @returns a function that stops the heartbeat and removes the file
+ * @throws where the file cannot be created
  */
 export function startHeartbeat(
   file: string,

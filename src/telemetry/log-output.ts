@@ -1,37 +1,43 @@
 /**
- * Where log lines go: standard output or standard error, which may be full, gone, or read by a program that has stopped.
+ * The output of log lines: standard output or standard error, which may be full, closed, or read by a program
+ * that has stopped.
  *
- * No write here waits: a process that waits for its log answers no probe and no SIGTERM. Lines wait instead, up to a limit in
- * bytes; lines beyond it are dropped, counted, and reported once lines can be written again.
+ * No write here blocks, since a process that waits for its log answers no probe and no SIGTERM. Lines wait
+ * instead, up to a limit in bytes. Lines beyond it are dropped and counted. Their number is reported once
+ * lines can be written again.
  */
 import { constants, fstatSync, openSync, writeSync } from 'node:fs';
 
-/** Bytes of the lines that wait to be written, each with LINE_OVERHEAD_BYTES. */
+/** The most bytes of waiting lines, each with LINE_OVERHEAD_BYTES. */
 export const MAX_WAITING_LOG_BYTES = 1024 * 1024;
-/** Memory that a waiting line takes beside its bytes. */
+/** The memory that a waiting line takes in addition to its bytes. */
 const LINE_OVERHEAD_BYTES = 128;
-/** A reader that takes nothing now is tried again after this time, since it may only be slow. */
+/** The delay before the next write to a reader that accepts nothing now, since it may only be slow. */
 const SLOW_READER_RETRY_MS = 20;
-/** A disk that is full, or a reader that is gone, is tried again after this time. */
+/** The delay before the next write to a full disk, or to a reader that is gone. */
 const FAULT_RETRY_MS = 500;
-/** At the end of the process the lines that wait have this long. */
+/** The time that waiting lines have at the end of the process. */
 export const LAST_LINES_WITHIN_MS = 500;
 const LAST_LINES_RETRY_MS = 10;
 
-/** Writes some of the bytes at once. @returns how many @throws where it takes none now */
+/**
+ * Writes some of the bytes, without waiting.
+ * @returns how many
+ * @throws where none can be written now
+ */
 type Write = (bytes: Buffer) => number;
 
 export interface LogOutput {
-  /** Takes a whole line. */
+  /** Writes a whole line, or queues it. */
   write(line: string): void;
   /** Calls `listener` for each line that is dropped. */
   onDropped(listener: () => void): void;
-  /** Writes what waits, within LAST_LINES_WITHIN_MS: for the end of a process. */
+  /** Writes the waiting lines, within LAST_LINES_WITHIN_MS: for the end of a process. */
   flushSync(): void;
 }
 
 /**
- * Keeps the order of the lines, and drops none of which a part is written.
+ * Keeps the order of the lines, and never drops a line that is partly written.
  *
  * @param report makes the line that reports the dropped ones
  */
@@ -45,7 +51,7 @@ export function makeLogOutput(write: Write, report: (dropped: number, error: str
 
   const cost = (bytes: Buffer) => bytes.length + LINE_OVERHEAD_BYTES;
 
-  /** @returns whether nothing waits any more */
+  /** @returns whether every waiting line is written */
   const drain = (): boolean => {
     let done = 0;
     try {
@@ -93,7 +99,7 @@ export function makeLogOutput(write: Write, report: (dropped: number, error: str
     }
     waiting.push(bytes);
     waitingBytes += cost(bytes);
-    // While a retry is due, each line would only try the same write once more.
+    // While a retry is scheduled, a write here would only repeat the one that failed.
     if (retry === undefined && !drain()) tryAgainLater();
   };
 
@@ -122,10 +128,10 @@ function codeOf(error: unknown): string {
 const outputs = new Map<number, LogOutput>();
 
 /**
- * The one output of a standard descriptor: two would write into one another's lines.
+ * The one output of a standard descriptor. Two outputs would write into each other's lines.
  *
- * A pipe or a terminal is opened a second time where the system allows that. Otherwise its one description is used, which
- * other processes have too.
+ * A pipe or a terminal is opened a second time if the system allows it. Otherwise the existing description is
+ * used, which other processes share.
  */
 export function logOutputOf(
   descriptor: 1 | 2,
@@ -136,7 +142,7 @@ export function logOutputOf(
   let opened: number | undefined;
   const open = (): number => {
     const own = openAgain(descriptor);
-    // Node sets a pipe or a socket not to wait where it makes the stream of it.
+    // Node makes a pipe or a socket non-blocking when it creates its stream.
     if (own === undefined) void (descriptor === 1 ? process.stdout : process.stderr).writable;
     return own ?? descriptor;
   };
@@ -149,7 +155,10 @@ export function logOutputOf(
   return output;
 }
 
-/** @returns undefined where the descriptor is a file, which takes a write or refuses it, or where the system says no */
+/**
+ * @returns undefined where the descriptor is a file, which accepts or refuses a write at once, or where the
+ * system forbids opening
+ */
 function openAgain(descriptor: number): number | undefined {
   try {
     const kind = fstatSync(descriptor);
@@ -159,7 +168,8 @@ function openAgain(descriptor: number): number | undefined {
       constants.O_WRONLY | constants.O_NONBLOCK | constants.O_APPEND | constants.O_NOCTTY,
     );
   } catch {
-    // A socket (ENXIO), a descriptor of another user (EACCES), a system without /proc (ENOENT), a closed descriptor (EBADF).
+    // The system forbids it for a socket (ENXIO), a descriptor of another user (EACCES), without /proc
+    // (ENOENT), and for a closed descriptor (EBADF).
     return undefined;
   }
 }

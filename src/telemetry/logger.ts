@@ -1,9 +1,9 @@
-/** The log: a line a record, without a player_ref or a payload at any level. */
+/** The log: one line a message, without a player_ref or a payload at any level. */
 import pino, { type Logger } from 'pino';
 import { escapeUnprintable } from '../lib/printable';
 import { logOutputOf } from './log-output';
 
-/** @param onDropped called for each line that is dropped, since the log cannot be written */
+/** @param onDropped called for each line that is dropped because the log cannot be written */
 export function makeLogger(
   level: string,
   to: 'stdout' | 'stderr' = 'stdout',
@@ -12,7 +12,7 @@ export function makeLogger(
   const output = logOutputOf(to === 'stdout' ? 1 : 2, reportDropped);
   output.onDropped(onDropped);
   const formatters = { level: (label: string) => ({ level: label }) };
-  // A line may be shown by a terminal, which would obey what JSON leaves as it is.
+  // A terminal may show a line, and would obey the control characters that JSON leaves as they are.
   const hooks = { streamWrite: escapeUnprintable };
   return pino({ level, base: null, timestamp: pino.stdTimeFunctions.isoTime, formatters, hooks }, output);
 }
@@ -23,17 +23,22 @@ function reportDropped(lines: number, error: string): string {
   return `${JSON.stringify({ level: 'warn', time, lines, error, msg })}\n`;
 }
 
-/** Tells of the first at once, and of what comes within the time behind it by its number alone. */
-export function tellSeldom<T>(everyMs: number, tell: (what: T, untold: number) => void): (what: T) => void {
-  let toldAt = Number.NEGATIVE_INFINITY;
-  let untold = 0;
-  return (what) => {
-    if (performance.now() - toldAt < everyMs) {
-      untold++;
+/**
+ * Rate-limits a log line: the first is logged at once, the next one after the interval says how many were
+ * suppressed.
+ *
+ * @param log receives the item and the number of suppressed ones since its last call
+ */
+export function limitRate<T>(everyMs: number, log: (item: T, suppressed: number) => void): (item: T) => void {
+  let loggedAt = Number.NEGATIVE_INFINITY;
+  let suppressed = 0;
+  return (item) => {
+    if (performance.now() - loggedAt < everyMs) {
+      suppressed++;
       return;
     }
-    tell(what, untold);
-    toldAt = performance.now();
-    untold = 0;
+    log(item, suppressed);
+    loggedAt = performance.now();
+    suppressed = 0;
   };
 }

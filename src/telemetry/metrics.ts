@@ -2,7 +2,7 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import { makeWebhookMetrics } from './webhook-metrics';
 
-/** What the labels of our metrics may be: each of few values, however many records come. */
+/** The values of our metrics' labels. Each label has few values, however many records come. */
 export const LABELS = {
   verdict: 'accepted, rejected, skipped or duplicate',
   reason: 'a reason of schemas/VERDICTS.md; of a duplicate that of its first verdict; empty for none',
@@ -30,29 +30,32 @@ export const LABELS = {
 } as const;
 type Label = keyof typeof LABELS;
 
-/** What a partition waits for. */
+/** The causes that a partition waits for. */
 export const UNDECIDED_CAUSES = ['store', 'kafka', 'registry', 'limit', 'reference', 'worker'] as const;
 export type UndecidedCause = (typeof UNDECIDED_CAUSES)[number];
 
 /** The steps of a deciding transaction. */
-export const STEPS = ['connect', 'find', 'lock', 'decide', 'write'] as const;
-export type Step = (typeof STEPS)[number];
+export const TRANSACTION_STEPS = ['connect', 'find', 'lock', 'decide', 'write'] as const;
+export type TransactionStep = (typeof TRANSACTION_STEPS)[number];
 
 export const OWN_PREFIX = 'promo_intake_';
 
-/** A metric, a sentence each: what it says, and what whoever runs workers does when it moves. */
+/** The texts of a metric, one sentence each: its meaning, and the operator's action when it moves. */
 interface About<L extends Label> {
   readonly help: string;
   readonly action: string;
   readonly labels?: readonly L[];
-  /** What serves it; absent: both. */
+  /** The process that serves it; absent where both do. */
   readonly of?: Role;
 }
 
-/** What is measured: a worker, or the webhook. */
+/** The process that is measured: a worker, or the webhook. */
 type Role = 'worker' | 'webhook';
 
-/** The closed list of metrics. @param role whose metrics are served; absent: those of both */
+/**
+ * The closed list of metrics.
+ * @param role the process whose metrics are served; absent for those of both
+ */
 export function makeMetrics(role?: Role) {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
@@ -281,15 +284,15 @@ export function makeMetrics(role?: Role) {
       }),
     ),
   };
-  // What is not there yet cannot be seen to rise.
+  // A counter that starts later than at 0 shows no increase at its first event.
   for (const status of ['200', '401', '429', '503']) metrics.webhookRequests.inc({ status }, 0);
   for (const value of ['undecided', 'again', 'data']) metrics.retries.inc({ class: value }, 0);
   return {
     ...metrics,
     registry,
-    /** What to do when it moves, by the name of the metric. */
+    /** The operator's action by the name of the metric. */
     actions,
-    /** Sets what is only worth knowing when somebody asks. Called before each answer. */
+    /** Sets the gauges that are computed only for a scrape. Called before each answer. */
     beforeScrape: (): void => undefined,
   };
 }

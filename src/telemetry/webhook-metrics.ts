@@ -1,7 +1,7 @@
 /** The metrics of the webhook alone. */
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 
-/** See LABELS in src/telemetry/telemetry.ts. */
+/** See LABELS in src/telemetry/metrics.ts. */
 type WebhookLabel = 'status' | 'token' | 'connection' | 'why' | 'signed';
 
 interface Described<L extends string> {
@@ -11,7 +11,7 @@ interface Described<L extends string> {
   readonly registers: Registry[];
 }
 
-/** Names a metric and says where it is served. */
+/** Describes a metric: its name, and the processes that serve it. */
 type Describe = <L extends WebhookLabel = never>(
   name: string,
   about: {

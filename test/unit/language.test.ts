@@ -5,10 +5,13 @@ import { projectRoot as ROOT } from '../../dev/servers/download';
 
 /** Directories and files whose comments and documents are checked. */
 const CHECKED: readonly string[] = [
-  'dev/language.ts',
   'dev/language-report.ts',
+  'dev/language.ts',
+  'src/config',
   'src/domain',
   'src/kafka/protocol',
+  'src/reference-file',
+  'src/telemetry',
 ];
 
 function filesOf(path: string): string[] {

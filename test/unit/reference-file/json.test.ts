@@ -1,10 +1,10 @@
 /** JSON as a tree, beside what the parser of YAML makes of the same text. */
 import { readJsonTree } from '../../../src/reference-file/json';
-import { Report } from '../../../src/reference-file/report';
+import { FaultReport } from '../../../src/reference-file/report';
 import { readTree } from '../../../src/reference-file/yaml';
 
 /** By a comment, which JSON has not, the text goes to the parser of YAML. */
-const byYaml = (text: string) => readTree(`${text}\n# a comment\n`, 'a file', new Report(text));
+const byYaml = (text: string) => readTree(`${text}\n# a comment\n`, 'a file', new FaultReport(text));
 
 test.each([
   '{"operators": []}',
