@@ -55,7 +55,7 @@ afterAll(() => {
 });
 
 const WEEK = `entered_at >= date_trunc('day', now() at time zone 'utc' - interval '7 days') at time zone 'utc'`;
-/** The first query of README.md. */
+/** The first query of docs/queries.md. */
 const BY_DAY = `select brand, (entered_at at time zone 'utc')::date as day, kind, currency, sum(amount) as amount
 from promo.ledger where operator_id = 'acme' and kind <> 'login' and ${WEEK} group by brand, day, kind, currency`;
 
@@ -103,16 +103,16 @@ function queriesOf(document: string): [title: string, sql: string][] {
 
 /** The most that a documented query may read, by the begin of its first line: a share of all blocks of history and rounds. */
 const BOUNDS: Readonly<Record<string, number>> = {
-  'README.md -- What counts of each brand': 1.2,
-  'README.md -- Counted bets less counted wins': 1.2,
-  "README.md -- What an operator's events": 0.1,
-  'README.md -- What became of one event': 0.1,
-  'README.md -- One round:': 0.1,
-  'README.md -- The newest verdicts': 0.15,
-  'README.md -- What a refund took': 0.1,
-  'README.md -- Rounds of the last two days': 0.25,
-  'README.md -- Resends that are no resends': 0.01,
-  'README.md -- Rounds of the last week': 0.1,
+  'docs/queries.md -- Counted amounts by brand, day': 1.2,
+  'docs/queries.md -- Counted bets less counted wins': 1.2,
+  'docs/queries.md -- Reasons for which an operator': 0.1,
+  'docs/queries.md -- The verdict of one event': 0.1,
+  'docs/queries.md -- The events of one round': 0.1,
+  'docs/queries.md -- The newest verdicts': 0.15,
+  'docs/queries.md -- The entries by which one refund': 0.1,
+  'docs/queries.md -- Open rounds of the last two days': 0.25,
+  'docs/queries.md -- Deliveries whose event_id': 0.01,
+  'docs/queries.md -- Rounds of the last week that': 0.1,
   'docs/tables.md -- The duplicates of one event': 0.01,
   'docs/tables.md -- Verdict and reason of one event': 0.01,
   'docs/tables.md -- The newest entries': 0.5,
@@ -128,7 +128,7 @@ const BOUNDS: Readonly<Record<string, number>> = {
   'docs/tables.md -- Some rounds, by a list': 0.25,
   'docs/tables.md -- Up to a hundred rounds': 0.5,
 };
-const DOCUMENTED = ['README.md', 'docs/tables.md'].flatMap(queriesOf);
+const DOCUMENTED = ['docs/queries.md', 'docs/tables.md'].flatMap(queriesOf);
 
 test('each query of the documents has a bound, and each bound a query', () => {
   const isBound = (title: string) => Object.keys(BOUNDS).filter((begin) => title.startsWith(begin));
