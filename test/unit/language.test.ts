@@ -5,13 +5,19 @@ import { projectRoot as ROOT } from '../../dev/servers/download';
 
 /** Directories and files whose comments and documents are checked. */
 const CHECKED: readonly string[] = [
+  'ARCHITECTURE.md',
+  'CONTRIBUTING.md',
+  'README.md',
   'dev/language-report.ts',
   'dev/language.ts',
+  'docs/README.md',
+  'docs/queries.md',
   'src/config',
   'src/domain',
   'src/kafka/protocol',
   'src/reference-file',
   'src/telemetry',
+  'test/unit/documents.test.ts',
 ];
 
 function filesOf(path: string): string[] {
