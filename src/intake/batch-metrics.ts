@@ -1,4 +1,4 @@
-/** What a decided batch adds to metrics and log. */
+/** The metrics and log lines of a decided batch. */
 
 import type { Logger } from 'pino';
 import { kindCode } from '../domain/event/event';
@@ -12,12 +12,16 @@ interface Observers {
   readonly logger: Logger;
 }
 
-/** Of the records that a line of the log tells of, the first so many are named. */
+/** At most this many offsets are named in one line of the log. */
 const MAX_LOGGED_OFFSETS = 20;
-/** And so many different details of why they become dead letters. */
+/** At most this many different causes of dead letters are named in one line of the log. */
 const MAX_LOGGED_DETAILS = 5;
 
-/** Counts each answer once, in as few increments as the batch has different ones, and tells of records without a verdict row. */
+/**
+ * Counts each answer once, with one increment for each combination of labels in the batch. Logs the records
+ * that
+ * have no verdict row.
+ */
 export function observeBatch(
   { metrics, logger }: Observers,
   origin: Origin,
@@ -28,7 +32,7 @@ export function observeBatch(
   metrics.batchSeconds.observe(ms / 1000);
   const verdicts = new Map<number, { labels: Record<string, string>; count: number }>();
   const unstored = new Map<string, number[]>();
-  /** Why exactly, by the reason. */
+  /** The detailed causes of dead letters, by reason. */
   const details = new Map<string, Set<string>>();
   const resends = new Map<number, { labels: Record<string, string>; count: number }>();
   let redeliveries = 0;
@@ -59,14 +63,15 @@ export function observeBatch(
   if (redeliveries > 0) metrics.redeliveries.inc(redeliveries);
   for (const { labels, count } of verdicts.values()) metrics.verdicts.inc(labels, count);
   for (const { labels, count } of resends.values()) metrics.duplicates.inc(labels, count);
-  // A line a batch, not one a record: a sender that gets it wrong gets it wrong often.
+  // Log one line for each reason in a batch, not one for each record: a faulty sender repeats its fault
+  // often.
   for (const [reason, offsets] of unstored) {
     const isDeadLetter = reason !== 'no_idempotency_key';
     if (isDeadLetter) metrics.deadLetters.inc({ reason }, offsets.length);
     logger.warn(
       {
         ...{ ...origin, reason, records: offsets.length },
-        // A request is known by nothing.
+        // A request has no offsets that identify its events.
         ...(isPartition(origin) && { offsets: offsets.slice(0, MAX_LOGGED_OFFSETS) }),
         ...(details.has(reason) && { because: [...(details.get(reason) ?? [])] }),
       },
@@ -93,12 +98,12 @@ function countResend(
   }
 }
 
-/** How long a batch's first record has waited. */
+/** Observes the wait of a batch's first record. */
 export function observeWait({ metrics }: Pick<Observers, 'metrics'>, since: number): void {
   metrics.decideSeconds.observe(secondsSince(since));
 }
 
-/** One number for each combination of labels: text would have to be put together for each answer. */
+/** One number for each combination of labels. A text key would have to be built for each answer. */
 function classOf({ decision, kind, connection }: Answer): number {
   const outcome =
     decision.type === 'decided' ? decision.outcome : decision.type === 'duplicate' ? decision.first : null;

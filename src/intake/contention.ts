@@ -1,39 +1,49 @@
-/** Batches that meet one another in their rounds, and how they get out of one another's way (docs/rules.md, U4). */
-import type { Batch } from '../ledger/decide-batch';
+/**
+ * Batches that share rounds with other batches at the same time, and the turns that they take (docs/rules.md,
+ * U4).
+ */
+import type { LedgerBatch } from '../ledger/decide-batch';
 import { Turns } from '../lib/turns';
 
 /**
- * Where a round's events come by several partitions, as with random keys, batches that are decided at the same time open the same rounds, and
- * all but one have to be decided again. After such a race so many batches take their turn, before it is tried without again.
+ * The number of batches that take turns after a lost race, before batches of the topic run concurrently
+ * again.
+ *
+ * With random record keys, the events of one round come by several partitions. Concurrent batches then open
+ * the
+ * same rounds, and all but one of them must be decided again.
  */
 const CONTENDED_BATCHES = 200;
 
 export interface Contention {
-  /** A batch has lost a race. */
-  raced(): void;
+  /** Reports that a batch has lost a race. */
+  reportLostRace(): void;
   /**
-   * Runs a transaction, in its topic's turn where batches are contended.
+   * Runs a transaction. Where batches are contended, it first waits for its turn in the topic.
    *
-   * @param hasWaited it is decided again, and waits for nobody but in the store
+   * @param hasWaited true on a retry: the batch takes no turn again, and waits only for locks in the store
    */
   run<T>(
     topic: string,
     hasWaited: boolean,
-    transaction: (contention: Pick<Batch, 'contended' | 'whenSent'>) => Promise<T>,
+    transaction: (contention: Pick<LedgerBatch, 'contended' | 'whenSent'>) => Promise<T>,
   ): Promise<T>;
 }
 
 export function makeContention(): Contention {
-  /** So many more batches take turns. */
+  /** The number of further batches that take turns. */
   let contendedBatches = 0;
-  /** By topic. */
+  /** Turns by topic. */
   const turns = new Map<string, Turns>();
 
   /**
-   * Waits until the contended batches of the topic that came before have sent all that they write. In the store they would wait for one another
-   * in any case: judged before that, a batch lives through many garbage collections, and is in the way of the one that has the store.
+   * Waits until the earlier contended batches of the topic have sent all of their writes.
    *
-   * @returns what lets the next one begin
+   * In the store, they would wait for one another in any case. A batch that is judged earlier lives through
+   * many
+   * garbage collections, and slows down the batch that the store is working on.
+   *
+   * @returns the function that lets the next batch begin
    */
   function takeTurn(topic: string): Promise<() => void> {
     const ofTopic = turns.get(topic) ?? new Turns();
@@ -42,7 +52,7 @@ export function makeContention(): Contention {
   }
 
   return {
-    raced() {
+    reportLostRace() {
       contendedBatches = CONTENDED_BATCHES;
     },
     async run(topic, hasWaited, transaction) {

@@ -1,4 +1,4 @@
-/** What comes in and what goes out: deliveries, where they come from, and their answers. */
+/** Deliveries, their origins, and the answers to them. */
 
 import type { Fault, Kind } from '../domain/event/event';
 import type { Payload } from '../domain/event/payload';
@@ -9,13 +9,16 @@ import type { Header } from '../lib/record-header';
 
 import type { TopicPartition } from '../lib/topic-partition';
 
-/** What a batch comes from: a Kafka partition, or the webhook. */
+/** The origin of a batch: a Kafka partition, or the webhook. */
 export type Origin = TopicPartition | WebhookRequest;
 
-/** A request to the webhook, or several that are decided together, signed with secrets of this connection. */
+/**
+ * A request to the webhook, or several that are decided together. All are signed with secrets of this
+ * connection.
+ */
 export interface WebhookRequest {
   readonly connectionId: string;
-  /** Of some of them, for the log. */
+  /** The ids of some of the requests, for the log. */
   readonly requestIds?: readonly string[];
 }
 
@@ -25,33 +28,42 @@ export function isPartition<P extends TopicPartition>(origin: P | WebhookRequest
 
 /** A delivery as a transport received it. */
 export interface Envelope {
-  /** The bytes as they came; null for a tombstone. */
+  /** The bytes as received; null for a tombstone. */
   readonly value: Buffer | null;
-  /** The same, decoded as far as the transport can. */
+  /** The same bytes, decoded as far as the transport can. */
   readonly payload:
     | Payload
     | { readonly type: 'schema_unknown'; readonly schemaId: number }
     | { readonly type: 'undecodable'; readonly because: string }
-    /** What it takes to decode it cannot be had now. */
+    /** A dependency of the decoder is not available now. */
     | { readonly type: 'unavailable'; readonly error: Error };
-  /** Values of the `connection-id` header; none in a request to the webhook, which belongs to one connection. */
+  /**
+   * Values of the `connection-id` header. Empty for a request to the webhook, which belongs to one
+   * connection.
+   */
   readonly claims: readonly string[];
-  /** Offset in the Kafka partition; of the webhook the place among the events that are decided together, from 0. */
+  /**
+   * Offset in the Kafka partition. For the webhook, the index among the events that are decided together,
+   * from 0.
+   */
   readonly offset: number;
-  /** Key, headers and timestamp of the record, for a dead letter, which nothing of a webhook becomes. */
+  /**
+   * Key, headers and timestamp of the record, for a dead letter. No event of the webhook becomes a dead
+   * letter.
+   */
   readonly key: Buffer | null;
   readonly headers: Iterable<Header>;
   /** Milliseconds since 1970, as decimal text. */
   readonly timestamp: string;
 }
 
-/** What became of one envelope. */
+/** The answer to one envelope. */
 export interface Answer {
   readonly envelope: Envelope;
   readonly connection: Connection | null;
-  /** Null where the envelope holds no usable one. */
+  /** Null where the envelope has no usable id. */
   readonly eventId: string | null;
-  /** Null where it is none of the seven. */
+  /** Null where the kind is none of the seven. */
   readonly kind: Kind | null;
   readonly faults: readonly Fault[];
   readonly decision: Decision;

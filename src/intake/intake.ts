@@ -1,12 +1,16 @@
 /**
- * The intake: envelopes in, answers out. Judges, decides, and says what a failure means. Knows no transport and no SQL.
- * Every transport shares it, so that an event gets the same verdict whichever way it comes (docs/rules.md, D1).
+ * The intake: envelopes in, answers out. It judges a batch, has the ledger decide it, and classifies
+ * failures.
+ * It knows no transport and no SQL.
+ *
+ * Every transport shares the intake, so an event gets the same verdict by every transport (docs/rules.md,
+ * D1).
  */
 
 import type { Logger } from 'pino';
 import type { Reference } from '../domain/reference';
 import type { Item } from '../domain/verdict/decide';
-import type { Batch, Ledger } from '../ledger/decide-batch';
+import type { Ledger, LedgerBatch } from '../ledger/decide-batch';
 import { classify, StaleReference } from '../ledger/failures';
 import { asError, messageOf } from '../lib/errors';
 import type { TopicPartition } from '../lib/topic-partition';
@@ -20,17 +24,22 @@ import {
   type WebhookRequest,
 } from './delivery';
 import { makePanicLimit } from './panic-limit';
-import { answered, prepare } from './prepare';
+import { completeAnswers, prepare } from './prepare';
 import type { RejectBreaker } from './reject-limit';
 import { DeadLetterRefused, HeldUp, LettersRefused, MAY_BE_ADDED, NoReference } from './undecided';
 
-/** What was decided of a batch: all of it, or the answers up to the envelope at which `undecided` happened. */
+/**
+ * The result of deciding a batch: all answers, or the answers up to the envelope at which `undecided`
+ * happened.
+ */
 export interface IntakeResult {
   readonly answers: readonly Answer[];
   readonly undecided: Error | null;
 }
 
-/** The reference data in force, kept in memory and reloaded where the store says that it is stale. */
+/**
+ * The reference data in force. It is kept in memory, and reloaded when the store reports that it is stale.
+ */
 export interface References {
   current(): Promise<Reference>;
   reload(): Promise<Reference>;
@@ -39,24 +48,31 @@ export interface References {
 export interface IntakeDeps {
   readonly ledger: Ledger;
   readonly references: References;
-  /** Resolves once every dead letter is acknowledged by all replicas. Absent where no Kafka record is decided. @throws LettersRefused where all but some are */
+  /**
+   * Resolves once all replicas have acknowledged every dead letter. Absent where no Kafka record is decided.
+   * @throws LettersRefused where the topic refused some letters and stored the others
+   */
   readonly sendDeadLetters?: ((letters: readonly DeadLetter[]) => Promise<void>) | undefined;
-  /** Where rejected events have a limit. */
+  /** Present where rejected events have a limit. */
   readonly breaker?: RejectBreaker | undefined;
   readonly logger: Logger;
-  /** Told of each batch that is decided again at once, and why. */
+  /** Called when a batch is retried immediately, with the reason. */
   readonly onRetry?: ((failure: 'again' | 'data') => void) | undefined;
-  /** Milliseconds of a clock that only the rate of panics is measured with. */
+  /** Milliseconds of a clock. Only the rate of panics is measured with it. */
   readonly now: () => number;
 }
 
 export interface Intake {
   /**
-   * Decides envelopes of one partition, in their order. Never throws: what cannot be decided now is in the result.
+   * Decides envelopes of one partition, in their order. Never throws: the result reports why the rest is
+   * undecided.
    *
-   * @param expectedUpTo one past the last record of the partition that was answered before them: a store that has decided less has lost it (StoreBehind).
-   * Absent where nobody reads the partition on from here.
-   * @param whenSent told once all that they write is on its way to the store, unless something stands in the way of it
+   * @param expectedUpTo one past the last record of the partition that was answered before these envelopes. A
+   * store
+   * that has decided less has lost records (StoreBehind). Absent where this worker does not continue the
+   * partition.
+   * @param whenSent called once all writes of the batch are on their way to the store, unless something
+   * prevents them
    */
   decide(
     source: TopicPartition,
@@ -64,13 +80,16 @@ export interface Intake {
     expectedUpTo?: number,
     whenSent?: () => void,
   ): Promise<IntakeResult>;
-  /** The same for the events of a request to the webhook, or of several. */
+  /** The same for the events of one request to the webhook, or of several. */
   decideRequest(request: WebhookRequest, envelopes: readonly Envelope[]): Promise<IntakeResult>;
 }
 
-/** Tries at once after a lost race or a deadlock, in ever smaller batches, and after new reference data (U4). */
+/**
+ * Immediate tries after a lost race, a deadlock or new reference data. After a lost race, the batches get
+ * smaller (U4).
+ */
 const MAX_TRIES_AT_ONCE = 5;
-/** Tries of an event that fails by itself, before it is a panic (V9). */
+/** Tries of an event that fails alone, before it becomes a panic (V9). */
 const TRIES_ALONE = 2;
 
 export function makeIntake(deps: IntakeDeps): Intake {
@@ -88,7 +107,10 @@ export function makeIntake(deps: IntakeDeps): Intake {
     }
   }
 
-  /** Decides envelopes whole, or by halves where something in them stands in the way. Appends what is decided to `answers`. */
+  /**
+   * Decides envelopes as one batch, or by halves where some of them prevent that. Appends the answers to
+   * `answers`.
+   */
   async function decideInParts(
     from: BatchOrigin,
     envelopes: readonly Envelope[],
@@ -107,17 +129,18 @@ export function makeIntake(deps: IntakeDeps): Intake {
       }
       const failure = classify(error);
       if (failure === 'undecided' || (failure === 'again' && tries >= MAX_TRIES_AT_ONCE)) throw error;
-      // Half of nothing is nothing: a request without events would be divided for ever.
+      // A batch of fewer than two events cannot be halved: a request without events would be divided forever.
       if (failure === 'data' && envelopes.length <= 1) throw error;
       logger.info(
         { ...from.origin, events: envelopes.length, failure, error: messageOf(error) },
         'batch is decided again',
       );
       onRetry?.(failure);
-      // Halving towards an event that fails is no further try: however deep it goes, a lost race there has all of its tries.
+      // Halving towards a failing event does not count as a try. At any depth, a lost race still has all of
+      // its tries.
       if (failure === 'again') {
         next++;
-        contention.raced();
+        contention.reportLostRace();
       }
     }
     const half = Math.ceil(envelopes.length / 2);
@@ -127,7 +150,10 @@ export function makeIntake(deps: IntakeDeps): Intake {
     await decideInParts(behind(again, envelopes, half), envelopes.slice(half), next, answers);
   }
 
-  /** An event by itself: what fails twice is stored as a panic. @throws as `decideOnce` does, and where no panic can be stored */
+  /**
+   * Decides a single event. An event that fails twice is stored as a panic.
+   * @throws as `decideOnce` does, and where no panic can be stored
+   */
   async function decideAlone(from: BatchOrigin, envelopes: readonly Envelope[]): Promise<readonly Answer[]> {
     let failure: unknown;
     for (let tries = 1; tries <= TRIES_ALONE; tries++) {
@@ -144,7 +170,7 @@ export function makeIntake(deps: IntakeDeps): Intake {
     let isPanic = false;
     try {
       const answers = await decideOnce(from, envelopes, messageOf(failure));
-      // A resend of what is decided keeps its verdict.
+      // A resend of a decided event keeps its verdict.
       isPanic = answers.some(({ decision }) => decision.type === 'decided' && !decision.redelivered);
       if (isPanic)
         logger.error(
@@ -157,7 +183,7 @@ export function makeIntake(deps: IntakeDeps): Intake {
     }
   }
 
-  /** One transaction. @param panic what failed, where the only event of the batch is to be a panic */
+  /** Runs one transaction. @param panic the error, where the only event of the batch is to become a panic */
   function decideOnce(
     from: BatchOrigin,
     envelopes: readonly Envelope[],
@@ -168,18 +194,18 @@ export function makeIntake(deps: IntakeDeps): Intake {
     );
   }
 
-  /** Once more where the reference data turns out to be stale. */
+  /** Judges and decides; repeats both where the reference data is stale. */
   async function judgeAndDecide(
     from: BatchOrigin,
     envelopes: readonly Envelope[],
-    contended: Pick<Batch, 'contended' | 'whenSent'>,
+    contended: Pick<LedgerBatch, 'contended' | 'whenSent'>,
     panic?: string,
   ): Promise<readonly Answer[]> {
     const { origin, expectedUpTo, whenSent } = from;
     const numbered = isPartition(origin) ? { ...origin, no: await ledger.partitionNo(origin) } : origin;
     const partition = isPartition(numbered) ? numbered : null;
     const queue = queueOf(origin);
-    // New reference data is what a paused topic waits for.
+    // A paused topic waits for new reference data.
     let reference = await (breaker?.isPaused(queue) ? references.reload() : references.current());
     for (let tries = 1; ; tries++) {
       try {
@@ -200,11 +226,12 @@ export function makeIntake(deps: IntakeDeps): Intake {
           beforeCommit: (partition && deadLetterSending(partition, envelopes, items)) ?? undefined,
           ...(panic === undefined ? {} : { panic: { error: panic, payload: first(envelopes).value } }),
         });
-        breaker?.committed(queue, decisions);
-        return answered(unanswered, decisions);
+        breaker?.countCommitted(queue, decisions);
+        return completeAnswers(unanswered, decisions);
       } catch (error) {
-        // What is missing may have been added since; the store tells that it was only where there is something to decide. Twice, since a load that was under way
-        // may have begun before.
+        // Missing reference data may have been added since it was loaded. The store reports stale data only
+        // where the batch has events to decide. Reload twice, since a load in progress may have begun before
+        // the change.
         const isMissing = MAY_BE_ADDED.some((type) => error instanceof type);
         const mayBeStale = error instanceof StaleReference || (isMissing && tries <= 2);
         if (!mayBeStale || tries >= MAX_TRIES_AT_ONCE) throw error;
@@ -213,7 +240,7 @@ export function makeIntake(deps: IntakeDeps): Intake {
     }
   }
 
-  /** Sends the dead letters of a batch; undefined where it has none. */
+  /** Returns the function that sends the dead letters of a batch; undefined where the batch has none. */
   function deadLetterSending(
     source: TopicPartition,
     envelopes: readonly Envelope[],
@@ -244,27 +271,33 @@ export function makeIntake(deps: IntakeDeps): Intake {
   };
 }
 
-/** Where a batch comes from, and how far the store is expected to have decided its partition. */
+/** The origin of a batch, and the offset up to which the store is expected to have decided its partition. */
 interface BatchOrigin {
   readonly origin: Origin;
   readonly expectedUpTo?: number | undefined;
   readonly whenSent?: (() => void) | undefined;
-  /** It is decided again: it has waited enough for others. */
+  /** True on a retry: the batch has already waited for other batches. */
   readonly hasWaited?: boolean;
 }
 
-/** A part of a batch that is not its last: when it is sent, the batch is not. */
+/**
+ * The origin for a part of a batch that is not its last part. Once this part is sent, the batch is not yet
+ * sent.
+ */
 function partOf(from: BatchOrigin): BatchOrigin {
   return { ...from, whenSent: undefined };
 }
 
-/** The rest of a batch, of which the first so many are answered: a store that does not know these has lost them. */
+/** The origin for the rest of a batch. A store without the first `answered` envelopes has lost them. */
 function behind(from: BatchOrigin, envelopes: readonly Envelope[], answered: number): BatchOrigin {
   if (from.expectedUpTo === undefined) return from;
   return { ...from, expectedUpTo: at(envelopes, answered - 1).offset + 1 };
 }
 
-/** Whose batches take turns where they meet in their rounds, and are paused together: a topic, or a connection of the webhook. */
+/**
+ * The key by which batches take turns when they share rounds, and by which they are paused together.
+ * It is a topic, or a connection of the webhook.
+ */
 function queueOf(origin: Origin): string {
   return isPartition(origin) ? origin.topic : origin.connectionId;
 }

@@ -1,12 +1,16 @@
-/** Why exactly a record becomes a dead letter, in words for whoever looks for its sender. */
+/** The detailed cause of a dead letter, in words for the operator who looks for its sender. */
 import type { DeadLetterReason } from '../domain/verdict/reasons';
 import type { Envelope } from './delivery';
 
-/** Of the claims of a record the first so many are named, each with so many characters. */
+/** At most this many claims of a record are named, each with at most this many characters. */
 const MAX_CLAIMS = 3;
 const MAX_CLAIM_LENGTH = 64;
 
-/** The schema id that nobody knows, the header that claims no connection, or why the bytes cannot be read: for the dead letter. */
+/**
+ * The detail for the dead letter: the unknown schema id, the header that claims no connection, or the reason
+ * why
+ * the bytes cannot be read.
+ */
 export function letterDetail(
   envelope: Pick<Envelope, 'payload' | 'claims'>,
   reason: DeadLetterReason,
@@ -14,7 +18,7 @@ export function letterDetail(
   return reason === 'unclaimed' ? describeClaims(envelope.claims) : letterCause(envelope, reason);
 }
 
-/** The same without a word of the sender's own: a log must not hold it. */
+/** The same without any text from the sender: a log must not hold such text. */
 export function letterCause(
   { payload, claims }: Pick<Envelope, 'payload' | 'claims'>,
   reason: DeadLetterReason,
@@ -48,7 +52,7 @@ function describeClaims(claims: readonly string[]): string {
     : `the header connection-id claims ${named}${more}, which is no connection of this topic`;
 }
 
-/** Escaped, since a sender may write anything. */
+/** Escaped, since a sender may write any text. */
 function shown(claim: string): string {
   const isLong = claim.length > MAX_CLAIM_LENGTH;
   return JSON.stringify(isLong ? `${claim.slice(0, MAX_CLAIM_LENGTH)}...` : claim);

@@ -1,4 +1,7 @@
-/** From envelopes to items that can be decided: whose they are, and what judging makes of them. Pure, but that `answered` completes what it is given. */
+/**
+ * Turns envelopes into items that can be decided: finds their connections and judges them. Pure, except that
+ * `completeAnswers` completes the answers that it receives.
+ */
 
 import { contentHashOf } from '../domain/event/content-hash';
 import { type Fault, type Judged, NO_FIELDS } from '../domain/event/event';
@@ -12,7 +15,9 @@ import type { NumberedPartition } from '../ledger/statements/partitions';
 import { type Answer, type Envelope, isPartition, type WebhookRequest } from './delivery';
 import { NoSuchConnection, OperatorSuspended, PayloadUnavailable } from './undecided';
 
-/** An answer that waits for its decision: much less than the item, which need not live as long. */
+/**
+ * An answer that waits for its decision. It is much smaller than the item, so the item can be freed earlier.
+ */
 export interface Unanswered extends Omit<Answer, 'decision'> {
   decision: Decision | null;
 }
@@ -22,8 +27,12 @@ export interface Prepared {
   readonly unanswered: readonly Unanswered[];
 }
 
-/** The same answers, with their decisions: thousands wait for the store, and as new objects they would be twice as many. */
-export function answered(
+/**
+ * Completes the answers with their decisions, in place. Thousands of answers wait for the store; new objects
+ * would
+ * double their number.
+ */
+export function completeAnswers(
   unanswered: readonly Unanswered[],
   decisions: readonly Decision[],
 ): readonly Answer[] {
@@ -41,7 +50,7 @@ function isAnswered(answer: Unanswered): answer is Answer {
 /**
  * Claims and judges the envelopes of a batch.
  *
- * @throws PayloadUnavailable at the first that somebody owns and that cannot be decoded now
+ * @throws PayloadUnavailable at the first envelope that has a connection and cannot be decoded now
  * @throws NoSuchConnection
  * @throws OperatorSuspended for a request to the webhook: a Kafka record of a suspended operator is rejected
  */
@@ -53,7 +62,7 @@ export function prepare(
 ): Prepared {
   const items: Item[] = [];
   const unanswered: Unanswered[] = [];
-  // Also of a request without any event: it is refused as any other of its connection.
+  // Checks the connection even for a request without events: it is refused like any other of its connection.
   const requested = isPartition(origin) ? null : connectionOfRequest(reference, origin);
   for (const envelope of envelopes) {
     const connection = isPartition(origin)
@@ -99,14 +108,16 @@ const deadLettered = (reason: DeadLetterReason): DeadLettered => ({
   faults: [],
 });
 
-/** @param before how many envelopes stand before it @throws PayloadUnavailable */
+/** @param before the number of envelopes in front of this one @throws PayloadUnavailable */
 function judgeEnvelope(
   { payload }: Envelope,
   connection: Connection | null,
   panic: boolean,
   before: number,
 ): Judged | DeadLettered {
-  // Of a batch that cannot be read no header says whose it is, and it must not be taken for a record when dead letters are sent back.
+  // No header names the owner of an unreadable batch. It must not be taken for a record when dead letters are
+  // sent
+  // back.
   if (payload.type === 'undecodable') return deadLettered('undecodable');
   if (connection === null) return deadLettered('unclaimed');
   if (payload.type === 'unavailable')
@@ -148,7 +159,7 @@ function itemOf(
 
 const NO_BYTES = Buffer.alloc(0);
 
-/** An event that failed twice, reduced to its id: any of its fields may be what failed (V9). */
+/** Reduces an event that failed twice to its id: any of its other fields may be the cause (V9). */
 function judgedAsPanic(payload: Payload, connection: Connection): Judged {
   const read = readEventId(payload);
   if ('reason' in read) return { type: 'unkeyed', faults: [read] };
@@ -172,7 +183,7 @@ function contentHashesOf(
     const judged = judge(payload, connection);
     if (judged.type === 'keyed') return { contentHash: contentHashOf(judged), restHash: judged.restHash };
   } catch {
-    // judging is what failed
+    // Judging itself is the failure.
   }
   return { contentHash: 0, restHash: 0 };
 }

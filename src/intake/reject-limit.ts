@@ -1,6 +1,7 @@
 /**
- * The limit on rejected events: after a bad deploy of schemas or of reference data a topic waits, instead of being rejected to its end
- * (docs/rules.md, U7, U8). Each worker counts for itself, in memory.
+ * The limit on rejected events. After a bad deploy of schemas or of reference data, a topic is paused instead
+ * of
+ * rejected to its end (docs/rules.md, U7, U8). Each worker counts for itself, in memory.
  */
 
 import type { Logger } from 'pino';
@@ -9,45 +10,50 @@ import type { Decision } from '../domain/verdict/decide';
 import { Undecided } from '../ledger/failures';
 import { counted } from '../lib/printable';
 
-export interface RejectLimit {
-  /** Above this percentage of rejected events a topic is paused. */
+export interface RejectThreshold {
+  /** A topic is paused above this percentage of rejected events. */
   readonly percent: number;
-  /** How many of a topic's last events are looked at; more where a batch is not whole otherwise. */
+  /**
+   * The number of a topic's last events in the window. The window has more where its oldest batch would be
+   * split.
+   */
   readonly windowEvents: number;
-  /** Fewer events than this pause nothing. */
+  /** Fewer events than this never pause a topic. */
   readonly minEvents: number;
 }
 
-/** Events that were answered for the first time, and those of them that were rejected. */
+/** Events that were answered for the first time, and the number of them that were rejected. */
 export interface Tally {
   readonly events: number;
   readonly rejected: number;
 }
 
-/** Why a topic is paused: what its last events would have come to. */
+/** The cause of a pause: the counts that the topic's last events would have reached. */
 export interface Pause extends Tally {
-  /** Of the batch that was one too many: how many events were rejected for what. */
+  /** The number of rejected events by reason, in the batch that exceeded the limit. */
   readonly reasons: Readonly<Record<string, number>>;
-  /** The reference data that judged them. */
+  /** The reference data that judged the events. */
   readonly judgedBy: ReferenceVersion;
 }
 
-/** The topic is paused: nothing of it is decided. */
+/** The topic is paused: none of its records is decided. */
 export class TopicPaused extends Undecided {
   override readonly name = 'TopicPaused';
 }
 
 export interface RejectBreaker {
   isPaused(topic: string): boolean;
-  /** Lets a topic go on that other reference data had paused. @throws TopicPaused where it stays so */
+  /**
+   * Resumes a topic that was paused under other reference data. @throws TopicPaused where it remains paused
+   */
   admit(topic: string, reference: ReferenceVersion): void;
-  /** Looks at a batch that is not committed yet. @throws TopicPaused where it must not be */
+  /** Checks a batch before its commit. @throws TopicPaused where the batch must not be committed */
   check(topic: string, reference: ReferenceVersion, decisions: readonly Decision[]): void;
-  /** Counts a batch that is committed. */
-  committed(topic: string, decisions: readonly Decision[]): void;
+  /** Counts a committed batch. */
+  countCommitted(topic: string, decisions: readonly Decision[]): void;
 }
 
-export function makeRejectBreaker(limit: RejectLimit, logger: Logger): RejectBreaker {
+export function makeRejectBreaker(limit: RejectThreshold, logger: Logger): RejectBreaker {
   const windows = new Map<string, readonly Tally[]>();
   const pauses = new Map<string, Pause>();
 
@@ -65,11 +71,13 @@ export function makeRejectBreaker(limit: RejectLimit, logger: Logger): RejectBre
         logger.info({ topic, referenceVersion: reference.version }, 'topic is no longer paused');
     },
     check(topic, reference, decisions) {
-      // Another partition of the topic may have met the limit meanwhile.
+      // Another partition of the topic may have exceeded the limit meanwhile.
       refuseWhilePaused(topic, reference);
       const tally = tallyOf(decisions);
       const window = slide(windows.get(topic) ?? [], tally, limit.windowEvents);
-      // Where others have brought the share beyond the limit, or good ones have left the window, what is within it does no harm.
+      // A batch within the limit does no harm. Other batches may have caused the excess, or good batches may
+      // have left
+      // the window.
       if (!isBeyond(window, limit) || isWithin(tally, limit)) return;
       const counted = { ...sumOf(window), reasons: reasonsOf(decisions) };
       pauses.set(topic, { ...counted, judgedBy: reference });
@@ -79,7 +87,7 @@ export function makeRejectBreaker(limit: RejectLimit, logger: Logger): RejectBre
       );
       refuseWhilePaused(topic, reference);
     },
-    committed(topic, decisions) {
+    countCommitted(topic, decisions) {
       windows.set(topic, slide(windows.get(topic) ?? [], tallyOf(decisions), limit.windowEvents));
     },
   };
@@ -90,7 +98,11 @@ function describePause({ events, rejected, reasons }: Pause): string {
   return `${rejected} of its last ${counted(events, 'event')} would be rejected, most of them as ${most}`;
 }
 
-/** What counts of a batch. Duplicates and what is read again were answered before; what gets no verdict counts as rejected. */
+/**
+ * The counts of a batch. Duplicates and redelivered records were answered before. An event without a verdict
+ * counts
+ * as rejected.
+ */
 export function tallyOf(decisions: readonly Decision[]): Tally {
   let events = 0;
   let rejected = 0;
@@ -117,10 +129,13 @@ function rejectedFor(decision: Decision): string | null {
   return decision.outcome.verdict === 'rejected' ? decision.outcome.reason : null;
 }
 
-/** Small batches are counted together, so that a window has no more parts than twice this: it is summed up for each batch. */
+/**
+ * Small batches are merged, so that a window has at most twice this number of parts: each batch sums up the
+ * window.
+ */
 const WINDOW_PARTS = 1_000;
 
-/** The last batches, as few as hold `windowEvents` events. */
+/** The fewest last batches that together hold `windowEvents` events. */
 export function slide(batches: readonly Tally[], batch: Tally, windowEvents: number): readonly Tally[] {
   if (batch.events === 0) return batches;
   const last = batches.at(-1);
@@ -134,11 +149,11 @@ export function slide(batches: readonly Tally[], batch: Tally, windowEvents: num
   return window;
 }
 
-function isWithin({ events, rejected }: Tally, { percent }: Pick<RejectLimit, 'percent'>): boolean {
+function isWithin({ events, rejected }: Tally, { percent }: Pick<RejectThreshold, 'percent'>): boolean {
   return rejected * 100 <= events * percent;
 }
 
-export function isBeyond(window: readonly Tally[], { percent, minEvents }: RejectLimit): boolean {
+export function isBeyond(window: readonly Tally[], { percent, minEvents }: RejectThreshold): boolean {
   const { events, rejected } = sumOf(window);
   return events >= minEvents && !isWithin({ events, rejected }, { percent });
 }

@@ -1,8 +1,15 @@
 /**
- * OpenTelemetry traces: a span for each batch that is decided, with links to the spans of its producers, or for each request to the webhook, below
- * that of its sender; and a child for each step of their transactions. Loaded only where traces are configured, and nothing else knows of OpenTelemetry. No span holds an event, a player or a key.
+ * OpenTelemetry traces.
  *
- * Names are those of the semantic conventions for messaging and databases; what these have no name for begins with `promo_intake.`.
+ * Each decided batch has a span with links to the spans of its producers. Each request to the webhook has a
+ * span
+ * below the span of its sender. Each step of their transactions has a child span. No span holds an event, a
+ * player or a key. The module is loaded only where traces are configured; no other module knows
+ * OpenTelemetry.
+ *
+ * Names follow the semantic conventions for messaging and databases. Attributes without a name there begin
+ * with
+ * `promo_intake.`.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import {
@@ -31,52 +38,65 @@ import type { Envelope } from './delivery';
 import type { Intake, IntakeResult } from './intake';
 import { undecidedCause } from './undecided';
 
-/** Producers that a batch is linked to, at most: the limit of OpenTelemetry's own specification, and what collectors are made for. */
+/**
+ * The largest number of links from a batch to its producers. OpenTelemetry's specification has the same
+ * limit, and
+ * collectors expect it.
+ */
 export const MAX_LINKS = 128;
-/** A `traceparent` of any version begins with so many bytes that tell the same: version, trace, span and flags. */
+/** The length of the part that every version of `traceparent` shares: version, trace, span and flags. */
 const TRACEPARENT_BYTES = 55;
-/** What goes wrong with traces is told once in this time, with how often it did. */
+/** Errors of the export are logged at most once in this interval, with the number of suppressed errors. */
 const LOG_INTERVAL_MS = 60_000;
 
 type Decides = Pick<Intake, 'decide'>;
 
 interface Answered {
-  /** Of HTTP. */
+  /** The HTTP status. */
   readonly status: number;
 }
 
-/** Semantic conventions name a route, never what a request has in its place. */
+/** Semantic conventions name a route, never the value that a request has in its place. */
 const WEBHOOK_ROUTE = '/v1/events/{connection_id}';
 
 export interface Tracing {
   /** The same intake, with a span for each batch. */
   traced(intake: Decides): Decides;
-  /** Answers a request to the webhook whose sender is known, with a span for it. @param traceparent of its headers @param began by performance.now() */
+  /**
+   * Answers a request to the webhook whose sender is known, with a span for it.
+   * @param traceparent of its headers
+   * @param began by performance.now()
+   */
   request<A extends Answered>(traceparent: unknown, began: number, answer: () => Promise<A>): Promise<A>;
-  /** Runs a transaction of the batch or request that is traced now; it tells the end of each step. */
+  /** Runs a transaction of the batch or request in the current span. `run` reports the end of each step. */
   transaction<T>(run: (ended: (step: TransactionStep) => void) => Promise<T>): Promise<T>;
-  /** Sends what is left. Never fails, and takes as long as the collector does. */
+  /** Sends the remaining spans. Never fails, and takes as long as the collector does. */
   close(): Promise<void>;
 }
 
 export interface TracingOptions {
-  /** Absent where nothing is read from Kafka. */
+  /** Absent where no Kafka record is read. */
   readonly groupId?: string;
   readonly version: string;
-  /** Headers for the collector, as OTEL_EXPORTER_OTLP_HEADERS has them; read anew for each request. */
+  /**
+   * Headers for the collector, in the form of OTEL_EXPORTER_OTLP_HEADERS. They are read again for each
+   * request.
+   */
   readonly headers: (() => string) | undefined;
 }
 
-/** Where to, which share, how many spans wait: the SDK reads OpenTelemetry's variables by itself. */
+/**
+ * The SDK itself reads OpenTelemetry's variables for the endpoint, the sampling ratio and the queue length.
+ */
 export function makeTracing({ groupId, version, headers }: TracingOptions, logger: Logger): Tracing {
-  const tell = limitRate<string>(LOG_INTERVAL_MS, (error, untold) =>
-    logger.warn({ error, untold }, 'traces are not sent, or not all of them'),
+  const warn = limitRate<string>(LOG_INTERVAL_MS, (error, suppressed) =>
+    logger.warn({ error, untold: suppressed }, 'traces are not sent, or not all of them'),
   );
   diag.setLogger(
-    { error: tell, warn: tell, info: tell, debug: tell, verbose: tell },
+    { error: warn, warn, info: warn, debug: warn, verbose: warn },
     { logLevel: DiagLogLevel.WARN, suppressOverrideMessage: true },
   );
-  setGlobalErrorHandler((error) => tell(messageOf(error)));
+  setGlobalErrorHandler((error) => warn(messageOf(error)));
   const exporter = new OTLPTraceExporter(
     headers === undefined ? {} : { headers: async () => parseKeyPairsIntoRecord(headers()) },
   );
@@ -87,7 +107,7 @@ export function makeTracing({ groupId, version, headers }: TracingOptions, logge
     spanProcessors: [new BatchSpanProcessor(exporter)],
   });
   const tracer = provider.getTracer('promo-intake', version);
-  /** The span of the batch or request that is being decided. */
+  /** The span of the batch or request in progress. */
   const current = new AsyncLocalStorage<Span>();
 
   async function decide(intake: Decides, ...batch: Parameters<Intake['decide']>): Promise<IntakeResult> {
@@ -98,7 +118,7 @@ export function makeTracing({ groupId, version, headers }: TracingOptions, logge
       { kind: SpanKind.CONSUMER, attributes },
       ROOT_CONTEXT,
     );
-    // Of what is not sampled no header is read.
+    // An unsampled batch has no use for links, so its headers are not read.
     if (!span.isRecording()) return intake.decide(...batch);
     span.addLinks(linksOf(envelopes));
     const result = await current.run(span, () => intake.decide(...batch));
@@ -203,8 +223,9 @@ function attributesOf(
 }
 
 /**
- * Links to the spans that the records' `traceparent` headers name (W3C Trace Context): those that were sampled, each once, with the offset of
- * the first record of it, MAX_LINKS at most.
+ * Links to the spans that the records' `traceparent` headers name (W3C Trace Context). Each sampled span has
+ * one
+ * link, with the offset of its first record. There are at most MAX_LINKS links.
  */
 export function linksOf(envelopes: readonly Pick<Envelope, 'headers' | 'offset'>[]): Link[] {
   const seen = new Set<string>();
@@ -213,7 +234,7 @@ export function linksOf(envelopes: readonly Pick<Envelope, 'headers' | 'offset'>
   for (const { headers, offset } of envelopes) {
     if (links.length === MAX_LINKS) break;
     const header = firstHeader(headers, 'traceparent');
-    // Most are known by the one before or by their flags: what takes time comes last.
+    // The previous header or the flags settle most cases: the slow checks come last.
     if (!header || last?.equals(header)) continue;
     last = header;
     const text = header.toString('latin1', 0, TRACEPARENT_BYTES);
@@ -229,7 +250,7 @@ export function linksOf(envelopes: readonly Pick<Envelope, 'headers' | 'offset'>
   return links;
 }
 
-/** By the flags, which end it. */
+/** By the flags at the end of the header. */
 function isSampled(traceparent: string): boolean {
   return (Number.parseInt(traceparent.slice(-2), 16) & TraceFlags.SAMPLED) !== 0;
 }

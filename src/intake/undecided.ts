@@ -1,4 +1,4 @@
-/** What keeps a batch undecided, and what that means for its next try (docs/rules.md, U1-U4). */
+/** The causes that keep a batch undecided, and their consequences for the next try (docs/rules.md, U1-U4). */
 
 import {
   classify,
@@ -14,10 +14,14 @@ import { StoreError } from '../postgres/errors';
 import type { DeadLetter } from './delivery';
 import { TopicPaused } from './reject-limit';
 
-/** An envelope holds its partition up, and all behind it wait. What stands before it in the batch need not. */
+/**
+ * An envelope blocks its partition, and all envelopes behind it wait. The envelopes before it in the batch
+ * can be
+ * decided.
+ */
 export class HeldUp extends Undecided {
   override readonly name: string = 'HeldUp';
-  /** @param before how many envelopes stand before it */
+  /** @param before the number of envelopes in front of the blocking one */
   constructor(
     message: string,
     readonly before: number,
@@ -32,17 +36,20 @@ export class PayloadUnavailable extends HeldUp {
   override readonly name = 'PayloadUnavailable';
 }
 
-/** The reference data has no such webhook connection (any more). */
+/** The reference data has no such webhook connection, or no longer has it. */
 export class NoSuchConnection extends Undecided {
   override readonly name = 'NoSuchConnection';
 }
 
-/** The operator of a webhook connection is not active: nothing of its requests is decided, so that they use up no event_id (W6). */
+/**
+ * The operator of a webhook connection is not active. None of its requests is decided, so that they use up no
+ * event_id (W6).
+ */
 export class OperatorSuspended extends Undecided {
   override readonly name = 'OperatorSuspended';
 }
 
-/** The dead-letter topic refuses letters for what they are; the others are stored. */
+/** The dead-letter topic refuses some letters because of their content; it has stored the others. */
 export class LettersRefused extends Error {
   override readonly name = 'LettersRefused';
   /** @param refused in the order of the envelopes; at least one */
@@ -54,7 +61,7 @@ export class LettersRefused extends Error {
   }
 }
 
-/** The dead-letter topic does not take the envelope. */
+/** The dead-letter topic does not accept the letter of this envelope. */
 export class DeadLetterRefused extends HeldUp {
   override readonly name = 'DeadLetterRefused';
 }
@@ -63,12 +70,17 @@ export class NoReference extends Undecided {
   override readonly name = 'NoReference';
 }
 
-/** What newer reference data may have: some, the connection, an operator that is active again. */
+/**
+ * Errors that newer reference data may resolve: by any data at all, the connection, or an operator that is
+ * active again.
+ */
 export const MAY_BE_ADDED = [NoReference, NoSuchConnection, OperatorSuspended];
 
 /**
- * What keeps a batch undecided: Postgres, the topics that are published to, the registry, a limit, reference data that is missing or cannot
- * be read, or a defect of our own, which Postgres may be the one to notice.
+ * The cause that keeps a batch undecided: Postgres, the topics that we publish to, the registry or a limit.
+ * Or
+ * the reference data is missing or unreadable. Or the worker has a defect, which Postgres may be the first to
+ * notice.
  */
 export function undecidedCause(
   error: unknown,
@@ -84,27 +96,37 @@ export function undecidedCause(
   return isStore && classify(error) !== 'data' ? 'store' : 'worker';
 }
 
-/** Whether it is undecided since the connection that it came by is not, or no longer, in the reference data: trying again does not help. */
+/** Whether the batch is undecided because the reference data lacks its connection. A retry does not help. */
 export function isOfNoConnection(error: unknown): boolean {
   return error instanceof NoSuchConnection;
 }
 
-/** Whether its operator is suspended. Trying again helps only once the service's side has activated the operator. */
+/**
+ * Whether the operator is suspended. A retry helps only after the service's side has activated the operator.
+ */
 export function isOfSuspendedOperator(error: unknown): boolean {
   return error instanceof OperatorSuspended;
 }
 
-/** The offset from which on the store has lost what it had decided of the partition; null where that is not why the batch is undecided. */
+/**
+ * The offset from which on the store has lost decisions of the partition. Null where the batch is undecided
+ * for
+ * another reason.
+ */
 export function lostFrom(error: unknown): number | null {
   return error instanceof StoreBehind ? error.decidedUpTo : null;
 }
 
-/** Whether a batch that was begun before the one in front of it was answered might have been decided behind it: that one is not there yet, or kept it waiting. */
+/**
+ * Whether a batch that was sent before the answer to the batch in front of it might succeed later. The batch
+ * in
+ * front may not be in the store yet, or may have kept this one waiting.
+ */
 export function mayBeTooEarly(error: unknown): boolean {
   return error instanceof StoreBehind || isHeldByPartition(error);
 }
 
-/** Whether a smaller batch might have been decided: what did not come about in time, or was not taken. */
+/** Whether a smaller batch might have been decided: the store or Kafka was too slow or refused it. */
 export function mayBeTooMuch(error: unknown): boolean {
   const cause = undecidedCause(error);
   return (cause === 'store' && lostFrom(error) === null) || cause === 'kafka';

@@ -1,10 +1,13 @@
 /**
- * The deciding transaction: the partition's lock, what is decided already, the rounds' locks, the decision, the writes
- * (docs/rules.md, D1-D3). The only place that begins and commits one. A batch of up to FEW_EVENTS locks its rounds in the same round trip as its
- * partition.
+ * The deciding transaction (docs/rules.md, D1-D3): lock the partition, find decided events, lock the rounds,
+ * decide,
+ * write. Only this module begins and commits such a transaction. A batch of at most FEW_EVENTS locks its
+ * rounds in
+ * the same round trip as its partition.
  *
- * All statements work on sets. Keys and rounds are handed over in ascending order, since two batches that lock in different orders
- * deadlock; rounds are locked before keys are written, in every transaction.
+ * All statements work on sets. Keys and rounds are passed in ascending order: two batches that lock in
+ * different
+ * orders deadlock. Every transaction locks its rounds before it writes its keys.
  */
 
 import { isSameVersion, type ReferenceVersion } from '../domain/reference';
@@ -23,65 +26,80 @@ import type { TopicPartition } from '../lib/topic-partition';
 import type { Write } from '../postgres/pipeline';
 import { inTransaction, type Session, type Store } from '../postgres/transaction';
 import { StaleReference, StoreBehind } from './failures';
-import { lockRounds, readDecidedRounds } from './statements/batch-rounds';
+import { lockBatchRounds, readDecidedRounds } from './statements/batch-rounds';
 import * as events from './statements/events';
 import * as partitions from './statements/partitions';
 import { PlayerKeys } from './statements/player-keys';
 import * as rounds from './statements/rounds';
 
-export interface Batch {
+export interface LedgerBatch {
   /**
-   * In the order of arrival; at most MAX_BATCH_EVENTS, all of one Kafka partition or all of one webhook request. Handed over: emptied once
-   * their rows are made, since writing these takes longest, and objects that live on meanwhile are copied by one garbage collection after another.
+   * In the order of arrival; at most MAX_BATCH_EVENTS, all of one Kafka partition or of one webhook request.
+   *
+   * `decideBatch` takes ownership and empties the list once the rows are made. Writing the rows takes
+   * longest:
+   * items that stay alive meanwhile are copied by each garbage collection.
    */
   readonly items: Item[];
-  /** The partition of the items; null for a webhook. */
+  /** The partition of the items; null for the webhook. */
   readonly partition: partitions.NumberedPartition | null;
   /** The reference data that judged the items. */
   readonly reference: ReferenceVersion;
   /**
-   * One past the last record of the partition that its worker has had answered: a store that has decided less has lost it. Absent where nobody reads
-   * the partition on from here: then what is decided says nothing of how far it is.
+   * One past the last record of the partition that its worker has had answered. A store that has decided less
+   * has
+   * lost records. Absent where this worker does not continue the partition: the decisions then do not show
+   * how far
+   * the partition is decided.
    */
   readonly expectedUpTo?: number | undefined;
-  /** Batches of the same feeds met of late: rather than undo one another's work, those that say so wait for one another. */
+  /**
+   * True where batches of the same feeds collided recently. Such batches wait for one another instead of
+   * failing.
+   */
   readonly contended?: boolean;
-  /** Where the batch is one event that failed twice: what failed and on which payload. */
+  /** The error and the payload, where the batch is one event that failed twice. */
   readonly panic?: Omit<events.Panic, 'verdictId'>;
-  /** Told once all of it is on its way to the store, where nothing is left but to wait for the answers. */
+  /** Called once the whole batch is on its way to the store and only the answers are outstanding. */
   readonly whenSent?: (() => void) | undefined;
-  /** Sees the decisions before anything of them is written; what it throws rolls the batch back. */
+  /** Receives the decisions before any write. An error that it throws rolls the batch back. */
   readonly beforeWrites?: ((decisions: readonly Decision[]) => void) | undefined;
-  /** Runs as the last thing before the commit, which then takes a round trip of its own; what it throws rolls the batch back. */
+  /**
+   * Runs last before the commit, which then takes a round trip of its own. An error that it throws rolls the
+   * batch back.
+   */
   readonly beforeCommit?: (() => Promise<void>) | undefined;
 }
 
 /**
- * What of a transaction takes its own time. `find` takes begin and the partition's lock with it, and in a small batch the rounds' locks: all of
- * them are one round trip.
+ * The steps of a transaction that are timed separately.
+ *
+ * `find` includes `begin` and the partition's lock, and in a small batch the rounds' locks. All of them take
+ * one
+ * round trip.
  */
-export type Step = 'connect' | 'find' | 'lock' | 'decide' | 'write';
+export type TransactionStep = 'connect' | 'find' | 'lock' | 'decide' | 'write';
 
-/** Makes the tables of this month and the next two, where they are missing. */
+/** Creates the tables of this month and the next two, where they are missing. */
 export async function ensureMonths(store: Store): Promise<void> {
   await inTransaction(store, partitions.ensureMonths);
 }
 
-/** The stored side of the intake. */
+/** The intake's interface to the store. */
 export interface Ledger {
-  /** The number that stands for a Kafka partition in the store. @throws LostRace, StoreError */
+  /** The number that identifies a Kafka partition in the store. @throws LostRace, StoreError */
   partitionNo(source: TopicPartition): Promise<number>;
   /** See `decideBatch`. */
-  decideBatch(batch: Batch): Promise<readonly Decision[]>;
+  decideBatch(batch: LedgerBatch): Promise<readonly Decision[]>;
 }
 
 export interface LedgerOptions {
   /** The name of the Kafka cluster whose partitions are decided; FIRST_CLUSTER by default. */
   readonly cluster?: string | undefined;
-  /** Instead of FEW_EVENTS. */
+  /** Overrides FEW_EVENTS. */
   readonly fewEvents?: number | undefined;
-  /** Runs each deciding transaction, for who measures it. @param run tells the end of each step */
-  readonly observe?: <T>(run: (stepEnded: (step: Step) => void) => Promise<T>) => Promise<T>;
+  /** Wraps each deciding transaction to measure it. @param run calls its argument at the end of each step */
+  readonly observe?: <T>(run: (stepEnded: (step: TransactionStep) => void) => Promise<T>) => Promise<T>;
 }
 
 export function makeLedger(
@@ -92,7 +110,7 @@ export function makeLedger(
     observe = (run) => run(() => undefined),
   }: LedgerOptions = {},
 ): Ledger {
-  /** Numbers never change, so each is asked for once. */
+  /** Numbers never change, so each is read once. */
   const numbers = new Map<string, number>();
   const keys = new PlayerKeys();
   return {
@@ -111,9 +129,9 @@ export function makeLedger(
       try {
         return await observe((stepEnded) => decideBatch(store, ofCluster, fewEvents, stepEnded, keys));
       } catch (error) {
-        // The store may be another one: a standby, a restored backup, an empty one.
+        // The store may have been replaced: by a standby, a restored backup or an empty database.
         if (error instanceof StoreBehind || error instanceof StaleReference) keys.forget();
-        // What it has lost may be the number itself.
+        // The store may have lost the number itself.
         if (error instanceof StoreBehind && batch.partition !== null) numbers.delete(keyOf(batch.partition));
         throw error;
       }
@@ -123,7 +141,10 @@ export function makeLedger(
 
 const keyOf = ({ topic, partition }: TopicPartition) => `${topic}/${partition}`;
 
-/** How far Kafka partitions are decided, in the order of the list; 0 where nothing is. @throws StoreError */
+/**
+ * The offsets up to which Kafka partitions are decided, in the order of the list; 0 where none is. @throws
+ * StoreError
+ */
 export function readDecidedUpTo(
   store: Store,
   list: readonly partitions.ClusterPartition[],
@@ -142,8 +163,11 @@ export function beginAt(store: Store, partition: partitions.ClusterPartition, of
 }
 
 /**
- * A batch of so many events locks all of its rounds at once, and sends all that it changes in one packet: round trips and packets cost it more
- * than locks that nobody needs, and than the store's waiting for what is not made yet.
+ * The largest batch that locks all of its rounds at once and sends all of its changes in one packet.
+ *
+ * For such a batch, round trips and packets cost more than locks that turn out to be unnecessary. They also
+ * cost
+ * more than the time that the store waits for rows to be made.
  */
 const FEW_EVENTS = 500;
 
@@ -151,17 +175,17 @@ const FEW_EVENTS = 500;
  * Decides a batch in one transaction and returns the decision on each item.
  *
  * @param fewEvents see FEW_EVENTS
- * @param stepEnded called at the end of each step, for who measures them
+ * @param stepEnded called at the end of each step, to measure it
  * @param keys of players' tags, kept from batch to batch
  * @throws StaleReference where newer reference data is in force: judge again
- * @throws StoreBehind where the store has lost what was decided before the batch
+ * @throws StoreBehind where the store has lost decisions from before the batch
  * @throws LostRace, StoreError: see failures.ts
  */
 export async function decideBatch(
   store: Store,
-  batch: Batch,
+  batch: LedgerBatch,
   fewEvents = FEW_EVENTS,
-  stepEnded: (step: Step) => void = () => undefined,
+  stepEnded: (step: TransactionStep) => void = () => undefined,
   keys = new PlayerKeys(),
 ): Promise<readonly Decision[]> {
   if (batch.items.length > events.MAX_BATCH_EVENTS) throw new RangeError('a batch holds too many events');
@@ -169,7 +193,8 @@ export async function decideBatch(
     stepEnded('connect');
     const { decisions, changed, writes } = await decideUnderLocks(session, batch, fewEvents, stepEnded, keys);
     batch.items.length = 0;
-    // What is given to the connection now leaves with this turn of the event loop: before whoever is told of it does anything.
+    // The connection sends all that it holds within this turn of the event loop. Work that `whenSent` starts
+    // comes later.
     if (batch.whenSent !== undefined) process.nextTick(batch.whenSent);
     await Promise.all([
       changed,
@@ -182,32 +207,36 @@ export async function decideBatch(
   return decisions;
 }
 
-/** A batch that is decided. What is to be written is made before it is given away, so that nothing of it can be missing where the rest is committed. */
+/** A decided batch. All writes are made before the first is sent: a commit can then miss none of them. */
 interface DecidedBatch {
   readonly decisions: readonly Decision[];
-  /** Settled once the rows are changed that were there before the batch. */
+  /** Settles once the rows that existed before the batch are changed. */
   readonly changed: Promise<unknown>;
-  /** The rows that it adds. */
+  /** The rows that the batch adds. */
   readonly writes: readonly Write[];
 }
 
 /**
- * Takes the locks of a batch, reads what is known of it, decides, and begins to change what is there. What it takes for that is gone when its rows
- * are written.
+ * Takes the locks of a batch, reads the known events and rounds, decides, and begins to change the existing
+ * rows.
+ * The data that it needs for this is released before the new rows are written.
  */
 async function decideUnderLocks(
   session: Session,
-  batch: Batch,
+  batch: LedgerBatch,
   fewEvents: number,
-  stepEnded: (step: Step) => void,
+  stepEnded: (step: TransactionStep) => void,
   keys: PlayerKeys,
 ): Promise<DecidedBatch> {
-  // Each statement leaves where its promise is made. Of few events all at once, rounds and number before the keys; of many rounds and number once the keys are known, which spares
-  // the rounds of what is decided. Either is right: who has decided one of the keys since is met by `copyKeys`.
+  // Each statement is sent where its promise is made. A small batch locks rounds and takes its number before
+  // the
+  // keys are known. A large batch does so afterwards, which spares locks on the rounds of decided events.
+  // Both
+  // orders are correct: `copyKeys` fails where another transaction has decided one of the keys meanwhile.
   const locking = partitions.lockPartition(session, batch.partition);
-  // What is decided changes no round, whatever a resend says.
+  // A decided event changes no round, whatever a resend contains.
   const lockAndNumber = (known: Known['events'] | null) =>
-    Promise.all([lockRounds(session, batch.items, known), events.nextBatch(session)]);
+    Promise.all([lockBatchRounds(session, batch.items, known), events.nextBatch(session)]);
   const feedLocks = batch.contended ? rounds.lockFeeds(session, feedsOf(batch.items)) : null;
   const locksAtOnce = batch.items.length <= fewEvents ? lockAndNumber(null) : null;
   const [{ locked, inForce }, decided] = await Promise.all([
@@ -224,7 +253,7 @@ async function decideUnderLocks(
   const [redelivered, [roundsById, { firstNo, nowMicros }], decidedRounds] = await Promise.all([
     findRedelivered(session, batch.items, locked.nextOffset),
     locksAtOnce ?? lockAndNumber(decided),
-    // A small batch has locked them with the others.
+    // A small batch has locked these rounds with the others.
     locksAtOnce === null ? readDecidedRounds(session, batch.items, decided) : NO_ROUNDS,
   ]);
   const tags = await keys.tagsAt(session, nowMicros);
@@ -251,9 +280,10 @@ async function decideUnderLocks(
     batch.panic && fresh[0] && events.recordPanic(session, { verdictId: fresh[0].verdictId, ...batch.panic }),
     counted && partitions.countPartition(session, counted),
   ]);
-  // Whoever commits waits for it, and is told of its failure. Where making the rows throws, nobody waits.
+  // The caller that commits awaits `changed` and receives its error. Where making the rows throws, nobody
+  // awaits it.
   changed.catch(() => {});
-  // Lets the changes leave first: the store is at them while the rows are made.
+  // Sends the changes first: the store works on them while the rows are made.
   if (batch.items.length > fewEvents) await nextTick();
 
   const opened = named.filter(({ round }) => round.no === null).sort(rounds.inOrder);
@@ -277,9 +307,9 @@ function nextTick(): Promise<void> {
   return new Promise((resolve) => process.nextTick(resolve));
 }
 
-/** What the batch writes into its partition's row; null where it is of none. */
+/** The batch's changes to the row of its partition; null where the batch has no partition. */
 function countedOf(
-  batch: Batch,
+  batch: LedgerBatch,
   decisions: readonly Decision[],
   locked: partitions.PartitionOffsets,
 ): partitions.Counted | null {
@@ -293,11 +323,16 @@ function countedOf(
 }
 
 /**
- * `nextOffset` only grows. `decidedUpTo` is where a worker stands that decides something anew, even where that is further back: it reads a log that was
- * made anew. A worker that is only answered again raises it, and so does a replay, unless that leaves out what is before it.
+ * The partition's offsets after the batch. `nextOffset` only grows.
+ *
+ * `decidedUpTo` is the position of a worker that decides new events. It moves back where that position is
+ * lower,
+ * because the topic was deleted and created again. A batch that is only answered again can only raise it. So
+ * can
+ * a replay, unless the replay leaves a gap in front of it.
  */
 function offsetsAfter(
-  { items, expectedUpTo }: Batch,
+  { items, expectedUpTo }: LedgerBatch,
   decisions: readonly Decision[],
   locked: partitions.PartitionOffsets,
 ): partitions.PartitionOffsets {
@@ -317,7 +352,10 @@ function feedsOf(items: readonly Item[]): number[] {
   return [...feeds].sort((a, b) => a - b);
 }
 
-/** All rounds of a batch. Adds those that only rejected events name: these change no round, but are shown with it. */
+/**
+ * All rounds of a batch. Adds the rounds that only rejected events name: the events do not change
+ * them, but are shown with them.
+ */
 function roundsOf(fresh: readonly events.Fresh[], roundsById: FeedMap<Round>): rounds.NamedRound[] {
   for (const { item, outcome } of fresh) {
     const { roundId } = item.fields;
@@ -336,7 +374,7 @@ function numberOf(round: Round | undefined): number {
   return round.no;
 }
 
-/** Which events of the batch are decided. What is decided stays as it is, so it needs no lock. */
+/** Finds the decided events of the batch. A decided event never changes, so it needs no lock. */
 async function findDecided(session: Session, items: readonly Item[]): Promise<Known['events']> {
   const keyed = items.filter((item) => item.type === 'keyed');
   const decided: Known['events'] = new FeedMap();
@@ -349,7 +387,10 @@ async function findDecided(session: Session, items: readonly Item[]): Promise<Kn
   return decided;
 }
 
-/** What of the batch was read before and has no key of its own: nothing, where its records are read for the first time. */
+/**
+ * Finds earlier deliveries of items without a key of their own. Reads nothing where all records are read for
+ * the first time.
+ */
 async function findRedelivered(
   session: Session,
   items: readonly Item[],
@@ -360,7 +401,7 @@ async function findRedelivered(
   return readBefore ? events.findRedelivered(session, first, last) : NOTHING_REDELIVERED;
 }
 
-/** Of a small batch, or of one without decided events. */
+/** For a small batch, or one without decided events. */
 const NO_ROUNDS: Known['rounds'] = new FeedMap();
 const NOTHING_REDELIVERED = { resends: new Map<string, boolean>(), unstored: new Set<string>() };
 
@@ -377,7 +418,7 @@ interface ToWrite {
   unstored: Item[];
 }
 
-/** What of a batch has to be written: nothing for a delivery that was answered before. */
+/** The items of a batch that must be written. A delivery that was answered before needs no write. */
 function toWrite(items: readonly Item[], decisions: readonly Decision[], firstNo: number): ToWrite {
   const sorted: ToWrite = { fresh: [], resends: [], unstored: [] };
   items.forEach((item, index) => {

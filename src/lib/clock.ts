@@ -1,4 +1,4 @@
-/** Time as the loops see it, so that tests can bring their own. */
+/** The clock of the loops, so that tests can bring their own. */
 export interface Clock {
   /** Milliseconds of a clock that only goes forward. */
   now(): number;
@@ -24,14 +24,14 @@ export const systemClock: Clock = {
     }),
 };
 
-/** For waits that nothing cuts short. */
+/** The signal for waits that nothing cuts short. */
 export const NEVER = new AbortController().signal;
 
-/** Stands for what did not come in time. */
+/** The result of a promise that did not settle in time. */
 export const LATE = Symbol('late');
 
 /**
- * Waits for something, but no longer than this. It goes on where it is given up, and may fail then: nobody is told.
+ * Waits for a promise, but no longer than `ms`. After that, the work continues, and its failure is ignored.
  *
  * @param keepsProcess false: the process may end meanwhile, if nothing else keeps it
  */
@@ -43,15 +43,22 @@ export function inTime<T>(work: Promise<T>, ms: number, keepsProcess = true): Pr
   });
 }
 
-/** Seconds since a time in ms since 1970; 0 for one that is still to come: clocks differ, and a record may come from the future. */
+/**
+ * Seconds since a time in ms since 1970. 0 for a time in the future: clocks differ, and a record may have a
+ * later time.
+ */
 export function secondsSince(timeMs: number): number {
   return Math.max(0, Date.now() - timeMs) / 1000;
 }
 
-/** The clock of a sender may be so much ahead of ours. */
+/** A sender's clock may be ahead of ours by this much. */
 const MAX_AHEAD_MS = 5_000;
 
-/** Seconds since a record was made, by its time in ms since 1970; null where that cannot be its time: some senders write other units, or none. */
+/**
+ * The age of a record in seconds, from its time in ms since 1970. Null where this cannot be its time: some
+ * senders
+ * write other units, or none.
+ */
 export function ageOf(timestampMs: number): number | null {
   return timestampMs > 0 && timestampMs < Date.now() + MAX_AHEAD_MS ? secondsSince(timestampMs) : null;
 }

@@ -1,10 +1,10 @@
-/** Which word was meant by one with a slip in it. */
+/** Finds the word that a misspelled word was meant to be. */
 
 /**
- * The candidate that is most like the word, if it is so near that slips of the pen explain the difference.
+ * The candidate that is most similar to the word, if typing errors explain the difference.
  *
- * @param mostEdits how many slips may lie between the word and a candidate
- * @param formOf what of both is compared
+ * @param mostEdits the largest number of typing errors between the word and a candidate
+ * @param formOf the form of both that is compared
  */
 export function nearest(
   word: string,
@@ -19,7 +19,7 @@ export function nearest(
   return best?.candidate;
 }
 
-/** Letters to insert, remove or replace (Levenshtein). */
+/** The number of letters to insert, remove or replace (Levenshtein). */
 function editsBetween(a: string, b: string): number {
   let row = Array.from({ length: b.length + 1 }, (_, i) => i);
   for (let i = 1; i <= a.length; i++) {

@@ -1,4 +1,7 @@
-/** Map.groupBy, which Node 20 has not: groups in the order of their first elements, elements in the order of the list. */
+/**
+ * Map.groupBy, which Node 20 lacks. Groups are in the order of their first elements, elements in the list's
+ * order.
+ */
 export function groupBy<T, K>(list: readonly T[], keyOf: (element: T) => K): Map<K, T[]> {
   const groups = new Map<K, T[]>();
   for (const element of list) {

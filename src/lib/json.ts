@@ -1,10 +1,10 @@
-/** JSON from elsewhere, of which nothing is known. */
+/** Helpers for JSON from outside, of unknown form. */
 
 export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** Undefined where it is no JSON. */
+/** Undefined where the text is not JSON. */
 export function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);

@@ -1,20 +1,26 @@
-/** Foreign text made safe to read: what a terminal would obey is escaped, what is long is shortened. */
+/** Makes foreign text safe to print: escapes the characters that a terminal obeys, and shortens long text. */
 
-/** Characters of a foreign text that are shown. */
+/** The number of characters of a foreign text that are shown. */
 const MAX_SHOWN = 60;
 
-/** Nearly all text is made of these alone. */
+/** Nearly all texts match. */
 const PLAIN = /^[\t\n -~]*$/;
 /** Control characters, which a terminal obeys, and characters that hide or reorder their neighbours. */
 const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
 
-/** The text with each of these characters but tab and line feed as JSON may write it (`\u001b`): JSON stays the same JSON. */
+/**
+ * Escapes each of these characters, except tab and line feed, as JSON does (`\u001b`). JSON keeps its
+ * meaning.
+ */
 export function escapeUnprintable(text: string): string {
   if (PLAIN.test(text)) return text;
   return text.replace(UNPRINTABLE, (found) => (found === '\t' || found === '\n' ? found : escaped(found)));
 }
 
-/** The same in one line: tab and line feed are escaped too, so that a foreign text cannot begin a line of its own. */
+/**
+ * The same in one line. Tab and line feed are escaped too, so that a foreign text cannot begin a line of its
+ * own.
+ */
 export function inOneLine(text: string): string {
   return escapeUnprintable(text).replace(/[\t\n]/g, escaped);
 }
@@ -26,13 +32,15 @@ function escaped(character: string): string {
   }).join('');
 }
 
-/** A foreign text in quotes: escaped, and shortened before anything else is done with it. */
+/** A foreign text in quotes: first shortened, then escaped. */
 export function quoted(text: string): string {
   if (text.length <= MAX_SHOWN) return escapeUnprintable(JSON.stringify(text));
   return `${escapeUnprintable(JSON.stringify(text.slice(0, MAX_SHOWN)))}... (${text.length} characters)`;
 }
 
-/** A value of an event with its type, to go on behind "is": `the number 5`, `the text "x"`, `an array of 2 values`. */
+/**
+ * A value of an event with its type, to follow "is": `the number 5`, `the text "x"`, `an array of 2 values`.
+ */
 export function described(value: unknown): string {
   if (typeof value === 'string') return `the text ${quoted(value)}`;
   return typeof value === 'number' ? `the number ${value}` : typeOf(value);
@@ -46,7 +54,7 @@ export function typeOf(value: unknown): string {
   return Array.isArray(value) ? `an array of ${counted(value.length, 'value')}` : 'an object';
 }
 
-/** "1 value", "2 values"; "unknown values" where nobody knows how many. */
+/** "1 value", "2 values"; "unknown values" where the number is unknown. */
 export function counted(count: number | null, noun: string, plural = `${noun}s`): string {
   return `${count ?? 'unknown'} ${count === 1 ? noun : plural}`;
 }

@@ -1,4 +1,4 @@
-/** All that comes, from whom more may come than is wanted; null where it is more than so many bytes. */
+/** Reads all chunks of a source that may send too much. Null where they exceed `maxBytes`. */
 export async function readUpTo(chunks: AsyncIterable<Uint8Array>, maxBytes: number): Promise<Buffer | null> {
   const read: Uint8Array[] = [];
   let bytes = 0;

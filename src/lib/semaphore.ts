@@ -1,10 +1,10 @@
-/** At most so many holders at once; the others wait in the order in which they came. */
+/** Limits the number of concurrent holders. The others wait in the order in which they came. */
 export class Semaphore {
   private readonly waiting: (() => void)[] = [];
 
   constructor(private free: number) {}
 
-  /** Whether there is a place that nobody waits for. */
+  /** Whether a place is free. */
   get hasFree(): boolean {
     return this.free > 0;
   }
@@ -14,7 +14,7 @@ export class Semaphore {
     else await new Promise<void>((resolve) => this.waiting.push(resolve));
   }
 
-  /** @returns whether there was a place within so many milliseconds */
+  /** @returns whether a place became free within `ms` */
   acquireWithin(ms: number): Promise<boolean> {
     if (this.free > 0) {
       this.free--;
@@ -39,7 +39,7 @@ export class Semaphore {
     else next();
   }
 
-  /** Leaves the place to others while something else is waited for. */
+  /** Gives the place to others while a promise is pending. */
   async releasedWhile<T>(promise: Promise<T>): Promise<T> {
     this.release();
     try {

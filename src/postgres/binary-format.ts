@@ -1,24 +1,26 @@
 /**
- * Postgres' binary formats: rows for COPY, and arrays as parameters. Both spare the store the parsing of text.
- * https://www.postgresql.org/docs/current/sql-copy.html#id-1.9.3.55.9.4, and the functions *_recv in src/backend/utils/adt
+ * Postgres' binary formats: rows for COPY, and arrays as parameters. Both spare the store the parsing of
+ * text.
+ * https://www.postgresql.org/docs/current/sql-copy.html#id-1.9.3.55.9.4
+ * and the functions *_recv in src/backend/utils/adt
  */
 
 const OID = { bool: 16, bytea: 17, int8: 20, int2: 21, int4: 23, text: 25, numeric: 1700 } as const;
 const FIRST_CAPACITY = 16 * 1024;
-/** Texts up to this length are written character by character, which is faster than a call into Node. */
+/** Texts up to this length are written character by character: it is faster than a call into Node. */
 const SHORT_TEXT = 64;
 const NUMERIC_BASE = 10_000;
-/** Digits of the number that is being written, the lowest first. */
+/** Digits of the current number, the lowest first. */
 const digits: number[] = [];
 
-/** Buffers of this size and less are kept for the next rows, and no more of them than this. */
+/** The largest buffer, and the largest number of buffers, that are kept for later rows. */
 const MAX_SPARE_BYTES = 4 * 1024 * 1024;
 const MAX_SPARES = 8;
 const spares: Buffer[] = [];
 
-/** How the bytes of a value are written. */
+/** The format of a value as bytes. */
 export interface ByteFormat<T> {
-  /** Of any value. */
+  /** The largest number of bytes of any value. */
   readonly maxBytes: number;
   /** Writes a value at a place. @returns the number of bytes */
   readonly write: (value: T, target: Buffer, at: number) => number;
@@ -35,7 +37,7 @@ class Writer {
     this.view = new DataView(bytes.buffer);
   }
 
-  /** Makes room for `size` bytes and returns where they begin. */
+  /** Allocates `size` bytes. @returns their index */
   private reserve(size: number): number {
     const start = this.length;
     this.length += size;
@@ -61,7 +63,7 @@ class Writer {
     this.view.setInt32(start, value);
   }
 
-  // A value with its length in front, as both COPY and arrays have it. A length of -1 is null.
+  // A value behind its length, as in both COPY and arrays. A length of -1 is null.
   nil(): void {
     this.int32(-1);
   }
@@ -106,7 +108,7 @@ class Writer {
       this.view.setUint32(start + 8, value >>> 0);
     }
   }
-  /** An int8 by its two halves, of which either may be written as signed or unsigned. */
+  /** An int8 from two halves. Each may be signed or unsigned. */
   int8Halves({ high, low }: { readonly high: number; readonly low: number }): void {
     const start = this.reserve(12);
     this.view.setInt32(start, 8);
@@ -139,7 +141,10 @@ class Writer {
     this.view.setInt32(start, size);
     this.bytes.write(value, start + 4);
   }
-  /** Writes a text of ASCII characters; appends nothing and returns false where it holds another. */
+  /**
+   * Writes a text of ASCII characters. Appends nothing and returns false where the text has any other
+   * character.
+   */
   private asciiValue(value: string): boolean {
     const { length } = value;
     const start = this.reserve(4 + length);
@@ -165,7 +170,7 @@ class Writer {
     this.bytes[start + 4] = 1; // version of the format
     this.bytes.write(json, start + 5);
   }
-  /** A bytea that its format writes from a value. */
+  /** A bytea, in the given format. */
   formatted<T>(value: T, { maxBytes, write }: ByteFormat<T>): void {
     const start = this.reserve(4 + maxBytes);
     const size = write(value, this.bytes, start + 4);
@@ -178,21 +183,21 @@ class Writer {
   }
 }
 
-/** 2000-01-01, from which Postgres counts, in microseconds since 1970. */
+/** Postgres' epoch, 2000-01-01, in microseconds since 1970. */
 const POSTGRES_EPOCH_MICROS = 946_684_800_000_000n;
 
-/** Microseconds since 1970 as a timestamptz has them. */
+/** The value of a timestamptz, from microseconds since 1970. */
 export function sinceEpoch(micros: bigint): bigint {
   return micros - POSTGRES_EPOCH_MICROS;
 }
 
 const COPY_SIGNATURE = Buffer.from('PGCOPY\n\xff\r\n\0', 'latin1');
 
-/** Messages of the protocol: a letter, and the length of all that follows the letter. */
+/** Messages of the protocol: a letter, and the length of everything behind the letter. */
 const COPY_DATA = Buffer.from([0x64, 0, 0, 0, 0]);
 const COPY_DONE = Buffer.from([0x63, 0, 0, 0, 4]);
 
-/** Rows in the binary format of COPY: `row(n)` begins a row of n columns, then exactly n values follow. */
+/** Rows in the binary format of COPY. `row(n)` begins a row of n columns; exactly n values must follow. */
 export class CopyRows extends Writer {
   constructor() {
     super(spares.pop() ?? Buffer.allocUnsafeSlow(FIRST_CAPACITY));
@@ -204,7 +209,7 @@ export class CopyRows extends Writer {
   row(columns: number): void {
     this.int16(columns);
   }
-  /** The messages that hand the rows over: all of them in one, and the end. */
+  /** The messages of the rows: all rows in one, and the end. */
   end(): Buffer {
     this.int16(-1);
     this.raw(COPY_DONE);
@@ -212,13 +217,17 @@ export class CopyRows extends Writer {
     messages.writeInt32BE(messages.length - COPY_DONE.length - 1, 1);
     return messages;
   }
-  /** Leaves the buffer to other rows, once nobody reads what `end` returned any more. Megabytes made anew for each batch cost more than their use. */
+  /**
+   * Releases the buffer for other rows, once the result of `end` is no longer in use. Allocating megabytes
+   * for each
+   * batch costs more than using them.
+   */
   recycle(): void {
     if (this.bytes.length <= MAX_SPARE_BYTES && spares.length < MAX_SPARES) spares.push(this.bytes);
   }
 }
 
-/** Each function makes a one-dimensional array, as a Buffer that pg sends as a binary parameter. */
+/** Each function returns a one-dimensional array, as a Buffer that pg sends as a binary parameter. */
 export const arrays = {
   bool: (values: readonly (boolean | null)[]) =>
     array(OID.bool, values, (writer, value) => writer.boolValue(value)),
@@ -232,7 +241,7 @@ export const arrays = {
     array(OID.numeric, values, (writer, value) => writer.numericValue(value)),
   text: (values: readonly (string | null)[]) =>
     array(OID.text, values, (writer, value) => writer.textValue(value)),
-  /** Values as bytea, in a format of their own. */
+  /** An array of bytea in the given format. */
   formatted: <T>(values: readonly T[], format: ByteFormat<T>) => {
     const writer = arrayWriter(OID.bytea, values.length);
     for (const value of values) writer.formatted(value, format);
@@ -250,7 +259,7 @@ function array<T>(
   return writer.take();
 }
 
-/** A writer that stands where the first element of an array begins. */
+/** A writer at the first element of an array. */
 function arrayWriter(elementOid: number, length: number): Writer {
   const writer = new Writer(Buffer.allocUnsafeSlow(ARRAY_HEADER_BYTES + length * ELEMENT_BYTES));
   writer.int32(length === 0 ? 0 : 1);
@@ -264,5 +273,5 @@ function arrayWriter(elementOid: number, length: number): Writer {
 }
 
 const ARRAY_HEADER_BYTES = 20;
-/** What an element usually takes; the writer grows for more. */
+/** The usual size of an element; the writer grows where elements are larger. */
 const ELEMENT_BYTES = 24;

@@ -1,14 +1,17 @@
-/** Errors of Postgres, as the statement that met them reports them. */
+/** Errors of Postgres, each with the name of the statement that failed. */
 import { messageOf } from '../lib/errors';
 
-/** An error of the store: thrown by a statement, a connection or a deadline. Any other error is a defect of our own. */
+/**
+ * An error of the store, thrown by a statement, a connection or a deadline. Any other error is a defect of
+ * our own.
+ */
 export class StoreError extends Error {
   override readonly name = 'StoreError';
   /** SQLSTATE, or undefined where the store did not answer. */
   readonly sqlState: string | undefined;
   readonly constraint: string | undefined;
 
-  /** @param statement its name */
+  /** @param statement the name of the statement */
   constructor(
     readonly statement: string,
     cause: unknown,

@@ -1,6 +1,8 @@
 /**
- * Requests to Postgres of several statements each, which cost one round trip together: prepared statements that are asked, and writes with the
- * rows that they read. A query of pg's has a packet each way of its own, for which worker and store both pay more than for most statements.
+ * Requests of several statements each that cost one round trip: prepared queries, and writes with their rows.
+ *
+ * A query of pg takes a packet of its own in each direction. Most statements cost worker and store less than
+ * the packet.
  */
 import { type Connection, Query } from 'pg';
 import { prepareValue } from 'pg/lib/utils';
@@ -9,25 +11,28 @@ import { StoreError } from './errors';
 
 declare module 'pg' {
   interface Connection {
-    /** Texts of the statements that are prepared, by name. */
+    /** Texts of the prepared statements, by name. */
     readonly parsedStatements: Record<string, string>;
-    /** The same of those that are being prepared. */
+    /** Texts of the statements that are being prepared, by name. */
     readonly submittedNamedStatements: Record<string, string>;
   }
 }
 
 export type Row = readonly (string | null)[];
 
-/** Longest time of a timer. */
+/** The longest time that a timer takes. */
 const NEVER_MS = 2 ** 31 - 1;
 
-/** Extends pg's Query, since a client that pipelines takes nothing else. */
-abstract class Request extends Query {
-  /** pg's own deadline counts for the whole; ours is each statement's: how long after the one before it is answered. */
+/** A request of several statements. It extends pg's Query: a pipelining client accepts nothing else. */
+abstract class PipelineRequest extends Query {
+  /**
+   * Switches off pg's deadline, which covers the whole request. Ours covers each statement, from the answer
+   * before it.
+   */
   readonly query_timeout = NEVER_MS;
-  /** pg wraps it to know when the query is over. */
+  /** pg wraps the callback to learn when the query is over. */
   callback: () => void = () => {};
-  /** Statements that are answered. */
+  /** The number of statements that are answered. */
   protected done = 0;
   protected isOver = false;
   private timer: NodeJS.Timeout | undefined;
@@ -38,7 +43,7 @@ abstract class Request extends Query {
 
   abstract handleError(error: unknown, connection?: Connection): void;
 
-  /** Waits for the answer to a statement. */
+  /** Starts the deadline of the next statement. */
   protected wait(): void {
     clearTimeout(this.timer);
     this.timer = setTimeout(
@@ -56,59 +61,65 @@ abstract class Request extends Query {
 }
 
 interface Client {
-  query(request: Request): Request;
+  query(request: PipelineRequest): PipelineRequest;
 }
 
-// --- prepared statements, asked
+// --- prepared queries
 
-/** A statement that is asked: prepared once for each connection, by its name. */
-export interface Asked {
+/** A query whose statement is prepared once for each connection, by its name. */
+export interface PipelinedQuery {
   readonly name: string;
   readonly text: string;
-  /** By `parametersOf`. */
+  /** From `parametersOf`. */
   readonly parameters: Parameter[];
-  /** Given all rows, as arrays of text or null. */
+  /** Receives all rows, as arrays of text or null. */
   readonly resolve: (rows: Row[]) => void;
-  /** Given a StoreError with the name of the statement that failed; those behind it did not run, and are given the same. */
+  /**
+   * Receives a StoreError with the name of the failed statement. The statements behind it did not run, and
+   * receive
+   * the same error.
+   */
   readonly reject: (error: StoreError) => void;
 }
 
 type Parameter = Buffer | string | null;
 
-/** The values as they are sent. @throws where one of them cannot be */
+/** The values in the form that is sent. @throws where a value has no such form */
 export function parametersOf(values: readonly unknown[]): Parameter[] {
   return values.map((value) => prepareValue(value));
 }
 
-/** Sends the statements. @param deadlineMs see Request */
-export function ask(client: Client, asked: readonly Asked[], deadlineMs: number): void {
-  client.query(new Asking(asked, deadlineMs));
+/** Sends the queries in one request. @param deadlineMs see PipelineRequest */
+export function sendQueries(client: Client, queries: readonly PipelinedQuery[], deadlineMs: number): void {
+  client.query(new QueriesRequest(queries, deadlineMs));
 }
 
 /**
- * Up to one Sync, which Postgres keeps its answers for, unless a statement fails: the deadline is that of all of them together.
+ * Sends all queries with one Sync. Unless a statement fails, Postgres holds back its answers until the Sync,
+ * so
+ * all statements share the deadline.
  * https://www.postgresql.org/docs/current/protocol-flow.html#PROTOCOL-FLOW-PIPELINING
  */
-class Asking extends Request {
+class QueriesRequest extends PipelineRequest {
   declare name: string | undefined;
   declare text: string;
-  private readonly parsedHere = new Set<Asked>();
+  private readonly parsedHere = new Set<PipelinedQuery>();
   private answer: Row[] = [];
 
   constructor(
-    private readonly asked: readonly Asked[],
+    private readonly queries: readonly PipelinedQuery[],
     deadlineMs: number,
   ) {
     super(deadlineMs);
   }
 
-  /** @returns what keeps it from being sent */
+  /** @returns the error that prevents sending */
   override submit = (connection: Connection): Error | undefined => {
     const { parsedStatements: parsed, submittedNamedStatements: submitted } = connection;
     const textOf = (name: string) => parsed[name] ?? submitted[name];
-    const mistaken = this.asked.find(({ name, text }) => (textOf(name) ?? text) !== text);
+    const mistaken = this.queries.find(({ name, text }) => (textOf(name) ?? text) !== text);
     if (mistaken !== undefined) return new Error(`another statement has the name ${mistaken.name}`);
-    for (const each of this.asked) {
+    for (const each of this.queries) {
       const { name, text, parameters } = each;
       if (textOf(name) === undefined) {
         submitted[name] = text;
@@ -131,7 +142,7 @@ class Asking extends Request {
     if (this.isOver) return;
     const { answer } = this;
     this.answer = [];
-    this.asked[this.done++]?.resolve(answer);
+    this.queries[this.done++]?.resolve(answer);
     this.next();
   }
 
@@ -141,7 +152,7 @@ class Asking extends Request {
 
   handleError(error: unknown, connection?: Connection): void {
     if (this.isOver) return;
-    const unanswered = this.asked.slice(this.done);
+    const unanswered = this.queries.slice(this.done);
     for (const each of unanswered)
       if (this.parsedHere.has(each)) delete connection?.submittedNamedStatements[each.name];
     const failure = new StoreError(unanswered[0]?.name ?? 'sync', error);
@@ -149,9 +160,12 @@ class Asking extends Request {
     for (const { reject } of unanswered) reject(failure);
   }
 
-  /** Waits for the next statement's answer. pg knows by the name and text of a query what it is that was parsed. */
+  /**
+   * Waits for the next statement's answer. pg identifies the parsed statement by the name and text of the
+   * query.
+   */
   private next(): void {
-    const next = this.asked[this.done];
+    const next = this.queries[this.done];
     const isParsed = next !== undefined && this.parsedHere.has(next);
     this.name = isParsed ? next.name : undefined;
     this.text = isParsed ? next.text : '';
@@ -163,31 +177,32 @@ class Asking extends Request {
 
 /** A statement without parameters. */
 export interface Write {
-  /** For errors. */
+  /** Named in errors. */
   readonly name: string;
   readonly text: string;
-  /** What a COPY reads; not to be used afterwards. */
+  /** The rows that a COPY reads. Do not use them afterwards. */
   readonly rows?: CopyRows;
 }
 
 /**
  * Runs writes in their order.
  *
- * @param deadlineMs see Request
- * @throws StoreError with the name of the one that failed; those behind it did not run
+ * @param deadlineMs see PipelineRequest
+ * @throws StoreError with the name of the failed write; the writes behind it did not run
  */
 export function runWrites(client: Client, writes: readonly Write[], deadlineMs: number): Promise<void> {
   return new Promise((resolve, reject) => {
     const ended = (error: StoreError | null) => (error === null ? resolve() : reject(error));
-    client.query(new Writing(writes, deadlineMs, ended));
+    client.query(new WritesRequest(writes, deadlineMs, ended));
   });
 }
 
 /**
- * All rows are sent with the statements: Postgres reads them when it gets to their statement, and passes over those whose statement it never
- * gets to. https://www.postgresql.org/docs/current/protocol-flow.html#PROTOCOL-COPY
+ * Sends all rows with the statements. Postgres reads rows when it reaches their statement, and skips rows
+ * whose
+ * statement it never reaches. https://www.postgresql.org/docs/current/protocol-flow.html#PROTOCOL-COPY
  */
-class Writing extends Request {
+class WritesRequest extends PipelineRequest {
   constructor(
     private readonly writes: readonly Write[],
     deadlineMs: number,
@@ -203,11 +218,11 @@ class Writing extends Request {
   };
 
   handleCopyInResponse(): void {
-    // The rows are on their way.
+    // The rows are already sent.
   }
 
   handleRowDescription(): void {
-    // What a statement returns is not read.
+    // The result of a write is not read.
   }
 
   handleDataRow(): void {
@@ -221,7 +236,7 @@ class Writing extends Request {
 
   handleReadyForQuery(): void {
     if (this.isOver) return;
-    // Where it failed, the connection may still be sending them.
+    // Recycle only here: after a failure, the connection may still be sending the rows.
     for (const { rows } of this.writes) rows?.recycle();
     this.end();
     this.ended(null);

@@ -1,12 +1,12 @@
 /**
- * The store's connections: a pool with a deadline on every wait, and errors that name the statement that met them.
+ * The store's connections: a pool with a deadline on every wait, and errors that name the failing statement.
  */
 
 import type { ConnectionOptions } from 'node:tls';
 import { Client, type ClientConfig, Pool, type PoolClient } from 'pg';
 import type { Logger } from 'pino';
 import { StoreError } from './errors';
-import { type Asked, ask, parametersOf, type Row, runWrites, type Write } from './pipeline';
+import { type PipelinedQuery, parametersOf, type Row, runWrites, sendQueries, type Write } from './pipeline';
 import {
   BEGIN,
   SET,
@@ -17,21 +17,27 @@ import {
 } from './transaction';
 
 /**
- * Getting a connection, new or from the pool. A new one takes up to six round trips, with TLS and a password, before its first statement: over
- * a line of two seconds none would come about in less.
+ * The deadline for a connection, new or from the pool. A new connection takes up to six round trips before
+ * its
+ * first statement, with TLS and a password. Over a line with a latency of two seconds, a shorter deadline
+ * would
+ * let none succeed.
  */
 export const CONNECT_TIMEOUT_MS = 15_000;
 
 /**
- * An answer of the store, as we give it up: a store that cannot even end its statement is gone. The store keeps back what it answers to the
- * statements of one request until the last is done: where it waited for several locks in turn, for longer than this, the batch is decided anew.
+ * The deadline for an answer of the store. A store that cannot even end its statement is considered lost.
+ *
+ * The store holds back the answers to the statements of one request until the last statement is done. Where
+ * it
+ * waited for several locks in turn for longer than this deadline, the batch is decided again.
  */
 const ANSWER_TIMEOUT_MS = STATEMENT_TIMEOUT_MS + 2_000;
 
-/** How the store is reached, and who we are to it. What is read from files is read anew for each connection. */
+/** The address of the store and our credentials. Files are read again for each connection. */
 export interface StoreAccess {
   readonly databaseUrl: string;
-  /** Absent: that of the address, if it holds one. */
+  /** Absent: the password in the address, if it has one. */
   readonly password?: (() => string) | undefined;
   readonly tls?: ConnectionOptions | undefined;
 }
@@ -41,7 +47,7 @@ export interface StoreOptions extends StoreAccess {
   readonly applicationName: string;
 }
 
-/** As both pg and knex take it. */
+/** The form that both pg and knex accept. */
 export interface StoreConfig {
   readonly host?: string;
   readonly port?: number;
@@ -52,7 +58,11 @@ export interface StoreConfig {
   readonly connectionTimeoutMillis: number;
 }
 
-/** What every connection to the store is made with. The address is taken apart here: as a whole it would outdo the password. */
+/**
+ * The configuration of every connection to the store. The address is split here: a whole address would
+ * override
+ * the password.
+ */
 export function clientConfig(database: string | StoreAccess): StoreConfig {
   const { databaseUrl, password, tls }: StoreAccess =
     typeof database === 'string' ? { databaseUrl: database } : database;
@@ -71,35 +81,49 @@ export function clientConfig(database: string | StoreAccess): StoreConfig {
   };
 }
 
-/** A copy that keeps the getters, which read files anew. pg hides the key of the object that it is given, and knex would then leave it out of its own copy. */
+/**
+ * A copy that keeps the getters: they read files again. Otherwise knex would lose the key in its own copy,
+ * since pg
+ * hides the key of the object that it receives.
+ */
 function copyOf(tls: ConnectionOptions): ConnectionOptions {
   return Object.defineProperties({}, Object.getOwnPropertyDescriptors(tls));
 }
 
-/** For connections whose statements take minutes: a peer that is gone without a word is noticed, and so long a silence ends no connection on the way. */
+/**
+ * For connections whose statements take minutes. Detects a lost peer, and keeps the network from dropping a
+ * silent connection.
+ */
 export const KEEP_ALIVE = { keepAlive: true, keepAliveInitialDelayMillis: 30_000 };
 
 /**
- * Has the store end a statement of this transaction that takes minutes soon after whoever asked for it is gone: else it would hold its locks and its
- * snapshot for as long as it takes. A server on a system that cannot tell refuses it, and goes without.
+ * Has the store end a long statement of this transaction soon after its client is gone. Otherwise the
+ * statement
+ * would keep its locks and its snapshot until it is done. A server on a system that cannot detect this
+ * refuses
+ * the setting and runs without it.
  */
 export const END_WITH_CLIENT = `do $$ begin perform set_config('client_connection_check_interval', '10s', true); exception when invalid_parameter_value then null; end $$`;
 
-/** An answer may be so much later than the store's own end of a statement: then the store is gone. */
+/**
+ * How much later than the store's own deadline an answer may come. After that, the store is considered lost.
+ */
 export const ANSWER_GRACE_MS = 2_000;
 
-/** Ends a connection of its own. Of a store that does not answer, the end is not waited for either. */
+/** Ends a client outside the pool. Does not wait for a store that does not answer. */
 export async function endClient(client: Client): Promise<void> {
   await Promise.race([client.end(), new Promise((over) => setTimeout(over, ANSWER_GRACE_MS).unref())]);
 }
 
-/** A connection of its own, beside the pool. @throws what pg does where none comes about */
+/** Opens a client outside the pool. @throws the error of pg where the connection fails */
 export async function openClient(
   database: string | StoreAccess,
   { application_name, ...options }: ClientConfig,
 ): Promise<Client> {
   const client = new Client({ application_name, ...clientConfig(database), ...options });
-  // A connection that ends is reported by the statement under way, or by the next one; an event without a listener ends the process.
+  // The current statement, or the next one, reports the end of a connection. Without a listener, the event
+  // ends
+  // the process.
   client.on('error', () => undefined);
   await client.connect();
   return client;
@@ -114,24 +138,27 @@ export function makePool(options: StoreOptions, logger: Logger): PostgresPool {
     pipeline: true,
     keepAlive: true,
   });
-  // An idle connection that the store closes is an event of the pool; without a listener it would end the process.
+  // The pool emits an event when the store closes an idle connection. Without a listener, it would end the
+  // process.
   pool.on('error', (error) => logger.warn({ error: error.message }, 'the store closed an idle connection'));
-  // The same while a transaction holds it: the statement under way reports it, and the event must find a listener.
+  // The same for a connection that a transaction holds. The current statement reports the end, but the event
+  // still
+  // needs a listener.
   pool.on('connect', (client) => {
     client.on('error', (error) => logger.warn({ error: error.message }, 'the store closed a connection'));
   });
   return pool;
 }
 
-/** A pool of pg that transactions can run in. */
+/** A pool of pg as a Store. */
 export class PostgresPool extends Pool implements Store {
-  /** Asked once of each connection: behind a pooler they may be of different servers. */
+  /** Read once for each connection: behind a pooler, connections may belong to different servers. */
   private readonly before17 = new WeakMap<PoolClient, boolean>();
 
   async acquire(): Promise<StoreConnection> {
     const client = await storeErrors('connect', () => this.connect());
     try {
-      const isBefore17 = this.before17.get(client) ?? (await this.askVersion(client)) < 17_00_00;
+      const isBefore17 = this.before17.get(client) ?? (await this.readServerVersion(client)) < 17_00_00;
       this.before17.set(client, isBefore17);
       return new PostgresConnection(client, isBefore17);
     } catch (error) {
@@ -140,7 +167,7 @@ export class PostgresPool extends Pool implements Store {
     }
   }
 
-  private async askVersion(client: PoolClient): Promise<number> {
+  private async readServerVersion(client: PoolClient): Promise<number> {
     const { rows } = await storeErrors('server_version', () =>
       client.query<{ server_version_num: string }>('show server_version_num'),
     );
@@ -149,8 +176,8 @@ export class PostgresPool extends Pool implements Store {
 }
 
 class PostgresConnection implements StoreConnection {
-  /** What is sent as soon as the program waits. */
-  private asked: Asked[] = [];
+  /** Queries that are sent as soon as the program waits. */
+  private queries: PipelinedQuery[] = [];
   private isCorked = false;
 
   constructor(
@@ -158,23 +185,23 @@ class PostgresConnection implements StoreConnection {
     private readonly isBefore17: boolean,
   ) {}
 
-  /** Keeps back what is sent until the program waits: a packet costs both sides more than what is in it. */
+  /** Holds back packets until the program waits: a packet costs both sides more than its content. */
   private cork(): void {
     if (this.isCorked) return;
     this.isCorked = true;
     const { stream } = this.client.connection;
     stream.cork();
     process.nextTick(() => {
-      this.sendAsked();
+      this.sendQueued();
       this.isCorked = false;
       stream.uncork();
     });
   }
 
-  private sendAsked(): void {
-    const { asked } = this;
-    this.asked = [];
-    if (asked.length > 0) ask(this.client, asked, ANSWER_TIMEOUT_MS);
+  private sendQueued(): void {
+    const { queries } = this;
+    this.queries = [];
+    if (queries.length > 0) sendQueries(this.client, queries, ANSWER_TIMEOUT_MS);
   }
 
   async begin(): Promise<void> {
@@ -184,7 +211,7 @@ class PostgresConnection implements StoreConnection {
   query({ name, text, before17 }: Statement, values: readonly unknown[] = []): Promise<Row[]> {
     return new Promise((resolve, reject) => {
       const parameters = parametersOf(values);
-      this.asked.push({
+      this.queries.push({
         ...{ name, text: (this.isBefore17 ? before17 : undefined) ?? text },
         ...{ parameters, resolve, reject },
       });
@@ -194,7 +221,7 @@ class PostgresConnection implements StoreConnection {
 
   write(writes: readonly Write[]): Promise<void> {
     this.cork();
-    this.sendAsked();
+    this.sendQueued();
     return runWrites(this.client, writes, ANSWER_TIMEOUT_MS);
   }
 

@@ -1,59 +1,73 @@
-/** Transactions: the settings and deadlines of one, and what it does on the connection that it holds. */
+/** Transactions: their settings and deadlines, and the statements on the connection that they hold. */
 import { StoreError } from './errors';
 import type { Row, Write } from './pipeline';
 
-/** A statement with its name: prepared once for each connection, and named in errors. */
+/** A statement with its name. It is prepared once for each connection; errors carry the name. */
 export interface Statement {
   readonly name: string;
   readonly text: string;
   /**
-   * What runs in its place before Postgres 17, for a text that looks for an array of keys in the last column of an index. The planner of
-   * those versions may rather read all that has the columns before it.
+   * The text that runs instead before Postgres 17, for statements that look up an array of keys.
+   * The keys are in the last column of an index. Older planners may read all rows that match the columns
+   * before it.
    */
   readonly before17?: string;
 }
 
-/** A statement, as the store ends it. */
+/** The deadline of a statement; the store enforces it. */
 export const STATEMENT_TIMEOUT_MS = 8_000;
 
-/** A wait for another writer's lock, as the store ends it: shorter than a statement, so that the log can tell the two apart. */
+/**
+ * The deadline of a wait for another writer's lock; the store enforces it. It is shorter than a statement's,
+ * so
+ * that the log can distinguish the two.
+ */
 export const LOCK_TIMEOUT_MS = 5_000;
 
-/** A transaction that waits for its worker, as the store ends it: a frozen worker must not hold locks. */
+/**
+ * The deadline of a transaction that waits for its worker; the store enforces it. A frozen worker must not
+ * hold locks.
+ */
 export const IDLE_TIMEOUT_MS = 15_000;
 
-/** Where transactions run: a pool of connections to Postgres, or the simulator's model of one. */
+/** The place where transactions run: a pool of connections to Postgres, or the simulator's model of one. */
 export interface Store {
-  /** A connection for one transaction. @throws StoreError */
+  /** Returns a connection for one transaction. @throws StoreError */
   acquire(): Promise<StoreConnection>;
 }
 
-/** A connection of the store. What it is given it does one after the other, whether the answer to what was before has come or not. */
+/**
+ * A connection of the store. It runs statements one after the other, even where earlier answers are
+ * outstanding.
+ */
 export interface StoreConnection extends Pick<Session, 'query' | 'write'> {
   /** Begins a transaction. @throws StoreError */
   begin(): Promise<void>;
-  /** Gives it back, to be used again where it is known to be clean, and to be closed where it is not. */
+  /** Returns the connection. A clean connection is used again; any other is closed. */
   release(isClean: boolean): void;
 }
 
 /**
- * What a transaction does on the connection that it holds. What is asked for in one step of the program, without waiting in between, takes
- * one round trip together. Where one of it fails, so does all behind it: the first error is the one that tells.
+ * The operations of a transaction on the connection that it holds.
+ *
+ * Operations that are started without an await in between take one round trip together. Where one of them
+ * fails,
+ * all later ones fail too: the first error names the cause.
  */
 export interface Session {
   /** Rows as arrays of text or null, in the order of the statement's columns. @throws StoreError */
   query(statement: Statement, values?: readonly unknown[]): Promise<Row[]>;
-  /** All of them in one round trip. @throws StoreError */
+  /** Runs all writes in one round trip. @throws StoreError */
   write(writes: readonly Write[]): Promise<void>;
-  /** The same, and commits: the last thing to do. @throws StoreError */
+  /** Runs all writes and commits. No operation may follow. @throws StoreError */
   writeAndCommit(writes: readonly Write[]): Promise<void>;
 }
 
 /**
- * Runs `work` in one READ COMMITTED transaction: committed where it returns, rolled back where it throws. It begins in the same round trip as
- * what `work` asks first.
+ * Runs `work` in one READ COMMITTED transaction: commits where `work` returns, rolls back where it throws.
+ * The transaction begins in the same round trip as the first statements of `work`.
  *
- * @throws StoreError, or what `work` throws
+ * @throws StoreError, or the error that `work` throws
  */
 export async function inTransaction<T>(store: Store, work: (session: Session) => Promise<T>): Promise<T> {
   const connection = await store.acquire();
@@ -66,18 +80,20 @@ export async function inTransaction<T>(store: Store, work: (session: Session) =>
     isClean = true;
     return result;
   } catch (error) {
-    // A store that has not answered will hardly answer to this: the connection is given up at once.
+    // A store that did not answer will hardly answer a rollback: abandon the connection at once.
     isClean = !isUnanswered(error) && !isOfSession(error) && (await transaction.rollback());
     throw error;
   } finally {
-    // A connection that is not known to be clean is closed: it may still be busy with what was given up.
+    // Close a connection that is not known to be clean: it may still be busy with an abandoned statement.
     connection.release(isClean);
   }
 }
 
 /**
- * A server, or a session, that cannot do what another one can: a standby, to which an address led during a failover, or one that has forgotten our statements, or keeps plans that
- * do not fit any more. Used again and again, its connection would never be idle for long enough to be closed.
+ * Errors that a different server or session may not give. The server may be a standby that an address led to
+ * during a failover. The session may have lost our statements, or keep plans that no longer fit.
+ *
+ * The connection must be closed: while it is in use, it is never idle for long enough to be closed by itself.
  * https://www.postgresql.org/docs/current/errcodes-appendix.html
  */
 const OF_SESSION: ReadonlySet<string | undefined> = new Set([
@@ -96,12 +112,16 @@ function isUnanswered(error: unknown): boolean {
 }
 
 /**
- * Settings of the transaction, not of the session: a pooler in front of the store may hand the session to others.
+ * Settings of the transaction, not of the session: a pooler in front of the store may assign the session to
+ * others.
  *
- * - Every statement is to use its index. The planner, which knows of a table that is growing only what it was when last analyzed, would read
- *   all of it; and it would weigh the thousands of keys of a batch again for each batch.
- * - For the same reason rows are joined by hash or merge: a nested loop is fast for as many rows as the planner believes in, and a plan lives
- *   on in its session while the table grows. Where only a nested loop can do it, its cost, which is prohibitive then, is not to call for JIT.
+ * - Every statement must use its index. The planner knows a growing table only as of its last analyze, and
+ *   would
+ * read all of it. The planner would also plan the thousands of keys of each batch again.
+ * - For the same reason, rows are joined by hash or merge. A nested loop is fast only for the number of rows
+ *   that
+ * the planner expects, and a plan outlives that number in its session.
+ * - JIT is off: where only a nested loop is possible, its prohibitive cost would trigger JIT.
  * - Keys are read as hex digits (keys.ts), whatever a database or role is set to.
  */
 const SETTINGS = {
@@ -129,16 +149,16 @@ const ROLLBACK = { name: 'rollback', text: 'rollback' };
 class Transaction implements Session {
   private isCommitted = false;
   private begun: Promise<void> = Promise.resolve();
-  /** What failed first: whatever the transaction was given after it failed because of it. */
+  /** The first error. It is the cause of every later failure of the transaction. */
   private failure: unknown;
-  /** Settled once the answer to what was given last has been taken in. */
+  /** Settles once the answer to the latest operation is processed. */
   private last: Promise<unknown> = Promise.resolve();
 
   constructor(private readonly connection: StoreConnection) {}
 
   begin(): void {
     this.begun = this.inOrder(this.connection.begin());
-    // What is asked behind it fails with it, and is waited for.
+    // Statements that were sent behind it fail with it, and are awaited.
     this.begun.catch(() => {});
   }
 
@@ -148,12 +168,15 @@ class Transaction implements Session {
 
   async write(writes: readonly Write[]): Promise<void> {
     if (writes.length === 0) return;
-    // Where the store does not begin, writes would run by themselves.
+    // Without a transaction, each write would commit by itself.
     await this.begun;
     await this.inOrder(this.connection.write(writes));
   }
 
-  /** Answers that come in one packet may be taken in in any order. */
+  /**
+   * Rejects with the transaction's first error: answers that arrive in one packet may be processed in any
+   * order.
+   */
   private inOrder<T>(answer: Promise<T>): Promise<T> {
     const { last } = this;
     const inTurn = answer.catch(async (error: unknown) => {
@@ -180,7 +203,7 @@ class Transaction implements Session {
       await this.write([ROLLBACK]);
       return true;
     } catch {
-      // The connection is gone, and the transaction with it; the error that led here is the one to report.
+      // The connection is lost, and the transaction with it. The error that led here is the one to report.
       return false;
     }
   }

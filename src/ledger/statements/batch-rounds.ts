@@ -8,7 +8,7 @@ import * as rounds from './rounds';
 type Events = Known['events'];
 
 /** Locks the rounds of these events, but of those that are known to be decided. */
-export async function lockRounds(
+export async function lockBatchRounds(
   session: Session,
   items: readonly Item[],
   known: Events | null,

@@ -1,7 +1,7 @@
 /** Several statements in one request: who is answered, who fails, and what the connection is good for afterwards. */
 import type { PoolClient } from 'pg';
 import type { StoreError } from '../../../src/postgres/errors';
-import { type Asked, ask, parametersOf, type Row } from '../../../src/postgres/pipeline';
+import { type PipelinedQuery, parametersOf, type Row, sendQueries } from '../../../src/postgres/pipeline';
 import { freshStore, type TestStore } from '../../support/ledger';
 
 const DEADLINE_MS = 5_000;
@@ -25,7 +25,7 @@ interface Question {
 
 /** Asks all of it in one request: the rows of each, or the error in words. */
 function asked(questions: readonly Question[], deadlineMs = DEADLINE_MS): Promise<(Row[] | string)[]> {
-  const statements: Asked[] = [];
+  const statements: PipelinedQuery[] = [];
   const answers = questions.map(
     ({ name, text, values = [] }) =>
       new Promise<Row[] | string>((resolve) => {
@@ -33,7 +33,7 @@ function asked(questions: readonly Question[], deadlineMs = DEADLINE_MS): Promis
         statements.push({ name, text, parameters: parametersOf(values), resolve, reject });
       }),
   );
-  ask(client, statements, deadlineMs);
+  sendQueries(client, statements, deadlineMs);
   return Promise.all(answers);
 }
 

@@ -4,7 +4,7 @@ import { ACCEPTED, outcomeOf } from '../../../src/domain/verdict/reasons';
 import {
   isBeyond,
   makeRejectBreaker,
-  type RejectLimit,
+  type RejectThreshold,
   slide,
   TopicPaused,
   tallyOf,
@@ -100,7 +100,7 @@ test.each<[number, number, number, boolean]>([
 );
 
 describe('a topic', () => {
-  const LIMIT: RejectLimit = { percent: 50, windowEvents: 100, minEvents: 10 };
+  const LIMIT: RejectThreshold = { percent: 50, windowEvents: 100, minEvents: 10 };
   const aBreaker = () => makeRejectBreaker(LIMIT, makeLogger('silent'));
   type Breaker = ReturnType<typeof aBreaker>;
 
@@ -116,7 +116,7 @@ describe('a topic', () => {
   ): void {
     breaker.admit(topic, referenceOf(version, appliedAt));
     breaker.check(topic, referenceOf(version, appliedAt), decisions);
-    breaker.committed(topic, decisions);
+    breaker.countCommitted(topic, decisions);
   }
 
   test('is paused by the batch that would be one too many, and says why [U7]', () => {
@@ -164,8 +164,8 @@ describe('a topic', () => {
     const breaker = aBreaker();
     // Looked at by two partitions before either was committed.
     for (const bad of [times(20, BAD), times(20, BAD)]) {
-      breaker.committed('t', bad);
-      breaker.committed('t', times(15, GOOD));
+      breaker.countCommitted('t', bad);
+      breaker.countCommitted('t', times(15, GOOD));
     }
     decide(breaker, 't', 1, [GOOD]);
     decide(breaker, 't', 1, [GOOD, BAD]);
