@@ -19,8 +19,7 @@ const MAX_LOGGED_DETAILS = 5;
 
 /**
  * Counts each answer once, with one increment for each combination of labels in the batch. Logs the records
- * that
- * have no verdict row.
+ * that have no verdict row.
  */
 export function observeBatch(
   { metrics, logger }: Observers,

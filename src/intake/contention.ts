@@ -10,8 +10,7 @@ import { Turns } from '../lib/turns';
  * again.
  *
  * With random record keys, the events of one round come by several partitions. Concurrent batches then open
- * the
- * same rounds, and all but one of them must be decided again.
+ * the same rounds, and all but one of them must be decided again.
  */
 const CONTENDED_BATCHES = 200;
 
@@ -40,8 +39,7 @@ export function makeContention(): Contention {
    * Waits until the earlier contended batches of the topic have sent all of their writes.
    *
    * In the store, they would wait for one another in any case. A batch that is judged earlier lives through
-   * many
-   * garbage collections, and slows down the batch that the store is working on.
+   * many garbage collections, and slows down the batch that the store is working on.
    *
    * @returns the function that lets the next batch begin
    */

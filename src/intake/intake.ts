@@ -1,7 +1,6 @@
 /**
  * The intake: envelopes in, answers out. It judges a batch, has the ledger decide it, and classifies
- * failures.
- * It knows no transport and no SQL.
+ * failures. It knows no transport and no SQL.
  *
  * Every transport shares the intake, so an event gets the same verdict by every transport (docs/rules.md,
  * D1).
@@ -68,9 +67,8 @@ export interface Intake {
    * undecided.
    *
    * @param expectedUpTo one past the last record of the partition that was answered before these envelopes. A
-   * store
-   * that has decided less has lost records (StoreBehind). Absent where this worker does not continue the
-   * partition.
+   * store that has decided less has lost records (StoreBehind). Absent where this worker does not continue
+   * the partition.
    * @param whenSent called once all writes of the batch are on their way to the store, unless something
    * prevents them
    */
@@ -295,8 +293,8 @@ function behind(from: BatchOrigin, envelopes: readonly Envelope[], answered: num
 }
 
 /**
- * The key by which batches take turns when they share rounds, and by which they are paused together.
- * It is a topic, or a connection of the webhook.
+ * The key by which batches take turns when they share rounds, and by which they are paused together. It is a
+ * topic, or a connection of the webhook.
  */
 function queueOf(origin: Origin): string {
   return isPartition(origin) ? origin.topic : origin.connectionId;

@@ -8,8 +8,7 @@ const MAX_CLAIM_LENGTH = 64;
 
 /**
  * The detail for the dead letter: the unknown schema id, the header that claims no connection, or the reason
- * why
- * the bytes cannot be read.
+ * why the bytes cannot be read.
  */
 export function letterDetail(
   envelope: Pick<Envelope, 'payload' | 'claims'>,

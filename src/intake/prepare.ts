@@ -29,8 +29,7 @@ export interface Prepared {
 
 /**
  * Completes the answers with their decisions, in place. Thousands of answers wait for the store; new objects
- * would
- * double their number.
+ * would double their number.
  */
 export function completeAnswers(
   unanswered: readonly Unanswered[],
@@ -116,8 +115,7 @@ function judgeEnvelope(
   before: number,
 ): Judged | DeadLettered {
   // No header names the owner of an unreadable batch. It must not be taken for a record when dead letters are
-  // sent
-  // back.
+  // sent back.
   if (payload.type === 'undecodable') return deadLettered('undecodable');
   if (connection === null) return deadLettered('unclaimed');
   if (payload.type === 'unavailable')

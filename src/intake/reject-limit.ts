@@ -1,7 +1,6 @@
 /**
  * The limit on rejected events. After a bad deploy of schemas or of reference data, a topic is paused instead
- * of
- * rejected to its end (docs/rules.md, U7, U8). Each worker counts for itself, in memory.
+ * of rejected to its end (docs/rules.md, U7, U8). Each worker counts for itself, in memory.
  */
 
 import type { Logger } from 'pino';
@@ -76,8 +75,7 @@ export function makeRejectBreaker(limit: RejectThreshold, logger: Logger): Rejec
       const tally = tallyOf(decisions);
       const window = slide(windows.get(topic) ?? [], tally, limit.windowEvents);
       // A batch within the limit does no harm. Other batches may have caused the excess, or good batches may
-      // have left
-      // the window.
+      // have left the window.
       if (!isBeyond(window, limit) || isWithin(tally, limit)) return;
       const counted = { ...sumOf(window), reasons: reasonsOf(decisions) };
       pauses.set(topic, { ...counted, judgedBy: reference });
@@ -100,8 +98,7 @@ function describePause({ events, rejected, reasons }: Pause): string {
 
 /**
  * The counts of a batch. Duplicates and redelivered records were answered before. An event without a verdict
- * counts
- * as rejected.
+ * counts as rejected.
  */
 export function tallyOf(decisions: readonly Decision[]): Tally {
   let events = 0;

@@ -2,14 +2,12 @@
  * OpenTelemetry traces.
  *
  * Each decided batch has a span with links to the spans of its producers. Each request to the webhook has a
- * span
- * below the span of its sender. Each step of their transactions has a child span. No span holds an event, a
- * player or a key. The module is loaded only where traces are configured; no other module knows
+ * span below the span of its sender. Each step of their transactions has a child span. No span holds an
+ * event, a player or a key. The module is loaded only where traces are configured; no other module knows
  * OpenTelemetry.
  *
  * Names follow the semantic conventions for messaging and databases. Attributes without a name there begin
- * with
- * `promo_intake.`.
+ * with `promo_intake.`.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import {
@@ -40,8 +38,7 @@ import { undecidedCause } from './undecided';
 
 /**
  * The largest number of links from a batch to its producers. OpenTelemetry's specification has the same
- * limit, and
- * collectors expect it.
+ * limit, and collectors expect it.
  */
 export const MAX_LINKS = 128;
 /** The length of the part that every version of `traceparent` shares: version, trace, span and flags. */
@@ -224,8 +221,7 @@ function attributesOf(
 
 /**
  * Links to the spans that the records' `traceparent` headers name (W3C Trace Context). Each sampled span has
- * one
- * link, with the offset of its first record. There are at most MAX_LINKS links.
+ * one link, with the offset of its first record. There are at most MAX_LINKS links.
  */
 export function linksOf(envelopes: readonly Pick<Envelope, 'headers' | 'offset'>[]): Link[] {
   const seen = new Set<string>();

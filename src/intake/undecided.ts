@@ -16,8 +16,7 @@ import { TopicPaused } from './reject-limit';
 
 /**
  * An envelope blocks its partition, and all envelopes behind it wait. The envelopes before it in the batch
- * can be
- * decided.
+ * can be decided.
  */
 export class HeldUp extends Undecided {
   override readonly name: string = 'HeldUp';
@@ -78,9 +77,8 @@ export const MAY_BE_ADDED = [NoReference, NoSuchConnection, OperatorSuspended];
 
 /**
  * The cause that keeps a batch undecided: Postgres, the topics that we publish to, the registry or a limit.
- * Or
- * the reference data is missing or unreadable. Or the worker has a defect, which Postgres may be the first to
- * notice.
+ * Or the reference data is missing or unreadable. Or the worker has a defect, which Postgres may be the first
+ * to notice.
  */
 export function undecidedCause(
   error: unknown,
@@ -110,8 +108,7 @@ export function isOfSuspendedOperator(error: unknown): boolean {
 
 /**
  * The offset from which on the store has lost decisions of the partition. Null where the batch is undecided
- * for
- * another reason.
+ * for another reason.
  */
 export function lostFrom(error: unknown): number | null {
   return error instanceof StoreBehind ? error.decidedUpTo : null;
@@ -119,8 +116,7 @@ export function lostFrom(error: unknown): number | null {
 
 /**
  * Whether a batch that was sent before the answer to the batch in front of it might succeed later. The batch
- * in
- * front may not be in the store yet, or may have kept this one waiting.
+ * in front may not be in the store yet, or may have kept this one waiting.
  */
 export function mayBeTooEarly(error: unknown): boolean {
   return error instanceof StoreBehind || isHeldByPartition(error);

@@ -1,13 +1,10 @@
 /**
  * The deciding transaction (docs/rules.md, D1-D3): lock the partition, find decided events, lock the rounds,
- * decide,
- * write. Only this module begins and commits such a transaction. A batch of at most FEW_EVENTS locks its
- * rounds in
- * the same round trip as its partition.
+ * decide, write. Only this module begins and commits such a transaction. A batch of at most FEW_EVENTS locks
+ * its rounds in the same round trip as its partition.
  *
  * All statements work on sets. Keys and rounds are passed in ascending order: two batches that lock in
- * different
- * orders deadlock. Every transaction locks its rounds before it writes its keys.
+ * different orders deadlock. Every transaction locks its rounds before it writes its keys.
  */
 
 import { isSameVersion, type ReferenceVersion } from '../domain/reference';
@@ -22,7 +19,7 @@ import {
 import { FeedMap } from '../domain/verdict/feed-map';
 import { newRound, type Round } from '../domain/verdict/round';
 import { groupBy } from '../lib/group-by';
-import type { TopicPartition } from '../lib/topic-partition';
+import { keyOf, type TopicPartition } from '../lib/topic-partition';
 import type { Write } from '../postgres/pipeline';
 import { inTransaction, type Session, type Store } from '../postgres/transaction';
 import { StaleReference, StoreBehind } from './failures';
@@ -35,10 +32,8 @@ import * as rounds from './statements/rounds';
 export interface LedgerBatch {
   /**
    * In the order of arrival; at most MAX_BATCH_EVENTS, all of one Kafka partition or of one webhook request.
-   *
-   * `decideBatch` takes ownership and empties the list once the rows are made. Writing the rows takes
-   * longest:
-   * items that stay alive meanwhile are copied by each garbage collection.
+   * The list passes to `decideBatch`, which empties it once the rows are made. Writing the rows takes
+   * longest: items that stay alive meanwhile are copied by each garbage collection.
    */
   readonly items: Item[];
   /** The partition of the items; null for the webhook. */
@@ -47,16 +42,11 @@ export interface LedgerBatch {
   readonly reference: ReferenceVersion;
   /**
    * One past the last record of the partition that its worker has had answered. A store that has decided less
-   * has
-   * lost records. Absent where this worker does not continue the partition: the decisions then do not show
-   * how far
-   * the partition is decided.
+   * has lost records. Absent where this worker does not continue the partition: the decisions then do not
+   * show how far the partition is decided.
    */
   readonly expectedUpTo?: number | undefined;
-  /**
-   * True where batches of the same feeds collided recently. Such batches wait for one another instead of
-   * failing.
-   */
+  /** True where batches of the same feeds collided recently: such batches wait for one another. */
   readonly contended?: boolean;
   /** The error and the payload, where the batch is one event that failed twice. */
   readonly panic?: Omit<events.Panic, 'verdictId'>;
@@ -64,19 +54,13 @@ export interface LedgerBatch {
   readonly whenSent?: (() => void) | undefined;
   /** Receives the decisions before any write. An error that it throws rolls the batch back. */
   readonly beforeWrites?: ((decisions: readonly Decision[]) => void) | undefined;
-  /**
-   * Runs last before the commit, which then takes a round trip of its own. An error that it throws rolls the
-   * batch back.
-   */
+  /** Runs last before the commit, which then takes its own round trip. An error rolls the batch back. */
   readonly beforeCommit?: (() => Promise<void>) | undefined;
 }
 
 /**
- * The steps of a transaction that are timed separately.
- *
- * `find` includes `begin` and the partition's lock, and in a small batch the rounds' locks. All of them take
- * one
- * round trip.
+ * The timed steps of a transaction. Step `find` includes begin and the partition's lock, and in a small batch
+ * the rounds' locks: one round trip for all.
  */
 export type TransactionStep = 'connect' | 'find' | 'lock' | 'decide' | 'write';
 
@@ -139,11 +123,8 @@ export function makeLedger(
   };
 }
 
-const keyOf = ({ topic, partition }: TopicPartition) => `${topic}/${partition}`;
-
 /**
- * The offsets up to which Kafka partitions are decided, in the order of the list; 0 where none is. @throws
- * StoreError
+ * The offsets up to which partitions are decided, in the list's order; 0 where none is. @throws StoreError
  */
 export function readDecidedUpTo(
   store: Store,
@@ -163,11 +144,8 @@ export function beginAt(store: Store, partition: partitions.ClusterPartition, of
 }
 
 /**
- * The largest batch that locks all of its rounds at once and sends all of its changes in one packet.
- *
- * For such a batch, round trips and packets cost more than locks that turn out to be unnecessary. They also
- * cost
- * more than the time that the store waits for rows to be made.
+ * The largest batch that locks all of its rounds at once and sends all of its changes in one packet. For it,
+ * round trips and packets cost more than unnecessary locks, and than the store's wait for rows to be made.
  */
 const FEW_EVENTS = 500;
 
@@ -193,8 +171,7 @@ export async function decideBatch(
     stepEnded('connect');
     const { decisions, changed, writes } = await decideUnderLocks(session, batch, fewEvents, stepEnded, keys);
     batch.items.length = 0;
-    // The connection sends all that it holds within this turn of the event loop. Work that `whenSent` starts
-    // comes later.
+    // The connection sends all that it holds now before any work that `whenSent` starts.
     if (batch.whenSent !== undefined) process.nextTick(batch.whenSent);
     await Promise.all([
       changed,
@@ -217,9 +194,7 @@ interface DecidedBatch {
 }
 
 /**
- * Takes the locks of a batch, reads the known events and rounds, decides, and begins to change the existing
- * rows.
- * The data that it needs for this is released before the new rows are written.
+ * Locks, reads, decides, and begins to change existing rows. Its data is freed before new rows are written.
  */
 async function decideUnderLocks(
   session: Session,
@@ -229,10 +204,8 @@ async function decideUnderLocks(
   keys: PlayerKeys,
 ): Promise<DecidedBatch> {
   // Each statement is sent where its promise is made. A small batch locks rounds and takes its number before
-  // the
-  // keys are known. A large batch does so afterwards, which spares locks on the rounds of decided events.
-  // Both
-  // orders are correct: `copyKeys` fails where another transaction has decided one of the keys meanwhile.
+  // the keys are known. A large batch does so afterwards, which spares the rounds of decided events. Both are
+  // correct: `copyKeys` fails where another transaction has decided a key meanwhile.
   const locking = partitions.lockPartition(session, batch.partition);
   // A decided event changes no round, whatever a resend contains.
   const lockAndNumber = (known: Known['events'] | null) =>
@@ -280,8 +253,7 @@ async function decideUnderLocks(
     batch.panic && fresh[0] && events.recordPanic(session, { verdictId: fresh[0].verdictId, ...batch.panic }),
     counted && partitions.countPartition(session, counted),
   ]);
-  // The caller that commits awaits `changed` and receives its error. Where making the rows throws, nobody
-  // awaits it.
+  // The committing caller awaits it and receives its error. Nobody awaits it where making the rows throws.
   changed.catch(() => {});
   // Sends the changes first: the store works on them while the rows are made.
   if (batch.items.length > fewEvents) await nextTick();
@@ -323,13 +295,10 @@ function countedOf(
 }
 
 /**
- * The partition's offsets after the batch. `nextOffset` only grows.
- *
- * `decidedUpTo` is the position of a worker that decides new events. It moves back where that position is
- * lower,
- * because the topic was deleted and created again. A batch that is only answered again can only raise it. So
- * can
- * a replay, unless the replay leaves a gap in front of it.
+ * The partition's offsets after the batch. `nextOffset` only grows. `decidedUpTo` is the position of a worker
+ * that decides new events. It moves back where that position is lower, because the topic was deleted and
+ * created again. A batch that is only answered again can only raise it. So can a replay, unless the replay
+ * leaves a gap in front of it.
  */
 function offsetsAfter(
   { items, expectedUpTo }: LedgerBatch,
@@ -353,8 +322,7 @@ function feedsOf(items: readonly Item[]): number[] {
 }
 
 /**
- * All rounds of a batch. Adds the rounds that only rejected events name: the events do not change
- * them, but are shown with them.
+ * All rounds of a batch, including rounds that only rejected events name (unchanged, but shown with them).
  */
 function roundsOf(fresh: readonly events.Fresh[], roundsById: FeedMap<Round>): rounds.NamedRound[] {
   for (const { item, outcome } of fresh) {
@@ -387,10 +355,7 @@ async function findDecided(session: Session, items: readonly Item[]): Promise<Kn
   return decided;
 }
 
-/**
- * Finds earlier deliveries of items without a key of their own. Reads nothing where all records are read for
- * the first time.
- */
+/** Finds redelivered items without keys of their own. Reads nothing where all records are new. */
 async function findRedelivered(
   session: Session,
   items: readonly Item[],

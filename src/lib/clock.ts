@@ -56,8 +56,7 @@ const MAX_AHEAD_MS = 5_000;
 
 /**
  * The age of a record in seconds, from its time in ms since 1970. Null where this cannot be its time: some
- * senders
- * write other units, or none.
+ * senders write other units, or none.
  */
 export function ageOf(timestampMs: number): number | null {
   return timestampMs > 0 && timestampMs < Date.now() + MAX_AHEAD_MS ? secondsSince(timestampMs) : null;

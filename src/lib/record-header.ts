@@ -2,8 +2,7 @@
 
 /**
  * A header of a record. A name may occur several times, in an order that is kept, and may be bytes that are
- * not
- * text. A value may be null.
+ * not text. A value may be null.
  */
 export type Header = readonly [name: string | Buffer, value: Buffer | null];
 

@@ -5,8 +5,7 @@ export class Turns {
 
   /**
    * @param longest resolves when a turn has lasted long enough, or as soon as the turn ends. Where it is
-   * absent, only
-   * the holder ends the turn.
+   * absent, only the holder ends the turn.
    */
   constructor(private readonly longest?: (ended: AbortSignal) => Promise<void>) {}
 

@@ -1,8 +1,8 @@
 /**
  * Postgres' binary formats: rows for COPY, and arrays as parameters. Both spare the store the parsing of
  * text.
- * https://www.postgresql.org/docs/current/sql-copy.html#id-1.9.3.55.9.4
- * and the functions *_recv in src/backend/utils/adt
+ * https://www.postgresql.org/docs/current/sql-copy.html#id-1.9.3.55.9.4 and the functions *_recv in
+ * src/backend/utils/adt
  */
 
 const OID = { bool: 16, bytea: 17, int8: 20, int2: 21, int4: 23, text: 25, numeric: 1700 } as const;
@@ -219,8 +219,7 @@ export class CopyRows extends Writer {
   }
   /**
    * Releases the buffer for other rows, once the result of `end` is no longer in use. Allocating megabytes
-   * for each
-   * batch costs more than using them.
+   * for each batch costs more than using them.
    */
   recycle(): void {
     if (this.bytes.length <= MAX_SPARE_BYTES && spares.length < MAX_SPARES) spares.push(this.bytes);

@@ -76,8 +76,7 @@ export interface PipelinedQuery {
   readonly resolve: (rows: Row[]) => void;
   /**
    * Receives a StoreError with the name of the failed statement. The statements behind it did not run, and
-   * receive
-   * the same error.
+   * receive the same error.
    */
   readonly reject: (error: StoreError) => void;
 }
@@ -96,8 +95,7 @@ export function sendQueries(client: Client, queries: readonly PipelinedQuery[], 
 
 /**
  * Sends all queries with one Sync. Unless a statement fails, Postgres holds back its answers until the Sync,
- * so
- * all statements share the deadline.
+ * so all statements share the deadline.
  * https://www.postgresql.org/docs/current/protocol-flow.html#PROTOCOL-FLOW-PIPELINING
  */
 class QueriesRequest extends PipelineRequest {
@@ -199,8 +197,7 @@ export function runWrites(client: Client, writes: readonly Write[], deadlineMs: 
 
 /**
  * Sends all rows with the statements. Postgres reads rows when it reaches their statement, and skips rows
- * whose
- * statement it never reaches. https://www.postgresql.org/docs/current/protocol-flow.html#PROTOCOL-COPY
+ * whose statement it never reaches. https://www.postgresql.org/docs/current/protocol-flow.html#PROTOCOL-COPY
  */
 class WritesRequest extends PipelineRequest {
   constructor(

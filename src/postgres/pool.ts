@@ -18,10 +18,8 @@ import {
 
 /**
  * The deadline for a connection, new or from the pool. A new connection takes up to six round trips before
- * its
- * first statement, with TLS and a password. Over a line with a latency of two seconds, a shorter deadline
- * would
- * let none succeed.
+ * its first statement, with TLS and a password. Over a line with a latency of two seconds, a shorter deadline
+ * would let none succeed.
  */
 export const CONNECT_TIMEOUT_MS = 15_000;
 
@@ -29,8 +27,7 @@ export const CONNECT_TIMEOUT_MS = 15_000;
  * The deadline for an answer of the store. A store that cannot even end its statement is considered lost.
  *
  * The store holds back the answers to the statements of one request until the last statement is done. Where
- * it
- * waited for several locks in turn for longer than this deadline, the batch is decided again.
+ * it waited for several locks in turn for longer than this deadline, the batch is decided again.
  */
 const ANSWER_TIMEOUT_MS = STATEMENT_TIMEOUT_MS + 2_000;
 
@@ -60,8 +57,7 @@ export interface StoreConfig {
 
 /**
  * The configuration of every connection to the store. The address is split here: a whole address would
- * override
- * the password.
+ * override the password.
  */
 export function clientConfig(database: string | StoreAccess): StoreConfig {
   const { databaseUrl, password, tls }: StoreAccess =
@@ -83,8 +79,7 @@ export function clientConfig(database: string | StoreAccess): StoreConfig {
 
 /**
  * A copy that keeps the getters: they read files again. Otherwise knex would lose the key in its own copy,
- * since pg
- * hides the key of the object that it receives.
+ * since pg hides the key of the object that it receives.
  */
 function copyOf(tls: ConnectionOptions): ConnectionOptions {
   return Object.defineProperties({}, Object.getOwnPropertyDescriptors(tls));
@@ -98,10 +93,8 @@ export const KEEP_ALIVE = { keepAlive: true, keepAliveInitialDelayMillis: 30_000
 
 /**
  * Has the store end a long statement of this transaction soon after its client is gone. Otherwise the
- * statement
- * would keep its locks and its snapshot until it is done. A server on a system that cannot detect this
- * refuses
- * the setting and runs without it.
+ * statement would keep its locks and its snapshot until it is done. A server on a system that cannot detect
+ * this refuses the setting and runs without it.
  */
 export const END_WITH_CLIENT = `do $$ begin perform set_config('client_connection_check_interval', '10s', true); exception when invalid_parameter_value then null; end $$`;
 
@@ -122,8 +115,7 @@ export async function openClient(
 ): Promise<Client> {
   const client = new Client({ application_name, ...clientConfig(database), ...options });
   // The current statement, or the next one, reports the end of a connection. Without a listener, the event
-  // ends
-  // the process.
+  // ends the process.
   client.on('error', () => undefined);
   await client.connect();
   return client;
@@ -142,8 +134,7 @@ export function makePool(options: StoreOptions, logger: Logger): PostgresPool {
   // process.
   pool.on('error', (error) => logger.warn({ error: error.message }, 'the store closed an idle connection'));
   // The same for a connection that a transaction holds. The current statement reports the end, but the event
-  // still
-  // needs a listener.
+  // still needs a listener.
   pool.on('connect', (client) => {
     client.on('error', (error) => logger.warn({ error: error.message }, 'the store closed a connection'));
   });

@@ -7,9 +7,8 @@ export interface Statement {
   readonly name: string;
   readonly text: string;
   /**
-   * The text that runs instead before Postgres 17, for statements that look up an array of keys.
-   * The keys are in the last column of an index. Older planners may read all rows that match the columns
-   * before it.
+   * The text that runs instead before Postgres 17, for statements that look up an array of keys. The keys are
+   * in the last column of an index. Older planners may read all rows that match the columns before it.
    */
   readonly before17?: string;
 }
@@ -19,8 +18,7 @@ export const STATEMENT_TIMEOUT_MS = 8_000;
 
 /**
  * The deadline of a wait for another writer's lock; the store enforces it. It is shorter than a statement's,
- * so
- * that the log can distinguish the two.
+ * so that the log can distinguish the two.
  */
 export const LOCK_TIMEOUT_MS = 5_000;
 
@@ -51,8 +49,7 @@ export interface StoreConnection extends Pick<Session, 'query' | 'write'> {
  * The operations of a transaction on the connection that it holds.
  *
  * Operations that are started without an await in between take one round trip together. Where one of them
- * fails,
- * all later ones fail too: the first error names the cause.
+ * fails, all later ones fail too: the first error names the cause.
  */
 export interface Session {
   /** Rows as arrays of text or null, in the order of the statement's columns. @throws StoreError */
@@ -116,11 +113,9 @@ function isUnanswered(error: unknown): boolean {
  * others.
  *
  * - Every statement must use its index. The planner knows a growing table only as of its last analyze, and
- *   would
- * read all of it. The planner would also plan the thousands of keys of each batch again.
+ *   would read all of it. The planner would also plan the thousands of keys of each batch again.
  * - For the same reason, rows are joined by hash or merge. A nested loop is fast only for the number of rows
- *   that
- * the planner expects, and a plan outlives that number in its session.
+ *   that the planner expects, and a plan outlives that number in its session.
  * - JIT is off: where only a nested loop is possible, its prohibitive cost would trigger JIT.
  * - Keys are read as hex digits (keys.ts), whatever a database or role is set to.
  */
