@@ -12,7 +12,7 @@ import type { Tracing, TracingOptions } from '../intake/tracing';
 import { makeKafka } from '../kafka/client/client';
 import { KafkaRefusal } from '../kafka/client/errors';
 import { ensureTopic, findCompacted } from '../kafka/client/topics';
-import { ensureMonths, type LedgerOptions, type TransactionStep } from '../ledger/decide-batch';
+import { ensureMonths, type LedgerOptions, type LedgerStep } from '../ledger/decide-batch';
 import { pendingMigrations } from '../ledger/migrate';
 import { inTime, LATE, systemClock } from '../lib/clock';
 import { messageOf } from '../lib/errors';
@@ -205,7 +205,7 @@ export function observeSteps(
 ): NonNullable<LedgerOptions['observe']> {
   return (run) => {
     const measured = makeStepTimer(metrics);
-    const measure = (stepEnded?: (step: TransactionStep) => void) =>
+    const measure = (stepEnded?: (step: LedgerStep) => void) =>
       run((step) => {
         measured(step);
         stepEnded?.(step);

@@ -62,7 +62,7 @@ export interface LedgerBatch {
  * The timed steps of a transaction. Step `find` includes begin and the partition's lock, and in a small batch
  * the rounds' locks: one round trip for all.
  */
-export type TransactionStep = 'connect' | 'find' | 'lock' | 'decide' | 'write';
+export type LedgerStep = 'connect' | 'find' | 'lock' | 'decide' | 'write';
 
 /** Creates the tables of this month and the next two, where they are missing. */
 export async function ensureMonths(store: Store): Promise<void> {
@@ -83,7 +83,7 @@ export interface LedgerOptions {
   /** Overrides FEW_EVENTS. */
   readonly fewEvents?: number | undefined;
   /** Wraps each deciding transaction to measure it. @param run calls its argument at the end of each step */
-  readonly observe?: <T>(run: (stepEnded: (step: TransactionStep) => void) => Promise<T>) => Promise<T>;
+  readonly observe?: <T>(run: (stepEnded: (step: LedgerStep) => void) => Promise<T>) => Promise<T>;
 }
 
 export function makeLedger(
@@ -163,7 +163,7 @@ export async function decideBatch(
   store: Store,
   batch: LedgerBatch,
   fewEvents = FEW_EVENTS,
-  stepEnded: (step: TransactionStep) => void = () => undefined,
+  stepEnded: (step: LedgerStep) => void = () => undefined,
   keys = new PlayerKeys(),
 ): Promise<readonly Decision[]> {
   if (batch.items.length > events.MAX_BATCH_EVENTS) throw new RangeError('a batch holds too many events');
@@ -200,7 +200,7 @@ async function decideUnderLocks(
   session: Session,
   batch: LedgerBatch,
   fewEvents: number,
-  stepEnded: (step: TransactionStep) => void,
+  stepEnded: (step: LedgerStep) => void,
   keys: PlayerKeys,
 ): Promise<DecidedBatch> {
   // Each statement is sent where its promise is made. A small batch locks rounds and takes its number before
@@ -295,10 +295,9 @@ function countedOf(
 }
 
 /**
- * The partition's offsets after the batch. `nextOffset` only grows. `decidedUpTo` is the position of a worker
- * that decides new events. It moves back where that position is lower, because the topic was deleted and
- * created again. A batch that is only answered again can only raise it. So can a replay, unless the replay
- * leaves a gap in front of it.
+ * The partition's offsets after the batch. `nextOffset` only grows. New decisions set `decidedUpTo` to the
+ * batch's end, even to a lower offset: the topic was then deleted and created again. A batch that is only
+ * answered again can only raise it. So can a replay, unless it leaves a gap in front.
  */
 function offsetsAfter(
   { items, expectedUpTo }: LedgerBatch,
