@@ -1,4 +1,7 @@
-/** The port between the stream and a consumer group: consumer/group-source.ts implements it for a real cluster. */
+/**
+ * The port between the stream and a consumer group. consumer/group-source.ts implements it for a real
+ * cluster.
+ */
 
 import type { TopicPartition } from '../lib/topic-partition';
 import type { BatchRecords } from './protocol/record';
@@ -8,41 +11,59 @@ export interface Chunk extends TopicPartition, BatchRecords {}
 
 /** How far a partition is decided. */
 export interface Progress extends TopicPartition {
-  /** Where the group goes on: what was left out behind the last record is passed, too. */
+  /** The offset to commit, behind any offsets without a record after the last record. */
   readonly offset: number;
-  /** One past the last record that was decided: so far the store has to have decided it. Null where the offset is somebody else's, and the store is not asked yet. */
+  /**
+   * One past the last decided record: the store must have decided the partition up to here. Null where no
+   * worker has set the offset, and the store has not been asked yet.
+   */
   readonly expectedUpTo: number | null;
-  /** The store's name of the Kafka cluster that `expectedUpTo` is an offset of; absent for its first one. */
+  /**
+   * The store's name of the Kafka cluster that `expectedUpTo` belongs to. Absent for the store's first
+   * cluster.
+   */
   readonly cluster?: string;
 }
 
-/** A consumer group's side of Kafka. */
+/** A member of a consumer group, as the stream uses it. */
 export interface RecordSource {
   /** Begins to deliver to the listener. */
   start(listener: SourceListener): Promise<void>;
-  /** Delivers no more of a partition until `resume`. */
+  /** Delivers nothing of a partition until `resume`. */
   pause(partition: TopicPartition): void;
   resume(partition: TopicPartition): void;
-  /** Delivers the partition from this offset on, and nothing more of what was fetched before. */
+  /** Delivers the partition from this offset on, and nothing that was fetched before. */
   rewindTo(partition: TopicPartition, offset: number): void;
-  /** Stores how far partitions are decided. @throws where the group has moved on: the records come again */
+  /**
+   * Commits how far partitions are decided.
+   *
+   * @throws where the group has rebalanced: the records are redelivered
+   */
   commit(progress: readonly Progress[]): Promise<void>;
   /** Leaves the group. */
   stop(): Promise<void>;
 }
 
 export interface SourceListener {
-  /** These partitions are ours from now on, from their committed offsets; whatever was delivered before is void. */
+  /**
+   * The group has assigned these partitions to this member, which begins at their committed offsets.
+   * Everything that was delivered before is void.
+   */
   onAssigned(partitions: readonly TopicPartition[]): void;
   onChunk(chunk: Chunk): void;
-  /** A broker answered a fetch of a partition, with records or without: where the partition ends by now, and its first offset that is not deleted. */
+  /**
+   * A broker answered a fetch of a partition, with records or without.
+   *
+   * @param offset the high watermark
+   * @param start the first offset that is not deleted
+   */
   onHighWatermark(partition: TopicPartition, offset: number, start: number): void;
   /**
-   * What the group has committed of a partition. Told before its first chunk.
+   * Reports the committed offset of a partition, before its first chunk.
    *
-   * @param offset at which the partition begins; null where none is committed
-   * @param expectedUpTo see Progress; null where the offset was set by no worker: by somebody else, or by nobody yet
-   * @param cluster see Progress; another one where a mirror has copied the offset
+   * @param offset where reading begins; null where no offset is committed
+   * @param expectedUpTo see `Progress`; null where no worker has set the offset
+   * @param cluster see `Progress`; the name of another cluster where a mirror has copied the offset
    */
   onPositioned(
     partition: TopicPartition,
@@ -50,20 +71,27 @@ export interface SourceListener {
     expectedUpTo: number | null,
     cluster?: string,
   ): void;
-  /** So many offsets were passed over: Kafka has deleted their records before they were fetched. */
+  /** Kafka deleted the records of this many offsets before they were fetched. */
   onPassedOver(partition: TopicPartition, offsets: number): void;
   /**
-   * A partition of ours cannot be read, since a broker does not let it be, it has no leader, or its next batch is damaged; it is tried again from time to time. Null once it can. Partitions that were
-   * assigned anew are not refused until this is told again.
+   * One of this member's partitions cannot be read, and is retried from time to time. A broker refuses
+   * access, the partition has no leader, or its next batch is damaged.
+   *
+   * An assignment clears all refusals: a partition that still cannot be read is reported again.
+   *
+   * @param because null once the partition can be read again
    */
   onRefused(partition: TopicPartition, because: string | null): void;
-  /** The group shared its partitions out, for which nothing was fetched for so long. */
+  /** The group has rebalanced, and no records were fetched for this time. */
   onRebalanced(ms: number): void;
-  /** The client fetched, with records or without, or it tried to: it is alive. */
+  /** The client has fetched, or has tried to: it is alive. */
   onActive(): void;
 }
 
-/** The kinds of requests that Kafka has quotas for: bytes fetched, bytes produced, and the broker's own time for anything else. */
+/**
+ * The kinds of requests that Kafka has quotas for: bytes fetched, bytes produced, and a broker's own time for
+ * all other requests.
+ */
 export const THROTTLED_REQUESTS = ['fetch', 'produce', 'other'] as const;
 
 export type ThrottledRequest = (typeof THROTTLED_REQUESTS)[number];
@@ -73,7 +101,10 @@ export interface Throttled {
   /** Address of the broker. */
   readonly broker: string;
   readonly ms: number;
-  /** For how long this broker has answered every fetch by throttling alone, this time included; 0 for other requests. */
+  /**
+   * For how long this broker has answered every fetch by throttling alone, this time included; 0 for other
+   * requests.
+   */
   readonly everyFetchForMs: number;
 }
 

@@ -1,7 +1,7 @@
 /**
- * The batches of a partition that are under way: the one that its loop waits for, and, where the machine has nothing else to do, the one behind it, which is
- * read and judged while the store is at what the first one writes. Each is a transaction of its own, and they are answered in their order
- * (docs/rules.md, U1).
+ * The batches in flight of one partition, two at most (docs/rules.md, U1). The loop waits for the batch
+ * `current`. The batch `ahead` is read and judged while the store writes `current`, on a machine with nothing
+ * else to do. Each batch is a transaction of its own, and batches are answered in their order.
  */
 
 import { observeBatch, observeWait } from '../intake/batch-metrics';
@@ -18,100 +18,119 @@ import type { StreamDeps } from './deps';
 import { decodeRecords } from './envelope';
 
 /**
- * A partition's first batch takes no more records than this, and each one after it twice as many, up to BATCH_EVENTS: workers that begin
- * together may meet in the rounds that they open, and what is decided anew then is little. One that could not be decided is tried again as half
- * of it: less may be what a slow store can do in time.
+ * The most records in a partition's first batch. Each later batch may hold twice as many as the one before,
+ * up to BATCH_EVENTS. A small first batch keeps conflicts cheap: workers that start together may open the
+ * same rounds, and then decide their batches again. A batch that could not be decided is retried with half
+ * its records, because a slow store may manage fewer in time.
  */
 const FIRST_BATCH_EVENTS = 250;
 /** A batch takes no further record once it holds this many bytes. */
 const MAX_BATCH_BYTES = 4 * 1024 * 1024;
 /**
- * A partition of which so many bytes wait takes turns. Less is soon judged, and takes longer to ask and tell the store, for which it need not wait for
- * others.
+ * A partition with this many bytes in its queue takes turns with others like it. A smaller queue is judged
+ * quickly. Most of its time goes to the round trips to the store, which need no turn.
  */
 const LARGE_BATCH_BYTES = 64 * 1024;
 /**
- * A partition of which so many bytes wait behind a batch may have the next one begun. With less, it would be a small one: where a worker is hard put to keep up, waiting
- * makes batches larger, and events cheaper.
+ * The batch ahead is begun once this many unread bytes wait behind the current batch. With fewer, the batch
+ * ahead would be small. On a worker that can hardly keep up, waiting makes batches larger and events cheaper.
  */
 const AHEAD_BYTES = 1024 * 1024;
 
-/** What the partitions of a worker share to have batches decided. */
+/** What all partitions of a worker share to decide batches. */
 export interface DecidingShared {
-  /** So many batches are decided at once. */
+  /** Limits how many batches are decided at once. */
   readonly slots: Semaphore;
   /**
-   * Of those of which much waits one is read and judged at a time, until all that its batch writes is on its way to the store. Side by side they would only wait for the
-   * same processor: what they are made of lives longer, and is copied by more garbage collections.
+   * Lets one partition with a large backlog read and judge at a time, until its batch is sent to the store.
+   * Side by side these partitions would only compete for one processor. Their objects would live longer, and
+   * more garbage collections would copy them.
    */
   readonly turns: Turns;
   readonly queueShares: QueueShares;
 }
 
-/** What is kept of a batch's first record: not its bytes, nor the fetch in which they stand. */
+/** The fields of a batch's first record that are kept. The whole record would keep its fetch in memory. */
 export type FirstRecord = Pick<StreamRecord, 'offset' | 'timestamp'>;
 
-/** What a partition's loop knows. */
+/** The side of a partition's loop that the pipeline calls. */
 export interface PipelineOwner {
   readonly stopSignal: AbortSignal;
-  /** A batch is waited for that begins with this record. */
+  /** The loop now waits for the batch that begins with this record. */
   onBatchAwaited(first: FirstRecord): void;
-  /** How far the store has to have decided the partition before this record. @throws where the store has to be asked, and does not say */
+  /**
+   * How far the store must have decided the partition before this record.
+   *
+   * @throws where the store has to be asked and does not answer
+   */
   expectedUpTo(first: FirstRecord): Promise<number>;
 }
 
-/** What came of a batch. */
+/** The result of a batch. */
 export interface BatchResult {
-  /** Null where not even its first record could be decided. */
+  /**
+   * The records that were decided, from the first on; null where not even the first record could be decided.
+   */
   readonly decided: DecidedPrefix | null;
-  /** What stands in the way of the rest of it; null, too, where it was given up, or has to be begun anew. */
+  /**
+   * Why the rest of the batch could not be decided. Null where all of it was, and where the batch was aborted
+   * or has to be begun again.
+   */
   readonly undecided: Error | null;
 }
 
-/** What of a batch is decided, or was fetched and held no record. */
+/** The decided records at the beginning of a batch. Also covers a fetch without records. */
 export interface DecidedPrefix {
   readonly toPublish: readonly PublishedAnswer[];
-  /** Where the next batch begins. */
+  /** The offset where the next batch begins. */
   readonly nextOffset: number;
-  /** One past its last record; null where it held none. */
+  /** One past the last decided record; null where there was no record. */
   readonly decidedUpTo: number | null;
 }
 
 interface Batch {
-  /** One past the last record of the one before, where that is not answered yet. */
+  /**
+   * One past the last record of the batch before this one, while that batch is not answered yet; else null.
+   */
   readonly follows: number | null;
-  /** Its loop waits for it. */
+  /** The loop waits for this batch. */
   isAwaited: boolean;
-  /** The first of its records, once they are read. */
+  /** The first record, once the records are read. */
   first: FirstRecord | undefined;
-  /** So many records at the head of the queue are being decided with it. */
+  /** How many records at the head of the queue belong to this batch. */
   records: number;
-  /** One past the last of them, once all that they write is on its way to the store. */
+  /** One past the last record, once all writes of the batch are sent to the store. */
   sentUpTo: number | null;
-  /** It is given up: what is before it was not decided whole. */
+  /** The batch is aborted, because the batch before it was not decided as a whole. */
   isVoid: boolean;
 }
 
 interface BegunBatch extends Batch {
-  /** Fulfils when nothing is done any more to have it decided. Without what came of it, whose records would stay for as long as it waits for its turn. */
+  /**
+   * Resolves when deciding has stopped, successfully or not. Carries no result on purpose: a result would
+   * keep the batch's records in memory while the batch waits to be answered.
+   */
   readonly decidingEnded: Promise<void>;
-  /** Settles behind that of the batch before, with what is decided taken out of the queue. */
+  /** Settles after the result of the batch before, once the decided records are removed from the queue. */
   readonly result: Promise<BatchResult>;
 }
 
 export class BatchPipeline {
-  /** The next one that the loop waits for. */
+  /** The batch that the loop waits for next. */
   private current: BegunBatch | null = null;
-  /** The one that was begun behind it. */
+  /** The batch that was begun behind `current`. */
   private ahead: BegunBatch | null = null;
-  /** Batches whose records are in the queue. */
+  /** Number of batches whose records are in the queue. */
   private inQueue = 0;
-  /** Records are being read from the queue, which finds them by their place. */
+  /**
+   * A read of the queue in progress. It finds records by their place, so nothing may be removed meanwhile.
+   */
   private peeking: Promise<unknown> | null = null;
   private maxEvents = FIRST_BATCH_EVENTS;
   /**
-   * The store stands where the last batch ended, and would notice that something before the next is missing. Not before something was decided anew: of a log that
-   * was made anew, or of which a part was passed over, it may have decided what stands behind.
+   * The store is where the last batch ended, and would notice missing records before the next batch. False
+   * until a record has been decided for the first time, not redelivered. Before that, the store may already
+   * have decided records further on: of an older log under the same name, or behind a gap.
    */
   private isContinuous = false;
 
@@ -128,9 +147,9 @@ export class BatchPipeline {
   }
 
   /**
-   * Waits for the batch that was begun first, or begins one.
+   * Waits for the batch in front, or begins one.
    *
-   * @throws where its records cannot be read, or the store does not say how far it is
+   * @throws where its records cannot be read, or the store does not report how far it is
    */
   async next(): Promise<BatchResult> {
     const batch = this.current ?? this.begin(null);
@@ -145,19 +164,26 @@ export class BatchPipeline {
     }
   }
 
-  /** Begins the next batch while the store is at what the last one writes, where much waits, and fewer partitions hold something than are decided at once. */
+  /**
+   * Begins the batch ahead while the store writes the current one. Needs a large backlog, and fewer
+   * partitions with queued records than batches decided at once.
+   */
   lookAhead(): void {
     const { partitionsAtOnce, largeBatchBytes = AHEAD_BYTES } = this.deps;
     const { slots, queueShares } = this.shared;
     const sentUpTo = this.current?.sentUpTo ?? null;
     if (sentUpTo === null || this.ahead !== null || !this.isContinuous || this.owner.stopSignal.aborted)
       return;
-    // A slot that is only free for a moment is the others': a batch that waits for it meanwhile grows, and costs less.
+    // A slot that is free only for a moment is left to the other partitions. A batch that waits for a slot
+    // grows meanwhile, and costs less per record.
     if (queueShares.queuesInUse >= partitionsAtOnce || !slots.hasFree) return;
     if (this.queue.hasUnread(largeBatchBytes)) this.begin(sentUpTo);
   }
 
-  /** Waits until nothing is under way, and takes nothing of it: its records come again, to us or to the next owner. */
+  /**
+   * Waits until no batch is in flight, and discards the results. The records are delivered again, to this
+   * worker or to the next owner.
+   */
   async abort(): Promise<void> {
     this.isContinuous = false;
     const begun = [this.current, this.ahead];
@@ -183,7 +209,7 @@ export class BatchPipeline {
       decidingEnded,
       result: this.settleInOrder(batch, deciding, before),
     });
-    // The loop is told, once it is its turn.
+    // The loop gets the error once it waits for this batch.
     begun.result.catch(NOTHING);
     if (before === null) this.current = begun;
     else this.ahead = begun;
@@ -191,7 +217,7 @@ export class BatchPipeline {
     return begun;
   }
 
-  /** Reads, decodes and decides in its turn: what waits for others of its worker waits as bytes. */
+  /** Reads, decodes and decides a batch in its turn. Until then its records stay bytes in the queue. */
   private async decide(batch: Batch): Promise<IntakeResult | null> {
     const { clock, intake, batchEvents, largeBatchBytes = LARGE_BATCH_BYTES, wireFormat } = this.deps;
     const { slots, turns } = this.shared;
@@ -201,7 +227,8 @@ export class BatchPipeline {
     try {
       if (this.isAborted(batch)) return null;
       const records = await this.peek(batch, maxEvents);
-      // Opening records takes time. A partition revoked meanwhile must not set the group back: the offset is of the generation before.
+      // Opening records takes time, and the partition may be revoked meanwhile. It must not commit a rewind
+      // then: that offset belongs to the generation before.
       if (this.isAborted(batch)) return null;
       const first = records[0] && { offset: records[0].offset, timestamp: records[0].timestamp };
       batch.first = first;
@@ -212,7 +239,8 @@ export class BatchPipeline {
         return this.withoutSlotWhile(asked);
       });
       if (this.isAborted(batch)) return null;
-      // Where no record is read behind another batch, what that one leaves of the queue shows what that means.
+      // No record ahead: decide nothing yet. Once the batch in front is removed, the queue shows whether the
+      // partition is drained.
       if (envelopes.length === 0) return batch.follows === null ? { answers: [], undecided: failure } : null;
       batch.records = envelopes.length;
       const began = clock.now();
@@ -243,7 +271,10 @@ export class BatchPipeline {
     return peeked;
   }
 
-  /** Others are decided while the registry is asked, unless what is decompressed would be too much together. */
+  /**
+   * Gives the slot to other batches while the registry is asked, unless too many decompressed bytes would
+   * wait in all queues together.
+   */
   private async withoutSlotWhile<T>(answer: Promise<T>): Promise<T> {
     if (!this.queue.keepOpen()) return answer;
     try {
@@ -253,7 +284,7 @@ export class BatchPipeline {
     }
   }
 
-  /** What came of a batch, once that of the one before is known. */
+  /** The result of a batch, after the result of the batch before it. */
   private async settleInOrder(
     batch: Batch,
     deciding: Promise<IntakeResult | null>,
@@ -269,7 +300,7 @@ export class BatchPipeline {
       isWhole = undecided === null;
       if (isWhole) this.isContinuous ||= answers.some(({ decision }) => !decision.redelivered);
       const isDecided = isWhole || answers.length > 0;
-      // Where the one before was not answered yet, the store may have been asked too early.
+      // The batch before was not answered yet, so the store may have been asked too early.
       const isTooEarly = batch.follows !== null && mayBeTooEarly(undecided);
       if (!isTooEarly) this.resize(batch.records, isDecided ? null : undecided);
       return {
@@ -282,7 +313,11 @@ export class BatchPipeline {
     }
   }
 
-  /** How many events the next batch may hold. @param undecided what stood in the way of all of the last one */
+  /**
+   * Sets how many events the next batch may hold.
+   *
+   * @param undecided why no record of the last batch could be decided; null where some were
+   */
   private resize(events: number, undecided: Error | null): void {
     if (events === 0) return;
     const isTooMuch = undecided !== null && mayBeTooMuch(undecided);
@@ -291,7 +326,10 @@ export class BatchPipeline {
       : Math.min(this.maxEvents, this.deps.batchEvents) * 2;
   }
 
-  /** Out of the queue, and all of it but what is published let go: publishing has no slot, and may wait for long. */
+  /**
+   * Removes the decided records from the queue, and keeps only the verdicts to publish. Publishing holds no
+   * slot and may take long, so records kept until then would use memory.
+   */
   private removeDecided(batch: Batch, answers: readonly Answer[]): DecidedPrefix {
     batch.records = 0;
     return {
@@ -301,7 +339,10 @@ export class BatchPipeline {
     };
   }
 
-  /** What was begun behind a batch that is not decided whole is begun anew, whatever came of it. */
+  /**
+   * Aborts the batch ahead of a batch that was not decided as a whole. It is begun again, whatever its
+   * result.
+   */
   private async abortAhead(batch: Batch): Promise<void> {
     this.isContinuous = false;
     if (this.current !== batch || this.ahead === null) return;
@@ -323,7 +364,7 @@ export class BatchPipeline {
   }
 }
 
-/** When a record was written, in milliseconds since 1970; null where its producer does not say. */
+/** When a record was written, in milliseconds since 1970. Null where its producer left out the time. */
 export function timeOf({ timestamp }: FirstRecord): number | null {
   const time = Number(timestamp);
   return time > 0 ? time : null;

@@ -1,23 +1,28 @@
-/** Records of a partition that wait to be decided. They stay in the bytes in which they came until it is their turn. */
+/**
+ * Fetched records of a partition that wait to be decided. They stay compressed, as they were fetched, until
+ * their batch is read.
+ */
 import type { Chunk } from '../kafka/port';
 import { RECORD_OVERHEAD_BYTES, type RecordCursor, type StreamRecord } from '../kafka/protocol/record';
 
-/** Memory that a chunk takes beside its bytes. */
+/** Memory of a chunk beyond its bytes. */
 const CHUNK_OVERHEAD_BYTES = 400;
 
-/** What queues may hold at least, however many there are: two fetches of a partition. */
+/** The least share of a queue, however many queues there are: two fetches of a partition. */
 const LEAST_SHARE_BYTES = 1024 * 1024;
-/** What queues may hold together, as long as the least share of each is no more. */
+/** The limit for all queues together, as long as it gives each queue more than its least share. */
 const SHARED_BYTES = 8 * LEAST_SHARE_BYTES;
 /**
- * What was decompressed and waits for the next batch of its partition, of all queues together: what one batch may come to. With less, a batch of
- * very many small records would be decompressed again for each few thousand of them.
+ * Limit for decompressed bytes of all queues together that wait for the next batch: the most that one batch
+ * may hold. With a lower limit, a batch of very many small records would be decompressed again for every few
+ * thousand records.
  */
 const MAX_OPENED_BYTES = 64 * 1024 * 1024;
 
 /**
- * What the queues of a worker's partitions may hold. Each has its share among those that hold something: one partition that is far behind may
- * hold enough that half of it outlasts a fetch that is under way for the others, which it has to wait for once it is resumed.
+ * Divides memory among the queues of a worker's partitions that hold records. A single queue gets a large
+ * share on purpose. Its fetches resume at half of the share, and the records left must last until the fetch
+ * in flight for the other partitions ends.
  */
 export class QueueShares {
   private queues = 0;
@@ -27,7 +32,7 @@ export class QueueShares {
     return Math.max(LEAST_SHARE_BYTES, SHARED_BYTES / Math.max(1, this.queues));
   }
 
-  /** Queues that hold something. */
+  /** Number of queues that hold records. */
   get queuesInUse(): number {
     return this.queues;
   }
@@ -40,7 +45,7 @@ export class QueueShares {
     this.queues--;
   }
 
-  /** @returns whether so much that was decompressed may stay so while it waits */
+  /** @returns whether these decompressed bytes may stay in memory while their queue waits */
   keepOpen(bytes: number): boolean {
     if (bytes > 0 && this.openedBytes + bytes > MAX_OPENED_BYTES) return false;
     this.openedBytes += bytes;
@@ -55,12 +60,12 @@ export class QueueShares {
 export class ChunkQueue {
   private readonly chunks: WaitingChunk[] = [];
   private heldBytes = 0;
-  /** What of it waits decompressed. */
+  /** Decompressed bytes of this queue that wait. */
   private openedBytes = 0;
 
   constructor(private readonly shares: QueueShares) {}
 
-  /** Memory of the chunks that wait, each until its last record is removed. */
+  /** Memory of the queued chunks. A chunk counts until its last record is removed. */
   get bytes(): number {
     return this.heldBytes;
   }
@@ -69,12 +74,12 @@ export class ChunkQueue {
     return this.chunks.length === 0;
   }
 
-  /** Whether it holds more than its share. */
+  /** Whether the queue holds more than its share. */
   get isFull(): boolean {
     return this.heldBytes > this.shares.bytes;
   }
 
-  /** Whether it holds less than half of its share. */
+  /** Whether the queue holds less than half of its share. */
   get isLow(): boolean {
     return this.heldBytes < this.shares.bytes / 2;
   }
@@ -93,9 +98,9 @@ export class ChunkQueue {
   }
 
   /**
-   * All of it stays decompressed while others are decided, until `releaseOpened`.
+   * Keeps all opened chunks decompressed while other partitions are decided, until `releaseOpened`.
    *
-   * @returns false where that is too much together
+   * @returns false where all queues together would hold too many decompressed bytes
    */
   keepOpen(): boolean {
     this.releaseOpened();
@@ -105,15 +110,16 @@ export class ChunkQueue {
     return true;
   }
 
-  /** What waits decompressed is in use again. */
+  /** Stops counting the decompressed bytes as waiting: the queue is in use again. */
   releaseOpened(): void {
     this.shares.release(this.openedBytes);
     this.openedBytes = 0;
   }
 
   /**
-   * Nothing of it is being decided: what is decompressed waits so, or, where that is too much together, is decompressed anew when it is its turn.
-   * Else each partition could hold as much as a batch may come to.
+   * Closes the opened chunks that exceed the limit for decompressed bytes, once no batch is in flight. A
+   * closed chunk is decompressed again for its batch. Without this limit each partition could hold as many
+   * bytes as a whole batch.
    */
   trimOpened(): void {
     this.releaseOpened();
@@ -126,9 +132,14 @@ export class ChunkQueue {
   }
 
   /**
-   * The records at the head, or behind so many that were peeked at before: at most so many, and none more once they hold so many bytes. No further chunk
-   * is opened either once so many bytes are decompressed: records keep all of it, however few of its bytes are theirs. What stands before a
-   * chunk that cannot be opened now need not wait for it. Nothing is to be removed meanwhile. @throws where that is the first
+   * Reads records at the head of the queue, or behind the first `behind` records, which earlier calls have
+   * read. Stops at `maxRecords`, and once the records hold `maxBytes`.
+   *
+   * Opens no further chunk once `maxBytes` are decompressed: each record keeps its whole decompressed chunk
+   * in memory. Returns the records before a chunk that cannot be opened now, so they need not wait for it.
+   * The caller removes nothing from the queue meanwhile.
+   *
+   * @throws where the first chunk to read cannot be opened
    */
   async peek(maxRecords: number, maxBytes: number, behind = 0): Promise<StreamRecord[]> {
     this.releaseOpened();
@@ -160,7 +171,7 @@ export class ChunkQueue {
     return head;
   }
 
-  /** Whether so many bytes wait of which nothing was peeked at yet. */
+  /** Whether at least this many bytes wait in chunks that no batch has read from. */
   hasUnread(bytes: number): boolean {
     let unread = 0;
     for (let index = this.chunks.length - 1; index >= 0; index--) {
@@ -173,9 +184,10 @@ export class ChunkQueue {
   }
 
   /**
-   * Removes records that were peeked at from the head, and chunks that were opened and hold no further one.
+   * Removes records from the head after `peek` has returned them. Also removes opened chunks without further
+   * records.
    *
-   * @returns where the partition goes on: behind what was left out between or after its records, too
+   * @returns the offset where the partition continues, behind any offsets without a record
    */
   remove(records: number): number {
     let left = records;
@@ -203,9 +215,9 @@ const NO_RECORDS: RecordCursor = { bytes: 0, next: () => null };
 
 class WaitingChunk {
   private cursor: RecordCursor | null = null;
-  /** Where it goes on; undefined where nothing is removed of it. */
+  /** The offset to continue from; undefined before a record is removed. */
   private nextOffset: number | undefined;
-  /** Records that were read and not removed: those of the batches that are being decided. */
+  /** Records that were read and not removed: those of the batches in flight. */
   private readonly records: StreamRecord[] = [];
 
   constructor(readonly chunk: Chunk) {}
@@ -222,7 +234,7 @@ class WaitingChunk {
     return this.cursor?.bytes ?? 0;
   }
 
-  /** So many of its records were read and are not removed. */
+  /** Number of records that were read and not removed. */
   get recordsRead(): number {
     return this.records.length;
   }
@@ -232,12 +244,15 @@ class WaitingChunk {
     this.records.length = 0;
   }
 
-  /** A record, counted from the first that is not removed; null behind the last. Asked for in their order. */
+  /**
+   * A record, counted from the first that is not removed; null behind the last one. Callers ask for records
+   * in order.
+   */
   recordAt(index: number): StreamRecord | null {
     if (index === this.records.length) {
       const next = this.cursor?.next() ?? null;
       if (next === null) {
-        // No record of it is left, so nothing needs what was decompressed.
+        // No record is left, so the decompressed bytes are released.
         if (index === 0) this.cursor &&= NO_RECORDS;
         return null;
       }
@@ -246,7 +261,10 @@ class WaitingChunk {
     return this.records[index] ?? null;
   }
 
-  /** Removes the first records that were read, at most so many. What is opened anew begins behind them. */
+  /**
+   * Removes up to `count` records that were read, from the first on. Opening the chunk again begins behind
+   * them.
+   */
   remove(count: number): StreamRecord[] {
     const removed = this.records.splice(0, count);
     const last = removed.at(-1);

@@ -1,4 +1,4 @@
-/** Offset commits: how far partitions are decided, told to the group after the transactions that decided (docs/rules.md, U1). */
+/** Commits offsets to the group, after the transactions that decided their records (docs/rules.md, U1). */
 
 import type { Progress } from '../kafka/port';
 import { messageOf } from '../lib/errors';
@@ -6,20 +6,24 @@ import { keyOf } from '../lib/topic-partition';
 import type { StreamDeps } from './deps';
 
 /**
- * Wait between two commits: each costs the worker and the broker as much as a small batch does. What was decided meanwhile is read again
- * where the group moves on, and recognized.
+ * Wait between two commits: a commit costs the worker and the broker as much as a small batch. Records
+ * decided since the last commit are redelivered after a rebalance, and the store recognizes them.
  */
 const COMMIT_INTERVAL_MS = 100;
-/** The same after a commit that failed. */
+/** Wait after a commit that failed. */
 const COMMIT_RETRY_MS = 1_000;
 
 export interface Committer {
   enqueueCommit(progress: Progress): void;
-  /** Fulfils once that is committed; nothing else may be decided of the partition meanwhile. @throws where Kafka does not take it now, and where the group moves on first */
+  /**
+   * Resolves once the offset is committed. The caller decides no record of the partition meanwhile.
+   *
+   * @throws where Kafka does not accept the commit now, and where the group rebalances first
+   */
   commitNow(progress: Progress): Promise<void>;
-  /** Drops what is not committed yet: the group has moved on. */
+  /** Drops offsets that are not committed yet: they belong to a generation before the rebalance. */
   discardPending(): void;
-  /** Resolves when everything decided is committed, or a commit failed. */
+  /** Resolves when all offsets are committed, or a commit failed. */
   flush(): Promise<void>;
 }
 
@@ -29,7 +33,7 @@ interface Waiting {
   readonly reject: (error: unknown) => void;
 }
 
-/** Commits how far partitions are decided: one commit at a time, each with everything that has been decided meanwhile. */
+/** Runs one commit at a time. Each commit includes all offsets that were enqueued during the one before. */
 export function makeCommitter({
   source,
   clock,
@@ -40,10 +44,14 @@ export function makeCommitter({
   let generation = 0;
   let committing: Promise<void> | null = null;
   const flushing = new AbortController();
-  /** What was said of the last commit; null where it succeeded. */
+  /** Message of the last commit's error; null where it succeeded. */
   let lastError: string | null = null;
 
-  /** Tells those who wait for it what came of a commit. @param error null where it succeeded */
+  /**
+   * Settles the promises of `commitNow` whose offsets were in a commit.
+   *
+   * @param error null where the commit succeeded
+   */
   function settleWaiting(sent: ReadonlyMap<string, Progress>, error: unknown): void {
     const isOfIt = ({ progress }: Waiting) => sent.get(keyOf(progress)) === progress;
     const settled = waiting.filter(isOfIt);
@@ -65,7 +73,7 @@ export function makeCommitter({
         lastError = null;
         settleWaiting(progress, null);
       } catch (error) {
-        // It may fail once a second for as long as one partition is refused.
+        // While Kafka refuses one partition, a commit may fail once a second: the same error is logged once.
         if (lastError !== messageOf(error)) logger.warn({ error: messageOf(error) }, 'offset commit failed');
         lastError = messageOf(error);
         if (generation === begunIn) pending = new Map([...progress, ...pending]);
@@ -75,7 +83,7 @@ export function makeCommitter({
       }
       await clock.sleep(waitMs, flushing.signal);
     }
-    // In the same step in which nothing was left: what is decided from now on begins anew.
+    // Synchronous with the check above, so that no offset is enqueued in between and left without a commit.
     committing = null;
   }
 

@@ -1,4 +1,4 @@
-/** What the stream needs of the rest of the worker. */
+/** The parts of the worker that the stream uses. */
 
 import type { Logger } from 'pino';
 import type { Intake } from '../intake/intake';
@@ -18,13 +18,18 @@ export interface StreamDeps {
   /** The cluster that `source` reads. */
   readonly cluster: ReadCluster;
   readonly readDecidedUpTo: ReadDecidedUpTo;
-  /** Notes in the store that a partition is read from this offset on after a move: other clusters have what is before it. @throws where the store cannot now */
+  /**
+   * Notes in the store that a partition of this cluster is read from this offset on: the records before it
+   * were read on another cluster.
+   *
+   * @throws where the store cannot write now
+   */
   readonly beginAt: (partition: TopicPartition, offset: number) => Promise<void>;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics: Metrics;
   readonly batchEvents: number;
-  /** Instead of LARGE_BATCH_BYTES and AHEAD_BYTES. */
+  /** Replaces LARGE_BATCH_BYTES and AHEAD_BYTES, in tests. */
   readonly largeBatchBytes?: number | undefined;
   readonly partitionsAtOnce: number;
 }

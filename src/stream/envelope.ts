@@ -1,4 +1,6 @@
-/** Records as the intake takes them: with their payload, decoded as far as that can be done without knowing the event. */
+/**
+ * Envelopes of records for the intake: their payload is decoded as far as possible without knowing the event.
+ */
 
 import type { Envelope } from '../intake/delivery';
 import type { StreamRecord } from '../kafka/protocol/record';
@@ -6,14 +8,15 @@ import { asError } from '../lib/errors';
 import { isFramed, RegistryUnavailable, type WireFormat } from '../schema-registry/wire-format';
 
 /**
- * The envelope of a record: itself, unless it is to be decoded; a promise where the registry has to be asked. Where it does not answer, the payload
- * says so: who has no claim to the record has no need to wait for it.
+ * The envelope of a record: the record itself, unless it has to be decoded. A promise where the registry has
+ * to be asked. Where the registry does not answer, the payload says so: only a worker that owns the record
+ * has to wait for the registry.
  */
 function envelopeOf(
   record: StreamRecord,
   wireFormat: Pick<WireFormat, 'decode'>,
 ): Envelope | Promise<Envelope> {
-  // A batch that could not be read begins with this byte, too.
+  // The payload of an unreadable batch begins with this byte, too.
   const isToDecode = isFramed(record.firstByte) && record.payload.type === 'json';
   const value = isToDecode ? record.value : null;
   if (value === null) return record;
@@ -29,13 +32,13 @@ function unavailable(error: unknown): Envelope['payload'] {
 }
 
 /**
- * Records whose schemas are asked for at the same time. One after the other, a sender of ever new ids, which the registry is asked for twice,
- * would hold up all who share the partition.
+ * How many schemas may be looked up at the same time. The registry is asked twice for an unknown id. One at a
+ * time, a sender of ever new ids would delay all senders of the partition.
  */
 const DECODED_AT_ONCE = 64;
 
 /**
- * Decodes records up to the first that cannot be decoded now: what stands before it need not wait for it.
+ * Decodes records up to the first that cannot be decoded now. The records before it need not wait for it.
  *
  * @param whileWaiting waits for the registry's answer
  */
@@ -50,7 +53,7 @@ export async function decodeRecords(
       const begun = records.slice(from, from + DECODED_AT_ONCE).map((record) => begin(record, wireFormat));
       if (begun.every(isDecoded)) envelopes.push(...begun);
       else {
-        // Once for all of them: each that is waited for may cost a turn.
+        // One wait for all of them, because each wait may cost a turn.
         await whileWaiting(Promise.allSettled(begun));
         for (const each of begun) {
           const envelope = await each;
@@ -65,7 +68,7 @@ export async function decodeRecords(
   }
 }
 
-/** As `envelopeOf`, where a failure has to wait until what stands before it is decoded. */
+/** As `envelopeOf`. A failure is kept until the records before it are decoded. */
 function begin(record: StreamRecord, wireFormat: Pick<WireFormat, 'decode'>): Envelope | Promise<Envelope> {
   const envelope = envelopeOf(record, wireFormat);
   if (envelope instanceof Promise) envelope.catch(() => undefined);
@@ -76,7 +79,10 @@ function isDecoded(envelope: Envelope | Promise<Envelope>): envelope is Envelope
   return !(envelope instanceof Promise);
 }
 
-/** A record with its payload. Thousands of them wait for the store: what can be made again when it is asked for is not kept. */
+/**
+ * A record with its decoded payload. Thousands of them wait for the store, so anything that can be computed
+ * again is not stored.
+ */
 class DecodedRecord implements Envelope {
   constructor(
     private readonly record: StreamRecord,

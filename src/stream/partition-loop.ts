@@ -1,6 +1,6 @@
 /**
- * The loop of a Kafka partition: take records in their order, have them decided, publish the decisions, commit the offset
- * (docs/rules.md, U1-U5).
+ * The loop of a Kafka partition: take records in order, have them decided, publish the decisions, commit the
+ * offset (docs/rules.md, U1-U5).
  */
 
 import { lostFrom, undecidedCause } from '../intake/undecided';
@@ -22,22 +22,29 @@ import type { Committer } from './committer';
 import type { StreamDeps } from './deps';
 import { RetryWait, type UndecidedPartition } from './retry-wait';
 
-/** Where a partition stands. */
+/** The state of a partition, for metrics and health. */
 export interface PartitionStatus extends TopicPartition {
-  /** Offsets between what is decided and the end; null until a broker has told the end. */
+  /**
+   * Offsets between the last decided record and the high watermark. Null until a broker has reported a high
+   * watermark.
+   */
   readonly lag: number | null;
   /**
-   * Time of the first record of the batch that was taken up last, in milliseconds since 1970. Where all that was fetched is decided and the partition goes on, as behind an open
-   * transaction: since when. Null where nothing waits, or nothing was taken up yet.
+   * Timestamp of the first record of the batch in flight, in milliseconds since 1970.
+   *
+   * While no batch is in flight: since when the high watermark is beyond the decided records, as behind an
+   * open transaction.
+   *
+   * Null where no record waits, or before the first batch.
    */
   readonly waitsSince: number | null;
   readonly undecided: UndecidedPartition | null;
 }
 
-/** What the partitions of a worker share. */
+/** What all partitions of a worker share. */
 export interface LoopShared extends DecidingShared {
   readonly committer: Committer;
-  /** Called before each batch that is tried. */
+  /** Called before each try of a batch. */
   readonly onActive: () => void;
 }
 
@@ -49,18 +56,24 @@ export class PartitionLoop {
   private running: Promise<void> | null = null;
   private readonly stopping = new AbortController();
   private revoked = false;
-  /** Where the partition begins and ends, as a broker last told. */
+  /** First offset and high watermark of the partition, as a broker last reported them. */
   private log: { readonly start: number; readonly highWatermark: number } | null = null;
-  /** Where the next batch begins. */
+  /** The offset where the next batch begins. */
   private nextOffset: number | null = null;
-  /** See Progress: 0 where a worker has not said, null where the store has to be asked, since no worker has set the offset. */
+  /**
+   * See `Progress`. 0 where the worker that committed the offset left it out. Null where no worker has set
+   * the offset: then the store has to be asked.
+   */
   private expected: number | null = 0;
-  /** The note of another cluster, beside an offset that a mirror has translated, until the store is asked about it; else null. */
+  /**
+   * The note beside an offset that a mirror translated from another cluster. Null for any other offset, and
+   * once the store has answered about the note.
+   */
   private moved: CommitNote | null = null;
-  /** Where the store has lost something, until the group stands there as well; else null. */
+  /** The offset to rewind to after the store lost decisions, until the group has committed it; else null. */
   private uncommittedRewind: number | null = null;
   private waitsSince: number | null = null;
-  /** Since when there is more than can be fetched, in milliseconds since 1970. */
+  /** Since when the high watermark is beyond the records that can be fetched, in milliseconds since 1970. */
   private heldUpSince: number | null = null;
   private readonly pipeline: BatchPipeline;
 
@@ -96,7 +109,7 @@ export class PartitionLoop {
     this.pipeline.lookAhead();
   }
 
-  /** A broker said where the partition ends, and where it begins by now. */
+  /** A broker reported the partition's high watermark and its first offset. */
   onHighWatermark(highWatermark: number, start: number): void {
     this.log = { start, highWatermark };
     if (this.running !== null) return;
@@ -104,7 +117,7 @@ export class PartitionLoop {
     else this.heldUpSince ??= Date.now();
   }
 
-  /** See SourceListener. */
+  /** See `SourceListener`. */
   onPositioned(offset: number | null, expectedUpTo: number | null, cluster = ''): void {
     this.nextOffset = offset;
     const isMoved = expectedUpTo !== null && cluster !== this.deps.cluster.name;
@@ -112,17 +125,25 @@ export class PartitionLoop {
     this.expected = isMoved ? null : expectedUpTo;
   }
 
-  /** Whether it fetches no more until it is decided further. */
+  /** Whether fetches are paused until more of the queue is decided. */
   get isFetchPaused(): boolean {
     return this.fetchPaused;
   }
 
-  /** How far the store has to have decided it; null where that is not known, and while a batch is under way, which finds out by itself. */
+  /**
+   * How far the store must have decided the partition. Null where that is unknown, and while a batch is in
+   * flight: the batch checks it then.
+   */
   expectedUpTo(): number | null {
     return this.running === null ? this.expected : null;
   }
 
-  /** Of an offset that a mirror has translated, and of which nothing was read yet: goes back where the store has lost what its note says. @throws where the store does not say now */
+  /**
+   * Checks an offset that a mirror has translated before the first record arrives. Rewinds where the store
+   * has lost decisions that the offset's note counts on.
+   *
+   * @throws where the store does not answer now
+   */
   async checkMoved(): Promise<void> {
     const { moved } = this;
     if (moved === null || this.running !== null) return;
@@ -132,28 +153,33 @@ export class PartitionLoop {
 
   status(): PartitionStatus {
     const { lag, undecided } = this;
-    // While it runs, what was taken up last is not yet published.
+    // While the loop runs, the batch in flight is not yet published.
     const waitsSince = this.running === null ? this.heldUpSince : this.waitsSince;
     return { ...this.partition, lag, waitsSince, undecided };
   }
 
-  /** See Standing. */
+  /** See `PartitionStatus`. */
   private get lag(): number | null {
     if (this.log === null) return null;
     const { start, highWatermark } = this.log;
-    // Where nothing is committed it is read from its beginning.
+    // Without a committed offset the partition is read from its beginning.
     const from = this.nextOffset ?? start;
-    // What is deleted waits no more, unless it is here already.
+    // Deleted records do not wait any more, unless they have been fetched already.
     return Math.max(0, highWatermark - (this.running === null ? Math.max(start, from) : from));
   }
 
-  /** The partition is no longer ours: what is being decided is not committed by us. */
+  /**
+   * Stops the loop because the group took the partition away: the batch in flight is not committed by this
+   * worker.
+   */
   revoke(): void {
     this.revoked = true;
     this.stop();
   }
 
-  /** Begins no further batch, and resolves when what is under way is decided and published, or cannot be now. */
+  /**
+   * Begins no further batch. Resolves when the batches in flight are decided and published, or have failed.
+   */
   async finish(): Promise<void> {
     this.stop();
     await this.running;
@@ -164,7 +190,7 @@ export class PartitionLoop {
     this.retryWait.clear();
   }
 
-  /** What it waits for; null where it is decided. */
+  /** The failure that the partition waits to retry; null where it is not undecided. */
   get undecided(): UndecidedPartition | null {
     return this.retryWait.state;
   }
@@ -175,7 +201,7 @@ export class PartitionLoop {
         this.shared.onActive();
         await this.step();
       } catch (error) {
-        // Whatever stands in the way shows as an undecided partition, a defect of this loop too.
+        // Any failure shows as an undecided partition, even a defect of this loop.
         await this.pipeline.abort();
         if (error instanceof LostElsewhere) {
           this.rewindTo(error.decidedUpTo);
@@ -189,7 +215,11 @@ export class PartitionLoop {
     this.waitsSince = null;
   }
 
-  /** Decides one batch, or as much of its beginning as can be decided now. @throws where not even its first record can be */
+  /**
+   * Decides one batch, or as many of its first records as can be decided now.
+   *
+   * @throws where not even the first record can be decided
+   */
   private async step(): Promise<void> {
     const { decided, undecided } = await this.pipeline.next();
     if (decided !== null) {
@@ -202,14 +232,16 @@ export class PartitionLoop {
   }
 
   /**
-   * What the store has lost is read again; what waits is fetched behind it once more.
+   * Reads the partition again from the first decision that the store has lost. Queued records are dropped,
+   * and fetched again in order.
    *
-   * @param lost the offset from which on the store knows nothing
+   * @param lost the offset from which on the store has no decisions
    */
   rewindTo(lost: number): void {
     if (this.stopping.signal.aborted) return;
     const { source, logger } = this.deps;
-    // Of a log that was cut off it may know more than is read: that is answered again, and its verdicts are published.
+    // The store may have decided beyond the offset where reading begins, as of a log that was cut off. Those
+    // records are answered again, and their verdicts published.
     const to = Math.min(lost, this.nextOffset ?? lost);
     source.rewindTo(this.partition, to);
     logger.error(
@@ -226,10 +258,11 @@ export class PartitionLoop {
   }
 
   /**
-   * Sets the group back, before anything is decided anew. With an offset and a note that are beyond it, whoever takes over would find the store as it is to be once that
-   * is decided, and nobody would publish it.
+   * Commits the rewound offset before any record is decided again. Otherwise the committed offset and its
+   * note would stay ahead of the store. A worker that takes over once the store has caught up would see no
+   * loss, and the verdicts decided in between would never be published.
    *
-   * @throws NotSetBack where Kafka does not take the offset now
+   * @throws RewindNotCommitted where Kafka does not accept the commit now
    */
   private async commitRewind(): Promise<void> {
     if (this.uncommittedRewind === null) return;
@@ -245,10 +278,11 @@ export class PartitionLoop {
   }
 
   /**
-   * Of an offset that no worker has set, only the store knows what of the records before it is decided. Tells of those that are not.
+   * Finds out how far the records before an offset are decided, where no worker has set that offset: only the
+   * store knows. Logs and counts the records before it that are not decided.
    *
-   * @returns how far it is decided, at most up to this offset
-   * @throws where the store does not say now how far it is
+   * @returns how far the partition is decided, at most up to this offset
+   * @throws where the store does not answer now
    */
   private async readDecidedBefore(to: number): Promise<number> {
     const { readDecidedUpTo, metrics, logger } = this.deps;
@@ -263,10 +297,12 @@ export class PartitionLoop {
   }
 
   /**
-   * Goes on from an offset that a mirror has translated: what is before it was decided on the other cluster.
+   * Continues from an offset that a mirror has translated: the records before it were decided on the other
+   * cluster.
    *
    * @returns how far the partition is decided on this cluster, at most up to this offset
-   * @throws LostElsewhere where the store has lost some of it, Error where the store does not say now
+   * @throws LostElsewhere where the store has lost some of those decisions, Error where the store does not
+   * answer now
    */
   private async continueFromMirror(note: CommitNote, offset: number): Promise<number> {
     const { beginAt, logger } = this.deps;
@@ -286,20 +322,23 @@ export class PartitionLoop {
     return readMovedOffset(readDecidedUpTo, cluster, this.partition, note);
   }
 
-  /** What is noted beside an offset, once the partition is decided so far. */
+  /** The note to commit beside an offset, for a partition that is decided up to `expectedUpTo`. */
   private noteOf(expectedUpTo: number | null): Pick<Progress, 'expectedUpTo' | 'cluster'> {
-    // Nothing came yet to ask the store about: the next owner has to.
+    // No record has arrived, so the store has not been asked. The next owner of the partition has to ask.
     if (this.moved !== null) return { expectedUpTo: this.moved.upTo, cluster: this.moved.cluster };
     return { expectedUpTo, cluster: this.deps.cluster.name };
   }
 
   private onBatchAwaited(first: FirstRecord): void {
-    // Of a topic that was made anew, the offset that is committed is the old one's.
+    // The committed offset of a deleted topic does not apply to a new topic of the same name.
     this.nextOffset = first.offset;
     this.waitsSince = timeOf(first);
   }
 
-  /** Publishes until it succeeds: the verdicts are stored, so deciding again would only count redeliveries. */
+  /**
+   * Publishes until it succeeds. The verdicts are stored already, so deciding the records again would only
+   * count redeliveries.
+   */
   private async publish(answers: readonly PublishedAnswer[]): Promise<void> {
     const { publishVerdicts } = this.deps;
     if (publishVerdicts === null || answers.length === 0) return;
@@ -308,7 +347,8 @@ export class PartitionLoop {
         await publishVerdicts(this.partition, answers);
         return;
       } catch (error) {
-        // Not committed, so the next owner reads these records again and publishes their verdicts.
+        // The batch is not committed, so the next owner reads these records again and publishes their
+        // verdicts.
         if (this.stopping.signal.aborted) throw error;
         await this.retryWait.afterFailure(error, 'kafka', this.stopping.signal);
       }
@@ -321,7 +361,8 @@ export class PartitionLoop {
     this.nextOffset = nextOffset;
     this.heldUpSince = null;
     this.retryWait.onDecided();
-    // Null where nothing came yet to ask the store about: the next owner has to ask.
+    // `expected` is null where no record has arrived, so the store has not been asked. The next owner has to
+    // ask.
     this.shared.committer.enqueueCommit({
       ...this.partition,
       offset: nextOffset,
@@ -338,14 +379,14 @@ export class PartitionLoop {
   }
 }
 
-/** In a log line. */
+/** Fields of a log line. */
 const clusterOf = (note: CommitNote | null) =>
   note === null ? {} : { fromCluster: note.cluster || 'the first one' };
 
-/** The store has lost what it had decided on another cluster, from where the group has moved. */
+/** The store has lost decisions that it had made on the cluster that the group has moved from. */
 class LostElsewhere extends Error {
   override readonly name = 'LostElsewhere';
-  /** @param decidedUpTo so far the partition of this cluster is decided */
+  /** @param decidedUpTo how far the partition is decided on the cluster that is read */
   constructor(readonly decidedUpTo: number) {
     super('the store has lost what it had decided on another Kafka cluster');
   }

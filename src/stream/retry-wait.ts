@@ -1,4 +1,7 @@
-/** How long an undecided partition waits, and what is told of it meanwhile (docs/rules.md, U2). */
+/**
+ * How long an undecided partition waits before it retries, with the log lines and metrics of the wait
+ * (docs/rules.md, U2).
+ */
 
 import { backoffMs } from '../lib/backoff';
 import { messageOf } from '../lib/errors';
@@ -6,18 +9,18 @@ import type { TopicPartition } from '../lib/topic-partition';
 import type { UndecidedCause } from '../telemetry/metrics';
 import type { StreamDeps } from './deps';
 
-/** A partition that waits. */
+/** A partition that waits to retry. */
 export interface UndecidedPartition extends TopicPartition {
   /** Milliseconds since its first failure. */
   readonly sinceMs: number;
   readonly failures: number;
-  /** What the last one said. */
+  /** Message of the last failure. */
   readonly because: string;
   readonly cause: UndecidedCause;
 }
 
 export class RetryWait {
-  /** Failures since something of the partition was last decided. */
+  /** The failures since a batch of the partition was last decided. */
   private failing: { since: number; failures: number; error: unknown; cause: UndecidedCause } | null = null;
 
   constructor(
@@ -25,7 +28,7 @@ export class RetryWait {
     private readonly deps: Pick<StreamDeps, 'clock' | 'logger' | 'metrics'>,
   ) {}
 
-  /** Null where the partition is decided. */
+  /** Null where the partition is not undecided. */
   get state(): UndecidedPartition | null {
     if (this.failing === null) return null;
     const { since, failures, error, cause } = this.failing;
@@ -38,20 +41,24 @@ export class RetryWait {
     };
   }
 
-  /** Waits 1, 2, 4 ... 30 s. @param ended cuts the wait short: shutdown, or the partition is lost */
-  async afterFailure(error: unknown, cause: UndecidedCause, ended: AbortSignal): Promise<void> {
+  /**
+   * Waits 1, 2, 4 ... 30 s before the next retry.
+   *
+   * @param stopSignal ends the wait early: the worker stops, or the partition is revoked
+   */
+  async afterFailure(error: unknown, cause: UndecidedCause, stopSignal: AbortSignal): Promise<void> {
     const { clock, logger, metrics } = this.deps;
-    if (ended.aborted) return;
+    if (stopSignal.aborted) return;
     const { since = clock.now(), failures: before = 0 } = this.failing ?? {};
     const failures = before + 1;
     this.setFailing({ since, failures, error, cause });
     metrics.retries.inc({ class: 'undecided' });
     const waitMs = backoffMs(failures);
     logger.warn({ ...this.partition, failures, waitMs, error: messageOf(error) }, 'partition is undecided');
-    await clock.sleep(waitMs, ended);
+    await clock.sleep(waitMs, stopSignal);
   }
 
-  /** Something of the partition is decided: the next failure waits 1 s again. */
+  /** A batch was decided, so the next failure waits 1 s again. */
   onDecided(): void {
     if (this.failing === null) return;
     const { failures } = this.failing;
@@ -59,7 +66,7 @@ export class RetryWait {
     this.setFailing(null);
   }
 
-  /** The partition is given up. */
+  /** Forgets the failures: the loop of this partition stops. */
   clear(): void {
     this.setFailing(null);
   }

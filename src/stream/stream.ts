@@ -1,6 +1,8 @@
 /**
- * The stream: a loop for each partition that the group gives us, and the commits of what they have decided.
- * Every partition goes its own way; one that is undecided waits while the others go on (docs/rules.md, U1-U6).
+ * The stream: one loop for each partition that the group assigns to this worker, and one committer for all
+ * loops.
+ *
+ * Partitions are independent: an undecided partition waits while the others go on (docs/rules.md, U1-U6).
  */
 
 import type { SourceListener } from '../kafka/port';
@@ -14,23 +16,36 @@ import type { StreamDeps } from './deps';
 import { PartitionLoop, type PartitionStatus } from './partition-loop';
 import type { UndecidedPartition } from './retry-wait';
 
-/** Between two looks at what the store has decided of partitions of which nothing comes. */
+/** Interval of the checks whether the store still has the decisions of partitions that receive no records. */
 export const STORE_CHECK_MS = 20_000;
-/** A partition that waits for the store, for a lock or over a long line, keeps no other from being read and judged for longer than this. */
+/**
+ * A turn ends after this time, though its partition may still wait for the store, for a lock or over a long
+ * line. Until then no other partition with a large backlog is read and judged.
+ */
 const LONGEST_TURN_MS = 100;
 
 export interface Stream {
   start(): Promise<void>;
-  /** Finishes what is being decided, commits, and leaves the group. @returns whether it did so within the deadline */
+  /**
+   * Finishes the batches in flight, commits, and leaves the group.
+   *
+   * @returns whether all of that was done within the deadline
+   */
   stop(deadlineMs: number): Promise<boolean>;
-  /** Whether the group has given this worker its partitions. */
+  /** Whether the group has assigned this worker its partitions. */
   joined(): boolean;
-  /** Milliseconds since the source last fetched or tried to, or a batch was last tried. A waiting retry counts as a try. */
+  /**
+   * Milliseconds since the last fetch, successful or not, or the last try of a batch. A waiting retry counts
+   * as a try (U5).
+   */
   idleMs(): number;
   undecided(): readonly UndecidedPartition[];
-  /** Where this worker's partitions stand. */
+  /** The state of each partition of this worker. */
   partitionStatuses(): readonly PartitionStatus[];
-  /** Milliseconds since a broker last answered a fetch; 0 while every partition is paused, since none is sent. */
+  /**
+   * Milliseconds since a broker last answered a fetch. 0 while every partition is paused: no fetch is sent
+   * then.
+   */
   fetchAgeMs(): number;
 }
 
@@ -42,7 +57,10 @@ export function makeStream(deps: StreamDeps): Stream {
   let loops = new Map<string, PartitionLoop>();
   let joined = false;
   let stopping = false;
-  /** Cuts the wait between two looks at the store short: partitions have come to us, and one of which nothing comes is noticed by no batch. */
+  /**
+   * Ends the wait for the next check of the store early. Partitions have just been assigned, and no batch
+   * checks the store for a partition that receives no records.
+   */
   let checkSoon = new AbortController();
   let lastActivity = clock.now();
   let lastFetch = clock.now();
@@ -54,7 +72,7 @@ export function makeStream(deps: StreamDeps): Stream {
     onAssigned(partitions) {
       for (const loop of loops.values()) loop.revoke();
       committer.discardPending();
-      // What is not there yet cannot be seen to rise.
+      // A counter that does not exist yet cannot be seen to rise.
       for (const { topic } of partitions) metrics.gapRecords.inc({ topic }, 0);
       metrics.refusedPartitions.reset();
       loops = new Map();
@@ -85,7 +103,10 @@ export function makeStream(deps: StreamDeps): Stream {
     onActive: markActive,
   };
 
-  /** A store that has lost something is noticed by the next batch of each partition; where none comes, by this. */
+  /**
+   * Finds lost decisions of partitions that receive no records. Where records arrive, the next batch finds
+   * the loss.
+   */
   async function watchStore(): Promise<void> {
     for (;;) {
       await clock.sleep(STORE_CHECK_MS, checkSoon.signal);
@@ -132,7 +153,7 @@ export function makeStream(deps: StreamDeps): Stream {
     partitionStatuses: () => [...loops.values()].map((loop) => loop.status()),
     fetchAgeMs() {
       const all = [...loops.values()];
-      // Nothing is asked of Kafka then: that nothing is answered is no trouble of its.
+      // No fetch is sent while every partition is paused, so a missing answer is no fault of Kafka.
       if (all.length > 0 && all.every((loop) => loop.isFetchPaused)) lastFetch = clock.now();
       return clock.now() - lastFetch;
     },

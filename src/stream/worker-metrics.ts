@@ -1,4 +1,7 @@
-/** What of a worker is measured beside its batches: the steps of a transaction, and its state when its metrics are asked for. */
+/**
+ * Metrics of a worker other than those of its batches: the steps of a transaction, and its state at each
+ * scrape.
+ */
 import type { Logger } from 'pino';
 import { type OnThrottled, THROTTLED_REQUESTS, type Throttled } from '../kafka/port';
 import { secondsSince } from '../lib/clock';
@@ -7,7 +10,7 @@ import { limitRate } from '../telemetry/logger';
 import { type Metrics, type TransactionStep, UNDECIDED_CAUSES } from '../telemetry/metrics';
 import type { Stream } from './stream';
 
-/** Measures the steps of one transaction: told of the end of each, it knows how long it took. */
+/** Measures the steps of one transaction. The function is called at the end of each step. */
 export function makeStepTimer({ stepSeconds }: Metrics): (step: TransactionStep) => void {
   let began = performance.now();
   return (step) => {
@@ -19,14 +22,19 @@ export function makeStepTimer({ stepSeconds }: Metrics): (step: TransactionStep)
 
 /** A broker with a quota throttles several times a second. */
 const THROTTLED_LOG_EVERY_MS = 60_000;
-/** A quota that lets records through answers a fetch in full at least this often: what waits longer may never arrive. */
+/**
+ * A quota that lets records through answers a fetch in full at least this often. A fetch that waits longer
+ * may never be answered with records.
+ */
 export const FETCHES_THROTTLED_LONG_MS = 60_000;
 
-/** Counts the time for which brokers throttle this process, and logs it once a minute for each kind of request. */
+/**
+ * Counts the time for which brokers throttle this process. Logs it once a minute for each kind of request.
+ */
 export function observeThrottling({ kafkaThrottledSeconds }: Metrics, logger: Logger): OnThrottled {
   const logs = new Map(
     THROTTLED_REQUESTS.map((request) => {
-      // What is not there yet cannot be seen to rise.
+      // A counter that does not exist yet cannot be seen to rise.
       kafkaThrottledSeconds.inc({ request }, 0);
       const log = ({ broker, ms }: Throttled, suppressed: number) =>
         logger.warn(
@@ -49,13 +57,19 @@ export function observeThrottling({ kafkaThrottledSeconds }: Metrics, logger: Lo
   };
 }
 
-/** Sets which of the topics that are to be read are missing. One that is to be read no more has no line any more. */
+/**
+ * Sets for each configured topic whether it is missing. A topic that is no longer configured loses its
+ * series.
+ */
 export function observeTopics({ missingTopics }: Metrics, exists: ReadonlyMap<string, boolean>): void {
   missingTopics.reset();
   for (const [topic, isThere] of exists) missingTopics.set({ topic }, isThere ? 0 : 1);
 }
 
-/** Sets what is only worth knowing when the metrics are asked for. What this worker has no more has no line any more. */
+/**
+ * Sets the gauges that are only needed at a scrape. A partition that this worker no longer owns loses its
+ * series.
+ */
 export function observeState(
   metrics: Metrics,
   stream: Pick<Stream, 'partitionStatuses' | 'fetchAgeMs'> | null,
