@@ -15,10 +15,12 @@ const CHECKED: readonly string[] = [
   'src/config',
   'src/domain',
   'src/intake',
+  'src/kafka/port.ts',
   'src/kafka/protocol',
   'src/lib',
   'src/postgres',
   'src/reference-file',
+  'src/stream',
   'src/telemetry',
   'test/unit/documents.test.ts',
 ];
