@@ -6,7 +6,7 @@ import type { Logger } from 'pino';
 import { FAILED } from '../cli/exit-codes';
 import { explainShortly, Unable } from '../cli/explain-error';
 import { lacksMigrations } from '../cli/remedies';
-import type { KafkaAccess } from '../config/kafka';
+import type { KafkaSettings } from '../config/kafka';
 import type { Traces } from '../config/traces';
 import type { Tracing, TracingOptions } from '../intake/tracing';
 import { makeKafka } from '../kafka/client/client';
@@ -86,7 +86,7 @@ export async function needStore(start: Start, access: StoreAccess, store: Store)
 /** Waits for Kafka, where topics of our own are made if they are missing. @throws Unable where one does not take all that is to be written */
 export async function needTopics(
   start: Start,
-  kafka: KafkaAccess,
+  kafka: KafkaSettings,
   topics: readonly (string | undefined)[],
   logger: Logger,
 ): Promise<void> {
@@ -99,7 +99,7 @@ export async function needTopics(
 
 /** One short try: whoever waits for Kafka tries again. @returns one that is compacted */
 async function ensureTopics(
-  kafka: KafkaAccess,
+  kafka: KafkaSettings,
   topics: readonly (string | undefined)[],
   logger: Logger,
 ): Promise<string | undefined> {

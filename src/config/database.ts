@@ -1,9 +1,9 @@
 /** The settings of the connection to Postgres and of our identity there. */
-import { group, type Reading } from './reading';
+import { group, type SettingsReading } from './reading';
 import { oneOf, type Secret, secret, setting, url } from './setting';
 import { caFile, certFile, keyFile, keyPassword, readTls, type Tls } from './tls';
 
-export interface DatabaseAccess {
+export interface DatabaseSettings {
   /** The address without its password. */
   readonly databaseUrl: string;
   readonly password: Secret | undefined;
@@ -118,7 +118,7 @@ const TLS = {
   password: 'DATABASE_SSL_KEY_PASSWORD',
 } as const;
 
-export const database = group(SETTINGS, (reading): DatabaseAccess | undefined => {
+export const database = group(SETTINGS, (reading): DatabaseSettings | undefined => {
   for (const [variable, instead] of Object.entries(NOT_READ)) {
     if (reading.environment[variable])
       reading.faults.push({
@@ -139,7 +139,7 @@ export const database = group(SETTINGS, (reading): DatabaseAccess | undefined =>
   return { databaseUrl: bare.href, password: readPassword(reading, address), tls };
 });
 
-function readMode(reading: Reading<typeof SETTINGS>, address: Secret | undefined) {
+function readMode(reading: SettingsReading<typeof SETTINGS>, address: Secret | undefined) {
   if (reading.isGiven('DATABASE_SSL_MODE')) return reading.value('DATABASE_SSL_MODE');
   if (address === undefined) return undefined;
   const written = new URL(address()).searchParams.get('sslmode');
@@ -152,7 +152,7 @@ function readMode(reading: Reading<typeof SETTINGS>, address: Secret | undefined
 }
 
 /** Of an address in a file, only the password is read again. Another host or database needs a restart. */
-function readPassword(reading: Reading<typeof SETTINGS>, address: Secret): Secret | undefined {
+function readPassword(reading: SettingsReading<typeof SETTINGS>, address: Secret): Secret | undefined {
   const inAddress = () => decodeURIComponent(new URL(address()).password);
   if (!reading.isGiven('DATABASE_PASSWORD')) return inAddress() === '' ? undefined : inAddress;
   if (inAddress() !== '')

@@ -2,25 +2,25 @@
  * The settings of the connection to Kafka and of our identity there. Their names are those of Kafka's own
  * clients, such as security.protocol.
  */
-import { group, type Reading } from './reading';
+import { group, type SettingsReading } from './reading';
 import { integer, oneOf, type Secret, secret, setting, text, urlWithoutUser } from './setting';
 import { caFile, certFile, keyFile, keyPassword, readTls, type Tls } from './tls';
 
-export interface KafkaAccess {
+export interface KafkaSettings {
   readonly brokers: readonly string[];
   /** Undefined for a connection without TLS. */
   readonly tls: Tls | undefined;
   /** Undefined where the brokers ask for no identity, or the client certificate is our identity. */
-  readonly sasl: Sasl | undefined;
+  readonly sasl: SaslSettings | undefined;
   readonly sessionTimeoutMs: number | undefined;
 }
 
-export type Sasl =
+export type SaslSettings =
   | { readonly mechanism: PasswordMechanism; readonly username: string; readonly password: Secret }
-  | { readonly mechanism: 'OAUTHBEARER'; readonly tokens: TokenSource };
+  | { readonly mechanism: 'OAUTHBEARER'; readonly tokens: TokenSettings };
 
 /** The source of tokens: an authorization server that issues them to clients (RFC 6749, 4.4). */
-export interface TokenSource {
+export interface TokenSettings {
   readonly endpoint: string;
   readonly clientId: string;
   readonly clientSecret: Secret;
@@ -124,7 +124,7 @@ const TOKEN = [
 ] as const;
 const SCOPE = 'KAFKA_SASL_OAUTHBEARER_SCOPE';
 
-export const kafka = group(SETTINGS, (reading): KafkaAccess | undefined => {
+export const kafka = group(SETTINGS, (reading): KafkaSettings | undefined => {
   const brokers = reading.value('KAFKA_BROKERS');
   const protocol = reading.value('KAFKA_SECURITY_PROTOCOL');
   // Without a valid protocol, nothing can be checked about the settings that depend on it.
@@ -142,7 +142,7 @@ export const kafka = group(SETTINGS, (reading): KafkaAccess | undefined => {
   return brokers && { brokers, tls, sasl, sessionTimeoutMs: reading.value('KAFKA_SESSION_TIMEOUT_MS') };
 });
 
-function readSasl(reading: Reading<typeof SETTINGS>, because: string): Sasl | undefined {
+function readSasl(reading: SettingsReading<typeof SETTINGS>, because: string): SaslSettings | undefined {
   reading.need(['KAFKA_SASL_MECHANISM'], `and is needed ${because}`);
   const mechanism = reading.value('KAFKA_SASL_MECHANISM');
   if (mechanism === undefined) return undefined;

@@ -13,7 +13,7 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 export type SettingTable = Readonly<Record<string, Setting<unknown>>>;
 
 /** The settings of a table as the environment gives them, and the faults found so far. */
-export interface Reading<S> {
+export interface SettingsReading<S> {
   readonly environment: Environment;
   readonly faults: ConfigFault[];
   /** Undefined where the setting is absent, or invalid. An invalid one has added a fault. */
@@ -42,16 +42,19 @@ export interface Group<S, T> {
  */
 export function group<S extends SettingTable, T>(
   settings: S,
-  combine: (reading: Reading<S>) => T | undefined,
+  combine: (reading: SettingsReading<S>) => T | undefined,
 ): Group<S, T> {
-  return { settings, read: (environment, faults) => combine(makeReading(settings, environment, faults)) };
+  return {
+    settings,
+    read: (environment, faults) => combine(makeSettingsReading(settings, environment, faults)),
+  };
 }
 
-function makeReading<S extends SettingTable>(
+function makeSettingsReading<S extends SettingTable>(
   settings: S,
   environment: Environment,
   faults: ConfigFault[],
-): Reading<S> {
+): SettingsReading<S> {
   const values = new Map(
     Object.keys(settings).map((name) => [name, readSetting(name, settings[name], environment, faults)]),
   );

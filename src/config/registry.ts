@@ -2,7 +2,7 @@
 import { group } from './reading';
 import { type Parsed, type Secret, secret, setting, text, url } from './setting';
 
-export interface RegistryAccess {
+export interface RegistrySettings {
   readonly registryUrl: string | undefined;
   /**
    * The value of the header `authorization`. Undefined: the user and password in the address are used, if
@@ -54,7 +54,7 @@ const SETTINGS = {
 const BASIC = ['SCHEMA_REGISTRY_USERNAME', 'SCHEMA_REGISTRY_PASSWORD'] as const;
 const TOKEN = ['SCHEMA_REGISTRY_TOKEN'] as const;
 
-export const registry = group(SETTINGS, (reading): RegistryAccess => {
+export const registry = group(SETTINGS, (reading): RegistrySettings => {
   const registryUrl = reading.value('SCHEMA_REGISTRY_URL');
   if (!reading.isGiven('SCHEMA_REGISTRY_URL'))
     reading.refuse([...BASIC, ...TOKEN], 'without a schema registry', 'set SCHEMA_REGISTRY_URL');

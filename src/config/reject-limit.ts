@@ -2,7 +2,7 @@
 import { group } from './reading';
 import { integer, setting } from './setting';
 
-export interface RejectLimit {
+export interface RejectLimitSettings {
   readonly percent: number;
   readonly windowEvents: number;
   readonly minEvents: number;
@@ -32,7 +32,7 @@ const SETTINGS = {
 } as const;
 
 /** The limit; null where there is none. */
-export const rejectLimit = group(SETTINGS, (reading): RejectLimit | null | undefined => {
+export const rejectLimit = group(SETTINGS, (reading): RejectLimitSettings | null | undefined => {
   const percent = reading.value('REJECT_LIMIT_PERCENT');
   if (!reading.isGiven('REJECT_LIMIT_PERCENT')) {
     const further = ['REJECT_WINDOW_EVENTS', 'REJECT_MIN_EVENTS'] as const;

@@ -111,7 +111,8 @@ export interface Known {
   /** The rounds, by round id. A round that is missing here is new; deciding adds it. */
   readonly rounds: FeedMap<Round>;
   /**
-   * Rounds that only decided events name, read without a lock. They supply the anomalies of repeated answers.
+   * Rounds that appear in this batch only with decided events, read without a lock. They supply the anomalies
+   * of repeated answers.
    */
   readonly decidedRounds?: FeedMap<Round>;
   /** Makes the players' tags, which events and rounds are compared by. */
@@ -192,7 +193,7 @@ function decisionsOf(counted: boolean): ReadonlyMap<Outcome, Decision> {
 }
 
 /**
- * Answers an event that already has a verdict. The same record read again gets its first answer; any other
+ * Answers an event that already has a verdict. The same record read again gets that verdict again; any other
  * delivery is a duplicate (V1, K3).
  *
  * Coordinates count only together with the event's key, since a topic that is deleted and created again
@@ -214,7 +215,7 @@ function answerAgain(item: KeyedItem, first: KnownEvent, known: Known): Decision
     firstTransport: first.source === null ? 'webhook' : 'kafka',
     contentDiffers,
     redelivered: recorded !== undefined,
-    // Where the content differs, player, brand and currency are not those that were decided.
+    // Where the content differs, its player, brand and currency are not the decided ones.
     ...(!contentDiffers && anomaliesAgain(item, first, known)),
   };
 }
@@ -259,8 +260,8 @@ function decideFresh(item: KeyedItem, known: Known, changedRounds: Set<Round>): 
 const ACCOUNT_COUNTED = { outcome: ACCEPTED, counted: true };
 
 /**
- * Whether the event has every field that a round needs. An event without one is a defect of judging and
- * becomes a panic of this event.
+ * Whether the event has every field that a round needs. If judging let one without them pass, that is a
+ * defect, and the event becomes a panic.
  */
 function isOfRound(item: KeyedItem): item is KeyedItem & RoundEvent {
   const { kind, roundId, playerRef } = item.fields;

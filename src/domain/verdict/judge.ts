@@ -102,8 +102,8 @@ function conclude(
 }
 
 /**
- * The outcome of an event whose processing failed (V9). Only its id is stored, since any other field may have
- * caused the failure.
+ * The outcome of an event whose processing failed (V9). Of its fields only the id is stored, since any other
+ * field may have caused the failure.
  */
 export const PANIC: Outcome = outcomeOf('panic');
 

@@ -215,8 +215,8 @@ export function usesIdUp(reason: Reason): boolean {
 }
 
 /**
- * The remedy for a duplicate; null where its sender has nothing to do. Without it, a sender that takes a
- * duplicate for a success would lose an event that was rejected under this id.
+ * The remedy for a duplicate; null where its sender has nothing to do. A sender that takes a duplicate for a
+ * success would lose an event that was rejected under this id.
  */
 export function duplicateRemedy({ verdict, reason }: Outcome, contentDiffers: boolean): string | null {
   if (reason === null) return contentDiffers ? OTHER_CONTENT_REMEDY : null;
