@@ -82,3 +82,8 @@ test('every file in the diagrams of ARCHITECTURE.md exists', () => {
 test.each(LINKED)('every relative link of %s leads to a file and a heading', (path) => {
   expect(brokenLinks(path)).toEqual([]);
 });
+
+test('.nvmrc names the Node that the tests run on', () => {
+  const { optionalDependencies } = JSON.parse(read('package.json'));
+  expect(new Set(Object.values(optionalDependencies))).toEqual(new Set([read('.nvmrc').trim()]));
+});
