@@ -6,17 +6,17 @@
 import type { Client } from 'pg';
 import { escapeIdentifier } from 'pg';
 
-/** What came of it. */
+/** The result of `limitConnect`. */
 export interface ConnectRight {
-  /** Whether `public` has no right to connect any more. */
+  /** Whether `public` no longer has the right to connect. */
   readonly isRevoked: boolean;
-  /** Why it still has the right, or which grantees cannot connect. */
+  /** Why `public` still has the right, or which grantees cannot connect. */
   readonly reasons: readonly string[];
-  /** What the owner of the database can run instead. */
+  /** Statements that the owner of the database can run instead. */
   readonly statements: readonly string[];
 }
 
-/** Beyond so many a message names no more roles. Statements name all. */
+/** The largest number of roles that a message names. Statements name all roles. */
 const MOST_NAMED = 10;
 
 interface Database {
@@ -33,9 +33,11 @@ const DATABASE = `select d.datname as name, pg_get_userbyid(d.datdba) as owner, 
 from pg_database d, pg_namespace n where d.datname = current_database() and n.nspname = 'promo_store'`;
 
 /**
- * Roles that use the database and have the right to connect through public alone: they own something in it,
- * have privileges or settings there, or are connected. A member of such a role uses it, too. It is named where
- * it does not inherit the role's rights, since it would not inherit the right to connect either.
+ * Roles that use the database and have the right to connect through public alone. They own something in it,
+ * have privileges or settings there, or are connected.
+ *
+ * A member of such a role uses the database, too. The query names a member that does not inherit the role's
+ * rights: it would not inherit the right to connect either.
  */
 const LOSERS = `with here as (select oid, datdba, datacl from pg_database where datname = current_database()),
 used as (
@@ -62,10 +64,10 @@ const WITHOUT_RIGHT = `select g.name from unnest($1::text[]) with ordinality g (
 where not has_database_privilege(g.name, current_database(), 'connect') order by g.place`;
 
 /**
- * Gives the right to connect to the grantees and the owner of the store, and takes it from public. It changes
- * nothing for public where it may not, or where another role would lose access.
+ * Gives the right to connect to the grantees and the owner of the store, and takes it from public. It leaves
+ * public unchanged where we may not revoke the right, or where another role would lose access.
  *
- * @param names of the grantees, as they are in pg_roles
+ * @param names of the grantees, as in pg_roles
  */
 export async function limitConnect(client: Client, names: readonly string[]): Promise<ConnectRight> {
   const [database] = (await client.query<Database>(DATABASE)).rows;

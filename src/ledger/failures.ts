@@ -1,36 +1,40 @@
-/**
- * What an error means for the batch that met it (docs/rules.md, U4, V9).
- */
+/** The classes of errors: they decide how a failed batch is retried (docs/rules.md, U4, V9). */
 import { StoreError } from '../postgres/errors';
 
-/** No verdict now, for a reason that is not an error of the store: nothing was stored, the events are to be offered again (U1). */
+/**
+ * No verdict now, for a reason that is not an error of the store. Nothing was stored, and the events must be
+ * delivered again (U1).
+ */
 export class Undecided extends Error {
   override readonly name: string = 'Undecided';
 }
 
-/** Another writer decided one of the batch's events, or opened one of its rounds, meanwhile. */
+/** Another writer meanwhile decided one of the batch's events, or opened one of its rounds. */
 export class LostRace extends Error {
   override readonly name = 'LostRace';
 }
 
 /**
- * The store knows less than it has answered for: it was restored, or a standby took over that had not received everything. What it has lost has to
- * be decided again, before anything behind it.
+ * The store has lost decisions: it was restored, or a standby took over that had not received everything. The
+ * lost records must be decided again before any record behind them.
  */
 export class StoreBehind extends Undecided {
   override readonly name = 'StoreBehind';
-  /** @param decidedUpTo the offset before which it still knows the partition to be decided */
+  /** @param decidedUpTo the store still has the decisions of the partition before this offset */
   constructor(readonly decidedUpTo: number) {
     super(`the store has lost what it had decided from offset ${decidedUpTo} on`);
   }
 }
 
-/** The reference data in force is not what this version can read: a newer one wrote it. No event is at fault. */
+/** This version cannot read the reference data in force: a newer version wrote it. No event is at fault. */
 export class UnreadableReference extends Undecided {
   override readonly name = 'UnreadableReference';
 }
 
-/** The store has lost the reference data that judged what came before: by what was in force before it, events would be rejected for good. */
+/**
+ * The store has lost the reference data that judged earlier batches. The older data in force would reject
+ * events for good.
+ */
 export class LostReference extends Undecided {
   override readonly name = 'LostReference';
 }
@@ -41,18 +45,22 @@ export class StaleReference extends Error {
 }
 
 /**
- * - again: decide the same events again at once, they met other writers;
- * - undecided: the store cannot decide now, whatever the events are; wait and retry;
- * - data: it is something in the batch; find the event.
+ * The consequence of an error for its batch:
+ * - again: decide the same events again immediately, since they collided with other writers;
+ * - undecided: the store cannot decide any events now; wait and retry;
+ * - data: an event in the batch causes the error; find the event.
  */
 export type FailureClass = 'again' | 'undecided' | 'data';
 
 /** The SQLSTATE of a wait for a lock that took too long. */
 export const LOCK_TIMEOUT_STATE = '55P03';
-/** The SQLSTATE of a transaction that was ended since it and another one waited for each other's locks. */
+/** The SQLSTATE of a transaction that was ended to resolve a deadlock. */
 export const DEADLOCK_STATE = '40P01';
 
-/** SQLSTATE, or its first two characters, and what it means. https://www.postgresql.org/docs/current/errcodes-appendix.html */
+/**
+ * The class of each SQLSTATE, or of its first two characters.
+ * https://www.postgresql.org/docs/current/errcodes-appendix.html
+ */
 const CLASSES: Readonly<Record<string, FailureClass>> = {
   '40001': 'again', // serialization failure
   [DEADLOCK_STATE]: 'again',
@@ -61,29 +69,35 @@ const CLASSES: Readonly<Record<string, FailureClass>> = {
   '23': 'data', // integrity constraint violation
   '22P03': 'undecided', // incorrect binary data: a column has another type than this version knows
   '22P04': 'undecided', // bad COPY format: the same
-  '22P05': 'undecided', // untranslatable character: the database's encoding has not all characters
-  '23505': 'undecided', // unique violation of what the store has numbered itself: its sequences are behind its rows
+  '22P05': 'undecided', // untranslatable character: the database's encoding lacks some characters
+  '23505': 'undecided', // unique violation of a number from the store: a sequence is behind its rows
   '23502': 'undecided', // not null violation: a column that this version does not write
-  '23514': 'undecided', // check violation: also "no partition found for row", which a new month's partition mends
+  '23514': 'undecided', // check violation: also "no partition found for row", which a new month's partition resolves
   '44': 'data', // check option violation
   '54': 'data', // program limit exceeded: a value too large for its row or index
   P0001: 'data', // raised by a trigger
 };
 
-/** The statement with which a contended batch waits for its feeds (rounds.ts). A lock timeout there means a long queue: the batch is tried again. */
+/**
+ * The statement in which a contended batch waits for its feeds (rounds.ts). A lock timeout there means a long
+ * queue: the batch is retried immediately.
+ */
 export const LOCK_FEEDS = 'lock_feeds';
 
-/** The statement with which a batch waits for the one of its partition that has not ended (partitions.ts). */
+/** The statement in which a batch waits for the previous batch of its partition (partitions.ts). */
 export const LOCK_PARTITION = 'lock_partition';
 
-/** Statements on the partition's own row, which hold nothing of an event: whatever fails there is the store's, such as transaction ids that run out. */
+/**
+ * Statements on the partition's own row. They contain no data of an event, so every failure is the store's,
+ * such as exhausted transaction ids.
+ */
 const OF_PARTITION = new Set([LOCK_PARTITION, 'count_partition']);
 
 const KEY_CONSTRAINTS = new Set(['event_keys_pkey', 'rounds_pkey']);
 
 /**
- * Anything the store says that is not listed is undecided: waiting loses nothing, a wrong panic uses up an id.
- * What is no error of the store is a defect of our own, met by some event of the batch.
+ * Classifies an error. An unlisted error of the store is undecided: waiting loses nothing, while a wrong
+ * panic uses up an id. Any other error is a defect of our own, which some event of the batch triggers.
  */
 export function classify(error: unknown): FailureClass {
   if (error instanceof LostRace) return 'again';
@@ -94,11 +108,11 @@ export function classify(error: unknown): FailureClass {
   if (sqlState === LOCK_TIMEOUT_STATE && error.statement === LOCK_FEEDS) return 'again';
   if (sqlState === '23505' && error.constraint !== undefined && KEY_CONSTRAINTS.has(error.constraint))
     return 'again';
-  const means = CLASSES[sqlState] ?? CLASSES[sqlState.slice(0, 2)] ?? 'undecided';
-  return means === 'data' && OF_PARTITION.has(error.statement) ? 'undecided' : means;
+  const failureClass = CLASSES[sqlState] ?? CLASSES[sqlState.slice(0, 2)] ?? 'undecided';
+  return failureClass === 'data' && OF_PARTITION.has(error.statement) ? 'undecided' : failureClass;
 }
 
-/** Whether another batch of the same partition was at it for longer than this one may wait. */
+/** Whether another batch of the same partition held its lock for longer than this batch may wait. */
 export function isHeldByPartition(error: unknown): boolean {
   return (
     error instanceof StoreError && error.statement === LOCK_PARTITION && error.sqlState === LOCK_TIMEOUT_STATE

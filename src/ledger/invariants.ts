@@ -1,5 +1,6 @@
 /**
- * What `verify` asks of the store, all in one snapshot: the damages that promo.check_invariants() finds, and how far partitions are decided.
+ * The reads of `verify`, all in one snapshot: the damages that promo.check_invariants() finds, and the
+ * offsets up to which partitions are decided.
  */
 import type { StoreAccess } from '../postgres/pool';
 import { CHECK_TIMEOUT_MS, inStore } from './operations';
@@ -7,43 +8,46 @@ import { CHECK_TIMEOUT_MS, inStore } from './operations';
 const SNAPSHOT = { timeoutMs: CHECK_TIMEOUT_MS, isSnapshot: true };
 
 export interface Damage {
-  /** I1 to I5; docs/operations.md says what each of them is. */
+  /** I1 to I5; docs/operations.md defines each of them. */
   readonly invariant: string;
   readonly what: string;
-  /** Of what: the feed and the event or round, or the partition, as far as it is one. */
+  /** The damaged object: the feed and the event or round, or the partition, where it is one. */
   readonly where: readonly string[];
-  /** How many damages of this invariant there are; not all of them are told. */
+  /** The number of damages of this invariant. Not all of them are listed. */
   readonly inAll: number;
 }
 
-/** A partition as the store knows it. */
+/** The state of a partition in the store. */
 export interface StoredPartition {
   readonly topic: string;
   readonly partition: number;
-  /** One past the last offset that is decided of the log as it is now. */
+  /** One past the last decided offset of the current log. */
   readonly decidedUpTo: number;
-  /** Its log begins anew, or was cut off: offsets are not one record's alone. */
+  /** The topic was created again or cut off, so an offset may belong to several records. */
   readonly isAnew: boolean;
   /** Records read, without those that were read again. */
   readonly records: number;
-  /** Offsets that rows stand for, from the one asked for on. */
+  /** The number of offsets with a row, from the requested offset on. */
   readonly offsets: number;
-  /** Those in between that none stands for, in their order: the last MAX_GAPS. */
+  /** Ranges of offsets without a row, in ascending order: the last MAX_GAPS. */
   readonly gaps: readonly Gap[];
-  /** After a move from another Kafka cluster: where it is read from on this one. Else null, or absent. */
+  /**
+   * The first offset to read on this cluster, after a move from another Kafka cluster. Otherwise null or
+   * absent.
+   */
   readonly beginsAt?: number | null;
 }
 
-/** Offsets from `from` on, up to but without `to`. */
+/** Offsets from `from` (included) to `to` (excluded). */
 export interface Gap {
   readonly from: number;
   readonly to: number;
 }
 
-/** A topic that is written in transactions has a gap for each of them. */
+/** The largest number of gaps. A topic with transactions has a gap for each transaction. */
 const MAX_GAPS = 1_000;
 
-/** An offset that Kafka still has everything from. */
+/** The first offset that Kafka still has. */
 export interface Beginning {
   readonly topic: string;
   readonly partition: number;
@@ -51,23 +55,26 @@ export interface Beginning {
 }
 
 export interface Inspection {
-  /** Rows of what was received before were dropped, since 1970; 0 where none were. */
+  /** Rows received before this time were dropped; milliseconds since 1970, 0 where none were. */
   readonly keptSinceMs: number;
   readonly damages: readonly Damage[];
-  /** Of the cluster that was asked for. */
+  /** Of the requested cluster. */
   readonly partitions: readonly StoredPartition[];
   /** Of the other clusters. */
   readonly elsewhere: readonly ElsewherePartition[];
 }
 
-/** How far a partition of another Kafka cluster is decided. */
+/** The offset up to which a partition of another Kafka cluster is decided. */
 export interface ElsewherePartition {
   readonly topic: string;
   readonly partition: number;
   readonly decidedUpTo: number;
-  /** Id of the cluster. */
+  /** The id of the cluster. */
   readonly cluster: string;
-  /** It is the first cluster of the store, which notes beside offsets do not name. */
+  /**
+   * Whether it is the store's first cluster. The metadata of committed offsets does not name the first
+   * cluster.
+   */
   readonly isFirst: boolean;
 }
 
@@ -86,7 +93,7 @@ from promo_store.decided_offsets($1, $2, $3, $4, $5) order by topic, partition`;
 const ELSEWHERE = `select topic, partition, decided_up_to::text, kafka_cluster, is_first_cluster
 from promo.partitions where kafka_cluster <> $1 order by topic, partition`;
 
-/** @param clusterId of whose partitions; null: of all @throws StoreError */
+/** @param clusterId the cluster of the partitions; null for all clusters @throws StoreError */
 export async function storedTopics(
   database: string | StoreAccess,
   clusterId: string | null = null,
@@ -97,8 +104,8 @@ export async function storedTopics(
 }
 
 /**
- * @param beginnings where rows are counted from; a partition that is not named is counted from 0
- * @param clusterId of whose partitions; null: of all
+ * @param beginnings the offsets from which rows are counted; an unnamed partition is counted from 0
+ * @param clusterId the cluster of the partitions; null for all clusters
  * @throws StoreError
  */
 export async function inspect(

@@ -1,7 +1,7 @@
 /**
- * One migrator at a time. The first locks a table that only the owner of the store can lock, in a transaction
- * that stays open until its end. An advisory lock would not do: any role that may connect could hold it, and
- * stop all migrations.
+ * The guard that lets only one migrator run at a time. It locks a table that only the owner of the store can
+ * lock, in a transaction that stays open until the migrator's end. An advisory lock is not enough: any role
+ * that can connect could hold it and stop all migrations.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from 'pg';
@@ -11,33 +11,36 @@ import { LOCK_TIMEOUT_STATE } from './failures';
 const GUARD = 'promo_store.migrate_guard';
 /** Migrators of versions before 0016 take this advisory lock instead, for as long as they are connected. */
 const OLD_LOCK = 4_915_023_771;
-/** So long a migrator waits for another one. */
+/** The longest wait for another migrator. */
 export const GUARD_TIMEOUT_MS = 60_000;
 const BETWEEN_LOOKS_MS = 500;
-/** Others may make the same schema and table at the same moment, each of them once. */
+/** Other migrators may create the same schema and table at the same moment, each of them once. */
 const MOST_TRIES = 5;
 
-/** Unique violation, duplicate table, duplicate schema: another migrator was making it. */
+/** Unique violation, duplicate table, duplicate schema: another migrator was creating the object. */
 const MADE_BY_ANOTHER: ReadonlySet<unknown> = new Set(['23505', '42P07', '42P06']);
 
-/** Why a migration was not run, in words for whoever runs it. */
+/** Why a migration did not run, in words for the operator who runs it. */
 export class MigrationProblem extends Error {
   override readonly name = 'MigrationProblem';
 }
 
 export interface MigrateGuard {
-  /** Confirms that no other migrator can have begun. @throws MigrationProblem where the guard is lost, or what pg throws */
+  /**
+   * Confirms that no other migrator can have begun.
+   * @throws MigrationProblem where the guard is lost, or the error of pg
+   */
   check(): Promise<void>;
   release(): Promise<void>;
 }
 
 export interface GuardOptions {
-  /** So long it waits, instead of GUARD_TIMEOUT_MS. */
+  /** The longest wait for another migrator, instead of GUARD_TIMEOUT_MS. */
   readonly timeoutMs?: number | undefined;
 }
 
 /**
- * Makes the schema and the guard where they are missing.
+ * Creates the schema and the guard where they are missing.
  *
  * @param client is in no transaction
  */
@@ -48,7 +51,8 @@ async function makeGuard(client: Client): Promise<void> {
         `select to_regclass('${GUARD}') is not null as is_there`,
       );
       if (rows[0]?.is_there) return;
-      // One transaction. A comment on a table that another migrator has made and locked would wait for that one.
+      // One transaction: a comment on a table that another migrator has created and locked would wait for
+      // that migrator.
       await client.query(`create schema if not exists promo_store; create table ${GUARD} ();
         comment on table ${GUARD} is 'A table without rows. A migrator locks it, so that no other one runs beside it.'`);
     } catch (error) {
@@ -57,7 +61,10 @@ async function makeGuard(client: Client): Promise<void> {
   }
 }
 
-/** Of one transaction: poolers hand a connection on with the settings of a session. The last is of Postgres 17 on. */
+/**
+ * Set for one transaction, since poolers pass on a connection with the settings of a session.
+ * `transaction_timeout` exists since Postgres 17.
+ */
 const settings = (lockTimeoutMs: number) => `set local lock_timeout = ${lockTimeoutMs};
 set local statement_timeout = 0; set local idle_in_transaction_session_timeout = 0;
 select set_config(name, '0', true) from pg_settings where name = 'transaction_timeout'`;
@@ -67,7 +74,7 @@ where pid = pg_backend_pid() and relation = to_regclass('${GUARD}') and mode = '
 const LOST_GUARD =
   'the connection that keeps other migrators away was ended: connect to Postgres itself, or through a pooler that ends no idle transaction, and run it again';
 
-/** Waits for its turn. @throws MigrationProblem where another migrator takes too long */
+/** Waits for the guard. @throws MigrationProblem where another migrator takes too long */
 export async function takeGuard(
   database: string | StoreAccess,
   { timeoutMs = GUARD_TIMEOUT_MS }: GuardOptions = {},

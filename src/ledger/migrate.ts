@@ -1,6 +1,4 @@
-/**
- * Migrations: the SQL files of migrations/, run by knex, forward only.
- */
+/** Migrations: the SQL files in migrations/, run by knex, forward only. */
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -14,8 +12,9 @@ export { MigrationProblem } from './migrate-guard';
 const DIRECTORY = join(__dirname, '..', '..', 'migrations');
 const STORE = 'promo_store';
 /**
- * Whoever comes behind a migration that waits for a lock waits with it: workers, too, which are undecided after LOCK_TIMEOUT_MS (connection.ts). So it
- * gives up before that, lets them pass, and is tried again.
+ * The longest wait of a migration for a lock. Every session that needs the same lock queues behind it.
+ * Workers are undecided after LOCK_TIMEOUT_MS (postgres/transaction.ts). So the migration stops waiting
+ * earlier, lets them pass, and is tried again.
  */
 const MIGRATION_LOCK_TIMEOUT_MS = 2_000;
 const BETWEEN_TRIES_MS = 3_000;
@@ -39,34 +38,34 @@ export async function migrationNames(): Promise<string[]> {
 }
 
 export interface MigrateOptions {
-  /** Name of the last migration that is to run, instead of the newest. */
+  /** The name of the last migration to run, instead of the newest. */
   readonly upTo?: string;
-  /** Told each time that a migration gives up waiting for a lock, and is going to be tried again. */
+  /** Called each time that a migration stops waiting for a lock and will be tried again. */
   readonly onWait?: (name: string) => void;
-  /** So long a migration that meets locks is tried, instead of TRIES_MS. */
+  /** How long a blocked migration is tried, instead of TRIES_MS. */
   readonly triesMs?: number;
-  /** So long it waits for another migrator. */
+  /** The longest wait for another migrator. */
   readonly guardTimeoutMs?: number;
 }
 
 /**
- * Brings a database to the newest version, or to `upTo`. Each migration is a transaction of its own.
+ * Migrates a database to the newest version, or to `upTo`. Each migration is a transaction of its own.
  *
  * @returns the names of the migrations that ran
- * @throws Error where a migration fails, or somebody holds for too long what it has to lock
+ * @throws Error where a migration fails, or another session holds a needed lock for too long
  */
 export async function migrate(
   database: string | StoreAccess,
   { upTo, onWait = () => undefined, triesMs = TRIES_MS, guardTimeoutMs }: MigrateOptions = {},
 ): Promise<string[]> {
-  // Loaded here, since the worker asks only what is pending.
+  // Loaded here, since the worker only reads which migrations are pending.
   const { default: knex } = await import('knex');
   const client = await openClient(database, { application_name: 'promo-intake-migrate', ...KEEP_ALIVE });
   const runner = knex({
     client: 'pg',
     connection: { ...clientConfig(database), ...KEEP_ALIVE },
     pool: { min: 0, max: 1 },
-    // It would print the whole migration, beside throwing what it says.
+    // knex would print the whole migration, although it also throws the error.
     log: { warn() {}, error() {} },
   });
   try {
@@ -74,7 +73,7 @@ export async function migrate(
     const guard = await takeGuard(database, { timeoutMs: guardTimeoutMs });
     try {
       const files = (await readMigrations()).filter(({ name }) => upTo === undefined || name <= upTo);
-      const done = await doneIn(client);
+      const done = await readApplied(client);
       const pending = without(done, files);
       const newer = unknownAmong(done, await readMigrations());
       if (newer.length > 0 && pending.length > 0)
@@ -83,11 +82,12 @@ export async function migrate(
         );
       const migrator = runner.migrate;
       const config = migrationConfig(files);
-      // knex leaves its own lock behind when it is killed. Under the guard nobody else can hold it.
+      // knex leaves its own lock behind when it is killed. Under the guard, no other migrator can hold it.
       await migrator.forceFreeMigrationsLock(config);
-      // One at a time: `latest` would make one transaction of all of them, with the locks of all until the last.
+      // One at a time: `latest` would run all of them in one transaction, and keep the locks of all until the
+      // last.
       for (const name of pending)
-        await onceFree(name, { onWait, triesMs }, async () => {
+        await retryWhileLocked(name, { onWait, triesMs }, async () => {
           await guard.check();
           await migrator.up(config);
         });
@@ -107,8 +107,8 @@ export async function migrate(
 }
 
 /**
- * Forgets the hashes of players that were erased before there were tags. Each is a transaction of its own: a run that is killed leaves the rest to
- * the next one.
+ * Deletes the hashes of players that were erased before tags existed. Each deletion is a transaction of its
+ * own: a killed run leaves the rest to the next one.
  */
 async function forgetErased(client: Client): Promise<void> {
   const { rows } = await client.query<{ found: boolean }>(
@@ -125,13 +125,16 @@ async function forgetErased(client: Client): Promise<void> {
   }
 }
 
-/** Runs a migration, again and again while somebody holds what it has to lock. @throws Error beyond its time, and where it fails otherwise */
-async function onceFree(
+/**
+ * Runs a migration, and repeats it while another session holds a lock that it needs.
+ * @throws Error after `triesMs`, or where the migration fails otherwise
+ */
+async function retryWhileLocked(
   name: string,
   { onWait, triesMs }: Required<Pick<MigrateOptions, 'onWait' | 'triesMs'>>,
   run: () => Promise<unknown>,
 ): Promise<void> {
-  /** From the first lock on that it did not get: what it does before may take long. */
+  /** Counts from the first lock that it did not get: the work before may take long. */
   let giveUpAt: number | undefined;
   for (;;) {
     try {
@@ -151,7 +154,7 @@ async function onceFree(
   }
 }
 
-/** @throws where not every character of an event can be stored */
+/** @throws MigrationProblem where some character of an event cannot be stored */
 async function checkEncoding(client: Client): Promise<void> {
   const { rows } = await client.query<{ server_encoding: string }>('show server_encoding');
   const encoding = rows[0]?.server_encoding;
@@ -161,7 +164,7 @@ async function checkEncoding(client: Client): Promise<void> {
     );
 }
 
-/** Whether it met others on its way to a lock, whom it waited for too long or who waited for it. */
+/** Whether the migration waited too long for a lock, or was ended to resolve a deadlock. */
 function isLocked(error: unknown): boolean {
   return error instanceof Error && 'code' in error && LOCKED_STATES.has(error.code);
 }
@@ -172,17 +175,17 @@ const LOCKED_STATES: ReadonlySet<unknown> = new Set([LOCK_TIMEOUT_STATE, DEADLOC
 export async function pendingMigrations(database: string | StoreAccess): Promise<string[]> {
   const client = await openClient(database, { application_name: 'promo-intake-migrate' });
   try {
-    return without(await doneIn(client), await readMigrations());
+    return without(await readApplied(client), await readMigrations());
   } finally {
     await client.end();
   }
 }
 
-/** Names of the migrations that ran, and that this version does not have: a newer version ran them. */
+/** Names of the applied migrations that this version does not have: a newer version ran them. */
 export async function newerMigrations(database: string | StoreAccess): Promise<string[]> {
   const client = await openClient(database, { application_name: 'promo-intake-migrate' });
   try {
-    return unknownAmong(await doneIn(client), await readMigrations());
+    return unknownAmong(await readApplied(client), await readMigrations());
   } finally {
     await client.end();
   }
@@ -193,8 +196,8 @@ function unknownAmong(done: ReadonlySet<string>, files: readonly SqlFile[]): str
   return [...done].filter((name) => !known.has(name)).sort();
 }
 
-/** Names of the migrations that ran. */
-async function doneIn(client: Client): Promise<ReadonlySet<string>> {
+/** Names of the applied migrations. */
+async function readApplied(client: Client): Promise<ReadonlySet<string>> {
   const { rows: tables } = await client.query<{ found: boolean }>(
     `select to_regclass('${STORE}.migrations') is not null as found`,
   );
@@ -207,14 +210,17 @@ function without(done: ReadonlySet<string>, files: readonly SqlFile[]): string[]
   return files.map(({ name }) => name).filter((name) => !done.has(name));
 }
 
-/** The same error, which knex lets begin with the whole of the file. */
+/** The same error without the text of the file, with which knex begins the message. */
 function withoutSql(error: unknown, { name, sql }: SqlFile): unknown {
   if (error instanceof Error && error.message.startsWith(sql.slice(0, 100)))
     error.message = `${name}: ${error.message.slice(error.message.lastIndexOf(' - ') + 3)}`;
   return error;
 }
 
-/** Whatever a role or a database is set to: an index of a large table takes minutes, and a month begins at midnight UTC. The last is of Postgres 17 and newer. */
+/**
+ * Overrides the settings of role and database. An index of a large table takes minutes, and a month begins at
+ * midnight UTC. The setting `transaction_timeout` exists since Postgres 17.
+ */
 const SETTINGS = `set local lock_timeout = ${MIGRATION_LOCK_TIMEOUT_MS}; set local statement_timeout = 0;
 set local timezone = 'UTC'; set local datestyle = 'ISO';
 select set_config(name, '0', true) from pg_settings where name = 'transaction_timeout';
@@ -230,7 +236,7 @@ function migrationConfig(files: readonly SqlFile[]) {
       getMigration: async (file: SqlFile) => ({
         up: async (transaction: { raw(sql: string): PromiseLike<unknown> }) => {
           await transaction.raw(SETTINGS);
-          // knex would take a question mark for a parameter.
+          // knex would treat a question mark as a parameter.
           if (file.sql.includes('?')) throw new Error(`${file.name} holds a question mark`);
           await transaction.raw(file.sql).then(undefined, (error: unknown) => {
             throw withoutSql(error, file);

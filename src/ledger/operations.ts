@@ -1,5 +1,6 @@
 /**
- * What operations ask of the store: its versions and counters, and what is done to it by hand, each noted in the log of operations.
+ * The store's side of operations: reads versions and counters, and runs manual operations. Each manual
+ * operation is noted in the log of operations.
  */
 
 import { StoreError } from '../postgres/errors';
@@ -12,16 +13,18 @@ import {
   type StoreAccess,
 } from '../postgres/pool';
 
-/** A look at what is there. */
+/** The deadline of a short read. */
 const READ_TIMEOUT_MS = 10_000;
-/** Reads everything stored, keys of all times included: some 30 s for a million events. */
+/**
+ * The deadline of a check. It reads everything stored, including all keys: some 30 s for a million events.
+ */
 export const CHECK_TIMEOUT_MS = 3 * 3_600_000;
-/** What is dropped is counted first. */
+/** The deadline of a drop. Dropped rows are counted first. */
 const DROP_TIMEOUT_MS = 30 * 60_000;
 const ERASE_TIMEOUT_MS = 60_000;
 
 export interface Requester {
-  /** Who asks, for the log. */
+  /** The person who requests the operation, for the log. */
   readonly requestedBy: string;
 }
 
@@ -30,7 +33,7 @@ type Query = (text: string, values?: readonly unknown[]) => Promise<unknown[][]>
 export interface TransactionOptions {
   readonly timeoutMs: number;
   readonly requestedBy?: string;
-  /** One snapshot that nothing is written in: a replica will do. */
+  /** One read-only snapshot, for which a replica is enough. */
   readonly isSnapshot?: boolean;
 }
 
@@ -70,10 +73,10 @@ export async function inStore<T>(
   }
 }
 
-// --- what is there
+// --- reads
 
 export interface StoredVersions {
-  /** Names of the migrations that ran, in order. */
+  /** Names of the applied migrations, in order. */
   readonly migrations: readonly string[];
   /** 0 where none was ever applied. */
   readonly referenceVersion: number;
@@ -84,14 +87,16 @@ export interface StoredVersions {
 }
 
 export interface PartitionBalance {
-  /** Id of its Kafka cluster; null, or absent, where no worker has told it yet. */
+  /** The id of its Kafka cluster. Null or absent where no worker has reported it yet. */
   readonly cluster?: string | null;
   readonly topic: string;
   readonly partition: number;
-  /** One past the last offset that is decided of the log as it is now. */
+  /** One past the last decided offset of the current log. */
   readonly decidedUpTo: number;
   readonly recordsRead: number;
-  /** What they became: equal to `recordsRead`, or the counters are damaged (D3). */
+  /**
+   * The number of results of these records. It equals `recordsRead`, unless the counters are damaged (D3).
+   */
   readonly became: number;
   readonly deadLetters: number;
   /** Seconds since its last batch was decided. */
@@ -99,7 +104,7 @@ export interface PartitionBalance {
 }
 
 const MIGRATIONS = `select coalesce(array_agg(name order by name), '{}') from promo.migrations`;
-/** Its time in UTC, however the server writes times. */
+/** The time in UTC, in a fixed format, independent of the server's settings. */
 const REFERENCE = `select version, to_char(applied_at at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), topics
 from promo.reference_versions order by version desc limit 1`;
 
@@ -122,7 +127,7 @@ const BALANCE = `select topic, partition, decided_up_to::text, records_read::tex
   greatest(extract(epoch from clock_timestamp() - updated_at), 0)::float8, kafka_cluster
 from promo.partitions order by topic, partition`;
 
-/** @param clusterId of this Kafka cluster alone; without it, of all @throws StoreError */
+/** @param clusterId limits the result to this Kafka cluster; absent: all clusters @throws StoreError */
 export async function readBalance(
   database: string | StoreAccess,
   clusterId?: string | null,
@@ -143,7 +148,7 @@ export async function readBalance(
   return onCluster(balance, clusterId);
 }
 
-/** Offsets of other clusters cannot be compared with those of this one. Without its id, all are taken. */
+/** Offsets of different clusters cannot be compared. Without an id, all partitions are returned. */
 export function onCluster(
   balance: readonly PartitionBalance[],
   clusterId: string | null | undefined,
@@ -153,7 +158,7 @@ export function onCluster(
     : balance.filter(({ cluster = null }) => (cluster ?? clusterId) === clusterId);
 }
 
-/** How many damages promo.check_invariants() finds. Reads everything stored. @throws StoreError */
+/** The number of damages that promo.check_invariants() finds. Reads everything stored. @throws StoreError */
 export async function countDamages(database: string | StoreAccess): Promise<number> {
   const [[count] = []] = await inStore(database, { timeoutMs: CHECK_TIMEOUT_MS }, (query) =>
     query('select count(*)::int from promo.check_invariants()'),
@@ -167,7 +172,7 @@ function texts(value: unknown): string[] {
 
 // --- the log
 
-/** Notes that an operation begins. @returns its number @throws StoreError */
+/** Logs the beginning of an operation. @returns its number @throws StoreError */
 export async function beginOperation(
   database: string | StoreAccess,
   { requestedBy }: Requester,
@@ -180,7 +185,7 @@ export async function beginOperation(
   return Number(number);
 }
 
-/** Notes that it has ended, and what came of it. @throws StoreError */
+/** Logs the end of an operation with its outcome. @throws StoreError */
 export async function endOperation(
   database: string | StoreAccess,
   operation: number,
@@ -199,14 +204,18 @@ export interface OldTable {
   readonly bytes: number;
 }
 
-/** The first day of the month that many months before this one, by the store's clock, and the tables of all months before it. @throws StoreError */
+/**
+ * The first day of the month `keepMonths` before this one, by the store's clock, and the tables of all months
+ * before it.
+ * @throws StoreError
+ */
 export async function planRetention(
   database: string | StoreAccess,
   keepMonths: number,
 ): Promise<{ firstKept: string; tables: OldTable[] }> {
   return inStore(database, { timeoutMs: READ_TIMEOUT_MS }, async (query) => {
     const [[first] = []] = await query(
-      // Not as text of the server's own: a role or a database may have a DateStyle of its own.
+      // Formatted explicitly: a role or a database may have its own DateStyle.
       `select to_char(date_trunc('month', now() at time zone 'utc') - make_interval(months => $1), 'YYYY-MM-DD')`,
       [keepMonths],
     );
@@ -238,14 +247,14 @@ export async function dropMonthsBefore(
   return rows.map(([name]) => String(name));
 }
 
-/** Pages of one transaction, which locks the rounds in them. */
+/** The number of pages in one transaction, which locks the rounds in them. */
 const FORGET_PAGES = 500;
 
 /**
- * Forgets the hashes without a key that lead to players, of events and rounds of dropped months. A run that is broken off is gone on with by
- * the next one.
+ * Deletes the unkeyed hashes that lead to players, of events and rounds of dropped months. The next run
+ * continues an interrupted one.
  *
- * @returns how many of each
+ * @returns the numbers of events and rounds
  * @throws StoreError
  */
 export async function forgetDroppedPlayers(
@@ -267,7 +276,7 @@ export async function forgetDroppedPlayers(
 // --- erasure
 
 export interface Erased {
-  /** Number of the erasure, which stands in the player's place. */
+  /** The number of the erasure, which replaces the player. */
   readonly erasure: number;
   readonly verdicts: number;
   readonly rounds: number;
@@ -275,9 +284,10 @@ export interface Erased {
 }
 
 /**
- * Replaces a player everywhere, in transactions of `batch` verdicts each. Broken off, it is begun again as it was begun: what is done stays.
+ * Replaces a player everywhere, in transactions of `batch` verdicts each. After an interruption, run it again
+ * with the same arguments: finished transactions remain.
  *
- * @param progress is told what is done so far
+ * @param progress receives the totals so far
  * @throws StoreError
  */
 export async function erasePlayer(
@@ -288,8 +298,8 @@ export async function erasePlayer(
 ): Promise<Erased> {
   let sum: Erased = { erasure: 0, verdicts: 0, rounds: 0, payloads: 0 };
   for (;;) {
-    const going = sum.erasure === 0 ? null : sum.erasure;
-    const { erased, isDone } = await eraseSome(database, requestedBy, [operator, player, batch, going]);
+    const erasureNo = sum.erasure === 0 ? null : sum.erasure;
+    const { erased, isDone } = await eraseSome(database, requestedBy, [operator, player, batch, erasureNo]);
     sum = {
       erasure: erased.erasure,
       verdicts: sum.verdicts + erased.verdicts,

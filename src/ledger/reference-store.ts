@@ -1,5 +1,6 @@
 /**
- * The reference data in the store: applied whole as a new version, read compiled (docs/rules.md, C6-C9).
+ * The reference data in the store. A document is applied as a whole, as a new version, and is read compiled
+ * (docs/rules.md, C6-C9).
  */
 import {
   compileReference,
@@ -26,7 +27,7 @@ export interface StoredReference extends ReferenceVersion {
   readonly document: ReferenceDocument;
 }
 
-/** What `storedIn` reads. */
+/** The columns that `storedIn` reads. */
 const SELECTED =
   'select version, extract(epoch from applied_at), document from promo_store.reference_versions';
 
@@ -37,7 +38,7 @@ async function readCurrent(session: Session): Promise<StoredReference> {
   return storedIn(row);
 }
 
-/** @throws RangeError where it breaks the rules that hold now */
+/** @throws RangeError where the document breaks the current rules */
 function storedIn(row: Row | undefined): StoredReference {
   if (row === undefined) return { version: 0, appliedAt: '', document: EMPTY };
   const [version, appliedAt, document] = row;
@@ -51,10 +52,10 @@ function storedIn(row: Row | undefined): StoredReference {
 const ONE_VERSION = { name: 'reference_of_version', text: `${SELECTED} where version = $1` };
 
 /**
- * A version of the reference data; that in force where none is named.
+ * Reads a version of the reference data; without a number, the version in force.
  *
- * @returns undefined where there is no such version, or none at all
- * @throws RangeError where it breaks the rules that hold now
+ * @returns undefined where this version does not exist, or no version at all
+ * @throws RangeError where the document breaks the current rules
  */
 export async function readReferenceVersion(
   store: Store,
@@ -73,7 +74,7 @@ const HISTORY = {
 from promo.reference_versions order by version desc`,
 };
 
-/** Every version, the newest first. */
+/** All versions, the newest first. */
 export async function readReferenceHistory(
   store: Store,
 ): Promise<{ version: number; appliedAt: string; operators: number }[]> {
@@ -92,7 +93,10 @@ union all select 'connection', '', c.connection_id, c.connection_no from promo_s
 union all select 'brand', o.operator_id, b.brand_id, b.brand_no from promo_store.brands b join promo_store.operators o using (operator_no)`,
 };
 
-/** The reference data in force, compiled; `loaded` itself where that is still in force. @throws LostReference, UnreadableReference */
+/**
+ * Reads and compiles the reference data in force. Returns `loaded` itself where it is still in force.
+ * @throws LostReference, UnreadableReference
+ */
 async function loadReference(store: Store, loaded: Reference | undefined): Promise<Reference> {
   return inTransaction(store, async (session) => {
     const inForce = await referenceInForce(session);
@@ -129,7 +133,7 @@ function numbersIn(numbers: ReadonlyMap<string, number>): Numbers {
   };
 }
 
-/** Another `reference apply` waits; readers and workers do not. */
+/** Another `reference apply` waits for this lock; readers and workers do not. */
 const LOCK_VERSIONS = {
   name: 'lock_reference_versions',
   text: 'lock table promo_store.reference_versions in share row exclusive mode',
@@ -166,14 +170,14 @@ const ADD_VERSION = {
 export interface Applied {
   /** The version in force afterwards. */
   readonly version: number;
-  /** What differs from the version before. Empty: nothing was stored. */
+  /** The differences from the previous version. Empty where nothing was stored. */
   readonly changes: readonly Change[];
 }
 
 /**
- * Applies a document whole: one new version, or none where nothing changes.
+ * Applies a document as a whole: creates one new version, or none where nothing changes.
  *
- * @param approve is given the changes before anything is stored; false leaves the store as it is
+ * @param approve receives the changes before anything is stored; false leaves the store unchanged
  */
 export async function applyReference(
   store: Store,
@@ -209,7 +213,7 @@ async function giveNumbers(session: Session, { operators }: ReferenceDocument): 
   ]);
 }
 
-/** Keeps the compiled reference data; many that ask at once share one load. */
+/** Caches the compiled reference data. Concurrent callers share one load. */
 export function makeReferences(store: Store): {
   current(): Promise<Reference>;
   reload(): Promise<Reference>;

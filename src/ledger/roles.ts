@@ -1,8 +1,8 @@
 /**
- * What each role of the database may do, as SQL. Roles are made by whoever runs the cluster, under names of their choosing; here they are
- * granted what they need and nothing more.
+ * The rights of each database role, as SQL. The operator of the cluster creates the roles and chooses their
+ * names. This module grants them the rights that they need, and no others.
  *
- * The migrator is the owner of everything, and needs no grant of ours: CREATE on the database.
+ * The migrator owns all objects. It needs no grant from us, only CREATE on the database.
  */
 import { escapeIdentifier } from 'pg';
 import { ANSWER_GRACE_MS, endClient, KEEP_ALIVE, openClient, type StoreAccess } from '../postgres/pool';
@@ -14,16 +14,19 @@ const STORED_ROUND = `refunded_by, refunded_at, settled, second_settled, player_
   bet_minor, win_minor, settled_minor, below_min_bet_minor, other_sums, player_tag`;
 const COUNTERS = `next_offset, decided_up_to, records_read, accepted, rejected, skipped, duplicates, redeliveries, dead_letters, without_key, updated_at, begins_at`;
 
-/** What `status` reads. Of no player. */
+/** The tables that `status` reads. They hold no data of players. */
 const STATUS = [
   'usage on schema promo',
   'select on promo.partitions, promo.operations, promo.migrations, promo.reference_versions',
 ];
 const LOG = 'execute on function promo.begin_operation(text, jsonb), promo.end_operation(bigint, jsonb)';
 
-/** Without `to NAME`. */
+/** Grants without their `to NAME`. */
 const GRANTS: Readonly<Record<Role, readonly string[]>> = {
-  /** The worker, and replays. A verdict never changes: nothing of history, keys and deliveries can be updated or deleted. */
+  /**
+   * The worker, and replays. A verdict never changes, so history, keys and deliveries cannot be updated or
+   * deleted.
+   */
   writer: [
     ...STATUS,
     LOG,
@@ -36,7 +39,7 @@ const GRANTS: Readonly<Record<Role, readonly string[]>> = {
     'usage on sequence promo_store.batch_numbers',
     'execute on function promo_store.ensure_months(int), promo_store.lock_feeds(int[]), promo_store.claim_cluster(text)',
   ],
-  /** Analysts and `verify`. No player_ref, and so no `select *` of the two views that have one. */
+  /** Analysts and `verify`. Without player_ref, and so without `select *` of the two views that have it. */
   reader: [
     ...STATUS,
     'usage on schema promo_store',
@@ -53,17 +56,17 @@ const GRANTS: Readonly<Record<Role, readonly string[]>> = {
     ...STATUS,
     'execute on function promo.drop_months_before(date), promo.retention_plan(date), promo.forget_dropped_players(int)',
   ],
-  /** Erasure of players, and dead letters that are replayed. */
+  /** Erasure of players, and replay of dead letters. */
   maintainer: [...STATUS, LOG, 'execute on function promo.erase_player(text, text, int, bigint)'],
 };
 
 export interface Grantee {
   readonly role: Role;
-  /** As it is in pg_roles. */
+  /** The name in pg_roles. */
   readonly name: string;
 }
 
-/** Statements after which each grantee may do what its roles say, and nothing else in our schemas, whatever it was granted before. */
+/** Statements that give each grantee the rights of its roles and revoke all other rights in our schemas. */
 export function grantStatements(grantees: readonly Grantee[]): string[] {
   const names = [...new Set(grantees.map(({ name }) => escapeIdentifier(name)))];
   return [
@@ -78,7 +81,7 @@ export function grantStatements(grantees: readonly Grantee[]): string[] {
   ];
 }
 
-/** A role that cannot be given less than everything, or does not exist. */
+/** The role cannot be limited, or does not exist. */
 export class UnfitRole extends Error {
   override readonly name = 'UnfitRole';
 }
@@ -95,7 +98,10 @@ where r.oid is null or r.rolsuper
   or pg_has_role(r.oid, (select nspowner from pg_namespace where nspname = 'promo_store'), 'member')
 order by g.place`;
 
-/** Grants, in one transaction, and then limits who may connect. To be run as the owner. @throws UnfitRole */
+/**
+ * Grants the rights in one transaction, then limits the right to connect. Must run as the owner. @throws
+ * UnfitRole
+ */
 export async function grantRoles(
   database: string | StoreAccess,
   grantees: readonly Grantee[],

@@ -17,6 +17,7 @@ const CHECKED: readonly string[] = [
   'src/intake',
   'src/kafka/port.ts',
   'src/kafka/protocol',
+  'src/ledger',
   'src/lib',
   'src/postgres',
   'src/reference-file',

@@ -1,4 +1,4 @@
-/** The rounds of a batch: those of fresh events are locked, those of decided events are only read. */
+/** The rounds of a batch. Rounds of fresh events are locked; rounds of decided events are only read. */
 import type { Item, Known } from '../../domain/verdict/decide';
 import { FeedMap } from '../../domain/verdict/feed-map';
 import type { Round } from '../../domain/verdict/round';
@@ -7,7 +7,7 @@ import * as rounds from './rounds';
 
 type Events = Known['events'];
 
-/** Locks the rounds of these events, but of those that are known to be decided. */
+/** Locks the rounds of these events, except events that are known to be decided. */
 export async function lockBatchRounds(
   session: Session,
   items: readonly Item[],
@@ -23,7 +23,10 @@ export async function lockBatchRounds(
   return locked;
 }
 
-/** Reads the rounds of the events that are decided, for the anomalies that answers name (docs/rules.md, A4). Asks nothing where none is. */
+/**
+ * Reads the rounds of decided events, for the anomalies that answers name (docs/rules.md, A4). Sends no query
+ * where no event is decided.
+ */
 export async function readDecidedRounds(
   session: Session,
   items: readonly Item[],

@@ -1,6 +1,4 @@
-/**
- * Statements on the events: which are decided already, and what is written of those that are not.
- */
+/** Statements on events: they find the decided events, and write the others. */
 
 import { kindCode } from '../../domain/event/event';
 import { storedId } from '../../domain/event/id-key';
@@ -32,13 +30,13 @@ const FOUND = `select event_key, outcome, content_hash, partition_no, source_off
 const FIND_EVENTS = {
   name: 'find_events',
   text: `${FOUND} and event_key = any($2)`,
-  // The limit keeps the planner from making a join of it.
+  // The limit keeps the planner from turning the lookup into a join.
   before17: `select e.* from unnest($2::bytea[]) key cross join lateral (${FOUND} and event_key = key limit 1) e`,
 };
 
 /**
- * Hands over those events of one feed that are decided already. A decided key never changes, so it needs no lock. One that another
- * writer decides after this statement is met again by `copyKeys`, as a lost race.
+ * Passes the decided events of one feed to `found`. A decided key never changes, so it needs no lock. Where
+ * another writer decides an event after this statement, `copyKeys` fails with a lost race.
  */
 export async function findEvents(
   session: Session,
@@ -71,7 +69,10 @@ const FIND_UNSTORED = {
 where partition_no = $1 and source_offset between $2 and $3`,
 };
 
-/** Duplicates and unstored records of a range of offsets that were answered before: needed only where the range was read before. */
+/**
+ * Finds the duplicates and unstored records of a range of offsets that were answered before. They exist only
+ * where the range was read before.
+ */
 export async function findRedelivered(
   session: Session,
   first: Coordinates,
@@ -96,7 +97,10 @@ export async function findRedelivered(
   return { resends, unstored };
 }
 
-/** Verdict ids of one batch are its number times this, plus the position in the batch. Numbers of its new rounds likewise. */
+/**
+ * Verdict ids of a batch are its number times this, plus the position in the batch. New rounds are numbered
+ * likewise.
+ */
 export const MAX_BATCH_EVENTS = 8_192;
 
 const NEXT_BATCH = {
@@ -105,14 +109,15 @@ const NEXT_BATCH = {
 };
 
 /**
- * Number and time of the batch. Taken under the locks: of two batches that share a round, the later decided has the higher number.
+ * The number and the time of the batch. It must run under the locks: of two batches that share a round, the
+ * one decided later then has the higher number.
  */
 export async function nextBatch(session: Session): Promise<{ firstNo: number; nowMicros: bigint }> {
   const [row] = await session.query(NEXT_BATCH);
   return { firstNo: Number(row?.[0]) * MAX_BATCH_EVENTS, nowMicros: BigInt(row?.[1] ?? 0) };
 }
 
-/** A fresh verdict about to be written. */
+/** A fresh verdict, not yet written. */
 export interface Fresh {
   readonly item: KeyedItem;
   readonly outcome: Outcome;
@@ -125,12 +130,12 @@ const COPY_KEYS = {
   text: 'copy promo_store.event_keys (verdict_id, content_hash, source_offset, feed_no, partition_no, outcome, event_key) from stdin binary',
 };
 
-/** One for all. */
+/** One object, used again for each key. */
 const content: Halves = { high: 0, low: 0 };
 
 /**
- * Writes the keys of fresh events, ascending by feed and id, so that two writers of the same keys wait for one another in one order.
- * A unique violation is a lost race: another writer decided one of them since `findEvents`.
+ * Writes the keys of fresh events, ascending by feed and id: two writers of the same keys then wait in one
+ * order. A unique violation is a lost race: another writer decided one of the events since `findEvents`.
  */
 export function copyKeys(fresh: readonly Fresh[], tags: PlayerTags): Write[] {
   if (fresh.length === 0) return [];
@@ -188,13 +193,15 @@ export function copyHistory(
     rows.textValue(item.eventId);
     rows.textValue(fields.playerRef);
     rows.textValue(fields.gameId);
-    // A row without nulls has no bitmap of them, which takes eight bytes.
+    // A row without nulls needs no null bitmap, which takes eight bytes.
     rows.textValue(item.brandNo === null ? fields.brand : '');
   }
   return [{ ...COPY_HISTORY, rows }];
 }
 
-/** Each player's events beside one another, so that his place in the index is looked for once and then at hand. */
+/**
+ * Groups the events by player. The index then finds each player's place once and has it at hand afterwards.
+ */
 function byPlayer(fresh: readonly Fresh[]): Fresh[] {
   return [...groupBy(fresh, ({ item }) => item.fields.playerRef).values()].flat();
 }
@@ -205,7 +212,7 @@ const COPY_RESENDS = {
   event_id) from stdin binary`,
 };
 
-/** Notes each duplicate as a delivery. */
+/** Records each duplicate as a delivery. */
 export function copyResends(
   resends: readonly { item: KeyedItem; first: Outcome; contentDiffers: boolean }[],
   nowMicros: bigint,
@@ -235,7 +242,10 @@ const deadLetterCodes = new Map<DeadLetterReason, number>(
   DEAD_LETTER_REASONS.map(({ name, code }) => [name, code]),
 );
 
-/** Notes each record that got no verdict row. A webhook's delivery has no coordinates to note; its answer is all there is. */
+/**
+ * Records each item that got no verdict row. A webhook's delivery has no offset to record; its answer is the
+ * only trace.
+ */
 export function copyUnstored(items: readonly Item[], nowMicros: bigint): Write[] {
   const noted = items.flatMap((item) =>
     item.type === 'unstored' && item.source !== null ? [{ item, source: item.source }] : [],
@@ -259,7 +269,7 @@ const RECORD_PANIC = {
   text: 'insert into promo_store.panics (verdict_id, error, payload) values ($1, $2, $3)',
 };
 
-/** What failed twice, and on which payload. */
+/** The error of an event that failed twice, and its payload. */
 export interface Panic {
   readonly verdictId: number;
   readonly error: string;

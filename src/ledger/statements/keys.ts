@@ -1,15 +1,15 @@
 /**
- * Keys on their way between a batch and the store: there an id in its feed is one text, here it is the feed's number and the bytes
- * that stand for the id.
+ * Converts keys between a batch and the store. In a batch, an id in its feed is one text. In the store, it is
+ * the feed's number and the bytes of the id.
  */
 import { MAX_ID_KEY_BYTES, writeIdKey } from '../../domain/event/id-key';
 import { StoreError } from '../../postgres/errors';
 
 /**
- * Finds the id behind a key that the store answers with, among the ids that it was asked for. Most keys tell their id by themselves;
- * digests do not, and are made of the long ids once the first of them is met.
+ * Returns a function that finds the id of a key, among the ids that the query had. Most keys contain their
+ * id. Digests do not: the long ids are digested once the first digest occurs.
  *
- * @returns undefined for a key that was not asked for
+ * @returns undefined for a key that the query did not have
  */
 export function idFinder(ids: readonly string[]): (key: string) => string | undefined {
   let digested: Map<string, string> | undefined;
@@ -30,16 +30,19 @@ function uuidOf(hex: string): string {
   return `${part(0, 8)}-${part(8, 12)}-${part(12, 16)}-${part(16, 20)}-${part(20, 32)}`;
 }
 
-/** The key of an id as the store writes it in text. */
+/** The key of an id in Postgres' text format. */
 function keyText(id: string): string {
   const bytes = Buffer.allocUnsafe(MAX_ID_KEY_BYTES);
   return HEX_PREFIX + bytes.toString('hex', 0, writeIdKey(id, bytes, 0));
 }
 
-/** The store holds something that this version cannot read, as after a newer one wrote it: the batch stays undecided. */
+/**
+ * The store has a value that this version cannot read, for example from a newer version. The batch stays
+ * undecided.
+ */
 export function unreadable(statement: string, what: string): StoreError {
   return new StoreError(statement, new Error(`unreadable answer: ${what}`));
 }
 
-/** The key that stands for an id, as the store has it. */
+/** The format of an id's key in the store. */
 export const ID_KEY = { maxBytes: MAX_ID_KEY_BYTES, write: writeIdKey };

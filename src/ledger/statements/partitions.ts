@@ -1,5 +1,5 @@
 /**
- * Statements on the partitions: who is deciding a Kafka partition, how far it is, and the balance of what became of its records.
+ * Statements on partitions: the lock of a Kafka partition, its decided offset, and the counts of its records.
  */
 
 import type { ReferenceVersion } from '../../domain/reference';
@@ -9,27 +9,27 @@ import { arrays } from '../../postgres/binary-format';
 import type { Session } from '../../postgres/transaction';
 import { LOCK_PARTITION, LostRace, StoreBehind } from '../failures';
 
-/** A partition of one Kafka cluster: offsets of other clusters are other numbers. */
+/** A partition of one Kafka cluster: offsets of different clusters are unrelated. */
 export interface ClusterPartition extends TopicPartition {
-  /** The name that the store has for the cluster: see `nameOfCluster`. FIRST_CLUSTER where it is absent. */
+  /** The store's name of the cluster: see `nameOfCluster`. Absent: FIRST_CLUSTER. */
   readonly cluster?: string;
 }
 
-/** With the number that stands for it in the store. */
+/** A partition with its number in the store. */
 export interface NumberedPartition extends ClusterPartition {
   readonly no: number;
 }
 
-/** The name of the first cluster of a store, whose rows older versions write, too. */
+/** The name of a store's first cluster. Older versions write rows for it, too. */
 export const FIRST_CLUSTER = '';
 
 const CLAIM_CLUSTER = { name: 'claim_cluster', text: 'select promo_store.claim_cluster($1)' };
 
 /**
- * The name by which the store knows a Kafka cluster: its id, or FIRST_CLUSTER for the one that the store began with. A store without one begins with
- * this one.
+ * The store's name of a Kafka cluster: FIRST_CLUSTER for the store's first cluster, else its id. Where the
+ * store has no cluster yet, this one becomes the first.
  *
- * @param id null where the brokers give none: then all clusters are one
+ * @param id null where the brokers report none: all clusters then count as one
  */
 export async function nameOfCluster(session: Session, id: string | null): Promise<string> {
   if (id === null) return FIRST_CLUSTER;
@@ -54,7 +54,7 @@ function readInForce(text: string | null | undefined): ReferenceVersion {
   return { version: Number(version), appliedAt };
 }
 
-/** Which reference data is in force; version 0 where none was applied. */
+/** The reference data in force; version 0 where none was applied. */
 export async function referenceInForce(session: Session): Promise<ReferenceVersion> {
   const [row] = await session.query(REFERENCE_IN_FORCE);
   return readInForce(row?.[0]);
@@ -71,7 +71,7 @@ const PARTITION_NO = {
 select partition_no from opened union all select partition_no from promo_store.partitions where topic = $1 and partition = $2 and cluster_id = $3`,
 };
 
-/** The number that stands for a Kafka partition. @throws LostRace where another worker takes up the partition at this moment */
+/** The store's number of a Kafka partition. @throws LostRace where another worker is adding the partition */
 export async function partitionNoOf(
   session: Session,
   { topic, partition, cluster = FIRST_CLUSTER }: ClusterPartition,
@@ -87,7 +87,7 @@ const DECIDED_UP_TO = {
 left join promo_store.partitions p using (topic, partition, cluster_id) order by w.place`,
 };
 
-/** How far Kafka partitions are decided, in the order of the list; 0 where nothing is. */
+/** The offsets up to which partitions are decided, in the list's order; 0 where none is. */
 export async function readDecidedUpTo(
   session: Session,
   list: readonly ClusterPartition[],
@@ -106,7 +106,11 @@ const BEGIN_AT = {
   text: 'update promo_store.partitions set begins_at = $2 where partition_no = $1',
 };
 
-/** Notes that a partition is read from this offset on after a move: the records before it were decided on another cluster. @throws LostRace */
+/**
+ * Records the offset from which a partition is read after a move. Another cluster decided the records before
+ * it.
+ * @throws LostRace
+ */
 export async function beginAt(session: Session, partition: ClusterPartition, offset: number): Promise<void> {
   await session.query(BEGIN_AT, [await partitionNoOf(session, partition), offset]);
 }
@@ -117,22 +121,26 @@ const LOCK_THIS_PARTITION = {
 from promo_store.partitions p where p.partition_no = $1 and p.topic = $2 and p.partition = $3 and p.cluster_id = $4 for update`,
 };
 
-/** How far a partition is, by its row. */
+/** The offsets in a partition's row. */
 export interface PartitionOffsets {
-  /** One past the highest offset ever decided: nothing from there on was read before. */
+  /** One past the highest offset ever decided. No record from here on was read before. */
   readonly nextOffset: number;
-  /** So far the log is decided as it is now: less than `nextOffset` where the topic was made anew. */
+  /**
+   * The current log is decided up to this offset. It is less than `nextOffset` where the topic was created
+   * again.
+   */
   readonly decidedUpTo: number;
 }
 
 const NO_PARTITION: PartitionOffsets = { nextOffset: 0, decidedUpTo: 0 };
 
 /**
- * Locks the partition's row, so that two workers that both believe to own the partition decide one after the other, and the
- * second finds what the first decided. Reads, in the same statement, which reference data is in force.
+ * Locks the partition's row. Where two workers both believe that they own the partition, they decide one
+ * after the other, and the second finds the decisions of the first. The same statement reads which reference
+ * data is in force.
  *
- * @param partition null for a batch of no partition
- * @throws StoreBehind where the store has lost the partition's number, or has given it to another one
+ * @param partition null for a batch without a partition
+ * @throws StoreBehind where the store has lost the partition's number, or has assigned it to another one
  */
 export async function lockPartition(
   session: Session,
@@ -153,7 +161,7 @@ export async function lockPartition(
   };
 }
 
-/** What a batch adds to its partition's row. */
+/** The counts that a batch adds to its partition's row. */
 export interface Counts {
   accepted: number;
   rejected: number;
@@ -192,10 +200,10 @@ const COUNT_PARTITION = {
 where partition_no = $1`,
 };
 
-/** What a decided batch writes into its partition's row, which it has locked. */
+/** The changes of a decided batch to its partition's row. The batch holds the row's lock. */
 export interface Counted {
   readonly partitionNo: number;
-  /** How far the partition is after the batch. */
+  /** The partition's offsets after the batch. */
   readonly after: PartitionOffsets;
   readonly records: number;
   readonly counts: Counts;

@@ -1,5 +1,5 @@
 /**
- * The keys of players' tags, one for each month: read from the store, and kept until the next month.
+ * The keys of players' tags, one for each month. They are read from the store and kept until the next month.
  */
 import { monthNo, monthOf, type PlayerKey, PlayerTags, playerKeyOf } from '../../domain/event/player-tag';
 import type { Session } from '../../postgres/transaction';
@@ -12,10 +12,13 @@ const PLAYER_KEYS = {
 
 export class PlayerKeys {
   private keys: ReadonlyMap<number, PlayerKey> = new Map();
-  /** The month in which they were read. Those of the next months were there already, so that another worker's tags are known. */
+  /**
+   * The month in which the keys were read. The next months' keys were read with them, so other workers' tags
+   * are known.
+   */
   private readIn: number | undefined;
 
-  /** For a batch that is decided at this time. @param nowMicros microseconds since 1970 */
+  /** The tags for a batch that is decided at this time. @param nowMicros microseconds since 1970 */
   async tagsAt(session: Session, nowMicros: bigint): Promise<PlayerTags> {
     const month = monthOf(nowMicros);
     if (this.readIn !== month) {
@@ -25,7 +28,7 @@ export class PlayerKeys {
     return new PlayerTags(this.keys, month);
   }
 
-  /** Reads them again for the next batch: another store has other keys. */
+  /** Reads the keys again for the next batch: another store has other keys. */
   forget(): void {
     this.readIn = undefined;
   }
@@ -34,7 +37,7 @@ export class PlayerKeys {
 async function readKeys(session: Session): Promise<ReadonlyMap<number, PlayerKey>> {
   const keys = new Map<number, PlayerKey>();
   for (const [year, month, text] of await session.query(PLAYER_KEYS)) {
-    // As Postgres writes bytea: \x and two digits a byte.
+    // Postgres' text format of bytea is \x and two digits for each byte.
     const key = playerKeyOf(Buffer.from(text?.slice(2) ?? '', 'hex'));
     if (key === undefined) throw unreadable(PLAYER_KEYS.name, `the key of month ${year}-${month}`);
     keys.set(monthNo(Number(year), Number(month)), key);

@@ -1,6 +1,6 @@
 /**
- * Statements on the rounds: those that exist are locked with their state before the batch is decided; afterwards new ones are written
- * and changed ones written back.
+ * Statements on rounds. Existing rounds are locked with their state before the batch is decided. Afterwards,
+ * new rounds are written and changed rounds are updated.
  */
 
 import { storedId } from '../../domain/event/id-key';
@@ -16,16 +16,20 @@ import { ID_KEY, idFinder, unreadable } from './keys';
 
 const LOCK_THESE_FEEDS = {
   name: LOCK_FEEDS,
-  // A function of the owner: rows of feeds are locked, which only the roles of the store can do. Any role that connects could hold an advisory lock.
+  // A function of the owner. It locks rows of feeds, which only the roles of the store can do. Any role that
+  // connects could hold an advisory lock.
   text: 'select promo_store.lock_feeds($1)',
 };
 
-/** Waits until no other batch holds one of these feeds. Ascending, and before any other lock but the partition's. */
+/**
+ * Waits until no other batch holds one of these feeds. They must ascend. Only the partition's lock may come
+ * before.
+ */
 export async function lockFeeds(session: Session, feedNos: readonly number[]): Promise<void> {
   await session.query(LOCK_THESE_FEEDS, [arrays.int4(feedNos)]);
 }
 
-/** A round by what it is known by. */
+/** A round with its key. */
 export interface NamedRound {
   readonly feedNo: number;
   readonly roundId: string;
@@ -49,9 +53,9 @@ cross join lateral (${LOCKED} and round_key = k.key for update) r`,
 };
 
 /**
- * Locks the rounds of one feed that exist, ascending by key, and hands over the state of each.
+ * Locks the existing rounds of one feed, ascending by key, and passes the state of each to `found`.
  *
- * A round that does not exist cannot be locked. `copyRounds` meets another writer's, as a lost race.
+ * A missing round cannot be locked. Where another writer creates it, `copyRounds` fails with a lost race.
  */
 export async function lockRounds(
   session: Session,
@@ -73,7 +77,10 @@ const READ_ROUNDS = {
   before17: `select r.* from unnest($2::bytea[]) key cross join lateral (${LOCKED} and round_key = key limit 1) r`,
 };
 
-/** Hands over the state of those rounds of one feed that exist, without locking them: for answers, never for a decision. */
+/**
+ * Passes the state of the existing rounds of one feed to `found`, without locks. Use it for answers, never
+ * for a decision.
+ */
 export async function readRounds(
   session: Session,
   { feedNo, ids }: FeedIds,
@@ -154,10 +161,10 @@ from stdin binary`,
 };
 
 /**
- * Writes rounds that the batch opened, with the state in which it leaves them.
+ * Writes the rounds that the batch opened, with their state after the batch.
  *
- * Locks: in the order in which they are given (`inOrder`), after the rounds that exist and before the keys of events, in
- * every transaction. A unique violation is a lost race: another writer opened one of them meanwhile.
+ * Locks: in the given order (`inOrder`), after the existing rounds and before the keys of events, in every
+ * transaction. A unique violation is a lost race: another writer opened one of the rounds meanwhile.
  *
  * @param nowMicros microseconds since 1970
  */
@@ -204,15 +211,19 @@ where r.round_key = c.round_key`;
 
 const UPDATE_ROUNDS = {
   name: 'update_rounds',
-  // The keys are named twice: a join alone may read all rounds, to find the few among them.
+  // The keys are in the statement twice: with the join alone, the planner may read all rounds to find the
+  // few.
   text: `${CHANGED} and r.feed_no = $1 and r.round_key = any($2)`,
-  // Where it believes in few rounds, the planner takes the feed alone to the index by both, and reads all rounds of the feed. So they are found one by one, and
-  // changed by their numbers.
+  // Where the planner expects few rounds, it looks up the feed alone in the index of both, and reads all
+  // rounds of the feed. So the rounds are found one by one, and updated by their numbers.
   before17: `${CHANGED} and r.round_no = any(array(select found.round_no from unnest($2::bytea[]) key
   cross join lateral (select round_no from promo_store.rounds where feed_no = $1 and round_key = key limit 1) found))`,
 };
 
-/** What writes the state of locked rounds that changed, a statement for each feed. @param nowMicros microseconds since 1970 */
+/**
+ * The updates of locked rounds that changed, one statement for each feed. @param nowMicros microseconds since
+ * 1970
+ */
 export function updatesOf(
   changed: readonly NamedRound[],
   nowMicros: bigint,
@@ -251,7 +262,10 @@ function firstSums({ sums }: Round): Readonly<Sums> {
   return sums.values().next().value ?? NO_SUMS;
 }
 
-/** Sums beyond the first currency as JSON, null where there are none. Numbers as text: they may exceed what JSON readers keep exact. */
+/**
+ * Sums beyond the first currency as JSON; null where there are none. Numbers are text: they may exceed the
+ * exact range of JSON readers.
+ */
 function otherSums(round: Round): string | null {
   if (round.sums.size < 2) return null;
   const others = [...round.sums]
