@@ -1,6 +1,6 @@
 /**
- * Dead letters: records that get no verdict, sent on as they came, with where they came from in headers of our own (docs/rules.md, S5); and what such
- * a letter says of itself when it is read.
+ * Writes and reads dead letters: records that get no verdict. A dead letter is the unchanged record, with its
+ * source in headers of our own (docs/rules.md, S5).
  */
 import { createHash } from 'node:crypto';
 import type { DeadLetter } from '../intake/delivery';
@@ -14,22 +14,25 @@ import { firstHeader, type Header } from '../lib/record-header';
 import { Semaphore } from '../lib/semaphore';
 import type { TopicPartition } from '../lib/topic-partition';
 
-/** A record of the dead-letter topic. It knows nothing of whom the record is about. */
+/** The source and size of a record of the dead-letter topic. It names no player. */
 export interface Letter {
-  /** Why it could not be given a verdict. */
+  /** Why the record got no verdict. */
   readonly reason: string;
   readonly source: TopicPartition & { readonly offset: number };
-  /** Milliseconds since 1970, of the record that it was. */
+  /** Timestamp of the source record, in milliseconds since 1970. */
   readonly sourceTimestampMs: number;
-  /** Where the record came from before it was ever sent back, and when: a topic that is made anew has the same offsets again. */
+  /**
+   * Source and time of the record before it was first sent back. The time distinguishes a topic that was
+   * deleted and created again from the old one: both have the same offsets.
+   */
   readonly origin: string;
-  /** Of the dead letter itself: when it was written. */
+  /** Time at which the dead letter was written. */
   readonly writtenMs: number;
-  /** Of its value. */
+  /** Length of its value. */
   readonly bytes: number;
 }
 
-/** Null where the record is no dead letter of ours. */
+/** Reads a dead letter; null if the record is not one of ours. */
 export function readLetter({
   headers,
   timestamp,
@@ -55,23 +58,23 @@ export function readLetter({
   };
 }
 
-/** The headers of a record but for ours: those that it had before it became a dead letter. */
+/** The headers of a record from before it became a dead letter: all headers without ours. */
 export function* originalHeaders({ headers }: Pick<StreamRecord, 'headers'>): Generator<Header> {
   for (const header of headers) if (!isOfLetter(header[0])) yield header;
 }
 
-/** The headers to send a record back with: its own, and where it came from first. */
+/** The headers of a record that is sent back: its own, and its first source. */
 export function* replayedHeaders(
   record: Pick<StreamRecord, 'headers'>,
   { origin }: Letter,
 ): Generator<Header> {
-  yield* itsOwn(record);
+  yield* sendersHeaders(record);
   yield [REPLAYED_HEADER, Buffer.from(origin)];
 }
 
 /**
- * The same for all dead letters of one record: of copies, which come of a crash, and of what it left each time that it was sent back. What the
- * record holds counts too, since a sender may claim any origin.
+ * An identity that all dead letters of one record share: copies after a crash, and the letters from each time
+ * that it was sent back. It includes the record's content, since a sender may claim any origin.
  */
 export function identityOf(
   record: Pick<StreamRecord, 'key' | 'value' | 'headers'>,
@@ -84,25 +87,30 @@ export function identityOf(
   add(Buffer.from(origin));
   add(record.key);
   add(record.value);
-  for (const [name, text] of itsOwn(record)) {
+  for (const [name, text] of sendersHeaders(record)) {
     add(typeof name === 'string' ? Buffer.from(name) : name);
     add(text);
   }
   return digest.digest('base64');
 }
 
-function* itsOwn(record: Pick<StreamRecord, 'headers'>): Generator<Header> {
+function* sendersHeaders(record: Pick<StreamRecord, 'headers'>): Generator<Header> {
   for (const header of originalHeaders(record)) if (!isReplayed(header[0])) yield header;
 }
 
-/** Less than the store lets others wait for the locks of the batch (LOCK_TIMEOUT_MS), which it holds meanwhile. */
+/**
+ * Less than LOCK_TIMEOUT_MS: the batch holds its locks meanwhile, and other batches wait for them that long.
+ */
 const DEAD_LETTERS_WITHIN_MS = 4_000;
-/** Letters that hold more than this are sent while no others of such a size are: sending them takes several times their size. */
+/**
+ * Letters with more bytes are sent alone, one batch of such a size at a time: sending takes several times
+ * their size.
+ */
 const LARGE_LETTERS_BYTES = 1024 * 1024;
 
 /**
- * What sends dead letters, and waits until they are stored by all replicas. They are compressed: what came as a small
- * batch is not to take memory, and room in a request, as what it decompresses to.
+ * Sends dead letters, and waits until all replicas have stored them. They are compressed: a small batch may
+ * decompress to many bytes, which would take that much memory and room in a request.
  */
 export function makeSendDeadLetters(sender: Sender, topic: string) {
   const large = new Semaphore(1);
@@ -128,7 +136,7 @@ export function makeSendDeadLetters(sender: Sender, topic: string) {
   };
 }
 
-/** Whether they come to so much that no others of such a size may be sent meanwhile. */
+/** Whether the letters are so large that they must be sent alone. */
 function areLarge(letters: readonly DeadLetter[]): boolean {
   let bytes = 0;
   for (const letter of letters) {
@@ -138,7 +146,10 @@ function areLarge(letters: readonly DeadLetter[]): boolean {
   return false;
 }
 
-/** Each letter is made when it is its turn, over the one before: all of them at once would take many times what they came as. */
+/**
+ * Encodes one letter at a time, over the one before. All letters at once would take many times the size of
+ * the batch that they arrived in.
+ */
 function encodeLetters(): Encode<DeadLetter> {
   const encoder = new MessageEncoder();
   return (letter) => encoder.encode(messageOfLetter(letter));

@@ -1,12 +1,15 @@
-/** What is told of a decision, in the verdict stream and in the webhook's answers alike: verdict, reason, remedy, details. */
+/**
+ * The published fields of a decision, in the verdict stream and in the webhook's answers: verdict, reason,
+ * remedy, details.
+ */
 import type { Fault } from '../domain/event/event';
 import { duplicateRemedy, REASONS, type Reason, reasonInfo, usesIdUp } from '../domain/verdict/reasons';
 import { ANOMALIES, type Anomaly } from '../domain/verdict/round';
 import type { Answer } from '../intake/delivery';
 
-type ToldAnswer = Pick<Answer, 'decision' | 'faults'>;
+type DecisionWithFaults = Pick<Answer, 'decision' | 'faults'>;
 
-/** These fields in JSON Schema. */
+/** The fields in JSON Schema. */
 export const OUTCOME_PROPERTIES = {
   verdict: {
     description: 'duplicate: the event was decided already by another delivery, and keeps its first verdict.',
@@ -57,16 +60,16 @@ export const OUTCOME_PROPERTIES = {
   },
 } as const;
 
-/** An object's fields as they stand in a larger one. */
+/** The fields of an object as JSON without the braces, to be put into a larger object. */
 export function fields(object: Record<string, unknown>): string {
   return JSON.stringify(object).slice(1, -1);
 }
 
-/** The outcome that most events have. */
+/** The outcome of most events. */
 export const ACCEPTED = fields({ verdict: 'accepted', reason: null, remedy: null });
 
-/** What became of it, as fields of a JSON object; null for a dead letter. */
-export function outcomeOf(answer: ToldAnswer): string | null {
+/** The outcome of an answer, as fields of a JSON object; null for a dead letter. */
+export function outcomeOf(answer: DecisionWithFaults): string | null {
   const { decision } = answer;
   switch (decision.type) {
     case 'unstored':
@@ -98,7 +101,7 @@ function anomaliesIn({ anomalies }: { readonly anomalies?: readonly Anomaly[] })
   return anomalies === undefined ? {} : { anomalies };
 }
 
-function explain(reason: Reason | null, { faults }: ToldAnswer): Record<string, unknown> {
+function explain(reason: Reason | null, { faults }: DecisionWithFaults): Record<string, unknown> {
   if (reason === null) return { reason: null, remedy: null };
   const { charge, remedy } = reasonInfo(reason);
   return {
@@ -109,12 +112,18 @@ function explain(reason: Reason | null, { faults }: ToldAnswer): Record<string, 
   };
 }
 
-/** Faults are of this reading; of a record read again after a change of the reference data they may not be those that decided. */
+/**
+ * Leaves the faults out if they are not the ones that decided. The faults are of this reading. A record that
+ * is read again after a change of the reference data may have other faults.
+ */
 function detailsFor(reason: Reason | null, faults: readonly Fault[]): { details?: readonly Fault[] } {
   return reason !== null && faults[0]?.reason === reason ? { details: faults } : {};
 }
 
-/** A corrected event under its old id may still have faults: they would be found only under its next id. */
+/**
+ * Shows the faults of a duplicate with other content: a corrected event under its old id may still have
+ * faults. The sender would otherwise find these under the next id only.
+ */
 function detailsOfDuplicate(first: Reason | null, contentDiffers: boolean, faults: readonly Fault[]) {
   if (!contentDiffers) return detailsFor(first, faults);
   return faults.length > 0 ? { details: faults } : {};

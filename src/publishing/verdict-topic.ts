@@ -1,6 +1,8 @@
 /**
- * The verdict stream: each decision as a message, by which operators learn what became of their events (docs/rules.md, S7).
- * A message may come twice after a crash, with the same verdict; none is lost, but by the webhook, where it comes as first_verdict of a duplicate then.
+ * The verdict stream: one message for each decision, so that operators learn the outcome of their events
+ * (docs/rules.md, S7). A message may come twice after a crash, with the same verdict. No message about a
+ * record is lost. A message about an event of the webhook can be lost in a crash: the next duplicate then
+ * carries the verdict as first_verdict.
  */
 import { idKey } from '../domain/event/id-key';
 import type { Connection } from '../domain/reference';
@@ -67,22 +69,23 @@ export const VERDICT_SCHEMA = {
   },
 } as const;
 
-/** What is the same in all messages about events of a connection. */
+/** The parts that are the same in all messages about events of a connection. */
 interface About {
   /** The connection's fields. */
   readonly fields: string;
   readonly feed: string;
-  /** Messages about accepted events, by the lengths of id and offset. */
-  readonly accepted: Map<number, AcceptedMessage>;
+  /** Templates of messages about accepted events, by the lengths of id and offset. */
+  readonly accepted: Map<number, AcceptedTemplate>;
 }
 
 /**
- * Writes the messages about a partition's records, or about a request. From one accepted event to the next only id and offset differ: such a message is written over the one
- * before it, which costs far less than to put it together anew.
+ * Writes the messages about a partition's records, or about a request. Messages about accepted events differ
+ * in id and offset alone. Such a message is written over the one before it: that costs far less than to build
+ * it again.
  */
 class VerdictWriter {
   private readonly encoder = new MessageEncoder();
-  /** What stands before the offset, and what behind it. */
+  /** The text in front of the offset, and the text after it. */
   private readonly source: readonly [begin: string, end: string];
   private readonly connections = new Map<Connection, About>();
 
@@ -93,8 +96,8 @@ class VerdictWriter {
   }
 
   /**
-   * The message for an answer; null for a dead letter, which belongs to no operator. Its key is the feed and the event, so that all about one
-   * event stays in order.
+   * The message for an answer; null for a dead letter, which belongs to no operator. The key is the feed and
+   * the event, so that all messages about one event stay in order.
    */
   encode(answer: PublishedAnswer): EncodedMessage | null {
     const { connection, eventId } = answer;
@@ -103,25 +106,25 @@ class VerdictWriter {
     const about = this.about(connection);
     const offset = this.offsetOf(answer);
     if (answer.eventKey !== undefined) return this.encodeKeyed(answer);
-    if (outcome !== ACCEPTED || eventId === null || eventId.length > MAX_LIKE_LENGTH)
+    if (outcome !== ACCEPTED || eventId === null || eventId.length > MAX_TEMPLATE_ID_LENGTH)
       return this.encoder.encode(this.message(about, outcome, eventId, offset));
     const lengths = eventId.length * MAX_OFFSET_LENGTH + offset.length;
-    let like = about.accepted.get(lengths);
-    if (like === undefined) {
+    let template = about.accepted.get(lengths);
+    if (template === undefined) {
       const [anyId, anyOffset] = ['i'.repeat(eventId.length), '0'.repeat(offset.length)];
-      like = new AcceptedMessage(
+      template = new AcceptedTemplate(
         this.encoder.encode(this.message(about, outcome, anyId, anyOffset)),
         anyId,
         anyOffset + this.source[1],
       );
-      about.accepted.set(lengths, like);
+      about.accepted.set(lengths, template);
     }
-    return like.write(eventId, offset)
-      ? like
+    return template.write(eventId, offset)
+      ? template
       : this.encoder.encode(this.message(about, outcome, eventId, offset));
   }
 
-  /** The same without the event_id, which the key stands for: what is left is small, however long the id. */
+  /** The message with a key of fixed length in place of the event_id: small, however long the id is. */
   encodeKeyed(answer: PublishedAnswer): EncodedMessage | null {
     const { connection, eventId } = answer;
     const outcome = outcomeOf(answer);
@@ -145,7 +148,7 @@ class VerdictWriter {
     };
   }
 
-  /** Decimal; empty for what is no record. */
+  /** The offset in decimal digits; empty for an event of the webhook. */
   private offsetOf({ offset }: PublishedAnswer): string {
     return isPartition(this.origin) ? String(offset) : '';
   }
@@ -166,15 +169,20 @@ class VerdictWriter {
   }
 }
 
-/** A message about an accepted event, in which those about others with an id and an offset as long are written. */
-class AcceptedMessage implements EncodedMessage {
+/**
+ * A template of a message about an accepted event: ids and offsets of the same lengths are written into it.
+ */
+class AcceptedTemplate implements EncodedMessage {
   readonly bytes: Buffer;
   readonly keyFrom: number | null;
   readonly keyTo: number;
   private readonly idsAt: readonly number[];
   private readonly offsetAt: number;
 
-  /** @param id that stands in the message, in its key first @param offset with what ends the message behind it */
+  /**
+   * @param id the id in the message, first in its key and then in its value
+   * @param offset the offset in the message, with the rest of the message after it
+   */
   constructor(message: EncodedMessage, id: string, offset: string) {
     this.bytes = Buffer.from(message.bytes);
     this.keyFrom = message.keyFrom;
@@ -185,7 +193,7 @@ class AcceptedMessage implements EncodedMessage {
     this.offsetAt = this.bytes.lastIndexOf(offset);
   }
 
-  /** @returns false where JSON would not write the id as it is: the message is then none */
+  /** @returns false if JSON would escape the id: the message is then invalid */
   write(id: string, offset: string): boolean {
     for (const at of this.idsAt) {
       for (let index = 0; index < id.length; index++) {
@@ -200,16 +208,16 @@ class AcceptedMessage implements EncodedMessage {
   }
 }
 
-/** Whether JSON writes it as it is, and UTF-8 as one byte. */
+/** Whether JSON writes the code unit without an escape, and UTF-8 as one byte. */
 function isPlain(unit: number): boolean {
   return unit >= 0x20 && unit < 0x7f && unit !== QUOTE && unit !== BACKSLASH;
 }
 
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
-/** Longer ids are rare, and each length has a message of its own. */
-const MAX_LIKE_LENGTH = 64;
-/** Digits of an offset, of 63 bits. */
+/** Longer ids are rare, and each length needs its own template. */
+const MAX_TEMPLATE_ID_LENGTH = 64;
+/** The most digits of an offset, which has 63 bits. */
 const MAX_OFFSET_LENGTH = 20;
 
 const BEGIN = `{${fields({ spec: VERDICT_SPEC })},"event_id":`;
@@ -222,7 +230,7 @@ export function makePublishVerdicts(sender: Sender, topic: string): PublishVerdi
       await sender.send(topic, answers, (answer) => writer.encode(answer));
     } catch (error) {
       if (!(error instanceof RecordsRefused)) throw error;
-      // A topic that takes less than a long id needs: whoever sent it is not to stop the partition.
+      // The topic's limit is too small for a long id: the id's sender must not stop the partition.
       const refused = answers.filter((answer) => error.refused.has(answer));
       await sender.send(topic, refused, (answer) => writer.encodeKeyed(answer));
     }

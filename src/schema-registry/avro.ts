@@ -1,17 +1,19 @@
 /**
- * Avro's binary encoding, read by a schema. https://avro.apache.org/docs/1.12.0/specification/#binary-encoding
+ * Reads Avro's binary encoding by a schema.
+ * https://avro.apache.org/docs/1.12.0/specification/#binary-encoding
  *
- * Read here and not by the client's avsc, which looks for the end of the bytes only when it is done: six bytes that claim an
- * array of 2^31 items end the process for want of memory. It also passes over invalid UTF-8 and refuses a long above 2^53.
+ * The client's own reader (avsc) is not used: it looks for the end of the bytes only when it is done. Six
+ * bytes that claim an array of 2^31 items end the process for lack of memory. It also accepts invalid UTF-8,
+ * and refuses a long above 2^53.
  */
 import { isUtf8 } from 'node:buffer';
 import { MAX_PARTS } from '../domain/event/payload';
 import { isObject } from '../lib/json';
 
-/** Reads bytes that are one value of the schema, and nothing else; undefined where they are not. */
+/** Reads bytes that are exactly one value of the schema; undefined if they are not. */
 export type ReadAvro = (bytes: Buffer) => { readonly value: unknown } | undefined;
 
-/** @throws Error where the schema is not valid Avro */
+/** @throws Error if the schema is not valid Avro */
 export function makeAvroReader(schema: unknown): ReadAvro {
   const read = makeReader(schema, new Map());
   return (bytes) => {
@@ -28,25 +30,26 @@ export function makeAvroReader(schema: unknown): ReadAvro {
 
 type Read = (cursor: Cursor) => unknown;
 
-/** 64 bits, 7 to a byte. */
+/** A number has 64 bits, 7 to a byte. */
 const LONG_MAX_BYTES = 10;
-/** Records, arrays and maps within each other: a recursive schema must not use up the stack. */
+/** The deepest nesting of records, arrays and maps: a recursive schema could otherwise overflow the stack. */
 const MAX_NESTING = 256;
 
 /**
- * Records, arrays and maps that a value may have beyond one for each 16 bytes: each takes some 60 bytes of memory. An empty record takes none of the value's, and a small schema
- * can name one of two such, each of which names the next two: what is read doubles with each name.
+ * A value may have this many records, arrays and maps beside one for each 16 of its bytes. Each takes some 60
+ * bytes of memory, and an empty record none of the value's bytes. In a small schema each record can hold the
+ * next record twice: the number of records doubles with each name.
  */
 const MAX_FREE_CONTAINERS = 64;
 const BYTES_A_CONTAINER = 16;
 
-/** Stands for bytes, which JSON has none of, in a type that no field of an event has. */
+/** Replaces bytes, which JSON does not have, by a type that no field of an event has. */
 const NO_JSON = true;
 
 /** The bytes are not a value of the schema. */
 class Misfit extends Error {}
 
-/** Reads the parts that values are made of, and never past the end. */
+/** Reads the parts of a value, never past the end of the bytes. */
 class Cursor {
   position = 0;
   private depth = 0;
@@ -77,21 +80,29 @@ class Cursor {
     throw new Misfit('a number of more than 64 bits');
   }
 
-  /** Bytes after their length. */
+  /** Reads a length, and the bytes after it. */
   sized(): Buffer {
     const length = this.long();
     if (length < 0) throw new Misfit('a negative length');
     return this.take(length);
   }
 
-  /** A record, an array or a map begins. @throws Misfit where they are too many or too deep */
+  /**
+   * Begins a record, an array or a map.
+   *
+   * @throws Misfit if there are too many or they are nested too deeply
+   */
   enter(): void {
     if (++this.depth > MAX_NESTING) throw new Misfit('nested too deeply');
     if (++this.containers > Math.min(MAX_PARTS, MAX_FREE_CONTAINERS + this.bytes.length / BYTES_A_CONTAINER))
       throw new Misfit('more records, arrays and maps than the bytes can stand for');
   }
 
-  /** A record has so many fields, of which those that are null take no bytes. @throws Misfit where a value has more of them than an event's may have parts */
+  /**
+   * Counts the fields of a record: null fields take no bytes.
+   *
+   * @throws Misfit if a value has more fields than an event may have parts
+   */
   spend(fields: number): void {
     this.fields += fields;
     if (this.fields > MAX_PARTS) throw new Misfit('more fields than an event has');
@@ -108,8 +119,8 @@ class Cursor {
   }
 
   /**
-   * Reads the blocks of an array or a map. All together they may hold one item for each byte: items that take none (null) are
-   * free to claim, and are nothing that an event has.
+   * Reads the blocks of an array or a map. All blocks of a value together may hold one item for each byte.
+   * Null items take no bytes, so a block can claim any number of them, and no event has them.
    */
   blocks(readItem: () => void): void {
     for (;;) {
@@ -117,7 +128,7 @@ class Cursor {
       if (count === 0) return;
       if (count < 0) {
         count = -count;
-        this.long(); // The block's size in bytes, for those who skip it.
+        this.long(); // the block's size in bytes, for readers that skip it
       }
       this.items += count;
       if (this.items > Math.min(MAX_PARTS, this.bytes.length))
@@ -143,7 +154,10 @@ function booleanOf(byte: number | undefined): boolean {
   return byte === 1;
 }
 
-/** Makes the reader of a schema, https://avro.apache.org/docs/1.12.0/specification/#schema-declaration, names in full. */
+/**
+ * Makes the reader of a schema with all names in full.
+ * https://avro.apache.org/docs/1.12.0/specification/#schema-declaration
+ */
 function makeReader(schema: unknown, named: Map<string, Read>): Read {
   if (typeof schema === 'string') {
     const read = PRIMITIVES.get(schema) ?? named.get(schema);
@@ -198,7 +212,7 @@ function makeReader(schema: unknown, named: Map<string, Read>): Read {
 
 function makeRecordReader(schema: Record<string, unknown>, named: Map<string, Read>): Read {
   const fields: { name: string; optional: boolean; read: Read }[] = [];
-  // Known by its name before its fields are: a record may hold records like itself.
+  // Its name is defined before its fields are read: a record may hold records of its own type.
   const read = define(
     schema,
     named,
@@ -209,7 +223,7 @@ function makeRecordReader(schema: Record<string, unknown>, named: Map<string, Re
         const value = field.read(cursor);
         if (value !== null || !field.optional) entries.push([field.name, value]);
       }
-      // Own properties for every name, as JSON.parse makes them: an assignment to __proto__ would not.
+      // Makes an own property for every name, as JSON.parse does. An assignment to __proto__ would not.
       return Object.fromEntries(entries);
     }),
   );

@@ -1,21 +1,24 @@
 /**
- * Kafka record values in the Confluent wire format: the byte 0x00, a schema id of 4 bytes (big endian), the payload.
+ * Kafka record values in the Confluent wire format: the byte 0x00, a schema id of 4 bytes (big endian), the
+ * payload.
  * https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/index.html#wire-format
  *
- * The registry is asked for an id when it is first seen (in two requests for Avro); from then on decoding is synchronous. Schemas
- * never change under their id, so that they are kept as long as the process lives. What becomes of a value:
+ * The first value with an id looks its schema up in the registry (two requests for Avro); later values are
+ * decoded at once. A schema never changes under its id, so it is kept for the life of the process. The
+ * result, by the value:
  *
- * | value                                                | decoded                                              |
- * | does not begin with 0x00                             | json, as it is                                       |
- * | frame, no registry configured                        | not_json                                             |
- * | frame of less than 5 bytes                           | not_json                                             |
- * | JSON Schema                                          | json: the bytes after the frame, judged as they are  |
- * | Avro                                                 | value; not_json where the bytes do not fit the schema |
- * | Protobuf, or a type not known here                   | not_json, which names the type: an event is JSON, or Avro of the same shape |
- * | the registry does not know the id, twice in a row    | schema_unknown                                       |
- * | an id that no registry can give (above 2^31 - 1)     | schema_unknown, without asking                       |
- * | an Avro schema that cannot be read (not valid)       | schema_unknown: its values are kept, not called wrong |
- * | the registry cannot be reached, is slow, answers otherwise | RegistryUnavailable is thrown: undecided        |
+ * - it does not begin with 0x00: json, unchanged
+ * - a frame, but no registry is configured: not_json
+ * - a frame of less than 5 bytes: not_json
+ * - JSON Schema: json, the bytes after the frame
+ * - Avro: value; not_json if the bytes do not fit the schema
+ * - Protobuf, or an unknown type: not_json, which names the type. An event is JSON, or Avro of the same
+ *   shape.
+ * - the registry does not know the id, twice in a row: schema_unknown
+ * - an id that no registry can give (above 2^31 - 1): schema_unknown, without a request
+ * - an invalid Avro schema: schema_unknown. Its values are kept, not rejected.
+ * - the registry cannot be reached, is slow or answers otherwise: throws RegistryUnavailable, the value is
+ *   undecided
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { types } from 'node:util';
@@ -23,22 +26,22 @@ import { isObject, parseJson } from '../lib/json';
 import { readAnswer } from '../lib/read-limited';
 import { makeAvroReader, type ReadAvro } from './avro';
 
-/** One question to the registry. */
+/** The time limit of one look-up in the registry. */
 export const REGISTRY_TIMEOUT_MS = 5_000;
 
 export type Decoded =
   /** Bytes to be judged as JSON. */
   | { type: 'json'; bytes: Buffer }
   /**
-   * An Avro value as plain data. Null in an optional field (a union with null) leaves the field out. Numbers above 2^53 are
-   * rounded, as JSON.parse does; bytes and fixed are Buffers that share the record's memory; logical types are not applied.
+   * An Avro value as plain data. Null in an optional field (a union with null) leaves the field out. Numbers
+   * above 2^53 are rounded, as JSON.parse does. Bytes and fixed become `true`. Logical types are not applied.
    */
   | { type: 'value'; value: unknown }
-  /** `because` says what it is instead, for whoever sent it. */
+  /** `because` says for the sender why the value is not JSON. */
   | { type: 'not_json'; because: string }
   | { type: 'schema_unknown'; schemaId: number };
 
-/** Values with a schema so far, by how it was found: known already, asked for, or not given by the registry. */
+/** Numbers of values, by the look-up of their schema: in the cache, from the registry, or failed. */
 export interface LookUps {
   readonly hit: number;
   readonly miss: number;
@@ -47,20 +50,24 @@ export interface LookUps {
 
 export interface WireFormat {
   readonly lookUps: LookUps;
-  /** A promise only where the registry has to be asked. Rejects with RegistryUnavailable, within the time limit. */
+  /**
+   * Returns a promise only if it needs the registry. Rejects with RegistryUnavailable, within the time limit.
+   */
   decode(value: Buffer): Promise<Decoded> | Decoded;
 }
 
 export interface WireFormatOptions {
-  /** Address of the registry, with its path where it has one; user and password in it are used, and never shown. */
+  /**
+   * Address of the registry, with its path if it has one. User and password in it are used, and never shown.
+   */
   registryUrl: string | undefined;
-  /** Value of the header `authorization`, asked for at each request. Absent: what user and password of the address make. */
+  /** The header `authorization` of each request. If absent, it is made of the address's user and password. */
   authorization?: (() => string) | undefined;
-  /** How long one look-up of a schema may take in all, its second question and its references included. */
+  /** Time limit of one look-up of a schema, with its second request and its references. */
   timeoutMs: number;
 }
 
-/** No verdict now: the registry cannot be reached, is slow, or answers what is no answer. Asking later may help. */
+/** The registry cannot be reached, is slow, or sends an invalid answer: no verdict now. A retry may help. */
 export class RegistryUnavailable extends Error {
   override name = 'RegistryUnavailable';
 }
@@ -73,15 +80,21 @@ export function isFramed(firstByte: number | undefined): boolean {
   return firstByte === MAGIC_BYTE;
 }
 
-/** Schema ids are positive 32-bit integers to all registries. Confluent's answers a larger one like a wrong address. */
+/**
+ * All registries have positive 32-bit integers as ids. Confluent's answers a larger id as it answers a wrong
+ * path.
+ */
 const MAX_SCHEMA_ID = 2 ** 31 - 1;
-/** A schema with all that is answered beside it. */
+/** The largest answer: a schema and the fields beside it. */
 const MAX_ANSWER_BYTES = 8 * 1024 * 1024;
-/** Between the first and the second time that the registry is asked for an id it does not know. */
+/** Pause between the first and the second request for an id that the registry does not know. */
 const UNKNOWN_PAUSE_MS = 200;
-/** How long an unknown id is not asked for again: a flood of one bad id must not become a flood of requests. */
+/**
+ * An unknown id is not requested again for this long: a flood of one bad id must not become a flood of
+ * requests.
+ */
 const UNKNOWN_KEPT_MS = 5_000;
-/** Unknown ids that are remembered at most; the oldest is forgotten first. */
+/** The most unknown ids that are remembered; the oldest is forgotten first. */
 const UNKNOWN_KEPT_IDS = 1_000;
 
 /** How values of one schema are decoded. */
@@ -95,7 +108,7 @@ const CUT_OFF = notJson(
   'the value begins with the byte 0x00, as in the Confluent wire format, and ends before its schema id',
 );
 
-/** Throws Error for an address that is none; the message does not repeat it. */
+/** @throws Error for an invalid address; the message does not repeat it */
 export function makeWireFormat({ registryUrl, authorization, timeoutMs }: WireFormatOptions): WireFormat {
   const registry = registryUrl === undefined ? undefined : parseAddress(registryUrl, authorization);
   const schemas = new Map<number, Schema>();
@@ -103,7 +116,7 @@ export function makeWireFormat({ registryUrl, authorization, timeoutMs }: WireFo
   const lookUps = new Map<number, Promise<Schema | undefined>>();
   const counts = { hit: 0, miss: 0, failure: 0 };
 
-  /** One look-up an id at a time, whoever asks. Undefined: the registry does not know the id. */
+  /** All callers share one look-up of an id. @returns undefined if the registry does not know the id */
   function schemaOf(registry: Address, id: number): Promise<Schema | undefined> {
     const running = lookUps.get(id);
     if (running !== undefined) return running;
@@ -171,14 +184,14 @@ function decodeAs(schema: Schema, id: number, payload: Buffer): Decoded {
     : { type: 'value', value: read.value };
 }
 
-/** A registry names its types itself, and may be anybody's. */
+/** Quotes and shortens the type: a registry may send any text. */
 function describeType(type: string): string {
   if (type === 'PROTOBUF') return 'Protobuf, which is not supported';
   return `of the type ${JSON.stringify(type.slice(0, MAX_TYPE_LENGTH))}, which is not supported`;
 }
 const MAX_TYPE_LENGTH = 32;
 
-// The registry: https://docs.confluent.io/platform/current/schema-registry/develop/api.html#schemas
+// The registry's API: https://docs.confluent.io/platform/current/schema-registry/develop/api.html#schemas
 
 interface Address {
   /** Without credentials and without a slash at its end. */
@@ -198,19 +211,24 @@ function parseAddress(text: string, authorization: Address['authorization']): Ad
       authorization: authorization ?? (username === '' && password === '' ? undefined : () => basic),
     };
   } catch {
-    // Not the cause, since the error of URL repeats what it was given.
+    // Without the cause: the error of URL repeats the address.
     throw new Error('the address of the schema registry is not a valid http or https URL');
   }
 }
 
-/** The registry's own code for an id that it does not know. A 404 without it is a proxy's, or a wrong path's. */
+/** The registry's own code for an unknown id. A 404 without it comes from a proxy or from a wrong path. */
 const SCHEMA_NOT_FOUND = 40403;
 
-/** A wrong path, a redirect, or the page of a proxy. */
+/** The answer is that of a wrong path, a redirect, or the page of a proxy. */
 const NOT_A_REGISTRY =
   'and so no answer of a schema registry; look at the host and the path of SCHEMA_REGISTRY_URL';
 
-/** Finds a schema within the time limit. Undefined: not known, asked twice, or not to be read. Throws RegistryUnavailable. */
+/**
+ * Looks a schema up within the time limit.
+ *
+ * @returns undefined if the registry does not know the id in two requests, or if the schema is invalid
+ * @throws RegistryUnavailable
+ */
 async function lookUpSchema(registry: Address, id: number, timeoutMs: number): Promise<Schema | undefined> {
   const deadline = new AbortController();
   const expired = new Promise<never>((_, reject) => {
@@ -218,27 +236,27 @@ async function lookUpSchema(registry: Address, id: number, timeoutMs: number): P
   });
   const timer = setTimeout(() => deadline.abort(), timeoutMs);
   try {
-    return await Promise.race([askForSchema(registry, id, timeoutMs, deadline.signal), expired]);
+    return await Promise.race([requestSchema(registry, id, timeoutMs, deadline.signal), expired]);
   } catch (error) {
     throw new RegistryUnavailable(`schema registry ${registry.base}, schema ${id}: ${reasonOf(error)}`);
   } finally {
     clearTimeout(timer);
-    // Ends a request that still hangs; nobody waits for it any more.
+    // Ends a request that still hangs: nothing waits for it any more.
     deadline.abort();
   }
 }
 
-async function askForSchema(
+async function requestSchema(
   registry: Address,
   id: number,
   timeoutMs: number,
   signal: AbortSignal,
 ): Promise<Schema | undefined> {
-  let type = await askForType(registry, id, signal);
+  let type = await requestType(registry, id, signal);
   if (type === undefined) {
     // A schema registered a moment ago may not be on every replica yet.
     await sleep(Math.min(UNKNOWN_PAUSE_MS, timeoutMs / 4), undefined, { signal });
-    type = await askForType(registry, id, signal);
+    type = await requestType(registry, id, signal);
   }
   if (type === undefined) return undefined;
   if (type === 'JSON') return { type: 'json' };
@@ -247,11 +265,12 @@ async function askForSchema(
 }
 
 /**
- * Asks what kind of schema it is: 'AVRO', 'JSON', 'PROTOBUF'; undefined for an id that is not known.
- * Without the client, which shows neither the registry's error code nor a refused connection as what it is (it calls that
- * status 400), and takes a proxy's page of status 200 for a broken schema.
+ * Requests the type of a schema: 'AVRO', 'JSON', 'PROTOBUF'; undefined for an unknown id.
+ *
+ * The client is not used: it hides the registry's error code, and reports a refused connection as status 400.
+ * It also takes a proxy's page of status 200 for a broken schema.
  */
-async function askForType(registry: Address, id: number, signal: AbortSignal): Promise<string | undefined> {
+async function requestType(registry: Address, id: number, signal: AbortSignal): Promise<string | undefined> {
   const headers: Record<string, string> = {
     accept: 'application/vnd.schemaregistry.v1+json, application/json',
   };
@@ -268,16 +287,16 @@ async function askForType(registry: Address, id: number, signal: AbortSignal): P
   return typeof body.schemaType === 'string' ? body.schemaType : 'AVRO';
 }
 
-/** Has the client fetch the schema with all that it refers to. Undefined: it is not valid Avro. */
+/** Lets the client fetch the schema with all its references. @returns undefined if it is not valid Avro */
 async function readAvroSchema(
   registry: Address,
   id: number,
   signal: AbortSignal,
 ): Promise<Schema | undefined> {
-  // Loaded where the first Avro schema is met: it is much code, and most workers never need it.
+  // Loaded with the first Avro schema: the client is much code, and most workers never need it.
   const { SchemaRegistry, SchemaType } = await import('@kafkajs/confluent-schema-registry');
-  // A client for this look-up alone, because it hands the same request to everyone who asks for an id, and never gives up on one
-  // that hangs. No retries: the caller has its own, and waits longer each time.
+  // A new client for each look-up. A client returns the same request to all callers of an id, and never ends
+  // one that hangs. No retries here: the caller retries, with a longer wait each time.
   const headers = registry.authorization === undefined ? {} : { authorization: registry.authorization() };
   const client = new SchemaRegistry(
     {
@@ -289,7 +308,7 @@ async function readAvroSchema(
   );
   try {
     const schema = await client.getSchema(id);
-    // The client's object writes itself as a schema that holds all it refers to, every name in full.
+    // The client's object serializes as a schema with all its references, every name in full.
     return { type: 'avro', read: makeAvroReader(JSON.parse(JSON.stringify(schema))) };
   } catch (error) {
     if (isObject(error) && error.name === 'ConfluentSchemaRegistryArgumentError') return undefined;
@@ -297,13 +316,13 @@ async function readAvroSchema(
   }
 }
 
-/** Defaults are for readers of another schema; an old one may have a default that newer rules refuse. */
+/** Removes defaults: only readers of another schema need them, and newer rules refuse some old defaults. */
 function forgetDefaults(schema: unknown): undefined {
   if (!isObject(schema) || !Array.isArray(schema.fields)) return;
   for (const field of schema.fields) if (isObject(field)) delete field.default;
 }
 
-/** What to look at, by the codes of Node. */
+/** The setting to look at, by Node's error code. */
 const HINTS: readonly [codes: RegExp, setting: string][] = [
   [/^(UNABLE_TO_|SELF_SIGNED_|DEPTH_ZERO_)/, 'NODE_EXTRA_CA_CERTS'],
   [/^ERR_TLS_CERT_ALTNAME_INVALID$/, 'the host in SCHEMA_REGISTRY_URL: the certificate is of another one'],
@@ -315,10 +334,10 @@ const HINTS: readonly [codes: RegExp, setting: string][] = [
   [/^(ENOTFOUND|EAI_AGAIN|ECONNREFUSED)$/, 'SCHEMA_REGISTRY_URL, and whether the registry runs'],
 ];
 
-/** What went wrong in a few words, from a source that holds no credentials. */
+/** The failure in a few words, from a source without credentials. */
 function reasonOf(error: unknown): string {
   if (!types.isNativeError(error)) return 'failed';
-  // fetch says no more than "fetch failed"; what it means is the code of the cause.
+  // The message of fetch is "fetch failed" alone; the cause has the code.
   const code = isObject(error.cause) ? error.cause.code : undefined;
   if (typeof code !== 'string') return error.message;
   const [, setting] = HINTS.find(([codes]) => codes.test(code)) ?? [];

@@ -167,8 +167,8 @@ async function named(codec: string, limitBytes: number, decoding: Promise<Buffer
 
 // zstd: https://datatracker.ietf.org/doc/html/rfc8878
 
-// Both engines get one frame at a time. node:zlib skips all frames after the first without an error. fzstd
-// allocates any window that a frame asks for.
+// Both engines get one frame at a time, for two reasons. The first engine, node:zlib, skips all frames after
+// the first without an error. The second, fzstd, allocates any window that a frame asks for.
 
 const zstdCompress = promisify<Buffer, Buffer>(zlib.zstdCompress ?? refuseZstd);
 const zstdDecompress = promisify<Buffer, zlib.ZstdOptions, Buffer>(zlib.zstdDecompress ?? refuseZstd);
