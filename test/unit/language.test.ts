@@ -16,6 +16,7 @@ const CHECKED: readonly string[] = [
   'src/domain',
   'src/intake',
   'src/kafka/port.ts',
+  'src/kafka/client',
   'src/kafka/protocol',
   'src/ledger',
   'src/lib',

@@ -1,6 +1,6 @@
 /**
- * Kafka by kafkajs: the client, and the few things asked of the cluster.
- * Which files may know the client is listed in test/support/architecture.ts.
+ * Makes the Kafka client (kafkajs), and reads the cluster's id. test/support/architecture.ts lists the files
+ * that may import the client.
  */
 
 import type { ConnectionOptions } from 'node:tls';
@@ -12,16 +12,19 @@ import type { OnThrottled } from '../port';
 import { makeCodecs } from '../protocol/compression';
 import { KafkaRefusal } from './errors';
 import { type TokenSource, tokenMechanism } from './oauth';
-import { nameAdvertised } from './patches/advertised';
+import { registerBrokers } from './patches/advertised';
 import { installPatches, makeSocketFactory } from './patches/install';
 import { reportThrottling } from './patches/throttling';
 
-/** How the brokers are reached, and who we are to them. What is read from files is read anew for each connection. */
+/** The brokers' addresses, and our credentials. Credentials in files are read again for each connection. */
 export interface KafkaAccess {
   readonly brokers: readonly string[];
   readonly tls?: ConnectionOptions | undefined;
   readonly sasl?: Sasl | undefined;
-  /** Without a heartbeat for this long a group gives the partitions of a member to others; SESSION_TIMEOUT_MS where absent. */
+  /**
+   * A group gives a member's partitions to others after this time without a heartbeat. SESSION_TIMEOUT_MS if
+   * absent.
+   */
   readonly sessionTimeoutMs?: number | undefined;
 }
 
@@ -35,18 +38,20 @@ export type Sasl =
 
 export interface KafkaOptions extends KafkaAccess {
   readonly clientId: string;
-  /** How often a broker that cannot be reached is tried again; RETRIES where absent. For asking once whether Kafka is there. */
+  /**
+   * Retries of a connection to a broker; RETRIES if absent. Fewer suit a check whether Kafka can be reached.
+   */
   readonly retries?: number;
-  /** Called with each try to connect to a broker. */
+  /** Called at each attempt to connect to a broker. */
   readonly onConnecting?: () => void;
-  /** Called with each answer by which a broker throttles us. */
+  /** Called for each response by which a broker throttles us. */
   readonly onThrottled?: OnThrottled;
 }
 
-/** One request to a broker, connecting included. */
+/** Time limits of a connection to a broker, and of a request. */
 const CONNECT_TIMEOUT_MS = 5_000;
 export const REQUEST_TIMEOUT_MS = 15_000;
-/** Bytes that one compressed batch may decompress to; with it, the largest record that can be read. */
+/** The most bytes that a compressed batch may decompress to. The limit also holds for a single record. */
 export const MAX_DECOMPRESSED_BYTES = 64 * 1024 * 1024;
 const SESSION_TIMEOUT_MS = 10_000;
 export const FIRST_RETRY_MS = 300;
@@ -60,7 +65,7 @@ export function makeKafka(options: KafkaOptions, logger: Logger): Kafka {
     onConnecting?.();
     return makeSocket(socket);
   };
-  nameAdvertised(socketFactory, brokers);
+  registerBrokers(socketFactory, brokers);
   if (onThrottled !== undefined) reportThrottling(socketFactory, onThrottled);
   const kafka = new Kafka({
     clientId,
@@ -75,7 +80,8 @@ export function makeKafka(options: KafkaOptions, logger: Logger): Kafka {
     logCreator: () => (entry) => {
       const { message, error, groupId, topic, partition } = entry.log;
       const details = { client: entry.namespace, error, groupId, topic, partition };
-      // The client reports each pause, retry and rebalance at INFO or above; what matters of them the worker says itself.
+      // The client logs each pause, retry and rebalance at INFO or above. The worker itself logs the
+      // important ones.
       if (entry.level <= logLevel.ERROR) logger.warn(details, message);
       else logger.debug(details, message);
     },
@@ -91,7 +97,9 @@ export function sessionTimeoutOf(kafka: Kafka): number {
   return sessionTimeouts.get(kafka) ?? SESSION_TIMEOUT_MS;
 }
 
-/** What is to be done where the brokers refuse the session timeout, which no further try changes; undefined for any other error. */
+/**
+ * The remedy when brokers refuse the session timeout, which no retry changes; undefined for any other error.
+ */
 export function sessionRefusal(kafka: Kafka, error: unknown): KafkaRefusal | undefined {
   if (!(error instanceof Error)) return undefined;
   if (Reflect.get(error, 'type') !== 'INVALID_SESSION_TIMEOUT') return sessionRefusal(kafka, error.cause);
@@ -107,7 +115,7 @@ function saslOptions(sasl: Sasl): SASLOptions | Mechanism {
   if (sasl.mechanism === 'OAUTHBEARER') return tokenMechanism(sasl.tokens, systemClock.now);
   const credentials = {
     username: sasl.username,
-    // The client takes it from here each time it authenticates.
+    // The client reads it at each authentication.
     get password() {
       return sasl.password();
     },
@@ -131,14 +139,14 @@ async function decompress(codec: number, bytes: Buffer): Promise<Buffer> {
   return found.decompress(bytes);
 }
 
-/** @throws RangeError beyond 2^53: an offset that a number cannot hold would be another record's */
+/** @throws RangeError beyond 2^53: a rounded offset would be another record's */
 export function offsetOf(text: unknown): number {
   const offset = Number(text);
   if (!Number.isSafeInteger(offset)) throw new RangeError(`offset ${text} is out of range`);
   return offset;
 }
 
-/** Which cluster the brokers are of. */
+/** The id of the brokers' cluster; null if they give none. */
 export async function readClusterId(kafka: Kafka): Promise<string | null> {
   const admin = await connectedAdmin(kafka);
   try {
@@ -148,7 +156,7 @@ export async function readClusterId(kafka: Kafka): Promise<string | null> {
   }
 }
 
-/** Positions and verdicts would be stored under the wrong cluster. A restart takes the new one. */
+/** Positions and verdicts would be stored under the wrong cluster. A restart adopts the new cluster. */
 export function clusterChanged(before: string, now: string): KafkaRefusal {
   return new KafkaRefusal(
     `The brokers are of another Kafka cluster than at the start: ${now}, not ${before}. Start the worker again`,

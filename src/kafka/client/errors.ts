@@ -1,11 +1,11 @@
-/** Problems with Kafka that are worth a sentence of their own. */
+/** Problems with Kafka that have an error text of their own. */
 
-/** What Kafka has not, or does not do, in a sentence that says all there is to know. */
+/** Kafka lacks something or refuses it. The message is complete: it needs no stack trace. */
 export class KafkaProblem extends Error {
   override readonly name: string = 'KafkaProblem';
 }
 
-/** The same where asking again would change nothing: somebody has to act first. */
+/** A problem that no retry changes: an operator has to act first. */
 export class KafkaRefusal extends KafkaProblem {
   override readonly name = 'KafkaRefusal';
 }

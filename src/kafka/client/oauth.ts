@@ -1,6 +1,9 @@
 /**
- * OAUTHBEARER: tokens from an authorization server by the grant client_credentials, shown to brokers.
- * https://www.rfc-editor.org/rfc/rfc6749#section-4.4 https://www.rfc-editor.org/rfc/rfc7628#section-3
+ * Authenticates to brokers by OAUTHBEARER: with tokens from an authorization server, by the grant
+ * client_credentials.
+ *
+ * - https://www.rfc-editor.org/rfc/rfc6749#section-4.4
+ * - https://www.rfc-editor.org/rfc/rfc7628#section-3
  */
 import { KafkaJSConnectionError, KafkaJSNonRetriableError, type Mechanism } from 'kafkajs';
 import { causeOf, fetchProblem } from '../../lib/errors';
@@ -14,27 +17,31 @@ export interface TokenSource {
   readonly scope: string | undefined;
 }
 
-/** One request to the token endpoint, its answer included. */
+/** Time limit of one request to the token endpoint, with its response. */
 const TOKEN_TIMEOUT_MS = 5_000;
-/** A token is replaced when this share of its time has passed: one that runs out on the way is refused. */
+/**
+ * A token is replaced after this share of its lifetime: a broker refuses a token that expires on its way
+ * there.
+ */
 const USED_SHARE = 0.8;
 /**
- * And this long before its end at the latest. A broker that lets a session end does so with the token; the client shows a token again 10 s
- * before that, and a broker takes that once a second at most.
+ * A token is replaced at the latest this long before its end. A broker may end a session with its token. The
+ * client authenticates again 10 s before that end, and a broker accepts that once a second at most.
  */
 const RESERVE_SECONDS = 15;
-/** How long a token is taken to be good whose time the server does not say. */
-const UNSAID_SECONDS = 60;
-/** How every error begins. */
+/** Lifetime of a token if the server gives none. */
+const DEFAULT_LIFETIME_SECONDS = 60;
+/** The first words of every error about the endpoint. */
 const ENDPOINT = 'the token endpoint';
 const MAX_ANSWER_BYTES = 256 * 1024;
 
 /**
- * What the client authenticates by. Its own way of OAUTHBEARER takes a token that the broker refuses for accepted, and then meets a
- * connection that is closed.
+ * The mechanism by which the client authenticates. The client's own OAUTHBEARER takes a refused token for
+ * accepted, and then finds its connection closed.
  *
- * It throws KafkaJSNonRetriableError where the token endpoint refuses us. Every other failure is a KafkaJSConnectionError, after which the
- * client connects anew: on this connection the broker waits for a token, and takes nothing else.
+ * The mechanism throws KafkaJSNonRetriableError when the token endpoint refuses us. Every other failure is a
+ * KafkaJSConnectionError, after which the client opens a new connection. On the old one the broker accepts
+ * nothing but a token.
  */
 export function tokenMechanism(source: TokenSource, now: () => number): Mechanism {
   const tokens = makeTokens(source, now);
@@ -59,7 +66,7 @@ export function tokenMechanism(source: TokenSource, now: () => number): Mechanis
 
 const SIZE_BYTES = 4;
 
-/** As the client sends what a mechanism has to say. */
+/** The message of a mechanism in the client's format: int32 length in big endian, then the text. */
 function sized(message: string): Buffer {
   const bytes = Buffer.from(message);
   const size = Buffer.alloc(SIZE_BYTES);
@@ -67,16 +74,18 @@ function sized(message: string): Buffer {
   return Buffer.concat([size, bytes]);
 }
 
-/** The token that is in force; a new one before it runs out. Whoever asks meanwhile waits for the same request. */
+/**
+ * Keeps the current token, and requests a new one before it expires. Concurrent callers share one request.
+ */
 function makeTokens(source: TokenSource, now: () => number) {
   let token: { value: string; useUntil: number } | null = null;
   let request: Promise<string> | null = null;
 
   async function renew(): Promise<string> {
-    const askedAt = now();
+    const requestedAt = now();
     const { value, seconds } = await requestToken(source);
     const usedSeconds = Math.min(seconds * USED_SHARE, seconds - RESERVE_SECONDS);
-    token = { value, useUntil: askedAt + usedSeconds * 1000 };
+    token = { value, useUntil: requestedAt + usedSeconds * 1000 };
     return value;
   }
 
@@ -96,7 +105,7 @@ function makeTokens(source: TokenSource, now: () => number) {
 
 async function requestToken(source: TokenSource): Promise<{ value: string; seconds: number }> {
   const { clientId, clientSecret, endpoint, scope } = source;
-  // Both are encoded as in a form before they become a user and a password (RFC 6749, 2.3.1).
+  // Both are form-encoded before they become a user and a password (RFC 6749, 2.3.1).
   const credentials = [clientId, clientSecret()].map((text) => encodeURIComponent(text)).join(':');
   let status: number;
   let answer: string;
@@ -108,7 +117,7 @@ async function requestToken(source: TokenSource): Promise<{ value: string; secon
         authorization: `Basic ${Buffer.from(credentials).toString('base64')}`,
       },
       body: new URLSearchParams({ grant_type: 'client_credentials', ...(scope && { scope }) }),
-      // It would be sent the credentials, too.
+      // The target of a redirect would get the credentials too.
       redirect: 'error',
       signal: AbortSignal.timeout(TOKEN_TIMEOUT_MS),
     });
@@ -122,11 +131,17 @@ async function requestToken(source: TokenSource): Promise<{ value: string; secon
   const given = parseJson(answer);
   if (status !== 200 || !isObject(given) || typeof given.access_token !== 'string')
     throw new KafkaJSConnectionError(`${ENDPOINT} answered HTTP ${status} without a token`);
-  const seconds = Number(given.expires_in ?? UNSAID_SECONDS);
-  return { value: given.access_token, seconds: Number.isFinite(seconds) ? seconds : UNSAID_SECONDS };
+  const seconds = Number(given.expires_in ?? DEFAULT_LIFETIME_SECONDS);
+  return {
+    value: given.access_token,
+    seconds: Number.isFinite(seconds) ? seconds : DEFAULT_LIFETIME_SECONDS,
+  };
 }
 
-/** A code of OAuth, such as invalid_client. Nothing else of an answer, which may repeat what was sent. */
+/**
+ * The OAuth code of a response, such as invalid_client. Nothing else of it: the response may repeat the
+ * request.
+ */
 function codeIn(answer: string, field: 'error' | 'status'): string {
   const parsed = parseJson(answer);
   const code = isObject(parsed) ? parsed[field] : undefined;

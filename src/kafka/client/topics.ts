@@ -1,15 +1,22 @@
-/** Topics that we write to: they are made where they are missing, and what keeps them from being made is named. */
+/**
+ * Creates the topics that we write to where they are missing, and explains a broker's refusal to create one.
+ */
 import { ConfigResourceTypes, type Kafka, KafkaJSAggregateError, KafkaJSProtocolError } from 'kafkajs';
 import { connectedAdmin } from './client';
 import { KafkaProblem, KafkaRefusal } from './errors';
 
-/** What a record may hold, and more; less than the 100 MiB that brokers take in a request. */
+/** More than the largest record that we read; less than the 100 MiB that brokers accept in a request. */
 const MAX_OWN_MESSAGE_BYTES = 80 * 1024 * 1024;
 
-/** The answer of a cluster whose brokers are fewer than the replicas: it may pass, since brokers may still be on their way into the cluster. */
+/**
+ * The cluster has fewer brokers than the topic has replicas. A retry may help: brokers may still join the
+ * cluster.
+ */
 const TOO_FEW_BROKERS = 'INVALID_REPLICATION_FACTOR';
 
-/** Answers to the creation of a topic, and the way out of each. All but TOO_FEW_BROKERS stay the same until somebody acts. */
+/**
+ * Refusals to create a topic, and the remedy of each. All but TOO_FEW_BROKERS last until an operator acts.
+ */
 const REFUSALS: Readonly<Record<string, (topic: string) => string>> = {
   POLICY_VIOLATION: (topic) =>
     `Make ${topic} yourself as the policy of the brokers (create.topic.policy.class.name) wants it, with a max.message.bytes above twice that of the topics that are read`,
@@ -27,12 +34,13 @@ const REFUSALS: Readonly<Record<string, (topic: string) => string>> = {
 };
 
 /**
- * Makes a topic where it does not exist: with the cluster's defaults, but for the size of its messages. A dead letter is larger than its
- * record, by the headers, and a verdict may name a long event twice: where those were refused their partition would wait for good.
+ * Creates a topic if it does not exist, with the cluster's defaults except for the size of messages. The
+ * headers make a dead letter larger than its record, and a verdict may name a long event twice. If the topic
+ * refused one of them, the partition would wait forever.
  *
- * @throws KafkaRefusal where the brokers refuse to make it, and would again
- * @throws KafkaProblem where brokers are missing, and may come
- * @throws where it is missing and cannot be made now
+ * @throws KafkaRefusal if the brokers refuse to create it, and a retry would not help
+ * @throws KafkaProblem if brokers are missing, and may still join
+ * @throws if it is missing and cannot be created now
  */
 export async function ensureTopic(kafka: Kafka, topic: string): Promise<'present' | 'made'> {
   const admin = await connectedAdmin(kafka);
@@ -57,7 +65,7 @@ export async function ensureTopic(kafka: Kafka, topic: string): Promise<'present
   }
 }
 
-/** The refusal that an error stands for; undefined where no broker has refused the topic. */
+/** The refusal of a topic that an error reports; undefined if no broker has refused it. */
 export function refusalOf(topic: string, error: unknown): KafkaProblem | undefined {
   const answers: unknown[] = error instanceof KafkaJSAggregateError ? [...error.errors] : [error];
   const answer = answers.find((each) => each instanceof KafkaJSProtocolError);
@@ -71,12 +79,15 @@ export function refusalOf(topic: string, error: unknown): KafkaProblem | undefin
   );
 }
 
-/** The first of the topics that is compacted, and so takes no message without a key; undefined, too, where we may not ask. */
+/**
+ * The first compacted topic: it accepts no message without a key. Also undefined if we lack the permission to
+ * read the topics' settings.
+ */
 export async function findCompacted(kafka: Kafka, topics: readonly string[]): Promise<string | undefined> {
   const admin = await connectedAdmin(kafka);
   try {
-    const asked = topics.map((name) => ({ type: ConfigResourceTypes.TOPIC, name, configNames: [CLEANUP] }));
-    const { resources } = await admin.describeConfigs({ resources: asked, includeSynonyms: false });
+    const wanted = topics.map((name) => ({ type: ConfigResourceTypes.TOPIC, name, configNames: [CLEANUP] }));
+    const { resources } = await admin.describeConfigs({ resources: wanted, includeSynonyms: false });
     return resources.find(({ configEntries }) =>
       configEntries.some(
         ({ configName, configValue }) => configName === CLEANUP && configValue.includes('compact'),

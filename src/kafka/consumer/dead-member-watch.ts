@@ -12,7 +12,7 @@ import type { TopicPartition } from '../../lib/topic-partition';
 import { keyOf } from '../../lib/topic-partition';
 import { committedOffsets } from '../admin/offsets';
 import { connectedAdmin, offsetOf } from '../client/client';
-import { type AnswerListener, runHeard } from '../client/patches/fetch';
+import { type AnswerListener, runWithListener } from '../client/patches/fetch';
 
 /** How often the members are looked at. */
 const CHECK_MS = 2_000;
@@ -193,7 +193,7 @@ async function viewGroup(
   const positions = await Promise.all(
     topics.map(async (topic) => {
       // Of a partition without a leader nothing is told: nobody can be still there, and the others are looked at.
-      const offsets = await runHeard(UNHEARD, () => admin.fetchTopicOffsets(topic));
+      const offsets = await runWithListener(UNHEARD, () => admin.fetchTopicOffsets(topic));
       return offsets.map(({ partition, low, high }) => ({
         topic,
         partition,

@@ -17,7 +17,7 @@ import {
   sessionRefusal,
   sessionTimeoutOf,
 } from '../client/client';
-import { type AnswerListener, FetchedMessage, runHeard } from '../client/patches/fetch';
+import { type AnswerListener, FetchedMessage, runWithListener } from '../client/patches/fetch';
 import { heartbeatMs } from '../client/patches/heartbeats';
 import type { RecordSource, SourceListener } from '../port';
 import { FetchPositions } from './positions';
@@ -286,7 +286,7 @@ export async function joinGroup(
   try {
     await consumer.connect();
     await consumer.subscribe({ topics: [...topics], fromBeginning: true });
-    await runHeard(answers, () =>
+    await runWithListener(answers, () =>
       consumer.run({
         autoCommit: false,
         eachBatchAutoResolve: false,

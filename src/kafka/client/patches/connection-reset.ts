@@ -1,17 +1,18 @@
 /**
- * Lets kafkajs 2.2.4 begin each connection to a broker with nothing of the one before it. It keeps what it has of an answer that broke off in the middle, as where a connection
- * is reset, and takes what the next connection brings for the rest: what then stands where a length should be text, and it waits for gigabytes, or ends the process.
+ * Begins each connection to a broker with empty buffers. When a connection is reset, kafkajs 2.2.4 keeps the
+ * part of a response that has arrived. It takes the bytes of the next connection for the rest. It then reads
+ * text as a length, and waits for gigabytes or ends the process.
  */
 import Connection from 'kafkajs/src/network/connection';
 import { markAdvertised } from './advertised';
 
 const { connect, disconnect } = Connection.prototype;
 
-/** Of the length that stands in front of each answer. */
+/** Size of the length in front of each response. */
 const LENGTH_BYTES = 4;
 
 /** For every client of this process. */
-export function beginConnectionsClean(): void {
+export function installConnectionReset(): void {
   Connection.prototype.connect = function () {
     if (!this.isConnected()) {
       this.chunks = [];
@@ -25,7 +26,7 @@ export function beginConnectionsClean(): void {
   Connection.prototype.disconnect = async function () {
     const { socket } = this;
     const done = await disconnect.call(this);
-    // It may still bring an answer that nobody waits for.
+    // The old socket may still receive a response that nothing waits for.
     socket?.removeAllListeners('data');
     return done;
   };

@@ -1,13 +1,14 @@
 /**
- * Keeps the reason why no broker names the coordinator of a group. kafkajs 2.2.4 asks each broker, drops each refusal, and throws
- * "Failed to find group coordinator": a missing permission and a cluster without its offsets topic would look alike.
+ * Keeps the reason why no broker names the coordinator of a group. The client (kafkajs 2.2.4) asks each
+ * broker, drops each refusal, and throws "Failed to find group coordinator". A missing permission and a
+ * cluster without its offsets topic would look alike.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import Broker from 'kafkajs/src/broker';
 import Cluster from 'kafkajs/src/cluster';
 import { asError } from '../../../lib/errors';
 
-/** The last refusal of the look-up that runs now. */
+/** The last refusal of the current look-up. */
 const lookUps = new AsyncLocalStorage<{ refusal: Error | null }>();
 
 const { findGroupCoordinator } = Broker.prototype;
@@ -31,7 +32,7 @@ export function installCoordinatorRefusals(): void {
         return await findGroupCoordinatorMetadata.call(this, group);
       } catch (error) {
         if (lookUp.refusal === null || !(error instanceof Error)) throw error;
-        // The same error, since kafkajs knows it by its class.
+        // The same error object: kafkajs recognizes it by its class.
         if (error !== lookUp.refusal) {
           error.message = `${error.message}: ${lookUp.refusal.message}`;
           error.cause = lookUp.refusal;

@@ -1,7 +1,9 @@
 /**
- * Puts our decoder of record batches (record-batch-reader.ts) into kafkajs 2.2.4, in place of the decoder of the fetch response it uses
- * with every broker from 2.3 on. A batch that kafkajs then sees holds one message that carries everything fetched of a partition.
- * What else the brokers say of partitions, and kafkajs keeps to itself, is told to who listens: it costs no request.
+ * Replaces the decoder of fetch responses in kafkajs 2.2.4 by ours (record-batch-reader.ts). The replaced
+ * decoder serves every broker from 2.3 on. With ours, kafkajs sees one message for each partition, which
+ * carries all fetched batches.
+ *
+ * A listener gets the facts in the brokers' responses that kafkajs keeps to itself. They cost no request.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import Decoder from 'kafkajs/src/protocol/decoder';
@@ -12,49 +14,55 @@ import offsetFetchResponse from 'kafkajs/src/protocol/requests/offsetFetch/v4/re
 import type { TopicPartition } from '../../../lib/topic-partition';
 import { type Decompress, Fetched } from '../../protocol/record-batch-reader';
 
-/** What stands for all that was fetched of a partition, in the shape that kafkajs asks of a message. */
+/** All fetched batches of a partition, in the shape of a kafkajs message. */
 export class FetchedMessage {
   readonly isControlRecord = false;
   readonly batchContext = { inTransaction: false };
   readonly key = null;
-  /** Of the last record: where kafkajs takes the partition to stand once the message is resolved. */
+  /** Offset of the last record: kafkajs's position of the partition once the message is resolved. */
   readonly offset: string;
   constructor(readonly fetched: Fetched) {
     this.offset = String(fetched.lastOffset);
   }
 }
 
-/** What brokers answer one consumer. */
+/** Gets the facts from the brokers' responses to one consumer. */
 export interface AnswerListener {
-  /** The end of a partition, and its first offset that is not deleted, with each answer to a fetch, whether it brings records or not. */
+  /**
+   * The high watermark of a partition, and its first offset that is not deleted. Reported for each response
+   * to a fetch, with records or without.
+   */
   end(partition: TopicPartition, offset: number, start: number): void;
-  /** A broker does not let a partition be read, or its next batch is damaged. To kafkajs it looks like one of which there is nothing to read. */
+  /**
+   * A broker refuses the fetch of a partition, or its next batch is damaged. kafkajs sees a partition without
+   * records.
+   */
   refused(partition: TopicPartition, error: Error): void;
-  /** A partition, which need not be of this consumer, has no leader: nobody can read it. */
+  /** A partition has no leader, and cannot be read. It may be another consumer's. */
   leaderless(partition: TopicPartition, error: Error): void;
-  /** The broker has no such partition, or not the offset that was asked for: its log may be another one. */
+  /** The broker lacks the partition, or the offset of the fetch: another log may have replaced it. */
   missing(partition: TopicPartition): void;
-  /** A broker throttles its fetches for so long. */
+  /** A broker throttles the consumer's fetches for `ms`. */
   throttled(ms: number): void;
-  /** It begins to join its group, for whatever reason; the client reports the end of that. */
+  /** The consumer begins to join its group, for any reason. The client reports the end of the join. */
   joining(): void;
-  /** It has joined its group, on this Kafka cluster; null where its brokers give no id. */
+  /** The consumer has joined its group, on the Kafka cluster with this id; null if its brokers give none. */
   joined?(clusterId: string | null): void;
-  /** What the group has committed of a partition, null where it has not, and the note that it was committed with. */
+  /** The group's committed offset of a partition, null if there is none, and the note of that commit. */
   committed(partition: TopicPartition, offset: number | null, note: string | null): void;
 }
 
 const listeners = new AsyncLocalStorage<AnswerListener>();
 
 /**
- * Runs a consumer so that the listener hears what it is answered: it, and no other client of this process, which may ask for the positions of
- * another group, or have asked before the consumer did.
+ * Runs a consumer whose responses are reported to the listener. Responses to other clients of this process
+ * are not: they may be about another group, or about an earlier time.
  */
-export function runHeard<T>(listener: AnswerListener, run: () => T): T {
+export function runWithListener<T>(listener: AnswerListener, run: () => T): T {
   return listeners.run(listener, run);
 }
 
-/** Who listens to what the consumer is answered that asks just now; undefined for any other client. */
+/** The listener of the consumer that sends the current request; undefined for any other client. */
 export function answerListener(): AnswerListener | undefined {
   return listeners.getStore();
 }
@@ -63,8 +71,8 @@ const OFFSET_OUT_OF_RANGE = 1;
 export const UNKNOWN_TOPIC_OR_PARTITION = 3;
 export const TOPIC_AUTHORIZATION_FAILED = 29;
 /**
- * Errors of a fetch that kafkajs gets over by itself. With any other one that a single partition has it stops fetching all of them, and ends, or
- * tries again, for good where the partition has it for good.
+ * Errors of a fetch from which kafkajs recovers by itself. On any other error of a single partition it stops
+ * fetching all partitions. It then ends, or retries forever if the error lasts.
  */
 const LEFT_TO_KAFKAJS: ReadonlySet<string> = new Set([
   'OFFSET_OUT_OF_RANGE',
@@ -75,14 +83,17 @@ const LEFT_TO_KAFKAJS: ReadonlySet<string> = new Set([
   'UNKNOWN_TOPIC_OR_PARTITION',
 ]);
 
-/** A partition whose offset a broker did not commit. */
+/** A partition whose commit a broker has refused. */
 export interface CommitError extends TopicPartition {
   readonly errorCode: number;
 }
 
 const commitErrors = new WeakMap<object, readonly CommitError[]>();
 
-/** The partitions whose offsets were not committed, of an error that says of one alone; none of any other error. */
+/**
+ * All partitions whose commit was refused, by the error that was thrown: kafkajs throws the first refusal
+ * alone. Empty for any other error.
+ */
 export function commitErrorsIn(error: unknown): readonly CommitError[] {
   return (typeof error === 'object' && error !== null && commitErrors.get(error)) || [];
 }
@@ -96,7 +107,7 @@ export function installFetchDecoder(decompress: Decompress): void {
     for (const { topic, partitions } of decoded.responses)
       for (const { partition, offset, metadata, errorCode } of partitions) {
         if (errorCode !== 0) continue;
-        // Less than 0 where nothing is committed.
+        // The offset is negative if nothing is committed.
         const committed = Number(offset) < 0 ? null : Number(offset);
         listener?.committed({ topic, partition }, committed, metadata);
       }
@@ -120,7 +131,7 @@ export function installFetchDecoder(decompress: Decompress): void {
 const decodeOffsetFetch = offsetFetchResponse.decode;
 const parseOffsetCommit = offsetCommitResponse.parse;
 
-/** Fetch response, version 11. https://kafka.apache.org/protocol#The_Messages_Fetch */
+/** Decodes a fetch response, version 11. https://kafka.apache.org/protocol#The_Messages_Fetch */
 function decodeFetch(bytes: Buffer, decompress: Decompress) {
   const decoder = new Decoder(bytes);
   const listener = answerListener();
@@ -134,7 +145,8 @@ function decodeFetch(bytes: Buffer, decompress: Decompress) {
       partitions: decoder.readArray(() => decodePartition(topicName, decoder, decompress, listener)),
     };
   });
-  // A throttle time of 0, as kafkajs has it: the broker expects the client to wait, and kafkajs would wait twice.
+  // A throttle time of 0, as in kafkajs's own decoder: the client waits by clientSideThrottleTime, and would
+  // wait twice.
   return { throttleTime: 0, clientSideThrottleTime, errorCode, sessionId, responses };
 }
 
@@ -162,16 +174,16 @@ function decodePartition(
   const fetched = size > 0 ? new Fetched(decoder.readBytes(size), aborted, decompress) : null;
   const messages = fetched === null || fetched.isEmpty ? [] : [new FetchedMessage(fetched)];
   if (listener !== undefined) {
-    if (answered !== 0) about.errorCode = tellError({ topic, partition }, answered, listener);
-    // Brokers leave out a batch that does not fit: one that is cut off at the very beginning says of itself that it is longer than it is.
+    if (answered !== 0) about.errorCode = reportError({ topic, partition }, answered, listener);
+    // Brokers leave out a batch that does not fit. A first batch that is cut off must claim a wrong length.
     else if (fetched?.isEmpty) listener.refused({ topic, partition }, new Error('its next batch is damaged'));
     else listener.end({ topic, partition }, Number(about.highWatermark), Number(about.lastStartOffset));
   }
   return { ...about, abortedTransactions: [], preferredReadReplica, messages };
 }
 
-/** @returns the error that is left to kafkajs; 0 for none */
-function tellError(partition: TopicPartition, errorCode: number, listener: AnswerListener): number {
+/** Reports the error of a partition. @returns the error code that is left to kafkajs; 0 for none */
+function reportError(partition: TopicPartition, errorCode: number, listener: AnswerListener): number {
   const error = createErrorFromCode(errorCode);
   if (errorCode === UNKNOWN_TOPIC_OR_PARTITION || errorCode === OFFSET_OUT_OF_RANGE)
     listener.missing(partition);

@@ -1,10 +1,12 @@
 /**
- * Keeps a member in its group while a fetch waits. kafkajs 2.2.4 sends a heartbeat only between two fetches: a broker that throttles fetches
- * by a quota, or a slow line, costs the membership where a fetch takes as long as the session timeout.
+ * Keeps a member in its group while a fetch waits. Without this patch kafkajs 2.2.4 sends a heartbeat only
+ * between two fetches. A fetch may take as long as the session timeout, by a quota of the broker or a slow
+ * line. The member then loses its membership.
  *
- * - A broker that throttles is not asked while it does: to kafkajs these are fetches that brought nothing, each with its heartbeat behind it.
- * - A fetch that waits for its answer has heartbeats beside it. Where one of them fails, as in a rebalance, the fetch is abandoned:
- *   nothing of it is handed over, and kafkajs rejoins as after any other heartbeat that failed.
+ * - A broker that throttles gets no fetch meanwhile. To kafkajs this looks like an empty fetch, after which
+ *   it sends a heartbeat.
+ * - Heartbeats are sent while a fetch waits for its response. If one of them fails, as in a rebalance, the
+ *   fetch is abandoned. Its records are dropped, and kafkajs rejoins as after any other failed heartbeat.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import ConsumerGroup from 'kafkajs/src/consumer/consumerGroup';
@@ -13,19 +15,19 @@ import { answerListener } from './fetch';
 import { isJoining } from './joining';
 import { watchThrottling } from './throttling';
 
-/** Heartbeats in a session timeout: as many as Kafka's own clients send at least, and two more. */
+/** Heartbeats in a session timeout: two more than Kafka's own clients send at least. */
 const HEARTBEATS_A_SESSION = 5;
-/** How often a fetch that waits looks whether a heartbeat is due. */
+/** A waiting fetch checks this often whether a heartbeat is due. */
 const CHECK_MS = 500;
 
-/** How often a member sends a heartbeat. */
+/** The time between two heartbeats of a member. */
 export const heartbeatMs = (sessionTimeoutMs: number) => Math.floor(sessionTimeoutMs / HEARTBEATS_A_SESSION);
 
 interface WaitingFetch {
   abandoned: boolean;
 }
 const current = new AsyncLocalStorage<WaitingFetch>();
-/** When the brokers that throttle a member take its next fetch, by their numbers. */
+/** The time from which a throttling broker accepts the member's next fetch, by the broker's number. */
 const throttled = new WeakMap<ConsumerGroup, Map<string, number>>();
 
 const { fetch, recoverFromFetch } = ConsumerGroup.prototype;
@@ -48,7 +50,8 @@ export function installHeartbeats(): void {
     return besideHeartbeats(this, waiting, answered);
   };
   ConsumerGroup.prototype.recoverFromFetch = async function (error) {
-    // It may join the group, which kafkajs does by itself once a fetch is abandoned: two at once would be two members.
+    // The original may join the group, and kafkajs joins by itself after an abandoned fetch: two joins at
+    // once would make two members.
     if (current.getStore()?.abandoned !== true) await recoverFromFetch.call(this, error);
   };
 }
@@ -60,7 +63,11 @@ function noteThrottling(group: ConsumerGroup, nodeId: string, ms: number): void 
   throttled.set(group, until);
 }
 
-/** @throws where a heartbeat fails before the fetch is answered */
+/**
+ * Waits for a fetch and sends heartbeats meanwhile.
+ *
+ * @throws if a heartbeat fails before the fetch has its response
+ */
 async function besideHeartbeats<T>(
   group: ConsumerGroup,
   waiting: WaitingFetch,
@@ -82,7 +89,7 @@ async function besideHeartbeats<T>(
     return await Promise.race([answered, failed]);
   } finally {
     over.abort();
-    // Whichever of the two is late has nobody to report to: kafkajs acts on the first.
+    // kafkajs acts on the first of the two: the failure of the other must not become an unhandled rejection.
     answered.catch(() => undefined);
     failed.catch(() => undefined);
   }

@@ -1,7 +1,10 @@
-/** All that we change in kafkajs 2.2.4, for every client of this process. README.md has a row for each patch. */
+/**
+ * Installs all patches of kafkajs 2.2.4, for every client of this process. README.md has a row for each
+ * patch.
+ */
 import makeSocketFactory from 'kafkajs/src/network/socketFactory';
 import type { Decompress } from '../../protocol/record-batch-reader';
-import { beginConnectionsClean } from './connection-reset';
+import { installConnectionReset } from './connection-reset';
 import { installCoordinatorRefusals } from './coordinator-refusals';
 import { installFetchDecoder } from './fetch';
 import { installHeartbeats } from './heartbeats';
@@ -11,9 +14,9 @@ import { installProduceEncoder } from './produce';
 import { installRefusalTexts } from './refusal-texts';
 import { installThrottleReports } from './throttling';
 
-/** Installing again changes nothing: each patch keeps what it found when it was loaded. */
+/** A second call changes nothing: each patch keeps the original function from when its module was loaded. */
 export function installPatches(decompress: Decompress): void {
-  beginConnectionsClean();
+  installConnectionReset();
   installFetchDecoder(decompress);
   installLeaders();
   installThrottleReports();

@@ -1,4 +1,4 @@
-/** The parts of kafkajs 2.2.4 that we reach into. The version is pinned; a test notices when they move. */
+/** The parts of kafkajs 2.2.4 that we reach into. The version is pinned; a test fails when they move. */
 declare module 'kafkajs/src/protocol/decoder' {
   class Decoder {
     constructor(buffer: Buffer);
@@ -18,7 +18,7 @@ declare module 'kafkajs/src/protocol/requests/fetch/v11/response' {
 }
 
 declare module 'kafkajs/src/protocol/error' {
-  /** Of codes that it does not know, too. */
+  /** Also makes an error for an unknown code. */
   export function createErrorFromCode(code: number): Error & { readonly type: string };
 }
 
@@ -29,7 +29,7 @@ declare module 'kafkajs/src/protocol/requests/offsetCommit/v5/response' {
       readonly partitions: readonly { readonly partition: number; readonly errorCode: number }[];
     }[];
   }
-  /** @throws the error of the first partition that has one */
+  /** @throws the error of the first partition with one */
   const response: { parse: (answer: Answer) => Promise<Answer> };
   export = response;
 }
@@ -45,7 +45,7 @@ declare module 'kafkajs/src/protocol/requests/metadata/v6/response' {
       }[];
     }[];
   }
-  /** @throws the error of the first topic that has one, or of the first partition */
+  /** @throws the error of the first topic or partition with one */
   const response: { parse: (answer: Answer) => Promise<Answer> };
   export = response;
 }
@@ -74,12 +74,12 @@ declare module 'kafkajs/src/cluster' {
   class Cluster {
     /** Asks each broker in turn. @throws KafkaJSGroupCoordinatorNotFound, without the reason */
     findGroupCoordinatorMetadata(group: { readonly groupId: string }): Promise<unknown>;
-    /** Asks a broker. */
+    /** Sends a metadata request to a broker. */
     metadata(about: { readonly topics: readonly string[] }): Promise<{ readonly clusterId?: string | null }>;
     findTopicPartitionMetadata(
       topic: string,
     ): readonly { readonly partitionId: number; readonly leader: number }[];
-    /** Where partitions begin or end, by topic. */
+    /** First or last offsets of partitions, by topic. */
     fetchTopicsOffset(
       wanted: readonly {
         readonly topic: string;
@@ -92,7 +92,7 @@ declare module 'kafkajs/src/cluster' {
 
 declare module 'kafkajs/src/network/connection' {
   namespace Connection {
-    /** A request, and how its answer is read. */
+    /** A request, and the decoder of its response. */
     interface Protocol {
       readonly request: { readonly apiName: string };
       readonly response: { readonly decode: (bytes: Buffer) => Promise<unknown> };
@@ -100,14 +100,14 @@ declare module 'kafkajs/src/network/connection' {
   }
   class Connection {
     readonly socket: import('node:net').Socket | undefined;
-    /** What came of an answer so far. */
+    /** The received part of a response. */
     chunks: Buffer[];
     bytesBuffered: number;
-    /** So many make the next step: the length of an answer, and then all of it. */
+    /** Bytes needed for the next step: first the length of a response, then all of it. */
     bytesNeeded: number;
     /** Address of the broker. */
     readonly broker: string;
-    /** That of the client: all its connections have the same. */
+    /** The client's factory: all connections of a client share it. */
     readonly socketFactory: object;
     isConnected(): boolean;
     connect(): Promise<boolean>;
@@ -124,14 +124,18 @@ declare module 'kafkajs/src/consumer/consumerGroup' {
     readonly cluster: Cluster;
     readonly seekOffset: Map<string, string>;
     readonly sessionTimeout: number;
-    /** How long a fetch waits for records, and so the client where it has nothing to fetch. */
+    /** Time that a fetch waits for records. The client waits as long when it has nothing to fetch. */
     readonly maxWaitTime: number;
     joinAndSync(): Promise<void>;
-    /** What a broker gives of the member's partitions, one batch each. */
+    /** Fetches the member's partitions from a broker, one batch each. */
     fetch(nodeId: string): Promise<unknown[]>;
-    /** @throws where the client has no way to go on by itself */
+    /** @throws if the client cannot recover by itself */
     recoverFromFetch(error: Error): Promise<void>;
-    /** Sends a heartbeat where the last one is `interval` ms ago. @throws where the group rebalances, or no longer knows the member */
+    /**
+     * Sends a heartbeat if the last one is `interval` ms ago.
+     *
+     * @throws if the group rebalances, or has removed the member
+     */
     heartbeat(options: { readonly interval: number }): Promise<void>;
   }
   export = ConsumerGroup;
@@ -159,7 +163,7 @@ declare module 'kafkajs/src/protocol/encoder' {
     writeInt16(value: number): this;
     writeInt32(value: number): this;
     writeString(value: string | null): this;
-    /** With their length in front, 32 bits. */
+    /** Writes the length in 32 bits, then the bytes. */
     writeBytes(value: Buffer): this;
   }
   export = Encoder;
@@ -188,7 +192,7 @@ declare module 'kafkajs/src/protocol/requests/produce' {
 }
 
 declare module 'kafkajs/src/network/socketFactory' {
-  /** The client's own sockets, for whoever only wants to know of them. */
+  /** Makes the client's own sockets, for a factory that only observes them. */
   const makeSocketFactory: () => import('kafkajs').ISocketFactory;
   export = makeSocketFactory;
 }

@@ -1,17 +1,18 @@
 /**
  * Adds three things to each join of a group by kafkajs 2.2.4.
  *
- * - kafkajs reports the end of a join, and its begin only in one of the cases: a member that was frozen, or whose topics have changed,
- *   joins in silence. Its listener hears of each.
- * - kafkajs keeps where partitions are to go on until it next fetches them, and that may be long after. Another member may have had the
- *   partition meanwhile and committed something else, so that a join forgets it.
- * - Names in the domain name system may lead to another cluster by now. The listener hears which cluster the group is on.
+ * - The listener gets an event when a join begins. Without the patch, kafkajs reports each end of a join, but
+ *   not each begin. A member that was frozen, or whose topics have changed, joins in silence.
+ * - A join drops the positions to seek to. Without the patch, kafkajs keeps them until its next fetch of the
+ *   partition, which may be long after. Another member may have had the partition meanwhile, and committed
+ *   another offset.
+ * - The listener gets the id of the group's cluster: DNS may lead to another cluster by now.
  */
 import ConsumerGroup from 'kafkajs/src/consumer/consumerGroup';
 import { clusterIdIn } from '../../cluster-id';
 import { answerListener } from './fetch';
 
-/** Joins under way, by member: two brokers' fetches may each begin one. */
+/** Number of running joins, by member: the fetches of two brokers may each begin one. */
 const joins = new WeakMap<ConsumerGroup, number>();
 
 const { joinAndSync } = ConsumerGroup.prototype;
@@ -33,7 +34,7 @@ export function installJoining(): void {
   };
 }
 
-/** Whether a member joins just now: until then it is of no generation. */
+/** Whether a member is joining: it has no generation until the join ends. */
 export function isJoining(group: ConsumerGroup): boolean {
   return (joins.get(group) ?? 0) > 0;
 }

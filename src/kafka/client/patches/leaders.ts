@@ -1,14 +1,18 @@
 /**
- * Has kafkajs 2.2.4 go on where a partition has no leader, as when all of its replicas are away. It takes one such partition, of whichever topic it
- * asks about, for an error of the whole answer: a consumer stops reading all of its topics, and a client that asks about all topics of the cluster
- * does not start, whoever the topic belongs to. https://github.com/tulios/kafkajs/issues/1520
+ * Lets clients work while a partition has no leader, as when all of its replicas are down. Without this patch
+ * kafkajs 2.2.4 takes one such partition for an error of the whole metadata response. A consumer then stops
+ * reading all of its topics. A client that requests all topics of the cluster does not start, even if the
+ * topic is another team's. https://github.com/tulios/kafkajs/issues/1520
  */
 import Cluster from 'kafkajs/src/cluster';
 import { createErrorFromCode } from 'kafkajs/src/protocol/error';
 import metadataResponse from 'kafkajs/src/protocol/requests/metadata/v6/response';
 import { answerListener } from './fetch';
 
-/** In the place of a broker's number. kafkajs asks no broker of that number, so that it leaves the partition out of fetches. */
+/**
+ * Replaces the number of the leader. No broker has this number, so kafkajs leaves the partition out of
+ * fetches.
+ */
 const NO_LEADER = -1;
 const LEADER_NOT_AVAILABLE = 5;
 
@@ -31,7 +35,8 @@ export function installLeaders(): void {
       const metadata = this.findTopicPartitionMetadata(topic);
       return metadata.find(({ partitionId }) => partitionId === partition)?.leader !== NO_LEADER;
     };
-    // A consumer finds out where its other partitions begin. Whoever else asks is not to take what is missing for what is not there.
+    // A consumer gets the offsets of its other partitions. Any other client must not take a leaderless
+    // partition for a missing one: it gets an error.
     if (answerListener() === undefined)
       for (const { topic, partitions } of wanted)
         for (const { partition } of partitions)

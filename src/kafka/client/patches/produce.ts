@@ -1,12 +1,12 @@
 /**
- * Lets kafkajs 2.2.4 send record batches that are made already (record-batch-writer.ts): a producer finds the leader, sends and tries again
- * as always, and only the bytes of the batch are ours. Brokers from 0.11.0 on answer the version of the produce request that it uses.
+ * Lets kafkajs 2.2.4 send record batches that record-batch-writer.ts has encoded. Its producer finds the
+ * leader, sends and retries as usual; the bytes of the batch are ours.
  */
 import type { Message } from 'kafkajs';
 import Encoder from 'kafkajs/src/protocol/encoder';
 import produce from 'kafkajs/src/protocol/requests/produce';
 
-/** All that is sent to a partition in one request, in the shape that kafkajs asks of a message. */
+/** All messages to a partition in one request, encoded as one batch, in the shape of a kafkajs message. */
 export class EncodedBatch implements Message {
   readonly key = null;
   constructor(
@@ -16,11 +16,11 @@ export class EncodedBatch implements Message {
   ) {}
 }
 
-/** The produce request that is extended, the newest that kafkajs 2.2.4 knows; every broker it can talk to from 2.1 to 4.x takes it. */
+/** The newest produce request of kafkajs 2.2.4, which we extend. Every broker from 2.1 to 4.x accepts it. */
 const VERSION = 7;
 const original = produce.protocol;
 
-/** Extends the requests of every client of this process; those with messages of another kind are made as before. */
+/** Extends the requests of every client of this process. Requests with other messages stay unchanged. */
 export function installProduceEncoder(): void {
   produce.protocol = ({ version }) => {
     const make = original({ version });
@@ -37,7 +37,7 @@ function withEncodedBatches(options: produce.Options, made: produce.Made): produ
   return { ...made, request: { ...made.request, encode: async () => encode(options, topics) } };
 }
 
-/** Produce request, version 7. https://kafka.apache.org/protocol#The_Messages_Produce */
+/** Encodes a produce request, version 7. https://kafka.apache.org/protocol#The_Messages_Produce */
 function encode(
   { acks, timeout }: produce.Options,
   topics: readonly { readonly topic: string; readonly batches: readonly EncodedBatch[] }[],
@@ -55,5 +55,5 @@ function encode(
   return encoder;
 }
 
-/** What stands beside the batches; the encoder grows where it is more. */
+/** Room for the fields beside the batches; the encoder grows if they take more. */
 const REST_BYTES = 1_024;

@@ -1,4 +1,7 @@
-/** kafkajs 2.2.4 reads why a broker refuses to create a topic, and throws its own text for the code: the reason of a policy would be lost. */
+/**
+ * Keeps the broker's text of a refusal to create a topic, such as the reason of a policy. The client (kafkajs
+ * 2.2.4) reads that text, but throws its own text for the code.
+ */
 import { KafkaJSAggregateError } from 'kafkajs';
 import createTopicsResponse from 'kafkajs/src/protocol/requests/createTopics/v3/response';
 

@@ -1,7 +1,9 @@
 /**
- * Reports how long brokers throttle the requests of a client. kafkajs 2.2.4 knows it from each answer, waits, and reports nothing.
+ * Reports how long brokers throttle the requests of a client. kafkajs 2.2.4 reads the time from each response
+ * and waits, but does not report it.
  *
- * A broker with a quota answers at once, names the time, and reads nothing more of that connection until the time is over (KIP-219).
+ * A broker with a quota responds at once and names the time. It reads nothing more from that connection until
+ * the time is over (KIP-219).
  */
 
 import { AsyncLocalStorage } from 'node:async_hooks';
@@ -9,18 +11,21 @@ import Connection from 'kafkajs/src/network/connection';
 import { systemClock } from '../../../lib/clock';
 import type { OnThrottled, ThrottledRequest } from '../../port';
 
-/** Who hears of the throttling of a client's connections, by the socket factory: the one object that they all share. */
+/**
+ * The listener to the throttling of a client, by its socket factory: the one object that all its connections
+ * share.
+ */
 const listeners = new WeakMap<object, OnThrottled>();
-/** Since when a broker has answered every fetch of a client by throttling, by the client's socket factory and the broker. */
+/** When a broker began to throttle every fetch of a client, by the client's socket factory and the broker. */
 const fetchesThrottledSince = new WeakMap<object, Map<string, number>>();
 const watched = new AsyncLocalStorage<(ms: number) => void>();
 
-/** For the clients that are made with this socket factory. */
+/** Registers the listener of the clients with this socket factory. */
 export function reportThrottling(socketFactory: object, onThrottled: OnThrottled): void {
   listeners.set(socketFactory, onThrottled);
 }
 
-/** Runs requests, and reports the throttling of exactly these. */
+/** Runs requests, and reports the throttling of these requests alone. */
 export function watchThrottling<T>(onThrottled: (ms: number) => void, run: () => T): T {
   return watched.run(onThrottled, run);
 }
@@ -46,7 +51,10 @@ export function installThrottleReports(): void {
   };
 }
 
-/** A throttled fetch is answered without records: they arrive with an answer that is not throttled, or never. */
+/**
+ * The time for which every fetch has been throttled, with the present one. A throttled fetch has no records:
+ * they arrive with a response that is not throttled, or never.
+ */
 function fetchAnswered(socketFactory: object, broker: string, ms: number): number {
   const brokers = fetchesThrottledSince.get(socketFactory) ?? new Map<string, number>();
   fetchesThrottledSince.set(socketFactory, brokers);

@@ -3,7 +3,7 @@ import fetchResponse from 'kafkajs/src/protocol/requests/fetch/v11/response';
 import {
   type AnswerListener,
   installFetchDecoder,
-  runHeard,
+  runWithListener,
 } from '../../../../src/kafka/client/patches/fetch';
 import { encodeBatch } from '../../../support/record-batch';
 
@@ -43,7 +43,7 @@ async function heard(answer: Buffer): Promise<string[]> {
     joining: () => told.push('joining'),
     committed: () => told.push('committed'),
   };
-  await runHeard(listener, () => fetchResponse.decode(answer));
+  await runWithListener(listener, () => fetchResponse.decode(answer));
   return told;
 }
 
