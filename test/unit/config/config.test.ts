@@ -1,4 +1,7 @@
-/** What the settings of connections come to, and what is said of those that are wrong or do not go together. */
+/**
+ * The settings of connections: their values, and the faults of settings that are wrong or contradict each
+ * other.
+ */
 import { createPrivateKey } from 'node:crypto';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -162,7 +165,7 @@ describe('Kafka', () => {
       'a user and a CA without a protocol that has them',
       { KAFKA_SSL_CA_FILE: '/ca.crt', KAFKA_SASL_MECHANISM: 'PLAIN', ...USER },
       [
-        // The file is not there, either.
+        // The file does not exist either.
         /^KAFKA_SSL_CA_FILE: the file \/ca\.crt cannot be read \(ENOENT\)/,
         /^KAFKA_SSL_CA_FILE: is not used with KAFKA_SECURITY_PROTOCOL=PLAINTEXT\. Remove it, or set/,
         /^KAFKA_SASL_MECHANISM: is not used/,

@@ -1,4 +1,4 @@
-/** Reference data compiled for judging, and which connection a record belongs to (C1-C5). */
+/** Reference data compiled for judging, and the connection that a record belongs to (C1-C5). */
 
 import { CURRENCIES } from '../../../src/domain/event/money';
 import { claim, feedIdOf } from '../../../src/domain/reference';

@@ -1,6 +1,4 @@
-/**
- * The whole stateless way of an event, from bytes to a decision, over a store that is two maps.
- */
+/** The whole way of an event from bytes to a decision, with two maps as its store. */
 
 import type { Judged } from '../../../src/domain/event/event';
 import type { Connection } from '../../../src/domain/reference';
@@ -28,7 +26,10 @@ export function judgeBytes(bytes: Buffer | string | null, connection: Connection
   return judgeBothWays(typeof bytes === 'string' ? Buffer.from(bytes) : bytes, connection);
 }
 
-/** Processor time of judging in ms, so that a busy machine does not count; the best of three, since noise only adds to it. */
+/**
+ * The CPU time of judging in ms, so that a busy machine does not count. The best of three runs, since noise
+ * only adds time.
+ */
 export function judgingMs(bytes: Buffer): number {
   const times = [1, 2, 3].map(() => {
     const start = process.cpuUsage();
@@ -39,14 +40,16 @@ export function judgingMs(bytes: Buffer): number {
   return Math.min(...times);
 }
 
-/** What judging makes of an event that has a usable id. */
+/** The result of judging an event that has a usable id. */
 export function judged(event: EventJson, connection: Connection = SEVERAL): Keyed {
   const result = judgeBytes(bytesOf(event), connection);
   if (result.type === 'unkeyed') throw new Error(`no usable id: ${result.faults[0]?.detail}`);
   return result;
 }
 
-/** The verdict with its reason, such as `accepted` or `skipped/zero_amount`, of an event that comes first of all. */
+/**
+ * The verdict and reason of an event that comes first of all, such as `accepted` or `skipped/zero_amount`.
+ */
 export function verdictOf(event: EventJson, connection: Connection = SEVERAL): string {
   return verdictOfBytes(bytesOf(event), connection);
 }
@@ -65,9 +68,9 @@ export function faultsOf(event: EventJson, connection: Connection = SEVERAL): st
   return judgeBytes(bytesOf(event), connection).faults.map(({ reason, field }) => `${reason} ${field}`);
 }
 
-/** Reasons that an event has because of the contract's schema. */
+/** Reasons that an event gets because of the schema. */
 const OF_THE_SCHEMA = ['no_idempotency_key', 'malformed', 'op_unknown', 'no_player', 'bad_amount'];
-/** Whether the contract's schema refuses an event, whatever connection it comes by. */
+/** Whether the schema refuses an event, for every connection. */
 export const isRefusedByContract = (event: unknown): boolean => {
   const { faults } = judge({ type: 'json', bytes: bytesOf(event) }, undefined);
   return faults.some(
@@ -77,7 +80,7 @@ export const isRefusedByContract = (event: unknown): boolean => {
   );
 };
 
-/** A judged event as the intake hands it to the decision. */
+/** A judged event as the intake passes it to the decision. */
 export function itemOf(judgement: Keyed, connection: Connection, source: Coordinates | null): KeyedItem {
   const { fields } = judgement;
   return {
@@ -95,7 +98,7 @@ export function itemOf(judgement: Keyed, connection: Connection, source: Coordin
   };
 }
 
-/** An entry of the ledger that the decisions amount to. */
+/** An entry of the ledger that follows from the decisions. */
 export interface Entry {
   readonly feedNo: number;
   readonly roundId: string | null;
@@ -104,13 +107,16 @@ export interface Entry {
   readonly amountMinor: bigint;
 }
 
-/** A store in memory. Entries are added for what was counted, and reversed when a refund removes the round (R2, L1). */
+/**
+ * A store in memory. It adds an entry for each counted event, and reverses it when a refund removes the round
+ * (R2, L1).
+ */
 export class World {
   readonly known: Known = nothingKnown();
   readonly entries: Entry[] = [];
   private offset = 0;
 
-  /** Delivers events one after another, each as a record of its own; the answers as text. */
+  /** Delivers events one after another, each as a record of its own. Returns the answers as text. */
   deliver(events: readonly EventJson[], connection: Connection = SEVERAL): string[] {
     return events.map((event) => this.decideJudged(judged(event, connection), connection));
   }
@@ -153,7 +159,7 @@ export class World {
     return round;
   }
 
-  /** What is counted, as `kind currency` to minor units. Zero sums too. */
+  /** The counted sums, as `kind currency` to minor units. Zero sums are included. */
   net(): { readonly [kindAndCurrency: string]: bigint } {
     const sums = new Map<string, bigint>();
     for (const { kind, currency, amountMinor } of this.entries) {

@@ -1,9 +1,9 @@
-/** JSON as a tree, beside what the parser of YAML makes of the same text. */
+/** JSON as a tree, compared with the tree that the YAML parser makes of the same text. */
 import { readJsonTree } from '../../../src/reference-file/json';
 import { FaultReport } from '../../../src/reference-file/report';
 import { readTree } from '../../../src/reference-file/yaml';
 
-/** By a comment, which JSON has not, the text goes to the parser of YAML. */
+/** Reads the text with the YAML parser: the comment makes it no JSON. */
 const byYaml = (text: string) => readTree(`${text}\n# a comment\n`, 'a file', new FaultReport(text));
 
 test.each([

@@ -1,4 +1,4 @@
-/** The addresses that probes and Prometheus ask, over real sockets. */
+/** The addresses that probes and Prometheus request, over real sockets. */
 import { once } from 'node:events';
 import { get } from 'node:http';
 import { connect, type Socket } from 'node:net';
@@ -47,7 +47,7 @@ test('who does not send a request to its end within five seconds is let go', asy
   expect(performance.now() - began).toBeLessThan(9_000);
 }, 20_000);
 
-/** Opens connections, of which each has sent half of a request. */
+/** Opens connections, and sends half of a request over each. */
 async function halfSent(count: number, localAddress: string): Promise<Socket[]> {
   const sockets = Array.from({ length: count }, () => {
     const socket = connect({ port: served.port, host: '127.0.0.1', localAddress });
@@ -59,7 +59,7 @@ async function halfSent(count: number, localAddress: string): Promise<Socket[]> 
   return sockets;
 }
 
-/** By a connection of its own from an address. */
+/** Sends a request over a connection of its own, from an address. */
 async function statusFrom(localAddress: string, path = '/livez'): Promise<number | undefined> {
   const options = { port: served.port, host: '127.0.0.1', path, localAddress, agent: false, timeout: 1_000 };
   const request = get(options);

@@ -1,4 +1,7 @@
-/** The file by which Kubernetes knows that a process lives, asked as the chart's probe asks. */
+/**
+ * The file that shows Kubernetes that a process lives. The test checks it with the command of the chart's
+ * probe.
+ */
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,9 +1,9 @@
-/** Log lines that cannot be written: they wait up to a limit, and the others are counted. */
+/** Log lines that cannot be written: they wait up to a limit, and lines beyond it are counted. */
 import { MAX_WAITING_LOG_BYTES, makeLogOutput } from '../../../src/telemetry/log-output';
 
 jest.useFakeTimers();
 
-/** A destination that takes so many bytes, and fails then. */
+/** A destination that accepts a number of bytes, and then fails. */
 function destination() {
   let room = Number.POSITIVE_INFINITY;
   let code = 'EAGAIN';

@@ -1,6 +1,9 @@
 /**
- * The fast way from bytes to fields: what it takes, and what it leaves to the parser and the contract. That the two agree on whatever it
- * takes is tested by every test of an event (world.ts), and with any event at all in test/fuzz/fast-scan.test.ts.
+ * The fast way from bytes to fields: the events that it accepts, and those that it leaves to the parser and
+ * the schema.
+ *
+ * Every test of an event (world.ts) checks that both agree on an accepted event. test/fuzz/fast-scan.test.ts
+ * checks it for any event.
  */
 import { KINDS } from '../../../../src/domain/event/event';
 import { scan } from '../../../../src/domain/event/fast-scan';
@@ -20,7 +23,7 @@ describe('the fast way takes [F1] [F8]', () => {
     const event = anEvent(one);
     expect(takes(event)).toBe(true);
     for (const field of ['brand', 'game']) expect(takes({ ...event, [field]: undefined })).toBe(true);
-    // What the kind does not read stands in its way no more than what it reads.
+    // The scan also accepts a field that the kind does not read.
     expect(takes({ ...anEvent('bet'), kind: one })).toBe(true);
     expect(takes(Object.fromEntries(Object.entries(event).reverse()))).toBe(true);
   });
@@ -110,7 +113,7 @@ describe('the fast way takes [F1] [F8]', () => {
     const playerOf = (text: string) =>
       scan(Buffer.from(JSON.stringify(anEvent('login', { player_ref: text }))), null)?.fields.playerRef;
     const letters = Array.from({ length: 26 }, (_, index) => String.fromCharCode(0x61 + index));
-    // Texts are kept for when they come again: one that begins like another, or ends like it, must not be taken for it.
+    // The scan caches texts. A text that begins or ends like a cached one must not be taken for it.
     for (const first of letters) {
       for (const last of letters) {
         for (const text of [`p${first}${last}`, 'p', `q${first}${last}`, `p${first}${last}`])
@@ -205,7 +208,7 @@ describe('the fast way leaves to the other', () => {
     (field) => {
       const value = JSON.stringify(bet[field]);
       const others = JSON.stringify({ player_ref: '?', ...without(bet, field, 'player_ref') }).slice(1);
-      // As the player it does.
+      // As the player, it is accepted.
       expect(takes(`{${others.replace('"?"', value)}`.replace(/}$/, `,"${field}":${value}}`))).toBe(true);
       expect(takes(`{${others.replace('"?"', `${value},"${field}":`)}`)).toBe(false);
     },

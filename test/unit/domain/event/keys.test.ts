@@ -1,4 +1,4 @@
-/** Keys that stand for ids, and hashes of content (K1, K2, K4, K5, V6). */
+/** Keys that represent ids, and hashes of content (K1, K2, K4, K5, V6). */
 
 import { createHash } from 'node:crypto';
 import fc from 'fast-check';
@@ -177,7 +177,8 @@ describe('the hash of values [K4]', () => {
   });
 
   it('tells many like values apart, in each of its bits', () => {
-    // Among so many of 53 bits two are equal in one of two million choices; these are always the same ones.
+    // Of two million choices of this many values, about one has two equal hashes of 53 bits. These values are
+    // the same in each run.
     const count = 100_000;
     const hashes = Array.from({ length: count }, (_, n) =>
       hashOf(1.7e15 + (n % 400) * 1e6, 'r-1', Math.floor(n / 400) * 10),
@@ -252,7 +253,7 @@ describe('content is what is read of the event, by value [K4] [R4 key keeps]', (
       'currency',
       'game',
     ]) {
-      // Texts that are valid for these fields are covered above.
+      // The cases above cover texts that are valid for these fields.
       const values = wrong.filter((value) => !(field === 'game' && JSON.stringify(value) === '{}'));
       const events = [bet, without(bet, field), ...values.map((value) => ({ ...bet, [field]: value }))];
       expect([field, new Set(events.map((event) => hashOf(event))).size]).toEqual([field, events.length]);
@@ -275,7 +276,8 @@ describe('content is what is read of the event, by value [K4] [R4 key keeps]', (
       player_ref: 'p-1',
       occurred_at: '2026-11-21T12:00:00Z',
     };
-    // The store is new with this version and nothing was released before it, so these numbers are the first that anybody keeps.
+    // The store is new in this version and nothing was released before, so these numbers are the first that
+    // anybody stores.
     expect(hashOf(event)).toBe(6621900199448631);
     expect(hashOf(without({ ...event, player_ref: [1] }, 'spec'))).toBe(2011333768292389);
     expect(hashOf({ ...event, player_ref: { a: 1 } })).toBe(2498805990217525);
@@ -293,11 +295,11 @@ describe('content is what is read of the event, by value [K4] [R4 key keeps]', (
     expect(amounts('XXX', '0', '0.0', '0.000')).toBe(1);
     expect(amounts(undefined, '10.5', '10.50')).toBe(1);
     expect(amounts('XXX', '10.5', '105', '1050', '10.05', '1.05', '100.5', '10', '100', '0.5')).toBe(9);
-    // Three decimals are refused for EUR, and what is refused is compared by value all the same.
+    // Three decimals are refused for EUR. A refused amount is still compared by value.
     expect(amounts('EUR', '10.505', '10.5050')).toBe(1);
     expect(amounts('EUR', '99999999999999999999', '99999999999999999999.00')).toBe(1);
     expect(amounts('EUR', '99999999999999999999', '99999999999999999998')).toBe(2);
-    // What is no plain decimal is compared as it is written.
+    // A text that is no plain decimal is compared as it is written.
     expect(amounts('XXX', '010', '10', '10.', '+10', '1e1', ' 10', '')).toBe(7);
   });
 

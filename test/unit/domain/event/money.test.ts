@@ -16,7 +16,7 @@ import { judged, verdictOf } from '../world';
 
 const BAD_AMOUNT = 'rejected/bad_amount';
 
-/** The table as it was agreed: by number of decimals. The numbers are what the store keeps, and never change. */
+/** The agreed table, by number of decimals. The numbers are stored and never change. */
 const TABLE = [
   { scale: 0, firstNo: 1, codes: ['JPY'] },
   {

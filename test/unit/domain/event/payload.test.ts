@@ -1,4 +1,4 @@
-/** From bytes to an object with a usable event_id. Whatever else the bytes are has no verdict row: V3. */
+/** From bytes to an object with a usable event_id. Any other payload gets no verdict row (V3). */
 import { NO_FIELDS } from '../../../../src/domain/event/event';
 import { readEventId } from '../../../../src/domain/event/payload';
 import { judge, PANIC } from '../../../../src/domain/verdict/judge';

@@ -1,4 +1,4 @@
-/** Tags of players, and the content of an event as it is stored with them (K6). */
+/** Tags of players, and the stored form of an event's content with its tag (K6). */
 
 import { contentHashOf } from '../../../../src/domain/event/content-hash';
 import {
@@ -21,7 +21,8 @@ const NOVEMBER = monthNo(2026, 11);
 const DECEMBER = monthNo(2026, 12);
 
 describe('the keyed hash of players [K6]', () => {
-  // SipHash-1-3 of the bytes 0, 1, 2 ... under the key 0, 1, 2 ... 15, as an implementation of the paper in another language has it.
+  // SipHash-1-3 of the bytes 0, 1, 2 ... under the key 0, 1, 2 ... 15, computed by an implementation of the
+  // paper in another language.
   it.each([
     [0, 'abac0158050fc4dc'],
     [4, 'cf75576088d38328'],
@@ -79,7 +80,7 @@ describe('the content of an event as it is stored [K4] [K6]', () => {
   const tags = new PlayerTags(new Map([[NOVEMBER, KEY]]), NOVEMBER);
   const noTags = new PlayerTags(new Map(), NOVEMBER);
   const content = (event: EventJson) => ({ ...judged(event), playerTag: null });
-  /** As the store would read it from the binary row. */
+  /** The value as the store reads it from the binary row. */
   const stored = (event: EventJson, by = tags): bigint => {
     const halves = { high: 0, low: 0 };
     packContent(content(event), by, halves);
@@ -97,7 +98,7 @@ describe('the content of an event as it is stored [K4] [K6]', () => {
   });
 
   it('tells an equal event from one that differs in any field', () => {
-    // Many, so that every bit of both parts is there as 0 and as 1.
+    // There are many, so that each bit of both parts appears as 0 and as 1.
     for (let n = 0; n < 2_000; n++) {
       const event = { ...bet, amount: `${n}.00`, player_ref: `p-${n}` };
       for (const by of [tags, noTags]) {
@@ -138,7 +139,7 @@ describe('the content of an event as it is stored [K4] [K6]', () => {
         [7, true, null, [], {}, '', 'x'.repeat(300)].map((player_ref) => stored({ ...bet, player_ref })),
       ).size,
     ).toBe(7);
-    // Events of no round have tags of their own.
+    // Events without a round have tags of their own.
     expect(tag(aLogin({ player_ref: 'p', event_id: '1' }))).not.toBe(
       tag(aLogin({ player_ref: 'p', event_id: '2' })),
     );

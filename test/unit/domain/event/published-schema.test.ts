@@ -1,4 +1,4 @@
-/** The published contract: a valid schema of its draft, whose texts and tables are complete. */
+/** The published schema: valid in its draft, with complete texts and tables. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import Ajv2020 from 'ajv/dist/2020';

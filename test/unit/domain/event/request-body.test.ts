@@ -5,7 +5,7 @@ import { aBet, aConnection } from '../../../support/builders';
 const LIMITS = { maxEvents: 10, maxValues: 20_000 };
 const bytesOf = (text: string): Buffer => Buffer.from(text);
 
-/** The texts of the events, or what is wrong. */
+/** The texts of the events, or the problem of the body. */
 function read(text: string | Buffer): readonly string[] | string {
   const body = readBody(typeof text === 'string' ? bytesOf(text) : text, LIMITS);
   if (body.type === 'too_many') return 'too many';
@@ -76,7 +76,7 @@ describe('a body is one event or a batch [S1] [W6] [2.2 one event or batch]', ()
 test('a batch of more events than there may be is none, and what is made of more values than are read [W1] [V3]', () => {
   const batch = (count: number) => JSON.stringify({ events: Array(count).fill(0) });
   expect([read(batch(10)).length, read(batch(11))]).toEqual([10, 'too many']);
-  // The object and its array are two, each comma one more.
+  // The object and its array are two values, and each comma is one more.
   const values = (count: number) => `{"event_id":"e","x":[${'0,'.repeat(count - 3)}0]}`;
   expect([read(values(20_000)).length, read(values(20_001))]).toEqual([1, 'too many values']);
 });

@@ -1,4 +1,4 @@
-/** The contract of an event, field by field (F1-F9), and which reason a broken field has (V4, V5). */
+/** The format of an event, field by field (F1-F9), and the reason for each broken field (V4, V5). */
 import fc from 'fast-check';
 import { CURRENCIES } from '../../../../src/domain/event/money';
 import { judge } from '../../../../src/domain/verdict/judge';
@@ -100,7 +100,7 @@ describe('a missing field', () => {
 });
 
 describe('a field of a wrong type', () => {
-  /** What a value of a wrong type in a field makes, for the kinds that read the field. */
+  /** The reason that a value of a wrong type gives, for the kinds that read the field. */
   it.each([
     ['spec', MALFORMED, KINDS],
     ['brand', MALFORMED, KINDS],

@@ -1,10 +1,10 @@
-/** Instants by RFC 3339 (F6): what is taken, and as which microsecond. */
+/** Instants by RFC 3339 (F6): the accepted texts, and the microsecond that each one means. */
 import fc from 'fast-check';
 import { parseInstant, scanInstant } from '../../../../src/domain/event/timestamp';
 import { aLogin } from '../../../support/builders';
 import { judged, verdictOf } from '../world';
 
-/** Microseconds of what Date reads, as an oracle for what Date can read. */
+/** The microseconds of a text that Date can read: the oracle for such texts. */
 const micros = (text: string) => BigInt(Date.parse(text)) * 1000n;
 
 describe('a date-time with a zone is read [F6] [2.1 occurred_at]', () => {
@@ -247,7 +247,7 @@ describe('fractions are kept to the microsecond, finer digits are cut off [F6] [
 });
 
 describe('the fast way reads the plainest form, and says nothing of any other [F6]', () => {
-  /** From the middle of other bytes, as an event holds it. */
+  /** Reads the text from the middle of other bytes, as it is in an event. */
   const scanned = (text: string) => {
     const bytes = Buffer.from(`"${text}",0Z`);
     return scanInstant(bytes, 1, 1 + Buffer.byteLength(text));

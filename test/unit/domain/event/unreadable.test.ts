@@ -1,4 +1,4 @@
-/** Bytes that are no JSON are named: what they are instead, or at which byte they break. */
+/** The descriptions of bytes that are no JSON: their actual format, or the byte at which they break. */
 import { gzipSync } from 'node:zlib';
 import fc from 'fast-check';
 import { whyUnreadable } from '../../../../src/domain/event/unreadable';
@@ -52,7 +52,7 @@ describe('a payload that cannot be read is named [V3]', () => {
     const text = fc.string({ unit: 'binary', maxLength: 300 }).filter((each) => each.isWellFormed());
     fc.assert(
       fc.property(text, invalid, text, (before, bytes, after) => {
-        // An ASCII letter behind it, so that nothing completes it, and one before it, so that it is of no other encoding.
+        // The ASCII letter after it completes no character. The one before it rules out every other encoding.
         const begin = Buffer.from(`a${before}`);
         const all = Buffer.concat([begin, Buffer.from(bytes), Buffer.from(`a${after}`)]);
         expect(whyUnreadable(all)).toMatch(new RegExp(`^is not valid UTF-8 at byte ${begin.length} `));

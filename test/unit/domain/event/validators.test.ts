@@ -1,4 +1,4 @@
-/** Any validator of JSON Schema finds malformed what our judge does. */
+/** Any validator of JSON Schema refuses the events that our judge finds malformed. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import Ajv2020 from 'ajv/dist/2020';
@@ -8,7 +8,7 @@ import { parseInstant } from '../../../../src/domain/event/timestamp';
 import { anEvent, type EventJson, without } from '../../../support/builders';
 import { isRefusedByContract } from '../world';
 
-/** A validator that knows nothing of ours but the schema: patterns are regular expressions, dates are read by Date. */
+/** A validator that knows only our schema: patterns are regular expressions, and Date reads the dates. */
 const independent = new Ajv2020({ strict: true, strictRequired: false, strictTypes: false, allErrors: true });
 const DATE_TIME =
   /^(\d{4}-\d\d-\d\d)[Tt](([01]\d|2[0-3]):[0-5]\d:([0-5]\d|60))(\.\d+)?([Zz]|[+-]([01]\d|2[0-3]):[0-5]\d)$/;
@@ -113,7 +113,9 @@ describe('any validator finds malformed what our judge does [V4]', () => {
 
 describe('the committed examples [7.1 malformed]', () => {
   const EXAMPLES = join(__dirname, '../../../../schemas/examples');
-  /** What JSON Schema cannot say: bytes, text that can be stored, decimals and range of a currency, instants. */
+  /**
+   * Rules that JSON Schema cannot express: bytes, storable text, decimals and range of a currency, instants.
+   */
   const BEYOND_THE_SCHEMA = [
     'no_idempotency_key-nul',
     'no_idempotency_key-latin-1',
@@ -128,7 +130,7 @@ describe('the committed examples [7.1 malformed]', () => {
     'bad_amount-ten-ether',
   ];
   const UNREADABLE = ['no_idempotency_key-not-json', 'no_idempotency_key-byte-order-mark'];
-  /** These depend on the connection, not on the contract. */
+  /** These depend on the connection, not on the schema. */
   const REFUSED_FOR_ITS_BRAND = /^(no_brand|brand_unexpected|brand_unmapped|operator_inactive)-/;
   const events = ['valid', 'invalid', 'skipped', 'duplicate'].flatMap((folder) =>
     readdirSync(join(EXAMPLES, folder))
@@ -139,7 +141,8 @@ describe('the committed examples [7.1 malformed]', () => {
   it.each(events.map(({ path, name }) => [path, name] as const))('%s', (path, name) => {
     const event: unknown = JSON.parse(readFileSync(join(EXAMPLES, path), 'utf8'));
     const isRefused = path.startsWith('invalid') && !REFUSED_FOR_ITS_BRAND.test(name);
-    // An event without currency is skipped, a duplicate is one whatever it says: neither is what a schema calls valid.
+    // An event without currency is skipped, and a duplicate may have any content. A schema calls neither
+    // valid.
     const isOfTheSchema = name === 'currency_unknown-missing' || path === join('duplicate', 'rejected.json');
     expect(matchesSchema(event)).toBe(!(isRefused || isOfTheSchema) || BEYOND_THE_SCHEMA.includes(name));
   });

@@ -1,15 +1,16 @@
 /**
- * Judging costs time in proportion to the payload, whatever the payload holds: no field may be a lever for stopping a partition.
+ * The time of judging is proportional to the payload's size, whatever the payload holds. Otherwise one field
+ * could stop a partition.
  *
- * Ratios are compared, not seconds: eight times the bytes may cost up to 32 times the time, which what grows with the square exceeds.
- * What 10 MB in one field make of an event is tested in test/fuzz/large-events.test.ts.
+ * The tests compare ratios, not seconds: eight times the bytes may cost up to 32 times the time. Quadratic
+ * cost exceeds that. test/fuzz/large-events.test.ts tests the verdict of an event with 10 MB in one field.
  */
 import { aBet, bytesOf, type EventJson } from '../../../support/builders';
 import { judgeBytes, judgingMs } from '../world';
 
 const SMALL = 96 * 1024;
 const LARGE = 8 * SMALL;
-/** Shorter times are noise. What grows with the square takes minutes for the large size. */
+/** Shorter times are noise. Quadratic cost takes minutes for the large size. */
 const SHORTEST_MS = 8;
 
 const cost = (event: EventJson): number => judgingMs(bytesOf(event));

@@ -1,4 +1,7 @@
-/** The fold over a batch: duplicates, records that are read again, and what gets no verdict row (V1, K3, K4, D2). */
+/**
+ * The fold over a batch: duplicates, records that are read again, and deliveries without a verdict row (V1,
+ * K3, K4, D2).
+ */
 import { decide, deliveryKey, type KeyedItem, unstoredKey } from '../../../../src/domain/verdict/decide';
 import { ACCEPTED, outcomeOf } from '../../../../src/domain/verdict/reasons';
 import {

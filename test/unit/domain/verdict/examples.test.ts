@@ -1,4 +1,7 @@
-/** The committed examples: each gets the verdict that schemas/examples/index.json says, over that connection of reference.yaml. */
+/**
+ * The committed examples: each gets the verdict that schemas/examples/index.json names, over the named
+ * connection of reference.yaml.
+ */
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import Ajv2020 from 'ajv/dist/2020';

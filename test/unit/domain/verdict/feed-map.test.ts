@@ -29,7 +29,7 @@ describe('values by feed and id [K1] [C3]', () => {
 
   it('feeds and ids are told in an order that does not depend on who set them when', () => {
     const map = new FeedMap<number>();
-    // As numbers and by UTF-16: what matters is that every writer has the same order.
+    // Feeds as numbers, ids by UTF-16. Any order would do, if every writer has the same.
     for (const feedNo of [10, 9, 100])
       for (const id of ['b', 'a', 'Z', 'é', '10', '9', '']) map.set(feedNo, id, 0);
     const ids = ['', '10', '9', 'Z', 'a', 'b', 'é'];

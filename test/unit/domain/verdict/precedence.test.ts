@@ -1,7 +1,8 @@
 /**
- * Which of several reasons an event gets (V2): the order of the rows of table 7.1.
+ * The reason that an event gets where several apply (V2): the first one of the order in V2.
  *
- * Each fault below makes a valid bet wrong in one way. Every pair, and any set, of those that one event can have at once is tried.
+ * Each fault below makes a valid bet wrong in one way. The tests try every pair of faults that one event can
+ * have at once, and any set of them.
  */
 import fc from 'fast-check';
 import type { BrandEntry, OperatorEntry } from '../../../../src/domain/reference';
@@ -21,9 +22,9 @@ import { judgeBytes, verdictOf, World } from '../world';
 
 interface Fault {
   readonly verdict: string;
-  /** What the event says. */
-  readonly says?: EventJson;
-  /** What the event does not say. */
+  /** The fields that the fault changes. */
+  readonly changes?: EventJson;
+  /** The field that the fault removes. */
   readonly lacks?: string;
   readonly brand?: Partial<BrandEntry>;
   readonly operator?: Partial<OperatorEntry>;
@@ -33,15 +34,15 @@ interface Fault {
   readonly excludes?: readonly string[];
 }
 
-/** In the order of table 7.1. `panic` is left out: it is no fault of the event. */
+/** The faults in the order of V2. `panic` is left out: it is no fault of the event. */
 const FAULTS: readonly Fault[] = [
   { verdict: 'rejected/no_idempotency_key', lacks: 'event_id' },
-  { verdict: 'rejected/malformed', says: { spec: 'promo.event.v2' } },
-  { verdict: 'rejected/op_unknown', says: { kind: 'bonus' } },
+  { verdict: 'rejected/malformed', changes: { spec: 'promo.event.v2' } },
+  { verdict: 'rejected/op_unknown', changes: { kind: 'bonus' } },
   { verdict: 'rejected/no_player', lacks: 'player_ref' },
   {
     verdict: 'rejected/bad_amount',
-    says: { amount: '1,50' },
+    changes: { amount: '1,50' },
     excludes: ['skipped/zero_amount', 'skipped/below_min_bet'],
   },
   {
@@ -50,10 +51,10 @@ const FAULTS: readonly Fault[] = [
     excludes: ['rejected/brand_unexpected', 'rejected/brand_unmapped'],
   },
   { verdict: 'rejected/brand_unexpected', oneBrand: true },
-  { verdict: 'rejected/brand_unmapped', says: { brand: 'nobody' } },
+  { verdict: 'rejected/brand_unmapped', changes: { brand: 'nobody' } },
   { verdict: 'rejected/operator_inactive', operator: { active: false } },
-  { verdict: 'skipped/currency_unknown', says: { currency: 'XXX' } },
-  { verdict: 'skipped/zero_amount', says: { amount: '0' } },
+  { verdict: 'skipped/currency_unknown', changes: { currency: 'XXX' } },
+  { verdict: 'skipped/zero_amount', changes: { amount: '0' } },
   { verdict: 'skipped/game_denied', brand: { games: { deny: ['g1'] } } },
   { verdict: 'skipped/game_not_allowed', brand: { games: { deny: [], allow: ['g2'] } } },
   { verdict: 'skipped/below_min_bet', brand: { minBet: { EUR: '100' } } },
@@ -75,10 +76,11 @@ function verdictWith(faults: readonly Fault[]): string {
   const oneBrand = faults.some((f) => f.oneBrand);
   const connection = aConnection(operator, oneBrand ? { brand: 'main' } : {});
 
-  const bet: ARoundEvent = aBet(Object.assign({}, ...faults.map((f) => f.says ?? {})));
+  const bet: ARoundEvent = aBet(Object.assign({}, ...faults.map((f) => f.changes ?? {})));
   const lacking = faults.flatMap((f) => f.lacks ?? []);
   const world = new World();
-  // Where no refund is accepted, e.g. of an inactive operator, no round is refunded either: the first reason is the same.
+  // Where no refund is accepted, as for an inactive operator, no round is refunded. The first reason is the
+  // same.
   if (faults.some((f) => f.refundedBefore)) {
     const before = aConnection({}, oneBrand ? { brand: 'main' } : {});
     const refund = aRefund(aBet({ round_id: bet.round_id }));
@@ -131,10 +133,10 @@ it('a duplicate comes before every reason that is stored [V1] [V2] [7.1 duplicat
     { currency: 'XXX' },
     { amount: '0' },
   ];
-  for (const says of faulty) {
+  for (const changes of faulty) {
     const world = new World();
     const first = aBet();
-    expect(world.deliver([first, { ...first, ...says }])).toEqual(['accepted', 'duplicate']);
+    expect(world.deliver([first, { ...first, ...changes }])).toEqual(['accepted', 'duplicate']);
   }
 });
 

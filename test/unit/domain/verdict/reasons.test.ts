@@ -1,4 +1,7 @@
-/** The closed lists: reasons with their precedence and stored codes (V2), and how long an undecided partition waits (U2). */
+/**
+ * The closed lists: reasons with their precedence and stored codes (V2), and the wait of an undecided
+ * partition (U2).
+ */
 
 import { isKind, isRoundKind, KINDS, kindCode } from '../../../../src/domain/event/event';
 import {
@@ -14,8 +17,8 @@ import {
 import { backoffMs } from '../../../../src/lib/backoff';
 
 /**
- * What the store keeps, and the order of precedence. A line is never changed, since stored codes are; a new reason
- * gets a line with a new code.
+ * The stored codes, in the order of precedence. Do not change a line, since stored codes never change. A new
+ * reason gets a line with a new code.
  */
 const COMMITTED = [
   [1, 'rejected', 'no_idempotency_key'],

@@ -1,4 +1,7 @@
-/** Rounds: what each event of a round does to it (R1-R9), in any order, and what is odd about it (A1-A4). */
+/**
+ * Rounds: the effect of each event on its round (R1-R9), in any order, and the anomalies of the round
+ * (A1-A4).
+ */
 import fc from 'fast-check';
 import { decide } from '../../../../src/domain/verdict/decide';
 import {
@@ -323,10 +326,10 @@ describe('the answer of the event that makes an anomaly names it [A4] [R3 anomal
     expect(again(settled, 0)).toMatchObject({ ...redelivery, anomalies: ['settled_mismatch'] });
     expect(again(stranger, 1)).toMatchObject({ ...redelivery, anomalies: ['player_mismatch'] });
     expect(again(stranger, 90)).toMatchObject({ type: 'duplicate', anomalies: ['player_mismatch'] });
-    // The bet resolves what its settled made.
+    // The bet resolves the mismatch that its settled made.
     expect(named(world, bet)).toEqual([[]]);
     expect(again(settled, 0)).not.toHaveProperty('anomalies');
-    // Of other content it is not known what was decided.
+    // Where the content differs, the decided content is not known.
     const changed = { ...stranger, amount: '1.00' };
     expect(again(changed, 91)).toMatchObject({ type: 'duplicate', contentDiffers: true });
     expect(again(changed, 91)).not.toHaveProperty('anomalies');
@@ -389,7 +392,7 @@ describe('the order of arrival does not matter [R1] [R8] [3.2 rule 1] [R3 order 
       }),
     );
   const connection = aConnection({ brands: [aBrand({ minBet: { EUR: '1.00' } })] });
-  /** Everything that order may not change. */
+  /** Everything that the order must not change. */
   const outcomeOf = (events: readonly ARoundEvent[]) => {
     const world = new World();
     const verdicts = world.deliver(events, connection);
