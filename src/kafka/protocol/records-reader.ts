@@ -25,7 +25,7 @@ const MAX_CLAIM_BYTES = 256;
 const NO_HEADERS: readonly Header[] = [];
 
 /** The decompressed bytes of a batch, and the fields that its records have in common. */
-export interface Body {
+export interface BatchBody {
   readonly bytes: Buffer;
   readonly firstOffset: number;
   readonly firstTimestamp: bigint;
@@ -37,7 +37,7 @@ export interface Body {
 class FetchedRecord implements StreamRecord {
   constructor(
     readonly offset: number,
-    private readonly body: Body,
+    private readonly body: BatchBody,
     /** Position of its attributes in the body. The bytes after it have been checked. */
     private readonly at: number,
     /** End of its value, and begin of its headers. */
@@ -140,7 +140,7 @@ export class RecordCheck {
 
   /** @throws RangeError if the batch is too short for `count` records */
   constructor(
-    private readonly body: Pick<Body, 'bytes' | 'firstOffset'>,
+    private readonly body: Pick<BatchBody, 'bytes' | 'firstOffset'>,
     private readonly count: number,
     private readonly lastOffsetDelta: number,
   ) {
@@ -228,7 +228,7 @@ export class BodyCursor implements RecordCursor {
 
   /** @param bytes memory that is held beside the batch's own bytes */
   constructor(
-    private readonly body: Body,
+    private readonly body: BatchBody,
     count: number,
     private readonly layout: Layout,
     private readonly fromOffset: number,
