@@ -1,8 +1,8 @@
 #!/usr/bin/env -S MALLOC_ARENA_MAX=1 node --min-semi-space-size=16 --max-semi-space-size=16 --no-parallel-scavenge --heap-growing-percent=150 --no-allocation-site-pretenuring
 /**
- * The commands: what each is called, takes, reads and tells.
+ * The table of commands, and the program's entry point.
  *
- * A command's code is loaded when it runs, so that --help answers at once.
+ * The code of a command is loaded only when it runs, so that --help answers at once.
  */
 import { access, constants, stat } from 'node:fs/promises';
 import { DONE, FAILED, USAGE } from './cli/exit-codes';
@@ -20,7 +20,10 @@ import {
 } from './commands/settings';
 import { SPEC } from './domain/event/event';
 
-/** Whatever still holds the process after its command has ended, such as a client that tries to reconnect. */
+/**
+ * Time for open handles to close after the command has ended: a reconnecting client would keep the process
+ * alive.
+ */
 const LINGER_MS = 2_000;
 
 // --- the commands as data
@@ -303,7 +306,7 @@ function filesOf(command: Command, { file, options }: Given): string[] {
   return [...(command.file === undefined || file === '-' ? [] : [file]), ...named];
 }
 
-/** Why the file cannot be read, if so: told before anything starts. */
+/** The reason why a file cannot be read, if there is one. It is reported before the command starts. */
 async function unreadable(file: string): Promise<string | undefined> {
   try {
     if ((await stat(file)).isDirectory()) return `${file} is a directory; name a file`;
@@ -316,14 +319,16 @@ async function unreadable(file: string): Promise<string | undefined> {
   }
 }
 
-/** Exit codes of a process that a signal ends, as shells tell them. */
+/** Exit codes that shells report for a process that a signal ended. */
 const SIGNALLED = { SIGINT: 130, SIGTERM: 143 } as const;
 
 if (require.main === module) {
-  // Node opens its inspector at this signal, which whoever may signal us could then use. The image's Node is told by --disable-sigusr1 already.
+  // By default Node opens its inspector on SIGUSR1, and a process that may send signals could use it. The
+  // image starts Node with --disable-sigusr1 as well.
   process.on('SIGUSR1', () => undefined);
   for (const stream of [process.stdout, process.stderr]) guard(stream);
-  // The kernel gives the first process of a container no signal that it has not asked for: a command that asks for none could only be killed.
+  // The kernel delivers to process 1 of a container only signals with a handler. A command without one could
+  // only be killed.
   if (process.pid === 1) {
     for (const signal of ['SIGINT', 'SIGTERM'] as const) {
       process.once(signal, () => {
@@ -331,7 +336,7 @@ if (require.main === module) {
       });
     }
   }
-  // The Kafka client sets a timer to the past at each start, which Node 24 warns of (kafkajs#1751).
+  // Node 24 warns of a timer in the past, which the Kafka client sets at each start (kafkajs#1751).
   process.removeAllListeners('warning').on('warning', ({ name, message }) => {
     if (name !== 'TimeoutNegativeWarning') console.error(`${name}: ${message}`);
   });

@@ -1,7 +1,7 @@
-/** With what a command ends. */
+/** The exit codes of the commands. */
 
 export const DONE = 0;
-/** It failed, or what it looked at is not clean. */
+/** The command failed, or found a problem in the data that it checked. */
 export const FAILED = 1;
-/** Wrong usage or configuration: nothing was started. */
+/** Usage or configuration is wrong. Nothing was started. */
 export const USAGE = 2;

@@ -1,10 +1,12 @@
-/** What is told of an error: a sentence with its remedy where a person can mend it, else the stack of a defect. */
+/**
+ * Explains an error: as a sentence with a remedy if a person can resolve it, else as the stack of a defect.
+ */
 import { ConfigError } from '../config/config';
 import { messageOf } from '../lib/errors';
 import { FAILED, USAGE } from './exit-codes';
 import { kafkaRemedy, postgresRemedy } from './remedies';
 
-/** What a command cannot do, in a sentence that says all there is to know. */
+/** A command's failure. The message is a complete explanation for a person. */
 export class Unable extends Error {
   override readonly name = 'Unable';
 }
@@ -19,7 +21,7 @@ export function explain(error: unknown): Trouble {
   return { message: trouble(causesOf(error)) ?? withoutPassword(defect(error)), code: FAILED };
 }
 
-/** The same for a line of the log: of a defect no more than its message. */
+/** Explains an error in a log line: a defect is reduced to its message. */
 export function explainShortly(error: unknown): string {
   return trouble(causesOf(error)) ?? withoutPassword(messageOf(error));
 }
@@ -34,7 +36,7 @@ function trouble(chain: readonly Cause[]): string | undefined {
   return found && withoutPassword(found);
 }
 
-/** Only a defect can hold an address as it was written, but none may ever show a password. */
+/** Hides passwords in addresses. Only the text of a defect should hold one, but every text is checked. */
 function withoutPassword(text: string): string {
   return text.replace(/(:\/\/[^\s:@/]*):[^\s@]*@/g, '$1:***@');
 }
@@ -44,12 +46,12 @@ export interface Cause {
   readonly message: string;
   /** An errno's name or a SQLSTATE. */
   readonly code: string;
-  /** What kafkajs calls the code of a broker's answer. */
+  /** The name that kafkajs gives to a broker's error code. */
   readonly type: string;
   readonly path: string;
 }
 
-/** The error and what it came from: causes, and the attempts behind an AggregateError. */
+/** The error, its causes, and the errors in an AggregateError. */
 export function causesOf(error: unknown, depth = 0): Cause[] {
   if (typeof error !== 'object' || error === null || depth > 8) return [];
   const text = (name: string): string => {
@@ -79,12 +81,15 @@ function portTrouble(chain: readonly Cause[]): string | undefined {
   return found && portIsTaken('HTTP_PORT', found.message);
 }
 
-/** @param setting that names the port @param problem what Node says of it */
+/** @param setting the setting that names the port @param problem Node's message */
 export function portIsTaken(setting: string, problem: string): string {
   return `${setting} cannot be served: ${problem}. Set it to a port that is free and may be used, or to 0 for any.`;
 }
 
-/** What says all there is to know by itself. The class of kafka/client is known by its name: to load it is to load the Kafka client. */
+/**
+ * Errors whose message is complete. Classes of kafka/client are matched by name: importing them would load
+ * the Kafka client.
+ */
 const PLAIN: ReadonlySet<string> = new Set(['Unable', 'KafkaProblem', 'KafkaRefusal', 'MigrationProblem']);
 
 function plainTrouble(chain: readonly Cause[]): string | undefined {
@@ -117,11 +122,14 @@ function kafkaTrouble(chain: readonly Cause[]): string | undefined {
   return `Kafka answered: ${root.message}${remedy === undefined ? '' : `. ${remedy}`}`;
 }
 
-/** In the message of an error: an address that the brokers advertise (kafka/client/patches/advertised.ts, which would load the Kafka client). */
+/**
+ * The advertised address in an error of kafka/client/patches/advertised.ts. It is not imported: it would load
+ * the Kafka client.
+ */
 const ADVERTISED = /\(the brokers advertise (\S+)\)/;
 const LISTENERS = 'advertised.listeners of the brokers';
 
-/** What comes of speaking to a port in another way than it is spoken to there. */
+/** Messages that follow from using the wrong protocol at a port. */
 const MISUNDERSTOOD = /closed|timed? ?out|before secure TLS/i;
 
 function tokenRemedy(chain: readonly Cause[], message: string): string {
@@ -140,7 +148,7 @@ function saslRemedy(message: string): string {
     : 'Correct KAFKA_SASL_USERNAME or KAFKA_SASL_PASSWORD.';
 }
 
-/** The settings that say how TLS is spoken with a server. */
+/** The settings for TLS with a server. */
 interface TlsSettings {
   readonly address: string;
   readonly mode: string;
@@ -167,7 +175,7 @@ const TOKEN_TLS: TlsSettings = {
   cert: 'KAFKA_SASL_OAUTHBEARER_TOKEN_ENDPOINT_URL',
 };
 
-/** What is wrong by the codes of Node and of OpenSSL, the first that matches. */
+/** Remedies by the error codes of Node and OpenSSL. The first match counts. */
 const TLS_TROUBLES: readonly [codes: RegExp, remedy: (settings: TlsSettings) => string][] = [
   [
     /^(UNABLE_TO_|SELF_SIGNED_|DEPTH_ZERO_SELF_SIGNED_|CERT_SIGNATURE_FAILURE|CERT_UNTRUSTED)/,
@@ -192,7 +200,7 @@ const TLS_TROUBLES: readonly [codes: RegExp, remedy: (settings: TlsSettings) => 
   ],
 ];
 
-/** Without the places in OpenSSL's code, and without Node's hint at its own options. */
+/** Removes positions in OpenSSL's code, and Node's hint at its own options. */
 function plainWords(message: string): string {
   return message
     .replace(/\w+:error:\w+:[^:]*:[^:]*:([^:]*):.*\s*$/s, '$1')
@@ -233,11 +241,11 @@ function postgresTrouble(chain: readonly Cause[]): string | undefined {
 }
 
 function isUnreachable({ code, message }: Cause): boolean {
-  // Of a socket that is a file there is no host: ENOENT, EACCES.
+  // A Unix socket is a file, so its errors are codes of files: ENOENT, EACCES.
   return UNREACHABLE.test(code) || /^connect E[A-Z]+/.test(message);
 }
 
-/** Of a connection that does not come about, or of an answer. */
+/** Whether a connection or an answer timed out. */
 function isTimeout({ message }: Cause): boolean {
   return /timeout expired|timeout exceeded|connection timeout|Connection terminated|Query read timeout|no answer within/i.test(
     message,

@@ -1,6 +1,6 @@
 /**
- * Files of events: bytes cut into lines, or one JSON document cut into its events. Never decoded on the way, since bytes that are not
- * UTF-8 have a verdict, too.
+ * Reads files of events. A file is divided into lines, or a single JSON document is divided into its events.
+ * The bytes are never decoded here: an event that is not UTF-8 gets a verdict too.
  */
 import { isUtf8 } from 'node:buffer';
 import { createReadStream } from 'node:fs';
@@ -19,37 +19,45 @@ import { isObject } from '../lib/json';
 const READ_BYTES = 1024 * 1024;
 const NEWLINE = 0x0a;
 const BYTE_ORDER_MARK = Buffer.from('\uFEFF');
-/** As long as the largest record that the worker reads (MAX_DECOMPRESSED_BYTES in kafka/client/client.ts). */
+/**
+ * As large as the largest record that the worker reads (MAX_DECOMPRESSED_BYTES in kafka/client/client.ts).
+ */
 export const MAX_LINE_BYTES = 64 * 1024 * 1024;
-/** A file that begins like one document over so many bytes is no file of lines. */
+/** A file whose first bytes, this many, can be one document is not a file of lines. */
 const MAX_HELD_BYTES = 8 * 1024 * 1024;
-/** A file that is one JSON document is read as a whole; a longer one has to hold an event a line. */
+/** The largest JSON document that is read as a whole. A larger file must hold an event on each line. */
 const MAX_DOCUMENT_BYTES = 64 * 1024 * 1024;
-/** What a line at least has whose bytes are not kept. */
+/** The least size of a line whose bytes are not kept. */
 const TOO_LONG_BYTES = MAX_LINE_BYTES + 1;
 
 export interface Line {
-  /** From 1 on; of the line where the text begins. */
+  /** The number of the line where the text begins, from 1. */
   readonly number: number;
-  /** Without the line feed. Null where there are more than MAX_LINE_BYTES of them. */
+  /** The bytes without the line feed. Null if there are more than MAX_LINE_BYTES. */
   readonly bytes: Buffer | null;
 }
 
-/** A file's bytes, or those of standard input for `-`. @throws once it is told to stop, so that half a line is not taken for one */
+/**
+ * Reads a file, or standard input for `-`.
+ *
+ * @throws on a stop signal, so that half a line is not read as a line
+ */
 export async function* openInput(file: string, stop: AbortSignal): AsyncGenerator<Buffer> {
   const stream: Readable =
     file === '-' ? process.stdin : createReadStream(file, { highWaterMark: READ_BYTES });
   try {
     for await (const chunk of addAbortSignal(stop, stream)) if (Buffer.isBuffer(chunk)) yield chunk;
   } catch (error) {
-    // An error of reading, unlike one of opening, does not say of what.
+    // An error of reading, unlike an error of opening, does not name the file.
     throw error instanceof Error
       ? Object.assign(error, { path: file === '-' ? 'standard input' : file })
       : error;
   }
 }
 
-/** Cuts bytes into lines, as many at a time as came together. Blank lines are left out, and counted. */
+/**
+ * Divides bytes into lines, and yields the lines of each chunk. Blank lines are left out, but are counted.
+ */
 export async function* readLines(chunks: AsyncIterable<Buffer>): AsyncGenerator<readonly Line[]> {
   let lineNumber = 1;
   let parts: Buffer[] = [];
@@ -89,7 +97,9 @@ function isNotBlank({ bytes }: Line): boolean {
   return bytes === null || firstToken(bytes) !== undefined;
 }
 
-/** The first byte that is no white space of JSON, and no mark of the order of bytes, with which some programs begin a file. */
+/**
+ * The first character that is not JSON white space. A byte order mark, which some programs write, is skipped.
+ */
 function firstToken(bytes: Buffer): string | undefined {
   const byte = withoutMark(bytes).find(
     (code) => code !== 0x20 && code !== 0x09 && code !== 0x0d && code !== NEWLINE,
@@ -98,9 +108,10 @@ function firstToken(bytes: Buffer): string | undefined {
 }
 
 /**
- * The events of a file: those of the array or batch, or the one event, that the file is as a whole, else an event a line.
+ * The events of a file. The whole file may be one array, one batch or one event. Otherwise each line is an
+ * event.
  *
- * Only a file whose first line is no event by itself is held in memory, up to MAX_DOCUMENT_BYTES.
+ * A file is held in memory, up to MAX_DOCUMENT_BYTES, only if its first line is not an event by itself.
  */
 export async function* readEvents(
   blocks: AsyncIterable<readonly Line[]>,
@@ -137,10 +148,11 @@ export async function* readEvents(
 }
 
 /**
- * The lines, unless a JSON document begins with the first and ends on a later one: no line of it is an event. Lines are held as long as that may be.
+ * Passes lines on, unless they are one JSON document over several lines, whose lines are no events. Lines are
+ * held until that is known.
  *
- * @param refuse makes an error of the numbers of its lines
- * @throws that error, before it hands over any line
+ * @param refuse creates the error from the document's first and last line number
+ * @throws that error before any line is passed on
  */
 export async function* withoutDocument(
   blocks: AsyncIterable<readonly Line[]>,
@@ -169,15 +181,17 @@ export async function* withoutDocument(
   if (held !== null && held.length > 0) yield held;
 }
 
-/** Follows the text of a document over its lines, as far as it takes to tell it from an event a line. */
+/**
+ * Follows the brackets of a document over its lines, to distinguish a document from an event on each line.
+ */
 function makeDocumentWatch() {
   let depth = 0;
   let last = '';
   return {
-    /** Whether the document that began with the first line goes on, ended with this one, or is none. */
+    /** Whether the document of the first line is still open, has ended with this line, or is no document. */
     add({ bytes }: Line): 'open' | 'ended' | 'none' {
       const isFirst = last === '';
-      // Whatever it holds, it is longer than a document that is told from lines.
+      // The line alone is longer than any document that is recognised.
       if (bytes === null) return isFirst ? 'none' : 'open';
       const first = firstToken(bytes);
       if (first === undefined) return 'none';
@@ -187,7 +201,7 @@ function makeDocumentWatch() {
         if (byte === QUOTE) at = endOfString(bytes, at);
         else if (isOpening(byte)) depth++;
         else if (isClosing(byte)) depth--;
-        // A string that goes on behind its line is none.
+        // JSON allows no line feed in a string, so this is no document.
         if (at >= bytes.length || depth < 0) return 'none';
         if (byte > 0x20) last = String.fromCharCode(byte);
       }
@@ -196,7 +210,7 @@ function makeDocumentWatch() {
   };
 }
 
-/** Whether a line of a document may begin so, behind a line that ended so: two values have a comma between them. */
+/** Whether a line of a document may begin with `first` after `last`: a comma must separate two values. */
 function mayFollow(last: string, first: string): boolean {
   return '[{,:'.includes(last) || ']},:'.includes(first);
 }
@@ -206,12 +220,14 @@ function withoutMark(bytes: Buffer): Buffer {
   return bytes.subarray(0, length).equals(BYTE_ORDER_MARK) ? bytes.subarray(length) : bytes;
 }
 
-/** An array of events, or an object that holds some and has no id of its own: for the webhook, and no event. */
+/**
+ * Whether the value is an array of events, or an object with events and no id of its own. It is not an event.
+ */
 export function isBatchOfEvents(json: unknown): boolean {
   return Array.isArray(json) ? json.some(isObject) : isBatch(json);
 }
 
-/** Whether the lines can be the beginning of one document that is more than an event a line. */
+/** Whether the lines can be the beginning of a document that is not an event on each line. */
 function mayBeDocument([first, second]: readonly Line[]): boolean {
   if (first === undefined || first.bytes === null) return false;
   const token = firstToken(first.bytes);
@@ -245,7 +261,7 @@ function parse(bytes: Buffer): { json: unknown } | undefined {
   }
 }
 
-/** The text of the lines, with as many line feeds between them as there were: blank lines are white space to JSON. */
+/** The text of the lines with the original line feeds. Blank lines are white space to JSON. */
 function joined(lines: readonly Line[]): Buffer {
   const parts = lines.flatMap(({ number, bytes }, index) => [
     Buffer.alloc(number - (lines[index - 1]?.number ?? number), NEWLINE),

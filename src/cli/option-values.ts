@@ -1,13 +1,13 @@
-/** Values of options: read, or refused in the way of a wrong setting. */
+/** Reads the values of options. A wrong value is reported in the same form as a wrong setting. */
 import { hostname, userInfo } from 'node:os';
 import { ConfigError } from '../config/config';
 import { parseInstant } from '../domain/event/timestamp';
 import type { Given } from './usage';
 
-/** Values by the names of options. */
+/** Values by option name. */
 export type Options = Given['options'];
 
-/** A whole number from `least` on; undefined where the option is absent. @throws ConfigError */
+/** A whole number, at least `least`; undefined if the option is absent. @throws ConfigError */
 export function integerOf(options: Options, name: string, least = 0): number | undefined {
   const text = options.get(name);
   if (text === undefined) return undefined;
@@ -18,7 +18,7 @@ export function integerOf(options: Options, name: string, least = 0): number | u
 
 const WITHOUT_SECONDS = /^(.{10}T\d\d:\d\d)(?=Z|[+-])/;
 
-/** Milliseconds since 1970; undefined where the option is absent. @throws ConfigError */
+/** Milliseconds since 1970; undefined if the option is absent. @throws ConfigError */
 export function timeOf(options: Options, name: string): number | undefined {
   const text = options.get(name);
   if (text === undefined) return undefined;
@@ -27,10 +27,10 @@ export function timeOf(options: Options, name: string): number | undefined {
   throw wrong(name, `"${text}" is not a time with its zone`, 'Write it like 2026-11-22T10:00:00Z');
 }
 
-/** A range as options name it, by offsets and by times; what is not given has no bound. */
+/** A range of offsets and times that options name. An absent option sets no bound. */
 export interface Bounds {
   readonly fromOffset: number | undefined;
-  /** The last one. */
+  /** The last offset of the range. */
   readonly toOffset: number | undefined;
   readonly sinceMs: number | undefined;
   readonly untilMs: number | undefined;
@@ -53,7 +53,7 @@ export function boundsOf(options: Options): Bounds {
   return { fromOffset, toOffset, sinceMs, untilMs };
 }
 
-/** Two things that are read. @throws ConfigError with all that is wrong with either */
+/** Reads two values. @throws ConfigError with the faults of both */
 export function both<A, B>(first: () => A, second: () => B): [A, B] {
   const [a, b] = [attempt(first), attempt(second)];
   if ('value' in a && 'value' in b) return [a.value, b.value];
@@ -69,12 +69,15 @@ function attempt<T>(read: () => T): { readonly value: T } | Pick<ConfigError, 'f
   }
 }
 
-/** An option that makes no sense as it is. */
+/** The error for a wrong option. */
 export function wrong(name: string, problem: string, remedy: string): ConfigError {
   return new ConfigError([{ setting: `--${name}`, problem, remedy }]);
 }
 
-/** Who asks for an operation, for its log: what is given by --by, else the user of this process and its machine. */
+/**
+ * The requester of an operation, for its log: the value of --by, else the user and the machine of this
+ * process.
+ */
 export function requestedBy(options: Options): string {
   return options.get('by') ?? `${userName()}@${hostname()}`;
 }
@@ -83,7 +86,7 @@ function userName(): string {
   try {
     return userInfo().username;
   } catch {
-    // In a container the user may have a number and no name.
+    // In a container the user may have a number but no name.
     return `user ${process.getuid?.() ?? 'unknown'}`;
   }
 }

@@ -1,17 +1,21 @@
-/** Standard output and standard error of a command: their readers may end first, stop reading, or have no room left. */
+/**
+ * Standard output and standard error of a command. Their readers may exit early, stop reading, or have a full
+ * disk.
+ */
 import { FAILED } from './exit-codes';
 
-/** After a signal, results that nobody takes have this long. */
+/** After a signal, unread output has this time to be read. */
 export const LAST_OUTPUT_WITHIN_MS = 2_000;
 
 let isLost = false;
 let isIncomplete = false;
 
 /**
- * Lets a command go on to its end where its output cannot be written.
+ * Lets a command run to its end even if its output cannot be written.
  *
- * Without this, `promo-intake reference apply FILE | head -1` could end in the middle of its work. A reader that ended has
- * what it wanted, so the exit code stays that of the work. Results that found no room make it FAILED.
+ * Without this, `promo-intake reference apply FILE | head -1` could end in the middle of its work. A reader
+ * that exits has read enough, so the exit code does not change. If the output had no room, the exit code is
+ * FAILED.
  */
 export function guardOutput(): void {
   process.stdout.on('error', ({ code }: NodeJS.ErrnoException) => {
@@ -21,12 +25,12 @@ export function guardOutput(): void {
     }
     isLost = true;
   });
-  // No stream is left that could report it.
+  // An error of standard error cannot be reported anywhere.
   process.stderr.on('error', () => undefined);
   for (const stream of [process.stdout, process.stderr]) if (stream.isTTY) writeWithoutBlocking(stream);
 }
 
-/** Node writes to a terminal so that it waits: a terminal that is halted (Ctrl-S) would hold up signals too. */
+/** Node's writes to a terminal block by default: a halted terminal (Ctrl-S) would delay signals too. */
 function writeWithoutBlocking(stream: NodeJS.WriteStream): void {
   const handle: unknown = Reflect.get(stream, '_handle');
   if (typeof handle !== 'object' || handle === null) return;
@@ -34,26 +38,26 @@ function writeWithoutBlocking(stream: NodeJS.WriteStream): void {
   if (typeof setBlocking === 'function') Reflect.apply(setBlocking, handle, [false]);
 }
 
-/** Whether results could not be written: their reader has ended, or there was no room. */
+/** Whether output was lost because its reader exited or had no room. */
 export function isOutputLost(): boolean {
   return isLost;
 }
 
-/** @returns the exit code of a command that ends with `code` */
+/** @returns `code`, or FAILED if the output of a successful command is incomplete */
 export function codeWithOutput(code: number): number {
   return isIncomplete && code === 0 ? FAILED : code;
 }
 
-/** Characters of a result that are written at once; no more than that, and the pipe's own buffer, waits for a slow reader. */
+/** Characters of one write. Not more than this waits for a slow reader, besides the pipe's own buffer. */
 export const PART_CHARACTERS = 64 * 1024;
 
-/** To standard output. Resolves once there is room for more, or once nobody takes any. */
+/** Writes to standard output. Resolves once there is room for more, or once there is no reader any more. */
 export async function print(text: string): Promise<void> {
   if (text === '' || isLost || process.stdout.write(text)) return;
   await room(process.stdout);
 }
 
-/** A line each, in parts: a command that writes many lines waits for its reader. */
+/** Writes lines in parts, so that a command with many lines waits for its reader. */
 export async function printLines(
   lines: Iterable<string>,
   stream: NodeJS.WriteStream = process.stdout,
@@ -68,11 +72,11 @@ export async function printLines(
   await printText(part, stream);
 }
 
-/** A long text, in parts. */
+/** Writes a long text in parts. */
 export async function printText(text: string, stream: NodeJS.WriteStream = process.stdout): Promise<void> {
   for (let from = 0; from < text.length; ) {
     let to = from + PART_CHARACTERS;
-    // Both halves of a character stay together: each part is encoded by itself.
+    // A surrogate pair stays together, because each part is encoded by itself.
     if (isHighSurrogate(text.charCodeAt(to - 1))) to++;
     if (stream === process.stdout) await print(text.slice(from, to));
     else if (!stream.write(text.slice(from, to))) await room(stream);
@@ -84,7 +88,10 @@ function isHighSurrogate(code: number): boolean {
   return code >= 0xd800 && code <= 0xdbff;
 }
 
-/** Resolves once the reader of messages has taken what waits, or has ended. For a command that reports each of many records. */
+/**
+ * Resolves once the reader of standard error has read the backlog, or has exited. For commands with many
+ * messages.
+ */
 export async function messagesTaken(): Promise<void> {
   if (process.stderr.writableNeedDrain) await room(process.stderr);
 }
@@ -100,19 +107,22 @@ async function room(stream: NodeJS.WriteStream): Promise<void> {
   });
 }
 
-/** Resolves once all that was written is taken, or cannot be any more. A signal ends the wait. */
+/** Resolves once all output is read, or can no longer be read. A signal ends the wait. */
 export async function outputFlushed(code: number): Promise<void> {
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => process.exit(code));
   await Promise.all([process.stdout, process.stderr].map(flushed));
 }
 
 function flushed(stream: NodeJS.WriteStream): Promise<void> {
-  // A write of nothing to a device without room would fail, though nothing is lost.
+  // An empty write to a full device would fail, although nothing is lost.
   if (stream.writableLength === 0) return Promise.resolve();
   return new Promise((resolve) => stream.write('', () => resolve()));
 }
 
-/** Ends the process after a signal where its output is not taken: it may wait for room and see no signal. */
+/**
+ * Ends the process after a signal if its output is not read: the command may wait for room and ignore the
+ * signal.
+ */
 export function endStuckOutput(): void {
   setTimeout(() => {
     if (process.stdout.writableLength + process.stderr.writableLength > 0) process.exit(FAILED);

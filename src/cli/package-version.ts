@@ -1,8 +1,8 @@
-/** Which version of promo-intake this is. */
+/** The version of this promo-intake. */
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
-/** @throws where the package is not whole */
+/** @throws if package.json is missing or has no version */
 export async function packageVersion(): Promise<string> {
   const path = join(__dirname, '..', '..', 'package.json');
   const json: unknown = JSON.parse(await readFile(path, 'utf8'));

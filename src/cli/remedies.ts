@@ -1,15 +1,18 @@
 /**
- * Remedies by the codes with which Postgres and Kafka refuse something. Tests provoke most of them on real servers
+ * Remedies by the error codes of Postgres and Kafka. Tests provoke most of them on real servers
  * (test/commands/postgres-refusals.test.ts, test/stream/kafka-refusals.test.ts).
  */
 
-/** @param names those that are missing, where they are known */
+/** @param names the missing migrations, if they are known */
 export function lacksMigrations(names: readonly string[] = []): string {
   const which = names.length === 0 ? 'migrations' : `the migrations ${names.join(', ')}`;
   return `The database lacks ${which}. Run: promo-intake migrate`;
 }
 
-/** One SQLSTATE may have several causes, which only the words of the server tell apart: the first row that fits both. */
+/**
+ * Remedies by SQLSTATE and message: one SQLSTATE may have several causes. The first row that matches both
+ * counts.
+ */
 const POSTGRES: readonly [sqlState: string, words: RegExp | null, remedy: string][] = [
   [
     '28P01',
@@ -82,7 +85,7 @@ const POSTGRES: readonly [sqlState: string, words: RegExp | null, remedy: string
   ['57P03', null, 'Try again in a moment.'],
 ];
 
-/** @returns what helps; the code itself where none is known */
+/** @returns the remedy, or the code itself if no remedy is known */
 export function postgresRemedy(sqlState: string, message: string): string {
   const row = POSTGRES.find(([code, words]) => code === sqlState && (words === null || words.test(message)));
   return row?.[2] ?? `SQLSTATE ${sqlState}.`;
@@ -90,7 +93,10 @@ export function postgresRemedy(sqlState: string, message: string): string {
 
 const ACLS = 'docs/security.md lists the ACLs';
 
-/** https://kafka.apache.org/protocol#protocol_error_codes, in the names of kafkajs. */
+/**
+ * Remedies by Kafka's error codes (https://kafka.apache.org/protocol#protocol_error_codes), with the names of
+ * kafkajs.
+ */
 const KAFKA: Readonly<Record<string, string>> = {
   TOPIC_AUTHORIZATION_FAILED: `Grant the Kafka user of this process what the topic needs: Describe and Read to read from it, Describe and Write to write to it (${ACLS}).`,
   GROUP_AUTHORIZATION_FAILED: `Grant the Kafka user of this process Describe and Read on the group KAFKA_GROUP_ID. status, verify, replay and dead-letters need Read and Delete on groups that begin with its name and a dot (${ACLS}).`,
@@ -108,7 +114,7 @@ const KAFKA: Readonly<Record<string, string>> = {
   UNSUPPORTED_VERSION: 'Use brokers of a version that README.md names.',
 };
 
-/** @param type what kafkajs calls the code @returns what helps; undefined where nothing is known */
+/** @param type the name that kafkajs gives to the code @returns the remedy; undefined if none is known */
 export function kafkaRemedy(type: string): string | undefined {
   return KAFKA[type];
 }

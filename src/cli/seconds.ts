@@ -1,4 +1,4 @@
-/** Times of a report, in seconds: for programs, and for people. */
+/** Times of a report in seconds: as numbers for programs, and as text for people. */
 export function rounded(value: number | null): number | null {
   return value === null ? null : Math.round(value * 10) / 10;
 }

@@ -1,4 +1,4 @@
-/** How commands are described, asked for, and explained: knows none of them. */
+/** Reads arguments and prints help, for commands that are described as data. */
 import { parseArgs } from 'node:util';
 import { type GroupName, SETTINGS, type SettingName, settingsOf } from '../config/config';
 import { nearest } from '../lib/did-you-mean';
@@ -6,29 +6,29 @@ import { nearest } from '../lib/did-you-mean';
 const HELP_WIDTH = 100;
 
 export interface Option {
-  /** What stands for the value in the help; absent for an option without one. */
+  /** The placeholder of the value in the help. Absent if the option has no value. */
   readonly value?: string;
   readonly help: string;
   readonly required?: true;
   readonly choices?: readonly string[];
-  /** The value names a file that is read. */
+  /** The value is the name of a file that is read. */
   readonly file?: true;
-  /** The option that it makes no sense without. */
+  /** Another option that must be given too. */
   readonly needs?: string;
 }
 
-/** What was asked for, checked against the command's options. */
+/** The arguments, checked against the command's options. */
 export interface Given {
-  /** The FILE; empty for a command that takes none. */
+  /** The FILE; empty if the command takes none. */
   readonly file: string;
   readonly options: ReadonlyMap<string, string>;
 }
 
 export interface Command {
   readonly name: string;
-  /** What FILE may be; absent for a command that takes none. */
+  /** The kinds of FILE. Absent if the command takes no FILE. */
   readonly file?: 'file' | 'file or -';
-  /** For the overview. */
+  /** The line of the overview. */
   readonly summary: string;
   readonly purpose: string;
   readonly example: string;
@@ -39,16 +39,16 @@ export interface Command {
   readonly run: (given: Given) => Promise<number>;
 }
 
-// --- what was asked for
+// --- arguments
 
-export type Request =
+export type Invocation =
   | { readonly type: 'help'; readonly command: Command | undefined }
   | { readonly type: 'version' }
   | { readonly type: 'run'; readonly command: Command; readonly given: Given }
   | { readonly type: 'wrong'; readonly problem: string; readonly command: Command | undefined };
 
-/** Reads the arguments. Looks at nothing else: whether a FILE exists is not known here. */
-export function readArguments(argv: readonly string[], commands: readonly Command[]): Request {
+/** Reads the arguments alone: it does not check whether a FILE exists. */
+export function readArguments(argv: readonly string[], commands: readonly Command[]): Invocation {
   const [first] = argv;
   if (first === '--help' || first === '-h') return { type: 'help', command: undefined };
   if (first === '--version') return { type: 'version' };
@@ -61,8 +61,8 @@ function wordsOf(name: string): number {
   return name.split(' ').length;
 }
 
-function withoutCommand([first, second]: readonly string[], commands: readonly Command[]): Request {
-  const wrong = (problem: string): Request => ({ type: 'wrong', problem, command: undefined });
+function withoutCommand([first, second]: readonly string[], commands: readonly Command[]): Invocation {
+  const wrong = (problem: string): Invocation => ({ type: 'wrong', problem, command: undefined });
   const group = commands.filter(({ name }) => first !== undefined && name.startsWith(`${first} `));
   const [command, ...more] = group;
   if (command !== undefined) {
@@ -80,11 +80,11 @@ function withoutCommand([first, second]: readonly string[], commands: readonly C
   );
 }
 
-function readCommand(command: Command, args: readonly string[], commands: readonly Command[]): Request {
+function readCommand(command: Command, args: readonly string[], commands: readonly Command[]): Invocation {
   const names = Object.keys(command.options);
   const { tokens, positionals } = parseArgs({
     args: [...args],
-    strict: false, // its own complaints are long, and differ from Node to Node
+    strict: false, // Node's own error texts are long, and differ between versions
     allowPositionals: true,
     tokens: true,
     options: Object.fromEntries(
@@ -96,14 +96,14 @@ function readCommand(command: Command, args: readonly string[], commands: readon
   for (const token of tokens) {
     if (token.kind !== 'option') continue;
     if (token.name === 'help' || token.name === 'h') return { type: 'help', command };
-    // Of two values one would be dropped without a word.
+    // Otherwise one of the two values would be dropped silently.
     const problem = options.has(token.name)
       ? `${token.rawName} is given twice`
       : optionProblem(command, token, commands);
     if (problem === undefined) options.set(token.name, token.value ?? '');
     else problems.push(problem);
   }
-  // After a slip in an option, what seems to be missing or too many is mostly a consequence of it.
+  // A mistyped option often causes further problems, so only the first kind is reported.
   if (problems.length === 0)
     problems.push(...missingOptions(command, options), ...fileProblems(command, positionals));
   if (problems.length > 0) return { type: 'wrong', problem: problems.join('\n'), command };
@@ -127,7 +127,7 @@ function optionProblem(
   if (option.value === undefined)
     return value === undefined ? undefined : `${rawName} takes no value, but was given "${value}"`;
   if (value === undefined || value === '') return `${rawName} needs a value: ${rawName} ${option.value}`;
-  // It may have been left out, and the next option stands in its place.
+  // The value may have been left out, so that the next option was read as the value.
   if (!inlineValue && /^-./.test(value))
     return `${rawName} needs a value: ${value.startsWith('--') ? `${rawName} ${option.value}` : `${rawName}=${value}, if it is that`}`;
   if (option.choices?.includes(value) === false)
@@ -162,7 +162,7 @@ function fileProblems({ name, file }: Command, [given, ...more]: readonly string
   return more.length === 0 ? [] : [`${name} takes one FILE, but was given "${more.join('" and "')}" as well`];
 }
 
-/** The name that was probably meant, as a question. */
+/** A question with the name that was probably meant. */
 function didYouMean(word: string, known: readonly string[]): string {
   const mostEdits = (name: string) =>
     name.startsWith(word) ? Number.POSITIVE_INFINITY : Math.max(2, name.length / 3);
@@ -237,7 +237,7 @@ function table(rows: readonly (readonly [string, string])[]): string {
   return rows.map(([name, text]) => `  ${name.padEnd(width - 2)}${wrap(text, width)}`).join('\n');
 }
 
-/** Breaks lines at spaces; those that follow are indented. */
+/** Wraps lines at spaces, and indents all but the first. */
 function wrap(text: string, indent: number): string {
   const line = new RegExp(`(.{1,${HELP_WIDTH - indent}})(?: +|$)`, 'gm');
   return text

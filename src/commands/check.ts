@@ -1,5 +1,6 @@
 /**
- * `promo-intake check FILE`: tells the verdict of each event of a file, as far as no stored state is needed.
+ * `promo-intake check FILE`: prints the verdict on each event of a file, as far as it depends on no stored
+ * state.
  */
 
 import { hash } from 'node:crypto';
@@ -21,26 +22,26 @@ import { tooMuchAlone, tooMuchTogether } from './webhook-limits';
 export interface CheckOptions {
   /** `-` is standard input. */
   readonly file: string;
-  /** A JSON object a line and event instead of text for people. */
+  /** Print a JSON object for each event instead of text for people. */
   readonly json: boolean;
-  /** Whose brand and game rules apply; absent: those of nobody. */
+  /** The connection whose brand and game rules apply. Absent: no such rules apply. */
   readonly rules: { readonly reference: string; readonly connection: string } | undefined;
 }
 
-/** What is known of one event. Holds nothing of its payload but the id. */
+/** The result for one event. It holds nothing of the payload but the id. */
 interface Finding {
   readonly line: number;
   readonly eventId: string | null;
   readonly verdict: Verdict;
   readonly reason: Reason | null;
   readonly faults: readonly Fault[];
-  /** The event of the file that has the id already. */
+  /** The earlier event of the file with the same id. */
   readonly first: { readonly line: number; readonly contentDiffers: boolean } | undefined;
-  /** Why the webhook does not take it, where the connection is one of the webhook. */
+  /** Why the webhook would refuse the event, if the connection belongs to the webhook. */
   readonly warning?: string | undefined;
 }
 
-/** @returns the exit code: 1 where any event is not accepted */
+/** @returns the exit code: 1 if an event is not accepted */
 export async function check({ file, json, rules }: CheckOptions, stop: AbortSignal): Promise<number> {
   let connection: Connection | undefined;
   if (rules !== undefined) {
@@ -83,7 +84,7 @@ export async function check({ file, json, rules }: CheckOptions, stop: AbortSign
 
 // --- the rules to check by
 
-/** The connection as it would be compiled for the worker, or undefined after saying why there is none. */
+/** The connection, compiled as for the worker. Undefined after a message that says why there is none. */
 async function readConnection({
   reference: file,
   connection: id,
@@ -105,7 +106,7 @@ async function readConnection({
 
 const FAULTS_SHOWN = 20;
 
-/** The store numbers names; a verdict does not depend on the numbers. */
+/** The store assigns numbers to names. A verdict does not depend on them. */
 const NO_VERSION = { version: 0, appliedAt: '' };
 const SOME_NUMBERS: Numbers = { feed: () => 1, connection: () => 1, brand: () => 1 };
 
@@ -124,7 +125,7 @@ function inspect({ number, bytes }: Line, connection: Connection | undefined, se
   const { eventId, faults, refusal } = judged;
   const contentHash = contentHashOf(judged);
   const earlier = seen.add(eventId, { line: number, contentHash });
-  // A duplicate gets no verdict of its own, whatever it says (V1); its faults are worth knowing all the same.
+  // A duplicate gets no verdict of its own, whatever its content (V1). Its faults are still listed.
   const outcome = earlier === undefined ? refusal : { verdict: 'duplicate' as const, reason: null };
   return {
     line: number,
@@ -148,7 +149,7 @@ function asJson({ line, eventId, verdict, reason, faults, first, warning }: Find
   return `${JSON.stringify({ line, event_id: eventId, verdict, reason, faults, ...duplicate, warning })}\n`;
 }
 
-/** A line a fault, the deciding one first; nothing where the event is accepted. */
+/** A line for each fault, the deciding fault first. Empty if the event is accepted. */
 function asText(file: string, { line, verdict, reason, faults, first, warning }: Finding): string {
   const at = `${file}:${line}:`;
   const lines = faults.map((fault, index) => {
@@ -184,17 +185,20 @@ interface Sighting {
 }
 
 interface SeenIds {
-  /** @returns the first sighting of the id, or undefined where this is the first */
+  /** @returns the first sighting of the id; undefined if this is the first */
   add(id: string, sighting: Sighting): Sighting | undefined;
 }
 
 const FIRST_SLOTS = 2 ** 12;
 const FULLEST = 0.7;
-/** Four words of digest (K5), two of the content's hash, two of the line; a line of 0 is a free slot. */
+/**
+ * Words of a slot: four of the digest (K5), two of the content hash, two of the line. A free slot has line 0.
+ */
 const WORDS = 8;
 
 /**
- * A hash table by open addressing: 32 bytes a slot, where a Map takes five times as much and ends at 16.7 million entries.
+ * A hash table with open addressing and 32 bytes a slot. A Map needs five times as much, and holds at most
+ * 16.7 million entries.
  */
 function makeSeenIds(): SeenIds {
   let slots = FIRST_SLOTS;
@@ -205,7 +209,7 @@ function makeSeenIds(): SeenIds {
   const hasKey = (at: number, key: Uint32Array) =>
     words[at] === key[0] && words[at + 1] === key[1] && words[at + 2] === key[2] && words[at + 3] === key[3];
 
-  /** Where the key is, or the free slot where it belongs. */
+  /** The position of the key, or of the free slot for it. */
   function find(key: Uint32Array): number {
     let slot = (key[0] ?? 0) % slots;
     while (!isFree(slot * WORDS) && !hasKey(slot * WORDS, key)) slot = (slot + 1) % slots;

@@ -1,4 +1,6 @@
-/** `promo-intake dead-letters`: what could not be given a verdict, told without players, and sent back once it can. */
+/**
+ * `promo-intake dead-letters`: lists records without a verdict, without naming players, and sends them again.
+ */
 
 import { DONE, FAILED } from '../cli/exit-codes';
 import { Unable } from '../cli/explain-error';
@@ -29,12 +31,12 @@ import { noteEnd } from './noted';
 import { LIST_SETTINGS, REPLAY_LETTERS_SETTINGS } from './settings';
 
 const LISTED = 20;
-/** A record may have several dead letters, so those that were sent are remembered. */
+/** The most records that are sent. They are remembered, because a record may have several dead letters. */
 const MAX_REPLAYED = 1_000_000;
-/** A batch that cannot be read, or the bytes of a record with too many headers: nothing that could be read as a record. */
+/** The reason of dead letters that hold no readable record: an unreadable batch, or too many headers. */
 const NOT_REPLAYED = 'undecodable';
 
-/** Which dead letters are meant. */
+/** Selects dead letters. */
 interface Filter extends Bounds {
   readonly reason: string | undefined;
   readonly topic: string | undefined;
@@ -78,9 +80,9 @@ export interface Found {
 }
 
 /**
- * Hands over the dead letters that are in the topic now and match, as they are read.
+ * Reads the matching dead letters that are in the topic now, and passes them on.
  *
- * @returns how many records of the topic are no dead letters of ours
+ * @returns the number of records in the topic that are not dead letters of this service
  */
 async function readLetters(
   config: ReturnType<typeof readListSettings>,
@@ -144,7 +146,7 @@ export async function listDeadLetters(options: Options): Promise<number> {
   return DONE;
 }
 
-/** Without the record: it may be large, and is nobody's business here. */
+/** A dead letter without its record, which may be large and is not listed. */
 export interface Listed extends Letter {
   readonly partition: number;
   readonly offset: number;
@@ -195,7 +197,7 @@ function timeText(ms: number): string {
   return isoTime(ms) ?? 'an unknown time';
 }
 
-/** Null for what is no time: a sender may write anything. */
+/** Null if the value is not a valid time: a sender may write anything. */
 function isoTime(ms: number): string | null {
   const time = new Date(ms);
   return Number.isNaN(time.getTime()) ? null : time.toISOString();
@@ -211,8 +213,9 @@ function countText(counts: ReadonlyMap<string, number>): string {
 }
 
 /**
- * Sends dead letters to where they came from, or to another topic: byte for byte, without the headers that made them dead letters, and with one
- * that names where they came from first. They stay where they are; one that is sent again is decided by its event_id, and so a duplicate.
+ * Sends dead letters to their source, or to another topic. The bytes are unchanged. The headers of the dead
+ * letter are removed, and one header names the first source. The dead letters stay in their topic. A record
+ * that is sent twice is a duplicate, because it is decided by its event_id.
  *
  * @returns the exit code
  */
@@ -241,7 +244,7 @@ export async function replayDeadLetters(options: Options): Promise<number> {
     request,
   );
   const kafka = makeKafka({ ...config.KAFKA, clientId: 'promo-intake-dead-letters' }, makeLogger('silent'));
-  // What came compressed may not fit otherwise.
+  // A record that came compressed may be too large without compression.
   const sender = await makeSender(kafka, { compression: 'gzip' });
   const sending = makeSending(sender);
   let failed = true;
@@ -271,13 +274,16 @@ export async function replayDeadLetters(options: Options): Promise<number> {
   return isNoted && refused === 0 ? DONE : FAILED;
 }
 
-/** A dead letter as it is sent. */
+/** A dead letter's record, ready to be sent. */
 interface Replayed {
   readonly source: Letter['source'];
   readonly message: OutgoingMessage;
 }
 
-/** Sends records, and counts them. One that the brokers refuse is told by where it came from, and holds up no other. */
+/**
+ * Sends records and counts them. A record that brokers refuse is reported with its source, and the others go
+ * on.
+ */
 function makeSending(sender: Pick<Sender, 'send'>) {
   const encodeMessage = encodeMessages();
   const encode: Encode<Replayed> = ({ message }) => encodeMessage(message);
@@ -304,7 +310,7 @@ function makeSending(sender: Pick<Sender, 'send'>) {
   };
 }
 
-/** Chooses what is sent, each record once, and counts it by where it goes. */
+/** Chooses the records to send, each once, and counts them by target topic. */
 export function makePlan(to: string | undefined) {
   const chosen = new Set<string>();
   const byTarget = new Map<string, number>();

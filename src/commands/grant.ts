@@ -1,11 +1,11 @@
-/** `promo-intake grant`: gives roles of the database what they need and nothing more. */
+/** `promo-intake grant`: grants database roles the permissions that they need, and no more. */
 
 import { DONE, FAILED, USAGE } from '../cli/exit-codes';
 import { readConfig } from '../config/config';
 import type { ConnectRight } from '../ledger/connect-right';
 import { type Grantee, grantRoles, grantStatements, UnfitRole } from '../ledger/roles';
 
-/** @param print only prints the statements, for somebody else to run @returns the exit code */
+/** @param print only print the statements, for another person to run @returns the exit code */
 export async function grant(grantees: readonly Grantee[], print: boolean): Promise<number> {
   if (grantees.length === 0) {
     console.error('name a role: --writer NAME, --reader NAME, --janitor NAME or --maintainer NAME');

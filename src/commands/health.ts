@@ -1,4 +1,4 @@
-/** `promo-intake health`: asks a worker whether it lives, for places that have neither curl nor a shell. */
+/** `promo-intake health`: checks that a worker is alive, where neither curl nor a shell is available. */
 import { get as getHttp, type IncomingMessage } from 'node:http';
 import { get as getHttps } from 'node:https';
 import { DONE, FAILED, USAGE } from '../cli/exit-codes';
@@ -6,11 +6,11 @@ import { readConfig } from '../config/config';
 import { messageOf } from '../lib/errors';
 import { readAnswer } from '../lib/read-limited';
 
-/** Below the time that those who ask give it, so that they hear why. */
+/** Shorter than the usual timeout of a health check, so that the output says why it failed. */
 const ANSWER_WITHIN_MS = 4_000;
 const MAX_ANSWER_BYTES = 64 * 1024;
 
-/** @param url undefined: /livez of the worker of this machine @returns the exit code */
+/** @param url undefined for /livez of the worker on this machine @returns the exit code */
 export async function health(url: string | undefined): Promise<number> {
   const problem = url === undefined ? undefined : problemOf(url);
   if (problem !== undefined) {
@@ -22,18 +22,18 @@ export async function health(url: string | undefined): Promise<number> {
     console.error('HTTP_PORT=0 is any port that is free: name the address by --url');
     return USAGE;
   }
-  const asked = url ?? `http://127.0.0.1:${port}/livez`;
+  const target = url ?? `http://127.0.0.1:${port}/livez`;
   try {
-    const { status, text } = await answerOf(asked, AbortSignal.timeout(ANSWER_WITHIN_MS));
-    console.log(`${asked}: HTTP ${status}: ${text.trim()}`);
+    const { status, text } = await answerOf(target, AbortSignal.timeout(ANSWER_WITHIN_MS));
+    console.log(`${target}: HTTP ${status}: ${text.trim()}`);
     return status === 200 ? DONE : FAILED;
   } catch (error) {
-    console.error(`${asked}: no answer: ${messageOf(error)}`);
+    console.error(`${target}: no answer: ${messageOf(error)}`);
     return FAILED;
   }
 }
 
-/** Not by fetch, which asks no port that a browser would not, such as 10080. */
+/** Does not use fetch, which refuses ports that browsers block, such as 10080. */
 async function answerOf(url: string, signal: AbortSignal): Promise<{ status: number; text: string }> {
   const get = url.startsWith('https:') ? getHttps : getHttp;
   const answer = await new Promise<IncomingMessage>((resolve, reject) => {
@@ -42,7 +42,7 @@ async function answerOf(url: string, signal: AbortSignal): Promise<{ status: num
   return { status: answer.statusCode ?? 0, text: await readAnswer(answer, MAX_ANSWER_BYTES) };
 }
 
-/** In words that do not repeat it: it may hold a password. */
+/** The problem of a URL. The text never repeats the URL, which may hold a password. */
 function problemOf(url: string): string | undefined {
   if (!/^https?:\/\//.test(url) || !URL.canParse(url)) return 'is no address';
   const { username, password } = new URL(url);

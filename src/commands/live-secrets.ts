@@ -1,17 +1,20 @@
-/** The secrets of the webhook while it runs: a file of them is followed, so that secrets are rotated without a restart. */
+/**
+ * The webhook's secrets while it runs. A file of secrets is read again, so secrets are rotated without a
+ * restart.
+ */
 import type { Logger } from 'pino';
 import { readSecrets, type WebhookSecrets } from '../config/webhook';
 
 /**
- * A changed file counts after this time at the latest. Secrets are needed before a signature can be checked: without the
- * limit each request of a sender without a secret would cost a read of the file.
+ * A change of the file takes effect after this time at the latest. Secrets are read before a signature can be
+ * checked. Without this interval each request of a client without a secret would cost a read of the file.
  */
 const SECRETS_READ_EVERY_MS = 1_000;
 
 /**
  * @param read the text of WEBHOOK_SECRETS as it is now
- * @param now milliseconds of a clock that only goes forward
- * @returns the secrets that count now: while the file is wrong, the last ones
+ * @param now milliseconds of a monotonic clock
+ * @returns the current secrets, or the last valid ones while the file has a fault
  */
 export function makeLiveSecrets(read: () => string, now: () => number, logger: Logger): () => WebhookSecrets {
   let text: string | undefined;

@@ -1,4 +1,7 @@
-/** `promo-intake retention apply` and `promo-intake erase-player`: what is dropped or replaced of what is stored, noted in the log of operations. */
+/**
+ * `promo-intake retention apply` and `promo-intake erase-player`. Both change stored data, and record it in
+ * the log of operations.
+ */
 
 import { isUtf8 } from 'node:buffer';
 import { DONE } from '../cli/exit-codes';
@@ -34,20 +37,20 @@ export async function applyRetention(options: Options): Promise<number> {
   return DONE;
 }
 
-/** Rows of one transaction: it holds the rounds of their events locked for as long. */
+/** Rows of one transaction, which locks the rounds of its events while it lasts. */
 const ERASE_BATCH = 5_000;
 
-/** Replaces a player in all that is stored. @returns the exit code */
+/** Replaces a player in all stored data. @returns the exit code */
 export async function erase(options: Options): Promise<number> {
   const player = options.get('player') ?? (await standardInput());
   if (player === '')
     throw wrong('player', 'names nobody', 'Write the player_ref, or send it to standard input');
   const { DATABASE } = readConfig(process.env, ['DATABASE']);
-  const asked = { operator: options.get('operator') ?? '', player, batch: ERASE_BATCH };
+  const target = { operator: options.get('operator') ?? '', player, batch: ERASE_BATCH };
   const erased = await erasePlayer(
     DATABASE,
     { requestedBy: requestedBy(options) },
-    asked,
+    target,
     ({ verdicts, rounds }) =>
       console.log(`${counted(verdicts, 'verdict')}, ${counted(rounds, 'round')} so far`),
   );
@@ -59,7 +62,7 @@ export async function erase(options: Options): Promise<number> {
   return DONE;
 }
 
-/** What the store has no hand in. */
+/** Copies of the data outside the tables, which the operator must handle. */
 const LEFT = [
   'left to do, by whoever runs the servers:',
   '- Kafka: the topics of events and the dead-letter topic hold the records as they came, until their retention ends. Verdict messages name no player.',
@@ -67,7 +70,7 @@ const LEFT = [
   '- an event or a dead letter that names the player and comes later is stored as it is: run this again.',
 ];
 
-/** @throws where it is no player_ref: nothing would be erased, and be told as done */
+/** @throws if the input is not a player_ref: the command would erase nothing and report success */
 async function standardInput(): Promise<string> {
   const input = await readUpTo(process.stdin, MAX_NAME_BYTES + LINE_END.length);
   if (input === null) throw wrong('player', 'is longer than any player', 'Send one player_ref');

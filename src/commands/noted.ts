@@ -5,9 +5,10 @@ import { endOperation } from '../ledger/operations';
 import type { StoreAccess } from '../postgres/pool';
 
 /**
- * Notes what came of an operation. What went wrong before is the error to tell: that the log does not have the end is told beside it.
+ * Records the outcome of an operation in the log. It never throws, because an earlier error of the operation
+ * is more important. A failure to record is printed.
  *
- * @returns whether it is noted
+ * @returns whether the outcome is recorded
  */
 export async function noteEnd(
   database: StoreAccess,

@@ -1,4 +1,4 @@
-/** The commands of operations, as data: looking, retention, erasure, replays. */
+/** The table of the commands for operations: status, retention, erasure, replays. */
 
 import type { Command } from '../cli/usage';
 import { DEAD_LETTER_REASONS } from '../domain/verdict/reasons';

@@ -1,4 +1,4 @@
-/** Reports of `publish`: warnings and errors as they happen, progress in between, and the result. */
+/** The reports of `publish`: warnings and errors as they occur, progress in between, and the result. */
 
 import { statSync } from 'node:fs';
 import { DONE, FAILED } from '../cli/exit-codes';
@@ -24,7 +24,7 @@ export function bytesOf(lines: readonly Outgoing[]): number {
 
 export type PublishReport = ReturnType<typeof makeReport>;
 
-/** Counts, and tells on stderr: warnings and errors as they happen, progress in between. The result is on stdout. */
+/** Counts lines. Warnings, errors and progress are written to stderr, and the result to stdout. */
 export function makeReport(file: string) {
   const started = performance.now();
   const isTerminal = process.stderr.isTTY;
@@ -42,13 +42,13 @@ export function makeReport(file: string) {
   const clear = () => {
     if (isTerminal) clearLine(process.stderr);
   };
-  const say = (text: string) => {
+  const write = (text: string) => {
     clear();
     process.stderr.write(`${file}${text}\n`);
   };
   const showProgress = () => {
     const share = size ? `, ${Math.floor((readBytes / size) * 100)} % read` : '';
-    if (!isTerminal) return say(`: ${figures()}${share}`);
+    if (!isTerminal) return write(`: ${figures()}${share}`);
     clear();
     process.stderr.write(`${figures()}${share}`);
   };
@@ -62,7 +62,7 @@ export function makeReport(file: string) {
       }
     },
     warn(line: number, problem: string): void {
-      if (++warnings <= WARNINGS_SHOWN) say(`:${line}: warning: ${problem}`);
+      if (++warnings <= WARNINGS_SHOWN) write(`:${line}: warning: ${problem}`);
     },
     sent(batch: readonly Outgoing[]): void {
       sent += batch.length;
@@ -73,16 +73,16 @@ export function makeReport(file: string) {
       why: string,
     ): void {
       refused++;
-      say(`:${line}: not delivered${bytes ? ` (${number(bytes.length)} bytes)` : ''}: ${why}`);
+      write(`:${line}: not delivered${bytes ? ` (${number(bytes.length)} bytes)` : ''}: ${why}`);
     },
     stopped(batch: readonly Outgoing[], error: unknown): void {
       failed = true;
       const why = explainShortly(error);
-      say(`: not delivered: lines ${ranges(batch.map((line) => line.number))}: ${why}`);
+      write(`: not delivered: lines ${ranges(batch.map((line) => line.number))}: ${why}`);
     },
     unreadable(error: unknown): void {
       failed = true;
-      say(`: cannot be read any further: ${messageOf(error)}`);
+      write(`: cannot be read any further: ${messageOf(error)}`);
     },
     close(): void {
       clearInterval(timer);
@@ -108,7 +108,7 @@ export function makeReport(file: string) {
   };
 }
 
-/** Undefined where the size says nothing of what will be read, as of a pipe. */
+/** The size of a regular file. Undefined for a pipe, whose size does not predict its content. */
 function regularSize(file: string): number | undefined {
   const status = statSync(file);
   return status.isFile() ? status.size : undefined;

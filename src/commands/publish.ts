@@ -1,6 +1,7 @@
 /**
- * `promo-intake publish FILE`: sends each line of a file to Kafka as it is. No event is validated: what the intake says of an event that
- * is wrong is often the very thing to find out. A line that is no event at all is refused: a batch, and without --force what is no JSON object.
+ * `promo-intake publish FILE`: sends each line of a file to Kafka unchanged. No event is validated: a user
+ * often wants to see the intake's verdict on a faulty event. A line that is a batch is refused. A line that
+ * is not a JSON object is refused too, unless --force is given.
  */
 
 import { isUtf8 } from 'node:buffer';
@@ -42,23 +43,23 @@ export interface PublishOptions {
   /** Named in the header `connection-id` of every record (docs/rules.md, C5). */
   readonly connection: string | undefined;
   readonly compression: Compression;
-  /** Lines that are no JSON objects are sent as well. */
+  /** Send lines that are not JSON objects too. */
   readonly force: boolean;
 }
 
-/** Asking whether Kafka is there should not take long to fail. */
+/** Few retries of the first connection, so that an unreachable Kafka is reported soon. */
 const CONNECT_RETRIES = 2;
-/** A batch is tried again until then: longer than a broker takes to restart. */
+/** Retries of a batch go on for this time, which is longer than a broker takes to restart. */
 const SEND_TIMEOUT_MS = 30_000;
 const SEND_RETRIES = 12;
-/** Half of what a broker takes by default, so that only a line can be too large for it. */
+/** Half of a broker's default limit, so that a batch is too large only if one line is. */
 const BATCH_BYTES = 512 * 1024;
 const BATCH_LINES = 2_000;
 const BATCHES_IN_FLIGHT = 4;
-/** Read ahead of what is sent. A line alone may be longer. */
+/** The most bytes read ahead of the delivery. A single line may be longer. */
 const MAX_WAITING_BYTES = 8 * 1024 * 1024;
 
-/** @returns the exit code: 1 where a line is not delivered, or it was interrupted */
+/** @returns the exit code: 1 if a line is not delivered, or on an interruption */
 export async function publish(options: PublishOptions, stop: AbortSignal): Promise<number> {
   const { file, topic, connection, compression, force } = options;
   const config = readConfig(process.env, PUBLISH_SETTINGS);
@@ -66,11 +67,11 @@ export async function publish(options: PublishOptions, stop: AbortSignal): Promi
     console.error(`--compression zstd needs Node 22.15 or newer; this is ${process.version}`);
     return USAGE;
   }
-  // What the client has to report comes as errors, with the lines that they concern.
+  // Silent: the client's failures are reported as errors that name their lines.
   const logger = makeLogger('silent');
   const cluster = { ...config.KAFKA, clientId: 'promo-intake-publish' };
-  const asking = makeKafka({ ...cluster, retries: CONNECT_RETRIES }, logger);
-  const choosePartition = await unlessStopped(partitionChooser(asking, topic), stop);
+  const admin = makeKafka({ ...cluster, retries: CONNECT_RETRIES }, logger);
+  const choosePartition = await unlessStopped(partitionChooser(admin, topic), stop);
   if (choosePartition === undefined || choosePartition === null) {
     const problem = `${noTopic(topic)}. Create it, or correct --topic.`;
     console.error(`${choosePartition === null ? problem : 'interrupted.'} Nothing was sent.`);
@@ -84,7 +85,7 @@ export async function publish(options: PublishOptions, stop: AbortSignal): Promi
   });
   const report = makeReport(file);
   const delivery = makeDelivery({ sender, topic, connection, choosePartition, report, force });
-  // Input may be long in coming: a failure ends the wait for it.
+  // The input may be slow, so a failure of the delivery must end the wait for it.
   const ending = AbortSignal.any([stop, delivery.failed]);
   try {
     const lines = readLines(report.counted(openInput(file, ending)));
@@ -107,7 +108,7 @@ function overLines(file: string, from: number, to: number): Unable {
   );
 }
 
-/** Undefined where it is told to stop first. */
+/** @returns undefined on a stop signal before the work is done */
 async function unlessStopped<T>(work: Promise<T>, stop: AbortSignal): Promise<T | undefined> {
   const stopped = new Promise<undefined>((resolve) => {
     if (stop.aborted) resolve(undefined);
@@ -119,9 +120,9 @@ async function unlessStopped<T>(work: Promise<T>, stop: AbortSignal): Promise<T 
 // --- lines to records
 
 /**
- * The events of one player stay in order, since their key, and so their partition, is the player.
+ * Makes a record of a line. The key is the player, so a player's events stay in order in one partition.
  *
- * @returns undefined where the line is no event, which is reported
+ * @returns undefined if the line is not an event, which is reported
  */
 function toOutgoing(
   number: number,
@@ -163,7 +164,7 @@ interface DeliveryDeps {
   readonly force: boolean;
 }
 
-/** The lines that wait for one partition. They are sent in order, one batch at a time. */
+/** The lines for one partition. They are sent in order, one batch at a time. */
 interface Lane {
   readonly partition: number;
   waiting: Outgoing[];
@@ -171,8 +172,9 @@ interface Lane {
 }
 
 /**
- * Sends lines in batches of one partition each, which a broker takes whole or not at all: so it is known of each line whether it was
- * taken, and nothing is sent twice for a neighbour that is too large. Batches form while others are in flight.
+ * Sends lines in batches of one partition each. A broker accepts a whole batch or none of it. So the result
+ * of each line is known, and a line that is too large causes no second send of its neighbours. Batches form
+ * while others are in flight.
  */
 function makeDelivery({ sender, topic, connection, choosePartition, report, force }: DeliveryDeps) {
   const headers = connection === undefined ? [] : [['connection-id', connection] as const];
@@ -217,7 +219,7 @@ function makeDelivery({ sender, topic, connection, choosePartition, report, forc
     return lane.waiting.splice(0, count);
   }
 
-  /** Never throws: what Kafka does not answer for ends the delivery. */
+  /** Never throws: an error of Kafka, other than a refusal of records, ends the delivery. */
   async function deliver(batch: readonly Outgoing[], lane: Lane): Promise<void> {
     const { partition } = lane;
     const messages = batch.map(({ key, bytes }) => ({ key, value: bytes, headers, partition }));
@@ -241,7 +243,7 @@ function makeDelivery({ sender, topic, connection, choosePartition, report, forc
     waitingBytes -= bytesOf(batch);
   }
 
-  /** Waits until batches have ended so far that `isEnough`. */
+  /** Waits for batches to end until `isEnough` is true. */
   async function until(isEnough: () => boolean): Promise<void> {
     while (!isEnough()) {
       await new Promise<void>((resolve) => {
@@ -251,7 +253,7 @@ function makeDelivery({ sender, topic, connection, choosePartition, report, forc
   }
 
   return {
-    /** Resolves once there is room for more. */
+    /** Resolves once there is room for more lines. */
     async add(lines: readonly Line[]): Promise<void> {
       for (const { number, bytes } of lines) {
         lastLine = number;
@@ -273,11 +275,11 @@ function makeDelivery({ sender, topic, connection, choosePartition, report, forc
       startBatches();
       await until(() => failed.aborted || waitingBytes <= MAX_WAITING_BYTES);
     },
-    /** Resolves once every line was sent, or none can be any more. */
+    /** Resolves once every line was sent, or no more can be sent. */
     end: () => until(() => inFlight === 0 && (failed.aborted || ready.length === 0)),
-    /** Aborted once Kafka does not answer for a batch: nothing more is sent then. */
+    /** Aborted once a batch fails: nothing more is sent after that. */
     failed,
-    /** Where to go on: all before this line was sent or refused. */
+    /** The line to go on from: all lines before it were sent or refused. */
     nextLine: () =>
       [...lanes.values()]
         .flatMap(({ waiting }) => waiting)

@@ -10,7 +10,7 @@ import { MAX_REFERENCE_BYTES, type ParsedReference, readReference } from '../ref
 const GZIP = Buffer.from([0x1f, 0x8b]);
 const unzip = promisify(gunzip);
 
-/** Reads no more of it than reference data may have, gzipped or not. @throws where it cannot be read */
+/** Reads at most MAX_REFERENCE_BYTES, gzipped or not. @throws if the file cannot be read */
 export async function readReferenceInput(file: string): Promise<ParsedReference> {
   const bytes = await readUpTo(openInput(file, NEVER), MAX_REFERENCE_BYTES);
   if (bytes === null || !bytes.subarray(0, GZIP.length).equals(GZIP)) return readReference(bytes, file);

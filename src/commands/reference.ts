@@ -1,4 +1,7 @@
-/** `promo-intake reference`: puts reference data into force, from a file or from an earlier version, and tells what is and was in force. */
+/**
+ * `promo-intake reference`: puts reference data into force from a file or an earlier version, and lists the
+ * versions.
+ */
 
 import { DONE, FAILED } from '../cli/exit-codes';
 import { integerOf, type Options, requestedBy } from '../cli/option-values';
@@ -25,7 +28,7 @@ type Database = ReturnType<typeof readDatabase>;
 
 const readDatabase = () => readConfig(process.env, ['DATABASE']).DATABASE;
 
-/** @returns the exit code: 1 where the file is not applied */
+/** @returns the exit code: 1 if the file is not applied */
 export async function applyReferenceFile({ file, ...options }: ApplyOptions): Promise<number> {
   const database = readDatabase();
   const parsed = await readReferenceInput(file);
@@ -44,7 +47,7 @@ export async function applyReferenceFile({ file, ...options }: ApplyOptions): Pr
   return withPool(database, async (pool) => (await putIntoForce(pool, parsed.document, options)).code);
 }
 
-/** Prints a version as a file that `reference apply` takes. @returns the exit code */
+/** Prints a version as a file for `reference apply`. @returns the exit code */
 export async function exportReference(options: Options): Promise<number> {
   const wanted = integerOf(options, 'version', 1);
   return withPool(readDatabase(), async (pool) => {
@@ -70,7 +73,11 @@ export async function referenceHistory(): Promise<number> {
   });
 }
 
-/** Applies an earlier version as a new one: versions that gave verdicts stay what they were. @returns the exit code */
+/**
+ * Applies an earlier version as a new one: versions that gave verdicts never change.
+ *
+ * @returns the exit code
+ */
 export async function rollbackReference(options: Options): Promise<number> {
   const to = integerOf(options, 'to', 1) ?? 0;
   const database = readDatabase();
@@ -96,7 +103,10 @@ function missing(version: number | undefined): number {
   return FAILED;
 }
 
-/** @returns the version in force afterwards, and the exit code: 1 where something would be removed that may not */
+/**
+ * @returns the version in force afterwards, and the exit code: 1 if it would remove an entry without
+ * permission
+ */
 async function putIntoForce(
   pool: PostgresPool,
   document: ReferenceDocument,

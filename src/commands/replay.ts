@@ -1,9 +1,12 @@
 /**
- * `promo-intake replay`: has a range of a topic decided again.
+ * `promo-intake replay`: decides a range of a topic again.
  *
- * Reads the range by itself and gives it to the intake that the worker has, beside running workers, instead of setting their group back: that
- * would need an empty group, and would have everything behind the range read again as well. What is decided is answered as it was, and counted as
- * a redelivery (K3); what never was is decided. Further than the group has committed it does not go: there the workers are at it.
+ * It reads the range itself, beside running workers, and passes the records to the same intake as a worker.
+ * The alternative would be to rewind the group. That needs an empty group, and redelivers all records after
+ * the range.
+ *
+ * A record that is already decided keeps its verdict and is counted as a redelivery (K3). Other records are
+ * decided now. The range ends at the group's committed offset: records after it are left to the workers.
  */
 import type { Logger } from 'pino';
 import { DONE, FAILED } from '../cli/exit-codes';
@@ -45,8 +48,8 @@ import { makeLogger } from '../telemetry/logger';
 import { noteEnd } from './noted';
 import { REPLAY_SETTINGS } from './settings';
 
-/** What cannot be decided is tried so often, with the waits of a worker between: 31 s in all. Then it is for a person. */
-const MAX_TRIES = 6;
+/** The most attempts, with a worker's backoff between them: 31 s in all. After that a person must act. */
+const MAX_ATTEMPTS = 6;
 
 /** @returns the exit code */
 export async function replay(options: Options): Promise<number> {
@@ -155,7 +158,7 @@ function readBounds(options: Options): Wanted {
 
 /**
  * @param named the topics that connections name
- * @throws where nothing can be replayed of what is wanted
+ * @throws if the wanted topic or partition cannot be replayed
  */
 export function refuseUnknown(
   { topic, partition }: Pick<Wanted, 'topic' | 'partition'>,
@@ -168,7 +171,7 @@ export function refuseUnknown(
     );
   if (partition !== undefined && positions.every((known) => known.partition !== partition))
     throw new KafkaProblem(`${noPartition(topic, partition)}. Correct --partition`);
-  // Nobody would claim its records: those that have verdicts, too, would become dead letters.
+  // No connection would own the records, so all would become dead letters, even those with verdicts.
   if (!named.includes(topic))
     throw new Unable(
       `no connection of the reference data in force names ${topic}: all of it would become dead letters. Apply reference data in which one does`,
@@ -182,7 +185,10 @@ interface Known {
   readonly committed: number | null;
 }
 
-/** What is asked for, as far as Kafka still has it and the group has read it. Empty ranges are left out. */
+/**
+ * The wanted ranges, limited to offsets that Kafka still has and the group has read. Empty ranges are left
+ * out.
+ */
 export function rangesOf(
   { partition, fromOffset = 0, toOffset = Number.MAX_SAFE_INTEGER }: Omit<Wanted, 'topic'>,
   positions: readonly Known[],
@@ -208,13 +214,17 @@ interface DecideDeps {
   readonly publishVerdicts: PublishVerdicts | null;
   readonly logger: Logger;
   readonly batchEvents: number;
-  /** Told of what is decided, once, before it is published. */
+  /** Called once with the answers of a batch, before they are published. */
   readonly onDecided: (answers: readonly Answer[]) => void;
-  /** Waits between two tries. */
+  /** Waits between two attempts. */
   readonly sleep: (ms: number) => Promise<void>;
 }
 
-/** Decides records of a partition, and publishes what was decided. @throws where they stay undecided, or cannot be published */
+/**
+ * Decides records of a partition, and publishes the verdicts.
+ *
+ * @throws if deciding or publishing fails for good
+ */
 export function makeDecide(deps: DecideDeps) {
   const { intake, wireFormat, publishVerdicts, logger, batchEvents, onDecided, sleep } = deps;
 
@@ -222,22 +232,22 @@ export function makeDecide(deps: DecideDeps) {
     source: TopicPartition,
     records: readonly StreamRecord[],
   ): Promise<readonly Answer[]> {
-    const { envelopes, failure } = await decodeRecords(records, wireFormat, (asked) => asked);
+    const { envelopes, failure } = await decodeRecords(records, wireFormat, (needed) => needed);
     if (failure !== null && envelopes.length === 0) throw failure;
     const { answers, undecided } = await intake.decide(source, envelopes);
     if (undecided !== null && answers.length === 0) throw undecided;
     return answers;
   }
 
-  /** @param what is told of the partition where it fails for good */
-  async function tryLong<T>(source: TopicPartition, what: string, work: () => Promise<T>): Promise<T> {
-    for (let tries = 1; ; tries++) {
+  /** Retries `work` with backoff. @param what the state of the partition, for the final error */
+  async function withRetries<T>(source: TopicPartition, what: string, work: () => Promise<T>): Promise<T> {
+    for (let attempts = 1; ; attempts++) {
       try {
         return await work();
       } catch (error) {
-        if (tries >= MAX_TRIES)
+        if (attempts >= MAX_ATTEMPTS)
           throw new Unable(`${keyOf(source)} ${what}: ${explainShortly(error)}`, { cause: error });
-        const waitMs = backoffMs(tries);
+        const waitMs = backoffMs(attempts);
         logger.warn({ ...source, waitMs, error: messageOf(error) }, 'partition is undecided');
         await sleep(waitMs);
       }
@@ -248,10 +258,10 @@ export function makeDecide(deps: DecideDeps) {
     for (let decided = 0; decided < records.length; ) {
       const batch = records.slice(decided, decided + batchEvents);
       const from = `offset ${batch[0]?.offset}`;
-      const answers = await tryLong(source, `is undecided at ${from}`, () => decideBatch(source, batch));
+      const answers = await withRetries(source, `is undecided at ${from}`, () => decideBatch(source, batch));
       onDecided(answers);
-      // By itself: what is decided is stored, and decided again it would be counted as a redelivery.
-      await tryLong(source, `is decided from ${from} on, and its verdicts are not published`, async () =>
+      // Publishing has its own retries: deciding the stored records again would count them as redeliveries.
+      await withRetries(source, `is decided from ${from} on, and its verdicts are not published`, async () =>
         publishVerdicts?.(source, answers.map(withoutRecord)),
       );
       decided += answers.length;
@@ -259,7 +269,7 @@ export function makeDecide(deps: DecideDeps) {
   };
 }
 
-/** What became of a record, as the counters have it. */
+/** The counter that a record belongs to. */
 function nameOf({ decision }: Answer): string {
   if (decision.redelivered) return 'redeliveries';
   switch (decision.type) {

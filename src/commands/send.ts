@@ -1,6 +1,6 @@
 /**
- * `promo-intake send FILE`: sends the events of a file to a webhook, and tells what became of each. Whatever is not answered is sent again: what was
- * decided meanwhile is a duplicate.
+ * `promo-intake send FILE`: sends the events of a file to a webhook, and prints the verdicts. A batch without
+ * an answer is sent again. Those of its events that were decided are then duplicates.
  */
 
 import { isUtf8 } from 'node:buffer';
@@ -16,7 +16,7 @@ import { whyUnreadable } from '../domain/event/unreadable';
 import { backoffMs } from '../lib/backoff';
 import { systemClock } from '../lib/clock';
 import { parseJson } from '../lib/json';
-import { bodyBytes, sendBatch, type ToldVerdict, type WebhookTarget } from '../webhook/client';
+import { bodyBytes, type ReceivedVerdict, sendBatch, type WebhookTarget } from '../webhook/client';
 import { SEND_SETTINGS } from './settings';
 import { makeTally, nameOf } from './tally';
 import { MAX_BYTES, MAX_EVENTS, MAX_VALUES } from './webhook-limits';
@@ -26,11 +26,11 @@ export interface SendOptions {
   readonly file: string;
   readonly url: string;
   readonly connection: string;
-  /** A JSON object a line and event instead of text for people. */
+  /** Print a JSON object for each event instead of text for people. */
   readonly json: boolean;
 }
 
-/** The object of a batch and its array. */
+/** The JSON values around the events of a batch: an object and its array. */
 const VALUES_AROUND = 2;
 const PROGRESS_MS = 5_000;
 
@@ -42,16 +42,16 @@ export async function send({ file, url, connection, json }: SendOptions, stop: A
   let nextLine = 1;
   let unsent = 0;
   let rejected = 0;
-  const say = (text: string) => console.error(`${file}${text}`);
-  const progress = setInterval(() => say(`: line ${nextLine}, ${tally.summary()}`), PROGRESS_MS);
+  const report = (text: string) => console.error(`${file}${text}`);
+  const progress = setInterval(() => report(`: line ${nextLine}, ${tally.summary()}`), PROGRESS_MS);
 
-  /** @returns whether it is to go on */
+  /** @returns whether to go on with the next batch */
   async function sendAll(batch: readonly SendableLine[]): Promise<boolean> {
-    const verdicts = await sendUntilAnswered(target, batch, say, stop);
+    const verdicts = await sendUntilAnswered(target, batch, report, stop);
     if (verdicts === null) return false;
     for (const verdict of verdicts) tally.add(verdict);
     rejected += verdicts.filter(({ standing }) => standing.verdict === 'rejected').length;
-    await print(batch.map(({ number }, index) => tell(file, number, verdicts[index], json)).join(''));
+    await print(batch.map(({ number }, index) => describe(file, number, verdicts[index], json)).join(''));
     nextLine = (batch.at(-1)?.number ?? 0) + 1;
     return true;
   }
@@ -65,14 +65,14 @@ export async function send({ file, url, connection, json }: SendOptions, stop: A
     let values = VALUES_AROUND;
     const notice = (text: string, isOne: boolean) => {
       isDocument = isOne;
-      say(`: ${text}`);
+      report(`: ${text}`);
     };
     read: for await (const lines of readEvents(readLines(openInput(file, stop)), notice)) {
       for (const line of lines) {
         const event = sendable(line);
         if (typeof event === 'string') {
           unsent++;
-          say(`:${line.number}: not sent: ${event}`);
+          report(`:${line.number}: not sent: ${event}`);
           continue;
         }
         const isFull =
@@ -100,15 +100,15 @@ export async function send({ file, url, connection, json }: SendOptions, stop: A
   const summary = `${file}: sent in ${seconds} s; ${tally.summary()}${unsent > 0 ? `; ${unsent} not sent` : ''}\n`;
   if (json) process.stderr.write(summary);
   else await print(summary);
-  // Of a document a line may hold many events, and what begins with another one is no document.
+  // A line of a document may hold many events, and a document from another line on is not valid JSON.
   const goOn = isDocument ? 'Send the whole of it again' : `Go on from line ${nextLine}`;
   if (!isEnded)
-    say(`: ${stop.aborted ? 'interrupted' : 'stopped'}. ${goOn}: what is sent twice is a duplicate.`);
+    report(`: ${stop.aborted ? 'interrupted' : 'stopped'}. ${goOn}: what is sent twice is a duplicate.`);
   if (failure !== undefined) throw failure;
   return isEnded && unsent === 0 && rejected === 0 ? DONE : FAILED;
 }
 
-/** @throws ConfigError where there is no such address, or no secret for the connection */
+/** @throws ConfigError if the address is not valid, or the connection has no secret */
 function targetOf(written: string, connectionId: string): WebhookTarget {
   const [url, secret] = both(
     () => addressOf(written),
@@ -138,18 +138,20 @@ function secretOf(connectionId: string): Buffer {
   );
 }
 
-/** An id that may be a secret, given in its place, is not repeated. */
+/** Hides an id that looks like a secret: the user may have typed the secret in its place. */
 function shownId(id: string): string {
   return looksSecret(id) ? 'an id that looks like a secret' : id;
 }
 
 interface SendableLine extends Line {
   readonly bytes: Buffer;
-  /** Of JSON, with the comma before it. */
+  /** JSON values of the event, counted with the comma before it. */
   readonly values: number;
 }
 
-/** The line, or why it is not sent: a single one that is no JSON would have its whole batch refused. */
+/**
+ * The line, or the reason not to send it: a single line that is not JSON would have its whole batch refused.
+ */
 function sendable({ number, bytes }: Line): SendableLine | string {
   if (bytes === null || bodyBytes(1, bytes.length) > MAX_BYTES)
     return `it is longer than ${MAX_BYTES} bytes, with what surrounds it`;
@@ -161,13 +163,13 @@ function sendable({ number, bytes }: Line): SendableLine | string {
   return { number, bytes, values };
 }
 
-/** Null where it is refused, or told to stop. */
+/** Retries until the webhook answers. @returns null if the batch is refused, or on a stop signal */
 async function sendUntilAnswered(
   target: WebhookTarget,
   batch: readonly SendableLine[],
-  say: (text: string) => void,
+  report: (text: string) => void,
   stop: AbortSignal,
-): Promise<readonly ToldVerdict[] | null> {
+): Promise<readonly ReceivedVerdict[] | null> {
   const id = `msg_${randomUUID()}`;
   const lines = `lines ${batch[0]?.number}-${batch.at(-1)?.number}`;
   for (let failures = 1; ; failures++) {
@@ -180,27 +182,35 @@ async function sendUntilAnswered(
     if (sent.type === 'decided') return sent.verdicts;
     if (stop.aborted) return null;
     if (sent.type === 'refused') {
-      say(`: ${lines} are not taken: ${sent.because}`);
+      report(`: ${lines} are not taken: ${sent.because}`);
       return null;
     }
-    // What the answer asks for is the least; a webhook that stays away is asked ever more seldom.
+    // The answer sets the shortest wait. The backoff makes it longer while the webhook stays unreachable.
     const waitMs = Math.max(sent.waitMs, backoffMs(failures));
-    say(`: ${lines} are sent again in ${waitMs / 1000} s: ${sent.because}`);
+    report(`: ${lines} are sent again in ${waitMs / 1000} s: ${sent.because}`);
     await systemClock.sleep(waitMs, stop);
     if (stop.aborted) return null;
   }
 }
 
-/** Nothing of an event that is accepted, now or before. What a first try decided that was not answered is a duplicate. */
-function tell(file: string, line: number, told: ToldVerdict | undefined, isJson: boolean): string {
-  if (told === undefined) return '';
-  if (isJson) return `${JSON.stringify({ line, ...told.json })}\n`;
-  const { verdict, remedy, standing, contentDiffers } = told;
+/**
+ * The output for an event. Empty for an accepted event, and for a duplicate of one: an earlier attempt may
+ * have decided the event and lost its answer.
+ */
+function describe(
+  file: string,
+  line: number,
+  received: ReceivedVerdict | undefined,
+  isJson: boolean,
+): string {
+  if (received === undefined) return '';
+  if (isJson) return `${JSON.stringify({ line, ...received.json })}\n`;
+  const { verdict, remedy, standing, contentDiffers } = received;
   if (standing.verdict === 'accepted' && !contentDiffers) return '';
-  const [detail, ...further] = told.details;
-  const stands = nameOf(standing);
-  const name = verdict === 'duplicate' ? `duplicate of ${stands}` : stands;
+  const [detail, ...further] = received.details;
+  const first = nameOf(standing);
+  const name = verdict === 'duplicate' ? `duplicate of ${first}` : first;
   const parts = [contentDiffers ? ', with other content' : '', detail === undefined ? '' : `  ${detail}.`];
-  const first = `${file}:${line}: ${name}${parts.join('')}${remedy === null ? '' : ` ${remedy}`}\n`;
-  return first + further.map((each) => `${file}:${line}: also  ${each}.\n`).join('');
+  const main = `${file}:${line}: ${name}${parts.join('')}${remedy === null ? '' : ` ${remedy}`}\n`;
+  return main + further.map((each) => `${file}:${line}: also  ${each}.\n`).join('');
 }

@@ -1,6 +1,7 @@
 /**
- * What every command does that serves until it is told to stop: its start, in which what it needs may be late, the months that it keeps ready, and its
- * end, which takes no longer than it may.
+ * The shared parts of the commands that serve until a signal stops them (worker and webhook). At the start
+ * they wait for Postgres and Kafka. While they serve, they create the tables of the coming months. The
+ * shutdown has a deadline.
  */
 import type { Logger } from 'pino';
 import { FAILED } from '../cli/exit-codes';
@@ -24,21 +25,28 @@ import { startHeartbeat } from '../telemetry/heartbeat';
 import { limitRate, makeLogger } from '../telemetry/logger';
 import type { Metrics } from '../telemetry/metrics';
 
-/** The month's partitions are made ahead, and looked after this often. */
-const MONTHS_CHECK_MS = 3_600_000;
-/** Postgres and Kafka may come up later than their workers, by this much. */
+/** How often the tables of the coming months are checked and created. */
+const MONTHS_EVERY_MS = 3_600_000;
+/** Postgres and Kafka may become ready later than this process, by at most this time. */
 const START_WITHIN_MS = 60_000;
 const START_RETRY_MS = 2_000;
-/** One try to reach them: it may hang. Over a line of two seconds a connection to Postgres and a transaction take nearly twenty. */
+/**
+ * Time limit of one attempt, which may hang. With a latency of two seconds, a connection to Postgres and a
+ * transaction take nearly twenty seconds.
+ */
 const START_TRY_MS = 25_000;
-/** Closing connections may take this long, even where deciding took all the time of a shutdown. */
+/** Closing connections may take this long, even if deciding has used the whole time of the shutdown. */
 export const CLOSE_WITHIN_MS = 500;
-/** A file that cannot be written is reported this often. */
+/** How often a heartbeat file that cannot be written is reported. */
 const HEARTBEAT_FAULT_EVERY_MS = 60_000;
-/** Of the time that is left for closing, the last traces may take half, and no more than this. */
+/** The longest time to send the last traces. Half of the time left for closing limits them too. */
 const LAST_TRACES_WITHIN_MS = 2_000;
 
-/** Serves health on HTTP_PORT, and keeps the file of LIVENESS_HEARTBEAT fresh where one is named. @throws Unable where the file cannot be made */
+/**
+ * Serves health and metrics on HTTP_PORT, and keeps the file of LIVENESS_HEARTBEAT fresh if it is set.
+ *
+ * @throws Unable if the file cannot be created
+ */
 export async function showHealth(
   { port, file }: { readonly port: number; readonly file: string | undefined },
   health: Health,
@@ -66,24 +74,32 @@ export async function showHealth(
   }
 }
 
-/** Makes the coming months' tables for as long as the command serves. @returns what ends it */
+/** Creates the tables of the coming months regularly. @returns a function that stops it */
 export function keepMonths(store: Store, logger: Logger): () => void {
   const timer = setInterval(() => {
     ensureMonths(store).catch((error: unknown) =>
       logger.error({ error: messageOf(error) }, 'next months could not be prepared'),
     );
-  }, MONTHS_CHECK_MS);
+  }, MONTHS_EVERY_MS);
   return () => clearInterval(timer);
 }
 
-/** Waits for a store that has all tables, those of the coming months too. @throws Unable where it lacks migrations */
+/**
+ * Waits for Postgres, and creates the tables of the coming months.
+ *
+ * @throws Unable if migrations are missing
+ */
 export async function needStore(start: Start, access: StoreAccess, store: Store): Promise<void> {
   const pending = await start('Postgres', () => pendingMigrations(access));
   if (pending.length > 0) throw new Unable(lacksMigrations(pending));
   await start('Postgres', () => ensureMonths(store));
 }
 
-/** Waits for Kafka, where topics of our own are made if they are missing. @throws Unable where one does not take all that is to be written */
+/**
+ * Waits for Kafka, and creates those of the topics that are missing.
+ *
+ * @throws Unable if a topic is compacted: it would refuse messages without a key
+ */
 export async function needTopics(
   start: Start,
   kafka: KafkaSettings,
@@ -97,7 +113,7 @@ export async function needTopics(
   );
 }
 
-/** One short try: whoever waits for Kafka tries again. @returns one that is compacted */
+/** Makes one short attempt, which the caller retries. @returns a compacted topic, if there is one */
 async function ensureTopics(
   kafka: KafkaSettings,
   topics: readonly (string | undefined)[],
@@ -109,22 +125,26 @@ async function ensureTopics(
   for (const topic of named)
     if ((await ensureTopic(client, topic)) === 'made')
       logger.info({ topic }, 'topic was missing and is made');
-  // Silent: its client would warn at each start where we may not ask.
+  // Silent: the client would log a warning at each start if this user may not read topic settings.
   return findCompacted(makeKafka(access, makeLogger('silent')), named);
 }
 
 type Start = ReturnType<typeof makeStart>;
 
-/** Does a step of the start until it succeeds: what it needs may not be up yet. @throws at once where that is refused for good; where it is not in time, or we are told to stop */
+/**
+ * Makes a function that retries a step of the start until the step succeeds: Postgres or Kafka may not be up
+ * yet. The function throws at once if Kafka refuses for good, and otherwise at the deadline or on a stop
+ * signal.
+ */
 export function makeStart(stop: AbortSignal, logger: Logger) {
-  const giveUpAt = systemClock.now() + START_WITHIN_MS;
+  const deadline = systemClock.now() + START_WITHIN_MS;
   return async <T>(needed: string, step: () => Promise<T>): Promise<T> => {
     for (;;) {
       try {
-        return await orGiveUp(step(), stop, START_TRY_MS);
+        return await withinDeadline(step(), stop, START_TRY_MS);
       } catch (error) {
         if (error instanceof KafkaRefusal) throw error;
-        const late = systemClock.now() + START_RETRY_MS > giveUpAt;
+        const late = systemClock.now() + START_RETRY_MS > deadline;
         if (stop.aborted || late) throw new Error(`${needed}: ${messageOf(error)}`, { cause: error });
         logger.warn(
           { error: explainShortly(error), retryMs: START_RETRY_MS },
@@ -136,24 +156,27 @@ export function makeStart(stop: AbortSignal, logger: Logger) {
   };
 }
 
-/** @throws where `work` throws, takes longer than `ms`, or we are told to stop */
-async function orGiveUp<T>(work: Promise<T>, stop: AbortSignal, ms: number): Promise<T> {
+/** @throws if `work` throws, if it takes longer than `ms`, or on a stop signal */
+async function withinDeadline<T>(work: Promise<T>, stop: AbortSignal, ms: number): Promise<T> {
   const over = new AbortController();
-  const giveUp = systemClock.sleep(ms, AbortSignal.any([stop, over.signal])).then((): never => {
+  const timeout = systemClock.sleep(ms, AbortSignal.any([stop, over.signal])).then((): never => {
     throw new Error(stop.aborted ? 'told to stop' : `no answer within ${ms} ms`);
   });
   try {
-    return await Promise.race([work, giveUp]);
+    return await Promise.race([work, timeout]);
   } finally {
     over.abort();
   }
 }
 
-export async function endsWithin(work: Promise<unknown>, ms: number): Promise<boolean> {
+export async function isDoneWithin(work: Promise<unknown>, ms: number): Promise<boolean> {
   return (await inTime(work, ms)) !== LATE;
 }
 
-/** Node's warnings as log lines. kafkajs 2.2.4 sets timers that lie in the past, which Node 24 warns of and which harms nothing. */
+/**
+ * Logs Node's warnings. It ignores one that Node 24 raises when kafkajs 2.2.4 sets a timer to the past: it is
+ * harmless.
+ */
 export function logWarnings(logger: Logger): void {
   process.removeAllListeners('warning');
   process.on('warning', ({ name, message }) => {
@@ -161,7 +184,7 @@ export function logWarnings(logger: Logger): void {
   });
 }
 
-/** Aborted by SIGTERM or SIGINT. A second one ends the process at once. */
+/** A signal that SIGTERM or SIGINT aborts. A second one ends the process at once. */
 export function stopSignal(logger: Logger): AbortSignal {
   const controller = new AbortController();
   for (const signal of ['SIGTERM', 'SIGINT'] as const) {
@@ -181,7 +204,10 @@ export function aborted(signal: AbortSignal): Promise<void> {
   });
 }
 
-/** The SDK of OpenTelemetry takes a tenth of a second of CPU and some MiB: who does not trace does not load it. */
+/**
+ * Loads tracing only if it is configured: the OpenTelemetry SDK costs a tenth of a second of CPU and some
+ * MiB.
+ */
 export async function loadTracing(
   traces: Traces | null,
   options: Omit<TracingOptions, 'headers'>,
@@ -192,13 +218,13 @@ export async function loadTracing(
   return makeTracing({ ...options, headers: traces.headers }, logger);
 }
 
-/** Traces are no reason to end later, or otherwise. */
+/** Sends the last traces. They never delay the exit beyond the limit, and never change the exit code. */
 export async function closeInTime(tracing: Tracing, withinMs: number, logger: Logger): Promise<void> {
-  if (!(await endsWithin(tracing.close(), Math.min(LAST_TRACES_WITHIN_MS, withinMs))))
+  if (!(await isDoneWithin(tracing.close(), Math.min(LAST_TRACES_WITHIN_MS, withinMs))))
     logger.warn('the last traces were not sent in time');
 }
 
-/** Measures the steps of each transaction, and traces them where that is wanted. */
+/** Measures the steps of each transaction, and traces them if tracing is on. */
 export function observeSteps(
   metrics: Metrics,
   tracing: Tracing | null,

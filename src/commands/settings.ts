@@ -1,4 +1,4 @@
-/** Which settings each command reads: for its help, which loads no command, and for the command. */
+/** The settings that each command reads. The help uses them too, and must not load the commands. */
 import type { GroupName, SettingName } from '../config/config';
 
 type Settings = readonly (SettingName | GroupName)[];
@@ -23,7 +23,7 @@ export const WORKER_SETTINGS = [
   'TRACES',
 ] as const satisfies Settings;
 
-/** Those of the workers that it tells of. */
+/** `status` reports the settings of the workers. */
 export const STATUS_SETTINGS = WORKER_SETTINGS;
 
 export const WEBHOOK_SETTINGS = [
@@ -37,7 +37,7 @@ export const WEBHOOK_SETTINGS = [
   'TRACES',
 ] as const satisfies Settings;
 
-/** Those that it reads where it publishes verdicts, too. */
+/** The settings of a webhook that publishes verdicts. */
 export const PUBLISHING_WEBHOOK_SETTINGS = [...WEBHOOK_SETTINGS, 'KAFKA'] as const satisfies Settings;
 
 export const SEND_SETTINGS = ['WEBHOOK_SECRETS'] as const satisfies Settings;

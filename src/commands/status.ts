@@ -1,4 +1,4 @@
-/** `promo-intake status`: what a person looks at first, of the store and of Kafka, and whether anything needs that person. */
+/** `promo-intake status`: a first look at the store and at Kafka, and the problems that need a person. */
 
 import { DONE, FAILED } from '../cli/exit-codes';
 import { explainShortly } from '../cli/explain-error';
@@ -23,23 +23,26 @@ import { counted } from '../lib/printable';
 import { keyOf } from '../lib/topic-partition';
 import { makeLogger } from '../telemetry/logger';
 import { STATUS_SETTINGS } from './settings';
-import { describe, type PartitionStatus, type Report, type Told } from './status-report';
+import { describe, type OrUnknown, type PartitionStatus, type Report } from './status-report';
 import { describeUnread, findUnread, type UnreadTopic } from './unread-topics';
 
-/** One look at the store or at Kafka. */
+/** Time limit of one query to the store or to Kafka. */
 const PART_WITHIN_MS = 15_000;
-/** Reading the oldest waiting record of each partition, joining a group included. */
+/** Time limit to read the oldest waiting record of each partition. It includes joining a group. */
 const OLDEST_WITHIN_MS = 20_000;
-/** A second look, at what has just answered. */
+/** Time limit of a second query to a server that has just answered. */
 const AGAIN_WITHIN_MS = 5_000;
-/** A worker that is not busy has decided by then what has just come. */
+/** Within this time an idle worker decides a record that has just arrived. */
 const DECIDED_WITHIN_MS = 5_000;
-/** A broker that cannot be reached is tried so often: this is one look, and nobody waits for it for long. */
+/** Retries of an unreachable broker. Few, because a person waits for the report. */
 const RETRIES = 2;
-/** A partition that has waited this long, and decided nothing as long, is undecided: its retries are at most 30 s apart (U2). */
+/**
+ * A partition whose records wait this long, with none decided, is undecided. Retries are at most 30 s apart
+ * (U2).
+ */
 export const UNDECIDED_AFTER_SECONDS = 60;
 
-/** A part of the status, or why it cannot be told. */
+/** A part of the status, or the reason why it is unknown. */
 export type Part<T> = { readonly value: T } | { readonly unknown: string };
 
 export interface Facts {
@@ -49,19 +52,22 @@ export interface Facts {
   readonly balance: Part<readonly PartitionBalance[]>;
   readonly positions: Part<readonly Position[]>;
   readonly members: Part<number>;
-  /** Seconds since Kafka has the oldest record that is not decided, by `keyOf`, of the partitions where it was found. */
+  /**
+   * The age in seconds of the oldest undecided record in Kafka, by `keyOf`. Only for partitions where it was
+   * found.
+   */
   readonly oldestSeconds: ReadonlyMap<string, number | null>;
-  /** Why it was not found of the others; null where nothing went wrong. */
+  /** Why the age of the other partitions is unknown; null if there was no error. */
   readonly oldestUnknown: string | null;
-  /** Topics that are to be read. */
+  /** Topics that the workers should read. */
   readonly wanted: readonly string[];
   readonly unread?: readonly UnreadTopic[];
-  /** Damages of the invariants; null where it was not asked for. */
+  /** The number of damages of the invariants; null without --check. */
   readonly damages: Part<number | null>;
   readonly configuration: readonly EffectiveSetting[];
 }
 
-/** @returns the exit code: 1 where something needs a person */
+/** @returns the exit code: 1 if a problem needs a person */
 export async function status(options: { json: boolean; check: boolean }): Promise<number> {
   const report = assess(await look(options.check));
   if (options.json) await printText(`${JSON.stringify(report, null, 2)}\n`);
@@ -71,11 +77,11 @@ export async function status(options: { json: boolean; check: boolean }): Promis
 
 async function look(check: boolean): Promise<Facts> {
   const config = readConfig(process.env, STATUS_SETTINGS);
-  // What cannot be reached is told below, once.
+  // Silent: the report names each unreachable server once.
   const logger = makeLogger('silent');
   const kafka = makeKafka({ ...config.KAFKA, clientId: 'promo-intake-status', retries: RETRIES }, logger);
   const { DATABASE, KAFKA_GROUP_ID } = config;
-  // First, since it may take long: what is told of the rest is to be of one moment.
+  // The check comes first because it may take long. All other facts should be of the same moment.
   const damages: Part<number | null> = check
     ? await part(() => countDamages(DATABASE), Number.POSITIVE_INFINITY)
     : { value: null };
@@ -105,7 +111,7 @@ async function look(check: boolean): Promise<Facts> {
       },
       logger,
     );
-    // All was read: where nothing came, no record waits, but what a worker leaves out.
+    // All ranges were read. A range without a record holds only markers and the like, so its age is 0.
     for (const range of ranges) if (!oldest.has(keyOf(range))) oldest.set(keyOf(range), 0);
   }, OLDEST_WITHIN_MS);
   const own = [config.DEAD_LETTER_TOPIC, config.VERDICT_TOPIC];
@@ -116,7 +122,7 @@ async function look(check: boolean): Promise<Facts> {
     balance,
     positions,
     members,
-    // As it is now: a look that comes too late goes on.
+    // A copy: after its time limit the read goes on and would still change the map.
     oldestSeconds: new Map(oldest),
     oldestUnknown: 'unknown' in read ? read.unknown : null,
     wanted,
@@ -127,7 +133,8 @@ async function look(check: boolean): Promise<Facts> {
   return lookAgain(facts, async () => {
     await systemClock.sleep(DECIDED_WITHIN_MS, NEVER);
     return part(async () => {
-      // In this order: of a partition that goes on, no more can be decided than Kafka is seen to have.
+      // The store is read first. Otherwise a partition could seem to have more decided records than Kafka
+      // has.
       const balance = await readHere();
       return { balance, positions: await readPositions(kafka, KAFKA_GROUP_ID, topics) };
     }, AGAIN_WITHIN_MS);
@@ -135,8 +142,8 @@ async function look(check: boolean): Promise<Facts> {
 }
 
 /**
- * A record with an old timestamp that came to an idle partition a moment ago looks as if it had waited for long: where a partition seems to be
- * undecided, it is looked at once more, whether it goes on.
+ * Queries the partitions once more if one seems to be undecided. A record with an old timestamp that has just
+ * arrived at an idle partition looks as if it had waited for long.
  */
 export async function lookAgain(
   facts: Facts,
@@ -157,14 +164,14 @@ async function part<T>(work: () => Promise<T>, withinMs = PART_WITHIN_MS): Promi
   }
 }
 
-/** A longer timer of Node ends at once. */
+/** Node fires a timer with a longer delay at once. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
 const valueIn = <T>(part: Part<T>): T | undefined => ('value' in part ? part.value : undefined);
 
-// --- what it means
+// --- the report
 
-/** What the facts mean. Pure, so that every state of affairs can be shown to it. */
+/** Makes the report from the facts. It is pure, so that tests can cover every case. */
 export function assess(facts: Facts): Report {
   const partitions = partitionsOf(facts);
   const versions = valueIn(facts.versions);
@@ -183,7 +190,7 @@ export function assess(facts: Facts): Report {
         ? ['there is no reference data, so nothing is decided: run promo-intake reference apply']
         : []),
       ...kafkaProblems(facts, records),
-      ...untoldLag(partitions, facts.oldestUnknown),
+      ...unknownLag(partitions, facts.oldestUnknown),
       ...undecided.map(
         ({ topic, partition, lag_records, lag_seconds, idle_seconds }) =>
           `${keyOf({ topic, partition })} is undecided: ${counted(lag_records, 'record waits', 'records wait')}, the oldest for ${seconds(lag_seconds)}, and ${
@@ -203,33 +210,33 @@ export function assess(facts: Facts): Report {
     ],
     notes: [...unread(facts), ...describeUnread(facts.unread ?? [])],
     unread_topics: facts.unread ?? [],
-    schema: told(facts.versions, ({ migrations }) => ({ newest: migrations.at(-1) ?? null, missing })),
-    reference: told(facts.versions, ({ referenceVersion, referenceAppliedAt }) => ({
+    schema: mapPart(facts.versions, ({ migrations }) => ({ newest: migrations.at(-1) ?? null, missing })),
+    reference: mapPart(facts.versions, ({ referenceVersion, referenceAppliedAt }) => ({
       version: referenceVersion,
       applied_at: referenceAppliedAt,
     })),
-    group: told(facts.members, (members) => ({ members })),
-    lag: told(facts.positions, () => ({
+    group: mapPart(facts.members, (members) => ({ members })),
+    lag: mapPart(facts.positions, () => ({
       records,
       seconds: known.length === partitions.length ? Math.max(0, ...known) : null,
       undecided_partitions: undecided.length,
     })),
-    balance: told(facts.balance, () => ({
+    balance: mapPart(facts.balance, () => ({
       records_read: sum(({ recordsRead }) => recordsRead),
       became: sum(({ became }) => became),
       dead_letters: sum(({ deadLetters }) => deadLetters),
     })),
-    invariants: told(facts.damages, (damages) => ({ damages })),
+    invariants: mapPart(facts.damages, (damages) => ({ damages })),
     partitions,
     configuration: facts.configuration,
   };
 }
 
-function told<T, R>(part: Part<T>, tell: (value: T) => R): Told<R> {
-  return 'value' in part ? tell(part.value) : part;
+function mapPart<T, R>(part: Part<T>, map: (value: T) => R): OrUnknown<R> {
+  return 'value' in part ? map(part.value) : part;
 }
 
-/** What cannot be told, each reason once. */
+/** The unknown parts, grouped by reason. */
 function unknowns({ versions, balance, positions, members, damages }: Facts): string[] {
   const parts = [
     ['versions', versions],
@@ -246,17 +253,20 @@ function unknowns({ versions, balance, positions, members, damages }: Facts): st
   return [...byReason].map(([reason, names]) => `not known: ${names.join(', ')}: ${reason}`);
 }
 
-/** Records that wait, nobody knows for how long: the partition may be undecided. */
-function untoldLag(partitions: readonly PartitionStatus[], because: string | null): string[] {
-  const untold = partitions.filter(
+/** Partitions whose waiting records have an unknown age: they may be undecided. */
+function unknownLag(partitions: readonly PartitionStatus[], because: string | null): string[] {
+  const unknown = partitions.filter(
     ({ lag_records, lag_seconds }) => lag_records !== 0 && lag_seconds === null,
   );
-  if (untold.length === 0) return [];
+  if (unknown.length === 0) return [];
   const reason = because === null ? '' : `: ${because}`;
-  return [`for how long records of ${untold.map(keyOf).join(', ')} wait cannot be told${reason}`];
+  return [`for how long records of ${unknown.map(keyOf).join(', ')} wait cannot be told${reason}`];
 }
 
-/** Topics that were read once: no worker will, so it is for a person only who wants it to be otherwise. */
+/**
+ * Topics that are no longer configured are listed while they still have undecided records. They do not affect
+ * the exit code.
+ */
 function unread(facts: Facts): string[] {
   const reached = reachedBy(facts.balance);
   const waiting = new Map<string, number>();
@@ -297,8 +307,9 @@ function kafkaProblems({ positions, members, wanted }: Facts, lagRecords: number
 }
 
 /**
- * The first offset of a partition that is not decided. Kafka forgets what a group has committed of a topic that it reads no more, after a week
- * mostly: then the store knows, unless it knows of a topic that had more records.
+ * The first undecided offset of a partition. Kafka drops a group's offsets of a topic that the group no
+ * longer reads, usually after a week. Then the store's offset is used. It is ignored if it is beyond the
+ * topic's end, because it then belongs to an earlier topic of the same name.
  */
 function reachedBy(balance: Facts['balance']): (position: Position) => number {
   const next = new Map((valueIn(balance) ?? []).map((each) => [keyOf(each), each.decidedUpTo]));
@@ -309,7 +320,7 @@ function reachedBy(balance: Facts['balance']): (position: Position) => number {
   };
 }
 
-/** Of the topics that are to be read. */
+/** The status of each partition of the topics that the workers should read. */
 function partitionsOf({ positions, balance, oldestSeconds, wanted }: Facts): PartitionStatus[] {
   const stored = new Map((valueIn(balance) ?? []).map((each) => [keyOf(each), each]));
   const reached = reachedBy(balance);

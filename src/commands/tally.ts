@@ -1,16 +1,16 @@
-/** How many events of a file have which verdict. */
+/** Counts the events of a file by verdict. */
 import { REASONS, type Reason, type Verdict } from '../domain/verdict/reasons';
 
-/** What is told of an event. */
-interface Told {
+/** The verdict on one event. */
+interface Counted {
   readonly verdict: Verdict;
   readonly reason: Reason | null;
-  /** The verdict that stands, where the answer names it. */
+  /** The verdict that counts, if the answer names it: for a duplicate, the first verdict. */
   readonly standing?: { readonly verdict: Verdict; readonly reason: Reason | null };
 }
 
 /** "rejected/malformed" */
-export function nameOf({ verdict, reason }: Pick<Told, 'verdict' | 'reason'>): string {
+export function nameOf({ verdict, reason }: Pick<Counted, 'verdict' | 'reason'>): string {
   return reason === null ? verdict : `${verdict}/${reason}`;
 }
 
@@ -33,7 +33,7 @@ export function makeTally() {
     return `${number(count('duplicate'))} duplicate${parts.length === 0 ? '' : ` (${parts.join(', ')})`}`;
   };
   return {
-    add({ verdict, reason, standing }: Told): void {
+    add({ verdict, reason, standing }: Counted): void {
       total++;
       for (const key of reason === null ? [verdict] : [verdict, reason]) counts.set(key, count(key) + 1);
       if (verdict !== 'duplicate' || standing === undefined) return;
@@ -47,7 +47,7 @@ export function makeTally() {
   };
 }
 
-/** The verdicts that can stand, in the order in which a summary names them. */
+/** The verdicts that a first event may have, in the order of a summary. */
 const FIRSTS = ['accepted', ...REASONS.map(({ verdict, name }) => nameOf({ verdict, reason: name }))];
 
 function number(value: number): string {

@@ -1,14 +1,20 @@
-/** Topics that senders may take for ours and that nobody reads: what is sent there gets no verdict and becomes no dead letter. */
+/**
+ * Finds topics that senders may use by mistake and no worker reads. Their records get no verdict and no dead
+ * letter.
+ */
 
 import { connectedAdmin, type makeKafka } from '../kafka/client/client';
 import { nearest } from '../lib/did-you-mean';
 
 /** The prefix that the documents recommend for topics of events. */
 const PREFIX = /^promo\.event\.v1(?![a-z0-9])/i;
-/** A name is close to one that is read where so many letters differ, for each so many letters of it. */
+/**
+ * A name is close to a read topic if at most one letter in LETTERS_A_SLIP differs, and at most MOST_SLIPS in
+ * all.
+ */
 const LETTERS_A_SLIP = 8;
 const MOST_SLIPS = 3;
-/** Of such topics so many are named. */
+/** The most topics that are named. */
 const MOST_NAMED = 20;
 
 export interface ReadTopics {
@@ -24,7 +30,7 @@ export interface UnreadTopic {
   readonly meant: string | null;
 }
 
-/** Of the topics of a cluster those that look like topics of events and that nobody reads. */
+/** The topics of a cluster that look like topics of events but are not read. */
 export function unreadTopics(existing: Iterable<string>, { known, own }: ReadTopics): UnreadTopic[] {
   const candidates = [...existing].filter(
     (topic) => !known.includes(topic) && !own.includes(topic) && !isWritten(topic, own),
@@ -40,14 +46,14 @@ export function unreadTopics(existing: Iterable<string>, { known, own }: ReadTop
 
 const slipsIn = (name: string) => Math.min(MOST_SLIPS, Math.floor(name.length / LETTERS_A_SLIP));
 
-/** Dead letters of another deployment, and what a mirror makes of ours. */
+/** Whether a topic has dead letters of another deployment, or is a mirror of one of `own`. */
 function isWritten(topic: string, own: readonly (string | undefined)[]): boolean {
   return (
     topic.endsWith('.dead-letter') || own.some((name) => name !== undefined && topic.endsWith(`.${name}`))
   );
 }
 
-/** For people, a sentence each. */
+/** A sentence about each topic, for people. */
 export function describeUnread(topics: readonly UnreadTopic[]): string[] {
   return topics.map(
     ({ topic, meant }) =>
@@ -55,7 +61,7 @@ export function describeUnread(topics: readonly UnreadTopic[]): string[] {
   );
 }
 
-/** The same of the cluster as it is now. */
+/** The unread topics of a cluster as it is now. */
 export async function findUnread(
   kafka: ReturnType<typeof makeKafka>,
   read: ReadTopics,

@@ -1,4 +1,4 @@
-/** `promo-intake verify`: whether what is stored is sound, and agrees with Kafka. */
+/** `promo-intake verify`: checks that the store is sound and agrees with Kafka. */
 
 import { DONE, FAILED } from '../cli/exit-codes';
 import { printLines } from '../cli/output';
@@ -19,15 +19,16 @@ import { counted } from '../lib/printable';
 import { keyOf } from '../lib/topic-partition';
 import { makeLogger } from '../telemetry/logger';
 
-/** @returns the exit code: 1 where anything is wrong */
+/** @returns the exit code: 1 if there is a problem */
 export async function verify(): Promise<number> {
   const config = readConfig(process.env, ['KAFKA', 'KAFKA_GROUP_ID', 'DATABASE']);
   const logger = makeLogger('warn', 'stderr');
   const kafka = makeKafka({ ...config.KAFKA, clientId: 'promo-intake-verify' }, logger);
   const clusterId = await readClusterId(kafka);
   const topics = await storedTopics(config.DATABASE, clusterId);
-  // Kafka first: a worker commits behind the store, so that what the store holds afterwards cannot lie before what was committed.
-  // What was committed of a topic that the store knows nothing of is lost, too.
+  // Kafka is read first: a worker commits an offset after its records are stored, so the store read later
+  // cannot be behind it. The option `others` adds topics unknown to the store: offsets committed there mean
+  // lost records.
   const positions = await readPositions(kafka, config.KAFKA_GROUP_ID, topics, { others: true });
   const inspection = await inspect(config.DATABASE, positions, clusterId);
   const ranges = unaccounted(positions, inspection);
@@ -48,10 +49,16 @@ export async function verify(): Promise<number> {
   return problems.length === 0 ? DONE : FAILED;
 }
 
-/** So far back of what is committed Kafka is read again: all of a topic that is written in transactions would take too long. */
+/**
+ * The most offsets before the committed one that are read again. A whole topic of transactions would take too
+ * long.
+ */
 const MAX_READ_OFFSETS = 1_000_000;
 
-/** Offsets that were committed though no row says that they are decided: markers and aborted records, or records that were passed over. */
+/**
+ * Committed offsets without a row in the store. They are markers, aborted records, or records that were
+ * skipped.
+ */
 export function unaccounted(
   positions: readonly Position[],
   inspection: Pick<Inspection, 'partitions' | 'keptSinceMs'> & Partial<Pick<Inspection, 'elsewhere'>>,
@@ -62,7 +69,8 @@ export function unaccounted(
     const { topic, partition } = position;
     if (isDecidedElsewhere(position, elsewhere)) return [];
     const of = stored.get(keyOf(position));
-    // What no row says of older records may have been in a month that was dropped; but how far the partition is decided is kept.
+    // Rows of older records may be in a dropped month. The offset up to which the partition is decided is
+    // always kept.
     const ranges = unaccountedIn(position, of).map((range) => ({
       ...range,
       sinceMs: range.to <= (of?.decidedUpTo ?? 0) ? keptSinceMs : 0,
@@ -80,7 +88,10 @@ function unaccountedIn({ low, high, committed }: Position, stored: StoredPartiti
     .filter(({ from, to }) => from < to);
 }
 
-/** The group has moved here and nothing was read yet: a mirror has set the offset, and the store has what is before it from the other cluster. */
+/**
+ * Whether the group has moved to this cluster and has read nothing here yet. A mirror has then set the
+ * offset, and the store has the records before it from the other cluster.
+ */
 function isDecidedElsewhere({ topic, partition, note }: Position, elsewhere: readonly ElsewherePartition[]) {
   if (note == null) return false;
   const there = elsewhere.filter(
@@ -95,7 +106,7 @@ function isDecidedElsewhere({ topic, partition, note }: Position, elsewhere: rea
 /**
  * A line for each partition, and the problems found.
  *
- * @param passed records that are committed and not decided, by `keyOf`
+ * @param passed records that are committed but not decided, by `keyOf`
  */
 export function compare(
   positions: readonly Position[],
@@ -107,7 +118,7 @@ export function compare(
   const lines = partitions.map((partition) => describe(partition, inKafka.get(keyOf(partition))));
   const problems = [
     ...damages.map(({ invariant, what, where }) => `${invariant} ${[...where, what].join(': ')}`),
-    ...untold(damages),
+    ...unlisted(damages),
     ...positions.flatMap((position) => {
       const key = keyOf(position);
       const decidedUpTo = stored.get(key)?.decidedUpTo ?? 0;
@@ -167,13 +178,13 @@ function describe(stored: StoredPartition, position: Position | undefined): stri
   return parts.join('; ');
 }
 
-/** Where there are more damages of an invariant than are told. */
-function untold(damages: Inspection['damages']): string[] {
-  const told = new Map<string, { count: number; inAll: number }>();
+/** A line for each invariant with more damages than are listed. */
+function unlisted(damages: Inspection['damages']): string[] {
+  const listed = new Map<string, { count: number; inAll: number }>();
   for (const { invariant, inAll } of damages) {
-    told.set(invariant, { count: (told.get(invariant)?.count ?? 0) + 1, inAll });
+    listed.set(invariant, { count: (listed.get(invariant)?.count ?? 0) + 1, inAll });
   }
-  return [...told].flatMap(([invariant, { count, inAll }]) =>
+  return [...listed].flatMap(([invariant, { count, inAll }]) =>
     inAll > count ? [`${invariant} ${inAll - count} more`] : [],
   );
 }

@@ -1,5 +1,5 @@
 /**
- * `promo-intake webhook`: takes in events over HTTP and decides them, until it is told to stop.
+ * `promo-intake webhook`: receives events over HTTP and decides them until a signal stops it.
  */
 import type { Logger } from 'pino';
 import { DONE, FAILED } from '../cli/exit-codes';
@@ -26,7 +26,7 @@ import {
   aborted,
   CLOSE_WITHIN_MS,
   closeInTime,
-  endsWithin,
+  isDoneWithin,
   keepMonths,
   loadTracing,
   logWarnings,
@@ -66,7 +66,7 @@ export async function webhook(): Promise<number> {
     (error: unknown): never => {
       if (stop.aborted) logger.info('stopped before it had started');
       else logger.fatal({ error: explainShortly(error) }, 'the webhook cannot start');
-      // Whatever is still being waited for would keep the process.
+      // A pending attempt to connect would keep the process alive.
       process.exit(stop.aborted ? DONE : FAILED);
     },
   );
@@ -76,7 +76,7 @@ export async function webhook(): Promise<number> {
 
   await aborted(stop);
   logger.info({ drainSeconds: WEBHOOK.drainSeconds }, 'stopping');
-  opened.webhook.sendAway();
+  opened.webhook.startDraining();
   await systemClock.sleep(WEBHOOK.drainSeconds * 1000, NEVER);
   const stopBy = systemClock.now() + SHUTDOWN_SECONDS * 1000;
   endMonths();
@@ -84,10 +84,10 @@ export async function webhook(): Promise<number> {
   const closeWithinMs = Math.max(CLOSE_WITHIN_MS, stopBy - systemClock.now());
   const lastTraces = tracing && closeInTime(tracing, closeWithinMs / 2, logger);
   const closing = Promise.allSettled([opened.sender?.stop(), health.close(), pool.end(), lastTraces]);
-  const closed = await endsWithin(closing, closeWithinMs);
+  const closed = await isDoneWithin(closing, closeWithinMs);
   if (!finished || !closed) logger.warn('requests or connections did not end in time, and are cut');
   logger.info('stopped');
-  // What hangs would keep the process. Whoever was not answered sends again.
+  // A hanging connection would keep the process alive. Senders without an answer retry.
   if (!finished || !closed) process.exit(FAILED);
   return DONE;
 }
@@ -101,7 +101,7 @@ interface Parts {
   readonly stop: AbortSignal;
 }
 
-/** Waits for what it needs, and serves. @throws where that is not there in time, or we are told to stop */
+/** Waits for Postgres and Kafka, then serves. @throws if they are not ready in time, or on a stop signal */
 async function open(
   { config: { WEBHOOK, DATABASE, VERDICT_TOPIC }, kafka }: ReturnType<typeof readSettings>,
   { pool, tracing, secrets, metrics, logger, stop }: Parts,
@@ -138,7 +138,7 @@ async function open(
   return { webhook, sender };
 }
 
-/** Kafka is only asked for where verdicts are published. */
+/** Reads the settings. Those of Kafka are required only if verdicts are published. */
 function readSettings() {
   const [verdictTopic] = describeConfig(process.env, ['VERDICT_TOPIC']);
   if (verdictTopic?.value == null) return { config: readConfig(process.env, WEBHOOK_SETTINGS), kafka: null };

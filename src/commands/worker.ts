@@ -1,5 +1,6 @@
 /**
- * `promo-intake worker`: reads topics, decides, until it is told to stop or, with --drain, until nothing is left.
+ * `promo-intake worker`: reads topics and decides their events until a signal stops it.
+ * With --drain it also stops once all records are decided.
  */
 import type { Logger } from 'pino';
 import { DONE, FAILED } from '../cli/exit-codes';
@@ -33,7 +34,7 @@ import {
   aborted,
   CLOSE_WITHIN_MS,
   closeInTime,
-  endsWithin,
+  isDoneWithin,
   keepMonths,
   loadTracing,
   logWarnings,
@@ -64,7 +65,7 @@ export async function worker(options: { drain: boolean }): Promise<number> {
   const health = await showHealth(
     { port: config.HTTP_PORT, file: config.LIVENESS_HEARTBEAT },
     {
-      // Whoever tries to reach Kafka is no less alive for its being away.
+      // A worker that is trying to reach Kafka is alive: a restart would not help.
       live: () =>
         Math.min(stream?.idleMs() ?? 0, systemClock.now() - connectingAt) < config.LIVENESS_SECONDS * 1000,
       ready: () => stream?.joined() ?? false,
@@ -125,7 +126,7 @@ export async function worker(options: { drain: boolean }): Promise<number> {
   } catch (error) {
     if (stop.aborted) logger.info('stopped before it had started');
     else logger.fatal({ error: explainShortly(error) }, 'the worker cannot start');
-    // Whatever is still being waited for would keep the process.
+    // A pending attempt to connect would keep the process alive.
     process.exit(stop.aborted && !options.drain ? DONE : FAILED);
   }
 
@@ -191,11 +192,12 @@ export async function worker(options: { drain: boolean }): Promise<number> {
   const closeWithinMs = Math.max(CLOSE_WITHIN_MS, stopBy - systemClock.now());
   const lastTraces = tracing && closeInTime(tracing, closeWithinMs / 2, logger);
   const closing = Promise.allSettled([drain?.close(), sender.stop(), health.close(), pool.end(), lastTraces]);
-  const closed = await endsWithin(closing, closeWithinMs);
+  const closed = await isDoneWithin(closing, closeWithinMs);
   if (!closed) logger.warn({ closeWithinMs }, 'connections were not closed in time, and are cut');
   logger.info('stopped');
   const code = reason === 'drained' || (reason === 'told to stop' && !options.drain) ? DONE : FAILED;
-  // What hangs would keep the process. Nothing is lost: what was not committed is read again by the next owner.
+  // A hanging connection would keep the process alive. Nothing is lost: the next owner reads uncommitted
+  // records again.
   if (!finished || !closed) process.exit(FAILED);
   return code;
 }
@@ -206,7 +208,7 @@ function describeUndecided({ topic, partition, sinceMs, because }: UndecidedPart
   return `${keyOf({ topic, partition })} is undecided for ${Math.round(sinceMs / 1000)} s: ${because.replaceAll('\n', ' ')}`;
 }
 
-/** Warns of each topic that looks like one of events and that nobody reads: once, as soon as it is there. */
+/** Warns once of each topic that looks like a topic of events and is read by no worker. */
 function makeUnreadReport(
   own: readonly (string | undefined)[],
   { unreadTopics: gauge }: Pick<ReturnType<typeof makeMetrics>, 'unreadTopics'>,
@@ -215,7 +217,7 @@ function makeUnreadReport(
 ): (existing: ReadonlySet<string>, wanted: readonly string[]) => void {
   let reported: ReadonlySet<string> = new Set();
   const report = async (existing: ReadonlySet<string>, wanted: readonly string[]) => {
-    // Another deployment may read what a connection names and KAFKA_TOPICS leaves out.
+    // Another deployment may read the topics that a connection names and KAFKA_TOPICS leaves out.
     const named = [...(await reference()).topics.keys()];
     const found = unreadTopics(existing, { known: [...wanted, ...named], own });
     gauge.set(found.length);
@@ -233,7 +235,7 @@ function makeUnreadReport(
     );
 }
 
-/** A worker that reads what it writes would never end. */
+/** Leaves out the topics that this worker writes: reading its own output would never end. */
 function withoutOwn(
   own: readonly (string | undefined)[],
   logger: Logger,

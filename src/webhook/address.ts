@@ -1,10 +1,13 @@
-/** The address that a request comes from: the peer's, or behind a trusted proxy the one that X-Forwarded-For names. */
+/**
+ * The address of a request's sender: the peer's address, or the one in X-Forwarded-For behind a trusted
+ * proxy.
+ */
 import type { IncomingHttpHeaders } from 'node:http';
 import { BlockList, isIP, isIPv6 } from 'node:net';
 
-/** Proxies that one request may have passed. Entries further left are not read. */
+/** The most proxies that a request may have passed. Entries further left are ignored. */
 const MAX_HOPS = 10;
-/** An IPv6 sender has a whole /64 for itself: 4 groups of 16 bits. */
+/** An IPv6 sender usually has a whole /64 network: 4 groups of 16 bits. */
 const PREFIX_GROUPS = 4;
 const GROUPS = 8;
 const MAPPED = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i;
@@ -12,13 +15,13 @@ const BRACKETED = /^\[([^\]]+)\](:\d+)?$/;
 const WITH_PORT = /^(\d+\.\d+\.\d+\.\d+):\d+$/;
 
 export interface Addresses {
-  /** Whether connections from there carry the requests of many senders. */
+  /** Whether the address is a trusted proxy, whose connections carry requests of many senders. */
   isProxy(peer: string): boolean;
   /** The address of a request's sender. */
   senderOf(peer: string, headers: IncomingHttpHeaders): string;
 }
 
-/** @param trusted addresses, or networks such as 10.0.0.0/8. @throws for one that is neither */
+/** @param trusted addresses, or networks such as 10.0.0.0/8. @throws if an entry is neither */
 export function makeAddresses(trusted: readonly string[]): Addresses {
   const proxies = new BlockList();
   for (const network of trusted) {
@@ -34,7 +37,8 @@ export function makeAddresses(trusted: readonly string[]): Addresses {
       const forwarded = headers['x-forwarded-for'];
       if (typeof forwarded !== 'string' || !isProxy(peer)) return peer;
       let sender = peer;
-      // Each proxy appends the address that it sees, so only the entries of trusted proxies can be believed.
+      // Each proxy appends the address that it sees, so only entries appended by trusted proxies are
+      // reliable.
       for (const entry of forwarded.split(',').slice(-MAX_HOPS).reverse()) {
         const address = addressIn(entry);
         if (address === null) return sender;
@@ -46,14 +50,14 @@ export function makeAddresses(trusted: readonly string[]): Addresses {
   };
 }
 
-/** The address of an entry of X-Forwarded-For, which may have a port; null for anything else. */
+/** The address in an entry of X-Forwarded-For, without its port; null if the entry has no address. */
 function addressIn(entry: string): string | null {
   const text = entry.trim();
   const address = BRACKETED.exec(text)?.[1] ?? WITH_PORT.exec(text)?.[1] ?? text;
   return isIP(address) === 0 ? null : plainAddress(address);
 }
 
-/** An address as it is logged: an IPv4 address without the IPv6 form that sockets give it. */
+/** An address as it is logged: an IPv4 address loses the IPv6 prefix that sockets add. */
 export function plainAddress(address: string): string {
   return MAPPED.exec(address)?.[1] ?? address;
 }
@@ -66,7 +70,7 @@ export function networkOf(address: string): string {
   const groupsOf = (text: string) => (text === '' ? [] : text.split(':'));
   const left = groupsOf(head);
   const right = groupsOf(tail ?? '');
-  // The last group may be an IPv4 address, which has the place of two.
+  // The last group may be an IPv4 address, which counts as two groups.
   const length = left.length + right.length + (written.includes('.') ? 1 : 0);
   const zeros = tail === undefined ? 0 : Math.max(0, GROUPS - length);
   const groups = [...left, ...Array.from({ length: zeros }, () => '0'), ...right];

@@ -1,14 +1,16 @@
 /**
- * The body of a request, in one buffer: as long as Content-Length says, or doubled as it grows. A body is bounded in
- * bytes and in pieces, since each piece costs time, however small it is.
+ * Reads the body of a request into one buffer. The buffer has the length that Content-Length declares, or
+ * doubles as it grows. A body is limited in bytes and in pieces: each piece costs time, even a small one.
  */
 import type { IncomingMessage } from 'node:http';
 
-/** Pieces that one body may come in, as chunks or as packets: 256 bytes each in a body of 1 MiB. */
+/** The most pieces (chunks or packets) of one body: 256 bytes each in a body of 1 MiB. */
 export const MAX_PIECES = 4_096;
-/** The first buffer of a body whose length nobody declares. */
+/** Size of the first buffer if no length is declared. */
 const FIRST_BYTES = 16_384;
-/** A refused body is read up to this limit, so that its sender reads the answer before the connection ends. */
+/**
+ * A refused body is read up to this limit, so that its sender reads the answer before the connection ends.
+ */
 const DRAIN_BYTES = 4 * 1024 ** 2;
 const DRAIN_WITHIN_MS = 2_000;
 
@@ -16,17 +18,17 @@ export type Body =
   | { readonly type: 'whole'; readonly bytes: Buffer }
   | { readonly type: 'too_large' }
   | { readonly type: 'too_many_pieces' }
-  /** See `BodyReading.giveUp`. */
+  /** `BodyReading.abort` was called. */
   | { readonly type: 'given_up' };
 
 export interface BodyReading {
-  /** @throws where the sender leaves before the end */
+  /** Rejects if the sender leaves before the end. */
   readonly body: Promise<Body>;
-  /** Ends the wait for a body that is not whole yet. */
-  giveUp(): void;
+  /** Stops reading a body that is not whole yet. */
+  abort(): void;
 }
 
-/** Reads the body of a request. @param maxBytes the most that it may have, whatever it declares */
+/** Reads the body of a request. @param maxBytes the limit, even if Content-Length declares less */
 export function readRequestBody(request: IncomingMessage, maxBytes: number): BodyReading {
   const declared = Number(request.headers['content-length'] ?? Number.NaN);
   let buffer: Buffer | null = null;
@@ -50,7 +52,7 @@ export function readRequestBody(request: IncomingMessage, maxBytes: number): Bod
     };
     settle = (result) => {
       stop();
-      // What is not whole is drained once it is answered; the buffer goes at once.
+      // The rest of an unfinished body is drained after the answer. The buffer is released now.
       if (result.type !== 'whole') request.pause();
       buffer = null;
       resolve(result);
@@ -73,11 +75,11 @@ export function readRequestBody(request: IncomingMessage, maxBytes: number): Bod
     length += piece.length;
   }
 
-  return { body, giveUp: () => settle({ type: 'given_up' }) };
+  return { body, abort: () => settle({ type: 'given_up' }) };
 }
 
-/** Reads on what is left of a refused request. @returns whether it came to its end within the limits */
-export function drain(request: IncomingMessage): Promise<boolean> {
+/** Reads and discards the rest of a refused body. @returns whether the body ended within the limits */
+export function drainBody(request: IncomingMessage): Promise<boolean> {
   if (request.complete) {
     request.resume();
     return Promise.resolve(true);
@@ -101,6 +103,6 @@ export function drain(request: IncomingMessage): Promise<boolean> {
   });
 }
 
-/** The close that follows tells of it. */
+/** The `close` event that follows is handled instead. */
 const ignore = (): void => undefined;
 const NO_BYTES = Buffer.alloc(0);

@@ -1,4 +1,7 @@
-/** Sends events to a webhook, signed, as an operator's system does, and reads what became of them (docs/rules.md, W4-W6). */
+/**
+ * Sends signed events to a webhook, as an operator's system does, and reads the verdicts (docs/rules.md,
+ * W4-W6).
+ */
 
 import { REASONS, type Reason, type Verdict } from '../domain/verdict/reasons';
 import { causeOf, fetchProblem } from '../lib/errors';
@@ -7,45 +10,45 @@ import { inOneLine } from '../lib/printable';
 import { readAnswer } from '../lib/read-limited';
 import { SIGNATURE_HEADERS, sign } from './signature';
 
-/** One request, its answer included, which the webhook gives within 31 s. */
+/** Time limit of one request with its answer. The webhook answers within 31 s. */
 const TIMEOUT_MS = 35_000;
-/** Of 8,000 events with ids of a usual length. */
+/** Enough for the answer to 8,000 events with ids of a usual length. */
 const MAX_ANSWER_BYTES = 16 * 1024 ** 2;
 
 export interface WebhookTarget {
-  /** Where its paths begin. */
+  /** The address that /v1/events/ID is appended to. */
   readonly url: URL;
   readonly connectionId: string;
   readonly secret: Buffer;
 }
 
-/** What became of one event. */
-export interface ToldVerdict {
+/** The webhook's verdict on one event. */
+export interface ReceivedVerdict {
   readonly verdict: Verdict;
   readonly reason: Reason | null;
   readonly remedy: string | null;
-  /** The verdict that stands: its own, or of a duplicate the first one. */
+  /** The verdict that counts: the event's own, or the first verdict if the event is a duplicate. */
   readonly standing: { readonly verdict: Verdict; readonly reason: Reason | null };
   readonly contentDiffers: boolean;
-  /** What was found wrong, a fault each, the deciding one first. */
+  /** The faults of the event, the one that decided the verdict first. */
   readonly details: readonly string[];
-  /** The whole of it, as it came. */
+  /** The verdict's JSON, as received. */
   readonly json: Readonly<Record<string, unknown>>;
 }
 
 export type Sent =
-  | { readonly type: 'decided'; readonly verdicts: readonly ToldVerdict[] }
-  /** Nobody answered, or it is to be sent again; what was decided of it is a duplicate then. */
+  | { readonly type: 'decided'; readonly verdicts: readonly ReceivedVerdict[] }
+  /** No answer came, or the answer asks for a retry. Events already decided are then duplicates. */
   | {
       readonly type: 'later';
       readonly because: string;
-      /** The least wait that the answer asks for. */
+      /** The shortest wait before the retry that the answer allows. */
       readonly waitMs: number;
     }
-  /** Sending it again does not help. */
+  /** A retry does not help. */
   | { readonly type: 'refused'; readonly because: string };
 
-/** Sends a batch. @param id the same for each try @param events JSON texts */
+/** Sends a batch. @param id the same for each attempt @param events JSON texts */
 export async function sendBatch(
   { url, connectionId, secret }: WebhookTarget,
   id: string,
@@ -73,7 +76,7 @@ export async function sendBatch(
         [SIGNATURE_HEADERS.signature]: sign(secret, { id, timestamp }, body),
       },
       body,
-      // Where it leads to nobody has said that events may go to.
+      // Nobody has approved the redirect's target for events.
       redirect: 'manual',
       signal: AbortSignal.any([stop, AbortSignal.timeout(TIMEOUT_MS)]),
     });
@@ -89,8 +92,8 @@ export async function sendBatch(
     const code = String(causeOf(error)?.code);
     const problem = fetchProblem(error);
     const [, remedy] = REMEDIES.find(([codes]) => codes.test(code) || codes.test(problem)) ?? [];
-    const said = /^ERR_SSL_/.test(code) ? code : problem;
-    const because = remedy === undefined ? said : `${said}. ${remedy}`;
+    const shown = /^ERR_SSL_/.test(code) ? code : problem;
+    const because = remedy === undefined ? shown : `${shown}. ${remedy}`;
     const isForGood = FOR_GOOD.test(code) || FOR_GOOD.test(problem);
     return isForGood ? { type: 'refused', because } : { type: 'later', because, waitMs: 0 };
   }
@@ -104,16 +107,22 @@ export async function sendBatch(
     };
   }
   const stranger = status === 404 || status === 405 ? `. ${NO_WEBHOOK}` : '';
-  const told = isObject(json) && typeof json.message === 'string' ? `: ${inOneLine(json.message)}` : stranger;
-  const because = `it answered ${status}${told}`;
+  const detail =
+    isObject(json) && typeof json.message === 'string' ? `: ${inOneLine(json.message)}` : stranger;
+  const because = `it answered ${status}${detail}`;
   const isForGood = status < 500 && !RETRIED.has(status);
   return isForGood ? { type: 'refused', because } : { type: 'later', because, waitMs };
 }
 
-/** A longer Retry-After counts as this: a proxy with a wrong clock, or a mistyped number, must not stop a sender for days. */
+/**
+ * The longest wait: a proxy with a wrong clock, or a mistyped Retry-After, must not stop a sender for days.
+ */
 export const MAX_RETRY_AFTER_MS = 300_000;
 
-/** The wait that Retry-After names, as seconds or as a date of the answer's own clock; 0 where it names none. */
+/**
+ * The wait of Retry-After, which holds seconds or a date by the server's clock. 0 if there is no usable
+ * value.
+ */
 export function retryAfterMs(headers: Headers): number {
   const written = headers.get('retry-after')?.trim() ?? '';
   const date = /^\d+$/.test(written) ? Number.NaN : Date.parse(written);
@@ -126,7 +135,7 @@ export function retryAfterMs(headers: Headers): number {
 const NO_WEBHOOK =
   'It is no webhook of promo-intake, or not at this path: correct --url, to which /v1/events/ID is added';
 
-/** Of an error without an answer, by the codes of Node or its words. */
+/** Remedies for errors without an answer, by Node's error code or message. */
 const REMEDIES: readonly [codes: RegExp, remedy: string][] = [
   [
     /^(UNABLE_TO_|SELF_SIGNED_|DEPTH_ZERO_)/,
@@ -146,18 +155,18 @@ const REMEDIES: readonly [codes: RegExp, remedy: string][] = [
   [/^bad port$/, 'No web client connects to this port: correct the port in --url'],
 ];
 
-/** Beside those from 500 on. */
+/** Statuses below 500 that are retried. All from 500 on are retried too. */
 const RETRIED: ReadonlySet<number> = new Set([408, 429]);
-/** What no time mends: certificates, and ports that fetch asks nobody at. */
+/** Errors that no retry resolves: certificates, and ports that fetch refuses to use. */
 const FOR_GOOD = /^(CERT_|UNABLE_TO_|SELF_SIGNED_|DEPTH_ZERO_|ERR_TLS_|ERR_SSL_)|^bad port$/;
 const BEGIN = Buffer.from('{"events":[');
 const COMMA = Buffer.from(',');
 const END = Buffer.from(']}');
-/** What a body takes beside its events, with a comma for each. */
+/** The size of a body with so many events of `bytes` bytes in all. */
 export const bodyBytes = (events: number, bytes: number): number =>
   BEGIN.length + END.length + bytes + Math.max(0, events - 1);
 
-function verdictsIn(json: unknown): ToldVerdict[] | undefined {
+function verdictsIn(json: unknown): ReceivedVerdict[] | undefined {
   if (!isObject(json) || !Array.isArray(json.verdicts)) return undefined;
   const list: unknown[] = json.verdicts;
   const verdicts = list.map(readVerdict);
@@ -166,7 +175,7 @@ function verdictsIn(json: unknown): ToldVerdict[] | undefined {
 
 const VERDICTS: readonly Verdict[] = ['accepted', 'rejected', 'skipped', 'duplicate'];
 
-function readVerdict(json: unknown): ToldVerdict | undefined {
+function readVerdict(json: unknown): ReceivedVerdict | undefined {
   if (!isObject(json)) return undefined;
   const verdictOf = (value: unknown) => VERDICTS.find((each) => each === value);
   const reasonOf = (value: unknown) => REASONS.find(({ name }) => name === value)?.name ?? null;

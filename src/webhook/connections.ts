@@ -1,35 +1,39 @@
 /**
- * The open network connections of the webhook, and which one goes when there are too many. A connection is `unsigned`
- * until a request with a valid signature has come over it. Unsigned ones go first, so that nobody without a secret can
- * keep a sender out (docs/rules.md, W8).
+ * The open network connections of the webhook, and the choice of the one that is dropped if there are too
+ * many. A connection is `unsigned` until a request with a valid signature has come over it. Unsigned
+ * connections are dropped first, so that a client without a secret cannot keep a sender out (docs/rules.md,
+ * W8).
  */
 import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { networkOf, plainAddress } from './address';
 
-/** Connection ids that are remembered of one network connection: a load balancer brings the requests of many senders. */
+/**
+ * The most connection ids remembered for one network connection: a load balancer carries requests of many
+ * senders.
+ */
 const MAX_SIGNED_IDS = 32;
 
 /** A network connection. */
 export interface Peer {
   readonly socket: Socket;
-  /** As it is logged. */
+  /** The peer's address, as it is logged. */
   readonly address: string;
   /** The key of the limit per address. */
   readonly network: string;
   readonly isProxy: boolean;
-  /** Connection ids with a valid signature over it, the latest last. Empty: it is unsigned. */
+  /** Connection ids with a valid signature over it, the latest last. Empty if the connection is unsigned. */
   readonly signedIds: Set<string>;
-  /** Of its requests that are not answered yet. */
+  /** The responses to its requests that are not answered yet. */
   readonly responses: Set<ServerResponse>;
-  /** Since when nothing is under way on it, by performance.now(). */
+  /** When its last response closed, by performance.now(). */
   idleSince: number;
-  /** Bytes that had come over it when its last answer left: further ones are a request that has begun. */
+  /** Bytes received when its last answer left. Any further bytes belong to a request that has begun. */
   bytesAnswered: number;
-  /** We have ended it, and reported why. */
+  /** Whether this service has ended it and reported why. */
   isEnded: boolean;
-  /** Since when an answer waits for its reader, by performance.now(); null where none does. */
+  /** Since when an answer has waited to be read, by performance.now(); null if no answer waits. */
   unreadSince: number | null;
 }
 
@@ -71,7 +75,11 @@ export class Connections {
     return this.peers.get(socket);
   }
 
-  /** Takes a new connection in, where there is room for it or another one goes for it. @returns null where it is dropped itself */
+  /**
+   * Admits a new connection, if necessary in place of another one.
+   *
+   * @returns null if the new connection is dropped
+   */
   admit(socket: Socket): Peer | null {
     const { limits, drop } = this.deps;
     const address = plainAddress(socket.remoteAddress ?? '');
@@ -80,7 +88,7 @@ export class Connections {
       ...{ signedIds: new Set(), responses: new Set(), idleSince: performance.now(), unreadSince: null },
       ...{ bytesAnswered: 0, isEnded: false },
     };
-    // Node takes its own listener away with a CONNECT. Without one, a reset would end the process.
+    // On CONNECT Node removes its own listener. Without a listener, a reset would end the process.
     socket.on('error', () => undefined);
     const isBeyondShare = !peer.isProxy && this.countOf(peer.network) >= limits.perAddress;
     if (isBeyondShare || this.peers.size >= limits.connections) {
@@ -99,9 +107,9 @@ export class Connections {
     return peer;
   }
 
-  /** Notes that a request of this connection id with a valid signature has come over it. */
+  /** Records that a request of this connection id with a valid signature came over the network connection. */
   sign(peer: Peer, connectionId: string): void {
-    // The latest is the last: of too many the oldest is forgotten.
+    // The latest id is last. Beyond the limit the oldest id is removed.
     peer.signedIds.delete(connectionId);
     peer.signedIds.add(connectionId);
     const [oldest] = peer.signedIds;
@@ -128,10 +136,10 @@ export class Connections {
   }
 
   /**
-   * The connection that goes: the oldest unsigned one of the network with the most of them; else, of the connection id
-   * with the most idle connections, the one that is idle for longest.
+   * The connection to drop. It is the oldest unsigned connection of the network with the most unsigned ones.
+   * If there is none, it is the longest idle connection of the connection id with the most idle ones.
    *
-   * @param network its own, where its share is used up: others do not go for it
+   * @param network not null if this network's share is used up: only its own connections are then dropped
    */
   private victimFor(network: string | null): Peer | null {
     let most: Set<Peer> | undefined;

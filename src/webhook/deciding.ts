@@ -1,4 +1,7 @@
-/** Decides requests of one connection together, has their verdicts published, and answers each for itself (docs/rules.md, W5, W6). */
+/**
+ * Decides a batch of requests of one connection, publishes their verdicts, and answers each request with its
+ * own verdicts (docs/rules.md, W5, W6).
+ */
 import type { Logger } from 'pino';
 import type { JsonText } from '../domain/event/payload';
 import { observeBatch } from '../intake/batch-metrics';
@@ -9,12 +12,12 @@ import type { Clock } from '../lib/clock';
 import { messageOf } from '../lib/errors';
 import { type PublishVerdicts, withoutRecord } from '../publishing/published-answer';
 import type { Metrics } from '../telemetry/metrics';
-import type { Together } from './batcher';
+import type { BatchResult } from './batcher';
 import { makePublishing, type Publishing } from './publisher';
 import type { Reports } from './refusals';
 import { type HttpAnswer, REFUSALS, type Refusal, verdictsAnswer } from './responses';
 
-/** Requests that a line of the log names, of those that are decided together. */
+/** The most requests of a batch that one log line names. */
 const MAX_LOGGED_REQUESTS = 20;
 
 export interface DecidingDeps {
@@ -23,22 +26,22 @@ export interface DecidingDeps {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics: Metrics;
-  /** Nothing is waited for any more. */
+  /** Aborted once the server is closed: no retry goes on after that. */
   readonly ended: AbortSignal;
 }
 
-/** A request whose sender is known, with its events. */
+/** A request with a valid signature, with its events. */
 export interface ReadRequest {
   readonly requestId: string;
-  /** Of its sender, as it is logged. */
+  /** The sender's address, as it is logged. */
   readonly address: string;
   readonly events: readonly JsonText[];
   readonly bytes: number;
   readonly values: number;
 }
 
-/** The answer to a request, to be given once its verdicts are published, if they are to be. */
-export interface Decided {
+/** The answer to a request. If `published` is not null, the answer is sent only after it resolves. */
+export interface DecidedRequest {
   readonly answer: HttpAnswer;
   readonly published: Promise<void> | null;
 }
@@ -48,7 +51,10 @@ export function makeDeciding(
   publishing: Publishing | null,
   reports: Reports,
 ) {
-  return async (connectionId: string, requests: readonly ReadRequest[]): Promise<Together<Decided>> => {
+  return async (
+    connectionId: string,
+    requests: readonly ReadRequest[],
+  ): Promise<BatchResult<DecidedRequest>> => {
     const requestIds = requests.slice(0, MAX_LOGGED_REQUESTS).map(({ requestId }) => requestId);
     const origin = { connectionId, requestIds };
     const began = performance.now();
@@ -58,11 +64,15 @@ export function makeDeciding(
     if (answers.length > 0) {
       observeBatch({ metrics, logger }, origin, answers, performance.now() - began);
       published = publishing?.publish(origin, answers.map(withoutRecord)) ?? null;
-      // Nobody waits for it where all requests are decided in part.
+      // If every request is decided only in part, no request awaits the promise: its rejection needs a
+      // handler.
       published?.catch(() => undefined);
     }
-    /** @param inPart some of its events are decided. Sent again, they are duplicates, and the refusal is about the rest. */
-    const otherwise = ({ requestId, address }: ReadRequest, inPart: boolean): HttpAnswer => {
+    /**
+     * @param inPart some events are decided. After a retry they are duplicates, and a refusal is for the
+     * rest.
+     */
+    const refuse = ({ requestId, address }: ReadRequest, inPart: boolean): HttpAnswer => {
       const refusal = inPart ? null : refusalFor(undecided);
       if (refusal !== null) return refusal;
       const sent = { requestId, address, connectionId };
@@ -70,20 +80,21 @@ export function makeDeciding(
       return REFUSALS.undecided;
     };
     let end = 0;
-    const decided = requests.map((request): Decided => {
+    const decided = requests.map((request): DecidedRequest => {
       const { events } = request;
       const begin = end;
       end += events.length;
-      // The sender learns of the decided events when it sends the request again. A request without events is undecided with the rest.
+      // A retry returns the verdicts on the decided events. A request without events is undecided with the
+      // rest.
       if (undecided !== null && (end > answers.length || events.length === 0))
-        return { answer: otherwise(request, begin < Math.min(end, answers.length)), published: null };
+        return { answer: refuse(request, begin < Math.min(end, answers.length)), published: null };
       return { answer: verdictsAnswer(connectionId, answers.slice(begin, end)), published };
     });
     return { answers: decided, isWhole: undecided === null };
   };
 }
 
-/** The refusal for what kept all of a request from being decided; null where the same request may be decided later. */
+/** The refusal for an error that a retry does not resolve; null if the same request may be decided later. */
 function refusalFor(undecided: Error | null): Refusal | null {
   if (isOfNoConnection(undecided)) return REFUSALS.noConnection;
   return isOfSuspendedOperator(undecided) ? REFUSALS.suspended : null;

@@ -1,14 +1,26 @@
 /**
- * The way of a request through the webhook (docs/rules.md, S1, W1-W8): its head, a place to read its body in, its
- * signature, a place to be decided in, a slot, its answer. Each stage has a limit, and a share of it for each sender.
+ * The stages of a request in the webhook (docs/rules.md, S1, W1-W8). In order:
+ * 1. The head is checked.
+ * 2. The request takes a place for reading, and its body is read.
+ * 3. The signature is checked.
+ * 4. The request takes a place for deciding, then a slot (batcher.ts).
+ * 5. The answer is sent once the verdicts are stored and published.
+ *
+ * Each stage has a limit, and each sender has a share of the limit.
  */
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { maxValuesOf, readBody } from '../domain/event/request-body';
 import { inTime, LATE } from '../lib/clock';
 import { messageOf } from '../lib/errors';
-import { makeSlots } from './batcher';
+import { makeBatcher } from './batcher';
 import { MAX_PIECES, readRequestBody } from './body';
-import { type Decided, type DecidingDeps, makeDeciding, publishingOf, type ReadRequest } from './deciding';
+import {
+  type DecidedRequest,
+  type DecidingDeps,
+  makeDeciding,
+  publishingOf,
+  type ReadRequest,
+} from './deciding';
 import { type Place, Places } from './places';
 import type { Reports } from './refusals';
 import { makeReplays } from './replays';
@@ -16,26 +28,32 @@ import { type HttpAnswer, isRefusal, REFUSALS, type Refusal, withDetail } from '
 import { expiryOf, isTimely, readSignedHeaders, type SignedHeaders, validSignature } from './signature';
 import { describeSignature, describeSkew, describeType, missingHeaders } from './signature-mistakes';
 
-/** A request waits no longer than this for its places and its slot together (W3). */
+/** The longest time that a request waits for its two places and its slot together (W3). */
 const SLOT_WITHIN_MS = 500;
-/** Bodies that are read at once. A sender is a connection, and until it has signed over the same network connection its address. */
+/**
+ * Bodies that are read at once. A sender is a connection id together with an address. The address no longer
+ * counts once the connection id has signed over the same network connection.
+ */
 const READING = { places: 32, share: 16, waiting: 500, waitingShare: 250 };
-/** Signed requests that are held at once, until they are answered. A sender is a connection. */
+/** Signed requests that are held at once, each until it is answered. A sender is a connection id. */
 const DECIDING = { places: 48, share: 36, waiting: 500, waitingShare: 250 };
-/** A request is answered within this time, decided or not. The sender learns of a later decision when it sends it again. */
+/** Every request is answered within this time, decided or not. A retry returns a decision that came later. */
 const ANSWER_WITHIN_MS = 20_000;
-/** A large body that is refused keeps its place for so long, unless others wait for it: to refuse it has cost all senders time. */
+/**
+ * A refused request with a large body keeps its place for this time, unless others wait for the place.
+ * Reading and refusing such a body has cost all senders time, so its sender is slowed down.
+ */
 const REFUSED_FOR_MS = 2_000;
-/** A large body has more than this. */
+/** A body with more bytes than this is large. */
 const LARGE_BYTES = 65_536;
-/** A head of 16 KiB could hold thousands. */
+/** Without this limit a head of 16 KiB could hold thousands of headers. */
 const MAX_HEADERS = 200;
 
 const PATH = /^\/v1\/events\/([^/?]+)(\?.*)?$/;
 const JSON_TYPE = /^application\/json\s*(;|$)/i;
 
 export interface WebhookDeps extends DecidingDeps {
-  /** Secrets that requests of a connection may be signed with; none where it has no secret. */
+  /** The secrets that may sign requests of a connection. Empty if the connection has no secret. */
   readonly secretsOf: (connectionId: string) => readonly Buffer[];
   /** Milliseconds since 1970. */
   readonly now: () => number;
@@ -43,46 +61,52 @@ export interface WebhookDeps extends DecidingDeps {
   readonly slots: number;
   readonly maxEvents: number;
   readonly maxBytes: number;
-  /** Traces each signed request. @param traceparent of its headers @param began by performance.now() */
+  /** Traces each signed request. @param traceparent the request's header @param began by performance.now() */
   readonly observe?: (
     traceparent: unknown,
     began: number,
     answer: () => Promise<HttpAnswer>,
   ) => Promise<HttpAnswer>;
-  /** Instead of SLOT_WITHIN_MS and ANSWER_WITHIN_MS. */
+  /** Override SLOT_WITHIN_MS and ANSWER_WITHIN_MS. */
   readonly slotWithinMs?: number | undefined;
   readonly answerWithinMs?: number | undefined;
   readonly reports: Reports;
 }
 
-/** A request, and what is known of the network connection that it came over. */
+/** A request, with the facts about its network connection. */
 export interface Incoming {
   readonly request: IncomingMessage;
   readonly requestId: string;
   /** By performance.now(). */
   readonly began: number;
-  /** Of its sender, as it is logged, and as the key of what one address may have. */
+  /** The sender's address as it is logged, and its network, which is the key of the limits per address. */
   readonly address: string;
   readonly network: string;
-  /** Whether requests of the connection id have been signed over the network connection of this sender alone. */
+  /**
+   * Whether a request of the connection id was signed over this network connection. Always false for a proxy,
+   * whose network connection carries requests of many senders.
+   */
   hasSigned(connectionId: string): boolean;
-  /** Told that its signature is valid. */
+  /** Called once the signature has proved valid. */
   onSigned(connectionId: string): void;
-  /** Told that its body can be read now. */
+  /** Called just before the body is read. */
   onReading(): void;
-  /** Resolves once its answer has left, or cannot. */
+  /** Resolves once the answer has left, or can no longer leave. */
   readonly sent: Promise<unknown>;
 }
 
-/** What the head of a request says of its sender. */
+/** The sender that the head of a request claims, before the signature is checked. */
 interface Claimed {
   readonly connectionId: string;
   readonly signed: SignedHeaders;
   readonly secrets: readonly Buffer[];
 }
 
-/** @returns the function that answers a request. It throws where the request breaks off, and for a defect of ours. */
-export function makeAnswering(deps: WebhookDeps): (incoming: Incoming) => Promise<HttpAnswer> {
+/**
+ * @returns the function that answers a request. It throws if the request breaks off, and on a defect of this
+ * service.
+ */
+export function makeHandler(deps: WebhookDeps): (incoming: Incoming) => Promise<HttpAnswer> {
   const { secretsOf, now, maxBytes, maxEvents, metrics, reports } = deps;
   const { slotWithinMs = SLOT_WITHIN_MS, answerWithinMs = ANSWER_WITHIN_MS } = deps;
   const { observe = (_traceparent, _began, answer) => answer() } = deps;
@@ -92,17 +116,17 @@ export function makeAnswering(deps: WebhookDeps): (incoming: Incoming) => Promis
   const publishing = publishingOf(deps);
   const replays = makeReplays<HttpAnswer>({
     now,
-    // A refusal says nothing of the next try.
+    // A refusal is not kept: a retry may be answered otherwise.
     textOf: (answer) => (isRefusal(answer) ? null : answer.body),
   });
-  const decide = makeSlots<ReadRequest, Decided>({
+  const decide = makeBatcher<ReadRequest, DecidedRequest>({
     count: deps.slots,
     busy: { answer: REFUSALS.busy, published: null },
     beyondShare: { answer: REFUSALS.beyondShare, published: null },
     decide: makeDeciding(deps, publishing, reports),
   });
 
-  /** The refusal of a request by its head alone; else what the head says of its sender. */
+  /** Checks the head. @returns a refusal, or the sender that the head claims */
   function readHead(
     { headers, rawHeaders, method, httpVersion }: IncomingMessage,
     connectionId: string | null,
@@ -123,7 +147,10 @@ export function makeAnswering(deps: WebhookDeps): (incoming: Incoming) => Promis
     return { connectionId, signed, secrets };
   }
 
-  /** Reads the body and checks its signature. @param place of its reading, which is free again once the request has a place to be decided in */
+  /**
+   * Reads the body and checks its signature. The place for reading is held until a place for deciding is
+   * taken.
+   */
   async function answerClaimed(
     incoming: Incoming,
     { connectionId, signed, secrets }: Claimed,
@@ -132,19 +159,20 @@ export function makeAnswering(deps: WebhookDeps): (incoming: Incoming) => Promis
     const { request, network } = incoming;
     const waitUntil = performance.now() + slotWithinMs;
     const left = () => Math.max(0, waitUntil - performance.now());
-    // Anybody may name a connection, but not from the address of its sender.
+    // Anyone can name a connection id, but not from the address of its true sender. So the address is part of
+    // the key.
     const from = incoming.hasSigned(connectionId) ? '' : network;
     const sender = `${connectionId} ${from}`;
-    let giveUp = (): void => undefined;
-    const place = await reading.take(sender, left(), () => giveUp());
+    let evictReading = (): void => undefined;
+    const place = await reading.take(sender, left(), () => evictReading());
     if (typeof place === 'string') return place === 'share' ? REFUSALS.beyondShare : REFUSALS.crowded;
     let isRefusedLate = false;
     try {
       incoming.onReading();
       const body = readRequestBody(request, maxBytes);
-      giveUp = body.giveUp;
+      evictReading = body.abort;
       const read = await body.body;
-      giveUp = () => undefined;
+      evictReading = () => undefined;
       if (read.type === 'too_large') return REFUSALS.tooLarge(maxBytes);
       if (read.type === 'too_many_pieces') return REFUSALS.tooManyPieces(MAX_PIECES);
       if (read.type === 'given_up') return REFUSALS.tooSlow;
@@ -155,30 +183,30 @@ export function makeAnswering(deps: WebhookDeps): (incoming: Incoming) => Promis
       }
       origin.isSigned = true;
       incoming.onSigned(connectionId);
-      let letGo = (): void => undefined;
-      const held = await deciding.take(connectionId, left(), () => letGo());
+      let evictDeciding = (): void => undefined;
+      const held = await deciding.take(connectionId, left(), () => evictDeciding());
       if (typeof held === 'string') return held === 'share' ? REFUSALS.beyondShare : REFUSALS.crowded;
       place.release();
       return await observe(request.headers.traceparent, incoming.began, () => {
-        const decideNow = () => answerSigned(incoming, connectionId, read.bytes, left());
-        const replay = replays.answer(connectionId, signature, expiryOf(signed), decideNow);
+        const decideFresh = () => answerSigned(incoming, connectionId, read.bytes, left());
+        const replay = replays.answer(connectionId, signature, expiryOf(signed), decideFresh);
         if (replay.isAgain) metrics.webhookReplays.inc({ connection: connectionId });
         void Promise.allSettled([replay.answer, incoming.sent]).then(([decided]) => {
           const isRefused = decided.status === 'fulfilled' && isRefusal(decided.value);
-          if (isRefused && read.bytes.length > LARGE_BYTES) letGo = releaseLater(held);
+          if (isRefused && read.bytes.length > LARGE_BYTES) evictDeciding = releaseLater(held);
           else held.release();
         });
         return answerInTime(replay.answer);
       });
     } finally {
-      if (isRefusedLate) giveUp = releaseLater(place);
+      if (isRefusedLate) evictReading = releaseLater(place);
       else place.release();
     }
   }
 
-  /** Answers with the decision, or without it once it takes too long. */
+  /** The answer, or the refusal `late` if deciding takes too long. */
   async function answerInTime(decided: Promise<HttpAnswer>): Promise<HttpAnswer> {
-    // Nobody is answered once the server is closed: no need to keep the process for it.
+    // The timer must not keep the process alive: once the server is closed there is nobody to answer.
     const answer = await inTime(decided, answerWithinMs, false);
     return answer === LATE ? REFUSALS.late : answer;
   }
@@ -194,7 +222,7 @@ export function makeAnswering(deps: WebhookDeps): (incoming: Incoming) => Promis
     if (read.type === 'malformed') return REFUSALS.malformed(read.isJson, read.problem);
     if (read.type === 'too_many') return REFUSALS.tooMany(maxEvents);
     if (read.type === 'too_many_values') return REFUSALS.tooManyValues(limits.maxValues);
-    if (publishing?.isHeldUp()) {
+    if (publishing?.isBlocked()) {
       reports.undecided(sent, 'kafka', 'verdicts are not published');
       return REFUSALS.undecided;
     }
@@ -231,17 +259,17 @@ export function makeAnswering(deps: WebhookDeps): (incoming: Incoming) => Promis
     const secrets = named === null ? [] : secretsOf(named);
     const origin = {
       ...{ requestId, address, isSigned: false },
-      // Anything may stand in a path, so only the ids of connections are logged.
+      // A path may hold any text, so only ids of known connections are logged.
       connectionId: secrets.length > 0 ? named : null,
     };
     const head = readHead(request, named, secrets);
     const answer = 'status' in head ? head : await answerClaimed(incoming, head, origin);
-    // What is undecided is reported with its cause.
+    // An undecided request was already reported, with its cause.
     if (isRefusal(answer) && answer !== REFUSALS.undecided) reports.refused(origin, answer);
     return answer;
   };
 }
-/** Releases a place after a while. @returns what releases it at once */
+/** Releases a place after REFUSED_FOR_MS. @returns a function that releases it at once */
 function releaseLater(place: Place): () => void {
   const timer = setTimeout(() => place.release(), REFUSED_FOR_MS).unref();
   return () => {
@@ -250,14 +278,14 @@ function releaseLater(place: Place): () => void {
   };
 }
 
-/** The connection that the path names; null where it names none. */
+/** The connection id in the path, or null if there is none. */
 function connectionOf(url: string): string | null {
   const written = PATH.exec(url)?.[1];
   if (written === undefined) return null;
   try {
     return decodeURIComponent(written);
   } catch {
-    return null; // a % that begins no character
+    return null; // a % that encodes no character
   }
 }
 

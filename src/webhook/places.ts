@@ -1,60 +1,60 @@
 /**
- * A number of places that senders share. No sender takes more than its share of them, senders that wait take turns, and
- * a holder that is slow goes for one that waits.
+ * A fixed number of places that senders share. No sender takes more than its share. Waiting senders take
+ * turns. A slow holder is evicted if another request waits for a place.
  */
 
-/** A holder may keep its place so long, whoever waits for it. */
+/** A holder keeps its place for at least this time, even if others wait. */
 const KEPT_FOR_MS = 100;
-const LOOK_EVERY_MS = 50;
+const CHECK_EVERY_MS = 50;
 
 export interface PlacesOptions {
   readonly places: number;
-  /** Places of one sender. */
+  /** The most places of one sender. */
   readonly share: number;
-  /** Requests that wait for a place, and those of one sender. */
+  /** The most requests that wait for a place: of all senders, and of one sender. */
   readonly waiting: number;
   readonly waitingShare: number;
 }
 
 export interface Place {
-  /** May be called more than once. */
+  /** Further calls do nothing. */
   release(): void;
 }
 
-/** Why there was no place: the sender has all of its share, or there are too few places. */
+/** Why there was no place: the sender has its whole share, or there are too few places. */
 export type NoPlace = 'share' | 'short';
 
 interface Holder {
   readonly sender: string;
   readonly since: number;
-  /** Tells it to let go; null where it cannot. */
-  readonly giveUp: (() => void) | null;
-  isAsked: boolean;
+  /** Asks the holder to release its place soon; null if the holder cannot. */
+  readonly evict: (() => void) | null;
+  isEvicted: boolean;
 }
 
 interface Waiter {
-  readonly giveUp: (() => void) | null;
+  readonly evict: (() => void) | null;
   readonly settle: (result: Place | NoPlace) => void;
 }
 
 export class Places {
   private readonly holders = new Map<string, Set<Holder>>();
-  /** In the order of their turns. */
+  /** By sender, in the order of their turns. */
   private readonly queues = new Map<string, Waiter[]>();
   private taken = 0;
   private waiting = 0;
-  private looking: NodeJS.Timeout | undefined;
+  private checks: NodeJS.Timeout | undefined;
 
   constructor(private readonly options: PlacesOptions) {}
 
   /**
-   * Takes a place of a sender, and waits for it no longer than so many milliseconds.
+   * Takes a place for a sender, and waits at most `withinMs` for it.
    *
-   * @param giveUp told once the holder is slow and others wait; the holder then releases its place as soon as it can
+   * @param evict called once the holder is slow and others wait: it must then release its place soon
    */
-  take(sender: string, withinMs: number, giveUp: (() => void) | null = null): Promise<Place | NoPlace> {
+  take(sender: string, withinMs: number, evict: (() => void) | null = null): Promise<Place | NoPlace> {
     const { places, share, waitingShare } = this.options;
-    if (this.taken < places && this.heldBy(sender) < share) return Promise.resolve(this.hold(sender, giveUp));
+    if (this.taken < places && this.heldBy(sender) < share) return Promise.resolve(this.hold(sender, evict));
     if (this.queueOf(sender).length >= waitingShare) return Promise.resolve('share');
     if (this.waiting >= this.options.waiting && !this.shed(sender)) return Promise.resolve('short');
     return new Promise((resolve) => {
@@ -63,7 +63,7 @@ export class Places {
         resolve(this.heldBy(sender) >= share ? 'share' : 'short');
       }, withinMs);
       const waiter: Waiter = {
-        giveUp,
+        evict,
         settle(result) {
           clearTimeout(timer);
           resolve(result);
@@ -73,7 +73,7 @@ export class Places {
       if (queue === undefined) this.queues.set(sender, [waiter]);
       else queue.push(waiter);
       this.waiting++;
-      this.looking ??= setInterval(() => this.askSlowOnes(), LOOK_EVERY_MS);
+      this.checks ??= setInterval(() => this.evictSlowHolders(), CHECK_EVERY_MS);
     });
   }
 
@@ -85,8 +85,8 @@ export class Places {
     return this.queues.get(sender) ?? [];
   }
 
-  private hold(sender: string, giveUp: (() => void) | null): Place {
-    const holder: Holder = { sender, since: performance.now(), giveUp, isAsked: false };
+  private hold(sender: string, evict: (() => void) | null): Place {
+    const holder: Holder = { sender, since: performance.now(), evict, isEvicted: false };
     const held = this.holders.get(sender);
     if (held === undefined) this.holders.set(sender, new Set([holder]));
     else held.add(holder);
@@ -102,13 +102,13 @@ export class Places {
     for (const [sender, [next]] of this.queues) {
       if (next === undefined || this.heldBy(sender) >= this.options.share) continue;
       this.forget(sender, next);
-      // Behind the others, until its next turn.
+      // The sender moves behind the others, until its next turn.
       const rest = this.queues.get(sender);
       if (rest !== undefined) {
         this.queues.delete(sender);
         this.queues.set(sender, rest);
       }
-      next.settle(this.hold(sender, next.giveUp));
+      next.settle(this.hold(sender, next.evict));
       return;
     }
   }
@@ -121,11 +121,11 @@ export class Places {
     this.waiting--;
     if (queue.length === 0) this.queues.delete(sender);
     if (this.waiting > 0) return;
-    clearInterval(this.looking);
-    this.looking = undefined;
+    clearInterval(this.checks);
+    this.checks = undefined;
   }
 
-  /** Ends the wait of the sender with the most waiting requests, where it has more of them than this one. */
+  /** Refuses the last waiting request of the sender with the most, unless this sender has as many. */
   private shed(sender: string): boolean {
     let longest: readonly [string, readonly Waiter[]] = [sender, this.queueOf(sender)];
     for (const entry of this.queues) if (entry[1].length > longest[1].length) longest = entry;
@@ -136,16 +136,19 @@ export class Places {
     return true;
   }
 
-  /** Has slow holders let go, one for each that waits: of its own sender where the share is used up, else of the largest. */
-  private askSlowOnes(): void {
+  /**
+   * Evicts a slow holder for each waiting request. The holder is one of the same sender if its share is used
+   * up, else one of the sender with the most slow holders.
+   */
+  private evictSlowHolders(): void {
     const before = performance.now() - KEPT_FOR_MS;
     for (const [sender, queue] of this.queues) {
       const isOwn = this.heldBy(sender) >= this.options.share;
       for (let count = 0; count < queue.length; count++) {
         const slowest = this.slowestOf(isOwn ? [sender] : this.holders.keys(), before);
         if (slowest === null) break;
-        slowest.isAsked = true;
-        slowest.giveUp?.();
+        slowest.isEvicted = true;
+        slowest.evict?.();
       }
     }
   }
@@ -155,7 +158,9 @@ export class Places {
     let most: readonly Holder[] = [];
     for (const sender of senders) {
       const held = [...(this.holders.get(sender) ?? [])];
-      const slow = held.filter(({ giveUp, isAsked, since }) => giveUp !== null && !isAsked && since < before);
+      const slow = held.filter(
+        ({ evict, isEvicted, since }) => evict !== null && !isEvicted && since < before,
+      );
       if (slow.length > most.length) most = slow;
     }
     return most[0] ?? null;

@@ -1,6 +1,7 @@
 /**
- * Publishes verdicts on what came by the webhook, in the order in which they were decided, before they are answered (docs/rules.md, S7). Tries until it
- * succeeds, as a partition does: the verdicts are stored, and decided again their events would be duplicates.
+ * Publishes the verdicts on the webhook's events in the order in which they were decided, before the requests
+ * are answered (docs/rules.md, S7). It retries until it succeeds, as a partition does. The verdicts are
+ * already stored: if the events were decided again, they would be duplicates.
  */
 import type { Logger } from 'pino';
 import type { WebhookRequest } from '../intake/delivery';
@@ -11,14 +12,17 @@ import type { PublishedAnswer, PublishVerdicts } from '../publishing/published-a
 
 interface Unpublished {
   readonly answers: readonly PublishedAnswer[];
-  readonly done: () => void;
-  readonly failed: (error: unknown) => void;
+  readonly resolve: () => void;
+  readonly reject: (error: unknown) => void;
 }
 
 export interface Publishing {
-  /** Whether the topic refuses now: nothing more is to be decided until it does not. */
-  isHeldUp(): boolean;
-  /** Resolves once they are published. What waits meanwhile is published together. @throws once it is ended */
+  /** Whether the last attempt reject. No more requests may be decided until an attempt succeeds. */
+  isBlocked(): boolean;
+  /**
+   * Resolves once the answers are published. Waiting answers are published in one batch. Rejects after
+   * `ended`.
+   */
   publish(origin: WebhookRequest, answers: readonly PublishedAnswer[]): Promise<void>;
 }
 
@@ -26,7 +30,7 @@ export interface PublishingDeps {
   readonly publishVerdicts: PublishVerdicts<WebhookRequest>;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Told of each failure. */
+  /** Called after each failure. */
   readonly onFailure: () => void;
   readonly ended: AbortSignal;
 }
@@ -42,7 +46,10 @@ export function makePublishing({
   let isRunning = false;
   let failures = 0;
 
-  async function untilPublished(origin: WebhookRequest, answers: readonly PublishedAnswer[]): Promise<void> {
+  async function publishWithRetries(
+    origin: WebhookRequest,
+    answers: readonly PublishedAnswer[],
+  ): Promise<void> {
     for (;;) {
       try {
         await publishVerdicts(origin, answers);
@@ -65,24 +72,24 @@ export function makePublishing({
       const together = waiting;
       waiting = [];
       try {
-        // A message says nothing of the request that it is about.
-        await untilPublished(
+        // A message does not name its request, so one origin serves for all.
+        await publishWithRetries(
           origin,
           together.flatMap(({ answers }) => answers),
         );
-        for (const { done } of together) done();
+        for (const { resolve } of together) resolve();
       } catch (error) {
-        for (const { failed } of together) failed(error);
+        for (const { reject } of together) reject(error);
       }
     }
     isRunning = false;
   }
 
   return {
-    isHeldUp: () => failures > 0,
+    isBlocked: () => failures > 0,
     publish: (origin, answers) =>
-      new Promise((done, failed) => {
-        waiting.push({ answers, done, failed });
+      new Promise((resolve, reject) => {
+        waiting.push({ answers, resolve, reject });
         if (!isRunning) void run(origin);
       }),
   };

@@ -1,4 +1,7 @@
-/** Answers to what is no whole request, written to the socket by hand: Node has no response for them. */
+/**
+ * Answers to bytes that are not a whole request. They are written to the socket, as Node offers no response
+ * object.
+ */
 import { STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import type { DropReason } from './refusals';
@@ -24,10 +27,10 @@ export const CONNECT: Failure = { why: 'connect', refusal: FAILURES.connect };
 
 export const LATE_BODY: Failure = { why: 'late_body', refusal: FAILURES.late };
 
-/** What these errors say of: the sender has gone, or has ended its side in the middle of a request. */
+/** Error codes for a sender that has gone, or has ended its side in the middle of a request. */
 const GONE: readonly unknown[] = ['ECONNRESET', 'EPIPE', 'ETIMEDOUT', 'HPE_INVALID_EOF_STATE'];
 
-/** @param hasBegun the head of a request has come. @returns null where the sender has gone */
+/** @param hasBegun whether the head of a request has arrived. @returns null if the sender has gone */
 export function failureOf(error: Error, hasBegun: boolean): Failure | null {
   const code = 'code' in error ? error.code : undefined;
   if (GONE.includes(code)) return null;
@@ -38,7 +41,7 @@ export function failureOf(error: Error, hasBegun: boolean): Failure | null {
   if (Buffer.isBuffer(packet) && packet[0] === TLS_HANDSHAKE && !hasBegun)
     return { why: 'tls', refusal: FAILURES.tls };
   if (code === 'HPE_PAUSED_H2_UPGRADE') return { why: 'http2', refusal: FAILURES.http2 };
-  // The parser's own words, and nothing that came.
+  // The reason is the parser's own text: it repeats no bytes of the sender.
   const reason = 'reason' in error && typeof error.reason === 'string' ? `: ${error.reason}` : '';
   return { why: 'not_http', refusal: refusal(400, `invalid request: what came is no HTTP${reason}`) };
 }
@@ -50,7 +53,7 @@ export function answerRaw(socket: Socket, { status, body }: Refusal, requestId: 
     ...['connection: close', 'content-type: application/json', 'cache-control: no-store'],
     ...[`content-length: ${Buffer.byteLength(body)}`, `x-request-id: ${requestId}`],
   ];
-  // Whoever does not read it is not waited for.
+  // There is no wait for the peer to read the answer.
   socket.write(`${head.join('\r\n')}\r\n\r\n${body}`);
   socket.destroySoon();
 }

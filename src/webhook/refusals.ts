@@ -1,32 +1,33 @@
 /**
- * Reports what the webhook refuses, drops or cannot decide: each is counted, and logged seldom. A sender that is refused
- * once is refused often, so each kind is logged once a minute for each sender, and no more than so many lines in all.
- * Addresses and connection ids are logged; events, players and secrets never are.
+ * Counts and logs the requests that the webhook refuses or cannot decide, and the connections that it drops.
+ * Log lines are rate-limited, because a sender that is refused once is usually refused often. Each kind of
+ * line is logged once a minute for each sender, and MAX_LINES limits the lines of all senders. Addresses and
+ * connection ids are logged. Events, players and secrets never are.
  */
 import type { Logger } from 'pino';
 import type { Metrics, UndecidedCause } from '../telemetry/metrics';
 import { REFUSALS, type Refusal } from './responses';
 
 const LINE_EVERY_MS = 60_000;
-/** Lines in that time, of all senders. */
+/** The most lines of all senders in LINE_EVERY_MS. */
 const MAX_LINES = 100;
-/** Senders and kinds whose last line is remembered. */
+/** The most pairs of kind and sender whose last line is remembered. */
 const MAX_REMEMBERED = 1_000;
 
-/** Where a request came from. */
+/** The origin of a request. */
 export interface RequestOrigin {
   readonly requestId: string;
   readonly address: string;
-  /** The connection that its path names, where that has a secret here. */
+  /** The connection id in the path, if it has a secret here; else null. */
   readonly connectionId: string | null;
-  /** Whether its signature is that of the connection. Until then anybody may have named it. */
+  /** Whether the signature is valid. Until then anyone may have named the connection id. */
   readonly isSigned: boolean;
 }
 
-/** Of these a log line names where the request came from. */
+/** The fields of the origin that every log line has. */
 type Sent = Pick<RequestOrigin, 'requestId' | 'address' | 'connectionId'>;
 
-/** Why a network connection is ended. */
+/** Why a network connection is dropped. */
 export type DropReason =
   | 'full'
   | 'address'
@@ -44,7 +45,7 @@ export type DropReason =
 export type Reports = ReturnType<typeof makeReports>;
 
 export function makeReports({ logger, metrics }: { readonly logger: Logger; readonly metrics: Metrics }) {
-  const seldom = makeSeldom((level, line, message) => logger[level](line, message));
+  const logLimited = makeRateLimit((level, line, message) => logger[level](line, message));
   const countRefusal = (status: number, token: string, connection: string) =>
     metrics.webhookRefusals.inc({ status: String(status), token, connection });
   return {
@@ -52,61 +53,64 @@ export function makeReports({ logger, metrics }: { readonly logger: Logger; read
       const { status, token, body } = refusal;
       countRefusal(status, token, connectionId ?? '');
       const line = { requestId, address, connectionId, isSigned, status, answer: body };
-      seldom(`${status} ${token}`, connectionId ?? address, line, 'a request is refused');
+      logLimited(`${status} ${token}`, connectionId ?? address, line, 'a request is refused');
     },
-    /** @param connectionIds those whose signed requests came over it */
+    /** @param connectionIds ids with a signed request over this network connection */
     dropped(why: DropReason, address: string, connectionIds: Iterable<string>, more: object = {}): void {
       metrics.webhookDropped.inc({ why });
       const line = { why, address, connectionIds: [...connectionIds], ...more };
-      seldom(why, address, line, 'a connection is dropped');
+      logLimited(why, address, line, 'a connection is dropped');
     },
     /** The sender left in the middle of a request. */
     brokenOff(requestId: string, address: string, connectionIds: Iterable<string>): void {
       metrics.webhookRequests.inc({ status: 'broken_off' });
       const line = { requestId, address, connectionIds: [...connectionIds] };
-      seldom('broken_off', address, line, 'a request is broken off');
+      logLimited('broken_off', address, line, 'a request is broken off');
     },
     undecided({ requestId, address, connectionId }: Sent, cause: UndecidedCause, error: string): void {
       metrics.retries.inc({ class: 'undecided' });
       countRefusal(REFUSALS.undecided.status, REFUSALS.undecided.token, connectionId ?? '');
       const line = { connectionId, cause, error, requestId, address };
-      seldom(cause, connectionId ?? address, line, 'request is undecided');
+      logLimited(cause, connectionId ?? address, line, 'request is undecided');
     },
-    /** A defect of ours kept a request from its answer. */
+    /** A defect of this service prevented the answer. */
     failed(requestId: string, address: string, error: string): void {
       countRefusal(REFUSALS.undecided.status, REFUSALS.undecided.token, '');
-      seldom('failed', '', { requestId, address, error }, 'a request could not be answered', 'error');
+      logLimited('failed', '', { requestId, address, error }, 'a request could not be answered', 'error');
     },
   };
 }
 
 type Level = 'warn' | 'error';
 
-/** Logs a line of a kind and sender at once, and then once in a while, with how many were left out. */
-function makeSeldom(log: (level: Level, line: object, message: string) => void) {
-  /** By kind and sender, the line that is longest ago first. */
-  const last = new Map<string, { at: number; untold: number }>();
-  let [lines, since, untoldInAll] = [0, 0, 0];
+/**
+ * Rate-limits log lines by kind and sender. The first line is logged at once. The next one after
+ * LINE_EVERY_MS has the number of lines suppressed since.
+ */
+function makeRateLimit(log: (level: Level, line: object, message: string) => void) {
+  /** The last line by kind and sender, the oldest first. */
+  const last = new Map<string, { at: number; suppressed: number }>();
+  let [lines, since, suppressedInAll] = [0, 0, 0];
   return (kind: string, sender: string, line: object, message: string, level: Level = 'warn'): void => {
     const now = performance.now();
     const key = `${kind} ${sender}`;
     const seen = last.get(key);
     if (seen !== undefined && now - seen.at < LINE_EVERY_MS) {
-      seen.untold++;
+      seen.suppressed++;
       return;
     }
     if (now - since >= LINE_EVERY_MS) [lines, since] = [0, now];
     if (lines >= MAX_LINES) {
-      untoldInAll++;
+      suppressedInAll++;
       return;
     }
     lines++;
     last.delete(key);
-    last.set(key, { at: now, untold: 0 });
+    last.set(key, { at: now, suppressed: 0 });
     const [oldest] = last.keys();
     if (last.size > MAX_REMEMBERED && oldest !== undefined) last.delete(oldest);
-    const more = untoldInAll > 0 ? { untoldOfOthers: untoldInAll } : {};
-    untoldInAll = 0;
-    log(level, { ...line, untold: seen?.untold ?? 0, ...more }, message);
+    const more = suppressedInAll > 0 ? { untoldOfOthers: suppressedInAll } : {};
+    suppressedInAll = 0;
+    log(level, { ...line, untold: seen?.suppressed ?? 0, ...more }, message);
   };
 }

@@ -1,43 +1,46 @@
 /**
- * Answers to requests by their signature, so that a request that comes again byte for byte is given the same answer and
- * writes nothing (docs/rules.md, W7). The store is this process's own and bounded: beyond its limit, in another pod, and
- * after a restart a replayed request is decided like any other, and its events are duplicates.
+ * Keeps answers by the signature of their request. A request that is replayed byte for byte gets the same
+ * answer and writes nothing (docs/rules.md, W7).
+ *
+ * Answers are kept in this process's memory, within a limit. A replay may come after its answer was dropped,
+ * after a restart, or to another pod. It is then decided like any other request, and its events are
+ * duplicates.
  */
 
-/** Memory of all answers that are kept. */
+/** The most memory of all kept answers. */
 const KEPT_BYTES = 16 * 1024 ** 2;
-/** What an answer takes beside its text: its key, its place in two maps, its object. */
+/** Memory of an answer beside its text: its key, its entries in two maps, its object. */
 const BYTES_BESIDE = 600;
-/** JavaScript may take two bytes for a character. */
+/** JavaScript uses up to two bytes for a character. */
 const BYTES_A_CHARACTER = 2;
 
 interface Kept<A> {
   readonly answer: A;
   readonly bytes: number;
-  /** From then on its signature is not of now any more, by the clock that signatures are compared with. */
+  /** When the signature expires, by the clock that checks signatures. */
   readonly until: number;
 }
 
-/** Answers of one connection. */
-interface Own<A> {
-  readonly underWay: Map<string, Promise<A>>;
-  /** The oldest first. */
+/** The answers of one connection. */
+interface ConnectionAnswers<A> {
+  readonly inFlight: Map<string, Promise<A>>;
+  /** By signature, the oldest first. */
   readonly kept: Map<string, Kept<A>>;
   bytes: number;
 }
 
 export interface ReplaysOptions<A> {
-  /** The text of an answer that is kept; null for one that is not, since the next try may be answered otherwise. */
+  /** The text of an answer; null if the answer must not be kept because a retry may be answered otherwise. */
   readonly textOf: (answer: A) => string | null;
   /** Milliseconds since 1970. */
   readonly now: () => number;
-  /** Instead of KEPT_BYTES. */
+  /** Overrides KEPT_BYTES. */
   readonly keptBytes?: number;
 }
 
 export interface Replays<A> {
   /**
-   * The answer to a signed request: the one that was given before or is under way, else that of `decide`.
+   * Answers a signed request: with the kept answer, else with the answer in flight, else by `decide`.
    *
    * @param until when the signature expires, in milliseconds since 1970
    */
@@ -50,27 +53,30 @@ export interface Replays<A> {
 }
 
 export function makeReplays<A>({ textOf, now, keptBytes = KEPT_BYTES }: ReplaysOptions<A>): Replays<A> {
-  /** By connection; there are no more of them than have secrets. */
-  const connections = new Map<string, Own<A>>();
+  /** By connection id. Only connections with a secret get here, so the map is bounded. */
+  const connections = new Map<string, ConnectionAnswers<A>>();
   let bytes = 0;
 
-  function ownOf(connectionId: string): Own<A> {
+  function answersOf(connectionId: string): ConnectionAnswers<A> {
     let own = connections.get(connectionId);
     if (own === undefined) {
-      own = { underWay: new Map(), kept: new Map(), bytes: 0 };
+      own = { inFlight: new Map(), kept: new Map(), bytes: 0 };
       connections.set(connectionId, own);
     }
     return own;
   }
 
-  function drop(own: Own<A>, signature: string, kept: Kept<A>): void {
+  function drop(own: ConnectionAnswers<A>, signature: string, kept: Kept<A>): void {
     own.kept.delete(signature);
     own.bytes -= kept.bytes;
     bytes -= kept.bytes;
   }
 
-  /** Drops what has expired of a connection, and while there is too much of all the oldest of the one with the most. */
-  function makeRoom(recent: Own<A>): void {
+  /**
+   * Drops the expired answers of a connection. While all connections together exceed the limit, it also drops
+   * the oldest answer of the connection with the most memory.
+   */
+  function makeRoom(recent: ConnectionAnswers<A>): void {
     for (const [signature, kept] of recent.kept) {
       if (kept.until > now()) break;
       drop(recent, signature, kept);
@@ -84,7 +90,7 @@ export function makeReplays<A>({ textOf, now, keptBytes = KEPT_BYTES }: ReplaysO
     }
   }
 
-  function keep(own: Own<A>, signature: string, until: number, answer: A): void {
+  function keep(own: ConnectionAnswers<A>, signature: string, until: number, answer: A): void {
     const text = textOf(answer);
     if (text === null) return;
     const size = text.length * BYTES_A_CHARACTER + BYTES_BESIDE;
@@ -96,20 +102,20 @@ export function makeReplays<A>({ textOf, now, keptBytes = KEPT_BYTES }: ReplaysO
 
   return {
     answer(connectionId, signature, until, decide) {
-      const own = ownOf(connectionId);
+      const own = answersOf(connectionId);
       const kept = own.kept.get(signature);
       if (kept !== undefined && kept.until > now())
         return { isAgain: true, answer: Promise.resolve(kept.answer) };
-      const underWay = own.underWay.get(signature);
-      if (underWay !== undefined) return { isAgain: true, answer: underWay };
+      const inFlight = own.inFlight.get(signature);
+      if (inFlight !== undefined) return { isAgain: true, answer: inFlight };
       const answer = decide();
-      own.underWay.set(signature, answer);
+      own.inFlight.set(signature, answer);
       answer.then(
         (given) => {
-          own.underWay.delete(signature);
+          own.inFlight.delete(signature);
           keep(own, signature, until, given);
         },
-        () => own.underWay.delete(signature),
+        () => own.inFlight.delete(signature),
       );
       return { isAgain: false, answer };
     },

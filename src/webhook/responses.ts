@@ -1,6 +1,6 @@
 /**
- * What a request to the webhook is answered: the verdicts on its events, or why none of them is told. Errors have the body that all calls of operators
- * have: code, message, and whether to try again (docs/rules.md, W5, W6).
+ * Answers to requests of the webhook: the verdicts on the events, or a refusal (docs/rules.md, W5, W6). The
+ * body of a refusal has the fields that operators know from other calls: code, message, and whether to retry.
  */
 import type { Answer } from '../intake/delivery';
 import { fields, OUTCOME_PROPERTIES, outcomeOf } from '../publishing/outcome';
@@ -15,7 +15,7 @@ export interface HttpAnswer {
 
 const ANSWER_SPEC = 'promo.answer.v1';
 
-/** schemas/promo.answer.v1.json is generated from here. */
+/** The source of schemas/promo.answer.v1.json, which is generated. */
 export const ANSWER_SCHEMA = {
   $schema: 'https://json-schema.org/draft/2020-12/schema',
   $id: 'urn:promo-intake:promo.answer.v1',
@@ -44,26 +44,26 @@ export const ANSWER_SCHEMA = {
   },
 } as const;
 
-/** @param answers one for each event of the request, in their order */
+/** @param answers one for each event of the request, in the order of the events */
 export function verdictsAnswer(connectionId: string, answers: readonly Answer[]): HttpAnswer {
   const about = fields({ spec: ANSWER_SPEC, connection_id: connectionId });
   const verdicts = answers.map((answer) => `{${fields({ event_id: answer.eventId })},${outcomeOf(answer)}}`);
   return { status: 200, body: `{${about},"verdicts":[${verdicts.join()}]}` };
 }
 
-/** Codes of the service's answers to its operators. */
+/** Error codes that the service uses in its answers to operators. */
 type ErrorCode =
   | 'ERROR_CODE_INVALID_REQUEST'
   | 'ERROR_CODE_BUSINESS_REJECTED'
   | 'ERROR_CODE_MAINTENANCE'
   | 'ERROR_CODE_RATE_LIMITED';
 
-/** Where trying again helps: after how many seconds. */
+/** The Retry-After of answers that ask for a retry. */
 const RETRY_AFTER_SECONDS = 1;
 
-/** Why nothing of a request is decided. */
+/** An answer to a request none of whose events gets a verdict. */
 export interface Refusal extends HttpAnswer {
-  /** The token that its message begins with. */
+  /** The first word of the message, which programs can rely on. */
   readonly token: string;
   readonly message: string;
   readonly code: ErrorCode;
@@ -79,17 +79,17 @@ export function refusal(
   return { status, token, message, code, body: JSON.stringify({ code, message, ...more }) };
 }
 
-/** The same refusal, of one that no further try helps, with what came. */
+/** The same refusal with a detail of the request. Only for refusals that no retry resolves. */
 export function withDetail({ status, message, code }: Refusal, detail: string): Refusal {
   return refusal(status, `${message}; ${detail}`, code);
 }
 
-/** The service is short of something. */
+/** A refusal because the service is overloaded or unable to decide now. */
 function later(message: string): Refusal {
   return retryable(503, message, 'ERROR_CODE_MAINTENANCE');
 }
 
-/** The sender itself has had its share. */
+/** A refusal because the sender has used its share. */
 function limited(message: string): Refusal {
   return retryable(429, `rate limit: ${message}`, 'ERROR_CODE_RATE_LIMITED');
 }
@@ -105,7 +105,7 @@ export function isRefusal(answer: HttpAnswer): answer is Refusal {
   return 'token' in answer;
 }
 
-/** Messages begin with a token that stays, for programs; the rest is for people. */
+/** Each message begins with a stable token for programs. The rest is for people and may change. */
 export const REFUSALS = {
   noSuchPath: refusal(404, 'invalid request: events are taken at POST /v1/events/{connection_id}'),
   noSuchMethod: {
@@ -169,6 +169,6 @@ export const REFUSALS = {
   busy: later('overloaded: no slot became free in time; send the same request again'),
   crowded: later('overloaded: too many requests are under way; send the same request again'),
   undecided: later('undecided: the events could not be decided now; send the same request again'),
-  /** The same, where they may have been decided since. */
+  /** As `undecided`, but the events may be decided after all. */
   late: later('undecided: the events could not be decided in time; send the same request again'),
 } as const;

@@ -1,6 +1,7 @@
 /**
- * The webhook: events over HTTP, an event or a batch a request (docs/rules.md, S1, W1-W8). Here are the server, its
- * network connections and its end. The way of a request is in handler.ts.
+ * The webhook takes events over HTTP (docs/rules.md, S1, W1-W8). A request holds one event or a batch of
+ * events. This file has the server, its network connections and its shutdown. handler.ts has the stages of a
+ * request.
  */
 import { randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
@@ -8,60 +9,66 @@ import type { Duplex } from 'node:stream';
 import { messageOf } from '../lib/errors';
 import { listenAt } from '../telemetry/health-server';
 import { makeAddresses, networkOf } from './address';
-import { drain } from './body';
+import { drainBody } from './body';
 import { type ConnectionLimits, Connections, type Peer } from './connections';
-import { makeAnswering, type WebhookDeps } from './handler';
+import { makeHandler, type WebhookDeps } from './handler';
 import { answerRaw, CONNECT, type Failure, failureOf, LATE_BODY } from './raw-responses';
 import { type DropReason, makeReports } from './refusals';
 import { type HttpAnswer, REFUSALS } from './responses';
 
-/** A request has come whole within this time, or its connection is ended. */
+/** The connection is ended if a request has not arrived whole within this time. */
 const REQUEST_WITHIN_MS = 10_000;
 const HEADERS_WITHIN_MS = 5_000;
 const CHECK_EVERY_MS = 1_000;
-/** An answer has left for its reader within this time, or its connection is ended. */
+/** The connection is ended if its peer does not read an answer within this time. */
 const READ_WITHIN_MS = 10_000;
 /**
- * An idle connection with a valid signature is kept longer than load balancers keep theirs, of which Google's 600 s is
- * the longest known time. Otherwise it might be ended just as a load balancer sends a request over it. A connection
- * without a valid signature ends with its first answer.
+ * An idle connection with a valid signature is kept longer than load balancers keep theirs. Google's 600 s is
+ * the longest time known. A shorter time could end a connection just as a load balancer sends a request over
+ * it. A connection without a valid signature ends with its first answer.
  */
 const KEEP_ALIVE_MS = 620_000;
-/** Requests of one network connection that are under way at once, since HTTP lets a client send without waiting. */
+/**
+ * Requests in flight at once on one network connection: HTTP lets a client send without waiting for answers.
+ */
 const MAX_PIPELINED = 16;
 const MAX_HEAD_BYTES = 16_384;
-/** For the health checks of load balancers, which ask where they send requests to. */
+/** For the health checks of load balancers, which use the port that they send requests to. */
 const READY_PATH = '/readyz';
 const REQUEST_ID = /^[\w.:@+/=-]{1,128}$/;
 
 export interface Webhook {
   readonly port: number;
-  /** Each answer ends its connection from now on, so that senders use another pod the next time. */
-  sendAway(): void;
-  /** Takes no more connections, and answers what is under way. @returns whether all was answered in time */
+  /** From now on each answer ends its connection, so that senders use another pod for the next request. */
+  startDraining(): void;
+  /**
+   * Accepts no more connections, and answers the requests in flight.
+   *
+   * @returns whether all were answered in time
+   */
   close(withinMs: number): Promise<boolean>;
 }
 
 export interface ServerDeps extends Omit<WebhookDeps, 'ended' | 'reports'> {
   readonly limits: ConnectionLimits;
-  /** Addresses, or networks, of proxies whose X-Forwarded-For is believed. */
+  /** Addresses or networks of the proxies whose X-Forwarded-For is trusted. */
   readonly trustedProxies: readonly string[];
-  /** Instead of REQUEST_WITHIN_MS and READ_WITHIN_MS. */
+  /** Override REQUEST_WITHIN_MS and READ_WITHIN_MS. */
   readonly requestWithinMs?: number | undefined;
   readonly readWithinMs?: number | undefined;
 }
 
-/** Serves the webhook. @param port 0: any that is free */
+/** Starts the webhook's server. @param port 0 for any free port */
 export async function serveWebhook(port: number, deps: ServerDeps): Promise<Webhook> {
   const { metrics, logger, requestWithinMs = REQUEST_WITHIN_MS, readWithinMs = READ_WITHIN_MS } = deps;
   const ended = new AbortController();
   const reports = makeReports(deps);
   const addresses = makeAddresses(deps.trustedProxies);
   const connections = new Connections({ limits: deps.limits, isProxy: addresses.isProxy, drop });
-  const answerTo = makeAnswering({ ...deps, reports, ended: ended.signal });
-  const underWay = new Set<IncomingMessage>();
-  let isSendingAway = false;
-  let whenQuiet = (): void => undefined;
+  const handle = makeHandler({ ...deps, reports, ended: ended.signal });
+  const inFlight = new Set<IncomingMessage>();
+  let isDraining = false;
+  let onIdle = (): void => undefined;
 
   function drop(peer: Peer, why: DropReason, more?: object): void {
     peer.isEnded = true;
@@ -69,7 +76,9 @@ export async function serveWebhook(port: number, deps: ServerDeps): Promise<Webh
     peer.socket.destroy();
   }
 
-  /** Answers a request. A body that is refused is read on within limits, so that its sender gets to the answer. */
+  /**
+   * Sends an answer. The rest of a refused body is read within limits, so that its sender reads the answer.
+   */
   async function send(
     { request, response, peer, requestId, isWaiting }: Exchange,
     { status, body, headers }: HttpAnswer,
@@ -82,21 +91,21 @@ export async function serveWebhook(port: number, deps: ServerDeps): Promise<Webh
       ...headers,
       ...((isWaiting || !isKept(peer)) && { connection: 'close' }),
     });
-    // A sender that waits for 100 Continue sends no body that could be read to its end.
+    // A sender that waits for 100 Continue sends no body, so there is no rest to read.
     if (request.complete || isWaiting) {
       response.end(body);
       request.resume();
       return;
     }
-    // Node would end the connection with the response, and cut off a sender who is still sending.
+    // If the response ended now, Node would close the connection and cut off a sender that still sends.
     response.write(body);
-    const isWhole = await drain(request);
+    const isWhole = await drainBody(request);
     if (isWhole) response.end();
     else if (!peer.socket.destroyed) drop(peer, 'drain');
   }
 
   function isKept(peer: Peer): boolean {
-    return peer.signedIds.size > 0 && !isSendingAway;
+    return peer.signedIds.size > 0 && !isDraining;
   }
 
   async function answer(exchange: Exchange): Promise<void> {
@@ -105,7 +114,7 @@ export async function serveWebhook(port: number, deps: ServerDeps): Promise<Webh
     const address = addresses.senderOf(peer.address, request.headers);
     let given: HttpAnswer;
     try {
-      given = await answerTo({
+      given = await handle({
         ...{ request, requestId, began, address, network: networkOf(address), sent: exchange.sent },
         hasSigned: (id) => !peer.isProxy && peer.signedIds.has(id),
         onSigned: (id) => connections.sign(peer, id),
@@ -119,7 +128,8 @@ export async function serveWebhook(port: number, deps: ServerDeps): Promise<Webh
         if (!peer.isEnded) reports.brokenOff(requestId, address, peer.signedIds);
         return;
       }
-      // A defect of ours. The same request can safely be sent again, whatever was decided.
+      // This is a defect in this service. A retry of the request is safe: events already decided become
+      // duplicates.
       reports.failed(requestId, address, messageOf(error));
       given = REFUSALS.undecided;
     }
@@ -136,21 +146,21 @@ export async function serveWebhook(port: number, deps: ServerDeps): Promise<Webh
     } else if (request.url === READY_PATH) {
       const headers = { 'x-request-id': requestId, 'content-length': 0 };
       response
-        .writeHead(isSendingAway ? 503 : 200, isKept(peer) ? headers : { ...headers, connection: 'close' })
+        .writeHead(isDraining ? 503 : 200, isKept(peer) ? headers : { ...headers, connection: 'close' })
         .end();
       request.resume();
     } else if (peer.responses.size >= MAX_PIPELINED) {
       drop(peer, 'pipelined', { requestId });
     } else {
-      underWay.add(request);
+      inFlight.add(request);
       peer.responses.add(response);
       const sent = new Promise<void>((resolve) => {
         response.once('close', () => {
           peer.responses.delete(response);
           peer.idleSince = performance.now();
           peer.bytesAnswered = peer.socket.bytesRead;
-          underWay.delete(request);
-          if (underWay.size === 0) whenQuiet();
+          inFlight.delete(request);
+          if (inFlight.size === 0) onIdle();
           resolve();
         });
       });
@@ -161,7 +171,10 @@ export async function serveWebhook(port: number, deps: ServerDeps): Promise<Webh
     }
   }
 
-  /** Answers what is no request, or does not become one in time, where no answer has begun on its connection. */
+  /**
+   * Answers bytes that are not HTTP, or not a whole request in time. Drops the peer if an answer has already
+   * begun.
+   */
   function fail(peer: Peer, { why, refusal }: Failure): void {
     const { socket, responses } = peer;
     const requestId = randomUUID();
@@ -176,7 +189,7 @@ export async function serveWebhook(port: number, deps: ServerDeps): Promise<Webh
     answerRaw(socket, refusal, requestId);
   }
 
-  function failAt(socket: Duplex, failureFor: (peer: Peer) => Failure | null): void {
+  function failSocket(socket: Duplex, failureFor: (peer: Peer) => Failure | null): void {
     const peer = connections.of(socket);
     if (peer === undefined || peer.isEnded) {
       socket.destroy();
@@ -187,18 +200,18 @@ export async function serveWebhook(port: number, deps: ServerDeps): Promise<Webh
       fail(peer, failure);
       return;
     }
-    // Where the head has come, the request itself notices that its sender has gone.
+    // If the head has arrived, the request itself notices that its sender has gone.
     const hasHalfAHead = peer.responses.size === 0 && peer.socket.bytesRead > peer.bytesAnswered;
     if (hasHalfAHead) reports.brokenOff(randomUUID(), peer.address, peer.signedIds);
     socket.destroy();
   }
 
-  function endLate({ socket }: IncomingMessage): void {
-    failAt(socket, () => LATE_BODY);
+  function failLate({ socket }: IncomingMessage): void {
+    failSocket(socket, () => LATE_BODY);
   }
 
-  /** Ends connections whose peer does not read its answers. */
-  function dropUnread(): void {
+  /** Drops connections whose peer does not read its answers. */
+  function dropUnreadPeers(): void {
     const now = performance.now();
     for (const peer of connections.all()) {
       if (peer.socket.writableLength === 0) peer.unreadSince = null;
@@ -213,21 +226,21 @@ export async function serveWebhook(port: number, deps: ServerDeps): Promise<Webh
     connectionsCheckingInterval: CHECK_EVERY_MS,
     keepAliveTimeout: KEEP_ALIVE_MS,
     maxHeaderSize: MAX_HEAD_BYTES,
-    // Refused as any other request is, with the same body, in the same metrics.
+    // handler.ts refuses a request without Host, so that the refusal has the usual body and metrics.
     requireHostHeader: false,
   };
   const server = createServer(options, (request, response) => serve(request, response, false));
-  // The limit is that of the bytes of a head, and beyond a number of headers a request is refused.
+  // Node's own limit is off: MAX_HEAD_BYTES limits the head, and handler.ts refuses too many headers.
   server.maxHeadersCount = 0;
   server.on('connection', (socket) => void connections.admit(socket));
   server.on('checkContinue', (request, response) => serve(request, response, true));
   server.on('checkExpectation', (request, response) => serve(request, response, false));
-  server.on('connect', (_request, socket) => failAt(socket, () => CONNECT));
+  server.on('connect', (_request, socket) => failSocket(socket, () => CONNECT));
   server.on('clientError', (error, socket) =>
-    failAt(socket, ({ responses }) => failureOf(error, responses.size > 0)),
+    failSocket(socket, ({ responses }) => failureOf(error, responses.size > 0)),
   );
   const served = await listenAt(server, port);
-  const checks = setInterval(dropUnread, CHECK_EVERY_MS).unref();
+  const checks = setInterval(dropUnreadPeers, CHECK_EVERY_MS).unref();
   server.on('error', (error) => logger.error({ error: error.message }, 'a connection could not be taken'));
   const beforeScrape = metrics.beforeScrape;
   metrics.beforeScrape = () => {
@@ -237,16 +250,16 @@ export async function serveWebhook(port: number, deps: ServerDeps): Promise<Webh
   };
   return {
     port: served,
-    sendAway() {
-      isSendingAway = true;
+    startDraining() {
+      isDraining = true;
     },
     close(withinMs) {
-      isSendingAway = true;
+      isDraining = true;
       return new Promise((resolve) => {
         const timers = [
-          // A server that is closing looks no more for requests that do not come to an end.
+          // A closing server no longer applies requestTimeout, so late bodies are ended here.
           setTimeout(() => {
-            for (const request of underWay) if (!request.complete) endLate(request);
+            for (const request of inFlight) if (!request.complete) failLate(request);
           }, requestWithinMs),
           setTimeout(() => end(false), withinMs),
         ];
@@ -257,28 +270,29 @@ export async function serveWebhook(port: number, deps: ServerDeps): Promise<Webh
           server.closeAllConnections();
           resolve(inTime);
         };
-        // To Node a connection by which nothing ever came is not idle.
-        whenQuiet = () => end(true);
+        // Node does not count a connection as idle before its first byte, so its own close() could wait
+        // forever.
+        onIdle = () => end(true);
         server.close();
-        if (underWay.size === 0) whenQuiet();
+        if (inFlight.size === 0) onIdle();
       });
     },
   };
 }
 
-/** A request that is under way. */
+/** A request in flight. */
 interface Exchange {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
   readonly peer: Peer;
   readonly requestId: string;
-  /** Its sender waits for 100 Continue before it sends the body. */
+  /** The sender waits for 100 Continue before it sends the body. */
   isWaiting: boolean;
-  /** Resolves once its answer has left, or cannot. */
+  /** Resolves once the answer has left, or can no longer leave. */
   readonly sent: Promise<void>;
 }
 
-/** The id that the sender gave to the request, where it is fit to be logged, else one of ours. */
+/** The sender's own request id if it is fit to be logged, else a new id. */
 function requestIdOf({ headers }: IncomingMessage): string {
   const given = headers['x-request-id'];
   return typeof given === 'string' && REQUEST_ID.test(given) ? given : randomUUID();

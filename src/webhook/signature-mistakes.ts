@@ -1,20 +1,22 @@
 /**
- * What a refused request got wrong, in words: its sender's developer has nothing else to go by. Only who has the secret can
- * make a request of which more is told than its own headers say.
+ * Describes the mistake in a refused request: the sender's developer has no other source.
+ * The answer reveals nothing beyond the request's own headers, unless the request was made with the secret.
  */
 import { timingSafeEqual } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 import { quoted } from '../lib/printable';
 import { SIGNATURE_HEADERS, type SignedHeaders, sign } from './signature';
 
-/** A larger body is not hashed again to find a mistake: who has no secret could have us compute for each of its bytes. */
+/**
+ * A larger body is not hashed again: a client without a secret could make this service compute for each byte.
+ */
 const MAX_HASHED_BYTES = 65_536;
-/** Characters of an HMAC-SHA256 in base64, and in hexadecimal digits. */
+/** The length of an HMAC-SHA256 in base64, and in hexadecimal digits. */
 const [BASE64_LENGTH, HEX_LENGTH] = [44, 64];
-/** Digits of a time in milliseconds, for the next 260 years. */
+/** A time in milliseconds, for the next 260 years. */
 const MILLISECONDS = /^\d{13}$/;
 
-/** `webhook-id is missing`: of the three headers. */
+/** Names the signature headers that are missing or empty, such as `missing: webhook-id`. */
 export function missingHeaders(headers: IncomingHttpHeaders): string {
   const missing = Object.values(SIGNATURE_HEADERS).filter((name) => typeof headers[name] !== 'string');
   const empty = Object.values(SIGNATURE_HEADERS).filter((name) => headers[name] === '');
@@ -24,7 +26,7 @@ export function missingHeaders(headers: IncomingHttpHeaders): string {
   ].join('; ');
 }
 
-/** Of a time that is not ours. @param nowMs milliseconds since 1970 */
+/** Describes a time outside the window. @param nowMs milliseconds since 1970 */
 export function describeSkew({ timestamp }: SignedHeaders, nowMs: number): string {
   if (MILLISECONDS.test(timestamp)) return `${quoted(timestamp)} is in milliseconds`;
   if (!/^\d{1,12}$/.test(timestamp)) return `${quoted(timestamp)} is no number of seconds`;
@@ -32,7 +34,7 @@ export function describeSkew({ timestamp }: SignedHeaders, nowMs: number): strin
   return `it is ${Math.abs(ahead)} s ${ahead > 0 ? 'ahead of' : 'behind'} the time here`;
 }
 
-/** Of a request that no secret of its connection has signed. */
+/** Describes a request without a valid signature. */
 export function describeSignature(secrets: readonly Buffer[], headers: SignedHeaders, body: Buffer): string {
   const mistakes = new Set(headers.signatures.map(mistakeOfForm));
   if (!mistakes.has(null)) return [...mistakes].join('; ');
@@ -41,7 +43,7 @@ export function describeSignature(secrets: readonly Buffer[], headers: SignedHea
   return 'look at the secret, and that the very bytes are signed that are sent, with the webhook-id and webhook-timestamp of the headers';
 }
 
-/** Null where a signature has the right form. */
+/** @returns null if the signature has the right form */
 function mistakeOfForm(signature: string): string | null {
   const [version = '', ...rest] = signature.split(',');
   const text = rest.join(',');
@@ -56,7 +58,7 @@ function mistakeOfForm(signature: string): string | null {
   return null;
 }
 
-/** Whether it is signed by the letters of the secret instead of its bytes. */
+/** Whether the sender signed with the secret's text instead of its bytes. */
 function isSignedByText(secret: Buffer, headers: SignedHeaders, body: Buffer): boolean {
   const written = secret.toString('base64');
   const given = headers.signatures.map((signature) => Buffer.from(signature));
@@ -66,7 +68,7 @@ function isSignedByText(secret: Buffer, headers: SignedHeaders, body: Buffer): b
   });
 }
 
-/** Of a body that is declared as something else. */
+/** Describes the headers of a body that is not declared as plain JSON. */
 export function describeType(headers: IncomingHttpHeaders): string {
   const { 'content-type': type, 'content-encoding': encoding } = headers;
   const came = type === undefined ? 'Content-Type is missing' : `Content-Type is ${quoted(type)}`;

@@ -1,6 +1,7 @@
 /**
- * Who sent a request: its signature by a secret that only the connection's sender and we have, as Standard Webhooks
- * (https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md) lays down (docs/rules.md, W2, W4).
+ * Signatures of requests (docs/rules.md, W2, W4). Only the connection's sender and this service have the
+ * secret, so a valid signature proves the sender. The format is Standard Webhooks:
+ * https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
  */
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
@@ -11,24 +12,24 @@ export const SIGNATURE_HEADERS = {
   signature: 'webhook-signature',
 } as const;
 
-/** How far the time of a request may be from ours, either way (W2). */
+/** The most that a request's time may differ from the time here, either way (W2). */
 export const TIMESTAMP_WINDOW_SECONDS = 300;
 
-/** The only version of a symmetric signature there is: HMAC-SHA256. */
+/** The only version of symmetric signatures: HMAC-SHA256. */
 const VERSION = 'v1';
-/** While a secret is replaced a request may have several signatures; no more than these are looked at. */
+/** The most signatures that are checked. A request may have several while a secret is being replaced. */
 const MAX_SIGNATURES = 10;
 
-/** What the headers of a request say of it. */
+/** The three signature headers of a request. */
 export interface SignedHeaders {
   readonly id: string;
-  /** Seconds since 1970, as it was sent. */
+  /** Seconds since 1970, as sent. */
   readonly timestamp: string;
   /** Each with its version, such as `v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=`. */
   readonly signatures: readonly string[];
 }
 
-/** Null where one of the three headers is missing. */
+/** @returns null if one of the three headers is missing or empty */
 export function readSignedHeaders(headers: IncomingHttpHeaders): SignedHeaders | null {
   const [id, timestamp, signature] = [
     headers[SIGNATURE_HEADERS.id],
@@ -40,13 +41,17 @@ export function readSignedHeaders(headers: IncomingHttpHeaders): SignedHeaders |
   return { id, timestamp, signatures: signature.split(' ').slice(0, MAX_SIGNATURES) };
 }
 
-/** Whether a request is of now. What is no number of seconds is not. @param nowMs milliseconds since 1970 */
+/**
+ * Whether a request's time is within the window. A malformed time is not.
+ *
+ * @param nowMs milliseconds since 1970
+ */
 export function isTimely({ timestamp }: SignedHeaders, nowMs: number): boolean {
   if (!/^\d{1,12}$/.test(timestamp)) return false;
   return Math.abs(Math.floor(nowMs / 1000) - Number(timestamp)) <= TIMESTAMP_WINDOW_SECONDS;
 }
 
-/** The signature that is by one of the secrets, with its version. Null where there is none. */
+/** The signature made with one of the secrets, with its version. Null if no signature is valid. */
 export function validSignature(
   secrets: readonly Buffer[],
   headers: SignedHeaders,
@@ -73,7 +78,7 @@ export function sign(
   { id, timestamp }: Pick<SignedHeaders, 'id' | 'timestamp'>,
   body: Buffer,
 ): string {
-  // Node reads headers as latin1: so these are the bytes that came.
+  // Node decodes headers as latin1, so latin1 gives back the bytes that were received.
   const hmac = createHmac('sha256', secret).update(`${id}.${timestamp}.`, 'latin1').update(body);
   return `${VERSION},${hmac.digest('base64')}`;
 }

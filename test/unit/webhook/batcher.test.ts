@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { sleep } from '../../../dev/servers/deadline';
-import { makeSlots } from '../../../src/webhook/batcher';
+import { makeBatcher } from '../../../src/webhook/batcher';
 
 interface Request {
   readonly name: string;
@@ -19,7 +19,7 @@ const request = (name: string, events = 1, bytes = 100): Request => ({
 /** Slots whose turns are ended by hand. */
 function makeTurns(count: number, withinMs = 5_000) {
   const begun: { turn: string; end: (isWhole?: boolean) => void; fail: () => void }[] = [];
-  const inTurn = makeSlots<Request, string>({
+  const inTurn = makeBatcher<Request, string>({
     count,
     busy: 'busy',
     beyondShare: 'beyond its share',
@@ -197,7 +197,7 @@ test('what fails gives its slot back, and is told to all that it was of', async 
 test('a turn runs in the context of the first request that it is of, so that a trace finds its own', async () => {
   const context = new AsyncLocalStorage<string>();
   const seen: (string | undefined)[] = [];
-  const decide = makeSlots<Request, string>({
+  const decide = makeBatcher<Request, string>({
     count: 1,
     busy: 'busy',
     beyondShare: 'beyond its share',

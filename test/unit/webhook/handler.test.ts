@@ -394,7 +394,7 @@ test('health checks of load balancers are answered where requests are sent to', 
   const { webhook } = await serve(never);
   const url = `http://127.0.0.1:${webhook.port}/readyz`;
   expect((await fetch(url)).status).toBe(200);
-  webhook.sendAway();
+  webhook.startDraining();
   expect((await fetch(url)).status).toBe(503);
 });
 
