@@ -1,10 +1,12 @@
 /** The documents that a newcomer reads first: their length, their figures, their paths and their links. */
-import { existsSync, readFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
 import { projectRoot as ROOT } from '../../dev/servers/download';
 
 const README_LINES = 110;
-const LINKED = ['README.md', 'ARCHITECTURE.md', 'CONTRIBUTING.md', 'docs/README.md'];
+const RECORDS = readdirSync(join(ROOT, 'docs/adr')).map((name) => `docs/adr/${name}`);
+const RECORD_LINES = 45;
+const LINKED = ['README.md', 'ARCHITECTURE.md', 'CONTRIBUTING.md', 'docs/README.md', ...RECORDS];
 /** Figures of the README are copies of measured ones. */
 const FIGURES = 'docs/performance.md';
 
@@ -71,6 +73,19 @@ test.each(['ARCHITECTURE.md', 'CONTRIBUTING.md'])('every path that %s names exis
   const paths = pathsOf(read(path));
   expect(paths.length).toBeGreaterThan(20);
   expect(paths.filter((each) => !existsSync(join(ROOT, each)))).toEqual([]);
+});
+
+test.each(RECORDS)('%s is one page, and every path that it names exists', (path) => {
+  const text = read(path);
+  expect(text.trimEnd().split('\n').length).toBeLessThanOrEqual(RECORD_LINES);
+  const paths = pathsOf(text).filter((each) => each.includes('/'));
+  expect(paths.filter((each) => !existsSync(join(ROOT, each)))).toEqual([]);
+});
+
+test('the index has every decision record', () => {
+  const names = RECORDS.map((path) => basename(path)).filter((name) => name !== 'README.md');
+  expect(names.length).toBeGreaterThanOrEqual(12);
+  expect(names.filter((name) => !read('docs/adr/README.md').includes(`](${name})`))).toEqual([]);
 });
 
 test('every file in the diagrams of ARCHITECTURE.md exists', () => {

@@ -11,6 +11,7 @@ const CHECKED: readonly string[] = [
   'dev/language-report.ts',
   'dev/language.ts',
   'docs/README.md',
+  'docs/adr',
   'docs/queries.md',
   'src/cli',
   'src/cli.ts',
