@@ -1,31 +1,36 @@
 /**
- * Offsets of a group that has moved to another Kafka cluster: a mirror has translated them, and has copied the note of the cluster that they come from. Whether
- * the store still has the records before them is then a question about its partition of that cluster (docs/rules.md, U9).
+ * Offsets of a group that has moved to another Kafka cluster. A mirror has translated them, and copied the
+ * notes of the cluster that they come from. The store is then asked about its partition of that cluster:
+ * whether it still has the records before the offset (docs/rules.md, U9).
  */
 import type { TopicPartition } from '../lib/topic-partition';
 import { type CommitNote, mirroredFrom } from './commit-note';
 
 /** The Kafka cluster that a process reads. */
 export interface ReadCluster {
-  /** As its brokers give it; null where they give none. */
+  /** The id that the brokers report; null where they report none. */
   readonly id: string | null;
-  /** The name by which the store knows it (see `nameOfCluster`), and its notes. */
+  /** The name of the cluster in the store (see `nameOfCluster`) and in notes. */
   readonly name: string;
 }
 
-/** A partition of the cluster that is read, or of another one that is named. */
+/** A partition of the cluster that is read, or of the named cluster. */
 export interface PartitionOfCluster extends TopicPartition {
   readonly cluster?: string;
 }
 
-/** How far the store has decided partitions, in the order of the list; 0 where nothing. @throws where it cannot say now */
+/**
+ * Returns how far the store has decided each partition, in the order of the list; 0 for none.
+ *
+ * @throws where the store cannot answer now
+ */
 export type ReadDecidedUpTo = (partitions: readonly PartitionOfCluster[]) => Promise<number[]>;
 
-/** What the store says of an offset with a note of another cluster. */
+/** The store's answer about an offset with a note of another cluster. */
 export interface MovedOffset {
-  /** The store has decided what the note says, on that cluster. */
+  /** Whether the store has decided the other cluster's partition as far as the note claims. */
   readonly isKnown: boolean;
-  /** So far the store knows the partition to be decided on the cluster that is read. */
+  /** How far the store has decided the partition of the cluster that is read. */
   readonly decidedUpTo: number;
 }
 
@@ -38,6 +43,7 @@ export async function readMovedOffset(
   const sources = mirroredFrom(topic).map((name) => ({ topic: name, partition, cluster }));
   const [here = 0, ...there] = await readDecidedUpTo([{ topic, partition }, ...sources]);
   const isKnown = (there.find((decided) => decided > 0) ?? 0) >= upTo;
-  // Notes name the store's first cluster only where another store had begun elsewhere. This store has no row of the records that such a note is about.
+  // A note names the store's first cluster only where another store began on a different cluster. This store
+  // then has no row of the note's records.
   return { isKnown, decidedUpTo: cluster === id && !isKnown ? 0 : here };
 }

@@ -1,4 +1,4 @@
-/** Sends messages to Kafka: verdicts, dead letters, and what `publish` reads. */
+/** Sends messages to Kafka: verdicts, dead letters, and the input of `publish`. */
 import { CompressionTypes, type Kafka, KafkaJSProtocolError } from 'kafkajs';
 import { inTime, LATE } from '../lib/clock';
 import { codecs, connectedAdmin, MAX_DECOMPRESSED_BYTES } from './client/client';
@@ -12,10 +12,10 @@ import {
   RecordBatch,
 } from './protocol/record-batch-writer';
 
-/** The message that is sent of an item; null where there is none. */
+/** The message to send for an item; null to send none. */
 export type Encode<T> = (item: T) => EncodedMessage | null;
 
-/** Of messages themselves. */
+/** Encodes items that are messages already. */
 export function encodeMessages(): Encode<OutgoingMessage> {
   const encoder = new MessageEncoder();
   return (message) => encoder.encode(message);
@@ -23,41 +23,46 @@ export function encodeMessages(): Encode<OutgoingMessage> {
 
 export interface Sender {
   /**
-   * Resolves once all in-sync replicas have the items' messages. Those of a partition stay in their order.
+   * Resolves once all in-sync replicas have the items' messages. Keeps the order of the messages of a
+   * partition.
    *
-   * @param encode an item may be encoded again, where the brokers refuse one that was sent beside it
-   * @throws RecordsRefused where the brokers refuse some for what they are; all the others are stored
-   * @throws where the brokers do not acknowledge in time. What was sent may yet come, and once more behind what is sent next.
+   * @param encode may be called again for an item, where the brokers refused another item of the same batch
+   * @throws RecordsRefused where the brokers refuse some records themselves; all other records are stored
+   * @throws where the brokers do not acknowledge in time. The messages may still be stored later, even twice,
+   * and then behind messages of the next call.
    */
   send<T>(topic: string, items: readonly T[], encode: Encode<T>, options?: SendOptions): Promise<void>;
   stop(): Promise<void>;
 }
 
 export interface SendOptions {
-  /** For all of it; without, each request has the sender's time limit. */
+  /** Time limit for the whole call. Without it, only each request has the sender's time limit. */
   readonly withinMs?: number;
-  /** In place of the sender's. */
+  /** Replaces the sender's compression. */
   readonly compression?: Compression;
-  /** Called once nothing of it is under way any more: after it has failed, where the client goes on with what was given up. */
-  readonly whenOver?: () => void;
+  /**
+   * Called once no request of this call is in flight. After a failure the client may still be sending a
+   * request whose result is no longer awaited.
+   */
+  readonly onSettled?: () => void;
 }
 
-/** Brokers refuse the messages of these items, as too large for one, and would again. */
+/** Brokers refuse the messages of these items, for instance as too large, and would refuse them again. */
 export class RecordsRefused extends Error {
   override readonly name = 'RecordsRefused';
-  /** @param refused the brokers' words by item */
+  /** @param refused the brokers' messages by item */
   constructor(readonly refused: ReadonlyMap<unknown, string>) {
     super([...new Set(refused.values())].join('; '));
   }
 }
 
-/** A request that the brokers do not acknowledge within this time is an error. */
+/** A request fails where the brokers do not acknowledge it within this time. */
 const SEND_TIMEOUT_MS = 10_000;
-/** Half of what brokers take by default, so that only a message alone can be too large for them. */
+/** Half of the default limit of brokers, so that only a single message can be too large for them. */
 const BATCH_BYTES = 512 * 1024;
-/** Keys do not fall evenly: a batch that grows is copied. */
+/** Spare room of a batch: keys are not spread evenly, and a batch that outgrows its buffer is copied. */
 const ROOM = 1.125;
-/** Partitions that are added are used within this time. */
+/** Added partitions are used within this time. */
 const METADATA_MAX_AGE_MS = 300_000;
 
 const COMPRESSIONS = {
@@ -77,34 +82,43 @@ export interface SenderOptions {
 
 export async function makeSender(
   kafka: Kafka,
-  { compression: usually = 'none', timeoutMs = SEND_TIMEOUT_MS, retries = 3 }: SenderOptions = {},
+  { compression: defaultCompression = 'none', timeoutMs = SEND_TIMEOUT_MS, retries = 3 }: SenderOptions = {},
 ): Promise<Sender> {
   const producer = kafka.producer({ allowAutoTopicCreation: false, retry: { retries } });
   await producer.connect();
   const choosers = makeChoosers(kafka);
-  /** What the largest batch of the last request took; the next one's will likely take as much. */
+  /** Size of the largest batch of the last request. The next one is probably as large. */
   let likelyBytes = 0;
 
   return {
     async send(topic, items, encode, options = {}) {
-      const { withinMs = Number.POSITIVE_INFINITY, compression = usually, whenOver } = options;
-      const end = performance.now() + withinMs;
-      const leftMs = () => Math.max(0, Math.min(timeoutMs, Math.ceil(end - performance.now())));
-      const underWay: Promise<unknown>[] = [];
+      const { withinMs = Number.POSITIVE_INFINITY, compression = defaultCompression, onSettled } = options;
+      const deadline = performance.now() + withinMs;
+      const leftMs = () => Math.max(0, Math.min(timeoutMs, Math.ceil(deadline - performance.now())));
+      const inFlight: Promise<unknown>[] = [];
       try {
-        await sendAll(topic, items, encode, { leftMs, compressor: COMPRESSIONS[compression], underWay });
+        await sendAll(topic, items, encode, {
+          leftMs,
+          compressor: COMPRESSIONS[compression],
+          inFlight,
+        });
       } catch (error) {
         if (!(error instanceof RecordsRefused)) choosers.forget(topic);
         throw error;
       } finally {
-        if (whenOver !== undefined) void Promise.allSettled(underWay).then(whenOver);
+        if (onSettled !== undefined) void Promise.allSettled(inFlight).then(onSettled);
       }
     },
     stop: () => producer.disconnect(),
   };
 
-  async function sendAll<T>(topic: string, items: readonly T[], encode: Encode<T>, way: Way): Promise<void> {
-    const lookUpMs = way.leftMs();
+  async function sendAll<T>(
+    topic: string,
+    items: readonly T[],
+    encode: Encode<T>,
+    context: RequestContext,
+  ): Promise<void> {
+    const lookUpMs = context.leftMs();
     const choose = await withDeadline(
       choosers.of(topic),
       lookUpMs,
@@ -114,26 +128,29 @@ export async function makeSender(
     for (let rest = items; rest.length > 0; ) {
       const { batches, taken } = firstBatches(rest, encode, choose, Math.ceil(ROOM * likelyBytes));
       likelyBytes = batches.reduce((most, { records }) => Math.max(most, records.bytes), 0);
-      if (batches.length > 0) await deliver(topic, batches, encode, refused, way);
+      if (batches.length > 0) await deliver(topic, batches, encode, refused, context);
       rest = rest.slice(taken);
     }
     if (refused.size > 0) throw new RecordsRefused(refused);
   }
 
-  /** Sends one batch a partition. Where the brokers refuse a record, those beside it are sent without it. */
+  /**
+   * Sends one batch per partition. Where the brokers refuse a record, the other records of its batch are sent
+   * without it.
+   */
   async function deliver<T>(
     topic: string,
     batches: readonly PartitionBatch<T>[],
     encode: Encode<T>,
     refused: Map<T, string>,
-    way: Way,
+    context: RequestContext,
   ): Promise<void> {
     try {
-      await request(topic, batches, way);
+      await request(topic, batches, context);
     } catch (error) {
       const refusal = recordRefusal(error);
       if (refusal === null) throw error;
-      for (const part of smaller(batches, encode)) await deliver(topic, part, encode, refused, way);
+      for (const part of split(batches, encode)) await deliver(topic, part, encode, refused, context);
       for (const item of onlyItemOf(batches)) refused.set(item, refusal);
     }
   }
@@ -141,7 +158,7 @@ export async function makeSender(
   async function request<T>(
     topic: string,
     batches: readonly PartitionBatch<T>[],
-    { leftMs, compressor, underWay }: Way,
+    { leftMs, compressor, inFlight }: RequestContext,
   ): Promise<void> {
     const now = Date.now();
     const messages = await Promise.all(
@@ -151,22 +168,22 @@ export async function makeSender(
       ),
     );
     const withinMs = leftMs();
-    // What is given up already must not be stored.
+    // A call that has timed out must not store any more messages.
     if (withinMs === 0) throw new Error(`there was no time left to send to ${topic}`);
     const sending = producer.send({ topic, acks: ALL_IN_SYNC, timeout: SEND_TIMEOUT_MS, messages });
-    underWay.push(sending);
+    inFlight.push(sending);
     const taken = await withDeadline(sending, withinMs, `${topic} did not acknowledge within ${withinMs} ms`);
-    requireTaken(topic, batches, taken);
+    requireAcknowledged(topic, batches, taken);
   }
 }
 
 /**
- * kafkajs passes over a partition that it does not find, or that its broker does not know yet, and says nothing.
+ * kafkajs silently skips a partition that it does not find, or that its broker does not know yet.
  *
- * @param taken what the brokers answered
- * @throws where nothing was answered of a partition that was sent to
+ * @param taken the partitions that the brokers acknowledged
+ * @throws where the brokers did not acknowledge one of the partitions sent to
  */
-export function requireTaken(
+export function requireAcknowledged(
   topic: string,
   sent: readonly { readonly partition: number }[],
   taken: readonly { readonly partition: number }[],
@@ -177,18 +194,21 @@ export function requireTaken(
 
 const ALL_IN_SYNC = -1;
 
-/** Whether it could be read once it is compressed. A dead letter is larger than its record, which may be as large as can be read. */
+/**
+ * Whether readers could decompress the batch. A dead letter is larger than its record, which may already be
+ * as large as readers allow.
+ */
 function isReadable({ bytes }: RecordBatch): boolean {
   return bytes <= MAX_DECOMPRESSED_BYTES;
 }
 
-/** How a request is made. */
-interface Way {
-  /** Time for it that is left. */
+/** How the requests of a call are made. */
+interface RequestContext {
+  /** Milliseconds left for the call. */
   leftMs(): number;
   readonly compressor: Compressor | null;
-  /** Its requests. */
-  readonly underWay: Promise<unknown>[];
+  /** The requests that were begun. */
+  readonly inFlight: Promise<unknown>[];
 }
 
 interface PartitionBatch<T> {
@@ -198,10 +218,11 @@ interface PartitionBatch<T> {
 }
 
 /**
- * The messages of the first items by partition, until one is full: at most BATCH_BYTES, a message alone may be larger.
+ * The messages of the first items by partition, until one batch is full: at most BATCH_BYTES, or one larger
+ * message.
  *
- * @param room bytes that a batch will likely take
- * @returns with how many items these are
+ * @param room bytes that a batch probably needs
+ * @returns the batches, and the number of items in them
  */
 function firstBatches<T>(
   items: readonly T[],
@@ -227,8 +248,8 @@ function firstBatches<T>(
   return { batches: [...byPartition.values()], taken: items.length };
 }
 
-/** The same in smaller requests, as far as there are any: by partition, then by halves. */
-function smaller<T>(
+/** Splits the batches into smaller requests, as far as possible: by partition, then in halves. */
+function split<T>(
   batches: readonly PartitionBatch<T>[],
   encode: Encode<T>,
 ): readonly (readonly PartitionBatch<T>[])[] {
@@ -247,20 +268,20 @@ function onlyItemOf<T>(batches: readonly PartitionBatch<T>[]): readonly T[] {
   return items.length === 1 ? items : [];
 }
 
-/** What the brokers say of the records themselves, one by one, so that the others of a batch may still be taken. */
+/** Errors of brokers that concern single records. The other records of a batch may still be accepted. */
 const RECORD_REFUSALS = new Set(['MESSAGE_TOO_LARGE', 'RECORD_LIST_TOO_LARGE', 'INVALID_RECORD']);
 
-/** The brokers' words where they refuse a batch for a record in it; null for every other error. */
+/** The brokers' message where they refuse a batch because of a record in it; null for every other error. */
 function recordRefusal(error: unknown): string | null {
   return error instanceof KafkaJSProtocolError && RECORD_REFUSALS.has(error.type) ? error.message : null;
 }
 
-// --- which partition
+// --- choosing a partition
 
-/** @param key which may stand in other bytes, from `from` to `to` */
+/** @param key a buffer that holds the key from `from` to `to` */
 export type PartitionChooser = (key: Buffer | null, from?: number, to?: number) => number;
 
-/** Choosers of the topics that are sent to. */
+/** Caches a partition chooser for each topic. */
 function makeChoosers(kafka: Kafka) {
   const known = new Map<string, { choose: PartitionChooser; since: number }>();
   return {
@@ -280,8 +301,8 @@ function makeChoosers(kafka: Kafka) {
 }
 
 /**
- * The partition of a key, as Java producers choose it; without a key, the partitions that have a leader in turn. Null where the topic does
- * not exist.
+ * Chooses the partition of a key as Java producers do. Without a key, takes turns among the partitions that
+ * have a leader. Null where the topic does not exist.
  */
 export async function partitionChooser(kafka: Kafka, topic: string): Promise<PartitionChooser | null> {
   const admin = await connectedAdmin(kafka);
@@ -294,7 +315,7 @@ export async function partitionChooser(kafka: Kafka, topic: string): Promise<Par
   }
 }
 
-/** @param partitions of the topic, with the brokers that lead them; less than 0 for none */
+/** @param partitions of the topic, each with the broker that leads it; less than 0 for none */
 export function chooserOf(
   partitions: readonly { readonly partitionId: number; readonly leader: number }[],
 ): PartitionChooser {

@@ -124,7 +124,7 @@ export function makeSendDeadLetters(sender: Sender, topic: string) {
       await sender.send(topic, letters, encodeLetters(), {
         withinMs: end - performance.now(),
         compression: 'gzip',
-        ...(isLarge && { whenOver: () => large.release() }),
+        ...(isLarge && { onSettled: () => large.release() }),
       });
     } catch (error) {
       if (!(error instanceof RecordsRefused)) throw error;

@@ -2,7 +2,7 @@
 import { type Admin, CompressionTypes, type IHeaders, type Kafka, type Producer } from 'kafkajs';
 import { until } from '../../dev/servers/deadline';
 import { answerNow } from '../../dev/servers/topics';
-import { requireTaken } from '../../src/kafka/producer';
+import { requireAcknowledged } from '../../src/kafka/producer';
 import { registerCodecs } from './kafkajs-codecs';
 import { kafkaClient, withAdmin } from './servers';
 
@@ -61,7 +61,7 @@ async function send(
 ): Promise<void> {
   const messages = records.map(({ partition = 0, ...record }) => ({ ...record, partition }));
   const taken = await producer.send({ topic, acks: -1, compression, messages });
-  requireTaken(topic, messages, taken);
+  requireAcknowledged(topic, messages, taken);
 }
 
 /** Produces records in a transaction of their own, and ends it. */

@@ -1,4 +1,4 @@
-/** What `worker --drain` waits for. */
+/** The end of `worker --drain`: waits until the topics are decided. */
 
 import type { Kafka } from 'kafkajs';
 import type { Logger } from 'pino';
@@ -10,18 +10,24 @@ import { type Committed, makeCommittedOffsets, type Watermarks, watermarks } fro
 
 const DRAIN_CHECK_MS = 250;
 const DRAIN_RETRY_MS = 1_000;
-/** Whether what is waited for is still there. Offsets of what was decided before it was deleted are committed well within it. */
+/**
+ * Interval of the checks for deleted records. Offsets of records decided before their deletion are committed
+ * well within this time.
+ */
 const DELETED_CHECK_MS = 5_000;
 
 export interface Drain {
-  /** Resolves when nothing is left to wait for, or `stop` is aborted, with why it does. */
+  /** Resolves with the reason once nothing is left to wait for, or once `stop` is aborted. */
   until(stop: AbortSignal): Promise<'drained' | 'records deleted' | 'told to stop'>;
   close(): Promise<void>;
 }
 
 /**
- * Everything that is in the topics now: drained once the group has committed up to the end that each partition has at this moment,
- * whichever worker of the group decided it, and the store knows of all that was decided then. What is deleted meanwhile is not waited for.
+ * Waits for all records that are in the topics now. The topics are drained once two things hold:
+ * - The group has committed up to the present end of each partition, whichever worker decided the records.
+ * - The store still has all those decisions.
+ *
+ * Records that are deleted meanwhile are not waited for.
  */
 export async function makeDrain(
   kafka: Kafka,
@@ -30,12 +36,12 @@ export async function makeDrain(
   { cluster, readDecidedUpTo }: { readonly cluster: ReadCluster; readonly readDecidedUpTo: ReadDecidedUpTo },
   logger: Logger,
 ): Promise<Drain> {
-  // A partition with nothing in it has nothing to be decided, and no committed offset to wait for.
+  // An empty partition has nothing to decide, and no committed offset to wait for.
   let ends = (await watermarks(kafka, topics)).filter(({ low, high }) => high > low);
   const offsets = makeCommittedOffsets(kafka, groupId);
-  /** What the group was last seen to have committed: what is deleted with its topic, too. */
+  /** The last known committed offsets. Kafka forgets them when it deletes a topic. */
   const committed = new Map<string, Committed>();
-  /** Partitions of which nothing that is waited for was left at the last check. */
+  /** Partitions whose awaited records were all deleted at the last check. */
   let deletedBefore: ReadonlySet<string> = new Set();
 
   async function undecided(): Promise<readonly Watermarks[]> {
@@ -58,7 +64,11 @@ export async function makeDrain(
     return left.flat();
   }
 
-  /** Waits no more for partitions of which nothing was left at two checks. @returns whether there are any */
+  /**
+   * Stops waiting for partitions whose awaited records were all deleted at two checks in a row.
+   *
+   * @returns whether there are any
+   */
   async function leaveOutDeleted(left: readonly Watermarks[]): Promise<boolean> {
     const found = await watermarks(
       kafka,
@@ -67,7 +77,7 @@ export async function makeDrain(
     const present = new Map(found.map((now) => [keyOf(now), now]));
     const deleted = left.filter((end) => {
       const now = present.get(keyOf(end));
-      // A lower end is that of a topic made anew.
+      // A lower end belongs to a new topic of the same name.
       return now === undefined || now.low >= end.high || now.high < end.high;
     });
     const twice = deleted.filter((end) => deletedBefore.has(keyOf(end)));

@@ -1,19 +1,22 @@
-/** Offsets of partitions and groups, as Kafka's brokers tell them: where a partition begins and ends, and how far a group has committed. */
+/**
+ * Offsets as Kafka's brokers report them: the first and last offsets of partitions, and the committed offsets
+ * of groups.
+ */
 import type { Admin, Kafka } from 'kafkajs';
 import type { TopicPartition } from '../../lib/topic-partition';
 import { keyOf } from '../../lib/topic-partition';
 import { connectedAdmin, offsetOf } from '../client/client';
 import { type CommitNote, readCommitNote } from '../commit-note';
 
-/** What Kafka has of a partition. */
+/** The range of offsets of a partition. */
 export interface Watermarks extends TopicPartition {
-  /** The first offset that is still there. */
+  /** The first offset that is not deleted. */
   readonly low: number;
-  /** One past the last record, whatever its transactions. */
+  /** One past the last record, even one of an open transaction. */
   readonly high: number;
 }
 
-/** What Kafka has of each partition of those topics that exist, as they are now. */
+/** The present range of offsets of each partition, for those topics that exist. */
 export async function watermarks(kafka: Kafka, topics: readonly string[]): Promise<Watermarks[]> {
   const admin = await connectedAdmin(readingUncommitted(kafka));
   try {
@@ -37,8 +40,9 @@ export async function watermarks(kafka: Kafka, topics: readonly string[]): Promi
 }
 
 /**
- * The same client, asking for ends as readers of uncommitted records see them. kafkajs' admin asks for the last stable offset, which an open
- * transaction holds back, and has no option for it; the option is one of the cluster that a client makes for its admin.
+ * The same client, but with the high watermark as the end of a partition. The admin client of kafkajs asks
+ * for the last stable offset, which an open transaction holds back. It has no option to change that, but the
+ * cluster object that a client makes for its admin has one.
  */
 function readingUncommitted(kafka: Kafka): Kafka {
   const makesCluster = Object.getOwnPropertySymbols(kafka).find(
@@ -56,13 +60,16 @@ function readingUncommitted(kafka: Kafka): Kafka {
 
 const READ_UNCOMMITTED = 0;
 
-/** Where a group goes on in a partition: less than 0 where it has committed nothing; and what it has committed with it, by `readCommitNote`. */
+/** A group's committed offset in a partition, less than 0 for none, and its note by `readCommitNote`. */
 export interface Committed extends TopicPartition {
   readonly offset: number;
   readonly note: CommitNote | null;
 }
 
-/** Whatever a group has committed. Naming topics would ask brokers about these first, which fails, or makes them, where they are deleted. */
+/**
+ * All committed offsets of a group. Names no topics on purpose: kafkajs would look them up first, which fails
+ * for deleted topics, or creates them.
+ */
 export async function committedOffsets(admin: Admin, groupId: string): Promise<Committed[]> {
   const committed = await admin.fetchOffsets({ groupId });
   return committed.flatMap(({ topic, partitions }) =>
@@ -73,7 +80,7 @@ export async function committedOffsets(admin: Admin, groupId: string): Promise<C
   );
 }
 
-/** The same, asked for again and again by a client of its own. */
+/** Reads committed offsets repeatedly, with a client of its own. */
 export function makeCommittedOffsets(kafka: Kafka, groupId: string) {
   let admin: Admin | null = null;
   return {
@@ -87,18 +94,19 @@ export function makeCommittedOffsets(kafka: Kafka, groupId: string) {
   };
 }
 
-/** What Kafka has of a partition, and where a group stands in it. */
+/** The range of offsets of a partition, and a group's position in it. */
 export interface Position extends Watermarks {
-  /** How far the group has committed; null where it has not. */
+  /** The committed offset; null where the group has committed none. */
   readonly committed: number | null;
-  /** What a worker, or a mirror that copied its offset, has noted beside it; null where nobody has. */
+  /** The note of a worker beside the offset, perhaps copied by a mirror; null where there is none. */
   readonly note?: CommitNote | null;
 }
 
 /**
- * The positions of a group in those of the topics that exist. What it committed is read first: the ends can only be beyond it.
+ * The positions of a group, for those of the topics that exist. Committed offsets are read first, so the ends
+ * can only be beyond them.
  *
- * @param topics `others`: beside these, all that the group has committed something of
+ * @param topics with `others`, all further topics are added for which the group has committed an offset
  */
 export async function readPositions(
   kafka: Kafka,
@@ -124,7 +132,10 @@ export async function readPositions(
   }
 }
 
-/** The first offset of each partition of a topic at or behind a time, in ms since 1970; its end where there is none. */
+/**
+ * The first offset of each partition of a topic at or after a time, in milliseconds since 1970. The
+ * partition's end where there is none.
+ */
 export async function offsetsAt(
   kafka: Kafka,
   topic: string,
@@ -139,7 +150,7 @@ export async function offsetsAt(
   }
 }
 
-/** How many members a group has. */
+/** Number of members of a group. */
 export async function membersOf(kafka: Kafka, groupId: string): Promise<number> {
   const admin = await connectedAdmin(kafka);
   try {

@@ -1,8 +1,8 @@
 /**
- * Finds members of the group that read nothing of what they were assigned: dead ones, that Kafka goes on counting.
+ * Finds dead members that Kafka still counts: they read nothing of their partitions.
  *
- * Kafka 4.4 may forget to time out a member that dies at the moment at which the broker itself does. Its partitions then stand still until the group
- * shares them out again, which makes Kafka ask who is there.
+ * Kafka 4.4 may fail to time out a member that dies at the same moment as its broker. The member's partitions
+ * then stop until the next rebalance, which removes the member.
  */
 import { type Admin, AssignerProtocol, type Kafka } from 'kafkajs';
 import type { Logger } from 'pino';
@@ -14,13 +14,22 @@ import { committedOffsets } from '../admin/offsets';
 import { connectedAdmin, offsetOf } from '../client/client';
 import { type AnswerListener, runWithListener } from '../client/patches/fetch';
 
-/** How often the members are looked at. */
+/** Interval of the checks. */
 const CHECK_MS = 2_000;
-/** A member that commits nothing for this long, though each of its partitions that has records to read could, is taken for dead. */
+/**
+ * A member is taken for dead once it commits nothing for this long, on all its partitions, though at least
+ * one has records to read.
+ */
 const STILL_MS = 8_000;
-/** Workers that find the same member dead do not all join anew at the same moment, but within this time; the first of them is enough. */
+/**
+ * Workers that find the same dead member rejoin at different moments within this time: the first rejoin is
+ * enough.
+ */
 const STILL_SPREAD_MS = 2_000;
-/** A member may be alive and undecided. So the second time comes after this long, and each further one after twice as long as the one before. */
+/**
+ * Wait before the second rejoin. Each further wait is twice as long, because the member may be alive and only
+ * undecided.
+ */
 const FIRST_PAUSE_MS = 60_000;
 const LONGEST_PAUSE_MS = 3_600_000;
 
@@ -34,29 +43,30 @@ export interface GroupView {
   readonly positions: readonly GroupPosition[];
 }
 
-/** Where the group stands in a partition, and one past the last record that can be read. */
+/** The group's committed offset in a partition, and one past the last record that can be read. */
 export interface GroupPosition extends TopicPartition {
   readonly committed: number;
   readonly end: number;
 }
 
-/** What of the group was seen to move since it last shared out its partitions. */
+/** Finds members without progress since the last rebalance. */
 export class StillMembers {
   private readonly partitions = new Map<
     string,
     { committed: number; movedAt: number; behindSince: number }
   >();
 
-  /** @param stillMs how long it takes a member to be still */
+  /** @param stillMs how long a member makes no progress until it counts as still */
   constructor(private readonly stillMs: number) {}
 
-  /** The group has shared out its partitions: nothing of before counts. */
+  /** Forgets all observations: the group has rebalanced. */
   reset(): void {
     this.partitions.clear();
   }
 
   /**
-   * Members that stand still; none while one of our own partitions stands still, too: then it is the store, or what we all wait for.
+   * The members without progress. None while this worker makes no progress either: then the cause is the
+   * store, or another common cause.
    *
    * @param now in ms
    */
@@ -86,15 +96,15 @@ export class StillMembers {
   }
 }
 
-/** How often members that stand still make us join anew. */
+/** Limits how often dead members cause a rejoin. */
 export class JoinLimit {
   private times = 0;
   private nextAt = Number.NEGATIVE_INFINITY;
 
-  /** Whether it may be done now; then it counts as done. @param now in ms */
+  /** Whether a rejoin is allowed now; if so, it counts as done. @param now in ms */
   take(now: number): boolean {
     if (now < this.nextAt) return false;
-    // Long after the last time it is another trouble.
+    // Long after the last rejoin the cause is a new one.
     if (now > this.nextAt + LONGEST_PAUSE_MS) this.times = 0;
     this.nextAt = now + Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** this.times++);
     return true;
@@ -103,31 +113,31 @@ export class JoinLimit {
 
 export interface MemberWatchOptions {
   readonly groupId: string;
-  /** Who we are to the group, and what it reads; null while that is open. */
+  /** This worker's member id and topics; null while it cannot judge other members. */
   readonly self: () => { readonly id: string; readonly topics: readonly string[] } | null;
-  /** Members stand still, and it is our turn to join anew. */
-  readonly onStill: () => void;
+  /** Called where members are dead, and this worker should rejoin. */
+  readonly onDeadMembers: () => void;
 }
 
 export interface MemberWatch {
-  /** Looks until the signal is aborted. */
+  /** Checks until the signal is aborted. */
   watch(signal: AbortSignal): Promise<void>;
-  /** The group has shared out its partitions. */
-  sharedOut(): void;
+  /** Called after each rebalance. */
+  onRebalanced(): void;
 }
 
 export function makeMemberWatch(
   kafka: Kafka,
-  { groupId, self, onStill }: MemberWatchOptions,
+  { groupId, self, onDeadMembers }: MemberWatchOptions,
   logger: Logger,
 ): MemberWatch {
   const stillMembers = new StillMembers(STILL_MS + Math.random() * STILL_SPREAD_MS);
   const limit = new JoinLimit();
 
-  async function look(admin: Admin): Promise<void> {
+  async function check(admin: Admin): Promise<void> {
     const before = self();
     const view = before && (await viewGroup(admin, groupId, before.topics));
-    // What was seen meanwhile may be of before and behind a sharing out.
+    // A rebalance in between may have mixed the view of two generations.
     if (before === null || view === null || self()?.id !== before.id) return;
     const now = systemClock.now();
     const still = stillMembers.observe(view, before.id, now);
@@ -136,7 +146,7 @@ export function makeMemberWatch(
       { groupId, members: still.map(({ id, partitions }) => ({ id, partitions: partitions.length })) },
       'members of the group read nothing of their partitions; joining anew, so that Kafka asks who is there',
     );
-    onStill();
+    onDeadMembers();
   }
 
   const report = (error: unknown) =>
@@ -148,10 +158,10 @@ export function makeMemberWatch(
       while (!signal.aborted) {
         try {
           admin ??= await connectedAdmin(kafka);
-          await look(admin);
+          await check(admin);
         } catch (error) {
           report(error);
-          // What goes wrong here must not end the watch.
+          // A failure here must not end the watch.
           await admin?.disconnect().catch(report);
           admin = null;
         }
@@ -159,11 +169,11 @@ export function makeMemberWatch(
       }
       await admin?.disconnect();
     },
-    sharedOut: () => stillMembers.reset(),
+    onRebalanced: () => stillMembers.reset(),
   };
 }
 
-const UNHEARD: AnswerListener = {
+const IGNORE_ANSWERS: AnswerListener = {
   end: () => undefined,
   refused: () => undefined,
   leaderless: () => undefined,
@@ -173,7 +183,7 @@ const UNHEARD: AnswerListener = {
   committed: () => undefined,
 };
 
-/** The group, as it is now; null where we are alone in it, or while it shares out its partitions. */
+/** A view of the group now; null during a rebalance, and where this worker is the only member. */
 async function viewGroup(
   admin: Admin,
   groupId: string,
@@ -186,18 +196,18 @@ async function viewGroup(
     id: memberId,
     partitions: assignedIn(memberAssignment),
   }));
-  // What was committed is read first: the ends can only be beyond it.
+  // Committed offsets are read first, so the ends can only be beyond them.
   const committed = new Map(
     (await committedOffsets(admin, groupId)).map((position) => [keyOf(position), position.offset]),
   );
   const positions = await Promise.all(
     topics.map(async (topic) => {
-      // Of a partition without a leader nothing is told: nobody can be still there, and the others are looked at.
-      const offsets = await runWithListener(UNHEARD, () => admin.fetchTopicOffsets(topic));
+      // A partition without a leader has no answer, and is left out. The other partitions are checked.
+      const offsets = await runWithListener(IGNORE_ANSWERS, () => admin.fetchTopicOffsets(topic));
       return offsets.map(({ partition, low, high }) => ({
         topic,
         partition,
-        // What Kafka has deleted is not to be read any more.
+        // Deleted records no longer have to be read.
         committed: Math.max(committed.get(keyOf({ topic, partition })) ?? -1, offsetOf(low)),
         end: offsetOf(high),
       }));

@@ -1,5 +1,6 @@
 /**
- * The consumer group behind RecordSource, by kafkajs: which topics are read, and when the group is joined anew.
+ * The consumer group behind `RecordSource`, by kafkajs: chooses the topics to read, and rejoins the group
+ * when needed.
  */
 import type { Admin, Kafka } from 'kafkajs';
 import type { Logger } from 'pino';
@@ -11,31 +12,41 @@ import type { RecordSource, SourceListener } from '../port';
 import { makeMemberWatch } from './dead-member-watch';
 import { joinGroup, type Membership } from './membership';
 
-/** New topics, and topics that appear, are taken up within this time. */
+/** New topics are read within this time of their configuration or creation (docs/rules.md, U6). */
 const TOPIC_CHECK_MS = 20_000;
-/** The same after a check that failed, and the shortest time between two checks. */
+/** Wait after a check that failed, and the shortest time between two checks. */
 const TOPIC_RETRY_MS = 2_000;
-/** A client that has ended is made anew so many times in a row; then the worker ends. */
+/** How many times in a row an ended client is replaced by a new one. Then the worker ends. */
 const MAX_ENDS_IN_A_ROW = 5;
 
 export interface KafkaSourceOptions {
   readonly groupId: string;
-  /** The cluster that is read; where the brokers turn out to be of another one, the source ends. Null, or absent, where it has no id. */
+  /**
+   * The cluster that is read. The source ends where the brokers turn out to belong to another cluster. Null
+   * or absent where the cluster has no id.
+   */
   readonly clusterId?: string | null;
-  /** The topics to read, asked for again from time to time. */
+  /** Returns the topics to read. Called at each check. */
   readonly wantedTopics: () => Promise<readonly string[]>;
-  /** Called with each look at the topics of the cluster: whether the wanted ones exist, and which there are. */
+  /**
+   * Called at each check of the cluster's topics: whether each wanted topic exists, and the names of all
+   * topics.
+   */
   readonly onTopics?: (exists: ReadonlyMap<string, boolean>, all: ReadonlySet<string>) => void;
-  /** Fetches that bring something begin at least so many milliseconds apart; LEAST_FETCH_INTERVAL_MS by default. */
+  /**
+   * The least time between the starts of two fetches that return records; LEAST_FETCH_INTERVAL_MS by default.
+   */
   readonly fetchIntervalMs?: number;
-  /** The client has ended, again and again. */
+  /** Called where the client has ended too many times in a row, or Kafka refuses the worker. */
   readonly onFatal: (error: Error) => void;
 }
 
 /**
- * The consumer group. Records are handed over as they are fetched; the position in a partition runs ahead of what is committed.
+ * The consumer group. Records are delivered as they are fetched: the position in a partition runs ahead of
+ * the committed offset.
  *
- * kafkajs fixes a consumer's topics when it starts, so that a change of topics is a new consumer: a new membership.
+ * kafkajs fixes a consumer's topics when it starts, so a change of topics needs a new consumer: a new
+ * membership.
  */
 export function makeKafkaSource(kafka: Kafka, options: KafkaSourceOptions, logger: Logger): RecordSource {
   const { groupId } = options;
@@ -45,7 +56,7 @@ export function makeKafkaSource(kafka: Kafka, options: KafkaSourceOptions, logge
   let subscribed: readonly string[] | null = null;
   let endsInARow = 0;
   let following: Promise<unknown> = Promise.resolve();
-  /** Whether to join anew, though nothing is wrong with our own membership. */
+  /** Whether to rejoin the group although this worker's own membership works. */
   let wantsToRejoin = false;
   const memberWatch = makeMemberWatch(
     kafka,
@@ -53,12 +64,12 @@ export function makeKafkaSource(kafka: Kafka, options: KafkaSourceOptions, logge
       groupId,
       self() {
         const id = membership?.memberId() ?? null;
-        // Who fetches nothing cannot tell who else does not.
-        // Nor can a member that brokers throttle: the others share its quota.
+        // A member that fetches nothing cannot judge the others.
+        // Neither can a member that brokers throttle: the other members share its quota.
         const isFetching = membership?.isStalled() === false && !membership.isThrottled();
         return id !== null && isFetching && subscribed !== null ? { id, topics: subscribed } : null;
       },
-      onStill() {
+      onDeadMembers() {
         wantsToRejoin = true;
       },
     },
@@ -67,7 +78,7 @@ export function makeKafkaSource(kafka: Kafka, options: KafkaSourceOptions, logge
   const stopping = new AbortController();
   let missing: readonly string[] = [];
 
-  /** The wanted topics that exist. A missing one is reported once, and stops no other. */
+  /** The wanted topics that exist. A missing topic is logged once, and does not stop the other topics. */
   async function presentTopics(): Promise<string[]> {
     admin ??= await connectedAdmin(kafka);
     const wanted = await options.wantedTopics();
@@ -87,7 +98,7 @@ export function makeKafkaSource(kafka: Kafka, options: KafkaSourceOptions, logge
 
   async function checkTopics(): Promise<void> {
     const topics = await presentTopics();
-    // No topic, no fetch: the check is what shows that we are alive.
+    // Without topics there are no fetches: only this check shows that the worker is alive.
     if (topics.length === 0) listener.onActive();
     const isJoined =
       topics.join() === subscribed?.join() && membership?.hasEnded() !== true && !wantsToRejoin;
@@ -106,11 +117,11 @@ export function makeKafkaSource(kafka: Kafka, options: KafkaSourceOptions, logge
 
   const callbacks = {
     onAssigned() {
-      memberWatch.sharedOut();
+      memberWatch.onRebalanced();
       wantsToRejoin = false;
     },
     onFetched() {
-      // Not before: a client may join each time, and end with the first fetch.
+      // Not before the first fetch: a client may join each time, and end with its first fetch.
       endsInARow = 0;
     },
     onEnd(error: Error) {
@@ -129,7 +140,8 @@ export function makeKafkaSource(kafka: Kafka, options: KafkaSourceOptions, logge
       try {
         await checkTopics();
       } catch (error) {
-        // Without a membership the tries are all there is to see of us: no restart brings the store or Kafka back.
+        // Without a membership only these checks show that the worker is alive. A restart would not bring
+        // back the store or Kafka.
         if (membership === null) listener.onActive();
         waitMs = TOPIC_RETRY_MS;
         logger.warn({ error: messageOf(error), retryMs: waitMs }, 'topics could not be checked');
@@ -161,7 +173,7 @@ export function makeKafkaSource(kafka: Kafka, options: KafkaSourceOptions, logge
     },
     async stop() {
       stopping.abort();
-      // A consumer that is left while it still joins would go on by itself.
+      // A consumer that is stopped while it still joins would continue by itself.
       await following;
       await Promise.all([membership?.leave(), admin?.disconnect()]);
     },

@@ -1,5 +1,6 @@
 /**
- * A membership of a consumer group, by kafkajs: what is fetched, what is committed, and what the client is kept from.
+ * One membership of a consumer group, by kafkajs: its fetches, its commits, and guards against faults of the
+ * client.
  */
 import { type Consumer, type EachBatchPayload, type Kafka, KafkaJSNonRetriableError } from 'kafkajs';
 import type { Logger } from 'pino';
@@ -23,36 +24,43 @@ import type { RecordSource, SourceListener } from '../port';
 import { FetchPositions } from './positions';
 import { RefusedPartitions, toTopicPartitions } from './refused-partitions';
 
-/** A member joins a rebalance within this time, or within this many session timeouts where that is longer. */
+/**
+ * The time in which a member must join a rebalance. Session timeouts replace it where REBALANCE_SESSIONS of
+ * them are longer.
+ */
 const REBALANCE_TIMEOUT_MS = 15_000;
 const REBALANCE_SESSIONS = 1.5;
 /**
- * A member that the group has not heard of for this long beyond a rebalance is none any more, and joins anew. kafkajs times its heartbeats
- * by the clock of the day: set back by an hour, it sends none for an hour.
+ * A member has lost its membership once the group has not heard from it for the time of a rebalance and this
+ * time. It joins again then. kafkajs times heartbeats by the wall clock: set back by an hour, it sends none
+ * for an hour.
  */
 const UNHEARD_BEYOND_MS = 5_000;
-/** What a fetch asks for. */
+/** Parameters of a fetch. */
 export const FETCH = {
-  /** It waits this long for new records; also how long a resumed partition may wait for its next fetch, so that its queue has to last. */
+  /**
+   * A fetch waits this long for new records. A resumed partition may wait as long for its next fetch, so its
+   * queue has to last.
+   */
   maxWaitTimeInMs: 100,
   maxBytesPerPartition: 512 * 1024,
   maxBytes: 4 * 1024 * 1024,
 } as const;
 /**
- * Fetches that bring something begin at least this far apart: each costs the worker and the broker about a millisecond, however little it
- * brings. A record that comes after a pause does not wait for it.
+ * The least time between the starts of two fetches that return records: each fetch costs the worker and the
+ * broker about a millisecond, however small. A record that arrives after a pause does not wait.
  */
 const LEAST_FETCH_INTERVAL_MS = 10;
-/** Batches of a fetch that are handed over side by side. More only wait for one another. */
+/** Batches of a fetch that are handed over at the same time. More of them would only wait for one another. */
 const BATCHES_HANDED_OVER_AT_ONCE = 64;
-/** New partitions are noticed within this time, and partitions that had no leader when the group assigned them are fetched again. */
+/** New partitions are found within this time, and partitions without a leader are fetched again. */
 const METADATA_MAX_AGE_MS = 10_000;
-/** Without a fetch for this long a topic may be gone: kafkajs then fetches nothing of the others either. */
+/** Without a fetch for this long a topic may be deleted: kafkajs then fetches no other topic either. */
 const STALLED_MS = 3_000;
-/** A fetch, and the handing over of what it brought, has ended after this time, one way or other. */
+/** After this time a fetch has ended, and its records are handed over, or it has failed. */
 const FETCH_OVER_MS = REQUEST_TIMEOUT_MS + 2_000;
 const GATE_CHECK_MS = 20;
-/** A member that was throttled counts as throttled for so much longer: a quota comes in waves. */
+/** A member counts as throttled for this long after it was throttled: a quota comes in waves. */
 const THROTTLED_KEPT_MS = 300_000;
 
 /** A consumer of fixed topics, as a member of the group. */
@@ -61,13 +69,13 @@ export interface Membership {
   resume(partition: TopicPartition): void;
   readonly rewindTo: RecordSource['rewindTo'];
   readonly commit: RecordSource['commit'];
-  /** Whether nothing is fetched any more. */
+  /** Whether fetches have stopped. */
   isStalled(): boolean;
-  /** Whether brokers throttle its fetches, or did a moment ago. */
+  /** Whether brokers throttle this member's fetches, or did so recently. */
   isThrottled(): boolean;
-  /** Who we are to the group; null while it shares out its partitions. */
+  /** The member's id in the group; null during a rebalance. */
   memberId(): string | null;
-  /** Whether the client has given up, or the group has. */
+  /** Whether the membership is over: the client or the group has given it up. */
   hasEnded(): boolean;
   leave(): Promise<void>;
 }
@@ -79,7 +87,7 @@ export interface MembershipDeps {
   readonly fetchIntervalMs?: number;
   readonly listener: SourceListener;
   readonly onAssigned: () => void;
-  /** The group works: a broker answered a fetch, or there is none to be sent. */
+  /** Called where the membership works: a broker answered a fetch, or there is no partition to fetch. */
   readonly onFetched: () => void;
   readonly onEnd: (error: Error) => void;
   readonly logger: Logger;
@@ -93,18 +101,18 @@ export async function joinGroup(
   const { groupId, fetchIntervalMs = LEAST_FETCH_INTERVAL_MS, listener, onAssigned, onEnd, logger } = deps;
   const sessionTimeoutMs = sessionTimeoutOf(kafka);
   const rebalanceTimeoutMs = Math.max(REBALANCE_TIMEOUT_MS, REBALANCE_SESSIONS * sessionTimeoutMs);
-  let left = false;
-  let gone = false;
-  let ended = false;
+  let hasLeft = false;
+  let isDisconnected = false;
+  let hasClientEnded = false;
   let fetchBeganAt = systemClock.now();
   let fetchedAt = systemClock.now();
-  /** When the group has last heard of us; null while the client is still joining. */
-  let heardAt: number | null = null;
+  /** When the group last heard from this member; null while the client is still joining. */
+  let lastHeardAt: number | null = null;
   let commitOffsets: EachBatchPayload['commitOffsetsIfNecessary'] | null = null;
   const gate = new FetchGate(systemClock);
   const positions = new FetchPositions(listener, logger);
-  /** Our partitions, by `keyOf`. */
-  let ours: ReadonlySet<string> = new Set();
+  /** The partitions assigned to this member, by `keyOf`. */
+  let assignedKeys: ReadonlySet<string> = new Set();
   let rebalancingSince: number | null = systemClock.now();
   let memberId: string | null = null;
   let throttledUntil = Number.NEGATIVE_INFINITY;
@@ -121,8 +129,8 @@ export async function joinGroup(
       initialRetryTime: FIRST_RETRY_MS,
       maxRetryTime: MAX_RETRY_MS,
       retries: RETRIES,
-      // A consumer that was left in the middle of a crash would come back otherwise.
-      restartOnFailure: async () => !left,
+      // A consumer that leaves during a crash would come back otherwise.
+      restartOnFailure: async () => !hasLeft,
     },
   });
   const pauses: Pick<Consumer, 'pause' | 'resume'> = {
@@ -134,19 +142,19 @@ export async function joinGroup(
   );
   const answers: AnswerListener = {
     end(partition, offset, start) {
-      if (left) return;
+      if (hasLeft) return;
       deps.onFetched();
-      refused.answered(partition);
+      refused.onAnswered(partition);
       positions.onHighWatermark(partition, offset);
       listener.onHighWatermark(partition, offset, start);
     },
     refused(partition, error) {
-      if (left) return;
+      if (hasLeft) return;
       deps.onFetched();
       refused.refuse(partition, error);
     },
     leaderless(partition, error) {
-      if (ours.has(keyOf(partition))) answers.refused(partition, error);
+      if (assignedKeys.has(keyOf(partition))) answers.refused(partition, error);
     },
     missing: (partition) => positions.markInDoubt(partition),
     throttled(ms) {
@@ -156,19 +164,19 @@ export async function joinGroup(
       rebalancingSince ??= systemClock.now();
     },
     joined(clusterId) {
-      if (left || clusterId === null || deps.clusterId == null || clusterId === deps.clusterId) return;
-      // Nothing of the new cluster is taken, and nothing of the old one is committed there.
-      left = true;
+      if (hasLeft || clusterId === null || deps.clusterId == null || clusterId === deps.clusterId) return;
+      // Records of the new cluster are ignored, and no offset of the old cluster is committed to the new one.
+      hasLeft = true;
       commitOffsets = null;
       listener.onAssigned([]);
       onEnd(clusterChanged(deps.clusterId, clusterId));
     },
     committed(partition, offset, note) {
-      if (!left) positions.onCommitted(partition, offset, note);
+      if (!hasLeft) positions.onCommitted(partition, offset, note);
     },
   };
   consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => {
-    if (left) return;
+    if (hasLeft) return;
     if (rebalancingSince !== null) listener.onRebalanced(systemClock.now() - rebalancingSince);
     rebalancingSince = null;
     memberId = payload.memberId;
@@ -177,51 +185,52 @@ export async function joinGroup(
     );
     gate.close();
     positions.onAssigned();
-    ours = new Set(partitions.map(keyOf));
+    assignedKeys = new Set(partitions.map(keyOf));
     fetchedAt = systemClock.now();
-    heardAt = systemClock.now();
+    lastHeardAt = systemClock.now();
     commitOffsets = null;
-    // kafkajs keeps a partition paused over a rebalance, and whoever paused it is gone.
+    // kafkajs keeps a partition paused over a rebalance, but the loop that paused it no longer exists.
     consumer.resume(partitions.map(toTopicPartitions));
-    refused.assigned();
+    refused.onAssigned();
     onAssigned();
     listener.onAssigned(partitions);
   });
   consumer.on(consumer.events.CRASH, ({ payload }) => {
-    if (left) return;
-    heardAt = null;
+    if (hasLeft) return;
+    lastHeardAt = null;
     rebalancingSince ??= systemClock.now();
     if (payload.restart) {
       logger.warn({ error: messageOf(payload.error) }, 'the Kafka client restarts');
       return;
     }
-    // Without restart it has ended (kafkajs#1445), for errors, too, that pass, such as a coordinator that moves.
-    ended = true;
+    // Without a restart the consumer has ended (kafkajs#1445), even after a transient error such as a
+    // coordinator that moves.
+    hasClientEnded = true;
     onEnd(sessionRefusal(kafka, payload.error) ?? payload.error);
   });
   consumer.on(consumer.events.HEARTBEAT, () => {
-    heardAt = systemClock.now();
+    lastHeardAt = systemClock.now();
   });
   consumer.on(consumer.events.FETCH_START, ({ payload }) => {
-    if (gone) leaveAgain();
+    if (isDisconnected) leaveAgain();
     fetchBeganAt = systemClock.now();
     listener.onActive();
-    gate.fetchBegins(payload.nodeId);
-    refused.fetchBegins();
+    gate.onFetchStart(payload.nodeId);
+    refused.onFetchStart();
   });
   consumer.on(consumer.events.FETCH, () => {
-    if (ours.size === 0) deps.onFetched();
+    if (assignedKeys.size === 0) deps.onFetched();
     fetchedAt = systemClock.now();
     listener.onActive();
   });
-  // Kafka is slow, and the client goes on trying. Heartbeats do not count: they say nothing of fetches.
+  // Kafka is slow, and the client keeps trying. Heartbeats do not count: they do not show that fetches work.
   consumer.on(consumer.events.REQUEST_TIMEOUT, () => listener.onActive());
 
   async function handOver(payload: EachBatchPayload): Promise<void> {
     const { batch, resolveOffset, commitOffsetsIfNecessary } = payload;
-    if (left) return;
+    if (hasLeft) return;
     if (gate.isClosed() || positions.isVoid) {
-      // Not resolved, so it is fetched again.
+      // The batch is not resolved, so it is fetched again.
       await systemClock.sleep(GATE_CHECK_MS, NEVER);
       return;
     }
@@ -232,22 +241,25 @@ export async function joinGroup(
       const fromOffset = offsetOf(Reflect.get(batch, 'fetchedOffset'));
       const nextOffset = Math.max(fetched.lastOffset + 1, fromOffset);
       if (!positions.advance({ topic, partition }, fromOffset, nextOffset)) return;
-      // This is where the next fetch goes on: behind the markers and aborted records at the end, too.
+      // The next fetch continues here, behind markers and aborted records at the end of the batch.
       resolveOffset(message.offset);
       commitOffsets = commitOffsetsIfNecessary;
       for (const chunk of fetched.chunksFrom(fromOffset)) listener.onChunk({ topic, partition, ...chunk });
     }
-    // The next fetch begins once all that this one brought is handed over.
+    // The next fetch begins once all records of this one are handed over.
     const early = fetchBeganAt + fetchIntervalMs - systemClock.now();
     if (early > 0) await systemClock.sleep(early, NEVER);
   }
 
-  /** A consumer that was about to restart when it was left comes back, and holds partitions that nobody decides. */
+  /**
+   * A consumer that was about to restart when it left comes back. It would hold partitions that no loop
+   * decides.
+   */
   function leaveAgain(): void {
-    gone = false;
+    isDisconnected = false;
     membership.leave().catch((error: unknown) => {
       logger.warn({ groupId, error: messageOf(error) }, 'a consumer that came back could not be ended');
-      gone = true;
+      isDisconnected = true;
     });
   }
 
@@ -259,28 +271,29 @@ export async function joinGroup(
     rewindTo(partition, offset) {
       ignoreWhileRestarting(() => consumer.seek({ ...partition, offset: String(offset) }));
       positions.rewindTo(partition, offset);
-      // Of other partitions it is fetched again.
+      // The gate discards fetches in flight. Records of other partitions in them are fetched again.
       gate.close();
     },
     async commit(progress) {
-      // consumer.commitOffsets would try again by itself, over a rebalance too, and set back what the new owner has committed.
+      // `consumer.commitOffsets` retries by itself, even across a rebalance. It would then set back an offset
+      // that the new owner has committed.
       if (commitOffsets === null) throw new Error('nothing was read since the group assigned its partitions');
       await positions.commit(progress, commitOffsets);
     },
     isStalled,
     isThrottled: () => systemClock.now() < throttledUntil + THROTTLED_KEPT_MS,
     memberId: () => (rebalancingSince === null ? memberId : null),
-    // Where it is stalled it has met an error, and restarts by itself.
+    // A stalled client has met an error, and restarts by itself.
     hasEnded: () =>
-      ended ||
+      hasClientEnded ||
       positions.isVoid ||
       (!isStalled() &&
-        heardAt !== null &&
-        systemClock.now() - heardAt > rebalanceTimeoutMs + UNHEARD_BEYOND_MS),
+        lastHeardAt !== null &&
+        systemClock.now() - lastHeardAt > rebalanceTimeoutMs + UNHEARD_BEYOND_MS),
     async leave() {
-      left = true;
+      hasLeft = true;
       await consumer.disconnect();
-      gone = true;
+      isDisconnected = true;
     },
   };
   try {
@@ -302,8 +315,8 @@ export async function joinGroup(
 }
 
 /**
- * kafkajs has no group while it restarts, for up to some seconds, and pauses, resumes and seeks nothing. Nor need it: all of that is void once it has
- * joined again.
+ * Ignores the error of a pause, resume or seek while kafkajs restarts. It has no group then, for up to some
+ * seconds. The change is not needed: joining the group again makes it void.
  */
 export function ignoreWhileRestarting(change: () => void): void {
   try {
@@ -316,11 +329,12 @@ export function ignoreWhileRestarting(change: () => void): void {
 const NO_GROUP = 'Consumer group was not initialized';
 
 /**
- * Keeps back what was fetched before the group last assigned its partitions.
+ * Discards fetches that began before the group last assigned its partitions.
  *
- * kafkajs runs a loop of fetches for each broker, and one of them may rejoin the group while another still waits for its records. Those would
- * be taken for the new generation's, which begins at the committed offset: what lies between would never be decided. So nothing is
- * taken from any broker until each of them has begun a fetch in the new generation, or its old one must have timed out.
+ * kafkajs runs a fetch loop for each broker. One loop may rejoin the group while another still waits for a
+ * fetch. The records of that old fetch would count as records of the new generation, which begins at the
+ * committed offset. The records in between would never be decided. So the gate stays closed until each broker
+ * has begun a fetch in the new generation, or its old fetch must have timed out.
  */
 export class FetchGate {
   private readonly begunAt = new Map<number, number>();
@@ -328,12 +342,12 @@ export class FetchGate {
 
   constructor(private readonly clock: Pick<Clock, 'now'>) {}
 
-  /** What was fetched until now is kept back. */
+  /** Discards the fetches that have begun until now. */
   close(): void {
     for (const nodeId of this.begunAt.keys()) this.old.add(nodeId);
   }
 
-  fetchBegins(nodeId: number): void {
+  onFetchStart(nodeId: number): void {
     this.begunAt.set(nodeId, this.clock.now());
     this.old.delete(nodeId);
   }

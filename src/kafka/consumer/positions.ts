@@ -1,4 +1,7 @@
-/** Where a member stands in the partitions that the group has assigned to it, and what of that Kafka may contradict. */
+/**
+ * The fetch position of each partition assigned to a member, and reasons to doubt it: answers of Kafka that
+ * contradict it.
+ */
 import type { Logger } from 'pino';
 import type { TopicPartition } from '../../lib/topic-partition';
 import { keyOf } from '../../lib/topic-partition';
@@ -10,10 +13,10 @@ import {
 import { commitNote, readCommitNote } from '../commit-note';
 import type { Progress, SourceListener } from '../port';
 
-/** Answers to the commit of one partition, which say nothing of others. */
+/** Commit errors that concern one partition alone. The commits of the other partitions are not affected. */
 const ERRORS_OF_ONE: ReadonlySet<number> = new Set([UNKNOWN_TOPIC_OR_PARTITION, TOPIC_AUTHORIZATION_FAILED]);
 
-/** What is committed, in the client's shape. */
+/** Offsets to commit, in the client's format. */
 export interface Offsets {
   readonly topics: {
     topic: string;
@@ -22,11 +25,17 @@ export interface Offsets {
 }
 
 export class FetchPositions {
-  /** Where each partition goes on: what the group has committed, until something is fetched. */
+  /**
+   * The next offset of each partition: the committed offset until the first fetch, then the end of the last
+   * fetch.
+   */
   private readonly nextOffsets = new Map<string, number>();
-  /** Partitions of which something was handed over since the group last assigned its partitions. */
+  /** Partitions whose records were handed over since the last assignment. */
   private readonly handedOver = new Set<string>();
-  /** Partitions that a broker did not know, or not at our offset, or did not let us commit, with how far they were fetched: what is told of them next may be of a topic that was made anew. */
+  /**
+   * Partitions in doubt, with the end of their last fetch. A broker did not know the partition or its offset,
+   * or refused the commit. The next answer about such a partition may concern a new topic of the same name.
+   */
   private inDoubt = new Map<string, number>();
   private hasRestarted = false;
 
@@ -35,21 +44,27 @@ export class FetchPositions {
     private readonly logger: Logger,
   ) {}
 
-  /** Whether a partition begins anew under what was handed over of it: only joining anew makes that void. */
+  /**
+   * Whether a partition has restarted from its beginning after records were handed over. Only a rejoin
+   * discards those records.
+   */
   get isVoid(): boolean {
     return this.hasRestarted;
   }
 
-  /** The group has assigned its partitions: nothing is known of them. */
+  /** Forgets all positions: the group has assigned its partitions. */
   onAssigned(): void {
     this.nextOffsets.clear();
     this.handedOver.clear();
-    // Anew: a commit that is under way may still be answered.
+    // A new map, because a commit in flight may still be answered, and marks partitions in the old map.
     this.inDoubt = new Map();
     this.hasRestarted = false;
   }
 
-  /** What the group has committed of a partition, null where it has not, and the note of that. Ignored where it is known already. */
+  /**
+   * Takes the committed offset of a partition and its note; null where no offset is committed. Ignored once
+   * the position is known.
+   */
   onCommitted(partition: TopicPartition, offset: number | null, note: string | null): void {
     const key = keyOf(partition);
     if (this.nextOffsets.has(key)) return;
@@ -58,13 +73,20 @@ export class FetchPositions {
     this.listener.onPositioned(partition, offset, read?.upTo ?? null, read?.cluster);
   }
 
-  /** A broker said where a partition ends. */
+  /**
+   * A broker reported the high watermark of a partition. A watermark at or beyond the end of the last fetch
+   * ends the doubt.
+   */
   onHighWatermark(partition: TopicPartition, offset: number): void {
     const fetchedTo = this.inDoubt.get(keyOf(partition));
     if (fetchedTo !== undefined && offset >= fetchedTo) this.inDoubt.delete(keyOf(partition));
   }
 
-  /** What was fetched of a partition from one offset up to another is handed over. @returns false where it must not be: the log begins anew under what was handed over before */
+  /**
+   * Records a fetch that is about to be handed over, with the range of its offsets.
+   *
+   * @returns false where it must not be handed over: the log has restarted beneath records handed over before
+   */
   advance(partition: TopicPartition, fromOffset: number, nextOffset: number): boolean {
     const key = keyOf(partition);
     this.reportJump(partition, fromOffset);
@@ -74,7 +96,7 @@ export class FetchPositions {
         this.inDoubt.set(key, Number.POSITIVE_INFINITY);
         return false;
       }
-      // Nothing of the log before was handed over, so that nothing of it can be committed.
+      // No record of the old log was handed over, so none of its offsets can be committed.
       this.inDoubt.delete(key);
     }
     this.nextOffsets.set(key, nextOffset);
@@ -91,9 +113,14 @@ export class FetchPositions {
     this.inDoubt.set(key, Math.max(this.inDoubt.get(key) ?? 0, this.nextOffsets.get(key) ?? 0));
   }
 
-  /** Commits what is certain. @throws where Kafka does not take it, and where something of it is in doubt */
+  /**
+   * Commits the offsets of partitions that are not in doubt.
+   *
+   * @throws where Kafka does not accept the commit, and where a partition is in doubt
+   */
   async commit(progress: readonly Progress[], send: (offsets: Offsets) => Promise<void>): Promise<void> {
-    // What is beyond all that was fetched was decided of a log that is gone, or that the store has lost: who reads it again commits it again.
+    // An offset beyond the end of the last fetch belongs to a deleted log, or to decisions that the store has
+    // lost. The partition is read again, and its offset committed then.
     const current = progress.filter(
       (each) => each.offset <= (this.nextOffsets.get(keyOf(each)) ?? each.offset),
     );
@@ -112,7 +139,10 @@ export class FetchPositions {
       );
   }
 
-  /** An offset that the log does not have any more, or not yet again, makes kafkajs go on at the log's beginning. */
+  /**
+   * Reports a jump of the position. Where the log no longer has an offset, or does not have it yet, kafkajs
+   * continues at the log's beginning.
+   */
   private reportJump(partition: TopicPartition, fromOffset: number): void {
     const expected = this.nextOffsets.get(keyOf(partition));
     if (expected === undefined || expected === fromOffset) return;

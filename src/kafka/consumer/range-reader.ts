@@ -1,4 +1,4 @@
-/** Reads the records between two offsets of partitions, beside whoever consumes them. */
+/** Reads the records between two offsets of partitions, without disturbing the group that consumes them. */
 import { randomBytes } from 'node:crypto';
 import type { Kafka } from 'kafkajs';
 import type { Logger } from 'pino';
@@ -12,44 +12,47 @@ import type { Chunk } from '../port';
 import { RECORD_OVERHEAD_BYTES, type RecordCursor, type StreamRecord } from '../protocol/record';
 import { makeKafkaSource } from './group-source';
 
-/** Reading what lies between two offsets ends with an error where Kafka gives nothing more for so long, joining a group included. */
+/** A read fails where Kafka returns no further records for this long, joining a group included. */
 const READ_STALLED_MS = 60_000;
 const READ_CHECK_MS = 50;
-/** A partition is paused while so much of what it gave is not taken yet. */
+/** A partition is paused while this many fetched bytes are not taken yet. */
 const MAX_WAITING_BYTES = 4 * 1024 * 1024;
-/** Records are handed over in parts of so many, and of no more once they hold so many bytes: a chunk may be millions of records. */
+/**
+ * Records are handed over in parts of at most this many records and, roughly, PART_BYTES. A chunk may hold
+ * millions of records.
+ */
 const PART_RECORDS = 8_000;
 const PART_BYTES = 4 * 1024 * 1024;
 
-/** Offsets of a partition from `from` on, up to but without `to`. */
+/** Offsets of a partition from `from` up to, but without, `to`. */
 export interface Range extends TopicPartition {
   readonly from: number;
   readonly to: number;
 }
 
-/** Offsets of a partition, in their order, with others between them. */
+/** Ascending ranges of offsets of a partition, with gaps between them. */
 export interface Ranges extends TopicPartition {
   readonly ranges: readonly {
     readonly from: number;
     readonly to: number;
-    /** Milliseconds since 1970, by the records' own times: older ones are passed over; 0 for all. */
+    /** Milliseconds since 1970. Records with an older timestamp are skipped; 0 for all. */
     readonly sinceMs: number;
   }[];
 }
 
-/** Records that are there to be read. */
+/** The readable records of a partition. */
 export interface Readable {
   readonly count: number;
-  /** The offset of the first one. */
+  /** The offset of the first record. */
   readonly first: number;
 }
 
 /**
- * The records in the ranges that a worker would read: no markers, no records of aborted transactions. What lies between the ranges of a partition
- * is read, too.
+ * Counts the records in the ranges that a worker would read: no markers, no records of aborted transactions.
+ * The gaps between the ranges of a partition are read, too.
  *
- * @returns by `keyOf`; nothing of a range without any
- * @throws where Kafka does not give them
+ * @returns by `keyOf`; no entry for a partition without such a record
+ * @throws where Kafka does not return the records
  */
 export async function readableRecords(
   kafka: Kafka,
@@ -89,7 +92,7 @@ export async function readableRecords(
 }
 
 export interface Reading {
-  /** The group whose name the reading's own begins with. */
+  /** The workers' group. The name of the reader's own group begins with it. */
   readonly groupId: string;
   readonly purpose: string;
   readonly ranges: readonly Range[];
@@ -97,12 +100,12 @@ export interface Reading {
 }
 
 /**
- * Hands over the records of ranges as a worker would read them, those of a partition in their order, some at a time.
+ * Hands over the records of ranges as a worker would read them, in the order of each partition, in parts.
  *
- * Reads as a group of its own, which is gone afterwards, so that the workers' group is not disturbed.
+ * Reads as a temporary group of its own, so the workers' group is not disturbed.
  *
- * @param take answers whether it wants more of this partition
- * @throws what `take` throws, and where Kafka gives nothing more for `stalledMs`
+ * @param take returns whether it wants more of this partition
+ * @throws errors of `take`, and where Kafka returns no further records for `stalledMs`
  */
 export async function readRecords(
   kafka: Kafka,
@@ -119,7 +122,7 @@ export async function readRecords(
   const admin = await connectedAdmin(kafka);
   try {
     const ends = await watermarks(kafka, topics);
-    // Nothing of the partitions that are not asked for.
+    // Partitions without a range are read from their end: they return nothing.
     const begins = ends.map((end) => ({ ...end, offset: open.get(keyOf(end))?.range.from ?? end.high }));
     await commitOffsets(kafka, group, begins);
     let failure: unknown;
@@ -190,7 +193,7 @@ export async function readRecords(
     try {
       while (open.size > 0) {
         if (failure !== undefined) throw failure;
-        // Whoever takes may take its time: that is no stall of Kafka.
+        // A slow `take` is no stall of Kafka.
         if (waitingBytes > 0) movedAt = systemClock.now();
         if (systemClock.now() > movedAt + stalledMs)
           throw new KafkaProblem(`Kafka gave no more records within ${stalledMs} ms`);
@@ -209,7 +212,10 @@ export async function readRecords(
   }
 }
 
-/** The next records between two offsets. What was handed over before the group assigned its partitions anew comes again, and is left out. */
+/**
+ * The next records between two offsets. Records that were handed over before a rebalance are redelivered, and
+ * left out here.
+ */
 function nextPart(cursor: RecordCursor, from: number, to: number): StreamRecord[] {
   const records: StreamRecord[] = [];
   let bytes = 0;
@@ -223,7 +229,10 @@ function nextPart(cursor: RecordCursor, from: number, to: number): StreamRecord[
   return records;
 }
 
-/** Commits offsets for a group that has no members: admin.setOffsets of kafkajs 2.2.4 does so too, and waits 5 s for each topic. */
+/**
+ * Commits offsets for a group without members. `admin.setOffsets` of kafkajs 2.2.4 does the same, but waits 5
+ * s for each topic.
+ */
 async function commitOffsets(
   kafka: Kafka,
   groupId: string,
@@ -232,7 +241,7 @@ async function commitOffsets(
   const consumer = kafka.consumer({ groupId, sessionTimeout: sessionTimeoutOf(kafka) });
   let refused: Error | undefined;
   consumer.on(consumer.events.CRASH, ({ payload }) => {
-    // A client that ends fails whatever is asked of it next, and says nothing of the reason.
+    // Once a client has ended, all further requests fail without naming the reason.
     refused = sessionRefusal(kafka, payload.error) ?? (payload.restart ? undefined : payload.error);
   });
   try {

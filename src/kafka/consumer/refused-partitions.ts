@@ -1,4 +1,7 @@
-/** Partitions that a broker does not let us read, that have no leader, or whose next batch is damaged: no fetch asks for them but from time to time, and they are no hindrance to the others. */
+/**
+ * Partitions that cannot be read: a broker refuses access, there is no leader, or the next batch is damaged.
+ * Fetches include such a partition only from time to time, and the other partitions go on.
+ */
 import type { Consumer } from 'kafkajs';
 import type { Logger } from 'pino';
 import { backoffMs } from '../../lib/backoff';
@@ -6,37 +9,38 @@ import type { Clock } from '../../lib/clock';
 import type { TopicPartition } from '../../lib/topic-partition';
 import { keyOf } from '../../lib/topic-partition';
 
-/** A topic that stays refused for the same reason is told of again after this long. */
-const SAID_AGAIN_MS = 600_000;
+/** A topic that stays refused for the same reason is logged again after this time. */
+const LOG_AGAIN_MS = 600_000;
 
 interface Refused {
   readonly partition: TopicPartition;
   readonly failures: number;
   readonly nextTryAt: number;
-  /** Whether no fetch asks for it. */
+  /** Whether fetches leave the partition out. */
   isLeftOut: boolean;
 }
 
 /**
- * Leaves refused partitions out of fetches, by the client's pauses: one that is refused is answered at once, so that fetches would follow one
- * another without end. Knows what else is paused, which has to stay so.
+ * Leaves refused partitions out of fetches by pausing them in the client. A broker refuses at once, so
+ * without a pause one fetch would follow another without end. Also tracks the partitions that are paused for
+ * other reasons, which must stay paused.
  */
 export class RefusedPartitions {
   private readonly refused = new Map<string, Refused>();
   private readonly paused = new Set<string>();
-  /** What was said of topics, and when. */
-  private readonly said = new Map<string, { readonly because: string; readonly at: number }>();
+  /** The last logged reason of each refused topic, and when it was logged. */
+  private readonly logged = new Map<string, { readonly because: string; readonly at: number }>();
 
   constructor(
     private readonly client: Pick<Consumer, 'pause' | 'resume'>,
     private readonly clock: Pick<Clock, 'now'>,
     private readonly logger: Logger,
-    /** A partition is refused, or is no more. */
-    private readonly changed: (partition: TopicPartition, because: string | null) => void,
+    /** Called where a partition becomes refused, and with null where it can be read again. */
+    private readonly onChanged: (partition: TopicPartition, because: string | null) => void,
   ) {}
 
-  /** The group has shared out its partitions: none is paused, and each is tried. */
-  assigned(): void {
+  /** Forgets pauses and refusals: after an assignment each partition is tried. */
+  onAssigned(): void {
     this.refused.clear();
     this.paused.clear();
   }
@@ -52,8 +56,8 @@ export class RefusedPartitions {
     if (this.refused.get(key)?.isLeftOut !== true) this.client.resume([toTopicPartitions(partition)]);
   }
 
-  /** A fetch begins: the only moment at which the client is sure to take a pause. */
-  fetchBegins(): void {
+  /** A fetch begins: only now does the client apply a pause for certain. */
+  onFetchStart(): void {
     const now = this.clock.now();
     for (const [key, refused] of this.refused) {
       const isLeftOut = now < refused.nextTryAt;
@@ -74,10 +78,10 @@ export class RefusedPartitions {
       ...{ partition, failures, nextTryAt: now + backoffMs(failures) },
       isLeftOut: known?.isLeftOut ?? false,
     });
-    if (known === undefined) this.changed(partition, error.message);
-    const said = this.said.get(partition.topic);
-    if (said?.because === error.message && now - said.at < SAID_AGAIN_MS) return;
-    this.said.set(partition.topic, { because: error.message, at: now });
+    if (known === undefined) this.onChanged(partition, error.message);
+    const last = this.logged.get(partition.topic);
+    if (last?.because === error.message && now - last.at < LOG_AGAIN_MS) return;
+    this.logged.set(partition.topic, { because: error.message, at: now });
     this.logger.error(
       { ...partition, error: error.message },
       'a topic cannot be read; it is tried again, and others go on',
@@ -85,20 +89,20 @@ export class RefusedPartitions {
   }
 
   /** A broker answered a fetch of the partition. */
-  answered(partition: TopicPartition): void {
-    if (this.said.size === 0) return;
+  onAnswered(partition: TopicPartition): void {
+    if (this.logged.size === 0) return;
     const { topic } = partition;
     const key = keyOf(partition);
     const known = this.refused.get(key);
     if (known !== undefined) {
       this.refused.delete(key);
-      this.changed(partition, null);
-      // Another fetch that asked for it was refused meanwhile: one of another broker, where its leader moves.
+      this.onChanged(partition, null);
+      // A fetch from another broker was refused meanwhile, while the partition's leader moved.
       if (known.isLeftOut && !this.paused.has(key)) this.client.resume([toTopicPartitions(partition)]);
     }
-    if (!this.said.has(topic) || [...this.refused.values()].some((each) => each.partition.topic === topic))
+    if (!this.logged.has(topic) || [...this.refused.values()].some((each) => each.partition.topic === topic))
       return;
-    this.said.delete(topic);
+    this.logged.delete(topic);
     this.logger.info({ topic }, 'a topic can be read again');
   }
 }

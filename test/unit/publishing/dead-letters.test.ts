@@ -31,7 +31,7 @@ it('names the letters that were refused, in the order in which they came [S6]', 
 it('holds no second large letter while the first is on its way, also where that was given up [S5]', async () => {
   const begun: (() => void)[] = [];
   const send: Sender['send'] = async (_, __, ___, options) => {
-    begun.push(() => options?.whenOver?.());
+    begun.push(() => options?.onSettled?.());
     if (begun.length === 1) throw new Error('did not acknowledge in time');
   };
   const sendDeadLetters = makeSendDeadLetters({ send, stop: async () => {} }, 'dead');

@@ -1467,20 +1467,20 @@ describe('fetches of an old generation', () => {
 
   it('are kept back until every broker’s loop has begun a fetch in the new one', () => {
     const { gate } = gateOf();
-    gate.fetchBegins(1);
-    gate.fetchBegins(2);
+    gate.onFetchStart(1);
+    gate.onFetchStart(2);
     expect(gate.isClosed()).toBe(false);
     gate.close();
     expect(gate.isClosed()).toBe(true);
-    gate.fetchBegins(1);
+    gate.onFetchStart(1);
     expect(gate.isClosed()).toBe(true);
-    gate.fetchBegins(2);
+    gate.onFetchStart(2);
     expect(gate.isClosed()).toBe(false);
   });
 
   it('of a broker that is gone are waited for as long as they may take', async () => {
     const { clock, gate } = gateOf();
-    gate.fetchBegins(1);
+    gate.onFetchStart(1);
     gate.close();
     await clock.pass(16_999);
     expect(gate.isClosed()).toBe(true);

@@ -32,7 +32,7 @@ function setUp() {
     /** A fetch begins after so long. */
     fetchAfter(ms: number) {
       now += ms;
-      refused.fetchBegins();
+      refused.onFetchStart();
       return [...out];
     },
   };
@@ -63,11 +63,11 @@ it('are told of once a topic, anew for another reason and after ten minutes, and
   fetchAfter(10 * MINUTE);
   refused.refuse(of(0), new Error('its disk is gone'));
   expect(lines.splice(0)).toEqual([refusal]);
-  refused.answered(of(7, 'another'));
-  refused.answered(of(1));
+  refused.onAnswered(of(7, 'another'));
+  refused.onAnswered(of(1));
   expect(lines).toEqual([]);
-  refused.answered(of(0));
-  refused.answered(of(0));
+  refused.onAnswered(of(0));
+  refused.onAnswered(of(0));
   expect(lines).toEqual(['a topic can be read again']);
   expect(changes).toEqual(['t/0 not allowed', 't/1 not allowed', 't/1 null', 't/0 null']);
 });
@@ -92,7 +92,7 @@ it('are tried at once where the group has shared out its partitions', () => {
   fetchAfter(0);
   // As the membership does, which resumes all that it has.
   out.clear();
-  refused.assigned();
+  refused.onAssigned();
   expect(fetchAfter(0)).toEqual([]);
   refused.resume(of(2));
   refused.refuse(of(0), NOT_ALLOWED);
@@ -105,8 +105,8 @@ it('are asked for at once where another broker answers while they are left out',
   refused.refuse(of(1), NOT_ALLOWED);
   refused.pause(of(1));
   expect(fetchAfter(0)).toEqual(['t/1', 't/0']);
-  refused.answered(of(0));
-  refused.answered(of(1));
+  refused.onAnswered(of(0));
+  refused.onAnswered(of(1));
   expect(fetchAfter(0)).toEqual(['t/1']);
   refused.resume(of(1));
   expect(fetchAfter(0)).toEqual([]);
