@@ -1,6 +1,6 @@
 /**
- * An alarm that is exact to about a tenth of a millisecond. Node's own timers know whole milliseconds only; a thread that sleeps on a
- * futex knows fractions, and costs nothing while it sleeps.
+ * An alarm that is exact to about a tenth of a millisecond. Node's own timers are exact to a millisecond
+ * only. A thread that sleeps on a futex is more exact, and costs nothing while it sleeps.
  */
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
 import type { MakeAlarm } from './delay-line';

@@ -17,13 +17,16 @@ const WIDTH = 760;
 const HEIGHT = 420;
 const PLOT = { left: 84, right: WIDTH - 24, top: 76, bottom: HEIGHT - 56 };
 const LEGEND_LINE = 22;
-/** Widths of text are guessed: an average character of a sans-serif font, for its size. */
+/** Text widths are estimates: an average character of a sans-serif font, relative to its size. */
 const CHARACTER_WIDTH = 0.56;
 const LEGEND_FONT = 13;
-/** Beyond this many points marks would hide the line. */
+/** Beyond this many points, marks would hide the line. */
 const MAX_MARKS = 40;
 
-/** Okabe and Ito's colours, which colour-blind readers can tell apart; dashes tell them apart without any colour. */
+/**
+ * The colours of Okabe and Ito, which colour-blind readers can distinguish. Dashes distinguish lines without
+ * any colour.
+ */
 const LIGHT = ['#0072b2', '#d55e00', '#009e73', '#aa4499', '#8a6d00'];
 const DARK = ['#56b4e9', '#ff9a4d', '#2fcf9f', '#e79acb', '#f0e442'];
 const DASHES = ['none', '8 4', '2 4', '10 4 2 4', '14 6'];
@@ -39,7 +42,7 @@ const STYLE = [
   '}',
 ].join('\n');
 
-/** @throws RangeError for a chart without points, and for more series than can be told apart */
+/** @throws RangeError for a chart without points, and for more series than the palette can distinguish */
 export function chartSvg(chart: Chart): string {
   const points = chart.series.flatMap((series) => series.points);
   if (points.length === 0) throw new RangeError(`the chart "${chart.title}" has no points`);

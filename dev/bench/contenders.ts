@@ -1,4 +1,4 @@
-/** The contenders beside the worker: each runs once, over the same records, and says what it took. */
+/** The contenders beside the worker. Each runs once over the same records and reports its time and cost. */
 import { once } from 'node:events';
 import type { Client } from 'pg';
 import { from as copyFrom, to as copyTo } from 'pg-copy-streams';
@@ -20,7 +20,10 @@ export interface Course {
   readonly settings?: Settings;
 }
 
-/** The contender that validates and inserts, into a table of its own; from its partitions being assigned to its last commit. */
+/**
+ * Runs the contender that validates and inserts, into a table of its own. Its time runs from the assignment
+ * of its partitions to its last commit.
+ */
 export async function runInsertOnly(stage: Stage, course: Course): Promise<Run> {
   return withClient(course.databaseUrl, async (client) => {
     await client.query(CREATE_INSERT_ONLY);
@@ -53,7 +56,10 @@ async function runProgram(stage: Stage, name: string, { published, databaseUrl, 
   return { events: published.records, seconds: (endedAt - assignedAt) / 1000, ...use };
 }
 
-/** The rows of insert-only, into the same table with its key, emptied first; 10,000 rows a transaction over one connection. */
+/**
+ * Copies the rows of insert-only into the same table with its key, emptied first. A transaction has 10,000
+ * rows, over one connection.
+ */
 export async function runCopy({ databaseUrl }: Course): Promise<Run> {
   return withClient(databaseUrl, async (client) => {
     const pieces = await readRows(client);
@@ -81,7 +87,10 @@ export async function runCopy({ databaseUrl }: Course): Promise<Run> {
   });
 }
 
-/** The rows of insert-only in COPY's binary format, in the order in which they were stored, in pieces of about COPY_ROWS rows. */
+/**
+ * Reads the rows of insert-only in COPY's binary format, in the order in which they were stored, in pieces of
+ * about COPY_ROWS rows.
+ */
 async function readRows(client: Client): Promise<Buffer[]> {
   const rows = await countOf(client);
   const { rows: sizes } = await client.query<{ pages: number }>(

@@ -1,8 +1,11 @@
-/** A slow line between two sockets: what comes in goes out later, in its order, and a slow reader slows its writer down. */
+/**
+ * A slow line between two sockets: bytes leave later than they arrive, in the same order. A slow reader slows
+ * its writer down.
+ */
 import { once } from 'node:events';
 import { connect, createServer, type Server, type Socket } from 'node:net';
 
-/** Calls `ring` once a moment set before has come. Setting another one replaces it. */
+/** Calls `ring` once at the moment that was set. A later call of `set` replaces the moment. */
 export interface Alarm {
   /** @param at milliseconds of `now` */
   set(at: number): void;
@@ -12,7 +15,7 @@ export interface Alarm {
 
 export type MakeAlarm = (ring: () => void) => Alarm;
 
-/** What is on the line at most: a sender that is faster waits, as it would for a reader. */
+/** Most bytes on the line. A faster sender waits, as it would for a slow reader. */
 const MAX_BYTES = 4 * 1024 * 1024;
 
 /** One direction of one connection. */
@@ -37,7 +40,7 @@ class DelayLine {
     });
   }
 
-  /** When the next chunk is to be delivered; Infinity where none can be. */
+  /** When the next chunk is to be delivered; Infinity if none can be. */
   get dueAt(): number {
     return this.blocked ? Number.POSITIVE_INFINITY : (this.chunks[0]?.dueAt ?? Number.POSITIVE_INFINITY);
   }
@@ -72,13 +75,13 @@ export interface DelayProxy {
 export interface DelayProxyOptions {
   readonly host: string;
   readonly port: number;
-  /** Of each direction: half of what it adds to a round trip. */
+  /** Delay of each direction: half of the time that the proxy adds to a round trip. */
   readonly delayMs: number;
 }
 
 const LOOPBACK = '127.0.0.1';
 
-/** Listens on a free port of the loopback interface, and leads each connection to `host:port`. */
+/** Listens on a free port of the loopback interface, and forwards each connection to `host:port`. */
 export async function startDelayProxy(options: DelayProxyOptions, makeAlarm: MakeAlarm): Promise<DelayProxy> {
   const lines = new Set<DelayLine>();
   const sockets = new Set<Socket>();
@@ -103,7 +106,7 @@ export async function startDelayProxy(options: DelayProxyOptions, makeAlarm: Mak
       [far, near],
     ] as const) {
       sockets.add(socket);
-      // Whatever breaks one side breaks the other.
+      // An error of one side breaks the other side too.
       socket.on('error', () => other.destroy());
       socket.on('close', (hadError) => {
         if (hadError) other.destroy();

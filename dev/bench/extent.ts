@@ -1,4 +1,4 @@
-/** How large a run is: numbers and words from the environment, each with the default of its mode. */
+/** The size of a run: numbers and words from the environment, each with the default of its mode. */
 
 export type ExtentValue = number | readonly number[] | string;
 
@@ -14,7 +14,7 @@ export class ExtentError extends Error {
 export class Extent {
   private readonly values: ReadonlyMap<string, ExtentValue>;
 
-  /** @throws ExtentError for what is no number, and for what the mode does not know */
+  /** @throws ExtentError for a value that is no number, and for a name that the mode does not have */
   constructor(defaults: Defaults, environment: Readonly<Record<string, string | undefined>>) {
     const known = new Map(Object.entries(defaults).map(([name, value]) => [variableOf(name), value]));
     for (const variable of Object.keys(environment)) {
@@ -50,7 +50,7 @@ export class Extent {
     return value;
   }
 
-  /** As one would write it before the command. */
+  /** The extent as environment variables, as one would write them before the command. */
   describe(): string {
     return describeExtent(Object.fromEntries(this.values));
   }

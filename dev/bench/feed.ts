@@ -1,6 +1,6 @@
 /**
- * The feed that the benchmark measures with: rounds of four events, events of some 270 bytes, keyed by player, with 5 % resends,
- * 1 % invalid events and 2 % of the rounds refunded.
+ * The feed of the benchmark: rounds of four events, some 270 bytes each, keyed by player. It has 5 % resends,
+ * 1 % invalid events, and 2 % of the rounds are refunded.
  */
 import { randomUUID } from 'node:crypto';
 import { makeRandom, type Random } from '../random';
@@ -8,11 +8,14 @@ import { makeRandom, type Random } from '../random';
 export interface FeedMessage {
   readonly key: string;
   readonly value: string;
-  /** Absent: chosen by the key. */
+  /** Absent: the key chooses the partition. */
   readonly partition?: number;
 }
 
-/** Of the records: each its player's, so that a player's events, and those of a round, are in one partition; at random; or all the same. */
+/**
+ * Keys of the records: the player's id, random keys, or one key for all. Keys by player keep all events of a
+ * player, and of a round, in one partition.
+ */
 export const KEYS = ['player', 'random', 'one'] as const;
 export type Keys = (typeof KEYS)[number];
 
@@ -26,7 +29,7 @@ export interface FeedShape {
   readonly resendShare: number;
   readonly invalidShare: number;
   readonly refundShare: number;
-  /** Of events and rounds. Random ones scatter over the indexes, time-ordered ones are appended to them. */
+  /** Ids of events and rounds. Random ids scatter over the indexes, time-ordered ids are appended to them. */
   readonly ids: 'time-ordered' | 'random';
   readonly keys: Keys;
 }
@@ -42,10 +45,10 @@ export const USUAL_SHAPE: Omit<FeedShape, 'events'> = {
 
 export const SEED = 1;
 
-/** A resend is of one of so many events before it. */
+/** A resend repeats one of this many events before it. */
 const RECENT = 1_000;
 
-/** A time-ordered UUID (version 7) whose random part is from the system: no two runs share an id. */
+/** A time-ordered UUID (version 7). Its random part comes from the system, so no two runs share an id. */
 export function uuidV7(now: number): string {
   const time = now.toString(16).padStart(12, '0');
   return `${time.slice(0, 8)}-${time.slice(8)}-7${randomUUID().slice(15)}`;
@@ -61,7 +64,8 @@ interface EventOf {
 }
 
 /**
- * Yields the messages of a feed, a round at a time, each a millisecond later than the one before. Two feeds of one seed differ in their ids and times.
+ * Yields the messages of a feed, a round at a time, each a millisecond later than the one before. Two feeds
+ * of one seed differ only in their ids and times.
  *
  * @param start milliseconds since 1970
  */
@@ -105,11 +109,12 @@ function roundOf(refunded: boolean, random: Random): readonly (readonly [kind: s
 }
 
 export function eventText({ eventId, player, kind, round, amount, at }: EventOf): string {
-  // A template, since nothing here needs an escape and the producer shares the machine with what it measures.
+  // A template, since no value needs an escape, and the producer shares the machine with the worker that it
+  // measures.
   return `{"spec":"promo.event.v1","event_id":"${eventId}","brand":"main","player_ref":"${player}","kind":"${kind}","round_id":"${round}","game":{"id":"g1"},"amount":"${amount}","currency":"EUR","occurred_at":"${new Date(at).toISOString()}"}`;
 }
 
-/** Bets and wins of so few rounds that every batch of every partition writes to all of them. */
+/** Bets and wins of a few rounds: every batch of every partition writes to all of them. */
 export function* makeHotRounds(events: number, rounds: number): Generator<FeedMessage> {
   const random = makeRandom(SEED);
   const start = Date.now();
@@ -142,7 +147,7 @@ export function* makeBetsOf(round: string, bets: number): Generator<FeedMessage>
   }
 }
 
-/** Fresh messages, of which a share is replaced by messages of before, in their order. */
+/** Fresh messages, with a share of them replaced by earlier messages in their order. */
 export function* mixResends(
   fresh: Iterable<FeedMessage>,
   before: readonly FeedMessage[],

@@ -1,4 +1,7 @@
-/** The benchmark as a guest on Kafka and Postgres: connections with deadlines, and the removal of what it made. */
+/**
+ * The benchmark as a guest on Kafka and Postgres: connections with deadlines, and removal of everything that
+ * the benchmark made.
+ */
 import { type Admin, Kafka, logLevel } from 'kafkajs';
 import { Client } from 'pg';
 import { removeFromKafka } from '../servers/topics';
@@ -28,7 +31,7 @@ export async function withAdmin<T>(brokers: string, work: (admin: Admin) => Prom
   }
 }
 
-/** @param statementMs how long a statement may take; those that fill tables take longer than others */
+/** @param statementMs deadline of a statement; statements that fill tables need more than others */
 export async function withClient<T>(
   databaseUrl: string,
   work: (client: Client) => Promise<T>,
@@ -41,7 +44,7 @@ export async function withClient<T>(
     query_timeout: statementMs,
   });
   client.on('error', () => {
-    // The statement under way, or the next one, reports it.
+    // The current or the next statement reports this error.
   });
   await client.connect();
   try {
@@ -51,14 +54,14 @@ export async function withClient<T>(
   }
 }
 
-/** Removes topics and consumer groups by how their names begin. */
+/** Removes topics and consumer groups whose names begin with the prefix. */
 export async function removeOwn(brokers: string, prefix: string): Promise<void> {
   await withAdmin(brokers, (admin) =>
     removeFromKafka(admin, REMOVAL_DEADLINE_MS, (name) => name.startsWith(prefix)),
   );
 }
 
-/** What Postgres is set to from its next start on, beside its configuration file. */
+/** Changes settings of Postgres that take effect at its next start, beside its configuration file. */
 export async function alterSystem(
   serverUrl: string,
   settings: Readonly<Record<string, string>>,
@@ -69,7 +72,7 @@ export async function alterSystem(
   });
 }
 
-/** Settings of all connections to a database that are made from now on. */
+/** Changes settings of all later connections to a database. */
 export async function alterDatabase(
   databaseUrl: string,
   settings: Readonly<Record<string, string>>,
@@ -80,7 +83,7 @@ export async function alterDatabase(
   );
 }
 
-/** @param what of Postgres is set, in SQL */
+/** @param what the object that is altered, in SQL */
 async function alter(
   client: Client,
   what: string,

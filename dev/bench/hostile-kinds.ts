@@ -1,10 +1,10 @@
-/** The kinds of hostile senders that the mode `neighbours` puts beside a well-behaved one. */
+/** The kinds of hostile senders that the mode `neighbours` runs beside a well-behaved sender. */
 
 export interface HostileKind {
   readonly name: string;
   /** Sentence fragment for the table: the attack in a few words. */
   readonly about: string;
-  /** The attack is a backlog: it is whole before the worker starts. */
+  /** The attack is a backlog: it is complete before the worker starts. */
   readonly isBacklog?: true;
 }
 

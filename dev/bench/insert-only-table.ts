@@ -1,4 +1,7 @@
-/** The table of the contender insert-only: an event as it came, under the key that makes its insert idempotent. */
+/**
+ * The table of the contender insert-only: an event as it arrived, under the key that makes its insert
+ * idempotent.
+ */
 export const INSERT_ONLY_COLUMNS = [
   ['feed', 'text'],
   ['event_id', 'text'],

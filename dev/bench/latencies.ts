@@ -1,8 +1,11 @@
-/** How long records took from their scheduled send to the answered commit: what a producer sent, joined with what a worker logged. */
+/**
+ * Latency of records, from their scheduled send to the answered commit. Joins the sends of a producer with
+ * the log of a worker.
+ */
 import { groupBy } from '../../src/lib/group-by';
 import type { Weighted } from './statistics';
 
-/** Records of one tick and one partition: consecutive. */
+/** Consecutive records of one tick and one partition. */
 export interface Sent {
   /** Milliseconds since 1970. */
   readonly scheduledAt: number;
@@ -11,7 +14,7 @@ export interface Sent {
   readonly count: number;
 }
 
-/** A batch of a partition that was decided: everything before `nextOffset`. */
+/** A decided batch of a partition: every record before `nextOffset`. */
 export interface DecidedUpTo {
   /** Milliseconds since 1970, after the commit was answered. */
   readonly at: number;
@@ -20,8 +23,8 @@ export interface DecidedUpTo {
 }
 
 /**
- * @returns milliseconds of each record, those of one tick and batch together
- * @throws where a record was not decided
+ * @returns the latency in milliseconds of the records, grouped by tick and batch
+ * @throws if a record was not decided
  */
 export function latenciesOf(sent: readonly Sent[], decided: readonly DecidedUpTo[]): Weighted[] {
   const latencies: Weighted[] = [];

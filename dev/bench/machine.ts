@@ -1,4 +1,4 @@
-/** The machine and the servers that were measured on, in words: figures mean nothing without them. */
+/** The machine and the measured servers, in words: figures mean nothing without them. */
 import { readFileSync } from 'node:fs';
 import { availableParallelism, cpus, machine, release, totalmem, type } from 'node:os';
 import type { Servers } from '../servers';
@@ -34,7 +34,7 @@ function distribution(): string {
   }
 }
 
-/** A broker does not tell its version to clients. */
+/** A broker does not report its version to clients. */
 function describeKafka({ origin }: Servers): string {
   return origin.kafka === 'environment'
     ? 'Kafka of KAFKA_BROKERS'

@@ -1,7 +1,10 @@
 /** CPU and memory of processes, read from /proc. */
 import { readdirSync, readFileSync } from 'node:fs';
 
-/** Linux reports times in ticks of this many a second (sysconf(_SC_CLK_TCK), 100 on every platform Node runs on). */
+/**
+ * Linux reports times in ticks of this many a second. It is sysconf(_SC_CLK_TCK), 100 on every platform Node
+ * runs on.
+ */
 const TICKS_PER_SECOND = 100;
 
 interface ProcessStat {
@@ -33,7 +36,7 @@ function readProc(pid: number, file: string): string | undefined {
   try {
     return readFileSync(`/proc/${pid}/${file}`, 'utf8');
   } catch {
-    return undefined; // it has ended meanwhile, or is another's
+    return undefined; // the process has ended meanwhile, or belongs to another user
   }
 }
 
@@ -48,9 +51,10 @@ function allPids(): number[] {
 }
 
 /**
- * The postmaster of a backend, whose pid is what the server calls it: in a container that is another number than here.
+ * Finds the postmaster of a backend. `backendPid` is the pid that the server itself reports; inside a
+ * container it differs from the pid here.
  *
- * @returns undefined where the server runs elsewhere, or cannot be told from another one
+ * @returns undefined if the server runs elsewhere, or cannot be distinguished from another one
  */
 export function findPostmaster(backendPid: number): number | undefined {
   const backends = allPids().filter(
@@ -68,7 +72,7 @@ function innermostPid(pid: number): number {
   return Number(pids?.at(-1) ?? pid);
 }
 
-/** CPU seconds of a Postgres server and all its processes, ended ones included; NaN where it is not known. */
+/** CPU seconds of a Postgres server and all its processes, ended ones included; NaN if unknown. */
 export function postgresCpuSeconds(postmaster: number | undefined): number {
   if (postmaster === undefined) return Number.NaN;
   let seconds = 0;
@@ -86,7 +90,7 @@ export interface ProcessUse {
   readonly peakRssMib: number;
 }
 
-/** Watches a process until it ends; the last reading stands. */
+/** Watches a process until it ends; the last reading counts. */
 export function watchProcess(pid: number, everyMs = 50): { stop(): ProcessUse } {
   let use: ProcessUse = { cpuSeconds: 0, peakRssMib: 0 };
   const read = () => {
@@ -107,9 +111,10 @@ export function watchProcess(pid: number, everyMs = 50): { stop(): ProcessUse } 
 }
 
 /**
- * Watches what a virtual machine's host gives to others of the CPU time that this one asks for.
+ * Watches the share of CPU time that a virtual machine's host takes from this machine and gives to others.
  *
- * @returns what tells it for the time since: percent of all cores' time, NaN where the system does not say
+ * @returns a function that gives the share since then, in percent of all cores' time; NaN if the system does
+ * not report it
  */
 export function watchHost(): () => number {
   const before = hostTimes();
@@ -119,7 +124,10 @@ export function watchHost(): () => number {
   };
 }
 
-/** Of all cores, since the system began: user, nice, system, idle, iowait, irq, softirq, steal. https://man7.org/linux/man-pages/man5/proc_stat.5.html */
+/**
+ * Times of all cores since the system began: user, nice, system, idle, iowait, irq, softirq, steal.
+ * https://man7.org/linux/man-pages/man5/proc_stat.5.html
+ */
 function hostTimes(): { all: number; taken: number } {
   try {
     const [line = ''] = readFileSync('/proc/stat', 'utf8').split('\n', 1);
@@ -130,7 +138,7 @@ function hostTimes(): { all: number; taken: number } {
   }
 }
 
-/** Resident memory at this moment; NaN where the process has ended. */
+/** Resident memory at this moment; NaN if the process has ended. */
 export function residentMib(pid: number): number {
   return statusMib(pid, 'VmRSS') ?? Number.NaN;
 }

@@ -1,4 +1,4 @@
-/** The memory of a process over a long time: whether it grows. */
+/** The memory of a process over a long time, and whether it grows. */
 import type { Child } from '../servers/child';
 import { sleep } from '../servers/deadline';
 import { residentMib } from './measure';
@@ -7,9 +7,9 @@ import type { Goal, RunRecord } from './result';
 import { median, rounded, sumOf } from './statistics';
 import { figure, type Table } from './table';
 
-/** What "no growth" means: the last quarter of the time compared with the second. */
+/** The limit for "no growth": the last quarter of the time compared with the second. */
 const GROWTH_GOAL = 1.1;
-/** In less time a heap is still finding its size: it grows with the largest batches that it has met. */
+/** In less time a heap has not found its size yet: it grows with the largest batches that it has met. */
 const JUDGED_FROM_MINUTES = 20;
 const QUARTERS = [0, 1, 2, 3] as const;
 
@@ -18,7 +18,11 @@ export interface Sample {
   readonly rss: number;
 }
 
-/** Reads the memory of a worker for BENCH_MINUTES, every BENCH_SAMPLE seconds. @throws where it ends meanwhile */
+/**
+ * Reads the memory of a worker for BENCH_MINUTES, every BENCH_SAMPLE seconds.
+ *
+ * @throws if the worker ends meanwhile
+ */
 export async function sampleMemory(
   { extent, say }: Bench,
   worker: Child,
@@ -65,7 +69,7 @@ export function growthGoal(id: string, samples: readonly Sample[], minutes: numb
   };
 }
 
-/** MiB an hour: the slope of the straight line that lies nearest to the samples, by the squares of the distances. */
+/** Slope in MiB an hour: the straight line of least squares through the samples. */
 export function slopeOf(samples: readonly Sample[]): number {
   const mean = (pick: (sample: Sample) => number) => sumOf(samples, pick) / samples.length;
   const [minute, rss] = [mean((sample) => sample.minute), mean((sample) => sample.rss)];

@@ -1,4 +1,4 @@
-/** What a mode of the benchmark is. */
+/** A mode of the benchmark. */
 import type { Defaults, Extent } from './extent';
 import type { Measured } from './result';
 import type { Stage } from './stage';
@@ -6,7 +6,7 @@ import type { Stage } from './stage';
 export interface Bench {
   readonly stage: Stage;
   readonly extent: Extent;
-  /** Tells how far it is. */
+  /** Reports the progress. */
   readonly say: (line: string) => void;
 }
 
@@ -15,9 +15,12 @@ export interface Mode {
   readonly about: string;
   /** It passes or fails, and its figures are not kept. */
   readonly isCheck?: true;
-  /** DATABASE_URL is left aside: its Postgres is started for it, so that it may start it anew with other settings. */
+  /**
+   * DATABASE_URL is ignored: the mode gets a Postgres of its own, so that it may restart it with other
+   * settings.
+   */
   readonly ownPostgres?: true;
-  /** The same of KAFKA_BROKERS. */
+  /** The same for KAFKA_BROKERS. */
   readonly ownKafka?: true;
   readonly extent: Defaults;
   run(bench: Bench): Promise<Measured>;

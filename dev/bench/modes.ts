@@ -1,4 +1,4 @@
-/** The modes of the benchmark, in the order in which they are documented. */
+/** The modes of the benchmark, in the order of the documentation. */
 import { describeExtent } from './extent';
 import type { Mode } from './mode';
 import { batch } from './modes/batch';

@@ -1,4 +1,4 @@
-/** A run under a paced load: a worker that goes on, and the open-loop producer beside it. */
+/** A run under a paced load: a running worker, and the open-loop producer beside it. */
 import { readFileSync } from 'node:fs';
 import type { Child } from '../servers/child';
 import { DeadlineError, until } from '../servers/deadline';
@@ -13,10 +13,13 @@ import { readWorkerLog, type WorkerLog } from './worker-log';
 
 const START_DEADLINE_MS = 120_000;
 const STOP_DEADLINE_MS = 30_000;
-/** Beyond the time of a run: what has not caught up by then does not keep up. */
+/** Time beyond the run: records that are still undecided by then mean that the worker does not keep up. */
 const BEHIND_DEADLINE_MS = 120_000;
 
-/** Buffers that are sent and gone would otherwise have all of its memory looked through eight times a second. */
+/**
+ * A larger old space: otherwise buffers that were sent would cause eight collections of the whole heap a
+ * second.
+ */
 const PRODUCER_NODE_OPTIONS = ['--initial-old-space-size=512'];
 
 export interface PacedLoad {
@@ -25,30 +28,30 @@ export interface PacedLoad {
   /** Records a second. */
   readonly rate: number;
   readonly seconds: number;
-  /** The sends of each so-manieth tick are kept; 1 where absent, 0 for none. */
+  /** The sends of one tick in this many are recorded; 1 if absent, 0 for none. */
   readonly recordEvery?: number;
   readonly settings?: Settings;
-  /** The usual one where absent. */
+  /** The share of the usual feed if absent. */
   readonly resendShare?: number;
-  /** Sends that may wait for Kafka; without limit where absent, as an open loop has to be. */
+  /** Sends that may wait for Kafka; unlimited if absent, as an open loop has to be. */
   readonly maxInFlight?: number;
   /** Records that are in the topic besides the paced ones. */
   readonly otherRecords?: number;
   /** Runs once the worker has its partitions, before the load begins. */
   readonly before?: (worker: Child) => Promise<void>;
-  /** Runs beside the load; its end is waited for. */
+  /** Runs beside the load; the run waits for its end. */
   readonly meanwhile?: (worker: Child, startedAt: number) => Promise<void>;
-  /** Runs once everything was sent, before what is still undecided is waited for. */
+  /** Runs once everything was sent, before the wait for undecided records. */
   readonly after?: () => Promise<void>;
 }
 
 export interface PacedRun extends PacedEnd {
-  /** Milliseconds since 1970 of the first tick. */
+  /** Time of the first tick, in milliseconds since 1970. */
   readonly startedAt: number;
   readonly sends: readonly Sent[];
   readonly log: WorkerLog;
   readonly worker: ProcessUse;
-  /** What the host took of the machine while the load was on, in percent; NaN where that is not known. */
+  /** CPU time that the host took from the machine during the load, in percent; NaN if unknown. */
   readonly takenByHost: number;
 }
 
@@ -72,7 +75,7 @@ export async function runPaced({ stage }: Bench, load: PacedLoad): Promise<Paced
     await stopWorker(worker);
     return { ...paced, log: readWorkerLog(worker.output()), worker: use };
   } catch (error) {
-    // What it said last is gone with the stage otherwise.
+    // The failure quotes the end of the worker's log, since the log is removed together with the stage.
     if (!(error instanceof DeadlineError)) throw error;
     const ended = worker.endedBy === undefined ? '' : `; it had ended (${worker.endedBy})`;
     throw worker.failure(`${error.message}${ended}`);
@@ -103,7 +106,11 @@ async function producePaced(stage: Stage, load: PacedLoad, worker: Child) {
   return { startedAt, sends, ...readEnd(producer.output()) };
 }
 
-/** Waits until so many records of the topic are decided. @throws where the worker ends before */
+/**
+ * Waits until this many records of the topic are decided.
+ *
+ * @throws if the worker ends before
+ */
 export async function untilDecided(
   { databaseUrl, topic }: Pick<PacedLoad, 'databaseUrl' | 'topic'>,
   records: number,
@@ -121,7 +128,7 @@ export async function untilDecided(
   );
 }
 
-/** As a deployment stops it: the group is left in order. */
+/** Stops the worker as a deployment does: it leaves the group in order. */
 export async function stopWorker(worker: Child): Promise<void> {
   if (worker.pid !== undefined && worker.endedBy === undefined) process.kill(worker.pid, 'SIGTERM');
   await worker.untilDone(STOP_DEADLINE_MS);

@@ -1,10 +1,10 @@
-/** Settings of Postgres that more than one mode measures with, and how such settings are written. */
+/** Settings of Postgres that more than one mode uses, and the notation of such settings. */
 import type { Settings } from './stage';
 
-/** What a connection writes is written out once it is so much, for the same reason as FLUSH_MESSAGES (stage.ts). */
+/** A connection's writes are flushed at this size, for the same reason as FLUSH_MESSAGES (stage.ts). */
 export const FLUSHED: Settings = { backend_flush_after: '256kB' };
 
-/** What docs/performance.md recommends for a server of 24 GiB that decides much for hours. */
+/** The settings that docs/performance.md recommends for a server of 24 GiB under hours of load. */
 export const RECOMMENDED: Settings = {
   shared_buffers: '4GB',
   max_wal_size: '16GB',
@@ -12,10 +12,13 @@ export const RECOMMENDED: Settings = {
   checkpoint_timeout: '15min',
   ...FLUSHED,
 };
-/** Bytes of WAL from one checkpoint to the next with these. */
+/** Bytes of WAL from one checkpoint to the next with these settings. */
 export const RECOMMENDED_DISTANCE = 8 * 1024 ** 3;
 
-/** Bytes of WAL from one checkpoint to the next with max_wal_size=1GB and checkpoint_completion_target=0.9, as they are by default. */
+/**
+ * Bytes of WAL from one checkpoint to the next with the defaults: max_wal_size=1GB and
+ * checkpoint_completion_target=0.9.
+ */
 export const CHECKPOINT_DISTANCE = 512 * 1024 ** 2;
 
 export function settingsText(settings: Settings): string {

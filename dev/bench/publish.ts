@@ -1,4 +1,4 @@
-/** Puts a feed into a topic before anything reads it. */
+/** Writes a feed to a topic before anything reads it. */
 import type { Producer } from 'kafkajs';
 import type { FeedMessage } from './feed';
 import { kafkaAt } from './guest';
@@ -9,7 +9,7 @@ const SAY_EVERY = 200_000;
 export interface Published {
   readonly topic: string;
   readonly records: number;
-  /** Of a record's value, on average. */
+  /** Mean size of a record's value. */
   readonly bytes: number;
 }
 
@@ -29,11 +29,11 @@ export async function publish(
 }
 
 export interface HeldBack extends Published {
-  /** Lets readers see the records, all at once. */
+  /** Makes the records visible to readers, all at once. */
   release(): Promise<void>;
 }
 
-/** Longer than it takes to publish a feed, and less than what brokers allow. */
+/** Longer than the publication of a feed, and below the limit of brokers. */
 const TRANSACTION_MS = 600_000;
 
 /** Publishes in a transaction that stays open: readers of committed records wait before it. */
@@ -62,7 +62,7 @@ export async function publishHeldBack(
   };
 }
 
-/** The next messages are made while the last ones are on their way. */
+/** The next messages are made while the last ones are in flight. */
 async function sendAll(
   producer: Pick<Producer, 'send'>,
   topic: string,

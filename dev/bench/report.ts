@@ -34,7 +34,7 @@ export function writeReport(root = projectRoot): string[] {
 
 const MARKS = /(<!-- bench:([a-z-]+) -->\n)[\s\S]*?(<!-- \/bench -->)/g;
 
-/** Replaces what stands between `<!-- bench:name -->` and `<!-- /bench -->`, each on a line of its own. */
+/** Replaces the text between `<!-- bench:name -->` and `<!-- /bench -->`, each on a line of its own. */
 export function fillMarks(text: string, contentOf: (name: string) => string): string {
   return text.replace(MARKS, (_, open: string, name: string, close: string) => {
     return `${open}\n${contentOf(name)}\n\n${close}`;
@@ -68,7 +68,7 @@ function wordFor(met: Goal['met']): string {
   return met ? 'met' : '**not met**';
 }
 
-/** All goals of a document, in the order of its sections, as Markdown. */
+/** All goals of a document as Markdown, in the order of its sections. */
 export function goalsTable(document: string, root: string): string {
   const results = [...document.matchAll(MARKS)].flatMap(([, , name = '']) => readResult(name, root) ?? []);
   return tableMarkdown({

@@ -1,4 +1,7 @@
-/** What a mode has measured, as docs/performance/<name>.json keeps it; the figures in docs/performance.md are made of these files. */
+/**
+ * The result of a mode, as docs/performance/<name>.json keeps it. The figures in docs/performance.md are made
+ * of these files.
+ */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import Ajv2020 from 'ajv/dist/2020';
@@ -6,13 +9,13 @@ import { projectRoot } from '../servers/download';
 import { type Chart, chartSvg } from './chart';
 import type { Table } from './table';
 
-/** A promise of the project, and what became of it. */
+/** A goal of the project, and the measured value. */
 export interface Goal {
   /** P1, P2 ... */
   readonly id: string;
   readonly goal: string;
   readonly measured: string;
-  /** Null where it cannot be judged. */
+  /** Null if it cannot be judged. */
   readonly met: boolean | null;
 }
 
@@ -24,11 +27,11 @@ export interface Measured {
   readonly goals: readonly Goal[];
   readonly runs: readonly RunRecord[];
   readonly chart?: Chart;
-  /** Sentences on what was run, where the extent alone does not say it. */
+  /** Sentences on the run that the extent alone does not express. */
   readonly settings?: readonly string[];
-  /** Why the program is to end with 1, for whoever runs it as a check. */
+  /** The reason for exit code 1, for a mode that runs as a check. */
   readonly failure?: string;
-  /** Stands behind the mode's name in the names of its files. */
+  /** Suffix of the mode's name in the names of its files. */
   readonly variant?: string;
 }
 
@@ -53,7 +56,7 @@ const series = shape({ name: text, points: { type: 'array', items: point } });
 const goal = shape({ id: text, goal: text, measured: text, met: { type: ['boolean', 'null'] } });
 const table = shape({ columns: texts, rows: { type: 'array', items: texts }, notes: texts });
 
-/** An object that has all of these. */
+/** A schema of an object that has all of these properties. */
 function shape(properties: Readonly<Record<string, object>>) {
   return { type: 'object', properties, required: Object.keys(properties) };
 }
@@ -71,7 +74,11 @@ const chart = shape({ title: text, x: axis, y: axis, series: { type: 'array', it
 const ajv = new Ajv2020({ allowUnionTypes: true });
 const isResult = ajv.compile<Result>({ ...required, properties: { ...required.properties, chart } });
 
-/** Writes the figures and, where there is one, the chart. @returns the paths from the project's root */
+/**
+ * Writes the figures and, if there is one, the chart.
+ *
+ * @returns the paths from the project's root
+ */
 export function writeResult(measured: Result, root = projectRoot): string[] {
   const { chart, ...figures } = measured;
   const result: Result = chart === undefined ? figures : { ...figures, chart: finite(chart) };
@@ -84,7 +91,7 @@ export function writeResult(measured: Result, root = projectRoot): string[] {
   });
 }
 
-/** JSON has no word for what could not be measured. */
+/** Replaces NaN and infinite values by null: JSON cannot express a value that could not be measured. */
 function finite(chart: Chart): Chart {
   const series = chart.series.map(({ name, points }) => ({
     name,
@@ -93,7 +100,11 @@ function finite(chart: Chart): Chart {
   return { ...chart, series };
 }
 
-/** Undefined where it was never measured. @throws where the file is none of ours */
+/**
+ * Undefined if the mode was never measured.
+ *
+ * @throws if the file has another format
+ */
 export function readResult(name: string, root = projectRoot): Result | undefined {
   const file = join(root, DIRECTORY, `${name}.json`);
   if (!existsSync(file)) return undefined;

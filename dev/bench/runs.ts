@@ -1,4 +1,4 @@
-/** One run of the worker over records that wait for it, and what the run took. */
+/** One run of the worker over waiting records, and the time and CPU of the run. */
 import type { Client } from 'pg';
 import type { Child } from '../servers/child';
 import { until } from '../servers/deadline';
@@ -10,7 +10,7 @@ import { checkpoint, type Settings, type Stage } from './stage';
 import { rounded, sumOf } from './statistics';
 import { readWorkerLog, type WorkerLog } from './worker-log';
 
-/** What is slower than this hangs. */
+/** A run below this rate is considered hung. */
 const LEAST_EVENTS_PER_SECOND = 500;
 const START_AND_END_MS = 90_000;
 const SHARED_WITHIN_MS = 60_000;
@@ -22,21 +22,21 @@ export function deadlineFor(events: number): number {
 export interface Run extends PostgresUse {
   readonly events: number;
   readonly seconds: number;
-  /** CPU of the processes that are measured, all their time from start to end. */
+  /** CPU of the measured processes, from their start to their end. */
   readonly cpuSeconds: number;
-  /** Of the largest process. */
+  /** Peak of the largest process. */
   readonly peakRssMib: number;
   readonly bytes: number;
 }
 
-/** What all of Postgres took meanwhile. */
+/** CPU and WAL of all of Postgres during the run. */
 export interface PostgresUse {
-  /** NaN where it is not known. */
+  /** NaN if unknown. */
   readonly postgresCpuSeconds: number;
   readonly walBytes: number;
 }
 
-/** The names of a run's figures, as they are printed. */
+/** The figures of a run under their printed names. */
 export function recordOf(name: string, run: Run): RunRecord {
   const per100k = (value: number) => rounded((value / run.events) * 100_000);
   return {
@@ -52,7 +52,7 @@ export function recordOf(name: string, run: Run): RunRecord {
   };
 }
 
-/** The order in which a round measures: who runs first changes from round to round. */
+/** Rotates the list, so that another contender runs first in each round. */
 export function inTurns<T>(list: readonly T[], round: number): readonly T[] {
   return round % 2 === 1 ? list : list.toReversed();
 }
@@ -69,10 +69,10 @@ export interface Drain {
   readonly databaseUrl: string;
   readonly topic: string;
   readonly groupId: string;
-  /** What has to be decided; another number is an error. */
+  /** Records to decide; another number is an error. */
   readonly records: number;
   readonly settings?: Settings;
-  /** What is done right before the run; by default a checkpoint. */
+  /** Runs right before the run; a checkpoint by default. */
   readonly prepare?: (databaseUrl: string) => Promise<void>;
 }
 
@@ -80,14 +80,17 @@ export interface DrainRun extends Run {
   readonly logs: readonly WorkerLog[];
 }
 
-/** Runs a worker until nothing is left. Its time runs from being assigned its partitions to the last answered commit. */
+/**
+ * Runs a worker until the topic is drained. Its time runs from the assignment of its partitions to the last
+ * answered commit.
+ */
 export function drain(stage: Stage, course: Drain): Promise<DrainRun> {
   return runDraining(stage, course, 1, async ([worker]) => {
     return () => readWorkerLog(worker?.output() ?? '').assignments[0]?.at ?? Number.NaN;
   });
 }
 
-/** Runs a worker over all that was published, into a database of its own. */
+/** Runs a worker over all published records, into a database of its own. */
 export function drainAfresh(
   stage: Stage,
   { topic, records }: Pick<Published, 'topic' | 'records'>,
@@ -99,8 +102,8 @@ export function drainAfresh(
 }
 
 /**
- * Runs several workers of one group until nothing is left. Their time begins when `release` lets them see the records, which is when they
- * have shared the partitions out.
+ * Runs several workers of one group until the topic is drained. Their time begins when `release` makes the
+ * records visible, after they have shared the partitions out.
  */
 export function drainTogether(
   stage: Stage,
@@ -116,7 +119,7 @@ export function drainTogether(
   });
 }
 
-/** Each has its part, and together they have all: no further rebalance is due. */
+/** Waits until each worker has its part and all partitions are assigned: no further rebalance is due. */
 async function untilShared(workers: readonly Child[], partitions: number): Promise<void> {
   const least = Math.floor(partitions / workers.length);
   await until('the workers have shared the partitions out', SHARED_WITHIN_MS, () => {
@@ -161,7 +164,7 @@ async function runDraining(
   });
 }
 
-/** Not by the worker's own address, which may lead over a slow line. */
+/** Connects by the server's own address: the worker's address may lead over a slow line. */
 function withDatabaseOf<T>(stage: Stage, databaseUrl: string, work: (client: Client) => Promise<T>) {
   const url = new URL(stage.serverUrl);
   url.pathname = new URL(databaseUrl).pathname;
@@ -175,7 +178,7 @@ function spanOf(
 ): { events: number; seconds: number } {
   const batches = logs.flatMap((log) => log.batches);
   const decided = sumOf(batches, ({ events }) => events);
-  // What a rebalance interrupted is read again, so that there may be more.
+  // After a rebalance, interrupted records are read again, so the count may be higher.
   if (decided < records) throw new Error(`${decided} of ${records} records were decided`);
   const ended = Math.max(...batches.map(({ at }) => at));
   return { events: records, seconds: (ended - began) / 1000 };
@@ -192,7 +195,7 @@ export async function useOf(child: Child, deadlineMs: number) {
   return watch.stop();
 }
 
-/** What all of Postgres takes from now on. */
+/** Measures all of Postgres from now on. */
 export async function watchPostgres(client: Client): Promise<{ stop(): Promise<PostgresUse> }> {
   const { rows } = await client.query<{ pid: number }>('select pg_backend_pid() as pid');
   const postmaster = findPostmaster(rows[0]?.pid ?? 0);
@@ -214,7 +217,7 @@ async function walWritten(client: Client): Promise<number> {
   return Number(rows[0]?.bytes);
 }
 
-/** Tables and indexes of the product. */
+/** Size of the product's tables and indexes. */
 async function storedBytes(client: Client): Promise<number> {
   const { rows } = await client.query<{ bytes: string }>(
     `select sum(pg_total_relation_size(c.oid)) as bytes from pg_class c join pg_namespace n on n.oid = c.relnamespace

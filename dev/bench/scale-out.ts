@@ -1,26 +1,30 @@
-/** What higher rates take, on paper: the measured costs of an event, multiplied, with room to catch up. */
+/** The cost of higher rates, on paper: the measured costs of an event, multiplied, with room to catch up. */
 import type { Result } from './result';
 import { median } from './statistics';
 import { figure, type Table } from './table';
 
 const RATES = [10_000, 100_000, 1_000_000] as const;
-/** How busy pods and nodes are meant to be: the rest is for peaks, and for catching up after a stop. */
+/** Planned load of pods and nodes. The rest is for peaks, and for catching up after a stop. */
 const BUSY = 0.6;
-/** So many pods can be added, and so evenly the load falls on those that are there. */
+/** Room to grow: pods can be added up to this factor, and the load still spreads evenly over the pods. */
 const PARTITIONS_PER_POD = 4;
 const NODE_CORES = 16;
-/** What a node writes and its standby follows, without special disks. */
+/** WAL that a node writes and its standby follows, without special disks. */
 const NODE_WAL_BYTES_PER_SECOND = 150e6;
 const SECONDS_PER_DAY = 86_400;
 
-/** What an operator of some size has: events a second at the peak, events a day, days that are kept. */
+/** An operator of some size: events a second at the peak, events a day, retention in days. */
 const EXAMPLE = { peak: 1_000, daily: 30e6, days: 396 } as const;
 
-/** What an event costs. @param throughput the result of the mode of that name */
+/**
+ * The costs of an event.
+ *
+ * @param throughput the result of the mode of that name
+ */
 function costsOf(throughput: Result) {
   const all = throughput.runs.filter(({ name }) => name === 'worker');
   const counted = all.filter(({ counts }) => counts === true);
-  // As in the table of the mode: where none counts, all are shown.
+  // As in the table of the mode: if no run counts, all are shown.
   const runs = counted.length > 0 ? counted : all;
   const cost = (field: string) => median(runs.map((run) => Number(run[field])));
   return {
@@ -31,7 +35,11 @@ function costsOf(throughput: Result) {
   };
 }
 
-/** How the cost of an event adds up. @param throughput the result of the mode of that name */
+/**
+ * The cost of an event as a sum.
+ *
+ * @param throughput the result of the mode of that name
+ */
 export function scaleOutTable(throughput: Result): Table {
   const { workerCores, storeCores, walBytes, storedBytes } = costsOf(throughput);
   return {
@@ -67,7 +75,11 @@ export function scaleOutTable(throughput: Result): Table {
   };
 }
 
-/** What a deployment takes, as formulas: `E` events a second at the peak, `D` a day. @param throughput the result of the mode of that name */
+/**
+ * The resources of a deployment as formulas: `E` events a second at the peak, `D` a day.
+ *
+ * @param throughput the result of the mode of that name
+ */
 export function capacityTable(throughput: Result): Table {
   const { workerCores, storeCores, walBytes, storedBytes } = costsOf(throughput);
   const { peak, daily, days } = EXAMPLE;

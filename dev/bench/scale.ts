@@ -1,4 +1,4 @@
-/** Scales of a chart's axes: where a value stands, and which values are written beside the axis. */
+/** Scales of a chart's axes: the position of a value, and the values that are written beside the axis. */
 
 export interface Axis {
   readonly label: string;
@@ -17,7 +17,7 @@ export interface Scale {
 }
 
 const TICKS_WANTED = 5;
-/** Values that were measured at are written themselves where they are few and stand this far apart. */
+/** Measured values themselves are written beside the axis if they are few and far enough apart. */
 const MAX_OWN_TICKS = 9;
 const OWN_TICKS_APART = 30;
 /** Logarithmic axes over fewer decades than this have ticks between the powers of ten. */
@@ -46,7 +46,7 @@ interface Range {
   readonly marks: readonly number[];
 }
 
-/** From 0 to a tick at or above the highest value; across, to the highest value itself. */
+/** From 0 to a tick at or above the highest value; on the horizontal axis, to the highest value itself. */
 function linearRange(values: readonly number[], horizontal: boolean): Range {
   const highest = Math.max(...values, 0) || 1;
   const step = niceStep(highest / TICKS_WANTED);

@@ -1,6 +1,6 @@
 /**
- * What a mode measures on: topics, databases, consumer groups and processes of its own. All of them are gone once the stage is closed,
- * and on Ctrl-C too, since the supervisor closes it.
+ * The resources of a mode: topics, databases, consumer groups and processes of its own. Closing the stage
+ * removes all of them. The supervisor closes it on Ctrl-C too.
  */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -23,36 +23,42 @@ import {
 const PROGRAMS = join(__dirname, 'programs');
 const COMMAND_DEADLINE_MS = 60_000;
 
-/** Options of Node for the programs beside the worker: those of its own by which they gain, more room for young objects, and all the other memory that they like. */
+/**
+ * Options of Node for the programs beside the worker. They have the worker's options that speed them up, more
+ * room for young objects, and no limit on the remaining memory.
+ */
 const PROGRAM_NODE_OPTIONS = [
   '--min-semi-space-size=32',
   '--max-semi-space-size=32',
   '--no-parallel-scavenge',
-  // kafkajs 2.2.4 sets timers that lie in the past, which Node 24 warns of and which harms nothing.
+  // kafkajs 2.2.4 sets timers in the past, which Node 24 warns of. The warning is harmless.
   '--disable-warning=TimeoutNegativeWarning',
 ];
 
 export const PARTITIONS = 8;
 /** Connection of the webhook. */
 export const WEBHOOK = 'bench-hook';
-/** What the worker and the contenders beside it are set to, where a mode changes nothing. */
+/** Settings of the worker and the contenders beside it, unless a mode changes them. */
 export const SETTINGS = { BATCH_EVENTS: '8000', PARTITIONS_AT_ONCE: '3' } as const;
 
 /**
- * Kafka and Postgres share a disk here. What nobody has synced is written out by the kernel once it is half a minute old, hundreds of megabytes at once,
- * and all commits of that second wait: under a paced load a log is synced after so many messages. (flush.ms does nothing unless the broker's
- * log.flush.scheduler.interval.ms is set.)
+ * Kafka and Postgres share a disk here. The kernel writes unsynced pages once they are half a minute old,
+ * hundreds of megabytes at once. All commits of that second wait. So under a paced load a log is synced after
+ * this many messages. (flush.ms does nothing unless the broker's log.flush.scheduler.interval.ms is set.)
  */
 export const FLUSH_MESSAGES = 3_000;
 
-/** Kafka deletes the files of a removed topic a minute later otherwise, in the middle of what is measured next. */
+/**
+ * By default Kafka deletes the files of a removed topic a minute later, in the middle of the next
+ * measurement.
+ */
 const GONE_SOON = { 'file.delete.delay.ms': '1000' };
 
 export type Settings = Readonly<Record<string, string>>;
 
 export class Stage {
   readonly brokers: string;
-  /** Of a database that nothing is written to. */
+  /** Address of a database that nothing writes to. */
   readonly serverUrl: string;
   private readonly postgres: Server | undefined;
   private readonly ownKafka: Server | undefined;
@@ -79,7 +85,7 @@ export class Stage {
       supervisor.onStop(() => this.remove(() => removeDatabases(this.serverUrl, this.databasePrefix)));
   }
 
-  /** What is being made at this moment has to be there before it can be removed. */
+  /** Waits for resources that are being made: they must exist before they can be removed. */
   private async remove(work: () => Promise<void>): Promise<void> {
     await Promise.allSettled(this.beingMade);
     await work();
@@ -116,7 +122,10 @@ export class Stage {
     await withAdmin(this.brokers, (admin) => admin.deleteTopics({ topics: [topic] }));
   }
 
-  /** A database with the product's tables, and with reference data that has a connection for each topic, all of one feed. */
+  /**
+   * Makes a database with the product's tables. Its reference data has a connection for each topic, all of
+   * one feed.
+   */
   async makeDatabase(...topics: readonly string[]): Promise<string> {
     const name = `${this.databasePrefix}${this.made++}`;
     const url = await this.make(() => makeDatabase(this.serverUrl, name));
@@ -131,7 +140,7 @@ export class Stage {
     await removeDatabase(this.serverUrl, new URL(url).pathname.slice(1));
   }
 
-  /** Does something with a database that is there only for it. */
+  /** Runs the work on a database that exists only for it. */
   async withDatabase<T>(topics: readonly string[], work: (databaseUrl: string) => Promise<T>): Promise<T> {
     const url = await this.makeDatabase(...topics);
     const result = await work(url);
@@ -140,9 +149,9 @@ export class Stage {
   }
 
   /**
-   * Starts Postgres anew with these settings, and all others as they were at first.
+   * Restarts Postgres with these settings, and all others as they were at first.
    *
-   * @throws where Postgres is not ours, and where it does not know a setting, in which case it goes on as it was
+   * @throws if Postgres is not ours, or does not know a setting; in that case it goes on as it was
    */
   async restartPostgres(settings: Settings): Promise<void> {
     if (this.postgres === undefined) throw new Error('Postgres is not ours to start anew');
@@ -151,13 +160,17 @@ export class Stage {
     await this.postgres.start();
   }
 
-  /** To be disturbed. @throws where it is not ours */
+  /**
+   * The Kafka server, to be disturbed.
+   *
+   * @throws if it is not ours
+   */
   get kafka(): Server {
     if (this.ownKafka === undefined) throw new Error('Kafka is not ours to disturb');
     return this.ownKafka;
   }
 
-  /** Starts `promo-intake worker`, with a line in its log for each batch. */
+  /** Starts `promo-intake worker` with a log line for each batch. */
   startWorker(args: readonly string[], settings: Settings): Child {
     return this.spawn('worker', productCommand(CLI, ['worker', ...args]), {
       KAFKA_BROKERS: this.brokers,
@@ -170,7 +183,10 @@ export class Stage {
     });
   }
 
-  /** Starts `promo-intake webhook` at free ports, for the connection WEBHOOK that every database of the stage has. */
+  /**
+   * Starts `promo-intake webhook` at free ports, for the connection WEBHOOK that every database of the stage
+   * has.
+   */
   startWebhook(secret: string, settings: Settings): Child {
     return this.spawn('webhook', productCommand(CLI, ['webhook']), {
       HTTP_PORT: '0',
@@ -188,7 +204,12 @@ export class Stage {
     return this.spawn(name, program, { KAFKA_BROKERS: this.brokers, ...SETTINGS, ...settings });
   }
 
-  /** Runs a command of the product to its end. @returns what it wrote; throws where it does not end with 0 */
+  /**
+   * Runs a command of the product to its end.
+   *
+   * @returns its output
+   * @throws if its exit code is not 0
+   */
   async command(
     args: readonly string[],
     { DATABASE_URL, KAFKA_GROUP_ID }: Settings,
@@ -230,7 +251,7 @@ function referenceOf(topics: readonly string[]): object {
 
 const NO_PRIVILEGE = '42501';
 
-/** Has Postgres write out what earlier runs left in memory, so that the next run does not pay for it. */
+/** Makes Postgres write out the pages of earlier runs, so that the next run does not pay for them. */
 export async function checkpoint(databaseUrl: string): Promise<void> {
   await withClient(databaseUrl, async (client) => {
     try {
@@ -244,7 +265,7 @@ export async function checkpoint(databaseUrl: string): Promise<void> {
 
 export const MEBIBYTE = 1024 ** 2;
 
-/** Has Postgres write as much WAL, of messages that nobody reads. */
+/** Makes Postgres write this much WAL, as messages that nobody reads. */
 export async function writeWal(databaseUrl: string, bytes: number): Promise<void> {
   await withClient(databaseUrl, (client) =>
     client.query(
@@ -255,10 +276,11 @@ export async function writeWal(databaseUrl: string, bytes: number): Promise<void
 }
 
 /**
- * A server that has run for a while uses the files of its WAL again. A new one makes each of them, 16 MiB that are written and synced while all
- * commits wait: what is measured would be its first minute.
+ * Wears a new server in. An older server reuses the files of its WAL. A new server makes each file: it writes
+ * and syncs 16 MiB while all commits wait. Without this, the benchmark would measure the server's first
+ * minute.
  *
- * @param bytes of WAL that lead from one checkpoint to the next
+ * @param bytes WAL from one checkpoint to the next
  */
 export async function wearIn(serverUrl: string, bytes: number): Promise<void> {
   await writeWal(serverUrl, bytes);

@@ -1,4 +1,4 @@
-/** Fills promo_store.event_keys and promo_store.rounds with what was decided long ago, far faster than by deciding it. */
+/** Fills promo_store.event_keys and promo_store.rounds with old events, far faster than by deciding them. */
 import type { Client } from 'pg';
 import { withClient } from './guest';
 import { MEBIBYTE } from './stage';
@@ -7,27 +7,30 @@ import { figure } from './table';
 export type IdKind = 'time-ordered' | 'random';
 
 const PIECE = 1_000_000;
-/** Of one statement: a piece, or an index over all of a table. */
+/** Deadline of one statement: a piece, or an index over a whole table. */
 const STATEMENT_MS = 30 * 60_000;
 
-/** Time-ordered keys are of so many days, up to now. */
+/** Time-ordered keys cover this many days, up to now. */
 const DAYS = 90;
 
 /** As in the feed. */
 const EVENTS_PER_ROUND = 4;
 
-/** Milliseconds since 1970 of key `n`, where the last is of now. */
+/** SQL of the time of key `n`, in milliseconds since 1970. The last key is of now. */
 function timeOf(last: number): string {
   return `((extract(epoch from now()) * 1000)::bigint - ((1 - n / ${last}.0::float8) * ${DAYS * 86_400_000})::bigint)`;
 }
 
-/** 16 random bytes, or those of a UUID version 7: 6 bytes of milliseconds, then random ones. */
+/** SQL of 16 bytes: random ones, or a UUID version 7 (6 bytes of milliseconds, then random bytes). */
 function keyOf(kind: IdKind, last: number): string {
   const random = 'uuid_send(gen_random_uuid())';
   return kind === 'random' ? random : `substr(int8send(${timeOf(last)}), 3) || substr(${random}, 7)`;
 }
 
-/** Statements that add what has the numbers $1 to $2, of those up to `last`. Numbers are negative in the store, where the worker makes none. */
+/**
+ * Statements that add the rows numbered $1 to $2, of the rows up to `last`. Their verdict and round
+ * numbers are negative, which the worker never writes.
+ */
 const FILL: Record<string, (kind: IdKind, last: number) => string> = {
   event_keys: (kind, last) => `insert into promo_store.event_keys
   (verdict_id, content_hash, source_offset, feed_no, partition_no, outcome, event_key)
@@ -40,10 +43,16 @@ from (select n, feed_no, ${timeOf(last)} as at, ${keyOf(kind, last)} as key
   from generate_series($1::bigint, $2::bigint) n, promo_store.feeds where n % ${EVENTS_PER_ROUND} = 0) r`,
 };
 
-/** How full live growth leaves the pages of an index on random ids, which are split in the middle again and again. Ordered ones leave them as made. */
+/**
+ * Fill factor of index pages after live growth with random ids, which splits pages in the middle again and
+ * again. Ordered ids leave pages as they were made.
+ */
 const FILLFACTOR_OF_RANDOM = 70;
 
-/** Adds keys numbered `from + 1` to `to`, and the rounds of these events. Indexes are made anew at the end, which takes a fraction of the time. */
+/**
+ * Adds keys numbered `from + 1` to `to`, and the rounds of these events. Indexes are recreated at the end,
+ * which takes a fraction of the time.
+ */
 export async function storeKeys(
   databaseUrl: string,
   kind: IdKind,
@@ -71,7 +80,11 @@ export async function storeKeys(
   );
 }
 
-/** Drops a table's indexes. @returns what makes them again, with pages as full as ids of this kind leave them */
+/**
+ * Drops a table's indexes.
+ *
+ * @returns statements that recreate them, with pages as full as ids of this kind leave them
+ */
 async function dropIndexes(client: Client, table: string, kind: IdKind): Promise<string[]> {
   if (kind === 'random') {
     const { rows } = await client.query<{ name: string }>(
@@ -79,7 +92,7 @@ async function dropIndexes(client: Client, table: string, kind: IdKind): Promise
        where i.indrelid = $1::regclass and a.amname in ('btree', 'spgist')`,
       [table],
     );
-    // From then on it stands in the definition of an index, but not in that of a constraint.
+    // The fill factor then appears in the definition of an index, but not in the definition of a constraint.
     for (const { name } of rows)
       await client.query(`alter index ${name} set (fillfactor = ${FILLFACTOR_OF_RANDOM})`);
   }
@@ -96,7 +109,10 @@ async function dropIndexes(client: Client, table: string, kind: IdKind): Promise
   return rows.map(({ make }) => make);
 }
 
-/** What the indexes of keys and rounds take, none where there are none, and what the server keeps in memory of all that it holds. */
+/**
+ * Size of the indexes of keys and rounds (none if there are none), and the memory that the server keeps for
+ * its pages.
+ */
 export async function indexMemory(databaseUrl: string): Promise<{ indexMib: number; sharedMib: number }> {
   return withClient(databaseUrl, async (client) => {
     const { rows } = await client.query<{ index: number; shared: number }>(

@@ -7,7 +7,7 @@ export interface Table {
   readonly notes: readonly string[];
 }
 
-/** The first column to the left, the figures to the right. */
+/** The first column is aligned to the left, the figures to the right. */
 export function tableText({ columns, rows, notes }: Table): string[] {
   const widths = columns.map((column, index) =>
     Math.max(column.length, ...rows.map((row) => (row[index] ?? '').length)),
@@ -22,7 +22,7 @@ export function tableText({ columns, rows, notes }: Table): string[] {
   return [line(columns), ...rows.map(line), ...notes];
 }
 
-/** What stands to the right of its column: numbers, and from what to what they go. */
+/** Cells that are aligned to the right: numbers and ranges of numbers. */
 const FIGURE = /^[-\d.,\s]*$/;
 
 export function tableMarkdown({ columns, rows, notes }: Table): string {
@@ -39,7 +39,7 @@ export function tableMarkdown({ columns, rows, notes }: Table): string {
   ].join('\n');
 }
 
-/** A figure with so many decimals; a dash where it could not be measured. */
+/** A figure with this many decimals; a dash if it could not be measured. */
 export function figure(value: number | null, decimals = 0): string {
   return value === null || !Number.isFinite(value)
     ? '-'

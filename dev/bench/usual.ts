@@ -1,4 +1,4 @@
-/** The usual feed, published and measured: what several modes compare with. */
+/** The usual feed, published and measured: the baseline of several modes. */
 import { isKeys, KEYS, makeFeed, USUAL_SHAPE } from './feed';
 import type { Bench } from './mode';
 import { type Published, publish } from './publish';
@@ -14,7 +14,7 @@ export async function publishUsual(bench: Bench, events: number): Promise<Publis
   return publish(stage.brokers, await stage.makeTopic(), makeFeed({ ...USUAL_SHAPE, keys, events }), say);
 }
 
-/** How much a single worker decides where records wait for it; half of it is what paced modes offer. */
+/** The rate of a single worker over waiting records. Paced modes offer half of it. */
 async function measureFullRate(bench: Bench, events: number, runs: number): Promise<number> {
   const { stage, say } = bench;
   const published = await publishUsual(bench, events);
@@ -28,7 +28,7 @@ async function measureFullRate(bench: Bench, events: number, runs: number): Prom
   return median(rates);
 }
 
-/** The rate that was given by BENCH_RATE, or else the one that is measured now. */
+/** The rate of BENCH_RATE, or else the rate that is measured now. */
 export async function fullRate(bench: Bench, runs = 2): Promise<number> {
   const given = bench.extent.number('rate');
   return given > 0 ? given : measureFullRate(bench, bench.extent.number('events'), runs);

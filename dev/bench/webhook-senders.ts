@@ -13,9 +13,9 @@ export interface SendersOptions {
 }
 
 export interface SentRequests {
-  /** From each request that was answered 200 to its answer. */
+  /** Time from each request that was answered 200 to its answer. */
   readonly latenciesMs: readonly number[];
-  /** Those that were answered otherwise. */
+  /** Requests with any other answer. */
   readonly refused: number;
 }
 

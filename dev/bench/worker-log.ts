@@ -1,4 +1,4 @@
-/** What a worker's log says of its run: when it got partitions, which batches it decided, and what it had to try again. */
+/** The log of a worker: when it got partitions, which batches it decided, and which work it retried. */
 
 import { groupBy } from '../../src/lib/group-by';
 
@@ -10,11 +10,11 @@ export interface DecidedBatch {
   readonly events: number;
   /** The first offset that is not decided yet. */
   readonly nextOffset: number;
-  /** From taking up the batch to its commit, with all tries. */
+  /** Time from the start of the batch to its commit, with all tries. */
   readonly ms: number;
 }
 
-/** A batch that was begun anew, or left undecided for a while. */
+/** A batch that was started again, or left undecided for a while. */
 export interface Retry {
   readonly at: number;
   readonly topic: string;
@@ -24,20 +24,20 @@ export interface Retry {
   readonly error: string;
 }
 
-/** What the group gave the worker, in place of what it had. */
+/** Partitions that the group assigned to the worker, in place of those it had. */
 export interface Assignment {
   readonly at: number;
   readonly partitions: number;
 }
 
 export interface WorkerLog {
-  /** The first line. */
+  /** Time of the first line. */
   readonly startedAt: number;
   readonly assignments: readonly Assignment[];
   readonly batches: readonly DecidedBatch[];
-  /** 'batch is decided again' */
+  /** Lines with the message 'batch is decided again'. */
   readonly again: readonly Retry[];
-  /** 'partition is undecided' */
+  /** Lines with the message 'partition is undecided'. */
   readonly undecided: readonly Retry[];
 }
 
@@ -98,8 +98,8 @@ function retryOf(entry: object, at: number): Retry {
 }
 
 /**
- * Milliseconds that were lost to trying again: waits of undecided partitions, and of each batch that was begun anew what had been done
- * of it by then.
+ * Milliseconds lost to retries: the waits of undecided partitions, and the work that each restarted batch had
+ * done until then.
  */
 export function lostToRetries({ batches, again, undecided }: WorkerLog): number {
   let lost = undecided.reduce((sum, { waitMs }) => sum + waitMs, 0);

@@ -9,7 +9,7 @@ import { publishUsual } from '../usual';
 interface Entry {
   readonly size: number;
   readonly run: Run;
-  /** Events of a transaction, on average: a batch is no larger than what has come. */
+  /** Mean number of events of a transaction. A batch holds at most the records that have arrived. */
   readonly decidedAtOnce: number;
 }
 

@@ -6,7 +6,7 @@ import { cpuPer100k, drainAfresh, inTurns, type Run, rateOf, recordOf } from '..
 import { median } from '../statistics';
 import { figure, times } from '../table';
 
-/** As brokers name them. */
+/** Codec names as brokers spell them. */
 const CODECS = ['uncompressed', 'lz4', 'zstd', 'snappy', 'gzip'] as const;
 type Codec = (typeof CODECS)[number];
 

@@ -1,4 +1,4 @@
-/** What resends and redeliveries cost, by their share of the feed (P5). */
+/** The cost of resends and redeliveries, by their share of the feed (P5). */
 import { type FeedMessage, makeFeed, mixResends, USUAL_SHAPE } from '../feed';
 import type { Bench, Mode } from '../mode';
 import { type Published, publish } from '../publish';
@@ -10,7 +10,7 @@ const USUAL_SHARE = 5;
 const RESENDS_GOAL = 1.0;
 const REDELIVERIES_GOAL = 1.3;
 
-/** What a run read: resends by their share in percent, or records that had been read before. */
+/** The records of a run: resends by their share in percent, or records that had been read before. */
 type What = number | 'redeliveries';
 
 interface Entry {
@@ -90,7 +90,10 @@ async function publishCourse({ stage, extent, say }: Bench, shares: readonly num
   return { originals, mixed };
 }
 
-/** In one database: first what is resent later, then each share, then the usual share once more. */
+/**
+ * All runs share one database: first the originals of later resends, then each share, then the usual share
+ * once more.
+ */
 async function runRound({ stage, say }: Bench, { originals, mixed }: Course): Promise<Entry[]> {
   const topics = [originals, ...mixed.map(({ published }) => published)].map(({ topic }) => topic);
   return stage.withDatabase(topics, async (databaseUrl) => {

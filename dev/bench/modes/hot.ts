@@ -1,4 +1,4 @@
-/** One partition that has far too much to do, or cannot be decided: the others go on as before (P10). */
+/** One partition has far too much to do, or cannot be decided: the other partitions keep their pace (P10). */
 import type { Client } from 'pg';
 import { eventText, type FeedMessage, makeFeed, USUAL_SHAPE, uuidV7 } from '../feed';
 import { withClient } from '../guest';
@@ -12,7 +12,7 @@ import { figure, times } from '../table';
 import { fullRate } from '../usual';
 
 const GOAL = 0.9;
-/** The partition that has trouble. */
+/** The partition in trouble. */
 const HOT = 0;
 const BACKLOG_TIMES = 20;
 const ROUND = 'poisoned-round';
@@ -21,11 +21,11 @@ type Case = (typeof CASES)[number];
 
 interface Entry {
   readonly name: Case;
-  /** Of all the other partitions together. */
+  /** Load of all other partitions together, in events a second. */
   readonly offered: number;
   readonly rate: number;
   readonly p99: number;
-  /** Of the hot partition. */
+  /** Rate of the hot partition. */
   readonly hotRate: number;
   readonly retries: number;
 }
@@ -113,7 +113,10 @@ function* inHot(feed: Iterable<FeedMessage>): Generator<FeedMessage> {
   for (const message of feed) yield { ...message, partition: HOT };
 }
 
-/** A first event opens the round; another session locks it; a second event then waits for that lock, again and again. */
+/**
+ * A first event opens the round, and another session locks it. A second event then waits for that lock, again
+ * and again.
+ */
 async function runUndecided(bench: Bench, load: PacedLoad): Promise<PacedRun> {
   const { brokers } = bench.stage;
   return withClient(load.databaseUrl, (client) =>

@@ -1,4 +1,4 @@
-/** The rate with many keys stored beforehand, for ids that are ordered by time and for random ones (P4). */
+/** The rate with many keys stored beforehand, for ids in the order of time and for random ids (P4). */
 import { makeFeed, SEED, USUAL_SHAPE } from '../feed';
 import type { Bench, Mode } from '../mode';
 import { settingsText } from '../postgres-settings';
@@ -13,12 +13,13 @@ import { figure, times } from '../table';
 const KINDS: readonly IdKind[] = ['time-ordered', 'random'];
 const GOALS: Record<IdKind, number> = { 'time-ordered': 0.9, random: 0.6 };
 
-/** MiB of shared_buffers, as Postgres has them by default. */
+/** The default shared_buffers of Postgres, in MiB. */
 const USUAL_BUFFERS = 128;
 
 /**
- * Checkpoints come by time alone. The first change of a page after one writes it to the log whole: with random ids that is every event of the first
- * million or so. So one run comes right after a checkpoint, and is told by itself; the others, as nearly all events of half an hour, come later.
+ * Checkpoints come by time alone. After a checkpoint, the first change of a page writes the whole page to the
+ * log. With random ids, each of the first million or so events does so. So one run comes right after a
+ * checkpoint and is shown apart. The others come later, as do nearly all events of half an hour.
  */
 const ROOM_FOR_LOG: Settings = { max_wal_size: '32GB', checkpoint_timeout: '30min' };
 const AFTER_CHECKPOINT = 0;
@@ -28,9 +29,12 @@ interface Entry {
   readonly stored: number;
   readonly round: number;
   readonly run: Run;
-  /** Of the same feed into empty tables, right before or after it: what the machine gives changes over the minutes that keys take. */
+  /**
+   * The same feed into empty tables, right before or after this run: the machine's speed changes during the
+   * minutes that the keys take.
+   */
   readonly beside: Run;
-  /** Of the indexes of keys and rounds. */
+  /** Size of the indexes of keys and rounds. */
   readonly indexMib: number;
 }
 
@@ -124,7 +128,11 @@ export const keys: Mode = {
   },
 };
 
-/** Ascending. @throws RangeError for no keys at all: empty tables are measured beside each */
+/**
+ * Sorts the sizes in ascending order.
+ *
+ * @throws RangeError for no keys at all: empty tables are measured beside each size
+ */
 function sizesOf(stored: readonly number[]): number[] {
   const sizes = [...new Set(stored)].sort((a, b) => a - b);
   if (sizes.some((size) => size < 1))
@@ -133,9 +141,9 @@ function sizesOf(stored: readonly number[]): number[] {
 }
 
 /**
- * In one database that grows: each run has a feed of its own, whose ids are new.
+ * All runs share one database that grows. Each run has a feed of its own with new ids.
  *
- * @param byTime a checkpoint before the first run of a size alone; else before each
+ * @param byTime true: one checkpoint before the first run of a size; false: one before each run
  */
 async function measureKind(
   { stage, extent, say }: Bench,
@@ -145,14 +153,15 @@ async function measureKind(
 ): Promise<Entry[]> {
   const [events, rounds] = [extent.number('events'), extent.number('rounds')];
   const topic = await stage.makeTopic();
-  // One group that goes on: each run reads what was published since the one before.
+  // One consumer group for all runs: each run reads the records published since the run before.
   const groupId = stage.newGroup();
   const entries: Entry[] = [];
-  /** Kept to the end: dropping a database is a checkpoint. */
+  /** Dropped only at the end, since dropping a database is a checkpoint. */
   const emptyUrls: string[] = [];
   await stage.withDatabase([topic], async (databaseUrl) => {
     let there = 0;
-    // A feed has a millisecond for each event, which is more time than deciding it takes: ordered by time is only what begins where the one before ended.
+    // A feed has a millisecond for each event, which is more time than deciding the event takes. Ids stay in
+    // the order of time only if each feed begins where the one before ended.
     let nextStart = 0;
     for (const stored of sizes) {
       await storeKeys(databaseUrl, kind, there, stored, say);

@@ -1,4 +1,7 @@
-/** From a record's scheduled send to its answered commit, under loads that are paced by the clock (P3). */
+/**
+ * The time from a record's scheduled send to its answered commit, under loads that are paced by the clock
+ * (P3).
+ */
 import { alterDatabase } from '../guest';
 import { latenciesOf } from '../latencies';
 import type { Bench, Mode } from '../mode';
@@ -88,7 +91,10 @@ export const latency: Mode = {
   },
 };
 
-/** @param flushMessages Kafka syncs a partition's log after so many; 0 leaves that, and Postgres' part, to the kernel */
+/**
+ * @param flushMessages Kafka syncs a partition's log after this many messages; 0 leaves syncing, in Postgres
+ * too, to the kernel
+ */
 async function measureLevel(
   bench: Bench,
   {
@@ -113,7 +119,7 @@ async function measureLevel(
   return { load, rate, run, p50, p90, p99, p999, max };
 }
 
-/** Of what was due once the worker was warm. */
+/** Latencies of the records that were due once the worker was warm. */
 function latenciesAfter({ sends, log, startedAt }: PacedRun, warmup: number): Weighted[] {
   const from = startedAt + warmup * 1000;
   return latenciesOf(

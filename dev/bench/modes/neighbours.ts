@@ -1,4 +1,7 @@
-/** A well-behaved operator beside a hostile one, a kind of attack at a time: what the hostile one costs the other (N1-N3). */
+/**
+ * A well-behaved operator beside a hostile one, one kind of attack at a time: the cost of the attack to the
+ * well-behaved one (N1-N3).
+ */
 import { randomBytes } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { Agent, get, request } from 'node:http';
@@ -17,15 +20,18 @@ import { WEBHOOK } from '../stage';
 import { percentiles, type Weighted } from '../statistics';
 import { figure } from '../table';
 
-/** Goal: the well-behaved operator's events are decided within this time, 99 of 100. */
+/** Goal: 99 of 100 events of the well-behaved operator are decided within this time. */
 const DECIDED_WITHIN_MS = 2_000;
-/** The same where it is checked: coarse, since the machines of CI are shared. Without the limits it is half a minute. */
+/**
+ * The same limit for the check. It is coarse, since the machines of CI are shared. Without the limits the
+ * time is half a minute.
+ */
 const CHECKED_WITHIN_MS = 5_000;
 /** Memory limits of the chart's pods (helm/promo-intake/values.yaml). */
 const WORKER_MIB = 768;
 const WEBHOOK_MIB = 512;
 const START_MS = 60_000;
-/** A request of the well-behaved sender, each over a connection of its own, at most. */
+/** Longest time of a request of the well-behaved sender. Each request has a connection of its own. */
 const REQUEST_WITHIN_MS = 30_000;
 const REQUEST_EVERY_MS = 100;
 const PROBE_EVERY_MS = 500;
@@ -48,7 +54,7 @@ interface Entry {
   readonly webhookMib: number;
 }
 
-/** One of each resource: memory by bytes, memory by objects, the event loop, the store. */
+/** One kind for each resource: memory by bytes, memory by objects, the event loop, the store. */
 const SHORT_KINDS = 'large-keys,many-headers,one-byte-chunks,nested-rounds';
 
 export const neighbours: Mode = {
@@ -267,7 +273,11 @@ function referenceOf(topic: string, ownTopic: string, sharedTopic: string): obje
   return { operators: [operator('good', topic, WEBHOOK), operator('hostile', ownTopic, HOSTILE_WEBHOOK)] };
 }
 
-/** A role that may connect to the database, and nothing else. @returns its address */
+/**
+ * Makes a role that may connect to the database and do nothing else.
+ *
+ * @returns its address
+ */
 async function makeStranger(databaseUrl: string): Promise<string> {
   const name = 'promo_bench_stranger';
   const password = randomBytes(12).toString('hex');
@@ -281,7 +291,9 @@ async function makeStranger(databaseUrl: string): Promise<string> {
   return url.href;
 }
 
-/** An event every so often, each over a new connection, since that is what a full server refuses first. */
+/**
+ * Sends an event at intervals, each over a new connection, since a full server refuses new connections first.
+ */
 async function sendRequests(port: number, secret: Buffer, until: number, sent: SentRequests): Promise<void> {
   const agent = new Agent({ keepAlive: false });
   const sending: Promise<void>[] = [];
@@ -298,7 +310,7 @@ async function sendRequests(port: number, secret: Buffer, until: number, sent: S
   await Promise.all(sending);
 }
 
-/** @returns 0 where there was no answer */
+/** @returns 0 if there was no answer */
 function post(agent: Agent, port: number, secret: Buffer): Promise<number> {
   const at = Date.now();
   const id = uuidV7(at);

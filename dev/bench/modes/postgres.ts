@@ -1,4 +1,4 @@
-/** What settings of Postgres give the worker: each beside Postgres as it is by default, in turns. */
+/** The effect of Postgres settings on the worker: each setting in turns with the default settings. */
 import { groupBy } from '../../../src/lib/group-by';
 import { withClient } from '../guest';
 import type { Bench, Mode } from '../mode';
@@ -10,11 +10,14 @@ import { median } from '../statistics';
 import { figure, type Table, times } from '../table';
 import { publishUsual } from '../usual';
 
-/** Beside memory, what docs/performance.md recommends for a server that the worker has to itself. */
+/** Beside memory, the setting that docs/performance.md recommends for a server that only the worker uses. */
 const FEWER_CHECKPOINTS: Settings = { max_wal_size: '4GB', checkpoint_timeout: '15min' };
 const MORE_MEMORY: Settings = { shared_buffers: '1GB' };
 
-/** The first is what all are compared with. None may lose what was committed: fsync and the like stay as they are, which is on. */
+/**
+ * All others are compared with the first variant. None may lose committed data: fsync and similar settings
+ * stay on.
+ */
 export const VARIANTS: readonly Settings[] = [
   {},
   { wal_compression: 'lz4' },
@@ -23,23 +26,27 @@ export const VARIANTS: readonly Settings[] = [
   MORE_MEMORY,
   { ...FEWER_CHECKPOINTS, ...MORE_MEMORY },
   { wal_buffers: '64MB' },
-  // It waits where so many others are about to commit: by default five, and the worker has three connections in all.
+  // Postgres waits only if this many other transactions are about to commit. The default is five; the worker
+  // has three connections in all.
   { commit_delay: '500', commit_siblings: '1' },
 ];
 
-/** Whether autovacuum came within a run, and before its checkpoint or after it, would be chance, and cost more than any setting. */
+/**
+ * Autovacuum might run before a run's checkpoint, after it or not at all. Such chance would cost more than
+ * any setting.
+ */
 const IN_EVERY_RUN: Settings = { autovacuum: 'off' };
 
-/** WAL of an event before any page is written whole: near enough to have the checkpoint in the middle. */
+/** Bytes of WAL for an event before full-page writes: near enough to have the checkpoint in the middle. */
 const WAL_OF_EVENT = 480;
-/** Longest time of vacuuming what a run has written. */
+/** Longest time to vacuum the rows that a run has written. */
 const VACUUM_MS = 300_000;
 
 export interface Entry {
   readonly round: number;
   readonly settings: Settings;
   readonly run: Run;
-  /** That began within the run. */
+  /** Checkpoints that began within the run. */
   readonly checkpoints: number;
 }
 
@@ -82,7 +89,7 @@ function nameOf(settings: Settings): string {
   return settingsText(settings) || 'baseline';
 }
 
-/** Variants with a setting, or a choice of one, that this server was not built with. */
+/** Variants with a setting or a value that this server was not built with. */
 async function variantsLacking({ serverUrl }: Stage): Promise<readonly Settings[]> {
   return withClient(serverUrl, async (client) => {
     const { rows } = await client.query<{ name: string; choices: readonly string[] | null }>(
@@ -114,7 +121,7 @@ async function measure(
   });
 }
 
-/** Of the server, since it was made. */
+/** Checkpoints since the server was made. */
 async function checkpointsBegun(databaseUrl: string): Promise<number> {
   return withClient(databaseUrl, async (client) => {
     const { rows } = await client.query<{ begun: number }>(
@@ -124,7 +131,7 @@ async function checkpointsBegun(databaseUrl: string): Promise<number> {
   });
 }
 
-/** Vacuums what the run has written, and charges it to the run. */
+/** Vacuums the rows that the run has written, and charges the cost to the run. */
 async function vacuumAfter(run: Run, databaseUrl: string): Promise<Run> {
   return withClient(
     databaseUrl,
@@ -142,7 +149,7 @@ async function vacuumAfter(run: Run, databaseUrl: string): Promise<Run> {
   );
 }
 
-/** @param entries beginning with the baseline's */
+/** @param entries the baseline's entries come first */
 export function settingsTable(entries: readonly Entry[], lacking: readonly Settings[]): Table {
   const bySettings = [...groupBy(entries, ({ settings }) => settings)];
   const baselines = new Map(bySettings[0]?.[1].map(({ round, run }) => [round, run]));

@@ -1,4 +1,4 @@
-/** The refund of a very large round: it costs what any refund costs (P11). */
+/** The refund of a very large round costs as much as any other refund (P11). */
 
 import type { Child } from '../../servers/child';
 import { until } from '../../servers/deadline';
@@ -12,14 +12,14 @@ import { figure } from '../table';
 import { readWorkerLog } from '../worker-log';
 
 const GOAL_SECONDS = 1;
-/** What "flat" means: resident memory while the refund is decided, compared with just before. */
+/** The limit for "flat": resident memory while the refund is decided, compared with just before. */
 const FLAT = 1.1;
 const START_DEADLINE_MS = 60_000;
 const DECISION_DEADLINE_MS = 60_000;
 const SAMPLE_MS = 10;
-/** Memory is looked at for this long after the decision, too. */
+/** Memory is also sampled for this long after the decision. */
 const AFTERWARDS_MS = 1_000;
-/** Between the last bet and the refund: what follows a decision is over. */
+/** Pause between the last bet and the refund, so that the work after a decision is over. */
 const SETTLE_MS = 2_000;
 
 interface Entry {

@@ -1,4 +1,4 @@
-/** The rate where Postgres is further away: over a proxy that delays each direction by half of the round trip (P7). */
+/** The rate with Postgres further away: a proxy delays each direction by half of the round trip (P7). */
 import type { Child } from '../../servers/child';
 import { withClient } from '../guest';
 import type { Bench, Mode } from '../mode';
@@ -14,7 +14,7 @@ const PROXY_START_MS = 10_000;
 const PINGS = 50;
 
 interface Entry {
-  /** Of the proxy; null where there is none. */
+  /** Round trip through the proxy; null without a proxy. */
   readonly roundTripMs: number | null;
   readonly pingMs: number;
   readonly run: Run;
@@ -106,7 +106,7 @@ async function measureTrip({ stage }: Bench, published: Published, trip: number 
   });
 }
 
-/** Median of what a statement without any work takes. */
+/** Median time of a statement that does no work. */
 async function ping(databaseUrl: string): Promise<number> {
   return withClient(databaseUrl, async (client) => {
     const taken: number[] = [];

@@ -1,4 +1,4 @@
-/** What CI runs: the worker beside insert-only, and a failure where it has become dear or slow. */
+/** The check of CI: the worker beside insert-only. It fails if the worker has become expensive or slow. */
 import { runInsertOnly } from '../contenders';
 import type { Mode } from '../mode';
 import type { Goal, Measured } from '../result';
@@ -7,9 +7,12 @@ import { median } from '../statistics';
 import { figure, times } from '../table';
 import { publishUsual } from '../usual';
 
-/** CPU of worker and Postgres, compared with insert-only's, beyond which a change is refused. */
+/** A change is refused if the CPU of worker and Postgres exceeds this multiple of insert-only's CPU. */
 const CPU_CEILING = 1.4;
-/** Rate, compared with insert-only's, below which a change is refused: coarse, since the machines of CI are shared. */
+/**
+ * A change is refused if the rate is below this share of insert-only's rate. Coarse, since the machines of CI
+ * are shared.
+ */
 const RATE_FLOOR = 0.7;
 
 interface Pair {
@@ -22,7 +25,7 @@ export const short: Mode = {
   about: 'what CI runs: exit code 1 where the worker costs too much beside insert-only',
   extent: { events: 250_000, rounds: 3 },
   isCheck: true,
-  // Of a server elsewhere no CPU can be read, and what is not judged would have to pass.
+  // The CPU of a server elsewhere cannot be read, and a goal that is not judged would have to pass.
   ownPostgres: true,
   async run(bench) {
     const { stage, extent, say } = bench;

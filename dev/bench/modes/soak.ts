@@ -1,4 +1,7 @@
-/** Resident memory, and latencies, over a long time at half load, with a month of history dropped in the middle (P6). */
+/**
+ * Resident memory and latencies over a long time at half load. A month of history is dropped in the middle
+ * (P6).
+ */
 import { sleep } from '../../servers/deadline';
 import { withClient } from '../guest';
 import { type DecidedUpTo, latenciesOf, type Sent } from '../latencies';
@@ -21,14 +24,14 @@ import { fullRate } from '../usual';
 
 const LOAD = 0.5;
 const RSS_GOAL_MIB = 256;
-/** One of so many ticks is looked at for its latency: all would be millions of lines. */
+/** The latency of one tick in this many is recorded: all ticks would be millions of lines. */
 const RECORD_EVERY = 40;
 const OLD_ROWS = 1_000_000;
-/** A month long ago, which retention drops. */
+/** An old month that retention drops. */
 const OLD_MONTH = 'promo_store.history_2020_01';
 const FILL_MS = 300_000;
 
-/** What was decided long ago need not fill the disk. */
+/** Short retention, so that old decided records do not fill the disk. */
 const KEPT = {
   'retention.bytes': String(256 * 1024 ** 2),
   'segment.bytes': String(64 * 1024 ** 2),
@@ -105,7 +108,10 @@ export const soak: Mode = {
   },
 };
 
-/** @returns what tells the median and the 99th percentile, in milliseconds, of the records that were due between two minutes of the run */
+/**
+ * @returns a function that gives the median and the 99th percentile, in milliseconds, of the records that
+ * were due between two minutes of the run
+ */
 function latenciesByMinute(sends: readonly Sent[], batches: readonly DecidedUpTo[], startedAt: number) {
   const minuteOf = ({ scheduledAt }: Sent) => (scheduledAt - startedAt) / 60_000;
   return (from: number, to: number): number[] => {
@@ -114,7 +120,7 @@ function latenciesByMinute(sends: readonly Sent[], batches: readonly DecidedUpTo
   };
 }
 
-/** Only what a row must have. */
+/** Fills only the required columns. */
 async function makeOldMonth(databaseUrl: string): Promise<void> {
   await withClient(
     databaseUrl,
@@ -132,7 +138,7 @@ async function makeOldMonth(databaseUrl: string): Promise<void> {
   );
 }
 
-/** @returns milliseconds it took, with waiting for the writers */
+/** @returns the milliseconds that the drop took, including the wait for the writers */
 async function dropOldMonth(databaseUrl: string): Promise<number> {
   return withClient(databaseUrl, async (client) => {
     const began = performance.now();

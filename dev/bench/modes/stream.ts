@@ -1,4 +1,4 @@
-/** What the verdict stream costs (P12). */
+/** The cost of the verdict stream (P12). */
 import type { Mode } from '../mode';
 import { drainAfresh, inTurns, type Run, rateOf, recordOf } from '../runs';
 import { median } from '../statistics';

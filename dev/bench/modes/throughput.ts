@@ -11,10 +11,13 @@ import { publishUsual } from '../usual';
 const CONTENDERS = ['copy', 'raw-consume', 'insert-only', 'worker'] as const;
 type Contender = (typeof CONTENDERS)[number];
 
-/** An insert-only that is slower than this, compared with COPY of its rows, was disturbed: being faster than that proves nothing. */
+/**
+ * An insert-only slower than this share of COPY of its rows was disturbed: being faster than it proves
+ * nothing.
+ */
 const LEAST_OF_COPY = 0.35;
 const RATE_GOAL = 1.2;
-/** What the project is done at. */
+/** The project's goal for the rate. */
 const RATE_DONE = 1.0;
 const CPU_GOAL = 1.1;
 const BYTES_GOAL = 1.6;
@@ -44,7 +47,10 @@ export const throughput: Mode = {
   },
 };
 
-/** The worker has a database to itself: what its rows still cost later would be charged to the next contender. */
+/**
+ * The worker has a database to itself. Otherwise the later cost of its rows would be charged to the next
+ * contender.
+ */
 async function runRound(
   { stage }: Bench,
   published: Published,
@@ -68,10 +74,10 @@ async function runRound(
 }
 
 function present(entries: readonly Entry[], published: Published, keys: string): Measured {
-  // Of a single partition insert-only waits for one transaction after the other, disturbed or not.
+  // On a single partition insert-only waits for one transaction after the other, disturbed or not.
   const counting = keys === 'one' ? () => true : (entry: Entry) => counts(entry, entries);
   const countedOnly = entries.filter(counting);
-  // Where none counts, all are shown, and nothing is concluded from them.
+  // If no entry counts, all entries are shown, and nothing is concluded from them.
   const proves = countedOnly.some(({ contender }) => contender === 'insert-only');
   const counted = proves ? countedOnly : entries;
   const runsOf = (name: Contender) =>
@@ -81,7 +87,7 @@ function present(entries: readonly Entry[], published: Published, keys: string):
       runsOf,
       new Set(entries.filter((entry) => !countedOnly.includes(entry)).map(({ round }) => round)).size,
     ),
-    // Of a single partition none is set.
+    // A single partition has no goals.
     goals: keys === 'one' ? [] : goals(runsOf, proves),
     runs: entries.map((entry) => ({
       round: entry.round,
@@ -94,7 +100,10 @@ function present(entries: readonly Entry[], published: Published, keys: string):
   };
 }
 
-/** Of a round that does not count, nothing does: the others were as disturbed as insert-only, or more so. */
+/**
+ * If insert-only was disturbed in a round, the whole round does not count: the others were disturbed as much,
+ * or more.
+ */
 function counts({ round }: Entry, entries: readonly Entry[]): boolean {
   const rateIn = (contender: Contender) => {
     const entry = entries.find((other) => other.round === round && other.contender === contender);

@@ -1,7 +1,8 @@
 /**
- * A long time under a steady load, in which nothing else is steady: a second worker joins and leaves, by turns in order and by SIGKILL, and
- * Kafka is started anew, by turns after an orderly end and after SIGKILL. In the end what was sent, what Kafka holds and what was decided
- * have to be the same, by count, and the store sound (`make soak`).
+ * A long time under a steady load while everything else changes (`make soak`). A second worker joins and
+ * leaves, by turns in order and by SIGKILL. Kafka is restarted, by turns after an orderly end and after
+ * SIGKILL. In the end the counts of events sent, records in Kafka and events decided have to be the same, and
+ * the store sound.
  */
 import type { Client } from 'pg';
 import type { Child } from '../../servers/child';
@@ -27,11 +28,11 @@ const RSS_GOAL_MIB = 256;
 /** From the end of a fault to the next decision. */
 const STANDSTILL_GOAL_S = 35;
 const COMMITTED_DEADLINE_MS = 180_000;
-/** The invariants read everything. */
+/** Long, since the invariants read everything. */
 const VERIFY_DEADLINE_MS = 900_000;
 const COUNT_DEADLINE_MS = 300_000;
 const PROGRESS_EVERY_MS = 500;
-/** Sends of the producer that are tried again when Kafka is back. */
+/** Sends of the producer in flight that are retried when Kafka is back. */
 const MAX_IN_FLIGHT = 8;
 
 interface Faults {
@@ -42,7 +43,7 @@ interface Faults {
   kafkaKilled: number;
 }
 
-/** When Kafka was back, in milliseconds since 1970. */
+/** Times at which Kafka was back, in milliseconds since 1970. */
 type FaultEnds = number[];
 
 export const unrest: Mode = {
@@ -64,14 +65,15 @@ export const unrest: Mode = {
     return stage.withDatabase([topic], async (databaseUrl) => {
       const settings = {
         ...{ DATABASE_URL: databaseUrl, KAFKA_GROUP_ID: group, KAFKA_TOPICS: topic },
-        // A line a batch would be a hundred megabytes.
+        // At debug level, a line for each batch would make a log of a hundred megabytes.
         LOG_LEVEL: 'info',
       };
       const run = await runPaced(bench, {
         ...{ topic, databaseUrl, rate, settings },
         seconds: minutes * 60,
         recordEvery: 0,
-        // What was sent is then known by its count alone; what the producer sends again is a resend.
+        // Without resends in the feed, the number of sent events is known by their count alone. Each resend
+        // in the store is then a repeated send of the producer.
         resendShare: 0,
         maxInFlight: MAX_IN_FLIGHT,
         async meanwhile(worker, startedAt) {
@@ -178,7 +180,10 @@ function describe(outcome: Outcome, samples: readonly Sample[], minutes: number,
   };
 }
 
-/** A second worker joins, and leaves at the next turn: two rebalances, of which every other exit is found out by the missing heartbeats. */
+/**
+ * A second worker joins, and leaves at the next turn: two rebalances. On every other exit the group notices
+ * only the missing heartbeats.
+ */
 async function disturbGroup(
   { stage, extent, say }: Bench,
   settings: Readonly<Record<string, string>>,
@@ -230,7 +235,9 @@ async function restartKafka(
   }
 }
 
-/** @returns the longest time in which nothing was decided at all, without what a fault takes until its end */
+/**
+ * @returns the longest time in which nothing was decided at all, not counting the time until a fault ended
+ */
 async function watchProgress(
   databaseUrl: string,
   faultEnds: FaultEnds,
@@ -243,7 +250,7 @@ async function watchProgress(
     while (!over.isSo) {
       const now = await sumOfPartitions(client, 'records_read');
       if (now > decided) {
-        // Before the first batch nothing has stood still yet.
+        // The time before the first batch is no standstill.
         if (decided > 0) longest = Math.max(longest, standstill());
         [decided, since] = [now, Date.now()];
       }
@@ -282,7 +289,7 @@ async function recordsIn(stage: Stage, topic: string): Promise<number> {
   return sumOf(offsets, ({ low, high }) => Number(high) - Number(low));
 }
 
-/** Until everything is committed: what was decided is then no longer on its way. */
+/** Waits until everything is committed, so that no decided record is in flight any more. */
 async function untilCommitted(stage: Stage, topic: string, groupId: string): Promise<void> {
   const admin = kafkaAt(stage.brokers).admin();
   await admin.connect();

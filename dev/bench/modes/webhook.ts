@@ -1,4 +1,7 @@
-/** The webhook's rate and time by the events of a request, with senders that send the next request once the last one is answered. */
+/**
+ * The webhook's rate and latency by the number of events in a request. Each sender sends its next request
+ * once the last one is answered.
+ */
 import { randomBytes } from 'node:crypto';
 import type { Child } from '../../servers/child';
 import { makeFeed, USUAL_SHAPE } from '../feed';
@@ -20,7 +23,7 @@ interface Entry extends PostgresUse {
   readonly requests: number;
   readonly refused: number;
   readonly seconds: number;
-  /** From a request to its answer, in milliseconds. */
+  /** Time from a request to its answer, in milliseconds. */
   readonly p50: number;
   readonly p99: number;
   readonly cpuSeconds: number;

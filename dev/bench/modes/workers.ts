@@ -1,4 +1,7 @@
-/** Several workers in one group, on the usual feed and on one in which all of them write to the same few rounds (P8). */
+/**
+ * Several workers in one group, on the usual feed and on a feed in which all workers write to the same few
+ * rounds (P8).
+ */
 
 import { type FeedMessage, makeFeed, makeHotRounds, USUAL_SHAPE } from '../feed';
 import { withClient } from '../guest';
@@ -22,7 +25,7 @@ interface Entry {
   readonly deadlocks: number;
   readonly again: number;
   readonly undecided: number;
-  /** Of the time in which batches were decided. */
+  /** Share of the time in which batches were decided. */
   readonly lostPercent: number;
 }
 
@@ -127,7 +130,10 @@ async function measureRun(bench: Bench, feed: Feed, workers: number, round: numb
   return entry;
 }
 
-/** Since the database was made. Read when the workers are gone: their sessions have told everything then. */
+/**
+ * Deadlocks since the database was made. Read once the workers have ended: their sessions have reported
+ * everything by then.
+ */
 async function deadlocksIn(databaseUrl: string): Promise<number> {
   return withClient(databaseUrl, async (client) => {
     const { rows } = await client.query<{ deadlocks: number }>(

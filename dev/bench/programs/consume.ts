@@ -1,25 +1,25 @@
 /**
- * What the contenders that are plain kafkajs programs share: a group that reads a topic once, with the worker's fetch settings, and
- * says on stdout when its partitions were assigned and when the last record was dealt with.
+ * The common part of the contenders that are plain kafkajs programs. A group reads a topic once, with the
+ * worker's fetch settings. It prints when its partitions were assigned and when the last record was handled.
  */
 import { type EachBatchPayload, Kafka, logLevel } from 'kafkajs';
 import { FETCH } from '../../../src/kafka/consumer/membership';
-import { told } from './settings';
+import { setting } from './settings';
 import { type Span, writeSpan } from './span';
 
 const STOPPED_EXIT_CODE = 143;
 
 /**
- * @param handle deals with a batch of one partition, and says how many records it held
- * @returns once `records` records were dealt with and their offsets are committed
+ * @param handle handles a batch of one partition, and returns its number of records
+ * @returns once `records` records were handled and their offsets are committed
  */
 export async function consume(
   records: number,
   partitionsAtOnce: number,
   handle: (payload: EachBatchPayload) => Promise<number>,
 ): Promise<Span> {
-  const kafka = new Kafka({ brokers: told('KAFKA_BROKERS').split(','), logLevel: logLevel.NOTHING });
-  const consumer = kafka.consumer({ groupId: told('KAFKA_GROUP_ID'), ...FETCH });
+  const kafka = new Kafka({ brokers: setting('KAFKA_BROKERS').split(','), logLevel: logLevel.NOTHING });
+  const consumer = kafka.consumer({ groupId: setting('KAFKA_GROUP_ID'), ...FETCH });
   let assignedAt = Number.NaN;
   consumer.on(consumer.events.GROUP_JOIN, () => {
     assignedAt = Date.now();
@@ -29,12 +29,12 @@ export async function consume(
   const all = new Promise<void>((resolve) => {
     done = resolve;
   });
-  // Asked to stop, it leaves the group: what is not a member any more can be removed at once.
+  // On SIGTERM it leaves the group: a group without this member can be removed at once.
   process.once('SIGTERM', () => {
     consumer.disconnect().finally(() => process.exit(STOPPED_EXIT_CODE));
   });
   await consumer.connect();
-  await consumer.subscribe({ topic: told('TOPIC'), fromBeginning: true });
+  await consumer.subscribe({ topic: setting('TOPIC'), fromBeginning: true });
   await consumer.run({
     autoCommit: false,
     eachBatchAutoResolve: false,

@@ -1,8 +1,9 @@
 /**
- * A sender that means harm, for the mode `neighbours`: one kind of attack (KIND), repeated until it is stopped. It runs in a
- * process of its own, so that the attack takes no time from the program that measures.
+ * A hostile sender for the mode `neighbours`. It repeats one kind of attack (KIND) until it is stopped. It is
+ * a process of its own, so that the attack takes no time from the program that measures.
  *
- * It prints `{"attacking":KIND}` once the attack has begun, and `{"sent":KIND}` where the attack is a backlog and is whole.
+ * It prints `{"attacking":KIND}` once the attack has begun. If the attack is a backlog, it prints
+ * `{"sent":KIND}` once the backlog is complete.
  */
 import { createHmac, randomUUID } from 'node:crypto';
 import { Agent, request } from 'node:http';
@@ -15,7 +16,7 @@ import { EncodedBatch, installProduceEncoder } from '../../../src/kafka/client/p
 import { MessageEncoder, RecordBatch } from '../../../src/kafka/protocol/record-batch-writer';
 import { type HostileName, isHostileName } from '../hostile-kinds';
 import { PARTITIONS } from '../stage';
-import { told, toldNumber } from './settings';
+import { numberSetting, setting } from './settings';
 
 const MEBIBYTE = 1024 ** 2;
 /** Another loopback address than the well-behaved sender's. */
@@ -77,7 +78,7 @@ async function withProducer(
 ): Promise<void> {
   const kafka = new Kafka({
     clientId: 'promo-bench-hostile',
-    brokers: told('KAFKA_BROKERS').split(','),
+    brokers: setting('KAFKA_BROKERS').split(','),
     logLevel: logLevel.NOTHING,
   });
   const producer = kafka.producer({ allowAutoTopicCreation: false });
@@ -90,13 +91,16 @@ async function largeBatches(recordWith: (large: Buffer) => Message): Promise<voi
   const large = Buffer.alloc(LARGE_BYTES, 'x');
   await withProducer(async (send) => {
     for (let sent = 0; sent < LARGE_BATCHES; sent++) {
-      await send(told('OWN_TOPIC'), [{ partition: sent % 2, ...recordWith(large) }]);
+      await send(setting('OWN_TOPIC'), [{ partition: sent % 2, ...recordWith(large) }]);
       begun();
     }
   });
 }
 
-/** The same batch again and again: a client takes seconds to write so many headers. No connection claims its record. */
+/**
+ * Sends the same encoded batch again and again: a client takes seconds to write so many headers. No
+ * connection claims its record.
+ */
 async function manyHeaders(): Promise<void> {
   const headers = Array.from({ length: 99_999 }, (): [string, string] => ['h', '']);
   const record = new MessageEncoder().encode({ key: null, value: loginText(), headers });
@@ -106,7 +110,7 @@ async function manyHeaders(): Promise<void> {
   installProduceEncoder();
   await withProducer(async (send) => {
     for (let sent = 0; sent < 200; sent++) {
-      await send(told('SHARED_TOPIC'), [new EncodedBatch(sent % PARTITIONS, bytes)]);
+      await send(setting('SHARED_TOPIC'), [new EncodedBatch(sent % PARTITIONS, bytes)]);
       begun();
     }
   });
@@ -114,7 +118,7 @@ async function manyHeaders(): Promise<void> {
 
 async function nestedRounds(): Promise<void> {
   await withProducer(async (send) => {
-    const topic = told('OWN_TOPIC');
+    const topic = setting('OWN_TOPIC');
     const ids = Array.from({ length: NESTED_ROUNDS }, (_, length) => 'a'.repeat(length + 1));
     for (let from = 0; from < ids.length; from += 200) {
       await send(
@@ -148,7 +152,7 @@ interface SentRequest {
 const agent = new Agent({ keepAlive: true, maxSockets: REQUESTS_AT_ONCE, localAddress: OWN_ADDRESS });
 
 function headersOf({ body, head = newHead(), isSigned = true }: SentRequest): Record<string, string> {
-  const secret = Buffer.from(told('SECRET'), 'base64');
+  const secret = Buffer.from(setting('SECRET'), 'base64');
   const signature = createHmac('sha256', secret)
     .update(`${head.id}.${head.timestamp}.${isSigned ? body : 'another body'}`)
     .digest('base64');
@@ -164,13 +168,13 @@ function newHead(): { id: string; timestamp: string } {
   return { id: randomUUID(), timestamp: String(Math.floor(Date.now() / 1000)) };
 }
 
-const path = () => `/v1/events/${told('CONNECTION')}`;
+const path = () => `/v1/events/${setting('CONNECTION')}`;
 
-/** Sends a request and waits for its end, whichever it is: a refusal is expected. */
+/** Sends a request and waits for its end, with or without success: a refusal is expected. */
 function send(sent: SentRequest): Promise<void> {
   return new Promise((resolve) => {
     const headers = { ...headersOf(sent), 'content-length': Buffer.byteLength(sent.body) };
-    const port = toldNumber('WEBHOOK_PORT');
+    const port = numberSetting('WEBHOOK_PORT');
     const outgoing = request(
       { agent, host: ADDRESS, port, method: 'POST', path: path(), headers },
       (answer) => {
@@ -193,7 +197,7 @@ async function repeatAtOnce(count: number, one: () => Promise<void>): Promise<vo
   );
 }
 
-/** A raw connection: what is written is not HTTP in the end. Resolves once it is closed. */
+/** Opens a raw connection for bytes that are not valid HTTP. Resolves once it is closed. */
 function raw(
   port: number,
   localAddress: string,
@@ -216,7 +220,7 @@ function raw(
 
 async function idleConnections(localAddress: string): Promise<void> {
   await repeatAtOnce(IDLE_CONNECTIONS, async () => {
-    await raw(toldNumber('WEBHOOK_PORT'), localAddress, async () => begun());
+    await raw(numberSetting('WEBHOOK_PORT'), localAddress, async () => begun());
     await sleep(PAUSE_MS);
   });
 }
@@ -224,7 +228,7 @@ async function idleConnections(localAddress: string): Promise<void> {
 async function oneByteChunks(): Promise<void> {
   const chunks = Buffer.from('1\r\nx\r\n'.repeat(10_000));
   await repeatAtOnce(4, () =>
-    raw(toldNumber('WEBHOOK_PORT'), OWN_ADDRESS, async (socket, isClosed) => {
+    raw(numberSetting('WEBHOOK_PORT'), OWN_ADDRESS, async (socket, isClosed) => {
       socket.write(requestHead({ body: '', isSigned: false }, 'transfer-encoding: chunked'));
       for (let sent = 0; sent < 100 && !isClosed(); sent++) await written(socket, chunks);
       socket.end('0\r\n\r\n');
@@ -235,7 +239,7 @@ async function oneByteChunks(): Promise<void> {
 async function endlessBodies(): Promise<void> {
   const piece = Buffer.alloc(64 * 1024, 'x');
   await repeatAtOnce(16, () =>
-    raw(toldNumber('WEBHOOK_PORT'), OWN_ADDRESS, async (socket, isClosed) => {
+    raw(numberSetting('WEBHOOK_PORT'), OWN_ADDRESS, async (socket, isClosed) => {
       socket.write(requestHead({ body: '', isSigned: false }, 'content-length: 1000000000000'));
       while (!isClosed()) await written(socket, piece);
     }),
@@ -283,7 +287,7 @@ async function replays(): Promise<void> {
 
 async function halfSentRequests(): Promise<void> {
   await repeatAtOnce(HALF_SENT_REQUESTS, () =>
-    raw(toldNumber('HEALTH_PORT'), OWN_ADDRESS, async (socket, isClosed) => {
+    raw(numberSetting('HEALTH_PORT'), OWN_ADDRESS, async (socket, isClosed) => {
       socket.write('GET /metrics HTTP/1.1\r\nhost: health\r\n');
       while (!isClosed()) {
         await sleep(1_000);
@@ -293,9 +297,9 @@ async function halfSentRequests(): Promise<void> {
   );
 }
 
-/** The numbers that versions before lock rows used: feeds (two numbers), months and migrations (one). */
+/** The lock numbers of versions before lock rows: feeds (two numbers), months and migrations (one). */
 async function advisoryLocks(): Promise<void> {
-  const client = new Client({ connectionString: told('STRANGER_URL') });
+  const client = new Client({ connectionString: setting('STRANGER_URL') });
   await client.connect();
   await client.query(`select pg_advisory_lock(1347571023, n) from generate_series(1, 50) n`);
   await client.query('select pg_advisory_lock(4915023772)');
@@ -310,7 +314,7 @@ function begun(): void {
   process.stdout.write(`${JSON.stringify({ attacking: kind })}\n`);
 }
 
-const kind = told('KIND');
+const kind = setting('KIND');
 if (!isHostileName(kind)) throw new Error(`there is no attack ${kind}`);
 const name: HostileName = kind;
 if (name === 'none') begun();

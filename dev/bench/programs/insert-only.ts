@@ -1,6 +1,7 @@
 /**
- * The contender insert-only: what a team would write that validates and stores, and decides nothing. kafkajs, ajv, one prepared
- * `insert ... select from unnest ... on conflict do nothing` a batch, keys sorted.
+ * The contender insert-only: a program that validates and stores, and decides nothing. It uses kafkajs, ajv
+ * and one prepared `insert ... select from unnest ... on conflict do nothing` for each batch, with sorted
+ * keys.
  */
 import Ajv2020 from 'ajv/dist/2020';
 import { Pool } from 'pg';
@@ -8,7 +9,7 @@ import { EVENT_SCHEMA } from '../../../src/domain/event/schema';
 import { parseInstant } from '../../../src/domain/event/timestamp';
 import { INSERT_ONLY_COLUMNS } from '../insert-only-table';
 import { consume, play } from './consume';
-import { told, toldNumber } from './settings';
+import { numberSetting, setting } from './settings';
 
 interface Event {
   readonly event_id: string;
@@ -33,12 +34,12 @@ select * from unnest(${INSERT_ONLY_COLUMNS.map(([, type], index) => `$${index + 
 };
 
 const FEED = 'bench';
-const batchEvents = toldNumber('BATCH_EVENTS');
-const partitionsAtOnce = toldNumber('PARTITIONS_AT_ONCE');
-const pool = new Pool({ connectionString: told('DATABASE_URL'), max: partitionsAtOnce });
+const batchEvents = numberSetting('BATCH_EVENTS');
+const partitionsAtOnce = numberSetting('PARTITIONS_AT_ONCE');
+const pool = new Pool({ connectionString: setting('DATABASE_URL'), max: partitionsAtOnce });
 
 play(async () => {
-  const span = await consume(toldNumber('RECORDS'), partitionsAtOnce, async ({ batch, heartbeat }) => {
+  const span = await consume(numberSetting('RECORDS'), partitionsAtOnce, async ({ batch, heartbeat }) => {
     for (let first = 0; first < batch.messages.length; first += batchEvents) {
       const events: { event: Event; offset: string }[] = [];
       for (const { value, offset } of batch.messages.slice(first, first + batchEvents)) {

@@ -1,4 +1,6 @@
-/** What the paced producer tells: two lines on stdout, and a file with a line for each tick and partition. */
+/**
+ * The output of the paced producer: two lines on stdout, and a file with a line for each tick and partition.
+ */
 import type { Sent } from '../latencies';
 
 /** Milliseconds since 1970 of the first tick. */
@@ -8,7 +10,7 @@ export interface PacedStart {
 
 export interface PacedEnd {
   readonly records: number;
-  /** How long after their time records were handed to the client. */
+  /** Delay between the time of records and their hand-over to the client. */
   readonly lateP50Ms: number;
   readonly lateP99Ms: number;
 }
@@ -18,7 +20,7 @@ export function readStart(output: string): PacedStart | undefined {
   return line === undefined ? undefined : { startedAt: numberIn(line, 'startedAt') };
 }
 
-/** @throws where it has not come to its end */
+/** @throws if the producer has not come to its end */
 export function readEnd(output: string): PacedEnd {
   const line = lineWith('records', output);
   if (line === undefined) throw new Error('the paced producer did not say what it sent');

@@ -1,8 +1,9 @@
 /**
- * An open-loop producer: it sends what is due at each tick, however late the answers to earlier ticks are, and writes down which records
- * were due when. A program of its own, so that neither the worker nor the benchmark can slow it down unseen.
+ * An open-loop producer. It sends the due records at each tick, however late the answers to earlier ticks
+ * are. It writes down which records were due when. It is a program of its own, so that neither the worker nor
+ * the benchmark can slow it down unseen.
  *
- * It prints its start, and its end with how late its sends were.
+ * It prints its start, and at its end the delay of its sends.
  */
 import { createWriteStream, type WriteStream } from 'node:fs';
 import { Kafka, logLevel, type Producer } from 'kafkajs';
@@ -13,29 +14,32 @@ import { type FeedMessage, makeFeed, USUAL_SHAPE } from '../feed';
 import { dueAt, recordsDue, TICK_MS, ticksIn } from '../pacing';
 import { percentiles, type Weighted } from '../statistics';
 import { type PacedEnd, type PacedStart, sentLine } from './paced-lines';
-import { told, toldNumber } from './settings';
+import { numberSetting, setting } from './settings';
 
-/** From being connected to the first tick. */
+/** Time from the connection to the first tick. */
 const LEAD_MS = 200;
 const ACKNOWLEDGED_WITHIN_MS = 60_000;
 const MAX_PENDING = 20_000;
 const MAX_BYTES_AHEAD = 768 * 1024 * 1024;
-/** Of a record of the usual feed. */
+/** Size of a record of the usual feed. */
 const LIKELY_BYTES = 400;
-/** Of what has to wait for its turn, so many records go into one send. */
+/** Records that have to wait for their turn are sent in groups of at most this many. */
 const MAX_RECORDS_A_SEND = 2_000;
 
-const rate = toldNumber('RATE');
-const partitions = toldNumber('PARTITIONS');
-/** The sends of each so-manieth tick are written down; 0 for none. */
-const recordEvery = toldNumber('RECORD_EVERY');
-const topic = told('TOPIC');
-/** Sends that are not acknowledged, at most; what is due beyond waits for them. 0: it never waits, whatever becomes of it. */
-const maxInFlight = toldNumber('MAX_IN_FLIGHT');
+const rate = numberSetting('RATE');
+const partitions = numberSetting('PARTITIONS');
+/** The sends of one tick in this many are written down; 0 for none. */
+const recordEvery = numberSetting('RECORD_EVERY');
+const topic = setting('TOPIC');
+/**
+ * Most sends without an acknowledgement; further due records wait for them. 0: it never waits, whether the
+ * sends succeed or fail.
+ */
+const maxInFlight = numberSetting('MAX_IN_FLIGHT');
 let pending = 0;
 let held: FeedMessage[] = [];
 
-/** What is sent at once: a record batch for each partition, and how many records it holds. */
+/** The record batches of one send, one for each partition, with the number of records in each. */
 type Made = ReadonlyMap<EncodedBatch, number>;
 
 async function make(messages: readonly FeedMessage[]): Promise<Made> {
@@ -49,7 +53,7 @@ async function make(messages: readonly FeedMessage[]): Promise<Made> {
   return new Map(await Promise.all(batches));
 }
 
-/** Sends what is due in a tick, and returns without waiting for the answer. */
+/** Sends the records that are due in a tick, and returns without waiting for the answer. */
 function sendTick(
   producer: Producer,
   making: Made | Promise<Made>,
@@ -73,8 +77,9 @@ function sendTick(
 }
 
 /**
- * The first ticks' records, made before the first is due: what this program takes of the machine is not there for the worker that it measures.
- * Nothing where sends may have to wait: those are put together when their turn comes.
+ * Makes the records of the first ticks before the first tick is due. CPU that this program uses in the run
+ * is missing to the measured worker. Makes none if sends may have to wait: their records are grouped when
+ * their turn comes.
  */
 async function makeAhead(ticks: number, feed: Generator<FeedMessage>): Promise<Ahead> {
   const ahead = new Ahead();
@@ -83,7 +88,7 @@ async function makeAhead(ticks: number, feed: Generator<FeedMessage>): Promise<A
   return ahead;
 }
 
-/** Where a record batch stands that was made ahead, and how many records it holds. */
+/** The place of a record batch that was made ahead, and its number of records. */
 interface Place {
   readonly partition: number;
   readonly slab: Buffer;
@@ -92,7 +97,10 @@ interface Place {
   readonly count: number;
 }
 
-/** What is made ahead, in few large buffers: as a buffer for each batch, collecting garbage took more CPU than sending them. */
+/**
+ * Batches that were made ahead, in few large buffers. With a buffer for each batch, garbage collection took
+ * more CPU than sending.
+ */
 class Ahead {
   private slab = Buffer.alloc(0);
   private end = 0;
@@ -139,7 +147,10 @@ const SLAB_BYTES = 64 * 1024 * 1024;
 const messagesOf = (feed: Generator<FeedMessage>, tick: number) =>
   Array.from({ length: recordsDue(rate, tick) }, () => nextOf(feed));
 
-/** A send for each tick would drown a broker that comes back after half a minute in requests that are tried again. */
+/**
+ * Groups the waiting records. A send for each tick would flood a broker with retried requests after half a
+ * minute of absence.
+ */
 function sendHeld(producer: Producer): void {
   while (held.length > 0 && pending < maxInFlight) {
     const messages = held.slice(0, MAX_RECORDS_A_SEND);
@@ -148,10 +159,10 @@ function sendHeld(producer: Producer): void {
   }
 }
 
-/** Kafka may be away for a minute: what is due meanwhile is sent late, and some of it twice. */
+/** Kafka may be away for a minute: records due meanwhile are sent late, and some of them twice. */
 const RETRY = { initialRetryTime: 100, maxRetryTime: 1_000, retries: 60 };
 
-/** Any hash does; it only has to be the same for a player's records. */
+/** Any hash works, if it is the same for all records of a player. */
 function partitionOf(key: string): number {
   let hash = 0;
   for (let index = 0; index < key.length; index++) hash = (Math.imul(hash, 31) + key.charCodeAt(index)) >>> 0;
@@ -159,8 +170,12 @@ function partitionOf(key: string): number {
 }
 
 async function keepPace(producer: Producer, sends: WriteStream | null): Promise<PacedEnd> {
-  const ticks = ticksIn(toldNumber('SECONDS'));
-  const shape = { ...USUAL_SHAPE, resendShare: toldNumber('RESEND_SHARE'), events: Number.MAX_SAFE_INTEGER };
+  const ticks = ticksIn(numberSetting('SECONDS'));
+  const shape = {
+    ...USUAL_SHAPE,
+    resendShare: numberSetting('RESEND_SHARE'),
+    events: Number.MAX_SAFE_INTEGER,
+  };
   const feed = makeFeed(shape, process.pid);
   const ahead = await makeAhead(ticks, feed);
   const startedAt = Date.now() + LEAD_MS;
@@ -190,7 +205,7 @@ async function keepPace(producer: Producer, sends: WriteStream | null): Promise<
   return { records, lateP50Ms: half, lateP99Ms: most };
 }
 
-/** Behind the schedule, answers still have to be taken. */
+/** Behind the schedule, the program still has to yield for answers. */
 const YIELD_TICKS = 4;
 
 function nextOf(feed: Generator<FeedMessage>): FeedMessage {
@@ -219,15 +234,15 @@ function fail(error: unknown): never {
 async function main(): Promise<void> {
   installProduceEncoder();
   const kafka = new Kafka({
-    brokers: told('KAFKA_BROKERS').split(','),
+    brokers: setting('KAFKA_BROKERS').split(','),
     logLevel: logLevel.NOTHING,
     retry: RETRY,
   });
   const producer = kafka.producer({ allowAutoTopicCreation: false });
   await producer.connect();
-  // The first send also asks for the topic's metadata, which would make it late.
+  // The first send also fetches the topic's metadata, which would delay it.
   await producer.send({ topic, messages: [] }).catch(() => {});
-  const sends = recordEvery > 0 ? createWriteStream(told('SENDS_FILE')) : null;
+  const sends = recordEvery > 0 ? createWriteStream(setting('SENDS_FILE')) : null;
   const end = await keepPace(producer, sends);
   if (sends !== null) await new Promise<void>((resolve) => sends.end(resolve));
   await producer.disconnect();

@@ -1,9 +1,9 @@
-/** The contender raw-consume: kafkajs and JSON.parse, nothing stored. What reading alone costs. */
+/** The contender raw-consume: kafkajs and JSON.parse, nothing stored. It shows the cost of reading alone. */
 import { consume, play } from './consume';
-import { toldNumber } from './settings';
+import { numberSetting } from './settings';
 
 play(() =>
-  consume(toldNumber('RECORDS'), toldNumber('PARTITIONS_AT_ONCE'), async ({ batch }) => {
+  consume(numberSetting('RECORDS'), numberSetting('PARTITIONS_AT_ONCE'), async ({ batch }) => {
     for (const { value } of batch.messages) JSON.parse(String(value));
     return batch.messages.length;
   }),

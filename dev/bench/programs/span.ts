@@ -1,4 +1,4 @@
-/** What a contender says of its run on stdout, a line of JSON among whatever else is printed. */
+/** The times of a contender's run: a line of JSON on stdout among other output. */
 
 /** Milliseconds since 1970. */
 export interface Span {
@@ -10,7 +10,7 @@ export function writeSpan(span: Span): void {
   process.stdout.write(`${JSON.stringify(span)}\n`);
 }
 
-/** @throws where the output holds none */
+/** @throws if the output holds no span */
 export function readSpan(output: string): Span {
   for (const line of output.split('\n')) {
     if (!line.startsWith('{"assignedAt":')) continue;
