@@ -1,26 +1,26 @@
-/** Certificates for one test run: an authority, and what it signs. All in PEM. */
+/** Certificates for one test run: an authority, and the certificates that it signs. All in PEM. */
 import { generateKeyPairSync, randomBytes } from 'node:crypto';
 import { md, pki } from 'node-forge';
 
 const DAY_MS = 86_400_000;
 const RSA_BITS = 2048;
-/** Of the choices of a GeneralName (RFC 5280, 4.2.1.6). */
+/** The tag of a DNS name among the choices of a GeneralName (RFC 5280, 4.2.1.6). */
 const DNS_NAME = 2;
 
 export interface Certificate {
   readonly cert: string;
-  /** In PKCS#8, as Kafka wants it. */
+  /** In PKCS#8, as Kafka requires. */
   readonly key: string;
 }
 
 export interface CertificateOptions {
-  /** The one host name that a server is known by; none for a client. */
+  /** The one host name of a server; none for a client. */
   readonly host?: string;
   readonly expired?: boolean;
 }
 
 export interface Authority {
-  /** Its own certificate. */
+  /** The certificate of the authority itself. */
   readonly ca: string;
   sign(commonName: string, options?: CertificateOptions): Certificate;
 }
@@ -55,11 +55,11 @@ export function makeAuthority(name: string): Authority {
   };
 }
 
-/** Valid since two days ago, for a month; to be signed. */
+/** An unsigned certificate, valid since two days ago, for a month. */
 function makeCertificate(commonName: string, publicKey: string): pki.Certificate {
   const certificate = pki.createCertificate();
   certificate.publicKey = pki.publicKeyFromPem(publicKey);
-  // Positive, whatever the bytes are.
+  // The prefix keeps the number positive.
   certificate.serialNumber = `01${randomBytes(8).toString('hex')}`;
   certificate.validity.notBefore = new Date(Date.now() - 2 * DAY_MS);
   certificate.validity.notAfter = new Date(Date.now() + 30 * DAY_MS);

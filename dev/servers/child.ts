@@ -1,4 +1,7 @@
-/** One child process: its output goes to a file, and it can be awaited, signalled and ended together with its own children. */
+/**
+ * One child process. Its output goes to a file. It can be awaited, signalled, and ended together with its own
+ * children.
+ */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { closeSync, openSync, readFileSync, statSync } from 'node:fs';
 import { DeadlineError, until, within } from './deadline';
@@ -13,7 +16,7 @@ export interface Command {
   environment: NodeJS.ProcessEnv;
   logFile: string;
   user?: { uid: number; gid: number } | undefined;
-  /** What asks it to end soon but cleanly. */
+  /** The signal for a quick but clean end. */
   stopSignal: 'SIGTERM' | 'SIGINT';
 }
 
@@ -25,7 +28,7 @@ const LOG_TAIL_LINES = 20;
 export class CommandError extends Error {
   constructor(
     problem: string,
-    /** Everything it logged since it was started. */
+    /** All output since the start. */
     readonly output: string,
     logFile: string,
   ) {
@@ -65,7 +68,8 @@ export class Child {
       this.process = spawn(
         dieWithParent ? 'setpriv' : file,
         dieWithParent ? ['--pdeathsig', 'KILL', '--', file, ...args] : args,
-        // A session of its own: the terminal's Ctrl-C goes to the parent alone, which ends its children in order.
+        // A session of its own: the terminal's Ctrl-C goes to the parent alone, which ends its children in
+        // order.
         { cwd: directory, env: environment, stdio: ['ignore', output, output], detached: true, ...user },
       );
     } finally {
@@ -92,7 +96,7 @@ export class Child {
     return this.process.pid;
   }
 
-  /** How it ended, or undefined while it runs. */
+  /** The exit code or signal that ended it, or undefined while it runs. */
   get endedBy(): string | undefined {
     return this.ending;
   }
@@ -105,7 +109,7 @@ export class Child {
     return new CommandError(`${this.command.name}: ${problem}`, this.output(), this.command.logFile);
   }
 
-  /** Waits until it has said `line` in its own log: a port that answers may be a stranger's. */
+  /** Waits for `line` in its own log: a port that answers may belong to another process. */
   async untilLogged(line: RegExp, milliseconds: number): Promise<void> {
     try {
       await until(`${this.command.name} logs ${line}`, milliseconds, () => {
@@ -119,7 +123,11 @@ export class Child {
     }
   }
 
-  /** Waits for its end, and throws unless that was exit code 0. */
+  /**
+   * Waits for its end.
+   *
+   * @throws unless the exit code is 0
+   */
   async untilDone(milliseconds: number): Promise<void> {
     // An unreferenced child alone does not keep this program alive; the timer of the deadline does.
     await within(`${this.command.name} ends`, milliseconds, this.ended);
@@ -130,7 +138,8 @@ export class Child {
 
   suspend(): void {
     if (this.pid !== undefined && this.ending === undefined) {
-      // The process itself first: what it can no longer fork is in the list of its descendants.
+      // The process itself is stopped first, so that it cannot fork. The list of its descendants is then
+      // complete.
       sendSignal(this.pid, 'SIGSTOP');
       for (const { pid } of descendantsOf(this.pid)) {
         sendSignal(pid, 'SIGSTOP');
@@ -147,7 +156,7 @@ export class Child {
     }
   }
 
-  /** Cleanly if it can be had before the deadline, else by SIGKILL. Returns once it is gone. */
+  /** Ends it cleanly within the deadline, else by SIGKILL. Returns once it is gone. */
   async stop(): Promise<void> {
     if (this.pid === undefined || this.ending !== undefined) {
       return;
@@ -161,7 +170,7 @@ export class Child {
     }
   }
 
-  /** SIGKILL for it and everything it started. Returns once all of them are gone. */
+  /** Sends SIGKILL to the process and all its descendants. Returns once all of them are gone. */
   async kill(): Promise<void> {
     const killed = this.killNow();
     await within(`${this.command.name} ends after SIGKILL`, KILL_DEADLINE_MS, this.ended);

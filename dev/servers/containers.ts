@@ -25,7 +25,7 @@ interface Recipe {
   port: number;
   environment: (address: string) => Readonly<Record<string, string>>;
   command?: readonly string[];
-  /** Matches its log as soon as it serves. */
+  /** A pattern that matches its log as soon as it serves. */
   readyLog: RegExp;
   connect: (address: string) => Promise<void>;
   url: (address: string) => string;
@@ -37,7 +37,7 @@ export interface ContainerContext {
   log: Log;
 }
 
-/** KAFKA_ and the name of the setting: that is how both apache/kafka and confluentinc/cp-kafka take their settings. */
+/** KAFKA_ and the name of the setting: both apache/kafka and confluentinc/cp-kafka read their settings so. */
 const asVariable = (setting: string): string => `KAFKA_${setting.toUpperCase().replaceAll('.', '_')}`;
 
 function kafkaRecipe(version: string, environment: Environment): Recipe {
@@ -83,7 +83,7 @@ function postgresRecipe(version: string, environment: Environment): Recipe {
       'postgres',
       ...Object.entries(POSTGRES_SETTINGS).flatMap(([name, value]) => ['-c', `${name}=${value}`]),
     ],
-    // A first, private server that the image sets things up with is ready, too, but does not listen.
+    // The image first starts a private server for its set-up. That one is ready too, but does not listen.
     readyLog: /listening on IP.*database system is ready to accept connections/s,
     connect: (address) => connectToPostgres(serverUrl(address)),
     url: (address) => `${serverUrl(address)}/${POSTGRES_DATABASE}`,
@@ -118,7 +118,11 @@ export function makeRecipe(
   }
 }
 
-/** Throws if the image is not there and cannot be pulled. */
+/**
+ * Pulls the image unless it is there.
+ *
+ * @throws if it cannot be pulled
+ */
 export async function provideImage(
   { testcontainers, client }: Engine,
   { image }: Recipe,
@@ -134,7 +138,7 @@ export async function provideImage(
   } catch (error) {
     throw new Error(`${image} could not be pulled: ${messageOf(error)}`, { cause: error });
   }
-  // The client takes a pull that failed half-way for a success.
+  // The client reports success even if a pull failed half-way.
   if (!(await client.image.exists(name))) {
     throw new Error(`${image} could not be pulled`);
   }
@@ -154,7 +158,7 @@ class ContainerServer implements Server {
     supervisor.refuseWhenStopping();
     const begin = Date.now();
     try {
-      // Not from when it was started: what a server logs at once may be older than the engine's note of its start.
+      // Not from its start: the first lines of a server may be older than the engine's record of its start.
       const { FinishedAt } = (await this.container.inspect()).State;
       await this.container.start();
       await this.untilLogged(Math.max(0, Date.parse(FinishedAt)));
@@ -192,9 +196,10 @@ class ContainerServer implements Server {
   }
 
   /**
-   * Follows the log of this start, and throws with its last lines if the server does not get ready.
+   * Follows the log of this start.
    *
    * @param sinceMs when it ended before, by the engine's clock; milliseconds since 1970
+   * @throws with the last lines of the log if the server does not get ready
    */
   private async untilLogged(sinceMs: number): Promise<void> {
     const { name, readyLog } = this.recipe;
@@ -208,7 +213,7 @@ class ContainerServer implements Server {
           return;
         }
       }
-      // Of a server that ends at once, the engine may still have been writing the log.
+      // If the server ended at once, the engine may not have written the whole log by then.
       const { StatusCode } = await this.container.wait();
       output = '';
       for await (const text of await logs()) output += text;
@@ -238,13 +243,13 @@ export async function startContainer(context: ContainerContext, recipe: Recipe):
   const { client, testcontainers } = context.engine;
   const { host } = client.info.containerRuntime;
   const isOnThisMachine = host === 'localhost';
-  // A port that the engine picks would be another one after a restart, and Kafka has to know its own address.
+  // A port that the engine picks would change after a restart, and Kafka has to know its own address.
   return withFreePorts(1, async ([port]) => {
     const address = `${isOnThisMachine ? LOOPBACK : host}:${port}`;
     const containerPort = `${recipe.port}/tcp`;
     const binding = { HostPort: String(port), ...(isOnThisMachine && { HostIp: LOOPBACK }) };
-    // Not as a GenericContainer: that one is open to the network, says nothing of the log of a server that does not start, and asks
-    // for one more image, of a container that cleans up; here the label sees to that.
+    // No GenericContainer: it is open to the network, and hides the log of a server that does not start. It
+    // also needs one more image, for a container that cleans up; here the label serves for that.
     const container = await client.container.create({
       Image: testcontainers.ImageName.fromString(recipe.image).string,
       Labels: { [STACK_LABEL]: context.supervisor.directory.name },

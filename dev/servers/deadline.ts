@@ -1,4 +1,4 @@
-/** Waiting, always with an end: every wait has a name and a deadline, and says both when it is missed. */
+/** Every wait has a name and a deadline. The error of a missed deadline names both. */
 
 export class DeadlineError extends Error {
   constructor(
@@ -28,7 +28,7 @@ export async function within<T>(what: string, milliseconds: number, work: Promis
   }
 }
 
-/** Asks again and again until the answer is true. */
+/** Asks repeatedly until the answer is true. */
 export async function until(
   what: string,
   milliseconds: number,
@@ -43,7 +43,7 @@ export async function until(
   }
 }
 
-/** The same for the 'exit' event of a process, in which nothing asynchronous runs any more. */
+/** The blocking form, for the 'exit' event of a process: nothing asynchronous runs in it. */
 export function untilBlocking(milliseconds: number, isSo: () => boolean): boolean {
   const end = Date.now() + milliseconds;
   const cell = new Int32Array(new SharedArrayBuffer(4));

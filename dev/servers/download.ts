@@ -1,7 +1,7 @@
 /**
- * What the local servers are made of is fetched once, by the registries' own clients (mvn, npm) with their own
- * configuration, into build/cache of the checkout. A directory there is whole or absent: it is filled under another
- * name and renamed at the end.
+ * Downloads the programs of the local servers once, by the registries' own clients (mvn, npm) with their own
+ * configuration. They go into build/cache of the checkout. A directory there is complete or absent: it is
+ * filled under another name and renamed at the end.
  */
 import { existsSync, mkdirSync, readdirSync, renameSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -28,7 +28,7 @@ function findProjectRoot(): string {
 export const projectRoot = findProjectRoot();
 const cacheDirectory = join(projectRoot, 'build', 'cache');
 
-/** Where a download ends up. */
+/** The path of a download. */
 export const cached = (name: string): string => join(cacheDirectory, name);
 export const isCached = (name: string): boolean => existsSync(cached(name));
 
@@ -38,7 +38,7 @@ export interface Context {
   log: Log;
 }
 
-/** Removes what killed programs left half filled: name.partial-<pid>-<start time>. */
+/** Removes directories that killed programs left half filled: name.partial-<pid>-<start time>. */
 function removeAbandoned(): void {
   for (const entry of readdirSync(cacheDirectory)) {
     const [, pid, startTime] = /\.partial-(\d+)-(\w+)$/.exec(entry) ?? [];
@@ -113,7 +113,7 @@ export function fetchByMaven(
         join(projectRoot, 'dev', 'servers', pom, 'pom.xml'),
         'package',
         `-Doutput=${target}`,
-        // So that the command line names the stack: see serversInside.
+        // Puts the stack's path on the command line: see serversInside.
         `-Dstack=${context.supervisor.directory.path}`,
         ...Object.entries(properties).map(([property, value]) => `-D${property}=${value}`),
       ],

@@ -1,4 +1,4 @@
-/** Finds a container engine by way of testcontainers, without waiting where there is none. */
+/** Finds a container engine through testcontainers, without waiting if there is none. */
 import { existsSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
@@ -6,7 +6,7 @@ import type { ContainerRuntimeClient } from 'testcontainers';
 import { until, within } from './deadline';
 import { type Environment, type Log, messageOf } from './types';
 
-/** On every container of ours; its value is the name of the stack's directory. */
+/** Label of each container of ours; its value is the name of the stack's directory. */
 export const STACK_LABEL = 'promo-intake.stack';
 
 const ANSWER_DEADLINE_MS = 5_000;
@@ -19,7 +19,10 @@ export interface Engine {
   client: ContainerRuntimeClient;
 }
 
-/** The places where testcontainers looks. Loading it takes most of a second, which is saved where none of them exists. */
+/**
+ * Whether any place exists in which testcontainers looks. Loading it takes most of a second, which this check
+ * saves.
+ */
 export function engineIsConceivable(environment: Environment): boolean {
   const runtimeDirectory = environment.XDG_RUNTIME_DIR;
   return (
@@ -35,7 +38,10 @@ export function engineIsConceivable(environment: Environment): boolean {
   );
 }
 
-/** Not at the top of the file: on Node 20 it cannot be loaded at all (its undici needs the zstd of newer versions). */
+/**
+ * Not at the top of the file: Node 20 cannot load it at all, since its undici needs the zstd of newer
+ * versions.
+ */
 async function load(): Promise<Testcontainers> {
   try {
     return await import('testcontainers');
@@ -46,7 +52,11 @@ async function load(): Promise<Testcontainers> {
   }
 }
 
-/** Throws with the reason if no engine answers. */
+/**
+ * Connects to the engine.
+ *
+ * @throws with the reason if no engine answers
+ */
 export async function connectToEngine(environment: Environment): Promise<Engine> {
   if (!engineIsConceivable(environment)) {
     throw new Error('no container engine was found; DOCKER_HOST can name its address');
@@ -60,7 +70,7 @@ export async function connectToEngine(environment: Environment): Promise<Engine>
   return { testcontainers, client };
 }
 
-/** Undefined if no engine answers, with the reason in the log where one could have been expected. */
+/** Undefined if no engine answers. The reason is logged if an engine could be expected. */
 export async function findEngine(environment: Environment, log: Log): Promise<Engine | undefined> {
   if (!engineIsConceivable(environment)) {
     return undefined;
@@ -80,7 +90,7 @@ export async function removeContainers({ client }: Engine, stack: string): Promi
   const what = `removal of the containers of ${stack}`;
   const removeAll = until(what, REMOVE_DEADLINE_MS, async () => {
     const containers = await dockerode.listContainers({ all: true, filters });
-    // What somebody else is removing at the same time fails here, and is gone when it is looked for again.
+    // A removal fails if another program is removing the same container. The next look finds it gone.
     await Promise.allSettled(
       containers.map(({ Id }) => dockerode.getContainer(Id).remove({ force: true, v: true })),
     );

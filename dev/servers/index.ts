@@ -1,7 +1,7 @@
 /**
- * Real servers for development and tests: Kafka, Postgres and a schema registry. Each one is, in this order: the one
- * whose address is in the environment; a container, if an engine answers; a child process. STACK=containers and
- * STACK=processes force the latter two.
+ * Real servers for development and tests: Kafka, Postgres and a schema registry. The origin of each is chosen
+ * in this order: an address in the environment, a container if an engine answers, a child process.
+ * STACK=containers and STACK=processes force the latter two.
  */
 import { makeRecipe, provideImage, startContainer } from './containers';
 import type { Context } from './download';
@@ -27,7 +27,7 @@ import {
 
 export * from './types';
 
-/** Where an address is taken from, and handed on. */
+/** The variable of each address: read here, and passed to child processes. */
 export const ADDRESS_VARIABLES = {
   kafka: 'KAFKA_BROKERS',
   postgres: 'DATABASE_URL',
@@ -40,15 +40,17 @@ interface Plan {
   log: Log;
   versions: { kafka: string; postgres: string };
   addresses: Partial<Record<ServerName, string>>;
-  /** What has to be started. */
+  /** Servers that have to be started. */
   own: ServerName[];
   engine: Engine | undefined;
 }
 
-/** Containers were tried in vain. Asking again would take as long again. */
+/** Containers were tried without success. Another attempt would take as long again. */
 let containersFailed = false;
 
-/** An engine that lacks the images, and cannot pull them either, is as good as none, unless it was asked for. */
+/**
+ * An engine that has no images and cannot pull them counts as no engine, unless STACK asks for containers.
+ */
 async function chooseEngine(plan: Omit<Plan, 'engine'>): Promise<Engine | undefined> {
   const { environment, log, own, versions } = plan;
   const choice = environment.STACK || undefined;
@@ -63,7 +65,7 @@ async function chooseEngine(plan: Omit<Plan, 'engine'>): Promise<Engine | undefi
   }
   try {
     const engine = await connectToEngine(environment);
-    // One after another: the first that cannot be had decides, and no pull goes on behind it.
+    // One after another: the first image that cannot be had decides, and no pull continues after it.
     for (const name of own) {
       await provideImage(engine, makeRecipe(name, versions, environment), log);
     }
@@ -117,7 +119,7 @@ function findMissing(plan: Plan): Missing[] {
   return plan.engine === undefined ? plan.own.flatMap((name) => missingFor(name, plan)) : [];
 }
 
-/** What would keep `startServers` from working here; nothing is started. */
+/** The requirements of `startServers` that this machine lacks; nothing is started. */
 export async function missingRequirements(options: StartOptions): Promise<Missing[]> {
   return findMissing(await unlessSignalled(makePlan(options)));
 }

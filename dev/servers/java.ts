@@ -20,7 +20,7 @@ export function findOnPath(name: string, environment: Environment): string | und
       accessSync(file, constants.X_OK);
       return file;
     } catch {
-      // Not in this one.
+      // Not in this directory.
     }
   }
   return undefined;
@@ -44,7 +44,7 @@ function inspect(home: string): Java | undefined {
       /^JAVA_VERSION="([^"]+)"/m.exec(readFileSync(join(home, 'release'), 'utf8'))?.[1],
     );
   } catch {
-    // Some distributions leave that file out: then it has to be asked, which takes longer.
+    // Some distributions omit that file. Then java itself reports its version, which takes longer.
   }
   if (version === undefined) {
     const { stderr } = spawnSync(executable, ['-version'], { encoding: 'utf8', timeout: 10_000 });

@@ -19,23 +19,23 @@ const cacheName = (version: string): string => `kafka-${version}`;
 
 export const BROKER_HEAP = '384m';
 
-/** What any broker of ours is set to, whether it runs as a child process or in a container. */
+/** Settings of every broker of ours, as a child process or in a container. */
 export const BROKER_SETTINGS: Readonly<Record<string, string>> = {
   'node.id': '1',
   'process.roles': 'broker,controller',
   'controller.listener.names': 'CONTROLLER',
-  // A topic that is missing has to be noticed.
+  // The absence of a topic has to be noticed.
   'auto.create.topics.enable': 'false',
   'message.max.bytes': String(16 * MEBIBYTE),
   'replica.fetch.max.bytes': String(16 * MEBIBYTE),
-  // One node is all there is.
+  // There is only one node.
   'default.replication.factor': '1',
   'offsets.topic.replication.factor': '1',
   'transaction.state.log.replication.factor': '1',
   'transaction.state.log.min.isr': '1',
   'share.coordinator.state.topic.replication.factor': '1',
   'share.coordinator.state.topic.min.isr': '1',
-  // Fifty partitions each would only make the first group and the first transaction wait.
+  // With fifty partitions each, the first group and the first transaction would wait for them.
   'offsets.topic.num.partitions': '4',
   'transaction.state.log.num.partitions': '4',
   'group.initial.rebalance.delay.ms': '0',
@@ -85,7 +85,11 @@ export async function connectToKafka(brokers: string, retries = 20): Promise<voi
 
 const NO_EXTRAS: KafkaExtras = { listeners: {}, settings: {}, scramUsers: [], javaOptions: [] };
 
-/** Its jars, which are fetched once, and a Java that runs them. @throws where there is none */
+/**
+ * Fetches its jars once, and finds a Java that runs them.
+ *
+ * @throws if there is none
+ */
 export async function fetchKafka(context: Context, version: string): Promise<{ java: Java; jars: string }> {
   const java = chooseJava(findJavas(context.environment), JAVA_VERSION);
   if (java === undefined) {
@@ -131,7 +135,7 @@ export async function startKafka(
     args: [
       `-Xmx${heap}`,
       '-XX:+UseSerialGC',
-      // Without the optimizing compiler Java starts in half the time, and takes up to twice the CPU ever after.
+      // Without the optimizing compiler Java starts in half the time, and then takes up to twice the CPU.
       ...(longLived ? [] : ['-XX:TieredStopAtLevel=1']),
       // Nothing outside the stack's own directory: neither performance data nor unpacked libraries.
       '-XX:-UsePerfData',

@@ -5,7 +5,7 @@ import type { Supervisor } from './supervisor';
 import type { Log, Server } from './types';
 
 export interface Readiness {
-  /** What it logs when it serves. */
+  /** The log line of a server that serves. */
   line: RegExp;
   /** A first connection, which has to succeed. */
   connect(): Promise<void>;

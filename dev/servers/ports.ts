@@ -11,8 +11,9 @@ const LOWEST = 15_000;
 const ATTEMPTS = 3;
 
 /**
- * Below the range from which the system takes the ports of outgoing connections: a client that keeps connecting to a
- * stopped server would otherwise one day be given the server's own port, and the server could not start again.
+ * The highest port to choose: below the range of ports for outgoing connections. A client that keeps
+ * connecting to a stopped server could otherwise get the server's own port. The server could then not start
+ * again.
  */
 function highest(): number {
   try {
@@ -43,7 +44,7 @@ export async function freePort(): Promise<number> {
   throw new Error(`No free port found between ${LOWEST} and ${end}`);
 }
 
-/** As servers say it in their logs, and container engines in their answers. */
+/** Whether the error says that the port is taken, in the words of servers' logs or of container engines. */
 function isTaken(error: unknown): boolean {
   const text = error instanceof CommandError ? error.output : messageOf(error);
   return /address already in use|port \d+ .*in use|port is already allocated|ports are not available/i.test(
@@ -51,7 +52,7 @@ function isTaken(error: unknown): boolean {
   );
 }
 
-/** Calls `use` with a free port of its own each time; again with others if somebody else was faster in taking one. */
+/** Calls `use` with free ports. Tries again with other ports if another program took one first. */
 export async function withFreePorts<T>(
   count: number,
   use: (ports: readonly number[]) => Promise<T>,

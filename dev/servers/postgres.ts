@@ -24,10 +24,13 @@ export const POSTGRES_DATABASE = 'promo';
 
 const INITDB_DEADLINE_MS = 60_000;
 const CONNECT_DEADLINE_MS = 10_000;
-/** What the server says of a process of its own that came to a bad end: it ends all others, and whoever uses it sees only that. */
+/**
+ * The server's log lines about a crash of one of its processes. It then ends all others, and its clients see
+ * only that.
+ */
 const CRASH = /^.*(?:PANIC: |\(PID \d+\) was terminated by).*\n?(?:.*DETAIL: .*)?/gm;
 
-/** As a server in production would be set where it matters for what is tested: durability above all. */
+/** Settings of a production server that matter for the tests: durability above all. */
 export const POSTGRES_SETTINGS: Readonly<Record<string, string>> = {
   fsync: 'on',
   synchronous_commit: 'on',
@@ -64,7 +67,7 @@ export async function connectToPostgres(serverUrl: string): Promise<void> {
     query_timeout: CONNECT_DEADLINE_MS,
   });
   client.on('error', () => {
-    // Reported by the query that was under way.
+    // The current query reports this error.
   });
   await client.connect();
   try {
@@ -92,7 +95,8 @@ export async function startPostgres(
   const programs = await providePostgres(context, version, directory);
   supervisor.refuseWhenStopping();
 
-  // Other users of this machine can reach the port: without a password they would be superusers of this server.
+  // Other users of this machine can reach the port: without a password they would be superusers of this
+  // server.
   const password = randomBytes(12).toString('hex');
   writeFileSync(passwordFile, `${password}\n`, { mode: 0o600 });
   if (user !== undefined) {

@@ -1,6 +1,6 @@
 /**
- * What the operating system says about processes. On Linux from /proc, elsewhere from ps.
- * A pid alone does not name a process, since pids are reused: the pair of pid and start time does.
+ * Processes as the operating system lists them: on Linux from /proc, elsewhere from ps. A pid alone does not
+ * identify a process, since pids are reused: the pair of pid and start time does.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync, readlinkSync } from 'node:fs';
@@ -19,7 +19,10 @@ interface Entry {
 
 const hasProc = existsSync('/proc/self/stat');
 
-/** Within what pids mean what they do here: a container, or what shares this machine's files in a namespace of its own, has other ones. */
+/**
+ * The namespace in which these pids are valid. A container has another one, and so does a program in a
+ * namespace of its own that shares this machine's files.
+ */
 export function pidNamespace(): string {
   return hasProc ? readlinkSync('/proc/self/ns/pid') : '';
 }
@@ -91,9 +94,10 @@ export function descendantsOf(pid: number): ProcessIdentity[] {
 }
 
 /**
- * Servers that run in `directory` (Linux only): their working directory lies inside, they lead a session, and their
- * command line names the directory or is that of a Postgres backend. All three, so that somebody's shell or pager in
- * there is not taken for a server. This finds what a killed parent had no time to write down.
+ * Servers that run in `directory` (Linux only). Three conditions hold for each: its working directory is
+ * inside, it leads a session, and its command line names the directory or is that of a Postgres backend. All
+ * three together exclude a user's shell or pager in that directory. This finds servers that a killed parent
+ * had no time to write down.
  */
 export function serversInside(directory: string): ProcessIdentity[] {
   if (!hasProc) {

@@ -1,17 +1,23 @@
-/** The product as whoever measures, shows or tests it starts it: the compiled command, as its first line says. */
+/**
+ * The command line of the product for benchmarks, the demo and tests: the compiled command, as its first line
+ * says.
+ */
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { projectRoot } from './download';
 import type { Environment } from './types';
 
-/** As `make build` leaves it. */
+/** The output of `make build`. */
 export const CLI = join(projectRoot, 'dist', 'cli.js');
 const SOURCES = join(projectRoot, 'src');
-/** What a command may take over from a program's environment: no setting, so that only those that are given are in force. */
+/**
+ * Variables that a command may inherit. No setting is among them, so that only explicit settings are in
+ * force.
+ */
 const INHERITED = /^(PATH|HOME|USER|LANG|LC_\w+|TZ|TMPDIR|PG\w+|SSL_CERT_\w+|NODE_EXTRA_CA_CERTS)$/;
 const FIRST_LINE = /^#!\/usr\/bin\/env -S ((?:\w+=\S+ )+)node((?: --\S+)+)$/;
 
-/** A program with its arguments, and what its environment has to hold. */
+/** A program with its arguments, and the variables that its environment must have. */
 export interface ProgramCommand {
   readonly file: string;
   readonly args: readonly string[];
@@ -19,9 +25,9 @@ export interface ProgramCommand {
 }
 
 /**
- * How a command is started: with the variables and the options of Node that the first line says.
+ * The command line of a command, with the variables and Node options of the first line.
  *
- * @throws where it says none: memory and speed would be another program's
+ * @throws if the first line has none: memory and speed would be another program's
  */
 export function productCommand(cli: string, args: readonly string[]): ProgramCommand {
   const [firstLine = ''] = readFileSync(cli, 'utf8').split('\n', 1);
@@ -39,7 +45,9 @@ export function productCommand(cli: string, args: readonly string[]): ProgramCom
   };
 }
 
-/** @throws where the product is not built, or its sources are newer than what was built: that would be another product */
+/**
+ * @throws if the product is not built, or its sources are newer than the build: that would be another product
+ */
 export function requireProduct(cli: string = CLI, sources: string = SOURCES): void {
   const built = statSync(cli, { throwIfNoEntry: false });
   if (built === undefined)
@@ -51,6 +59,6 @@ export function requireProduct(cli: string = CLI, sources: string = SOURCES): vo
     throw new Error(`dist is older than src/${newer}. Build it again: make build, or npm run build.`);
 }
 
-/** What is inherited of an environment. */
+/** The inherited part of an environment. */
 export const inheritedFrom = (environment: Environment): Record<string, string | undefined> =>
   Object.fromEntries(Object.entries(environment).filter(([name]) => INHERITED.test(name)));

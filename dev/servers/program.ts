@@ -1,9 +1,9 @@
-/** How a program ends that plays something on servers: `make demo` and `make bench`. */
+/** The end of a program that runs something on servers: `make demo` and `make bench`. */
 import { messageOf } from './types';
 
 export const EXIT_CODES = { SIGHUP: 129, SIGINT: 130, SIGTERM: 143 } as const;
 
-/** The first signal that asks for the end. That nobody reads the output any more is one, too. */
+/** The first signal that requests the end. A closed output counts as one, too. */
 export function endingSignal(): Promise<keyof typeof EXIT_CODES> {
   return new Promise((resolve) => {
     process.on('SIGINT', resolve).on('SIGTERM', resolve).on('SIGHUP', resolve);
@@ -12,17 +12,17 @@ export function endingSignal(): Promise<keyof typeof EXIT_CODES> {
 }
 
 /**
- * Runs it to its end, and the process with it.
+ * Runs the program to its end, and ends the process with it.
  *
  * @param main returns the exit code
- * @param codeOf the exit code where it throws
+ * @param codeOf the exit code for an error of `main`
  */
 export function runProgram(
   name: string,
   main: () => Promise<number>,
   codeOf: (error: unknown) => number = () => 1,
 ): void {
-  // kafkajs 2.2.4 sets timers that lie in the past, which Node 24 warns of and which harms nothing.
+  // kafkajs 2.2.4 sets timers in the past, which Node 24 warns of. The warning is harmless.
   process.removeAllListeners('warning').on('warning', (warning) => {
     if (warning.name !== 'TimeoutNegativeWarning')
       process.stderr.write(`${name}: ${warning.name}: ${warning.message}\n`);

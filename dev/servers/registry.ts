@@ -44,7 +44,11 @@ export async function connectToRegistry(url: string): Promise<void> {
   }
 }
 
-/** Its program, which is fetched once, and a Java that runs it. @throws where there is none */
+/**
+ * Fetches its program once, and finds a Java that runs it.
+ *
+ * @throws if there is none
+ */
 export async function fetchRegistry(context: Context): Promise<{ java: Java; program: string }> {
   const java = chooseJava(findJavas(context.environment), JAVA_VERSION);
   if (java === undefined) {

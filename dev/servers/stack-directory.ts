@@ -1,6 +1,6 @@
 /**
- * The directory that holds everything of one set of servers: data, logs, and a list of the processes, so that
- * whatever a killed program left behind can be found and removed by the next one.
+ * The directory with everything of one set of servers: data, logs, and a list of the processes. With the
+ * list, the next program can find and remove the leftovers of a killed one.
  */
 import { spawnSync } from 'node:child_process';
 import {
@@ -33,11 +33,13 @@ const LIST = 'processes.json';
 const LISTLESS_AFTER_MS = 60_000;
 
 interface ProcessList {
-  /** Where these processes have their pids (pidNamespace): from elsewhere nobody can tell whether they live. */
+  /**
+   * The pid namespace of these processes (pidNamespace): from another one nobody can see whether they live.
+   */
   namespace: string;
   parent: ProcessIdentity;
   children: ProcessIdentity[];
-  /** Containers carry the directory's name as a label. */
+  /** Whether there are containers; they carry the directory's name as a label. */
   containers: boolean;
 }
 
@@ -51,7 +53,7 @@ export class StackDirectory {
       throw new Error('The start time of this process cannot be read: neither /proc nor ps is there');
     }
     this.path = realpathSync(mkdtempSync(join(tmpdir(), PREFIX)));
-    // Postgres refuses to run as root; the user it runs as then has to get through to its own directory.
+    // Postgres refuses to run as root, and its own user has to reach its directory.
     chmodSync(this.path, 0o711);
     this.list = { namespace: pidNamespace(), parent, children: [], containers: false };
     this.save();
@@ -117,8 +119,8 @@ function readList(directory: string): ProcessList | undefined {
 }
 
 /**
- * A Postgres that was killed leaves a System V shared memory segment behind; its number is on the seventh line of
- * postmaster.pid. Only its next start on the same data would remove it, and there is none after this.
+ * A killed Postgres leaves a System V shared memory segment behind; its number is on the seventh line of
+ * postmaster.pid. Only its next start on the same data would remove the segment, and there is no next start.
  */
 function releaseSharedMemory(directory: string): void {
   try {
@@ -137,7 +139,11 @@ function removeDirectory(directory: string): void {
   rmSync(directory, { recursive: true, force: true, maxRetries: 10, retryDelay: 50 });
 }
 
-/** Ends every process and removes every directory whose program is gone. `removeContainers` gets a stack's name. */
+/**
+ * Ends every process and removes every directory whose program is gone.
+ *
+ * @param removeContainers gets a stack's name
+ */
 export async function reapLeftovers(
   log: Log,
   removeContainers: (stack: string) => Promise<void>,
@@ -146,7 +152,7 @@ export async function reapLeftovers(
   for (const name of readdirSync(base).filter((each) => each.startsWith(PREFIX))) {
     const directory = join(base, name);
     const stat = lstatSync(directory, { throwIfNoEntry: false });
-    // Only what this user made is believed: the list says which processes to kill.
+    // Only a directory of this user is trusted: its list names the processes to kill.
     if (stat === undefined || !stat.isDirectory() || stat.uid !== process.getuid?.()) {
       continue;
     }

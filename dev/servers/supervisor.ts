@@ -1,7 +1,8 @@
 /**
- * Owns the child processes and containers of one set of servers, and their directory. However this program ends, they
- * are gone: by `stop`, on SIGINT, SIGTERM and SIGHUP at any moment, and on exit. (What is left after SIGKILL, and containers after an
- * exit without `stop`, are removed by the next start of any program that uses this library: stack-directory.ts.)
+ * Owns the child processes and containers of one set of servers, and their directory. However this program
+ * ends, it removes them: by `stop`, on exit, and on SIGINT, SIGTERM and SIGHUP at any moment. (SIGKILL leaves
+ * everything, and an exit without `stop` leaves containers. The next start of any program that uses this
+ * library removes both: stack-directory.ts.)
  */
 import { runInThisContext } from 'node:vm';
 import { Child, type Command } from './child';
@@ -14,12 +15,15 @@ const SIGNALS = { SIGHUP: 1, SIGINT: 2, SIGTERM: 15 } as const;
 const START_END_DEADLINE_MS = 30_000;
 type HandledSignal = keyof typeof SIGNALS;
 
-/** The real process object: in a Jest test the global `process` is a copy that gets neither signals nor 'exit'. */
+/**
+ * The real process object: in a Jest test the global `process` is a copy that gets neither signals nor
+ * 'exit'.
+ */
 const program: NodeJS.Process = runInThisContext('process');
 
 /**
- * Waits for work that comes before there is anything to stop. A signal that asks this program to end throws InterruptedError at once; the
- * work is left to itself.
+ * Waits for work that comes before there is anything to stop. A signal to end this program throws
+ * InterruptedError at once; the work continues unattended.
  */
 export async function unlessSignalled<T>(work: Promise<T>): Promise<T> {
   let interrupt = (): void => {};
@@ -80,7 +84,9 @@ export class Supervisor {
     }
   }
 
-  /** Does something that uses the directory or starts servers; `stop` waits for its end before it removes things. */
+  /**
+   * Runs work that uses the directory or starts servers. `stop` waits for its end before it removes anything.
+   */
   async during<T>(work: () => Promise<T>): Promise<T> {
     this.refuseWhenStopping();
     const start = work();
@@ -98,7 +104,7 @@ export class Supervisor {
     }
   }
 
-  /** Something more to undo: called in `stop`, once or (if something was still starting) twice. */
+  /** Adds a clean-up: `stop` calls it once or, if a server was still starting, twice. */
   onStop(cleanup: () => Promise<void>): void {
     this.cleanups.push(cleanup);
   }
@@ -116,7 +122,8 @@ export class Supervisor {
     const underWay = [...this.starts];
     await cleanUp();
     if (underWay.length > 0) {
-      // With its server gone and a new one refused, what was starting fails soon; or it has succeeded, and left something, meanwhile.
+      // The unfinished starts fail soon, since their servers are gone and new ones are refused. A start may
+      // also have succeeded meanwhile, so the clean-up runs again.
       const starts = Promise.allSettled(underWay).then(() => {});
       results.push(
         ...(await Promise.allSettled([within('starts under way end', START_END_DEADLINE_MS, starts)])),

@@ -15,7 +15,10 @@ export interface TopicPlan {
   readonly config?: Readonly<Record<string, string>>;
 }
 
-/** Makes topics with these names, with the cluster's own number of replicas, and waits until the leader of each partition serves it. */
+/**
+ * Makes topics with these names and the cluster's default number of replicas. Waits until the leader of each
+ * partition serves it.
+ */
 export async function makeTopics(admin: Admin, plans: Readonly<Record<string, TopicPlan>>): Promise<void> {
   const topics = Object.entries(plans).map(([topic, { partitions, config = {} }]) => ({
     topic,
@@ -25,11 +28,11 @@ export async function makeTopics(admin: Admin, plans: Readonly<Record<string, To
   }));
   await until('the topics are made', TOPIC_DEADLINE_MS, async () => {
     try {
-      // Waiting for leaders is left to us: kafkajs gives up where a broker does not know the topic yet.
+      // This code waits for the leaders itself: kafkajs fails if a broker does not know the topic yet.
       await admin.createTopics({ topics, waitForLeaders: false, timeout: TOPIC_DEADLINE_MS });
       return true;
     } catch (error) {
-      // A broker that had no time to say that it lives is none for a moment.
+      // For a moment, a broker is not counted until its first heartbeat.
       if (error instanceof KafkaJSAggregateError && error.errors.every(isForNow)) return false;
       throw error;
     }
@@ -41,18 +44,21 @@ export async function makeTopics(admin: Admin, plans: Readonly<Record<string, To
 function isForNow(error: Error | string): boolean {
   return error instanceof KafkaJSProtocolError && FOR_NOW.has(error.type);
 }
-/** The second: of several topics, the one that was made by the first try. */
+/** Temporary errors. TOPIC_ALREADY_EXISTS is one if the first try made one of several topics. */
 const FOR_NOW = new Set(['INVALID_REPLICATION_FACTOR', 'TOPIC_ALREADY_EXISTS']);
 
 /**
- * Whether the leaders answer for their partitions. That metadata name them says less: a broker knows of a new topic some time before it
- * serves it, on a busy machine by more than a client's retries.
+ * Whether the leaders answer for their partitions. Metadata that name the leaders prove less: a broker knows
+ * of a new topic some time before it serves it. On a busy machine that time exceeds a client's retries.
  */
 async function isServed(admin: Admin, topic: string, partitions: number): Promise<boolean> {
   return (await answerNow(() => admin.fetchTopicOffsets(topic)))?.length === partitions;
 }
 
-/** @returns undefined where Kafka itself says to ask again: a leader is being chosen, a coordinator loads its groups */
+/**
+ * @returns undefined if Kafka itself asks for a retry: a leader is being chosen, or a coordinator loads its
+ * groups
+ */
 export async function answerNow<T>(ask: () => Promise<T>): Promise<T | undefined> {
   try {
     return await ask();
@@ -64,8 +70,9 @@ export async function answerNow<T>(ask: () => Promise<T>): Promise<T | undefined
 }
 
 /**
- * Removes topics and consumer groups by name, and returns once Kafka lists none that is awaited, which may be a moment later:
- * a group whose member was killed, or told to stop while it was joining, cannot be removed before that member's session ends.
+ * Removes topics and consumer groups by name, and returns once Kafka lists none of the awaited ones. That may
+ * take a moment. A group keeps a member that was killed, or stopped while it was joining, until that member's
+ * session ends. Until then the group cannot be removed.
  *
  * @returns how many topics there were
  */
@@ -78,12 +85,13 @@ export async function removeFromKafka(
   let removed = 0;
   await until('Kafka lists none of these topics and groups any more', deadlineMs, async () => {
     const topics = (await admin.listTopics()).filter(isOurs);
-    // The first member of all makes Kafka make the topic of its groups, and it lists none before that is loaded.
+    // The first member of all makes Kafka create its topic of groups. Kafka lists no groups before that topic
+    // is loaded.
     const listed = await answerNow(() => admin.listGroups());
     if (listed === undefined) return false;
     const groupIds = listed.groups.map(({ groupId }) => groupId).filter(isOurs);
     removed = Math.max(removed, topics.length);
-    // Others may be removing the same; what is still there in the next round is tried again.
+    // Other programs may be removing the same topics; the next round retries the remaining ones.
     if (topics.length > 0) await admin.deleteTopics({ topics, timeout: TOPIC_DEADLINE_MS }).catch(() => {});
     if (groupIds.length > 0) await admin.deleteGroups(groupIds).catch(() => {});
     return ![...topics, ...groupIds].some(isAwaited);

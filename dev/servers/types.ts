@@ -1,8 +1,8 @@
-/** The servers a worker needs: what can be asked for, and what is handed out. */
+/** The servers of a worker: the options of a start, and the result. */
 
 export type ServerName = 'kafka' | 'postgres' | 'registry';
 
-/** Where a server comes from: an address in the environment, a container, or a child process of this program. */
+/** The origin of a server: an address in the environment, a container, or a child process of this program. */
 export type Origin = 'environment' | 'containers' | 'processes';
 
 /** A server that this program started itself, and may therefore disturb. */
@@ -20,34 +20,37 @@ export interface Server {
 }
 
 export interface Servers {
-  /** Only the servers that were asked for have an entry. */
+  /** Only requested servers have an entry. */
   readonly origin: { readonly [Name in ServerName]?: Origin };
-  /** Comma-separated host:port list. Reading it throws if Kafka was not asked for. */
+  /** Comma-separated host:port list. Reading it throws if Kafka was not requested. */
   readonly kafkaBrokers: string;
-  /** Its user may create databases. Reading it throws if Postgres was not asked for. */
+  /** Its user may create databases. Reading it throws if Postgres was not requested. */
   readonly databaseUrl: string;
   readonly schemaRegistryUrl: string | undefined;
   /** Address of each further listener of Kafka, by its name. */
   readonly kafkaListeners: Readonly<Record<string, string>>;
-  /** Undefined where the server was not asked for, or is not ours. */
+  /** Undefined if the server was not requested, or is not ours. */
   readonly kafka: Server | undefined;
   readonly postgres: Server | undefined;
   readonly registry: Server | undefined;
-  /** Stops what was started and removes its data. Never touches a server whose address came from the environment. */
+  /**
+   * Stops the started servers and removes their data. Never touches a server whose address came from the
+   * environment.
+   */
   stop(): Promise<void>;
 }
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 export type Log = (line: string) => void;
 
-/** What a Kafka is given beside its open listener, for tests of who may connect. */
+/** Extras of a Kafka beside its open listener, for tests of access. */
 export interface KafkaExtras {
   /** Further listeners on localhost: the security protocol of each, by its name in upper case. */
   readonly listeners: Readonly<Record<string, string>>;
-  /** What a further listener advertises in place of its own address, by its name. */
+  /** The address that a further listener advertises in place of its own, by its name. */
   readonly advertised?: Readonly<Record<string, string>>;
   readonly settings: Readonly<Record<string, string>>;
-  /** Users that are there from the start, as StorageTool takes them: `SCRAM-SHA-256=[name=...,password=...]`. */
+  /** Users that exist from the start, as StorageTool takes them: `SCRAM-SHA-256=[name=...,password=...]`. */
   readonly scramUsers: readonly string[];
   readonly javaOptions: readonly string[];
   /** Sources of classes for the broker, by the names of the classes: compiled by the `javac` in the path. */
@@ -72,23 +75,23 @@ export interface StartOptions {
   /** For child processes only. */
   postgresExtras?: PostgresExtras;
   log?: Log;
-  /** Addresses, STACK and the names of images are read from here; default: the environment of this process. */
+  /** Source of addresses, STACK and the names of images; default: the environment of this process. */
   environment?: Environment;
-  /** They live for minutes: rather fast than quickly started. */
+  /** The servers live for minutes: fast work matters more than a fast start. */
   longLived?: boolean;
-  /** False: on SIGINT or SIGTERM the servers are stopped, and ending the process is the program's own affair. */
+  /** False: on SIGINT or SIGTERM the servers are stopped, and the program itself ends the process. */
   exitAfterSignal?: boolean;
 }
 
-/** A started server together with the address it answers at. */
+/** A started server together with its address. */
 export interface Started {
   server: Server;
   address: string;
-  /** Of Kafka's further listeners, by their names. */
+  /** Addresses of Kafka's further listeners, by their names. */
   listeners?: Readonly<Record<string, string>>;
 }
 
-/** Something this machine lacks, and what to do about it. */
+/** Something that this machine lacks, and the remedy. */
 export interface Missing {
   server: ServerName;
   what: string;
@@ -112,7 +115,7 @@ export class InterruptedError extends Error {
 }
 
 export function messageOf(error: unknown): string {
-  // As one is where an address stands for several.
+  // Node throws such an error if a host name has several addresses.
   if (error instanceof AggregateError && error.message === '') return error.errors.map(messageOf).join('; ');
   return (error instanceof Error ? error.message : String(error)).trim();
 }
