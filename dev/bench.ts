@@ -1,6 +1,6 @@
 /**
- * `make bench [BENCH=mode]`: how fast, at what cost, on this machine; and `bench.js report`, which writes the measured figures into
- * docs/performance.md, where it is said what is measured and how to read it.
+ * `make bench [BENCH=mode]` measures speed and cost on this machine. `bench.js report` writes the measured
+ * figures into docs/performance.md, which explains each figure.
  */
 import { Extent, ExtentError } from './bench/extent';
 import { describeMachine } from './bench/machine';
@@ -93,7 +93,7 @@ async function bench(mode: Mode): Promise<number> {
     const outcome = await Promise.race([measure(mode, extent, starting, supervisor), signalled]);
     return typeof outcome === 'number' ? outcome : EXIT_CODES[outcome];
   } catch (error) {
-    // Stopping the servers makes whatever is under way fail; the signal is the cause.
+    // A signal stops the servers, and the current step then fails; the signal is the cause.
     if (error instanceof InterruptedError) return EXIT_CODES[await signalled];
     throw error;
   } finally {

@@ -1,6 +1,7 @@
 /**
- * `make demo`: a feed of two operators goes through the real commands, on real servers, and is told in the end.
- * With a terminal it then keeps the servers up for looking around, until Ctrl-C. Whatever it made is gone afterwards.
+ * `make demo`: a feed of two operators passes through the real commands on real servers, and a report
+ * follows. In a terminal the servers then stay up for exploration, until Ctrl-C. The demo removes everything
+ * that it made.
  */
 import { makeFeed } from './demo/feed';
 import { withDatabase } from './demo/guest';
@@ -9,7 +10,7 @@ import { publish } from './demo/publish';
 import { reportAnomalies, reportLedger, reportOutcomes, reportSpeed } from './demo/report';
 import { count, makeScreen, progressBar } from './demo/screen';
 import { describeServers, prepareStage, type Stage } from './demo/stage';
-import { tellStory } from './demo/story';
+import { printStory } from './demo/story';
 import { refundByWebhook } from './demo/webhook';
 import { InterruptedError, type Servers, startServers } from './servers';
 import { findEngine, removeContainers } from './servers/engine';
@@ -43,12 +44,12 @@ async function perform(starting: Promise<Servers>, supervisor: Supervisor): Prom
 
   await withDatabase(stage.databaseUrl, async (client) => {
     await reportOutcomes(client, screen);
-    const roundId = await tellStory(client, screen);
+    const roundId = await printStory(client, screen);
     await reportLedger(client, screen);
     await reportAnomalies(client, screen);
     await refundByWebhook(stage, client, screen);
     reportSpeed(records, seconds, screen);
-    sayWhereToLook(stage.databaseUrl, roundId);
+    printWhereToLook(stage.databaseUrl, roundId);
   });
 }
 
@@ -71,7 +72,7 @@ async function decideAll(stage: Stage, records: number): Promise<number> {
   return seconds;
 }
 
-function sayWhereToLook(databaseUrl: string, roundId: string | null): void {
+function printWhereToLook(databaseUrl: string, roundId: string | null): void {
   screen.heading('Look further');
   screen.line(`  psql '${databaseUrl.replaceAll("'", "'\\''")}'`);
   if (roundId !== null)
@@ -89,7 +90,9 @@ function lastLine(output: string): string {
   return output.trimEnd().split('\n').at(-1) ?? '';
 }
 
-/** Killed demos that had no server of their own left a directory; startServers removes those of all others. */
+/**
+ * Removes the directories of killed demos that had no server of their own; startServers removes all others.
+ */
 async function reapWithoutOwnServers(): Promise<void> {
   await reapLeftovers(log, async (stack) => {
     const engine = await findEngine(process.env, log);
@@ -120,7 +123,7 @@ async function main(): Promise<number> {
     }
     return 0;
   } catch (error) {
-    // Stopping the servers makes whatever is under way fail; the signal is the cause.
+    // A signal stops the servers, and the current step then fails; the signal is the cause.
     if (error instanceof InterruptedError) return EXIT_CODES[await signalled];
     throw error;
   } finally {

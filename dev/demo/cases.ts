@@ -1,4 +1,4 @@
-/** The unusual scenes of the feed, by which every verdict, reason and anomaly that a feed can cause is in it. */
+/** The unusual scenes of the feed. They cause every verdict, reason and anomaly that a feed can cause. */
 import { FAULTY_BETS, type FaultyBet } from './faults';
 import {
   type Arrival,
@@ -18,7 +18,7 @@ export interface Case {
   readonly weight: number;
 }
 
-/** A bet with something wrong in it is mended by half of the senders; one that a rule sets aside is part of a whole round. */
+/** A faulty bet. Half of the senders correct it. A bet that a rule sets aside is part of a whole round. */
 export const faultyBet =
   ({ patch, stake, sender, round: options }: FaultyBet): Scene =>
   (play, startMs) => {
@@ -30,9 +30,9 @@ export const faultyBet =
       if (random.chance(0.3)) facts.push(round.win(smallestStake(round.player.currency)));
       facts.push(round.settled());
     } else if (random.chance(0.5)) {
-      // The old id is used up, so the mended bet has another one.
-      const mended = changed(bet, { event_id: play.eventId(bet.sender, bet.occurredMs) });
-      facts.push({ ...mended, occurredMs: bet.occurredMs + 30_000 }, round.settled());
+      // The old id is used up, so the corrected bet has another one.
+      const corrected = changed(bet, { event_id: play.eventId(bet.sender, bet.occurredMs) });
+      facts.push({ ...corrected, occurredMs: bet.occurredMs + 30_000 }, round.settled());
     }
     return asItHappens(play, facts);
   };
@@ -51,13 +51,13 @@ const RESENDS: readonly Scene[] = [
       changed(bet, { occurred_at: occurredAt, currency: String(bet.event.currency).toLowerCase(), retry: 1 }),
     ];
   }),
-  // Another content under the same id: the first one stands.
+  // Different content under the same id: the first one counts.
   scene((play, startMs) => {
     const round = play.round(startMs, { sender: 'slots' });
     const bet = round.bet();
     return [bet, changed(bet, { amount: '999' }), round.settled()];
   }),
-  // A rejected event that was mended under its old id: the id is used up.
+  // A rejected event that was corrected under its old id: the id is used up.
   scene((play, startMs) => {
     const bet = play.round(startMs, { sender: 'live' }).bet();
     return [changed(bet, { amount: 5 }), bet, changed(bet, { event_id: play.eventId(bet.sender, startMs) })];
@@ -77,7 +77,7 @@ const RESENDS: readonly Scene[] = [
     const round = play.round(startMs, { sender: 'live' });
     return [round.bet(), sentBy(SENDERS.lobby, round.refund()), round.settled()];
   }),
-  // Equal ids in two feeds of one operator have nothing to do with one another.
+  // Equal ids in two feeds of one operator are unrelated.
   scene((play, startMs) => {
     const login = play.account('login', startMs, play.player('slots'));
     return [login, changed(sentBy(SENDERS.tables, login), { brand: 'tsukimi' })];
@@ -126,7 +126,10 @@ const ODDITIES: readonly Scene[] = [
   }),
 ];
 
-/** One round in which much happens, in an order that is kept because all of it is in one partition. The report tells it. */
+/**
+ * One round with many events. Their order is kept because all of them are in one partition. The report shows
+ * this round.
+ */
 const eventfulRefund: Scene = scene((play, startMs) => {
   const { random } = play;
   let player = play.player('lobby');
@@ -177,7 +180,9 @@ const UNCLAIMED: readonly FeedRecord['headers'][] = [
   { 'connection-id': SENDERS.slots.id },
   { 'connection-id': [SENDERS.lobby.id, SENDERS.live.id] },
 ];
-/** Headers by which one does: the same word twice, and any word on a topic that belongs to one connection. */
+/**
+ * Odd headers that a connection still claims: the same word twice, and any word on a topic of one connection.
+ */
 const CLAIMED_ALL_THE_SAME: readonly [Sender, FeedRecord['headers']][] = [
   [SENDERS.lobby, { 'connection-id': [SENDERS.lobby.id, SENDERS.lobby.id] }],
   [SENDERS.bingo, { 'connection-id': SENDERS.lobby.id }],

@@ -1,13 +1,16 @@
-/** Bets that get no verdict `accepted`, with the reason that each gets: what the demo's senders do wrong, and what brands set aside. */
+/**
+ * Bets that get no verdict `accepted`, with the reason of each: faults of the demo's senders, and bets that
+ * brands set aside.
+ */
 import type { Reason } from '../../src/domain/verdict/reasons';
 import type { EventJson, RoundOptions } from './play';
 import type { SenderName } from './world';
 
 export interface FaultyBet {
-  /** What is the matter, as a sentence's part. */
+  /** The fault, as a part of a sentence. */
   readonly name: string;
   readonly reason: Reason;
-  /** How often it happens, once each has happened. */
+  /** The relative frequency, once each fault has occurred. */
   readonly weight: number;
   readonly sender?: SenderName;
   /** Differences of the bet from a good one. */

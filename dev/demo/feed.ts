@@ -1,6 +1,6 @@
 /**
- * The demo's feed: promotion events of the last hours, two operators, five connections. The same seed gives the same feed.
- * A feed of any length is made on the fly: only what is on its way at one moment is held.
+ * The demo's feed: promotion events of the last hours, two operators, five connections. The same seed gives
+ * the same feed. A feed of any length is made on the fly: only the arrivals that are due soon are in memory.
  */
 import { REASONS, type Reason } from '../../src/domain/verdict/reasons';
 import { makeRandom, makeWeighted } from '../random';
@@ -12,20 +12,23 @@ export type { FeedRecord } from './play';
 
 export interface FeedOptions {
   readonly seed: number;
-  /** Number of records. From about 2,000 on, everything that is in `expected` occurs. */
+  /** Number of records. From about 2,000 on, everything in `expected` occurs. */
   readonly events: number;
   /** The feed ends shortly before this moment, in milliseconds since 1970. */
   readonly now: number;
 }
 
 const SPAN_MS = 6 * 3_600_000;
-/** Scenes last up to two minutes, and nothing is to happen in the future. */
+/** Scenes last up to two minutes, and no event may be in the future. */
 const END_BEFORE_NOW_MS = 180_000;
-/** Until every case was there once, one scene in so many is a case; then as many by chance as their weight says. */
+/**
+ * Every scene of this number is the next unused case. Once all cases have occurred, cases come by chance and
+ * weight.
+ */
 const FIRST_CASES_EVERY = 8;
 const CASE_SHARE = 0.08;
 
-/** What a long enough feed causes: every reason but the one that needs a defect of the service. */
+/** The reasons that a long enough feed causes: all but the one that needs a defect of the service. */
 export const expected: { readonly reasons: readonly Reason[] } = {
   reasons: REASONS.map(({ name }) => name).filter((name) => name !== 'panic'),
 };
@@ -39,7 +42,7 @@ export function* makeFeed({ seed, events, now }: FeedOptions): Iterable<FeedReco
 
   for (let sent = 0; sent < events; sent++) {
     const clockMs = startMs + Math.floor((SPAN_MS * sent) / events);
-    // Whenever nothing is due, somebody begins something.
+    // If nothing is due, a new scene begins.
     let due = onTheWay.takeUntil(clockMs);
     while (due === undefined) {
       for (const arrival of nextScene(random)(play, clockMs)) onTheWay.add(arrival);
@@ -63,7 +66,7 @@ function makeScenes() {
 
 /** Arrivals by their time; of equal times the first added comes first. */
 class Queue {
-  /** The next one is the last: taking it is cheap. */
+  /** In descending order: the next arrival is the last element, which is cheap to remove. */
   private readonly waiting: Arrival[] = [];
 
   add(arrival: Arrival): void {

@@ -1,4 +1,7 @@
-/** The demo as a guest on servers whose addresses were given: topics, a group and a database of its own, and their removal. */
+/**
+ * The demo as a guest on servers with given addresses: topics, a group and a database of its own, and their
+ * removal.
+ */
 import { type Admin, Kafka, logLevel } from 'kafkajs';
 import { Client } from 'pg';
 import { makeTopics, removeFromKafka } from '../servers/topics';
@@ -11,7 +14,7 @@ const STATEMENT_TIMEOUT_MS = 30_000;
 const REMOVAL_DEADLINE_MS = 20_000;
 export const PARTITIONS = 4;
 
-/** A client that gives up soon: a wrong address shall be a message within seconds. */
+/** A client with few retries: a wrong address shall be reported within seconds. */
 export function kafkaAt(brokers: string): Kafka {
   return new Kafka({
     clientId: 'promo-demo',
@@ -43,7 +46,7 @@ export async function makeOwnTopics(brokers: string, topics: readonly string[]):
 
 export async function removeOwnTopics(brokers: string, { group, topicPrefix }: OwnNames): Promise<void> {
   const isOwn = (name: string): boolean => name === group || name.startsWith(topicPrefix);
-  // With the group of a killed demo, which could not be removed yet when this one started.
+  // Together with the group of a killed demo that could not be removed yet when this demo started.
   const isOurs = (name: string): boolean => isOwn(name) || isLeftover(name);
   await withAdmin(brokers, (admin) => removeFromKafka(admin, REMOVAL_DEADLINE_MS, isOurs, isOwn));
 }
@@ -56,7 +59,7 @@ export async function connect(databaseUrl: string): Promise<Client> {
     query_timeout: STATEMENT_TIMEOUT_MS,
   });
   client.on('error', () => {
-    // The statement under way, or the next one, reports it.
+    // The current or the next statement reports this error.
   });
   try {
     await client.connect();
@@ -96,7 +99,10 @@ export async function removeOwnDatabase(serverUrl: string, { database }: OwnName
   await withDatabase(serverUrl, (client) => drop(client, database));
 }
 
-/** Removes what killed demos left. It never keeps a new one from starting: what cannot be removed is only said. */
+/**
+ * Removes the leftovers of killed demos. A failed removal is only logged, and never keeps a new demo from
+ * starting.
+ */
 export async function removeLeftovers(
   given: { brokers: string | undefined; serverUrl: string | undefined },
   log: Log,

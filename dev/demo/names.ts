@@ -1,6 +1,7 @@
 /**
- * Names of what a demo makes on servers that are not its own. They tell which program made it, so that the next demo can
- * remove what a killed one left: on a shared server only what was made on this machine, by a process that is gone.
+ * Names of a demo's topics, group and database on servers that are not its own. The names identify the
+ * program that made them, so that the next demo can remove leftovers of a killed one. On a shared server it
+ * removes only leftovers of a dead process of this machine.
  */
 import { createHash } from 'node:crypto';
 import { readFileSync, readlinkSync } from 'node:fs';
@@ -13,7 +14,7 @@ const HOST_DIGITS = 6;
 const START_DIGITS = 4;
 const MARK = `([0-9a-f]{${HOST_DIGITS}})[_-](\\d+)[_-]([0-9a-f]{${START_DIGITS}})`;
 const DATABASE = new RegExp(`^${DATABASE_PREFIX}${MARK}$`);
-/** Topics have another part behind the mark, the consumer group has none. */
+/** The name of a topic has another part after the mark, the name of the consumer group has none. */
 const TOPIC_OR_GROUP = new RegExp(`^${TOPIC_PREFIX.replaceAll('.', '\\.')}${MARK}(\\.|$)`);
 
 export interface OwnNames {
@@ -29,7 +30,7 @@ export function makeNames(): OwnNames {
   return { database: `${DATABASE_PREFIX}${mark.join('_')}`, group, topicPrefix: `${group}.` };
 }
 
-/** Whether the name is one of a demo of this machine that does not run any more. */
+/** Whether the name belongs to a demo of this machine that does not run any more. */
 export function isLeftover(name: string): boolean {
   const [, host, pid, start] = DATABASE.exec(name) ?? TOPIC_OR_GROUP.exec(name) ?? [];
   if (host !== digest(machine(), HOST_DIGITS)) return false;
@@ -37,7 +38,7 @@ export function isLeftover(name: string): boolean {
   return living === undefined || digest(living.startTime, START_DIGITS) !== start;
 }
 
-/** What makes a pid mean the same process: the machine and, in containers, the space of pids. */
+/** The scope in which a pid identifies a process: the machine and, in containers, the pid namespace. */
 function machine(): string {
   return [
     hostname(),

@@ -1,4 +1,4 @@
-/** What players do, as events; and how events arrive, as Kafka records. */
+/** The actions of players as events, and the arrival of events as Kafka records. */
 import { SPEC } from '../../src/domain/event/event';
 import { currencyOf, toMajor } from '../../src/domain/event/money';
 import type { Random } from '../random';
@@ -24,7 +24,7 @@ export interface FeedRecord {
 /** An event as its sender writes it. A field that is undefined is left out. */
 export type EventJson = Readonly<Record<string, unknown>>;
 
-/** An event together with who sends it and when it happened. */
+/** An event together with its sender and the time when it happened. */
 export interface Fact {
   readonly sender: Sender;
   readonly playerRef: string;
@@ -42,7 +42,7 @@ export interface RoundPlay {
   readonly player: Player;
   bet(minor?: bigint): Fact;
   win(minor?: bigint): Fact;
-  /** The sum of the bets so far, unless it is to be something else. */
+  /** The sum of the bets so far, unless `minor` gives another amount. */
   settled(minor?: bigint): Fact;
   refund(): Fact;
 }
@@ -50,9 +50,9 @@ export interface RoundPlay {
 export interface RoundOptions {
   readonly sender?: SenderName;
   readonly player?: Player;
-  /** A game, or none at all. */
+  /** The id of a game; null for no game. */
   readonly game?: string | null;
-  /** Instead of the player's own brand. */
+  /** Replaces the player's own brand. */
   readonly brand?: string;
 }
 
@@ -61,9 +61,9 @@ export interface Play {
   player(sender?: SenderName): Player;
   round(startMs: number, options?: RoundOptions): RoundPlay;
   account(kind: 'login' | 'deposit' | 'withdrawal', atMs: number, player?: Player): Fact;
-  /** Another id for an event, as for one that was mended. */
+  /** Another id for an event, such as a corrected one. */
   eventId(sender: Sender, atMs: number): string;
-  /** How long an event usually takes until it is in Kafka. */
+  /** The usual delay of an event until it is in Kafka. */
   delay(): number;
 }
 
@@ -76,7 +76,7 @@ export function makePlay(random: Random): Play {
     events++;
     if (sender.eventIds === 'counter') return `${sender.roundPrefix}${events.toString(36).padStart(7, '0')}`;
     if (sender.eventIds === 'round') return `${label ?? sender.roundPrefix}:${events}`;
-    // A UUID of version 7: 48 bits of time, then chance.
+    // A UUID of version 7: 48 bits of time, then random bits.
     const time = atMs.toString(16).padStart(12, '0');
     const variant = random.pick(['8', '9', 'a', 'b']);
     return `${time.slice(0, 8)}-${time.slice(8)}-7${random.hex(3)}-${variant}${random.hex(3)}-${random.hex(12)}`;
@@ -84,7 +84,7 @@ export function makePlay(random: Random): Play {
 
   function money(player: Player, minor: bigint): EventJson {
     const amount = toMajor(minor, currencyOf(player.currency)?.scale ?? 0);
-    // Senders differ in whether they write the last zeros, and in letter case.
+    // Senders differ in trailing zeros and in letter case.
     const trimmed = amount.includes('.') ? amount.replace(/\.?0+$/, '') : amount;
     return {
       amount: player.sender.eventIds === 'uuid' ? amount : trimmed,
@@ -158,12 +158,12 @@ function writeTime(atMs: number, zoneHours: number): string {
   return `${local}+${String(zoneHours).padStart(2, '0')}:00`;
 }
 
-/** The same event with some fields written otherwise, left out (undefined) or added. */
+/** The same event with some fields changed, left out (undefined) or added. */
 export function changed(fact: Fact, patch: EventJson): Fact {
   return { ...fact, event: { ...fact.event, ...patch } };
 }
 
-/** The same event by another connection of its feed, written as that one has to write it. */
+/** The same event by another connection of its feed, in the form that this connection requires. */
 export function sentBy(sender: Sender, { event, ...fact }: Fact): Fact {
   const brand = sender.onlyBrand ? undefined : (event.brand ?? fact.sender.brands[0]);
   return { ...fact, sender, event: { ...event, brand } };

@@ -1,4 +1,4 @@
-/** Looks on while the worker decides, and measures it. */
+/** Observes the worker while it decides, and measures it. */
 import type { Child } from '../servers/child';
 import { sleep } from '../servers/deadline';
 import { withDatabase } from './guest';
@@ -12,16 +12,20 @@ const LOOK = {
   text: `select coalesce(sum(records_read), 0)::int as decided, clock_timestamp()::text as at from promo.partitions`,
 };
 
-/** decided_at is the begin of the deciding transaction; the end is seen from outside, at most LOOK_EVERY_MS late. */
+/**
+ * decided_at is the begin of the deciding transaction. Its end is seen from outside, at most LOOK_EVERY_MS
+ * late.
+ */
 const SECONDS =
   'select extract(epoch from $1::timestamptz - min(decided_at))::float8 as seconds from promo.verdicts';
 
 /**
  * Waits until the worker, started with --drain, has decided everything and ended.
  *
- * @param decided gets the number of decided records, as often as it grows
- * @returns seconds from the begin of the first deciding transaction to the end of the last, by the clock of Postgres
- * @throws where the worker fails, or decides nothing for a minute
+ * @param decided gets the number of decided records whenever it grows
+ * @returns seconds from the begin of the first deciding transaction to the end of the last, by the clock of
+ * Postgres
+ * @throws if the worker fails, or decides nothing for a minute
  */
 export async function untilDecided(
   worker: Child,

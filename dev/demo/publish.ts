@@ -1,4 +1,7 @@
-/** Produces the feed, in its order: records without value or key and with any header, which only a producer can send. */
+/**
+ * Produces the feed in its order. Some records have no value, no key or odd headers, which only a producer
+ * can send.
+ */
 import type { FeedRecord } from './feed';
 import { kafkaAt } from './guest';
 import type { Stage } from './stage';

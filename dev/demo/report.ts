@@ -1,4 +1,4 @@
-/** What the demo tells in the end, read from the views of schema promo: counts, balance, ledger, anomalies. */
+/** The final report of the demo, read from the views of schema promo: counts, balance, ledger, anomalies. */
 import type { Client } from 'pg';
 import { REASONS } from '../../src/domain/verdict/reasons';
 import { count, type Screen, table } from './screen';
@@ -38,7 +38,7 @@ from (
 const ANOMALIES = `
 select anomaly, count(*)::int as rounds, min(round_id) as example from promo.anomalies group by 1 order by 2 desc, 1`;
 
-/** In the order of the list of reasons, which is that of their precedence. */
+/** In the order of the list of reasons, which is the order of their precedence. */
 const RANKS = new Map<string | null, number>(REASONS.map(({ name }, index) => [name, index]));
 const VERDICT_ORDER = ['accepted', 'rejected', 'skipped', 'duplicate'];
 
@@ -58,7 +58,7 @@ export async function reportOutcomes(client: Client, screen: Screen): Promise<vo
     `${((100 * events) / Math.max(1, balance.records)).toFixed(2)} %`,
   ];
   const lines = sorted.map(({ verdict, reason, events }) => line(verdict, reason ?? '', events));
-  // An event without key is never stored; it is counted with the rejections all the same.
+  // An event without key is never stored; it is still counted with the rejections.
   const firstStored = lines.findIndex(([verdict]) => verdict === '  rejected');
   const at = firstStored < 0 ? lines.length : firstStored;
   lines.splice(at, 0, line('rejected', 'no_idempotency_key', balance.without_key));

@@ -1,7 +1,7 @@
 /** The usual scenes of the feed: rounds in order and out of order, refunds, account events, resends. */
 import { type Arrival, type Fact, type Play, recordOf } from './play';
 
-/** A scene begins at a moment and gives arrivals in any order. */
+/** A scene begins at a moment and returns arrivals in any order. */
 export type Scene = (play: Play, startMs: number) => Arrival[];
 
 /** Facts as they arrive when nothing goes wrong: soon, and nearly always in order. */
@@ -30,7 +30,7 @@ const ordinaryRound: Scene = (play, startMs) => {
     : arrivals;
 };
 
-/** A whole round out of order: the sender's own queues were stuck and let go all at once. */
+/** A whole round out of order: the sender's own queues were stuck and then sent everything at once. */
 const scrambledRound: Scene = (play, startMs) => {
   const round = play.round(startMs);
   const facts = [round.bet(), round.bet(), round.win(), round.settled()];
@@ -41,7 +41,7 @@ const scrambledRound: Scene = (play, startMs) => {
   }));
 };
 
-/** The game server failed: the stake goes back. */
+/** The game server failed: the stake is refunded. */
 const refundAfterBet: Scene = (play, startMs) => {
   const round = play.round(startMs);
   const facts = [round.bet()];
@@ -85,7 +85,7 @@ const resentRound: Scene = (play, startMs) => {
   return [...arrivals, { ...again, atMs: again.atMs + play.random.between(1_000, 60_000) }];
 };
 
-/** By how often they happen. */
+/** The usual scenes with their relative frequency. */
 export const USUAL_SCENES: readonly { readonly scene: Scene; readonly weight: number }[] = [
   { scene: ordinaryRound, weight: 740 },
   { scene: scrambledRound, weight: 55 },

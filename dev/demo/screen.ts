@@ -1,9 +1,9 @@
-/** What the demo writes: steps that replace their own line in a terminal, tables, and nothing but text elsewhere. */
+/** The output of the demo. In a terminal a step replaces its own line. Elsewhere the output is plain text. */
 
 export interface Screen {
-  /** A line of the kind `name  text`. */
+  /** Prints a line of the form `name  text`. */
   step(name: string, text: string): void;
-  /** The same while it is not final: the next step or line takes its place. Without a terminal nothing is written. */
+  /** Prints a line that the next step or line replaces. Without a terminal, prints nothing. */
   passing(name: string, text: string): void;
   heading(text: string): void;
   line(text?: string): void;
@@ -12,7 +12,7 @@ export interface Screen {
 const NAME_WIDTH = 11;
 const DEFAULT_COLUMNS = 80;
 const BAR_WIDTH = 32;
-/** To the first column, and away with what stands behind it. */
+/** Moves to the first column and clears the line. */
 const CLEAR = '\r\u001b[K';
 
 export function makeScreen(

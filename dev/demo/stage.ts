@@ -1,4 +1,7 @@
-/** Where the demo plays: servers, topics, a database, and the settings by which the product's commands find them. */
+/**
+ * The stage of the demo: servers, topics, a database, and the settings by which the product's commands find
+ * them.
+ */
 import { randomBytes } from 'node:crypto';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -26,18 +29,18 @@ const COMMAND_DEADLINE_MS = 60_000;
 export interface Stage {
   readonly kafkaBrokers: string;
   readonly databaseUrl: string;
-  /** The topic here that stands for a topic of the feed. */
+  /** The name on this Kafka for a topic of the feed. */
   topicHere(topic: string): string;
   readonly referenceFile: string;
   /** A path below a directory that is removed in the end. */
   file(name: string): string;
-  /** Runs a command of the product to its end, and returns what it said. */
+  /** Runs a command of the product to its end, and returns its output. */
   run(...args: string[]): Promise<string>;
-  /** Starts a command that goes on by itself. */
+  /** Starts a command that keeps running. */
   start(...args: string[]): Child;
 }
 
-/** Everything made here is removed by the supervisor when it stops. */
+/** Makes everything that the demo needs. The supervisor removes all of it when it stops. */
 export async function prepareStage(servers: Servers, supervisor: Supervisor, log: Log): Promise<Stage> {
   const { kafkaBrokers, databaseUrl: serverUrl, origin } = servers;
   const isKafkaGiven = origin.kafka === 'environment';
@@ -106,7 +109,7 @@ function referenceWith(topicPrefix: string, directory: string): string {
   return file;
 }
 
-/** Where the two servers come from, in words. */
+/** The origins of the two servers, in words. */
 export function describeServers({ origin, kafkaBrokers, databaseUrl }: Servers): string {
   const words = { environment: 'as given', containers: 'in containers', processes: 'as child processes' };
   const [ofKafka, ofPostgres] = [

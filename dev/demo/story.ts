@@ -1,4 +1,7 @@
-/** The story of one round: what arrived, in its order, what was answered, and what the ledger holds of it in the end. */
+/**
+ * The story of one round: its events in the order of arrival, their verdicts, and its ledger entries in the
+ * end.
+ */
 import type { Client } from 'pg';
 import { type Screen, table } from './screen';
 
@@ -48,8 +51,8 @@ interface Entry {
 const SUMS = `
 select kind, currency, sum(amount)::text as sum from promo.ledger where feed_id = $1 and round_id = $2 group by 1, 2 order by 1, 2`;
 
-/** @returns the round's id, or null where no round was refunded */
-export async function tellStory(client: Client, screen: Screen): Promise<string | null> {
+/** @returns the round's id, or null if no round was refunded */
+export async function printStory(client: Client, screen: Screen): Promise<string | null> {
   const { rows: rounds } = await client.query<{
     feed_id: string;
     round_id: string;

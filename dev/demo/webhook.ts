@@ -1,4 +1,4 @@
-/** The same feed by HTTP: a round that came over Kafka is refunded through the webhook. */
+/** The same feed by HTTP: a round that arrived over Kafka is refunded through the webhook. */
 import { writeFileSync } from 'node:fs';
 import type { Client } from 'pg';
 import { SPEC } from '../../src/domain/event/event';
@@ -10,7 +10,7 @@ import { HOOK, type Stage } from './stage';
 const START_MS = 30_000;
 const READY = /"port":(\d+),"connections"/;
 
-/** A round of the webhook's feed and brands that stands. */
+/** A round of the webhook's feed and brands that was not refunded. */
 const ROUND = `
 select v.round_id, v.brand, v.player_ref, v.currency, json_build_object('id', min(v.game_id)) as game, sum(v.amount)::text as amount
 from promo.verdicts v join promo.rounds r on r.feed_id = v.feed_id and r.round_id = v.round_id

@@ -1,4 +1,7 @@
-/** Who sends and who plays in the demo's feed: the senders of reference.yaml, their players, games, stakes and ways to write ids. */
+/**
+ * The senders and players of the demo's feed. Senders are those of reference.yaml, with their players, games,
+ * stakes and forms of ids.
+ */
 import { makeWeighted, type Random } from '../random';
 
 /** A Kafka connection of reference.yaml, as its operator's side knows it. */
@@ -12,7 +15,7 @@ export interface Sender {
   readonly brands: readonly string[];
   readonly currencies: readonly string[];
   readonly games: readonly string[];
-  /** Offset of the zone that it writes times in. */
+  /** Offset of the zone in which it writes times. */
   readonly zoneHours: number;
   readonly roundPrefix: string;
   readonly eventIds: 'uuid' | 'counter' | 'round';
@@ -20,7 +23,7 @@ export interface Sender {
   readonly weight: number;
 }
 
-/** Every topic of the demo begins with this; on a Kafka that others use it is replaced by the demo's own prefix. */
+/** Prefix of every topic of the demo. On a shared Kafka the demo's own prefix replaces it. */
 export const TOPIC_PREFIX = 'promo.demo.';
 
 const FJORD_TOPIC = `${TOPIC_PREFIX}fjordspill`;
@@ -133,7 +136,7 @@ export interface Player {
 }
 
 export interface World {
-  /** A player by activity, of one sender where it is named. */
+  /** Picks a player by activity, among those of `sender` if it is given. */
   player(random: Random, sender?: SenderName): Player;
 }
 
