@@ -1,6 +1,9 @@
 /**
- * The tools of the chart: `node build/dev/chart.js tools [NAME...]` builds those that are missing, and `manifests FILE...` writes what Helm would
- * install with these values files, for those who apply objects by other means. `passed FILE` records that all checks of FILE, which Jest wrote, passed.
+ * The tools of the chart:
+ * - `node build/dev/chart.js tools [NAME...]` builds the missing tools.
+ * - `manifests FILE...` writes the objects that Helm would install with these values files, for operators who
+ * apply objects by other means.
+ * - `passed FILE` records that all checks of FILE passed. Jest wrote FILE.
  */
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';

@@ -1,7 +1,9 @@
 /**
- * `make cluster-test`: what the chart promises, seen on a real cluster. It makes one of one machine, of Kubernetes' own programs, in namespaces
- * of its own, and leaves nothing of it; or it takes the one that KUBECONFIG and IMAGE name. ONLY=words runs the steps that are needed, and those
- * with these words in their names. Exits 1 where a step failed; a machine that cannot make a cluster says why, and every step counts as skipped.
+ * `make cluster-test`: checks the promises of the chart on a real cluster. It makes a cluster on this machine
+ * from Kubernetes' own programs, in namespaces of its own, and removes all of it. With KUBECONFIG and IMAGE
+ * it uses that cluster instead. ONLY=words runs the needed steps, and those with these words in their names.
+ * Exits 1 if a step failed. A machine that cannot make a cluster reports the reason, and every step counts as
+ * skipped.
  */
 import { buildTool, findTool, type ToolName } from './chart/tools';
 import { removeCgroup } from './cluster/cgroups';
@@ -44,12 +46,14 @@ async function main([command, directory = '', archive = '']: readonly string[]):
 
 function skipAll(why: string): number {
   log(`skipped: ${why}`);
-  for (const line of reportOf(STEPS.map(({ name }) => ({ name, result: 'skipped', told: why, seconds: 0 }))))
+  for (const line of reportOf(
+    STEPS.map(({ name }) => ({ name, result: 'skipped', details: why, seconds: 0 })),
+  ))
     console.log(line);
   return 0;
 }
 
-/** @throws where one can neither be built nor found */
+/** @throws if a tool can neither be built nor found */
 function tools(names: readonly ToolName[]): void {
   for (const name of names) {
     if (!('path' in findTool(name))) log(`building ${name} (once) …`);
@@ -61,7 +65,10 @@ function tools(names: readonly ToolName[]): void {
   }
 }
 
-/** An engine for the images, and then this program again in namespaces of its own, whose end is the end of all that runs there. */
+/**
+ * Starts an engine for the images, then runs this program again in namespaces of its own. When they end,
+ * everything in them ends.
+ */
 const withNamespaces = (): Promise<number> =>
   runInside({
     program: __filename,
@@ -98,11 +105,11 @@ async function onCluster(kubeconfig: string, isKept: boolean): Promise<number> {
       const { name, isNeeded = false } = step;
       if (ONLY && !isNeeded && !name.includes(ONLY)) continue;
       const result: StepResult = isHopeless
-        ? { name, result: 'skipped', told: 'what it needs has failed', seconds: 0 }
+        ? { name, result: 'skipped', details: 'what it needs has failed', seconds: 0 }
         : await seeStep(step, kubernetes);
       isHopeless ||= isNeeded && result.result !== 'passed';
       results.push(result);
-      log(`${result.result}: ${name} (${result.seconds.toFixed(1)} s): ${result.told}`);
+      log(`${result.result}: ${name} (${result.seconds.toFixed(1)} s): ${result.details}`);
       if (result.result === 'failed') log(await stateOf(kubernetes));
     }
   } finally {
@@ -114,8 +121,8 @@ async function onCluster(kubeconfig: string, isKept: boolean): Promise<number> {
 
 async function seeStep({ name, see }: Step, kubernetes: Kubernetes): Promise<StepResult> {
   const began = performance.now();
-  const resultOf = (result: StepResult['result'], told: string): StepResult => ({
-    ...{ name, result, told, seconds: (performance.now() - began) / 1000 },
+  const resultOf = (result: StepResult['result'], details: string): StepResult => ({
+    ...{ name, result, details, seconds: (performance.now() - began) / 1000 },
   });
   try {
     return resultOf('passed', await see(kubernetes));
@@ -124,7 +131,7 @@ async function seeStep({ name, see }: Step, kubernetes: Kubernetes): Promise<Ste
   }
 }
 
-/** What somebody would look at first. */
+/** The state of the cluster, for a first look after a failure. */
 async function stateOf(kubernetes: Kubernetes): Promise<string> {
   const answers = [
     await kubernetes.tryKubectl(['get', 'pods', '--output', 'wide']),

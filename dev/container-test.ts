@@ -1,7 +1,8 @@
 /**
- * `make container-test`: the product's image, and the servers as containers, tested on a container engine. Where one answers, it is that; else one is
- * started for the purpose, in namespaces of its own, and ends with them. A machine that can do neither says why, and it ends with exit code 3.
- * Where no registry can be reached, the images are stand-ins (dev/containers/stand-ins.ts).
+ * `make container-test`: tests the product's image, and the servers as containers, on a container engine. If
+ * no engine answers, it starts one in namespaces of its own, which ends with them. If the machine can do
+ * neither, it reports the reason and exits with code 3. If no registry can be reached, the images are
+ * stand-ins (dev/containers/stand-ins.ts).
  */
 import { spawn } from 'node:child_process';
 import { readFileSync, rmSync } from 'node:fs';
@@ -29,16 +30,19 @@ import { SKIPPED_EXIT_CODE } from './test-results';
 
 const TAG_DEADLINE_MS = 10_000;
 const LOOPBACK_DEADLINE_MS = 5_000;
-/** Each of the programs takes three minutes; the first may build the image before. */
+/** Each program takes three minutes; the first may build the image before. */
 const PROGRAM_DEADLINE_MS = 840_000;
 const WORKER_IMAGE = 'promo-intake:container-test';
 const SERVERS: readonly ServerName[] = ['postgres', 'kafka', 'registry'];
 const VERSIONS = { kafka: DEFAULT_KAFKA_VERSION, postgres: DEFAULT_POSTGRES_VERSION };
 const JEST_RESULTS = join('build', 'jest-results-containers.json');
-/** The engine has nothing to do with it. */
+/** This skip is unrelated to the engine. */
 const MAY_BE_SKIPPED = / \(skipped: OLD_NODE /;
 const JEST = join('node_modules', 'jest', 'bin', 'jest.js');
-/** What is run on the engine, each to its end: the tests, and the demo with its servers in containers. */
+/**
+ * The programs that run on the engine, each to its end: the tests, and the demo with its servers in
+ * containers.
+ */
 const PROGRAMS: readonly {
   readonly args: readonly string[];
   readonly environment: Record<string, string>;
@@ -84,7 +88,7 @@ function whyNoEngine(): string | undefined {
   return process.getuid?.() === 0 ? undefined : 'that needs root';
 }
 
-/** Makes the images; then this program again, on an engine in a network of its own, where nothing else is. */
+/** Makes the images, then runs this program again on an engine in an otherwise empty network of its own. */
 const withNamespaces = (): Promise<number> =>
   runInside({
     program: __filename,
@@ -97,13 +101,19 @@ const withNamespaces = (): Promise<number> =>
     },
   });
 
-/** On an engine that answers. The tests pull nothing: where an image is missing there is nothing that they could test. */
+/**
+ * Pulls the images on an engine that answers. The tests pull nothing, so without an image they could test
+ * nothing.
+ */
 async function pullImages(): Promise<void> {
   const engine = await connectToEngine(process.env);
   for (const server of SERVERS) await provideImage(engine, makeRecipe(server, VERSIONS, process.env), log);
 }
 
-/** On an engine of our own, whose images nobody else sees: those of the servers have their makers' names. */
+/**
+ * Makes the images on an engine of our own, whose images nobody else sees. The server images have their
+ * makers' names.
+ */
 async function provideImages(engine: ImageEngine): Promise<void> {
   const names = await makeStandIns(engine, SERVERS, log);
   const { cli, environment } = engine;
@@ -122,7 +132,7 @@ async function inside(directory: string): Promise<number> {
   return runAll({ DOCKER_HOST, PATH, IMAGE: WORKER_IMAGE });
 }
 
-/** @returns 1 where one of the programs has failed, or tests of containers were skipped */
+/** @returns 1 if one of the programs has failed, or tests of containers were skipped */
 async function runAll(engine: Readonly<Record<string, string>>): Promise<number> {
   let failed = 0;
   rmSync(join(projectRoot, JEST_RESULTS), { force: true });
@@ -143,7 +153,7 @@ async function runAll(engine: Readonly<Record<string, string>>): Promise<number>
   return failed === 0 && skipped.length === 0 ? 0 : 1;
 }
 
-/** With an engine there each of them has to run. */
+/** Tests that were skipped although the engine is there. */
 function skippedTests(): string[] {
   const json: unknown = JSON.parse(readFileSync(join(projectRoot, JEST_RESULTS), 'utf8'));
   return readJestTests(json, projectRoot)

@@ -1,9 +1,13 @@
 /**
- * The tests of faults: `node build/dev/faults.js` runs them all, those that take minutes too, and prints what came of each fault.
+ * The tests of faults: `node build/dev/faults.js` runs them all, those that take minutes too, and prints the
+ * result of each fault.
  *
- * With `--check [JEST_RESULTS...]` it runs nothing: it compares dev/catalogue/faults.ts with the tests that ran (build/jest-results.json unless told).
- * Exits 1 where a fault names a test that there is not, or one that failed, and where a test of the layer `faults` stands with no fault; and,
- * since `make test` leaves out those that take minutes, only after a run of its own where one was skipped that may not be.
+ * With `--check [JEST_RESULTS...]` it runs nothing: it compares dev/catalogue/faults.ts with the tests that
+ * ran. The default file is build/jest-results.json. It exits with 1 if a fault names a missing or a failed
+ * test, or if a test of the layer `faults` has no fault.
+ *
+ * Since `make test` leaves out the tests that take minutes, `--check` accepts every skipped test. Without
+ * `--check`, a skipped test also causes exit code 1, unless MAY_BE_SKIPPED lists it.
  */
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
@@ -19,15 +23,15 @@ const JEST = join('node_modules', 'jest', 'bin', 'jest.js');
 const LAYER = 'test/faults/';
 const DEADLINE_MS = 3_600_000;
 
-/** A test that Jest knows of. */
+/** A test in the results of Jest. */
 export interface Ran extends Pick<JestTest, 'file' | 'status'> {
   readonly name: string;
 }
 
-/** Where a test cannot run its title says why, which is no part of its name. */
+/** A test that cannot run has the reason in its title. The reason is no part of its name. */
 const WHY_SKIPPED = / \(skipped: [^)]*\)/;
 
-/** @throws where the file is not one of Jest's */
+/** @throws if the file is not one of Jest's */
 export function readRan(json: unknown, root: string): Ran[] {
   return readJestTests(json, root).map(({ file, titles, status }) => ({
     file,
@@ -39,14 +43,14 @@ export function readRan(json: unknown, root: string): Ran[] {
   }));
 }
 
-/** What came of a fault: of all of its tests the worst, and what is wrong with it. */
+/** The result of a fault: the worst of all its tests, and the problems. */
 export interface Outcome {
   readonly fault: string;
   readonly result: string;
   readonly problems: readonly string[];
 }
 
-/** @param maySkip tests that may be skipped, by file and name, and why; null where any may */
+/** @param maySkip tests that may be skipped, by file and name, and why; null if any may */
 export function outcomesOf(
   groups: readonly FaultGroup[],
   ran: readonly Ran[],
@@ -97,7 +101,11 @@ function namesOf(tests: Fault['tests']): { file: string; name: string }[] {
   return Object.entries(tests).flatMap(([file, names]) => names.map((name) => ({ file, name })));
 }
 
-/** Runs Jest over the files that the table names. @returns its exit code */
+/**
+ * Runs Jest over the files that the table names.
+ *
+ * @returns its exit code
+ */
 function runTests(): number {
   const files = new Set(FAULTS.flatMap(({ faults }) => faults.flatMap(({ tests }) => Object.keys(tests))));
   const layers = new Set([...files].map((file) => file.split('/')[1] ?? ''));

@@ -1,6 +1,7 @@
 /**
- * Writes the files that are generated from code: `node build/dev/generate.js`, and `node build/dev/generate.js tables` for those
- * that need Postgres. With --check nothing is written; files that differ are named, and the exit code is 1.
+ * Writes the files that are generated from code: `node build/dev/generate.js`. `node build/dev/generate.js
+ * tables` writes those that need Postgres. With --check it writes nothing; it names the files that differ,
+ * and the exit code is 1.
  */
 import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
@@ -47,7 +48,9 @@ async function main(): Promise<number> {
   return 0;
 }
 
-/** Migrates a database of its own, on the server of DATABASE_URL or on one that it starts, and drops it again. */
+/**
+ * Migrates a database of its own, on the server of DATABASE_URL or on one that it starts, and drops it again.
+ */
 async function makeTables(): Promise<GeneratedFile> {
   const servers = await startServers({ need: ['postgres'], log: (line) => console.error(line) });
   try {
@@ -66,7 +69,7 @@ async function makeTables(): Promise<GeneratedFile> {
   }
 }
 
-/** By the product's own command: it finds its migrations beside dist/. */
+/** Runs the product's own command, which finds its migrations beside dist/. */
 function migrate(databaseUrl: string): void {
   requireProduct();
   const { file, args, environment } = productCommand(CLI, ['migrate']);
@@ -84,7 +87,7 @@ async function execute(databaseUrl: string, statement: string): Promise<void> {
     query_timeout: 30_000,
   });
   client.on('error', () => {
-    // The statement under way reports it.
+    // The current statement reports this error.
   });
   await client.connect();
   try {

@@ -1,29 +1,29 @@
-/** What `jest --json` writes, as far as anybody here reads it. */
+/** The output of `jest --json`, as far as these programs read it. */
 import { relative, sep } from 'node:path';
 import { isNode } from './syntax';
 
 export interface JestTest {
   /** Path from the project's root, with slashes. */
   readonly file: string;
-  /** Of what it stands in, outermost first, and its own. */
+  /** The titles of the enclosing describes, outermost first, and its own title. */
   readonly titles: readonly string[];
-  /** What is pending, to do or disabled ran nothing: it was skipped. */
+  /** A pending, todo or disabled test did not run: it was skipped. */
   readonly status: 'passed' | 'failed' | 'skipped';
-  /** Why it failed. */
+  /** The reason of a failure. */
   readonly message: unknown;
 }
 
 export interface JestFile {
   readonly file: string;
-  /** Undefined where Jest does not say when it ran. */
+  /** Undefined if Jest does not report when it ran. */
   readonly seconds: number | undefined;
   readonly hasFailed: boolean;
-  /** Why it failed outside of its tests. */
+  /** The reason of a failure outside of its tests. */
   readonly message: unknown;
   readonly tests: readonly JestTest[];
 }
 
-/** @throws where it is something else */
+/** @throws if the JSON has another form */
 export function readJestFiles(json: unknown, root: string): JestFile[] {
   if (!isNode(json) || !Array.isArray(json.testResults)) throw new Error('jest wrote no list of results');
   return json.testResults.map((result: unknown): JestFile => {
@@ -44,7 +44,11 @@ export function readJestFiles(json: unknown, root: string): JestFile[] {
   });
 }
 
-/** The tests of all files. @throws where it is something else */
+/**
+ * The tests of all files.
+ *
+ * @throws if the JSON has another form
+ */
 export const readJestTests = (json: unknown, root: string): JestTest[] =>
   readJestFiles(json, root).flatMap(({ tests }) => tests);
 

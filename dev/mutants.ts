@@ -1,6 +1,7 @@
 /**
- * Mutants: defects that somebody could really write. Each file of test/mutants/ holds a sentence that says what goes wrong, the rules that the defect breaks, the
- * test that has to notice it, and the lines that it changes. No path is in it: the lines and the test are found by their text, so a mutant survives when files move.
+ * Mutants: defects that a developer could really write. Each file of test/mutants/ holds a sentence on the
+ * failure, the broken rules, the test that has to notice the defect, and the changed lines. It holds no path:
+ * lines and tests are found by their text, so a mutant survives when files move.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
@@ -14,13 +15,13 @@ const SOURCES: readonly { readonly directory: string; readonly extension: string
   { directory: MIGRATIONS, extension: '.sql' },
 ];
 const TESTS = { directory: 'test', extension: '.test.ts' };
-/** In place of a test file: the simulator, of which an invariant has to break. */
+/** In place of a test file: the simulator, which has to break an invariant. */
 export const SIMULATOR = 'simulator';
 
 export interface Mutant {
   /** The defect in a few words, which is the name of its file. */
   readonly name: string;
-  /** What goes wrong by it. */
+  /** The failure that it causes. */
   readonly what: string;
   /** Rules of docs/rules.md. */
   readonly breaks: readonly string[];
@@ -28,26 +29,30 @@ export interface Mutant {
   readonly changes: readonly Change[];
 }
 
-/** Who has to notice a mutant. */
+/** The test or invariant that has to notice a mutant. */
 export interface Killer {
-  /** The end of a test file's path, enough to tell it from others, or SIMULATOR. */
+  /** The end of a test file's path, long enough to be unique, or SIMULATOR. */
   readonly file: string;
   /** Words of the test's title, or the invariant. */
   readonly test: string;
 }
 
-/** Lines that a mutant replaces. Their indentation is for people: lines are compared without it. */
+/** Lines that a mutant replaces. Their indentation is for readers: lines are compared without it. */
 interface Change {
   readonly old: readonly string[];
   readonly new: readonly string[];
 }
 
-/** A mutant that cannot be tried; the message says how to correct it. */
+/** A mutant that cannot be tried; the message gives the correction. */
 export class MutantError extends Error {
   override readonly name = 'MutantError';
 }
 
-/** All mutants, by name. @throws MutantError */
+/**
+ * All mutants, by name.
+ *
+ * @throws MutantError
+ */
 export function readMutants(root: string): Mutant[] {
   const directory = join(root, MUTANTS_DIRECTORY);
   const files = readdirSync(directory).filter((file) => file.endsWith(EXTENSION));
@@ -67,7 +72,10 @@ export function testFiles(root: string): string[] {
   return pathsIn(root, TESTS.directory, TESTS.extension);
 }
 
-/** @returns the path of the test file that has to notice a mutant. @throws MutantError where none or several files end like this */
+/**
+ * @returns the path of the test file that has to notice a mutant
+ * @throws MutantError if no file or several files have this ending
+ */
 export function killerFile({ name, killer }: Mutant, tests: readonly string[]): string {
   const found = tests.filter((path) => path.endsWith(`/${killer.file}`));
   const [path] = found;
@@ -88,7 +96,7 @@ function pathsIn(root: string, directory: string, extension: string): string[] {
 const HEAD =
   /^(?<what>[^\n]+)\n\nbreaks: (?<breaks>[A-Z]\d+(, [A-Z]\d+)*)\nkilled by: (?<file>[^\s:]+): (?<test>.+)\n\n/;
 
-/** @throws MutantError where the text has no head, or changes nothing */
+/** @throws MutantError if the text has no head, or changes nothing */
 export function readMutant(name: string, text: string): Mutant {
   const head = HEAD.exec(text);
   const { what, breaks, file, test } = head?.groups ?? {};
@@ -118,16 +126,17 @@ function readChanges(diff: string): Change[] {
 }
 
 /**
- * The files that a mutant changes, as it leaves them.
+ * The changed text of each file that a mutant changes.
  *
  * @param sources the text of each file that a mutant may change, by its path
- * @throws MutantError where lines that it replaces are in no file any more, or in more than one place
+ * @throws MutantError if the lines that it replaces are missing, or occur in more than one place
  */
 export function mutate({ name, changes }: Mutant, sources: ReadonlyMap<string, string>): Map<string, string> {
   const mutated = new Map<string, string>();
   for (const change of changes) {
     const found = [...sources].flatMap(([path, text]) => findPlaces(path, mutated.get(path) ?? text, change));
-    // A later migration redefines views and functions of an earlier one: only the last definition is in force.
+    // A later migration redefines views and functions of an earlier one: only the last definition is in
+    // force.
     const last = found.findLast(({ path }) => path.startsWith(MIGRATIONS))?.path;
     const places = found.filter(({ path }) => !path.startsWith(MIGRATIONS) || path === last);
     const [place] = places;

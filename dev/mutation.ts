@@ -1,6 +1,7 @@
 /**
- * `make mutation`: Stryker changes src/domain in a thousand small ways, one at a time, and the tests have to notice each. Exits 1 where
- * a mutant survives that test/mutation/equivalent.json does not explain, and where that list explains what no longer survives.
+ * `make mutation`: Stryker makes a thousand small changes in src/domain, one at a time, and the tests have to
+ * notice each. Exits 1 if a mutant survives that test/mutation/equivalent.json does not explain. Exits 1,
+ * too, if that list explains a mutant that no longer survives.
  *
  * `node build/dev/mutation.js --report-only` reads the report of the last run again.
  */
@@ -17,13 +18,13 @@ const STRYKER = join('node_modules', '@stryker-mutator', 'core', 'bin', 'stryker
 const DEADLINE_MS = 7_200_000;
 const INSTALL = 'npm install --no-save @stryker-mutator/core@10.0.0';
 
-/** A mutant, and what became of it. */
+/** A mutant and its status. */
 export interface Mutant {
   readonly file: string;
   readonly line: number;
   /** The source line that it changes, without the blanks around it. */
   readonly code: string;
-  /** What it puts in the place of what: `a > 0 -> a >= 0`. */
+  /** The replacement: `a > 0 -> a >= 0`. */
   readonly change: string;
   readonly status: string;
 }
@@ -40,8 +41,9 @@ const isTexts = (value: unknown): value is readonly string[] =>
   Array.isArray(value) && value.every((item) => typeof item === 'string');
 
 /**
- * The mutants of a report. https://github.com/stryker-mutator/mutation-testing-elements/tree/master/packages/report-schema
- * @throws Error where the report has another form
+ * The mutants of a report.
+ * https://github.com/stryker-mutator/mutation-testing-elements/tree/master/packages/report-schema
+ * @throws Error if the report has another form
  */
 export function readReport(report: unknown): Mutant[] {
   if (!isNode(report) || !isNode(report.files)) throw new Error('the report names no files');
@@ -59,7 +61,7 @@ function readMutant(file: string, lines: readonly string[], mutant: unknown): Mu
   if (!isNode(mutant) || !start || !end || typeof mutant.status !== 'string')
     throw new Error(`the report of ${file} has a mutant without place or status`);
   const replaced = lines.slice(start.line - 1, end.line);
-  // From the end first: on one line it would move what the start cuts.
+  // The end is cut first: on one line, cutting the start would move it.
   replaced.push((replaced.pop() ?? '').slice(0, end.column - 1));
   replaced.unshift((replaced.shift() ?? '').slice(start.column - 1));
   const { replacement, status } = mutant;
@@ -79,7 +81,7 @@ function readPosition(position: unknown): { line: number; column: number } | und
   return typeof line === 'number' && typeof column === 'number' ? { line, column } : undefined;
 }
 
-/** @throws Error where the list has another form */
+/** @throws Error if the list has another form */
 export function readExplanations(list: unknown): Explanation[] {
   if (!Array.isArray(list)) throw new Error(`${EXPLAINED} is no list`);
   return list.map((entry: unknown) => {
@@ -95,11 +97,13 @@ export interface Score {
   readonly total: number;
   readonly noticed: number;
   readonly explained: number;
-  /** A sentence for each thing that is wrong. */
+  /** A sentence for each problem. */
   readonly problems: readonly string[];
 }
 
-/** What a run comes to. A mutant that does not compile or load is noticed by the compiler and counts as no mutant. */
+/**
+ * The score of a run. The compiler notices a mutant that does not compile or load, so it counts as no mutant.
+ */
 export function scoreOf(mutants: readonly Mutant[], explanations: readonly Explanation[]): Score {
   const counted = mutants.filter(
     ({ status }) => !['CompileError', 'RuntimeError', 'Ignored'].includes(status),

@@ -1,4 +1,4 @@
-/** Chance that can be repeated: everything follows from the seed. */
+/** Random numbers that can be repeated: the seed determines all of them. */
 
 export interface Random {
   /** A whole number from 0 to `count - 1`. */

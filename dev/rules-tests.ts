@@ -1,7 +1,10 @@
 /**
- * Which tests prove which rule: `node build/dev/rules-tests.js [JEST_RESULTS...]` reads what `jest --json --outputFile=...` wrote
- * (build/jest-results.json unless told), and writes docs/rules-tests.md. Exits 1 and lists what is missing where a line of
- * dev/catalogue/rules.ts has no test that passed where it is to be proven, where a test cites a tag that no line has, and where docs/rules.md and dev/catalogue/rules.ts differ.
+ * The tests of each rule: `node build/dev/rules-tests.js [JEST_RESULTS...]` reads the output of `jest --json
+ * --outputFile=...` and writes docs/rules-tests.md. The default file is build/jest-results.json.
+ *
+ * It lists the problems and exits with 1 in three cases. A line of dev/catalogue/rules.ts has no passed test
+ * in the required place. A test cites a tag that no line has. Or docs/rules.md and dev/catalogue/rules.ts
+ * differ.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -11,12 +14,12 @@ import { readJestTests } from './jest-results';
 const DEFAULT_RESULTS = join('build', 'jest-results.json');
 const RULES = join('docs', 'rules.md');
 const OUTPUT = join('docs', 'rules-tests.md');
-/** What is proven as `domain` has a test here. */
+/** Requirements that are proven by `domain` have a test here. */
 const DOMAIN_TESTS = 'test/unit/domain/';
-/** A rule that hundreds of generated cases prove would hide all others. */
+/** The many generated cases of one rule would hide all others. */
 const MAX_TESTS_SHOWN = 12;
 
-/** A test that passed, with what it cites. */
+/** A test that passed, and its tags. */
 export interface Cited {
   /** Path from the project's root, with slashes. */
   readonly file: string;
@@ -26,7 +29,10 @@ export interface Cited {
 
 // --- tags in titles
 
-/** `[V4]`, `[C5 S4]`, `[2.3 zero string]`, `[R3 refund once]` at the end of a title; any other bracket is text. */
+/**
+ * `[V4]`, `[C5 S4]`, `[2.3 zero string]`, `[R3 refund once]` at the end of a title. Any other bracket is
+ * text.
+ */
 const TRAILING_BRACKET = /\s*\[([^[\]]*)\]\s*$/;
 const RULE = /^[A-Z]\d+$/;
 const ROW = /^(\d(\.\d)?|[A-Z]\d+) [^\s,].*$/;
@@ -52,7 +58,7 @@ function tagsIn(inside: string): string[] | undefined {
 
 /**
  * The tests that passed.
- * @throws Error where the file is not one of Jest's
+ * @throws Error if the file is not one of Jest's
  */
 export function readCited(json: unknown, root: string): Cited[] {
   return readJestTests(json, root)
@@ -67,9 +73,9 @@ export function readCited(json: unknown, root: string): Cited[] {
     });
 }
 
-// --- what is missing
+// --- problems
 
-/** A sentence for each thing that is wrong. */
+/** A sentence for each problem. */
 export function problemsOf(
   requirements: readonly Requirement[],
   tests: readonly Cited[],
@@ -131,7 +137,7 @@ export function render(chapters: readonly Chapter[], tests: readonly Cited[]): s
 function renderTests(tests: readonly Cited[], isOpen: boolean): string[] {
   if (tests.length === 0) return [isOpen ? 'Not part of this yet.' : '**No test.**'];
   const files = [...new Set(tests.map(({ file }) => file))].sort();
-  // Each file gets its share, so that the cases of one do not hide another.
+  // Each file gets its share, so that the cases of one file do not hide another.
   const share = Math.max(2, Math.floor(MAX_TESTS_SHOWN / files.length));
   return files.flatMap((file) => {
     const names = [...new Set(tests.filter((test) => test.file === file).map(({ name }) => name))];
@@ -144,7 +150,7 @@ function renderTests(tests: readonly Cited[], isOpen: boolean): string[] {
   });
 }
 
-/** Titles hold what a test sends, which may look like markup or hold characters that break a line. */
+/** Titles quote test inputs, which may look like markup or hold characters that break a line. */
 function printable(name: string): string {
   const shown = name.length > 200 ? `${name.slice(0, 200)}…` : name;
   // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is replaced

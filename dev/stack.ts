@@ -1,6 +1,6 @@
 /**
- * `make stack`: starts Kafka, Postgres and a schema registry, prints `export NAME=value` for each address and then
- * `ready` on stdout, and keeps them up until it is stopped by SIGINT or SIGTERM.
+ * `make stack`: starts Kafka, Postgres and a schema registry. It prints `export NAME=value` for each address
+ * and then `ready` on stdout. The servers stay up until SIGINT or SIGTERM.
  */
 import {
   ADDRESS_VARIABLES,
@@ -24,7 +24,7 @@ async function main(): Promise<void> {
   }
 
   const need: ServerName[] = ['kafka', 'postgres', 'registry'];
-  // Most things work without the registry, and it asks for a newer Java than the others.
+  // Most programs work without the registry, which requires a newer Java than the other servers.
   const missing = await missingRequirements({ need: ['registry'], log });
   for (const { what, remedy } of missing) {
     log(`without a schema registry: ${what}. Remedy: ${remedy}`);

@@ -1,19 +1,19 @@
 /**
- * TypeScript as its syntax: for what is generated from code, and for the test that reads the imports.
- * Syntax and not regular expressions, so that neither a comment nor a text is taken for code.
+ * TypeScript as its syntax, for the generated files and for the test that reads the imports. With syntax
+ * instead of regular expressions, neither a comment nor a text is mistaken for code.
  */
 import { parseSync } from '@swc/core';
 
-/** A node, or any other object inside one. Its fields are read as what they turn out to be. */
+/** A node, or any other object inside one. Each field is checked when it is read. */
 export type SyntaxNode = Readonly<Record<string, unknown>>;
 
 export interface Source {
-  /** Every node, each before what is inside it. */
+  /** Every node, each before the nodes inside it. */
   readonly nodes: readonly SyntaxNode[];
   lineOf(node: SyntaxNode): number;
 }
 
-/** @throws where the text is not TypeScript */
+/** @throws if the text is not TypeScript */
 export function parseSource(text: string): Source {
   const nodes = [...everyNode(parseSync(text, { syntax: 'typescript', target: 'es2022' }))];
   const bytes = Buffer.from(text);
@@ -42,14 +42,14 @@ export function isNode(value: unknown): value is SyntaxNode {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** The name of an identifier, or undefined where the value is something else. */
+/** The name of an identifier, or undefined for another value. */
 export function nameOf(value: unknown): string | undefined {
   return isNode(value) && value.type === 'Identifier' && typeof value.value === 'string'
     ? value.value
     : undefined;
 }
 
-/** The text of a string literal, or undefined where the value is something else. */
+/** The text of a string literal, or undefined for another value. */
 export function textOf(value: unknown): string | undefined {
   return isNode(value) && value.type === 'StringLiteral' && typeof value.value === 'string'
     ? value.value

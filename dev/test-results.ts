@@ -1,8 +1,8 @@
-/** What a test run comes to: the layers and their minutes, the counts of a run, and the table that is printed. */
+/** The result of a test run: the layers and their minutes, the counts of a run, and the printed table. */
 import { stripVTControlCharacters } from 'node:util';
 import { type JestTest, readJestFiles } from './jest-results';
 
-/** The layers in the order in which the table has them. What each one proves stands in test/README.md. */
+/** The layers in the order of the table. test/README.md explains what each one proves. */
 export const LAYERS = [
   { name: 'checks', minutes: 0.5 },
   { name: 'unit', minutes: 0.8 },
@@ -23,23 +23,23 @@ export const LAYERS = [
 ] as const;
 /** Build, style, types and generated files, which the runner itself checks; each one counts as a test. */
 export const CHECKS = 'checks';
-/** What measures has the machine to itself. */
+/** The benchmark has the machine to itself. */
 export const BENCH = 'bench';
 /** `make container-test`, which counts as one test, and may be left out. */
 export const CONTAINERS = 'containers';
-/** With which it ends where it could not be run; the Makefile knows it, too. */
+/** Exit code of a program that could not run here; the Makefile uses it, too. */
 export const SKIPPED_EXIT_CODE = 3;
 
-/** Something that ran and passed, failed or was skipped. */
+/** A test or check that passed, failed or was skipped. */
 export interface Result {
   readonly layer: string;
   readonly test: string;
   readonly status: 'passed' | 'failed' | 'skipped';
-  /** Why it failed. */
+  /** The reason of a failure. */
   readonly message?: string;
 }
 
-/** Seconds that a layer's files took, all together: what it costs, however many of them ran at the same time. */
+/** Seconds that all files of a layer took, added up: the cost, however many files ran at the same time. */
 export type Seconds = ReadonlyMap<string, number>;
 
 export interface LayerCount {
@@ -48,7 +48,7 @@ export interface LayerCount {
   readonly failed: number;
   readonly skipped: number;
   readonly seconds: number;
-  /** Null for a layer that has no budget: LAYERS does not know it. */
+  /** Null for a layer without budget: LAYERS does not list it. */
   readonly budgetSeconds: number | null;
 }
 
@@ -61,9 +61,10 @@ export interface Summary {
 }
 
 /**
- * Counts a run. A layer that was asked for and ran no test counts as one failed test: what nobody runs proves nothing.
+ * Counts a run. A requested layer without tests counts as one failed test: a test that does not run proves
+ * nothing.
  *
- * @param wanted the layers that were asked for
+ * @param wanted the requested layers
  */
 export function summarize(wanted: readonly string[], results: readonly Result[], seconds: Seconds): Summary {
   const ran = new Set(results.filter(({ status }) => status !== 'skipped').map(({ layer }) => layer));
@@ -114,7 +115,7 @@ export function printSummary({ layers, failures, passed, failed, skipped }: Summ
   return [...lines, ...explained, ...left, `${passed} passed, ${failed} failed`].join('\n');
 }
 
-/** The first column to the left, numbers to the right, the last as it is. */
+/** Aligns the first column to the left and numbers to the right; the last column stays as it is. */
 function align(rows: readonly (readonly string[])[]): string[] {
   const widths = rows[0]?.map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0))) ?? [];
   return rows.map((row) =>
@@ -130,9 +131,9 @@ function align(rows: readonly (readonly string[])[]): string[] {
 }
 
 /**
- * Reads what `jest --json` wrote.
+ * Reads the output of `jest --json`.
  *
- * @throws where it is something else
+ * @throws if it has another form
  */
 export function readJestResults(json: unknown, root: string): { results: Result[]; seconds: Seconds } {
   const results: Result[] = [];
@@ -153,7 +154,7 @@ function resultOf(layer: string, { titles, status, message }: JestTest): Result 
   return status === 'failed' ? { ...result, message: firstLine(message) } : result;
 }
 
-/** Colours are for terminals, and the rest of the message is in Jest's own output. */
+/** Without colours, which are for terminals. The rest of the message is in Jest's own output. */
 function firstLine(message: unknown): string {
   if (typeof message !== 'string') return '';
   const lines = stripVTControlCharacters(message).split('\n');

@@ -1,7 +1,8 @@
 /**
- * The runner behind `make test`: `node build/dev/test.js [LAYER...]`. Builds, checks style, types and generated files, runs the Jest
- * projects, and prints what each layer came to. The last line is `N passed, N failed`; the exit code is 1 where anything failed or a
- * layer ran no test. Details are in build/test-results.json, and Jest's own in build/jest-results.json.
+ * The runner behind `make test`: `node build/dev/test.js [LAYER...]`. It builds, checks style, types and
+ * generated files, runs the Jest projects, and prints the result of each layer. The last line is `N passed, N
+ * failed`. The exit code is 1 if a test failed or a layer ran no test. Details are in
+ * build/test-results.json, and Jest's own in build/jest-results.json.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -23,9 +24,9 @@ const JEST_RESULTS = join('build', 'jest-results.json');
 const BENCH_RESULTS = join('build', 'jest-results-bench.json');
 const TEST_RESULTS = join('build', 'test-results.json');
 const CHECK_DEADLINE_MS = 180_000;
-/** Files that are tested at a time: most of them wait more than they compute. */
+/** Test files that run at a time: most of them wait more than they compute. */
 const WORKERS = 2;
-/** Beyond the budget of all layers together: what still runs then hangs. */
+/** Beyond the budget of all layers together: a test that still runs then hangs. */
 const JEST_DEADLINE_MS = 3_600_000;
 /** The servers of a run are stopped within this time. */
 const STOP_DEADLINE_MS = 45_000;
@@ -41,7 +42,7 @@ const CONTAINER_TEST = join('build', 'dev', 'container-test.js');
 const CONTAINERS_DEADLINE_MS = 900_000;
 const CHECK_PROGRAMS: readonly { readonly name: string; readonly args: readonly string[] }[] = [
   { name: 'build', args: [TSC, '-p', 'tsconfig.json'] },
-  // The generator that runs below has to be that of these sources.
+  // The generator below has to be built from the current sources.
   { name: 'build of the tools', args: [TSC, '-p', join('dev', 'tsconfig.json')] },
   { name: 'style', args: [BIOME, 'check', '--error-on-warnings', '.'] },
   { name: 'types', args: [TSC, '--noEmit', '-p', join('test', 'tsconfig.json')] },
@@ -84,7 +85,7 @@ async function main(names: readonly string[]): Promise<number> {
     results.push(await testContainers(names.includes(CONTAINERS)));
     seconds.set(CONTAINERS, (performance.now() - began) / 1000);
   }
-  // Which rule and which fault has a test can only be said of a whole run.
+  // Only a whole run shows which rules and faults have a test.
   if (names.length === 0) {
     results.push(await check('rules and their tests', [RULES_TESTS, JEST_RESULTS, BENCH_RESULTS]));
     results.push(await check('faults and their tests', [FAULTS, '--check', JEST_RESULTS, BENCH_RESULTS]));
@@ -92,12 +93,12 @@ async function main(names: readonly string[]): Promise<number> {
   const summary = summarize(wanted, results, seconds);
   mkdirSync(join(ROOT, 'build'), { recursive: true });
   writeFileSync(join(ROOT, TEST_RESULTS), `${JSON.stringify(summary, null, 2)}\n`);
-  // One write, and the process ends by itself: process.exit would cut off what a pipe has not taken yet.
+  // One write, and no process.exit, which would cut off output that a pipe has not taken yet.
   process.stdout.write(`${printSummary(summary)}\n`);
   return summary.failed === 0 ? 0 : 1;
 }
 
-/** Where somebody works it is left out, unless it is asked for: it may install packages, and starts an engine. */
+/** Skipped on a developer's machine unless requested: it may install packages, and starts an engine. */
 async function testContainers(isAskedFor: boolean): Promise<Result> {
   const test = { layer: CONTAINERS, test: 'the image, and the servers and the demo in containers' };
   if (!isAskedFor && !process.env.CI) return { ...test, status: 'skipped' };
@@ -147,10 +148,10 @@ async function runJest(
 }
 
 /**
- * Runs a Node program to its end, in a process group of its own: whatever it has started can then be ended with it.
+ * Runs a Node program to its end, in a process group of its own. A signal to the group then reaches every
+ * process that it has started.
  *
- * @returns what went wrong, or undefined
- * @throws Interrupted
+ * @returns the problem, or undefined
  */
 async function run(args: readonly string[], deadlineMs: number): Promise<string | undefined> {
   interrupt.signal.throwIfAborted();
@@ -177,7 +178,7 @@ async function run(args: readonly string[], deadlineMs: number): Promise<string 
   return late ? `did not end within ${deadlineMs / 1000} s` : problem;
 }
 
-/** Asks a program and all it started to stop; after a while, or when asked again, makes them. */
+/** Interrupts a program and all its processes. Kills them after a while. */
 async function end(child: ChildProcess): Promise<void> {
   signalGroup(child, 'SIGINT');
   const kill = setTimeout(() => signalGroup(child, 'SIGKILL'), STOP_DEADLINE_MS);

@@ -1,11 +1,12 @@
 /**
- * Every fault that is tested: what the worker does, what is seen of it, and the tests that prove it, by file and name (of a `describe` first).
- * docs/faults.md is made of it; dev/faults.ts compares it with the tests that ran.
+ * Every tested fault: the behaviour of the worker, its visible signs, and the tests that prove it. A test is
+ * named by its file and its name. The name begins with that of its `describe`. docs/faults.md is made of this
+ * catalogue. The program dev/faults.ts compares it with the tests that ran.
  */
 export interface Fault {
   readonly fault: string;
   readonly does: string;
-  /** What an SRE sees: log lines, metrics, exit codes. */
+  /** The signs that an SRE sees: log lines, metrics, exit codes. */
   readonly sees: string;
   readonly tests: Readonly<Record<string, readonly string[]>>;
 }
@@ -15,7 +16,7 @@ export interface FaultGroup {
   readonly faults: readonly Fault[];
 }
 
-/** What both mean is said once, above the table: dev/generate/faults.ts. */
+/** Both terms are explained once, above the table: dev/generate/faults.ts. */
 const UNDECIDED = '*undecided*';
 const WAITS = '*Undecided*.';
 const READ_AGAIN = '`promo_intake_redeliveries_total`';
@@ -52,7 +53,7 @@ const WEBHOOK_LIMITS = 'test/webhook/limits.test.ts';
 const WEBHOOK_RAW = 'test/webhook/raw.test.ts';
 const WEBHOOK_UNIT = 'test/unit/webhook/handler.test.ts';
 
-/** Of the tests of one kind of outage. */
+/** The name of the test of one kind of outage. */
 const outage = (name: string): string =>
   `${name}: undecided, no event id is used up, and all is decided once it is over`;
 const FULL_DISK =
@@ -60,7 +61,7 @@ const FULL_DISK =
 const withoutTrace = (name: string): string =>
   `a store that cannot decide: ${name} leaves all undecided, without a trace`;
 
-/** The tests that `make test-faults` may skip, by file and name, and where they are. */
+/** The tests that `make test-faults` may skip, by file and name, each with the place where it runs. */
 export const MAY_BE_SKIPPED: Readonly<Record<string, string>> = {
   [`${POSTGRES} ${FULL_DISK}`]: 'where no small file system may be mounted',
 };

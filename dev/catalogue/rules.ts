@@ -1,9 +1,10 @@
 /**
- * Everything that needs a test, a line each: `tag | what it is | where it is proven`.
+ * Everything that needs a test, one line each: `tag | requirement | where it is proven`.
  *
- * A test cites tags in brackets at the end of its title or of a describe around it: `[V4] [2.1 spec]`. Rules by their number in
- * docs/rules.md; rows of the specification's tables by the table's number and a word; the readings R1-R5 by a number and a word, so
- * that `[R3]` is rule R3 of docs/rules.md and `[R3 refund once]` a sentence of reading R3.
+ * A test cites tags in brackets at the end of its title or of a describe around it: `[V4] [2.1 spec]`. A rule
+ * is cited by its number in docs/rules.md. A row of the specification's tables is cited by the table's number
+ * and a word. A reading R1-R5 is cited by its number and a word. So `[R3]` is rule R3 of docs/rules.md, and
+ * `[R3 refund once]` a sentence of reading R3.
  *
  * dev/rules-tests.ts compares this list with the tests that ran, and writes docs/rules-tests.md.
  */
@@ -28,7 +29,7 @@ export interface Chapter {
 
 const isProof = (text: string): text is Proof => text === 'domain' || text === 'elsewhere' || text === 'open';
 
-/** @throws Error where a line is not of three parts: a mistake in this file */
+/** @throws Error if a line does not have three parts: a mistake in this file */
 export function readLines(title: string, lines: string): Chapter {
   const requirements = lines
     .trim()

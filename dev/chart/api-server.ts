@@ -1,4 +1,7 @@
-/** A real API server of Kubernetes with its etcd: it takes objects, checks them in full, and by itself runs none. */
+/**
+ * A real API server of Kubernetes with its etcd. It accepts objects and checks them in full, but runs none by
+ * itself.
+ */
 import { generateKeyPairSync, randomBytes } from 'node:crypto';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { request } from 'node:https';
@@ -16,15 +19,15 @@ import { findTool, type ToolName } from './tools';
 const START_DEADLINE_MS = 60_000;
 const REQUEST_DEADLINE_MS = 15_000;
 const ESTABLISHED_DEADLINE_MS = 30_000;
-/** What its certificate is of. */
+/** The host name of its certificate. */
 const HOST = 'localhost';
-/** Whose fields they are that are applied. */
+/** The owner of the applied fields. */
 const FIELD_MANAGER = 'chart-test';
 
 export interface Answer {
   readonly status: number;
   readonly body: unknown;
-  /** What it minds and takes nevertheless. */
+  /** Problems for which the server warns, but accepts the object. */
   readonly warnings: readonly string[];
 }
 
@@ -39,7 +42,7 @@ export class ApiServer {
   /** @param further arguments of the API server */
   constructor(private readonly further: readonly string[] = []) {}
 
-  /** @throws where it is not ready in time, with the end of its log */
+  /** @throws if it is not ready in time, with the end of its log */
   async start(): Promise<void> {
     const file = (name: string) => join(this.directory, name);
     const key = generateKeyPairSync('rsa', { modulusLength: 2048 });
@@ -77,7 +80,7 @@ export class ApiServer {
           file('key.pub'),
         ],
         ...['--service-account-signing-key-file', file('key'), '--advertise-address', LOOPBACK],
-        // What a controller of its own would have to fill.
+        // A controller of its own would have to fill these endpoints.
         ...['--endpoint-reconciler-type', 'none', ...this.further],
       ]);
       this.port = port ?? 0;
@@ -101,7 +104,7 @@ export class ApiServer {
     rmSync(this.directory, { recursive: true, force: true });
   }
 
-  /** A file for Helm. */
+  /** The path of a kubeconfig file for Helm. */
   kubeconfig(): string {
     const path = join(this.directory, 'kubeconfig.json');
     const config = {
@@ -124,7 +127,7 @@ export class ApiServer {
     return path;
   }
 
-  /** Server-side apply, as `kubectl apply --server-side`: fields that it does not know are refused. */
+  /** Server-side apply, as `kubectl apply --server-side`: unknown fields are refused. */
   async apply(manifest: Manifest): Promise<Answer> {
     const path = `${await this.pathOf(manifest)}/${at(manifest, 'metadata.name')}`;
     return this.request('PATCH', `${path}?fieldManager=${FIELD_MANAGER}&fieldValidation=Strict`, manifest);
@@ -134,7 +137,7 @@ export class ApiServer {
     return this.request('GET', `${await this.pathOf(manifest)}/${at(manifest, 'metadata.name')}`);
   }
 
-  /** Makes the kinds of a definition known. */
+  /** Registers the kinds of a definition. */
   async define(definition: Manifest): Promise<void> {
     const { status, body } = await this.apply(definition);
     if (status >= 300) throw new Error(JSON.stringify(body));
@@ -159,12 +162,12 @@ export class ApiServer {
     return child;
   }
 
-  /** The API server before its etcd. */
+  /** Stops the API server before its etcd. */
   private async stopChildren(): Promise<void> {
     for (const child of this.children.splice(0).reverse()) await child.stop();
   }
 
-  /** Where objects of this kind are. */
+  /** The path of objects of this kind. */
   private async pathOf(manifest: Manifest): Promise<string> {
     const [version, kind] = [String(manifest.apiVersion), String(manifest.kind)];
     const known = this.paths.get(`${version} ${kind}`) ?? this.discover(version, kind);
@@ -215,7 +218,7 @@ export class ApiServer {
   }
 }
 
-/** What is no JSON, such as the answer of /readyz, is its text. */
+/** Text that is no JSON, such as the answer of /readyz, is returned as it is. */
 function jsonOf(text: string): unknown {
   try {
     const json: unknown = JSON.parse(text);

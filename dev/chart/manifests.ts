@@ -1,4 +1,4 @@
-/** What Helm would install, as files for kubectl, which waits for nothing by itself. */
+/** The objects that Helm would install, as files for kubectl, which waits for nothing by itself. */
 import { parseAllDocuments } from 'yaml';
 import { isNode } from '../syntax';
 import { at, type Manifest } from './objects';
@@ -14,14 +14,15 @@ interface Rendered {
 }
 
 /**
- * One file for each weight of the hooks, in the order in which they are applied, each named by what it holds; behind them the release, and its test.
+ * One file for each weight of the hooks, in the order in which they are applied, each named by its content.
+ * The release and its test follow.
  *
- * @param rendered what `helm template` prints
+ * @param rendered the output of `helm template`
  */
 export function manifestFiles(rendered: string): ManifestFile[] {
   const all = parseAllDocuments(rendered).flatMap((document): Rendered[] => {
     const manifest: unknown = document.toJS();
-    // Each has its own separator once it is the first of a file.
+    // Only the separators between the documents of a file are needed: `join` below adds them.
     return isNode(manifest) ? [{ manifest, text: document.toString().replace(/^---\n/, '') }] : [];
   });
   const hookOf = ({ manifest }: Rendered): unknown => annotation(manifest, 'helm.sh/hook');
@@ -44,7 +45,7 @@ export function manifestFiles(rendered: string): ManifestFile[] {
   }));
 }
 
-/** Their names have dots, which are no steps of a path. */
+/** Names of annotations have dots, so they cannot be read as a path. */
 function annotation(manifest: Manifest, name: string): unknown {
   const annotations = at(manifest, 'metadata.annotations');
   return isNode(annotations) ? annotations[name] : undefined;
@@ -53,7 +54,7 @@ function annotation(manifest: Manifest, name: string): unknown {
 /** `kubectl apply` keeps an object as an annotation of itself, which has this limit. */
 export const MAX_APPLIED_BYTES = 262_144;
 
-/** @returns one sentence with the remedy where an object is larger than `kubectl apply` takes */
+/** @returns one sentence with the remedy if an object is larger than `kubectl apply` accepts */
 export function tooLargeForApply(rendered: string): string | undefined {
   for (const text of rendered.split(/^---$/m)) {
     const bytes = Buffer.byteLength(text);

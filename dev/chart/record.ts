@@ -1,6 +1,7 @@
 /**
- * Which chart has passed everything. Building the tools takes ten minutes, so machines that have none of them, such as those of CI, cannot
- * render it: they compare the chart with this record, which only a whole `make chart` writes.
+ * The record of the chart that passed all checks. Building the tools takes ten minutes, so machines without
+ * them, such as those of CI, cannot render the chart. They compare it with this record, which only a whole
+ * `make chart` writes.
  */
 import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -13,7 +14,7 @@ const RECORD = 'dev/chart/passed.json';
 /** The pins of the tools. */
 const PINS = 'dev/chart';
 
-/** Of every file that has a say in what is checked, by name and content. */
+/** Digest of every file that affects the checks, by name and content. */
 export function digestOfChart(root: string = projectRoot): string {
   const hash = createHash('sha256');
   for (const path of [
@@ -34,14 +35,17 @@ function filesOf(root: string, directory: string): string[] {
     .sort();
 }
 
-/** The digest of the chart that passed last; undefined where none has. */
+/** The digest of the chart that passed last; undefined if none has. */
 export function recordedDigest(root: string = projectRoot): string | undefined {
   if (!existsSync(join(root, RECORD))) return undefined;
   const json: unknown = JSON.parse(readFileSync(join(root, RECORD), 'utf8'));
   return isNode(json) && typeof json.chart === 'string' ? json.chart : undefined;
 }
 
-/** @param results what `jest --json` wrote @returns why there is nothing to record, or undefined */
+/**
+ * @param results the output of `jest --json`
+ * @returns why there is nothing to record, or undefined
+ */
 export function record(results: unknown, root: string = projectRoot): string | undefined {
   if (!isNode(results) || results.success !== true) return 'a check failed';
   const { numPassedTests: passed, numPendingTests: skipped } = results;

@@ -1,4 +1,7 @@
-/** JSON schemas of the objects of Kubernetes and of the operators that the chart speaks to, for kubeconform; made of their own sources. */
+/**
+ * JSON schemas for kubeconform, made of the projects' own sources. They cover the objects of Kubernetes and
+ * of the operators that the chart uses.
+ */
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parse } from 'yaml';
@@ -6,12 +9,12 @@ import type { Environment } from '../servers/types';
 import { isNode, type SyntaxNode as Json } from '../syntax';
 import { cacheOf, type Found, sourcesOf } from './tools';
 
-/** Where each operator's package has its definitions. */
+/** The place of the definitions in each operator's package. */
 const OPERATORS = {
   'github.com/kedacore/keda/v2': 'config/crd/bases',
   'github.com/prometheus-operator/prometheus-operator': 'example/prometheus-operator-crd',
 } as const;
-/** The kinds of theirs that the chart has. */
+/** The operators' kinds that the chart has. */
 const OPERATOR_KINDS = [
   'ScaledObject',
   'TriggerAuthentication',
@@ -20,7 +23,7 @@ const OPERATOR_KINDS = [
   'PrometheusRule',
 ];
 
-/** Named as kubeconform looks for them. */
+/** File names as kubeconform looks for them. */
 export const SCHEMA_FILE = '{{ .ResourceKind }}{{ .KindSuffix }}.json';
 export const CRD_DIRECTORY = 'crds';
 
@@ -35,7 +38,7 @@ function directory(environment: Environment): string {
   return join(cacheOf('cluster', environment), `schemas-${cacheOf('crds', environment).split('-').at(-1)}`);
 }
 
-/** @returns what went wrong, or undefined once they are there */
+/** @returns the problem, or undefined once the schemas are there */
 export function makeSchemas(environment: Environment = process.env): string | undefined {
   const made = directory(environment);
   if (existsSync(made)) return undefined;
@@ -86,7 +89,7 @@ export function schemasOfSwagger(swagger: unknown): Map<string, Json> {
   for (const [name, definition] of definitions) {
     const kinds = definition['x-kubernetes-group-version-kind'];
     const [kind, ...others] = Array.isArray(kinds) ? kinds : [];
-    // What is of many groups at once, such as DeleteOptions, is no object that is stored.
+    // A definition of many groups at once, such as DeleteOptions, is no stored object.
     if (!isNode(kind) || others.length > 0) continue;
     const { group, version, kind: kindName } = kind;
     if (typeof group !== 'string' || typeof version !== 'string' || typeof kindName !== 'string') continue;
@@ -96,7 +99,7 @@ export function schemasOfSwagger(swagger: unknown): Map<string, Json> {
   return schemas;
 }
 
-/** A definition and all that it refers to. */
+/** A definition and all definitions that it refers to. */
 function closure(name: string, definitions: ReadonlyMap<string, Json>): Map<string, Json> {
   const found = new Map<string, Json>();
   const wanted = [name];
@@ -125,7 +128,7 @@ function schemasOfCrd(crd: unknown): [string, Json][] {
   });
 }
 
-/** A definition says of metadata only that it is an object: Kubernetes knows what is in it. */
+/** A definition describes metadata only as an object: Kubernetes itself checks its content. */
 function withMetadata(schema: Json): Json {
   const properties = isNode(schema.properties) ? schema.properties : {};
   return {
@@ -134,7 +137,7 @@ function withMetadata(schema: Json): Json {
   };
 }
 
-/** Without what JSON schema does not know, and without room for fields that nobody reads. */
+/** Removes keywords that JSON schema does not have, and forbids unknown fields. */
 function strict(schema: Json): Json {
   const mapped = Object.entries(schema).map(([key, value]): [string, unknown] => {
     if (key === 'properties' && isNode(value))

@@ -1,6 +1,6 @@
 /**
- * The programs that the chart is checked with. They are built of pinned sources by the Go toolchain, once, into a cache outside of the
- * checkout; where there is none of these, a program of that name in the PATH does.
+ * The programs that check the chart. The Go toolchain builds them of pinned sources, once, into a cache
+ * outside of the checkout. Without a built one, a program of that name in the PATH is used.
  */
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -12,10 +12,10 @@ import { findOnPath } from '../servers/java';
 import type { Environment } from '../servers/types';
 import { isNode } from '../syntax';
 
-/** The Kubernetes that the chart is checked against: that of cluster/go.mod. */
+/** The Kubernetes version that the chart is checked against: that of cluster/go.mod. */
 export const KUBERNETES_VERSION = '1.34.4';
 
-/** A server that was not told its version says 0.0.0, which no chart takes. */
+/** A server that was built without its version reports 0.0.0, which no chart accepts. */
 const [MAJOR, MINOR] = KUBERNETES_VERSION.split('.');
 const SERVER_VERSION = Object.entries({
   gitVersion: `v${KUBERNETES_VERSION}`,
@@ -31,7 +31,7 @@ const ofKubernetes = (name: string) => ({
   link: SERVER_VERSION,
 });
 
-/** By name: the module of this directory that pins it, what is built, and what the linker is told. */
+/** By name: the module of this directory that pins the tool, its source, and the flags of the linker. */
 const TOOLS = {
   helm: { module: 'tools', source: 'helm.sh/helm/v3/cmd/helm' },
   'helm-unittest': { module: 'tools', source: 'github.com/helm-unittest/helm-unittest/cmd/helm-unittest' },
@@ -48,7 +48,7 @@ const TOOLS = {
 
 export type ToolName = keyof typeof TOOLS;
 export const TOOL_NAMES = Object.keys(TOOLS).filter(isToolName);
-/** What `make chart` needs. The others make a node, for `make cluster-test`. */
+/** The tools of `make chart`. The others make a node, for `make cluster-test`. */
 export const CHART_TOOLS: readonly ToolName[] = [
   ...['helm', 'helm-unittest', 'kubeconform', 'kube-score', 'etcd', 'kube-apiserver'],
 ].filter(isToolName);
@@ -57,7 +57,7 @@ export function isToolName(name: string): name is ToolName {
   return name in TOOLS;
 }
 
-/** Where it is, or what to do to have it. */
+/** The path of a tool, or the remedy if it is missing. */
 export type Found = { readonly path: string } | { readonly problem: string };
 
 export function findTool(name: ToolName, environment: Environment = process.env): Found {
@@ -72,7 +72,7 @@ function builtPath(name: ToolName, environment: Environment): string {
   return join(cacheOf(TOOLS[name].module, environment), name);
 }
 
-/** The directory of what is made of a module of this directory; another pin is another directory. */
+/** The directory for everything made of a module of this directory. Another pin is another directory. */
 export function cacheOf(module: string, environment: Environment): string {
   const hash = createHash('sha256');
   for (const file of ['go.mod', 'go.sum']) hash.update(readFileSync(join(moduleDirectory(module), file)));
@@ -84,14 +84,14 @@ function moduleDirectory(module: string): string {
   return join(projectRoot, 'dev', 'chart', module);
 }
 
-/** @returns what went wrong, or undefined once it is there */
+/** @returns the problem, or undefined once the tool is there */
 export function buildTool(
   name: ToolName,
   deadlineMs: number,
   environment: Environment = process.env,
 ): string | undefined {
   const built = builtPath(name, environment);
-  // Without Go, one of the PATH has to do.
+  // Without Go, a program in the PATH has to do.
   if (
     existsSync(built) ||
     (findOnPath('go', environment) === undefined && 'path' in findTool(name, environment))
@@ -102,7 +102,7 @@ export function buildTool(
   mkdirSync(cacheOf(module, environment), { recursive: true });
   const args = ['build', '-trimpath', `-ldflags=-s -w ${link}`, '-o', partial, source];
   try {
-    // Into a file whose name does not exist before: a directory would be built into.
+    // Into a new file name: if the name were a directory, Go would build into it.
     const problem = go(module, args, deadlineMs, environment);
     if ('problem' in problem) return problem.problem;
     renameSync(partial, built);
@@ -112,7 +112,11 @@ export function buildTool(
   }
 }
 
-/** The directory with the sources of a package that a module of this directory names. @throws with the reason */
+/**
+ * The directory with the sources of a package that a module of this directory names.
+ *
+ * @throws with the reason
+ */
 export function sourcesOf(module: string, name: string, environment: Environment = process.env): string {
   const answer = go(module, ['mod', 'download', '-json', name], DOWNLOAD_DEADLINE_MS, environment);
   if ('problem' in answer) throw new Error(answer.problem);

@@ -1,4 +1,4 @@
-/** Control groups that a node's pods live under. The kernel keeps them when the pods are gone. */
+/** Control groups of a node's pods. The kernel keeps them when the pods are gone. */
 import { existsSync, mkdirSync, readdirSync, rmdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { until } from '../servers/deadline';
@@ -17,7 +17,10 @@ export function makeCgroup(name: string): void {
   for (const parent of hierarchies()) mkdirSync(join(parent, name));
 }
 
-/** With all that is below it. What runs there has been killed, and may take a moment to be gone. */
+/**
+ * Removes a control group and all groups below it. Its processes have been killed, and may take a moment to
+ * be gone.
+ */
 export async function removeCgroup(name: string): Promise<void> {
   for (const path of hierarchies().map((parent) => join(parent, name)))
     await until(`${path} is gone`, REMOVE_DEADLINE_MS, () => {

@@ -1,6 +1,6 @@
 /**
- * The images of the cluster: the product's by its Dockerfile, Kafka's and Postgres's as their makers publish them, or stand-ins where no registry
- * can be reached.
+ * The images of the cluster. The product's image is built by its Dockerfile. Kafka's and Postgres's images
+ * are those of their makers, or stand-ins if no registry can be reached.
  */
 import { join } from 'node:path';
 import { buildImage, docker, hasImage, type ImageEngine } from '../containers/engine';
@@ -13,10 +13,10 @@ import { PAUSE_IMAGE } from './node';
 
 const PULL_DEADLINE_MS = 300_000;
 
-/** Names by which pods ask for them. */
+/** Names by which pods request them. */
 export interface Images {
   readonly worker: string;
-  /** The same as a version of its own, to upgrade to. */
+  /** The same image under another version, to upgrade to. */
   readonly upgrade: string;
   readonly kafka: string;
   readonly postgres: string;
@@ -40,12 +40,12 @@ export function imagesOf({
 
 export const IMAGES = imagesOf(process.env);
 
-/** Those of the makers that are used where they can be had, as the Dockerfile names its own. */
+/** The makers' images are used if they can be had, under the names in the Dockerfile. */
 const NODE_IMAGE = 'node:24.20.0-bookworm-slim';
 const RUNTIME_IMAGE = 'debian:12.12-slim';
 
 export interface Provided {
-  /** Of `docker save`, with all of them. */
+  /** The archive of `docker save` with all images. */
   readonly archive: string;
   readonly workerBytes: number;
   readonly hasStandIns: boolean;

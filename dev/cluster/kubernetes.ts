@@ -18,22 +18,22 @@ export class Kubernetes {
 
   constructor(private readonly kubeconfig: string) {}
 
-  /** @throws where it fails */
+  /** @throws if it fails */
   kubectl(args: readonly string[], input = '', deadlineMs = KUBECTL_DEADLINE_MS): Promise<string> {
     return must(pathOf('kubectl'), this.scoped(args), { deadlineMs, input });
   }
 
-  /** The same for what may fail. */
+  /** The same for a command that may fail. */
   tryKubectl(args: readonly string[], deadlineMs = KUBECTL_DEADLINE_MS, input = ''): Promise<Ran> {
     return run(pathOf('kubectl'), this.scoped(args), { deadlineMs, input });
   }
 
-  /** For what goes on: a watch, or what is written to. */
+  /** For a command that keeps running, such as a watch, or one that reads stdin. */
   startKubectl(args: readonly string[]): ChildProcessWithoutNullStreams {
     return spawn(pathOf('kubectl'), this.scoped(args), { stdio: 'pipe' });
   }
 
-  /** @returns what `kubectl get -o json` knows of it */
+  /** @returns the JSON of `kubectl get -o json` */
   async get(...what: readonly string[]): Promise<unknown> {
     return JSON.parse(await this.kubectl(['get', ...what, '-o', 'json']));
   }
@@ -53,7 +53,7 @@ export class Kubernetes {
     await this.ask('topic', `${name}:${partitions}`);
   }
 
-  /** The text behind an address inside the cluster. */
+  /** The text at an address inside the cluster. */
   async fetch(url: string): Promise<string> {
     const answer = await this.ask('get', url);
     if (!isNode(answer) || typeof answer.text !== 'string') throw new Error(`no answer from ${url}`);

@@ -1,4 +1,4 @@
-/** Events at a steady rate through `promo-intake publish`, inside the cluster, and what became of them. */
+/** Events at a steady rate through `promo-intake publish`, inside the cluster, and their verdicts. */
 import type { ChildProcessWithoutNullStreams } from 'node:child_process';
 import { eventText } from '../bench/feed';
 import { endOf } from '../containers/run';
@@ -7,16 +7,16 @@ import type { Kubernetes } from './kubernetes';
 
 export const TOPIC = 'promo.event.v1';
 export const PARTITIONS = 6;
-/** Events a second: far from the limits of a worker, and so many that each second of a pause can be seen. */
+/** Events a second: far below the limits of a worker, but enough to show each second of a pause. */
 export const RATE = 400;
 const TICK_MS = 10;
 const PLAYERS = 500;
-/** Of a round. */
+/** Kinds of the events of a round. */
 const KINDS = ['bet', 'win', 'settled', 'win'];
 const PUBLISH_DEADLINE_MS = 60_000;
 const DECIDE_DEADLINE_MS = 120_000;
 
-/** What became of the events of a load. Times are in seconds, from the event's making to the commit of its verdict. */
+/** The result of a load. Times are in seconds, from the creation of an event to the commit of its verdict. */
 export interface Outcome {
   readonly sent: number;
   readonly accepted: number;
@@ -39,7 +39,7 @@ export class Load {
   constructor(private readonly kubernetes: Kubernetes) {
     this.publisher = kubernetes.startKubectl(kubernetes.atDesk(['publish', '-', '--topic', TOPIC]));
     this.publisher.stdin.on('error', () => {
-      // Its exit code tells.
+      // `stop` reads its exit code.
     });
     for (const stream of [this.publisher.stdout, this.publisher.stderr])
       stream.setEncoding('utf8').on('data', (text: string) => {
@@ -47,7 +47,7 @@ export class Load {
       });
     this.ended = endOf(this.publisher);
     this.ended.catch(() => {
-      // `stop` tells.
+      // `stop` reports the error.
     });
     this.timer = setInterval(() => this.send(), TICK_MS);
   }
@@ -67,7 +67,11 @@ export class Load {
     this.publisher.stdin.write(lines);
   }
 
-  /** Ends the load and waits until all of it is decided. @throws where any of it was not delivered, or is not decided in time */
+  /**
+   * Ends the load and waits until all of it is decided.
+   *
+   * @throws if an event was not delivered, or is not decided in time
+   */
   async stop(): Promise<Outcome> {
     clearInterval(this.timer);
     this.publisher.stdin.end();
@@ -90,15 +94,15 @@ export class Load {
     return { sent: this.sent, accepted, p50, p99, most };
   }
 
-  /** Ends it without a word. */
+  /** Ends it without a report. */
   abandon(): void {
     clearInterval(this.timer);
     this.publisher.kill();
   }
 }
 
-/** As a sentence: what was sent, what was lost, and how long it took. */
-export const told = ({ sent, accepted, p50, p99, most }: Outcome): string =>
+/** As a sentence: the numbers of sent and lost events, and their latency. */
+export const describeOutcome = ({ sent, accepted, p50, p99, most }: Outcome): string =>
   `${sent} events sent, ${sent - accepted} lost; to decide: p50 ${ms(p50)}, p99 ${ms(p99)}, at most ${ms(most)}`;
 
 const ms = (seconds: number): string =>

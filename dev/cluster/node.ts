@@ -1,7 +1,8 @@
 /**
- * A Kubernetes of one or two nodes, of its own real programs: API server with etcd, controllers, scheduler, DNS, and for each node a kubelet
- * and a containerd. It expects namespaces of its own for network, mounts and processes (dev/cluster.ts makes them), so that it touches
- * nothing of the machine, and so that everything is gone with its first process.
+ * A Kubernetes of one or two nodes, made of its own real programs. They are API server with etcd,
+ * controllers, scheduler, DNS, and for each node a kubelet and a containerd. It expects namespaces of its own
+ * for network, mounts and processes, which dev/cluster.ts makes. So it changes nothing of the machine, and
+ * everything is gone with its first process.
  */
 import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs';
 import { freemem } from 'node:os';
@@ -20,20 +21,20 @@ import { findCni } from './requirements';
 
 const COMMAND_DEADLINE_MS = 30_000;
 const IMPORT_DEADLINE_MS = 300_000;
-/** With so much free memory the images of a node, some 1.5 GB, are held in it. */
+/** With this much free memory, the images of a node, some 1.5 GB, are held in memory. */
 const ROOMY_BYTES = 8 * 1024 ** 3;
 const READY_DEADLINE_MS = 120_000;
 const CONTAINERD_DEADLINE_MS = 20_000;
-/** Of the service that answers pods' questions for names; an address of every node, on its loopback device. */
+/** Address of the DNS service for pods. Every node has it on its loopback device. */
 const DNS_ADDRESS = '10.77.0.10';
 const DNS_PORT = 53;
 const FIRST_KUBELET_PORT = 10_250;
 export const PAUSE_IMAGE = 'docker.io/library/promo-intake-cluster/pause:1';
 
 export interface ClusterOptions {
-  /** For everything that is written, on a file system that takes overlays. */
+  /** The place of all written files, on a file system that supports overlays. */
   readonly directory: string;
-  /** Of `docker save`, for every node. */
+  /** The archive of `docker save`, for every node. */
   readonly archive: string;
   readonly nodes: readonly string[];
   readonly log: Log;
@@ -82,16 +83,18 @@ export async function startCluster({ directory, archive, nodes, log }: ClusterOp
   return kubeconfig;
 }
 
-/** The control group that the pods of a node live under. */
+/** The control group of a node's pods. */
 export const cgroupOf = (directory: string, node: string): string => `${basename(directory)}-${node}`;
 
-/** What a kubelet would set for the whole machine. It finds them set. */
+/** A kubelet would set these values for the whole machine. It finds them already set. */
 const WANTED_OF_THE_KERNEL = {
   ...{ 'vm/overcommit_memory': 1, 'vm/panic_on_oom': 0, 'kernel/panic': 10, 'kernel/panic_on_oops': 1 },
   ...{ 'kernel/keys/root_maxkeys': 1_000_000, 'kernel/keys/root_maxbytes': 25_000_000 },
 };
 
-/** What the programs would write outside of `directory`, and change of the machine's kernel, they cannot. */
+/**
+ * Keeps the programs from writing outside of `directory` and from changing settings of the machine's kernel.
+ */
 async function separate(directory: string): Promise<void> {
   const [upper, work] = ['var', 'var-work'].map((name) => join(directory, name));
   for (const each of [upper, work]) mkdirSync(`${each}`);
@@ -132,7 +135,7 @@ async function startNode({
   const directory = join(parent, name);
   const file = (part: string): string => join(directory, part);
   for (const each of ['', 'cni', 'containerd', 'logs', 'kubelet']) mkdirSync(file(each));
-  // Images alone: what pods store is on the disk, as it is with others.
+  // Images alone: data of pods are on the disk, as on other nodes.
   if (freemem() > ROOMY_BYTES) await system('mount', ['-t', 'tmpfs', 'tmpfs', file('containerd')]);
   const address = `10.77.0.${index + 1}`;
   await system('ip', ['address', 'add', `${address}/32`, 'dev', 'lo']);
@@ -180,7 +183,10 @@ const corefile = (kubeconfig: string): string => `.:${DNS_PORT} {
 }
 `;
 
-/** The kernel may refuse a container a lower score than its maker has, where that one may not set it itself. */
+/**
+ * The kernel may forbid a container a lower score than its maker's, if the maker itself may not set a lower
+ * one.
+ */
 const containerdConfig = (directory: string, socket: string): string => `version = 2
 root = "${directory}/containerd"
 state = "${directory}/state"
@@ -213,7 +219,7 @@ const podNetwork = (directory: string, index: number) => ({
 
 const kubeletConfig = (file: (name: string) => string, cgroupRoot: string, port: number, socket: string) => ({
   ...{ apiVersion: 'kubelet.config.k8s.io/v1beta1', kind: 'KubeletConfiguration' },
-  // It can be reached from within the namespace alone.
+  // It can be reached only from within the namespace.
   ...{ authentication: { anonymous: { enabled: true }, webhook: { enabled: false } } },
   ...{ authorization: { mode: 'AlwaysAllow' }, port, healthzPort: 0 },
   containerRuntimeEndpoint: `unix://${socket}`,
@@ -226,11 +232,11 @@ const kubeletConfig = (file: (name: string) => string, cgroupRoot: string, port:
     makeIPTablesUtilChains: false,
     oomScoreAdj: 0,
   },
-  // The disk is the machine's, and so is what else lies on it.
+  // The disk is the machine's, and holds other data too.
   ...{ evictionHard: { 'memory.available': '64Mi' }, imageGCHighThresholdPercent: 100 },
 });
 
-/** Those of this cluster; they end with the namespace. */
+/** The processes of this cluster; they end with the namespace. */
 const children: Child[] = [];
 
 function start(directory: string, name: string, args: readonly string[], file = pathOf(name)): void {
@@ -245,7 +251,7 @@ function start(directory: string, name: string, args: readonly string[], file = 
   );
 }
 
-/** @throws where one of them has ended, with the end of its log */
+/** @throws if one of them has ended, with the end of its log */
 function requireAll(): void {
   for (const child of children)
     if (child.endedBy !== undefined) throw child.failure(`ended (${child.endedBy})`);

@@ -1,4 +1,4 @@
-/** The workers' pods as they change: what became of each, and how many were ready at the worst moment. */
+/** The workers' pods as they change: the fate of each, and how many were ready at the worst moment. */
 import type { ChildProcessWithoutNullStreams } from 'node:child_process';
 import type { Kubernetes } from './kubernetes';
 
@@ -7,10 +7,10 @@ export interface PodState {
   readonly name: string;
   readonly isReady: boolean;
   readonly restarts: number;
-  /** Whether it is told to end. */
+  /** Whether Kubernetes is ending it. */
   readonly isEnding: boolean;
   readonly isGone: boolean;
-  /** Of its container, once that has ended. */
+  /** Exit code of its container, once that has ended. */
   readonly exitCode: number | undefined;
   /** Why its container ended before this one began, such as OOMKilled. */
   readonly endedBefore: string;
@@ -31,7 +31,7 @@ const WORKERS = 2;
 
 export const SELECTOR = 'app.kubernetes.io/component=worker';
 
-/** @returns undefined for what is no line of a watch */
+/** @returns undefined for text that is no line of a watch */
 export function readState(line: string): PodState | undefined {
   const [event, name, ready, restarts = '', deleted, exitCode = '', endedBefore = ''] = line.split(SEPARATOR);
   if (event === undefined || name === undefined || name === '') return undefined;
@@ -46,18 +46,18 @@ export function readState(line: string): PodState | undefined {
   };
 }
 
-/** States in the order in which they came. */
+/** Summary of states in the order in which they arrived. */
 export interface History {
-  /** Pods that were ready, and not told to end, at the worst moment since all of a release were. */
+  /** Least number of ready pods that were not ending, since all pods of a release were ready. */
   readonly leastReady: number;
-  /** Pods that were ready and then not, though nobody told them to end and they were not started anew. */
+  /** Pods that lost readiness although they were neither ending nor restarted. */
   readonly flapped: readonly string[];
   readonly restarts: number;
-  /** By pod, of those that were told to end. */
+  /** Exit codes of the pods that Kubernetes ended. */
   readonly exitCodes: ReadonlyMap<string, number>;
 }
 
-/** @param workers of a release */
+/** @param workers number of workers of a release */
 export function historyOf(states: readonly PodState[], workers: number): History {
   const now = new Map<string, PodState>();
   const exitCodes = new Map<string, number>();
@@ -79,7 +79,7 @@ export function historyOf(states: readonly PodState[], workers: number): History
   return { leastReady: leastReady ?? 0, flapped: [...flapped], restarts, exitCodes };
 }
 
-/** Watches until `stop`; what was there before is the beginning. */
+/** Watches until `stop`; the first states are those of the existing pods. */
 export class PodWatch {
   private readonly child: ChildProcessWithoutNullStreams;
   private text = '';

@@ -1,21 +1,21 @@
-/** What each step came to, as a table. */
+/** The result of each step, as a table. */
 import { table } from '../demo/screen';
 
 export interface StepResult {
   readonly name: string;
   readonly result: 'passed' | 'failed' | 'skipped';
-  /** What was measured, or what went wrong, or why it was skipped. */
-  readonly told: string;
+  /** The measured value, the error, or the reason for skipping. */
+  readonly details: string;
   readonly seconds: number;
 }
 
-/** Lines for people: a row for each step, and the counts last. */
+/** Lines for readers: a row for each step, and the counts last. */
 export function reportOf(results: readonly StepResult[]): string[] {
-  const rows = results.map(({ name, result, told, seconds }) => [
+  const rows = results.map(({ name, result, details, seconds }) => [
     name,
     result,
     `${seconds.toFixed(1)} s`,
-    told.split('\n')[0] ?? '',
+    details.split('\n')[0] ?? '',
   ]);
   const count = (wanted: StepResult['result']): number =>
     results.filter(({ result }) => result === wanted).length;

@@ -1,11 +1,14 @@
-/** What a machine has to have for a node of its own, and how it gets what a package of Debian brings. */
+/**
+ * The requirements of a machine for a node of its own, and the installation of those that are Debian
+ * packages.
+ */
 import { existsSync } from 'node:fs';
 import { type Need, program, provide } from '../containers/debian';
 import { ENGINE_NEEDS } from '../containers/engine';
 import { findOnPath } from '../servers/java';
 import type { Environment, Log } from '../servers/types';
 
-/** Where Debian and others put the plugins that give pods their network. */
+/** Directories of the plugins that give pods their network, in Debian and elsewhere. */
 const CNI_DIRECTORIES = ['/usr/lib/cni', '/opt/cni/bin', '/usr/libexec/cni'];
 
 const NEEDS: readonly Need[] = [
@@ -23,7 +26,7 @@ export function findCni(): string | undefined {
   return CNI_DIRECTORIES.find((directory) => existsSync(`${directory}/bridge`));
 }
 
-/** Why no node can be made here, whatever were installed; undefined where one can. */
+/** Why no node can be made here, even with more packages; undefined if one can. */
 export function whyNoNode(environment: Environment): string | undefined {
   if (process.platform !== 'linux') return `a node needs Linux, and this is ${process.platform}`;
   if (process.getuid?.() !== 0)
@@ -33,7 +36,10 @@ export function whyNoNode(environment: Environment): string | undefined {
   return undefined;
 }
 
-/** @param withEngine where no container engine answers @returns what is still missing, as a sentence, or undefined */
+/**
+ * @param withEngine true if no container engine answers
+ * @returns the missing requirements as a sentence, or undefined
+ */
 export const provideNeeds = (
   withEngine: boolean,
   environment: Environment,

@@ -1,4 +1,4 @@
-/** What the chart promises, each seen on the cluster. */
+/** The promises of the chart, each checked on the cluster. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { eventText } from '../bench/feed';
@@ -8,7 +8,7 @@ import { sleep, until } from '../servers/deadline';
 import { projectRoot } from '../servers/download';
 import { IMAGES, type Images } from './images';
 import { type Kubernetes, NAMESPACE } from './kubernetes';
-import { Load, PARTITIONS, TOPIC, told } from './load';
+import { describeOutcome, Load, PARTITIONS, TOPIC } from './load';
 import { PodWatch, SELECTOR } from './pods';
 
 const RELEASE = 'promo-intake';
@@ -18,10 +18,10 @@ const SERVERS_DEADLINE_MS = 180_000;
 const VERDICT_DEADLINE_MS = 60_000;
 const SETTLE_DEADLINE_MS = 120_000;
 const RESTART_DEADLINE_MS = 60_000;
-/** Before and after what is done to the workers, so that it shows against what is usual. */
+/** Time before and after a disturbance of the workers, for comparison with usual operation. */
 const USUAL_MS = 5_000;
 const AWAY_MS = 30_000;
-/** More than a rollout takes that goes well, and what an upgrade that cannot work is given. */
+/** More than a successful rollout takes, and the time limit of an upgrade that cannot work. */
 const ROLLOUT_TIMEOUT = '240s';
 const HOPELESS_TIMEOUT = '45s';
 const DRAIN_TIMEOUT = '180s';
@@ -29,13 +29,16 @@ const DRAIN_DEADLINE_MS = 200_000;
 
 export interface Step {
   readonly name: string;
-  /** Without it no other makes sense. */
+  /** The other steps depend on this one. */
   readonly isNeeded?: boolean;
-  /** @returns what was measured @throws NotHere where this cluster cannot show it, and anything else where it is not so */
+  /**
+   * @returns the measured value
+   * @throws NotHere if this cluster cannot show it, and anything else if the promise is broken
+   */
   readonly see: (kubernetes: Kubernetes) => Promise<string>;
 }
 
-/** Why a cluster cannot show something. */
+/** Why a cluster cannot show a promise. */
 export class NotHere extends Error {}
 
 function claim(isSo: boolean, otherwise: string): asserts isSo {
@@ -72,7 +75,7 @@ async function podNames(kubernetes: Kubernetes): Promise<string[]> {
     .sort();
 }
 
-/** Until as many workers are ready as are wanted, and none of before is left. */
+/** Waits until the wanted number of workers is ready, and no old worker is left. */
 async function untilSettled(kubernetes: Kubernetes): Promise<void> {
   await until('the workers have settled', SETTLE_DEADLINE_MS, async () => {
     const deployment = await kubernetes.get(DEPLOYMENT);
@@ -82,7 +85,7 @@ async function untilSettled(kubernetes: Kubernetes): Promise<void> {
   });
 }
 
-/** Does something while events come at a steady rate; all of them have to be accepted. */
+/** Disturbs the workers while events arrive at a steady rate; all events have to be accepted. */
 async function underLoad(kubernetes: Kubernetes, disturb: () => Promise<void>): Promise<string> {
   const load = new Load(kubernetes);
   try {
@@ -90,8 +93,8 @@ async function underLoad(kubernetes: Kubernetes, disturb: () => Promise<void>): 
     await disturb();
     await sleep(USUAL_MS);
     const outcome = await load.stop();
-    claim(outcome.accepted === outcome.sent, `lost: ${told(outcome)}`);
-    return told(outcome);
+    claim(outcome.accepted === outcome.sent, `lost: ${describeOutcome(outcome)}`);
+    return describeOutcome(outcome);
   } finally {
     load.abandon();
   }
@@ -183,7 +186,7 @@ const helmTest: Step = {
   },
 };
 
-/** Where both versions are one image, the pods differ by this. */
+/** If both versions are one image, the pods differ by this. */
 const UPGRADED = ['--set', 'pod.annotations.upgrade=done'];
 
 const rollout: Step = {
@@ -271,7 +274,7 @@ const failedMigration: Step = {
   },
 };
 
-/** Names of nodes, each with how many workers it has. */
+/** Names of nodes, each with its number of workers. */
 async function workersByNode(kubernetes: Kubernetes): Promise<Map<string, number>> {
   const nodes = listAt(await kubernetes.get('nodes'), 'items').map((node) =>
     String(at(node, 'metadata.name')),
@@ -286,7 +289,7 @@ const drain: Step = {
     const [full, empty, ...others] = (await workersByNode(kubernetes)).keys();
     if (full === undefined || empty === undefined) throw new NotHere('it needs two nodes');
     try {
-      // All workers on one node, so that its drain is about all of them.
+      // All workers on one node, so that its drain concerns all of them.
       for (const node of [empty, ...others]) await kubernetes.kubectl(['cordon', node]);
       await kubernetes.kubectl(['rollout', 'restart', DEPLOYMENT]);
       await kubernetes.kubectl(
@@ -343,7 +346,8 @@ const sigterm: Step = {
 };
 
 /**
- * Takes all memory that the container may have, by processes that are each smaller than the worker, which the kernel is to choose.
+ * Takes all memory of the container by processes that are each smaller than the worker, so that the kernel
+ * chooses the worker.
  */
 const TAKE_MEMORY = `require('fs').writeFileSync('/proc/1/oom_score_adj', '1000');
 const small = 'const held = Buffer.alloc(3e7, 1); setInterval(() => held, 1e6)';
@@ -381,7 +385,7 @@ const webhook: Step = {
     let sent = 0;
     let again = 0;
     let isOver = false;
-    /** Sends by the name of the service, as fast as it is answered. */
+    /** Sends by the name of the service, each request once the last one is answered. */
     async function sendOn(): Promise<void> {
       while (!isOver) {
         const lines = Array.from({ length: EVENTS_AT_ONCE }, (_, index) =>
@@ -410,7 +414,7 @@ const webhook: Step = {
     }
     const sending = sendOn();
     sending.catch(() => {
-      // It is waited for below.
+      // It is awaited below.
     });
     await sleep(USUAL_MS);
     const began = performance.now();
@@ -432,7 +436,7 @@ const webhook: Step = {
   },
 };
 
-/** Something away, which must neither restart a worker nor take it out of service. */
+/** Takes a service away, which must neither restart a worker nor take it out of service. */
 async function whileAway(kubernetes: Kubernetes, away: () => Promise<void>): Promise<string> {
   const watch = new PodWatch(kubernetes);
   const outcome = await underLoad(kubernetes, away);
@@ -474,7 +478,7 @@ const kafkaAnew: Step = {
 const retention: Step = {
   name: 'the CronJob of retention runs as the janitor',
   async see(kubernetes) {
-    // A month that is over, with nothing in it.
+    // A past month without data.
     await kubernetes.sql(
       `create table promo_store.history_2020_01 partition of promo_store.history for values from ('2020-01-01Z') to ('2020-02-01Z')`,
     );

@@ -1,4 +1,4 @@
-/** What a program needs of this machine, and how it gets what a package of Debian brings. */
+/** The requirements of a program on this machine, and the installation of those that are Debian packages. */
 import { findOnPath } from '../servers/java';
 import type { Environment, Log } from '../servers/types';
 import { must } from './run';
@@ -17,12 +17,16 @@ export const program = (name: string, debianPackage: string): Need => ({
   isThere: (environment) => findOnPath(name, withSystem(environment)) !== undefined,
 });
 
-/** What is run as root lies where only root's PATH leads. */
+/** Programs for root may be in directories that only root's PATH names. */
 export function withSystem(environment: Environment): Environment {
   return { ...environment, PATH: `${environment.PATH ?? ''}:/usr/local/sbin:/usr/sbin:/sbin` };
 }
 
-/** Installs the packages of what is missing. @returns what is still missing, as a sentence, or undefined */
+/**
+ * Installs the packages of missing requirements.
+ *
+ * @returns the requirements that are still missing as a sentence, or undefined
+ */
 export async function provide(
   needs: readonly Need[],
   environment: Environment,

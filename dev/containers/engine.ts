@@ -13,15 +13,15 @@ const ANSWER_DEADLINE_MS = 5_000;
 const START_DEADLINE_MS = 30_000;
 export const BUILD_DEADLINE_MS = 600_000;
 
-/** To start one, and to make stand-ins of images. */
+/** Requirements for starting an engine, and for making stand-ins of images. */
 export const ENGINE_NEEDS: readonly Need[] = [
   program('dockerd', 'docker.io'),
   program('debootstrap', 'debootstrap'),
 ];
-/** To give containers addresses of their own. */
+/** Requirements for containers with addresses of their own. */
 export const BRIDGE_NEEDS: readonly Need[] = [program('iptables', 'iptables'), program('ip', 'iproute2')];
 
-/** It leaves the network of the machine as it is: containers have that, or none. */
+/** Leaves the network of the machine as it is: containers have that network, or none. */
 const WITHOUT_BRIDGE = [
   ...['--bridge=none', '--iptables=false', '--ip6tables=false', '--ip-forward=false', '--ip-masq=false'],
 ];
@@ -30,12 +30,15 @@ const WITHOUT_BRIDGE = [
 export interface ImageEngine {
   readonly cli: string;
   readonly environment: Environment;
-  /** Whether it was started here: then builds share the machine's network, for it has none of its own. */
+  /**
+   * Whether it was started here: then builds share the machine's network, since the engine has none of its
+   * own.
+   */
   readonly isOwn: boolean;
   stop(): Promise<void>;
 }
 
-/** The one that answers; undefined where none does. */
+/** The engine that answers; undefined if none does. */
 export async function findImageEngine(environment: Environment): Promise<ImageEngine | undefined> {
   const cli = findOnPath('docker', environment) ?? findOnPath('podman', environment);
   if (cli === undefined) return undefined;
@@ -44,10 +47,10 @@ export async function findImageEngine(environment: Environment): Promise<ImageEn
 }
 
 /**
- * Its images stay in the cache.
+ * Starts an engine. Its images stay in the cache.
  *
- * @param hasNetwork whether the network that it is in is its own: then it makes a bridge there
- * @throws where it does not start, with the end of its log
+ * @param hasNetwork whether its network is its own: then it makes a bridge there
+ * @throws if it does not start, with the end of its log
  */
 export async function startImageEngine(
   directory: string,
@@ -69,7 +72,7 @@ export async function startImageEngine(
     },
     () => {},
   );
-  // Beside its server: a client that was installed otherwise may want plugins.
+  // The client beside its server: a client from another installation may require plugins.
   const besides = {
     ...inSystem,
     PATH: `/usr/bin:${inSystem.PATH}`,
@@ -84,7 +87,11 @@ export async function startImageEngine(
   return { cli, environment: besides, isOwn: true, stop: () => engine.stop() };
 }
 
-/** Runs a command of the engine. @returns what it printed */
+/**
+ * Runs a command of the engine.
+ *
+ * @returns its output
+ */
 export function docker(
   { cli, environment }: ImageEngine,
   args: readonly string[],
@@ -101,10 +108,10 @@ export async function hasImage({ cli, environment }: ImageEngine, name: string):
   return code === 0;
 }
 
-/** What a build needs to fetch packages. */
+/** Arguments that let a build fetch packages. */
 export const networkOf = ({ isOwn }: ImageEngine): string[] => (isOwn ? ['--network', 'host'] : []);
 
-/** The images that the product's is made of. */
+/** The base images of the product's image. */
 export interface BaseImages {
   readonly node: string;
   readonly runtime: string;
@@ -130,5 +137,5 @@ export async function buildImage(
   log(`the image is built (${secondsSince(began)})`);
 }
 
-/** For a line that tells how long something took. */
+/** For a log line with a duration. */
 export const secondsSince = (began: number): string => `${((performance.now() - began) / 1000).toFixed(1)} s`;

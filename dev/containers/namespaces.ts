@@ -1,4 +1,7 @@
-/** Programs in namespaces of network, mounts and processes of their own: whatever they start is gone with them, and the machine's network is as it was. */
+/**
+ * Programs in namespaces of network, mounts and processes of their own. All their child processes end with
+ * them, and the machine's network stays unchanged.
+ */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -9,18 +12,21 @@ const EXIT_CODES = { SIGHUP: 129, SIGINT: 130, SIGTERM: 143 } as const;
 const NAMESPACES = ['--net', '--mount', '--pid', '--fork', '--kill-child', '--mount-proc'];
 
 export interface Inside {
-  /** Of Node's. It is run as `program inside DIRECTORY ...`, with what `prepare` returned. */
+  /** A program for Node. It is run as `program inside DIRECTORY ...`, with the result of `prepare`. */
   readonly program: string;
-  /** Begins the name of a temporary directory, which is there as long as the program. */
+  /** Prefix of a temporary directory's name. The directory exists as long as the program. */
   readonly directoryPrefix: string;
-  /** Done before, with the network of this machine. */
+  /** Runs before the program, with the network of this machine. */
   readonly prepare: (directory: string) => Promise<readonly string[]>;
-  /** Done after it, whatever came of it, before the directory is removed. */
+  /** Runs after the program, whatever its result, before the directory is removed. */
   readonly cleanUp?: (directory: string) => Promise<void>;
   readonly log: (line: string) => void;
 }
 
-/** @returns the exit code of the program, or of the signal that ended it @throws what `prepare` throws */
+/**
+ * @returns the exit code of the program, or of the signal that ended it
+ * @throws any error of `prepare`
+ */
 export async function runInside({
   program,
   directoryPrefix,
@@ -40,7 +46,8 @@ export async function runInside({
   try {
     const args = await prepare(directory);
     if (signalled !== undefined) return EXIT_CODES[signalled];
-    // The kernel ends what is inside with its first process, and that with this one.
+    // The kernel ends all processes inside with their first process, and the first one together with this
+    // one.
     child = spawn(
       'setpriv',
       [

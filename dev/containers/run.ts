@@ -1,13 +1,13 @@
-/** Programs that are run to their end, with all that they say. */
+/** Runs programs to their end, and keeps all their output. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { within } from '../servers/deadline';
 import type { Environment } from '../servers/types';
 
 export interface Ran {
-  /** Null where a signal ended it. */
+  /** Null if a signal ended it. */
   readonly code: number | null;
   readonly stdout: string;
-  /** Of both streams. */
+  /** Output of both streams. */
   readonly output: string;
 }
 
@@ -18,12 +18,12 @@ export interface RunOptions {
   readonly directory?: string;
 }
 
-/** @throws where it cannot be started, or does not end in time: it is killed then */
+/** @throws if it cannot be started, or does not end in time: it is killed then */
 export async function run(file: string, args: readonly string[], options: RunOptions): Promise<Ran> {
   const { deadlineMs, input = '', environment = process.env, directory } = options;
   const child = spawn(file, args, { env: { ...environment }, cwd: directory, stdio: 'pipe' });
   child.stdin.on('error', () => {
-    // It has ended without reading on; its exit code tells.
+    // It has ended without reading all its input; its exit code is the result.
   });
   child.stdin.end(input);
   let stdout = '';
@@ -43,7 +43,12 @@ export async function run(file: string, args: readonly string[], options: RunOpt
   }
 }
 
-/** The same for what has to succeed. @returns what it wrote to stdout @throws with the end of what it said */
+/**
+ * The same for a program that has to succeed.
+ *
+ * @returns its stdout
+ * @throws with the end of its output
+ */
 export async function must(file: string, args: readonly string[], options: RunOptions): Promise<string> {
   const { code, stdout, output } = await run(file, args, options);
   if (code !== 0)

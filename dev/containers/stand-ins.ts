@@ -1,6 +1,7 @@
 /**
- * Images where no registry can be reached: stand-ins of the makers' own, made of Debian's packages, Maven's jars, npm's programs and this machine's
- * Java. They run the same servers, by the same variables as far as ours use them, and say nothing about the makers' images.
+ * Stand-ins for the makers' images, if no registry can be reached. They are made of Debian's packages,
+ * Maven's jars, npm's programs and this machine's Java. They run the same servers, with the same variables as
+ * far as our images use them. They prove nothing about the makers' images.
  */
 import { cpSync, mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -18,7 +19,7 @@ import { must } from './run';
 
 const STAND_INS = 'promo-intake-stand-ins';
 
-/** Names of the stand-ins; the first two are what the product's own image is made of. */
+/** Names of the stand-ins; the product's own image is made of the first two. */
 const NAMES = {
   runtime: `${STAND_INS}/debian:12`,
   node: `${STAND_INS}/node:${process.versions.node}`,
@@ -27,10 +28,14 @@ const NAMES = {
   registry: `${STAND_INS}/registry:${REGISTRY_VERSION}`,
 } as const;
 
-/** Of a JDK, what only compilers need: half of it. */
+/** Parts of a JDK that only compilers need: half of it. */
 const NOT_OF_A_RUNTIME = /\/(jmods|include|man|lib\/src\.zip|lib\/ct\.sym)$/;
 
-/** Makes those that the engine does not have. @returns their names */
+/**
+ * Makes the stand-ins that the engine does not have.
+ *
+ * @returns their names
+ */
 export async function makeStandIns(
   engine: ImageEngine,
   servers: readonly ServerName[],
@@ -40,7 +45,7 @@ export async function makeStandIns(
   const supervisor = new Supervisor(log, false);
   const fetching = { supervisor, environment: process.env, log };
 
-  /** @param fill puts into the directory what the Dockerfile copies */
+  /** @param fill puts the files that the Dockerfile copies into the directory */
   async function make(
     name: string,
     fill: (target: string) => void | Promise<void>,
@@ -62,7 +67,7 @@ export async function makeStandIns(
     const [root, archive] = [join(context, 'root'), join(context, 'root.tar')];
     const options = { deadlineMs: BUILD_DEADLINE_MS, environment: withSystem(engine.environment) };
     await must('debootstrap', ['--variant=minbase', '--include=ca-certificates', 'bookworm', root], options);
-    // What this machine trusts, an authority of its own network may be among it.
+    // The authorities that this machine trusts, since one of its own network may be among them.
     cpSync('/etc/ssl/certs/ca-certificates.crt', join(root, 'etc/ssl/certs/ca-certificates.crt'));
     const leftOut = '--exclude=./var/cache/apt/archives/*.deb';
     await must('tar', ['--directory', root, leftOut, '--create', '--file', archive, '.'], options);
@@ -173,7 +178,7 @@ ENTRYPOINT ["/opt/java/bin/java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredSto
 function copyJava(home: string, target: string): void {
   cpSync(home, join(target, 'java'), {
     recursive: true,
-    // Debian's has its settings elsewhere.
+    // Debian's package keeps its settings elsewhere.
     dereference: true,
     filter: (path) => !NOT_OF_A_RUNTIME.test(path),
   });

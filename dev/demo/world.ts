@@ -141,7 +141,9 @@ export interface World {
 }
 
 const PLAYERS = 1_200;
-/** Activity of the n-th most active player is n^-SKEW: the first plays hundreds of rounds, most play a few. */
+/**
+ * Activity of the n-th most active player is n^-SKEW: the first plays hundreds of rounds, most play a few.
+ */
 const SKEW = 0.9;
 
 export function makeWorld(random: Random): World {

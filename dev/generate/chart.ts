@@ -1,4 +1,7 @@
-/** helm/promo-intake/values.schema.json and README.md: made of the comments of values.yaml, the schema beside this, and SETTINGS. */
+/**
+ * helm/promo-intake/values.schema.json and README.md. They are made of the comments of values.yaml, the
+ * schema beside this file, and SETTINGS.
+ */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { isMap, isScalar, type Pair, parse, parseDocument, stringify } from 'yaml';
@@ -21,7 +24,11 @@ interface Value {
 
 // --- values.yaml
 
-/** The values that have a comment, in the order of the file. @throws where a value has none, nor has anything above or within it */
+/**
+ * The values that have a comment, in the order of the file.
+ *
+ * @throws if a value has no comment, neither its own nor one above or within it
+ */
 export function readValues(text: string): Value[] {
   const { contents } = parseDocument(text);
   if (!isMap(contents)) throw new Error(`${CHART}/values.yaml is no map`);
@@ -31,16 +38,16 @@ export function readValues(text: string): Value[] {
 function valuesOf({ key, value }: Pair, above: readonly string[], isFirst: boolean): Value[] {
   if (!isScalar(key) || typeof key.value !== 'string') throw new Error('a key of values.yaml is no text');
   const path = [...above, key.value];
-  // The comment of the first key begins with that of the file.
+  // The comment of the first key begins with the comment of the file.
   const comment = isFirst ? afterBlankLine(key.commentBefore) : key.commentBefore;
   const text = (comment ?? '').trim().replaceAll(/\s*\n\s*/g, ' ');
   if (text === '') throw new Error(`${path.join('.')} has no comment in ${CHART}/values.yaml`);
-  // A map in whose lines nobody comments is one value.
+  // A map without comments inside is one value.
   const isGroup = isMap(value) && value.items.some((pair) => isScalar(pair.key) && pair.key.commentBefore);
   const first = isMap(value) ? value.items[0]?.key : undefined;
   const own = isMap(value) && isScalar(first) ? (first.commentBefore ?? value.commentBefore) : undefined;
   if (isMap(value) && (isGroup || own !== undefined)) {
-    // The comment above a map's first key may be kept with the map.
+    // The parser may keep the comment above a map's first key with the map.
     if (isScalar(first) && !first.commentBefore && value.commentBefore)
       first.commentBefore = value.commentBefore;
     return [
@@ -64,7 +71,7 @@ function shortly(value: unknown): string {
 
 // --- the schema
 
-/** @throws where values.yaml and the schema do not have the same values */
+/** @throws if values.yaml and the schema do not have the same values */
 export function renderSchema(root: string): string {
   const source: unknown = parse(readFileSync(join(root, SCHEMA_SOURCE), 'utf8'));
   if (!isNode(source)) throw new Error(`${SCHEMA_SOURCE} is no map`);
@@ -81,7 +88,7 @@ export function renderSchema(root: string): string {
   return `${JSON.stringify({ ...head, ...schema }, null, 2)}\n`;
 }
 
-/** The schema with descriptions, the settings, and no key that it does not name. */
+/** The schema with descriptions and settings. It allows only the keys that it names. */
 function complete(
   schema: Json,
   path: readonly string[],
@@ -118,7 +125,9 @@ function complete(
   };
 }
 
-/** @param what which settings: plain, secret or file; only those of the groups that are named behind, where any are */
+/**
+ * @param what kind of settings: plain, secret or file; then the names of groups, to take only their settings
+ */
 function settingsSchema(what: string): Json {
   const [kind, ...groups] = what.split(' ');
   const names = Object.keys(SETTINGS).filter(isSetting);

@@ -1,4 +1,4 @@
-/** docs/configuration.md: every setting, and which command reads it. */
+/** docs/configuration.md: every setting, and the commands that read it. */
 import { COMMANDS } from '../../src/cli';
 import { OWN_PREFIXES, SETTINGS, type SettingName, settingsOf } from '../../src/config/config';
 import { code, codeBlock, codes, document, generatedFrom, paragraph, table } from './markdown';
@@ -97,7 +97,11 @@ export function renderConfiguration(command: string): string {
   ]);
 }
 
-/** The commands that read it. @throws where none does: it would be taken and have no effect */
+/**
+ * The commands that read it.
+ *
+ * @throws if none does: the setting would have no effect
+ */
 function readersOf(name: SettingName): string[] {
   const readers = COMMANDS.filter(({ settings }) => settings.flatMap(settingsOf).includes(name));
   if (readers.length === 0) throw new Error(`no command of src/cli.ts reads ${name}`);

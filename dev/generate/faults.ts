@@ -1,4 +1,4 @@
-/** docs/faults.md: what happens to the worker's surroundings, and what comes of it. */
+/** docs/faults.md: faults in the worker's surroundings, and their effects. */
 import { FAULTS } from '../catalogue/faults';
 import { code, document, generatedFrom, paragraph, table } from './markdown';
 

@@ -1,4 +1,4 @@
-/** What is generated, and how a committed file is compared with it. */
+/** The generated files, and their comparison with the committed ones. */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { EVENT_SCHEMA } from '../../src/domain/event/schema';
@@ -24,7 +24,7 @@ export interface GeneratedFile {
   readonly command: string;
 }
 
-/** All that can be generated without a server. */
+/** All files that can be generated without a server. */
 export function generatedFiles(root: string): GeneratedFile[] {
   const file = (path: string, content: string) => ({ path, content, command: GENERATE_COMMAND });
   return [
@@ -45,12 +45,12 @@ export function tablesFile(content: string): GeneratedFile {
   return { path: 'docs/tables.md', content, command: GENERATE_TABLES_COMMAND };
 }
 
-/** In the order of the source, which is the order in which people read it. */
+/** In the order of the source, in which people read it. */
 function renderSchema(schema: object): string {
   return `${JSON.stringify(schema, null, 2)}\n`;
 }
 
-/** A sentence for each file whose committed content is another. */
+/** A sentence for each file whose committed content differs. */
 export function driftOf(files: readonly GeneratedFile[], root: string): string[] {
   return files.flatMap(({ path, content, command }) => {
     const committed = readIfThere(join(root, path));

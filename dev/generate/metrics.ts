@@ -1,4 +1,4 @@
-/** docs/metrics.md: the metrics of our own, as the registry holds them. */
+/** docs/metrics.md: the product's own metrics, as the registry holds them. */
 import { LABELS, makeMetrics, OWN_PREFIX } from '../../src/telemetry/metrics';
 import { code, codes, document, generatedFrom, paragraph, table } from './markdown';
 

@@ -1,4 +1,4 @@
-/** docs/mutants.md: every mutant with what it breaks and what notices it. */
+/** docs/mutants.md: every mutant with its broken rules and the test that notices it. */
 import { readMutants, SIMULATOR } from '../mutants';
 import { code, document, generatedFrom, paragraph, table } from './markdown';
 

@@ -1,6 +1,6 @@
 /**
- * docs/tables.md: what a freshly migrated database holds, by its own catalog and comments. For analysts the views, for reviewers of
- * a migration everything it changes.
+ * docs/tables.md: the content of a freshly migrated database, by its own catalog and comments. It shows
+ * analysts the views, and reviewers of a migration every change.
  */
 import { Client } from 'pg';
 import { code, document, generatedFrom, paragraph, table } from './markdown';
@@ -19,7 +19,7 @@ export async function renderTables(databaseUrl: string, command: string): Promis
   });
   await client.connect();
   try {
-    // Names within promo_store are then written with their schema, as they have to be in a query.
+    // Names within promo_store are then written with their schema, as queries have to write them.
     await client.query("set search_path = ''");
     const views = await readRelations(client, 'promo', ['v']);
     const tables = await readRelations(client, 'promo_store', ['r', 'p']);
@@ -97,7 +97,7 @@ interface Relation {
   readonly oid: string;
   readonly name: string;
   readonly comment: string;
-  /** How a table is partitioned and stored; empty where it is as any other. */
+  /** The partitioning and storage of a table; empty for the defaults. */
   readonly storage: string;
 }
 
@@ -123,14 +123,17 @@ left join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
 where c.relnamespace in ('promo'::regnamespace, 'promo_store'::regnamespace) and a.attnum > 0 and not a.attisdropped
 order by a.attrelid, a.attnum`;
 
-/** Not-null constraints are left out: they stand with the columns, and have rows of their own from Postgres 18 on. */
+/**
+ * Not-null constraints are left out: they are listed with the columns, and have rows of their own from
+ * Postgres 18 on.
+ */
 const CONSTRAINTS = `
 select conrelid::text, conname::text, pg_get_constraintdef(oid)
 from pg_constraint
 where connamespace = 'promo_store'::regnamespace and contype in ('p', 'u', 'f', 'c', 'x')
 order by conrelid, position(contype::text in 'pufcx'), conname::text collate "C"`;
 
-/** Without the indexes that a constraint brings along. */
+/** Without the indexes that a constraint creates. */
 const INDEXES = `
 select i.indrelid::text, pg_get_indexdef(i.indexrelid)
 from pg_index i
@@ -151,7 +154,11 @@ select name, result, meaning from (
 ) as others (name, result, meaning)
 order by name collate "C"`;
 
-/** Rows of text columns. @throws where one is no text: the statements above ask for nothing else */
+/**
+ * Rows of text columns.
+ *
+ * @throws if a value is no text: the statements above select only text
+ */
 async function rowsOf(client: Client, text: string, values: string[] = []): Promise<string[][]> {
   const { rows }: { rows: unknown[] } = await client.query({ text, values, rowMode: 'array' });
   return rows.map((row) => {

@@ -2,7 +2,7 @@
 import { DEAD_LETTER_REASONS, type DeadLetterReason, REASONS } from '../../src/domain/verdict/reasons';
 import { code, document, generatedFrom, paragraph, table } from './markdown';
 
-/** What the owner of the service does about a dead letter. */
+/** The remedy of the service's owner for a dead letter. */
 const DEAD_LETTER_REMEDIES: Readonly<Record<DeadLetterReason, string>> = {
   unclaimed:
     'Bind the topic to a connection, or have the sender name one in the header `connection-id`; then send the record again to its topic.',

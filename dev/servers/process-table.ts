@@ -94,10 +94,10 @@ export function descendantsOf(pid: number): ProcessIdentity[] {
 }
 
 /**
- * Servers that run in `directory` (Linux only). Three conditions hold for each: its working directory is
- * inside, it leads a session, and its command line names the directory or is that of a Postgres backend. All
- * three together exclude a user's shell or pager in that directory. This finds servers that a killed parent
- * had no time to write down.
+ * Servers that run in `directory` (Linux only). Their working directory is inside, and they lead a session.
+ * Their command line names the directory, or is that of a Postgres backend. All three conditions together
+ * exclude a user's shell or pager in that directory. This finds servers that a killed parent had no time to
+ * write down.
  */
 export function serversInside(directory: string): ProcessIdentity[] {
   if (!hasProc) {

@@ -89,8 +89,8 @@ describe('a history of pods', () => {
 
 test('the report has a row for each step, and the counts last', () => {
   const lines = reportOf([
-    { name: 'install', result: 'passed', told: '2 workers', seconds: 21.44 },
-    { name: 'drain', result: 'skipped', told: 'it needs two nodes\nmore', seconds: 0 },
+    { name: 'install', result: 'passed', details: '2 workers', seconds: 21.44 },
+    { name: 'drain', result: 'skipped', details: 'it needs two nodes\nmore', seconds: 0 },
   ]);
   expect(lines).toEqual([
     'step     result     time  measured',
