@@ -99,9 +99,9 @@ async function main(names: readonly string[]): Promise<number> {
 }
 
 /** Skipped on a developer's machine unless requested: it may install packages, and starts an engine. */
-async function testContainers(isAskedFor: boolean): Promise<Result> {
+async function testContainers(isRequested: boolean): Promise<Result> {
   const test = { layer: CONTAINERS, test: 'the image, and the servers and the demo in containers' };
-  if (!isAskedFor && !process.env.CI) return { ...test, status: 'skipped' };
+  if (!isRequested && !process.env.CI) return { ...test, status: 'skipped' };
   console.log('testing: containers');
   const problem = await run([CONTAINER_TEST], CONTAINERS_DEADLINE_MS);
   if (problem === undefined) return { ...test, status: 'passed' };

@@ -23,7 +23,7 @@ export interface DecidedUpTo {
 }
 
 /**
- * @returns the latency in milliseconds of the records, grouped by tick and batch
+ * @returns latencies in milliseconds, one entry for the records of a tick in a batch
  * @throws if a record was not decided
  */
 export function latenciesOf(sent: readonly Sent[], decided: readonly DecidedUpTo[]): Weighted[] {

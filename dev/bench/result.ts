@@ -91,7 +91,7 @@ export function writeResult(measured: Result, root = projectRoot): string[] {
   });
 }
 
-/** Replaces NaN and infinite values by null: JSON cannot express a value that could not be measured. */
+/** Leaves out points that could not be measured: JSON cannot express NaN. */
 function finite(chart: Chart): Chart {
   const series = chart.series.map(({ name, points }) => ({
     name,

@@ -17,7 +17,7 @@ export interface Scale {
 }
 
 const TICKS_WANTED = 5;
-/** Measured values themselves are written beside the axis if they are few and far enough apart. */
+/** A horizontal axis shows the measured values themselves: at most this many, and far enough apart. */
 const MAX_OWN_TICKS = 9;
 const OWN_TICKS_APART = 30;
 /** Logarithmic axes over fewer decades than this have ticks between the powers of ten. */

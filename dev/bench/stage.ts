@@ -25,7 +25,7 @@ const COMMAND_DEADLINE_MS = 60_000;
 
 /**
  * Options of Node for the programs beside the worker. They have the worker's options that speed them up, more
- * room for young objects, and no limit on the remaining memory.
+ * room for young objects, and no limit on the rest of their memory.
  */
 const PROGRAM_NODE_OPTIONS = [
   '--min-semi-space-size=32',
@@ -85,7 +85,7 @@ export class Stage {
       supervisor.onStop(() => this.remove(() => removeDatabases(this.serverUrl, this.databasePrefix)));
   }
 
-  /** Waits for resources that are being made: they must exist before they can be removed. */
+  /** Removes resources, once those that are being made exist: before, they could not be removed. */
   private async remove(work: () => Promise<void>): Promise<void> {
     await Promise.allSettled(this.beingMade);
     await work();

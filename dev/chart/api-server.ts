@@ -188,7 +188,7 @@ export class ApiServer {
 
   private request(method: string, path: string, body?: Manifest): Promise<Answer> {
     return new Promise((resolve, reject) => {
-      const asked = request(
+      const outgoing = request(
         {
           ...{ host: LOOPBACK, port: this.port, method, path, timeout: REQUEST_DEADLINE_MS },
           ...{ ca: this.authority.ca, servername: HOST },
@@ -211,9 +211,9 @@ export class ApiServer {
           });
         },
       );
-      asked.once('timeout', () => asked.destroy(new Error(`no answer to ${method} ${path}`)));
-      asked.once('error', reject);
-      asked.end(body === undefined ? undefined : JSON.stringify(body));
+      outgoing.once('timeout', () => outgoing.destroy(new Error(`no answer to ${method} ${path}`)));
+      outgoing.once('error', reject);
+      outgoing.end(body === undefined ? undefined : JSON.stringify(body));
     });
   }
 }

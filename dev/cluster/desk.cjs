@@ -1,7 +1,8 @@
-// What is asked from inside the cluster; `node -e` runs it in the image of the product, whose packages it uses. Answers are lines of JSON.
+// Queries from inside the cluster. `node -e` runs this file in the image of the product, whose packages it uses.
+// Answers are lines of JSON.
 const [what, argument, database] = process.argv.slice(1);
 
-/** Rows of the last of the statements that the argument holds, in a database other than `promo` where one is named. */
+/** Rows of the last statement of the argument. The database is `promo` unless another one is named. */
 async function sql() {
   const { Client } = require('pg');
   const url = new URL(process.env.DATABASE_URL);
@@ -13,7 +14,7 @@ async function sql() {
   return answers.at(-1).rows;
 }
 
-/** Makes a topic with so many partitions as are in `name:partitions`. */
+/** Makes the topic of the argument `name:partitions`. */
 async function topic() {
   const { Kafka, logLevel } = require('kafkajs');
   const [name, partitions] = argument.split(':');
@@ -27,7 +28,7 @@ async function topic() {
   return name;
 }
 
-/** The text behind an address. */
+/** The text at an address. */
 async function get() {
   const answer = await fetch(argument, { signal: AbortSignal.timeout(5_000) });
   return { status: answer.status, text: await answer.text() };

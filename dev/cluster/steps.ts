@@ -489,12 +489,12 @@ const retention: Step = {
       '',
       RESTART_DEADLINE_MS + 5_000,
     );
-    const said = await kubernetes.kubectl(['logs', 'job/retention-now']);
+    const output = await kubernetes.kubectl(['logs', 'job/retention-now']);
     const [row] = await kubernetes.sql(
       `select role, outcome from promo.operations where operation = 'retention' order by operation_no desc limit 1`,
     );
-    claim(row?.role === 'promo_janitor', `${said}\nit was noted for ${row?.role}`);
-    return `${said.trim().split('\n').at(-1)}; noted for ${row.role}`;
+    claim(row?.role === 'promo_janitor', `${output}\nit was noted for ${row?.role}`);
+    return `${output.trim().split('\n').at(-1)}; noted for ${row.role}`;
   },
 };
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# As the maker's image: each KAFKA_... is a setting of the broker, CLUSTER_ID the cluster's; then it runs.
+# Like the maker's image: each KAFKA_... is a setting of the broker, CLUSTER_ID is the cluster's id.
 set -eu
 settings=/tmp/server.properties
 env | sed -n '/^KAFKA_HEAP_OPTS=/d; s/^KAFKA_//p' | while IFS='=' read -r name value; do

@@ -1,5 +1,6 @@
 #!/bin/sh
-# As the maker's image: on an empty directory a user, its password and a database of its name are made; then the command runs.
+# Like the maker's image: in an empty directory it makes a user, its password and a database of its name.
+# Then it runs the command.
 set -eu
 if [ ! -s "$PGDATA/PG_VERSION" ]; then
   if [ -z "${POSTGRES_PASSWORD:-}" ]; then
@@ -7,7 +8,7 @@ if [ ! -s "$PGDATA/PG_VERSION" ]; then
     exit 1
   fi
   printf '%s' "$POSTGRES_PASSWORD" > /tmp/password
-  # Several words.
+  # POSTGRES_INITDB_ARGS holds several words.
   # shellcheck disable=SC2086
   initdb --pgdata="$PGDATA" --username="$POSTGRES_USER" --pwfile=/tmp/password --auth=scram-sha-256 ${POSTGRES_INITDB_ARGS:-}
   rm /tmp/password

@@ -148,8 +148,8 @@ const messagesOf = (feed: Generator<FeedMessage>, tick: number) =>
   Array.from({ length: recordsDue(rate, tick) }, () => nextOf(feed));
 
 /**
- * Groups the waiting records. A send for each tick would flood a broker with retried requests after half a
- * minute of absence.
+ * Sends the waiting records in groups. A send for each tick would flood a broker with retried requests after
+ * half a minute of absence.
  */
 function sendHeld(producer: Producer): void {
   while (held.length > 0 && pending < maxInFlight) {
