@@ -1,6 +1,6 @@
 /**
- * A model of Kafka: logs with gaps, a group whose partitions move, offset commits that an old generation is refused, and the topics that
- * workers write to. test/support/source-contract.ts holds it against a real Kafka.
+ * A model of Kafka: logs with gaps, a group whose partitions move, and the topics that workers write to. It
+ * refuses offset commits of an old generation. test/support/source-contract.ts compares it with a real Kafka.
  */
 import type { Random } from '../../dev/random';
 import type { Chunk, Progress, RecordSource, SourceListener } from '../../src/kafka/port';
@@ -14,26 +14,32 @@ import { Actor, type Scheduler } from './scheduler';
 
 const SESSION_TIMEOUT_MS = 10_000;
 const SEND_TIMEOUT_MS = 10_000;
-/** Of a compressed chunk: more than a worker keeps decompressed, so that a chunk at rest is closed and opened again. */
+/**
+ * Decompressed size of a compressed chunk. It exceeds the bytes that a worker keeps decompressed, so that an
+ * idle chunk is closed and opened again.
+ */
 const DECOMPRESSED_BYTES = 70 * 1024 * 1024;
 const COMMIT_TIMEOUT_MS = 10_000;
-/** A member hears of its new partitions within this time: until then it goes on with the old ones. */
+/** A member learns of its new partitions within this time. Until then it continues with the old ones. */
 const REJOIN_MS = 300;
-/** Records of a chunk, at most. */
+/** Maximum number of records of a chunk. */
 const CHUNK_RECORDS = 12;
 
 export interface Log {
   readonly source: TopicPartition;
-  /** By offset; null for what is no record: the marker of a transaction, or a record of an aborted one. */
+  /**
+   * By offset. Null is an offset without a record: the marker of a transaction, or a record of an aborted
+   * one.
+   */
   readonly entries: (StreamRecord | null)[];
-  /** Where the group goes on; -1 where it never was. */
+  /** The committed offset of the group; -1 where the group has never committed. */
   committed: number;
-  /** What was committed with it: null where no worker has. */
+  /** The note committed with the offset; null where no worker has committed one. */
   expectedUpTo: number | null;
 }
 
 export interface Observer {
-  /** @param isOwner whether the partition is of the member that commits; Kafka does not ask */
+  /** @param isOwner whether the partition belongs to the member that commits; Kafka does not check this */
   onOffsetCommit(log: Log, offset: number, isOwner: boolean): void;
   onSent(topic: string, messages: readonly SentMessage[]): void;
 }
@@ -41,9 +47,9 @@ export interface Observer {
 export interface BrokerOptions {
   /** Chance that a chunk's records are compressed, so that opening it takes time. */
   readonly compressed: number;
-  /** A fetch takes this long at most. */
+  /** The longest time that a fetch takes. */
   readonly fetchMs: number;
-  /** Memory that a chunk is said to hold beside its records. */
+  /** Memory that a chunk reports beside its records. */
   readonly chunkBytes: number;
 }
 
@@ -77,7 +83,10 @@ export class BrokerModel {
     return log;
   }
 
-  /** Its topic is deleted and made anew: Kafka forgets what the group has committed, and what is produced begins at offset 0. */
+  /**
+   * Deletes the topic and creates it again. Kafka forgets the committed offsets of the group, and new records
+   * begin at offset 0.
+   */
   makeAnew(source: TopicPartition): void {
     this.logs.set(keyOf(source), { source, entries: [], committed: -1, expectedUpTo: null });
   }
@@ -105,7 +114,7 @@ export class BrokerModel {
         const messages = await messagesOf(items, encode);
         if (messages.length === 0) return;
         await this.request(point, worker, SEND_TIMEOUT_MS, (isPart) => {
-          // They go to several partitions, by their keys.
+          // Messages go to several partitions, by their keys.
           const taken = isPart ? messages.filter(() => this.random.chance(0.5)) : messages;
           this.observer.onSent(topic, taken);
           return taken.length > 0 && taken.length < messages.length;
@@ -118,8 +127,8 @@ export class BrokerModel {
   /**
    * A request to a broker.
    *
-   * @param done does it, or a part of it; returns whether that was neither all nor nothing
-   * @throws where it fails, whether the broker has done it or not
+   * @param done applies the request, or a part of it; returns whether it applied some messages but not all
+   * @throws where the request fails, whether or not the broker has applied it
    */
   async request(
     point: Point,
@@ -158,12 +167,15 @@ export class BrokerModel {
     return this.members.has(member);
   }
 
-  /** Whether a member may commit: it has heard of the generation that the group is in. */
+  /** Whether a member may commit: it knows the current generation of the group. */
   isCurrent(member: Member): boolean {
     return this.isMember(member) && member.generation === this.generation;
   }
 
-  /** Gives the partitions to the members anew. Each hears of it in its own time. @returns whether there is anybody who does */
+  /**
+   * Assigns the partitions to the members again. Each member learns of it after a delay of its own.
+   * @returns whether the group has members
+   */
   rebalance(): boolean {
     this.generation++;
     const { generation } = this;
@@ -182,7 +194,7 @@ export class BrokerModel {
     return true;
   }
 
-  /** What the group does about members that it has not heard of for too long: called when a worker dies or stops for a while. */
+  /** Removes a member that stays silent for the session timeout. Called when a worker dies or freezes. */
   watch(worker: Actor): void {
     this.scheduler.after(SESSION_TIMEOUT_MS, this.actor, 'session timeout', () => {
       const isGone = !worker.alive || worker.frozenUntil > this.scheduler.now();
@@ -190,16 +202,16 @@ export class BrokerModel {
       if (!isGone || member === undefined) return;
       this.scheduler.note('kafka', `${worker.name} is taken for dead`);
       this.left(member);
-      // A process that goes on learns by its next heartbeat that it is out, and joins anew.
+      // A process that wakes up learns from its next heartbeat that it was removed, and rejoins.
       this.scheduler.after(0, worker, 'joins anew', () => member.rejoin());
     });
   }
 }
 
-/** Where a member reads on. */
+/** The position from which a member reads on. */
 interface Position {
   readonly source: TopicPartition;
-  /** It is of no log but this one, which may have been replaced by another. */
+  /** The position belongs to this log only, which another log may have replaced. */
   readonly log: Log;
   offset: number;
   isFetching: boolean;
@@ -209,10 +221,10 @@ class Member {
   generation = -1;
   private listener: SourceListener | null = null;
   private hasLeft = false;
-  /** What is being read in this generation, and from which offset on. */
+  /** The positions read in this generation, by partition. */
   private positions = new Map<string, Position>();
   private readonly paused = new Set<string>();
-  /** As with the real one, nothing can be committed before something was read. */
+  /** As with the real client, no offset can be committed before a record was read. */
   private hasRead = false;
 
   constructor(
@@ -266,7 +278,7 @@ class Member {
     this.fetch();
   }
 
-  /** What is on its way of the partition is void. */
+  /** Moves the position. Chunks of the partition that are in flight become void. */
   rewindTo(partition: TopicPartition, offset: number): void {
     const key = keyOf(partition);
     const before = this.positions.get(key);
@@ -274,7 +286,7 @@ class Member {
     this.fetch();
   }
 
-  /** Fetches what is there of each partition, in its own time. */
+  /** Fetches the available records of each partition, each after a delay of its own. */
   fetch(): void {
     const { scheduler, random } = this.broker;
     for (const [key, position] of this.positions) {
@@ -283,7 +295,7 @@ class Member {
       position.isFetching = true;
       scheduler.after(random.below(this.broker.options.fetchMs), this.worker, 'fetched', () => {
         position.isFetching = false;
-        // What was fetched in an older generation is nobody's; of a paused partition nothing is handed over.
+        // Drop records fetched in an older generation, and records of a paused partition.
         if (this.positions.get(key) !== position || this.paused.has(key) || this.isGone(position)) return;
         this.handOver(position);
         this.fetch();
@@ -291,7 +303,7 @@ class Member {
     }
   }
 
-  /** Its topic was deleted: nothing of it comes any more. */
+  /** Whether the topic was deleted: no record of it arrives any more. */
   private isGone({ source, log }: Position): boolean {
     return this.broker.logOf(source) !== log;
   }
@@ -303,7 +315,8 @@ class Member {
     const to = Math.min(log.entries.length, from + 1 + random.below(CHUNK_RECORDS));
     position.offset = to;
     this.hasRead = true;
-    // New objects each time, as of a real fetch: what is read again is not what is still being decided.
+    // New objects each time, as from a real fetch: a record read again is not the object that is still being
+    // decided.
     const records = log.entries.slice(from, to).flatMap((entry) => (entry === null ? [] : [{ ...entry }]));
     const isCompressed = random.chance(options.compressed);
     const cursor = (from = 0) => {

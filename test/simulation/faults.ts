@@ -1,22 +1,27 @@
-/** Where faults strike, which can strike where, and the draw of those that do. */
+/**
+ * The points where faults strike, the faults possible at each, and the random choice of the faults of a run.
+ */
 import type { Random } from '../../dev/random';
 import type { Scheduler } from './scheduler';
 
-/** What befalls any request to the store. */
+/** Faults of any request to the store. */
 const REQUESTS = [
   ...(['cut before', 'answer lost', 'silence before', 'silence after'] as const),
   ...(['admin shutdown', 'statement timeout', 'disk full'] as const),
 ] as const;
-/** What befalls one that reads or writes tables, too: from then on for a while, whoever sends the same statement. */
+/**
+ * Also faults of a request that reads or writes tables. From then on the same statement fails for a while for
+ * every client.
+ */
 const STORE = [...REQUESTS, 'permission denied', 'missing column'] as const;
 const CONFLICTS = ['lock timeout', 'deadlock', 'serialization failure'] as const;
-/** The same of whatever writes or locks rows. */
+/** Also faults of a statement that writes or locks rows. */
 const LOCKS = [...CONFLICTS, 'read-only'] as const;
-/** What befalls a request to Kafka. */
+/** Faults of a request to Kafka. */
 const KAFKA = ['refused', 'answer lost', 'silence before', 'silence after'] as const;
-/** What befalls messages, which go to several partitions. */
+/** Faults of messages, which go to several partitions. */
 const MESSAGES = [...KAFKA, 'part of it taken'] as const;
-/** What befalls the world while somebody waits. */
+/** Faults of the whole world, which strike while a worker waits. */
 const WORLD = [
   ...([
     'store away',
@@ -31,7 +36,7 @@ const WORLD = [
 ] as const;
 export type WorldFault = (typeof WORLD)[number];
 
-/** The awaits of the code under test that reach out of it, and the faults that can strike there. */
+/** The awaits that reach out of the code under test, and the faults that can strike at each. */
 const POINTS = {
   connect: ['silence before', 'cut before', 'too many connections', ...WORLD],
   begin: [...REQUESTS, ...WORLD],
@@ -69,19 +74,22 @@ export type Fault = (typeof POINTS)[Point][number];
 
 const isPoint = (name: string): name is Point => name in POINTS;
 
-/** The point of a statement or message of the ledger. @throws Error for one that is not in the table: it was never thought about */
+/**
+ * The point of a statement or message of the ledger.
+ * @throws Error for a statement missing from the table: its faults were never considered
+ */
 export function pointOf(name: string): Point {
   if (!isPoint(name)) throw new Error(`no faults are listed for ${name}`);
   return name;
 }
 
-/** Every await with every fault that can strike there. */
+/** Every await with each fault that can strike there. */
 export const PAIRS: readonly (readonly [Point, Fault])[] = Object.entries(POINTS).flatMap(
   ([point, faults]: [string, readonly Fault[]]) =>
     faults.map((fault): readonly [Point, Fault] => [pointOf(point), fault]),
 );
 
-/** The first seeds, or, where a name is given, the first that are about that await or that fault. */
+/** The first seeds. With a name: the first seeds whose focus is that await or that fault. */
 export function firstSeeds(count: number, about: string | null): number[] {
   const places = PAIRS.flatMap(([point, fault], place) =>
     point === about || fault === about ? [place] : [],
@@ -97,10 +105,10 @@ export function firstSeeds(count: number, about: string | null): number[] {
 
 const isWorldFault = (fault: Fault): fault is WorldFault => WORLD.some((name) => name === fault);
 
-/** Of the columns of the table. */
+/** Names of the table's columns. */
 const LETTERS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 
-/** How often a point was come by, and how often a fault struck there and changed anything. */
+/** How often each point was reached, and how often a fault struck there and changed anything. */
 export class Coverage {
   readonly reached = new Map<Point, number>();
   private readonly hits = new Map<string, number>();
@@ -115,12 +123,15 @@ export class Coverage {
   hitsOf(point: Point, fault: Fault): number {
     return this.hits.get(`${point} / ${fault}`) ?? 0;
   }
-  /** The pairs that never came about, by their places in PAIRS. */
+  /** The pairs that never occurred, by their places in PAIRS. */
   missing(): number[] {
     return PAIRS.flatMap(([point, fault], place) => (this.hitsOf(point, fault) === 0 ? [place] : []));
   }
 
-  /** A line for each await, a column for each fault: how often it struck there, "-" where it cannot. */
+  /**
+   * A line for each await, a column for each fault. A cell counts how often the fault struck, "-" where it
+   * cannot.
+   */
   table(): string {
     const faults = [...new Set(PAIRS.map(([, fault]) => fault))];
     const points = [...new Set(PAIRS.map(([point]) => point))];
@@ -142,20 +153,20 @@ export class Coverage {
 }
 
 export interface FaultPlan {
-  /** The pair that this run is about. */
+  /** The pair of await and fault that the run concentrates on. */
   readonly focus: readonly [Point, Fault];
   /** Chance of a fault at any await. */
   readonly rate: number;
   readonly most: number;
   /** No fault begins before this time. */
   readonly fromMs: number;
-  /** No fault begins after this time, but that of the focus, which may come later. */
+  /** No fault begins after this time, except the focus, which may come later. */
   readonly untilMs: number;
-  /** Faults that are left out, by their number in the run: to find out which of them matter. */
+  /** Faults that are left out, by their number in the run, to find out which of them matter. */
   readonly without: ReadonlySet<number>;
 }
 
-/** Of the awaits at the pair's point, so many are let go by before the fault strikes there. */
+/** Chance that the fault of the focus strikes when the run passes its point. */
 const FOCUS_CHANCE = 0.5;
 const FOCUS_UNTIL_MS = 60_000;
 
@@ -163,9 +174,9 @@ export class Faults {
   private drawn = 0;
   private hasFocused = false;
   private areEnded = false;
-  /** When the last effect of any fault ends. */
+  /** The time when the last effect of any fault ends. */
   lastEffect = 0;
-  /** What struck, in words, by the number that leaves it out. */
+  /** Descriptions of the faults that struck, by the number that leaves each one out. */
   readonly struck: { readonly number: number; readonly what: string }[] = [];
 
   constructor(
@@ -173,18 +184,22 @@ export class Faults {
     private readonly random: Random,
     private readonly scheduler: Scheduler,
     private readonly coverage: Coverage,
-    /** Has the world's faults happen, and calls the last of these where they changed anything; those of a request are left to who made it. */
+    /**
+     * Causes a fault of the world, and calls `took` if it changed anything. The caller of a request causes
+     * the faults of the request.
+     */
     private readonly strike: (fault: WorldFault, worker: string, took: () => void) => void,
   ) {}
 
-  /** From now on nothing befalls anybody. */
+  /** From now on no fault strikes. */
   end(): void {
     this.areEnded = true;
   }
 
   /**
-   * What befalls a request at this moment; null for nothing, and where it befalls more than the request. It counts once it has taken effect
-   * (`took`): a connection may be silent already, a worker dead.
+   * Draws the fault of a request. It returns null for no fault, and for a fault of the world, which `strike`
+   * causes. A fault counts only once it has taken effect (`took`): a connection may already be silent, a
+   * worker dead.
    */
   at(point: Point, worker: string): Exclude<Fault, WorldFault> | null {
     this.coverage.count(point);
@@ -200,7 +215,7 @@ export class Faults {
     return null;
   }
 
-  /** The fault that befell somebody at this point has changed what happens. */
+  /** The fault at this point has changed the course of the run. */
   took(point: Point, fault: Fault): void {
     this.coverage.hit(point, fault);
   }
@@ -222,7 +237,7 @@ export class Faults {
     return this.random.chance(this.plan.rate) ? this.random.pick<Fault>(POINTS[point]) : null;
   }
 
-  /** The effect of a fault ends so much later. */
+  /** Extends the time of the last effect to `ms` from now. */
   lasts(ms: number): void {
     this.lastEffect = Math.max(this.lastEffect, this.scheduler.now() + ms);
   }

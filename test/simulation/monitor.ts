@@ -1,4 +1,7 @@
-/** Watches a run, and says at once where something happens that must not (the invariants I1-I6, I9, I10 of docs/rules.md's promises). */
+/**
+ * Watches a run and reports a broken promise at once: the invariants I1-I6, I9, I10 of the promises in
+ * docs/rules.md.
+ */
 import { currencyOf } from '../../src/domain/event/money';
 import type { ReferenceDocument } from '../../src/domain/reference';
 import { outcomeOfCode } from '../../src/domain/verdict/reasons';
@@ -19,9 +22,9 @@ import type { Values } from './wire';
 /** A promise that was broken, by the name of the invariant. */
 export class Violation extends Error {}
 
-/** I9: a partition gets on within this time after the last fault. */
+/** I9: a partition makes progress within this time after the last fault. */
 const PROGRESS_WITHIN_MS = 35_000;
-/** I10. */
+/** I10: the waits of an undecided partition. */
 const WAITS_MS = [1_000, 2_000, 4_000, 8_000, 16_000, 30_000];
 const COUNTED_KINDS: Readonly<Record<string, 'bet' | 'win' | 'settled'>> = {
   1: 'bet',
@@ -33,17 +36,17 @@ const BELOW_MIN_BET = '24';
 type SumName = 'bet' | 'win' | 'settled' | 'belowMinBet';
 type RoundSums = Record<SumName, Map<string, bigint>>;
 
-/** Where a record stood. */
+/** The place of a record in the topics. */
 export interface Coordinates extends TopicPartition {
   readonly offset: number;
-  /** In the log of a topic that was made anew. */
+  /** Whether the record is in the log of a topic that was created again. */
   readonly isAnew: boolean;
 }
 
 export class Monitor {
-  /** What the store holds of each record, in short. */
+  /** By record: the answer that the store holds, in short. */
   private readonly stored = new Map<string, string>();
-  /** What workers were told of each record. */
+  /** By record: the answer that a worker received. */
   private readonly told = new Map<string, string>();
   private readonly toldFresh = new Set<string>();
   private readonly verdicts = new Map<string, string>();
@@ -54,23 +57,28 @@ export class Monitor {
   private readonly sums = new Map<string, RoundSums>();
   private readonly settledRounds = new Set<string>();
   private readonly verdictIds = new Set<string>();
-  /** Up to where offsets were found to be decided. */
+  /** By partition: all offsets below this one were found to be decided. */
   private readonly checkedTo = new Map<string, number>();
   private readonly progressAt = new Map<string, number>();
-  /** Records whose answer the store has lost once: what was told of them before may be another one. */
+  /**
+   * Records whose answer the store has lost once. Workers may have received another answer before the loss.
+   */
   private readonly lost = new Set<string>();
-  /** Records before an offset that an operator has set, which were decided by then, and not published. */
+  /** Records before an offset set by an operator that were decided by then, but not published. */
   private readonly unpublished = new Set<string>();
-  /** The same, which were not decided. */
+  /** Records before such an offset that were not decided. */
   private readonly passedOver = new Set<string>();
-  /** Records of which a worker has told that they were passed over. */
+  /** Records that a worker has logged as passed over. */
   private readonly gaps = new Set<string>();
-  /** Waits of a worker's partition since it last got on. */
+  /** Number of waits of a worker's partition since it last made progress. */
   private readonly waits = new Map<string, number>();
 
-  /** Partitions of topics that were made anew. Their records' places end with an apostrophe, so that no record has two. */
+  /**
+   * Partitions of topics that were created again. The places of their records end with an apostrophe, so that
+   * no two records share a place.
+   */
   private readonly anew = new Set<string>();
-  /** The first transaction that decided something of such a log. */
+  /** The first transaction that decided a record of such a log. */
   private readonly followed = new Map<string, number>();
 
   constructor(
@@ -110,7 +118,7 @@ export class Monitor {
     }
   }
 
-  /** The store has lost its last transactions: what is left of it is all that counts. */
+  /** The store has lost its last transactions: only the remaining ones count. */
   onFallBack({ appended }: StoreModel): void {
     const before = [...this.stored.keys()];
     for (const known of [this.stored, this.rows.verdicts, this.rows.resends, this.unstored, this.sums])
@@ -122,13 +130,16 @@ export class Monitor {
     for (const place of before) {
       if (this.stored.has(place)) continue;
       this.lost.add(place);
-      // What was published of it is no answer to what is decided anew.
+      // The published verdict of a lost record does not answer the record when it is decided again.
       this.verdicts.delete(place);
       this.deadLetters.delete(place);
     }
   }
 
-  /** The offset of the first record whose answer the store has lost, and which was not decided again; infinite where there is none. */
+  /**
+   * The offset of the first record whose answer the store has lost and which was not decided again. Infinite
+   * where there is none.
+   */
   firstLost({ source, entries }: Log): number {
     const first = entries.findIndex((_, offset) => {
       const place = this.placeIn(keyOf(source), offset);
@@ -137,15 +148,16 @@ export class Monitor {
     return first < 0 ? Number.POSITIVE_INFINITY : first;
   }
 
-  /** Whether the store holds an answer to any of its records. */
+  /** Whether the store holds an answer to any record of the log. */
   hasDecided({ source, entries }: Log): boolean {
     return entries.some((_, offset) => this.stored.has(this.placeIn(keyOf(source), offset)));
   }
 
   /**
-   * An operator has set the offset of the group. What is decided of the records before it and not published yet may never be: nobody reads it again.
+   * An operator has set the offset of the group. Decided records before it may stay unpublished, because no
+   * worker reads them again.
    *
-   * @returns whether there are any that are not decided
+   * @returns whether any record before the offset is not decided
    */
   onPassedOver({ source, entries, committed }: Log): boolean {
     let isAny = false;
@@ -160,23 +172,26 @@ export class Monitor {
     return isAny;
   }
 
-  /** The topic of a partition was made anew: what was in it is nobody's loss. */
+  /** The topic of a partition was created again: the records of the old topic count as no loss. */
   onMadeAnew(source: TopicPartition): void {
     this.anew.add(keyOf(source));
     this.checkedTo.delete(keyOf(source));
   }
 
-  /** The last of the transactions that first decided something of a log that was made anew: a store without it could not tell the two logs apart. */
+  /**
+   * The last of the transactions that first decided a record of a log that was created again. A store without
+   * that transaction could not distinguish the two logs.
+   */
   followsSince(): number {
     return Math.max(0, ...this.followed.values());
   }
 
-  /** A record's place in the log as it is now. */
+  /** A record's place in the present log. */
   private placeIn(partition: string, offset: number): string {
     return `${partition}/${offset}${this.anew.has(partition) ? MARK : ''}`;
   }
 
-  /** A worker tells that records were passed over. */
+  /** A worker reports that records were passed over. */
   onGap(partition: string, from: number, to: number): void {
     for (let offset = from; offset < to; offset++) this.gaps.add(this.placeIn(partition, offset));
   }
@@ -185,7 +200,7 @@ export class Monitor {
     return [...logs].every((log) => this.firstLost(log) === Number.POSITIVE_INFINITY);
   }
 
-  /** @param transaction null: one that was looked at before */
+  /** @param transaction null where the transaction was checked before */
   private onAppended(table: string, values: Values, transaction: Transaction | null): void {
     if (table === 'panics') return;
     const partition = this.partitionNames.get(values.partition_no ?? '') ?? '';
@@ -242,7 +257,7 @@ export class Monitor {
     sums[name].set(currency, (sums[name].get(currency) ?? 0n) + BigInt(amount ?? 0));
   }
 
-  /** I3: what a round has summed up is what was counted of it. */
+  /** I3: the sums of a round equal the amounts that were counted for it. */
   private checkRound(row: Values): void {
     const sums = this.sums.get(row.round_no ?? '');
     const found = new Map<string, readonly string[]>();
@@ -276,7 +291,7 @@ export class Monitor {
     }
   }
 
-  /** I5: what a partition has counted adds up, and is what the rows say. */
+  /** I5: the counts of a partition add up, and equal the number of its rows. */
   private checkBalance(row: Values): void {
     const partition = `${row.topic}/${row.partition}`;
     const [accepted, rejected, skipped, duplicates, redeliveries, deadLetters, withoutKey, read] = [
@@ -294,7 +309,9 @@ export class Monitor {
 
   // --- Kafka
 
-  /** I2, S5, S7: what the offset passes is decided, and its verdict or dead letter is with Kafka. */
+  /**
+   * I2, S5, S7: records before a committed offset are decided, and their verdict or dead letter is in Kafka.
+   */
   onOffsetCommit({ source, entries }: Log, offset: number, isOwner: boolean): void {
     const partition = keyOf(source);
     must(isOwner, 'I2', `${partition} is committed by a worker that has lost it`);
@@ -320,14 +337,14 @@ export class Monitor {
       const place = `${placeOf(source.topic, source.partition, source.offset)}${markOf(message.event_id)}`;
       const stored = this.stored.get(place);
       const wasLost = this.lost.has(place);
-      // Of what the store has lost a worker may still publish what it was.
+      // A worker may still publish the old verdict of a record that the store has lost.
       if (wasLost && nameOf(message) !== stored) continue;
       must(stored !== undefined, 'S7', `${place} is published and not decided`);
       const text = JSON.stringify(message);
       const before = wasLost ? text : (this.verdicts.get(place) ?? text);
       must(before === text, 'I6', `${place} is published as ${before}, then as ${text}`);
       must(nameOf(message) === stored, 'I6', `${place} is ${stored} and published as ${nameOf(message)}`);
-      // Both are of the present reading: of the reference data, and of the round.
+      // Both describe the present reading: of the reference data, and of the round.
       for (const list of [details, anomalies])
         must(list === undefined || Array.isArray(list), 'S7', `${place} has details of another form`);
       this.verdicts.set(place, text);
@@ -345,7 +362,7 @@ export class Monitor {
 
   // --- the workers
 
-  /** I6: a record is answered as it is stored, each time, and as new at most once. */
+  /** I6: every answer to a record equals the stored one. K3: a record is answered as new at most once. */
   onAnswers(source: TopicPartition, answers: readonly Answer[]): void {
     for (const answer of answers) {
       const { eventId, envelope } = answer;
@@ -373,14 +390,14 @@ export class Monitor {
     must(waitMs === expected, 'I10', `wait ${waits} of ${partition} is ${waitMs} ms, not ${expected}`);
   }
 
-  /** A worker's partition got on, or is another's now. */
+  /** A worker's partition made progress, or moved to another worker. */
   onProgress(partition: string): void {
     this.waits.delete(partition);
   }
 
   // --- the end
 
-  /** I9: every partition that was not done when the last fault ended has got on soon after. */
+  /** I9: every partition that was not finished at the end of the last fault has made progress soon after. */
   checkProgress(logs: Iterable<Log>, lastEffectMs: number): void {
     const late = this.scheduler.now() - lastEffectMs;
     for (const log of logs) {
@@ -395,7 +412,10 @@ export class Monitor {
     }
   }
 
-  /** Everything is decided, dead-lettered or counted, and told; and it is what the rules say, in the order in which it was decided. */
+  /**
+   * Every record is decided, dead-lettered or counted, and its answer is published. The answers follow the
+   * rules, in the order in which the records were decided.
+   */
   checkEnd(store: StoreModel, logs: Iterable<Log>): void {
     for (const log of logs) {
       const partition = keyOf(log.source);
@@ -405,7 +425,7 @@ export class Monitor {
         const stored = this.stored.get(place);
         if (stored !== undefined) {
           const published = stored === 'dead letter' ? this.deadLetters : this.verdicts;
-          // What an operator passed over may have been under way, and is read by nobody again.
+          // A record that an operator passed over may have been in flight, and no worker reads it again.
           const isSkipped = this.unpublished.has(place) || this.passedOver.has(place);
           must(published.has(place) || isSkipped, 'S7', `${place} is ${stored}, and was never published`);
           return;
@@ -432,7 +452,8 @@ export class Monitor {
       must(at.offset > last || this.passedOver.has(place), 'D2', `${place} is decided behind a later one`);
       lastOffset.set(log, Math.max(last, at.offset));
       decided.add(place);
-      // A version's number may have stood for another document before, of which the store has lost all that it judged.
+      // The number of a version may have belonged to another document before. The store has then lost all
+      // records that the old document judged.
       const version = Number(values.reference_version);
       const reference = references.get(version) ?? documentIn(store, version);
       references.set(version, reference);
@@ -482,7 +503,7 @@ export class Monitor {
   }
 }
 
-/** Ends the places of records in logs that were made anew. */
+/** Ends the places of records in logs that were created again. */
 const MARK = "'";
 const markOf = (eventId: unknown): string => (isAnew(eventId) ? MARK : '');
 
@@ -500,7 +521,7 @@ function coordinatesOf(place: string): Coordinates {
 function deliveryOf(place: string, { connection, content, poison }: SimulatedRecord): Delivery {
   if (connection === null) throw new Violation(`C5: nobody claims ${place}, and it is decided`);
   if (content === null || Buffer.isBuffer(content)) return { connection, source: place, event: null };
-  // Of an event that cannot be processed nothing is kept but its id.
+  // Of an event that cannot be processed the store keeps only its id.
   const event = poison === null ? content : { event_id: content.event_id };
   return { connection, source: place, event };
 }

@@ -1,4 +1,7 @@
-/** What a seed stands for: the records of each partition, the workers and their settings, the changes of reference data, the faults. */
+/**
+ * The plan of a seed: the records of each partition, the workers and their settings, the changes of reference
+ * data, the faults.
+ */
 import { makeRandom, type Random } from '../../dev/random';
 import type { ReferenceDocument } from '../../src/domain/reference';
 import { STORE_CHECK_MS } from '../../src/stream/stream';
@@ -6,12 +9,12 @@ import { makeEvents, type PlannedRecord, REFERENCE } from '../model/plan';
 import type { Content, Json } from '../support/ledger';
 import { type FaultPlan, PAIRS, type Point } from './faults';
 
-/** Where an event of a record makes the code fail that decides it, each time; null for all others. */
+/** The step that fails each time for an event of the record; null for all other events. */
 export type Poison = 'judging' | 'deciding' | 'storing' | null;
 
 export interface SimulatedRecord extends PlannedRecord {
   readonly poison: Poison;
-  /** In the Confluent wire format: a registry has to be asked. */
+  /** Whether the value is in the Confluent wire format, which needs the registry. */
   readonly isFramed: boolean;
 }
 
@@ -20,10 +23,10 @@ export interface SimulatedPartition {
   readonly partition: number;
   /** Null for offsets without a record. */
   readonly entries: readonly (SimulatedRecord | null)[];
-  /** So many of them are there at the beginning; the others come after so many milliseconds. */
+  /** The first `first` entries exist at the beginning; the others are produced after `laterMs`. */
   readonly first: number;
   readonly laterMs: number;
-  /** What is produced in their place where the topic is deleted and made anew: events of their own, each with an id. */
+  /** Records produced after the topic is deleted and created again: events of their own, each with an id. */
   readonly anew: readonly (SimulatedRecord | null)[];
 }
 
@@ -33,18 +36,18 @@ export interface SimulationPlan {
   readonly workers: number;
   readonly batchEvents: number;
   readonly partitionsAtOnce: number;
-  /** Chance that a statement lets others get on after one of its rows. */
+  /** Chance that a statement yields to others after one of its rows. */
   readonly betweenRows: number;
-  /** A fetch takes this long at most. */
+  /** The longest time that a fetch takes. */
   readonly fetchMs: number;
   readonly compressed: number;
   readonly chunkBytes: number;
   readonly faults: FaultPlan;
-  /** When the group is told to read again what it has read; null where it is not. */
+  /** When the offsets of the group are set back; null for never. */
   readonly setBackAtMs: number | null;
 }
 
-/** What is left out of a run, to find the least that still fails. */
+/** Records and faults that are left out of a run, to find the smallest run that still fails. */
 export interface Without {
   readonly records: ReadonlySet<number>;
   readonly faults: ReadonlySet<number>;
@@ -60,8 +63,9 @@ const PLACES: readonly { topic: string; partition: number; connections: readonly
 ];
 
 /**
- * Partitions whose events come at the same moment: whoever takes locks in another order is found out here. Either they are the same events,
- * so that all open the same rounds and write the same keys, or others of rounds that the first partition has opened before.
+ * Partitions whose events arrive at the same moment. They reveal a worker that takes locks in another order.
+ * Some crowds share their events, so that all partitions open the same rounds and write the same keys. Others
+ * have different events of rounds that the first partition has opened before.
  */
 const CROWDS: readonly (typeof PLACES)[] = [
   [0, 1, 2, 3].map((partition) => ({ topic: 'acme', partition, connections: ['acme-stream'] })),
@@ -78,7 +82,7 @@ export function makePlan(seed: number, without: Without = WITHOUT_NOTHING): Simu
   const needs = NEEDS[focus[0]] ?? {};
   const crowd = random.pick(['same events', 'same rounds'] as const);
   const isCrowd = random.chance(0.3) && needs.deadLetters !== true && needs.poison !== true;
-  // All of it is there, and more than one batch holds: what a worker looks ahead in.
+  // A backlog is complete at the beginning and exceeds one batch, so that a worker looks ahead in it.
   const isBacklog = !isCrowd && needs.idle !== true && random.chance(0.4);
   const some = PLACES.slice(0, (needs.deadLetters ? 3 : 2) + random.below(PLACES.length - 2));
   const places = isCrowd ? random.pick(CROWDS) : some;
@@ -144,7 +148,7 @@ export function makePlan(seed: number, without: Without = WITHOUT_NOTHING): Simu
       focus,
       rate: random.pick([0, 0.005, 0.02, 0.05, 0.2]),
       most: random.below(random.pick([4, 12, 60])) + 1,
-      // A crowd is left alone until it has met.
+      // No fault strikes a crowd until it has met.
       fromMs: isCrowd ? 2_500 : 0,
       untilMs: random.pick([2_000, 20_000, 120_000]),
       without: without.faults,
@@ -153,11 +157,14 @@ export function makePlan(seed: number, without: Without = WITHOUT_NOTHING): Simu
   };
 }
 
-/** What begins an event's id tells of which of a topic's two logs it is, and nothing else in the store does. */
+/**
+ * The prefix of an event id shows which of the topic's two logs holds the event. The store holds no other
+ * trace of it.
+ */
 const ANEW = 'anew-';
 export const isAnew = (eventId: unknown): boolean => typeof eventId === 'string' && eventId.startsWith(ANEW);
 
-/** Records of logs that are made anew: of the same rounds as the first ones. */
+/** Records of logs that are created again, in the same rounds as the first logs. */
 function makeEventsAnew(random: Random) {
   const event = makeEvents(random, { eventIds: 20, roundIds: 4 });
   return (connections: readonly (string | null)[]): (SimulatedRecord | null)[] =>
@@ -173,14 +180,17 @@ function makeEventsAnew(random: Random) {
     });
 }
 
-/** All at once, once every worker has its partitions; the one that is early is done by then. */
+/**
+ * The events of a crowd arrive together, once every worker has its partitions. The early partition is
+ * finished by then.
+ */
 const inCrowd = (isEarly: boolean, entries: number) =>
   isEarly ? { first: entries, laterMs: 0 } : { first: 0, laterMs: 2_000 };
 
-/** So long that the worker looks what the store still knows of partitions of which nothing comes. */
+/** Long enough for the worker to check what the store still knows of partitions without new records. */
 const IDLE_MS = STORE_CHECK_MS + 5_000;
 
-/** What a run has to have for its point to be come by. */
+/** Properties that a run needs to reach its point. */
 interface Needs {
   readonly idle?: boolean;
   readonly setBack?: boolean;
@@ -198,10 +208,13 @@ const NEEDS: Partial<Record<Point, Needs>> = {
   'send dead letters': { deadLetters: true },
 };
 
-/** Each is read again now and then, and more than ten panics a minute leave a partition undecided (V9). */
+/**
+ * Each poisoned event is read again now and then. More than ten panics a minute leave a partition undecided
+ * (V9).
+ */
 const MAX_POISONS = 3;
 
-/** Few events make the code fail; their ids are their own, and what is sent again of them is the same. */
+/** A few events make the code fail. Their ids are their own, and a resent one has the same content. */
 function poisoned(
   random: Random,
   content: Content,
@@ -226,7 +239,7 @@ function poisoned(
   };
 }
 
-/** The game whose events nobody can decide. */
+/** The game whose events cannot be decided. */
 export const BUG = 'bug';
 
 const VALID: Json = {
@@ -242,7 +255,7 @@ const VALID: Json = {
 
 const isRoundEvent = (content: Json) => typeof content.round_id === 'string';
 
-/** The versions of the reference data: brands come and go, a minimum changes. */
+/** The versions of the reference data: a brand is switched on and off, a minimum bet changes. */
 export function documentOf(version: number): ReferenceDocument {
   return {
     operators: REFERENCE.operators.map((operator) => ({

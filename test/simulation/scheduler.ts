@@ -1,16 +1,17 @@
 /**
- * Virtual time, and the choice of what happens next: whatever waits (an answer of the store, a lock, a timer) is a task here, and the seed
- * picks one of those that can happen. Between two picks the code under test runs until it waits again. The same seed, the same picks.
+ * Virtual time, and the choice of the next task. Every wait (for an answer of the store, a lock, a timer) is
+ * a task here. The seed picks one of the tasks that can run. Between two picks the code under test runs until
+ * it waits again. The same seed always makes the same picks.
  */
 import type { Random } from '../../dev/random';
 
-/** Somebody to whom things happen: a worker, a server. */
+/** A party of the simulation that has tasks: a worker or a server. */
 export class Actor {
-  /** What has died has nothing happen to it any more: its code never goes on. */
+  /** No task of a dead actor runs any more: its code never continues. */
   alive = true;
-  /** Until then nothing happens to it: a process that was stopped and goes on later. */
+  /** No task of the actor runs before this time, like a process that is stopped and continued later. */
   frozenUntil = 0;
-  /** How often it is picked, beside the others. */
+  /** How often the actor is picked, relative to the others. */
   weight = 1;
 
   constructor(readonly name: string) {}
@@ -24,17 +25,17 @@ interface Task {
   cancelled: boolean;
 }
 
-/** Every pick takes some time, so that what waits for long meets its deadline. */
+/** Every pick takes some time, so that a long wait meets its deadline. */
 const STEP_MS = 1;
-/** Lines of a trace that are kept. */
+/** Number of trace lines that are kept. */
 const MAX_TRACE_LINES = 5_000;
 
 export class Scheduler {
   private time = 0;
   private readonly ready: Task[] = [];
-  /** Ascending by time; of one time in the order in which they came. */
+  /** Ascending by time; timers of the same time in the order of their creation. */
   private readonly timers: Task[] = [];
-  /** What happened, line by line; null where nobody asked for it. */
+  /** One line for each event; null where tracing is off. */
   readonly trace: string[] | null;
   steps = 0;
 
@@ -49,7 +50,7 @@ export class Scheduler {
     return this.time;
   }
 
-  /** Whether something can happen without any wait. */
+  /** Whether a task can run without any wait. */
   get isBusy(): boolean {
     this.takeDue();
     return this.ready.some((task) => this.weightOf(task) > 0);
@@ -60,7 +61,10 @@ export class Scheduler {
     this.trace.push(`${(this.time / 1000).toFixed(3).padStart(9)} s  ${actor.padEnd(9)} ${what}`);
   }
 
-  /** Something that can happen from now on. @returns a function that takes it back */
+  /**
+   * Adds a task that can run from now on.
+   * @returns a function that cancels it
+   */
   soon(actor: Actor, label: string, run: () => void): () => void {
     const task = this.task(this.time, actor, label, run);
     this.ready.push(task);
@@ -69,7 +73,10 @@ export class Scheduler {
     };
   }
 
-  /** Something that can happen after `ms`. @returns a function that takes it back */
+  /**
+   * Adds a task that can run after `ms`.
+   * @returns a function that cancels it
+   */
   after(ms: number, actor: Actor, label: string, run: () => void): () => void {
     const task = this.task(this.time + ms, actor, label, run);
     let place = this.timers.length;
@@ -80,7 +87,7 @@ export class Scheduler {
     };
   }
 
-  /** Resolves when it is picked. */
+  /** Resolves when the task is picked. */
   turn(actor: Actor, label: string): Promise<void> {
     return new Promise((resolve) => this.soon(actor, label, resolve));
   }
@@ -89,7 +96,10 @@ export class Scheduler {
     return { at, actor, label, run, cancelled: false };
   }
 
-  /** Lets one thing happen, and the code go on until it waits again. @returns false where nothing is left that could happen */
+  /**
+   * Runs one task, and the code behind it until it waits again.
+   * @returns false where no task is left that could run
+   */
   async step(): Promise<boolean> {
     const task = this.pick();
     if (task === null) return false;

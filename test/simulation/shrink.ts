@@ -1,11 +1,11 @@
-/** Of a run that fails: the least that still fails in the same way, and how it is told. */
+/** Finds the smallest run that still fails in the same way as a failing run, and describes it. */
 import { Coverage } from './faults';
 import { makePlan, type Without } from './plan';
 import { type Outcome, type Sabotage, simulate } from './simulation';
 
-/** Runs that are spent on finding less. */
+/** Maximum number of runs spent on shrinking. */
 const MAX_RUNS = 400;
-/** Lines of a trace that are shown: the last ones are those that matter. */
+/** Number of trace lines shown: the last ones matter most. */
 const SHOWN_LINES = 150;
 
 export interface Failure {
@@ -17,7 +17,10 @@ export interface Failure {
 /** The invariant that was broken. */
 const kindOf = (problem: string | null) => problem?.split(':')[0] ?? null;
 
-/** Leaves out faults and records as long as the run fails by the same invariant, more of them at once first. */
+/**
+ * Leaves out faults and records as long as the run breaks the same invariant. It begins with large groups of
+ * them.
+ */
 export async function shrink(seed: number, problem: string, sabotage: Sabotage = {}): Promise<Failure> {
   const kind = kindOf(problem);
   let runs = 0;
@@ -59,7 +62,7 @@ export async function shrink(seed: number, problem: string, sabotage: Sabotage =
   return { seed, without: least, outcome: await run(least, true) };
 }
 
-/** What is left out, as `make simulate` takes it: r and f with numbers. */
+/** The parts that are left out, as `make simulate` takes them: r and f with numbers. */
 function writeWithout({ records, faults }: Without): string {
   return [...[...records].map((n) => `r${n}`), ...[...faults].map((n) => `f${n}`)].join(',');
 }

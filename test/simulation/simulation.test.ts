@@ -1,5 +1,6 @@
 /**
- * Many runs of the simulator. Without settings they are the same seeds each time; `make simulate` draws others, or plays one again.
+ * Many runs of the simulator. By default the seeds are the same each time; `make simulate` draws others, or
+ * repeats one run.
  */
 import { contentHashOf } from '../../src/domain/event/content-hash';
 import type { KeyedItem } from '../../src/domain/verdict/decide';
@@ -14,9 +15,9 @@ import { type Sabotage, simulate } from './simulation';
 const { SEED, SEEDS, FIRST_SEED, WITHOUT } = process.env;
 const COUNT = Number(SEEDS ?? 1_000);
 const FIRST = Number(FIRST_SEED ?? 1);
-/** Runs that are about a pair of await and fault that no other has brought about. */
+/** Maximum number of runs for a pair of await and fault that no earlier run has brought about. */
 const MAX_RUNS_FOR_A_PAIR = 150;
-/** Failures that are told of at most: the first says most. */
+/** Maximum number of failures that are shrunk and described: the first one says most. */
 const MAX_TOLD = 3;
 
 jest.setTimeout(60_000 + COUNT * 200);
@@ -39,7 +40,7 @@ ofAllSeeds(
     for (let seed = FIRST; seed < FIRST + COUNT; seed++) await run(seed);
     let seeds = COUNT;
     for (const place of failed.size === 0 ? coverage.missing() : []) {
-      // A seed is about the pair at its place: more of those that are about this one.
+      // A seed's focus is the pair at its place. Run further seeds with this pair as their focus.
       const next = FIRST + COUNT + PAIRS.length - ((FIRST + COUNT) % PAIRS.length) + place;
       for (let tries = 0; tries < MAX_RUNS_FOR_A_PAIR && coverage.missing().includes(place); tries++) {
         await run(next + tries * PAIRS.length);
@@ -78,7 +79,10 @@ ofAllSeeds('a seed is a run: played again it takes the same steps', async () => 
   }
 });
 
-/** Workers that are broken on purpose, the invariant that has to notice, and the fault that it takes, where it takes one. */
+/**
+ * Workers that are broken on purpose. For each: the invariant that must notice it, and the fault that it
+ * needs, if any.
+ */
 const BROKEN: readonly (readonly [string, string, Sabotage, Fault | null])[] = [
   [
     'commits an offset too far',
@@ -140,7 +144,7 @@ const BROKEN: readonly (readonly [string, string, Sabotage, Fault | null])[] = [
   ],
 ];
 
-/** Each batch has an event of the partition before with it, under another id. */
+/** Adds an event of the previous partition to each batch, under another id. */
 function spanning(ledger: Ledger): Ledger {
   let before: KeyedItem | undefined;
   return {

@@ -1,6 +1,6 @@
 /**
- * One run of the simulator: workers of the project's real code (stream, intake, ledger, domain) over the models of the store and of Kafka,
- * until everything is decided. A seed is a run: the same seed, the same run.
+ * One run of the simulator. Workers run the project's real code (stream, intake, ledger, domain) over the
+ * models of the store and of Kafka, until all records are decided. The same seed always gives the same run.
  */
 import { pino } from 'pino';
 import { makeRandom } from '../../dev/random';
@@ -33,13 +33,13 @@ const DEAD_LETTERS = 'dead-letters';
 const DONE_WITHIN_MS = 240_000;
 const MAX_STEPS = 400_000;
 const STOP_DEADLINE_MS = 20_000;
-/** The outcome of an event that is stored as a panic. */
+/** The outcome code of an event that is stored as a panic. */
 const PANIC = '10';
-/** The metrics are the process's: nothing here looks at them. */
+/** One set of metrics for all workers: no check reads them. */
 const metrics = makeMetrics();
 
 export interface Outcome {
-  /** What was broken, or null. */
+  /** The promise that was broken, or null. */
   readonly problem: string | null;
   readonly steps: number;
   readonly virtualMs: number;
@@ -47,7 +47,7 @@ export interface Outcome {
   readonly trace: readonly string[];
 }
 
-/** Breaks a worker on purpose, to see that it is noticed. */
+/** Breaks a worker on purpose, to prove that the monitor notices it. */
 export interface Sabotage {
   readonly source?: (source: RecordSource) => RecordSource;
   readonly ledger?: (ledger: Ledger) => Ledger;
@@ -94,12 +94,12 @@ class World {
   private readonly workers = new Map<string, Worker>();
   private readonly outside = new Actor('world');
   private started = 0;
-  /** Documents of the reference data, those of versions that the store has lost, too. */
+  /** Documents of the reference data, including versions that the store has lost. */
   private applied = 0;
-  /** Topics that were deleted and made anew. */
+  /** Topics that were deleted and created again. */
   private readonly madeAnew = new Set<string>();
   private isOver = false;
-  /** What was broken in a callback, to be thrown by the run. */
+  /** An error thrown in a callback; the run throws it. */
   private broken: unknown = null;
 
   constructor(
@@ -199,7 +199,7 @@ class World {
     if (late > DONE_WITHIN_MS) throw new Violation(`I9: not done ${late} ms after the last fault`);
   }
 
-  /** As SIGTERM does: what is decided is committed, and nobody waits any longer. */
+  /** Stops all workers as SIGTERM does: they commit decided records, and all waits end. */
   private async stopAll(): Promise<void> {
     this.faults.end();
     this.isOver = true;
@@ -214,7 +214,7 @@ class World {
           this.broken ??= new Violation('stop: a worker with nothing to do does not stop in time');
       });
     }
-    // What was about to befall a worker may still do so.
+    // Faults that were already scheduled may still strike a stopping worker.
     while ([...stopping].some(({ alive }) => alive)) {
       if (!(await this.scheduler.step())) throw new Violation('stop: a worker does not stop');
       if (this.broken !== null) throw this.broken;
@@ -273,7 +273,7 @@ class World {
     const store = new ModelPool(this.network, actor, plan.partitionsAtOnce + 2);
     const sender = broker.sender(actor, { [VERDICTS]: 'send verdicts', [DEAD_LETTERS]: 'send dead letters' });
     let generation = 0;
-    /** By record: that in which its last answer was asked for. */
+    /** By record: the generation in which its last answer was requested. */
     const generationOf = new Map<string, number>();
     const recordOf = (from: TopicPartition, offset: number) => `${keyOf(from)} ${offset}`;
     const logger = pino(
@@ -281,9 +281,10 @@ class World {
       { write: (line) => this.onLine(actor, line) },
     );
 
-    // Batches that are few or many, whatever their size here: the one lock all of their rounds at once, the others in a step of its own.
+    // The ledger's threshold of a small batch varies, so that both ways of locking occur. A small batch locks
+    // its rounds at once, a larger one in a step of its own.
     const fewEvents = this.random.pick([0, plan.batchEvents >> 1, plan.batchEvents]);
-    // All batches take turns, or none does.
+    // Either all batches take turns or none does.
     const largeBatchBytes = this.random.pick([0, Number.MAX_SAFE_INTEGER]);
     const plain = makeLedger(store, { fewEvents });
     const ledger: Ledger = {
@@ -334,7 +335,7 @@ class World {
         },
       },
       wireFormat: this.wireFormat(actor),
-      // Its group never moves.
+      // The group of the simulation never moves to another cluster.
       cluster: { id: null, name: '' },
       beginAt: async () => {
         throw new Error('a move that nobody made');
@@ -357,7 +358,7 @@ class World {
     stream.start().catch((error: unknown) => {
       this.broken ??= error;
     });
-    // Until it is there, its partitions may have nobody.
+    // Until the worker has joined, its partitions may have no owner.
     faults.lasts(0);
   }
 
@@ -383,7 +384,7 @@ class World {
     };
   }
 
-  /** What a partition has just said that it is about to wait. */
+  /** The wait that a partition has just logged and is about to begin. */
   private announcedMs: number | null = null;
 
   private onSleep({ name }: Actor, ms: number): void {
@@ -407,7 +408,10 @@ class World {
     this.watched(() => this.monitor.onWait(`${actor.name} ${topic}/${partition}`, Number(waitMs)));
   }
 
-  /** Values that begin with 0x00 are decoded by a registry that may be away; some of them nobody can process. */
+  /**
+   * A schema registry that may be away decodes values that begin with 0x00. Some decoded values cannot be
+   * processed.
+   */
   private wireFormat(actor: Actor): Pick<WireFormat, 'decode'> {
     const { scheduler, faults } = this;
     return {
@@ -433,7 +437,7 @@ class World {
 
   // --- what befalls the world
 
-  /** @returns whether it changed anything: a store may be away already, a worker dead */
+  /** @returns whether the fault changed anything: the store may already be away, or the worker dead */
   private strike(fault: WorldFault, name: string): boolean {
     const worker = this.workers.get(name);
     this.scheduler.note('world', `${fault} (${name})`);
@@ -442,9 +446,10 @@ class World {
       case 'store away':
         return this.takeStoreAway(this.random.pick([100, 3_000, 20_000, 150_000]));
       case 'store falls back': {
-        // Workers that stop notice nothing any more: those that come after them would.
+        // Workers that are stopping no longer notice a loss; only later workers would.
         if (this.isOver) return false;
-        // Whoever waits for nothing of the store at that moment may notice nothing of it but that its connections are new.
+        // A worker that waits for nothing of the store at that moment may notice only that its connections
+        // are new.
         this.takeStoreAway(this.random.pick([0, 100, 3_000]));
         const versions = this.store.references.length;
         const hasLost = this.store.fallBack(
@@ -453,7 +458,7 @@ class World {
         );
         this.monitor.onFallBack(this.store);
         this.setLostOffsetsBack();
-        // Whoever misses what he had applied applies it anew, or what is newer by now.
+        // An operator who misses a version applies it again, or applies a newer one.
         if (this.store.references.length < versions) {
           const ms = this.random.pick([0, 1_000, 20_000]);
           this.faults.lasts(ms);
@@ -497,7 +502,11 @@ class World {
     }
   }
 
-  /** As an operator does: the group reads again what it has read, and what its store has lost. @returns whether there is any of it */
+  /**
+   * Rewinds the group as an operator does: it reads records again, and reads the records that its store has
+   * lost.
+   * @returns whether there are any such records
+   */
   private setOffsetsBack(): boolean {
     let isAny = false;
     for (const log of this.broker.logs.values()) {
@@ -512,10 +521,10 @@ class World {
   }
 
   /**
-   * As an operator does: the group goes on behind records that it has not read, and before others. Not where nothing is decided yet: a group may
-   * begin where it likes.
+   * Sets offsets forward as an operator does: the group skips records that it has not read. Partitions
+   * without decided records are left out, because a group may begin at any offset.
    *
-   * @returns whether any of them is not decided
+   * @returns whether any skipped record is not decided
    */
   private setOffsetsForward(): boolean {
     const lastOf = ({ entries }: Log) => entries.findLastIndex((entry) => entry !== null);
@@ -532,7 +541,10 @@ class World {
     return isAny;
   }
 
-  /** A topic is deleted and made anew, once. What was in it is gone. @returns whether there was anything */
+  /**
+   * Deletes a topic and creates it again, once. All its records are gone.
+   * @returns whether it had any
+   */
   private makeTopicAnew(): boolean {
     const topics = this.plan.partitions
       .filter((each) => !this.madeAnew.has(each.topic) && this.broker.logOf(each).entries.length > 0)
@@ -549,7 +561,8 @@ class World {
       const laterMs = this.random.below(3_000);
       this.scheduler.after(MADE_ANEW_AFTER_MS, this.outside, 'produced', () => {
         this.broker.append(source, records.slice(0, first));
-        // One behind the other: of what is due at one time anything may come first.
+        // The second append is scheduled by the first: events that are due at the same time may come in any
+        // order.
         this.scheduler.after(laterMs, this.outside, 'produced', () =>
           this.broker.append(source, records.slice(first)),
         );
@@ -560,7 +573,10 @@ class World {
     return true;
   }
 
-  /** Where an operator has set offsets, and no worker has committed since, only the operator knows what should have been decided. */
+  /**
+   * Rewinds the group to the first lost record of a partition where an operator has set offsets and no worker
+   * has committed since. There only the operator knows which records should have been decided.
+   */
   private setLostOffsetsBack(): void {
     let isAny = false;
     for (const log of this.broker.logs.values()) {
@@ -602,9 +618,12 @@ class World {
   }
 }
 
-/** So long a topic is not there. By then nobody decides any more what was in it: a worker that was frozen has heard that it is out. */
+/**
+ * How long a recreated topic is missing. Afterwards no worker decides records of the old topic: even a worker
+ * that was frozen knows by then that it has left the group.
+ */
 const MADE_ANEW_AFTER_MS = 40_000;
-/** So long the store keeps the transactions of a worker that it hears nothing of. */
+/** How long the store keeps the transactions of a worker that went silent. */
 const VANISHED_MS = 15_000;
 const PASSED_OVER = 'records were passed over: offsets were set forward, or lost';
 /** The committer's wait between two tries. */

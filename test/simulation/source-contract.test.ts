@@ -1,4 +1,7 @@
-/** The model of Kafka, held against the scripts that test/stream/source-contract.test.ts holds the real one's source against. */
+/**
+ * Runs the scripts of the source contract on the model of Kafka. test/stream/source-contract.test.ts runs
+ * them on the source of the real Kafka.
+ */
 import { makeRandom } from '../../dev/random';
 import { aValue } from '../support/chunk';
 import { SOURCE_CONTRACT, type SourceSide } from '../support/source-contract';
@@ -35,7 +38,7 @@ function aSide(seed: number): SourceSide {
       broker.append({ topic: TOPIC, partition }, records);
     },
     async produceAborted(partition, values) {
-      // Each record, and the marker behind them.
+      // A null for each record, and one for the marker behind them.
       broker.append({ topic: TOPIC, partition }, [...values.map(() => null), null]);
     },
     committed: async (partition) => broker.logOf({ topic: TOPIC, partition }).committed,

@@ -1,4 +1,7 @@
-/** What each statement of the ledger does to the model of the store, by its name, with the parameters and rows that Postgres would get. */
+/**
+ * The effect of each statement of the ledger on the model of the store, by its name. It reads the parameters
+ * and rows that Postgres would get.
+ */
 import { type Execution, Row, StoreFailure } from './store-model';
 import { copyTarget, readArray, readCopy, type Text, type Values } from './wire';
 
@@ -12,7 +15,7 @@ export interface Request {
   readonly rows?: Buffer;
 }
 
-/** @throws StoreFailure as the store would, Error for a statement that is not known here */
+/** @throws StoreFailure as the store would, Error for a statement that the model does not know */
 export function run(on: Execution, request: Request): Promise<Text[][]> {
   const statement = STATEMENTS[request.name];
   if (statement === undefined) throw new Error(`the model knows no statement ${request.name}`);
@@ -94,7 +97,7 @@ const STATEMENTS: Readonly<Record<string, Statement>> = {
 
   async lock_rounds(on, { text, before17 = text, values = [] }) {
     const keys = readArray(values[1]).map(String);
-    // Without "order by", in either text, the store goes through the index in any order.
+    // Without "order by", in either text, the store reads the index in any order.
     if ([text, before17].every((one) => LOCK_IN_ORDER.test(one))) keys.sort();
     else keys.splice(0, keys.length, ...on.store.random.shuffled(keys));
     const wanted = keys.flatMap((key) => {
@@ -200,7 +203,7 @@ const STATEMENTS: Readonly<Record<string, Statement>> = {
   },
 };
 
-/** Rows in order, or keys in order and for each of them its row. */
+/** Either rows in order, or keys in order with a row for each. */
 const LOCK_IN_ORDER =
   /order by round_key\s+for update$|^select r\.\* from \(select key from unnest\(\$2::bytea\[\]\) key order by key\) k\s+cross join lateral/;
 const LOCK = /for update(\) r)?$/;

@@ -1,4 +1,7 @@
-/** A worker's connections to the model of the store: what pg does with answers, with none, and with a connection that breaks. */
+/**
+ * A worker's connections to the model of the store. They behave as pg does with an answer, without one, and
+ * when a connection breaks.
+ */
 
 import { StoreError } from '../../src/postgres/errors';
 import type { Row, Write } from '../../src/postgres/pipeline';
@@ -20,15 +23,18 @@ import type { Text } from './wire';
 const OF_TRANSACTIONS = ['start transaction', 'settings', 'commit', 'rollback'];
 const ANSWER_TIMEOUT_MS = STATEMENT_TIMEOUT_MS + 2_000;
 
-/** The way to the store: it may be away. */
+/** The network between workers and store, which may be interrupted. */
 export interface Network {
   readonly scheduler: Scheduler;
   readonly store: StoreModel;
   readonly faults: Pick<Faults, 'at' | 'took' | 'lasts'>;
   isStoreAway: boolean;
-  /** Takes what is neither the store's error nor pg's: a statement that the model does not know. The run ends with it. */
+  /**
+   * Takes an error that comes neither from the store nor from pg: a statement that the model does not know.
+   * It ends the run.
+   */
   readonly onDefect: (error: unknown) => void;
-  /** Every connection, to be cut with the store. */
+  /** Every connection, to be cut together with the store. */
   readonly connections: Set<ModelConnection>;
 }
 
@@ -111,7 +117,7 @@ export class ModelPool implements Store {
 
 type RequestFault = Exclude<Fault, WorldFault>;
 
-/** What befalls a request, and what counts it once it does. */
+/** The fault of a request, and the function that counts it once it takes effect. */
 interface Stroke {
   readonly fault: RequestFault;
   readonly took: () => void;
@@ -119,18 +125,18 @@ interface Stroke {
 
 export class ModelConnection implements StoreConnection {
   isBroken = false;
-  /** The network swallows what the store says, and that either side is gone. */
+  /** The network drops messages of the store, and hides the end of either side. */
   private isSilent = false;
-  /** The network swallows what the store is sent, too. */
+  /** The network drops messages to the store, too. */
   private isSwallowed = false;
-  /** The store has heard that the connection is gone, or has ended it. */
+  /** The store has noticed the end of the connection, or has ended it. */
   private isEnded = false;
-  /** Requests that the store has not dealt with yet. It deals with one after the other. */
+  /** Requests that the store has not finished yet. It handles one after another. */
   private underWay = 0;
   private dealtWith: Promise<void> = Promise.resolve();
-  /** How the requests that have no answer yet end where the connection is lost. */
+  /** Functions that fail the requests without an answer, for when the connection is lost. */
   private readonly unanswered = new Set<(error: unknown) => void>();
-  /** Answers on their way: they arrive in the order in which they were sent. */
+  /** Answers in flight: they arrive in the order in which they were sent. */
   private readonly arriving: (() => void)[] = [];
 
   constructor(
@@ -171,7 +177,7 @@ export class ModelConnection implements StoreConnection {
     this.giveBack(reusable);
   }
 
-  /** The client's side is gone: the store does to its end what it has been sent, and rolls back. */
+  /** The client's side is gone: the store finishes the requests that it has received, and rolls back. */
   close(): void {
     this.isBroken = true;
     this.network.connections.delete(this);
@@ -186,7 +192,7 @@ export class ModelConnection implements StoreConnection {
       this.network.scheduler.soon(this.worker, 'connection lost', () => this.lose());
   }
 
-  /** Nothing is heard of the client any more, nor that it is gone. */
+  /** The store hears no more of the client, not even that the client is gone. */
   vanish(): void {
     this.isSilent = true;
     this.isSwallowed = true;
@@ -244,11 +250,11 @@ export class ModelConnection implements StoreConnection {
       if (!this.isSilent || (fault === 'silence before' && !this.isSwallowed)) stroke?.took();
       this.isSilent = true;
       if (fault === 'silence before') this.isSwallowed = true;
-      // The store keeps what the transaction has locked until it ends it.
+      // The store keeps the locks of the transaction until it ends the transaction.
       faults.lasts(IDLE_TIMEOUT_MS);
     }
     if (this.isSilent) {
-      // pg then closes the connection, which is the end of all that it was given.
+      // pg then closes the connection, which ends all of its requests.
       scheduler.after(ANSWER_TIMEOUT_MS, this.worker, 'no answer', () => {
         failed(new ClientError('Query read timeout'));
         this.lose();
@@ -263,7 +269,7 @@ export class ModelConnection implements StoreConnection {
     done();
   }
 
-  /** What the store does with a request. */
+  /** Handles a request on the store's side. */
   private async deal(
     message: readonly Request[],
     stroke: Stroke | null,
@@ -288,7 +294,7 @@ export class ModelConnection implements StoreConnection {
     const failure = fault !== null && fault in FAILURES ? failureOf(fault) : null;
     const isRefused = fault === 'read-only' || fault === 'permission denied' || fault === 'missing column';
     if (failure !== null && isRefused) this.refuse(message, failure);
-    // To begin a transaction does not fail; what is done first in it may.
+    // The begin of a transaction does not fail; its first statement may.
     const opening = message[0]?.name === 'start transaction' ? 1 : 0;
     const failing =
       failure === null || isRefused
@@ -314,7 +320,7 @@ export class ModelConnection implements StoreConnection {
     }
   }
 
-  /** The store refuses a statement of the message, or all that write, from now on for a while. */
+  /** The store refuses a statement of the message, or all writing statements, for a while from now on. */
   private refuse(message: readonly Request[], failure: StoreFailure): void {
     const { store, faults } = this.network;
     const ms = store.random.pick([100, 3_000, 40_000]);
@@ -323,7 +329,7 @@ export class ModelConnection implements StoreConnection {
     faults.lasts(ms);
   }
 
-  /** What the client hears of, unless the network swallows it. */
+  /** Delivers a message to the client, unless the network drops it. */
   private arrives(what: string, run: () => void): void {
     if (this.isSilent) return;
     this.arriving.push(run);
@@ -335,7 +341,7 @@ export class ModelConnection implements StoreConnection {
     this.backend.close();
   }
 
-  /** Everything that has no answer ends, in the order in which it was sent. */
+  /** Fails every request without an answer, in the order in which they were sent. */
   private lose(): void {
     this.isBroken = true;
     for (const failed of [...this.unanswered]) failed(new ClientError(TERMINATED));

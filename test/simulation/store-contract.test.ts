@@ -1,4 +1,7 @@
-/** The model of the store, held against the scripts that test/ledger/store-contract.test.ts holds Postgres against. */
+/**
+ * Runs the scripts of the store contract on the model of the store. test/ledger/store-contract.test.ts runs
+ * them on Postgres.
+ */
 import { makeRandom } from '../../dev/random';
 import { describeStoreContract } from '../support/store-contract';
 import { Actor, Scheduler } from './scheduler';

@@ -1,7 +1,8 @@
 /**
- * A model of Postgres, as far as our statements can tell it from the real one: READ COMMITTED with a snapshot for each statement, row locks
- * that are waited for in line, unique keys that wait for a writer who is not done, deadlocks found after a second, the three timeouts.
- * test/support/store-contract.ts holds it against a real Postgres.
+ * A model of Postgres, as far as our statements can observe it. Each statement of READ COMMITTED has a
+ * snapshot of its own, and row locks are granted in line. A unique key waits for a writer whose transaction
+ * is still open. A deadlock is found after a second, and the three timeouts apply.
+ * test/support/store-contract.ts compares the model with a real Postgres.
  */
 import type { Random } from '../../dev/random';
 import { IDLE_TIMEOUT_MS, LOCK_TIMEOUT_MS, STATEMENT_TIMEOUT_MS } from '../../src/postgres/transaction';
@@ -35,14 +36,14 @@ export const FAILURES = {
   'too many connections': new StoreFailure('53300', 'sorry, too many clients already'),
 } as const;
 
-/** The statements that a store refuses which is read-only: they change rows or sequences, or lock rows. */
+/** The statements that a read-only store refuses: they change rows or sequences, or lock rows. */
 export const WRITING: readonly string[] = [
   ...['partition_no', 'lock_partition', 'lock_rounds', 'next_batch', 'update_rounds', 'count_partition'],
   ...['record_panic', 'copy_keys', 'copy_rounds', 'copy_history', 'copy_resends', 'copy_unstored'],
   'lock_feeds',
 ];
 
-/** Whoever holds it has changed the row, or means to; the others wait in line. */
+/** The holder has changed the row, or is about to; other transactions wait in line. */
 export class Lock {
   holder: Transaction | null = null;
   readonly queue: Waiter[] = [];
@@ -51,11 +52,13 @@ export class Lock {
 interface Waiter {
   readonly transaction: Transaction;
   readonly grant: () => void;
-  /** It is the first in line now. */
+  /** Called when the waiter becomes the first in line. */
   readonly isNext: () => void;
 }
 
-/** A row by its key: what was committed of it, and what the holder of its lock has made of it. */
+/**
+ * A row by its key: its committed versions, and the pending values of the transaction that holds its lock.
+ */
 export class Row extends Lock {
   readonly versions: { readonly since: number; readonly values: Values }[] = [];
   pending: Values | null = null;
@@ -64,7 +67,7 @@ export class Row extends Lock {
     return this.versions.at(-1)?.values;
   }
 
-  /** What a statement sees that began when so many transactions had committed. */
+  /** The values that a statement sees that began when `snapshot` transactions had committed. */
   seenAt(snapshot: number, by: Transaction): Values | undefined {
     if (this.pending !== null && this.holder === by) return this.pending;
     for (let index = this.versions.length - 1; index >= 0; index--) {
@@ -83,7 +86,7 @@ export class Transaction {
   readonly appended: { readonly table: AppendOnly; readonly values: Values }[] = [];
   waitingFor: Lock | null = null;
   hasFailed = false;
-  /** The version of the reference data in force when it began. */
+  /** The version of the reference data in force when the transaction began. */
   readonly beganUnder: number;
 
   constructor(beganUnder: number) {
@@ -103,19 +106,19 @@ export class StoreModel {
     unstored: [],
     panics: [],
   };
-  /** Documents of the reference data, the first of which is version 1. */
+  /** Documents of the reference data. The first one is version 1. */
   readonly references: { readonly since: number; readonly appliedAt: string; readonly document: string }[] =
     [];
-  /** Numbers of names, as promo_store.feeds and the like have them: type, operator, name, number. */
+  /** Numbers of names, as in promo_store.feeds and similar tables: type, operator, name, number. */
   readonly numbers: (readonly [type: string, operator: string, name: string, no: string])[] = [];
-  /** Transactions that committed. */
+  /** Number of committed transactions. */
   committed = 0;
   nextBatchNo = 1;
   nextPartitionNo = 1;
-  /** Deadlocks that came about, without those that were injected. */
+  /** Number of deadlocks, without the injected ones. */
   deadlocks = 0;
   private readonly backends = new Set<Backend>();
-  /** Statements that fail, whoever sends them, and how. */
+  /** Statements that fail for every client, with the failure of each. */
   private readonly refusals = new Set<{ names: readonly string[]; failure: StoreFailure }>();
 
   constructor(
@@ -125,7 +128,7 @@ export class StoreModel {
     private readonly onCommit: (transaction: Transaction) => void,
     /** A trigger on history that raises an exception for some rows. */
     readonly refuses: (history: Values) => boolean = () => false,
-    /** Chance that a statement lets others get on after one of its rows, and again after that. */
+    /** Chance that a statement yields to others after one of its rows; drawn again after each yield. */
     readonly betweenRows = 0.3,
   ) {}
 
@@ -134,7 +137,7 @@ export class StoreModel {
     return 1_795_262_400_000_000n + BigInt(Math.round(this.scheduler.now() * 1000));
   }
 
-  /** Year, month and key of this month and the two that follow the first one. */
+  /** Year, month and key: of the first month of the simulation and of the next two. */
   playerKeys(): (string | null)[][] {
     const keys = [
       ['2026', '11', '11'.repeat(16)],
@@ -160,11 +163,12 @@ export class StoreModel {
   }
 
   /**
-   * As where a standby takes over that has not received the last transactions: they are gone, and so is every connection. The first reference
-   * data was applied long before; a later version may be gone, and its number is given again to another one.
+   * Models a failover to a standby that has not received the last transactions: they are gone, and so is
+   * every connection. The first reference data was applied long before, so it stays. A later version may be
+   * gone, and its number is then given to another version.
    *
-   * @param least it keeps this one and those before it
-   * @returns whether there was any to lose
+   * @param least this transaction and all earlier ones stay
+   * @returns whether any transaction was lost
    */
   fallBack(transactions: number, least: number): boolean {
     this.terminateAll();
@@ -180,7 +184,7 @@ export class StoreModel {
     return lost > 0;
   }
 
-  /** As after a bad deploy, or on a standby: for a while these statements fail each time. */
+  /** These statements fail for a while each time, as after a bad deploy or on a standby. */
   refuse(names: readonly string[], failure: StoreFailure, ms: number): void {
     const refusal = { names, failure };
     this.refusals.add(refusal);
@@ -215,7 +219,7 @@ export class StoreModel {
     transaction.locks.clear();
   }
 
-  /** Gives a lock to the next who waits for it. */
+  /** Gives a lock to the next transaction in line. */
   pass(lock: Lock): void {
     const next = lock.queue.shift();
     lock.holder = next?.transaction ?? null;
@@ -223,7 +227,7 @@ export class StoreModel {
     lock.queue[0]?.isNext();
   }
 
-  /** Whether waiting for this lock closes a circle of transactions that wait for one another. */
+  /** Whether waiting for this lock closes a cycle of transactions that wait for one another. */
   isDeadlock(from: Transaction): boolean {
     const seen = new Set<Transaction>();
     const visit = (transaction: Transaction): boolean => {
@@ -243,7 +247,7 @@ export class StoreModel {
   }
 }
 
-/** A connection as the store has it: one statement after the other, in a transaction or between two. */
+/** A connection on the store's side: one statement after another, in a transaction or between two. */
 export class Backend {
   private transaction: Transaction | null = null;
   private isBusy = false;
@@ -251,19 +255,19 @@ export class Backend {
   private ended: StoreFailure | null = null;
   private idleSince = 0;
   private isWatched = false;
-  /** The wait for a lock under way. */
+  /** Ends the present wait for a lock. */
   private interrupt: ((error: StoreFailure) => void) | null = null;
-  /** Names of the statements that the message under way has finished. */
+  /** Number of statements of the present message that have finished. */
   done = 0;
 
   constructor(private readonly store: StoreModel) {}
 
   /**
-   * Runs the statements of one message one after the other.
+   * Runs the statements of one message one after another.
    *
-   * @param failing what is to fail, and how, without having run
-   * @returns the rows of the last
-   * @throws StoreFailure; the statements behind it do not run
+   * @param failing the statement that fails without having run, and its failure
+   * @returns the rows of the last statement
+   * @throws StoreFailure; the later statements do not run
    */
   async execute(
     message: readonly Request[],
@@ -303,7 +307,7 @@ export class Backend {
         const { transaction } = this;
         this.transaction = null;
         if (transaction === null) return [];
-        // Of a transaction that has failed, commit makes a rollback without a word.
+        // Postgres turns the commit of a failed transaction into a rollback, silently.
         if (request.name === 'commit' && !transaction.hasFailed) store.commit(transaction);
         else store.rollback(transaction);
         return [];
@@ -320,12 +324,15 @@ export class Backend {
     }
   }
 
-  /** @throws StoreFailure once it was terminated */
+  /** @throws StoreFailure once the connection was terminated */
   check(): void {
     if (this.ended !== null) throw this.ended;
   }
 
-  /** Waits in line for a lock. @throws StoreFailure */
+  /**
+   * Waits in line for a lock.
+   * @throws StoreFailure
+   */
   wait(transaction: Transaction, lock: Lock, statementEndsAt: number): Promise<void> {
     const { scheduler, actor } = this.store;
     return new Promise((resolve, reject) => {
@@ -372,7 +379,8 @@ export class Backend {
           scheduler.soon(actor, 'lock granted', resolve);
         },
         isNext: () => {
-          // In line for a row, one waits for the place at its head first, and then for the row: two waits to the store.
+          // Postgres waits twice for a locked row: first for the place at the head of its line, then for the
+          // row. Each wait has its own timers.
           if (!(lock instanceof Row) || lock.newest === undefined) return;
           stopTimers();
           startTimers();
@@ -386,13 +394,16 @@ export class Backend {
     });
   }
 
-  /** The client has gone: what is being done is done to its end, then the transaction is rolled back. */
+  /**
+   * The client has closed the connection: the running statement finishes, then the transaction is rolled
+   * back.
+   */
   close(): void {
     this.isClosing = true;
     if (!this.isBusy) this.end();
   }
 
-  /** Ends it at once, in the middle of a statement too. */
+  /** Ends the connection at once, even in the middle of a statement. */
   terminate(failure: StoreFailure): void {
     this.ended ??= failure;
     this.interrupt?.(failure);
@@ -409,7 +420,7 @@ export class Backend {
     this.store.closed(this);
   }
 
-  /** A transaction whose client says nothing is ended after a while. */
+  /** Ends a transaction whose client stays silent for too long. */
   private watch(): void {
     if (this.isWatched || this.transaction === null) return;
     this.isWatched = true;
@@ -427,9 +438,9 @@ export class Backend {
   }
 }
 
-/** One statement under way: its snapshot, and what it does to rows. */
+/** One statement that is running: its snapshot, and its changes to rows. */
 export class Execution {
-  /** READ COMMITTED: what had been committed when the statement began. */
+  /** READ COMMITTED: the number of transactions committed when the statement began. */
   readonly snapshot: number;
   private readonly endsAt: number;
 
@@ -442,7 +453,7 @@ export class Execution {
     this.endsAt = store.scheduler.now() + STATEMENT_TIMEOUT_MS;
   }
 
-  /** Between two rows of a statement others may get on. */
+  /** Other statements may run between two rows of a statement. */
   async betweenRows(): Promise<void> {
     while (this.store.random.chance(this.store.betweenRows)) {
       await this.store.scheduler.turn(this.store.actor, 'between rows');
@@ -465,7 +476,7 @@ export class Execution {
     return row.seenAt(this.snapshot, this.transaction);
   }
 
-  /** A row as it is now, to be changed by whoever holds its lock. */
+  /** A row as it is now, to be changed by the holder of its lock. */
   current(row: Row): Values | undefined {
     return row.pending !== null && row.holder === this.transaction ? row.pending : row.newest;
   }
@@ -478,7 +489,7 @@ export class Execution {
   /**
    * Adds a row with a unique key. Waits for another writer of the key to commit or roll back.
    *
-   * @returns whether it did; false where the key exists
+   * @returns whether it added the row; false where the key exists
    */
   async insert(rows: Map<string, Row>, key: string, table: string, values: () => Values): Promise<boolean> {
     let row = rows.get(key);

@@ -1,4 +1,7 @@
-/** What the store is sent, read as Postgres reads it: rows of COPY, arrays, and single values, each to the text that a select would show. */
+/**
+ * Reads data sent to the store as Postgres reads it: rows of COPY, arrays, and single values. Each value
+ * becomes the text that a select would show.
+ */
 
 export type Text = string | null;
 export type Values = Readonly<Record<string, Text>>;
@@ -45,7 +48,7 @@ export function copyTarget(text: string): { table: string; columns: readonly str
   return { table, columns: list.split(/,\s*/) };
 }
 
-/** The rows behind a COPY, as the messages of the protocol hand them over. */
+/** The rows behind a COPY, from the messages of the protocol. */
 export function readCopy(messages: Buffer, columns: readonly string[]): Values[] {
   const types = columns.map((column) => {
     const type = TYPE_OF_COLUMN[column];
