@@ -87,7 +87,7 @@ export class BrokerModel {
    * Deletes the topic and creates it again. Kafka forgets the committed offsets of the group, and new records
    * begin at offset 0.
    */
-  makeAnew(source: TopicPartition): void {
+  recreate(source: TopicPartition): void {
     this.logs.set(keyOf(source), { source, entries: [], committed: -1, expectedUpTo: null });
   }
 

@@ -14,7 +14,7 @@ import { placeOf } from '../model/verify';
 import { brief } from '../support/ledger';
 import type { SentMessage } from '../support/record-batch';
 import type { Log } from './broker-model';
-import { documentOf, isAnew, type SimulatedRecord } from './plan';
+import { documentOf, isFromRecreatedLog, type SimulatedRecord } from './plan';
 import type { Scheduler } from './scheduler';
 import type { StoreModel, Transaction } from './store-model';
 import type { Values } from './wire';
@@ -40,15 +40,15 @@ type RoundSums = Record<SumName, Map<string, bigint>>;
 export interface Coordinates extends TopicPartition {
   readonly offset: number;
   /** Whether the record is in the log of a topic that was created again. */
-  readonly isAnew: boolean;
+  readonly isRecreated: boolean;
 }
 
 export class Monitor {
   /** By record: the answer that the store holds, in short. */
   private readonly stored = new Map<string, string>();
   /** By record: the answer that a worker received. */
-  private readonly told = new Map<string, string>();
-  private readonly toldFresh = new Set<string>();
+  private readonly answered = new Map<string, string>();
+  private readonly answeredAsNew = new Set<string>();
   private readonly verdicts = new Map<string, string>();
   private readonly deadLetters = new Map<string, string>();
   private readonly partitionNames = new Map<string, string>();
@@ -77,7 +77,7 @@ export class Monitor {
    * Partitions of topics that were created again. The places of their records end with an apostrophe, so that
    * no two records share a place.
    */
-  private readonly anew = new Set<string>();
+  private readonly recreated = new Set<string>();
   /** The first transaction that decided a record of such a log. */
   private readonly followed = new Map<string, number>();
 
@@ -101,7 +101,7 @@ export class Monitor {
     for (const { table, values } of transaction.appended) {
       this.onAppended(table, values, transaction);
       const partition = this.partitionNames.get(values.partition_no ?? '') ?? '';
-      if (isAnew(values.event_id) && !this.followed.has(partition))
+      if (isFromRecreatedLog(values.event_id) && !this.followed.has(partition))
         this.followed.set(partition, store.committed);
     }
     for (const [row] of keys) {
@@ -173,8 +173,8 @@ export class Monitor {
   }
 
   /** The topic of a partition was created again: the records of the old topic count as no loss. */
-  onMadeAnew(source: TopicPartition): void {
-    this.anew.add(keyOf(source));
+  onRecreated(source: TopicPartition): void {
+    this.recreated.add(keyOf(source));
     this.checkedTo.delete(keyOf(source));
   }
 
@@ -188,7 +188,7 @@ export class Monitor {
 
   /** A record's place in the present log. */
   private placeIn(partition: string, offset: number): string {
-    return `${partition}/${offset}${this.anew.has(partition) ? MARK : ''}`;
+    return `${partition}/${offset}${this.recreated.has(partition) ? MARK : ''}`;
   }
 
   /** A worker reports that records were passed over. */
@@ -323,9 +323,9 @@ export class Monitor {
       if ([this.lost, this.passedOver, this.unpublished].some((places) => places.has(place))) continue;
       const stored = this.stored.get(place);
       must(stored !== undefined, 'I2', `the offset ${offset} passes ${place}, which is not decided`);
-      const [isTold, rule] =
+      const [isPublished, rule] =
         stored === 'dead letter' ? [this.deadLetters.has(place), 'S5'] : [this.verdicts.has(place), 'S7'];
-      must(isTold, rule, `the offset ${offset} passes ${place} (${stored}), which was not published`);
+      must(isPublished, rule, `the offset ${offset} passes ${place} (${stored}), which was not published`);
     }
     this.checkedTo.set(partition, at);
     this.progressAt.set(partition, this.scheduler.now());
@@ -373,12 +373,12 @@ export class Monitor {
       if (this.lost.has(place)) continue;
       const stored = this.stored.get(place);
       must(stored === text, 'I6', `${place} is ${stored} and answered as ${text}`);
-      const before = this.told.get(place) ?? text;
+      const before = this.answered.get(place) ?? text;
       must(before === text, 'I6', `${place} is answered as ${before}, then as ${text}`);
-      this.told.set(place, text);
+      this.answered.set(place, text);
       if (answer.decision.redelivered) continue;
-      must(!this.toldFresh.has(place), 'K3', `${place} is answered as new twice`);
-      this.toldFresh.add(place);
+      must(!this.answeredAsNew.has(place), 'K3', `${place} is answered as new twice`);
+      this.answeredAsNew.add(place);
     }
   }
 
@@ -447,7 +447,7 @@ export class Monitor {
     const decided = new Set<string>();
     for (const values of history) {
       const { at, place } = this.sourceOf(values);
-      const log = `${keyOf(at)}${at.isAnew ? MARK : ''}`;
+      const log = `${keyOf(at)}${at.isRecreated ? MARK : ''}`;
       const last = lastOffset.get(log) ?? -1;
       must(at.offset > last || this.passedOver.has(place), 'D2', `${place} is decided behind a later one`);
       lastOffset.set(log, Math.max(last, at.offset));
@@ -505,16 +505,16 @@ export class Monitor {
 
 /** Ends the places of records in logs that were created again. */
 const MARK = "'";
-const markOf = (eventId: unknown): string => (isAnew(eventId) ? MARK : '');
+const markOf = (eventId: unknown): string => (isFromRecreatedLog(eventId) ? MARK : '');
 
 function coordinatesOf(place: string): Coordinates {
   const [topic = '', partition, offset = ''] = place.split('/');
-  const isAnew = offset.endsWith(MARK);
+  const isRecreated = offset.endsWith(MARK);
   return {
     topic,
     partition: Number(partition),
-    offset: Number(isAnew ? offset.slice(0, -1) : offset),
-    isAnew,
+    offset: Number(isRecreated ? offset.slice(0, -1) : offset),
+    isRecreated,
   };
 }
 

@@ -27,7 +27,7 @@ export interface SimulatedPartition {
   readonly first: number;
   readonly laterMs: number;
   /** Records produced after the topic is deleted and created again: events of their own, each with an id. */
-  readonly anew: readonly (SimulatedRecord | null)[];
+  readonly recreated: readonly (SimulatedRecord | null)[];
 }
 
 export interface SimulationPlan {
@@ -44,7 +44,7 @@ export interface SimulationPlan {
   readonly chunkBytes: number;
   readonly faults: FaultPlan;
   /** When the offsets of the group are set back; null for never. */
-  readonly setBackAtMs: number | null;
+  readonly rewindAtMs: number | null;
 }
 
 /** Records and faults that are left out of a run, to find the smallest run that still fails. */
@@ -129,10 +129,10 @@ export function makePlan(seed: number, without: Without = WITHOUT_NOTHING): Simu
       ...(needs.idle && { laterMs: IDLE_MS }),
     };
   });
-  const eventAnew = makeEventsAnew(makeRandom(seed * 7 + 6));
+  const recreatedEvents = makeRecreatedEvents(makeRandom(seed * 7 + 6));
   const partitions = firstLogs.map((log, place): SimulatedPartition => {
-    const anew = eventAnew(places[place]?.connections ?? []);
-    return { ...log, anew: anew.filter(() => !without.records.has(number++)) };
+    const recreated = recreatedEvents(places[place]?.connections ?? []);
+    return { ...log, recreated: recreated.filter(() => !without.records.has(number++)) };
   });
   return {
     seed,
@@ -153,7 +153,7 @@ export function makePlan(seed: number, without: Without = WITHOUT_NOTHING): Simu
       untilMs: random.pick([2_000, 20_000, 120_000]),
       without: without.faults,
     },
-    setBackAtMs: needs.setBack || random.chance(0.1) ? 100 + random.below(1_500) : null,
+    rewindAtMs: needs.rewind || random.chance(0.1) ? 100 + random.below(1_500) : null,
   };
 }
 
@@ -161,11 +161,12 @@ export function makePlan(seed: number, without: Without = WITHOUT_NOTHING): Simu
  * The prefix of an event id shows which of the topic's two logs holds the event. The store holds no other
  * trace of it.
  */
-const ANEW = 'anew-';
-export const isAnew = (eventId: unknown): boolean => typeof eventId === 'string' && eventId.startsWith(ANEW);
+const RECREATED_PREFIX = 'anew-';
+export const isFromRecreatedLog = (eventId: unknown): boolean =>
+  typeof eventId === 'string' && eventId.startsWith(RECREATED_PREFIX);
 
 /** Records of logs that are created again, in the same rounds as the first logs. */
-function makeEventsAnew(random: Random) {
+function makeRecreatedEvents(random: Random) {
   const event = makeEvents(random, { eventIds: 20, roundIds: 4 });
   return (connections: readonly (string | null)[]): (SimulatedRecord | null)[] =>
     Array.from({ length: 3 + random.below(12) }, (_, index) => {
@@ -175,7 +176,7 @@ function makeEventsAnew(random: Random) {
       const content = isKeyed ? made : { ...VALID, event_id: `valid-${index}` };
       const claims = connections.length > 1 ? [connection] : [];
       if (random.chance(0.06)) return null;
-      const event_id = `${ANEW}${content.event_id}`;
+      const event_id = `${RECREATED_PREFIX}${content.event_id}`;
       return { content: { ...content, event_id }, claims, connection, poison: null, isFramed: false };
     });
 }
@@ -193,15 +194,15 @@ const IDLE_MS = STORE_CHECK_MS + 5_000;
 /** Properties that a run needs to reach its point. */
 interface Needs {
   readonly idle?: boolean;
-  readonly setBack?: boolean;
+  readonly rewind?: boolean;
   readonly deadLetters?: boolean;
   readonly poison?: boolean;
   readonly framed?: boolean;
 }
 const NEEDS: Partial<Record<Point, Needs>> = {
   decided_up_to: { idle: true },
-  find_resends: { setBack: true },
-  find_unstored: { setBack: true },
+  find_resends: { rewind: true },
+  find_unstored: { rewind: true },
   record_panic: { poison: true },
   decode: { framed: true },
   write: { deadLetters: true },

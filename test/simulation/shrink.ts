@@ -31,7 +31,7 @@ export async function shrink(seed: number, problem: string, sabotage: Sabotage =
   let least: Without = { records: new Set(), faults: new Set() };
   let struck = (await run(least)).struck.map(({ number }) => number);
   const total = makePlan(seed).partitions.reduce(
-    (sum, { entries, anew }) => sum + entries.length + anew.length,
+    (sum, { entries, recreated }) => sum + entries.length + recreated.length,
     0,
   );
 

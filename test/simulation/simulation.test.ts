@@ -18,7 +18,7 @@ const FIRST = Number(FIRST_SEED ?? 1);
 /** Maximum number of runs for a pair of await and fault that no earlier run has brought about. */
 const MAX_RUNS_FOR_A_PAIR = 150;
 /** Maximum number of failures that are shrunk and described: the first one says most. */
-const MAX_TOLD = 3;
+const MAX_DESCRIBED = 3;
 
 jest.setTimeout(60_000 + COUNT * 200);
 
@@ -51,10 +51,13 @@ ofAllSeeds(
     process.stdout.write(
       `${coverage.table()}\nsimulation: ${seeds} seeds from ${FIRST} on, ${steps} steps, ${failed.size} failed, ${seconds} s\n`,
     );
-    const told: Failure[] = [];
-    for (const [seed, problem] of [...failed].slice(0, MAX_TOLD)) told.push(await shrink(seed, problem));
-    const others = [...failed].slice(MAX_TOLD).map(([seed, problem]) => `seed ${seed} breaks ${problem}`);
-    expect([...told.map(describeFailure), ...others].join('\n\n')).toBe('');
+    const described: Failure[] = [];
+    for (const [seed, problem] of [...failed].slice(0, MAX_DESCRIBED))
+      described.push(await shrink(seed, problem));
+    const others = [...failed]
+      .slice(MAX_DESCRIBED)
+      .map(([seed, problem]) => `seed ${seed} breaks ${problem}`);
+    expect([...described.map(describeFailure), ...others].join('\n\n')).toBe('');
     expect(coverage.missing().map((place) => PAIRS[place]?.join(' / '))).toEqual([]);
   },
 );

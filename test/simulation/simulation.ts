@@ -97,7 +97,7 @@ class World {
   /** Documents of the reference data, including versions that the store has lost. */
   private applied = 0;
   /** Topics that were deleted and created again. */
-  private readonly madeAnew = new Set<string>();
+  private readonly recreated = new Set<string>();
   private isOver = false;
   /** An error thrown in a callback; the run throws it. */
   private broken: unknown = null;
@@ -154,9 +154,9 @@ class World {
   async run(): Promise<void> {
     this.produce();
     for (let worker = 0; worker < this.plan.workers; worker++) this.startWorker();
-    const { setBackAtMs } = this.plan;
-    if (setBackAtMs !== null)
-      this.scheduler.after(setBackAtMs, this.outside, 'set back', () => this.strike('offsets set back', ''));
+    const { rewindAtMs } = this.plan;
+    if (rewindAtMs !== null)
+      this.scheduler.after(rewindAtMs, this.outside, 'set back', () => this.strike('offsets set back', ''));
     while (!this.isDone()) {
       if (this.scheduler.steps > MAX_STEPS) throw new Violation('end: it never comes to an end');
       if (!(await this.scheduler.step())) throw new Violation('I9: nothing can happen any more');
@@ -182,7 +182,7 @@ class World {
       entries += log.entries.length;
     }
     const expected = this.plan.partitions.reduce(
-      (sum, each) => sum + (this.madeAnew.has(each.topic) ? each.anew : each.entries).length,
+      (sum, each) => sum + (this.recreated.has(each.topic) ? each.recreated : each.entries).length,
       0,
     );
     return entries === expected && this.monitor.isAllDecided(this.broker.logs.values());
@@ -231,14 +231,19 @@ class World {
       const later = records.slice(first);
       if (later.length > 0)
         this.scheduler.after(laterMs, this.outside, 'produced', () => {
-          if (!this.madeAnew.has(topic)) this.broker.append(source, later);
+          if (!this.recreated.has(topic)) this.broker.append(source, later);
         });
     }
   }
 
-  private recordAt({ topic, partition, offset, isAnew }: Coordinates): SimulatedRecord | null | undefined {
+  private recordAt({
+    topic,
+    partition,
+    offset,
+    isRecreated,
+  }: Coordinates): SimulatedRecord | null | undefined {
     const found = this.plan.partitions.find((each) => each.topic === topic && each.partition === partition);
-    return (isAnew ? found?.anew : found?.entries)?.[offset];
+    return (isRecreated ? found?.recreated : found?.entries)?.[offset];
   }
 
   // --- reference data
@@ -326,10 +331,10 @@ class World {
       },
       intake: {
         decide: async (from, envelopes, decidedBefore, whenSent) => {
-          const askedIn = generation;
+          const requestedIn = generation;
           const result = await intake.decide(from, envelopes, decidedBefore, whenSent);
           for (const { envelope } of result.answers)
-            generationOf.set(recordOf(from, envelope.offset), askedIn);
+            generationOf.set(recordOf(from, envelope.offset), requestedIn);
           this.watched(() => this.monitor.onAnswers(from, result.answers));
           return result;
         },
@@ -343,9 +348,9 @@ class World {
       readDecidedUpTo: (partitions) => readDecidedUpTo(store, partitions),
       publishVerdicts: async (from, answers) => {
         const [first] = answers;
-        const askedIn = first && generationOf.get(recordOf(from, first.offset));
+        const requestedIn = first && generationOf.get(recordOf(from, first.offset));
         await publish(from, answers);
-        if (askedIn === generation) this.monitor.onProgress(`${actor.name} ${keyOf(from)}`);
+        if (requestedIn === generation) this.monitor.onProgress(`${actor.name} ${keyOf(from)}`);
       },
       clock: this.sabotage.clock?.(clock) ?? clock,
       logger,
@@ -457,7 +462,7 @@ class World {
           this.monitor.followsSince(),
         );
         this.monitor.onFallBack(this.store);
-        this.setLostOffsetsBack();
+        this.rewindLostOffsets();
         // An operator who misses a version applies it again, or applies a newer one.
         if (this.store.references.length < versions) {
           const ms = this.random.pick([0, 1_000, 20_000]);
@@ -474,11 +479,11 @@ class World {
         this.applyReference();
         return true;
       case 'offsets set back':
-        return this.setOffsetsBack();
+        return this.rewindOffsets();
       case 'offsets set forward':
-        return this.setOffsetsForward();
+        return this.skipOffsets();
       case 'topic made anew':
-        return this.makeTopicAnew();
+        return this.recreateTopic();
       case 'worker frozen': {
         if (worker === undefined || !worker.actor.alive) return false;
         const ms = this.random.pick([2_000, 12_000, 25_000]);
@@ -507,7 +512,7 @@ class World {
    * lost.
    * @returns whether there are any such records
    */
-  private setOffsetsBack(): boolean {
+  private rewindOffsets(): boolean {
     let isAny = false;
     for (const log of this.broker.logs.values()) {
       const { committed } = log;
@@ -526,7 +531,7 @@ class World {
    *
    * @returns whether any skipped record is not decided
    */
-  private setOffsetsForward(): boolean {
+  private skipOffsets(): boolean {
     const lastOf = ({ entries }: Log) => entries.findLastIndex((entry) => entry !== null);
     const logs = [...this.broker.logs.values()].filter(
       (log) => this.monitor.hasDecided(log) && lastOf(log) > Math.max(0, log.committed),
@@ -545,21 +550,21 @@ class World {
    * Deletes a topic and creates it again, once. All its records are gone.
    * @returns whether it had any
    */
-  private makeTopicAnew(): boolean {
+  private recreateTopic(): boolean {
     const topics = this.plan.partitions
-      .filter((each) => !this.madeAnew.has(each.topic) && this.broker.logOf(each).entries.length > 0)
+      .filter((each) => !this.recreated.has(each.topic) && this.broker.logOf(each).entries.length > 0)
       .map(({ topic }) => topic);
     if (this.isOver || topics.length === 0) return false;
     const topic = this.random.pick(topics);
-    this.madeAnew.add(topic);
-    for (const { partition, anew } of this.plan.partitions.filter((each) => each.topic === topic)) {
+    this.recreated.add(topic);
+    for (const { partition, recreated } of this.plan.partitions.filter((each) => each.topic === topic)) {
       const source = { topic, partition };
-      this.broker.makeAnew(source);
-      this.monitor.onMadeAnew(source);
-      const records = anew.map((entry) => (entry === null ? null : recordOf(entry)));
+      this.broker.recreate(source);
+      this.monitor.onRecreated(source);
+      const records = recreated.map((entry) => (entry === null ? null : recordOf(entry)));
       const first = this.random.below(records.length + 1);
       const laterMs = this.random.below(3_000);
-      this.scheduler.after(MADE_ANEW_AFTER_MS, this.outside, 'produced', () => {
+      this.scheduler.after(RECREATED_AFTER_MS, this.outside, 'produced', () => {
         this.broker.append(source, records.slice(0, first));
         // The second append is scheduled by the first: events that are due at the same time may come in any
         // order.
@@ -567,7 +572,7 @@ class World {
           this.broker.append(source, records.slice(first)),
         );
       });
-      this.faults.lasts(MADE_ANEW_AFTER_MS + laterMs);
+      this.faults.lasts(RECREATED_AFTER_MS + laterMs);
     }
     this.broker.rebalance();
     return true;
@@ -577,7 +582,7 @@ class World {
    * Rewinds the group to the first lost record of a partition where an operator has set offsets and no worker
    * has committed since. There only the operator knows which records should have been decided.
    */
-  private setLostOffsetsBack(): void {
+  private rewindLostOffsets(): void {
     let isAny = false;
     for (const log of this.broker.logs.values()) {
       const firstLost = this.monitor.firstLost(log);
@@ -622,7 +627,7 @@ class World {
  * How long a recreated topic is missing. Afterwards no worker decides records of the old topic: even a worker
  * that was frozen knows by then that it has left the group.
  */
-const MADE_ANEW_AFTER_MS = 40_000;
+const RECREATED_AFTER_MS = 40_000;
 /** How long the store keeps the transactions of a worker that went silent. */
 const VANISHED_MS = 15_000;
 const PASSED_OVER = 'records were passed over: offsets were set forward, or lost';
