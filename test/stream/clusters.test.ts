@@ -1,6 +1,7 @@
 /**
- * A group that moves to another Kafka cluster and back, on two real brokers. The mirror is the test's own: it copies records to a topic of the same name, or of another one, translates
- * offsets, and copies the notes beside them, as MirrorMaker 2 does.
+ * A group that moves to another Kafka cluster and back, on two real brokers. The mirror is part of the test
+ * and works as MirrorMaker 2 does. It copies records to a topic of the same name or of another one,
+ * translates offsets, and copies the notes committed beside them.
  */
 import type { Servers } from '../../dev/servers';
 import { until, within } from '../../dev/servers/deadline';
@@ -48,29 +49,32 @@ const PASSED = 'records were passed over: offsets were set forward, or lost';
 const DELETED = 'records were deleted before they were read';
 
 let sent = 0;
-/** Logins with ids of their own, to each partition. */
+/** Logins with ids of their own, on each partition. */
 const logins = (count: number): Outgoing[] =>
   PARTITIONS.flatMap((partition) =>
     Array.from({ length: count }, () => ({ partition, value: bytesOf(aLogin({ event_id: `l${++sent}` })) })),
   );
 const NO_JSON = 'no json';
-/** Records that only their coordinates tell from one another, to each partition. */
+/** Records that differ only in their coordinates, on each partition. */
 const noJson = (count: number): Outgoing[] =>
   PARTITIONS.flatMap((partition) => Array.from({ length: count }, () => ({ partition, value: NO_JSON })));
 
 async function copyOf(url: string) {
   const name = new URL(url).pathname.slice(1);
   await withClient(databaseUrl(), async (client) => {
-    // Nobody may use a database that is copied.
+    // A database cannot be copied while it has connections.
     await rowsOf(client, 'select pg_terminate_backend(pid) from pg_stat_activity where datname = $1', [name]);
   });
   return freshDatabase(databaseUrl(), `template ${name}`);
 }
 
-/** Where a mirror has put records of a partition: one offset of the source, and that of its copy. */
+/**
+ * The places where a mirror has put the records of a partition: the offset of each copy, by the offset in the
+ * source.
+ */
 type Copied = ReadonlyMap<number, ReadonlyMap<number, number>>;
 
-/** Copies records from an offset of each partition on. */
+/** Copies the records of each partition from its start offset on. */
 async function mirror(
   [from, fromTopic]: readonly [string[], string],
   [to, toTopic]: readonly [string[], string],
@@ -98,7 +102,9 @@ async function mirror(
   return copied;
 }
 
-/** Sets the group's offsets to the copies of what it has committed, with the notes that are beside them. */
+/**
+ * Sets the group's offsets to the copies of its committed offsets, and copies the notes committed with them.
+ */
 async function translate(
   groupId: string,
   [from, fromTopic]: readonly [string[], string],
@@ -135,7 +141,7 @@ async function untilCaughtUp({ groupId }: World<'main'>, topic: string, brokers:
   });
 }
 
-/** What would have called somebody. */
+/** Everything that would have raised an alert. */
 async function alarms(worker: RunningCommand, topic: string): Promise<unknown[]> {
   const gaps = await worker.metric(`promo_intake_gap_records_total{topic="${topic}"}`);
   const lines = worker
@@ -148,14 +154,17 @@ const undecided = async (worker: RunningCommand) => {
   return count > 0 ? [`${count} undecided`] : [];
 };
 
-/** Runs a command that looks at a cluster. @throws where it has something to say */
+/**
+ * Runs a command that checks a cluster.
+ * @throws where the command reports a problem
+ */
 async function findsNothing({ settings }: World<'main'>, command: 'verify' | 'status', brokers: string[]) {
   const looks = new RunningCommand([command], { ...settings, KAFKA_BROKERS: brokers.join(',') });
   const { code } = await looks.ending(VERIFY_MS);
   if (code !== 0) throw new Error(`${command} ended with ${code}\n${looks.output()}`);
 }
 
-/** Lets a worker decide what comes to a cluster, and stops it. */
+/** Lets a worker decide the records sent to a cluster, and stops it. */
 async function decideOn(
   world: World<'main'>,
   [brokers, topic]: readonly [string[], string],
@@ -180,7 +189,7 @@ describe.each([
     () =>
       inWorld({ topics: { main: 2 } }, async (world) => {
         const { main } = world.topics;
-        // Of the same bytes at the same offsets as those that come to the other cluster.
+        // The same bytes at the same offsets as the records of the other cluster.
         const onA = [...logins(2), ...noJson(8)];
         expect(await decideOn(world, [a(), main], onA)).toEqual([]);
 

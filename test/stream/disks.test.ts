@@ -1,4 +1,4 @@
-/** What becomes of records where a broker's disk has changed some of them, or is lost with all that it holds. */
+/** The effect on records when a broker's disk has changed some of them, or is lost with all its data. */
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -29,9 +29,9 @@ beforeAll(async () => {
       settings: {
         'log.dirs': disks.join(','),
         'metadata.log.dir': join(directory, 'metadata'),
-        // What groups have committed is on one of the disks, and the other one is lost.
+        // The committed offsets of groups are on one of the disks; the other disk is lost.
         'offsets.topic.num.partitions': '1',
-        // The broker notices that a disk is gone when it writes this.
+        // The broker notices the loss of a disk when it writes this file.
         'replica.high.watermark.checkpoint.interval.ms': '500',
       },
       scramUsers: [],
@@ -109,7 +109,7 @@ test('a partition without a leader holds up neither the others nor workers that 
       return gone.every((partition) => found.get(partition) === -1);
     });
 
-    // One that joins has the others ask anew who leads what.
+    // A joining worker makes the others ask again which broker leads each partition.
     const second = await world.started();
     await produce(acme, bets(led), { brokers });
     await world.untilDecided(PARTITIONS + led.length);
@@ -123,13 +123,13 @@ test('a partition without a leader holds up neither the others nor workers that 
     for (const worker of [first, second])
       expect(worker.log().filter(({ msg }) => complaints.includes(String(msg)))).toEqual([]);
 
-    // Of a group that has committed nothing, Kafka has to be asked where the partitions begin.
+    // A group that has committed nothing asks Kafka where the partitions begin.
     await world.started({ KAFKA_GROUP_ID: `${world.groupId}.anew` });
     await until('it has read the others from their beginning', LOST_MS, async () => {
       return (await world.redeliveries()) >= 2 * led.length;
     });
     await world.expectSound();
-    // Nor is anything said of what cannot be known.
+    // Status reports no numbers that it cannot know.
     const status = new RunningCommand(['status'], world.settings);
     expect((await status.ending(LOST_MS)).code).toBe(1);
     expect(status.output()).toMatch(new RegExp(`${acme}/(${gone.join('|')}): There is no leader`));

@@ -1,4 +1,7 @@
-/** A small feed of every kind of record, for runs that are compared with one another. The same seed gives the same feed. */
+/**
+ * A small feed of every kind of record, for runs that are compared with one another. The same seed gives the
+ * same feed.
+ */
 import { makeRandom } from '../../dev/random';
 import {
   aBet,
@@ -14,12 +17,12 @@ import type { Outgoing } from '../support/kafka';
 import type { World } from './world';
 
 const PARTITIONS = 4;
-/** Records of one round reach over this many other records. */
+/** Records of one round spread over this many other records. */
 const REACH = 300;
 
 /**
- * Whatever depends on which of two records comes first stands in one partition: resends with other content, and the settled of a round. A
- * bet and its refund may stand in different ones.
+ * Records whose order matters share one partition: resends with other content, and the settled of a round. A
+ * bet and its refund may be in different partitions.
  */
 export function makeFeed(seed: number, records: number): Outgoing[] {
   const random = makeRandom(seed);
@@ -65,8 +68,9 @@ export function makeFeed(seed: number, records: number): Outgoing[] {
 }
 
 /**
- * What a run leaves in the tables, without what may differ: numbers, times, and whether a bet or settled came before the refund of its
- * round (accepted, then reversed) or behind it (skipped), with the marks that it leaves on the round.
+ * The result of a run in the tables, without the parts that may differ between runs. These are numbers,
+ * times, and the order of a round's refund and its bet or settled. Before the refund they are accepted and
+ * then reversed, behind it they are skipped; either order leaves its marks on the round.
  */
 export async function outcomeOf(world: World<string>): Promise<Record<string, unknown>> {
   const { records = 0, accepted = 0, skipped = 0, ...became } = await world.balance();

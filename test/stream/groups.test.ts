@@ -1,4 +1,4 @@
-/** Workers that come and go, topics that come and go. */
+/** Workers that join and leave, and topics that are created and deleted. */
 import { sleep, until } from '../../dev/servers/deadline';
 import { aLogin, anOperator, bytesOf } from '../support/builders';
 import { makeTopics, type Outgoing, produce } from '../support/kafka';
@@ -10,7 +10,7 @@ import { connectionOf, inWorld, type World } from './world';
 
 const LONG = 90_000;
 const together = sideBySide(3 * LONG, 8);
-/** New topics and new partitions are taken up within this time. */
+/** A worker begins to read new topics and partitions within this time. */
 const TAKEN_UP_MS = 60_000;
 
 const login = (event_id: string, partition = 0, more = {}): Outgoing => ({
@@ -26,7 +26,10 @@ const lastAssigned = (worker: RunningCommand): number => {
   return Array.isArray(partitions) ? partitions.length : -1;
 };
 
-/** Sends to four partitions, some times in a second. @returns what ends it, and then says how many it has sent to each */
+/**
+ * Sends to four partitions several times a second.
+ * @returns a function that ends the load and returns how many records each partition got
+ */
 function startLoad(topic: string): () => Promise<number> {
   const [records, pauseMs] = [50, 200];
   let goesOn = true;
@@ -39,7 +42,7 @@ function startLoad(topic: string): () => Promise<number> {
       await sleep(pauseMs);
     }
   })();
-  // Whoever ends it is told.
+  // The function that ends the load reports the error.
   sending.catch(() => undefined);
   return async () => {
     goesOn = false;
@@ -93,7 +96,7 @@ describe('a partition that is undecided and full while the group rebalances', ()
             'select from promo_store.partitions where topic = $1 and partition = 0 for update',
             [main],
           );
-          // More than a worker holds of one partition: it is paused.
+          // More than a worker keeps of one partition, so that the partition is paused.
           for (let n = 0; n < 8; n++) await produce(main, [login(`big-${n}`, 0, { padding: mebibyte })]);
           await until('it has waited twice', LONG, () => waits(patient).length >= 2);
           const guest = await world.started();
@@ -152,7 +155,7 @@ describe('topics', () => {
           await produce(main, [login('present')]);
           const worker = await world.started();
           await world.untilDecided(1);
-          // Long enough for a second look.
+          // Long enough for a second check.
           await sleep(22_000);
           const missing = worker.logged('topic does not exist; it is read as soon as it does');
           expect(missing.map(({ topic }) => topic)).toEqual([later]);
@@ -264,7 +267,7 @@ async function madeAgain(world: World<'main' | 'other'>): Promise<void> {
     withAdmin(async (admin) => !(await admin.listTopics()).includes(main)),
   );
   await makeTopics({ [main]: { partitions: 1 } });
-  // Where old-0 stood, another event stands now; old-1 comes again, and not from where it came first.
+  // Another event takes the place of old-0. old-1 is sent again, at another offset than before.
   await produce(main, [login('new-0'), login('new-1'), login('old-1')]);
   await world.untilDecided(7, TAKEN_UP_MS);
   await until('they are committed', LONG, async () => (await world.committed(main))[0] === 3);

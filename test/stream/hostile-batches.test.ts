@@ -1,4 +1,6 @@
-/** Batches that a producer can make and that must not stop a partition: what stands behind them is decided. */
+/**
+ * Batches that a producer can send and that must not stop a partition: the records behind them are decided.
+ */
 import { gzipSync } from 'node:zlib';
 import { anOperator } from '../support/builders';
 import {
@@ -14,7 +16,7 @@ import { connectionOf, inWorld, type WorldOptions } from './world';
 const TEST_DEADLINE_MS = 120_000;
 const MEBIBYTE = 1024 * 1024;
 const GZIP = 1;
-/** The records are of 1970: with any retention, the broker deletes them when it next looks. */
+/** The records are from 1970: with any retention, the broker deletes them at its next check. */
 const TOPIC = {
   partitions: 1,
   config: { 'max.message.bytes': String(16 * MEBIBYTE), 'retention.ms': '-1' },
@@ -25,9 +27,9 @@ const ONE_BRAND: WorldOptions<'main'> = {
   operators: ({ main }) => [anOperator({ connections: [connectionOf(main, { brand: 'main' })] })],
 };
 
-/** Of the heap: a worker on 768 MiB, as the chart starts it, has more. */
+/** Limit of the heap. A worker has more on 768 MiB, the memory that the chart gives it. */
 const HEAP_MIB = 300;
-/** What a batch may decompress to, but for what stands around it. */
+/** The decompressed size that a batch may have, less some space for the bytes around the value. */
 const LARGE = 60 * MEBIBYTE;
 
 const login = (eventId: string): TestRecord => ({
@@ -89,7 +91,7 @@ it(
   TEST_DEADLINE_MS,
 );
 
-/** Values of which few bytes are compressed to still fewer, and which are many times their size in memory. */
+/** Values that compress to almost nothing, and take many times their size in memory. */
 const INFLATING: Record<string, () => Buffer> = {
   'arrays beside one another': () => Buffer.from(`{"event_id":"e","x":[${'[],'.repeat(LARGE / 3)}0]}`),
   'objects beside one another': () => Buffer.from(`{"event_id":"e","x":[${'{},'.repeat(LARGE / 3)}0]}`),
@@ -113,7 +115,7 @@ it(
           send({ attributes: GZIP, count: 1, lastOffsetDelta: 0, body: gzipSync(body, { level: 1 }) });
         for (const value of Object.values(INFLATING))
           await sendCompressed(encodeRecords([{ value: value() }]));
-        // Each is an empty name and no value.
+        // Each header is an empty name without a value.
         const count = LARGE / 2;
         const record = Buffer.concat([
           Buffer.from([0, 0, 0]),

@@ -1,6 +1,6 @@
 /**
- * Records that are large in their keys and headers, which a sender compresses to almost nothing: the worker stays within the memory that the
- * chart gives it, never restarts, and decides what other operators send meanwhile.
+ * Records with large keys and headers, which a sender compresses to almost nothing. The worker stays within
+ * the memory that the chart gives it and never restarts. Meanwhile it decides the events of other operators.
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -16,18 +16,21 @@ import { connectionOf, inWorld, type World } from './world';
 
 const MEBIBYTE = 1024 * 1024;
 const DEADLINE_MS = 180_000;
-/** What a batch may decompress to, but for what stands around it. */
+/** The decompressed size that a batch may have, less some space for the bytes around the value. */
 const LARGE = 60 * MEBIBYTE;
-/** Batches of one sender. */
+/** Number of batches that one sender sends. */
 const BATCHES = 40;
-/** Between two events of the good neighbour. */
+/** Time between two events of the good neighbour. */
 const PACE_MS = 100;
-/** 99 of 100 events of the good neighbour are decided within this time. Alone they take some 30 ms. */
+/**
+ * 99 of 100 events of the good neighbour are decided within this time. Without the attack they take some 30
+ * ms.
+ */
 const PROMPT_MS = 2_000;
 
-/** What the chart gives a worker. */
+/** Memory that the chart gives a worker. */
 const CHART_MIB = chartMemoryMib();
-/** What Node lets JavaScript take of it, where nothing else is set. */
+/** The part of it that Node gives to JavaScript by default. */
 const HEAP_MIB = CHART_MIB / 2;
 
 function chartMemoryMib(): number {
@@ -48,7 +51,10 @@ const CODECS = {
   zstd: { number: 4, compress: (bytes: Buffer) => zstdCompressSync(bytes) },
 } as const;
 
-/** An LZ4 frame in which a byte that is repeated takes almost no room. https://github.com/lz4/lz4/blob/dev/doc/lz4_Block_format.md */
+/**
+ * An LZ4 frame in which a repeated byte takes almost no room.
+ * https://github.com/lz4/lz4/blob/dev/doc/lz4_Block_format.md
+ */
 function compressLz4(bytes: Buffer): Buffer {
   const frame = [Buffer.from([0x04, 0x22, 0x4d, 0x18, 0x60, 0x70, 0x73])];
   const lengthOf = (length: number) => {
@@ -87,7 +93,7 @@ function compressLz4(bytes: Buffer): Buffer {
   return Buffer.concat([...frame, Buffer.alloc(4)]);
 }
 
-/** A batch of these records, compressed. */
+/** A compressed batch of these records. */
 function compressed(
   codec: keyof typeof CODECS,
   records: readonly TestRecord[],
@@ -106,7 +112,7 @@ const login = (id: string) => bytesOf(aLogin({ event_id: id }));
 const inKey = (id: string): TestRecord => ({ key: Buffer.alloc(LARGE), value: login(id) });
 const inHeader = (id: string): TestRecord => ({ headers: [['h', Buffer.alloc(LARGE)]], value: login(id) });
 
-/** A record with so many headers of no name and no value: two bytes each. */
+/** A record with `count` headers without name and value: two bytes each. */
 function manyHeaders(value: Buffer, count: number): Buffer {
   const record = Buffer.concat([
     Buffer.from([0, 0, 0]),
@@ -123,7 +129,10 @@ type Topics = 'hostile' | 'many' | 'shared' | 'good';
 const TOPIC = { partitions: 1, config: { 'max.message.bytes': String(16 * MEBIBYTE), 'retention.ms': '-1' } };
 const PARTITIONS = 12;
 
-/** Runs a worker as the chart does while one operator sends what `attack` sends, and another one a good event at a time. */
+/**
+ * Runs a worker as the chart does, while one operator sends the records of `attack` and another one sends
+ * good events, one at a time.
+ */
 function beside(
   attack: (world: World<Topics>, broker: string) => Promise<Partial<Record<Topics, number>>>,
   after: (world: World<Topics>, worker: RunningCommand) => Promise<void> = async () => undefined,

@@ -1,6 +1,7 @@
 /**
- * A running worker that is sent anything at all, among good events: no record stops a partition, each ends in a verdict or a dead letter, and
- * memory stays within what the process was given. FUZZ_RUNS=1000000 sends so many records; the seed is told where it fails.
+ * A running worker that receives arbitrary records among good events. No record stops a partition, and each
+ * ends in a verdict or a dead letter. Memory stays within the limit of the process. FUZZ_RUNS=1000000 sends a
+ * million records; a failure prints the seed.
  */
 import fc from 'fast-check';
 import { CompressionTypes } from 'kafkajs';
@@ -14,15 +15,15 @@ import { framed, TestRegistry } from './registry';
 import { connectionOf, inWorld } from './world';
 
 const RUNS = Number(process.env.FUZZ_RUNS ?? 4_000);
-/** Records are drawn and sent in rounds: of this many, and with a seed each. */
+/** Records are drawn and sent in rounds of this size, each with a seed of its own. */
 const ROUND = 2_000;
 const DEADLINE_MS = 90_000 + RUNS * 10;
 const KIBIBYTE = 1024;
 const MEBIBYTE = 1024 * KIBIBYTE;
 const PARTITIONS = 3;
-/** What JavaScript may keep, as a deployment would say it. Whoever wants more ends. */
+/** Limit of JavaScript's memory, as a deployment would set it. A worker that exceeds it ends. */
 const HEAP_MIB = 160;
-/** With what is outside of that: records as they came, code, stacks. */
+/** Limit including the memory outside of the heap: raw records, code, stacks. */
 const PEAK_MIB = 512;
 
 interface Schemas {
@@ -42,7 +43,7 @@ const values = ({ json, avro }: Schemas): fc.Arbitrary<Buffer | null> => {
     [2, damaged(mutatedEvent, 2)],
     [2, weighted([1, structure], [1, mutatedEvent], [1, bytes(80)]).map((payload) => framed(json, payload))],
     [2, bytes(120).map((payload) => framed(avro, payload))],
-    // Unknown ids, and such that no registry can give.
+    // Unknown ids, including ids that no registry can assign.
     [1, fc.tuple(fc.nat(200), bytes(20)).map(([id, payload]) => framed(2 ** 31 - 100 + id, payload))],
     [1, fc.constant(null)],
   );
@@ -71,7 +72,7 @@ function aGoodOne(schemas: Schemas, partition: number): Outgoing {
   return { value: isFramed ? framed(schemas.json, value) : value, headers: claim, partition };
 }
 
-/** Drawn records, a good one behind each fourth. */
+/** Drawn records, with a good one behind every fourth. */
 function aRound(schemas: Schemas, seed: number, count: number): Outgoing[] {
   const record = fc.record({
     value: values(schemas),
@@ -84,7 +85,7 @@ function aRound(schemas: Schemas, seed: number, count: number): Outgoing[] {
     .flatMap((drawn, index) => (index % 4 === 3 ? [drawn, aGoodOne(schemas, drawn.partition)] : [drawn]));
 }
 
-/** What is too rare to be drawn, or too large. */
+/** Records that are too rare to be drawn, or too large. */
 function giants(schemas: Schemas): Outgoing[] {
   const event = (more: object) => bytesOf(aBet({ event_id: `giant-${Math.random()}`, ...more }));
   const many = Array.from({ length: 100_000 }, (_, n) => [`k${n}`, n] as const);
@@ -94,18 +95,19 @@ function giants(schemas: Schemas): Outgoing[] {
     { value: event(Object.fromEntries(many)) },
     { value: event({ player_ref: '\ud83c\udfb0'.repeat(500_000) }) },
     { value: event({ amount: '9'.repeat(2 * MEBIBYTE) }) },
-    // Its verdict names it twice, and is larger than topics take by default.
+    // Its verdict contains the id twice, and exceeds the default size limit of topics.
     { value: event({ event_id: `long-${'x'.repeat(700 * KIBIBYTE)}` }) },
     { value: framed(schemas.avro, Buffer.alloc(2 * MEBIBYTE, 0xff)) },
     { value: Buffer.alloc(5 * MEBIBYTE), key: Buffer.alloc(500 * KIBIBYTE, 1) },
-    // Nobody's, and as large as the topic takes: its dead letter is larger, by where it came from.
+    // A record without an owner, as large as the topic takes. Its dead letter is larger, because it names the
+    // source.
     { value: Buffer.alloc(MEBIBYTE - 200, 1), headers: { 'connection-id': 'nobody' } },
     { value: 'x', headers: { 'connection-id': 'n'.repeat(700 * KIBIBYTE) } },
     ...[999, 5_000].map((count) => ({
       value: 'x',
       headers: Object.fromEntries(Array.from({ length: count }, (_, n) => [`h${n}`, 'v'])),
     })),
-    // Ever new schemas that nobody knows: to ask for one after the other would take minutes.
+    // Many different schemas that the registry does not know: looking them up one by one would take minutes.
     ...Array.from({ length: 500 }, (_, n) => ({ value: framed(1_500_000_000 + n, 'x') })),
   ];
   return large.map((record, index) => ({ headers: claim, ...record, partition: index % PARTITIONS }));

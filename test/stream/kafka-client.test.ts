@@ -1,4 +1,4 @@
-/** How the Kafka client fails, and what the worker makes of it. All hazards with their tests: test/README.md. */
+/** Failures of the Kafka client, and the worker's reaction. All hazards with their tests: test/README.md. */
 import { join } from 'node:path';
 import { AssignerProtocol, type PartitionAssigner } from 'kafkajs';
 import { sleep, until } from '../../dev/servers/deadline';
@@ -36,12 +36,12 @@ describe('liveness', () => {
           return status === 503;
         });
         expect(Date.now() - began).toBeGreaterThan((LIVENESS - 1) * SECOND);
-        // What the restart brings.
+        // The effect of the restart.
         await produce(world.topics.main, [login('behind')]);
         await worker.kill();
         await world.started();
         await world.untilDecided(2);
-        // Of the warnings that came with the fault only the one that harms nothing is left out.
+        // Of the warnings logged with the fault, only the harmless one is left out.
         const warned = worker.log().flatMap(({ warning }) => warning ?? []);
         expect(warned).toContain('OtherWarning');
         expect(warned).not.toContain('TimeoutNegativeWarning');
@@ -52,7 +52,7 @@ describe('liveness', () => {
     ['hangs', 'suspend'],
     ['is gone', 'kill'],
   ] as const;
-  // The client has a harder time with a broker that takes connections and answers nothing.
+  // A broker that takes connections and never answers is the harder case for the client.
   for (const [fault, begin] of process.env.FAULTS === 'all' ? AWAY : AWAY.slice(0, 1)) {
     together(`holds while Kafka ${fault}: the client goes on trying [R5 liveness] [U5]`, () =>
       inOwnWorld({ need: ['kafka'] }, { topics: { main: 1 } }, async (world, { kafka }) => {
@@ -90,7 +90,7 @@ describe('readiness', () => {
           await sleep(50);
         }
       })();
-      // What went wrong first says more.
+      // The first error explains more.
       watch.catch(() => undefined);
       try {
         const second = await world.started();
@@ -134,7 +134,7 @@ describe('a connection that is reset in the middle of an answer', () => {
         await tap.breakOff();
         await worker.waitForLog('Connection error: read ECONNRESET');
         await produce(world.topics.main, [login('late')]);
-        // Less than the client waits for an answer, and long before it begins anew.
+        // Less than the client's timeout for an answer, and long before the client starts again.
         await world.untilDecided(501, 10 * SECOND);
         expect(await worker.stop()).toEqual({ code: 0, signal: null });
       } finally {
@@ -145,7 +145,7 @@ describe('a connection that is reset in the middle of an answer', () => {
 });
 
 describe('a client that has ended for good', () => {
-  /** It shares no protocol with ours, so the group takes ours no more. */
+  /** It shares no protocol with our worker, so the group no longer accepts our worker. */
   const stranger: PartitionAssigner = () => ({
     name: 'Stranger',
     version: 0,
@@ -183,7 +183,7 @@ describe('a client that has ended for good', () => {
       } finally {
         await inTheWay.disconnect();
       }
-      // With the cause gone it takes its partitions.
+      // Once the cause is gone, the worker takes its partitions.
       await produce(world.topics.main, [login('behind')]);
       await world.drain();
       expect(await world.verdicts()).toEqual({ behind: 'accepted' });
@@ -206,7 +206,7 @@ describe('fetches', () => {
       await world.untilDecided(RECORDS);
       const batches = worker.logged('batch decided');
       const ended = Date.parse(batches.at(-1)?.time ?? '');
-      // A timer may fire a moment early; and the first fetch had begun already, so that the second need not wait.
+      // A timer may fire a moment early. The first fetch had already begun, so the second one need not wait.
       expect(batches.length).toBeLessThanOrEqual((ended - began) / (APART - 1) + 2);
     }),
   );

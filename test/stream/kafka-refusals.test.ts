@@ -1,4 +1,7 @@
-/** What brokers refuse a user, and a group that is used otherwise: commands and workers name the cause and a remedy that helps. */
+/**
+ * Brokers refuse a user, or another kind of client uses the group: commands and workers name the cause and a
+ * remedy that helps.
+ */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -84,14 +87,14 @@ const plain = (): Settings => ({ ...world.settings, HTTP_PORT: '0' });
 const acls = (...entries: AclEntry[][]) =>
   withAdmin((admin) => admin.createAcls({ acl: entries.flat() }), world.brokers);
 
-/** What a command that fails says last. */
+/** The output of a command that fails. */
 async function refused(args: readonly string[], settings: Settings): Promise<string> {
   const command = new RunningCommand(args, settings);
   expect(await command.ending()).toEqual({ code: 1, signal: null });
   return command.output();
 }
 
-/** What ends a worker, after some tries. */
+/** The error that ends a worker after some tries. */
 async function causeOfDeath(settings: Settings, args: readonly string[] = []): Promise<unknown> {
   const worker = new RunningCommand(['worker', ...args], settings);
   expect(await worker.ending()).toEqual({ code: 1, signal: null });

@@ -1,4 +1,7 @@
-/** A line to a server, that can break off, fall silent, and come back: what happens to one test's connections alone. */
+/**
+ * A network line to a server that can break, fall silent, and recover. It affects only the connections of one
+ * test.
+ */
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 
 export class Line {
@@ -19,7 +22,7 @@ export class Line {
     private port: number,
   ) {}
 
-  /** @returns the port of its near end, on the loopback interface */
+  /** @returns the port of the line's near end, on the loopback interface */
   async open(): Promise<number> {
     await new Promise<void>((resolve) => this.server.listen(0, '127.0.0.1', resolve));
     const address: AddressInfo | string | null = this.server.address();
@@ -27,13 +30,13 @@ export class Line {
     return address.port;
   }
 
-  /** Ends all connections; new ones find what the line has become. */
+  /** Ends all connections; new connections find the line in the new state. */
   become(state: 'open' | 'silent' | 'broken'): void {
     this.state = state;
     for (const socket of this.sockets) socket.destroy();
   }
 
-  /** Leads to another server from now on: an address that is moved. */
+  /** Leads to another server from now on, as when an address moves. */
   leadTo(host: string, port: number): void {
     this.host = host;
     this.port = port;
@@ -51,7 +54,7 @@ export class Line {
   }
 }
 
-/** The address with the line's near end in place of its server. */
+/** The address with the line's near end in place of the server. */
 export async function throughLine(address: string): Promise<{ line: Line; address: string }> {
   const url = new URL(address);
   const line = new Line(url.hostname, Number(url.port));

@@ -1,4 +1,7 @@
-/** Where a member goes on, and what it may commit, though others ask Kafka beside it, partitions move, and topics are made anew. */
+/**
+ * The offsets from which a member goes on, and those that it may commit. Meanwhile others ask Kafka,
+ * partitions move, and topics are recreated.
+ */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { randomBytes } from 'node:crypto';
 import offsetFetchResponse from 'kafkajs/src/protocol/requests/offsetFetch/v4/response';
@@ -21,7 +24,7 @@ const aGroup = () => `promo-test-${randomBytes(6).toString('hex')}`;
 const members: RecordSource[] = [];
 afterAll(() => Promise.all(members.map((member) => member.stop())));
 
-/** Reads, and writes down what it is told since its partitions were last assigned. */
+/** Reads, and records all calls since its partitions were last assigned. */
 class Member implements SourceListener {
   generations = 0;
   partitions: number[] = [];
@@ -79,7 +82,10 @@ async function read(topic: string, groupId: string, to: readonly number[]): Prom
   return member;
 }
 
-/** What a broker answers who asks where a group stands (OffsetFetch response, version 4). https://kafka.apache.org/protocol */
+/**
+ * A broker's answer to a request for a group's offsets (OffsetFetch response, version 4).
+ * https://kafka.apache.org/protocol
+ */
 function answerOfOffsets(topic: string, offset: number): Buffer {
   const name = Buffer.from(topic);
   const bytes = Buffer.alloc(32 + name.length);
@@ -101,7 +107,8 @@ together(
     const asOther = AsyncLocalStorage.snapshot();
     const told: Promise<unknown>[] = [];
     const member = new Member(aGroup(), topic);
-    // As the admin may be told just then, of another group, or of this one some time ago.
+    // The admin client may receive such an answer at this moment, for another group, or for this one some
+    // time ago.
     member.whenAssigned = () => {
       told.push(asOther(() => offsetFetchResponse.decode(answerOfOffsets(topic, 3))));
     };
@@ -121,7 +128,7 @@ together('goes back no more once the partition was another member’s', async ()
   await produce(topic, [...ten(0), ...ten(1)]);
   const first = await read(topic, groupId, [10, 10]);
   await first.source.commit([0, 1].map((partition) => ({ topic, partition, offset: 8, expectedUpTo: 8 })));
-  // As if it had been asked for just before: no fetch of this partition comes in between.
+  // As if the rewind had been requested just before: no fetch of this partition comes in between.
   first.whenAssigned = () => {
     for (const partition of [0, 1])
       if (!first.partitions.includes(partition)) first.source.rewindTo({ topic, partition }, 2);
@@ -159,7 +166,7 @@ describe('of a topic that is made anew', () => {
       const groupId = aGroup();
       await produce(topic, ten(0));
       const member = await read(topic, groupId, [10]);
-      // So that no fetch can tell that it is gone.
+      // Paused, so that no fetch can notice that the topic is gone.
       member.source.pause({ topic, partition: 0 });
       await withAdmin((admin) => admin.deleteTopics({ topics: [topic] }));
       const commit = () =>

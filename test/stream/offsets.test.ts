@@ -1,6 +1,6 @@
 /**
- * What is committed when: offsets behind decisions, decisions behind crashes, the end of `--drain`. Each test has its own worlds, and they
- * run side by side, since most of their time is waiting.
+ * The order of commits: offsets after decisions, decisions across crashes, the end of `--drain`. Each test
+ * has worlds of its own. The tests run side by side, since most of their time is waiting.
  */
 import { until } from '../../dev/servers/deadline';
 import { VERDICT_SPEC } from '../../src/publishing/verdict-topic';
@@ -58,7 +58,8 @@ describe('a crash', () => {
       inWorld({ topics: { main: 1, verdicts: 1 } }, async (world) => {
         const { main, verdicts } = world.topics;
         const settings = { VERDICT_TOPIC: verdicts };
-        // No verdict fits: what is decided cannot be published, and what is not published is not committed.
+        // No verdict fits into the topic. A decided record is then not published, and an unpublished record
+        // is not committed.
         await alterTopic(verdicts, { 'max.message.bytes': '1' });
         await produce(main, [
           ...logins(3),
@@ -122,7 +123,7 @@ describe('a crash', () => {
   );
 });
 
-/** A transaction that is not ended yet, of two records, with one before them and one behind them. */
+/** An open transaction of two records, with one record before them and one after them. */
 async function openAmong(topic: string): Promise<OpenTransaction> {
   await produce(topic, logins(1, 'before'));
   const open = await openTransaction(topic, logins(2, 'inside'));
@@ -208,7 +209,7 @@ describe('worker --drain', () => {
   const deletions: Record<string, (topic: string) => Promise<void>> = {
     [`records that are deleted ${ENDS_WITH_1}`]: (topic) =>
       withAdmin(async (admin) => {
-        // Asked first, so that the client knows the topic.
+        // Fetched first, so that the client knows the topic.
         await admin.fetchTopicOffsets(topic);
         await admin.deleteTopicRecords({ topic, partitions: [{ partition: 0, offset: '3' }] });
       }),
@@ -219,9 +220,9 @@ describe('worker --drain', () => {
     together(title, () =>
       inWorld({ topics: { main: 1, other: 1 } }, async (world) => {
         const { main, other } = world.topics;
-        // Nobody decides what stands in an open transaction.
+        // Records of an open transaction are never decided.
         await openTransaction(main, logins(3));
-        // What the worker has to wait for, before and after the others are gone.
+        // The worker has to wait for this transaction, before and after the other records are gone.
         const late = await openTransaction(other, logins(2, 'late'));
         const worker = await world.started({}, { drain: true });
         await remove(main);
@@ -250,7 +251,7 @@ describe('SIGTERM', () => {
       const { main } = world.topics;
       for (let partition = 0; partition < 3; partition++)
         await produce(main, logins(3_000, `p${partition}`, partition));
-      // Far from done by then, whatever holds up the test.
+      // Far from done by then, even if the test is delayed.
       const worker = await world.started({ BATCH_EVENTS: '5' });
       await world.untilDecided(200);
       expect(await worker.stop(20_000)).toEqual({ code: 0, signal: null });

@@ -1,4 +1,4 @@
-/** The worker as a process: what it logs, answers, refuses, and how it ends. */
+/** The worker as a process: its log, its answers, the settings that it refuses, and its end. */
 import { type AddressInfo, createServer } from 'node:net';
 import { until } from '../../dev/servers/deadline';
 import { aBet, aDeposit, aLogin, anOperator, aRefund, bytesOf } from '../support/builders';

@@ -1,4 +1,4 @@
-/** Operations on real servers: looking at a deployment, and reading again what it has read. */
+/** Operations on real servers: inspecting a deployment, and replaying records. */
 import { randomBytes } from 'node:crypto';
 import { CompressionTypes } from 'kafkajs';
 import { migrationNames } from '../../src/ledger/migrate';
@@ -81,7 +81,7 @@ describe('a topic that looks like one of events and that nobody reads', () => {
   together('is named by a running worker, its metric and status, until a connection names it', () =>
     inWorld({ topics: { main: 1 } }, async (world) => {
       const { main } = world.topics;
-      // One letter is missing in the one, and the other begins as the documents recommend.
+      // One topic lacks a letter; the other begins as the documents recommend.
       const near = main.replace('.main', '.man');
       const prefixed = `promo.event.v1.${randomBytes(4).toString('hex')}`;
       const worker = await world.started();
@@ -195,7 +195,7 @@ describe('dead-letters', () => {
           'secret-player-2': 'accepted',
         });
 
-        // Again: nothing counts twice, and the log has both.
+        // A second replay: no event counts twice, and the log has both replays.
         await run(world, [...replay, '--confirm']);
         await world.drain();
         expect(await world.balance()).toEqual({
@@ -221,7 +221,7 @@ describe('dead-letters', () => {
       await world.apply([
         anOperator({ connections: ['one', 'two'].map((id) => connectionOf(main, { id })) }),
       ]);
-      // In a batch, it has 15 bytes beside its value.
+      // In a batch, the record has 15 bytes beside its value.
       const bytes = 64 * 1024 * 1024 - 15;
       await produce(main, [{ value: Buffer.alloc(bytes) }], { compression: CompressionTypes.GZIP });
       await world.drain();
@@ -241,7 +241,7 @@ describe('dead-letters replay', () => {
         await world.apply([anOperator({ connections: shared })]);
         const [first, last] = logins(2, 'small');
         const long = bytesOf(aLogin({ event_id: 'long', note: 'a'.repeat(60_000) }));
-        // Nothing makes it smaller; and it is nobody's event.
+        // The value cannot be compressed, and the event has no owner.
         const tooLarge = { value: `secret ${randomBytes(60_000).toString('base64')}` };
         await produce(main, [first!, { value: long }, tooLarge, last!]);
         await world.drain();
@@ -325,7 +325,7 @@ describe('replay', () => {
         const once = { records: 8, accepted: 5, duplicate_deliveries: 2, events_without_key: 1 };
         expect(await world.balance()).toEqual(once);
         expect((await world.ends(verdicts))[0]).toBe((before[0] ?? 0) + 7);
-        // Again, and by time: all is decided by now but the last two.
+        // Again, and by time: all records but the last two are decided by now.
         const all = ['replay', '--topic', main, '--since', '2020-01-01T00:00:00Z', '--confirm'];
         expect((await run(world, all)).output).toContain('redeliveries: 8\naccepted: 2\n');
         expect((await run(world, all)).output).toContain('redeliveries: 10\nreplayed');
@@ -351,7 +351,8 @@ describe('replay', () => {
           output: `${main} has no partition 9. Correct --partition\n`,
         });
 
-        // Whose connection is gone is not replayed: nobody would claim it, and what has verdicts would become dead letters.
+        // Without its connection a topic is not replayed. No connection would claim its records, and records
+        // that have verdicts would become dead letters.
         await world.apply([anOperator({ connections: [connectionOf(`${main}.other`)] })]);
         expect(await run(world, all)).toEqual({
           code: 1,

@@ -1,4 +1,7 @@
-/** Workers through a pgbouncer that gives a connection to another worker after each transaction. */
+/**
+ * Workers that use Postgres through pgbouncer, which gives a connection to another worker after each
+ * transaction.
+ */
 import { produce } from '../support/kafka';
 import { pgbouncerProblem, withPgbouncer } from '../support/pgbouncer';
 import { drained } from '../support/worker';
@@ -11,7 +14,7 @@ const problem = pgbouncerProblem();
 const whereThereIsOne = problem === undefined ? test : test.skip;
 const TITLE = `through pgbouncer in transaction mode two workers decide what they decide without${problem ? ` (skipped: ${problem})` : ''}`;
 
-/** Fewer than one worker would hold by itself, so that they have to share. */
+/** Fewer connections than one worker would hold by itself, so that the workers have to share them. */
 const POOL = 3;
 
 whereThereIsOne(`${TITLE} [D1] [D2] [U1] [R1]`, async () => {

@@ -1,5 +1,6 @@
 /**
- * From topic to verdict: records of every kind, read by one worker that drains the topics, on a real Kafka, Postgres and registry.
+ * From topic to verdict: records of every kind. One worker drains the topics, on a real Kafka, Postgres and
+ * registry.
  */
 import Ajv2020 from 'ajv/dist/2020';
 import { CompressionTypes } from 'kafkajs';
@@ -98,7 +99,7 @@ async function produceTransactions(): Promise<void> {
   await produceInTransaction(transactions, [event('committed-1'), event('committed-2')], 'commit');
   await produceInTransaction(transactions, [event('aborted-1'), event('aborted-2')], 'abort');
   await produce(transactions, [event('behind-aborted')]);
-  // Two transactions at once, whose records stand between one another.
+  // Two transactions at once, whose records alternate in the log.
   const [first, second] = [
     await openTransaction(transactions, [event('both-1')]),
     await openTransaction(transactions, [event('both-2')]),
@@ -106,13 +107,13 @@ async function produceTransactions(): Promise<void> {
   await produce(transactions, [event('between')]);
   await first.end('abort');
   await second.end('commit');
-  // Four zero bytes are the key of an abort marker; as the key of a record they end nothing.
+  // Four zero bytes are the key of an abort marker. As the key of a record they end no transaction.
   const third = await openTransaction(transactions, [
     { ...event('marker-like'), key: Buffer.alloc(4) },
     event('aborted-3'),
   ]);
   await third.end('abort');
-  // Partition 1 holds nothing but aborted records, partition 2 ends with them.
+  // Partition 1 holds only aborted records, partition 2 ends with them.
   await produceInTransaction(transactions, [on(1, event('aborted-4')), on(1, event('aborted-5'))], 'abort');
   await produce(transactions, [on(2, event('before-the-tail'))]);
   await produceInTransaction(transactions, [on(2, event('aborted-6'))], 'abort');

@@ -1,13 +1,13 @@
 /**
- * The wire format against a real schema registry: the one at SCHEMA_REGISTRY_URL, which `make stack` prints.
- * "Stopped" and "silent" are done to a connection of the test's own, so that tests that run beside this one keep their registry.
+ * The wire format with a real schema registry: the one at SCHEMA_REGISTRY_URL, which `make stack` prints. A
+ * line of the test's own is stopped or silenced, so that tests running at the same time keep their registry.
  */
 import { randomUUID } from 'node:crypto';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { SchemaRegistry } from '@kafkajs/confluent-schema-registry';
 import { makeWireFormat, RegistryUnavailable, type WireFormat } from '../../src/schema-registry/wire-format';
 
-/** Enough for the first requests of a registry that has only just started. */
+/** Long enough for the first requests of a registry that has only just started. */
 const TIMEOUT_MS = 10_000;
 const IMPATIENT_MS = 3_000;
 
@@ -21,7 +21,7 @@ beforeEach(() => {
   wire = makeWireFormat({ registryUrl: address, timeoutMs: TIMEOUT_MS });
 });
 
-/** Registers a schema under a subject that nobody else uses, and returns its id. */
+/** Registers a schema under a subject of its own, and returns its id. */
 async function register(
   schema: unknown,
   more: { schemaType?: string; references?: object[] } = {},
@@ -45,7 +45,10 @@ function framed(id: number, payload: Buffer | string): Buffer {
   return Buffer.concat([frame, Buffer.from(payload)]);
 }
 
-/** A schema that no other test registers, so that its id is a new one. Without $schema Apicurio does not see what it is. */
+/**
+ * A schema that no other test registers, so that its id is new. Without $schema Apicurio does not recognize
+ * its type.
+ */
 const jsonSchema = () => ({
   $schema: 'http://json-schema.org/draft-07/schema#',
   title: randomUUID(),
@@ -53,7 +56,7 @@ const jsonSchema = () => ({
   required: ['event_id'],
 });
 
-/** A schema name of its own for each test: a registry may hold one definition of a name. */
+/** A schema name of its own for each test: a registry may hold only one definition of a name. */
 const eventSchema = () => ({
   type: 'record',
   name: `Event${randomUUID().replaceAll('-', '')}`,
@@ -72,7 +75,7 @@ const eventSchema = () => ({
 });
 const EVENT = { spec: 'promo.event.v1', event_id: 'e-1', brand: null, game: { id: 'g1' }, at: 1 };
 
-/** The way to the registry, which can break off or fall silent. */
+/** The network line to the registry, which can break or fall silent. */
 class Line {
   private readonly sockets = new Set<Socket>();
   private state: 'open' | 'silent' | 'stopped' = 'open';
@@ -90,7 +93,7 @@ class Line {
     return `http://127.0.0.1:${(this.server.address() as AddressInfo).port}${this.target.pathname}`;
   }
 
-  /** Ends all connections; new ones find what the line has become. */
+  /** Ends all connections; new connections find the line in the new state. */
   become(state: 'open' | 'silent' | 'stopped'): void {
     this.state = state;
     for (const socket of this.sockets) socket.destroy();

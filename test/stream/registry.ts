@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { SchemaRegistry, SchemaType } from '@kafkajs/confluent-schema-registry';
 
-/** What is registered is of this test alone: a registry holds one definition of a name. */
+/** A name of this test alone: a registry holds one definition of a name. */
 const unique = () => randomUUID().replaceAll('-', '');
 
 export class TestRegistry {

@@ -1,4 +1,7 @@
-/** A topic most of whose events would be rejected: it waits for those who can mend it, and nothing of it is lost. */
+/**
+ * A topic where most events would be rejected: it waits until its operators correct the cause, and no event
+ * is lost.
+ */
 import { sleep, until } from '../../dev/servers/deadline';
 import { aBrand, aLogin, anOperator, bytesOf } from '../support/builders';
 import { type Outgoing, produce } from '../support/kafka';
@@ -67,7 +70,8 @@ describe('a limit on rejected events', () => {
           await untilPaused(worker, main, 2);
           await produce(other, [{ value: bytesOf(aLogin({ event_id: 'beside', brand: 'second' })) }]);
           await until('the other topic goes on', LONG, async () => 'beside' in (await world.verdicts()));
-          // Several tries later it is as it was: two partitions may have met the limit in the same moment, with a batch each.
+          // Several tries later the counts are the same. Two partitions may have met the limit at the same
+          // moment, with a batch each.
           const { rejected: before = 0 } = await world.balance(main);
           await sleep(5_000);
           expect(await world.balance(main)).toMatchObject({ accepted: 40, rejected: before });

@@ -1,4 +1,6 @@
-/** A store that is restored to a moment behind the offsets that its group has committed, and that workers bring to where it was. */
+/**
+ * A store is restored to a moment behind the committed offsets of its group, and workers bring it up to date.
+ */
 import {
   chownSync,
   cpSync,
@@ -34,7 +36,7 @@ async function run({ settings }: World<string>, args: readonly string[]) {
   return { code, output: command.output() };
 }
 
-/** What people read of the store, but for numbers and times of the deciding. */
+/** The contents of the store that readers see, without the numbers and times of deciding. */
 const contents = async ({ rows, balance }: World<string>) => ({
   verdicts: await rows('select event_id, verdict, reason, counted from promo.verdicts order by 1'),
   ledger: await rows('select event_id, kind, amount_minor from promo.ledger order by 1, 2, 3'),
@@ -45,7 +47,7 @@ const contents = async ({ rows, balance }: World<string>) => ({
   balance: await balance(),
 });
 
-/** Copies a directory of Postgres, for whoever owns the other one. */
+/** Copies a directory of Postgres, and gives the copy the owner of the original. */
 function copy(from: string, to: string, owner: { uid: number; gid: number }, leaveOut = /^$/): void {
   cpSync(from, to, { recursive: true, verbatimSymlinks: true, filter: (path) => !leaveOut.test(path) });
   for (const path of ['', ...readdirSync(to, { recursive: true, encoding: 'utf8' })])
@@ -55,7 +57,7 @@ function copy(from: string, to: string, owner: { uid: number; gid: number }, lea
 test('a restored store is behind its group: verify says so, and workers mend it by themselves [K3] [U1] [L3]', async () => {
   const [archive, backup] = [join(directory, 'archive'), join(directory, 'backup')];
   mkdirSync(archive);
-  // A server that recovers syncs all of its files first: seconds, and no crash is looked at here.
+  // A server that recovers first syncs all of its files, which takes seconds. No crash is tested here.
   const settings = { archive_mode: 'on', archive_command: `cp %p ${archive}/%f`, fsync: 'off' };
   const environment = { ...process.env, STACK: 'processes' };
   await inOwnWorld(
@@ -72,7 +74,8 @@ test('a restored store is behind its group: verify says so, and workers mend it 
       const owner = statSync(data);
       for (const path of [directory, archive]) chownSync(path, owner.uid, owner.gid);
 
-      // A base backup, as pg_basebackup takes one. Something is decided between it and the moment, and something behind that.
+      // A base backup, as pg_basebackup takes one. Some events are decided between the backup and the moment
+      // of the restore, others after that.
       await withClient(world.databaseUrl, async (client) => {
         await client.query(`select pg_backup_start('a test', fast => true)`);
         copy(data, backup, owner, COPY_LEFT_OUT);
@@ -122,7 +125,8 @@ recovery_target_action = 'promote'
         expect(lost.output).toContain(
           `I2 ${main}/${partition}: offset 4 is committed, and 2 records before it are not decided, the first at offset 2\n`,
         );
-      // One partition is replayed by hand. Of the other nothing new comes: a worker reads again what was lost, and only that.
+      // One partition is replayed by hand. The other partition gets no new records: a worker reads the lost
+      // records again, and only those.
       const range = ['replay', '--topic', main, '--partition', '0', '--from-offset', '0', '--confirm'];
       expect(await run(world, range)).toMatchObject({
         code: 0,

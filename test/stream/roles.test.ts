@@ -1,4 +1,6 @@
-/** A feed from the empty database to the dropped month, each step by the role that it is meant for. */
+/**
+ * A feed from the empty database to the dropped month. Each step runs under the role that it is meant for.
+ */
 import { writeFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -12,7 +14,10 @@ import { drain, RunningCommand, type Settings } from '../support/worker';
 
 jest.setTimeout(180_000);
 
-/** Runs a command to its end. @throws where it does not end with 0 */
+/**
+ * Runs a command to its end.
+ * @throws where it does not end with 0
+ */
 async function run(args: readonly string[], settings: Settings): Promise<string[]> {
   const command = new RunningCommand(args, settings);
   const { code } = await command.ending(100_000);

@@ -36,13 +36,13 @@ export function withWebhook(more: Settings, work: (scene: Scene) => Promise<void
   });
 }
 
-/** Nobody decides until it is committed, or not in time. */
+/** Delays all decisions until the transaction is committed, so that they may come too late. */
 export const LOCK_KEYS = 'begin; lock table promo_store.event_keys in access exclusive mode';
 
-/** How often the webhook has ended a connection for a reason. */
+/** How often the webhook has dropped a connection for a reason. */
 export const dropped = (command: RunningCommand, why: string): Promise<number> =>
   command.metric(`promo_intake_webhook_dropped_total{why="${why}"}`);
 
-/** How many requests were answered by a status, or broke off. */
+/** Number of requests that were answered with a status, or that broke off. */
 export const answered = (command: RunningCommand, status: string | number): Promise<number> =>
   command.metric(`promo_intake_webhook_requests_total{status="${status}"}`);

@@ -1,4 +1,7 @@
-/** A Kafka and a Postgres that ask who connects, with certificates, users and tokens made for the run. */
+/**
+ * A Kafka and a Postgres that authenticate their clients, with certificates, users and tokens made for the
+ * run.
+ */
 import { randomBytes } from 'node:crypto';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -8,20 +11,20 @@ import { type Authority, type Certificate, makeAuthority } from '../../dev/serve
 import { ownServers } from '../support/servers';
 import { ISSUER, startTokenServer, type TokenServer } from '../support/token-server';
 
-/** Who we are to both servers. */
+/** Our user on both servers. */
 export const USER = 'promo-intake';
-/** Somebody who may write to one topic, and is told so by the ACL that a test makes. */
+/** A user that may write to one topic. A test makes the ACL that allows it. */
 export const OPERATOR = 'acme';
 const AUDIENCE = 'kafka';
-/** The brokers want to be told anew who we are, this often. The client does it 10 s ahead. */
+/** The brokers demand a new authentication at this interval. The client authenticates 10 s ahead. */
 export const REAUTHENTICATE_MS = 12_000;
 
 const LISTENERS = {
-  /** Wants a client certificate. */
+  /** Requires a client certificate. */
   MUTUAL: 'SSL',
   SASL_TLS: 'SASL_SSL',
   SASL_OPEN: 'SASL_PLAINTEXT',
-  /** Shows a certificate that has expired. */
+  /** Presents an expired certificate. */
   EXPIRED: 'SSL',
 } as const;
 type Listener = keyof typeof LISTENERS;
@@ -30,9 +33,9 @@ export interface Secured {
   readonly servers: Servers;
   readonly tokens: TokenServer;
   readonly authority: Authority;
-  /** What a server of localhost shows. */
+  /** The certificate that a server on localhost presents. */
   readonly serverCertificate: Certificate;
-  /** Texts that no output may hold, by what they are. */
+  /** Texts that no output may contain, by the name of each. */
   readonly secrets: Map<string, string>;
   readonly password: string;
   readonly operatorPassword: string;
@@ -117,7 +120,7 @@ export async function startSecured(): Promise<Secured> {
   };
 }
 
-/** Without TLS only the superuser gets in, who makes the databases of the tests. */
+/** Only the superuser, who creates the databases of the tests, may connect without TLS. */
 const HOST_BASED_ACCESS = `
 hostssl all certified    127.0.0.1/32 scram-sha-256 clientcert=verify-full
 hostssl all all          127.0.0.1/32 scram-sha-256

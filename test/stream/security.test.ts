@@ -1,4 +1,7 @@
-/** TLS, users and tokens on a Kafka and a Postgres that insist on them: who gets in, who is refused, and what is said of it. */
+/**
+ * TLS, users and tokens on a Kafka and a Postgres that require them: which clients are admitted, which are
+ * refused, and the messages about it.
+ */
 
 import * as https from 'node:https';
 import {
@@ -33,13 +36,13 @@ const databasePassword = newSecret();
 let secured: Secured;
 let ca: string;
 let clientCertificate: Settings;
-/** All that any command of this file has written. */
+/** All commands of this file, with all their output. */
 const commands: RunningCommand[] = [];
 
 beforeAll(async () => {
   secured = await startSecured();
   const { authority, file, servers } = secured;
-  // Whom the server lets in by TLS only; the tests' own connections are its superuser's.
+  // Roles that the server admits over TLS only. The tests' own connections use the superuser.
   const client = new Client({ connectionString: servers.databaseUrl });
   await client.connect();
   for (const user of [USER_OF_DATABASE, 'certified'])
@@ -106,7 +109,7 @@ const withoutTls = (): Settings => ({
   KAFKA_SECURITY_PROTOCOL: 'SASL_PLAINTEXT',
   KAFKA_SSL_CA_FILE: undefined,
 });
-/** The database of a world, or the server's own, by TLS. The password comes apart from the address. */
+/** The database of a world, or the server's own, over TLS. The password is separate from the address. */
 function database(
   url = secured.servers.databaseUrl,
   more: Settings = {},
@@ -125,7 +128,7 @@ function database(
   };
 }
 
-/** As a user of the database whose client certificate is asked for. */
+/** As a user of the database who has to present a client certificate. */
 function certified(url?: string): Settings {
   const { cert, key } = secured.authority.sign('certified');
   const certificate = {
@@ -157,7 +160,7 @@ describe('a feed is sent and decided over TLS to Postgres, and to Kafka by', () 
         ...kafka(),
         ...postgres(world.databaseUrl),
         VERDICT_TOPIC: world.topics.verdicts,
-        // The most that it ever says.
+        // The most detailed level.
         LOG_LEVEL: 'trace',
       });
       expect(await worker.ending()).toEqual({ code: 0, signal: null });
@@ -354,7 +357,7 @@ describe('a schema registry by https', () => {
   const basic = `Basic ${Buffer.from(`${USER}:${password}`).toString('base64')}`;
   let door: Serving;
 
-  /** The run's registry has no doorkeeper of its own. */
+  /** The run's registry has no authentication, so this server adds it. */
   beforeAll(async () => {
     secured.secrets.set('registry password', password).set('registry token', token);
     const server = https.createServer({ ...secured.serverCertificate }, async (request, response) => {
@@ -586,7 +589,7 @@ test('a topic that a worker may not read is told of, and stops no other; it is r
     });
     await Promise.all([send(acme, 'acme'), send(bravo, 'bravo')]);
     await world.untilDecided(20);
-    // For as long as a client that ended would be made anew several times.
+    // Long enough for a client that ended to be recreated several times.
     await sleep(8 * SECOND);
     await send(bravo, 'later');
     await world.untilDecided(40);
@@ -607,10 +610,11 @@ test('a topic that a worker may not read is told of, and stops no other; it is r
 
     const isCommitted = async (topic: string) => {
       const [committed, ends] = [await world.committed(topic), await world.ends(topic)];
-      // Of a partition that holds nothing nothing is committed.
+      // Nothing is committed for an empty partition.
       return committed.every((offset, index) => Math.max(offset, 0) === ends[index]);
     };
-    // Taken away while it reads: offsets of what it has decided meanwhile are refused as well.
+    // The permission is removed while the worker reads: commits of records decided meanwhile are refused as
+    // well.
     let isRefused = false;
     const feed = (async () => {
       for (let i = 0; !isRefused; i++) {

@@ -1,4 +1,6 @@
-/** What the worker and `publish` send, as a broker stores it and readers of kafkajs find it. */
+/**
+ * Messages sent by the worker and by `publish`, as a broker stores them and as readers with kafkajs see them.
+ */
 
 import { encodeMessages, makeSender, RecordsRefused, type Sender } from '../../src/kafka/producer';
 import type { OutgoingMessage } from '../../src/kafka/protocol/record-batch-writer';
@@ -80,7 +82,7 @@ test(
     await withAdmin((admin) => admin.deleteTopics({ topics: [topic] }));
     await makeTopics({ [topic]: { partitions: 1 } });
     const messages = numbered(100, 10);
-    // The first tries may still be of the partitions that were; none of them may count as sent.
+    // The first tries may still use the old partitions; none of them may count as sent.
     let failures = 0;
     for (let sent = false; !sent && failures < 20; ) {
       try {

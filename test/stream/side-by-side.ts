@@ -1,13 +1,16 @@
 /**
- * Tests that run side by side: most of the time of a worker's test is waiting. Jest's own `it.concurrent` cannot be used here: kafkajs
- * loads parts of itself when they are first needed, which Jest forbids between two tests. `-t` chooses what is reported, not what runs.
+ * Tests that run side by side, because most of the time of a worker's test is waiting. Jest's own concurrent
+ * tests do not work here: kafkajs loads parts of itself when they are first needed. Jest forbids such loading
+ * between two tests. The option `-t` chooses the tests that are reported, not the tests that run.
  */
 import { within } from '../../dev/servers/deadline';
 import { killWorkers } from '../support/worker';
 
-/** For what a scenario that is late has made, once its workers are gone: it would be in the way of the next file. */
+/**
+ * Time for a late scenario to clean up, once its workers are gone. Its leftovers would disturb the next file.
+ */
 const CLEANUP_MS = 15_000;
-/** Before the deadline of all, so that those that ended in time can still be reported. */
+/** Ends this long before the overall deadline, so that finished scenarios can still be reported. */
 const REPORT_MS = 1_000;
 
 interface Scenario {

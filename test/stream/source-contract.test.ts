@@ -1,4 +1,7 @@
-/** Kafka's record source as the loops rely on it; test/simulation/source-contract.test.ts holds the simulator's against the same scripts. */
+/**
+ * Runs the scripts of the source contract on Kafka's record source. test/simulation/source-contract.test.ts
+ * runs them on the source of the simulator.
+ */
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { until } from '../../dev/servers/deadline';

@@ -1,4 +1,7 @@
-/** What brokers refuse for good ends a start at once, and the message names the topic or the address, what was asked and the way out. */
+/**
+ * A final refusal of the brokers ends a start at once. The message names the topic or the address, the
+ * refused request and the remedy.
+ */
 import { findOnPath } from '../../dev/servers/java';
 import type { KafkaExtras } from '../../dev/servers/types';
 import { aLogin, bytesOf } from '../support/builders';
@@ -11,7 +14,7 @@ import { inOwnWorld } from './world';
 
 const SECOND = 1_000;
 const DEADLINE_MS = 300 * SECOND;
-/** Well before START_WITHIN_MS: nothing is retried. */
+/** Well before START_WITHIN_MS: the worker retries nothing. */
 const AT_ONCE_MS = 20 * SECOND;
 
 const extras = (settings: KafkaExtras['settings']): KafkaExtras => ({
@@ -21,7 +24,7 @@ const extras = (settings: KafkaExtras['settings']): KafkaExtras => ({
   javaOptions: [],
 });
 
-/** What ended a worker, in the words of its last line. */
+/** The error that ended a worker, from its last line. */
 async function causeOfDeath(worker: RunningCommand, message: string): Promise<string> {
   expect(await worker.ending(AT_ONCE_MS)).toEqual({ code: 1, signal: null });
   expect(worker.log().filter(({ msg }) => msg.includes('trying again'))).toEqual([]);
@@ -82,7 +85,7 @@ it(
         expect(line.error).toMatch(named);
         expect(await worker.ending(90 * SECOND)).toEqual({ code: 1, signal: null });
         expect(worker.logged('the worker cannot start')[0]?.error).toMatch(named);
-        // As where the brokers have come: a later try finds what it needs.
+        // As when the missing brokers have joined: a later try finds the topic.
         const next = world.start();
         await next.waitForLog('Kafka is not ready; trying again');
         await withAdmin(

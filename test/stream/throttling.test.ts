@@ -1,4 +1,6 @@
-/** Quotas of the brokers: a worker that is throttled stays in its group, and shows who makes it wait. */
+/**
+ * Quotas of the brokers: a throttled worker stays in its group, and its metrics show which quota delays it.
+ */
 import type { Servers } from '../../dev/servers';
 import { sleep, until } from '../../dev/servers/deadline';
 import { aLogin, bytesOf } from '../support/builders';
@@ -28,7 +30,7 @@ const loginsOf = (name: string, count: number, bytes: number): Outgoing[] =>
     value: bytesOf(aLogin({ event_id: `${name}-${n}`, padding: 'x'.repeat(bytes) })),
   }));
 
-/** A broker gives a whole batch at least: one that is larger than the quota allows in ten seconds would never come. */
+/** A broker always sends a whole batch. A batch that exceeds ten seconds of the quota would never arrive. */
 async function produceInBatches(topic: string, records: readonly Outgoing[], broker: string): Promise<void> {
   for (let from = 0; from < records.length; from += BATCH)
     await produce(topic, records.slice(from, from + BATCH), { brokers: [broker] });
@@ -115,7 +117,7 @@ it(
         expect(line.everyFetchForMs).toBeGreaterThanOrEqual(60_000);
         expect(await world.balance()).toEqual({});
         expect(assignments(worker)).toBe(1);
-        // Ten seconds of it are more than the batch.
+        // Ten seconds of the new quota exceed the batch.
         await setQuota(broker, CLIENT, 'consumer_byte_rate', 100_000);
         await untilCommitted(world, 120 * SECOND);
         expect(worker.log().filter(({ msg }) => msg.startsWith(NEVER))).toHaveLength(1);

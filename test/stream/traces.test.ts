@@ -1,4 +1,4 @@
-/** Traces as a collector of OpenTelemetry receives them, and workers whose collector does not. */
+/** Traces as a collector of OpenTelemetry receives them, and workers whose collector fails. */
 import { execFileSync } from 'node:child_process';
 import { aBet, anOperator, bytesOf } from '../support/builders';
 import { produce } from '../support/kafka';
@@ -207,7 +207,7 @@ describe('a collector that', () => {
         await produce(world.topics.main, [record('1')]);
         const worker = await world.drain({
           OTEL_EXPORTER_OTLP_ENDPOINT: collector.endpoint,
-          // A span a request: each of them fails.
+          // One span a request: each request fails.
           OTEL_BSP_MAX_EXPORT_BATCH_SIZE: '1',
         });
         expect(await world.balance()).toEqual({ records: 1, accepted: 1 });
@@ -230,7 +230,7 @@ const CLIENT = 3;
 const CONSUMER = 5;
 const ERROR = 2;
 const ROUTE = { 'http.request.method': 'POST', 'http.route': '/v1/events/{connection_id}' };
-/** Spans tell their times to the microsecond or so. */
+/** Spans report their times to about a microsecond. */
 const ROUNDING_SECONDS = 0.001;
 
 function sum(values: readonly (string | number | undefined)[]): number {

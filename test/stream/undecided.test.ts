@@ -1,6 +1,6 @@
 /**
- * What cannot be decided now waits: for Postgres, for a lock, for the dead-letter topic, for the registry. What else can be decided goes on.
- * Postgres is the test's own where it is stopped.
+ * Records that cannot be decided now wait: for Postgres, for a lock, for the dead-letter topic, for the
+ * registry. All other records go on. A test that stops Postgres has a Postgres of its own.
  */
 import { sleep, until } from '../../dev/servers/deadline';
 import { aBrand, aLogin, anOperator, bytesOf } from '../support/builders';
@@ -70,7 +70,8 @@ describe('Postgres stopped', () => {
         for (const worker of workers) {
           const waits = waitsOf(worker);
           expect(waits.slice(0, 4).map(({ waitMs }) => waitMs)).toEqual([1_000, 2_000, 4_000, 8_000]);
-          // From the log of one failure to the next: the wait, and the try behind it, which ends at once where nobody listens.
+          // The time from one logged failure to the next covers the wait and the next try. The try fails at
+          // once, because no server listens.
           for (const [index, { at, waitMs }] of waits.slice(0, 3).entries()) {
             const measured = (waits[index + 1]?.at ?? 0) - at;
             expect(measured).toBeGreaterThanOrEqual(waitMs - 20);
@@ -156,7 +157,7 @@ describe('Postgres hangs', () => {
         }
         const worker = await world.started({ BATCH_EVENTS: '5', PARTITIONS_AT_ONCE: '8' });
         await world.untilDecided(300);
-        // Whatever statement each of the eight transactions is at: its answer comes when it is not expected any more.
+        // Each of the eight transactions may be at any statement: its answer arrives after the timeout.
         await postgres.suspend();
         await sleep(12 * SECOND);
         await postgres.resume();
@@ -176,7 +177,7 @@ describe('Postgres hangs', () => {
         const worker = await world.started({ SHUTDOWN_SECONDS: seconds });
         await postgres.suspend();
         await produce(main, [login(event)]);
-        // Until it has been fetched and waits for Postgres, of which nothing tells.
+        // Long enough for the record to be fetched and to wait for Postgres; no message reports this.
         await sleep(3 * SECOND);
         return worker;
       };

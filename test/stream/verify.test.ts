@@ -1,4 +1,4 @@
-/** `promo-intake verify` on real servers: silent where all is sound, and a sentence for each damage. */
+/** `promo-intake verify` on real servers: silent on sound data, with a sentence for each damage. */
 
 import { gzipSync } from 'node:zlib';
 import { until } from '../../dev/servers/deadline';
@@ -22,14 +22,17 @@ async function verify({ settings }: World<string>): Promise<{ code: number | nul
   return { code, lines: command.output().trim().split('\n') };
 }
 
-/** Two records of a transaction that is aborted. Its marker is written behind the answer: what comes next is to stand behind it. */
+/**
+ * Two records of an aborted transaction. The broker writes the marker after its answer, so the function waits
+ * for it: later records must come after the marker.
+ */
 async function aborted(world: World<string>, topic: string): Promise<void> {
   const [end = 0] = await world.ends(topic);
   await produceInTransaction(topic, logins(2, 'aborted'), 'abort');
   await until('the marker is written', 20_000, async () => (await world.ends(topic))[0] === end + 3);
 }
 
-/** As somebody would who moves the group by hand. */
+/** Sets the offset as an operator does who moves the group by hand. */
 const setOffset = ({ groupId }: World<string>, topic: string, offset: number): Promise<void> =>
   withAdmin((admin) =>
     admin.setOffsets({ groupId, topic, partitions: [{ partition: 0, offset: String(offset) }] }),
@@ -45,7 +48,7 @@ describe('verify', () => {
       await aborted(world, main);
       await produceInTransaction(main, [...logins(2, 'a'), { value: 'no json' }], 'commit');
       await world.drain();
-      // Behind the last record stands a marker, which is committed and of which the store knows nothing.
+      // The last record is followed by a marker, which is committed and unknown to the store.
       expect(await world.committed(main)).toEqual([10]);
       expect(await verify(world)).toEqual({
         code: 0,
@@ -84,7 +87,7 @@ describe('verify', () => {
         `${main}/0: 3 records decided, up to offset 3; 8 is committed, 10 is the end; of the 3 offsets from 0 on, 3 hold decided records`,
         `${other}/0: 1 record decided, up to offset 1; 1 is committed, 1 is the end; of the 1 offsets from 0 on, 1 hold decided records`,
       ]);
-      // What is left has to be sound.
+      // The remaining data has to be sound.
       await world.pool.query('truncate promo_store.history, promo_store.event_keys, promo_store.partitions');
     }),
   );
@@ -135,7 +138,7 @@ describe('verify', () => {
   );
 
   together('counts what was committed and not decided, however much of it came in one batch', () =>
-    // The records are of 1970: with any retention, the broker deletes them when it next looks.
+    // The records are from 1970: with any retention, the broker deletes them at its next check.
     inWorld({ topics: { main: { partitions: 1, config: { 'retention.ms': '-1' } } } }, async (world) => {
       const { main } = world.topics;
       const many = 200_000;

@@ -1,5 +1,6 @@
 /**
- * The oldest versions that are supported: `VERSIONS=all npx jest --selectProjects transport versions`. OLD_NODE is the path of a Node 20.
+ * The oldest supported versions: `VERSIONS=all npx jest --selectProjects transport versions`. OLD_NODE is the
+ * path of a Node 20.
  */
 import { execFileSync } from 'node:child_process';
 import { CompressionTypes } from 'kafkajs';

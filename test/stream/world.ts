@@ -1,4 +1,7 @@
-/** A world for one test or one file: a database with reference data, topics, and the settings of workers that join them. */
+/**
+ * A world for one test or one file: a database with reference data, topics, and the settings of workers that
+ * join them.
+ */
 import { randomBytes } from 'node:crypto';
 import type { Pool } from 'pg';
 import type { Server, Servers, StartOptions } from '../../dev/servers';
@@ -19,15 +22,17 @@ import {
   type WorkerOptions,
 } from '../support/worker';
 
-/** What is decided, and by whom it can be waited for. */
+/** Default time for events to be decided. */
 const DECIDED_DEADLINE_MS = 60_000;
 
 export interface WorldOptions<Name extends string> {
-  /** Topics by the names that the test uses; a number is how many partitions. */
+  /** Topics by the names that the test uses; a number is the number of partitions. */
   readonly topics: Readonly<Record<Name, number | TopicPlan>>;
-  /** Default: a connection for each topic but `verdicts`, that carries several brands. */
+  /** Default: a connection for each topic except `verdicts`, which carries several brands. */
   readonly operators?: (topics: Readonly<Record<Name, string>>) => OperatorEntry[];
-  /** Servers of the test's own, that end with it; the run's for what they lack. */
+  /**
+   * The test's own servers, which stop with it. The run's shared servers replace those that are missing here.
+   */
   readonly servers?: Servers;
   readonly settings?: Settings;
 }
@@ -40,11 +45,11 @@ export interface World<Name extends string> {
   readonly databaseUrl: string;
   /** For workers. */
   readonly settings: Settings;
-  /** Starts a worker; it is killed with the world. */
+  /** Starts a worker, which is killed at the end of the world. */
   start(more?: Settings, options?: WorkerOptions): RunningCommand;
-  /** The same, and waits until it has its partitions. */
+  /** The same, and waits until the worker has its partitions. */
   started(more?: Settings, options?: WorkerOptions): Promise<RunningCommand>;
-  /** Runs a worker until everything is decided. */
+  /** Runs a worker until all records are decided. */
   drain(more?: Settings, milliseconds?: number): Promise<RunningCommand>;
   readonly pool: Pool;
   apply(operators: readonly OperatorEntry[]): Promise<void>;
@@ -52,19 +57,22 @@ export interface World<Name extends string> {
   /** "accepted", "skipped/zero_amount" ... by event_id. */
   verdicts(): Promise<Record<string, string>>;
   /**
-   * What the partitions of a topic counted, or of all topics, without what is zero. `records` are those read for the first time: a member
-   * that the group takes for dead on a slow machine has records read again, which is as it should be.
+   * The counts of a topic's partitions, or of all topics, without zeros. `records` counts each record once. A
+   * slow machine may lose its place in the group, and then its records are rightly read again.
    */
   balance(topic?: string): Promise<Record<string, number>>;
-  /** Records that were read again. */
+  /** Number of records that were read again. */
   redeliveries(): Promise<number>;
-  /** Resolves when that many events have a verdict. */
+  /** Resolves when `events` events have a verdict. */
   untilDecided(events: number, milliseconds?: number): Promise<void>;
   committed(topic: string): Promise<number[]>;
   ends(topic: string): Promise<number[]>;
-  /** @throws where what is stored contradicts itself; at any moment, since it may not while workers are at it */
+  /**
+   * @throws where stored data contradicts itself. May be called at any moment, because the data must agree
+   * even while workers run
+   */
   expectSound(): Promise<void>;
-  /** The ends of its workers' logs. */
+  /** The last lines of its workers' logs. */
   logs(): string;
   close(): Promise<void>;
 }
@@ -88,7 +96,7 @@ export async function makeWorld<Name extends string>(options: WorldOptions<Name>
   ]);
   const deadLetterTopic = `dead-letter.${id}`;
   const groupId = `promo-test-${id}`;
-  // Silent: a test that stops the server knows.
+  // Silent: a test that stops the server expects the errors.
   const pool = makePool(
     { databaseUrl: url, maxConnections: 3, applicationName: 'promo-test' },
     makeLogger('silent'),
@@ -190,7 +198,7 @@ export async function makeWorld<Name extends string>(options: WorldOptions<Name>
   };
 }
 
-/** A world for one test, that ends with it. */
+/** A world for one test, which is closed with it. */
 export async function inWorld<Name extends string>(
   options: WorldOptions<Name>,
   work: (world: World<Name>) => Promise<void>,
@@ -200,7 +208,7 @@ export async function inWorld<Name extends string>(
     await work(world);
     await world.expectSound();
   } catch (error) {
-    // What its workers logged says more than what was expected.
+    // The logs of its workers explain more than the expected value.
     if (error instanceof Error) error.message += world.logs();
     throw error;
   } finally {
@@ -208,7 +216,7 @@ export async function inWorld<Name extends string>(
   }
 }
 
-/** The same on servers of the test's own, which it may disturb. */
+/** The same on servers of the test's own, which the test may disturb. */
 export async function inOwnWorld<Name extends string>(
   start: StartOptions,
   options: WorldOptions<Name>,
