@@ -1,4 +1,7 @@
-/** What happens to Kafka, to the group, and to what stands in the topics. Kafka is the test's own where it is stopped. */
+/**
+ * Faults of Kafka, of the group, and of the records in the topics. A test that stops Kafka has a Kafka of its
+ * own.
+ */
 import { CompressionTypes } from 'kafkajs';
 import { sleep, until } from '../../dev/servers/deadline';
 import { sideBySide } from '../stream/side-by-side';
@@ -19,10 +22,10 @@ const long = ALL ? together : test.skip;
 const logins = (name: string, each: number, partitions = 1): Outgoing[] => loginsIn(partitions, name, each);
 
 /**
- * Produces once brokers take records again. Of those that a broker did not answer for it may have taken some.
+ * Produces once brokers take records again. A broker may have taken some records without answering.
  *
  * @param before records of the topic until then
- * @returns how many it has more than once
+ * @returns the number of records that the topic holds more than once
  */
 async function sendWhenBack(
   { topics, brokers }: World<'main'>,
@@ -53,7 +56,8 @@ together('a broker that is killed and started again: the worker goes on by itsel
     const resent = await sendWhenBack(world, 1_000, logins('behind', 10, 2));
     await untilCaughtUp(world, world.topics.main, backAt);
     await allAcceptedOnce(world, 1_020, resent);
-    // Whether more is said, that the client restarts, depends on what it was about when the broker went.
+    // Whether the log also says that the client restarts depends on the client's state when the broker
+    // stopped.
     const told = worker.log().filter(({ level, client }) => level === 'warn' && client === 'Connection');
     expect(told.length).toBeGreaterThan(0);
     expect(worker.hasEnded()).toBe(false);
@@ -70,7 +74,7 @@ long(
       await untilCaughtUp(world, world.topics.main);
       await kafka.stop();
       await sleep(3 * MINUTE);
-      // A restart would not bring them back.
+      // A restart would not bring the brokers back.
       expect((await worker.get('/livez')).status).toBe(200);
       await kafka.start();
       const backAt = Date.now();
@@ -100,7 +104,10 @@ together('a rebalance every two seconds: all is decided once, and the load gets 
   }),
 );
 
-/** A member that joins the group, which costs the worker half of its partitions, and leaves it again. Reads nothing. */
+/**
+ * A member joins the group, which costs the worker half of its partitions, and leaves it again. It reads
+ * nothing.
+ */
 async function passThrough({ groupId, topics, brokers }: World<'main'>): Promise<void> {
   const guest = kafkaClient(brokers).consumer({ groupId, sessionTimeout: 10_000, rebalanceTimeout: 15_000 });
   await guest.connect();
@@ -161,7 +168,7 @@ together(
         { topic: main, partition: 0, from: 4, to: 6 },
       ]);
       expect(await worker.metric(`promo_intake_gap_records_total{topic="${main}"}`)).toBe(2);
-      // The worker told it once: who looks later has to find it, too.
+      // The worker logged the gap once: a later check by an operator has to find it, too.
       await expect(verifySound(world)).rejects.toThrow(
         `I2 ${main}/0: offset 8 is committed, and 2 records before it are not decided, the first at offset 4`,
       );
@@ -177,14 +184,15 @@ together(
       await world.drain();
       await produce(main, logins('second', 4));
       await withAdmin(async (admin) => {
-        // Asked first, so that the client knows the topic.
+        // Fetched first, so that the client knows the topic.
         await admin.fetchTopicOffsets(main);
         await admin.deleteTopicRecords({ topic: main, partitions: [{ partition: 0, offset: '6' }] });
       });
       await expect(verifySound(world)).rejects.toThrow(
         `I2 ${main}/0: offsets 4 to 5 were deleted from Kafka before they were read`,
       );
-      // They are gone before its first fetch: where it should have begun is what the group has committed.
+      // The records are gone before the worker's first fetch: the committed offset shows where it should have
+      // begun.
       const worker = await world.started();
       await untilCaughtUp(world, main);
       expect(await world.balance()).toEqual({ records: 6, accepted: 6 });
@@ -228,5 +236,5 @@ together('records of 10 MiB and bombs, on several partitions at once: memory sta
     },
   ),
 );
-/** Measured: 244. Each bomb is 100 MiB when it is whole, and each partition has 30 MiB of large records. */
+/** Measured: 244. Each bomb decompresses to 100 MiB, and each partition has 30 MiB of large records. */
 const MEMORY_LIMIT_MIB = 400;

@@ -31,12 +31,15 @@ const PROBE_MS = 2 * SECOND;
 
 interface Sink {
   readonly descriptor: number;
-  /** What its reader has taken since; only of a reader that had stopped. */
+  /** The bytes that its reader has taken since; only for a reader that had stopped. */
   read(): string;
   close(): void;
 }
 
-/** A pipe. @param isFull whether it is full, and nobody reads; otherwise its reader is gone */
+/**
+ * A pipe.
+ * @param isFull whether the pipe is full and its reader has stopped; otherwise its reader is gone
+ */
 function pipe(isFull: boolean): Sink {
   const directory = mkdtempSync(join(tmpdir(), 'log-'));
   const path = join(directory, 'pipe');
@@ -93,7 +96,7 @@ type SinkName = keyof typeof SINKS;
 const isSinkName = (name: string): name is SinkName => name in SINKS;
 const SINK_NAMES = Object.keys(SINKS).filter(isSinkName);
 
-/** Standard output, and of what serves standard error too, is the sink. */
+/** The sink takes standard output, and also standard error on request. */
 function run(args: readonly string[], settings: Settings, sink: Sink, stderr: 'pipe' | 'sink'): ChildProcess {
   const command = productCommand(program(), args);
   const { PATH, HOME } = process.env;
@@ -216,7 +219,7 @@ for (const name of SINK_NAMES) {
   );
 }
 
-/** Results of more bytes than a pipe holds. */
+/** Results that exceed the buffer of a pipe. */
 function manyEvents(directory: string): string {
   const file = join(directory, 'events.ndjson');
   const lines = Array.from({ length: 3_000 }, (_, n) =>
@@ -261,7 +264,7 @@ together('results to a device without room: the command says so in one sentence,
 
 together('results to a pipe whose reader has stopped: the command waits, and SIGTERM ends it', () =>
   checked('a pipe whose reader has stopped', async (child) => {
-    // Long enough to judge the file, after which it only waits.
+    // Long enough to judge the file; afterwards the command only waits.
     await sleep(15 * SECOND);
     expect(child.exitCode).toBe(null);
     child.kill('SIGTERM');

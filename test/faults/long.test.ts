@@ -1,4 +1,4 @@
-/** Long faults, minutes of them: `make test-faults`. The other files have a short form of most. */
+/** Long faults, of minutes: `make test-faults`. The other files have a short form of most. */
 import { CompressionTypes } from 'kafkajs';
 import { sleep, until } from '../../dev/servers/deadline';
 import { makeFeed, outcomeOf } from '../stream/feed';
@@ -35,7 +35,7 @@ async function untilDone(world: World<string>, topic: string, milliseconds: numb
   const feed = wanted ? makeFeed(SEED, 5_000) : [];
   let undisturbed: Promise<Record<string, unknown>> | undefined;
 
-  /** What a run of one worker without faults leaves. */
+  /** The result of a run of one worker without faults. */
   async function withoutFaults(): Promise<Record<string, unknown>> {
     let outcome: Record<string, unknown> = {};
     await inWorld({ topics: { main: 4 } }, async (world) => {

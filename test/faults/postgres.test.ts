@@ -1,6 +1,7 @@
 /**
- * What happens to Postgres while a worker decides. Most faults leave the partitions undecided: the log tells why, no event id is used up, and all
- * is decided once the fault is over. Postgres is the test's own where others would notice.
+ * Faults of Postgres while a worker decides. Most faults leave the partitions undecided. The log names the
+ * cause, no event id is used up, and all events are decided once the fault is over. A test that would disturb
+ * others has a Postgres of its own.
  */
 import { execFileSync } from 'node:child_process';
 import { chmodSync, chownSync, mkdtempSync, rmSync, statSync } from 'node:fs';
@@ -36,11 +37,11 @@ const logins = (name: string, each: number): Outgoing[] => loginsIn(PARTITIONS, 
 interface Outage {
   cause(world: Main, role: string): Promise<unknown>;
   heal(world: Main, role: string): Promise<unknown>;
-  /** What the log says of it. */
+  /** The cause in the log. */
   readonly error: RegExp;
 }
 
-/** So many events of each partition come before the fault, and so many while it lasts. */
+/** Number of events of each partition before the fault, and again during it. */
 const EACH = 500;
 
 /** A worker over an outage of its store: before it, in it, and after it. */
@@ -61,7 +62,7 @@ async function survive(world: Main, { cause, heal, error }: Outage): Promise<voi
     expect((await worker.get('/livez')).status).toBe(200);
     const decided = await world.rows('select count(*) from promo_store.event_keys');
     const committed = await world.committed(main);
-    // What is committed is decided, and nothing beside it.
+    // The committed records are decided, and no others.
     expect(decided).toEqual([[String(committed.reduce((sum, offset) => sum + offset, 0))]]);
 
     await heal(world, role.name);
@@ -267,7 +268,10 @@ together(
     }),
 );
 
-/** Has a worker lose its store in the middle of a load, and find another one at the same address, which holds what was copied to it. */
+/**
+ * A worker loses its store in the middle of a load, and finds another one at the same address with the copied
+ * data.
+ */
 const failover = (copied: 'before the end' | 'all of it') => () =>
   inOwnWorld({ need: ['postgres'] }, { topics: { main: PARTITIONS } }, async (world, { postgres }) => {
     const { main } = world.topics;
@@ -278,7 +282,7 @@ const failover = (copied: 'before the end' | 'all of it') => () =>
     const heirUrl = new URL(heir);
     heirUrl.pathname = `/${name}`;
     try {
-      // Whoever connects finds the same user and the same database at both addresses.
+      // Clients find the same user and the same database at both addresses.
       await withClient(world.databaseUrl, (client) =>
         client.query(`create role ${role.name} superuser login password '${new URL(role.url).password}'`),
       );
@@ -295,7 +299,7 @@ const failover = (copied: 'before the end' | 'all of it') => () =>
         const worker = await world.started({ DATABASE_URL: through, BATCH_EVENTS: '10' });
         await world.untilDecided(200);
         line.become('broken');
-        // What was under way ends, one way or other.
+        // All requests in flight end, one way or another.
         await sleep(SECOND);
         await replicate(world.databaseUrl, heirUrl.href);
         if (copied === 'before the end') {
@@ -310,7 +314,8 @@ const failover = (copied: 'before the end' | 'all of it') => () =>
         const switchedAt = Date.now();
         await untilCaughtUp(world, main, switchedAt);
         await withClient(heirUrl.href, async (client) => {
-          // The group may have committed all of it before: what the new server lacks tells whether work goes on.
+          // The group may have committed all records before. Records that the new server lacks show whether
+          // work goes on.
           await until(
             'more is decided there',
             leftOf(switchedAt),
@@ -353,7 +358,7 @@ where c.relnamespace = 'promo_store'::regnamespace and c.relkind in ('r', 'p') a
   and c.relname not in ('currencies', 'migrations', 'migrations_lock')
 group by c.relname`;
 
-/** Brings a store to what another one holds, as a standby has it that was promoted. */
+/** Copies the data of another store, as a promoted standby has it. */
 async function replicate(fromUrl: string, toUrl: string): Promise<void> {
   await withClient(fromUrl, (source) =>
     withClient(toUrl, async (target) => {

@@ -1,4 +1,4 @@
-/** What happens to the process of a worker: frozen, blocked, in another time. */
+/** Faults of a worker's process: frozen, blocked, with another clock. */
 import { join } from 'node:path';
 import { sleep } from '../../dev/servers/deadline';
 import { sideBySide } from '../stream/side-by-side';
@@ -10,10 +10,10 @@ import { allAcceptedOnce, loginsIn, untilCaughtUp } from './promises';
 const together = sideBySide(180_000, 5);
 
 const SECOND = 1_000;
-/** Beyond the session timeout: the group has given its partitions to others by then. */
+/** Beyond the session timeout: by then the group has assigned the partitions to other members. */
 const BEYOND_SESSION_MS = 13 * SECOND;
 const PARTITIONS = 2;
-/** The longest that brokers allow. */
+/** The longest session timeout that brokers allow. */
 const KEPT_MS = 1_800 * SECOND;
 const STILL =
   'members of the group read nothing of their partitions; joining anew, so that Kafka asks who is there';
@@ -50,7 +50,7 @@ together(
       await untilCaughtUp(world, main, goesOnAt);
       await zombie.waitForLog(() => assignments(zombie) > 1);
       await allAcceptedOnce(world, PARTITIONS * 2_200);
-      // Each assignment is counted, that of a member which nobody had told of a rebalance, too.
+      // Every assignment is counted, even for a member that learned of no rebalance.
       for (const worker of [zombie, heir])
         expect(await worker.metric('promo_intake_rebalance_seconds_count')).toBe(assignments(worker));
       expect(zombie.hasEnded()).toBe(false);
@@ -112,7 +112,7 @@ for (const [direction, ms] of [
       const worker = await busy(world, 500, disturbed(`jump:${ms}`));
       worker.signal('SIGUSR2');
       await untilCaughtUp(world, main);
-      // By then the group has heard nothing of a member that waits for tomorrow to say that it lives.
+      // A member that waits until tomorrow for its next heartbeat would be out of the group by then.
       await sleep(BEYOND_SESSION_MS);
       await produce(main, logins('second', 100));
       await untilCaughtUp(world, main);

@@ -1,4 +1,7 @@
-/** What every fault leaves whole: nothing is lost, nothing is decided twice, and work goes on within 35 s. */
+/**
+ * The promises that hold under every fault: no record is lost, none is decided twice, and work goes on within
+ * 35 s.
+ */
 import { until } from '../../dev/servers/deadline';
 import type { World } from '../stream/world';
 import { aLogin, bytesOf } from '../support/builders';
@@ -10,7 +13,7 @@ import { RunningCommand } from '../support/worker';
 export const PROGRESS_MS = 35_000;
 const VERIFY_DEADLINE_MS = 60_000;
 
-/** So many logins for each of the first partitions, each with an id of its own. */
+/** `each` logins for each of the first partitions, each with an id of its own. */
 export const loginsIn = (partitions: number, name: string, each: number): Outgoing[] =>
   Array.from({ length: partitions }, (_, partition) =>
     Array.from({ length: each }, (_, n) => ({
@@ -20,9 +23,9 @@ export const loginsIn = (partitions: number, name: string, each: number): Outgoi
   ).flat();
 
 /**
- * Resolves when the group has committed everything that is in the topic.
+ * Resolves when the group has committed all records of the topic.
  *
- * @param endedAt when the fault ended; to be given where anything was waited for since
+ * @param endedAt when the fault ended; required where the test has waited since
  */
 export async function untilCaughtUp(
   world: World<string>,
@@ -35,13 +38,13 @@ export async function untilCaughtUp(
   });
 }
 
-/** What is left of the time within which work has to go on. */
+/** The remaining time within which work has to go on. */
 export const leftOf = (endedAt: number): number => PROGRESS_MS - (Date.now() - endedAt);
 
 /**
- * So many events were sent, each is accepted, once; the store is sound, and agrees with Kafka.
+ * `events` events were sent, and each is accepted once. The store is sound, and agrees with Kafka.
  *
- * @param resent how many records there are beyond those, of events that were sent twice
+ * @param resent number of further records, of events that were sent twice
  */
 export async function allAcceptedOnce(world: World<string>, events: number, resent = 0): Promise<void> {
   const duplicates = resent > 0 && { duplicate_deliveries: resent };

@@ -1,4 +1,7 @@
-/** What happens to the schema registry: everything but an id that it does not know leaves a framed record undecided. */
+/**
+ * Faults of the schema registry: each leaves a framed record undecided, except an id that the registry does
+ * not know.
+ */
 import { createServer, request as httpRequest, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { framed, TestRegistry } from '../stream/registry';
@@ -18,7 +21,7 @@ const answer =
     response.writeHead(status, { 'content-type': 'application/json' }).end(body);
   };
 
-/** Answers in the registry's place while it has something to say, and asks the registry where it has not. */
+/** Answers in the registry's place while an answer is set, and forwards to the registry otherwise. */
 async function inFrontOfRegistry() {
   const registry = new URL(schemaRegistryUrl());
   const state: { instead: Answer | null } = { instead: null };
@@ -48,7 +51,7 @@ async function inFrontOfRegistry() {
   };
 }
 
-/** Faults of the registry, and what the log says of each. */
+/** Faults of the registry, with the log text of each. */
 const FAULTS: Readonly<Record<string, readonly [Answer | 'closed', RegExp]>> = {
   'is down': ['closed', /registry/],
   'takes longer than five seconds': [() => undefined, /registry/],

@@ -1,6 +1,6 @@
 /**
- * Every point of a decision: at any message between a worker and Postgres or Kafka its connection is cut, or it is killed. What was sent is
- * decided once all the same. Prints what came of each point.
+ * Every point of a decision. At each message between a worker and Postgres or Kafka the connection is cut, or
+ * the worker is killed. All sent records are still decided once. The test prints the result of each point.
  */
 
 import { sideBySide } from '../stream/side-by-side';
@@ -8,14 +8,19 @@ import { CONNECTING, decisionOf, isOfKafka, OTHER_TRANSACTION, type Point } from
 import { PROGRESS_MS } from './promises';
 import { type BatchKind, inSweep, type Strike, type Sweep, type Swept, tableOf } from './sweep';
 
-/** Four workers with 40 connections each are within the 400 that Postgres has, with what other tests have beside them. */
+/**
+ * Four workers with 40 connections each leave enough of the 400 connections of Postgres to the other tests.
+ */
 const together = sideBySide(240_000, 4);
 const swept: Swept[] = [];
 afterAll(() => {
   process.stdout.write(tableOf(swept));
 });
 
-/** More than a transaction has messages: each of them gets a partition of its own, and partition 0 shows which there are. */
+/**
+ * More partitions than a transaction has messages. Each message gets a partition of its own, and partition 0
+ * shows which messages there are.
+ */
 const PARTITIONS = 40;
 const STRIKES: readonly Strike[] = ['cut', 'kill -9'];
 const KINDS: readonly BatchKind[] = ['plain', 'with a dead letter'];
@@ -49,7 +54,7 @@ for (const strike of STRIKES) {
           const points = seen.get(conversation) ?? [];
           expect(points.length).toBeGreaterThan(5);
           const partitions = points.map(() => next++);
-          // A connection for each of them: those that are idle would be used first.
+          // A new connection for each point: idle ones would be used first.
           sweep.disconnect();
           sweep.plan.set(conversation, points);
           await sweep.seed(partitions);
@@ -64,9 +69,9 @@ for (const strike of STRIKES) {
   );
 }
 
-/** Requests that come by themselves, whatever is decided. */
+/** Periodic requests, independent of decisions. */
 const HOUSEKEEPING = new Set(['Heartbeat', 'Metadata']);
-/** Those of a new connection, which may come while anything is decided: see the start. */
+/** Requests of a new connection, which may come during any decision: see the start. */
 const OF_THE_START = new Set(['ApiVersions', 'FindCoordinator']);
 
 together('cut at each request to Kafka, and at its answer [U1 S5 S7]', () =>
@@ -109,7 +114,7 @@ long('cut at each request to Kafka from the start of a worker to its first commi
     sweep.plan.taken();
     await start();
     await sweep.untilDecided();
-    // By which the worker before it has ended.
+    // The previous worker has left the group by then.
     for (const [of, point] of requestsOf(sweep).filter(([of]) => of !== 'LeaveGroup')) {
       sweep.plan.set(of, [point]);
       await start();
@@ -123,7 +128,10 @@ long('cut at each request to Kafka from the start of a worker to its first commi
   }),
 );
 
-/** The points of a decision: of records that are new, the answer to its COMMIT among them, and of records that are decided already. */
+/**
+ * The points of a decision: of new records, including the answer to their COMMIT, and of records that are
+ * already decided.
+ */
 async function recordDecision(sweep: Sweep): Promise<{ first: Point[]; lost: Point; again: Point[] }> {
   await sweep.seed(Array.from({ length: sweep.partitions }, (_, partition) => partition));
   await sweep.untilDecided();
@@ -145,12 +153,15 @@ async function recordDecision(sweep: Sweep): Promise<{ first: Point[]; lost: Poi
   await sweep.strike('cut');
   await sweep.untilDecided();
   const again = sweep.plan.taken().get(of) ?? [];
-  // A partition for each, beside the first.
+  // A partition for each point, in addition to the first partition.
   expect(Math.max(first.length, again.length)).toBeLessThan(sweep.partitions);
   return { first, lost, again };
 }
 
-/** @param lost where the transaction before it is held: the one that decided, so that the records are read again */
+/**
+ * @param lost where the previous transaction is held. It is the one that decided, so that the records are
+ * read again
+ */
 async function strikeDecisions(
   sweep: Sweep,
   {
@@ -185,7 +196,7 @@ async function strikeDecisions(
   }
 }
 
-/** What the worker asks Kafka while it decides a batch, and what it asks from time to time. */
+/** The worker's requests to Kafka while it decides a batch, and its periodic requests. */
 async function recordRequests(sweep: Sweep): Promise<[string, Point][]> {
   await sweep.seed([0]);
   await sweep.untilDecided();
@@ -195,7 +206,7 @@ async function recordRequests(sweep: Sweep): Promise<[string, Point][]> {
   return requestsOf(sweep).filter(([of]) => !OF_THE_START.has(of));
 }
 
-/** The points of what the worker has asked Kafka since this was last asked. */
+/** The points of the worker's requests to Kafka since the last call. */
 function requestsOf(sweep: Sweep): [string, Point][] {
   const ofKafka = [...sweep.plan.taken()].filter(([of]) => isOfKafka(of));
   return ofKafka.flatMap(([of, points]) => points.map((point): [string, Point] => [of, point]));

@@ -1,6 +1,7 @@
 /**
- * A sweep: a worker between taps is struck at each of the points of its conversations with Postgres and Kafka, and what is left has to be
- * decided, exactly once. The points are those that were seen to pass, so that a new statement is swept by itself.
+ * A sweep strikes a worker between taps at each point of its conversations with Postgres and Kafka. The
+ * remaining records have to be decided exactly once. The points are the messages that passed the taps, so
+ * that a new statement is swept without any change here.
  */
 import { until } from '../../dev/servers/deadline';
 import { connectionOf, inWorld, type World } from '../stream/world';
@@ -14,10 +15,13 @@ import { PROGRESS_MS, verifySound } from './promises';
 
 const HELD_DEADLINE_MS = 20_000;
 
-/** How it is struck: the held connections are cut, or the worker is killed (SIGKILL) and another one started. */
+/**
+ * The kind of strike: the held connections are cut, or the worker is killed (SIGKILL) and another one
+ * started.
+ */
 export type Strike = 'cut' | 'kill -9';
 
-/** A batch with a dead letter is committed in a round trip of its own, behind the letter. */
+/** A batch with a dead letter is committed in a round trip of its own, after the letter is sent. */
 export type BatchKind = 'plain' | 'with a dead letter';
 
 /** A row of the table that a sweep prints. */
@@ -25,9 +29,11 @@ export interface Swept {
   readonly conversation: string;
   readonly point: Point;
   readonly strike: Strike;
-  /** From the strike to the commit of the offset, of the partitions that were struck there. */
+  /** Time from the strike to the commit of the offset, for the partitions that were struck there. */
   readonly resumedMs: number;
-  /** How many of a batch's records were read again: all of them where the transaction had been committed. */
+  /**
+   * Number of a batch's records that were read again: all of them where the transaction had been committed.
+   */
   readonly readAgain: number;
 }
 
@@ -56,7 +62,10 @@ class Plan implements Director {
     this.points.set(of, [...points]);
   }
 
-  /** The points that conversations had since this was last asked, by what they were of. Those of one name are taken together. */
+  /**
+   * The points of conversations since the last call, by the name of each. Conversations of one name are
+   * merged.
+   */
   taken(): Map<string, Point[]> {
     const taken = new Map([...this.seen].map(([of, points]) => [of, [...points.values()]]));
     this.seen = new Map();
@@ -67,23 +76,29 @@ class Plan implements Director {
 export interface Sweep {
   readonly plan: Plan;
   readonly partitions: number;
-  /** Sends what later batches refer to. */
+  /** Sends records that later batches refer to. */
   seed(partitions: readonly number[]): Promise<void>;
   /** Sends a batch to each of the partitions. */
   send(partitions: readonly number[]): Promise<void>;
-  /** Resolves once that many conversations are held. */
+  /** Resolves once `count` conversations are held. */
   untilHeld(count: number): Promise<void>;
-  /** Strikes what is held. */
+  /** Strikes the held conversations. */
   strike(how: Strike): Promise<void>;
   /** Ends the worker with SIGTERM and starts another. */
   restart(): Promise<void>;
-  /** Resolves when all that was sent is decided and committed, with the milliseconds from the last strike for each partition. */
+  /**
+   * Resolves when all sent records are decided and committed, with the milliseconds from the last strike for
+   * each partition.
+   */
   untilDecided(): Promise<Map<number, number>>;
-  /** Fails where anything was lost or decided twice in the store. @returns records read again, by partition */
+  /**
+   * Fails where an event was lost or decided twice in the store.
+   * @returns records read again, by partition
+   */
   check(): Promise<Map<number, number>>;
-  /** The same of the topics that are written, and of the offsets. */
+  /** The same for the topics that the worker writes, and for the offsets. */
   checkAll(): Promise<void>;
-  /** Whether the worker has said so. */
+  /** Whether the worker has logged the message. */
   hasLogged(message: string): boolean;
   /** Cuts all connections to Postgres, so that the next batches need new ones. */
   disconnect(): void;
@@ -97,11 +112,11 @@ function next(counts: number[], index: number): number {
   return count;
 }
 
-/** What a batch comes to, beside the seeds. */
+/** The counts of a batch, without the seeds. */
 const SEEDS = { records: 2, accepted: 2 };
 const BATCH = { records: 5, accepted: 3, duplicates: 1, without_key: 1 };
 
-/** Runs a worker between taps, over a topic with so many partitions. */
+/** Runs a worker between taps, over a topic with `partitions` partitions. */
 export async function inSweep(
   { kind, partitions }: { kind: BatchKind; partitions: number },
   work: (sweep: Sweep) => Promise<void>,
@@ -109,7 +124,7 @@ export async function inSweep(
   await inWorld(
     {
       topics: { main: partitions, verdicts: 1 },
-      // Two operators share the topic, so that a record without a header is nobody's.
+      // Two operators share the topic, so that a record without a header has no owner.
       operators: ({ main }) =>
         ['acme', 'bravo'].map((id) => anOperator({ id, connections: [connectionOf(main, { id })] })),
     },
@@ -280,7 +295,10 @@ async function startSweep(
     },
   };
 
-  /** Every record has its verdict in the stream, every dead letter is there; copies are equal. */
+  /**
+   * Checks that every record has its verdict in the stream, that every dead letter is there, and that copies
+   * are equal.
+   */
   async function checkTopics(
     { deadLetterTopic, brokers }: World<string>,
     sent: readonly number[],

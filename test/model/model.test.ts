@@ -1,9 +1,11 @@
 /**
- * Random feeds on a real Postgres: many writers that race for the same events and rounds, some of them for the same partition, and
- * that are killed in the middle. Then the store must be what the rules say, in the order in which it decided.
+ * Random feeds on a real Postgres. Many writers race for the same events and rounds, some for the same
+ * partition, and are killed in the middle. Afterwards the store must follow the rules, in the order in which
+ * it decided.
  *
- * A seed repeats the records, the partitions, the batches, the readers and the times of the kills. Which writer comes first, and
- * which transaction a kill meets, is decided by Postgres and the operating system: a failing seed fails again mostly, not always.
+ * A seed repeats the records, the partitions, the batches, the readers and the times of the kills. Postgres
+ * and the operating system decide which writer comes first and which transaction a kill meets. A failing seed
+ * therefore fails again mostly, not always.
  */
 import { join } from 'node:path';
 import { pino } from 'pino';
@@ -52,7 +54,7 @@ async function carryOut(plan: Plan): Promise<void> {
     const backends = await killed;
     await verify({ store, plan, items: run.items, answers: run.answers });
     const { races, deadlocks, others } = run.again;
-    // The order of locks leaves none; one that came all the same was decided again, and is a finding.
+    // The order of locks allows no deadlock. A deadlock would still be retried, and is a finding.
     expect({ deadlocks, unnoticed: await store.deadlocks() }).toEqual({ deadlocks: 0, unnoticed: 0 });
     process.stdout.write(
       `model: seed ${plan.seed}: ${[...run.answers.values()].flat().length} answers, ${races} lost races, ${others} other retries, ` +
@@ -63,7 +65,7 @@ async function carryOut(plan: Plan): Promise<void> {
   }
 }
 
-/** The readers of this process, and what they are seen to do. */
+/** The readers of this process, and a record of their work. */
 function makeRun(store: TestStore) {
   const items = new Map<string, Item>();
   const answers = new Map<string, string[]>();
@@ -85,7 +87,8 @@ function makeRun(store: TestStore) {
     return store.writer({
       name: 'promo-model',
       logger,
-      // Every second partition is one of large batches, for the store, which lock the rounds of undecided events only.
+      // Every second partition counts as one of large batches, which lock only the rounds of undecided
+      // events.
       ...(partition % 2 === 0 ? {} : { fewEvents: 0 }),
       wrap: (ledger) => ({
         ...ledger,
@@ -113,7 +116,7 @@ function makeRun(store: TestStore) {
   return { items, answers, again, reader };
 }
 
-/** A reader in a process of its own, ended by SIGKILL wherever it stands. */
+/** A reader in a process of its own, ended by SIGKILL at any point. */
 async function killedProcess(
   store: TestStore,
   seed: number,
@@ -129,12 +132,15 @@ async function killedProcess(
   await program.says('reads');
   await pause(milliseconds);
   const { code, signal } = await program.kill();
-  // It may have read everything before.
+  // It may have read all records before.
   if (signal !== 'SIGKILL' && code !== 0) throw new Error(`the reader ended with ${signal ?? code}`);
   return 0;
 }
 
-/** Ends connections of writers that are in a transaction, one at a time. @returns how many */
+/**
+ * Ends connections of writers that are in a transaction, one at a time.
+ * @returns how many
+ */
 function endBackends(store: TestStore, { backendKillsMs }: Plan, ended: AbortSignal): Promise<number> {
   return withClient(store.url, async (client) => {
     let killed = 0;

@@ -1,10 +1,16 @@
-/** What a seed stands for: the reference data, the records of every partition, who reads them, and who is killed when. */
+/**
+ * The plan of a seed: the reference data, the records of every partition, their readers, and the times of the
+ * kills.
+ */
 
 import { makeRandom, type Random } from '../../dev/random';
 import type { ReferenceDocument } from '../../src/domain/reference';
 import type { Content, Json } from '../support/ledger';
 
-/** Two operators; one with connections of every kind in one feed, brands with rules, and a feed apart; one with a catalogue. */
+/**
+ * Two operators. One has connections of every kind in one feed, brands with rules, and a separate feed. The
+ * other has a catalogue.
+ */
 export const REFERENCE: ReferenceDocument = {
   operators: [
     {
@@ -52,12 +58,12 @@ export interface PlannedRecord {
   readonly connection: string | null;
 }
 
-/** Somebody who reads a partition from an offset to its end, in batches of the given sizes, again and again. */
+/** A reader of a partition, from an offset to its end, in batches of the given sizes, again and again. */
 export interface PlannedReader {
   readonly from: number;
   readonly sizes: readonly number[];
   readonly pauseMs: number;
-  /** A process of its own, which is killed after so many milliseconds; null for one that reads to the end. */
+  /** Milliseconds after which the reader's own process is killed; null for a reader that reads to the end. */
   readonly killedAfterMs: number | null;
 }
 
@@ -71,11 +77,11 @@ export interface PlannedPartition {
 export interface Plan {
   readonly seed: number;
   readonly partitions: readonly PlannedPartition[];
-  /** Pauses between the ends of connections of writers that are in mid transaction. */
+  /** Pauses between the kills of connections of writers that are in a transaction. */
   readonly backendKillsMs: readonly number[];
 }
 
-/** Where the feeds' events may come by. */
+/** Topics and partitions that carry the feeds' events. */
 const PLACES: readonly { topic: string; partition: number; connections: readonly (string | null)[] }[] = [
   { topic: 'acme', partition: 0, connections: ['acme-stream'] },
   { topic: 'acme', partition: 1, connections: ['acme-stream'] },
@@ -86,7 +92,10 @@ const PLACES: readonly { topic: string; partition: number; connections: readonly
 ];
 
 const RECORDS_A_PARTITION = 150;
-/** So many of the first partition's records stand at the beginning of the second too, in another order: both begin with them at once. */
+/**
+ * Number of the first partition's records that also begin the second, in another order. Both partitions begin
+ * with them at once.
+ */
 const SENT_TWICE = 60;
 const IDS = { eventIds: 260, roundIds: 16 };
 
@@ -108,7 +117,10 @@ export function makePlan(seed: number): Plan {
   return { seed, partitions, backendKillsMs };
 }
 
-/** An owner of each partition, and some who believe to be: with other batches, from other offsets, at the same time. */
+/**
+ * An owner of each partition, and some readers that believe to own it: with other batches, from other
+ * offsets, at the same time.
+ */
 function makeReaders(random: Random, place: number): PlannedReader[] {
   const reader = (): PlannedReader => ({
     from: 0,
@@ -119,12 +131,15 @@ function makeReaders(random: Random, place: number): PlannedReader[] {
   const readers = [reader()];
   if (random.chance(0.7)) readers.push({ ...reader(), from: random.below(RECORDS_A_PARTITION / 2) });
   if (random.chance(0.3)) readers.push(reader());
-  // One process to kill: starting one takes longer than the whole of the rest.
+  // Only one process to kill: starting one takes longer than all the rest.
   if (place === 0) readers.push({ ...reader(), killedAfterMs: 100 + random.below(700) });
   return readers;
 }
 
-/** Events of few ids and few rounds, so that they meet: resends with equal or other content, refunds anywhere, every reason. */
+/**
+ * Events of few ids and few rounds, so that they collide: resends with equal or other content, refunds
+ * anywhere, every reason.
+ */
 export function makeEvents(
   random: Random,
   { eventIds, roundIds }: { readonly eventIds: number; readonly roundIds: number },
@@ -192,7 +207,9 @@ function aFault(random: Random): Json {
   ]);
 }
 
-/** The same event as somebody else would write it: equal by value. A connection of one brand leaves the brand out, mostly. */
+/**
+ * The same event in another notation, equal by value. A connection of one brand mostly leaves the brand out.
+ */
 function written(random: Random, event: Json, isSolo: boolean): Json {
   const { amount, currency } = event;
   const isPlain = typeof amount === 'string' && currency === 'EUR' && /^\d+\.\d0$/.test(amount);

@@ -1,4 +1,4 @@
-/** A reader in a process of its own, to be killed in the middle: see model.test.ts. */
+/** A reader in a process of its own, which is killed in the middle: see model.test.ts. */
 import { TestStore } from '../support/ledger';
 import { makePlan } from './plan';
 import { read } from './reading';

@@ -1,23 +1,26 @@
-/** How a planned reader reads its partition: batch by batch, again where a batch stays undecided. */
+/** How a planned reader reads its partition: batch by batch, and again where a batch stays undecided. */
 import { anEnvelope, brief, type Writer } from '../support/ledger';
 import type { PlannedPartition, PlannedReader } from './plan';
 
 export interface Reading {
-  /** What each record was answered, in the order of the answers. */
+  /** The answer to each record, in the order of the answers. */
   readonly answers: { offset: number; answer: string }[];
   undecided: number;
 }
 
 const PAUSE_AFTER_UNDECIDED_MS = 5;
-/** A hundred times more than all the kills of a run: beyond it somebody stays undecided without end. */
+/** A hundred times the number of kills of a run: a reader beyond it would stay undecided without end. */
 const MOST_UNDECIDED = 2_000;
 
-/** How far the readers of a partition have come. */
+/** The offset that the readers of a partition have reached. */
 export interface Progress {
   offset: number;
 }
 
-/** Reads to the end of the partition. Nobody begins beyond what somebody has decided: an offset is committed only after its record. */
+/**
+ * Reads to the end of the partition. No reader begins beyond the decided records: an offset is committed only
+ * after its record.
+ */
 export async function read(
   writer: Writer,
   { topic, partition, records }: PlannedPartition,

@@ -1,6 +1,7 @@
 /**
- * The rules once more, written naively from docs/rules.md and sharing nothing with src/domain: everything is kept as lists of events,
- * and every question is answered by going through them. What the store says must be what this says.
+ * The rules a second time, written naively from docs/rules.md without sharing code with src/domain. The model
+ * keeps lists of events, and answers every question by going through them. The store must agree with the
+ * model.
  */
 import type { ReferenceDocument } from '../../src/domain/reference';
 
@@ -11,7 +12,7 @@ export interface Delivery {
   readonly event: Readonly<Record<string, unknown>> | null;
 }
 
-/** What the model says of a decided event. */
+/** The model's verdict on an event. */
 export interface ModelVerdict {
   readonly verdict: 'accepted' | 'rejected' | 'skipped';
   readonly reason: string | null;
@@ -24,7 +25,7 @@ interface Decided extends ModelVerdict {
   readonly facts: Facts;
 }
 
-/** What was read of an event; null where it is missing, not valid, or not read. */
+/** The facts read from an event; null where a fact is missing, not valid, or not read. */
 interface Facts {
   readonly feed: string;
   readonly eventId: string;
@@ -76,10 +77,10 @@ export class ReferenceModel {
   /** Duplicates by event and source, with whether their content differs. */
   private readonly resends = new Map<string, boolean>();
 
-  /** @param reference what is in force; another document may be put in its place, for the deliveries to come */
+  /** @param reference the data in force; may be replaced for later deliveries */
   constructor(public reference: ReferenceDocument) {}
 
-  /** Takes a delivery and says what becomes of it, in the words of test/support/ledger.ts. */
+  /** Takes a delivery and returns its outcome, in the words of test/support/ledger.ts. */
   take(delivery: Delivery): string {
     const { event, source } = delivery;
     if (event === null || !isText(event.event_id) || event.event_id === '') return 'without key';
@@ -122,7 +123,10 @@ export class ReferenceModel {
     return refund?.facts.eventId ?? null;
   }
 
-  /** What stands of a round, by currency: everything counted, or nothing once it is refunded (R2, R7, L3). */
+  /**
+   * The net sums of a round, by currency: everything counted, or nothing once the round is refunded (R2, R7,
+   * L3).
+   */
   net(feed: string, round: string): Map<string, Net> {
     const sums = new Map<string, Net>();
     const isRefunded = this.refundedBy(feed, round) !== null;
@@ -138,7 +142,7 @@ export class ReferenceModel {
     return sums;
   }
 
-  /** A1-A3. */
+  /** The anomalies of a round (A1-A3). */
   anomalies(feed: string, round: string): string[] {
     const events = this.eventsOf(feed, round).filter(({ verdict }) => verdict !== 'rejected');
     const found: string[] = [];
@@ -170,7 +174,7 @@ export class ReferenceModel {
     return found.sort();
   }
 
-  /** In the order in which they were decided. */
+  /** In the order in which the events were decided. */
   private eventsOf(feed: string, round: string): Decided[] {
     return [...this.decided.values()].filter(({ facts }) => facts.feed === feed && facts.round === round);
   }
@@ -210,7 +214,7 @@ export class ReferenceModel {
     };
   }
 
-  /** K4: what is read, by value where it is valid. */
+  /** K4: the content that is read, by value where it is valid. */
   private contentOf(connectionId: string, event: Readonly<Record<string, unknown>>): string {
     const facts = this.factsOf(connectionId, event);
     const isRound = facts.kind !== null && ROUND_KINDS.includes(facts.kind);

@@ -1,4 +1,7 @@
-/** What must hold of a store in which a plan was carried out, whoever decided what in which order. */
+/**
+ * Properties of a store after a plan was carried out, independent of which writer decided which record in
+ * which order.
+ */
 
 import { makeRandom } from '../../dev/random';
 import { monthOf, PlayerTags } from '../../src/domain/event/player-tag';
@@ -13,9 +16,9 @@ import { type Delivery, type Net, ReferenceModel } from './reference-model';
 export interface Carried {
   readonly store: TestStore;
   readonly plan: Plan;
-  /** What was judged, by topic, partition and offset. */
+  /** The judged items, by topic, partition and offset. */
   readonly items: ReadonlyMap<string, Item>;
-  /** What readers were answered, by topic, partition and offset. */
+  /** The answers that readers got, by topic, partition and offset. */
   readonly answers: ReadonlyMap<string, readonly string[]>;
 }
 
@@ -76,7 +79,7 @@ function deliveryOf(place: string, { connection, content }: PlannedRecord): Deli
   return { connection, source: place, event: content === null || Buffer.isBuffer(content) ? null : content };
 }
 
-/** The verdicts of the store are those of the model, taken in the order in which the store decided. */
+/** The verdicts of the store equal those of the model, taken in the order in which the store decided. */
 function foldByModel(stored: readonly Stored[]): ReferenceModel {
   const model = new ReferenceModel(REFERENCE);
   for (const { place, record, feed, eventId, name, counted } of stored) {
@@ -86,7 +89,10 @@ function foldByModel(stored: readonly Stored[]): ReferenceModel {
   return model;
 }
 
-/** Each record is one verdict, one delivery or one unstored row. @returns the answer that each should have had at first */
+/**
+ * Each record is one verdict, one delivery or one unstored row.
+ * @returns the first answer that each record should have had
+ */
 async function expectEachRecordOnce(
   { store }: Carried,
   records: ReadonlyMap<string, PlannedRecord>,
@@ -117,7 +123,7 @@ async function expectEachRecordOnce(
   return expected;
 }
 
-/** Every reader of a record was told the same, and at most one of them that it was new. */
+/** All readers of a record got the same answer, and at most one of them as a new event. */
 function expectAnswers({ answers }: Carried, expected: ReadonlyMap<string, string>): void {
   for (const [place, given] of answers) {
     const fresh = given.filter((answer) => !answer.endsWith(', again'));
@@ -140,7 +146,7 @@ async function expectOrderOfPartitions(store: TestStore): Promise<void> {
   ).toEqual([]);
 }
 
-/** D3. */
+/** D3: the counts of the partitions add up. */
 async function expectBalance(
   { store, plan, answers }: Carried,
   expected: ReadonlyMap<string, string>,
@@ -182,7 +188,7 @@ function netsOf(model: ReferenceModel): Nets {
   );
 }
 
-/** The rounds that the store shows are those of the model. */
+/** The rounds that the store shows equal those of the model. */
 async function expectRounds(store: TestStore, model: ReferenceModel): Promise<Nets> {
   const nets: Nets = new Map();
   for (const [feed, round, refundedBy = null, currency, bet, win, settled] of await store.rows(
@@ -200,9 +206,12 @@ async function expectRounds(store: TestStore, model: ReferenceModel): Promise<Ne
   return expected;
 }
 
-/** The store's verdicts and rounds are those of src/domain/verdict/decide.ts, run over one event after the other. */
+/**
+ * The store's verdicts and rounds equal the result of src/domain/verdict/decide.ts, run over one event after
+ * another.
+ */
 async function expectFoldOfCode({ store, items }: Carried, stored: readonly Stored[]): Promise<void> {
-  // All of it was decided in this month.
+  // All events were decided in this month.
   const month = monthOf(BigInt(Date.now()) * 1000n);
   const known = nothingKnown({ tags: new PlayerTags(await playerKeysIn(store.pool), month) });
   const feedNumbers = new Map<string, number>();
@@ -261,7 +270,7 @@ function otherSums(json: string | null | undefined): Record<string, unknown[]> {
   );
 }
 
-/** L1, L3, R7: entries are the counted events; what a refunded round sums up to is nothing. */
+/** L1, L3, R7: entries are the counted events; a refunded round sums up to zero. */
 async function expectLedger(store: TestStore, stored: readonly Stored[], nets: Nets): Promise<void> {
   const entries = await store.rows(
     `select feed_id || ' ' || event_id from promo.ledger where reverses_entry_id is null`,
@@ -307,7 +316,7 @@ async function expectAnomalies(store: TestStore, model: ReferenceModel): Promise
   expect(found.sort()).toEqual(expected.sort());
 }
 
-/** R1: the events that decided, in any other order, sum up to the same, but for what R8 names. */
+/** R1: in any other order, the deciding events sum up to the same, with the exceptions of R8. */
 function expectAnyOrder(plan: Plan, stored: readonly Stored[], model: ReferenceModel): void {
   const random = makeRandom(plan.seed + 1);
   const before = netsOf(model);
