@@ -1,4 +1,4 @@
-/** What the chart brings for Prometheus and Grafana, read for tests. */
+/** The chart's files for Prometheus and Grafana, read for tests. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parse } from 'yaml';
@@ -7,12 +7,12 @@ import { projectRoot } from '../../dev/servers/download';
 import { isNode } from '../../dev/syntax';
 
 const FILES = join(projectRoot, CHART, 'files');
-/** As it stands there, with SELECTOR for the labels of a release's workers. */
+/** The text of the file, with SELECTOR for the labels of a release's workers. */
 export const RULES = readFileSync(join(FILES, 'alerts.yaml'), 'utf8');
-/** What KEDA scales by, likewise. */
+/** The query by which KEDA scales, also with SELECTOR. */
 export const SCALING = readFileSync(join(FILES, 'scaling.promql'), 'utf8').trim();
 
-/** For the workers that have these labels. */
+/** Replaces SELECTOR by the labels of the selected workers. */
 export const selecting = (labels: string, text: string): string => text.replaceAll('SELECTOR', labels);
 
 export interface Alert {
@@ -43,7 +43,7 @@ export interface Panel {
   readonly description: string;
   readonly row: string;
   readonly expressions: readonly string[];
-  /** Its queries are of the last moment, and of no time before. */
+  /** Whether its queries ask for the last moment only. */
   readonly isNow: boolean;
   /** The least time between two of its points. */
   readonly interval: unknown;
@@ -76,7 +76,7 @@ export function panels(): Panel[] {
 
 const UNIT_SECONDS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3_600 };
 
-/** The same rules, faster: every duration in them, and every limit on a metric in seconds, is divided. */
+/** The same rules, but faster: divides every duration, and every limit on a metric in seconds. */
 export function faster(rules: string, times: number): string {
   const divided = (number: string, unit: string) =>
     `${Math.max(1, Math.round((Number(number) * (UNIT_SECONDS[unit] ?? 0) * 1000) / times))}ms`;

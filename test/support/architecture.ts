@@ -1,6 +1,7 @@
 /**
- * Reads the sources and names what breaks the rules of the house: who may import whom, which package has which home, and what no
- * file may hold. The rules are the tables below; test/unit/architecture.test.ts checks src/ by them, and them by bad examples.
+ * Reads the sources and reports violations of the architecture: forbidden imports, packages outside of their
+ * home, and contents that no file may hold. The tables below are the rules. test/unit/architecture.test.ts
+ * checks src/ by them, and checks the rules by bad examples.
  */
 import { isBuiltin } from 'node:module';
 import { posix } from 'node:path';
@@ -17,13 +18,15 @@ import {
 } from '../../dev/syntax';
 
 /**
- * Who may import whom: a room may import itself and the rooms that are listed, types included, since a type is knowledge too. Nothing imports upwards.
+ * The allowed imports. A room may import itself and the listed rooms. Imports of types count too: a type is
+ * knowledge. No room imports upwards.
  *
  *     cli.ts -> commands -> stream, webhook -> publishing -> intake -> ledger -> postgres -> lib
  *                                                                 \-> domain -> lib
  *
- * Stricter than the direction where a shorter way would spoil it: transports reach the store through the intake alone, the webhook knows no Kafka, the
- * bytes of Kafka's protocol are read without anything else of the house, and postgres knows no table.
+ * Some rules are stricter than the direction. Transports reach the store through the intake alone, and the
+ * webhook knows no Kafka. The readers of Kafka's protocol use no other room than lib, and postgres knows no
+ * table.
  */
 export const LAYERS = {
   lib: { files: /^src\/lib\//, mayImport: [] },
@@ -97,7 +100,10 @@ export const LAYERS = {
 } as const satisfies Record<string, { files: RegExp; mayImport: readonly string[] }>;
 type Layer = keyof typeof LAYERS;
 
-/** Where each package may be imported. One that is not listed has no home yet: decide on one, and list it. */
+/**
+ * The files that may import each package. A package that is not listed has no home yet: choose one, and list
+ * it.
+ */
 export const PACKAGES: Readonly<Record<string, RegExp>> = {
   '@kafkajs/confluent-schema-registry': /^src\/schema-registry\//,
   '@opentelemetry/api': /^src\/intake\/tracing\.ts$/,
@@ -110,17 +116,17 @@ export const PACKAGES: Readonly<Record<string, RegExp>> = {
   kafkajs: /^src\/kafka\/(client|consumer|admin)\/|^src\/kafka\/producer\.ts$/,
   knex: /^src\/ledger\//,
   pg: /^src\/(postgres|ledger)\//,
-  // Rooms that log are handed its Logger; only telemetry makes one.
+  // Rooms that log receive a Logger; only telemetry makes one.
   pino: /^src\/(telemetry|intake|ledger|postgres|kafka|schema-registry|publishing|stream|webhook|commands)\//,
   'prom-client': /^src\/telemetry\//,
   snappyjs: /^src\/kafka\/protocol\/(compression|snappyjs\.d)\.ts$/,
   yaml: /^src\/reference-file\/yaml\.ts$/,
 };
 
-/** What the domain may use of Node: computation, no I/O. */
+/** Node modules that the domain may use: computation, no I/O. */
 const DOMAIN_BUILTINS: readonly string[] = ['node:buffer', 'node:crypto'];
 
-/** Globals that reach out of a computation, or answer differently each time. */
+/** Globals that reach out of a computation, or return different values each time. */
 const IMPURE_GLOBALS: ReadonlySet<string> = new Set([
   ...['process', 'console', 'fetch', 'performance', 'WebSocket'],
   ...['setTimeout', 'setInterval', 'setImmediate', 'queueMicrotask'],
@@ -144,7 +150,7 @@ export type Rule = keyof typeof RULES;
 
 export interface Problem {
   readonly rule: Rule;
-  /** `file:line: what is wrong`. */
+  /** `file:line: the problem`. */
   readonly message: string;
 }
 
@@ -271,7 +277,7 @@ function checkPackage(at: string, path: string, specifier: string): Problem[] {
 
 // --- cycles
 
-/** Each circle once, as the path that closes it. */
+/** Each cycle once, as the path that closes it. */
 function findCycles(modules: readonly Module[], files: ReadonlyMap<string, string>): Problem[] {
   const targets = new Map(
     modules.map(({ path, imports }) => [
@@ -338,7 +344,7 @@ function checkEnvironment({ path, source: { nodes, lineOf } }: Module): Problem[
   const membered = new Set(nodes.map((node) => memberOf(node)?.object));
   return [
     ...nodes.filter((node) => isEnvironment(node) && !(isCommand && handedOver.has(node))),
-    // A process that is taken apart or passed on could be asked for its env out of sight.
+    // Code that destructures `process` or passes it on could read its env unseen by this check.
     ...whole.filter((node) => !membered.has(node)),
   ].map((node) => ({
     rule: 'environment',

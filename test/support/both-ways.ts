@@ -1,4 +1,4 @@
-/** The two ways on which an event is judged, which have to agree on all that a test says of it. */
+/** The two ways of judging an event, which must agree on every event of every test. */
 import { isUtf8 } from 'node:buffer';
 import { isDeepStrictEqual } from 'node:util';
 import { contentHashOf } from '../../src/domain/event/content-hash';
@@ -12,9 +12,10 @@ import { judge } from '../../src/domain/verdict/judge';
 const LARGE = 100_000;
 
 /**
- * Judges bytes, by the fast way from bytes to fields where it may be taken (src/domain/event/fast-scan.ts), and expects what the other way says.
+ * Judges bytes by the fast way (src/domain/event/fast-scan.ts) where it applies, and expects the same result
+ * from the other way.
  *
- * @param text the bytes as they are handed over, where they are part of others
+ * @param text the bytes in the form that the caller passes on, where they are part of other bytes
  */
 export function judgeBothWays(
   bytes: Buffer | null,
@@ -22,20 +23,20 @@ export function judgeBothWays(
   text: JsonText = { type: 'json', bytes },
 ): Judged {
   const judged = withHash(judge(text, connection));
-  // Megabytes that the fast way refuses went the other way already.
+  // Megabytes that the fast way refuses already went the other way.
   if (bytes !== null && bytes.length > LARGE && scan(bytes, null) === undefined) return judged;
   const slowly = withHash(judgeSlowly(bytes, connection));
-  // The quick comparison first; the other one tells the difference.
+  // The quick comparison first; the other one shows the difference.
   if (!isDeepStrictEqual(judged, slowly)) expect(judged).toEqual(slowly);
   return judged;
 }
 
-/** The fast way leaves the hash of the content to whoever asks for it. */
+/** Adds the hash of the content, which the fast way leaves to its caller. */
 function withHash(judged: Judged): Judged {
   return judged.type === 'keyed' ? { ...judged, contentHash: contentHashOf(judged) } : judged;
 }
 
-/** By the parser and the contract alone. What is no JSON has no event_id. */
+/** Judges by the parser and the contract alone. A value that is no JSON has no event_id. */
 function judgeSlowly(bytes: Buffer | null, connection: Connection | undefined): Judged {
   const unkeyed = (detail: string): Judged => {
     return { type: 'unkeyed', faults: [{ reason: 'no_idempotency_key', field: '', detail }] };

@@ -1,7 +1,7 @@
 /**
- * Events and reference data with valid defaults: a test states only what matters to it.
+ * Events and reference data with valid defaults: a test names only the fields that matter to it.
  *
- * An event is what an operator sends, before anything judged it. The defaults are accepted by `aConnection()`.
+ * An event is the operator's JSON, before anything has judged it. `aConnection()` accepts the defaults.
  */
 import { randomUUID } from 'node:crypto';
 import { NO_TAGS } from '../../src/domain/event/player-tag';
@@ -18,7 +18,7 @@ import {
 import type { Known } from '../../src/domain/verdict/decide';
 import { FeedMap } from '../../src/domain/verdict/feed-map';
 
-/** Any JSON object that stands for an event, valid or not. */
+/** Any JSON object in the place of an event, valid or not. */
 export type EventJson = { readonly [field: string]: unknown };
 
 /** An event with a usable id. */
@@ -64,7 +64,10 @@ export const aSettled = (changes: Changes<ARoundEvent> = {}): ARoundEvent => ({
   ...changes,
 });
 
-/** Another event of the round of `event`: the same round, brand, player, game, amount and currency under a new id. */
+/**
+ * Another event of the round of `event`: the same round, brand, player, game, amount and currency under a new
+ * id.
+ */
 const another = (kind: string, event: ARoundEvent, changes: Changes<ARoundEvent>): ARoundEvent => ({
   ...event,
   event_id: randomUUID(),
@@ -126,7 +129,7 @@ export function bytesOf(event: unknown): Buffer {
 
 // --- what a store knows
 
-/** Of a store that knows nothing, or only what is given. */
+/** The knowledge of an empty store, or only the given knowledge. */
 export const nothingKnown = (more: Partial<Known> = {}): Known => ({
   events: new FeedMap(),
   resends: new Map(),
@@ -161,7 +164,7 @@ export const aDocument = (...operators: readonly OperatorEntry[]): ReferenceDocu
   operators: operators.length === 0 ? [anOperator()] : operators,
 });
 
-/** A document compiled for judging, with numbers handed out in order from 1. */
+/** A document compiled for judging, with numbers given out in order from 1. */
 export function aReference(document: ReferenceDocument = aDocument()): Reference {
   return compileReference(document, { version: 1, appliedAt: '' }, countingNumbers());
 }

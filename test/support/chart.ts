@@ -1,4 +1,4 @@
-/** The chart as Helm renders it, and the tools it is checked with. */
+/** The chart as Helm renders it, and the tools that check it. */
 import { spawnSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -14,11 +14,11 @@ export { at, listAt, type Manifest } from '../../dev/chart/objects';
 export const CHART = join(projectRoot, CHART_PATH);
 const TOOL_DEADLINE_MS = 60_000;
 
-/** Values files that the chart comes with, by name. */
+/** Values files of the chart, by name. */
 export const EXAMPLES = readdirSync(join(CHART, 'examples')).sort();
 export const example = (name: string): string => join(CHART, 'examples', name);
 
-/** `test` where all of these are there; else one that is skipped and says why. */
+/** `test` where all of these tools are found; otherwise a skipped test that names the missing one. */
 export function testWith(
   ...found: readonly Found[]
 ): (name: string, work: jest.ProvidesHookCallback) => void {
@@ -29,7 +29,7 @@ export function testWith(
   };
 }
 
-/** The pod that docs/kubernetes.md has for commands. */
+/** The pod for commands in docs/kubernetes.md. */
 export function commandPod(): Manifest {
   const document = readFileSync(join(projectRoot, 'docs', 'kubernetes.md'), 'utf8');
   const [, block = ''] = /^```yaml\n(.+?)^```/ms.exec(document) ?? [];
@@ -45,7 +45,7 @@ export interface Ran {
   readonly stdout: string;
 }
 
-/** @throws where it is not there or hangs */
+/** @throws where the tool is missing or hangs */
 export function runTool(name: ToolName, args: readonly string[], input = ''): Ran {
   const found = findTool(name);
   if ('problem' in found) throw new Error(found.problem);
@@ -58,7 +58,7 @@ export function runTool(name: ToolName, args: readonly string[], input = ''): Ra
   return { status, stdout, output: stdout + stderr };
 }
 
-/** `helm template` with these arguments behind it. */
+/** Runs `helm template` with these further arguments. */
 export function template(args: readonly string[], chart = CHART): Ran {
   return runTool('helm', [
     'template',
@@ -72,7 +72,10 @@ export function template(args: readonly string[], chart = CHART): Ran {
   ]);
 }
 
-/** What an example comes to. @throws with what Helm says where it fails */
+/**
+ * The manifests of an example.
+ * @throws where Helm fails, with its output
+ */
 export function manifestsOf(args: readonly string[], chart = CHART): Manifest[] {
   const { status, output, stdout } = template(args, chart);
   if (status !== 0) throw new Error(output);

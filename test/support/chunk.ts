@@ -4,7 +4,7 @@ import type { Chunk } from '../../src/kafka/port';
 import type { StreamRecord } from '../../src/kafka/protocol/record';
 import type { TopicPartition } from '../../src/lib/topic-partition';
 
-/** What a record has of its value. */
+/** The fields of a record that follow from its value. */
 export const aValue = (
   value: Buffer | null,
 ): Pick<StreamRecord, 'value' | 'size' | 'firstByte' | 'payload'> => ({
@@ -12,7 +12,7 @@ export const aValue = (
   payload: { type: 'json', bytes: value },
 });
 
-/** The same, as if it were framed, so that a test's decoder is asked for it. */
+/** The same as if the value were framed, so that the test's decoder gets it. */
 export const aFramedValue = (value: Buffer | null): ReturnType<typeof aValue> => ({
   ...aValue(value),
   firstByte: value === null ? undefined : 0,
@@ -24,7 +24,10 @@ export const streamRecord = (offset: number, value: Buffer | null = Buffer.from(
   ...{ key: null, headers: [], claims: [], timestamp: '0' },
 });
 
-/** A chunk that holds as many bytes as the values of its records. @param openedBytes that it takes more once it is decompressed */
+/**
+ * A chunk with as many bytes as the values of its records.
+ * @param openedBytes additional bytes once it is decompressed
+ */
 export function chunkOf(
   source: TopicPartition,
   records: readonly StreamRecord[],

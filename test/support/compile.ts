@@ -1,4 +1,4 @@
-/** The compiler as tests need it: fast, and not without end. */
+/** The compiler as tests need it: fast, and with a deadline. */
 import { execFileSync } from 'node:child_process';
 import { join } from 'node:path';
 import { projectRoot } from '../../dev/servers/download';
@@ -6,7 +6,10 @@ import { projectRoot } from '../../dev/servers/download';
 const TSC = join(projectRoot, 'node_modules', 'typescript', 'bin', 'tsc');
 const DEADLINE_MS = 120_000;
 
-/** @param project a directory of the checkout with a tsconfig.json. Whether the types are right is for `make lint` to say. */
+/**
+ * @param project a directory of the checkout with a tsconfig.json. `make lint` checks the types, not this
+ * function
+ */
 export function compileProject(project: string, outDirectory: string): void {
   execFileSync(process.execPath, [TSC, '-p', project, '--outDir', outDirectory, '--noCheck'], {
     cwd: projectRoot,

@@ -1,9 +1,11 @@
 /**
- * Loaded into a worker before its program (NODE_OPTIONS=--require). On SIGUSR2 it does what DISTURB says: `block:MS` stops the event loop for
- * so long, and logs that it does; `jump:MS` sets the clock of the day forward, or back where it is less than 0. What cannot be done to a
- * process from outside.
+ * Loaded into a worker before its program (NODE_OPTIONS=--require), for faults that cannot be caused from
+ * outside of a process. SIGUSR2 triggers the fault that DISTURB names:
  *
- * `kept:MS`, from its start: Kafka counts the worker as a member of its group for so long after it has died.
+ * - `block:MS` stops the event loop for this time, and logs it.
+ * - `jump:MS` moves the wall clock forward, or back by a negative number.
+ * - `kept:MS` acts from the start: Kafka counts the worker as a member of its group for this time after its
+ *   death.
  */
 const { writeSync } = require('node:fs');
 

@@ -1,7 +1,7 @@
 /**
- * Faults of the Kafka client that nothing outside of it can bring about. Loaded into a worker before its program (`node --require`), it waits
- * for SIGUSR2: from then on no fetch ends any more, in no way, as with kafkajs#659 and #1593. And it warns as Node 24 does of
- * kafkajs' timers, and of something else.
+ * Faults of the Kafka client that cannot be caused from outside. Loaded into a worker before its program
+ * (`node --require`), it waits for SIGUSR2. From then on no fetch ever ends, as in kafkajs#659 and #1593. It
+ * also emits the warning of Node 24 about kafkajs' timers, and another warning.
  */
 const { emitWarning } = process;
 const Broker = require('kafkajs/src/broker');

@@ -1,6 +1,7 @@
 /**
- * Events as the bytes that a sender may make of them: valid ones in the usual forms, with values changed, left out, doubled and added, in
- * any order and with any blanks, and damaged on their way.
+ * Events as the bytes that a sender may send. They are valid ones in the usual forms, with values changed,
+ * left out, doubled and added. Fields come in any order, with any blanks, and bytes may be damaged in
+ * transit.
  */
 import fc from 'fast-check';
 import { KINDS } from '../../src/domain/event/event';
@@ -8,18 +9,18 @@ import { CURRENCIES } from '../../src/domain/event/money';
 import { anEvent } from './builders';
 import { anyCharacter } from './texts';
 
-/** One of these, each as often as its weight says. */
+/** One of these cases, each as often as its weight. */
 export const weighted = <T>(...cases: readonly (readonly [weight: number, arbitrary: fc.Arbitrary<T>])[]) =>
   fc.oneof(...cases.map(([weight, arbitrary]) => ({ weight, arbitrary })));
 const oneOf = (...texts: readonly string[]): fc.Arbitrary<string> => fc.constantFrom(...texts);
-/** One of the words that blanks part. */
+/** One of the words, which are separated by blanks. */
 const word = (text: string) => oneOf(...text.trim().split(/\s+/));
 const json = (value: unknown) => JSON.stringify(value);
 const quoted = (text: string) => `"${text}"`;
 
 // --- values as they stand in a JSON text
 
-/** What stands where a text should, or is no JSON at all. */
+/** Values of another type where a text belongs, and texts that are no JSON at all. */
 const wrongType = fc.oneof(
   word(
     `null true false 0 7 -0 1e400 10.50 [] {} [[]] ["bet"] {"id":"g1"} nul NaN 'bet' bet "a """" [ { } 1,2 // "a"//`,
@@ -29,7 +30,7 @@ const wrongType = fc.oneof(
 const character = fc.oneof(
   word(`a Z 0 9 ! ~ / ' { } [ ] : , . - _ é ſ ı ß € 🎰 \u0130 \u0080 \u00ff \uffff`),
   oneOf(' ', '"', '\n', '\t', '\0', '\u0001', '\u001f', '\u007f', '\u2028', '\ufeff'),
-  // Escapes, right and wrong ones, as they are written.
+  // Escapes as written, valid and invalid.
   word(String.raw`\" \\ \/ \n \t \b \u0041 \u00e9 \u0000 \ud83c\udfb0 \ud800 \udc00 \x \ \u12`),
 );
 const printable = fc.integer({ min: 0x20, max: 0x7e }).map((code) => String.fromCharCode(code));
@@ -134,7 +135,7 @@ const two = (value: number) => String(value).padStart(2, '0');
 const upTo = (max: number) => weighted([6, fc.nat(max)], [1, fc.nat(99)]).map(two);
 const year = weighted(
   [6, fc.integer({ min: 1969, max: 2027 })],
-  // Where microseconds end to be exact as a double, before 1970 and after.
+  // Years at which microseconds stop to be exact as a double, before 1970 and after.
   [1, fc.integer({ min: 2254, max: 2256 })],
   [1, fc.integer({ min: 1683, max: 1686 })],
   [2, fc.nat(9_999)],
@@ -218,7 +219,7 @@ const VALUES = {
   occurred_at: instant,
 };
 
-// --- events as lists of fields: valid ones, and what mutations make of them
+// --- events as lists of fields: valid ones, and mutated ones
 
 type Field = readonly [name: string, value: string];
 type Fields = readonly Field[];
@@ -314,7 +315,7 @@ const mutation: fc.Arbitrary<Mutation> = weighted<Mutation>(
   ],
 );
 
-/** The text of an event, with what `gaps` says at each place where blanks may stand. */
+/** The text of an event, with the `gaps` in the places where blanks are allowed. */
 function textOf(
   fields: Fields,
   gaps: readonly string[],
@@ -356,11 +357,11 @@ export const mutatedEvent: fc.Arbitrary<Buffer> = fc
     return Buffer.from(textOf(mutated, between, outside));
   });
 
-// --- what may befall bytes on their way, or by a sender that puts them together itself
+// --- damage to bytes in transit, or by a sender that builds them by hand
 
 export type Damage = (bytes: Buffer) => Buffer;
 
-/** Bytes that mean something to a reader of JSON. */
+/** Bytes with a meaning in JSON. */
 export const MEANING = [...Buffer.from('"\\{}[]:, \n\t/-+.eEtTzZ019aA\0\x1f\x7f\x80\xc3\xff', 'latin1')];
 const anyByte = weighted([3, fc.nat(255)], [2, fc.constantFrom(...MEANING)]);
 
@@ -368,11 +369,11 @@ export const spliced = (bytes: Buffer, at: number, removed: number, ...more: rea
   Buffer.concat([bytes.subarray(0, at), Buffer.from(more), bytes.subarray(at + removed)]);
 
 export const damage: fc.Arbitrary<Damage> = weighted<Damage>(
-  // Broken off, somewhere or near its end; without its beginning.
+  // Cut off, somewhere or near its end; without its beginning.
   [2, fc.nat().map((at) => (bytes) => bytes.subarray(0, at % Math.max(1, bytes.length)))],
   [1, fc.nat(5).map((count) => (bytes) => bytes.subarray(0, Math.max(0, bytes.length - count)))],
   [1, fc.nat(3).map((count) => (bytes) => bytes.subarray(count))],
-  // With something behind it, or in front.
+  // With further bytes at its end, or at its beginning.
   [
     2,
     oneOf(' ', '\n', '\t', '}', ',', 'x', '\0', '{}', ',"a":1}', '\ufeff', '""').map(
@@ -386,7 +387,7 @@ export const damage: fc.Arbitrary<Damage> = weighted<Damage>(
       (more) => (bytes) => Buffer.concat([Buffer.from(more), bytes]),
     ),
   ],
-  // A byte replaced, put in between, or left out; a bit flipped.
+  // A byte replaced, inserted or removed; a bit flipped.
   [
     3,
     fc.tuple(fc.nat(), anyByte).map(

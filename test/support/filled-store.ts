@@ -1,29 +1,30 @@
 /**
- * Fills a store with months of verdicts, set by set: the rows that a worker would have written for the same events, in seconds rather than in hours.
- * The store is sound: promo.check_invariants() finds nothing.
+ * Fills a store with months of verdicts by SQL on whole sets. A worker would write the same rows for the same
+ * events, but in hours rather than seconds. The store is sound: promo.check_invariants() finds nothing.
  *
- * Events come in fives. The first opens a round, the second is a win, the third a bet, the fourth a settled, and the fifth a deposit or a refund. Events that
- * open no round belong to one of the last 1,000 rounds, but one in five to one of the last `lateRounds`: a bet on a match to come, a late refund.
+ * Events come in fives. The first opens a round, followed by a win, a bet and a settled. The fifth is a
+ * deposit or a refund. Most events that open no round belong to one of the last 1,000 rounds.
+ * One in five belongs to one of the last `lateRounds`: a bet on a future match, a late refund.
  */
 
 export interface FilledStore {
-  /** How many verdicts. */
+  /** Number of verdicts. */
   readonly events: number;
-  /** Over so many days up to now. */
+  /** Number of days up to now that the events spread over. */
   readonly days: number;
-  /** Each round has five events, and one fifth event in so many is a refund. */
+  /** Each round has five events, and one in `roundsPerRefund` of the fifth events is a refund. */
   readonly roundsPerRefund: number;
   readonly lateRounds: number;
-  /** The newest verdicts, which no vacuum has seen. */
+  /** Number of newest verdicts that no vacuum has processed. */
   readonly tail: number;
 }
 
-/** As many events as a batch of a worker with little to do. They share their time. */
+/** Number of events in a batch of a worker with little load. They share their time. */
 const BATCH = 200;
 const BATCH_NUMBERS = 8_192;
 const NEAR_ROUNDS = 1_000;
 
-/** Numbers of verdicts and rounds: those of a batch follow one another, and batches begin 8,192 apart. */
+/** Numbers of verdicts and rounds: consecutive within a batch, and batches begin 8,192 apart. */
 export const numberOf = (n: string): string => `((${n}) / ${BATCH} * ${BATCH_NUMBERS} + (${n}) % ${BATCH})`;
 
 /** Between 0 and 1, and the same for the same event. */
@@ -31,14 +32,17 @@ const chance = (seed: number) => `((hashint8extended(n, ${seed}) & 1048575) / 10
 
 export const eventId = (n: string): string => `md5('event-' || ${n})::uuid::text`;
 export const roundId = (opener: string): string => `md5('round-' || ${opener})::uuid::text`;
-/** As promo_store.id_key has it for a UUID, and many times as fast. */
+/** The result of promo_store.id_key for a UUID, but much faster. */
 const keyOf = (name: string, n: string) => `decode(md5('${name}-' || ${n}), 'hex')`;
 export const PLAYERS = 20_000;
 
 const timeOf = (n: string, { events, days }: FilledStore) =>
   `(select begun from clock_of_fill) + interval '${days} days' * ((${n}) / ${BATCH} * ${BATCH} / ${events}::float8)`;
 
-/** Tables of the months that the events need, as promo_store.ensure_months makes them. No autovacuum: what was vacuumed is for the test to say. */
+/**
+ * Creates the months' tables that the events need, as promo_store.ensure_months does. Autovacuum is off: the
+ * test decides which rows are vacuumed.
+ */
 const MONTHS = ({ days }: FilledStore) => `do $$
 declare
   month date := date_trunc('month', now() at time zone 'utc' - interval '${days + 1} days');
@@ -78,7 +82,10 @@ from (
   from generate_series(1, ${fill.events}::bigint) n
 ) k`;
 
-/** The first refund of each refunded round. What the worker decides of an event depends on whether it came before. */
+/**
+ * The first refund of each refunded round. The worker's decision on an event depends on whether the event
+ * came before it.
+ */
 const DECIDED = `create temp table decided as
 select m.n, m.kind, m.at, m.opener, r.refund, s.settled,
   case when m.kind in (1, 3) and m.n > r.refund then 26 else 0 end as outcome,
@@ -129,10 +136,10 @@ export interface Statements {
   query(text: string, values?: unknown[]): Promise<{ rows: Record<string, unknown>[] }>;
 }
 
-/** Fills a store whose partition 1 of feed 1 has read nothing but record 0. */
+/** Fills a store whose partition 1 of feed 1 has read only record 0. */
 export async function fillStore(client: Statements, fill: FilledStore): Promise<void> {
   await client.query(MONTHS(fill));
-  // For this session: nothing sorted or hashed here goes to disk, and a crash may lose the whole store anyway.
+  // Settings of this session: no sort and no hash goes to disk. A crash may lose the whole store anyway.
   await client.query(
     `set work_mem = '256MB'; set maintenance_work_mem = '256MB'; set synchronous_commit = off`,
   );
@@ -158,7 +165,7 @@ export async function fillStore(client: Statements, fill: FilledStore): Promise<
   await client.query('drop table made, decided, clock_of_fill');
 }
 
-/** Drops the indexes of the large tables. Made afterwards they are the same, in a fifth of the time. */
+/** Drops the indexes of the large tables. Recreated afterwards they are the same, in a fifth of the time. */
 async function withoutIndexes(client: Statements): Promise<Record<string, unknown>[]> {
   const { rows } = await client.query(
     `select indexrelid::regclass::text as name, replace(pg_get_indexdef(indexrelid), ' ON ONLY ', ' ON ') as definition from pg_index

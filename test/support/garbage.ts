@@ -1,4 +1,4 @@
-/** For tests of what is kept in memory: what nothing refers to any more is gone. */
+/** For tests of memory: collects all objects without references. */
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 
@@ -6,7 +6,7 @@ export async function collectGarbage(): Promise<void> {
   setFlagsFromString('--expose-gc');
   const collect: unknown = runInNewContext('gc');
   if (typeof collect !== 'function') throw new Error('no garbage can be collected');
-  // What the turn of the event loop that is under way has looked at by a WeakRef is kept until its end.
+  // An object read through a WeakRef in this turn of the event loop is kept until the end of the turn.
   await new Promise((resolve) => setTimeout(resolve, 0));
   collect();
 }

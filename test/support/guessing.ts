@@ -1,6 +1,7 @@
 /**
- * Recovers players from the store alone: takes what the store has of each event and round, and tries every candidate with every hash that the
- * product ever made of a player. What a test cannot recover in this way, nobody who reads the source can.
+ * Recovers players from the store alone. It takes the stored data of each event and round, and tries every
+ * candidate with every hash that the product ever made of a player. A player that a test cannot recover this
+ * way is safe from any reader of the source.
  */
 import { hashContent } from '../../src/domain/event/content-hash';
 import { type Fields, isKind, SPEC } from '../../src/domain/event/event';
@@ -11,11 +12,11 @@ import { rowsOf } from './ledger';
 
 type Client = Parameters<typeof rowsOf>[0];
 
-/** What history tells of an event once its player is erased. */
+/** The data that history keeps of an event once its player is erased. */
 export interface KnownOfEvent {
   readonly eventId: string;
   readonly contentHash: bigint;
-  /** With a player that is put in. */
+  /** The fields, to which a candidate player is added. */
   readonly fields: Fields;
 }
 
@@ -42,7 +43,7 @@ export async function knownOfEvents(client: Client): Promise<KnownOfEvent[]> {
   );
 }
 
-/** The keys that the store has, by number of month. */
+/** The keys in the store, by number of month. */
 export async function playerKeysIn(client: Client): Promise<Map<number, PlayerKey>> {
   const rows = await rowsOf(
     client,
@@ -59,7 +60,7 @@ export async function playerKeysIn(client: Client): Promise<Map<number, PlayerKe
 
 const TAG_BITS = 24n;
 
-/** @returns for each event that gives its player away, its id and the candidates that fit */
+/** @returns for each event that reveals its player, its id and the candidates that fit */
 export async function playersOfEvents(
   client: Client,
   events: readonly KnownOfEvent[],
@@ -81,7 +82,7 @@ export async function playersOfEvents(
   });
 }
 
-/** The same of rounds. */
+/** The same for rounds. */
 export async function playersOfRounds(client: Client, candidates: readonly string[]): Promise<string[]> {
   const keys = await playerKeysIn(client);
   const rounds = await rowsOf(
@@ -103,7 +104,7 @@ export async function playersOfRounds(client: Client, candidates: readonly strin
   });
 }
 
-/** So many names, and one more in the midst of them. */
+/** `count` names, and the player in the middle of them. */
 export function candidatesAround(player: string, count: number): string[] {
   const names = Array.from({ length: count }, (_, n) => `player-${n}`);
   names.splice(Math.floor(count / 2), 0, player);

@@ -1,8 +1,11 @@
-/** What somebody sends who means harm: bytes, JSON structure, and pieces to be repeated. For the judge alone, and for a running worker. */
+/**
+ * Input of a malicious sender: bytes, JSON structure, and pieces to be repeated. For the judge alone, and for
+ * a running worker.
+ */
 import fc from 'fast-check';
 import { mutatedEvent, weighted } from './event-texts';
 
-/** Texts that break those who take them for something else. */
+/** Texts that break a reader who takes them for something else. */
 const text = weighted(
   [4, fc.string({ unit: 'binary', maxLength: 12 }).map((value) => JSON.stringify(value))],
   [
@@ -55,7 +58,7 @@ const NAMES = [
 ];
 const name = weighted([4, fc.constantFrom(...NAMES).map((value) => JSON.stringify(value))], [1, text]);
 
-/** Any JSON, and what nearly is: names that mean something, given again, in any depth. */
+/** Any JSON, and texts that are nearly JSON: meaningful names, repeated, at any depth. */
 export const hostileJson: fc.Arbitrary<string> = fc.letrec<{ value: string }>((tie) => ({
   value: fc.oneof(
     { maxDepth: 5, withCrossShrink: true },
@@ -79,7 +82,7 @@ export const hostileJson: fc.Arbitrary<string> = fc.letrec<{ value: string }>((t
   ),
 })).value;
 
-/** Bytes from which all kinds of readers begin to read something. */
+/** Bytes that many kinds of readers begin to parse. */
 export const hostileBytes: fc.Arbitrary<Buffer> = weighted(
   [3, fc.uint8Array({ maxLength: 200 }).map((bytes) => Buffer.from(bytes))],
   [

@@ -3,7 +3,10 @@ import { MAX_ID_KEY_BYTES, writeIdKey } from '../../src/domain/event/id-key';
 const GUARD = 0xee;
 const START = 5;
 
-/** The key of an id. @throws where anything is written in front of it, or beyond the longest key */
+/**
+ * The key of an id.
+ * @throws where the function writes before the key's place, or beyond the longest key
+ */
 export function idKey(id: string): Buffer {
   const bytes = Buffer.alloc(START + MAX_ID_KEY_BYTES + START, GUARD);
   const length = writeIdKey(id, bytes, START);

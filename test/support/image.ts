@@ -1,4 +1,4 @@
-/** The container image, built by `make image` on the engine of this machine, and containers of it. */
+/** The container image, built by `make image` with this machine's engine, and containers of it. */
 import { spawn, spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { within } from '../../dev/servers/deadline';
@@ -8,7 +8,7 @@ import { findOnPath } from '../../dev/servers/java';
 const ANSWER_DEADLINE_MS = 5_000;
 const BUILD_DEADLINE_MS = 600_000;
 const COMMAND_DEADLINE_MS = 60_000;
-/** What an engine says that has not got the images that ours is made of, and cannot get them. */
+/** Output of an engine that has no base images of ours, and cannot get them. */
 const OUT_OF_REACH =
   /failed to resolve|pull access denied|no such host|dial tcp|i\/o timeout|TLS handshake|manifest unknown/i;
 
@@ -17,7 +17,11 @@ export interface Image {
   readonly name: string;
 }
 
-/** IMAGE names one that is built already. @returns why there is none; @throws where the build itself fails */
+/**
+ * IMAGE names an image that is already built.
+ * @returns the reason where there is no image
+ * @throws where the build itself fails
+ */
 export function provideImage(): Image | { readonly problem: string } {
   const cli = findOnPath('docker', process.env) ?? findOnPath('podman', process.env);
   if (cli === undefined) return { problem: 'neither docker nor podman is here' };
@@ -39,7 +43,7 @@ export function provideImage(): Image | { readonly problem: string } {
   throw new Error(`make image failed:\n${said.split('\n').slice(-20).join('\n')}`);
 }
 
-/** As the chart runs it. */
+/** The options of the chart. */
 const HARDENED = [
   ...['--network', 'host', '--read-only', '--cap-drop', 'ALL', '--security-opt', 'no-new-privileges'],
 ];
@@ -53,7 +57,7 @@ export class Container {
   readonly name = `promo-intake-test-${randomBytes(6).toString('hex')}`;
   constructor(private readonly image: Image) {}
 
-  /** Runs to its end. */
+  /** Runs the container to its end. */
   async run(
     args: readonly string[],
     options: { env?: Environment; input?: string; engine?: string[] } = {},
@@ -72,7 +76,7 @@ export class Container {
     return this.cli([...all, this.image.name, ...args], input);
   }
 
-  /** Starts it and returns. */
+  /** Starts the container and returns. */
   async start(args: readonly string[], env: Environment, engine: readonly string[] = []): Promise<void> {
     const all = ['run', '--detach', '--name', this.name, ...HARDENED, ...environment(env), ...engine];
     const { code, output } = await this.cli([...all, this.image.name, ...args]);
@@ -90,7 +94,10 @@ export class Container {
     return (await this.cli(['logs', this.name])).output;
   }
 
-  /** By SIGTERM, and by SIGKILL where that does not end it in time. @returns its exit code: 137 where it was killed */
+  /**
+   * Stops the container by SIGTERM, and by SIGKILL where that does not end it in time.
+   * @returns its exit code: 137 where it was killed
+   */
   async stop(seconds: number): Promise<number> {
     await this.cli(['stop', '-t', String(seconds), this.name]);
     return Number(await this.inspect('.State.ExitCode'));
@@ -108,7 +115,7 @@ export class Container {
         output += text;
       });
     child.stdin.on('error', () => {
-      // It has ended without reading on; its exit code tells.
+      // The command has ended without reading on; its exit code shows the cause.
     });
     child.stdin.end(input);
     const ended = new Promise<Ended>((resolve, reject) => {

@@ -1,4 +1,4 @@
-/** What tests do with a real Kafka: records of every kind in, records out. */
+/** Access of tests to a real Kafka: they produce records of every kind, and read records. */
 import { type Admin, CompressionTypes, type IHeaders, type Kafka, type Producer } from 'kafkajs';
 import { until } from '../../dev/servers/deadline';
 import { answerNow } from '../../dev/servers/topics';
@@ -14,7 +14,7 @@ const READ_DEADLINE_MS = 20_000;
 const TOPIC_DEADLINE_MS = 20_000;
 const TRANSACTION_TIMEOUT_MS = 60_000;
 
-// Producing needs them too: kafkajs compresses with gzip only.
+// Producing needs the codecs too: kafkajs compresses with gzip only.
 registerCodecs({ maxDecompressedBytes: MAX_BYTES });
 
 export interface Outgoing {
@@ -44,7 +44,10 @@ export async function withProducer<T>(
   }
 }
 
-/** Produces records; those of one call and one partition are one batch. Records without a partition go to partition 0. */
+/**
+ * Produces records. Those of one call and one partition form one batch. A record without a partition goes to
+ * partition 0.
+ */
 export async function produce(
   topic: string,
   records: readonly Outgoing[],
@@ -105,7 +108,7 @@ export async function openTransaction(
 }
 let transactions = 0;
 
-/** A record as it stands in a topic. */
+/** A record as it is in a topic. */
 export interface Incoming {
   readonly partition: number;
   readonly offset: number;
@@ -166,7 +169,7 @@ export async function readTopic(
 }
 let readers = 0;
 
-/** The ends of a topic's partitions; asked again while a partition has no leader. */
+/** The ends of a topic's partitions; asks again while a partition has no leader. */
 async function fetchOffsets(topic: string, brokers?: string[]) {
   let offsets: Awaited<ReturnType<Admin['fetchTopicOffsets']>> = [];
   await until(`${topic} has leaders`, TOPIC_DEADLINE_MS, async () => {
@@ -177,7 +180,7 @@ async function fetchOffsets(topic: string, brokers?: string[]) {
   return offsets;
 }
 
-/** How far a group has committed each partition of a topic; -1 where it has not. */
+/** The committed offset of a group on each partition of a topic; -1 without one. */
 export async function committedOffsets(
   groupId: string,
   topic: string,

@@ -1,8 +1,14 @@
-/** The codecs for clients of kafkajs in tests, which brings gzip only. The product decodes and encodes batches itself. */
+/**
+ * The codecs for clients of kafkajs in tests, because kafkajs contains only gzip. The product decodes and
+ * encodes batches itself.
+ */
 import { CompressionCodecs, CompressionTypes } from 'kafkajs';
 import { type CodecLimits, makeCodecs } from '../../src/kafka/protocol/compression';
 
-/** Registers all four codecs with kafkajs, for every client of this process. Throws RangeError for a limit that is none. */
+/**
+ * Registers all four codecs with kafkajs, for every client of this process.
+ * @throws RangeError for an invalid limit
+ */
 export function registerCodecs(limits: CodecLimits): void {
   const codecs = makeCodecs(limits);
   CompressionCodecs[CompressionTypes.GZIP] = () => codecs.gzip;

@@ -1,6 +1,6 @@
 /**
- * What tests of the decision use of a real Postgres: a database of their own, cloned from a migrated template, an intake over it
- * without Kafka, and small events.
+ * A real Postgres for tests of the decision. Each test has a database of its own, cloned from a migrated
+ * template, an intake over it without Kafka, and small events.
  */
 import { createHash, randomBytes } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
@@ -23,13 +23,13 @@ import { databaseUrl, dropDatabase } from './servers';
 // --- databases
 
 export const MIGRATIONS = join(__dirname, '../../migrations');
-/** Two test files that want the template at once wait for one another. */
+/** Two test files that need the template at once wait for one another. */
 const TEMPLATE_LOCK = 7_302_118_445;
 const CONNECT_DEADLINE_MS = 10_000;
 const LOCK_WAIT_BEGINS_WITHIN_MS = 5_000;
 const STATEMENT_DEADLINE_MS = 120_000;
 
-/** Another migration, or another month, needs another template: the months' tables are made by the migration. */
+/** Another migration, or another month, needs another template: the migration creates the months' tables. */
 function templateName(): string {
   const hash = createHash('sha256').update(new Date().toISOString().slice(0, 7));
   for (const name of readdirSync(MIGRATIONS).sort()) {
@@ -38,7 +38,7 @@ function templateName(): string {
   return `promo_template_${hash.digest('hex').slice(0, 16)}`;
 }
 
-/** One connection of its own to a database. */
+/** Opens one connection of its own to a database. */
 export async function withClient<T>(
   url: string,
   work: (client: Client) => Promise<T>,
@@ -51,7 +51,7 @@ export async function withClient<T>(
     query_timeout: statementMs,
   });
   client.on('error', () => {
-    // The statement under way, or the next one, reports it.
+    // The present statement, or the next one, reports the error.
   });
   await client.connect();
   try {
@@ -67,7 +67,10 @@ function urlOf(server: string, name: string): string {
   return url.href;
 }
 
-/** A migrated database of its own. Its migrations ran once, in a template that is kept for later runs on the same server. */
+/**
+ * A migrated database of its own. Its migrations ran once, in a template that is kept for later runs on the
+ * same server.
+ */
 export async function migratedDatabase(server: string = databaseUrl()): Promise<string> {
   const template = templateName();
   const name = `promo_test_${randomBytes(8).toString('hex')}`;
@@ -75,7 +78,7 @@ export async function migratedDatabase(server: string = databaseUrl()): Promise<
     await client.query('select pg_advisory_lock($1)', [TEMPLATE_LOCK]);
     const found = await client.query('select from pg_database where datname = $1', [template]);
     if (found.rowCount === 0) {
-      // Renamed once it is whole, so that a run that is killed in between leaves no half of a template.
+      // Renamed once it is complete, so that a run killed in between leaves no incomplete template.
       const unfinished = `${template}_${randomBytes(4).toString('hex')}`;
       await client.query(`create database ${unfinished}`);
       await migrate(urlOf(server, unfinished));
@@ -89,7 +92,10 @@ export async function migratedDatabase(server: string = databaseUrl()): Promise<
 
 // --- the reference data of most tests
 
-/** Acme has two connections with one feed, a third with one brand, and one with a feed of its own; Bravo is another operator. */
+/**
+ * Acme has four connections: two with one feed, a third with one brand, and one with a feed of its own. Bravo
+ * is another operator.
+ */
 export const REFERENCE: ReferenceDocument = {
   operators: [
     {
@@ -123,7 +129,7 @@ export const REFERENCE: ReferenceDocument = {
   ],
 };
 
-/** A document as it comes out of a file. */
+/** A document as read from a file. */
 export function asRead(document: ReferenceDocument): ReferenceDocument {
   return fromDocumentJson(toDocumentJson(document));
 }
@@ -132,7 +138,7 @@ export function asRead(document: ReferenceDocument): ReferenceDocument {
 
 export type Json = Readonly<Record<string, unknown>>;
 
-/** Events of one player in one round, which name no game: what most tests of the store are about. */
+/** Events of one player in one round, without a game: most tests of the store use them. */
 const ofRound =
   (kind: string) =>
   (fields: Json = {}): Json => ({
@@ -149,10 +155,10 @@ export const aWithdrawal = (fields: Json = {}): Json =>
   builders.aWithdrawal({ player_ref: 'p-1', ...fields });
 export const aLogin = (fields: Json = {}): Json => builders.aLogin({ player_ref: 'p-1', ...fields });
 
-/** What a record holds: an event, or any bytes; null is a tombstone. */
+/** The content of a record: an event, or any bytes; null is a tombstone. */
 export type Content = Json | Buffer | null;
 
-/** A record as the Kafka transport would hand it over. */
+/** A record as the Kafka transport hands it over. */
 export function anEnvelope(content: Content, offset: number, claims: readonly string[] = []): Envelope {
   const value =
     content === null || Buffer.isBuffer(content) ? content : Buffer.from(JSON.stringify(content), 'utf8');
@@ -169,7 +175,7 @@ export function anEnvelope(content: Content, offset: number, claims: readonly st
 
 // --- a store with an intake over it
 
-/** Columns as the texts that Postgres sends: what is compared is what is stored. */
+/** Columns as the texts that Postgres sends: tests compare the stored values. */
 export type TextRow = (string | null)[];
 const TEXT_ONLY = { getTypeParser: () => (value: string) => value };
 
@@ -196,36 +202,36 @@ export interface StoreOptions {
 }
 
 export interface WriterOptions {
-  /** Named in pg_stat_activity. */
+  /** Its name in pg_stat_activity. */
   readonly name?: string;
   readonly maxConnections?: number;
   /** Milliseconds, for the rate of panics. */
   readonly now?: () => number;
   readonly sendDeadLetters?: (letters: readonly DeadLetter[]) => Promise<void>;
-  /** What stands between the intake and the store. */
+  /** Wraps the ledger between the intake and the store. */
   readonly wrap?: (ledger: Ledger) => Ledger;
   readonly logger?: Logger;
-  /** Of decideBatch. */
+  /** The option of decideBatch. */
   readonly fewEvents?: number;
   /** The name of the Kafka cluster that it reads. */
   readonly cluster?: string;
 }
 
-/** A worker of its own: a pool, the reference data that it keeps in memory, an intake. */
+/** A worker of its own: a pool, the reference data in its memory, an intake. */
 export interface Writer {
   readonly pool: PostgresPool;
   readonly intake: Intake;
   partition(topic: string, partition?: number): TestPartition;
 }
 
-/** Databases of this file that were emptied, to be used again: that takes a fifth of the time of a clone. */
+/** Emptied databases of this file, to be used again: emptying takes a fifth of the time of a clone. */
 const idleDatabases: string[] = [];
 // The programs that the model kills use this file too, without Jest.
 if ('afterAll' in globalThis) {
   afterAll(() => Promise.all(idleDatabases.splice(0).map((url) => dropDatabase(url))));
 }
 
-/** What promo.check_invariants() finds: nothing in a sound store, at any moment. */
+/** The findings of promo.check_invariants(): none in a sound store, at any moment. */
 export function damagesOf(client: Pool | Client): Promise<TextRow[]> {
   return rowsOf(
     client,
@@ -258,7 +264,7 @@ export class TestStore {
   private readonly own: Writer;
   readonly pool: PostgresPool;
   readonly deadLetters: DeadLetter[] = [];
-  /** Set by a test that damages the store by hand: whether it is sound is not looked at in the end. */
+  /** Set by a test that damages the store by hand: the store is then not checked at the end. */
   damaged = false;
 
   constructor(
@@ -269,7 +275,7 @@ export class TestStore {
     this.pool = this.own.pool;
   }
 
-  /** A further worker. The store's own one decides what `partition` reads. */
+  /** A further worker. The store's own one decides the records that `partition` reads. */
   writer(options: WriterOptions = {}): Writer {
     const logger = options.logger ?? makeLogger('silent');
     const pool = makePool(
@@ -319,7 +325,10 @@ export class TestStore {
     return rows[0][0] ?? null;
   }
 
-  /** How many the database has seen. A connection keeps its counts to itself for a while, unless it is told not to. */
+  /**
+   * Number of deadlocks in the database. A connection keeps its counts to itself for a while, unless a flush
+   * is forced.
+   */
   async deadlocks(): Promise<number> {
     await Promise.all(
       this.pools.map(async (pool) => {
@@ -343,7 +352,7 @@ export class TestStore {
     );
   }
 
-  /** What a partition counted, without what is zero. */
+  /** The counts of a partition, without zeros. */
   async balance(topic: string, partition = 0): Promise<Record<string, number>> {
     const names = [
       ...['records_read', 'accepted', 'rejected', 'skipped', 'duplicate_deliveries', 'redeliveries'],
@@ -358,7 +367,7 @@ export class TestStore {
     );
   }
 
-  /** Everything that the store holds of events, to see that nothing was left behind. */
+  /** All stored data of events, to check that nothing was left behind. */
   async contents(): Promise<Record<string, TextRow[]>> {
     const contents: Record<string, TextRow[]> = {};
     for (const table of ['event_keys', 'history', 'rounds', 'resends', 'unstored', 'panics', 'partitions']) {
@@ -367,12 +376,12 @@ export class TestStore {
     return contents;
   }
 
-  /** Ends the connections, and leaves the database to whoever made it. */
+  /** Ends the connections, and leaves the database to its creator. */
   async disconnect(): Promise<void> {
     await Promise.all(this.pools.map((pool) => pool.end()));
   }
 
-  /** @throws where the invariants do not hold of what the test left in the store */
+  /** @throws where the invariants do not hold for the data that the test left in the store */
   async close(): Promise<void> {
     const damages = this.damaged ? [] : await withClient(this.url, damagesOf);
     await this.disconnect();
@@ -400,21 +409,25 @@ export class TestPartition {
     readonly partition: number,
   ) {}
 
-  /** Reads the next records as one batch. @returns each record's answer in short; throws where one stays undecided */
+  /**
+   * Reads the next records as one batch.
+   * @returns each record's answer in short
+   * @throws where a record stays undecided
+   */
   async read(...contents: readonly Content[]): Promise<string[]> {
     const offset = this.next;
     this.next += contents.length;
     return this.readAt(offset, ...contents);
   }
 
-  /** Reads records that stand at `offset` and behind it as one batch. */
+  /** Reads records from `offset` on as one batch. */
   async readAt(offset: number, ...contents: readonly Content[]): Promise<string[]> {
     const result = await this.attempt(offset, contents);
     if (result.undecided !== null) throw result.undecided;
     return result.answers.map(brief);
   }
 
-  /** The same, for what may stay undecided. */
+  /** The same, for records that may stay undecided. */
   attempt(
     offset: number,
     contents: readonly Content[],
@@ -427,7 +440,10 @@ export class TestPartition {
   }
 }
 
-/** An answer in short: "accepted", "skipped/zero_amount", "duplicate of accepted, differs", "without key", each perhaps with ", again". */
+/**
+ * An answer in short: "accepted", "skipped/zero_amount", "duplicate of accepted, differs", "without key",
+ * each perhaps with ", again".
+ */
 export function brief({ decision }: Answer): string {
   const again = decision.redelivered ? ', again' : '';
   if (decision.type === 'unstored') {

@@ -1,6 +1,6 @@
-/** Tests of what a machine may lack. */
+/** Tests that need software which a machine may lack. */
 
-/** Why what a test needs is not there. */
+/** Why the required software is missing. */
 export interface Problem {
   readonly problem: string;
 }
@@ -9,7 +9,7 @@ const isProblem = (needed: object): needed is Problem => 'problem' in needed;
 const isThere = <Needed extends object>(needed: Needed): needed is Exclude<Needed, Problem> =>
   !isProblem(needed);
 
-/** `test` with what it needs, where that is there; else one that is skipped and says why. */
+/** `test` with the required software where it is present; otherwise a skipped test that says why. */
 export function testWhere<Needed extends object>(
   needed: Needed,
 ): (name: string, work: (needed: Exclude<Needed, Problem>) => Promise<void>, deadlineMs?: number) => void {

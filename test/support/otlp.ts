@@ -1,4 +1,6 @@
-/** A collector of OpenTelemetry: takes what the exporter of a worker sends by OTLP over HTTP, and reads the protobuf of it. */
+/**
+ * A collector of OpenTelemetry: it takes the worker's exports by OTLP over HTTP, and reads their protobuf.
+ */
 import { createServer, type IncomingHttpHeaders } from 'node:http';
 import { type Serving, serve } from './serve';
 
@@ -28,7 +30,7 @@ export interface Collector extends Serving {
   readonly requests: { readonly path: string | undefined; readonly headers: IncomingHttpHeaders }[];
 }
 
-/** @param answer the HTTP status of each answer; null: none ever */
+/** @param answer the HTTP status of each answer; null: no answer ever */
 export async function startCollector(answer: number | null = 200): Promise<Collector> {
   const spans: CollectedSpan[] = [];
   const requests: Collector['requests'] = [];
@@ -46,7 +48,7 @@ export async function startCollector(answer: number | null = 200): Promise<Colle
   return { ...serving, endpoint: `http://127.0.0.1:${serving.port}`, spans, requests };
 }
 
-// The numbers are those of opentelemetry/proto/collector/trace/v1/trace_service.proto and what it imports.
+// The numbers are those of opentelemetry/proto/collector/trace/v1/trace_service.proto and its imports.
 
 function readSpans(request: Buffer): CollectedSpan[] {
   return readMessage(request)
@@ -90,7 +92,10 @@ function attributesOf(message: Message, field: number): Record<string, string | 
   );
 }
 
-/** The fields of a protobuf message by their numbers. A field that is not there reads as empty or zero, as everywhere in protobuf. */
+/**
+ * The fields of a protobuf message by their numbers. A missing field reads as empty or zero, as everywhere in
+ * protobuf.
+ */
 interface Message {
   has(field: number): boolean;
   messages(field: number): Message[];

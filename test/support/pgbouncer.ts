@@ -10,10 +10,10 @@ import { LOOPBACK, withFreePorts } from '../../dev/servers/ports';
 
 const START_DEADLINE_MS = 10_000;
 const PROGRAM = process.env.PGBOUNCER ?? 'pgbouncer';
-/** The first that keeps prepared statements in transaction mode. */
+/** The first version that keeps prepared statements in transaction mode. */
 const OLDEST = [1, 21] as const;
 
-/** Why there is none to be had; undefined where there is one. */
+/** Why no pgbouncer is available; undefined where one is. */
 export function pgbouncerProblem(): string | undefined {
   const { stdout, error } = spawnSync(PROGRAM, ['--version'], { encoding: 'utf8', timeout: 5_000 });
   if (error !== undefined) return `no pgbouncer in the path, nor by PGBOUNCER: ${error.message}`;
@@ -23,7 +23,7 @@ export function pgbouncerProblem(): string | undefined {
   return isOld ? `pgbouncer ${major}.${minor} is older than ${OLDEST.join('.')}` : undefined;
 }
 
-/** It refuses to run as root. */
+/** A user without privileges, because pgbouncer refuses to run as root. */
 function unprivileged(): { uid: number; gid: number } | undefined {
   if (process.getuid?.() !== 0) return undefined;
   const [, uid, gid] = /^nobody:[^:]*:(\d+):(\d+):/m.exec(readFileSync('/etc/passwd', 'utf8')) ?? [];
@@ -33,7 +33,7 @@ function unprivileged(): { uid: number; gid: number } | undefined {
 /**
  * Runs `work` with a pgbouncer in front of the server of `databaseUrl`.
  *
- * @param work is given the url of the same database through it
+ * @param work receives the url of the same database through it
  */
 export async function withPgbouncer(
   databaseUrl: string,

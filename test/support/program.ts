@@ -1,4 +1,7 @@
-/** TypeScript files of this repository as processes of their own: to be killed, or asked before a test can wait for anything. */
+/**
+ * TypeScript files of this repository as processes of their own. A test kills them, or runs one before it can
+ * wait for anything.
+ */
 import { spawn, spawnSync } from 'node:child_process';
 import { until, within } from '../../dev/servers/deadline';
 import { projectRoot } from '../../dev/servers/download';
@@ -13,9 +16,15 @@ require.extensions['.ts'] = (module, file) => module._compile(require('@swc/core
 require(process.argv[1]);`;
 
 export interface RunningProgram {
-  /** Resolves once it has written that line. @throws where it ends before */
+  /**
+   * Resolves once the program has written that line.
+   * @throws where it ends before
+   */
   says(line: string): Promise<void>;
-  /** SIGKILL, as a crash. @returns how it ended: by that, or by itself before */
+  /**
+   * SIGKILL, as a crash.
+   * @returns how the program ended: by that, or by itself before
+   */
   kill(): Promise<End>;
 }
 
@@ -52,7 +61,11 @@ export function startProgram(file: string, environment: Readonly<Record<string, 
   };
 }
 
-/** Runs one to its end, while nothing else happens. @returns what it wrote @throws where it does not end with 0 */
+/**
+ * Runs a program to its end, while this process waits.
+ * @returns its output
+ * @throws where it does not end with 0
+ */
 export function runProgramNow(file: string): string {
   const { status, stdout, error } = spawnSync(process.execPath, ['-e', RUN, file], {
     cwd: projectRoot,

@@ -1,4 +1,7 @@
-/** A real Prometheus and its promtool, where the machine has them: in the path, or in the directory that PROMETHEUS names. */
+/**
+ * A real Prometheus and its promtool, where the machine has them: in the path, or in the directory that
+ * PROMETHEUS names.
+ */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -16,7 +19,7 @@ const ANSWER_DEADLINE_MS = 10_000;
 
 const PATH = [process.env.PROMETHEUS ?? '', process.env.PATH ?? ''].join(delimiter);
 
-/** A program of Prometheus, or why there is none. */
+/** A program of Prometheus, or why it is missing. */
 export function findPrometheus(name: 'prometheus' | 'promtool'): { path: string } | { problem: string } {
   const path = findOnPath(name, { PATH });
   if (path !== undefined) return { path };
@@ -31,7 +34,7 @@ function pathOf(name: 'prometheus' | 'promtool'): string {
   return found.path;
 }
 
-/** @returns its exit code, and what it said on both streams */
+/** @returns its exit code, and its output on both streams */
 export function promtool(args: readonly string[], cwd: string): { status: number | null; output: string } {
   const { status, stdout, stderr, error } = spawnSync(pathOf('promtool'), args, {
     cwd,
@@ -49,17 +52,17 @@ export interface Series {
 }
 
 export interface Prometheus {
-  /** @throws where Prometheus does not take the expression */
+  /** @throws where Prometheus rejects the expression */
   query(expression: string): Promise<Series[]>;
   /** Names of the alerts that fire. */
   firing(): Promise<string[]>;
 }
 
 export interface PrometheusOptions {
-  /** What it scrapes: address and labels of each worker. */
+  /** The targets of its scrapes: address and labels of each worker. */
   readonly targets: readonly { readonly port: number; readonly labels: Readonly<Record<string, string>> }[];
   readonly rules: string;
-  /** Between two scrapes, and two evaluations. */
+  /** Time between two scrapes, and between two evaluations. */
   readonly intervalMs: number;
 }
 
@@ -131,7 +134,7 @@ export async function withPrometheus(
   }
 }
 
-/** @throws with what Prometheus says is wrong */
+/** @throws with the error that Prometheus reports */
 async function ask(address: string, what: string): Promise<unknown> {
   const response = await fetch(`http://${address}/api/v1/${what}`, {
     signal: AbortSignal.timeout(ANSWER_DEADLINE_MS),

@@ -37,7 +37,7 @@ export async function setQuota(
       Buffer.from([value === null ? 1 : 0, 0]),
     ]),
   );
-  // The correlation id, the throttle time and the number of entries stand in front.
+  // The code follows the correlation id, the throttle time and the number of entries.
   const code = answer.readInt16BE(12);
   if (code !== 0) throw new Error(`the broker refused the quota with error ${code}`);
 }

@@ -5,13 +5,13 @@ import { within } from '../../dev/servers/deadline';
 
 const CLOSED_WITHIN_MS = 20_000;
 
-/** A connection, and what has come over it. */
+/** A connection, and the bytes received over it. */
 export interface Line {
   readonly socket: Socket;
   text(): string;
   /** Statuses of the answers so far. */
   statuses(): number[];
-  /** Resolves with all that has come, once the other side has ended the connection. */
+  /** Resolves with all received bytes, once the other side has ended the connection. */
   closed(): Promise<string>;
 }
 
@@ -21,7 +21,7 @@ export function dial(port: number, host = '127.0.0.1'): Line {
   socket.setEncoding('latin1').on('data', (part: string) => {
     text += part;
   });
-  // A connection that is cut off ends by a reset.
+  // A connection that is cut off ends with a reset.
   socket.on('error', () => undefined);
   const ended = new Promise<void>((resolve) => socket.once('close', () => resolve()));
   return {
@@ -40,11 +40,11 @@ export interface RawRequest {
   /** `whsec_...` */
   readonly secret: string;
   readonly body: string;
-  /** Lines of its head. */
+  /** Further lines of its head. */
   readonly more?: readonly string[];
 }
 
-/** The head of a signed request. Its body is to follow. */
+/** The head of a signed request. Its body follows. */
 export function signedHead({ connectionId, secret, body, more = [] }: RawRequest): string {
   const id = `msg_${randomUUID()}`;
   const timestamp = String(Math.floor(Date.now() / 1000));

@@ -1,4 +1,7 @@
-/** Builds record batches byte by byte, valid ones and others, and sends them. https://kafka.apache.org/documentation/#recordbatch */
+/**
+ * Builds record batches byte by byte, valid and invalid ones, and sends them.
+ * https://kafka.apache.org/documentation/#recordbatch
+ */
 import { connect } from 'node:net';
 import type { Encode } from '../../src/kafka/producer';
 import { makeCodecs } from '../../src/kafka/protocol/compression';
@@ -23,7 +26,7 @@ export interface TestBatch {
   producerId?: bigint;
   magic?: number;
   count?: number;
-  /** What stands where the records stand, instead of the encoded records. */
+  /** Bytes in the place of the encoded records. */
   body?: Buffer;
   records?: TestRecord[];
 }
@@ -63,7 +66,7 @@ export function encodeRecords(records: readonly TestRecord[]): Buffer {
 export interface OldTestMessage {
   magic: 0 | 1;
   offset: number;
-  /** Codec in its lowest bits. */
+  /** The codec is in the lowest bits. */
   attributes?: number;
   /** Format 0 has none. */
   timestamp?: bigint;
@@ -71,7 +74,10 @@ export interface OldTestMessage {
   value: Buffer | null;
 }
 
-/** A message of format 0 or 1. Its checksum is not right: nobody here looks at it. https://kafka.apache.org/documentation/#messageset */
+/**
+ * A message of format 0 or 1. Its checksum is wrong, because no reader here checks it.
+ * https://kafka.apache.org/documentation/#messageset
+ */
 export function encodeOldMessage({
   magic,
   offset,
@@ -104,7 +110,7 @@ const CRC32C_TABLE = Array.from({ length: 256 }, (_, index) => {
   return crc >>> 0;
 });
 
-/** The batch with a checksum that is right, as after its bytes were changed: brokers accept no other. */
+/** The batch with a correct checksum, after its bytes were changed: brokers accept no other. */
 export function sealed(batch: Buffer): Buffer {
   let crc = 0xffffffff;
   for (const byte of batch.subarray(21)) crc = ((CRC32C_TABLE[(crc ^ byte) & 0xff] ?? 0) ^ (crc >>> 8)) >>> 0;
@@ -113,7 +119,7 @@ export function sealed(batch: Buffer): Buffer {
   return copy;
 }
 
-/** With a checksum that is right. */
+/** With a correct checksum. */
 export function encodeBatch(batch: TestBatch): Buffer {
   const records = batch.records ?? [];
   const body = batch.body ?? encodeRecords(records);
@@ -160,7 +166,7 @@ export async function readFetch(
 
 export type SentMessage = Pick<StreamRecord, 'key' | 'value' | 'headers'>;
 
-/** What a reader gets of items that were sent. */
+/** The messages that a reader gets when these items are sent. */
 export async function messagesOf<T>(items: readonly T[], encode: Encode<T>): Promise<SentMessage[]> {
   const batch = new RecordBatch(0);
   const messages = items.filter((item) => {
@@ -171,7 +177,7 @@ export async function messagesOf<T>(items: readonly T[], encode: Encode<T>): Pro
   return messages.length === 0 ? [] : (await readFetch(await batch.take(0, null))).records;
 }
 
-/** A record with what is made of it when it is asked for. */
+/** A record with the fields that are computed on access. */
 export const plainRecord = ({ offset, timestamp, key, value, headers }: StreamRecord) => ({
   ...{ offset, timestamp, key, value, headers: plainHeaders({ headers }) },
 });
@@ -186,7 +192,8 @@ const PRODUCE_DEADLINE_MS = 30_000;
 const NO_ERROR = 0;
 
 /**
- * Sends a batch to a partition of a topic as it is (Produce request, version 7), for what no client would make.
+ * Sends a batch to a partition of a topic unchanged (Produce request, version 7), for batches that no client
+ * would make.
  * @throws where the broker refuses it. https://kafka.apache.org/protocol#The_Messages_Produce
  */
 export async function produceRaw(broker: string, topic: string, batch: Buffer, number = 0): Promise<void> {
@@ -214,7 +221,7 @@ export async function produceRaw(broker: string, topic: string, batch: Buffer, n
     Number(port),
     Buffer.concat([int32(header.length + body.length), header, body]),
   );
-  // size, correlation id, one topic with its name, one partition with its number, then the error
+  // Size, correlation id, one topic with its name, one partition with its number, then the error.
   const error = answer.readInt16BE(4 + 4 + 4 + 2 + Buffer.byteLength(topic) + 4 + 4);
   if (error !== NO_ERROR) throw new Error(`the broker refused the batch with error ${error}`);
 }

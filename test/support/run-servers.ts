@@ -1,12 +1,14 @@
 /**
- * The servers of a whole Jest run. They live in Jest's main process; tests, which run in other processes, get the
- * addresses by the environment.
+ * The servers of a whole Jest run. They live in Jest's main process. Tests run in other processes, and get
+ * the addresses by the environment.
  */
 import { ADDRESS_VARIABLES, type ServerName, type Servers, startServers } from '../../dev/servers';
 
 const running: Servers[] = [];
 
-/** May be called for several projects of one run: what is up already has its address in the environment. */
+/**
+ * May be called for several projects of one run: a running server already has its address in the environment.
+ */
 export async function startForRun(need: readonly ServerName[]): Promise<void> {
   const servers = await startServers({
     need,
@@ -30,7 +32,7 @@ export async function startForRun(need: readonly ServerName[]): Promise<void> {
   }
 }
 
-/** Set by this module, and to be unset when the servers are gone (watch mode starts them again). */
+/** Variables set by this module. They are unset when the servers are gone (watch mode starts them again). */
 const owned = new Set<string>();
 
 export async function stopForRun(): Promise<void> {

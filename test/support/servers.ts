@@ -1,4 +1,4 @@
-/** What tests use of the real servers: databases and topics of their own, or servers of their own. */
+/** Real servers for tests: databases and topics of their own, or servers of their own. */
 import { randomBytes } from 'node:crypto';
 import { type Admin, Kafka, logLevel } from 'kafkajs';
 import { Client } from 'pg';
@@ -31,7 +31,7 @@ async function execute(url: string, statement: string): Promise<void> {
     query_timeout: STATEMENT_DEADLINE_MS,
   });
   client.on('error', () => {
-    // The statement under way reports it.
+    // The present statement reports the error.
   });
   await client.connect();
   try {
@@ -43,7 +43,7 @@ async function execute(url: string, statement: string): Promise<void> {
 
 export interface FreshDatabase {
   url: string;
-  /** Drops it, and ends whatever connections it still has. */
+  /** Drops the database, and ends all connections that it still has. */
   drop(): Promise<void>;
 }
 
@@ -83,7 +83,7 @@ export interface TopicOptions extends TopicPlan {
   readonly brokers?: string[];
 }
 
-/** Topics of this file on the run's Kafka; servers of a test's own end with what is on them. */
+/** Topics of this file on the run's Kafka. A test's own servers take their topics with them. */
 const ownTopics: string[] = [];
 // The programs that tests start use this file too, without Jest.
 if ('afterAll' in globalThis) {
@@ -96,7 +96,10 @@ if ('afterAll' in globalThis) {
   });
 }
 
-/** Makes a topic of its own, whose partitions can be used at once, and returns its name. It goes with the test file. */
+/**
+ * Makes a topic of its own, whose partitions can be used at once, and returns its name. It is deleted at the
+ * end of the test file.
+ */
 export async function freshTopic(
   prefix: string,
   { brokers, ...plan }: TopicOptions = { partitions: 1 },
@@ -115,7 +118,9 @@ export async function makeTopics(
   await withAdmin((admin) => madeTopics(admin, plans), brokers);
 }
 
-/** Servers that a test starts for itself, to disturb them; the addresses of the run's own servers are left aside. */
+/**
+ * Servers that a test starts for itself, to disturb them. The addresses of the run's own servers are ignored.
+ */
 export function ownServers(options: StartOptions): Promise<Servers> {
   const environment = { ...process.env, ...options.environment };
   for (const variable of Object.values(ADDRESS_VARIABLES)) {

@@ -1,4 +1,4 @@
-/** Which settings the sources of the commands read, as the calls of `readConfig` in them say. */
+/** The settings that the sources of the commands read, by their calls of `readConfig`. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import {
@@ -13,14 +13,14 @@ import {
 import * as commandSettings from '../../src/commands/settings';
 import { GROUPS, type GroupName, SETTINGS, type SettingName, settingsOf } from '../../src/config/config';
 
-/** The lists that have a name. */
+/** The named lists. */
 const LISTS = new Map<string, readonly string[]>(Object.entries(commandSettings));
 
 /**
- * The settings that each file asks `readConfig` for.
+ * The settings that each file requests from `readConfig`.
  *
  * @param directory of the commands
- * @throws where a call of `readConfig` names its settings in a way that is not read here
+ * @throws where a call of `readConfig` names its settings in a form that this function cannot read
  */
 export function settingsByFile(directory: string): Map<string, ReadonlySet<string>> {
   const byFile = new Map<string, ReadonlySet<string>>();
@@ -41,7 +41,7 @@ export function settingsByFile(directory: string): Map<string, ReadonlySet<strin
   return byFile;
 }
 
-/** A group stands for its settings. */
+/** Replaces a group by its settings. */
 function membersOf(name: string): readonly string[] {
   return isKnown(name) ? settingsOf(name) : [name];
 }
@@ -58,7 +58,7 @@ function isReading(node: SyntaxNode): boolean {
   );
 }
 
-/** The texts of an array literal, whatever `as const` or `satisfies` stands behind it. */
+/** The texts of an array literal, even where `as const` or `satisfies` follows it. */
 function listOf(value: unknown): readonly string[] | undefined {
   if (!isNode(value)) return undefined;
   if (value.type !== 'ArrayExpression')

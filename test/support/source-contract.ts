@@ -1,6 +1,7 @@
 /**
- * What the loops of the partitions rely on of a record source: which records come, when, and what may be committed. Kafka's source and the
- * simulator's are held against the same scripts, each with a group and a topic of two partitions of its own.
+ * The properties of a record source that the partition loops rely on: the records that arrive, their order,
+ * and the offsets that may be committed. Kafka's source and the simulator's run the same scripts. Each has a
+ * group of its own and a topic of two partitions.
  */
 
 import type { Chunk, RecordSource, SourceListener } from '../../src/kafka/port';
@@ -9,27 +10,27 @@ import { keyOf } from '../../src/lib/topic-partition';
 
 export interface SourceSide {
   readonly topic: string;
-  /** A further member of the group, that is not started yet. */
+  /** A further member of the group, not started yet. */
   member(): RecordSource;
   produce(partition: number, values: readonly string[]): Promise<void>;
   /** Records of a transaction that is aborted. */
   produceAborted(partition: number, values: readonly string[]): Promise<void>;
   committed(partition: number): Promise<number>;
   until(what: string, isSo: () => boolean): Promise<void>;
-  /** As long as it takes to be sure that nothing more comes. */
+  /** Resolves when it is certain that no more records arrive. */
   quiet(): Promise<void>;
   get<T>(promise: Promise<T>): Promise<T>;
   close(): Promise<void>;
 }
 
-/** A member of the group that reads and writes down what it is told. */
+/** A member of the group that reads and records all calls. */
 class Reader implements SourceListener {
   /** Partitions of each generation. */
   readonly generations: string[][] = [];
-  /** What became of a commit at the moment of an assignment, before anything was read. */
+  /** The result of a commit at the moment of an assignment, before any record was read. */
   readonly commitsOfNothing: Promise<string>[] = [];
   fetches = 0;
-  /** What was told of where partitions begin, in the last generation. */
+  /** The reported beginnings of the partitions, in the last generation. */
   readonly begun = new Map<number, number | null>();
   private chunks: Chunk[] = [];
 
@@ -69,7 +70,7 @@ class Reader implements SourceListener {
   chunksOf(partition: number): Chunk[] {
     return this.chunks.filter((chunk) => chunk.partition === partition);
   }
-  /** Where a partition goes on; -1 where nothing came of it. */
+  /** The offset where a partition goes on; -1 before its first chunk. */
   nextOffset = (partition: number): number => this.chunksOf(partition).at(-1)?.nextOffset ?? -1;
 
   async texts(partition: number): Promise<string[]> {
@@ -104,7 +105,7 @@ export const SOURCE_CONTRACT: readonly (readonly [title: string, script: Script]
       expect(reader.generations).toEqual([[`${side.topic}/0`, `${side.topic}/1`]]);
       // Two aborted records and their marker, then one and its marker.
       await side.until('everything is read', () => reader.nextOffset(0) === 8);
-      // A marker may come behind what was produced after the end of its transaction.
+      // A marker may follow records that were produced after the end of its transaction.
       const texts = await side.get(reader.texts(0));
       expect(texts).toEqual(['0 a', '1 b', expect.stringMatching(/^[45] c$/)]);
       await side.produce(1, ['d']);
@@ -134,7 +135,7 @@ export const SOURCE_CONTRACT: readonly (readonly [title: string, script: Script]
       await side.until('the rest is read', () => second.nextOffset(0) === 3 && second.nextOffset(1) === 1);
       expect(await side.get(second.texts(0))).toEqual(['2 c']);
       expect(await side.get(second.texts(1))).toEqual(['0 d']);
-      // What was committed with the offset.
+      // The note committed with the offset.
       expect([second.begun.get(0), second.begun.get(1)]).toEqual([1, null]);
       expect(await side.get(Promise.all([...first.commitsOfNothing, ...second.commitsOfNothing]))).toEqual([
         'refused',

@@ -1,6 +1,6 @@
 /**
- * What the ledger relies on of its store, told as transactions that meet: who waits, who gets which rows, who gets which error. Postgres and
- * the simulator's model of it are held against the same scripts.
+ * The properties of its store that the ledger relies on, as transactions that meet: which one waits, which
+ * rows it gets, which error. Postgres and the simulator's model of it run the same scripts.
  */
 
 import { NO_FIELDS } from '../../src/domain/event/event';
@@ -15,12 +15,12 @@ import * as rounds from '../../src/ledger/statements/rounds';
 import { StoreError } from '../../src/postgres/errors';
 import type { Session, Store, StoreConnection } from '../../src/postgres/transaction';
 
-/** A store that is empty, and time as it goes there. */
+/** An empty store, with control over its time. */
 export interface Side {
   readonly store: Store;
-  /** Lets everything happen that needs no time. */
+  /** Runs everything that can happen without a wait. */
   settle(): Promise<void>;
-  /** The same as awaiting it, with all the time that it takes. */
+  /** Awaits the promise, with all the time that it takes. */
   get<T>(promise: Promise<T>): Promise<T>;
   /** Applies a new version of the reference data, in a transaction of its own. */
   applyReference(): Promise<void>;
@@ -100,7 +100,7 @@ class Tx {
     await this.connection.write([ROLLBACK]);
     this.release(true);
   }
-  /** Closes the connection, as after an error that leaves it in doubt. */
+  /** Closes the connection, as after an error that leaves its state in doubt. */
   abandon(): void {
     this.release(false);
   }
@@ -159,7 +159,7 @@ export function describeStoreContract(makeSide: () => Promise<Side>): void {
     await side.get(connection.begin());
     return held(connection);
   };
-  /** A step that may have to wait for others. */
+  /** Starts a step that may have to wait for other transactions. */
   const start = <T>(step: Promise<T>) => {
     const state = { isOver: false };
     const result = step
@@ -293,12 +293,12 @@ export function describeStoreContract(makeSide: () => Promise<Side>): void {
     await side.get(first.lockRounds('b'));
     const waits = start(second.lockRounds('c', 'b', 'a'));
     expect(await waits.isWaiting()).toBe(true);
-    // The one who waits for b holds a, and not c.
+    // The transaction that waits for b holds a, but not c.
     expect(await side.get(third.lockRounds('c'))).toEqual({ c: '3' });
     const waitsToo = start(third.lockRounds('a'));
     expect(await waitsToo.isWaiting()).toBe(true);
     await side.get(first.commit());
-    // Now each holds what the other wants, since the third went against the order.
+    // Now each of the two waits for a lock of the other, since the third broke the order.
     const results = [await waits.result(), await waitsToo.result()];
     expect(results.filter((result) => result === 'lock_rounds 40P01')).toHaveLength(1);
     await side.get(second.rollback());
@@ -520,7 +520,7 @@ export function describeStoreContract(makeSide: () => Promise<Side>): void {
     for (const tx of others) {
       const wait = start(tx.lockRounds('r-1'));
       waits.push(wait);
-      // One clearly behind the other: if both gave up at once, the second would not come to its turn.
+      // The second wait clearly begins later: if both gave up at once, the second would not get its turn.
       for (let times = 0; times < 4; times++) expect(await wait.isWaiting()).toBe(true);
     }
     const early = await begin();

@@ -1,25 +1,29 @@
 /**
- * Taps between a worker and its servers: they read what passes, message by message, and can hold a connection at any of them. What is held
- * can then be cut, or its worker be killed: as the fault that strikes just there.
+ * Taps between a worker and its servers. They read the traffic message by message, and can hold a connection
+ * at any message. A test then cuts the held connection, or kills its worker: a fault at exactly this point.
  *
- * They know the framing of the protocols and a few names, and nothing of our statements: a new one is a new message.
+ * The taps know the framing of the protocols and a few names, but none of our statements: a new statement is
+ * a new message.
  */
 
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** A message of a conversation: the so-and-so-manieth of its direction. */
+/** A message of a conversation, by its number in its direction. */
 export interface Point {
   /** A request is held before the server has it, an answer once the server has given it. */
   readonly direction: 'request' | 'answer';
   readonly index: number;
-  /** For people. */
+  /** A description for readers. */
   readonly what: string;
 }
 
-/** Who says where conversations are held. */
+/** Decides where conversations are held. */
 export interface Director {
-  /** A conversation begins. @returns where it is to be held, or null */
+  /**
+   * A conversation begins.
+   * @returns where it is to be held, or null
+   */
   begins(of: string): Pick<Point, 'direction' | 'index'> | null;
   passed?(of: string, point: Point): void;
   held(of: string, point: Point): void;
@@ -31,10 +35,10 @@ interface Conversation {
   readonly seen: { request: number; answer: number };
 }
 
-/** What is on its way has come by then, on the loopback interface. */
+/** Bytes in flight on the loopback interface arrive within this time. */
 const HALFWAY_MS = 200;
 
-/** One connection: what comes in whole messages goes out by the message, until it is held. */
+/** One connection. Complete messages are passed on one at a time, until the connection is held. */
 class TappedConnection {
   isHeld = false;
   /** The message that is held. */
@@ -50,7 +54,7 @@ class TappedConnection {
     return { of, heldAt: this.director.begins(of), seen: { request: 0, answer: 0 } };
   }
 
-  /** Lets a message that counts through, or holds the connection before it. */
+  /** Passes on a message that counts, or holds the connection before it. */
   count(conversation: Conversation, direction: Point['direction'], what: string): void {
     const { of, heldAt, seen } = conversation;
     const point = { direction, index: seen[direction]++, what };
@@ -67,7 +71,10 @@ class TappedConnection {
     else (direction === 'request' ? this.far : this.near).write(bytes);
   }
 
-  /** Lets half of an answer that is held through, as bytes are on their way, and resets the connection once they have come. */
+  /**
+   * Passes on half of a held answer, as a broken transfer would. Resets the connection once the half has
+   * arrived.
+   */
   async breakOff(): Promise<void> {
     if (this.held === undefined) throw new Error('nothing is held');
     this.near.write(this.held.subarray(0, this.held.length >> 1));
@@ -81,11 +88,11 @@ class TappedConnection {
   }
 }
 
-/** Takes bytes apart into messages. */
+/** Splits bytes into messages. */
 class Framing {
   private rest: Buffer = Buffer.alloc(0);
 
-  /** @param sizeOf the bytes of the message that begins here, or null where that cannot be told yet */
+  /** @param sizeOf the bytes of the message that begins here, or null where they are not known yet */
   constructor(
     private readonly sizeOf: (bytes: Buffer) => number | null,
     private readonly take: (message: Buffer) => void,
@@ -108,7 +115,7 @@ interface Framings {
   readonly answer: Framing;
 }
 
-/** What both kinds share: listening, leading on, cutting. */
+/** The common part of both taps: listening, forwarding, cutting. */
 abstract class Tap {
   private readonly servers: Server[] = [];
   private readonly connections = new Set<TappedConnection>();
@@ -144,13 +151,13 @@ abstract class Tap {
     return address.port;
   }
 
-  /** Cuts what is held, or every connection. */
+  /** Cuts the held connections, or all of them. */
   cut(which: 'held' | 'all' = 'held'): void {
     for (const connection of [...this.connections])
       if (which === 'all' || connection.isHeld) connection.cut();
   }
 
-  /** Resets what is held in the middle of its answer. */
+  /** Resets the held connections in the middle of their answers. */
   async breakOff(): Promise<void> {
     for (const connection of this.connections) if (connection.isHeld) await connection.breakOff();
   }
@@ -169,7 +176,7 @@ export const decisionOf = (partitionNo: number): string => `decision of partitio
 export const CONNECTING = 'connecting';
 /** Any other transaction. */
 export const OTHER_TRANSACTION = 'other transaction';
-/** A statement by itself. */
+/** A statement outside of any transaction. */
 const OUTSIDE = 'outside of transactions';
 
 const TYPE_BYTES = 1;
@@ -184,7 +191,10 @@ const ANSWER = { authentication: 'R', complete: 'C', ready: 'Z' } as const;
 const IDLE = 'I';
 
 export class PostgresTap extends Tap {
-  /** @param url of the server @returns the tap, and the address that leads through it */
+  /**
+   * @param url of the server
+   * @returns the tap, and the address that leads through it
+   */
   static async open(url: string, director: Director): Promise<{ tap: PostgresTap; url: string }> {
     const tap = new PostgresTap(director);
     const through = new URL(url);
@@ -195,7 +205,10 @@ export class PostgresTap extends Tap {
   protected frame(connection: TappedConnection): Framings {
     let conversation = connection.begin(CONNECTING);
     let started = false;
-    /** Statements of a request that is sent in parts are one request, up to Sync. What it is of shows in one of its parts. */
+    /**
+     * Messages up to Sync form one request. One of these parts shows the conversation that the request
+     * belongs to.
+     */
     let parts: Buffer[] = [];
     let copies: string[] = [];
 
@@ -272,7 +285,7 @@ function conversationOf(bound: readonly Bound[]): string {
   return partitionNo === undefined ? OTHER_TRANSACTION : decisionOf(Number(partitionNo));
 }
 
-/** The length counts itself, and not the type before it. */
+/** The length counts itself, but not the type before it. */
 function sizeOf(bytes: Buffer, before: number): number | null {
   return bytes.length < before + 4 ? null : before + bytes.readInt32BE(before);
 }
@@ -307,18 +320,18 @@ const APIS: Readonly<Record<number, string>> = {
   18: 'ApiVersions',
   19: 'CreateTopics',
 };
-/** Their answers name brokers. */
+/** APIs whose answers name brokers. */
 const NAMING_BROKERS: ReadonlySet<string | undefined> = new Set(['Metadata', 'FindCoordinator']);
 const SIZE_BYTES = 4;
 
 export interface KafkaTapOptions {
   /** All brokers, as the cluster names them. */
   readonly brokers: readonly { readonly host: string; readonly port: number }[];
-  /** Produce requests to these topics are told apart: topics by what they are for. */
+  /** Produce requests to these topics are distinguished: topics by their purpose. */
   readonly topics: Readonly<Record<string, string>>;
 }
 
-/** By the name of a conversation: those with Kafka are named by their APIs. */
+/** Whether a conversation is with Kafka, by its name: such conversations have the name of their API. */
 export const isOfKafka = (of: string): boolean => /^[A-Z]/.test(of);
 
 /** Each request with its answer is a conversation. */
@@ -368,7 +381,7 @@ export class KafkaTap extends Tap {
     );
   }
 
-  /** With the tap's own addresses in place of the brokers', so that every connection leads through it. */
+  /** Replaces the brokers' addresses by the tap's own, so that every connection leads through it. */
   private renamed(message: Buffer): Buffer {
     let body = message.subarray(SIZE_BYTES);
     for (const { named, instead } of this.ports) {
@@ -381,7 +394,7 @@ export class KafkaTap extends Tap {
   }
 }
 
-/** As answers of the versions that kafkajs asks for hold a broker: the length of its host, its host, its port. */
+/** A broker in the answers of the versions that kafkajs uses: the length of its host, its host, its port. */
 function brokerBytes(host: string, port: number): Buffer {
   const bytes = Buffer.alloc(2 + host.length + 4);
   bytes.writeInt16BE(host.length, 0);

@@ -3,8 +3,8 @@ import fc from 'fast-check';
 const code = (min: number, max: number) => fc.integer({ min, max });
 
 /**
- * Any character but half of a surrogate pair, of one to four bytes of UTF-8: what fast-check calls 'binary', which takes it a second to
- * set up in each file.
+ * Any character except half of a surrogate pair, of one to four bytes of UTF-8. The unit `binary` of
+ * fast-check is the same, but takes a second to set up in each file.
  */
 export const anyCharacter: fc.Arbitrary<string> = fc
   .oneof(

@@ -1,4 +1,4 @@
-/** An alarm for delay lines by the timers of Node: exact enough for looking whether anything comes early. */
+/** An alarm for delay lines, by the timers of Node. It is exact enough to check that nothing comes early. */
 import type { MakeAlarm } from '../../dev/bench/delay-line';
 
 export const makeTimerAlarm: MakeAlarm = (ring) => {

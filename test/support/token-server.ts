@@ -1,6 +1,6 @@
 /**
- * An authorization server for tests: gives signed tokens by https to one client (RFC 6749, 4.4), and says by which key they are signed,
- * without TLS, so that a broker need not be told whom to trust.
+ * An authorization server for tests. It gives signed tokens by https to one client (RFC 6749, 4.4). It
+ * publishes the signing key without TLS, so that a broker needs no certificate authority.
  */
 import { generateKeyPairSync, type KeyObject, randomUUID, sign } from 'node:crypto';
 import * as http from 'node:http';
@@ -11,22 +11,22 @@ import { serve } from './serve';
 
 export interface TokenServer {
   readonly tokenUrl: string;
-  /** Where tokens come from that somebody else signed. */
+  /** The address of tokens with the signature of another issuer. */
   readonly forgedUrl: string;
-  /** Where a broker finds the key. */
+  /** The address where a broker finds the key. */
   readonly keysUrl: string;
-  /** What the client has to show from now on. */
+  /** The secret that the client has to present from now on. */
   clientSecret: string;
-  /** How long the tokens are good that it gives from now on. */
+  /** The lifetime of tokens given from now on. */
   lifetimeSeconds: number;
-  /** Every token that it gave. */
+  /** Every token that the server gave. */
   readonly given: readonly string[];
-  /** The scopes that it was asked for. */
+  /** The scopes that clients requested. */
   readonly scopes: readonly (string | null)[];
   close(): Promise<void>;
 }
 
-/** Who signs the tokens. */
+/** The issuer of the tokens. */
 export const ISSUER = 'https://login.test';
 
 const base64url = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url');
@@ -67,7 +67,7 @@ export async function startTokenServer(
       const form = new URLSearchParams(await text(request));
       const credentials = Buffer.from(`${clientId}:${tokenServer.clientSecret}`).toString('base64');
       if (request.headers.authorization !== `Basic ${credentials}`) {
-        // As some servers do: they repeat what they were shown.
+        // Some servers repeat the credentials in their error.
         answer(response, 401, { error: 'invalid_client', error_description: request.headers.authorization });
         return;
       }

@@ -1,6 +1,7 @@
 /**
- * Loaded into a command before its program (NODE_OPTIONS=--require). Writes the most bytes of standard output and standard error that ever
- * waited in the process for their readers, to the file that WAITING_OUTPUT names.
+ * Loaded into a command before its program (NODE_OPTIONS=--require). It records the largest number of bytes
+ * of standard output and standard error that waited in the process for their readers. At the exit it writes
+ * this number to the file that WAITING_OUTPUT names.
  */
 const { writeFileSync } = require('node:fs');
 

@@ -1,4 +1,4 @@
-/** The webhook as its users run it, and a sender who signs as Standard Webhooks lays down. */
+/** The webhook as users run it, and a sender that signs by the Standard Webhooks specification. */
 import { randomBytes, randomUUID } from 'node:crypto';
 import { Webhook } from 'standardwebhooks';
 import { isNode } from '../../dev/syntax';
@@ -8,7 +8,7 @@ const ANSWER_DEADLINE_MS = 60_000;
 
 export const aSecret = (): string => `whsec_${randomBytes(32).toString('base64')}`;
 
-/** What a request was answered. */
+/** The answer to a request. */
 export interface Answered {
   readonly status: number;
   readonly headers: Headers;
@@ -22,11 +22,11 @@ export interface SendOptions {
   readonly path?: string;
   readonly at?: Date;
   readonly secret?: string;
-  /** Undefined: one that is not sent. */
+  /** Undefined: a header that is not sent. */
   readonly headers?: Readonly<Record<string, string | undefined>>;
 }
 
-/** Sends requests of one connection. What is a text is sent as it is. */
+/** Sends requests of one connection. A text is sent unchanged. */
 export function senderTo(port: number, connectionId: string, secret: string) {
   return async (content: unknown, options: SendOptions = {}): Promise<Answered> => {
     const body = typeof content === 'string' ? content : JSON.stringify(content);
@@ -63,22 +63,25 @@ function verdictsOf(text: string): string[] {
   return answer.verdicts.map(verdictOf);
 }
 
-/** See Answered. @param told of an event, by an answer or by a message of the verdict topic */
-export function verdictOf(told: unknown): string {
-  if (!isNode(told)) throw new Error(`no verdict: ${JSON.stringify(told)}`);
+/**
+ * See Answered.
+ * @param report the verdict on an event, from an answer or from a message of the verdict topic
+ */
+export function verdictOf(report: unknown): string {
+  if (!isNode(report)) throw new Error(`no verdict: ${JSON.stringify(report)}`);
   const named = (verdict: unknown, reason: unknown) =>
     reason === null ? `${verdict}` : `${verdict}/${reason}`;
-  if (told.verdict !== 'duplicate') return named(told.verdict, told.reason);
-  return `duplicate of ${named(told.first_verdict, told.first_reason)}${told.content_differs === true ? ', differs' : ''}`;
+  if (report.verdict !== 'duplicate') return named(report.verdict, report.reason);
+  return `duplicate of ${named(report.first_verdict, report.first_reason)}${report.content_differs === true ? ', differs' : ''}`;
 }
 
-/** A webhook that runs. */
+/** A running webhook. */
 export interface RunningWebhook {
   readonly command: RunningCommand;
   readonly port: number;
 }
 
-/** Starts `webhook` at free ports, and waits until it is served. */
+/** Starts `webhook` on free ports, and waits until it serves requests. */
 export async function startWebhook(
   settings: Settings,
   secrets: Readonly<Record<string, string | readonly string[]>>,

@@ -1,4 +1,4 @@
-/** Workers as their users run them: the compiled `cli.js worker` in a process of its own. */
+/** Workers as users run them: the compiled `cli.js worker` in a process of its own. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import {
@@ -20,14 +20,14 @@ import { compileProject } from './compile';
 
 export const ROOT = resolve(__dirname, '../..');
 const PROGRAMS = join(ROOT, 'build', 'test-worker');
-/** A program of other sources is removed once nobody can be using it any more. */
+/** Age at which a compiled program of other sources is removed: by then no run can still use it. */
 const PROGRAM_KEPT_MS = 3_600_000;
 /** Longer than any test keeps a worker from answering. */
 const ANSWER_DEADLINE_MS = 60_000;
 const START_DEADLINE_MS = 60_000;
 const END_DEADLINE_MS = 40_000;
 const DRAIN_DEADLINE_MS = 60_000;
-/** Of the lines of a log, these say how a test went wrong. */
+/** Number of last log lines that a failing test shows. */
 const SHOWN_LINES = 60;
 
 export type Settings = Readonly<Record<string, string | undefined>>;
@@ -47,12 +47,12 @@ export interface End {
 
 const running = new Set<RunningCommand>();
 
-/** Ends what a test left running. To be called after each test of a file. */
+/** Ends all processes that a test left running. Call it after each test of a file. */
 export async function killWorkers(): Promise<void> {
   await Promise.all([...running].map((worker) => worker.kill()));
 }
 
-/** A command of the program that runs. */
+/** A running command of the program. */
 export class RunningCommand {
   private readonly child: ChildProcess;
   private text = '';
@@ -81,7 +81,10 @@ export class RunningCommand {
     });
   }
 
-  /** The most memory that it has held so far, in MiB. @throws where the system does not tell, which only Linux does */
+  /**
+   * The largest amount of memory that the process has held so far, in MiB.
+   * @throws where the system does not report it: only Linux does
+   */
   peakMib(): number {
     const [, kibibytes] =
       /^VmHWM:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${this.child.pid}/status`, 'utf8')) ?? [];
@@ -89,12 +92,12 @@ export class RunningCommand {
     return Number(kibibytes) / 1024;
   }
 
-  /** Everything that it has written, to both streams. */
+  /** The whole output, of both streams. */
   output(): string {
     return this.text;
   }
 
-  /** The lines of its log. What is no JSON is left out. */
+  /** The lines of its log, without lines that are no JSON. */
   log(): LogLine[] {
     return this.text.split('\n').flatMap((line) => parseLine(line) ?? []);
   }
@@ -138,7 +141,7 @@ export class RunningCommand {
     this.child.kill(signal);
   }
 
-  /** Resolves with how it ended. */
+  /** Resolves when the process has ended, with its exit code or signal. */
   async ending(milliseconds = END_DEADLINE_MS): Promise<End> {
     try {
       return await within('the command ends', milliseconds, this.ended);
@@ -147,13 +150,13 @@ export class RunningCommand {
     }
   }
 
-  /** SIGTERM, and its end. */
+  /** Sends SIGTERM, and waits for the end. */
   async stop(milliseconds = END_DEADLINE_MS): Promise<End> {
     this.signal('SIGTERM');
     return this.ending(milliseconds);
   }
 
-  /** SIGKILL, as a crash. */
+  /** Sends SIGKILL, as a crash. */
   async kill(): Promise<End> {
     this.signal('SIGKILL');
     return this.ending();
@@ -163,7 +166,7 @@ export class RunningCommand {
     return this.text.split('\n').slice(-SHOWN_LINES).join('\n');
   }
 
-  /** Answer of its health server. */
+  /** Requests a path from its health server. */
   async get(path: string): Promise<{ status: number; text: string }> {
     const { port } = await this.waitForLog('health and metrics are served');
     const signal = AbortSignal.timeout(ANSWER_DEADLINE_MS);
@@ -171,10 +174,13 @@ export class RunningCommand {
     return { status: response.status, text: await response.text() };
   }
 
-  /** A value of its metrics; 0 where the metric has no such line. `name` may hold labels: `promo_x_total{reason="unclaimed"}`. */
+  /**
+   * A value of its metrics; 0 where the metric has no such line. `name` may hold labels:
+   * `promo_x_total{reason="unclaimed"}`.
+   */
   async metric(name: string): Promise<number> {
     let text = '';
-    // Its port answers 429 to what asks more than 50 times a second.
+    // The server answers 429 to a client that sends more than 50 requests a second.
     await until('it answers with its metrics', ANSWER_DEADLINE_MS, async () => {
       const answer = await this.get('/metrics');
       text = answer.text;
@@ -188,8 +194,8 @@ export class RunningCommand {
 let compiled: string | undefined;
 
 /**
- * The program, compiled from the sources as they are: whoever runs tests forgets to build, and whoever builds meanwhile would change it
- * below a running test. Runs with the same sources share it.
+ * The program, compiled from the present sources. Developers forget to build before they run tests, and a
+ * build during a run would change the program under test. Runs with the same sources share one program.
  */
 export function program(): string {
   compiled ??= compile();
@@ -206,14 +212,14 @@ function compile(): string {
   const directory = join(PROGRAMS, hash.digest('hex').slice(0, 16));
   const cli = join(directory, 'dist', 'cli.js');
   if (existsSync(cli)) {
-    // Kept from now on for as long as one that is just made.
+    // Keeps the program as long as a new one.
     utimesSync(directory, new Date(), new Date());
     return cli;
   }
   mkdirSync(PROGRAMS, { recursive: true });
   for (const name of readdirSync(PROGRAMS)) {
     const old = join(PROGRAMS, name);
-    // Another run may be removing it, too.
+    // Another run may be removing it at the same time.
     const { mtimeMs = Date.now() } = statSync(old, { throwIfNoEntry: false }) ?? {};
     if (mtimeMs < Date.now() - PROGRAM_KEPT_MS) rmSync(old, { recursive: true, force: true });
   }
@@ -230,7 +236,7 @@ function compile(): string {
   return cli;
 }
 
-/** Nothing of the test's own environment reaches the command, but what programs need to run. */
+/** The command gets only the given settings, and the variables that programs need to run. */
 function environmentOf(settings: Settings): NodeJS.ProcessEnv {
   const { PATH, HOME, TMPDIR } = process.env;
   const given = Object.entries(settings).filter(([, value]) => value !== undefined);
@@ -253,11 +259,11 @@ function isLogLine(value: unknown): value is LogLine {
 
 export interface WorkerOptions {
   readonly drain?: boolean;
-  /** Another Node than the tests'. */
+  /** Another Node than the tests' own. */
   readonly node?: string;
 }
 
-/** Starts a worker. It serves health at any free port, unless the settings say otherwise. */
+/** Starts a worker. It serves health on any free port, unless the settings name one. */
 export function startWorker(settings: Settings, { drain = false, node }: WorkerOptions = {}): RunningCommand {
   return new RunningCommand(
     drain ? ['worker', '--drain'] : ['worker'],
@@ -266,13 +272,19 @@ export function startWorker(settings: Settings, { drain = false, node }: WorkerO
   );
 }
 
-/** Waits for the end of a worker that drains. @throws where it does not end with 0 */
+/**
+ * Waits for the end of a draining worker.
+ * @throws where it does not end with 0
+ */
 export async function drained(worker: RunningCommand, milliseconds = DRAIN_DEADLINE_MS): Promise<void> {
   const { code, signal } = await worker.ending(milliseconds);
   if (code !== 0) throw new Error(`worker --drain ended with ${code ?? signal}\n${worker.tail()}`);
 }
 
-/** Runs a worker until its group has decided everything that is in the topics. @throws where it does not end with 0 */
+/**
+ * Runs a worker until its group has decided all records of the topics.
+ * @throws where it does not end with 0
+ */
 export async function drain(settings: Settings, milliseconds = DRAIN_DEADLINE_MS): Promise<RunningCommand> {
   const worker = startWorker(settings, { drain: true });
   await drained(worker, milliseconds);
