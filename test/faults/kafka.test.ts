@@ -58,8 +58,8 @@ together('a broker that is killed and started again: the worker goes on by itsel
     await allAcceptedOnce(world, 1_020, resent);
     // Whether the log also says that the client restarts depends on the client's state when the broker
     // stopped.
-    const told = worker.log().filter(({ level, client }) => level === 'warn' && client === 'Connection');
-    expect(told.length).toBeGreaterThan(0);
+    const warnings = worker.log().filter(({ level, client }) => level === 'warn' && client === 'Connection');
+    expect(warnings.length).toBeGreaterThan(0);
     expect(worker.hasEnded()).toBe(false);
     expect((await worker.get('/livez')).status).toBe(200);
   }),

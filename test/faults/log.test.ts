@@ -229,17 +229,20 @@ function manyEvents(directory: string): string {
   return file;
 }
 
-async function checked(sinkName: SinkName, work: (child: ChildProcess, told: () => string) => Promise<void>) {
+async function checked(
+  sinkName: SinkName,
+  work: (child: ChildProcess, errorOutput: () => string) => Promise<void>,
+) {
   const directory = mkdtempSync(join(tmpdir(), 'check-'));
-  let told = '';
+  let errorOutput = '';
   await withCommand(
     sinkName,
     (sink) => run(['check', manyEvents(directory)], {}, sink, 'pipe'),
     async (child) => {
       child.stderr?.on('data', (bytes) => {
-        told += String(bytes);
+        errorOutput += String(bytes);
       });
-      await work(child, () => told);
+      await work(child, () => errorOutput);
     },
   ).finally(() => rmSync(directory, { recursive: true }));
 }
@@ -247,15 +250,15 @@ async function checked(sinkName: SinkName, work: (child: ChildProcess, told: () 
 together(
   'results to a pipe whose reader is gone: the command ends without a word, with the code of its work',
   () =>
-    checked('a pipe whose reader is gone', async (child, told) => {
-      expect([await endOf(child), told()]).toEqual([1, '']);
+    checked('a pipe whose reader is gone', async (child, errorOutput) => {
+      expect([await endOf(child), errorOutput()]).toEqual([1, '']);
     }),
 );
 
 together('results to a device without room: the command says so in one sentence, and ends with 1', () =>
-  checked('a device without room', async (child, told) => {
+  checked('a device without room', async (child, errorOutput) => {
     const code = await endOf(child);
-    expect([code, told()]).toEqual([
+    expect([code, errorOutput()]).toEqual([
       1,
       'standard output cannot be written (ENOSPC): the results are incomplete\n',
     ]);

@@ -56,8 +56,9 @@ async function survive(world: Main, { cause, heal, error }: Outage): Promise<voi
 
     await cause(world, role.name);
     await produce(main, logins('during', EACH));
-    const told = (line: LogLine) => line.msg === 'partition is undecided' && error.test(String(line.error));
-    await worker.waitForLog(told);
+    const isExpected = (line: LogLine) =>
+      line.msg === 'partition is undecided' && error.test(String(line.error));
+    await worker.waitForLog(isExpected);
     expect(await worker.metric('promo_intake_undecided_partitions')).toBeGreaterThan(0);
     expect((await worker.get('/livez')).status).toBe(200);
     const decided = await world.rows('select count(*) from promo_store.event_keys');

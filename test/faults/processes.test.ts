@@ -117,8 +117,8 @@ for (const [direction, ms] of [
       await produce(main, logins('second', 100));
       await untilCaughtUp(world, main);
       await allAcceptedOnce(world, PARTITIONS * 600);
-      const anew = worker.logged('the membership of the group has ended; joining anew');
-      expect(anew).toHaveLength(ms < 0 ? 1 : 0);
+      const rejoins = worker.logged('the membership of the group has ended; joining anew');
+      expect(rejoins).toHaveLength(ms < 0 ? 1 : 0);
       expect(worker.hasEnded()).toBe(false);
       expect((await worker.get('/livez')).status).toBe(200);
     }),

@@ -114,10 +114,10 @@ test('a partition without a leader holds up neither the others nor workers that 
     await produce(acme, bets(led), { brokers });
     await world.untilDecided(PARTITIONS + led.length);
     await until('both tell of theirs', LOST_MS, async () => {
-      const told = await Promise.all(
+      const counts = await Promise.all(
         [first, second].map((worker) => worker.metric(`promo_intake_refused_partitions{topic="${acme}"}`)),
       );
-      return told.reduce((sum, count) => sum + count, 0) === gone.length;
+      return counts.reduce((sum, count) => sum + count, 0) === gone.length;
     });
     const complaints = ['the Kafka client restarts', 'the members of the group could not be looked at'];
     for (const worker of [first, second])

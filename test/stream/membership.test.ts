@@ -105,16 +105,16 @@ together(
     const topic = await freshTopic('heard', { partitions: 1 });
     await produce(topic, ten(0));
     const asOther = AsyncLocalStorage.snapshot();
-    const told: Promise<unknown>[] = [];
+    const answers: Promise<unknown>[] = [];
     const member = new Member(aGroup(), topic);
     // The admin client may receive such an answer at this moment, for another group, or for this one some
     // time ago.
     member.whenAssigned = () => {
-      told.push(asOther(() => offsetFetchResponse.decode(answerOfOffsets(topic, 3))));
+      answers.push(asOther(() => offsetFetchResponse.decode(answerOfOffsets(topic, 3))));
     };
     await member.source.start(member);
     await until('everything is read', DEADLINE_MS, async () => member.readTo(0) === 10);
-    expect(await Promise.all(told)).toMatchObject([
+    expect(await Promise.all(answers)).toMatchObject([
       { responses: [{ topic, partitions: [{ offset: '3' }] }] },
     ]);
     expect(member.begun).toEqual(new Map([[0, null]]));
