@@ -25,18 +25,18 @@ const answer =
 async function inFrontOfRegistry() {
   const registry = new URL(schemaRegistryUrl());
   const state: { instead: Answer | null } = { instead: null };
-  const server = createServer((asked, response) => {
+  const server = createServer((incoming, response) => {
     if (state.instead !== null) {
       state.instead(response);
       return;
     }
-    const { url, method, headers } = asked;
+    const { url, method, headers } = incoming;
     const onward = httpRequest(new URL(url ?? '/', registry.origin), { method, headers }, (answered) => {
       response.writeHead(answered.statusCode ?? 502, answered.headers);
       answered.pipe(response);
     });
     onward.on('error', () => response.destroy());
-    asked.pipe(onward);
+    incoming.pipe(onward);
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const address: AddressInfo | string | null = server.address();

@@ -304,15 +304,15 @@ async function startSweep(
     sent: readonly number[],
     { letters, batches }: { letters: number; batches: readonly number[] },
   ): Promise<void> {
-    const said = new Map<string, Set<string>>();
+    const published = new Map<string, Set<string>>();
     for (const { value } of await readTopic(verdicts, undefined, brokers)) {
       const { source, ...rest } = JSON.parse(value?.toString() ?? '');
       const key = JSON.stringify(source);
-      said.set(key, (said.get(key) ?? new Set()).add(JSON.stringify(rest)));
+      published.set(key, (published.get(key) ?? new Set()).add(JSON.stringify(rest)));
     }
     const inLetters = batches.reduce((sum, count) => sum + count * letters, 0);
-    expect(said.size).toBe(sent.reduce((sum, count) => sum + count, 0) - inLetters);
-    expect([...said.values()].filter((texts) => texts.size > 1)).toEqual([]);
+    expect(published.size).toBe(sent.reduce((sum, count) => sum + count, 0) - inLetters);
+    expect([...published.values()].filter((texts) => texts.size > 1)).toEqual([]);
     const coordinates = (await readTopic(deadLetterTopic, undefined, brokers)).map(({ headers }) =>
       ['source-partition', 'source-offset'].map((name) => headers[name]).join('/'),
     );

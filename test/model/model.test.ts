@@ -129,7 +129,7 @@ async function killedProcess(
     MODEL_PARTITION: `${place}`,
     MODEL_READER: `${reader}`,
   });
-  await program.says('reads');
+  await program.waitForLine('reads');
   await pause(milliseconds);
   const { code, signal } = await program.kill();
   // It may have read all records before.

@@ -49,7 +49,7 @@ export interface BrokerOptions {
   readonly compressed: number;
   /** The longest time that a fetch takes. */
   readonly fetchMs: number;
-  /** Memory that a chunk reports beside its records. */
+  /** Memory that a chunk reports in addition to its records. */
   readonly chunkBytes: number;
 }
 

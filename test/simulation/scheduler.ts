@@ -97,7 +97,7 @@ export class Scheduler {
   }
 
   /**
-   * Runs one task, and the code behind it until it waits again.
+   * Runs one task, and the code under test until it waits again.
    * @returns false where no task is left that could run
    */
   async step(): Promise<boolean> {

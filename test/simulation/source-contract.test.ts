@@ -22,8 +22,8 @@ function aSide(seed: number): SourceSide {
   );
   for (const partition of [0, 1]) broker.logOf({ topic: TOPIC, partition });
   let members = 0;
-  const until = async (what: string, isSo: () => boolean) => {
-    for (let step = 0; !isSo(); step++) {
+  const until = async (what: string, holds: () => boolean) => {
+    for (let step = 0; !holds(); step++) {
       if (step > MAX_STEPS || !(await scheduler.step())) throw new Error(`it never came to: ${what}`);
     }
   };
@@ -38,7 +38,7 @@ function aSide(seed: number): SourceSide {
       broker.append({ topic: TOPIC, partition }, records);
     },
     async produceAborted(partition, values) {
-      // A null for each record, and one for the marker behind them.
+      // A null for each record, and one for the marker after them.
       broker.append({ topic: TOPIC, partition }, [...values.map(() => null), null]);
     },
     committed: async (partition) => broker.logOf({ topic: TOPIC, partition }).committed,

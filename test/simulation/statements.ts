@@ -11,7 +11,7 @@ export interface Request {
   readonly text: string;
   readonly before17?: string;
   readonly values?: readonly unknown[];
-  /** The messages behind a COPY. */
+  /** The messages that follow a COPY. */
   readonly rows?: Buffer;
 }
 

@@ -143,7 +143,7 @@ export class ModelConnection implements StoreConnection {
     private readonly network: Network,
     readonly worker: Actor,
     private readonly backend: Backend,
-    private readonly giveBack: (isClean: boolean) => void,
+    private readonly returnToPool: (isClean: boolean) => void,
   ) {
     network.connections.add(this);
   }
@@ -174,7 +174,7 @@ export class ModelConnection implements StoreConnection {
   release(isClean: boolean): void {
     const reusable = isClean && !this.isBroken;
     if (!reusable) this.close();
-    this.giveBack(reusable);
+    this.returnToPool(reusable);
   }
 
   /** The client's side is gone: the store finishes the requests that it has received, and rolls back. */
@@ -192,7 +192,7 @@ export class ModelConnection implements StoreConnection {
       this.network.scheduler.soon(this.worker, 'connection lost', () => this.lose());
   }
 
-  /** The store hears no more of the client, not even that the client is gone. */
+  /** The store receives nothing from the client any more, not even the end of the connection. */
   vanish(): void {
     this.isSilent = true;
     this.isSwallowed = true;

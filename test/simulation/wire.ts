@@ -48,7 +48,7 @@ export function copyTarget(text: string): { table: string; columns: readonly str
   return { table, columns: list.split(/,\s*/) };
 }
 
-/** The rows behind a COPY, from the messages of the protocol. */
+/** The rows of a COPY, from the messages of the protocol. */
 export function readCopy(messages: Buffer, columns: readonly string[]): Values[] {
   const types = columns.map((column) => {
     const type = TYPE_OF_COLUMN[column];

@@ -1,7 +1,7 @@
 /**
  * A group that moves to another Kafka cluster and back, on two real brokers. The mirror is part of the test
  * and works as MirrorMaker 2 does. It copies records to a topic of the same name or of another one,
- * translates offsets, and copies the notes committed beside them.
+ * translates offsets, and copies the notes committed with them.
  */
 import type { Servers } from '../../dev/servers';
 import { until, within } from '../../dev/servers/deadline';

@@ -70,7 +70,7 @@ export function makeFeed(seed: number, records: number): Outgoing[] {
 /**
  * The result of a run in the tables, without the parts that may differ between runs. These are numbers,
  * times, and the order of a round's refund and its bet or settled. Before the refund they are accepted and
- * then reversed, behind it they are skipped; either order leaves its marks on the round.
+ * then reversed, after it they are skipped; either order leaves its marks on the round.
  */
 export async function outcomeOf(world: World<string>): Promise<Record<string, unknown>> {
   const { records = 0, accepted = 0, skipped = 0, ...became } = await world.balance();

@@ -1,5 +1,5 @@
 /**
- * Batches that a producer can send and that must not stop a partition: the records behind them are decided.
+ * Batches that a producer can send and that must not stop a partition: the records after them are decided.
  */
 import { gzipSync } from 'node:zlib';
 import { anOperator } from '../support/builders';

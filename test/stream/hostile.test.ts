@@ -72,7 +72,7 @@ function aGoodOne(schemas: Schemas, partition: number): Outgoing {
   return { value: isFramed ? framed(schemas.json, value) : value, headers: claim, partition };
 }
 
-/** Drawn records, with a good one behind every fourth. */
+/** Drawn records, with a good one after every fourth. */
 function aRound(schemas: Schemas, seed: number, count: number): Outgoing[] {
   const record = fc.record({
     value: values(schemas),

@@ -221,7 +221,7 @@ describe('dead-letters', () => {
       await world.apply([
         anOperator({ connections: ['one', 'two'].map((id) => connectionOf(main, { id })) }),
       ]);
-      // In a batch, the record has 15 bytes beside its value.
+      // In a batch, the record has 15 bytes in addition to its value.
       const bytes = 64 * 1024 * 1024 - 15;
       await produce(main, [{ value: Buffer.alloc(bytes) }], { compression: CompressionTypes.GZIP });
       await world.drain();

@@ -34,7 +34,7 @@ async function aSide(): Promise<SourceSide> {
     produce: (partition, values) => produce(topic, records(partition, values)),
     produceAborted: (partition, values) => produceInTransaction(topic, records(partition, values), 'abort'),
     committed: async (partition) => (await committedOffsets(groupId, topic))[partition] ?? -1,
-    until: (what, isSo) => until(what, DEADLINE_MS, async () => isSo()),
+    until: (what, holds) => until(what, DEADLINE_MS, async () => holds()),
     quiet: () => sleep(QUIET_MS),
     get: (promise) => promise,
     close: () => withAdmin((admin) => admin.deleteTopics({ topics: [topic] })),

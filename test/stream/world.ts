@@ -58,7 +58,7 @@ export interface World<Name extends string> {
   verdicts(): Promise<Record<string, string>>;
   /**
    * The counts of a topic's partitions, or of all topics, without zeros. `records` counts each record once. A
-   * slow machine may lose its place in the group, and then its records are rightly read again.
+   * worker on a slow machine may lose its place in the group, and then its records are rightly read again.
    */
   balance(topic?: string): Promise<Record<string, number>>;
   /** Number of records that were read again. */

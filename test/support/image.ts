@@ -38,9 +38,9 @@ export function provideImage(): Image | { readonly problem: string } {
     timeout: BUILD_DEADLINE_MS,
   });
   if (build.status === 0) return { cli, name };
-  const said = `${build.stdout}${build.stderr}`;
-  if (OUT_OF_REACH.test(said)) return { problem: 'the base images cannot be had' };
-  throw new Error(`make image failed:\n${said.split('\n').slice(-20).join('\n')}`);
+  const output = `${build.stdout}${build.stderr}`;
+  if (OUT_OF_REACH.test(output)) return { problem: 'the base images cannot be had' };
+  throw new Error(`make image failed:\n${output.split('\n').slice(-20).join('\n')}`);
 }
 
 /** The options of the chart. */

@@ -61,15 +61,15 @@ export async function withPgbouncer(
       await output.close();
       try {
         await until('pgbouncer listens', START_DEADLINE_MS, async () => {
-          const said = await readFile(log, 'utf8');
-          if (child.exitCode !== null) throw new Error(`pgbouncer ended: ${said}`);
-          return said.includes(`listening on ${LOOPBACK}:${listenPort}`);
+          const logged = await readFile(log, 'utf8');
+          if (child.exitCode !== null) throw new Error(`pgbouncer ended: ${logged}`);
+          return logged.includes(`listening on ${LOOPBACK}:${listenPort}`);
         });
         const url = new URL(databaseUrl);
         url.host = `${LOOPBACK}:${listenPort}`;
         await work(url.href);
       } finally {
-        child.kill('SIGQUIT'); // At once, whoever is connected.
+        child.kill('SIGQUIT'); // At once, even with connected clients.
         await ended;
       }
     });

@@ -20,7 +20,7 @@ export interface RunningProgram {
    * Resolves once the program has written that line.
    * @throws where it ends before
    */
-  says(line: string): Promise<void>;
+  waitForLine(line: string): Promise<void>;
   /**
    * SIGKILL, as a crash.
    * @returns how the program ended: by that, or by itself before
@@ -34,10 +34,10 @@ export function startProgram(file: string, environment: Readonly<Record<string, 
     env: { ...process.env, ...environment },
     stdio: ['ignore', 'pipe', 'inherit'],
   });
-  let said = '';
+  let written = '';
   let end: End | undefined;
   child.stdout.setEncoding('utf8').on('data', (text: string) => {
-    said += text;
+    written += text;
   });
   const ended = new Promise<End>((resolve, reject) => {
     child.once('error', reject);
@@ -47,12 +47,12 @@ export function startProgram(file: string, environment: Readonly<Record<string, 
     });
   });
   return {
-    says: (line) =>
+    waitForLine: (line) =>
       until(`${file} says "${line}"`, START_DEADLINE_MS, () => {
-        const isSaid = said.split('\n').includes(line);
-        if (!isSaid && end !== undefined)
+        const isWritten = written.split('\n').includes(line);
+        if (!isWritten && end !== undefined)
           throw new Error(`${file} ended with ${end.signal ?? end.code} before it said "${line}"`);
-        return isSaid;
+        return isWritten;
       }),
     kill() {
       child.kill('SIGKILL');

@@ -109,7 +109,7 @@ export async function withPrometheus(
       });
       await work({
         async query(expression) {
-          const data = await ask(address, `query?${new URLSearchParams({ query: expression })}`);
+          const data = await requestApi(address, `query?${new URLSearchParams({ query: expression })}`);
           return listOf(data, 'result').map((series) => {
             const [, value] = listOf(series, 'value');
             const { metric } = isNode(series) ? series : {};
@@ -117,7 +117,7 @@ export async function withPrometheus(
           });
         },
         async firing() {
-          const alerts = listOf(await ask(address, 'alerts'), 'alerts').filter(isNode);
+          const alerts = listOf(await requestApi(address, 'alerts'), 'alerts').filter(isNode);
           const names = alerts.flatMap(({ state, labels }) =>
             state === 'firing' && isNode(labels) ? [String(labels.alertname)] : [],
           );
@@ -135,7 +135,7 @@ export async function withPrometheus(
 }
 
 /** @throws with the error that Prometheus reports */
-async function ask(address: string, what: string): Promise<unknown> {
+async function requestApi(address: string, what: string): Promise<unknown> {
   const response = await fetch(`http://${address}/api/v1/${what}`, {
     signal: AbortSignal.timeout(ANSWER_DEADLINE_MS),
   });

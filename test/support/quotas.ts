@@ -20,7 +20,7 @@ export async function setQuota(
   quota: Quota,
   value: number | null,
 ): Promise<void> {
-  const answer = await ask(
+  const answer = await exchange(
     broker,
     Buffer.concat([
       int16(ALTER_CLIENT_QUOTAS),
@@ -42,7 +42,7 @@ export async function setQuota(
   if (code !== 0) throw new Error(`the broker refused the quota with error ${code}`);
 }
 
-function ask(broker: string, request: Buffer): Promise<Buffer> {
+function exchange(broker: string, request: Buffer): Promise<Buffer> {
   const [host, port] = broker.split(':');
   const socket = connect(Number(port), host);
   const answered = new Promise<Buffer>((resolve, reject) => {

@@ -16,7 +16,7 @@ export interface SourceSide {
   /** Records of a transaction that is aborted. */
   produceAborted(partition: number, values: readonly string[]): Promise<void>;
   committed(partition: number): Promise<number>;
-  until(what: string, isSo: () => boolean): Promise<void>;
+  until(what: string, holds: () => boolean): Promise<void>;
   /** Resolves when it is certain that no more records arrive. */
   quiet(): Promise<void>;
   get<T>(promise: Promise<T>): Promise<T>;

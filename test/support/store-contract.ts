@@ -76,9 +76,9 @@ class Tx {
   openRounds = (...opened: (readonly [no: number, id: string])[]) =>
     this.connection.write(roundsOf(...opened));
   writeKeys = (...ids: string[]) => this.connection.write(keysOf(...ids));
-  howFar = (...list: number[]) => partitions.readDecidedUpTo(this.session, list.map(sourceOf));
+  decidedUpTo = (...list: number[]) => partitions.readDecidedUpTo(this.session, list.map(sourceOf));
   /** Of partition 0, on these clusters. */
-  howFarOn = (...clusters: string[]) =>
+  decidedUpToOn = (...clusters: string[]) =>
     partitions.readDecidedUpTo(
       this.session,
       clusters.map((cluster) => ({ ...sourceOf(0), cluster })),
@@ -421,9 +421,9 @@ export function describeStoreContract(makeSide: () => Promise<Side>): void {
     await inOne((tx) => tx.count(no, 5));
     const first = await begin();
     await side.get(first.count(no, 9));
-    expect(await inNew((tx) => tx.howFar(7, 0))).toEqual([0, 5]);
+    expect(await inNew((tx) => tx.decidedUpTo(7, 0))).toEqual([0, 5]);
     await side.get(first.commit());
-    expect(await inNew((tx) => tx.howFar(0, 7, 0))).toEqual([9, 0, 9]);
+    expect(await inNew((tx) => tx.decidedUpTo(0, 7, 0))).toEqual([9, 0, 9]);
   });
 
   test('a partition that is not there is one that the store has lost', async () => {
@@ -450,7 +450,7 @@ export function describeStoreContract(makeSide: () => Promise<Side>): void {
     const no = await aPartition();
     await inOne((tx) => tx.count(no, 9));
     await inOne((tx) => tx.count(no, 9, 2));
-    expect(await inNew((tx) => tx.howFar(0))).toEqual([2]);
+    expect(await inNew((tx) => tx.decidedUpTo(0))).toEqual([2]);
     expect(await inNew((tx) => tx.lockPartition(no))).toEqual({ nextOffset: 9, decidedUpTo: 2, version: 0 });
     await inOne((tx) => tx.count(no, 12));
     expect(await inNew((tx) => tx.lockPartition(no))).toEqual({
@@ -469,9 +469,9 @@ export function describeStoreContract(makeSide: () => Promise<Side>): void {
     });
     expect(other).not.toBe(no);
     expect(await inNew((tx) => tx.partitionNo(0, 'B'))).toBe(other);
-    expect(await inNew((tx) => tx.howFarOn('', 'B', 'C'))).toEqual([9, 0, 0]);
+    expect(await inNew((tx) => tx.decidedUpToOn('', 'B', 'C'))).toEqual([9, 0, 0]);
     await inOne((tx) => tx.count(other, 4));
-    expect(await inNew((tx) => tx.howFarOn('B', '', 'B'))).toEqual([4, 9, 4]);
+    expect(await inNew((tx) => tx.decidedUpToOn('B', '', 'B'))).toEqual([4, 9, 4]);
     expect(await inNew((tx) => tx.lockPartition(other, 0, 'B'))).toMatchObject({ decidedUpTo: 4 });
     const tx = await begin();
     await expect(side.get(tx.lockPartition(other))).rejects.toMatchObject({

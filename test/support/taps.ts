@@ -366,10 +366,11 @@ export class KafkaTap extends Tap {
     };
     const answer = (message: Buffer) => {
       const correlation = message.readInt32BE(SIZE_BYTES);
-      const asked = open.get(correlation);
+      const requested = open.get(correlation);
       open.delete(correlation);
-      if (asked !== undefined) connection.count(asked.conversation, 'answer', asked.conversation.of);
-      connection.forward('answer', NAMING_BROKERS.has(asked?.api) ? this.renamed(message) : message);
+      if (requested !== undefined)
+        connection.count(requested.conversation, 'answer', requested.conversation.of);
+      connection.forward('answer', NAMING_BROKERS.has(requested?.api) ? this.renamed(message) : message);
     };
     const size = (bytes: Buffer) => (bytes.length < SIZE_BYTES ? null : SIZE_BYTES + bytes.readInt32BE(0));
     return { request: new Framing(size, request), answer: new Framing(size, answer) };
