@@ -101,7 +101,7 @@ test('JSON that is printed stays the same JSON', async () => {
 });
 
 test('a line of the log is shown, and not obeyed', () => {
-  const log = `require('./dist/telemetry').makeLogger('info').warn({ error: ${JSON.stringify(HOSTILE)} }, 'x')`;
+  const log = `require('./dist/telemetry/logger').makeLogger('info').warn({ error: ${JSON.stringify(HOSTILE)} }, 'x')`;
   const { stdout } = spawnSync(process.execPath, ['-e', log], { cwd: ROOT, encoding: 'utf8' });
   expect([stdout, isPrintable(stdout)]).toEqual([expect.stringContaining('\\u009b31m'), true]);
   expect(JSON.parse(stdout)).toMatchObject({ error: HOSTILE });

@@ -113,7 +113,7 @@ describe('a mutant is refused', () => {
     [
       'notices where it is used',
       BAD.ofAnotherForm,
-      /does not compile: of-another-form.*undecided-wait.ts.*error TS/s,
+      /does not compile: of-another-form.*retry-wait.ts.*error TS/s,
     ],
   ])('that the compiler %s', async (_, mutant, message) => {
     await expect(noticed(mutant)).rejects.toThrow(message);
@@ -163,7 +163,7 @@ test('a mutant applies wherever its lines are, at whatever indentation', () => {
 });
 
 function bad(name: string, change: string): Mutant {
-  const head = 'It is none.\n\nbreaks: U2\nkilled by: verdict.test.ts: never grows beyond\n\n';
+  const head = 'It is none.\n\nbreaks: U2\nkilled by: domain/verdict/reasons.test.ts: never grows beyond\n\n';
   return withWholePath(readMutant(name, `${head}@@\n${change}\n`));
 }
 
