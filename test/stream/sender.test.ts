@@ -2,21 +2,20 @@
  * Messages sent by the worker and by `publish`, as a broker stores them and as readers with kafkajs see them.
  */
 
-import { makeKafka } from '../../src/kafka/client/client';
+import { installProduceEncoder } from '../../src/kafka/client/patches/produce';
 import { encodeMessages, makeSender, RecordsRefused, type Sender } from '../../src/kafka/producer';
 import type { OutgoingMessage } from '../../src/kafka/protocol/record-batch-writer';
-import { makeLogger } from '../../src/telemetry/logger';
 import { readTopic } from '../support/kafka';
-import { freshTopic, kafkaBrokers, makeTopics, withAdmin } from '../support/servers';
+import { freshTopic, kafkaClient, makeTopics, withAdmin } from '../support/servers';
 
 const TEST_DEADLINE_MS = 60_000;
 const NO_HEADERS: OutgoingMessage['headers'] = [];
 
 let sender: Sender;
 beforeAll(async () => {
-  sender = await makeSender(
-    makeKafka({ brokers: kafkaBrokers(), clientId: 'promo-test' }, makeLogger('silent')),
-  );
+  // This patch alone: the readers of this process are plain kafkajs.
+  installProduceEncoder();
+  sender = await makeSender(kafkaClient());
 });
 afterAll(() => sender.stop());
 
