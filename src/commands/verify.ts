@@ -24,7 +24,7 @@ export async function verify(): Promise<number> {
   const config = readConfig(process.env, ['KAFKA', 'KAFKA_GROUP_ID', 'DATABASE']);
   const logger = makeLogger('warn', 'stderr');
   const kafka = makeKafka({ ...config.KAFKA, clientId: 'promo-intake-verify' }, logger);
-  // The store answers first: its refusal comes at once, while an unreachable Kafka is retried for half a minute.
+  // The store first: its refusal comes at once. An unreachable Kafka is retried for half a minute.
   await storedTopics(config.DATABASE, null);
   const clusterId = await readClusterId(kafka);
   const topics = await storedTopics(config.DATABASE, clusterId);
