@@ -13,6 +13,7 @@ import {
   type Inspection,
   inspect,
   type StoredPartition,
+  type StoredTopic,
   storedTopics,
 } from '../ledger/invariants';
 import { counted } from '../lib/printable';
@@ -25,12 +26,13 @@ export async function verify(): Promise<number> {
   const logger = makeLogger('warn', 'stderr');
   const kafka = makeKafka({ ...config.KAFKA, clientId: 'promo-intake-verify' }, logger);
   // The store first: its refusal comes at once. An unreachable Kafka is retried for half a minute.
-  await storedTopics(config.DATABASE, null);
+  const stored = await storedTopics(config.DATABASE);
   const clusterId = await readClusterId(kafka);
-  const topics = await storedTopics(config.DATABASE, clusterId);
-  // Kafka is read first: a worker commits an offset after its records are stored, so the store read later
-  // cannot be behind it. The option `others` adds topics unknown to the store: offsets committed there mean
-  // lost records.
+  const isHere = ({ cluster }: StoredTopic) => clusterId === null || (cluster ?? clusterId) === clusterId;
+  const topics = [...new Set(stored.filter(isHere).map(({ topic }) => topic))];
+  // Kafka's positions are read before the store is inspected: a worker commits an offset after its records
+  // are stored, so a store read later cannot be behind it. The option `others` adds topics unknown to the
+  // store: offsets committed there mean lost records.
   const positions = await readPositions(kafka, config.KAFKA_GROUP_ID, topics, { others: true });
   const inspection = await inspect(config.DATABASE, positions, clusterId);
   const ranges = unaccounted(positions, inspection);

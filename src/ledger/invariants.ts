@@ -78,8 +78,7 @@ export interface ElsewherePartition {
   readonly isFirst: boolean;
 }
 
-const TOPICS = `select distinct topic from promo.partitions
-where $1::text is null or coalesce(kafka_cluster, $1) = $1 order by topic`;
+const TOPICS = 'select distinct topic, kafka_cluster from promo.partitions order by topic';
 
 const DAMAGES = `select invariant, what, array_remove(array[feed_id, event_id, round_id, source], null), in_all::int
 from promo.check_invariants()`;
@@ -93,13 +92,20 @@ from promo_store.decided_offsets($1, $2, $3, $4, $5) order by topic, partition`;
 const ELSEWHERE = `select topic, partition, decided_up_to::text, kafka_cluster, is_first_cluster
 from promo.partitions where kafka_cluster <> $1 order by topic, partition`;
 
-/** @param clusterId the cluster of the partitions; null for all clusters @throws StoreError */
-export async function storedTopics(
-  database: string | StoreAccess,
-  clusterId: string | null = null,
-): Promise<string[]> {
+/** A topic of which the store has a partition, in one Kafka cluster. */
+export interface StoredTopic {
+  readonly topic: string;
+  /** The id of the cluster; null where the store knows none. */
+  readonly cluster: string | null;
+}
+
+/** @throws StoreError */
+export async function storedTopics(database: string | StoreAccess): Promise<StoredTopic[]> {
   return inStore(database, SNAPSHOT, async (query) =>
-    (await query(TOPICS, [clusterId])).map(([topic]) => String(topic)),
+    (await query(TOPICS)).map(([topic, cluster]) => ({
+      topic: String(topic),
+      cluster: typeof cluster === 'string' ? cluster : null,
+    })),
   );
 }
 
