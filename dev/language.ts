@@ -2,6 +2,8 @@
  * Checks for plain English: comments of sources, and documents. A sentence has at most 25 words, a comment
  * at most 110 columns, and neither holds a word of the list. CONTRIBUTING.md has the rules of writing.
  */
+import { readdirSync, statSync } from 'node:fs';
+import { join } from 'node:path';
 
 /** Words of a sentence. Code between backticks counts as one word, an address as none. */
 export const MAX_WORDS = 25;
@@ -35,6 +37,20 @@ interface Passage {
   /** The line where it begins, from 1. */
   readonly line: number;
   readonly text: string;
+}
+
+/** Sources and documents at a path from the root: the file itself, or all below the directory. */
+export function filesBelow(root: string, path: string): string[] {
+  if (!statSync(join(root, path)).isDirectory()) return [path];
+  return readdirSync(join(root, path), { recursive: true, encoding: 'utf8' })
+    .map((name) => join(path, name))
+    .filter((name) => /\.(ts|md)$/.test(name))
+    .sort();
+}
+
+/** Problems of a file, by its extension: of the comments of a source, or of a document. */
+export function checkText(path: string, text: string): LanguageProblem[] {
+  return path.endsWith('.ts') ? checkComments(text) : checkDocument(text);
 }
 
 /** Problems of the comments of a TypeScript source. */

@@ -1,6 +1,12 @@
-import { readdirSync, readFileSync, statSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { checkComments, checkDocument, type LanguageProblem } from '../../dev/language';
+import {
+  checkComments,
+  checkDocument,
+  checkText,
+  filesBelow,
+  type LanguageProblem,
+} from '../../dev/language';
 import { projectRoot as ROOT } from '../../dev/servers/download';
 
 /** Directories and files whose comments and documents are checked. */
@@ -30,19 +36,11 @@ const CHECKED: readonly string[] = [
   'test/unit/telemetry',
 ];
 
-function filesOf(path: string): string[] {
-  if (!statSync(join(ROOT, path)).isDirectory()) return [path];
-  return readdirSync(join(ROOT, path), { recursive: true, encoding: 'utf8' })
-    .map((name) => `${path}/${name}`)
-    .filter((name) => /\.(ts|md)$/.test(name));
-}
-
 const messagesOf = (problems: readonly LanguageProblem[]): string[] =>
   problems.map(({ line, message }) => `${line}: ${message}`);
 
-test.each(CHECKED.flatMap(filesOf))('%s is written in plain English', (path) => {
-  const text = readFileSync(join(ROOT, path), 'utf8');
-  expect(messagesOf(path.endsWith('.ts') ? checkComments(text) : checkDocument(text))).toEqual([]);
+test.each(CHECKED.flatMap((path) => filesBelow(ROOT, path)))('%s is written in plain English', (path) => {
+  expect(messagesOf(checkText(path, readFileSync(join(ROOT, path), 'utf8')))).toEqual([]);
 });
 
 describe('a comment', () => {
