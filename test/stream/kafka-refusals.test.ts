@@ -5,14 +5,9 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import {
-  type AclEntry,
-  AclOperationTypes,
-  AclPermissionTypes,
-  AclResourceTypes,
-  ResourcePatternTypes,
-} from 'kafkajs';
+import { type AclEntry, AclOperationTypes, AclResourceTypes, ResourcePatternTypes } from 'kafkajs';
 import type { Servers } from '../../dev/servers';
+import { allowing, createAcls } from '../support/acls';
 import { produce } from '../support/kafka';
 import { kafkaClient, ownServers, withAdmin } from '../support/servers';
 import { killWorkers, RunningCommand, type Settings } from '../support/worker';
@@ -62,18 +57,7 @@ afterAll(async () => {
 
 const { READ, WRITE, DESCRIBE, DELETE } = AclOperationTypes;
 const { TOPIC, GROUP } = AclResourceTypes;
-const allow = (
-  resourceType: AclResourceTypes,
-  resourceName: string,
-  ...operations: AclOperationTypes[]
-): AclEntry[] =>
-  operations.map((operation) => ({
-    ...{ resourceType, resourceName, operation },
-    resourcePatternType: ResourcePatternTypes.LITERAL,
-    principal: `User:${USER}`,
-    host: '*',
-    permissionType: AclPermissionTypes.ALLOW,
-  }));
+const allow = allowing(USER);
 const asUser = (): Settings => ({
   ...world.settings,
   KAFKA_BROKERS: servers.kafkaListeners.USERS,
@@ -84,8 +68,7 @@ const asUser = (): Settings => ({
   HTTP_PORT: '0',
 });
 const plain = (): Settings => ({ ...world.settings, HTTP_PORT: '0' });
-const acls = (...entries: AclEntry[][]) =>
-  withAdmin((admin) => admin.createAcls({ acl: entries.flat() }), world.brokers);
+const acls = (...entries: AclEntry[][]) => createAcls(world.brokers, ...entries);
 
 /** The output of a command that fails. */
 async function refused(args: readonly string[], settings: Settings): Promise<string> {

@@ -4,13 +4,7 @@
  */
 
 import * as https from 'node:https';
-import {
-  type AclEntry,
-  AclOperationTypes,
-  AclPermissionTypes,
-  AclResourceTypes,
-  ResourcePatternTypes,
-} from 'kafkajs';
+import { AclOperationTypes, AclPermissionTypes, AclResourceTypes, ResourcePatternTypes } from 'kafkajs';
 import { Client } from 'pg';
 import { makeAuthority } from '../../dev/servers/certificates';
 import { sleep, until } from '../../dev/servers/deadline';
@@ -18,6 +12,7 @@ import { makeKafka } from '../../src/kafka/client/client';
 import { encodeMessages, makeSender } from '../../src/kafka/producer';
 import type { OutgoingMessage } from '../../src/kafka/protocol/record-batch-writer';
 import { makeLogger } from '../../src/telemetry/logger';
+import { allowing, createAcls } from '../support/acls';
 import { aBet, aDeposit, anOperator, bytesOf } from '../support/builders';
 import { produce } from '../support/kafka';
 import { type Serving, serve } from '../support/serve';
@@ -494,21 +489,8 @@ test('with a topic of its own and an ACL an operator can write no feed but its o
     },
     async (world) => {
       const { acme, bravo } = world.topics;
-      await withAdmin(
-        (admin) =>
-          admin.createAcls({
-            acl: [AclOperationTypes.WRITE, AclOperationTypes.DESCRIBE].map((operation) => ({
-              resourceType: AclResourceTypes.TOPIC,
-              resourceName: acme,
-              resourcePatternType: ResourcePatternTypes.LITERAL,
-              principal: `User:${OPERATOR}`,
-              host: '*',
-              operation,
-              permissionType: AclPermissionTypes.ALLOW,
-            })),
-          }),
-        world.brokers,
-      );
+      const { WRITE, DESCRIBE } = AclOperationTypes;
+      await createAcls(world.brokers, allowing(OPERATOR)(AclResourceTypes.TOPIC, acme, WRITE, DESCRIBE));
       const operators = makeKafka(
         {
           brokers: [secured.kafkaAt('SASL_TLS').KAFKA_BROKERS],
@@ -542,27 +524,15 @@ test('with a topic of its own and an ACL an operator can write no feed but its o
 test('a topic that a worker may not read is told of, and stops no other; it is read once the ACL allows it', async () => {
   await inWorld({ servers: secured.servers, topics: { acme: 2, bravo: 2 } }, async (world) => {
     const { acme, bravo } = world.topics;
-    const allow = (
-      resourceType: AclResourceTypes,
-      resourceName: string,
-      ...operations: AclOperationTypes[]
-    ): AclEntry[] =>
-      operations.map((operation) => ({
-        ...{ resourceType, resourceName, operation },
-        resourcePatternType: ResourcePatternTypes.LITERAL,
-        principal: `User:${OPERATOR}`,
-        host: '*',
-        permissionType: AclPermissionTypes.ALLOW,
-      }));
+    const allow = allowing(OPERATOR);
     const { READ, WRITE, DESCRIBE } = AclOperationTypes;
     const { TOPIC, GROUP } = AclResourceTypes;
-    const createAcls = (...acls: AclEntry[][]) =>
-      withAdmin((admin) => admin.createAcls({ acl: acls.flat() }), world.brokers);
     await withAdmin(
       (admin) => admin.createTopics({ topics: [{ topic: world.deadLetterTopic }], waitForLeaders: true }),
       world.brokers,
     );
     await createAcls(
+      world.brokers,
       allow(TOPIC, world.deadLetterTopic, WRITE, DESCRIBE),
       allow(TOPIC, bravo, READ, DESCRIBE),
       allow(TOPIC, acme, DESCRIBE),
@@ -600,7 +570,7 @@ test('a topic that a worker may not read is told of, and stops no other; it is r
         .split('\n')
         .filter((line) => line.startsWith('promo_intake_refused_partitions{'));
     expect(await metric()).toEqual([`promo_intake_refused_partitions{topic="${acme}"} 2`]);
-    await createAcls(allow(TOPIC, acme, READ));
+    await createAcls(world.brokers, allow(TOPIC, acme, READ));
     await world.untilDecided(60);
     await worker.waitForLog('a topic can be read again');
     await until('nothing is refused', 40 * SECOND, async () =>
@@ -648,7 +618,7 @@ test('a topic that a worker may not read is told of, and stops no other; it is r
     await sleep(5 * SECOND);
     expect(worker.logged('offset commit failed').length).toBeLessThan(4);
     expect(worker.logged('partitions assigned')).toHaveLength(1);
-    await createAcls(allow(TOPIC, acme, READ));
+    await createAcls(world.brokers, allow(TOPIC, acme, READ));
     await until('acme is committed', 60 * SECOND, () => isCommitted(acme));
     expect(await worker.stop()).toEqual({ code: 0, signal: null });
   });
