@@ -1,6 +1,6 @@
 /**
- * The fast way from bytes to fields (src/domain/event/fast-scan.ts) beside the parser and the contract: it may accept fewer events, never another
- * one, and nothing that it says of an event may differ.
+ * The fast way from bytes to fields (src/domain/event/fast-scan.ts) beside the parser and the contract. The
+ * fast way may accept fewer events. It accepts no other event, and reads no field otherwise.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,6 +1,6 @@
 /**
- * Queries of analysts on a million verdicts with 1 % refunds, the newest 50,000 of which no vacuum has seen. Bounds are blocks read, not times: blocks do
- * not depend on the machine. RANGE_EVENTS=3700000 fills a larger store.
+ * Queries of analysts on a million verdicts with 1 % refunds. No vacuum has seen the newest 50,000. Bounds
+ * are blocks read, not times: blocks do not depend on the machine. RANGE_EVENTS=3700000 fills a larger store.
  */
 
 import { readFileSync } from 'node:fs';
