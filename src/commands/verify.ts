@@ -30,7 +30,7 @@ export async function verify(): Promise<number> {
   const clusterId = await readClusterId(kafka);
   const isHere = ({ cluster }: StoredTopic) => clusterId === null || (cluster ?? clusterId) === clusterId;
   const topics = [...new Set(stored.filter(isHere).map(({ topic }) => topic))];
-  // Kafka's positions are read before the store is inspected: a worker commits an offset after its records
+  // Kafka's positions are read before the store is inspected. A worker commits an offset after its records
   // are stored, so a store read later cannot be behind it. The option `others` adds topics unknown to the
   // store: offsets committed there mean lost records.
   const positions = await readPositions(kafka, config.KAFKA_GROUP_ID, topics, { others: true });
