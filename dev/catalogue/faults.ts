@@ -694,8 +694,8 @@ export const FAULTS: readonly FaultGroup[] = [
         sees: '`a connection is dropped` with `why`, `promo_intake_webhook_dropped_total`',
         tests: {
           [WEBHOOK_RAW]: [
-            'is answered, counted and logged, and the process goes on',
-            'ends no process by a reset at any moment',
+            'a sender that speaks no HTTP, or leaves in the middle: is answered, counted and logged, and the process goes on',
+            'a sender that speaks no HTTP, or leaves in the middle: ends no process by a reset at any moment',
           ],
         },
       },

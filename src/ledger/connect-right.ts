@@ -5,6 +5,7 @@
  */
 import type { Client } from 'pg';
 import { escapeIdentifier } from 'pg';
+import { BEGIN } from '../postgres/transaction';
 
 /** The result of `limitConnect`. */
 export interface ConnectRight {
@@ -106,7 +107,7 @@ export async function limitConnect(client: Client, names: readonly string[]): Pr
       reasons,
       statements: [connectTo(database.name, [...keepers, ...losers]), revoked],
     };
-  await client.query(['begin', granted, revoked, 'commit'].join(';\n'));
+  await client.query([BEGIN.text, granted, revoked, 'commit'].join(';\n'));
   return { isRevoked: true, reasons, statements: [] };
 }
 

@@ -6,6 +6,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from 'pg';
 import { KEEP_ALIVE, openClient, type StoreAccess } from '../postgres/pool';
+import { BEGIN } from '../postgres/transaction';
 import { LOCK_TIMEOUT_STATE } from './failures';
 
 const GUARD = 'promo_store.migrate_guard';
@@ -83,7 +84,7 @@ export async function takeGuard(
   const giveUpAt = Date.now() + timeoutMs;
   try {
     await makeGuard(client);
-    await client.query(`begin; ${settings(timeoutMs)}`);
+    await client.query(`${BEGIN.text}; ${settings(timeoutMs)}`);
     await client.query(`lock table ${GUARD} in share update exclusive mode`).catch((error: unknown) => {
       if (stateOf(error) === LOCK_TIMEOUT_STATE) throw otherMigrator(timeoutMs, error);
       throw error;

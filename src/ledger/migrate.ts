@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from 'pg';
 import { clientConfig, END_WITH_CLIENT, KEEP_ALIVE, openClient, type StoreAccess } from '../postgres/pool';
+import { BEGIN } from '../postgres/transaction';
 import { DEADLOCK_STATE, LOCK_TIMEOUT_STATE } from './failures';
 import { MigrationProblem, takeGuard } from './migrate-guard';
 
@@ -116,7 +117,7 @@ async function forgetErased(client: Client): Promise<void> {
   );
   if (!rows[0]?.found) return;
   for (;;) {
-    await client.query('begin; set local statement_timeout = 0');
+    await client.query(`${BEGIN.text}; set local statement_timeout = 0`);
     const { rows } = await client.query<{ erased: string | null }>(
       `select ${STORE}.forget_next_erased() as erased`,
     );

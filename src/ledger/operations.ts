@@ -12,6 +12,7 @@ import {
   openClient,
   type StoreAccess,
 } from '../postgres/pool';
+import { BEGIN } from '../postgres/transaction';
 
 /** The deadline of a short read. */
 const READ_TIMEOUT_MS = 10_000;
@@ -59,7 +60,7 @@ export async function inStore<T>(
     }
   };
   try {
-    const begin = isSnapshot ? 'begin isolation level repeatable read read only' : 'begin';
+    const begin = isSnapshot ? 'begin isolation level repeatable read read only' : BEGIN.text;
     await query(`${begin}; ${END_WITH_CLIENT}`);
     await query(
       `select set_config('promo.requested_by', $1, true), set_config('statement_timeout', $2, true)`,

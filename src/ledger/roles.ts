@@ -6,6 +6,7 @@
  */
 import { escapeIdentifier } from 'pg';
 import { ANSWER_GRACE_MS, endClient, KEEP_ALIVE, openClient, type StoreAccess } from '../postgres/pool';
+import { BEGIN } from '../postgres/transaction';
 import { type ConnectRight, limitConnect } from './connect-right';
 
 export type Role = 'writer' | 'reader' | 'janitor' | 'maintainer';
@@ -116,7 +117,7 @@ export async function grantRoles(
     const names = grantees.map(({ name }) => name);
     const { rows } = await client.query<string[]>({ text: UNFIT, values: [names], rowMode: 'array' });
     if (rows.length > 0) throw new UnfitRole(rows.map(([name, why]) => `the role ${name} ${why}`).join('\n'));
-    await client.query(['begin', ...grantStatements(grantees), 'commit'].join(';\n'));
+    await client.query([BEGIN.text, ...grantStatements(grantees), 'commit'].join(';\n'));
     return await limitConnect(client, names);
   } finally {
     await endClient(client);

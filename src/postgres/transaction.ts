@@ -135,6 +135,7 @@ export const SET = {
   text: `select ${Object.entries(SETTINGS).map(([name, value]) => `set_config('${name}', '${value}', true)`)}`,
 };
 
+/** Names its level: an administrator may have given the role another default, such as `serializable`. */
 export const BEGIN = { name: 'begin', text: 'begin isolation level read committed' };
 
 const COMMIT = { name: 'commit', text: 'commit' };

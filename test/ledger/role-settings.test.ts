@@ -156,3 +156,24 @@ test('commands print the same, with dates as ISO 8601 has them', async () => {
     await store.close();
   }
 });
+
+test('commands that change the store at the same time wait for each other', async () => {
+  const store = await freshStore({ own: true });
+  const role = await unusualRole(store);
+  try {
+    await store.partition('acme').read(aBet({ event_id: 'b1' }));
+    const settings = { DATABASE_URL: role.url };
+    const ended = await Promise.all(
+      Array.from({ length: 6 }, async () => {
+        const command = new RunningCommand(['retention', 'apply', '--keep-months', '12'], settings);
+        const { code } = await command.ending();
+        return [code, command.output()];
+      }),
+    );
+    for (const [code, output] of ended)
+      expect([code, output]).toEqual([0, expect.stringContaining('kept is')]);
+  } finally {
+    await dropRoles(store.url, [role.name]);
+    await store.close();
+  }
+});
