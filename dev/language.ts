@@ -1,9 +1,10 @@
 /**
- * Checks for plain English: comments of sources, and documents. A sentence has at most 25 words, a comment
- * at most 110 columns, and neither holds a word of the list. CONTRIBUTING.md has the rules of writing.
+ * Checks sources, migrations and documents for plain English. A sentence has at most 25 words, a comment at
+ * most 110 columns, and neither holds a word of the list. CONTRIBUTING.md has the rules of writing.
  */
 import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
+import { isNode, parseSource, type SyntaxNode, textOf } from './syntax';
 
 /** Words of a sentence. Code between backticks counts as one word, an address as none. */
 export const MAX_WORDS = 25;
@@ -44,13 +45,61 @@ export function filesBelow(root: string, path: string): string[] {
   if (!statSync(join(root, path)).isDirectory()) return [path];
   return readdirSync(join(root, path), { recursive: true, encoding: 'utf8' })
     .map((name) => join(path, name))
-    .filter((name) => /\.(ts|md)$/.test(name))
+    .filter((name) => /\.(ts|md|sql)$/.test(name))
     .sort();
 }
 
-/** Problems of a file, by its extension: of the comments of a source, or of a document. */
+/** Problems of a file, by its extension: of a source, a migration, or a document. */
 export function checkText(path: string, text: string): LanguageProblem[] {
-  return path.endsWith('.ts') ? checkComments(text) : checkDocument(text);
+  if (path.endsWith('.ts')) return [...checkComments(text), ...checkStrings(text)];
+  return path.endsWith('.sql') ? checkSql(text) : checkDocument(text);
+}
+
+/** The fewest words of a string that is a text for people. */
+const MIN_TEXT_WORDS = 3;
+
+/** Problems of the texts of a TypeScript source: messages, help, titles. A value in a text is one word. */
+export function checkStrings(source: string): LanguageProblem[] {
+  const { nodes, lineOf } = parseSource(source);
+  return nodes.flatMap((node) => {
+    const text = textOf(node) ?? textOfTemplate(node);
+    if (text === undefined || isSql(text) || wordsOf(text).length < MIN_TEXT_WORDS) return [];
+    const line = lineOf(node);
+    return text.split(/\n{2,}|\n(?=\s*[-*] )/).flatMap((part) => checkPassage({ line, text: part }));
+  });
+}
+
+function textOfTemplate(node: SyntaxNode): string | undefined {
+  if (node.type !== 'TemplateLiteral' || !Array.isArray(node.quasis)) return undefined;
+  return node.quasis.map((quasi) => (isNode(quasi) ? String(quasi.cooked) : '')).join('value');
+}
+
+function wordsOf(text: string): string[] {
+  return text.split(/\s+/).filter((word) => /[a-z]{2}/.test(word));
+}
+
+function isSql(text: string): boolean {
+  return /^\s*(select|insert|update|delete|with|create|alter|grant|revoke|lock|copy|explain|drop|set|do)\b[^.]*\b(from|into|set|select|as|table|on|local|values|begin)\b/i.test(
+    text,
+  );
+}
+
+/** Problems of the comments of a migration, and of the comments that it stores on tables and columns. */
+export function checkSql(source: string): LanguageProblem[] {
+  const lines = source.split('\n');
+  const wide = lines.flatMap((line, index) =>
+    /^\s*--/.test(line) && line.length > MAX_COLUMNS
+      ? [{ line: index + 1, message: `has ${line.length} columns; a comment has at most ${MAX_COLUMNS}` }]
+      : [],
+  );
+  const asComments = lines.map((line) => (/^\s*--/.test(line) ? line.replace(/--+/, '//') : ''));
+  const stored = [...source.matchAll(/^comment on [^']* is\s+'(?<text>(?:[^']|'')*)'/gm)].map(
+    ({ index, groups }) => ({
+      line: source.slice(0, index).split('\n').length,
+      text: groups?.text ?? '',
+    }),
+  );
+  return [...wide, ...[...commentsOf(asComments), ...stored].flatMap(checkPassage)];
 }
 
 /** Problems of the comments of a TypeScript source. */

@@ -3,6 +3,8 @@ import { join } from 'node:path';
 import {
   checkComments,
   checkDocument,
+  checkSql,
+  checkStrings,
   checkText,
   filesBelow,
   type LanguageProblem,
@@ -36,11 +38,40 @@ const CHECKED: readonly string[] = [
   'test/unit/telemetry',
 ];
 
+/** Directories whose texts (messages, help, titles of tests) are not yet checked, only their comments. */
+const TEXTS_LATER: readonly string[] = [
+  'src/cli.ts',
+  'dev',
+  'src/cli',
+  'src/commands',
+  'src/config',
+  'src/domain',
+  'src/kafka',
+  'src/ledger',
+  'src/publishing',
+  'src/reference-file',
+  'src/stream',
+  'src/telemetry',
+  'src/webhook',
+  'test/faults',
+  'test/model',
+  'test/simulation',
+  'test/stream',
+  'test/support',
+  'test/unit',
+];
+
+function check(path: string): LanguageProblem[] {
+  const text = readFileSync(join(ROOT, path), 'utf8');
+  const isLater = TEXTS_LATER.some((directory) => path === directory || path.startsWith(`${directory}/`));
+  return isLater && path.endsWith('.ts') ? checkComments(text) : checkText(path, text);
+}
+
 const messagesOf = (problems: readonly LanguageProblem[]): string[] =>
   problems.map(({ line, message }) => `${line}: ${message}`);
 
 test.each(CHECKED.flatMap((path) => filesBelow(ROOT, path)))('%s is written in plain English', (path) => {
-  expect(messagesOf(checkText(path, readFileSync(join(ROOT, path), 'utf8')))).toEqual([]);
+  expect(messagesOf(check(path))).toEqual([]);
 });
 
 describe('a comment', () => {
@@ -68,6 +99,39 @@ describe('a comment', () => {
 
   test('is no string and no address', () => {
     expect(checkComments('const url = \'http://told.example\'; const b = "// told";')).toEqual([]);
+  });
+});
+
+describe('a text in a source', () => {
+  test.each([
+    ['a message', "logger.warn({}, 'the group is told nothing');", '1: "told"'],
+    ['a template', `const a = 1;\nfail(\`the offset \${a} is read anew\`);`, '2: "anew"'],
+    ['a title of a test', "test('whoever asks gets an answer', () => {});", '1: "whoever"'],
+  ])('is checked: %s', (_, source, message) => {
+    expect(messagesOf(checkStrings(source))).toEqual([expect.stringContaining(message)]);
+  });
+
+  test.each([
+    ['a short string', "const state = 'is told';"],
+    ['SQL', "const text = 'select told from verdicts where told is anew';"],
+    ['code in a text', "fail('the option `--told` is not known here');"],
+  ])('is not checked: %s', (_, source) => {
+    expect(checkStrings(source)).toEqual([]);
+  });
+});
+
+describe('a migration', () => {
+  test('is checked in its comments, and in the comments that it stores', () => {
+    const sql = [
+      '-- The worker is told.',
+      "select 'it is told anew' as told;",
+      "comment on table a is 'The worker reads',",
+      "comment on column a.b is 'Read anew by each worker.';",
+    ].join('\n');
+    expect(messagesOf(checkSql(sql))).toEqual([
+      expect.stringContaining('1: "told"'),
+      expect.stringContaining('4: "anew"'),
+    ]);
   });
 });
 
