@@ -7,18 +7,20 @@
  * test, or if a test of the layer `faults` has no fault.
  *
  * Since `make test` leaves out the tests that take minutes, `--check` accepts every skipped test. Without
- * `--check`, a skipped test also causes exit code 1, unless MAY_BE_SKIPPED lists it.
+ * `--check`, a skipped test also causes exit code 1, unless MAY_BE_SKIPPED lists it. Both write
+ * build/faults-tests.md, with the tests of each fault.
  */
 import { spawnSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
-import { join, resolve } from 'node:path';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
 import { FAULTS, type Fault, type FaultGroup, MAY_BE_SKIPPED } from './catalogue/faults';
 import { type JestTest, readJestTests } from './jest-results';
-import { splitTitle } from './rules-tests';
 import { projectRoot as ROOT } from './servers/download';
+import { splitTitle } from './title-tags';
 
 const DEFAULT_RESULTS = join('build', 'jest-results.json');
 const FAULT_RESULTS = join('build', 'fault-results.json');
+const TESTS_PAGE = join('build', 'faults-tests.md');
 const JEST = join('node_modules', 'jest', 'bin', 'jest.js');
 const LAYER = 'test/faults/';
 const DEADLINE_MS = 3_600_000;
@@ -125,6 +127,19 @@ function runTests(): number {
   return status ?? 1;
 }
 
+/** Which tests prove which fault: a list for developers, beside docs/faults.md for SREs. */
+export function renderTests(groups: readonly FaultGroup[]): string {
+  const lines = ['# Which tests prove which fault', '', 'Written by `make test` and `make test-faults`.'];
+  for (const { title, faults } of groups) {
+    lines.push('', `## ${title}`);
+    for (const { fault, tests } of faults) {
+      lines.push('', `### ${fault}`, '');
+      for (const { file, name } of namesOf(tests)) lines.push(`- \`${file}\`: ${name}`);
+    }
+  }
+  return `${lines.join('\n')}\n`;
+}
+
 function main(args: readonly string[]): number {
   const checksOnly = args.includes('--check');
   const code = checksOnly ? 0 : runTests();
@@ -132,6 +147,8 @@ function main(args: readonly string[]): number {
   const paths = checksOnly ? (given.length > 0 ? given : [DEFAULT_RESULTS]) : [FAULT_RESULTS];
   const ran = paths.flatMap((path) => readRan(JSON.parse(readFileSync(resolve(ROOT, path), 'utf8')), ROOT));
   const outcomes = outcomesOf(FAULTS, ran, checksOnly ? null : MAY_BE_SKIPPED);
+  mkdirSync(dirname(resolve(ROOT, TESTS_PAGE)), { recursive: true });
+  writeFileSync(resolve(ROOT, TESTS_PAGE), renderTests(FAULTS));
   const problems = [...outcomes.flatMap((outcome) => outcome.problems), ...withoutFault(FAULTS, ran)];
   if (!checksOnly) {
     const width = Math.max(...outcomes.map(({ fault }) => fault.length));

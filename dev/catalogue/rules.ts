@@ -6,7 +6,7 @@
  * and a word. A reading R1-R5 is cited by its number and a word. So `[R3]` is rule R3 of docs/rules.md, and
  * `[R3 refund once]` a sentence of reading R3.
  *
- * dev/rules-tests.ts compares this list with the tests that ran, and writes docs/rules-tests.md.
+ * dev/rules-tests.ts compares this list with the tests that ran, and writes build/rules-tests.md.
  */
 export type Proof =
   /** test/unit/domain: no server, no files. */

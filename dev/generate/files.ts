@@ -8,7 +8,6 @@ import { CHART, renderChartReadme, renderSchema as renderValuesSchema } from './
 import { renderConfiguration } from './configuration';
 import { renderFaults } from './faults';
 import { renderMetrics } from './metrics';
-import { renderMutants } from './mutants';
 import { renderVerdicts } from './verdicts';
 
 /** Makes everything but the tables. */
@@ -34,7 +33,6 @@ export function generatedFiles(root: string): GeneratedFile[] {
     file('schemas/VERDICTS.md', renderVerdicts(GENERATE_COMMAND)),
     file('docs/configuration.md', renderConfiguration(GENERATE_COMMAND)),
     file('docs/metrics.md', renderMetrics(GENERATE_COMMAND)),
-    file('docs/mutants.md', renderMutants(GENERATE_COMMAND, root)),
     file(`${CHART}/values.schema.json`, renderValuesSchema(root)),
     file(`${CHART}/README.md`, renderChartReadme(GENERATE_COMMAND, root)),
     file('docs/faults.md', renderFaults(GENERATE_COMMAND)),

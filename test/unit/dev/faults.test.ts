@@ -1,7 +1,7 @@
 /** The table of faults against the tests that ran. */
 
 import { FAULTS, type FaultGroup, MAY_BE_SKIPPED } from '../../../dev/catalogue/faults';
-import { outcomesOf, readRan, withoutFault } from '../../../dev/faults';
+import { outcomesOf, readRan, renderTests, withoutFault } from '../../../dev/faults';
 
 const jestJson = (tests: readonly (readonly [string, string])[]) => ({
   testResults: [
@@ -85,4 +85,10 @@ test('each fault has a test, and stands in the table once', () => {
   const faults = FAULTS.flatMap((group) => group.faults);
   expect(faults.filter(({ tests }) => Object.values(tests).flat().length === 0)).toEqual([]);
   expect(new Set(faults.map(({ fault }) => fault)).size).toBe(faults.length);
+});
+
+test('the page of tests names those of each fault, by file and name', () => {
+  expect(renderTests(groups('stops'))).toContain(
+    '## Postgres\n\n### it stops\n\n- `test/faults/a.test.ts`: a store: stops\n',
+  );
 });

@@ -2,7 +2,9 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { CHAPTERS, REQUIREMENTS, readLines } from '../../../dev/catalogue/rules';
-import { problemsOf, readCited, render, splitTitle } from '../../../dev/rules-tests';
+import { problemsOf, readCited, render } from '../../../dev/rules-tests';
+import { projectRoot as ROOT } from '../../../dev/servers/download';
+import { citationsOf, splitTitle } from '../../../dev/title-tags';
 
 const rules = readFileSync(join(__dirname, '../../../docs/rules.md'), 'utf8');
 const everythingProven = REQUIREMENTS.filter(({ proof }) => proof !== 'open').map(({ tag }) => ({
@@ -124,4 +126,14 @@ it('the page names the tests of each line, a few of many, and what has none', ()
   expect(page).toContain('### V2: order\n\n**No test.**\n');
   expect(page).toContain('### W1: webhook\n\nNot part of this yet.\n');
   expect(render(CHAPTERS, [])).toContain('## Specification 7.1: reasons');
+});
+
+it('the titles of a rule are found in the sources, with their places', () => {
+  const found = citationsOf('U9', ROOT);
+  expect(found.length).toBeGreaterThan(3);
+  for (const { place, title } of found) {
+    expect(place).toMatch(/^test\/[\w/.-]+\.test\.ts:\d+$/);
+    expect(title).not.toMatch(/\[U9\]$/);
+  }
+  expect(citationsOf('X99', ROOT)).toEqual([]);
 });
