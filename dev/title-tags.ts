@@ -1,4 +1,4 @@
-/** The rules that a test cites: `[V4]`, `[C5 S4]`, `[2.3 zero string]`, `[R3 refund once]` end its title. */
+/** The rules that a test cites: `[V4]`, `[C5 S4]` end its title. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { filesBelow } from './language';
@@ -8,7 +8,6 @@ import { isNode, parseSource, textOf } from './syntax';
 const TRAILING_BRACKET = /\s*\[([^[\]]*)\]\s*$/;
 /** The number of a rule. */
 export const RULE = /^[A-Z]\d+$/;
-const ROW = /^(\d(\.\d)?|[A-Z]\d+) [^\s,].*$/;
 
 /** The title without its tags, and the tags. */
 export function splitTitle(title: string): { text: string; tags: string[] } {
@@ -25,8 +24,7 @@ export function splitTitle(title: string): { text: string; tags: string[] } {
 
 function tagsIn(inside: string): string[] | undefined {
   const words = inside.split(/,?\s+/);
-  if (words.every((word) => RULE.test(word))) return words;
-  return ROW.test(inside) ? [inside] : undefined;
+  return words.every((word) => RULE.test(word)) ? words : undefined;
 }
 
 /** A title in a source that cites a tag. */

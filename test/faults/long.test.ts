@@ -47,7 +47,7 @@ async function untilDone(world: World<string>, topic: string, milliseconds: numb
   }
 
   together(
-    'Postgres stopped for 40 s and a worker killed three times: the tables of an undisturbed run, but for which of bet and refund came first [U1 U2 R1] [R4 redelivery]',
+    'Postgres stopped for 40 s and a worker killed three times: the tables of an undisturbed run, but for which of bet and refund came first [U1 U2 R1] [K3]',
     () =>
       inOwnWorld(
         { need: ['postgres'] },
@@ -196,7 +196,7 @@ async function untilDone(world: World<string>, topic: string, milliseconds: numb
     }),
   );
 
-  together('gaps of compaction are no end: a compacted topic is drained [R6 drain]', () =>
+  together('gaps of compaction are no end: a compacted topic is drained [U10]', () =>
     inWorld(
       {
         topics: {

@@ -387,7 +387,7 @@ describe('an alias', () => {
   });
 });
 
-describe('a warning [C8] [R1 shared warning]', () => {
+describe('a warning [C8] [C10]', () => {
   type WarningCase = [name: string, text: string, path: string, message: RegExp];
   // biome-ignore format: one case a line
   const CASES: WarningCase[] = [

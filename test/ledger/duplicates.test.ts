@@ -30,7 +30,7 @@ const verdicts = () =>
   store.rows('select feed_id, event_id, verdict, connection_id from promo.verdicts order by verdict_id');
 
 describe('duplicates', () => {
-  test('an event twice in one batch is decided once and noted as one delivery [V1] [K1] [3.1 duplicate] [7.1 duplicate]', async () => {
+  test('an event twice in one batch is decided once and noted as one delivery [V1] [K1]', async () => {
     const bet = aBet({ event_id: 'e' });
 
     expect(await store.partition('acme').read(bet, bet)).toEqual(['accepted', 'duplicate of accepted']);
@@ -43,7 +43,7 @@ describe('duplicates', () => {
     expect(await store.value('select sum(amount_minor) from promo.ledger')).toBe('1050');
   });
 
-  test('an event that comes again in a later batch is a duplicate and changes nothing [V1] [3.1 duplicate]', async () => {
+  test('an event that comes again in a later batch is a duplicate and changes nothing [V1]', async () => {
     const partition = store.partition('acme');
     const bet = aBet({ event_id: 'e' });
     await partition.read(bet);
@@ -61,7 +61,7 @@ describe('duplicates', () => {
     expect(await store.writer().partition('acme', 1).read(bet)).toEqual(['duplicate of accepted']);
   });
 
-  test('an event that comes by another connection of the feed is a duplicate there [V1] [R9] [3.2 rule 5]', async () => {
+  test('an event that comes by another connection of the feed is a duplicate there [V1] [R9]', async () => {
     await store.partition('acme').read(aBet({ event_id: 'e' }));
 
     expect(await store.partition('acme.second').read(aBet({ event_id: 'e' }))).toEqual([
@@ -142,7 +142,7 @@ describe('duplicates', () => {
     ['a rejected event', { kind: 'jump' }, 'rejected/op_unknown'],
     ['a skipped event', { amount: '0' }, 'skipped/zero_amount'],
   ])(
-    '%s uses its event_id up: the mended event is a duplicate with other content [V8] [K2] [3.1 duplicate]',
+    '%s uses its event_id up: the mended event is a duplicate with other content [V8] [K2] [V1]',
     async (_, fault, verdict) => {
       const partition = store.partition('acme');
       expect(await partition.read(aBet({ event_id: 'e', ...fault }))).toEqual([verdict]);
@@ -364,7 +364,7 @@ describe('records read again', () => {
 });
 
 describe('records without a verdict row', () => {
-  test('events without key are counted once by their coordinates, and counted as read again [V3] [D3] [7.1 no_idempotency_key]', async () => {
+  test('events without key are counted once by their coordinates, and counted as read again [V3] [D3]', async () => {
     const partition = store.partition('acme');
     const records = [null, Buffer.from('not json'), { ...aBet(), event_id: '' }, Buffer.from('[]')];
     expect(await partition.readAt(0, ...records)).toEqual(records.map(() => 'without key'));

@@ -45,7 +45,7 @@ const failOnPoison = (body = `raise exception 'poisoned'`) =>
 const healed = () => store.pool.query('drop function fail cascade');
 
 describe('an event that fails alone, twice', () => {
-  test('is stored as rejected/panic with its payload, and the rest of the batch is decided in order [V9] [7.1 panic] [R2 panic]', async () => {
+  test('is stored as rejected/panic with its payload, and the rest of the batch is decided in order [V9]', async () => {
     await failOnPoison();
     const events = [
       aBet({ event_id: 'a' }),
@@ -79,7 +79,7 @@ describe('an event that fails alone, twice', () => {
     expect(await store.balance('acme')).toEqual({ records_read: 5, accepted: 2, rejected: 1, skipped: 2 });
   });
 
-  test('uses its event_id up: after the repair the event is a duplicate [V9] [K2] [3.1 duplicate]', async () => {
+  test('uses its event_id up: after the repair the event is a duplicate [V9] [K2] [V1]', async () => {
     await failOnPoison();
     const partition = store.partition('acme');
     const bet = aBet({ event_id: 'poison' });
@@ -476,7 +476,7 @@ describe('a store that cannot decide', () => {
     expect(told).toEqual(['3', '2', '1', 'sent']);
   });
 
-  test('a real deadlock with a foreign writer is decided again, and all of it is decided [U4] [R5 at once]', async () => {
+  test('a real deadlock with a foreign writer is decided again, and all of it is decided [U4]', async () => {
     const rounds = ['x', 'y'];
     // A session looks for a deadlock once, so long after it began to wait. Both wait by then, and the worker alone looks.
     const worker = store.writer({ maxConnections: 1 });

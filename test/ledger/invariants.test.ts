@@ -494,7 +494,7 @@ describe('a sound store has no damages', () => {
     await writing;
   });
 
-  test('after its months were dropped, and what is left is still compared [L3] [K1] [D3] [R4 history dropped]', async () => {
+  test('after its months were dropped, and what is left is still compared [L3] [K1] [D3]', async () => {
     await play(store);
     await age();
     expect(await damagesOf(store.pool)).toEqual([]);
@@ -515,7 +515,7 @@ describe('a sound store has no damages', () => {
     expect(await damagesOf(store.pool)).toEqual([]);
   });
 
-  test('and what is damaged after months were dropped is named all the same [L3] [K1] [D3] [R4 history dropped]', async () => {
+  test('and what is damaged after months were dropped is named all the same [L3] [K1] [D3]', async () => {
     await play(store);
     await age();
     await drop('1 month');

@@ -193,7 +193,7 @@ test('after its month is dropped a record read again is still no duplicate [K3]'
   expect(await acme.readAt(0, bet)).toEqual(['accepted, again']);
 });
 
-test('after its month is dropped a refunded round stays refunded and at zero [L3] [R3] [3.2 refunded] [R4 history dropped]', async () => {
+test('after its month is dropped a refunded round stays refunded and at zero [L3] [R3]', async () => {
   await acme.read(aBet(), aSettled(), aRefund({ event_id: 'f' }));
   await dropMonth();
 
@@ -211,7 +211,7 @@ test('after its month is dropped a refunded round stays refunded and at zero [L3
   ).toEqual([['t', 'f', '10.50', '10.50', '0', '0']]);
 });
 
-test('a refund of a round whose bets were dropped brings what stands of it to zero [L3] [R2] [3.2 refund]', async () => {
+test('a refund of a round whose bets were dropped brings what stands of it to zero [L3] [R2]', async () => {
   await acme.read(aBet(), aBet({ amount: '1' }));
   await dropMonth();
   await acme.read(aWin({ event_id: 'w', amount: '2' }));

@@ -33,7 +33,7 @@ test('the version that decided is stored with each verdict, and applying the sam
   expect(await versions()).toEqual(['1', '1', '2']);
 });
 
-test('a worker that has old data in memory uses what was applied between two of its batches [C9] [7.1 operator_inactive]', async () => {
+test('a worker that has old data in memory uses what was applied between two of its batches [C9] [V8]', async () => {
   const workers = [store.writer().partition('acme', 0), store.writer().partition('acme', 1)];
   for (const worker of workers) expect(await worker.read(aBet())).toEqual(['accepted']);
   await store.apply(closed);

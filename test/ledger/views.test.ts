@@ -90,7 +90,7 @@ test('a verdict has the fields of its event as they were read [V6] [M5] [F6]', a
   });
 });
 
-test('a rejected event keeps what is valid by itself, and the brand that is not registered [V6] [V8] [7.1 brand_unmapped]', async () => {
+test('a rejected event keeps what is valid by itself, and the brand that is not registered [V6] [V8]', async () => {
   expect(
     await store
       .partition('acme')

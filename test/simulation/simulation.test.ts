@@ -26,7 +26,7 @@ const ofAllSeeds = SEED === undefined ? test : test.skip;
 const ofOneSeed = SEED === undefined ? test.skip : test;
 
 ofAllSeeds(
-  'whatever fails at whatever moment, nothing is lost or counted twice, and all of it is decided in the end [D2] [D3] [K1] [K3] [L3] [R1] [S5] [S6] [S7] [U1] [U2] [U3] [U4] [V1] [V9] [C9] [R5 offsets] [R5 backoff] [R5 one partition]',
+  'whatever fails at whatever moment, nothing is lost or counted twice, and all of it is decided in the end [D2] [D3] [K1] [K3] [L3] [R1] [S5] [S6] [S7] [U1] [U2] [U3] [U4] [V1] [V9] [C9]',
   async () => {
     const coverage = new Coverage();
     const failed = new Map<number, string>();

@@ -52,7 +52,7 @@ function startLoad(topic: string): () => Promise<number> {
 }
 
 describe('workers that join and leave under load', () => {
-  together('lose nothing, and what is read twice is no duplicate [U1 K3] [R4 redelivery]', () =>
+  together('lose nothing, and what is read twice is no duplicate [U1 K3]', () =>
     inWorld({ topics: { main: 4 }, settings: { BATCH_EVENTS: '20' } }, async (world) => {
       const { main } = world.topics;
       const stopLoad = startLoad(main);
@@ -79,43 +79,41 @@ describe('workers that join and leave under load', () => {
 });
 
 describe('a partition that is undecided and full while the group rebalances', () => {
-  together(
-    'is read again by its next owner, who waits 1 s first, and is decided once it can be [U2] [R5 others go on]',
-    () =>
-      inWorld({ topics: { main: 2 } }, async (world) => {
-        const { main } = world.topics;
-        const mebibyte = 'x'.repeat(1024 * 1024);
-        await produce(main, [login('first', 0), login('first-1', 1)]);
-        const patient = await world.started();
-        await world.untilDecided(2);
-        const waits = (worker: RunningCommand) =>
-          worker.logged('partition is undecided').map(({ waitMs }) => Number(waitMs) / 1_000);
-        await withClient(world.databaseUrl, async (holder) => {
-          await holder.query('begin');
-          await holder.query(
-            'select from promo_store.partitions where topic = $1 and partition = 0 for update',
-            [main],
-          );
-          // More than a worker keeps of one partition, so that the partition is paused.
-          for (let n = 0; n < 8; n++) await produce(main, [login(`big-${n}`, 0, { padding: mebibyte })]);
-          await until('it has waited twice', LONG, () => waits(patient).length >= 2);
-          const guest = await world.started();
-          await patient.waitForLog(assigned(1));
-          await until('the new owner has waited', LONG, () =>
-            [patient, guest].some((worker) => waits(worker).length > 0 && lastAssigned(worker) === 1),
-          );
-          expect(await guest.stop()).toEqual({ code: 0, signal: null });
-          await until('it is back', LONG, () => lastAssigned(patient) === 2);
-          const before = waits(patient).length;
-          await until('it waits again', LONG, () => waits(patient).length > before);
-          expect(waits(patient)[before]).toBe(1);
-          expect(waits(patient).slice(0, 2)).toEqual([1, 2]);
-          await holder.query('rollback');
-        });
-        await world.untilDecided(10, LONG);
-        await until('all is committed', LONG, async () => (await world.committed(main)).join() === '9,1');
-        expect(await world.balance()).toEqual({ records: 10, accepted: 10 });
-      }),
+  together('is read again by its next owner, who waits 1 s first, and is decided once it can be [U2]', () =>
+    inWorld({ topics: { main: 2 } }, async (world) => {
+      const { main } = world.topics;
+      const mebibyte = 'x'.repeat(1024 * 1024);
+      await produce(main, [login('first', 0), login('first-1', 1)]);
+      const patient = await world.started();
+      await world.untilDecided(2);
+      const waits = (worker: RunningCommand) =>
+        worker.logged('partition is undecided').map(({ waitMs }) => Number(waitMs) / 1_000);
+      await withClient(world.databaseUrl, async (holder) => {
+        await holder.query('begin');
+        await holder.query(
+          'select from promo_store.partitions where topic = $1 and partition = 0 for update',
+          [main],
+        );
+        // More than a worker keeps of one partition, so that the partition is paused.
+        for (let n = 0; n < 8; n++) await produce(main, [login(`big-${n}`, 0, { padding: mebibyte })]);
+        await until('it has waited twice', LONG, () => waits(patient).length >= 2);
+        const guest = await world.started();
+        await patient.waitForLog(assigned(1));
+        await until('the new owner has waited', LONG, () =>
+          [patient, guest].some((worker) => waits(worker).length > 0 && lastAssigned(worker) === 1),
+        );
+        expect(await guest.stop()).toEqual({ code: 0, signal: null });
+        await until('it is back', LONG, () => lastAssigned(patient) === 2);
+        const before = waits(patient).length;
+        await until('it waits again', LONG, () => waits(patient).length > before);
+        expect(waits(patient)[before]).toBe(1);
+        expect(waits(patient).slice(0, 2)).toEqual([1, 2]);
+        await holder.query('rollback');
+      });
+      await world.untilDecided(10, LONG);
+      await until('all is committed', LONG, async () => (await world.committed(main)).join() === '9,1');
+      expect(await world.balance()).toEqual({ records: 10, accepted: 10 });
+    }),
   );
 });
 
@@ -176,7 +174,7 @@ describe('topics', () => {
   );
 
   together(
-    'a topic that new reference data names is taken up within 60 s; one that it no longer names is left [U6 C6] [R4 reference fresh]',
+    'a topic that new reference data names is taken up within 60 s; one that it no longer names is left [U6 C6] [C9]',
     () =>
       inWorld<'first' | 'second'>(
         {
@@ -242,7 +240,7 @@ describe('topics', () => {
   );
 
   together(
-    'a topic that is deleted and made again starts at offset 0: its new records are decided, and other topics go on [K3 U6] [R4 redelivery]',
+    'a topic that is deleted and made again starts at offset 0: its new records are decided, and other topics go on [K3 U6]',
     () => inWorld({ topics: { main: 1, other: 1 } }, (world) => madeAgain(world)),
   );
 });

@@ -17,35 +17,33 @@ const LIVENESS = 30;
 const login = (event_id: string) => ({ value: bytesOf(aLogin({ event_id })) });
 
 describe('liveness', () => {
-  together(
-    'fails once the client neither fetches nor tries to, though the process answers [R5 liveness]',
-    () =>
-      inWorld({ topics: { main: 1 } }, async (world) => {
-        const worker = await world.started({
-          LIVENESS_SECONDS: String(LIVENESS),
-          NODE_OPTIONS: `--require ${join(ROOT, 'test/support/disturbed-client.js')}`,
-        });
-        await produce(world.topics.main, [login('before')]);
-        await world.untilDecided(1);
-        worker.signal('SIGUSR2');
-        const began = Date.now();
-        await until('liveness fails', 2 * LIVENESS * SECOND, async () => {
-          const { status, text } = await worker.get('/livez');
-          expect([200, 503]).toContain(status);
-          if (status === 503) expect(text).toBe('stuck\n');
-          return status === 503;
-        });
-        expect(Date.now() - began).toBeGreaterThan((LIVENESS - 1) * SECOND);
-        // The effect of the restart.
-        await produce(world.topics.main, [login('behind')]);
-        await worker.kill();
-        await world.started();
-        await world.untilDecided(2);
-        // Of the warnings logged with the fault, only the harmless one is left out.
-        const warned = worker.log().flatMap(({ warning }) => warning ?? []);
-        expect(warned).toContain('OtherWarning');
-        expect(warned).not.toContain('TimeoutNegativeWarning');
-      }),
+  together('fails once the client neither fetches nor tries to, though the process answers [U5]', () =>
+    inWorld({ topics: { main: 1 } }, async (world) => {
+      const worker = await world.started({
+        LIVENESS_SECONDS: String(LIVENESS),
+        NODE_OPTIONS: `--require ${join(ROOT, 'test/support/disturbed-client.js')}`,
+      });
+      await produce(world.topics.main, [login('before')]);
+      await world.untilDecided(1);
+      worker.signal('SIGUSR2');
+      const began = Date.now();
+      await until('liveness fails', 2 * LIVENESS * SECOND, async () => {
+        const { status, text } = await worker.get('/livez');
+        expect([200, 503]).toContain(status);
+        if (status === 503) expect(text).toBe('stuck\n');
+        return status === 503;
+      });
+      expect(Date.now() - began).toBeGreaterThan((LIVENESS - 1) * SECOND);
+      // The effect of the restart.
+      await produce(world.topics.main, [login('behind')]);
+      await worker.kill();
+      await world.started();
+      await world.untilDecided(2);
+      // Of the warnings logged with the fault, only the harmless one is left out.
+      const warned = worker.log().flatMap(({ warning }) => warning ?? []);
+      expect(warned).toContain('OtherWarning');
+      expect(warned).not.toContain('TimeoutNegativeWarning');
+    }),
   );
 
   const AWAY = [
@@ -54,7 +52,7 @@ describe('liveness', () => {
   ] as const;
   // A broker that takes connections and never answers is the harder case for the client.
   for (const [fault, begin] of process.env.FAULTS === 'all' ? AWAY : AWAY.slice(0, 1)) {
-    together(`holds while Kafka ${fault}: the client goes on trying [R5 liveness] [U5]`, () =>
+    together(`holds while Kafka ${fault}: the client goes on trying [U5]`, () =>
       inOwnWorld({ need: ['kafka'] }, { topics: { main: 1 } }, async (world, { kafka }) => {
         const { main } = world.topics;
         const worker = await world.started({ LIVENESS_SECONDS: String(LIVENESS) });

@@ -53,7 +53,7 @@ describe('a verdict', () => {
 
 describe('a crash', () => {
   together(
-    'between the transaction and the offset commit loses nothing, and what is read again is answered, no duplicate [U1 K3] [R5 offsets] [R4 redelivery]',
+    'between the transaction and the offset commit loses nothing, and what is read again is answered, no duplicate [U1 K3]',
     () =>
       inWorld({ topics: { main: 1, verdicts: 1 } }, async (world) => {
         const { main, verdicts } = world.topics;
@@ -132,7 +132,7 @@ async function openAmong(topic: string): Promise<OpenTransaction> {
 }
 
 describe('worker --drain', () => {
-  together('ends at once where there is nothing to decide [R6 drain]', () =>
+  together('ends at once where there is nothing to decide [U10]', () =>
     inWorld({ topics: { main: 3 } }, async (world) => {
       await world.drain();
       expect(await world.balance()).toEqual({});
@@ -140,7 +140,7 @@ describe('worker --drain', () => {
   );
 
   together(
-    'waits for an open transaction, whose records are in the topic already, and for what stands behind it [R6 drain]',
+    'waits for an open transaction, whose records are in the topic already, and for what stands behind it [U10]',
     () =>
       inWorld({ topics: { main: 1 } }, async (world) => {
         const { main } = world.topics;
@@ -190,7 +190,7 @@ describe('worker --drain', () => {
       }),
   );
 
-  together('of two workers: each ends with 0, once both have decided everything [R6 drain]', () =>
+  together('of two workers: each ends with 0, once both have decided everything [U10]', () =>
     inWorld({ topics: { main: 4 } }, async (world) => {
       const { main } = world.topics;
       for (let partition = 0; partition < 4; partition++) {
@@ -205,7 +205,7 @@ describe('worker --drain', () => {
     }),
   );
 
-  const ENDS_WITH_1 = 'before they are decided: ends with 1, once everything else is decided [R6 drain]';
+  const ENDS_WITH_1 = 'before they are decided: ends with 1, once everything else is decided [U10]';
   const deletions: Record<string, (topic: string) => Promise<void>> = {
     [`records that are deleted ${ENDS_WITH_1}`]: (topic) =>
       withAdmin(async (admin) => {
@@ -235,7 +235,7 @@ describe('worker --drain', () => {
       }),
     );
 
-  together('told to stop before everything is decided does not end with 0 [R6 drain]', () =>
+  together('told to stop before everything is decided does not end with 0 [U10]', () =>
     inWorld({ topics: { main: 1 } }, async (world) => {
       const open = await openTransaction(world.topics.main, logins(1));
       const worker = await world.started({}, { drain: true });

@@ -233,7 +233,7 @@ describe('one record is one event', () => {
     });
   });
 
-  it('an event that comes again is a duplicate, with equal or with other content [V1 K4] [R4 one row]', async () => {
+  it('an event that comes again is a duplicate, with equal or with other content [V1 K4]', async () => {
     const deliveries = await world.rows(
       'select event_id, content_differs, source_offset from promo.deliveries where source_topic = $1 order by 3',
       [world.topics.main],
@@ -280,7 +280,7 @@ describe('transactions', () => {
     );
   });
 
-  it('a drained group has committed the ends of all partitions, markers and aborted records included [R6 drain]', async () => {
+  it('a drained group has committed the ends of all partitions, markers and aborted records included [U10]', async () => {
     const { transactions, empty } = world.topics;
     const ends = await world.ends(transactions);
     expect(ends).toEqual([expect.any(Number), 3, 3, 0]);
@@ -290,7 +290,7 @@ describe('transactions', () => {
 });
 
 describe('whose a record is', () => {
-  it('a topic of one connection is that connection’s, whatever the header says [C4] [R1 topic of one connection]', async () => {
+  it('a topic of one connection is that connection’s, whatever the header says [C4]', async () => {
     expect(decided('solo', 'solo-claiming')).toEqual({ solo: 'accepted', 'solo-claiming': 'accepted' });
     const rows = await world.rows(
       "select distinct connection_id, operator_id, brand from promo.verdicts where event_id like 'solo%'",
@@ -298,7 +298,7 @@ describe('whose a record is', () => {
     expect(rows).toEqual([['acme-solo', 'acme', 'main']]);
   });
 
-  it('on a shared topic the header connection-id names the connection, once or twice with equal values [C5] [R1 shared topic]', async () => {
+  it('on a shared topic the header connection-id names the connection, once or twice with equal values [C5]', async () => {
     const rows = await world.rows(
       "select event_id, connection_id, operator_id from promo.verdicts where connection_id like '%-shared' order by 2, 1",
     );
@@ -310,7 +310,7 @@ describe('whose a record is', () => {
     ]);
   });
 
-  it('without header, with an unknown, a contradicting or an inexact one a record is a dead letter [C5 S4] [R1 shared topic]', () => {
+  it('without header, with an unknown, a contradicting or an inexact one a record is a dead letter [C5 S4]', () => {
     const letters = deadLettersOf(world.topics.shared);
     expect(letters.map(({ value }) => eventIdOf(value))).toEqual([
       ...[
@@ -329,7 +329,7 @@ describe('whose a record is', () => {
     );
   });
 
-  it('a dead letter has the record’s bytes, key and headers, and its coordinates [S5] [R1 dead letter]', () => {
+  it('a dead letter has the record’s bytes, key and headers, and its coordinates [S5]', () => {
     const letter = deadLettersOf(world.topics.shared).find(({ value }) => value?.equals(BYTES));
     expect(letter).toEqual({
       partition: expect.any(Number),
@@ -358,7 +358,7 @@ describe('whose a record is', () => {
     expect(letter?.value).toBeNull();
   });
 
-  it('dead letters are counted, logged without their content, and block nothing [S5 D3] [R1 dead letter]', async () => {
+  it('dead letters are counted, logged without their content, and block nothing [S5 D3]', async () => {
     expect(await world.balance(world.topics.shared)).toEqual({
       records: 12,
       accepted: 4,
@@ -373,14 +373,14 @@ describe('whose a record is', () => {
 });
 
 describe('the Confluent wire format', () => {
-  it('JSON Schema: the bytes behind the frame are judged as they are [S2] [R1 wire format]', () => {
+  it('JSON Schema: the bytes behind the frame are judged as they are [S2]', () => {
     expect(decided('json-schema', 'json-incomplete')).toEqual({
       'json-schema': 'accepted',
       'json-incomplete': 'rejected/malformed',
     });
   });
 
-  it('Avro: a null of an optional field is a missing field [S2] [R1 wire format]', () => {
+  it('Avro: a null of an optional field is a missing field [S2]', () => {
     expect(decided('avro', 'avro-nulls', 'avro-null-amount')).toEqual({
       avro: 'accepted',
       'avro-nulls': 'accepted',
@@ -388,7 +388,7 @@ describe('the Confluent wire format', () => {
     });
   });
 
-  it('bytes that do not fit their schema, and half a frame, have no key [S3 V3] [R1 registry]', async () => {
+  it('bytes that do not fit their schema, and half a frame, have no key [S3 V3]', async () => {
     expect(await world.balance(world.topics.framed)).toEqual({
       records: 10,
       accepted: 4,
@@ -398,7 +398,7 @@ describe('the Confluent wire format', () => {
     });
   });
 
-  it('a schema id that the registry does not know makes a dead letter [S4] [R1 registry]', () => {
+  it('a schema id that the registry does not know makes a dead letter [S4]', () => {
     const [letter, ...more] = deadLettersOf(world.topics.framed);
     expect(more).toEqual([]);
     expect(letter?.headers['dead-letter-reason']).toEqual(['schema_unknown']);
@@ -463,7 +463,7 @@ it('what was read is the sum of what became of it [D3]', async () => {
 });
 
 describe('without a registry', () => {
-  it('a value in the wire format is not JSON, so it has no key [S2] [R1 wire format]', async () => {
+  it('a value in the wire format is not JSON, so it has no key [S2]', async () => {
     const { records } = await world.balance(world.topics.framed);
     const before = await world.ends(world.topics.framed);
     await produce(world.topics.framed, [

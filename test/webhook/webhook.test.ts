@@ -28,7 +28,7 @@ function untilOneWaits(client: Client): Promise<void> {
   });
 }
 
-test('what it takes in is decided, stored and answered as what workers read [S1] [W5] [D1] [2.2 one event or batch] [2.2 each on its own]', () =>
+test('what it takes in is decided, stored and answered as what workers read [S1] [W5] [D1]', () =>
   withWebhook({}, async ({ world, send }) => {
     expect((await send(aBet({ event_id: 'alone' }))).verdicts).toEqual(['accepted']);
     const batch = {
@@ -76,7 +76,7 @@ test('what it takes in is decided, stored and answered as what workers read [S1]
     expect(await world.rows('select count(*) from promo.deliveries')).toEqual([['7']]);
   }));
 
-test('an event that came by one transport is a duplicate by the other, and a refund reverses what came by either [R9] [3.2 rule 5] [R1 two connections]', () =>
+test('an event that came by one transport is a duplicate by the other, and a refund reverses what came by either [R9]', () =>
   withWebhook({}, async ({ world, webhook, send }) => {
     const twice = aLogin({ event_id: 'twice' });
     const again = aLogin({ event_id: 'again' });
@@ -117,7 +117,7 @@ test('an event that came by one transport is a duplicate by the other, and a ref
     expect(await webhook.command.metric(resent)).toBe(1);
   }));
 
-test('what is not of the connection, of now, or a request at all is refused before anything is decided [W1] [W2] [W4] [W6] [8 webhook size] [8 webhook timestamp]', () =>
+test('what is not of the connection, of now, or a request at all is refused before anything is decided [W1] [W2] [W4] [W6]', () =>
   withWebhook({ WEBHOOK_MAX_EVENTS: '3', WEBHOOK_MAX_BYTES: '2000' }, async ({ world, webhook, send }) => {
     const event = aLogin();
     const minute = 60_000;
@@ -204,7 +204,7 @@ test('a body whose length nobody told is refused once it is too long', () =>
     ]);
   }));
 
-test('where no slot is free within half a second a request is told to come again, and what has one is decided [W3] [8 webhook slot]', () =>
+test('where no slot is free within half a second a request is told to come again, and what has one is decided [W3]', () =>
   withWebhook({ WEBHOOK_SLOTS: '1' }, async ({ world, webhook, send }) => {
     await withClient(world.databaseUrl, async (client) => {
       await client.query(LOCK_KEYS);
@@ -311,7 +311,7 @@ test('a connection counts as soon as it is in the reference data, and no longer 
     },
   ));
 
-test('a request of a suspended operator is answered 403 and uses up no event_id; once the operator is active, the same events count [C9] [W6] [R2 operator_inactive]', () =>
+test('a request of a suspended operator is answered 403 and uses up no event_id; once the operator is active, the same events count [C9] [W6]', () =>
   withWebhook({}, async ({ world, send }) => {
     const [before, while_] = [aLogin({ event_id: 'before' }), aLogin({ event_id: 'while' })];
     const suspended = (active: boolean) =>
@@ -340,7 +340,7 @@ test('a request of a suspended operator is answered 403 and uses up no event_id;
     ]);
   }));
 
-test('a duplicate of a rejected event says so, why, and that a corrected event needs a new event_id [S7] [W5] [R4 new id]', () =>
+test('a duplicate of a rejected event says so, why, and that a corrected event needs a new event_id [S7] [W5] [V8]', () =>
   withWebhook({}, async ({ world, send }) => {
     const bad = { ...aBet({ event_id: 'bad' }), amount: '1,50' };
     const good = aBet({ event_id: 'bad' });

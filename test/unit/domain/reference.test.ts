@@ -4,7 +4,7 @@ import { CURRENCIES } from '../../../src/domain/event/money';
 import { claim, feedIdOf } from '../../../src/domain/reference';
 import { aBrand, aDocument, anOperator, aReference } from '../../support/builders';
 
-describe('a topic that one connection names [C4] [R1 topic of one connection]', () => {
+describe('a topic that one connection names [C4]', () => {
   const reference = aReference();
 
   it('belongs to that connection, whatever its records claim', () => {
@@ -17,7 +17,7 @@ describe('a topic that one connection names [C4] [R1 topic of one connection]', 
   });
 });
 
-describe('on a topic that several connections name the record names its connection [C5] [R1 shared topic]', () => {
+describe('on a topic that several connections name the record names its connection [C5]', () => {
   const shared = (id: string, operatorId: string) =>
     anOperator({
       id: operatorId,
@@ -47,7 +47,7 @@ describe('on a topic that several connections name the record names its connecti
   });
 });
 
-describe('feeds [C3] [R1 feed]', () => {
+describe('feeds [C3]', () => {
   it("an operator's own feed has the operator's name, another one has it in front", () => {
     expect(feedIdOf('acme', undefined)).toBe('acme');
     expect(feedIdOf('acme', 'live')).toBe('acme/live');
@@ -77,7 +77,7 @@ describe('feeds [C3] [R1 feed]', () => {
   });
 });
 
-describe('a document is compiled [C1] [C2] [R1 operator]', () => {
+describe('a document is compiled [C1] [C2]', () => {
   const document = aDocument(
     anOperator({
       active: false,

@@ -208,7 +208,7 @@ const SECOND = 1_000;
 const BETWEEN_COMMITS = 100;
 
 describe('an undecided partition', () => {
-  it('waits 1, 2, 4, 8, 16, 30, 30 ... s, without end [U2] [R5 backoff] [8 retry of undecided]', async () => {
+  it('waits 1, 2, 4, 8, 16, 30, 30 ... s, without end [U2]', async () => {
     const { clock, source, assign, deliver } = setUp({ decide: storeIsDown });
     await assign(0);
     deliver(0, [0]);
@@ -220,7 +220,7 @@ describe('an undecided partition', () => {
     expect(source.commits).toEqual([]);
   });
 
-  it('is decided when the store is back, and its next failure waits 1 s again [U2] [R5 backoff]', async () => {
+  it('is decided when the store is back, and its next failure waits 1 s again [U2]', async () => {
     const { clock, source, state, assign, deliver } = setUp({ decide: storeIsDown });
     await assign(0);
     deliver(0, [0]);
@@ -271,7 +271,7 @@ describe('an undecided partition', () => {
     expect(source.commits).toEqual(['t/10 1', 't/11 1']);
   });
 
-  it('is no standstill: every try counts as progress [U5] [R5 liveness]', async () => {
+  it('is no standstill: every try counts as progress [U5]', async () => {
     const { clock, stream, assign, deliver } = setUp({ decide: storeIsDown });
     await assign(0);
     deliver(0, [0]);
@@ -410,7 +410,7 @@ describe('publishing verdicts', () => {
 });
 
 describe('commits', () => {
-  it('hold what was left out at the end of a chunk: markers, aborted and compacted records [R6 drain]', async () => {
+  it('hold what was left out at the end of a chunk: markers, aborted and compacted records [U10]', async () => {
     const { clock, source, assign, deliver } = setUp({});
     await assign(0, 1, 2);
     deliver(0, [0, 1], 5);
@@ -1148,7 +1148,7 @@ describe('the next batch of a partition', () => {
     expect([decided, source.commits.at(-1)]).toEqual([['t/0 0', 't/0 1', 't/0 2', 't/0 3'], 't/0 4']);
   });
 
-  it('of which nothing is left but what nobody reads is committed with what is before it [R6 drain]', async () => {
+  it('of which nothing is left but what nobody reads is committed with what is before it [U10]', async () => {
     const { begun, source, clock, deliver, send, end } = await aPartition();
     deliver(0, [0]);
     await end(0);

@@ -24,7 +24,7 @@ const hexOf = (id: string) => idKey(id).toString('hex');
 const sha160 = (id: string) =>
   createHash('sha256').update(id, 'utf8').digest().subarray(0, 20).toString('hex');
 
-describe('the key of an id [K5] [K1] [R2 no_idempotency_key]', () => {
+describe('the key of an id [K5] [K1] [V3]', () => {
   it('a short id is its own key, by its bytes', () => {
     for (const id of ['e-1', 'é€😀', 'x'.repeat(15), ' ', '\uffff'])
       expect([id, idKey(id)]).toEqual([id, Buffer.from(id)]);
@@ -192,7 +192,7 @@ describe('the hash of values [K4]', () => {
   });
 });
 
-describe('content is what is read of the event, by value [K4] [R4 key keeps]', () => {
+describe('content is what is read of the event, by value [K4] [K2]', () => {
   const hashOf = (event: EventJson, connection?: Parameters<typeof judged>[1]) =>
     contentHashOf(judged(event, connection));
   const bet = aBet({ amount: '10.50', occurred_at: '2026-11-21T12:00:00.250Z' });
@@ -323,7 +323,7 @@ describe('content is what is read of the event, by value [K4] [R4 key keeps]', (
   });
 });
 
-describe('a refused event keeps what is valid by itself [V6] [R4 rejected fields]', () => {
+describe('a refused event keeps what is valid by itself [V6]', () => {
   const bet = aBet({
     round_id: 'r-1',
     amount: '10.50',

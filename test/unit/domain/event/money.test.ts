@@ -38,12 +38,12 @@ const minorOf = (amount: string, currency: string) => judged(aBet({ amount, curr
 
 describe('the currencies [M4]', () => {
   it.each([
-    ['0 [2.4 scale 0]', 0],
-    ['2 [2.4 scale 2]', 2],
-    ['6 [2.4 scale 6]', 6],
-    ['8 [2.4 scale 8]', 8],
-    ['9 [2.4 scale 9]', 9],
-    ['18 [2.4 scale 18]', 18],
+    ['0', 0],
+    ['2', 2],
+    ['6', 6],
+    ['8', 8],
+    ['9', 9],
+    ['18', 18],
   ])('with the number of decimals %s', (_, scale) => {
     const { codes, firstNo } = TABLE.find((row) => row.scale === scale)!;
     expect(CURRENCIES.filter((currency) => currency.scale === scale)).toEqual(
@@ -66,7 +66,7 @@ describe('the currencies [M4]', () => {
     expect(currencyOfNo(2)).toBeUndefined();
   });
 
-  it('are found in any letter case [2.1 currency]', () => {
+  it('are found in any letter case [M4]', () => {
     const anyCase = (code: string) =>
       fc.mixedCase(fc.constant(code)).map((text) => ({ text, currency: currencyOf(code) }));
     fc.assert(
@@ -78,7 +78,7 @@ describe('the currencies [M4]', () => {
     expect(judged(aBet({ currency: 'eUr' })).fields.currency?.code).toBe('EUR');
   });
 
-  it('a code that is not in the table is skipped as currency_unknown [2.4 not in the table] [7.1 currency_unknown]', () => {
+  it('a code that is not in the table is skipped as currency_unknown [M4]', () => {
     for (const currency of [
       'XXX',
       'EURO',
@@ -107,13 +107,13 @@ describe('the currencies [M4]', () => {
     ['Cyrillic letters that look alike', '\u0415UR'],
     ['a combining mark', 'EU\u0301R'],
     ['a ligature, whose upper case is two letters', '\ufb01'],
-  ])('letters are compared as ASCII: %s is another code [M4] [R2 bad_amount]', (_, currency) => {
+  ])('letters are compared as ASCII: %s is another code [M4] [V7]', (_, currency) => {
     expect(currencyOf(currency)).toBeUndefined();
     expect(verdictOf(aBet({ currency }))).toBe('skipped/currency_unknown');
   });
 });
 
-describe('the form of an amount [M1] [2.3 pattern]', () => {
+describe('the form of an amount [M1]', () => {
   it.each([
     ['0', 0],
     ['7', 0],
@@ -165,7 +165,7 @@ describe('the form of an amount [M1] [2.3 pattern]', () => {
     ['the characters on both sides of the digits', '1./'],
     ['the characters on both sides of the digits', '1.:'],
     ['a fraction', '1/2'],
-  ])('%s: "%s" is refused [2.3 bad syntax] [7.1 bad_amount]', (_, amount) => {
+  ])('%s: "%s" is refused', (_, amount) => {
     expect(decimalsOf(amount)).toBe(-1);
     for (const kind of ['bet', 'win', 'settled', 'refund', 'deposit', 'withdrawal'])
       expect(verdictOf(anEvent(kind, { amount }))).toBe(BAD_AMOUNT);
@@ -197,7 +197,7 @@ describe('the form of an amount [M1] [2.3 pattern]', () => {
   });
 });
 
-describe('minor units are exact [M2] [2.3 exact minor units]', () => {
+describe('minor units are exact [M2]', () => {
   it.each([
     ['10', 'EUR', 1000n],
     ['10.5', 'EUR', 1050n],
@@ -207,7 +207,7 @@ describe('minor units are exact [M2] [2.3 exact minor units]', () => {
     ['1.15', 'USD', 115n],
     ['90071992547409.93', 'EUR', 9007199254740993n],
     ['92233720368547758.07', 'EUR', MAX_MINOR],
-  ])('%s %s is %d [2.3 scale-2 decimals]', (amount, currency, minor) => {
+  ])('%s %s is %d', (amount, currency, minor) => {
     expect(minorOf(amount, currency)).toBe(minor);
     expect(verdictOf(aBet({ amount, currency }))).toBe('accepted');
   });
@@ -216,7 +216,7 @@ describe('minor units are exact [M2] [2.3 exact minor units]', () => {
     ['1', 1n],
     ['1500', 1500n],
     ['9223372036854775807', MAX_MINOR],
-  ])('%s JPY is %d [2.3 scale-0 integer]', (amount, minor) => {
+  ])('%s JPY is %d', (amount, minor) => {
     expect(minorOf(amount, 'JPY')).toBe(minor);
     expect(verdictOf(aBet({ amount, currency: 'JPY' }))).toBe('accepted');
   });
@@ -227,20 +227,20 @@ describe('minor units are exact [M2] [2.3 exact minor units]', () => {
     ['0.1', 10_000_000n],
     ['20999999.97690000', 2_099_999_997_690_000n],
     ['92233720368.54775807', MAX_MINOR],
-  ])('%s BTC is %d [2.3 scale-8 decimals]', (amount, minor) => {
+  ])('%s BTC is %d', (amount, minor) => {
     expect(minorOf(amount, 'BTC')).toBe(minor);
     expect(verdictOf(aBet({ amount, currency: 'BTC' }))).toBe('accepted');
   });
 
   it.each(['1.505', '1.500', '0.001', '10.0000'])(
-    '%s EUR has too many decimals, and is never rounded [2.3 3 decimals of scale 2] [8 amount]',
+    '%s EUR has too many decimals, and is never rounded [M3]',
     (amount) => {
       expect(verdictOf(aBet({ amount, currency: 'EUR' }))).toBe(BAD_AMOUNT);
       expect(minorOf(amount, 'EUR')).toBeNull();
     },
   );
 
-  it.each(['1.5', '1.0', '0.0', '100.00'])('%s JPY has decimals [2.3 decimals of scale 0]', (amount) => {
+  it.each(['1.5', '1.0', '0.0', '100.00'])('%s JPY has decimals', (amount) => {
     expect(verdictOf(aBet({ amount, currency: 'JPY' }))).toBe(BAD_AMOUNT);
   });
 
@@ -263,7 +263,7 @@ describe('minor units are exact [M2] [2.3 exact minor units]', () => {
   });
 });
 
-describe('minor units fit a signed 64-bit integer [M3] [2.3 int64] [8 amount]', () => {
+describe('minor units fit a signed 64-bit integer [M3]', () => {
   it('the largest number is 2^63 - 1', () => {
     expect(MAX_MINOR).toBe(2n ** 63n - 1n);
   });
@@ -300,7 +300,7 @@ describe('minor units fit a signed 64-bit integer [M3] [2.3 int64] [8 amount]', 
   });
 });
 
-describe('an amount of zero [G1] [2.3 zero string]', () => {
+describe('an amount of zero [G1]', () => {
   it.each(['0', '0.0', '0.00'])('"%s" of a bet or settled is skipped as zero_amount', (amount) => {
     expect(verdictOf(aBet({ amount }))).toBe('skipped/zero_amount');
     expect(verdictOf(aSettled({ amount }))).toBe('skipped/zero_amount');
@@ -313,7 +313,7 @@ describe('an amount of zero [G1] [2.3 zero string]', () => {
   });
 });
 
-describe('minor units can be read in major units [M5] [R4 money]', () => {
+describe('minor units can be read in major units [M5]', () => {
   it.each([
     [0n, 0, '0'],
     [0n, 2, '0.00'],

@@ -17,7 +17,7 @@ const bytesWith = (bytes: readonly number[], field: 'player_ref' | 'event_id' = 
   return Buffer.concat([Buffer.from(before!), Buffer.from(bytes), Buffer.from(after!)]);
 };
 
-describe('a payload without a usable event_id is rejected as no_idempotency_key [V3] [7.1 no_idempotency_key] [R2 no_idempotency_key]', () => {
+describe('a payload without a usable event_id is rejected as no_idempotency_key [V3]', () => {
   it.each([
     ['a tombstone', null],
     ['no bytes at all', ''],
@@ -61,7 +61,7 @@ describe('a payload without a usable event_id is rejected as no_idempotency_key 
     ['a high surrogate alone', 'e\ud83d'],
     ['a low surrogate alone', '\ude00e'],
     ['a surrogate pair in the wrong order', '\ude00\ud83d'],
-  ])('event_id %s [F2] [2.1 event_id]', (_, eventId) => {
+  ])('event_id %s [F2]', (_, eventId) => {
     for (const kind of KINDS) expect(verdictOf(anEvent(kind, { event_id: eventId }))).toBe(NO_KEY);
   });
 
@@ -112,7 +112,7 @@ describe('a payload without a usable event_id is rejected as no_idempotency_key 
   });
 });
 
-describe('bytes have to be UTF-8 to the letter [V3] [R2 no_idempotency_key]', () => {
+describe('bytes have to be UTF-8 to the letter [V3]', () => {
   it.each([
     ['a byte that UTF-8 never has', [0xff]],
     ['a continuation byte alone', [0x80]],

@@ -14,7 +14,7 @@ function read(text: string | Buffer): readonly string[] | string {
   return body.events.map(({ bytes, from, to }) => bytes?.toString('utf8', from, to) ?? '');
 }
 
-describe('a body is one event or a batch [S1] [W6] [2.2 one event or batch]', () => {
+describe('a body is one event or a batch [S1] [W6]', () => {
   it.each<[string, string, readonly string[]]>([
     ['an event', '{"event_id":"e"}', ['{"event_id":"e"}']],
     ['an object without anything', ' {} ', [' {} ']],
@@ -81,7 +81,7 @@ test('a batch of more events than there may be is none, and what is made of more
   expect([read(values(20_000)).length, read(values(20_001))]).toEqual([1, 'too many values']);
 });
 
-test('an event of a batch is judged as a record with its bytes would be, and for itself [D1] [2.2 each on its own]', () => {
+test('an event of a batch is judged as a record with its bytes would be, and for itself [D1]', () => {
   const events = [aBet(), { ...aBet(), amount: 5 }, 'no event', { ...aBet(), events: [] }];
   const body = readBody(bytesOf(JSON.stringify({ events })), LIMITS);
   if (body.type !== 'events') throw new Error(body.type);

@@ -7,7 +7,7 @@ import { judged, verdictOf } from '../world';
 /** The microseconds of a text that Date can read: the oracle for such texts. */
 const micros = (text: string) => BigInt(Date.parse(text)) * 1000n;
 
-describe('a date-time with a zone is read [F6] [2.1 occurred_at]', () => {
+describe('a date-time with a zone is read [F6]', () => {
   it.each([
     ['1970-01-01T00:00:00Z', 0n],
     ['1970-01-01T00:00:00.000001Z', 1n],
@@ -27,7 +27,7 @@ describe('a date-time with a zone is read [F6] [2.1 occurred_at]', () => {
     expect(judged(aLogin({ occurred_at: text })).fields.occurredAtMicros).toBe(expected);
   });
 
-  it('offsets up to 23:59 either way are valid [R2 malformed]', () => {
+  it('offsets up to 23:59 either way are valid [V4]', () => {
     expect(parseInstant('2026-11-21T12:00:00+23:59')).toBe(micros('2026-11-20T12:01:00Z'));
     expect(parseInstant('2026-11-21T12:00:00-23:59')).toBe(micros('2026-11-22T11:59:00Z'));
     expect(parseInstant('9999-12-31T23:59:59-23:59')).toBe(micros('9999-12-31T23:59:59Z') + 86_340_000_000n);
@@ -66,7 +66,7 @@ describe('a date-time with a zone is read [F6] [2.1 occurred_at]', () => {
   });
 });
 
-describe('a text that is no such date-time makes malformed [F6] [V4] [R2 malformed] [2.1 occurred_at]', () => {
+describe('a text that is no such date-time makes malformed [F6] [V4]', () => {
   it.each([
     ['no zone', '2026-11-21T12:00:00'],
     ['no zone behind a fraction', '2026-11-21T12:00:00.25'],
@@ -155,7 +155,7 @@ describe('a text that is no such date-time makes malformed [F6] [V4] [R2 malform
   });
 });
 
-describe('second 60 stands only at the end of 30 June and 31 December in UTC [F6] [R2 malformed]', () => {
+describe('second 60 stands only at the end of 30 June and 31 December in UTC [F6] [V4]', () => {
   it.each([
     ['2016-12-31T23:59:60Z', '2017-01-01T00:00:00Z'],
     ['2015-06-30T23:59:60Z', '2015-07-01T00:00:00Z'],
@@ -196,7 +196,7 @@ describe('second 60 stands only at the end of 30 June and 31 December in UTC [F6
   });
 });
 
-describe('the year 0000 is refused [F6] [R2 malformed]', () => {
+describe('the year 0000 is refused [F6] [V4]', () => {
   it.each([
     ['as the instant, by a leap second', '0001-01-01T00:59:60+01:00'],
     ['as written', '0000-01-01T00:00:00Z'],
@@ -218,7 +218,7 @@ describe('the year 0000 is refused [F6] [R2 malformed]', () => {
   });
 });
 
-describe('fractions are kept to the microsecond, finer digits are cut off [F6] [R4 rejected fields]', () => {
+describe('fractions are kept to the microsecond, finer digits are cut off [F6] [V6]', () => {
   const second = micros('2026-11-21T12:00:00Z');
   it.each([
     ['5', 500_000n],

@@ -111,7 +111,7 @@ describe('any validator finds malformed what our judge does [V4]', () => {
   });
 });
 
-describe('the committed examples [7.1 malformed]', () => {
+describe('the committed examples [V4]', () => {
   const EXAMPLES = join(__dirname, '../../../../schemas/examples');
   /**
    * Rules that JSON Schema cannot express: bytes, storable text, decimals and range of a currency, instants.

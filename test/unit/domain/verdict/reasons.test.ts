@@ -40,7 +40,7 @@ const COMMITTED = [
   [26, 'skipped', 'round_refunded'],
 ] as const;
 
-describe('reasons [V2] [R2 precedence]', () => {
+describe('reasons [V2]', () => {
   it('stand in the order of table 7.1, with codes that never change', () => {
     expect(REASONS.map(({ code, verdict, name }) => [code, verdict, name])).toEqual(COMMITTED);
   });
@@ -75,7 +75,7 @@ describe('reasons [V2] [R2 precedence]', () => {
   });
 
   it.each(REASONS.filter(({ name }) => name !== 'no_idempotency_key'))(
-    '$name: the remedy says that a corrected event needs a new event_id [R4 new id]',
+    '$name: the remedy says that a corrected event needs a new event_id [V8]',
     ({ name, remedy }) => {
       expect(remedy).toMatch(/\bnew event_ids?\b/);
       expect(duplicateRemedy(outcomeOf(name), true)).toMatch(
@@ -125,7 +125,7 @@ describe('the other closed lists', () => {
   });
 });
 
-describe('the wait of an undecided partition [U2] [R5 backoff] [8 retry of undecided]', () => {
+describe('the wait of an undecided partition [U2]', () => {
   it('is 1, 2, 4, 8, 16, 30, 30 ... seconds', () => {
     expect([1, 2, 3, 4, 5, 6, 7, 8].map(backoffMs)).toEqual([
       1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000, 30_000,
