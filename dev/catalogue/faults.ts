@@ -119,7 +119,7 @@ export const FAULTS: readonly FaultGroup[] = [
       {
         fault: 'It was killed, and Kafka goes on counting it as a member of the group',
         does: 'Another worker sees within 12 s that the member commits nothing of what it could read, while its own partitions get on. It joins anew, which makes Kafka ask who is there, and has the partitions 15 s later. Where that changes nothing, since the member lives and is undecided, it joins anew after 1 min, 2, 4 ... 60.',
-        sees: '`members of the group read nothing of their partitions`, then `partitions assigned`',
+        sees: '`members of the group do not read their partitions`, then `partitions assigned`',
         tests: {
           [PROCESSES]: [
             'a member that Kafka goes on counting though it was killed: another worker joins anew, once, and has its partitions',
@@ -129,7 +129,7 @@ export const FAULTS: readonly FaultGroup[] = [
       {
         fault: 'SIGTERM in the middle of a batch',
         does: 'Finishes what is under way within SHUTDOWN_SECONDS, commits it, and leaves the group. What waits is left to the next owner.',
-        sees: '`signal received`, `stopping`, `stopped`; exit code 0, or 1 and `stopped at the deadline; what was under way is read again`, `connections were not closed in time, and are cut`',
+        sees: '`signal received`, `stopping`, `stopped`; exit code 0, or 1 and `stopped at the deadline; records in flight are read again`, `connections were not closed in time, and are cut`',
         tests: {
           [OFFSETS]: [
             'SIGTERM: in the middle of the load: ends with 0, and what is committed is what is decided',
@@ -195,7 +195,7 @@ export const FAULTS: readonly FaultGroup[] = [
       {
         fault: 'Its clock jumps, forward or back',
         does: 'Goes on: its own waits are by a clock that only goes forward. The Kafka client, set back, sends no heartbeat: after 20 s the worker joins the group anew.',
-        sees: '`the membership of the group has ended; joining anew` where it was set back',
+        sees: '`the membership of the group has ended; rejoining` where it was set back',
         tests: {
           [PROCESSES]: ['forward', 'back'].map(
             (direction) => `a clock that jumps a day ${direction}: what comes then is decided and committed`,
@@ -210,7 +210,7 @@ export const FAULTS: readonly FaultGroup[] = [
       {
         fault: 'A broker that restarts or crashes, or all of them away for minutes',
         does: 'Connects again and again. Within 35 s of their return it has gone on by itself.',
-        sees: 'warnings with `"client":"Connection"`; where it lasts also `the Kafka client restarts`, `topics could not be checked`; `/livez` stays 200, since a restart would not help',
+        sees: 'warnings with `"client":"Connection"`; where it lasts also `the Kafka client restarts`, `cannot check topics, retrying`; `/livez` stays 200, since a restart would not help',
         tests: {
           [KAFKA]: [
             'a broker that is killed and started again: the worker goes on by itself',
@@ -258,7 +258,7 @@ export const FAULTS: readonly FaultGroup[] = [
       {
         fault: 'Partitions are added, or topics',
         does: 'Takes them up within 60 s, from their beginning.',
-        sees: '`partitions assigned`; before that `topic does not exist; it is read as soon as it does`',
+        sees: '`partitions assigned`; before that `topic does not exist; it is read once it exists`',
         tests: {
           [GROUPS]: [
             'topics: new partitions of a topic are taken up within 60 s',
@@ -290,7 +290,7 @@ export const FAULTS: readonly FaultGroup[] = [
       {
         fault: 'The group moves to another Kafka cluster, or back, and a mirror translates its offsets',
         does: 'Goes on there. Offsets of the other cluster are compared with nothing. A store that has lost decisions is noticed on each cluster.',
-        sees: '`the partition goes on from another Kafka cluster`; `verify` on the new cluster',
+        sees: '`the partition continues from another Kafka cluster`; `verify` on the new cluster',
         tests: {
           [CLUSTERS]: [
             'a move back to the offsets that the group had left alarms nobody, and what was copied back are duplicates',
@@ -302,7 +302,7 @@ export const FAULTS: readonly FaultGroup[] = [
       {
         fault: 'The address of the brokers leads a running worker to another Kafka cluster',
         does: 'Ends, and commits nothing there. Started again, it goes on as after a move.',
-        sees: '`the Kafka client has ended`: `The brokers are of another Kafka cluster than at the start`',
+        sees: '`the Kafka client has ended`: `The brokers belong to another Kafka cluster than at the start`',
         tests: {
           [CLUSTERS]: [
             'a source whose brokers turn out to be of another cluster ends, and hands nothing over',
@@ -332,7 +332,7 @@ export const FAULTS: readonly FaultGroup[] = [
       {
         fault: 'A topic is deleted, and made again',
         does: 'Other topics go on. The new one is read from its beginning; its records are new, whatever offsets they have.',
-        sees: '`topic does not exist; it is read as soon as it does`',
+        sees: '`topic does not exist; it is read once it exists`',
         tests: {
           [GROUPS]: [
             'topics: a topic that is deleted and made again starts at offset 0: its new records are decided, and other topics go on',
@@ -342,7 +342,7 @@ export const FAULTS: readonly FaultGroup[] = [
       {
         fault: 'A quota of the brokers throttles a worker, down to one that no batch fits',
         does: 'It reads more slowly and keeps its membership. A batch larger than ten seconds of `consumer_byte_rate` never arrives: the quota has to be raised.',
-        sees: '`Kafka throttles requests of this process: a quota of the brokers`, once a minute; after a minute without a record also `Kafka throttles every fetch, and no record arrives ...`, an error; `promo_intake_kafka_throttled_seconds_total`',
+        sees: '`Kafka throttles requests of this process by a quota`, once a minute; after a minute without a record also `Kafka throttles every fetch, and no record arrives ...`, an error; `promo_intake_kafka_throttled_seconds_total`',
         tests: {
           [THROTTLING]: [
             'a consumer byte quota of 50 kB/s slows a worker down and costs it no membership',
@@ -363,7 +363,7 @@ export const FAULTS: readonly FaultGroup[] = [
       {
         fault: 'A topic may not be read, by its ACL, or a broker cannot read it from its disk',
         does: 'Other topics go on. It asks again at least twice a minute, and reads on once it may.',
-        sees: '`a topic cannot be read; it is tried again, and others go on`, an error, every ten minutes; `promo_intake_refused_partitions`',
+        sees: '`cannot read a topic, retrying; other topics continue`, an error, every ten minutes; `promo_intake_refused_partitions`',
         tests: {
           [SECURITY]: [
             'a topic that a worker may not read is told of, and stops no other; it is read once the ACL allows it',
@@ -374,7 +374,7 @@ export const FAULTS: readonly FaultGroup[] = [
         fault:
           'A partition has no leader, as where a broker or a disk is away that alone held it; of a topic that is read, or of any other',
         does: 'Other partitions go on, and workers start. It is read once it has a leader. `status`, `verify` and `worker --drain` say that they cannot tell.',
-        sees: '`a topic cannot be read; it is tried again, and others go on`, an error, every ten minutes; `promo_intake_refused_partitions`',
+        sees: '`cannot read a topic, retrying; other topics continue`, an error, every ten minutes; `promo_intake_refused_partitions`',
         tests: {
           [DISKS]: ['a partition without a leader holds up neither the others nor workers that start'],
         },
@@ -743,7 +743,7 @@ export const FAULTS: readonly FaultGroup[] = [
         fault:
           'Postgres has lost what it had committed: a standby took over that was behind, or it is restored from a backup',
         does: 'Notices by the next batch of a partition, or by a look at what the store knows, as it takes up the partition and every 20 s. It reads again what was lost, as far as Kafka still has it, before anything behind it: docs/operations.md.',
-        sees: '`the store has lost what it had decided; it is read again`; `verify` ends with 1 until then, and names each partition',
+        sees: '`the store has lost decided events; reading them again`; `verify` ends with 1 until then, and names each partition',
         tests: {
           [POSTGRES]: [
             'failover to a standby that was behind, with nothing new to read: what it lacks is read again',
@@ -760,7 +760,7 @@ export const FAULTS: readonly FaultGroup[] = [
       {
         fault: 'The collector of traces refuses, hangs or is away',
         does: 'Decides. Traces wait up to a limit, and are dropped then.',
-        sees: '`traces are not sent, or not all of them`, once a minute; `the last traces were not sent in time` at its end',
+        sees: '`cannot send some or all traces`, once a minute; `the last traces were not sent in time` at its end',
         tests: {
           [TRACES]: [
             'a collector that: refuses is told once, and holds nothing up',

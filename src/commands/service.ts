@@ -160,7 +160,7 @@ export function makeStart(stop: AbortSignal, logger: Logger) {
 async function withinDeadline<T>(work: Promise<T>, stop: AbortSignal, ms: number): Promise<T> {
   const over = new AbortController();
   const timeout = systemClock.sleep(ms, AbortSignal.any([stop, over.signal])).then((): never => {
-    throw new Error(stop.aborted ? 'told to stop' : `no answer within ${ms} ms`);
+    throw new Error(stop.aborted ? 'stop requested' : `no answer within ${ms} ms`);
   });
   try {
     return await Promise.race([work, timeout]);

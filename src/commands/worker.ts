@@ -180,7 +180,7 @@ export async function worker(options: { drain: boolean }): Promise<number> {
 
   await stream.start();
   const reason = await Promise.race([
-    aborted(stop).then(() => 'told to stop'),
+    aborted(stop).then(() => 'stop requested'),
     aborted(failed.signal).then(() => 'failed'),
     ...(drain === null ? [] : [drain.until(stop)]),
   ]);
@@ -195,7 +195,7 @@ export async function worker(options: { drain: boolean }): Promise<number> {
   const closed = await isDoneWithin(closing, closeWithinMs);
   if (!closed) logger.warn({ closeWithinMs }, 'connections were not closed in time, and are cut');
   logger.info('stopped');
-  const code = reason === 'drained' || (reason === 'told to stop' && !options.drain) ? DONE : FAILED;
+  const code = reason === 'drained' || (reason === 'stop requested' && !options.drain) ? DONE : FAILED;
   // A hanging connection would keep the process alive. Nothing is lost: the next owner reads uncommitted
   // records again.
   if (!finished || !closed) process.exit(FAILED);

@@ -250,7 +250,7 @@ export function makeIntake(deps: IntakeDeps): Intake {
         letters.push({ envelope: at(envelopes, index), source, reason: item.deadLetter });
     });
     if (letters.length === 0) return undefined;
-    if (sendDeadLetters === undefined) throw new Error('nothing sends dead letters here');
+    if (sendDeadLetters === undefined) throw new Error('no sender of dead letters is configured');
     return async () => {
       try {
         await sendDeadLetters(letters);

@@ -25,7 +25,7 @@ export function letterCause(
   switch (reason) {
     case 'schema_unknown':
       return payload.type === 'schema_unknown'
-        ? `the schema registry has no schema of id ${payload.schemaId} that can be read`
+        ? `the schema registry has no readable schema of id ${payload.schemaId}`
         : 'the schema registry does not know the schema';
     case 'undecodable':
       return payload.type === 'undecodable' ? payload.because : 'the batch cannot be read';
@@ -38,7 +38,7 @@ export function letterCause(
 }
 
 const NO_CLAIM =
-  'the record has no header connection-id, and its topic is not that of exactly one connection';
+  'the record has no header connection-id, and its topic does not belong to exactly one connection';
 
 const isContradiction = (claims: readonly string[]): boolean => new Set(claims).size > 1;
 

@@ -87,7 +87,7 @@ export interface TracingOptions {
  */
 export function makeTracing({ groupId, version, headers }: TracingOptions, logger: Logger): Tracing {
   const warn = limitRate<string>(LOG_INTERVAL_MS, (error, suppressed) =>
-    logger.warn({ error, untold: suppressed }, 'traces are not sent, or not all of them'),
+    logger.warn({ error, suppressed }, 'cannot send some or all traces'),
   );
   diag.setLogger(
     { error: warn, warn, info: warn, debug: warn, verbose: warn },

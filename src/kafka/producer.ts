@@ -122,7 +122,7 @@ export async function makeSender(
     const choose = await withDeadline(
       choosers.of(topic),
       lookUpMs,
-      `the brokers did not say within ${lookUpMs} ms which partitions ${topic} has`,
+      `the brokers did not report the partitions of ${topic} within ${lookUpMs} ms`,
     );
     const refused = new Map<T, string>();
     for (let rest = items; rest.length > 0; ) {
@@ -169,7 +169,7 @@ export async function makeSender(
     );
     const withinMs = leftMs();
     // A call that has timed out must not store any more messages.
-    if (withinMs === 0) throw new Error(`there was no time left to send to ${topic}`);
+    if (withinMs === 0) throw new Error(`no time was left to send to ${topic}`);
     const sending = producer.send({ topic, acks: ALL_IN_SYNC, timeout: SEND_TIMEOUT_MS, messages });
     inFlight.push(sending);
     const taken = await withDeadline(sending, withinMs, `${topic} did not acknowledge within ${withinMs} ms`);

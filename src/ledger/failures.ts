@@ -22,7 +22,7 @@ export class StoreBehind extends Undecided {
   override readonly name = 'StoreBehind';
   /** @param decidedUpTo the store still has the decisions of the partition before this offset */
   constructor(readonly decidedUpTo: number) {
-    super(`the store has lost what it had decided from offset ${decidedUpTo} on`);
+    super(`the store has lost decided events from offset ${decidedUpTo} on`);
   }
 }
 

@@ -119,7 +119,7 @@ export function makeSendDeadLetters(sender: Sender, topic: string) {
     const end = performance.now() + DEAD_LETTERS_WITHIN_MS;
     const isLarge = areLarge(letters);
     if (isLarge && !(await large.acquireWithin(DEAD_LETTERS_WITHIN_MS)))
-      throw new Error(`other large records were on their way to ${topic} for ${DEAD_LETTERS_WITHIN_MS} ms`);
+      throw new Error(`other large records were in flight to ${topic} for ${DEAD_LETTERS_WITHIN_MS} ms`);
     try {
       await sender.send(topic, letters, encodeLetters(), {
         withinMs: end - performance.now(),

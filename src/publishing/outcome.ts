@@ -12,7 +12,8 @@ type DecisionWithFaults = Pick<Answer, 'decision' | 'faults'>;
 /** The fields in JSON Schema. */
 export const OUTCOME_PROPERTIES = {
   verdict: {
-    description: 'duplicate: the event was decided already by another delivery, and keeps its first verdict.',
+    description:
+      'duplicate: another delivery of the event was decided before. The event keeps that first verdict.',
     enum: ['accepted', 'rejected', 'skipped', 'duplicate'],
   },
   reason: {
@@ -21,17 +22,17 @@ export const OUTCOME_PROPERTIES = {
   },
   remedy: {
     description:
-      'What the operator does about it; null where there is nothing to do. For a duplicate: about the verdict that stands, and about the content where it differs.',
+      'The action for the operator; null where there is nothing to do. For a duplicate: the action for its first verdict, and for content that differs.',
     type: ['string', 'null'],
   },
   needs_new_event_id: {
     description:
-      'Whether a corrected event needs a new event_id: true where this id is used up by a verdict, false where the record holds no usable id. Absent where there is nothing to correct: for accepted, and for its duplicates with the same content.',
+      'Whether a corrected event needs a new event_id. True: a verdict has used this id up. False: the record holds no usable id. Absent where there is nothing to correct: for accepted, and for its duplicates with the same content.',
     type: 'boolean',
   },
   details: {
     description:
-      'What was found wrong, field by field; the first decided. For a duplicate: what is wrong with this delivery, where its content differs or its first fault is that of the verdict that stands.',
+      'The faults, field by field; the first one decided. For a duplicate: the faults of this delivery. They are present if its content differs, or if its first fault is the reason of the first verdict.',
     type: 'array',
     items: {
       type: 'object',
@@ -44,17 +45,20 @@ export const OUTCOME_PROPERTIES = {
     },
   },
   first_verdict: {
-    description: 'For a duplicate: the verdict that stands.',
+    description: 'For a duplicate: the first verdict of the event, which it keeps.',
     enum: ['accepted', 'rejected', 'skipped'],
   },
-  first_reason: { description: 'For a duplicate: the reason of that verdict.', type: ['string', 'null'] },
+  first_reason: {
+    description: 'For a duplicate: the reason of the first verdict.',
+    type: ['string', 'null'],
+  },
   content_differs: {
-    description: 'For a duplicate: whether what was read differs from the delivery that was decided.',
+    description: 'For a duplicate: whether its content differs from the delivery that was decided.',
     type: 'boolean',
   },
   anomalies: {
     description:
-      "How the event's round contradicts itself since this event; nothing was refused for it. second_settled: the round has a settled already, this one counts nothing. settled_mismatch: settled is not the sum of the bets; where settled came before a bet, the bet that comes later resolves it. player_mismatch, brand_mismatch, currency_mismatch: the event names another than the round's first event. A record that is read again, and a duplicate with the same content, carry what the round has at that time and the event takes part in. Absent where there are none. The view promo.anomalies has the present state of all rounds.",
+      "The contradictions within the event's round since this event. No event was refused for them. The anomaly `second_settled`: the round has a settled already; this one counts nothing. The anomaly `settled_mismatch`: settled is not the sum of the bets. A bet that comes after its settled resolves it. The anomalies `player_mismatch`, `brand_mismatch`, `currency_mismatch`: the event names another value than the round's first event. A record that is read again names the present anomalies of the round that the event takes part in. So does a duplicate with the same content. Absent where there are none. The view promo.anomalies has the present state of all rounds.",
     type: 'array',
     items: { enum: [...ANOMALIES] },
   },

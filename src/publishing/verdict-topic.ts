@@ -24,7 +24,7 @@ export const VERDICT_SCHEMA = {
   $id: 'urn:promo-intake:promo.verdict.v1',
   title: 'Verdict on a promotion event',
   description:
-    'What became of one delivered record. A record that is read again after a crash gives the same verdict again, with details and anomalies of that reading: source names the record, so that repeats can be told. By the webhook source is null, and a verdict that a crash kept from being published comes only as the first_verdict of the duplicate that is sent next.',
+    'The decision on one delivered record. A record that is read again after a crash gives the same verdict again, with details and anomalies of that reading. Its source names the record, so that a consumer recognizes repeats. For an event of the webhook, source is null. If a crash kept such a verdict from being published, it comes only as the first_verdict of the next duplicate.',
   type: 'object',
   required: [
     'spec',
@@ -41,12 +41,12 @@ export const VERDICT_SCHEMA = {
     spec: { const: VERDICT_SPEC },
     event_id: {
       description:
-        'The event, or null where the record holds no usable event_id, and where it is too long for the topic: event_key is there then.',
+        'The id of the event. Null where the record holds no usable event_id. Null also where the id is too long for the topic: event_key is present then.',
       type: ['string', 'null'],
     },
     event_key: {
       description:
-        'In place of an event_id that is too long for the topic: the key that stands for it in promo.events, in hexadecimal digits.',
+        'In place of an event_id that is too long for the topic: the key of the event in promo.events, in hexadecimal digits.',
       type: 'string',
     },
     operator_id: { description: 'Operator of the connection.', type: 'string' },
@@ -61,7 +61,7 @@ export const VERDICT_SCHEMA = {
         topic: { type: 'string' },
         partition: { type: 'integer' },
         offset: {
-          description: 'Decimal, as text: offsets exceed what JSON readers keep exact.',
+          description: 'Decimal, as text: offsets exceed the numbers that JSON readers keep exact.',
           type: 'string',
         },
       },

@@ -95,7 +95,7 @@ class Cursor {
   enter(): void {
     if (++this.depth > MAX_NESTING) throw new Misfit('nested too deeply');
     if (++this.containers > Math.min(MAX_PARTS, MAX_FREE_CONTAINERS + this.bytes.length / BYTES_A_CONTAINER))
-      throw new Misfit('more records, arrays and maps than the bytes can stand for');
+      throw new Misfit('more records, arrays and maps than the bytes can hold');
   }
 
   /**
@@ -172,7 +172,7 @@ function makeReader(schema: unknown, named: Map<string, Read>): Read {
       return read(cursor);
     };
   }
-  if (!isObject(schema)) throw new Error('an Avro schema that is none');
+  if (!isObject(schema)) throw new Error('an Avro schema that is no object');
   switch (schema.type) {
     case 'record':
     case 'error':
@@ -229,7 +229,7 @@ function makeRecordReader(schema: Record<string, unknown>, named: Map<string, Re
   );
   for (const field of listOf(schema.fields)) {
     if (!isObject(field) || typeof field.name !== 'string')
-      throw new Error('an Avro record with a field that is none');
+      throw new Error('an Avro record with an invalid field');
     const optional = Array.isArray(field.type) && field.type.includes('null');
     fields.push({ name: field.name, optional, read: makeReader(field.type, named) });
   }
@@ -251,6 +251,6 @@ function nested(read: Read): Read {
 }
 
 function listOf(value: unknown): unknown[] {
-  if (!Array.isArray(value)) throw new Error('an Avro schema without a list it needs');
+  if (!Array.isArray(value)) throw new Error('an Avro schema without a required list');
   return value;
 }

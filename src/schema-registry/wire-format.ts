@@ -102,7 +102,7 @@ type Schema = { type: 'json' } | { type: 'avro'; read: ReadAvro } | { type: 'uns
 
 const notJson = (because: string): Decoded => ({ type: 'not_json', because });
 const NO_REGISTRY = notJson(
-  'the value begins with the byte 0x00, as in the Confluent wire format, and the worker reads no schema registry (SCHEMA_REGISTRY_URL): send JSON',
+  'the value begins with the byte 0x00, as in the Confluent wire format, and the worker has no schema registry (SCHEMA_REGISTRY_URL): send JSON',
 );
 const CUT_OFF = notJson(
   'the value begins with the byte 0x00, as in the Confluent wire format, and ends before its schema id',
@@ -221,7 +221,7 @@ const SCHEMA_NOT_FOUND = 40403;
 
 /** The answer is that of a wrong path, a redirect, or the page of a proxy. */
 const NOT_A_REGISTRY =
-  'and so no answer of a schema registry; look at the host and the path of SCHEMA_REGISTRY_URL';
+  'which is no answer of a schema registry; check the host and the path of SCHEMA_REGISTRY_URL';
 
 /**
  * Looks a schema up within the time limit.
@@ -279,11 +279,11 @@ async function requestType(registry: Address, id: number, signal: AbortSignal): 
   const body = parseJson(await readAnswer(response.body, MAX_ANSWER_BYTES));
   if (response.status === 404 && isObject(body) && body.error_code === SCHEMA_NOT_FOUND) return undefined;
   if (response.status === 401 || response.status === 403)
-    throw new Error(`HTTP ${response.status}; look at SCHEMA_REGISTRY_USERNAME or SCHEMA_REGISTRY_TOKEN`);
+    throw new Error(`HTTP ${response.status}; check SCHEMA_REGISTRY_USERNAME or SCHEMA_REGISTRY_TOKEN`);
   if (response.status >= 500 || response.status === 429) throw new Error(`HTTP ${response.status}`);
   if (response.status !== 200) throw new Error(`HTTP ${response.status}, ${NOT_A_REGISTRY}`);
   if (!isObject(body) || typeof body.schema !== 'string')
-    throw new Error(`an answer that is no schema, ${NOT_A_REGISTRY}`);
+    throw new Error(`an answer without a schema, ${NOT_A_REGISTRY}`);
   return typeof body.schemaType === 'string' ? body.schemaType : 'AVRO';
 }
 
@@ -325,11 +325,11 @@ function forgetDefaults(schema: unknown): undefined {
 /** The setting to look at, by Node's error code. */
 const HINTS: readonly [codes: RegExp, setting: string][] = [
   [/^(UNABLE_TO_|SELF_SIGNED_|DEPTH_ZERO_)/, 'NODE_EXTRA_CA_CERTS'],
-  [/^ERR_TLS_CERT_ALTNAME_INVALID$/, 'the host in SCHEMA_REGISTRY_URL: the certificate is of another one'],
+  [/^ERR_TLS_CERT_ALTNAME_INVALID$/, 'the host in SCHEMA_REGISTRY_URL: the certificate names another host'],
   [/^(ERR_SSL_|EPROTO)/, 'SCHEMA_REGISTRY_URL: https where the registry speaks http'],
   [
     /^(UND_ERR_SOCKET|ECONNRESET|HPE_)/,
-    'SCHEMA_REGISTRY_URL where each try ends so: http where the registry speaks https, or no registry at that port',
+    'SCHEMA_REGISTRY_URL if every try ends so: http where the registry speaks https, or no registry at that port',
   ],
   [/^(ENOTFOUND|EAI_AGAIN|ECONNREFUSED)$/, 'SCHEMA_REGISTRY_URL, and whether the registry runs'],
 ];
@@ -341,5 +341,5 @@ function reasonOf(error: unknown): string {
   const code = isObject(error.cause) ? error.cause.code : undefined;
   if (typeof code !== 'string') return error.message;
   const [, setting] = HINTS.find(([codes]) => codes.test(code)) ?? [];
-  return setting === undefined ? code : `${code}; look at ${setting}`;
+  return setting === undefined ? code : `${code}; check ${setting}`;
 }

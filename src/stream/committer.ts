@@ -106,7 +106,7 @@ export function makeCommitter({
     discardPending() {
       generation++;
       pending = new Map();
-      for (const { reject } of waiting.splice(0)) reject(new Error('the group has moved on'));
+      for (const { reject } of waiting.splice(0)) reject(new Error('the group has rebalanced'));
     },
     async flush() {
       flushing.abort();

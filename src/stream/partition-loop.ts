@@ -246,7 +246,7 @@ export class PartitionLoop {
     source.rewindTo(this.partition, to);
     logger.error(
       { ...this.partition, from: this.moved?.upTo ?? this.expected, ...clusterOf(this.moved), to },
-      'the store has lost what it had decided; it is read again',
+      'the store has lost decided events; reading them again',
     );
     this.expected = to;
     this.moved = null;
@@ -270,7 +270,7 @@ export class PartitionLoop {
     try {
       await this.shared.committer.commitNow({ ...this.partition, offset, ...this.noteOf(offset) });
     } catch (error) {
-      throw new RewindNotCommitted(`the group is not set back to offset ${offset}: ${messageOf(error)}`, {
+      throw new RewindNotCommitted(`cannot commit the rewound offset ${offset}: ${messageOf(error)}`, {
         cause: error,
       });
     }
@@ -311,7 +311,7 @@ export class PartitionLoop {
     await beginAt(this.partition, offset);
     logger.info(
       { ...this.partition, offset, ...clusterOf(note), decidedThere: note.upTo },
-      'the partition goes on from another Kafka cluster',
+      'the partition continues from another Kafka cluster',
     );
     this.moved = null;
     return Math.min(decidedUpTo, offset);
@@ -388,7 +388,7 @@ class LostElsewhere extends Error {
   override readonly name = 'LostElsewhere';
   /** @param decidedUpTo how far the partition is decided on the cluster that is read */
   constructor(readonly decidedUpTo: number) {
-    super('the store has lost what it had decided on another Kafka cluster');
+    super('the store has lost decided events of another Kafka cluster');
   }
 }
 

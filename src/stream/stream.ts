@@ -125,7 +125,7 @@ export function makeStream(deps: StreamDeps): Stream {
           if (decided < expected && loop.expectedUpTo() === expected) loop.rewindTo(decided);
         }
       } catch (error) {
-        logger.warn({ error: messageOf(error) }, 'the store did not say how far it has decided');
+        logger.warn({ error: messageOf(error) }, 'cannot read how far the store has decided, retrying');
       }
     }
   }
@@ -144,7 +144,7 @@ export function makeStream(deps: StreamDeps): Stream {
       const stopped = loopsFinished.then(() => committer.flush()).then(() => source.stop());
       const isLate = await Promise.race([stopped.then(() => false), late]);
       deadline.abort();
-      if (isLate) logger.warn({ deadlineMs }, 'stopped at the deadline; what was under way is read again');
+      if (isLate) logger.warn({ deadlineMs }, 'stopped at the deadline; records in flight are read again');
       return !isLate;
     },
     joined: () => joined,

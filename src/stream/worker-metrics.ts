@@ -39,7 +39,7 @@ export function observeThrottling({ kafkaThrottledSeconds }: Metrics, logger: Lo
       const log = ({ broker, ms }: Throttled, suppressed: number) =>
         logger.warn(
           { request, broker, throttleMs: ms, suppressed },
-          'Kafka throttles requests of this process: a quota of the brokers',
+          'Kafka throttles requests of this process by a quota',
         );
       return [request, limitRate(THROTTLED_LOG_EVERY_MS, log)];
     }),
@@ -47,7 +47,7 @@ export function observeThrottling({ kafkaThrottledSeconds }: Metrics, logger: Lo
   const logLong = limitRate(THROTTLED_LOG_EVERY_MS, ({ broker, ms, everyFetchForMs }: Throttled) =>
     logger.error(
       { broker, throttleMs: ms, everyFetchForMs },
-      'Kafka throttles every fetch, and no record arrives: a batch larger than ten seconds of consumer_byte_rate never does; raise the quota',
+      'Kafka throttles every fetch, and no record arrives: raise the quota. A batch larger than ten seconds of consumer_byte_rate never arrives',
     ),
   );
   return (throttled) => {

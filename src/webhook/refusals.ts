@@ -109,8 +109,8 @@ function makeRateLimit(log: (level: Level, line: object, message: string) => voi
     last.set(key, { at: now, suppressed: 0 });
     const [oldest] = last.keys();
     if (last.size > MAX_REMEMBERED && oldest !== undefined) last.delete(oldest);
-    const more = suppressedInAll > 0 ? { untoldOfOthers: suppressedInAll } : {};
+    const more = suppressedInAll > 0 ? { suppressedOfOthers: suppressedInAll } : {};
     suppressedInAll = 0;
-    log(level, { ...line, untold: seen?.suppressed ?? 0, ...more }, message);
+    log(level, { ...line, suppressed: seen?.suppressed ?? 0, ...more }, message);
   };
 }

@@ -509,7 +509,7 @@ describe('publish', () => {
     expect(await run(['publish', '-', '--topic', topic], kafka(), json(aBet()))).toEqual({
       code: 1,
       output: '',
-      errors: `Kafka has no topic ${topic}, or does not show it to us. Create it, or correct --topic. Nothing was sent.\n`,
+      errors: `Kafka has no topic ${topic}, or hides it from this user. Create it, or correct --topic. Nothing was sent.\n`,
     });
     expect(await withAdmin((admin) => admin.listTopics())).not.toContain(topic);
   });

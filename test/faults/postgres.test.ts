@@ -330,7 +330,7 @@ const failover = (copied: 'before the end' | 'all of it') => () =>
         });
         expect(worker.hasEnded()).toBe(false);
         expect(worker.logged('partition is undecided').length).toBeGreaterThan(0);
-        const lost = worker.logged('the store has lost what it had decided; it is read again');
+        const lost = worker.logged('the store has lost decided events; reading them again');
         expect(lost.length).toBe(copied === 'all of it' ? 0 : PARTITIONS);
         await verifySound(world, heirUrl.href);
         await worker.stop();

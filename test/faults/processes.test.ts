@@ -16,7 +16,7 @@ const PARTITIONS = 2;
 /** The longest session timeout that brokers allow. */
 const KEPT_MS = 1_800 * SECOND;
 const STILL =
-  'members of the group read nothing of their partitions; joining anew, so that Kafka asks who is there';
+  'members of the group do not read their partitions; rejoining, so that Kafka checks its members';
 
 const logins = (name: string, each: number): Outgoing[] => loginsIn(PARTITIONS, name, each);
 
@@ -117,7 +117,7 @@ for (const [direction, ms] of [
       await produce(main, logins('second', 100));
       await untilCaughtUp(world, main);
       await allAcceptedOnce(world, PARTITIONS * 600);
-      const rejoins = worker.logged('the membership of the group has ended; joining anew');
+      const rejoins = worker.logged('the membership of the group has ended; rejoining');
       expect(rejoins).toHaveLength(ms < 0 ? 1 : 0);
       expect(worker.hasEnded()).toBe(false);
       expect((await worker.get('/livez')).status).toBe(200);

@@ -44,7 +44,7 @@ beforeAll(async () => {
 }, LONG);
 afterAll(() => other?.stop());
 
-const LOST = 'the store has lost what it had decided; it is read again';
+const LOST = 'the store has lost decided events; reading them again';
 const PASSED = 'records were passed over: offsets were set forward, or lost';
 const DELETED = 'records were deleted before they were read';
 

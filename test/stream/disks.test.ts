@@ -80,7 +80,7 @@ test('a batch that a disk has changed is a dead letter, though it could be read 
     expect(await world.verdicts()).toEqual({ before: 'accepted', behind: 'accepted' });
     expect(await world.balance()).toEqual({ records: 3, accepted: 2, dead_letters: 1 });
     expect(worker.logged('records sent to the dead-letter topic')).toMatchObject([
-      { offsets: [1], because: ['its checksum is of other bytes'] },
+      { offsets: [1], because: ['its checksum does not match its bytes'] },
     ]);
     await world.expectSound();
   } finally {
@@ -119,7 +119,7 @@ test('a partition without a leader holds up neither the others nor workers that 
       );
       return counts.reduce((sum, count) => sum + count, 0) === gone.length;
     });
-    const complaints = ['the Kafka client restarts', 'the members of the group could not be looked at'];
+    const complaints = ['the Kafka client restarts', 'cannot describe the members of the group'];
     for (const worker of [first, second])
       expect(worker.log().filter(({ msg }) => complaints.includes(String(msg)))).toEqual([]);
 

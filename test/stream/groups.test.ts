@@ -155,7 +155,7 @@ describe('topics', () => {
           await world.untilDecided(1);
           // Long enough for a second check.
           await sleep(22_000);
-          const missing = worker.logged('topic does not exist; it is read as soon as it does');
+          const missing = worker.logged('topic does not exist; it is read once it exists');
           expect(missing.map(({ topic }) => topic)).toEqual([later]);
           const isMissing = async (topic: string) => {
             const { text } = await worker.get('/metrics');

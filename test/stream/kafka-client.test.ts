@@ -176,7 +176,7 @@ describe('a client that has ended for good', () => {
         await joined;
         const worker = world.start();
         expect(await worker.ending(2 * MINUTE)).toEqual({ code: 1, signal: null });
-        expect(worker.logged('the Kafka client has ended; another one is made')).toHaveLength(5);
+        expect(worker.logged('the Kafka client failed; creating another one')).toHaveLength(5);
         expect(worker.logged('the Kafka client has ended')).toHaveLength(1);
       } finally {
         await inTheWay.disconnect();

@@ -81,7 +81,7 @@ async function refused(args: readonly string[], settings: Settings): Promise<str
 async function causeOfDeath(settings: Settings, args: readonly string[] = []): Promise<unknown> {
   const worker = new RunningCommand(['worker', ...args], settings);
   expect(await worker.ending()).toEqual({ code: 1, signal: null });
-  expect(worker.logged('the Kafka client has ended; another one is made')[0]?.error).not.toBe(
+  expect(worker.logged('the Kafka client failed; creating another one')[0]?.error).not.toBe(
     'Failed to find group coordinator',
   );
   return worker.logged('the Kafka client has ended')[0]?.error;
@@ -93,7 +93,7 @@ const GROUP_ACL =
 describe('a user without ACLs for', () => {
   test('a topic is shown none, and the command says how to name or grant it', async () => {
     expect(await refused(['dead-letters', 'list'], asUser())).toMatch(
-      /^Kafka has no topic .*, or does not show it to us\. Set DEAD_LETTER_TOPIC to that of the workers, .* or grant the Kafka user Describe on it$/m,
+      /^Kafka has no topic .*, or hides it from this user\. Set DEAD_LETTER_TOPIC to that of the workers, .* or grant the Kafka user Describe on it$/m,
     );
     await acls(
       allow(TOPIC, world.topics.main, DESCRIBE),

@@ -278,7 +278,7 @@ describe('dead-letters replay', () => {
       expect(lines).toEqual([
         'broken off: 0 records at least were sent before',
         expect.stringMatching(/^the end of operation 1 could not be noted: Postgres answered: /),
-        'Kafka has no topic none, or does not show it to us',
+        'Kafka has no topic none, or hides it from this user',
       ]);
     }),
   );

@@ -210,12 +210,12 @@ describe('refused in a sentence that names the setting:', () => {
     [
       'a token endpoint of an unknown authority',
       () => ({ ...withToken(), NODE_EXTRA_CA_CERTS: undefined }),
-      /^Kafka: the token endpoint gave no answer: .* No authority that is known here .* NODE_EXTRA_CA_CERTS\.$/,
+      /^Kafka: the token endpoint did not answer: .* No authority that is known here .* NODE_EXTRA_CA_CERTS\.$/,
     ],
     [
       'a token endpoint that is not there',
       () => ({ ...withToken(), KAFKA_SASL_OAUTHBEARER_TOKEN_ENDPOINT_URL: 'http://127.0.0.1:1/token' }),
-      /^Kafka: the token endpoint gave no answer: .*KAFKA_SASL_OAUTHBEARER_TOKEN_ENDPOINT_URL/,
+      /^Kafka: the token endpoint did not answer: .*KAFKA_SASL_OAUTHBEARER_TOKEN_ENDPOINT_URL/,
     ],
     [
       'brokers of an unknown authority',
@@ -392,8 +392,8 @@ describe('a schema registry by https', () => {
   });
 
   test.each<[string, Settings, RegExp]>([
-    ['a wrong token', { SCHEMA_REGISTRY_TOKEN: 'wrong' }, /HTTP 401; look at .*SCHEMA_REGISTRY_TOKEN/],
-    ['an unknown authority', { NODE_EXTRA_CA_CERTS: undefined }, /look at NODE_EXTRA_CA_CERTS/],
+    ['a wrong token', { SCHEMA_REGISTRY_TOKEN: 'wrong' }, /HTTP 401; check .*SCHEMA_REGISTRY_TOKEN/],
+    ['an unknown authority', { NODE_EXTRA_CA_CERTS: undefined }, /check NODE_EXTRA_CA_CERTS/],
   ])('leaves undecided with %s, and says so', async (_, settings, expected) => {
     await inWorld({ servers: secured.servers, topics: { main: 1 } }, async (world) => {
       await produceFramed(world);
@@ -508,7 +508,7 @@ test('with a topic of its own and an ACL an operator can write no feed but its o
         headers: [['connection-id', 'bravo-stream']],
       };
       await expect(sender.send(bravo, [message], encodeMessages())).rejects.toThrow(
-        /authoriz|does not show it to us/i,
+        /authoriz|hides it from this user/i,
       );
       await sender.send(acme, [message], encodeMessages());
       await sender.stop();
@@ -551,7 +551,7 @@ test('a topic that a worker may not read is told of, and stops no other; it is r
       KAFKA_SASL_USERNAME: OPERATOR,
       KAFKA_SASL_PASSWORD: secured.operatorPassword,
     });
-    const refused = await worker.waitForLog('a topic cannot be read; it is tried again, and others go on');
+    const refused = await worker.waitForLog('cannot read a topic, retrying; other topics continue');
     expect(refused).toMatchObject({
       level: 'error',
       topic: acme,
@@ -564,7 +564,7 @@ test('a topic that a worker may not read is told of, and stops no other; it is r
     await send(bravo, 'later');
     await world.untilDecided(40);
     expect(worker.logged('partitions assigned')).toHaveLength(1);
-    expect(worker.logged('a topic cannot be read; it is tried again, and others go on')).toHaveLength(1);
+    expect(worker.logged('cannot read a topic, retrying; other topics continue')).toHaveLength(1);
     const metric = async () =>
       (await worker.get('/metrics')).text
         .split('\n')
@@ -572,7 +572,7 @@ test('a topic that a worker may not read is told of, and stops no other; it is r
     expect(await metric()).toEqual([`promo_intake_refused_partitions{topic="${acme}"} 2`]);
     await createAcls(world.brokers, allow(TOPIC, acme, READ));
     await world.untilDecided(60);
-    await worker.waitForLog('a topic can be read again');
+    await worker.waitForLog('topic is readable again');
     await until('nothing is refused', 40 * SECOND, async () =>
       (await metric()).every((line) => line.endsWith(' 0')),
     );

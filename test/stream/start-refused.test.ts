@@ -63,7 +63,7 @@ testWhere(policyNeeds)(
       async (world) => {
         const error = await causeOfDeath(world.start(), 'the worker cannot start');
         expect(error).toBe(
-          `Topic ${world.deadLetterTopic} is missing, and the brokers refuse to make it: POLICY_VIOLATION: Messages of this cluster are small. Asked for: partitions and replicas by the defaults of the brokers, max.message.bytes=83886080. Make ${world.deadLetterTopic} yourself as the policy of the brokers (create.topic.policy.class.name) wants it, with a max.message.bytes above twice that of the topics that are read.`,
+          `Topic ${world.deadLetterTopic} is missing, and the brokers refuse to create it: POLICY_VIOLATION: Messages of this cluster are small. Requested: partitions and replicas by the defaults of the brokers, max.message.bytes=83886080. Make ${world.deadLetterTopic} yourself as the policy of the brokers (create.topic.policy.class.name) wants it, with a max.message.bytes above twice that of the topics that are read.`,
         );
       },
     ),
@@ -78,7 +78,7 @@ it(
       { topics: {} },
       async (world) => {
         const named = new RegExp(
-          `^Topic ${world.deadLetterTopic} is missing, and the brokers refuse to make it: INVALID_REPLICATION_FACTOR: .*3.*\\. Asked for: .*max\\.message\\.bytes=83886080\\. Start the brokers that are missing, lower default\\.replication\\.factor`,
+          `^Topic ${world.deadLetterTopic} is missing, and the brokers refuse to create it: INVALID_REPLICATION_FACTOR: .*3.*\\. Requested: .*max\\.message\\.bytes=83886080\\. Start the brokers that are missing, lower default\\.replication\\.factor`,
         );
         const worker = world.start();
         const line = await worker.waitForLog('Kafka is not ready; trying again');
@@ -127,7 +127,7 @@ it(
       async (world) => {
         const error = await causeOfDeath(world.start(), 'the Kafka client has ended');
         expect(error).toBe(
-          'Kafka refuses a member with a session timeout of 10000 ms. Set KAFKA_SESSION_TIMEOUT_MS to what lies from group.min.session.timeout.ms to group.max.session.timeout.ms of the brokers, or change these.',
+          'Kafka refuses a member with a session timeout of 10000 ms. Set KAFKA_SESSION_TIMEOUT_MS to a value from group.min.session.timeout.ms to group.max.session.timeout.ms of the brokers, or change these.',
         );
         await produce(world.topics.main, [{ value: bytesOf(aLogin({ event_id: 'late' })) }], {
           brokers: world.brokers,

@@ -13,7 +13,7 @@ import { inWorld, type World } from './world';
 const SECOND = 1_000;
 const DEADLINE_MS = 300 * SECOND;
 const CLIENT = 'promo-intake';
-const THROTTLED = 'Kafka throttles requests of this process: a quota of the brokers';
+const THROTTLED = 'Kafka throttles requests of this process by a quota';
 
 const NEVER = 'Kafka throttles every fetch, and no record arrives';
 

@@ -188,7 +188,7 @@ describe('what the store has lost', () => {
           'truncate promo_store.event_keys, promo_store.history, promo_store.rounds, promo_store.resends',
         );
         await produce(world.topics.main, [record('3')]);
-        await worker.waitForLog('the store has lost what it had decided; it is read again');
+        await worker.waitForLog('the store has lost decided events; reading them again');
         await world.untilDecided(3);
         await worker.stop();
       }),
@@ -198,7 +198,7 @@ describe('what the store has lost', () => {
 
 describe('a collector that', () => {
   const refusals: readonly (readonly [string, number | null, string])[] = [
-    ['refuses', 401, 'traces are not sent, or not all of them'],
+    ['refuses', 401, 'cannot send some or all traces'],
     ['never answers', null, 'the last traces were not sent in time'],
   ];
   for (const [what, answer, said] of refusals) {

@@ -183,10 +183,10 @@ describe('Postgres hangs', () => {
       const patient = await hangs('first', '4');
       expect(await patient.stop()).toEqual({ code: 1, signal: null });
       const at = (line: string) => Date.parse(patient.logged(line)[0]?.time ?? '');
-      const took = at('stopped at the deadline; what was under way is read again') - at('signal received');
+      const took = at('stopped at the deadline; records in flight are read again') - at('signal received');
       expect(took).toBeGreaterThan(3 * SECOND);
       expect(took).toBeLessThan(5.5 * SECOND);
-      expect(patient.logged('stopped at the deadline; what was under way is read again')).toHaveLength(1);
+      expect(patient.logged('stopped at the deadline; records in flight are read again')).toHaveLength(1);
       expect(patient.logged('connections were not closed in time, and are cut')).toHaveLength(1);
       await postgres.resume();
 

@@ -18,7 +18,7 @@ const DELETED_CHECK_MS = 5_000;
 
 export interface Drain {
   /** Resolves with the reason once nothing is left to wait for, or once `stop` is aborted. */
-  until(stop: AbortSignal): Promise<'drained' | 'records deleted' | 'told to stop'>;
+  until(stop: AbortSignal): Promise<'drained' | 'records deleted' | 'stop requested'>;
   close(): Promise<void>;
 }
 
@@ -102,11 +102,11 @@ export async function makeDrain(
           }
           await systemClock.sleep(DRAIN_CHECK_MS, stop);
         } catch (error) {
-          logger.warn({ error: messageOf(error) }, 'it cannot be told how far the topics are decided');
+          logger.warn({ error: messageOf(error) }, 'cannot read how far the topics are decided, retrying');
           await systemClock.sleep(DRAIN_RETRY_MS, stop);
         }
       }
-      return 'told to stop';
+      return 'stop requested';
     },
     close: () => offsets.close(),
   };

@@ -50,7 +50,7 @@ function readingUncommitted(kafka: Kafka): Kafka {
   );
   const makeCluster: unknown = makesCluster && Reflect.get(kafka, makesCluster);
   if (makesCluster === undefined || typeof makeCluster !== 'function')
-    throw new Error('kafkajs makes its clusters in another way than version 2.2.4');
+    throw new Error('kafkajs creates its clusters in another way than version 2.2.4');
   return Object.create(kafka, {
     [makesCluster]: {
       value: (options: object) => makeCluster({ ...options, isolationLevel: READ_UNCOMMITTED }),

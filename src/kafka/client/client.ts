@@ -104,7 +104,7 @@ export function sessionRefusal(kafka: Kafka, error: unknown): KafkaRefusal | und
   if (!(error instanceof Error)) return undefined;
   if (Reflect.get(error, 'type') !== 'INVALID_SESSION_TIMEOUT') return sessionRefusal(kafka, error.cause);
   return new KafkaRefusal(
-    `Kafka refuses a member with a session timeout of ${sessionTimeoutOf(kafka)} ms. Set KAFKA_SESSION_TIMEOUT_MS to what lies from group.min.session.timeout.ms to group.max.session.timeout.ms of the brokers, or change these.`,
+    `Kafka refuses a member with a session timeout of ${sessionTimeoutOf(kafka)} ms. Set KAFKA_SESSION_TIMEOUT_MS to a value from group.min.session.timeout.ms to group.max.session.timeout.ms of the brokers, or change these.`,
     { cause: error },
   );
 }
@@ -159,7 +159,7 @@ export async function readClusterId(kafka: Kafka): Promise<string | null> {
 /** Positions and verdicts would be stored under the wrong cluster. A restart adopts the new cluster. */
 export function clusterChanged(before: string, now: string): KafkaRefusal {
   return new KafkaRefusal(
-    `The brokers are of another Kafka cluster than at the start: ${now}, not ${before}. Start the worker again`,
+    `The brokers belong to another Kafka cluster than at the start: ${now}, not ${before}. Restart the worker`,
   );
 }
 

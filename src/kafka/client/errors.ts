@@ -11,7 +11,7 @@ export class KafkaRefusal extends KafkaProblem {
 }
 
 export function noTopic(topic: string): string {
-  return `Kafka has no topic ${topic}, or does not show it to us`;
+  return `Kafka has no topic ${topic}, or hides it from this user`;
 }
 
 export function noPartition(topic: string, partition: number): string {

@@ -124,7 +124,7 @@ async function requestToken(source: TokenSource): Promise<{ value: string; secon
     status = response.status;
     answer = await readAnswer(response.body, MAX_ANSWER_BYTES);
   } catch (error) {
-    throw new KafkaJSConnectionError(`${ENDPOINT} gave no answer: ${fetchProblem(error)}`, codeOf(error));
+    throw new KafkaJSConnectionError(`${ENDPOINT} did not answer: ${fetchProblem(error)}`, codeOf(error));
   }
   if (status >= 400 && status < 500 && status !== 429)
     throw new KafkaJSNonRetriableError(`${ENDPOINT} refused us: HTTP ${status}${codeIn(answer, 'error')}`);

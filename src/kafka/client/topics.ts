@@ -19,18 +19,18 @@ const TOO_FEW_BROKERS = 'INVALID_REPLICATION_FACTOR';
  */
 const REFUSALS: Readonly<Record<string, (topic: string) => string>> = {
   POLICY_VIOLATION: (topic) =>
-    `Make ${topic} yourself as the policy of the brokers (create.topic.policy.class.name) wants it, with a max.message.bytes above twice that of the topics that are read`,
+    `Create ${topic} by hand as the policy of the brokers (create.topic.policy.class.name) requires, with a max.message.bytes above twice that of the topics that are read`,
   INVALID_CONFIG: (topic) =>
-    `Make ${topic} yourself, with a max.message.bytes above twice that of the topics that are read`,
+    `Create ${topic} by hand, with a max.message.bytes above twice that of the topics that are read`,
   [TOO_FEW_BROKERS]: (topic) =>
-    `Start the brokers that are missing, lower default.replication.factor of the brokers, or make ${topic} yourself with as many replicas as there are brokers`,
-  INVALID_PARTITIONS: (topic) => `Correct num.partitions of the brokers, or make ${topic} yourself`,
-  INVALID_REQUEST: (topic) => `Make ${topic} yourself`,
+    `Start the brokers that are missing, lower default.replication.factor of the brokers, or create ${topic} by hand with as many replicas as there are brokers`,
+  INVALID_PARTITIONS: (topic) => `Correct num.partitions of the brokers, or create ${topic} by hand`,
+  INVALID_REQUEST: (topic) => `Create ${topic} by hand`,
   INVALID_TOPIC_EXCEPTION: (topic) => `Name another topic than ${topic}`,
   TOPIC_AUTHORIZATION_FAILED: (topic) =>
-    `Give the user of the worker the ACL Create on the topic, or make ${topic} yourself and give the user Describe and Write`,
+    `Give the user of the worker the ACL Create on the topic, or create ${topic} by hand and give the user Describe and Write`,
   CLUSTER_AUTHORIZATION_FAILED: (topic) =>
-    `Give the user of the worker the ACL Create on the topic, or make ${topic} yourself and give the user Describe and Write`,
+    `Give the user of the worker the ACL Create on the topic, or create ${topic} by hand and give the user Describe and Write`,
 };
 
 /**
@@ -74,7 +74,7 @@ export function refusalOf(topic: string, error: unknown): KafkaProblem | undefin
   if (remedy === undefined) return undefined;
   const Refusal = answer.type === TOO_FEW_BROKERS ? KafkaProblem : KafkaRefusal;
   return new Refusal(
-    `Topic ${topic} is missing, and the brokers refuse to make it: ${answer.type}: ${answer.message.replace(/\.?\s*$/, '')}. Asked for: partitions and replicas by the defaults of the brokers, max.message.bytes=${MAX_OWN_MESSAGE_BYTES}. ${remedy}.`,
+    `Topic ${topic} is missing, and the brokers refuse to create it: ${answer.type}: ${answer.message.replace(/\.?\s*$/, '')}. Requested: partitions and replicas by the defaults of the brokers, max.message.bytes=${MAX_OWN_MESSAGE_BYTES}. ${remedy}.`,
     { cause: error },
   );
 }

@@ -144,13 +144,13 @@ export function makeMemberWatch(
     if (still.length === 0 || !limit.take(now)) return;
     logger.warn(
       { groupId, members: still.map(({ id, partitions }) => ({ id, partitions: partitions.length })) },
-      'members of the group read nothing of their partitions; joining anew, so that Kafka asks who is there',
+      'members of the group do not read their partitions; rejoining, so that Kafka checks its members',
     );
     onDeadMembers();
   }
 
   const report = (error: unknown) =>
-    logger.warn({ error: messageOf(error) }, 'the members of the group could not be looked at');
+    logger.warn({ error: messageOf(error) }, 'cannot describe the members of the group');
 
   return {
     async watch(signal) {

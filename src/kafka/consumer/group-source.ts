@@ -87,10 +87,7 @@ export function makeKafkaSource(kafka: Kafka, options: KafkaSourceOptions, logge
     missing = wanted.filter((topic) => !existing.has(topic));
     for (const topic of missing) {
       if (reported.includes(topic)) continue;
-      logger.warn(
-        { topic, checkEveryMs: TOPIC_CHECK_MS },
-        'topic does not exist; it is read as soon as it does',
-      );
+      logger.warn({ topic, checkEveryMs: TOPIC_CHECK_MS }, 'topic does not exist; it is read once it exists');
     }
     options.onTopics?.(new Map(wanted.map((topic) => [topic, existing.has(topic)])), existing);
     return wanted.filter((topic) => existing.has(topic)).sort();
@@ -105,8 +102,7 @@ export function makeKafkaSource(kafka: Kafka, options: KafkaSourceOptions, logge
     if (stopping.signal.aborted || isJoined) return;
     subscribed = null;
     wantsToRejoin = false;
-    if (membership?.hasEnded())
-      logger.warn({ groupId }, 'the membership of the group has ended; joining anew');
+    if (membership?.hasEnded()) logger.warn({ groupId }, 'the membership of the group has ended; rejoining');
     await membership?.leave();
     membership = null;
     logger.info({ topics }, topics.length === 0 ? 'there are no topics to read yet' : 'reading topics');
@@ -129,7 +125,7 @@ export function makeKafkaSource(kafka: Kafka, options: KafkaSourceOptions, logge
         options.onFatal(error);
         return;
       }
-      logger.error({ error: error.message }, 'the Kafka client has ended; another one is made');
+      logger.error({ error: error.message }, 'the Kafka client failed; creating another one');
       if (++endsInARow >= MAX_ENDS_IN_A_ROW) options.onFatal(error);
     },
   };
@@ -144,7 +140,7 @@ export function makeKafkaSource(kafka: Kafka, options: KafkaSourceOptions, logge
         // back the store or Kafka.
         if (membership === null) listener.onActive();
         waitMs = TOPIC_RETRY_MS;
-        logger.warn({ error: messageOf(error), retryMs: waitMs }, 'topics could not be checked');
+        logger.warn({ error: messageOf(error), retryMs: waitMs }, 'cannot check topics, retrying');
       }
       const checkAt = systemClock.now() + waitMs;
       do {
@@ -168,7 +164,7 @@ export function makeKafkaSource(kafka: Kafka, options: KafkaSourceOptions, logge
     resume: (partition) => membership?.resume(partition),
     rewindTo: (partition, offset) => membership?.rewindTo(partition, offset),
     async commit(progress) {
-      if (membership === null) throw new Error('the worker is in no group');
+      if (membership === null) throw new Error('the worker is not a member of the group');
       await membership.commit(progress);
     },
     async stop() {

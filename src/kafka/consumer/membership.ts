@@ -258,7 +258,10 @@ export async function joinGroup(
   function leaveAgain(): void {
     isDisconnected = false;
     membership.leave().catch((error: unknown) => {
-      logger.warn({ groupId, error: messageOf(error) }, 'a consumer that came back could not be ended');
+      logger.warn(
+        { groupId, error: messageOf(error) },
+        'cannot stop a consumer that restarted after it left',
+      );
       isDisconnected = true;
     });
   }

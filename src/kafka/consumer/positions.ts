@@ -135,7 +135,7 @@ export class FetchPositions {
     }
     if (certain.length < current.length)
       throw new Error(
-        'Kafka did not take the offset of a partition; it waits until the partition is read again',
+        'Kafka refused the offset of a partition; the commit waits until the partition is read again',
       );
   }
 
@@ -150,7 +150,7 @@ export class FetchPositions {
     if (fromOffset > expected) {
       this.listener.onPassedOver(partition, fromOffset - expected);
       this.logger.error(details, 'records were deleted before they were read');
-    } else this.logger.warn(details, 'the partition begins anew; it is read from its beginning');
+    } else this.logger.warn(details, 'the log of the partition is new; reading it from its beginning');
   }
 }
 

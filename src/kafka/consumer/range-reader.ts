@@ -196,7 +196,7 @@ export async function readRecords(
         // A slow `take` is no stall of Kafka.
         if (waitingBytes > 0) movedAt = systemClock.now();
         if (systemClock.now() > movedAt + stalledMs)
-          throw new KafkaProblem(`Kafka gave no more records within ${stalledMs} ms`);
+          throw new KafkaProblem(`Kafka returned no more records within ${stalledMs} ms`);
         await systemClock.sleep(READ_CHECK_MS, NEVER);
       }
     } finally {
@@ -206,7 +206,7 @@ export async function readRecords(
     if (failure !== undefined) throw failure;
   } finally {
     await admin.deleteGroups([group]).catch((error: unknown) => {
-      logger.warn({ group, error: String(error) }, 'a group without members could not be deleted');
+      logger.warn({ group, error: String(error) }, 'cannot delete a group without members');
     });
     await admin.disconnect();
   }

@@ -84,7 +84,7 @@ export class RefusedPartitions {
     this.logged.set(partition.topic, { because: error.message, at: now });
     this.logger.error(
       { ...partition, error: error.message },
-      'a topic cannot be read; it is tried again, and others go on',
+      'cannot read a topic, retrying; other topics continue',
     );
   }
 
@@ -103,7 +103,7 @@ export class RefusedPartitions {
     if (!this.logged.has(topic) || [...this.refused.values()].some((each) => each.partition.topic === topic))
       return;
     this.logged.delete(topic);
-    this.logger.info({ topic }, 'a topic can be read again');
+    this.logger.info({ topic }, 'topic is readable again');
   }
 }
 

@@ -123,7 +123,7 @@ class CurrentBatch {
     const codec = this.attributes & CODEC_MASK;
     if (formatOf(this.bytes) !== FORMAT) return this.undecodable(notSupported(formatOf(this.bytes)));
     // Brokers do not check it on a fetch: bytes that a disk has changed might decode, to another amount.
-    if (!this.isSound) return this.undecodable('its checksum is of other bytes');
+    if (!this.isSound) return this.undecodable('its checksum does not match its bytes');
     if (codec === 0)
       return stored.length > CHECKED_WHOLE_BYTES
         ? this.read(stored, fromOffset)

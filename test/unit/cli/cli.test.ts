@@ -245,7 +245,7 @@ describe('an error that a person can mend is a sentence with the remedy', () => 
     [
       'a topic that is missing',
       new KafkaProblem(noTopic('t')),
-      /^Kafka has no topic t, or does not show it to us$/,
+      /^Kafka has no topic t, or hides it from this user$/,
     ],
     [
       'a port that is taken',

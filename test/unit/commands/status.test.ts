@@ -158,10 +158,12 @@ test('of a partition that did not say for how long its records wait, that is tol
   const other = { ...at, partition: 1, low: 0, high: 9, committed: 4 };
   const idle = { ...at, partition: 2, low: 0, high: 4, committed: 4 };
   const positions = value([{ ...at, low: 0, high: 12, committed: 10 }, other, idle]);
-  const report = assess(facts({ positions, oldestUnknown: 'Kafka gave no more records within 15000 ms' }));
+  const report = assess(
+    facts({ positions, oldestUnknown: 'Kafka returned no more records within 15000 ms' }),
+  );
   expect(report).toMatchObject({
     needs_a_person: [
-      'for how long records of t/1 wait cannot be told: Kafka gave no more records within 15000 ms',
+      'for how long records of t/1 wait cannot be told: Kafka returned no more records within 15000 ms',
     ],
     lag: { records: 7, seconds: null },
     partitions: [{ lag_seconds: 5 }, { lag_seconds: null }, { lag_seconds: 0 }],

@@ -7,7 +7,7 @@ test.each([
   [
     'no claim',
     [],
-    'the record has no header connection-id, and its topic is not that of exactly one connection',
+    'the record has no header connection-id, and its topic does not belong to exactly one connection',
   ],
   ['a claim', ['acme-x'], 'the header connection-id claims "acme-x", which is no connection of this topic'],
   ['two claims', ['a', 'b'], 'the header connection-id claims several connections: "a", "b"'],
@@ -28,7 +28,7 @@ test('however long and many claims are, the detail is short [S5]', () => {
 test('the schema id and what is wrong with a batch are named [S5]', () => {
   expect(
     letterDetail({ payload: { type: 'schema_unknown', schemaId: 17 }, claims: [] }, 'schema_unknown'),
-  ).toBe('the schema registry has no schema of id 17 that can be read');
+  ).toBe('the schema registry has no readable schema of id 17');
   expect(
     letterDetail(
       { payload: { type: 'undecodable', because: 'there is no codec 7' }, claims: [] },

@@ -253,14 +253,14 @@ describe('a registry that does not answer as it should leaves the value undecide
     [
       'a redirect to a login page',
       (_, response) => response.writeHead(302, { location: '/login' }).end(),
-      'HTTP 302, and so no answer of a schema registry; look at the host and the path of SCHEMA_REGISTRY_URL',
+      'HTTP 302, which is no answer of a schema registry; check the host and the path of SCHEMA_REGISTRY_URL',
     ],
     [
       'a login page of status 200',
       text(200, '<html>log in</html>'),
-      'no schema, and so no answer of a schema registry',
+      'without a schema, which is no answer of a schema registry',
     ],
-    ['JSON that is no schema', json(200, { message: 'hello' }), 'an answer that is no schema'],
+    ['JSON that is no schema', json(200, { message: 'hello' }), 'an answer without a schema'],
     [
       'a connection that ends in mid answer',
       (_, response) =>
@@ -283,7 +283,7 @@ describe('a registry that does not answer as it should leaves the value undecide
   it('nobody there', async () => {
     await registry.stop();
     expect(await unavailable(wire.decode(framed(7)))).toMatch(
-      /ECONNREFUSED; look at SCHEMA_REGISTRY_URL, and whether the registry runs$/,
+      /ECONNREFUSED; check SCHEMA_REGISTRY_URL, and whether the registry runs$/,
     );
     registry = new Registry();
     await registry.start();
@@ -292,7 +292,7 @@ describe('a registry that does not answer as it should leaves the value undecide
   it('https where the registry speaks http', async () => {
     const wrong = makeWireFormat({ registryUrl: `https://${registry.address}`, timeoutMs: TIMEOUT_MS });
     expect(await unavailable(wrong.decode(framed(7)))).toMatch(
-      /; look at SCHEMA_REGISTRY_URL: https where the registry speaks http$/,
+      /; check SCHEMA_REGISTRY_URL: https where the registry speaks http$/,
     );
   });
 
@@ -305,7 +305,7 @@ describe('a registry that does not answer as it should leaves the value undecide
     const port = typeof address === 'object' ? address?.port : undefined;
     const wrong = makeWireFormat({ registryUrl: `http://127.0.0.1:${port}`, timeoutMs: TIMEOUT_MS });
     expect(await unavailable(wrong.decode(framed(7)))).toMatch(
-      /; look at SCHEMA_REGISTRY_URL where each try ends so: http where the registry speaks https, or no registry at that port$/,
+      /; check SCHEMA_REGISTRY_URL if every try ends so: http where the registry speaks https, or no registry at that port$/,
     );
     server.close();
   });
@@ -360,7 +360,7 @@ describe('the address of the registry', () => {
     registry.answer('/schemas/ids/8', json(401, { message: 'no' }));
     const message = await unavailable(secured.decode(framed(8)));
     expect(message).toBe(
-      `schema registry http://${registry.address}, schema 8: HTTP 401; look at SCHEMA_REGISTRY_USERNAME or SCHEMA_REGISTRY_TOKEN`,
+      `schema registry http://${registry.address}, schema 8: HTTP 401; check SCHEMA_REGISTRY_USERNAME or SCHEMA_REGISTRY_TOKEN`,
     );
   });
 

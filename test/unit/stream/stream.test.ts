@@ -1293,7 +1293,7 @@ describe('a store that has lost what it had decided', () => {
     expect(stream.undecided()).toEqual([
       expect.objectContaining({
         cause: 'kafka',
-        because: expect.stringContaining('is not set back to offset 5'),
+        because: expect.stringContaining('cannot commit the rewound offset 5'),
       }),
     ]);
     source.commitFails = null;

@@ -106,7 +106,7 @@ describe('a log line on refusals [W8]', () => {
     expect(lines).toHaveLength(5);
     jest.advanceTimersByTime(1_000);
     refuse('198.51.100.1');
-    expect(lines.slice(5)).toMatchObject([{ address: '198.51.100.1', status: 401, untold: 50 }]);
+    expect(lines.slice(5)).toMatchObject([{ address: '198.51.100.1', status: 401, suppressed: 50 }]);
   });
 
   test('is one of a hundred a minute, whoever sends; all are counted, and the next line says how many were left out', async () => {
@@ -115,7 +115,7 @@ describe('a log line on refusals [W8]', () => {
     expect([lines.length, (await refusals()) - before]).toEqual([100, 5_000]);
     jest.advanceTimersByTime(60_000);
     refuse('198.51.100.9');
-    expect(lines[100]).toMatchObject({ address: '198.51.100.9', untoldOfOthers: 4_900 });
+    expect(lines[100]).toMatchObject({ address: '198.51.100.9', suppressedOfOthers: 4_900 });
   });
 
   async function refusals(): Promise<number> {

@@ -43,7 +43,7 @@ it('tells of offsets that were passed over, and of a log that begins anew before
   expect(told.filter((line) => !line.includes(' begins at '))).toEqual([
     't/1 passed over 3',
     'records were deleted before they were read',
-    'the partition begins anew; it is read from its beginning',
+    'the log of the partition is new; reading it from its beginning',
   ]);
 });
 
@@ -61,7 +61,7 @@ it('is void once a partition begins anew under what was handed over of it, until
   expect(positions.advance(ONE, 0, 9)).toBe(true);
   expect(positions.advance(ONE, 0, 2)).toBe(false);
   expect(positions.isVoid).toBe(true);
-  await expect(positions.commit([upTo(ONE, 9)], send)).rejects.toThrow('did not take the offset');
+  await expect(positions.commit([upTo(ONE, 9)], send)).rejects.toThrow('refused the offset of a partition');
   expect(sent).toEqual([]);
   positions.onAssigned();
   expect(positions.isVoid).toBe(false);
@@ -86,11 +86,11 @@ it('commits nothing beyond what was fetched, and nothing of a partition in doubt
 
   positions.markInDoubt(TWO);
   await expect(positions.commit([upTo(ONE, 4), upTo(TWO, 4)], send)).rejects.toThrow(
-    'did not take the offset',
+    'refused the offset of a partition',
   );
   expect(sent.splice(0)).toEqual(['t/1@4']);
   positions.onHighWatermark(TWO, 8);
-  await expect(positions.commit([upTo(TWO, 4)], send)).rejects.toThrow('did not take the offset');
+  await expect(positions.commit([upTo(TWO, 4)], send)).rejects.toThrow('refused the offset of a partition');
   positions.onHighWatermark(TWO, 9);
   await positions.commit([upTo(TWO, 4)], send);
   expect(sent).toEqual(['t/2@4']);

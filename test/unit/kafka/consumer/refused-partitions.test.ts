@@ -53,7 +53,7 @@ it('are asked for again after 1, 2, 4 ... 30 s, and no more than that', () => {
 
 it('are told of once a topic, anew for another reason and after ten minutes, and when all of them are read again', () => {
   const { refused, lines, changes, fetchAfter } = setUp();
-  const refusal = 'a topic cannot be read; it is tried again, and others go on';
+  const refusal = 'cannot read a topic, retrying; other topics continue';
   refused.refuse(of(0), NOT_ALLOWED);
   refused.refuse(of(1), NOT_ALLOWED);
   refused.refuse(of(0), NOT_ALLOWED);
@@ -68,7 +68,7 @@ it('are told of once a topic, anew for another reason and after ten minutes, and
   expect(lines).toEqual([]);
   refused.onAnswered(of(0));
   refused.onAnswered(of(0));
-  expect(lines).toEqual(['a topic can be read again']);
+  expect(lines).toEqual(['topic is readable again']);
   expect(changes).toEqual(['t/0 not allowed', 't/1 not allowed', 't/1 null', 't/0 null']);
 });
 

@@ -144,7 +144,7 @@ describe('record batches', () => {
       bytes[bit >> 3]! ^= 1 << (bit & 7);
       const read = (await readFetch(bytes)).records;
       expect(read.map(({ offset, undecodable }) => [offset, undecodable])).toEqual([
-        [7, 'its checksum is of other bytes'],
+        [7, 'its checksum does not match its bytes'],
       ]);
     }
   });
