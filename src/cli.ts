@@ -37,7 +37,7 @@ export const COMMANDS: readonly Command[] = [
     name: 'migrate',
     summary: 'bring the database to this version',
     purpose:
-      'Runs the migrations that the database lacks, each in a transaction of its own, and names them. Run it before the workers of a new version start. Two that run at once wait for one another.',
+      'Runs the migrations that the database lacks, each in its own transaction, and prints their names.',
     example: 'DATABASE_URL=postgres://postgres@localhost/promo promo-intake migrate',
     options: {},
     settings: ['DATABASE'],
@@ -46,16 +46,22 @@ export const COMMANDS: readonly Command[] = [
   },
   {
     name: 'grant',
-    summary: 'give roles of the database what they need, and nothing more',
+    summary: 'grant roles of the database their permissions, and revoke all others',
     purpose:
-      'Roles exist already, under names of your choosing. Run it as the owner of the tables, after each migrate: whatever else the named roles were granted in the schemas promo and promo_store is taken from them. The writer is for the worker, the reader for analysts (no player_ref) and verify, the janitor for retention, the maintainer for erasures and dead letters.',
+      'Grants each named role its permissions in the schemas promo and promo_store, and revokes all others that it has there.',
     example: 'promo-intake grant --writer promo_app --reader analysts --janitor promo_cron',
     options: {
-      writer: { value: 'NAME', help: 'decides events; cannot change or delete what is decided' },
-      reader: { value: 'NAME', help: 'reads the views of promo, without player_ref' },
-      janitor: { value: 'NAME', help: 'drops months that are over' },
-      maintainer: { value: 'NAME', help: 'erases players, replays dead letters' },
-      print: { help: 'only print the SQL, for somebody else to run; needs no database' },
+      writer: {
+        value: 'NAME',
+        help: 'the role of workers: decides events, cannot change or delete decided ones',
+      },
+      reader: {
+        value: 'NAME',
+        help: 'the role of analysts and of verify: reads the views of promo, without player_ref',
+      },
+      janitor: { value: 'NAME', help: 'the role of retention apply: drops expired months' },
+      maintainer: { value: 'NAME', help: 'the role of erase-player and dead-letters replay' },
+      print: { help: 'only print the SQL, for another person to run; needs no database' },
     },
     settings: ['DATABASE'],
     exits: {
@@ -74,16 +80,18 @@ export const COMMANDS: readonly Command[] = [
   },
   {
     name: 'worker',
-    summary: 'read the topics and decide, until SIGTERM',
+    summary: 'read the topics and decide their events, until SIGTERM',
     purpose:
-      'Joins the consumer group, reads the topics of the connections, and decides a verdict for each event. Run as many as there are partitions to share. SIGTERM or Ctrl-C ends it after what is under way was decided; a second one ends it at once.',
+      'Joins the consumer group, reads the topics of the connections, and decides a verdict for each event.',
     example:
       'KAFKA_BROKERS=localhost:9092 DATABASE_URL=postgres://postgres@localhost/promo promo-intake worker',
-    options: { drain: { help: 'end once the group has decided all that was in the topics at the start' } },
+    options: {
+      drain: { help: 'end once the group has decided all records that the topics held at the start' },
+    },
     settings: WORKER_SETTINGS,
     exits: {
-      0: 'told to stop and closed in time; with --drain: everything is decided',
-      1: 'it cannot start or go on (no database or brokers, missing migrations), it did not close within SHUTDOWN_SECONDS, or with --drain it was told to stop before everything was decided',
+      0: 'a signal ended it, and it closed in time; with --drain: everything is decided',
+      1: 'it cannot start or continue, it did not close within SHUTDOWN_SECONDS, or a signal ended --drain early',
       2: WRONG_USAGE,
     },
     run: async ({ options }) =>
@@ -91,39 +99,40 @@ export const COMMANDS: readonly Command[] = [
   },
   {
     name: 'verify',
-    summary: 'tell whether what is stored is sound, and agrees with Kafka',
+    summary: 'check that the stored data is sound, and agrees with Kafka',
     purpose:
-      'Runs promo.check_invariants() on the database, compares what the group has committed with what is decided, and what is decided with the offsets that Kafka has. Names each damage. Workers may run meanwhile. Everything stored is read once. Committed offsets that no decided record has are looked for in Kafka, up to a million back, as a group of its own (KAFKA_GROUP_ID.verify-...): transaction markers and aborted records are no damage.',
+      'Checks the invariants of the database, compares decided with committed offsets and with Kafka, and prints each damage.',
     example:
       'KAFKA_BROKERS=localhost:9092 DATABASE_URL=postgres://postgres@localhost/promo promo-intake verify',
     options: {},
     settings: ['KAFKA', 'KAFKA_GROUP_ID', 'DATABASE'],
-    exits: { 0: 'sound', 1: 'a damage is named, or it could not be told', 2: WRONG_USAGE },
+    exits: { 0: 'sound', 1: 'damage was found, or a check could not run', 2: WRONG_USAGE },
     run: async () => (await import('./commands/verify.js')).verify(),
   },
   {
     name: 'health',
-    summary: 'ask a running worker whether it lives',
-    purpose:
-      'Asks /livez of the worker on this machine, or what --url names, and tells the answer: for the HEALTHCHECK of a container and for tests of a deployment, which then need no curl.',
+    summary: 'ask a running worker whether it is alive',
+    purpose: 'Requests /livez of the worker on this machine, or another URL, and prints the answer.',
     example: 'promo-intake health --url http://promo-intake-worker:8080/readyz',
-    options: { url: { value: 'URL', help: 'what to ask (default http://127.0.0.1:HTTP_PORT/livez)' } },
+    options: {
+      url: { value: 'URL', help: 'the address to request (default http://127.0.0.1:HTTP_PORT/livez)' },
+    },
     settings: ['HTTP_PORT'],
-    exits: { 0: 'it answers 200', 1: 'it answers otherwise, or not within 4 s', 2: WRONG_USAGE },
+    exits: { 0: 'the answer is 200', 1: 'there is another answer, or none within 4 s', 2: WRONG_USAGE },
     run: async ({ options }) => (await import('./commands/health.js')).health(options.get('url')),
   },
   {
     name: 'webhook',
-    summary: 'take in events over HTTP and decide, until SIGTERM',
+    summary: 'receive events over HTTP and decide them, until SIGTERM',
     purpose:
-      'Serves POST /v1/events/CONNECTION_ID: one event, or {"events": [...]}, signed with a secret of the connection as Standard Webhooks lays down. Answers with the verdict on each event once it is committed; 503 with Retry-After where they cannot be decided now. What it takes in is decided as the workers decide: an event that came over Kafka before is a duplicate. Run several behind one address. Needs Kafka only where VERDICT_TOPIC is set. SIGTERM or Ctrl-C ends it after the requests under way were answered; a second one ends it at once.',
+      'Serves POST /v1/events/CONNECTION_ID, decides the events of each signed request, and answers with their verdicts.',
     example:
       'WEBHOOK_SECRETS_FILE=secrets.json DATABASE_URL=postgres://postgres@localhost/promo promo-intake webhook',
     options: {},
     settings: PUBLISHING_WEBHOOK_SETTINGS,
     exits: {
-      0: 'told to stop and closed in time',
-      1: 'it cannot start (no database, missing migrations, a port that is taken), or it did not close within SHUTDOWN_SECONDS',
+      0: 'a signal ended it, and it closed in time',
+      1: 'it cannot start, or it did not close within SHUTDOWN_SECONDS',
       2: WRONG_USAGE,
     },
     run: async () => (await import('./commands/webhook.js')).webhook(),
@@ -133,16 +142,16 @@ export const COMMANDS: readonly Command[] = [
     file: 'file or -',
     summary: 'put operators, connections, brands and rules into force',
     purpose:
-      'Applies a reference data file (YAML or JSON, which may be gzipped) whole, and prints what changes. What the file no longer holds stops being used; decided events stay as they are. The same file again changes nothing. All faults of a file are told at once, with their lines.',
+      'Applies a reference data file (YAML or JSON, plain or gzipped) as a whole, and prints the changes.',
     example: 'promo-intake reference apply schemas/examples/reference.yaml --dry-run',
     options: {
-      'dry-run': { help: 'only print what would change' },
+      'dry-run': { help: 'only print the changes' },
       'allow-removal': { help: 'allow operators and connections to be removed' },
     },
     settings: ['DATABASE'],
     exits: {
-      0: 'in force, or nothing changes',
-      1: 'the file has faults, or would remove something; nothing was applied',
+      0: 'in force, or there are no changes',
+      1: 'the file has faults, or removes something; nothing was applied',
       2: WRONG_USAGE,
     },
     run: async ({ file, options }) =>
@@ -156,27 +165,27 @@ export const COMMANDS: readonly Command[] = [
   {
     name: 'publish',
     file: 'file or -',
-    summary: 'send events to Kafka, one a line',
+    summary: 'send events to Kafka, one per line',
     purpose:
-      'Sends each line of FILE as one record, byte for byte as it is and without judging it; blank lines are left out. A line that is no JSON object, a batch or an array of events is not sent, and of a file that is one JSON document over several lines nothing is. The key is player_ref, else event_id, so that the events of one player stay in order. A line that the broker refuses is reported, and the others go on; when Kafka is away for long, it stops and says at which line to go on. All in-sync replicas have what is counted as sent. A line whose acknowledgement got lost may be sent twice, which the intake answers as a duplicate.',
+      'Sends each line of FILE to a topic as one record, unchanged; its key is player_ref, or else event_id.',
     example: 'promo-intake publish events.ndjson --connection acme-stream',
     options: {
-      topic: { value: 'TOPIC', help: `the topic, which has to exist (default ${SPEC})` },
+      topic: { value: 'TOPIC', help: `the topic, which must exist (default ${SPEC})` },
       connection: {
         value: 'ID',
-        help: 'name the connection in the header connection-id, for a topic that several share',
+        help: 'set the header connection-id, for a topic that several connections share',
       },
       compression: {
         value: 'CODEC',
         choices: COMPRESSIONS,
         help: `${COMPRESSIONS.join(', ')} (default none; zstd needs Node 22.15)`,
       },
-      force: { help: 'send lines that are no JSON objects, too; it still exits with 1 then' },
+      force: { help: 'also send lines that are no JSON objects; the exit code is still 1 then' },
     },
     settings: PUBLISH_SETTINGS,
     exits: {
-      0: 'every line is sent, and is a JSON object',
-      1: 'some are not: they were refused, they are no JSON objects, batches or one document over several lines, Kafka is away, there is no such topic, or it was interrupted',
+      0: 'every line was sent, and is a JSON object',
+      1: 'a line was refused or is no JSON object, Kafka is away, the topic does not exist, or it was interrupted',
       2: WRONG_USAGE,
     },
     run: async ({ file, options }) => {
@@ -189,24 +198,24 @@ export const COMMANDS: readonly Command[] = [
   {
     name: 'send',
     file: 'file or -',
-    summary: 'send events to a webhook, and tell what became of them',
+    summary: 'send events to a webhook, and print their verdicts',
     purpose:
-      'Sends the events of FILE to a webhook, 500 a request, each as it is and without checking it, and tells what became of each that is not simply accepted. FILE holds an event a line, or is one JSON document: an event, an array of events, or {"events": [...]}. What the webhook does not answer, or answers with 503, is sent again after 1 s, doubling to 30 s; what it refuses ends it, and where to go on is said.',
+      'Sends the events of FILE to a webhook, 500 per request, and prints the result of each event that is not simply accepted.',
     example:
       'WEBHOOK_SECRETS_FILE=secrets.json promo-intake send events.ndjson --url https://events.example.com --connection acme-hook',
     options: {
-      url: { value: 'URL', required: true, help: 'where the webhook is; /v1/events/ID is added' },
+      url: { value: 'URL', required: true, help: 'the address of the webhook; /v1/events/ID is appended' },
       connection: {
         value: 'ID',
         required: true,
-        help: 'the connection to send as; WEBHOOK_SECRETS has its secret',
+        help: 'the sending connection; WEBHOOK_SECRETS has its secret',
       },
-      json: { help: 'print an object an event: line, and what the webhook told of it' },
+      json: { help: 'print one object per event: its line, and the answer of the webhook' },
     },
     settings: SEND_SETTINGS,
     exits: {
-      0: 'every event is decided, and none rejected',
-      1: 'some are rejected or were not sent, the webhook refused them, or it was interrupted',
+      0: 'every event is decided, and none is rejected',
+      1: 'some events are rejected or were not sent, the webhook refused them, or it was interrupted',
       2: WRONG_USAGE,
     },
     run: async ({ file, options }) => {
@@ -218,9 +227,9 @@ export const COMMANDS: readonly Command[] = [
   {
     name: 'check',
     file: 'file or -',
-    summary: 'tell the verdict of each event of a file, as far as no stored state is needed',
+    summary: 'judge each event of a file, without Kafka and without a database',
     purpose:
-      'Judges each event of FILE by the rules that the worker judges by, and tells every fault with its line, field and remedy. FILE holds an event a line, or is one JSON document: an event, an array of events, or {"events": [...]}; that is said, since publish sends lines. Two events of FILE with one event_id are told, too, and for a connection of the webhook what no request may hold. What needs stored state is left out: ids that are decided already, and rounds that are refunded. Needs neither Kafka nor a database.',
+      'Judges each event of FILE by the rules of the worker, and prints each fault with its line, field and remedy.',
     example:
       'promo-intake check events.ndjson --reference schemas/examples/reference.yaml --connection acme-stream',
     options: {
@@ -233,16 +242,16 @@ export const COMMANDS: readonly Command[] = [
       connection: {
         value: 'ID',
         needs: 'reference',
-        help: 'the connection of the reference data that the events come by',
+        help: 'the connection of the reference data by which the events come',
       },
       json: {
-        help: 'print an object an event: line, event_id, verdict, reason, faults; of a duplicate also first_line and content_differs; warning, of what the webhook would not take',
+        help: 'print one object per event: line, event_id, verdict, reason, faults; a duplicate adds first_line and content_differs, an event that the webhook refuses adds warning',
       },
     },
     settings: [],
     exits: {
       0: 'every event is accepted',
-      1: 'some are rejected, skipped or duplicates, the webhook would not take them, or it was interrupted',
+      1: 'some events are rejected, skipped or duplicates, the webhook would refuse some, or it was interrupted',
       2: 'a wrong option or FILE, or reference data with faults',
     },
     run: async ({ file, options }) => {
@@ -295,7 +304,7 @@ async function main(argv: readonly string[]): Promise<number> {
 function usage(problem: string, command: Command | undefined): number {
   const more = command === undefined ? 'promo-intake --help' : `promo-intake ${command.name} --help`;
   const line = command === undefined ? '' : `Usage: ${synopsis(command)}\n`;
-  console.error(`${problem}\n${line}${more} tells more.`);
+  console.error(`${problem}\n${line}${more} shows the options.`);
   return USAGE;
 }
 

@@ -129,7 +129,7 @@ export const FAULTS: readonly FaultGroup[] = [
       {
         fault: 'SIGTERM in the middle of a batch',
         does: 'Finishes what is under way within SHUTDOWN_SECONDS, commits it, and leaves the group. What waits is left to the next owner.',
-        sees: '`signal received`, `stopping`, `stopped`; exit code 0, or 1 and `stopped at the deadline; records in flight are read again`, `connections were not closed in time, and are cut`',
+        sees: '`signal received`, `stopping`, `stopped`; exit code 0, or 1 and `stopped at the deadline; records in flight are read again`, `connections did not close in time, dropping them`',
         tests: {
           [OFFSETS]: [
             'SIGTERM: in the middle of the load: ends with 0, and what is committed is what is decided',
@@ -235,7 +235,7 @@ export const FAULTS: readonly FaultGroup[] = [
       {
         fault: 'Kafka is not there when a worker starts',
         does: 'Tries for a minute.',
-        sees: '`Kafka is not ready; trying again`, then `the worker cannot start`; exit code 1',
+        sees: '`Kafka is not ready, retrying`, then `the worker cannot start`; exit code 1',
         tests: {
           [LONG]: [
             'long faults: a worker whose Kafka does not come up says so and ends with 1 after a minute',
@@ -353,7 +353,7 @@ export const FAULTS: readonly FaultGroup[] = [
       {
         fault: 'Fewer brokers than a topic of our own needs replicas, as while brokers start',
         does: 'A start retries for a minute, since brokers may still join. Then it ends with 1.',
-        sees: '`Kafka is not ready; trying again`, then `the worker cannot start`, with the topic, the request and the remedy',
+        sees: '`Kafka is not ready, retrying`, then `the worker cannot start`, with the topic, the request and the remedy',
         tests: {
           [START]: [
             'a topic with more replicas than brokers is asked for until the start is over, since brokers may still join',
@@ -473,7 +473,7 @@ export const FAULTS: readonly FaultGroup[] = [
       {
         fault: 'It is not there when a worker starts, or lacks migrations',
         does: 'Tries for a minute; without the migrations it does not start.',
-        sees: '`Postgres is not ready; trying again`, then `the worker cannot start`; exit code 1',
+        sees: '`Postgres is not ready, retrying`, then `the worker cannot start`; exit code 1',
         tests: {
           [UNDECIDED_TESTS]: [
             'at the start: Postgres may come later than its worker, which answers health from the start',
@@ -729,7 +729,7 @@ export const FAULTS: readonly FaultGroup[] = [
       {
         fault: 'The file of its secrets becomes wrong',
         does: 'Goes on with those that it had.',
-        sees: '`the secrets have changed and cannot be used`',
+        sees: '`changed secrets are not valid, keeping the old ones`',
         tests: {
           [WEBHOOK]: ['secrets in a file are followed, and a file that has become wrong changes nothing'],
         },
@@ -760,7 +760,7 @@ export const FAULTS: readonly FaultGroup[] = [
       {
         fault: 'The collector of traces refuses, hangs or is away',
         does: 'Decides. Traces wait up to a limit, and are dropped then.',
-        sees: '`cannot send some or all traces`, once a minute; `the last traces were not sent in time` at its end',
+        sees: '`cannot send some or all traces`, once a minute; `last traces not sent in time` at its end',
         tests: {
           [TRACES]: [
             'a collector that: refuses is told once, and holds nothing up',

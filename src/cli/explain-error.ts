@@ -83,7 +83,7 @@ function portTrouble(chain: readonly Cause[]): string | undefined {
 
 /** @param setting the setting that names the port @param problem Node's message */
 export function portIsTaken(setting: string, problem: string): string {
-  return `${setting} cannot be served: ${problem}. Set it to a port that is free and may be used, or to 0 for any.`;
+  return `${setting} cannot be served: ${problem}. Set it to a free port that this process may use, or to 0 for any free port.`;
 }
 
 /**
@@ -107,17 +107,17 @@ function kafkaTrouble(chain: readonly Cause[]): string | undefined {
   const tls = tlsRemedy(chain, advertised === undefined ? KAFKA_TLS : { ...KAFKA_TLS, address: LISTENERS });
   if (tls !== undefined) return `Kafka cannot be reached: ${plainWords(root.message)}. ${tls}`;
   if (/^SASL .* failed/.test(root.message) || root.name === 'KafkaJSSASLAuthenticationError')
-    return `Kafka refused us: ${root.message}. ${saslRemedy(root.message)}`;
+    return `Kafka refused the login: ${root.message}. ${saslRemedy(root.message)}`;
   if (advertised !== undefined)
-    return `Kafka cannot be reached: ${root.message}. KAFKA_BROKERS leads to the cluster, which names ${advertised} as the address of a broker. Check that this broker runs and that the name and the port can be reached from here, or correct ${LISTENERS}.`;
+    return `Kafka cannot be reached: ${root.message}. The cluster of KAFKA_BROKERS advertises ${advertised} as the address of a broker. Check that this broker runs and that this process can reach the address, or correct ${LISTENERS}.`;
   if (/Connection|NoBroker|Timeout/.test(root.name)) {
     const security = MISUNDERSTOOD.test(root.message)
-      ? ', and that KAFKA_SECURITY_PROTOCOL is that of their port'
+      ? ', and that KAFKA_SECURITY_PROTOCOL fits their port'
       : '';
-    return `Kafka cannot be reached: ${root.message}. Check that the brokers of KAFKA_BROKERS run and can be reached from here${security}.`;
+    return `Kafka cannot be reached: ${root.message}. Check that the brokers of KAFKA_BROKERS run and that this process can reach them${security}.`;
   }
   if (/SASL state/.test(root.message))
-    return `Kafka answered: ${root.message}. Correct KAFKA_SECURITY_PROTOCOL: there is no SASL at that port.`;
+    return `Kafka answered: ${root.message}. The port has no SASL: correct KAFKA_SECURITY_PROTOCOL.`;
   const remedy = chain.map(({ type }) => kafkaRemedy(type)).find((each) => each !== undefined);
   return `Kafka answered: ${root.message}${remedy === undefined ? '' : `. ${remedy}`}`;
 }
@@ -137,14 +137,14 @@ function tokenRemedy(chain: readonly Cause[], message: string): string {
     return 'Correct KAFKA_SASL_OAUTHBEARER_CLIENT_ID, KAFKA_SASL_OAUTHBEARER_CLIENT_SECRET or KAFKA_SASL_OAUTHBEARER_SCOPE.';
   return (
     tlsRemedy(chain, TOKEN_TLS) ??
-    'Check that KAFKA_SASL_OAUTHBEARER_TOKEN_ENDPOINT_URL is right and can be reached from here.'
+    'Check that KAFKA_SASL_OAUTHBEARER_TOKEN_ENDPOINT_URL is right and that this process can reach it.'
   );
 }
 
 function saslRemedy(message: string): string {
   if (/not supported/.test(message)) return 'Correct KAFKA_SASL_MECHANISM.';
   return /OAUTHBEARER/.test(message)
-    ? 'The brokers do not take the token: look at KAFKA_SASL_OAUTHBEARER_CLIENT_ID and KAFKA_SASL_OAUTHBEARER_SCOPE, and at what the brokers want of a token.'
+    ? 'The brokers refuse the token. Check KAFKA_SASL_OAUTHBEARER_CLIENT_ID and KAFKA_SASL_OAUTHBEARER_SCOPE, and the claims that the brokers require.'
     : 'Correct KAFKA_SASL_USERNAME or KAFKA_SASL_PASSWORD.';
 }
 
@@ -179,25 +179,20 @@ const TOKEN_TLS: TlsSettings = {
 const TLS_TROUBLES: readonly [codes: RegExp, remedy: (settings: TlsSettings) => string][] = [
   [
     /^(UNABLE_TO_|SELF_SIGNED_|DEPTH_ZERO_SELF_SIGNED_|CERT_SIGNATURE_FAILURE|CERT_UNTRUSTED)/,
-    ({ ca }) => `No authority that is known here has signed its certificate: look at ${ca}.`,
+    ({ ca }) => `Its certificate is signed by an unknown authority: check ${ca}.`,
   ],
   [
     /^ERR_TLS_CERT_ALTNAME_INVALID$/,
     ({ address }) =>
-      `Its certificate is of another host: correct the host in ${address}, or the certificate.`,
+      `Its certificate belongs to another host: correct the host in ${address}, or the certificate.`,
   ],
   [
     /^CERT_(HAS_EXPIRED|NOT_YET_VALID)$/,
-    () => 'Its certificate is out of its time: have a new one issued for it, or correct the clock here.',
+    () =>
+      'Its certificate has expired or is not valid yet: replace the certificate, or correct the clock of this machine.',
   ],
-  [
-    /ALERT|HANDSHAKE_FAILURE/,
-    ({ cert }) => `It wants a client certificate, or not this one: look at ${cert}.`,
-  ],
-  [
-    /^(EPROTO|ERR_SSL_)/,
-    ({ mode, address }) => `It does not speak TLS at that port: look at ${mode} and ${address}.`,
-  ],
+  [/ALERT|HANDSHAKE_FAILURE/, ({ cert }) => `It requires another client certificate: check ${cert}.`],
+  [/^(EPROTO|ERR_SSL_)/, ({ mode, address }) => `The port has no TLS: check ${mode} and ${address}.`],
 ];
 
 /** Removes positions in OpenSSL's code, and Node's hint at its own options. */
@@ -224,19 +219,19 @@ function postgresTrouble(chain: readonly Cause[]): string | undefined {
   if (tls !== undefined)
     return `Postgres cannot be reached: ${plainWords(chain.find(isTls)?.message ?? '')}. ${tls}`;
   if (chain.some(({ message }) => /There was an error establishing an SSL connection/.test(message)))
-    return 'Postgres cannot be reached: what answers at the address of DATABASE_URL is no Postgres. Correct the host and the port in DATABASE_URL.';
+    return 'Postgres cannot be reached: the server at the address of DATABASE_URL is no Postgres. Correct the host and the port in DATABASE_URL.';
   const plain = chain.find(({ message }) => /does not support SSL/.test(message));
   if (plain !== undefined)
-    return `Postgres cannot be reached: ${plain.message}. Turn ssl on there, or set DATABASE_SSL_MODE to disable.`;
+    return `Postgres cannot be reached: ${plain.message}. Turn ssl on in Postgres, or set DATABASE_SSL_MODE to disable.`;
   const answer = chain.find(({ code }) => /^[0-9A-Z]{5}$/.test(code) && /\d/.test(code));
   if (answer !== undefined) {
     return `Postgres answered: ${answer.message}. ${postgresRemedy(answer.code, answer.message)}`;
   }
   if (chain.some(({ message }) => /client password must be a string/.test(message)))
-    return 'Postgres asks for a password, and there is none. Set DATABASE_PASSWORD, or write it into DATABASE_URL.';
+    return 'Postgres requires a password, and none is set. Set DATABASE_PASSWORD, or add the password to DATABASE_URL.';
   const broken = chain.find(isUnreachable) ?? chain.find(isTimeout);
   if (broken !== undefined)
-    return `Postgres cannot be reached: ${broken.message}. Check that the server of DATABASE_URL runs, that it is a Postgres, and that it can be reached from here.`;
+    return `Postgres cannot be reached: ${broken.message}. Check that the server of DATABASE_URL runs, that it is a Postgres, and that this process can reach it.`;
   return undefined;
 }
 

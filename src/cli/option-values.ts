@@ -13,7 +13,7 @@ export function integerOf(options: Options, name: string, least = 0): number | u
   if (text === undefined) return undefined;
   const value = Number(text);
   if (/^\d+$/.test(text) && Number.isSafeInteger(value) && value >= least) return value;
-  throw wrong(name, `"${text}" is not a whole number from ${least} on`, 'Write digits alone');
+  throw wrong(name, `"${text}" is not a whole number of at least ${least}`, 'Write digits only');
 }
 
 const WITHOUT_SECONDS = /^(.{10}T\d\d:\d\d)(?=Z|[+-])/;
@@ -24,7 +24,7 @@ export function timeOf(options: Options, name: string): number | undefined {
   if (text === undefined) return undefined;
   const micros = parseInstant(text.replace(WITHOUT_SECONDS, '$1:00'));
   if (micros !== undefined) return Number(micros / 1_000n);
-  throw wrong(name, `"${text}" is not a time with its zone`, 'Write it like 2026-11-22T10:00:00Z');
+  throw wrong(name, `"${text}" is not a time with a zone`, 'Write it like 2026-11-22T10:00:00Z');
 }
 
 /** A range of offsets and times that options name. An absent option sets no bound. */

@@ -17,16 +17,16 @@ const POSTGRES: readonly [sqlState: string, words: RegExp | null, remedy: string
   [
     '28P01',
     null,
-    'Correct the user or the password in DATABASE_URL, or DATABASE_PASSWORD. Postgres says the same of a password whose time is over (alter role ... valid until).',
+    'Correct the user or the password in DATABASE_URL, or DATABASE_PASSWORD. Postgres gives the same answer for an expired password (alter role ... valid until).',
   ],
   ['28000', /valid client certificate/, 'Set DATABASE_SSL_CERT_FILE and DATABASE_SSL_KEY_FILE.'],
   [
     '28000',
     /no encryption|SSL off/,
-    'Set DATABASE_SSL_MODE to verify-full, or let the user in (pg_hba.conf).',
+    'Set DATABASE_SSL_MODE to verify-full, or allow the user in pg_hba.conf.',
   ],
   ['28000', /not permitted to log in/, 'Run: alter role ... login. Or correct the user in DATABASE_URL.'],
-  ['28000', null, 'Correct the user in DATABASE_URL, or let it in (pg_hba.conf).'],
+  ['28000', null, 'Correct the user in DATABASE_URL, or allow the user in pg_hba.conf.'],
   ['3D000', null, 'Create the database, or correct DATABASE_URL.'],
   ['3F000', null, lacksMigrations()],
   ['42P01', null, lacksMigrations()],
@@ -35,23 +35,23 @@ const POSTGRES: readonly [sqlState: string, words: RegExp | null, remedy: string
   [
     '42501',
     /for database/,
-    'Grant the user of DATABASE_URL connect on this database (promo-intake grant takes it from all others), and create where the user runs migrate.',
+    'Grant the user of DATABASE_URL connect on this database: promo-intake grant revokes it from all others. A user who runs migrate needs create as well.',
   ],
   [
     '42501',
     /promo/,
-    'Run promo-intake grant for the user of DATABASE_URL, or name a user in DATABASE_URL who has the permission: migrate and grant run as the owner of the tables.',
+    'Run promo-intake grant for the user of DATABASE_URL, or set DATABASE_URL to a user with the permission. migrate and grant run as the owner of the tables.',
   ],
-  ['42501', null, 'Grant the user of DATABASE_URL the permission, or name another user.'],
+  ['42501', null, 'Grant the permission to the user of DATABASE_URL, or set another user.'],
   [
     '42704',
     /configuration parameter/,
-    'Postgres has no such setting: correct the options in DATABASE_URL, or alter role ... reset and alter database ... reset.',
+    'Postgres has no such setting. Correct the options in DATABASE_URL, or run: alter role ... reset, and alter database ... reset.',
   ],
   [
     '25006',
     null,
-    'Either the server is a standby: DATABASE_URL has to name the primary. Or default_transaction_read_only is on for the user, the database or in DATABASE_URL: turn it off.',
+    'If the server is a standby, set DATABASE_URL to the primary. Else turn default_transaction_read_only off: for the user, the database, or in DATABASE_URL.',
   ],
   ['53300', /for role/, 'Close connections of this user, or run: alter role ... connection limit N.'],
   ['53300', /for database/, 'Close connections, or run: alter database ... connection limit N.'],
@@ -59,7 +59,7 @@ const POSTGRES: readonly [sqlState: string, words: RegExp | null, remedy: string
   [
     '53100',
     null,
-    'The disk of the server is full: free space on it. Retention drops old months (promo-intake retention apply).',
+    'The disk of the server is full. Free space on it; promo-intake retention apply drops old months.',
   ],
   [
     '55000',
@@ -69,17 +69,17 @@ const POSTGRES: readonly [sqlState: string, words: RegExp | null, remedy: string
   [
     '55P03',
     null,
-    'Another session holds a lock on it: find the session in pg_stat_activity, and try again once it has ended.',
+    'Another session holds the lock. Find it in pg_stat_activity, and try again once it has ended.',
   ],
   [
     '57014',
     /statement timeout/,
-    'Look in pg_stat_activity for what the server is busy with. Where statement_timeout is set for the user, the database or in DATABASE_URL, raise it.',
+    'Look in pg_stat_activity for the load of the server. If statement_timeout is set for the user, the database or in DATABASE_URL, raise it.',
   ],
   [
     '57014',
     null,
-    'Somebody cancelled the statement. Try again, or raise the deadline that did (statement_timeout, transaction_timeout).',
+    'A person or a deadline cancelled the statement. Try again, or raise the deadline: statement_timeout or transaction_timeout.',
   ],
   ['25P04', null, 'Raise transaction_timeout, which is set for the user, the database or in DATABASE_URL.'],
   ['57P03', null, 'Try again in a moment.'],
@@ -98,20 +98,20 @@ const ACLS = 'docs/security.md lists the ACLs';
  * kafkajs.
  */
 const KAFKA: Readonly<Record<string, string>> = {
-  TOPIC_AUTHORIZATION_FAILED: `Grant the Kafka user of this process what the topic needs: Describe and Read to read from it, Describe and Write to write to it (${ACLS}).`,
-  GROUP_AUTHORIZATION_FAILED: `Grant the Kafka user of this process Describe and Read on the group KAFKA_GROUP_ID. status, verify, replay and dead-letters need Read and Delete on groups that begin with its name and a dot (${ACLS}).`,
-  CLUSTER_AUTHORIZATION_FAILED: `Grant the Kafka user of this process what it needs (${ACLS}).`,
+  TOPIC_AUTHORIZATION_FAILED: `Grant the Kafka user of this process Describe and Read on a topic that it reads, Describe and Write on a topic that it writes (${ACLS}).`,
+  GROUP_AUTHORIZATION_FAILED: `Grant the Kafka user of this process Describe and Read on the group KAFKA_GROUP_ID. The commands status, verify, replay and dead-letters need Read and Delete on groups whose names begin with it and a dot (${ACLS}).`,
+  CLUSTER_AUTHORIZATION_FAILED: `Grant the missing ACL to the Kafka user of this process (${ACLS}).`,
   GROUP_MAX_SIZE_REACHED:
-    'Run fewer workers, or raise group.max.size of the brokers. More members than partitions read nothing.',
+    'Run fewer workers, or raise group.max.size of the brokers. Members in excess of the partitions read nothing.',
   INCONSISTENT_GROUP_PROTOCOL:
-    'Members of another program, or of another protocol, use this group: set KAFKA_GROUP_ID to a name that workers alone use, or end those members.',
+    'Members of another program or protocol use this group. Set KAFKA_GROUP_ID to a name that only workers use, or stop those members.',
   GROUP_COORDINATOR_NOT_AVAILABLE:
-    'Start the brokers that are missing: groups need the topic __consumer_offsets, and that needs as many brokers as offsets.topic.replication.factor.',
+    'Start the missing brokers. Groups need the topic __consumer_offsets, which needs as many brokers as offsets.topic.replication.factor.',
   NOT_ENOUGH_REPLICAS:
-    'Start the brokers that are missing, or lower min.insync.replicas of the topic to the replicas that it has.',
+    'Start the missing brokers, or lower min.insync.replicas of the topic to its number of replicas.',
   UNKNOWN_TOPIC_OR_PARTITION: 'Create the topic, or grant the Kafka user of this process Describe on it.',
   LEADER_NOT_AVAILABLE: 'Start the brokers that have replicas of this partition.',
-  UNSUPPORTED_VERSION: 'Use brokers of a version that README.md names.',
+  UNSUPPORTED_VERSION: 'Upgrade the brokers to a version that README.md lists.',
 };
 
 /** @param type the name that kafkajs gives to the code @returns the remedy; undefined if none is known */

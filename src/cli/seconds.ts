@@ -4,5 +4,5 @@ export function rounded(value: number | null): number | null {
 }
 
 export function seconds(value: number | null): string {
-  return value === null ? 'for a time that is not known' : `${Math.round(value)} s`;
+  return value === null ? 'for an unknown time' : `${Math.round(value)} s`;
 }

@@ -67,11 +67,19 @@ function withoutCommand([first, second]: readonly string[], commands: readonly C
   const [command, ...more] = group;
   if (command !== undefined) {
     if (second === '--help' || second === '-h') return { type: 'help', command };
-    if (more.length === 0) return { type: 'wrong', problem: `the command is "${command.name}"`, command };
-    return wrong(`the commands are ${group.map(({ name }) => `"${name}"`).join(', ')}`);
+    if (more.length === 0)
+      return {
+        type: 'wrong',
+        problem: `the command "${first}" is incomplete; did you mean "${command.name}"?`,
+        command,
+      };
+    return wrong(
+      `the command "${first}" is incomplete; its commands are ${group.map(({ name }) => `"${name}"`).join(', ')}`,
+    );
   }
   if (first === undefined) return wrong('a command is missing');
-  if (first.startsWith('-')) return wrong(`the command comes first, then its options: ${first}`);
+  if (first.startsWith('-'))
+    return wrong(`the option ${first} comes before the command; write the command first`);
   return wrong(
     `there is no command "${first}"${didYouMean(
       first,
@@ -129,7 +137,7 @@ function optionProblem(
   if (value === undefined || value === '') return `${rawName} needs a value: ${rawName} ${option.value}`;
   // The value may have been left out, so that the next option was read as the value.
   if (!inlineValue && /^-./.test(value))
-    return `${rawName} needs a value: ${value.startsWith('--') ? `${rawName} ${option.value}` : `${rawName}=${value}, if it is that`}`;
+    return `${rawName} needs a value: ${value.startsWith('--') ? `${rawName} ${option.value}` : `${rawName}=${value}, if that is the value`}`;
   if (option.choices?.includes(value) === false)
     return `${rawName} ${value} is not one of ${option.choices.join(', ')}${didYouMean(value, option.choices)}`;
   return undefined;
@@ -185,13 +193,13 @@ export function overview(commands: readonly Command[]): string {
     `${command.name}${command.file === undefined ? '' : ' FILE'}`,
     command.summary,
   ]);
-  return `promo-intake takes in promotion events and decides a verdict for each, once.
+  return `promo-intake receives promotion events and decides a verdict for each event, once.
 
 Commands
 ${table(rows)}
 
-promo-intake COMMAND --help tells more of each; --version tells the version.
-Settings come from the environment; each command names those that it reads.
+promo-intake COMMAND --help shows options, settings and exit codes; --version prints the version.
+Settings come from the environment. docs/commands.md has the conditions of each command.
 
 A first run
   export KAFKA_BROKERS=localhost:9092 DATABASE_URL=postgres://postgres@localhost/promo

@@ -115,7 +115,7 @@ const SOME_NUMBERS: Numbers = { feed: () => 1, connection: () => 1, brand: () =>
 const TOO_LONG: Fault = {
   reason: 'no_idempotency_key',
   field: '',
-  detail: `the line is longer than ${MAX_LINE_BYTES} bytes, as no record can be`,
+  detail: `the line is longer than ${MAX_LINE_BYTES} bytes, the limit of a record`,
 };
 
 function inspect({ number, bytes }: Line, connection: Connection | undefined, seen: SeenIds): Finding {
@@ -174,7 +174,7 @@ function describeDuplicate({ line, contentDiffers }: NonNullable<Finding['first'
 function leftOut(connection: Connection | undefined): string {
   const rules =
     connection === undefined ? 'brand and game rules (--reference and --connection add them); ' : '';
-  return `Not looked at: ${rules}what is stored: ids that are decided already, and rounds that are refunded.`;
+  return `Not checked: ${rules}stored state (event_ids that are decided already, and refunded rounds).`;
 }
 
 // --- ids

@@ -52,11 +52,7 @@ function readFilter(options: Options): Filter {
   const filter = { reason: options.get('reason'), topic: options.get('source-topic'), partition, ...bounds };
   const hasOffsets = filter.fromOffset !== undefined || filter.toOffset !== undefined;
   if (hasOffsets && (filter.topic === undefined || filter.partition === undefined))
-    throw wrong(
-      'from-offset',
-      'is an offset of no partition',
-      'Name --source-topic and --source-partition as well',
-    );
+    throw wrong('from-offset', 'needs a partition', 'Add --source-topic and --source-partition');
   return filter;
 }
 
@@ -95,7 +91,7 @@ async function readLetters(
   const ends = await watermarks(kafka, [topic]);
   if (ends.length === 0)
     throw new KafkaProblem(
-      `${noTopic(topic)}. Set DEAD_LETTER_TOPIC to that of the workers, who create the topic at their start, or grant the Kafka user Describe on it`,
+      `${noTopic(topic)}. Set DEAD_LETTER_TOPIC as for the workers, which create the topic when they start, or grant the Kafka user Describe on the topic`,
     );
   const since = filter.sinceMs === undefined ? null : await offsetsAt(kafka, topic, filter.sinceMs);
   const ranges = ends.map(({ partition, low, high }): Range => {
@@ -187,7 +183,7 @@ export function describe(
     `${topic}: ${countText(counts)}${newest.length < total(counts) ? `, the newest ${newest.length} are shown` : ''}`,
     ...(foreign > 0
       ? [
-          `${counted(foreign, 'record of the topic is no dead letter', 'records of the topic are no dead letters')} of ours`,
+          `${counted(foreign, 'record of the topic is no dead letter', 'records of the topic are no dead letters')} of this service`,
         ]
       : []),
   ];
@@ -233,7 +229,7 @@ export async function replayDeadLetters(options: Options): Promise<number> {
       plan.choose(found);
     });
     await printLines(plan.lines());
-    console.log('nothing was sent: say --confirm to send them');
+    console.log('nothing was sent: add --confirm to send them');
     return DONE;
   }
   const request = { ...filter, to: to ?? null, topic: config.DEAD_LETTER_TOPIC, sourceTopic: filter.topic };
@@ -259,7 +255,7 @@ export async function replayDeadLetters(options: Options): Promise<number> {
     const { sent, refused } = sending.counts();
     if (failed)
       console.error(
-        `broken off: ${counted(sent, 'record')} at least ${sent === 1 ? 'was' : 'were'} sent before`,
+        `interrupted: at least ${counted(sent, 'record')} ${sent === 1 ? 'was' : 'were'} sent before`,
       );
     const outcome = { sent, refused, ...plan.outcome(), ...(failed && { failed }) };
     isNoted = await noteEnd(config.DATABASE, operation, outcome);
@@ -269,7 +265,7 @@ export async function replayDeadLetters(options: Options): Promise<number> {
   console.log(`${counted(sent, 'record was', 'records were')} sent (operation ${operation})`);
   if (refused > 0)
     console.error(
-      `${refused} were not, as told above. Where they are too large, raise max.message.bytes of their topic and run this again: what was sent is a duplicate then. Or leave them out, by --from-offset and --to-offset`,
+      `${refused} were not sent; the lines above have the reasons. If they are too large, raise max.message.bytes of their topic and run this again: records that were sent are duplicates then. Or exclude them with --from-offset and --to-offset`,
     );
   return isNoted && refused === 0 ? DONE : FAILED;
 }
@@ -326,7 +322,9 @@ export function makePlan(to: string | undefined) {
         else if (chosen.has(id)) repeated++;
         else {
           if (chosen.size >= MAX_REPLAYED)
-            throw new Unable(`more than ${MAX_REPLAYED} at once; choose fewer by --since and --until`);
+            throw new Unable(
+              `more than ${MAX_REPLAYED} dead letters match; select fewer with --since and --until`,
+            );
           chosen.add(id);
           const topic = to ?? source.topic;
           const { key, value } = record;
@@ -346,7 +344,7 @@ export function makePlan(to: string | undefined) {
     lines: () => [
       ...[...byTarget].map(([topic, count]) => `${topic}: ${counted(count, 'record')}`),
       ...(byTarget.size === 0 ? ['there is nothing to send'] : []),
-      ...(repeated > 0 ? [`${repeated} are of the same records as these`] : []),
+      ...(repeated > 0 ? [`${repeated} are repetitions of these records`] : []),
       ...(undecodable > 0
         ? [
             `${undecodable} are undecodable: batches that cannot be read, and records with too many headers. They cannot be sent again`,

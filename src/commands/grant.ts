@@ -8,7 +8,7 @@ import { type Grantee, grantRoles, grantStatements, UnfitRole } from '../ledger/
 /** @param print only print the statements, for another person to run @returns the exit code */
 export async function grant(grantees: readonly Grantee[], print: boolean): Promise<number> {
   if (grantees.length === 0) {
-    console.error('name a role: --writer NAME, --reader NAME, --janitor NAME or --maintainer NAME');
+    console.error('no role is given; add --writer NAME, --reader NAME, --janitor NAME or --maintainer NAME');
     return USAGE;
   }
   if (print) {
@@ -31,18 +31,18 @@ export async function grant(grantees: readonly Grantee[], print: boolean): Promi
 }
 
 const CONNECT_HINT = [
-  'Any role of the server may connect to a database by default. As the owner of the database, take that from all others:',
+  'Any role of the server may connect to a database by default. As the owner of the database, revoke that:',
   'grant connect on database NAME to (these roles, the owner of the tables and all others that use it);',
   'revoke connect on database NAME from public;',
 ];
 
 function linesOf({ isRevoked, reasons, statements }: ConnectRight): string[] {
-  if (reasons.length === 0) return ['no other role may connect to the database, unless it was granted that'];
+  if (reasons.length === 0) return ['no role may connect to the database without a grant'];
   return [
     isRevoked
       ? `not every role may connect to the database: ${reasons.join('; ')}`
       : `any role of the server may still connect to the database: ${reasons.join('; ')}`,
-    'As the owner of the database, check the roles that are named and run:',
+    'As the owner of the database, check the roles in these statements, and run:',
     ...statements.map((statement) => `  ${statement};`),
   ];
 }

@@ -19,7 +19,7 @@ export async function health(url: string | undefined): Promise<number> {
   }
   const port = url === undefined ? readConfig(process.env, ['HTTP_PORT']).HTTP_PORT : undefined;
   if (port === 0) {
-    console.error('HTTP_PORT=0 is any port that is free: name the address by --url');
+    console.error('HTTP_PORT=0 is any free port: give the address with --url');
     return USAGE;
   }
   const target = url ?? `http://127.0.0.1:${port}/livez`;
@@ -44,7 +44,7 @@ async function answerOf(url: string, signal: AbortSignal): Promise<{ status: num
 
 /** The problem of a URL. The text never repeats the URL, which may hold a password. */
 function problemOf(url: string): string | undefined {
-  if (!/^https?:\/\//.test(url) || !URL.canParse(url)) return 'is no address';
+  if (!/^https?:\/\//.test(url) || !URL.canParse(url)) return 'is not an address';
   const { username, password } = new URL(url);
-  return username === '' && password === '' ? undefined : 'holds a user or a password, which nobody asks for';
+  return username === '' && password === '' ? undefined : 'has a user or a password, which is not used';
 }

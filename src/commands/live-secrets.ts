@@ -30,10 +30,10 @@ export function makeLiveSecrets(read: () => string, now: () => number, logger: L
     else
       logger.error(
         { problem: `WEBHOOK_SECRETS ${parsed.problem}` },
-        'the secrets have changed and cannot be used',
+        'changed secrets are not valid, keeping the old ones',
       );
     if (text !== undefined && 'value' in parsed)
-      logger.info({ connections: [...secrets.keys()] }, 'the secrets have changed');
+      logger.info({ connections: [...secrets.keys()] }, 'secrets reloaded');
     text = written;
     return secrets;
   };

@@ -17,7 +17,7 @@ export async function applyRetention(options: Options): Promise<number> {
   const keepMonths = integerOf(options, 'keep-months', 1) ?? 0;
   const { DATABASE } = readConfig(process.env, ['DATABASE']);
   const { firstKept, tables } = await planRetention(DATABASE, keepMonths);
-  console.log(`kept is ${firstKept} and later; of all before, ids, rounds and counters stay`);
+  console.log(`kept: ${firstKept} and later; of all earlier months, ids, rounds and counters stay`);
   for (const { name, rowEstimate, bytes } of tables)
     console.log(`${name}: about ${counted(rowEstimate, 'row')}, ${(bytes / 1e6).toFixed(1)} MB`);
   if (tables.length === 0) console.log('there is nothing to drop');
@@ -32,7 +32,7 @@ export async function applyRetention(options: Options): Promise<number> {
   const { events, rounds } = await forgetDroppedPlayers(DATABASE);
   if (events + rounds > 0)
     console.log(
-      `player hashes of dropped months forgotten: ${counted(events, 'event')}, ${counted(rounds, 'round')}`,
+      `player hashes of dropped months deleted: ${counted(events, 'event')}, ${counted(rounds, 'round')}`,
     );
   return DONE;
 }
@@ -43,8 +43,7 @@ const ERASE_BATCH = 5_000;
 /** Replaces a player in all stored data. @returns the exit code */
 export async function erase(options: Options): Promise<number> {
   const player = options.get('player') ?? (await standardInput());
-  if (player === '')
-    throw wrong('player', 'names nobody', 'Write the player_ref, or send it to standard input');
+  if (player === '') throw wrong('player', 'is empty', 'Write the player_ref, or send it to standard input');
   const { DATABASE } = readConfig(process.env, ['DATABASE']);
   const target = { operator: options.get('operator') ?? '', player, batch: ERASE_BATCH };
   const erased = await erasePlayer(
@@ -56,7 +55,7 @@ export async function erase(options: Options): Promise<number> {
   );
   const { erasure, verdicts, rounds, payloads } = erased;
   console.log(
-    `erased: ${counted(verdicts, 'verdict now names', 'verdicts now name')} erased:${erasure}; ${counted(rounds, 'round')} and ${counted(payloads, 'payload')} do not lead to the player any more`,
+    `erased: ${counted(verdicts, 'verdict now names', 'verdicts now name')} erased:${erasure}; ${counted(rounds, 'round')} and ${counted(payloads, 'payload')} no longer identify the player`,
   );
   for (const line of LEFT) console.log(line);
   return DONE;
@@ -64,17 +63,17 @@ export async function erase(options: Options): Promise<number> {
 
 /** Copies of the data outside the tables, which the operator must handle. */
 const LEFT = [
-  'left to do, by whoever runs the servers:',
-  '- Kafka: the topics of events and the dead-letter topic hold the records as they came, until their retention ends. Verdict messages name no player.',
-  '- Postgres: rows as they were are on disk until vacuum, and in WAL, replicas and backups as long as those are kept.',
-  '- an event or a dead letter that names the player and comes later is stored as it is: run this again.',
+  'still to do by the operators of the servers:',
+  '- Kafka: the topics of events and the dead-letter topic hold the original records until their retention ends. Verdict messages hold no player.',
+  '- Postgres: the old rows are on disk until vacuum, and in WAL, replicas and backups until these are deleted.',
+  '- A later event or dead letter of the player is stored unchanged: run this command again then.',
 ];
 
 /** @throws if the input is not a player_ref: the command would erase nothing and report success */
 async function standardInput(): Promise<string> {
   const input = await readUpTo(process.stdin, MAX_NAME_BYTES + LINE_END.length);
-  if (input === null) throw wrong('player', 'is longer than any player', 'Send one player_ref');
-  if (!isUtf8(input)) throw wrong('player', 'is not UTF-8', 'Send it in UTF-8, as events have it');
+  if (input === null) throw wrong('player', 'is longer than a player_ref may be', 'Send one player_ref');
+  if (!isUtf8(input)) throw wrong('player', 'is not UTF-8', 'Send it in UTF-8, as in events');
   const text = input.toString('utf8');
   if (text.startsWith(BYTE_ORDER_MARK))
     throw wrong('player', 'begins with a byte order mark', 'Send the player_ref alone');
@@ -83,7 +82,7 @@ async function standardInput(): Promise<string> {
     throw wrong(
       'player',
       'has more than one line',
-      'Send one player_ref; one that has a line break is given by --player',
+      'Send one player_ref; use --player for one that has a line break',
     );
   return player;
 }

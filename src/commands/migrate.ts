@@ -8,8 +8,7 @@ import { newerMigrations, migrate as runMigrations } from '../ledger/migrate';
 export async function migrate(): Promise<number> {
   const config = readConfig(process.env, ['DATABASE']);
   const ran = await runMigrations(config.DATABASE, {
-    onWait: (name) =>
-      console.error(`${name} waits for a lock that somebody else holds: it is tried again in a moment`),
+    onWait: (name) => console.error(`${name} cannot get a lock that another session holds, retrying`),
   });
   for (const name of ran) console.log(`ran ${name}`);
   if (ran.length === 0) {

@@ -19,7 +19,9 @@ export async function noteEnd(
     await endOperation(database, operation, outcome);
     return true;
   } catch (error) {
-    console.error(`the end of operation ${operation} could not be noted: ${explainShortly(error)}`);
+    console.error(
+      `the end of operation ${operation} could not be written to promo.operations: ${explainShortly(error)}`,
+    );
     return false;
   }
 }

@@ -82,7 +82,7 @@ export function makeReport(file: string) {
     },
     unreadable(error: unknown): void {
       failed = true;
-      write(`: cannot be read any further: ${messageOf(error)}`);
+      write(`: cannot be read to its end: ${messageOf(error)}`);
     },
     close(): void {
       clearInterval(timer);
@@ -99,8 +99,8 @@ export function makeReport(file: string) {
       console.log(`sent to ${topic}: ${[figures(), ...notes].join('; ')}`);
       if (failed || interrupted) {
         console.error(
-          `${file}: ${failed ? 'stopped' : 'interrupted'}. Go on from line ${nextLine}: all before it is dealt with. ` +
-            'What is sent twice is a duplicate to the intake.',
+          `${file}: ${failed ? 'stopped' : 'interrupted'}. Continue from line ${nextLine}: all lines before it are done. ` +
+            'Events that are sent twice are duplicates to the intake.',
         );
       }
       return failed || refused > 0 || warnings > 0 || interrupted ? FAILED : DONE;

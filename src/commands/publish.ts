@@ -104,7 +104,7 @@ export async function publish(options: PublishOptions, stop: AbortSignal): Promi
 
 function overLines(file: string, from: number, to: number): Unable {
   return new Unable(
-    `${file}: line ${from} begins a JSON document that goes on in line ${to}, and each line is sent as a record. Write an event a line. Nothing was sent.`,
+    `${file}: line ${from} begins a JSON document that continues in line ${to}, but each line is sent as a record. Write one event per line. Nothing was sent.`,
   );
 }
 
@@ -132,17 +132,17 @@ function toOutgoing(
 ): Outgoing | undefined {
   const json = isUtf8(bytes) ? parseJson(bytes.toString('utf8')) : undefined;
   if (isBatchOfEvents(json)) {
-    report.refused({ number, bytes }, 'it is a batch, and a record is one event: write an event a line');
+    report.refused({ number, bytes }, 'it is a batch, but a record is one event: write one event per line');
     return undefined;
   }
   if (!isObject(json)) {
     if (force) {
-      report.warn(number, 'is no JSON object; it is sent as it is');
+      report.warn(number, 'is no JSON object; it is sent unchanged');
       return { number, key: null, bytes };
     }
     const why =
-      json === undefined ? `it ${whyUnreadable(bytes)}` : `it is ${typeOf(json)}, and no JSON object`;
-    report.refused({ number, bytes }, `${why}. --force sends it as it is`);
+      json === undefined ? `it ${whyUnreadable(bytes)}` : `it is ${typeOf(json)}, not a JSON object`;
+    report.refused({ number, bytes }, `${why}. --force sends it unchanged`);
     return undefined;
   }
   const key = [Reflect.get(json, 'player_ref'), Reflect.get(json, 'event_id')].find(isKey);
@@ -258,7 +258,7 @@ function makeDelivery({ sender, topic, connection, choosePartition, report, forc
       for (const { number, bytes } of lines) {
         lastLine = number;
         if (bytes === null) {
-          report.refused({ number }, `it is longer than ${MAX_LINE_BYTES} bytes, which no record may be`);
+          report.refused({ number }, `it is longer than ${MAX_LINE_BYTES} bytes, the limit of a record`);
           continue;
         }
         const line = toOutgoing(number, bytes, report, force);

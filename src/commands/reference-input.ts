@@ -18,9 +18,11 @@ export async function readReferenceInput(file: string): Promise<ParsedReference>
     return readReference(await unzip(bytes, { maxOutputLength: MAX_REFERENCE_BYTES }), file);
   } catch (error) {
     if (error instanceof RangeError) return readReference(null, file);
-    const message = `The file begins as gzip does, and cannot be unpacked: ${messageOf(error)}.`;
+    const message = `The file begins like gzip, but cannot be decompressed: ${messageOf(error)}.`;
     return {
-      faults: [{ line: 1, column: 1, path: '', message, remedy: 'Pack it again, or name the plain file.' }],
+      faults: [
+        { line: 1, column: 1, path: '', message, remedy: 'Compress it again, or use the plain file.' },
+      ],
     };
   }
 }

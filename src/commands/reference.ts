@@ -68,7 +68,7 @@ export async function referenceHistory(): Promise<number> {
           `${version} ${appliedAt} ${counted(operators, 'operator')}${index === 0 ? ', in force' : ''}`,
       ),
     );
-    if (versions.length === 0) console.log('none was ever applied');
+    if (versions.length === 0) console.log('no version was ever applied');
     return DONE;
   });
 }
@@ -120,11 +120,11 @@ async function putIntoForce(
   await printLines(printChanges([...changes]));
   if (refused.length > 0) {
     console.error(
-      `${counted(refused.length, 'operator or connection', 'operators or connections')} would be removed; pass --allow-removal if that is meant`,
+      `${counted(refused.length, 'operator or connection', 'operators or connections')} would be removed; add --allow-removal if you intend that`,
     );
     return { code: FAILED, version };
   }
-  if (changes.length === 0) console.log(`nothing changes; version ${version} stays in force`);
+  if (changes.length === 0) console.log(`no changes; version ${version} stays in force`);
   else if (dryRun) console.log(`dry run: nothing was applied; version ${version} stays in force`);
   else console.log(`version ${version} is in force`);
   return { code: DONE, version };

@@ -69,10 +69,10 @@ export async function replay(options: Options): Promise<number> {
       ({ topic, partition, from, to }) => `${keyOf({ topic, partition })}: offsets ${from} to ${to - 1}`,
     ),
   );
-  if (ranges.length === 0) console.log('there is nothing in this range that the group has read');
+  if (ranges.length === 0) console.log('the group has read nothing of this range');
   if (ranges.length === 0) return DONE;
   if (!options.has('confirm')) {
-    console.log('nothing was replayed: say --confirm to replay it');
+    console.log('nothing was replayed: add --confirm to replay it');
     return DONE;
   }
 
@@ -150,9 +150,9 @@ function readBounds(options: Options): Wanted {
   );
   const bounds = { topic: options.get('topic') ?? '', partition, ...others };
   if (bounds.fromOffset === undefined && bounds.sinceMs === undefined)
-    throw wrong('since', 'is not given, nor is --from-offset', 'Say where the range begins');
+    throw wrong('since', 'is not given, and --from-offset is not either', 'Give the start of the range');
   if ((bounds.fromOffset ?? bounds.toOffset) !== undefined && bounds.partition === undefined)
-    throw wrong('from-offset', 'is an offset of no partition', 'Name --partition as well');
+    throw wrong('from-offset', 'needs a partition', 'Add --partition');
   return bounds;
 }
 
@@ -174,7 +174,7 @@ export function refuseUnknown(
   // No connection would own the records, so all would become dead letters, even those with verdicts.
   if (!named.includes(topic))
     throw new Unable(
-      `no connection of the reference data in force names ${topic}: all of it would become dead letters. Apply reference data in which one does`,
+      `no connection of the reference data in force names ${topic}: all its records would become dead letters. Apply reference data in which a connection names it`,
     );
 }
 
@@ -261,7 +261,7 @@ export function makeDecide(deps: DecideDeps) {
       const answers = await withRetries(source, `is undecided at ${from}`, () => decideBatch(source, batch));
       onDecided(answers);
       // Publishing has its own retries: deciding the stored records again would count them as redeliveries.
-      await withRetries(source, `is decided from ${from} on, and its verdicts are not published`, async () =>
+      await withRetries(source, `is decided from ${from} on, but its verdicts are not published`, async () =>
         publishVerdicts?.(source, answers.map(withoutRecord)),
       );
       decided += answers.length;

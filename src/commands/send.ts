@@ -101,9 +101,11 @@ export async function send({ file, url, connection, json }: SendOptions, stop: A
   if (json) process.stderr.write(summary);
   else await print(summary);
   // A line of a document may hold many events, and a document from another line on is not valid JSON.
-  const goOn = isDocument ? 'Send the whole of it again' : `Go on from line ${nextLine}`;
+  const goOn = isDocument ? 'Send the whole file again' : `Continue from line ${nextLine}`;
   if (!isEnded)
-    report(`: ${stop.aborted ? 'interrupted' : 'stopped'}. ${goOn}: what is sent twice is a duplicate.`);
+    report(
+      `: ${stop.aborted ? 'interrupted' : 'stopped'}. ${goOn}: events that are sent twice are duplicates.`,
+    );
   if (failure !== undefined) throw failure;
   return isEnded && unsent === 0 && rejected === 0 ? DONE : FAILED;
 }
@@ -120,9 +122,9 @@ function targetOf(written: string, connectionId: string): WebhookTarget {
 function addressOf(written: string): URL {
   const url = URL.canParse(written) ? new URL(written) : undefined;
   if (url === undefined || !/^https?:$/.test(url.protocol))
-    throw wrong('url', 'is no address', 'Write https://host, or http://host:port');
+    throw wrong('url', 'is not an address', 'Write https://host, or http://host:port');
   if (url.username !== '' || url.password !== '')
-    throw wrong('url', 'holds a user or a password, which no webhook asks for', 'Take it out');
+    throw wrong('url', 'has a user or a password, which no webhook uses', 'Remove it');
   return url;
 }
 
@@ -134,7 +136,7 @@ function secretOf(connectionId: string): Buffer {
   throw wrong(
     'connection',
     `WEBHOOK_SECRETS has no secret of ${shownId(connectionId)}`,
-    `It has some of ${[...read.value.keys()].map(shownId).join(', ')}`,
+    `Use one of ${[...read.value.keys()].map(shownId).join(', ')}`,
   );
 }
 
@@ -154,12 +156,12 @@ interface SendableLine extends Line {
  */
 function sendable({ number, bytes }: Line): SendableLine | string {
   if (bytes === null || bodyBytes(1, bytes.length) > MAX_BYTES)
-    return `it is longer than ${MAX_BYTES} bytes, with what surrounds it`;
+    return `it is longer than ${MAX_BYTES} bytes, the limit of a request`;
   const json = isUtf8(bytes) ? parseJson(bytes.toString('utf8')) : undefined;
   if (json === undefined) return `it is not JSON: it ${whyUnreadable(bytes)}`;
-  if (isBatchOfEvents(json)) return 'it is a batch itself: write an event a line';
+  if (isBatchOfEvents(json)) return 'it is a batch itself: write one event per line';
   const values = valuesOf(bytes);
-  if (VALUES_AROUND + values > MAX_VALUES) return `it is made of more than ${MAX_VALUES} JSON values`;
+  if (VALUES_AROUND + values > MAX_VALUES) return `it has more than ${MAX_VALUES} JSON values`;
   return { number, bytes, values };
 }
 
@@ -182,12 +184,12 @@ async function sendUntilAnswered(
     if (sent.type === 'decided') return sent.verdicts;
     if (stop.aborted) return null;
     if (sent.type === 'refused') {
-      report(`: ${lines} are not taken: ${sent.because}`);
+      report(`: ${lines} were not accepted: ${sent.because}`);
       return null;
     }
     // The answer sets the shortest wait. The backoff makes it longer while the webhook stays unreachable.
     const waitMs = Math.max(sent.waitMs, backoffMs(failures));
-    report(`: ${lines} are sent again in ${waitMs / 1000} s: ${sent.because}`);
+    report(`: ${lines} will be sent again in ${waitMs / 1000} s: ${sent.because}`);
     await systemClock.sleep(waitMs, stop);
     if (stop.aborted) return null;
   }

@@ -54,10 +54,10 @@ export async function showHealth(
   logger: Logger,
 ): Promise<{ close(): Promise<void> }> {
   const served = await serveHealth(port, health, metrics);
-  logger.info({ port: served.port }, 'health and metrics are served');
+  logger.info({ port: served.port }, 'serving health and metrics');
   if (file === undefined) return served;
   const report = limitRate<unknown>(HEARTBEAT_FAULT_EVERY_MS, (error) =>
-    logger.error({ error: messageOf(error), file }, 'LIVENESS_HEARTBEAT cannot be written'),
+    logger.error({ error: messageOf(error), file }, 'cannot write LIVENESS_HEARTBEAT'),
   );
   try {
     const end = startHeartbeat(file, health.live, report);
@@ -69,7 +69,7 @@ export async function showHealth(
     };
   } catch (error) {
     throw new Unable(
-      `LIVENESS_HEARTBEAT cannot be made: ${messageOf(error)}. Name a file in a directory that exists and that this process may write to`,
+      `LIVENESS_HEARTBEAT cannot be created: ${messageOf(error)}. Set it to a file in a directory that exists and that this process may write to`,
     );
   }
 }
@@ -78,7 +78,7 @@ export async function showHealth(
 export function keepMonths(store: Store, logger: Logger): () => void {
   const timer = setInterval(() => {
     ensureMonths(store).catch((error: unknown) =>
-      logger.error({ error: messageOf(error) }, 'next months could not be prepared'),
+      logger.error({ error: messageOf(error) }, 'cannot create the tables of the next months'),
     );
   }, MONTHS_EVERY_MS);
   return () => clearInterval(timer);
@@ -109,7 +109,7 @@ export async function needTopics(
   const compacted = await start('Kafka', () => ensureTopics(kafka, topics, logger));
   if (compacted === undefined) return;
   throw new Unable(
-    `Topic ${compacted} is compacted: it takes no message without a key, and one would stop its partition for good. Set its cleanup.policy to delete, or name another topic`,
+    `Topic ${compacted} is compacted: it refuses a message without a key, which would stop its partition for good. Set its cleanup.policy to delete, or use another topic`,
   );
 }
 
@@ -123,8 +123,7 @@ async function ensureTopics(
   const client = makeKafka(access, logger);
   const named = topics.filter((topic) => topic !== undefined);
   for (const topic of named)
-    if ((await ensureTopic(client, topic)) === 'made')
-      logger.info({ topic }, 'topic was missing and is made');
+    if ((await ensureTopic(client, topic)) === 'made') logger.info({ topic }, 'topic created');
   // Silent: the client would log a warning at each start if this user may not read topic settings.
   return findCompacted(makeKafka(access, makeLogger('silent')), named);
 }
@@ -148,7 +147,7 @@ export function makeStart(stop: AbortSignal, logger: Logger) {
         if (stop.aborted || late) throw new Error(`${needed}: ${messageOf(error)}`, { cause: error });
         logger.warn(
           { error: explainShortly(error), retryMs: START_RETRY_MS },
-          `${needed} is not ready; trying again`,
+          `${needed} is not ready, retrying`,
         );
         await systemClock.sleep(START_RETRY_MS, stop);
       }
@@ -221,7 +220,7 @@ export async function loadTracing(
 /** Sends the last traces. They never delay the exit beyond the limit, and never change the exit code. */
 export async function closeInTime(tracing: Tracing, withinMs: number, logger: Logger): Promise<void> {
   if (!(await isDoneWithin(tracing.close(), Math.min(LAST_TRACES_WITHIN_MS, withinMs))))
-    logger.warn('the last traces were not sent in time');
+    logger.warn('last traces not sent in time');
 }
 
 /** Measures the steps of each transaction, and traces them if tracing is on. */

@@ -51,7 +51,7 @@ export interface Report {
 export function describe(report: Report): string[] {
   const { schema, reference, group, lag, balance, invariants, partitions, configuration } = report;
   const show = <T extends object>(part: OrUnknown<T>, describeValue: (value: T) => string) =>
-    'unknown' in part ? 'not known' : describeValue(part);
+    'unknown' in part ? 'unknown' : describeValue(part);
   const behind = partitions.filter(({ lag_records }) => lag_records !== 0);
   return [
     `schema      ${show(schema, ({ newest, missing }) => `${newest ?? 'none'}${missing.length > 0 ? `, lacks ${missing.length}` : ''}`)}`,
@@ -71,7 +71,7 @@ export function describe(report: Report): string[] {
     ...report.notes,
     ...report.needs_a_person.map((problem) => `! ${problem}`),
     report.needs_a_person.length === 0
-      ? 'nothing needs a person'
-      : `${report.needs_a_person.length} need a person`,
+      ? 'no person has to act'
+      : `${counted(report.needs_a_person.length, 'problem')} for a person`,
   ];
 }

@@ -201,7 +201,7 @@ export function assess(facts: Facts): Report {
         each.recordsRead === each.became
           ? []
           : [
-              `${keyOf(each)}: ${counted(each.recordsRead, 'record was', 'records were')} read, and ${each.became} are counted as what became of them: run promo-intake verify`,
+              `${keyOf(each)}: ${counted(each.recordsRead, 'record was', 'records were')} read, but ${each.became} have a counted result: run promo-intake verify`,
             ],
       ),
       ...((valueIn(facts.damages) ?? 0) > 0
@@ -250,7 +250,7 @@ function unknowns({ versions, balance, positions, members, damages }: Facts): st
     if (!('unknown' in part)) continue;
     byReason.set(part.unknown, [...(byReason.get(part.unknown) ?? []), name]);
   }
-  return [...byReason].map(([reason, names]) => `not known: ${names.join(', ')}: ${reason}`);
+  return [...byReason].map(([reason, names]) => `unknown: ${names.join(', ')}: ${reason}`);
 }
 
 /** Partitions whose waiting records have an unknown age: they may be undecided. */
@@ -260,7 +260,7 @@ function unknownLag(partitions: readonly PartitionStatus[], because: string | nu
   );
   if (unknown.length === 0) return [];
   const reason = because === null ? '' : `: ${because}`;
-  return [`for how long records of ${unknown.map(keyOf).join(', ')} wait cannot be told${reason}`];
+  return [`the age of the waiting records of ${unknown.map(keyOf).join(', ')} is unknown${reason}`];
 }
 
 /**
@@ -279,7 +279,7 @@ function unread(facts: Facts): string[] {
     records === 0
       ? []
       : [
-          `nobody reads ${topic} any more; ${counted(records, 'record of it is', 'records of it are')} not decided`,
+          `no worker reads ${topic} any more, and ${counted(records, 'record of it is', 'records of it are')} not decided`,
         ],
   );
 }
@@ -298,7 +298,7 @@ function kafkaProblems({ positions, members, wanted }: Facts, lagRecords: number
     ),
     ...beyond.map(
       ({ topic, partition, committed, high }) =>
-        `${keyOf({ topic, partition })}: offset ${committed} is committed, and Kafka ends at ${high}: the topic was made anew, or Kafka has lost records`,
+        `${keyOf({ topic, partition })}: offset ${committed} is committed, but Kafka ends at ${high}: the topic was created again, or Kafka has lost records`,
     ),
     ...(valueIn(members) === 0 && lagRecords > 0
       ? [`${counted(lagRecords, 'record waits', 'records wait')}, and no worker is in the group`]

@@ -42,13 +42,13 @@ export async function verify(): Promise<number> {
   await printLines(lines);
   if (inspection.elsewhere.length > 0)
     console.log(
-      `${counted(inspection.elsewhere.length, 'partition is', 'partitions are')} of other Kafka clusters: their offsets are not compared`,
+      `${counted(inspection.elsewhere.length, 'partition belongs', 'partitions belong')} to other Kafka clusters: their offsets are not compared`,
     );
   await printLines(problems, process.stderr);
   console.log(
     problems.length === 0
       ? 'sound'
-      : `not sound: ${counted(problems.length, 'problem is', 'problems are')} told above`,
+      : `not sound: ${counted(problems.length, 'problem is', 'problems are')} listed above`,
   );
   return problems.length === 0 ? DONE : FAILED;
 }
@@ -133,17 +133,17 @@ export function compare(
       return [
         ...(isOfOldLog
           ? [
-              `I2 ${key}: offset ${committed} is committed, and ${high} is the end: the topic was made anew, and of what is committed of it the store knows nothing`,
+              `I2 ${key}: offset ${committed} is committed, but the partition ends at ${high}: the topic was created again, and the store has none of its committed records`,
             ]
           : []),
         ...(missed === undefined
           ? []
           : [
-              `I2 ${key}: offset ${committed} is committed, and ${counted(missed.count, 'record before it is', 'records before it are')} not decided, the first at offset ${missed.first}`,
+              `I2 ${key}: offset ${committed} is committed, but ${counted(missed.count, 'record before it is', 'records before it are')} not decided, the first at offset ${missed.first}`,
             ]),
         ...(committed !== null && low > Math.max(committed, decidedUpTo)
           ? [
-              `I2 ${key}: offsets ${Math.max(committed, decidedUpTo)} to ${low - 1} were deleted from Kafka before they were read; whether they held records cannot be told`,
+              `I2 ${key}: offsets ${Math.max(committed, decidedUpTo)} to ${low - 1} were deleted from Kafka before they were read; it is unknown whether they held records`,
             ]
           : []),
       ];
@@ -160,24 +160,24 @@ function describe(stored: StoredPartition, position: Position | undefined): stri
   const low = Math.max(position.low, beginsAt ?? 0);
   const group = committed === null ? 'nothing is committed' : `${committed} is committed`;
   const parts = [read, `${group}, ${high} is the end`];
-  if (beginsAt != null) parts.push(`it is read from offset ${beginsAt} on since the group moved here`);
+  if (beginsAt != null) parts.push(`since the group moved here, it is read from offset ${beginsAt} on`);
   if (decidedUpTo < position.low) parts.push(`Kafka has nothing before offset ${position.low}`);
   if (decidedUpTo > high) {
-    parts.push('the store is beyond the end, so the topic was made anew: its offsets cannot be compared');
+    parts.push('the store is beyond the end, so the topic was created again: its offsets cannot be compared');
   } else if (isAnew) {
-    parts.push('the topic was made anew, or its log was cut off: offsets stand for records of both');
+    parts.push('the topic was created again, or its log was truncated: an offset may name a record of each');
   } else if (decidedUpTo > low) {
     const without = decidedUpTo - low - offsets;
-    parts.push(`of the ${decidedUpTo - low} offsets from ${low} on, ${offsets} hold decided records`);
+    parts.push(`${offsets} of the ${decidedUpTo - low} offsets from ${low} on hold decided records`);
     if (without > 0)
       parts.push(
-        `${without} do not: markers, aborted or compacted records, the rest of batches that cannot be read, or rows of dropped months`,
+        `${without} do not: markers, aborted or compacted records, the rest of unreadable batches, or rows of dropped months`,
       );
     const lookedFor = unaccountedIn(position, stored)
       .filter(({ from }) => from < decidedUpTo)
       .reduce((sum, { from, to }) => sum + to - from, 0);
     if (committed !== null && lookedFor < without)
-      parts.push(`the last ${lookedFor} of these were looked for in Kafka`);
+      parts.push(`the last ${lookedFor} of these were searched in Kafka`);
   }
   return parts.join('; ');
 }

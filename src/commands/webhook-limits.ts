@@ -16,17 +16,17 @@ const AGREED = 'unless agreed otherwise: the webhook would answer 413';
 
 /** Why a single event exceeds the limits of a request; undefined if it does not. */
 export function tooMuchAlone({ bytes }: Line): string | undefined {
-  if (bytes === null) return `the event is too large for a request, which has ${MAX_BYTES} bytes at most`;
+  if (bytes === null) return `the event is too large for a request of at most ${MAX_BYTES} bytes`;
   const size = bodyBytes(1, bytes.length);
   if (size > MAX_BYTES)
-    return `a request with this event has ${size} bytes, and ${MAX_BYTES} at most, ${AGREED}`;
+    return `a request with this event has ${size} bytes, more than the limit of ${MAX_BYTES}, ${AGREED}`;
   return scanBody(bytes, MAX_VALUES, 0).type === 'too_many_values'
-    ? `the event holds more than ${MAX_VALUES} JSON values, which is the most of a request, ${AGREED}`
+    ? `the event has more than ${MAX_VALUES} JSON values, the limit of a request, ${AGREED}`
     : undefined;
 }
 
 /** Why a document exceeds the limits of one request; undefined if it does not. */
 export function tooMuchTogether(events: number, bytes: number): string | undefined {
   if (events <= MAX_EVENTS && bytes <= MAX_BYTES) return undefined;
-  return `as one request the document has ${counted(events, 'event')} and ${bytes} bytes, and ${MAX_EVENTS} events and ${MAX_BYTES} bytes at most, ${AGREED}. promo-intake send divides it`;
+  return `as one request, the document has ${counted(events, 'event')} and ${bytes} bytes; the limits are ${MAX_EVENTS} events and ${MAX_BYTES} bytes, ${AGREED}. promo-intake send divides it`;
 }

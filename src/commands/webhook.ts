@@ -64,14 +64,14 @@ export async function webhook(): Promise<number> {
   const secrets = makeLiveSecrets(WEBHOOK.secrets, systemClock.now, logger);
   const opened = await open(settings, { pool, tracing, secrets, metrics, logger, stop }).catch(
     (error: unknown): never => {
-      if (stop.aborted) logger.info('stopped before it had started');
+      if (stop.aborted) logger.info('stopped before the start was complete');
       else logger.fatal({ error: explainShortly(error) }, 'the webhook cannot start');
       // A pending attempt to connect would keep the process alive.
       process.exit(stop.aborted ? DONE : FAILED);
     },
   );
   isServed = true;
-  logger.info({ port: opened.webhook.port, connections: [...secrets().keys()] }, 'the webhook is served');
+  logger.info({ port: opened.webhook.port, connections: [...secrets().keys()] }, 'webhook started');
   const endMonths = keepMonths(pool, logger);
 
   await aborted(stop);
@@ -85,7 +85,7 @@ export async function webhook(): Promise<number> {
   const lastTraces = tracing && closeInTime(tracing, closeWithinMs / 2, logger);
   const closing = Promise.allSettled([opened.sender?.stop(), health.close(), pool.end(), lastTraces]);
   const closed = await isDoneWithin(closing, closeWithinMs);
-  if (!finished || !closed) logger.warn('requests or connections did not end in time, and are cut');
+  if (!finished || !closed) logger.warn('requests or connections did not end in time, dropping them');
   logger.info('stopped');
   // A hanging connection would keep the process alive. Senders without an answer retry.
   if (!finished || !closed) process.exit(FAILED);

@@ -124,7 +124,7 @@ export async function worker(options: { drain: boolean }): Promise<number> {
         ),
       );
   } catch (error) {
-    if (stop.aborted) logger.info('stopped before it had started');
+    if (stop.aborted) logger.info('stopped before the start was complete');
     else logger.fatal({ error: explainShortly(error) }, 'the worker cannot start');
     // A pending attempt to connect would keep the process alive.
     process.exit(stop.aborted && !options.drain ? DONE : FAILED);
@@ -144,7 +144,7 @@ export async function worker(options: { drain: boolean }): Promise<number> {
         reportUnread(all, [...exists.keys()]);
       },
       onFatal: (error) => {
-        logger.fatal({ error: explainShortly(error) }, 'the Kafka client has ended');
+        logger.fatal({ error: explainShortly(error) }, 'Kafka client ended');
         failed.abort();
       },
     },
@@ -193,7 +193,7 @@ export async function worker(options: { drain: boolean }): Promise<number> {
   const lastTraces = tracing && closeInTime(tracing, closeWithinMs / 2, logger);
   const closing = Promise.allSettled([drain?.close(), sender.stop(), health.close(), pool.end(), lastTraces]);
   const closed = await isDoneWithin(closing, closeWithinMs);
-  if (!closed) logger.warn({ closeWithinMs }, 'connections were not closed in time, and are cut');
+  if (!closed) logger.warn({ closeWithinMs }, 'connections did not close in time, dropping them');
   logger.info('stopped');
   const code = reason === 'drained' || (reason === 'stop requested' && !options.drain) ? DONE : FAILED;
   // A hanging connection would keep the process alive. Nothing is lost: the next owner reads uncommitted
@@ -225,13 +225,13 @@ function makeUnreadReport(
       if (!reported.has(topic))
         logger.warn(
           { topic, ...(meant !== null && { meant }) },
-          'nobody reads a topic that looks like one of events: no connection names it',
+          'topic of events has no reader: no connection names it',
         );
     reported = new Set(found.map(({ topic }) => topic));
   };
   return (existing, wanted) =>
     void report(existing, wanted).catch((error: unknown) =>
-      logger.warn({ error: messageOf(error) }, 'topics that nobody reads could not be looked for'),
+      logger.warn({ error: messageOf(error) }, 'cannot search for topics without a reader'),
     );
 }
 
@@ -246,7 +246,7 @@ function withoutOwn(
     const topics = await wanted();
     for (const topic of topics.filter((topic) => own.includes(topic) && !reported.has(topic))) {
       reported.add(topic);
-      logger.error({ topic }, 'topic is not read: this worker writes to it');
+      logger.error({ topic }, 'topic ignored: this worker writes to it');
     }
     return topics.filter((topic) => !own.includes(topic));
   };

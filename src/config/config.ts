@@ -43,7 +43,7 @@ function topic(text: string) {
   const problem = topicProblem(text);
   return problem === undefined
     ? { value: text }
-    : { problem, remedy: 'Use letters, digits, ".", "_" and "-", 249 at most' };
+    : { problem, remedy: 'Use at most 249 letters, digits, ".", "_" and "-"' };
 }
 
 const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const;
@@ -224,12 +224,12 @@ function sharedTopics(values: ReadonlyMap<string, unknown>): ConfigFault[] {
     values.get('KAFKA_TOPICS'),
   ];
   const own = { VERDICT_TOPIC: verdicts, DEAD_LETTER_TOPIC: letters };
-  const remedy = 'Name a topic of its own';
+  const remedy = 'Use a separate topic';
   const isRead = Object.entries(own)
     .filter(([, topic]) => Array.isArray(read) && read.includes(topic))
     .map(([setting]) => ({ setting, problem: 'is one of KAFKA_TOPICS', remedy }));
   if (verdicts === undefined || verdicts !== letters) return isRead;
-  return [{ setting: 'VERDICT_TOPIC', problem: 'is DEAD_LETTER_TOPIC as well', remedy }, ...isRead];
+  return [{ setting: 'VERDICT_TOPIC', problem: 'is the same as DEAD_LETTER_TOPIC', remedy }, ...isRead];
 }
 
 /** A setting as it takes effect, for people to read. */
@@ -285,9 +285,9 @@ function unsafeOfNode(env: Environment): ConfigFault[] {
     ? [
         {
           setting: 'NODE_TLS_REJECT_UNAUTHORIZED',
-          problem: 'turns the verification of certificates off',
+          problem: 'turns off the verification of certificates',
           remedy:
-            'Remove it, and name who signed your certificates by KAFKA_SSL_CA_FILE, DATABASE_SSL_CA_FILE or NODE_EXTRA_CA_CERTS',
+            'Remove it, and set KAFKA_SSL_CA_FILE, DATABASE_SSL_CA_FILE or NODE_EXTRA_CA_CERTS to the authority of your certificates',
         },
       ]
     : [];

@@ -16,7 +16,7 @@ export interface DatabaseSettings {
  * everything.
  */
 const MODES = ['disable', 'verify-full'] as const;
-const sslMode = oneOf(MODES, 'a mode that is known here');
+const sslMode = oneOf(MODES, 'a known mode');
 
 /**
  * Parameters of the address that libpq and node-postgres know, each with the setting that replaces it here.
@@ -66,32 +66,35 @@ const SETTINGS = {
         return {
           problem: 'names several hosts',
           remedy:
-            'Write one host: a name that follows the primary, such as that of a service, of a DNS record or of a proxy (pgbouncer, HAProxy)',
+            'Write one host: a name that follows the primary, such as a service, a DNS record or a proxy (pgbouncer, HAProxy)',
         };
       const parsed = isAddress(text);
       if ('problem' in parsed) return parsed;
       const { searchParams, username, password, hostname, pathname, hash } = new URL(text);
       if (![username, password, hostname, pathname].every(isDecodable))
-        return { problem: 'has a "%" that begins no code', remedy: 'Write a "%" as %25' };
+        return { problem: 'has a "%" that does not begin an escape code', remedy: 'Write a "%" as %25' };
       // The text after a "#" would not be part of the password, and would be shown.
       if (hash !== '') return { problem: 'has a "#"', remedy: 'Write a "#" in user or password as %23' };
       if (![...searchParams.keys()].every((name) => /^\w+$/.test(name)))
         return {
-          problem: 'has a "?" that begins no parameters',
+          problem: 'has a "?" without parameters behind it',
           remedy: 'Write a "?" in user or password as %3F',
         };
       for (const [parameter, instead] of Object.entries(NOT_IN_URL)) {
         if (searchParams.has(parameter))
-          return { problem: `says ${parameter}`, remedy: `Take it out of the address and set ${instead}` };
+          return {
+            problem: `has the parameter ${parameter}`,
+            remedy: `Remove it from the address and set ${instead}`,
+          };
       }
       // The parameter is not named, since it may be part of a password.
       if (![...searchParams.keys()].every((name) => IN_URL.has(name)))
         return {
           problem: 'has a parameter that is not supported',
-          remedy: `Take out what is none of ${[...IN_URL].join(', ')}, and write a "?" in user or password as %3F`,
+          remedy: `Keep only ${[...IN_URL].join(', ')}, and write a "?" in user or password as %3F`,
         };
       if (hostname !== '' && searchParams.has('host'))
-        return { problem: 'names a host twice', remedy: 'Take the parameter host out of the address' };
+        return { problem: 'names a host twice', remedy: 'Remove the parameter host from the address' };
       return undefined;
     },
   }),
@@ -147,7 +150,7 @@ function readMode(reading: SettingsReading<typeof SETTINGS>, address: Secret | u
   const parsed = sslMode(written);
   if ('value' in parsed) return parsed.value;
   const remedy = 'Set DATABASE_SSL_MODE to verify-full, and DATABASE_SSL_CA_FILE';
-  reading.fault('DATABASE_URL', `says sslmode=${written}, which does not verify who answers`, remedy);
+  reading.fault('DATABASE_URL', `has sslmode=${written}, which does not verify the server`, remedy);
   return undefined;
 }
 
@@ -158,7 +161,7 @@ function readPassword(reading: SettingsReading<typeof SETTINGS>, address: Secret
   if (inAddress() !== '')
     reading.fault(
       'DATABASE_PASSWORD',
-      'is set, and DATABASE_URL holds a password as well',
+      'is set, but DATABASE_URL has a password as well',
       'Remove one of the two',
     );
   return reading.value('DATABASE_PASSWORD');

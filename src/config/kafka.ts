@@ -143,12 +143,12 @@ export const kafka = group(SETTINGS, (reading): KafkaSettings | undefined => {
 });
 
 function readSasl(reading: SettingsReading<typeof SETTINGS>, because: string): SaslSettings | undefined {
-  reading.need(['KAFKA_SASL_MECHANISM'], `and is needed ${because}`);
+  reading.need(['KAFKA_SASL_MECHANISM'], `but is required ${because}`);
   const mechanism = reading.value('KAFKA_SASL_MECHANISM');
   if (mechanism === undefined) return undefined;
   const withIt = `with KAFKA_SASL_MECHANISM=${mechanism}`;
   if (mechanism === 'OAUTHBEARER') {
-    reading.need(TOKEN, `and is needed ${withIt}`);
+    reading.need(TOKEN, `but is required ${withIt}`);
     reading.refuse(PASSWORD, withIt, 'set another mechanism');
     const [endpoint, clientId, clientSecret] = [
       reading.value('KAFKA_SASL_OAUTHBEARER_TOKEN_ENDPOINT_URL'),
@@ -158,7 +158,7 @@ function readSasl(reading: SettingsReading<typeof SETTINGS>, because: string): S
     if (endpoint === undefined || clientId === undefined || clientSecret === undefined) return undefined;
     return { mechanism, tokens: { endpoint, clientId, clientSecret, scope: reading.value(SCOPE) } };
   }
-  reading.need(PASSWORD, `and is needed ${withIt}`);
+  reading.need(PASSWORD, `but is required ${withIt}`);
   reading.refuse([...TOKEN, SCOPE], withIt, 'set KAFKA_SASL_MECHANISM to OAUTHBEARER');
   const [username, password] = [reading.value('KAFKA_SASL_USERNAME'), reading.value('KAFKA_SASL_PASSWORD')];
   return username === undefined || password === undefined ? undefined : { mechanism, username, password };

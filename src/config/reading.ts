@@ -97,7 +97,7 @@ export function readSetting(
   if (isSet(written) && isSet(path)) {
     faults.push({
       setting: name,
-      problem: `is set, and ${fileVariable} as well`,
+      problem: `is set, but ${fileVariable} is set as well`,
       remedy: 'Remove one of the two',
     });
     return undefined;

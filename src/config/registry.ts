@@ -18,16 +18,16 @@ function registryAddress(text: string): Parsed<string> {
   if (/,/.test(text.replace(/^[^/]*\/\/[^/]*@/, '')))
     return {
       problem: 'names several addresses',
-      remedy: 'Write one address: that of a proxy or a service in front of them',
+      remedy: 'Write one address, of a proxy or a service in front of them',
     };
   const parsed = isAddress(text);
   if ('problem' in parsed) return parsed;
   const { search, hash } = new URL(text);
   if (search !== '' || hash !== '')
     return {
-      problem: `has a "${search === '' ? '#' : '?'}", and what stands behind it would not be sent`,
+      problem: `has a "${search === '' ? '#' : '?'}", and the text behind it would not be sent`,
       remedy:
-        'Write the address up to its path; a key or a token goes into SCHEMA_REGISTRY_TOKEN or SCHEMA_REGISTRY_USERNAME and SCHEMA_REGISTRY_PASSWORD',
+        'Write the address without query and fragment; set a key or a token with SCHEMA_REGISTRY_TOKEN, or with SCHEMA_REGISTRY_USERNAME and SCHEMA_REGISTRY_PASSWORD',
     };
   return parsed;
 }
@@ -62,7 +62,7 @@ export const registry = group(SETTINGS, (reading): RegistrySettings => {
     reading.refuse(
       [...BASIC, ...TOKEN],
       'beside a user in SCHEMA_REGISTRY_URL',
-      'take the user out of SCHEMA_REGISTRY_URL',
+      'remove the user from SCHEMA_REGISTRY_URL',
     );
   const [username, password] = [
     reading.value('SCHEMA_REGISTRY_USERNAME'),
@@ -70,7 +70,7 @@ export const registry = group(SETTINGS, (reading): RegistrySettings => {
   ];
   const token = reading.value('SCHEMA_REGISTRY_TOKEN');
   if (BASIC.some(reading.isGiven)) {
-    reading.need(BASIC, 'and the one needs the other');
+    reading.need(BASIC, 'but user and password need each other');
     reading.refuse(TOKEN, 'beside SCHEMA_REGISTRY_USERNAME', 'remove user and password');
   }
   const authorization =

@@ -43,6 +43,10 @@ export const rejectLimit = group(SETTINGS, (reading): RejectLimitSettings | null
   const minEvents = reading.value('REJECT_MIN_EVENTS');
   if (percent === undefined || windowEvents === undefined || minEvents === undefined) return undefined;
   if (minEvents > windowEvents)
-    reading.fault('REJECT_MIN_EVENTS', 'is more than REJECT_WINDOW_EVENTS', 'Set it to that or less');
+    reading.fault(
+      'REJECT_MIN_EVENTS',
+      'is more than REJECT_WINDOW_EVENTS',
+      'Set it to at most REJECT_WINDOW_EVENTS',
+    );
   return { percent, windowEvents, minEvents };
 });

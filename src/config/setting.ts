@@ -105,7 +105,7 @@ export function urlWithoutUser(instead: string, ...protocols: string[]) {
     if ('problem' in parsed) return parsed;
     const { username, password } = new URL(text);
     if (username === '' && password === '') return parsed;
-    return { problem: 'holds a user or a password', remedy: `Take it out, and set ${instead}` };
+    return { problem: 'has a user or a password', remedy: `Remove it, and set ${instead}` };
   };
 }
 
@@ -134,11 +134,11 @@ export function openFile(path: string): Parsed<() => string> {
   try {
     const text = fileText(path);
     if (text() !== '') return { value: text };
-    return { problem: `the file ${path} is empty`, remedy: 'Fill it, or name another one' };
+    return { problem: `the file ${path} is empty`, remedy: 'Fill it, or set another file' };
   } catch (error) {
     const code =
       typeof error === 'object' && error !== null && 'code' in error ? error.code : 'unknown error';
-    const remedy = 'Correct the path, or let this process read the file';
+    const remedy = 'Correct the path, or allow this process to read the file';
     return { problem: `the file ${path} cannot be read (${code})`, remedy };
   }
 }

@@ -81,7 +81,7 @@ function certificateProblem(text: string): Problem | undefined {
 /** Checks the first certificate of the file, which is our own. */
 function validityProblem(text: string, now: Date): Problem | undefined {
   const { validFrom, validTo } = new X509Certificate(text);
-  const remedy = 'Have a new certificate issued, or correct the clock';
+  const remedy = 'Replace the certificate, or correct the clock';
   if (now > new Date(validTo)) return { problem: `holds a certificate that expired on ${validTo}`, remedy };
   if (now < new Date(validFrom))
     return { problem: `holds a certificate that is valid only from ${validFrom}`, remedy };
@@ -108,7 +108,7 @@ function keyProblem(
       : { problem: `cannot be read with ${password}`, remedy: 'Correct one of the two' };
   }
   if (new X509Certificate(cert()).checkPrivateKey(privateKey)) return undefined;
-  return { problem: 'is not the key of the certificate', remedy: 'Name two files that belong together' };
+  return { problem: 'is not the key of the certificate', remedy: 'Set two files that belong together' };
 }
 
 interface TlsReading<N extends string> {
@@ -125,7 +125,7 @@ export function readTls<N extends string>(
 ): Tls {
   const both = [names.cert, names.key];
   if ([...both, names.password].some((name) => reading.isGiven(name)))
-    reading.need(both, 'and a certificate and its key need one another');
+    reading.need(both, 'but a certificate and its key need each other');
   const [ca, cert, key] = [reading.value(names.ca), reading.value(names.cert), reading.value(names.key)];
   const password = reading.value(names.password);
   const found = cert && key && keyProblem(cert, key, password, names.password);

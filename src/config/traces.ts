@@ -58,7 +58,7 @@ const SETTINGS = {
     describe: 'none: no traces, whatever else is set.',
     fallback: 'otlp',
     example: 'none',
-    parse: oneOf(['otlp', 'none'], 'an exporter that is known here'),
+    parse: oneOf(['otlp', 'none'], 'a known exporter'),
   }),
   OTEL_SDK_DISABLED: setting({
     describe: 'true: the same.',
@@ -91,11 +91,11 @@ export const traces = group(SETTINGS, (reading): Traces | null => {
     if (![undefined, '', PROTOCOL].includes(reading.environment[variable]))
       reading.faults.push({
         setting: variable,
-        problem: `is not ${PROTOCOL}, which alone is spoken`,
-        remedy: 'Remove it, and name the port of the collector for OTLP over HTTP, usually 4318',
+        problem: `is not ${PROTOCOL}, the only protocol of this process`,
+        remedy: 'Remove it, and use the port of the collector for OTLP over HTTP, usually 4318',
       });
   }
   if (reading.value('OTEL_TRACES_SAMPLER')?.endsWith('traceidratio'))
-    reading.need(['OTEL_TRACES_SAMPLER_ARG'], 'and the sampler would take everything');
+    reading.need(['OTEL_TRACES_SAMPLER_ARG'], 'so the sampler would take everything');
   return { headers: reading.value('OTEL_EXPORTER_OTLP_HEADERS') };
 });

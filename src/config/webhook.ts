@@ -126,7 +126,7 @@ function isNetwork(text: string): boolean {
 }
 
 const REMEDY =
-  'Write an object such as {"acme-hook": "whsec_..."}, with secrets as this makes them: echo "whsec_$(openssl rand -base64 32)"';
+  'Write an object such as {"acme-hook": "whsec_..."}. This makes a secret: echo "whsec_$(openssl rand -base64 32)"';
 const PREFIX = 'whsec_';
 const BASE64 = /^[A-Za-z0-9+/]+={0,2}$/;
 const [LEAST_BYTES, MOST_BYTES] = [24, 64];
@@ -157,7 +157,7 @@ export function readSecrets(text: string): Parsed<WebhookSecrets> {
     const wrongAt = keys.indexOf(undefined);
     if (wrongAt >= 0)
       return wrong(
-        `has as ${keys.length > 1 ? `secret ${wrongAt + 1}` : 'the secret'} of ${id} what is not ${PREFIX} and ${LEAST_BYTES} to ${MOST_BYTES} bytes in base64`,
+        `has a wrong form in ${keys.length > 1 ? `secret ${wrongAt + 1}` : 'the secret'} of ${id}: it is not ${PREFIX} and ${LEAST_BYTES} to ${MOST_BYTES} bytes in base64`,
       );
     secrets.set(
       connection,
@@ -166,7 +166,7 @@ export function readSecrets(text: string): Parsed<WebhookSecrets> {
   }
   const shared = sharedSecret(secrets);
   if (shared !== undefined)
-    return wrong(`has one secret for ${shared}, each of which could send as the other`);
+    return wrong(`has the same secret for ${shared}, so that each could send as the other`);
   return secrets.size === 0 ? wrong('names no connection') : { value: secrets };
 }
 

@@ -37,8 +37,8 @@ export const checkBrand: Check = (text) => checkGame(text) ?? checkBytes(text);
 export const checkGame: Check = (text) => {
   if (text === '') return { message: 'The text is empty.', remedy: 'Write the id.' };
   if (text.includes('\0') || !text.isWellFormed()) {
-    const message = 'The text holds U+0000 or half of a surrogate pair, which no store takes.';
-    return { message, remedy: 'Remove the character; no event that names it is ever valid.' };
+    const message = 'The text has U+0000 or half of a surrogate pair, which Postgres cannot store.';
+    return { message, remedy: 'Remove the character: an event with it is never valid.' };
   }
   return undefined;
 };
@@ -47,7 +47,7 @@ function checkBytes(text: string): Complaint | undefined {
   const bytes = Buffer.byteLength(text);
   if (bytes <= MAX_NAME_BYTES) return undefined;
   const message = `The id has ${bytes} bytes of UTF-8; the limit is ${MAX_NAME_BYTES}.`;
-  return { message, remedy: 'Shorten it; letters outside ASCII take several bytes each.' };
+  return { message, remedy: 'Shorten it; a letter outside ASCII has several bytes.' };
 }
 
 export const TOPIC_PATTERN = '^(?!\\.{1,2}$)[a-zA-Z0-9._-]{1,249}$';
@@ -58,7 +58,7 @@ export const checkTopic: Check = (text) => {
   if (topicPattern.test(text)) return undefined;
   const remedy =
     'Use 1 to 249 ASCII letters, digits, dots, underscores and hyphens, and not "." or ".." alone.';
-  return { message: 'Kafka allows no topic of that name.', remedy };
+  return { message: 'Kafka does not allow this topic name.', remedy };
 };
 
 /** Checks a minimum bet in major units, which has to be exact in the currency. */
@@ -68,7 +68,7 @@ export function checkAmount(text: string, code: string, scale: number): Complain
     const message = text.startsWith('-') ? 'The amount is negative.' : 'The amount is no plain decimal.';
     return {
       message,
-      remedy: 'Write digits such as "0.10": no sign, exponent, separator or needless zero in front.',
+      remedy: 'Write digits such as "0.10": no sign, exponent, separator or leading zero.',
     };
   }
   if (decimals > scale) {

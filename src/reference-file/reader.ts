@@ -45,7 +45,7 @@ export class TreeReader {
         first.set(key, keyAt);
         entries.push({ key, keyPlace: { path, at: keyAt }, value: { path, at: value.at, tree: value } });
       } else {
-        const message = `The key ${quoted(key)} is there already, on line ${this.faults.lineOf(earlier)}.`;
+        const message = `The key ${quoted(key)} is already on line ${this.faults.lineOf(earlier)}.`;
         this.faults.add({ path, at: keyAt }, message, 'Keep one of the two.');
       }
     }
@@ -102,7 +102,7 @@ export class TreeReader {
     const found = words.find((word) => word === text);
     if (text !== undefined && found === undefined) {
       const remedy = suggestion(text, words) ?? `Write ${words.join(' or ')}.`;
-      this.faults.add(slot, `The value ${quoted(text)} is not known here.`, remedy);
+      this.faults.add(slot, `The value ${quoted(text)} is unknown here.`, remedy);
     }
     return found;
   }
@@ -117,9 +117,9 @@ export class TreeReader {
   }
 
   private unknownKey(key: string, place: FilePlace, known: readonly string[]): void {
-    const merge = key === '<<' ? 'Write the values out: keys are not merged.' : undefined;
+    const merge = key === '<<' ? 'Write the values out: merging keys is not supported.' : undefined;
     const remedy = merge ?? suggestion(key, known) ?? `Remove it; the keys here are ${known.join(', ')}.`;
-    this.faults.add(place, `The key ${quoted(key)} is not known here.`, remedy);
+    this.faults.add(place, `The key ${quoted(key)} is unknown here.`, remedy);
   }
 
   private wrongType(slot: Slot, expected: string, remedy: string): void {

@@ -34,7 +34,7 @@ export function readReference(bytes: Buffer | null, fileName: string): ParsedRef
 }
 
 function tooLong(fileName: string): FileFault {
-  const message = `${fileName} has more than ${MAX_LENGTH} characters, which is the limit.`;
+  const message = `${fileName} has more than ${MAX_LENGTH} characters, the limit.`;
   return { line: 1, column: 1, path: '', message, remedy: SHORTER };
 }
 

@@ -65,7 +65,7 @@ export class DocumentReader {
     const gameIds: Ids = new Map();
     const catalogue = this.nodes.list(node.get('catalogue'), (item) => this.game(item, gameIds));
     if (connections.length === 0) {
-      const message = 'The operator has no connections: nothing of it is taken in.';
+      const message = 'The operator has no connections, so none of its events are read.';
       this.warnings.add(node, message, 'Add a connection when the operator begins to send.');
     }
     return id === undefined ? undefined : { id, active, connections, brands, catalogue };
@@ -80,7 +80,7 @@ export class DocumentReader {
     const node = this.nodes.mapping(slot, ['id', 'transport', 'topic', 'brands', 'brand', 'feed']);
     if (node === undefined) return undefined;
     const id = this.id(node, 'connection', checkName, this.connectionIds);
-    const remedy = 'Say how the events arrive: "transport: kafka" or "transport: webhook".';
+    const remedy = 'Write "transport: kafka" or "transport: webhook".';
     const transport = this.nodes.word(this.nodes.required(node, 'transport', remedy), TRANSPORTS);
     const topic = this.topic(node, transport);
     const brand = this.onlyBrand(node, brandIds);
@@ -115,16 +115,16 @@ export class DocumentReader {
     const several = node.get('brands');
     const only = node.get('brand');
     const remedy =
-      'Write "brands: several" where events name their brand, "brand: <id>" where all are of one.';
+      'Write "brands: several" if events name their brand, or "brand: <id>" if all belong to one brand.';
     if (several.tree === undefined && only.tree === undefined) {
-      this.faults.add(node, 'The connection says neither brands nor brand.', remedy);
+      this.faults.add(node, 'The connection has neither brands nor brand.', remedy);
     } else if (several.tree !== undefined && only.tree !== undefined) {
-      this.faults.add(only, 'The connection says both brands and brand.', remedy);
+      this.faults.add(only, 'The connection has both brands and brand.', remedy);
     }
     this.nodes.word(several, [SEVERAL]);
     const brand = this.nodes.text(only, checkBrand);
     if (brand !== undefined && brandIds !== undefined && !brandIds.has(brand)) {
-      const addIt = "Add it to the operator's brands, or name one of them.";
+      const addIt = "Add it to the operator's brands, or use one of them.";
       this.faults.add(only, `The operator lists no brand ${quoted(brand)}.`, addIt);
     }
     return brand;
@@ -134,8 +134,8 @@ export class DocumentReader {
     const feed = this.nodes.text(slot, checkName);
     if (feed !== undefined && feed === operatorId) {
       const other = quoted(feedIdOf(operatorId, feed));
-      const remedy = "Leave feed out for the operator's own feed, or give the other one another name.";
-      this.warnings.add(slot, `This is not the operator's own feed, but another one: ${other}.`, remedy);
+      const remedy = "Remove feed to use the operator's own feed, or rename the other feed.";
+      this.warnings.add(slot, `This is another feed than the operator's own: ${other}.`, remedy);
     }
     return feed;
   }
@@ -160,7 +160,7 @@ export class DocumentReader {
     const allow = this.nodes.list(list, (item) => {
       const game = this.nodes.text(item, checkGame);
       if (game !== undefined && denied.has(game)) {
-        const message = `The game ${quoted(game)} is denied as well, and that wins.`;
+        const message = `The game ${quoted(game)} is also denied, and the denial takes precedence.`;
         this.warnings.add(item, message, 'Remove it from one of the two lists.');
       }
       return game;
@@ -192,7 +192,7 @@ export class DocumentReader {
       if (amount === undefined) continue;
       amounts.set(code, amount);
       if (toMinor(amount, scale) === 0n) {
-        this.warnings.add(value, 'A minimum of zero sets no bet aside.', 'Remove it, or raise it.');
+        this.warnings.add(value, 'A minimum of zero has no effect.', 'Remove or raise it.');
       }
     }
     return Object.fromEntries(amounts);
@@ -217,7 +217,7 @@ export class DocumentReader {
       return id;
     }
     const scope = what === 'connection' ? ' Connection ids are unique over all operators.' : '';
-    const message = `The ${what} id ${quoted(id)} is taken since line ${this.faults.lineOf(first)}.${scope}`;
+    const message = `The ${what} id ${quoted(id)} is already used on line ${this.faults.lineOf(first)}.${scope}`;
     this.faults.add(slot, message, 'Give one of the two another id, or remove it.');
     return id;
   }

@@ -28,15 +28,14 @@ export class TopicSharing {
       if (first === undefined || second === undefined) continue;
       const shown = bound.slice(0, SHOWN_IDS).map((binding) => binding.id);
       const ids = bound.length > SHOWN_IDS ? `${shown.join(', ')} and more` : shown.join(', ');
-      const shared = `The topic ${topic} is shared by the connections ${ids}: the header connection-id of a record decides whose it is.`;
+      const shared = `The topic ${topic} is shared by the connections ${ids}: the header connection-id of a record selects its connection.`;
       const stranger = bound.find((binding) => binding.operatorId !== first.operatorId);
       if (stranger === undefined) {
-        const remedy =
-          'Give each connection a topic of its own, or make sure that every record carries the header.';
+        const remedy = 'Give each connection its own topic, or make sure that every record has the header.';
         warnings.add(second, shared, remedy);
       } else {
-        const message = `DANGER: ${shared} ${first.operatorId} and ${stranger.operatorId} are different operators, and the header is the sender's own claim: each can send in the name of the other.`;
-        const remedy = 'Give each operator topics of its own, each with its own ACL.';
+        const message = `DANGER: ${shared} ${first.operatorId} and ${stranger.operatorId} are different operators, and the sender sets the header: each can send in the name of the other.`;
+        const remedy = 'Give each operator its own topics, each with its own ACL.';
         warnings.add(stranger, message, remedy);
       }
     }

@@ -13,7 +13,7 @@ import { MAX_DEPTH, type Tree, type TreeEntry } from './tree';
 /** The most characters of a file. Parsing takes about a second for a million. */
 export const MAX_LENGTH = 16 * 1024 * 1024;
 /** The remedy for a longer file. */
-export const SHORTER = 'Shorten long lists, or deny games where many are allowed.';
+export const SHORTER = 'Shorten long lists, or deny games instead of allowing many.';
 /**
  * The most nodes that all aliases of a file may expand to. A few lines of nested aliases can expand to
  * billions.
@@ -44,7 +44,7 @@ export function readTree(text: string, fileName: string, report: FaultReport): T
   if (yaml.explicit && yaml.version === '1.1') {
     const remedy = 'Remove the %YAML line, and write true and false for yes and no.';
     const at = Math.max(0, text.search(/^%YAML/m));
-    report.add({ at, path: '' }, 'The file declares YAML 1.1; only 1.2 is read.', remedy);
+    report.add({ at, path: '' }, 'The file declares YAML 1.1; only YAML 1.2 is supported.', remedy);
     return undefined;
   }
   const root = document.contents;
@@ -78,7 +78,7 @@ function parsed(text: string, report: FaultReport): Document.Parsed | undefined 
     return errors.length === 0 ? document : undefined;
   } catch (error) {
     const message = messageOf(error);
-    report.add(WHOLE_FILE, `The parser gave up: ${message}.`, 'Simplify the text.');
+    report.add(WHOLE_FILE, `The parser cannot read the file: ${message}.`, 'Simplify the text.');
     return undefined;
   }
 }
@@ -99,14 +99,14 @@ function reportControlCharacters(text: string, report: FaultReport): boolean {
   if (first < 0) return false;
   const shown = `U+${text.charCodeAt(first).toString(16).toUpperCase().padStart(4, '0')}`;
   const message = `The text holds ${count} control character${count > 1 ? 's' : ''}, ${shown} first.`;
-  const remedy = 'Remove it; inside double quotes it can be written as an escape such as "\\u0001".';
+  const remedy = 'Remove it, or write it inside double quotes as an escape such as "\\u0001".';
   report.add({ at: first, path: '' }, message, remedy);
   return true;
 }
 
 const SYNTAX_REMEDIES: Readonly<Partial<Record<YAMLError['code'], string>>> = {
   BAD_DIRECTIVE: 'Remove the line: no directive is needed.',
-  BAD_INDENT: 'Indent the entries of one level alike, and close every bracket.',
+  BAD_INDENT: 'Indent all entries of a level equally, and close every bracket.',
   MISSING_CHAR: 'Add the missing character.',
   TAB_AS_INDENT: 'Indent with spaces.',
   TAG_RESOLVE_FAILED: 'Remove the tag (the word that begins with "!").',
@@ -116,8 +116,8 @@ const SYNTAX_MESSAGES: Readonly<
   Partial<Record<YAMLError['code'], readonly [message: string, remedy: string]>>
 > = {
   MULTIPLE_DOCS: ['A second document begins here.', 'Keep one document: remove the line "---" or "...".'],
-  NON_STRING_KEY: ['The key is not a plain text.', 'Write one word in front of the colon.'],
-  RESOURCE_EXHAUSTION: ['The data is nested too deeply.', 'Close the brackets that were left open.'],
+  NON_STRING_KEY: ['The key is not a plain text.', 'Write one word before the colon.'],
+  RESOURCE_EXHAUSTION: ['The data is nested too deeply.', 'Close the open brackets.'],
 };
 
 /**
@@ -202,22 +202,22 @@ class Converter {
   private follow(name: string, at: number, path: string): Tree {
     const anchor = this.anchors.get(name);
     if (anchor === undefined) {
-      const remedy = `Put "&${name}" in front of the value that is meant, further up, or write the value out.`;
-      return this.fail(at, path, `The alias *${name} names no anchor before it.`, remedy);
+      const remedy = `Put "&${name}" before the value further up, or write the value out.`;
+      return this.fail(at, path, `The alias *${name} has no anchor before it.`, remedy);
     }
     if (anchor === 'open') {
       return this.fail(
         at,
         path,
-        `The alias *${name} stands inside of what it names.`,
+        `The alias *${name} is inside the value that it repeats.`,
         'Write the value out.',
       );
     }
     if (this.aliased + anchor.size > MAX_ALIASED) {
       if (this.tooManyAliases) return { kind: 'broken', at };
       this.tooManyAliases = true;
-      const message = `The aliases up to this one stand for more than ${MAX_ALIASED} values.`;
-      return this.fail(at, path, message, 'Write the values out, or alias smaller parts.');
+      const message = `The aliases up to this one repeat more than ${MAX_ALIASED} values.`;
+      return this.fail(at, path, message, 'Write the values out, or use aliases for smaller parts.');
     }
     this.aliased += anchor.size;
     this.size += anchor.size;

@@ -143,10 +143,10 @@ const REMEDIES: readonly [codes: RegExp, remedy: string][] = [
   ],
   [
     /^ERR_TLS_CERT_ALTNAME_INVALID$/,
-    'Its certificate is of another host: correct the host in --url, or the certificate',
+    'Its certificate belongs to another host: correct the host in --url, or the certificate',
   ],
   [/^CERT_/, 'Its certificate is not valid now: have a new one issued, or correct the clock here'],
-  [/^(ERR_SSL_|EPROTO)/, 'It does not speak TLS at that port: correct the scheme or the port in --url'],
+  [/^(ERR_SSL_|EPROTO)/, 'The port has no TLS: correct the scheme or the port in --url'],
   [/^(ENOTFOUND|EAI_AGAIN|ECONNREFUSED)$/, 'Check the host and the port in --url, and that the webhook runs'],
   [
     /^(UND_ERR_SOCKET|ECONNRESET|HPE_)/,

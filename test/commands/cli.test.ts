@@ -141,7 +141,7 @@ describe('the program', () => {
       code: 2,
       output: '',
       errors:
-        'worker has no option --drian; did you mean --drain?\nUsage: promo-intake worker [--drain]\npromo-intake worker --help tells more.\n',
+        'worker has no option --drian; did you mean --drain?\nUsage: promo-intake worker [--drain]\npromo-intake worker --help shows the options.\n',
     });
     const missing = await run(['check', '/no/such', '--reference', directory, '--connection', 'c']);
     expect(missing).toEqual({
@@ -204,7 +204,7 @@ describe('the program', () => {
     expect(await run(['health', '--url', 'http://promo:s3cret@worker:8080/readyz'])).toEqual({
       code: 2,
       output: '',
-      errors: expect.stringMatching(/^--url holds a user or a password(?!.*s3cret)/),
+      errors: expect.stringMatching(/^--url has a user or a password(?!.*s3cret)/),
     });
   });
 
@@ -343,7 +343,7 @@ describe('reference data that was in force before', () => {
         code: 1,
         output: expect.stringMatching(/version 4 is in force\n$/),
         errors: expect.stringMatching(
-          /^the end of operation \d+ could not be noted: .*The database lacks migrations\. Run: promo-intake migrate\n$/,
+          /^the end of operation \d+ could not be written to promo.operations: .*The database lacks migrations\. Run: promo-intake migrate\n$/,
         ),
       });
     } finally {
@@ -412,7 +412,7 @@ describe('publish', () => {
     // They are sent, and no event: a script has to see that.
     expect([code, output]).toEqual([1, expect.stringMatching(/: 64 events, .*; 2 are no JSON objects\n$/)]);
     expect(errors).toBe(
-      [2, 3].map((line) => `${path}:${line}: warning: is no JSON object; it is sent as it is\n`).join(''),
+      [2, 3].map((line) => `${path}:${line}: warning: is no JSON object; it is sent unchanged\n`).join(''),
     );
 
     const received = await records(topic);
@@ -469,8 +469,8 @@ describe('publish', () => {
       ),
       expect.stringMatching(/^-:3: .*: it looks like CSV/),
       expect.stringMatching(/^-:4: .*: it ends too early, at byte 8/),
-      expect.stringMatching(/^-:5: .*: it is a number, and no JSON object/),
-      expect.stringMatching(/^-:6: .*: it is a text, and no JSON object/),
+      expect.stringMatching(/^-:5: .*: it is a number, not a JSON object/),
+      expect.stringMatching(/^-:6: .*: it is a text, not a JSON object/),
     ]);
     expect(await countRecords(topic)).toBe(2);
     const one = await run(['publish', '-', '--topic', topic, '--force'], kafka(), '5');
@@ -489,7 +489,7 @@ describe('publish', () => {
     expect(errors.trim().split('\n')).toEqual(
       [2, 3].map((line) =>
         expect.stringMatching(
-          new RegExp(`^-:${line}: not delivered .*it is a batch, .*: write an event a line$`),
+          new RegExp(`^-:${line}: not delivered .*it is a batch, .*: write one event per line$`),
         ),
       ),
     );
@@ -519,7 +519,7 @@ describe('publish', () => {
     expect(await run(['publish', '/proc/self/mem', '--topic', topic], kafka())).toEqual({
       code: 1,
       output: expect.stringMatching(/: 0 events, /),
-      errors: expect.stringMatching(/cannot be read any further: EIO.*\n.*stopped\. Go on from line 1: /),
+      errors: expect.stringMatching(/cannot be read to its end: EIO.*\n.*stopped\. Continue from line 1: /),
     });
   });
 
@@ -549,7 +549,7 @@ describe('publish', () => {
     expect(await ended).toEqual({
       code: 1,
       output: expect.stringContaining('2 events'),
-      errors: expect.stringMatching(/^-: interrupted\. Go on from line 3: /),
+      errors: expect.stringMatching(/^-: interrupted\. Continue from line 3: /),
     });
     expect(await countRecords(topic)).toBe(2);
   });
@@ -570,7 +570,7 @@ describe('publish', () => {
       const { code, output, errors } = await ended;
       expect([code, output]).toEqual([1, expect.stringContaining('1 event,')]);
       expect(errors).toMatch(/^-: not delivered: lines 2-3: .+$/m);
-      expect(errors).toMatch(/^-: stopped\. Go on from line 2: /m);
+      expect(errors).toMatch(/^-: stopped\. Continue from line 2: /m);
     } finally {
       await servers.stop();
     }

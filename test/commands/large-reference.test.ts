@@ -88,7 +88,7 @@ test('a gzipped file that is cut, and a fault in one, are told with their place'
   writeFileSync(file, gzipSync(JSON_TEXT).subarray(0, 1_000));
   expect(await apply(file)).toMatchObject({
     code: 1,
-    text: expect.stringContaining(`${file}:1:1: The file begins as gzip does`),
+    text: expect.stringContaining(`${file}:1:1: The file begins like gzip`),
   });
   writeFileSync(file, gzipSync('operators:\n  - id: acme\n    aktive: true\n'));
   expect(await apply(file)).toMatchObject({ code: 1, text: expect.stringContaining(`${file}:3:5: `) });

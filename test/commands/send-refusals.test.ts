@@ -43,7 +43,7 @@ test.each<[string, () => string, RegExp]>([
   [
     'https at a port of http',
     () => `https://127.0.0.1:${portOf(http)}`,
-    /not taken: ERR_SSL_\w+\. It does not speak TLS at that port: correct the scheme or the port in --url/,
+    /not accepted: ERR_SSL_\w+\. The port has no TLS: correct the scheme or the port in --url/,
   ],
   ['a port of no web client', () => 'http://127.0.0.1:1', /bad port\. .*correct the port in --url/],
   [

@@ -105,7 +105,7 @@ describe('the log of a worker', () => {
 
   test('tells when partitions came and which batches were decided, among lines of other kinds', () => {
     const text = [
-      line(1, 'health and metrics are served'),
+      line(1, 'serving health and metrics'),
       '(node:7) Warning: something',
       line(2, 'partitions assigned', { partitions: ['t/0', 't/1'] }),
       line(3, 'batch decided', { topic: 't', partition: 1, events: 40, nextOffset: 45, ms: 500 }),

@@ -170,7 +170,7 @@ together(
       expect(await worker.metric(`promo_intake_gap_records_total{topic="${main}"}`)).toBe(2);
       // The worker logged the gap once: a later check by an operator has to find it, too.
       await expect(verifySound(world)).rejects.toThrow(
-        `I2 ${main}/0: offset 8 is committed, and 2 records before it are not decided, the first at offset 4`,
+        `I2 ${main}/0: offset 8 is committed, but 2 records before it are not decided, the first at offset 4`,
       );
     }),
 );

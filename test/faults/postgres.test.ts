@@ -257,7 +257,7 @@ together(
         await produce(main, logins('during', 100));
         await untilCaughtUp(world, main);
         await second.waitForLog('partitions assigned', 60 * SECOND);
-        expect(second.logged('Postgres is not ready; trying again')).toEqual([]);
+        expect(second.logged('Postgres is not ready, retrying')).toEqual([]);
         await allAcceptedOnce(world, 200 * PARTITIONS);
         const decidedWithin = (seconds: string) =>
           worker.metric(`promo_intake_batch_seconds_bucket{le="${seconds}"}`);

@@ -174,11 +174,11 @@ testWith(findPrometheus('prometheus'))(
         const old = { timestamp: String(Date.now() - HOUR_MS) };
         await send(topics.slow, logins('slow', SLOW_EVENTS, 'main', old));
         const worker = await world.started();
-        const { port } = await worker.waitForLog('health and metrics are served');
+        const { port } = await worker.waitForLog('serving health and metrics');
         const secret = aSecret();
         const webhook = await startWebhook({ DATABASE_URL: world.databaseUrl }, { hook: secret });
         const byWebhook = senderTo(webhook.port, 'hook', secret);
-        const { port: hookPort } = await webhook.command.waitForLog('health and metrics are served');
+        const { port: hookPort } = await webhook.command.waitForLog('serving health and metrics');
         const logless = await startWithoutLog(world.databaseUrl, secret);
         const byLogless = senderTo(logless.port, 'hook', secret);
         const replayed = signedText({ connectionId: 'hook', secret, body: JSON.stringify(aLogin()) });

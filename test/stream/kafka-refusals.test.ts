@@ -84,16 +84,16 @@ async function causeOfDeath(settings: Settings, args: readonly string[] = []): P
   expect(worker.logged('the Kafka client failed; creating another one')[0]?.error).not.toBe(
     'Failed to find group coordinator',
   );
-  return worker.logged('the Kafka client has ended')[0]?.error;
+  return worker.logged('Kafka client ended')[0]?.error;
 }
 
 const GROUP_ACL =
-  /Group authorization failed\. Grant the Kafka user of this process Describe and Read on the group KAFKA_GROUP_ID\. .*groups that begin with its name/;
+  /Group authorization failed\. Grant the Kafka user of this process Describe and Read on the group KAFKA_GROUP_ID\. .*groups whose names begin with it/;
 
 describe('a user without ACLs for', () => {
   test('a topic is shown none, and the command says how to name or grant it', async () => {
     expect(await refused(['dead-letters', 'list'], asUser())).toMatch(
-      /^Kafka has no topic .*, or hides it from this user\. Set DEAD_LETTER_TOPIC to that of the workers, .* or grant the Kafka user Describe on it$/m,
+      /^Kafka has no topic .*, or hides it from this user\. Set DEAD_LETTER_TOPIC as for the workers, .* or grant the Kafka user Describe on the topic$/m,
     );
     await acls(
       allow(TOPIC, world.topics.main, DESCRIBE),
@@ -111,7 +111,7 @@ describe('a user without ACLs for', () => {
 
   test('writing is refused by publish with the ACL that it lacks', async () => {
     expect(await refused(['publish', EVENTS, '--topic', world.topics.main], asUser())).toMatch(
-      /not delivered: lines 1.*Topic authorization failed\]\. Grant the Kafka user .* Describe and Write to write to it/,
+      /not delivered: lines 1.*Topic authorization failed\]\. Grant the Kafka user .* Describe and Write on a topic that it writes/,
     );
   });
 
@@ -157,7 +157,7 @@ describe('a group', () => {
     await joined;
     try {
       expect(await causeOfDeath({ ...plain(), KAFKA_GROUP_ID: groupId })).toMatch(
-        /Members of another program, .* use this group: set KAFKA_GROUP_ID to a name that workers alone use/,
+        /Members of another program .* use this group\. Set KAFKA_GROUP_ID to a name that only workers use/,
       );
     } finally {
       await other.disconnect();

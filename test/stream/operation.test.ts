@@ -182,7 +182,7 @@ describe('the start', () => {
       expect(await worker.ending()).toEqual({ code: 1, signal: null });
       const [line] = worker.logged('the worker cannot start');
       expect(line?.error).toMatch(
-        new RegExp(`^Topic ${world.deadLetterTopic} is compacted: it takes no message without a key`),
+        new RegExp(`^Topic ${world.deadLetterTopic} is compacted: it refuses a message without a key`),
       );
     }),
   );

@@ -85,7 +85,7 @@ describe('a topic that looks like one of events and that nobody reads', () => {
       const near = main.replace('.main', '.man');
       const prefixed = `promo.event.v1.${randomBytes(4).toString('hex')}`;
       const worker = await world.started();
-      const line = 'nobody reads a topic that looks like one of events: no connection names it';
+      const line = 'topic of events has no reader: no connection names it';
       await withAdmin(
         (admin) =>
           admin.createTopics({ topics: [near, prefixed].map((topic) => ({ topic })), waitForLeaders: true }),
@@ -174,7 +174,7 @@ describe('dead-letters', () => {
         const replay = ['dead-letters', 'replay', '--reason', 'unclaimed'];
         expect(await run(world, replay)).toEqual({
           code: 0,
-          output: `${main}: 2 records\nnothing was sent: say --confirm to send them\n`,
+          output: `${main}: 2 records\nnothing was sent: add --confirm to send them\n`,
         });
         expect(await world.ends(main)).toEqual([2, 1]);
         expect(await run(world, [...replay, '--confirm', '--by', 'ops@desk'])).toMatchObject({
@@ -252,7 +252,7 @@ describe('dead-letters replay', () => {
         expect(output).toMatch(new RegExp(`^${main}/0 offset 2 was not sent: .*larger than`, 'm'));
         expect(output).toContain('3 records were sent (operation 1)\n');
         expect(output).toContain(
-          '1 were not, as told above. Where they are too large, raise max.message.bytes',
+          '1 were not sent; the lines above have the reasons. If they are too large, raise max.message.bytes',
         );
         expect(output).not.toContain('secret');
         expect(code).toBe(1);
@@ -277,7 +277,9 @@ describe('dead-letters replay', () => {
         .split('\n');
       expect(lines).toEqual([
         'broken off: 0 records at least were sent before',
-        expect.stringMatching(/^the end of operation 1 could not be noted: Postgres answered: /),
+        expect.stringMatching(
+          /^the end of operation 1 could not be written to promo.operations: Postgres answered: /,
+        ),
         'Kafka has no topic none, or hides it from this user',
       ]);
     }),
@@ -316,7 +318,7 @@ describe('replay', () => {
         const planned = `${main}/0: offsets 1 to 7\n`;
         expect(await run(world, range, settings)).toEqual({
           code: 0,
-          output: `${planned}nothing was replayed: say --confirm to replay it\n`,
+          output: `${planned}nothing was replayed: add --confirm to replay it\n`,
         });
         expect(await run(world, [...range, '--confirm', '--by', 'ops'], settings)).toEqual({
           code: 0,
@@ -343,7 +345,7 @@ describe('replay', () => {
         ).toMatchObject({ code: 1 });
         expect(await run(world, ['replay', '--topic', main])).toMatchObject({ code: 2 });
         const future = ['replay', '--topic', main, '--since', '2999-01-01T00:00:00Z'];
-        const nothing = { code: 0, output: 'there is nothing in this range that the group has read\n' };
+        const nothing = { code: 0, output: 'the group has read nothing of this range\n' };
         expect(await run(world, [...future, '--confirm'])).toEqual(nothing);
         expect(await run(world, future)).toEqual(nothing);
         expect(await run(world, [...future, '--partition', '9', '--confirm'])).toEqual({

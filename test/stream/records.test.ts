@@ -439,7 +439,7 @@ describe('the verdict stream', () => {
     expect(about({ topic, offset: 9 })).toMatchObject({
       verdict: 'duplicate',
       content_differs: true,
-      remedy: 'Give each event an event_id of its own.',
+      remedy: 'Give each event its own event_id.',
     });
   });
 

@@ -123,7 +123,7 @@ recovery_target_action = 'promote'
       expect(lost.code).toBe(1);
       for (const partition of [0, 1])
         expect(lost.output).toContain(
-          `I2 ${main}/${partition}: offset 4 is committed, and 2 records before it are not decided, the first at offset 2\n`,
+          `I2 ${main}/${partition}: offset 4 is committed, but 2 records before it are not decided, the first at offset 2\n`,
         );
       // One partition is replayed by hand. The other partition gets no new records: a worker reads the lost
       // records again, and only those.

@@ -62,7 +62,7 @@ test('the migrator migrates and grants, the writer decides a feed, the reader ve
       `${roles.reader.name} is a reader`,
       `${roles.janitor.name} is a janitor`,
       `any role of the server may still connect to the database: only its owner ${new URL(database.url).username} can revoke that`,
-      'As the owner of the database, check the roles that are named and run:',
+      'As the owner of the database, check the roles in these statements, and run:',
       expect.stringMatching(/^ {2}grant connect on database "\w+" to "\w+", "\w+", "\w+";$/),
       expect.stringMatching(/^ {2}revoke connect on database "\w+" from public;$/),
     ]);

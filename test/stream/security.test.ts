@@ -178,7 +178,7 @@ describe('refused in a sentence that names the setting:', () => {
     [
       'mutual TLS without a client certificate',
       () => ({ ...mutual(), KAFKA_SSL_CERT_FILE: undefined, KAFKA_SSL_KEY_FILE: undefined }),
-      /^Kafka cannot be reached: .*bad certificate\. It wants a client certificate.* KAFKA_SSL_CERT_FILE\.$/,
+      /^Kafka cannot be reached: .*bad certificate\. It requires another client certificate.* KAFKA_SSL_CERT_FILE\.$/,
     ],
     [
       'a client certificate of another authority',
@@ -190,12 +190,12 @@ describe('refused in a sentence that names the setting:', () => {
           KAFKA_SSL_KEY_FILE: secured.file('stranger.key', key),
         };
       },
-      /^Kafka cannot be reached: .* or not this one: look at KAFKA_SSL_CERT_FILE\.$/,
+      /^Kafka cannot be reached: .* It requires another client certificate: check KAFKA_SSL_CERT_FILE\.$/,
     ],
     ...['PLAIN', 'SCRAM-SHA-256', 'SCRAM-SHA-512'].map((mechanism): [string, () => Settings, RegExp] => [
       `a wrong password for ${mechanism}`,
       () => ({ ...withPassword(mechanism), KAFKA_SASL_PASSWORD: wrong }),
-      /^Kafka refused us: SASL .* KAFKA_SASL_USERNAME or KAFKA_SASL_PASSWORD\.$/,
+      /^Kafka refused the login: SASL .* KAFKA_SASL_USERNAME or KAFKA_SASL_PASSWORD\.$/,
     ]),
     [
       'a wrong client secret for OAUTHBEARER',
@@ -205,12 +205,12 @@ describe('refused in a sentence that names the setting:', () => {
     [
       'a token that the brokers do not take',
       () => ({ ...withToken(), ...otherTokens() }),
-      /^Kafka refused us: SASL OAUTHBEARER authentication failed: invalid_token\. .*KAFKA_SASL_OAUTHBEARER_SCOPE/,
+      /^Kafka refused the login: SASL OAUTHBEARER authentication failed: invalid_token\. .*KAFKA_SASL_OAUTHBEARER_SCOPE/,
     ],
     [
       'a token endpoint of an unknown authority',
       () => ({ ...withToken(), NODE_EXTRA_CA_CERTS: undefined }),
-      /^Kafka: the token endpoint did not answer: .* No authority that is known here .* NODE_EXTRA_CA_CERTS\.$/,
+      /^Kafka: the token endpoint did not answer: .* signed by an unknown authority: .*NODE_EXTRA_CA_CERTS\.$/,
     ],
     [
       'a token endpoint that is not there',
@@ -220,37 +220,37 @@ describe('refused in a sentence that names the setting:', () => {
     [
       'brokers of an unknown authority',
       () => ({ ...withPassword('PLAIN'), KAFKA_SSL_CA_FILE: strangersCa() }),
-      /^Kafka cannot be reached: .* No authority that is known here .* KAFKA_SSL_CA_FILE\.$/,
+      /^Kafka cannot be reached: .* signed by an unknown authority: .*KAFKA_SSL_CA_FILE\.$/,
     ],
     [
       'brokers of another authority with the same name',
       () => ({ ...withPassword('PLAIN'), KAFKA_SSL_CA_FILE: strangersCa('The authority of this run') }),
-      /^Kafka cannot be reached: .* No authority that is known here .* KAFKA_SSL_CA_FILE\.$/,
+      /^Kafka cannot be reached: .* signed by an unknown authority: .*KAFKA_SSL_CA_FILE\.$/,
     ],
     [
       'brokers with the certificate of another host',
       () => ({ ...withPassword('PLAIN'), ...secured.kafkaAt('SASL_TLS', '127.0.0.1') }),
-      /^Kafka cannot be reached: .* Its certificate is of another host: correct the host in KAFKA_BROKERS/,
+      /^Kafka cannot be reached: .* Its certificate belongs to another host: correct the host in KAFKA_BROKERS/,
     ],
     [
       'brokers with a certificate that has expired',
       () => ({ ...tls(), ...secured.kafkaAt('EXPIRED'), KAFKA_SECURITY_PROTOCOL: 'SSL' }),
-      /^Kafka cannot be reached: .*certificate has expired\. Its certificate is out of its time/,
+      /^Kafka cannot be reached: .*certificate has expired\. Its certificate has expired or is not valid yet/,
     ],
     [
       'TLS to a port without',
       () => ({ ...tls(), KAFKA_BROKERS: secured.servers.kafkaBrokers, KAFKA_SECURITY_PROTOCOL: 'SSL' }),
-      /^Kafka cannot be reached: .* KAFKA_SECURITY_PROTOCOL is that of their port\.$/,
+      /^Kafka cannot be reached: .* KAFKA_SECURITY_PROTOCOL fits their port\.$/,
     ],
     [
       'no TLS to a port with it',
       () => secured.kafkaAt('MUTUAL'),
-      /^Kafka cannot be reached: .* KAFKA_SECURITY_PROTOCOL is that of their port\.$/,
+      /^Kafka cannot be reached: .* KAFKA_SECURITY_PROTOCOL fits their port\.$/,
     ],
     [
       'no user at a port that wants one',
       () => secured.kafkaAt('SASL_OPEN'),
-      /^Kafka cannot be reached: .* KAFKA_SECURITY_PROTOCOL is that of their port\.$/,
+      /^Kafka cannot be reached: .* KAFKA_SECURITY_PROTOCOL fits their port\.$/,
     ],
     [
       'a user at a port without',
@@ -268,17 +268,17 @@ describe('refused in a sentence that names the setting:', () => {
     [
       'an unknown authority',
       () => ({ DATABASE_SSL_CA_FILE: strangersCa() }),
-      /^Postgres cannot be reached: .* No authority that is known here .* DATABASE_SSL_CA_FILE\.$/,
+      /^Postgres cannot be reached: .* signed by an unknown authority: .*DATABASE_SSL_CA_FILE\.$/,
     ],
     [
       'a certificate of another host',
       () => ({ DATABASE_URL: database().DATABASE_URL?.replace('localhost', '127.0.0.1') }),
-      /^Postgres cannot be reached: .* Its certificate is of another host: correct the host in DATABASE_URL/,
+      /^Postgres cannot be reached: .* Its certificate belongs to another host: correct the host in DATABASE_URL/,
     ],
     [
       'a wrong password',
       () => ({ DATABASE_PASSWORD: wrong }),
-      /^Postgres answered: password authentication failed .* DATABASE_PASSWORD\. Postgres says the same of a password whose time is over/,
+      /^Postgres answered: password authentication failed .* DATABASE_PASSWORD\. Postgres gives the same answer for an expired password/,
     ],
     [
       'a wrong password in the address',
@@ -286,7 +286,7 @@ describe('refused in a sentence that names the setting:', () => {
         DATABASE_URL: database().DATABASE_URL?.replace('@', `:${wrong}@`),
         DATABASE_PASSWORD: undefined,
       }),
-      /^Postgres answered: password authentication failed .* DATABASE_PASSWORD\. Postgres says the same of a password whose time is over/,
+      /^Postgres answered: password authentication failed .* DATABASE_PASSWORD\. Postgres gives the same answer for an expired password/,
     ],
     [
       'no TLS where the server wants it',
@@ -323,7 +323,7 @@ describe('refused in a sentence that names the setting:', () => {
           ...database(world.databaseUrl),
           ...settings,
         });
-        const line = await worker.waitForLog(({ msg }) => msg.includes('is not ready; trying again'));
+        const line = await worker.waitForLog(({ msg }) => msg.includes('is not ready, retrying'));
         expect(line.error).toMatch(expected);
         await worker.kill();
       }

@@ -81,13 +81,13 @@ it(
           `^Topic ${world.deadLetterTopic} is missing, and the brokers refuse to create it: INVALID_REPLICATION_FACTOR: .*3.*\\. Requested: .*max\\.message\\.bytes=83886080\\. Start the brokers that are missing, lower default\\.replication\\.factor`,
         );
         const worker = world.start();
-        const line = await worker.waitForLog('Kafka is not ready; trying again');
+        const line = await worker.waitForLog('Kafka is not ready, retrying');
         expect(line.error).toMatch(named);
         expect(await worker.ending(90 * SECOND)).toEqual({ code: 1, signal: null });
         expect(worker.logged('the worker cannot start')[0]?.error).toMatch(named);
         // As when the missing brokers have joined: a later try finds the topic.
         const next = world.start();
-        await next.waitForLog('Kafka is not ready; trying again');
+        await next.waitForLog('Kafka is not ready, retrying');
         await withAdmin(
           (admin) => admin.createTopics({ topics: [{ topic: world.deadLetterTopic, replicationFactor: 1 }] }),
           world.brokers,
@@ -110,7 +110,7 @@ it(
         expect([code, command.output()]).toEqual([
           1,
           expect.stringMatching(
-            /^Kafka answered: .*coordinator is not available.*\. Start the brokers that are missing: .*__consumer_offsets, .*offsets\.topic\.replication\.factor\.$/m,
+            /^Kafka answered: .*coordinator is not available.*\. Start the missing brokers\. .*__consumer_offsets, .*offsets\.topic\.replication\.factor\.$/m,
           ),
         ]);
       },
@@ -125,7 +125,7 @@ it(
       { need: ['kafka'], kafkaExtras: extras({ 'group.min.session.timeout.ms': '20000' }) },
       { topics: { main: 1 } },
       async (world) => {
-        const error = await causeOfDeath(world.start(), 'the Kafka client has ended');
+        const error = await causeOfDeath(world.start(), 'Kafka client ended');
         expect(error).toBe(
           'Kafka refuses a member with a session timeout of 10000 ms. Set KAFKA_SESSION_TIMEOUT_MS to a value from group.min.session.timeout.ms to group.max.session.timeout.ms of the brokers, or change these.',
         );
@@ -153,10 +153,10 @@ it(
     const database = await migratedDatabase();
     try {
       const remedy =
-        /Kafka cannot be reached: .*ENOTFOUND kafka-0\.invalid \(the brokers advertise kafka-0\.invalid:9092\)\. KAFKA_BROKERS leads to the cluster, .* or correct advertised\.listeners of the brokers\.$/m;
+        /Kafka cannot be reached: .*ENOTFOUND kafka-0\.invalid \(the brokers advertise kafka-0\.invalid:9092\)\. The cluster of KAFKA_BROKERS advertises .* or correct advertised\.listeners of the brokers\.$/m;
       const kafka = { KAFKA_BROKERS: servers.kafkaListeners.OUTER };
       const worker = startWorker({ ...kafka, DATABASE_URL: database });
-      const line = await worker.waitForLog(({ msg }) => msg.includes('is not ready; trying again'));
+      const line = await worker.waitForLog(({ msg }) => msg.includes('is not ready, retrying'));
       expect(line.error).toMatch(remedy);
       await worker.kill();
       for (const [command, settings] of [

@@ -199,7 +199,7 @@ describe('what the store has lost', () => {
 describe('a collector that', () => {
   const refusals: readonly (readonly [string, number | null, string])[] = [
     ['refuses', 401, 'cannot send some or all traces'],
-    ['never answers', null, 'the last traces were not sent in time'],
+    ['never answers', null, 'last traces not sent in time'],
   ];
   for (const [what, answer, said] of refusals) {
     together(`${what} is told once, and holds nothing up`, () =>

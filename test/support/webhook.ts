@@ -92,6 +92,6 @@ export async function startWebhook(
     WEBHOOK_SECRETS: JSON.stringify(secrets),
     ...settings,
   });
-  const { port } = await command.waitForLog('the webhook is served');
+  const { port } = await command.waitForLog('webhook started');
   return { command, port: Number(port) };
 }

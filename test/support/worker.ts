@@ -168,7 +168,7 @@ export class RunningCommand {
 
   /** Requests a path from its health server. */
   async get(path: string): Promise<{ status: number; text: string }> {
-    const { port } = await this.waitForLog('health and metrics are served');
+    const { port } = await this.waitForLog('serving health and metrics');
     const signal = AbortSignal.timeout(ANSWER_DEADLINE_MS);
     const response = await fetch(`http://127.0.0.1:${port}${path}`, { signal });
     return { status: response.status, text: await response.text() };

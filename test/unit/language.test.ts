@@ -19,6 +19,7 @@ const CHECKED: readonly string[] = [
   'dev',
   'docs/README.md',
   'docs/adr',
+  'docs/commands.md',
   'docs/kubernetes.md',
   'docs/operations.md',
   'docs/operators.md',

@@ -178,7 +178,7 @@ describe('send', () => {
         });
         const command = sendTo(webhook.port);
         await until('it has tried', 20_000, () =>
-          /lines 1-1 are sent again in 1 s: it answered 503: overloaded/.test(command.output()),
+          /lines 1-1 will be sent again in 1 s: it answered 503: overloaded/.test(command.output()),
         );
         await client.query('commit');
         expect((await other).status).toBe(200);
@@ -247,7 +247,7 @@ describe('send', () => {
           await until('it has tried', 20_000, () => /sent again in 300 s/.test(command.output()));
           command.signal('SIGINT');
           await command.ending(10_000);
-          expect(command.output()).toMatch(/interrupted\. Go on from line 1/);
+          expect(command.output()).toMatch(/interrupted\. Continue from line 1/);
         },
       );
     }));

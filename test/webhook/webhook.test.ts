@@ -362,7 +362,7 @@ test('a duplicate of a rejected event says so, why, and that a corrected event n
     });
     expect(await told(good)).toEqual({
       ...{ ...duplicate, content_differs: true },
-      remedy: 'It was rejected under this id: send it under a new one.',
+      remedy: 'It was rejected under this id: send it under a new id.',
     });
     expect(await told({ ...good, currency: 5 })).toMatchObject({
       details: [{ field: '/currency', reason: 'malformed' }],
@@ -397,10 +397,11 @@ test('secrets in a file are followed, and a file that has become wrong changes n
         writeFileSync(file, JSON.stringify({ [HOOK]: next }));
         await counts(secret, 401);
         expect((await send(aLogin(), { secret: next })).status).toBe(200);
-        expect(
-          webhook.command.logged('the secrets have changed').map(({ connections }) => connections),
-        ).toEqual([[HOOK], [HOOK]]);
-        expect(webhook.command.logged('the secrets have changed and cannot be used')).toHaveLength(1);
+        expect(webhook.command.logged('secrets reloaded').map(({ connections }) => connections)).toEqual([
+          [HOOK],
+          [HOOK],
+        ]);
+        expect(webhook.command.logged('changed secrets are not valid, keeping the old ones')).toHaveLength(1);
         expect(webhook.command.output()).not.toContain(next.slice('whsec_'.length));
       },
     );
@@ -565,7 +566,7 @@ describe('send', () => {
       const clean = run(lines.join('\n'), webhook.port);
       expect(await clean.ending()).toEqual({ code: 0, signal: null });
       expect(clean.output()).toMatch(
-        /events:1201: skipped\/zero_amount {2}\/amount: an amount of zero counts nothing\.\n/,
+        /events:1201: skipped\/zero_amount {2}\/amount: an amount of zero has no effect\.\n/,
       );
       expect(clean.output()).toMatch(
         /1,202 events: 1,200 accepted, 0 rejected, 1 skipped \(1 zero_amount\), 1 duplicate \(1 of accepted\)\n$/,
@@ -609,10 +610,10 @@ describe('send', () => {
     }));
 
   test.each([
-    [{ '--url': 'events.example.com' }, '--url: is no address. Write https://host, or http://host:port.'],
+    [{ '--url': 'events.example.com' }, '--url: is not an address. Write https://host, or http://host:port.'],
     [
       { '--connection': 'other' },
-      `--connection: WEBHOOK_SECRETS has no secret of other. It has some of ${HOOK}.`,
+      `--connection: WEBHOOK_SECRETS has no secret of other. Use one of ${HOOK}.`,
     ],
   ])('with %j is wrong usage, and sends nothing', async (given, told) => {
     const options = { '--url': 'http://127.0.0.1:1', '--connection': HOOK, ...given };
@@ -631,7 +632,7 @@ describe('send', () => {
       );
       expect(await command.ending()).toEqual({ code: 1, signal: null });
       expect(command.output()).toMatch(
-        /: sent in .* 0 events.*stopped\. Go on from line 1: .*\/proc\/self\/mem cannot be read \(EIO\)\n$/s,
+        /: sent in .* 0 events.*stopped\. Continue from line 1: .*\/proc\/self\/mem cannot be read \(EIO\)\n$/s,
       );
     }));
 
@@ -670,7 +671,7 @@ describe('send', () => {
       await before.command.kill();
       const command = run(JSON.stringify(aLogin({ event_id: 'a' })), before.port);
       await until('it has tried', 20_000, () =>
-        /lines 1-1 are sent again in 1 s: .*ECONNREFUSED/.test(command.output()),
+        /lines 1-1 will be sent again in 1 s: .*ECONNREFUSED/.test(command.output()),
       );
       await startWebhook({ ...settings, WEBHOOK_PORT: String(before.port) }, { [HOOK]: secret });
       expect(await command.ending()).toEqual({ code: 0, signal: null });
@@ -682,7 +683,7 @@ describe('send', () => {
       const command = run(JSON.stringify([aLogin(), aLogin()]), webhook.port);
       expect(await command.ending()).toEqual({ code: 1, signal: null });
       expect(command.output()).toMatch(
-        /lines 1-1 are not taken: it answered 413: .*stopped\. Send the whole of it again: what is sent twice is a duplicate\.\n$/s,
+        /lines 1-1 were not accepted: it answered 413: .*stopped\. Send the whole file again: events that are sent twice are duplicates\.\n$/s,
       );
     }));
 
@@ -690,7 +691,9 @@ describe('send', () => {
     withWebhook({ WEBHOOK_SECRETS: JSON.stringify({ [HOOK]: aSecret() }) }, async ({ webhook }) => {
       const command = run(JSON.stringify(aLogin()), webhook.port);
       expect(await command.ending()).toEqual({ code: 1, signal: null });
-      expect(command.output()).toMatch(/lines 1-1 are not taken: it answered 401: signature_invalid: /);
-      expect(command.output()).toMatch(/stopped\. Go on from line 1: what is sent twice is a duplicate\.\n$/);
+      expect(command.output()).toMatch(/lines 1-1 were not accepted: it answered 401: signature_invalid: /);
+      expect(command.output()).toMatch(
+        /stopped\. Continue from line 1: events that are sent twice are duplicates\.\n$/,
+      );
     }));
 });

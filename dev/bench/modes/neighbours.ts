@@ -37,7 +37,7 @@ const REQUEST_EVERY_MS = 100;
 const PROBE_EVERY_MS = 500;
 const PROBE_WITHIN_MS = 1_000;
 const SERVED = /"port":(\d+),"connections"/;
-const HEALTH = /"port":(\d+),"msg":"health and metrics are served"/;
+const HEALTH = /"port":(\d+),"msg":"serving health and metrics"/;
 const HOSTILE_WEBHOOK = 'hostile-hook';
 
 interface Entry {

@@ -30,7 +30,7 @@ export function describeError(error: ErrorObject, field: string, json: Json): st
     case 'not':
       return describeBatch(json);
     case 'const':
-      return `${name} is ${described(value)}, and has to be "${SPEC}"`;
+      return `${name} is ${described(value)}, and must be "${SPEC}"`;
     case 'enum':
       return describeKind(value);
     case 'minLength':
@@ -59,7 +59,7 @@ function valueAt(json: Json, field: string): unknown {
 /** @param type a type of JSON Schema */
 function wrongType(name: string, value: unknown, type = 'string'): string {
   const came = name === PLAYER ? typeOf(value) : described(value);
-  return `${name} is ${came}, and has to be ${type === 'object' ? 'an object' : 'a text'}`;
+  return `${name} is ${came}, and must be ${type === 'object' ? 'an object' : 'a text'}`;
 }
 
 function describeKind(value: unknown): string {
@@ -70,7 +70,7 @@ function describeKind(value: unknown): string {
 /** Describes an object with a key `events`. */
 function describeBatch({ events }: Json): string {
   const batch = Array.isArray(events) ? `a batch of ${counted(events.length, 'event')}` : 'a batch';
-  return `the object has a key "events", so it is ${batch} where one event belongs: a record holds one event, and only the webhook takes batches`;
+  return `the object has a key "events", so it is ${batch}. A record holds one event, and only the webhook accepts batches`;
 }
 
 /** Explains why an object has no usable event_id. */
@@ -102,10 +102,10 @@ function describeWrapping(json: Json): string {
 /** Describes the value that came in place of an event. */
 export function describeNoObject(value: unknown): string {
   if (Array.isArray(value))
-    return `the payload is ${typeOf(value)}, and has to be an object: send each event by itself`;
+    return `the payload is ${typeOf(value)}, and must be an object: send each event by itself`;
   if (typeof value === 'string' && /^\s*[[{]/.test(value))
     return 'the payload is a JSON text that holds JSON: it was encoded twice';
-  return `the payload is ${typeOf(value)}, and has to be an object`;
+  return `the payload is ${typeOf(value)}, and must be an object`;
 }
 
 export function tooLong(name: string, value: string): string {
@@ -148,9 +148,9 @@ export function describeBrand(
   const { onlyBrand, operator } = connection;
   switch (reason) {
     case 'no_brand':
-      return `the connection carries several brands, and brand is missing${misspeltField(json, 'brand')}`;
+      return `the connection carries several brands, but brand is missing${misspeltField(json, 'brand')}`;
     case 'brand_unexpected':
-      return `the connection carries one brand, ${quoted(onlyBrand?.id ?? '')}, and brand is present all the same, as ${described(value)}`;
+      return `the connection carries one brand, ${quoted(onlyBrand?.id ?? '')}, so brand must be absent, but it is ${described(value)}`;
     case 'brand_unmapped': {
       if (typeof value !== 'string') return wrongType('brand', value);
       const ids = [...operator.brands.keys()];
@@ -181,13 +181,13 @@ export function describeSkip(
 ): string {
   switch (reason) {
     case 'zero_amount':
-      return 'an amount of zero counts nothing';
+      return 'an amount of zero has no effect';
     case 'game_denied':
       return `the brand excludes the game ${quoted(gameId ?? '')}`;
     case 'game_not_allowed':
       return gameId === null
-        ? 'the event names no game, and the brand lists the games that it allows'
-        : `the game ${quoted(gameId)} is not among those that the brand allows`;
+        ? 'the event names no game, but the brand lists the games that it allows'
+        : `the game ${quoted(gameId)} is not on the list of games that the brand allows`;
     case 'below_min_bet': {
       const least = currency === null ? undefined : brand?.minBet.get(currency);
       if (currency === null || least === undefined || amountMinor === null)
@@ -196,9 +196,9 @@ export function describeSkip(
       return `the bet of ${amount} ${currency.code} is below the brand's minimum of ${minimum} ${currency.code}`;
     }
     case 'game_unknown': {
-      if (gameId === null) return 'the event names no game, and the catalogue holds games';
+      if (gameId === null) return 'the event names no game, but the catalogue holds games';
       const isListed = connection?.operator.catalogue.has(gameId) === true;
-      return `the catalogue has no active game ${quoted(gameId)}${isListed ? ': it is there, and not active' : ''}`;
+      return `the catalogue has no active game ${quoted(gameId)}${isListed ? ': it lists the game as inactive' : ''}`;
     }
   }
 }

@@ -56,7 +56,7 @@ export function readBody(bytes: Buffer, { maxEvents, maxValues }: BodyLimits): R
   if (scan.type === 'invalid') return notJson(bytes);
   if (scan.type === 'too_many_values') return scan;
   const { root, events, eventCount, values } = scan;
-  if (root === 'array') return notABatch('the body is an array; put it into an object: {"events": [...]}');
+  if (root === 'array') return notABatch('the body is an array; send it inside an object: {"events": [...]}');
   if (root === 'scalar') return notABatch('the body is not an object');
   const size = bytes.length;
   if (events === null) return { type: 'events', events: [{ type: 'json', bytes }], bytes: size, values };

@@ -25,29 +25,29 @@ export const EVENT_SCHEMA = {
   $id: 'urn:promo-intake:promo.event.v1',
   title: 'Promotion event',
   description:
-    'One thing a player did: a step of a game round (bet, win, settled, refund) or of the account (deposit, withdrawal, login). One Kafka record carries one event. Fields that are not listed are ignored.',
+    'One action of a player: a step of a game round (bet, win, settled, refund), or of the account (deposit, withdrawal, login). One Kafka record has one event. Other fields are ignored.',
   type: 'object',
   required: ['spec', 'event_id', 'player_ref', 'kind', 'occurred_at'],
   properties: {
-    spec: { title: 'Format', description: 'Names this format.', const: SPEC },
+    spec: { title: 'Format', description: 'The name of this format.', const: SPEC },
     event_id: {
       title: 'Event id',
       description:
-        'Names the event forever within the feed. Send the same id again only to send the same event again; a verdict uses the id up, so a corrected event needs a new one.',
+        'The name of the event within the feed, forever. Send the same id again only with the same event. A verdict uses the id up, so a corrected event needs a new id.',
       type: 'string',
       minLength: 1,
       examples: ['0192f0c1-7f3e-7cc0-b9a5-2f1d8a4c9e01'],
     },
     brand: {
       title: 'Brand',
-      description: `The brand the player belongs to, up to ${MAX_NAME_BYTES} bytes of UTF-8. Required where the connection carries several brands, forbidden where it carries one.`,
+      description: `The brand of the player, up to ${MAX_NAME_BYTES} bytes of UTF-8. Required if the connection carries several brands, forbidden if it carries one.`,
       type: 'string',
       maxLength: MAX_NAME_BYTES,
       examples: ['main'],
     },
     player_ref: {
       title: 'Player',
-      description: `The player, by the id that the player tokens carry as external_player_id; up to ${MAX_NAME_BYTES} bytes of UTF-8.`,
+      description: `The player, by the id that player tokens have as external_player_id; up to ${MAX_NAME_BYTES} bytes of UTF-8.`,
       type: 'string',
       minLength: 1,
       maxLength: MAX_NAME_BYTES,
@@ -56,7 +56,7 @@ export const EVENT_SCHEMA = {
     kind: {
       title: 'Kind',
       description:
-        'bet: a stake is placed. win: a payout is made. settled: the round is over, exactly once a round. refund: the stake of the round is returned, which removes the whole round. deposit, withdrawal: money is credited or paid out. login: the player signs in.',
+        'A bet places a stake. A win pays out. A settled event ends its round, exactly once. A refund returns the stake of the round, which removes the whole round. A deposit credits money, and a withdrawal pays it out. A login signs the player in.',
       type: 'string',
       enum: KINDS,
       examples: ['bet'],
@@ -64,36 +64,36 @@ export const EVENT_SCHEMA = {
     round_id: {
       title: 'Round',
       description:
-        'The same for all events of one round. Required for bet, win, settled and refund; not read for the other kinds.',
+        'The same for all events of one round. Required for bet, win, settled and refund; ignored for all other kinds.',
       examples: ['r-20261121-7'],
     },
     game: {
       title: 'Game',
       description:
-        'The game of the round, by its id in the catalogue. An event without a game counts only in promotions that list no games. Not read for deposit, withdrawal and login.',
+        'The game of the round, by its id in the catalogue. An event without a game counts only in promotions that list no games. Ignored for deposit, withdrawal and login.',
       examples: [{ id: 'g1' }],
     },
     amount: {
       title: 'Amount',
       description:
-        'The stake, payout, returned amount, or for settled the sum of the bets of the round; a decimal string in major units with no more decimals than the currency has. Required for every kind but login, which does not read it.',
+        'The stake, the payout, the returned amount, or, for settled, the sum of the bets of the round. A decimal string in major units, with at most the decimals of the currency. Required for every kind except login, which ignores it.',
       examples: ['10.50'],
     },
     currency: {
       title: 'Currency',
-      description: `A code of the table, in any letter case. Decimals: ${currencyTable}. Required for every kind but login, which does not read it.`,
+      description: `A code of the table, in any letter case. Decimals: ${currencyTable}. Required for every kind except login, which ignores it.`,
       examples: ['EUR'],
     },
     occurred_at: {
       title: 'Time',
       description:
-        'When it happened: an RFC 3339 date-time with a zone; fractions of a second are kept to the microsecond.',
+        'The time of the action: an RFC 3339 date-time with a zone. Fractions of a second are kept to the microsecond.',
       type: 'string',
       format: 'date-time',
       examples: ['2026-11-21T12:00:00.250Z'],
     },
   },
-  not: { title: 'An object with `events` is a batch, which only the webhook takes.', required: ['events'] },
+  not: { title: 'An object with `events` is a batch, which only the webhook accepts.', required: ['events'] },
   allOf: [
     {
       if: { properties: { kind: { enum: ROUND_KINDS } }, required: ['kind'] },

@@ -11,14 +11,14 @@ const MAX_LOOKED_AT = 1024 ** 2;
 
 /** First bytes of other formats, each with the remedy. */
 const BEGINNINGS: readonly (readonly [bytes: readonly number[], why: string])[] = [
-  [[0xef, 0xbb, 0xbf], 'begins with a byte order mark, which makes it no JSON: send UTF-8 without one'],
+  [[0xef, 0xbb, 0xbf], 'begins with a byte order mark, so it is no JSON: send UTF-8 without one'],
   [[0xff, 0xfe], 'is UTF-16: send UTF-8'],
   [[0xfe, 0xff], 'is UTF-16: send UTF-8'],
   [[0x7b, 0x00], 'is UTF-16: send UTF-8'],
   [[0x00, 0x7b], 'is UTF-16: send UTF-8'],
-  [[0x1f, 0x8b], 'is compressed with gzip: send it as it is'],
-  [[0x28, 0xb5, 0x2f, 0xfd], 'is compressed with zstd: send it as it is'],
-  [[0x50, 0x4b, 0x03, 0x04], 'is a zip file: send what is in it, an event each'],
+  [[0x1f, 0x8b], 'is compressed with gzip: send it uncompressed'],
+  [[0x28, 0xb5, 0x2f, 0xfd], 'is compressed with zstd: send it uncompressed'],
+  [[0x50, 0x4b, 0x03, 0x04], 'is a zip file: send its content, one event each'],
 ];
 
 /** @param bytes no JSON text, or not UTF-8 */
@@ -31,7 +31,7 @@ export function whyUnreadable(bytes: Buffer): string {
 
 function whyNoUtf8(bytes: Buffer): string {
   const at = endOfUtf8(bytes.subarray(0, MAX_LOOKED_AT));
-  if (at === MAX_LOOKED_AT) return `is not valid UTF-8, behind byte ${MAX_LOOKED_AT}`;
+  if (at === MAX_LOOKED_AT) return `is not valid UTF-8, after byte ${MAX_LOOKED_AT}`;
   const byte = (bytes[at] ?? 0).toString(16).toUpperCase().padStart(2, '0');
   return `is not valid UTF-8 at byte ${at} (0x${byte})`;
 }
@@ -68,15 +68,15 @@ function whyNoJson(bytes: Buffer): string {
   const scan = scanBody(looked, Number.POSITIVE_INFINITY, 0);
   // The fault is beyond the bytes that were examined.
   if (scan.type !== 'invalid' || (scan.at === looked.length && looked.length < bytes.length))
-    return `is no JSON, behind byte ${looked.length}`;
+    return `is no JSON, after byte ${looked.length}`;
   const { at } = scan;
-  if (isBlank(bytes)) return 'holds nothing but blanks';
+  if (isBlank(bytes)) return 'holds only blanks';
   if (at >= bytes.length) return `ends too early, at byte ${bytes.length}: it was cut off`;
   const first = String.fromCharCode(bytes.find((byte) => byte > 0x20) ?? 0);
-  if (first === '<') return 'begins with "<": it is XML or HTML, and no JSON';
+  if (first === '<') return 'begins with "<": it is XML or HTML, not JSON';
   if (followsLine(bytes, at))
-    return `holds several JSON values, the next one from byte ${at} on, as NDJSON does: send each by itself`;
-  if (isCsv(bytes, at)) return 'looks like CSV, and is no JSON: send each event as a JSON object';
+    return `holds several JSON values like NDJSON, the second one at byte ${at}: send each by itself`;
+  if (isCsv(bytes, at)) return 'looks like CSV, not JSON: send each event as a JSON object';
   return `is no JSON from byte ${at} on${hintAt(bytes, at)}`;
 }
 
@@ -109,8 +109,8 @@ function hintAt(bytes: Buffer, at: number): string {
   const byte = bytes[at] ?? 0;
   if (byte === 0x27) return ': a text is written with ", not with \'';
   if (byte < 0x20)
-    return ': a line feed, tab or other control character in a text is written as \\n, \\t or \\u001f';
+    return ': write a line feed, tab or other control character in a text as \\n, \\t or \\u001f';
   if ((byte === 0x7d || byte === 0x5d) && /,\s*$/.test(bytes.toString('latin1', Math.max(0, at - 8), at)))
     return ': there is a comma before the closing bracket';
-  return byte < 0x7f ? `: "${String.fromCharCode(byte)}" cannot stand there` : '';
+  return byte < 0x7f ? `: "${String.fromCharCode(byte)}" is not allowed here` : '';
 }

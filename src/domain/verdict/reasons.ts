@@ -34,7 +34,7 @@ export const REASONS = [
     name: 'no_idempotency_key',
     verdict: 'rejected',
     meaning:
-      'no usable event_id can be read: the payload is not valid UTF-8, not JSON or not an object, or event_id is missing, empty, not a string or not storable as text. Such an event is counted and reported, never stored.',
+      'the payload has no usable event_id. It is not valid UTF-8, not JSON or not an object, or event_id is missing, empty, not a string or not storable as text. Such an event is counted and reported, never stored.',
     remedy: 'Fix the payload and send the event again.',
     charge: 'operator',
   },
@@ -43,7 +43,7 @@ export const REASONS = [
     name: 'malformed',
     verdict: 'rejected',
     meaning:
-      'a field that is read has the wrong type or form: spec is not promo.event.v1, kind or occurred_at is missing, occurred_at is no RFC 3339 time with a zone, a round kind has no round_id, brand or player_ref is longer than 255 bytes, or the object is a batch.',
+      'a field has the wrong type or form, or the object is a batch. Examples: spec is not promo.event.v1, kind or occurred_at is missing, occurred_at is no RFC 3339 time with a zone. Or a round event has no round_id, or brand or player_ref is longer than 255 bytes.',
     remedy: 'Fix the field and send the event with a new event_id.',
     charge: 'operator',
   },
@@ -68,7 +68,7 @@ export const REASONS = [
     name: 'bad_amount',
     verdict: 'rejected',
     meaning:
-      'amount is missing where the kind needs one, is no plain decimal string, has more decimals than the currency, or does not fit a signed 64-bit number of minor units.',
+      'amount is not usable. It is missing although the kind needs it, is no plain decimal string, has more decimals than the currency, or does not fit a signed 64-bit number of minor units.',
     remedy: 'Send the exact amount as a decimal string, with a new event_id.',
     charge: 'operator',
   },
@@ -76,7 +76,7 @@ export const REASONS = [
     code: 6,
     name: 'no_brand',
     verdict: 'rejected',
-    meaning: 'the connection carries several brands and the event names none.',
+    meaning: 'the connection carries several brands, but the event names no brand.',
     remedy: 'Add the brand and send the event with a new event_id.',
     charge: 'operator',
   },
@@ -84,8 +84,8 @@ export const REASONS = [
     code: 7,
     name: 'brand_unexpected',
     verdict: 'rejected',
-    meaning: 'the connection carries one brand and the event names one all the same.',
-    remedy: 'Leave the brand out and send the event with a new event_id.',
+    meaning: 'the connection carries one brand, but the event names a brand as well.',
+    remedy: 'Remove the brand and send the event with a new event_id.',
     charge: 'operator',
   },
   {
@@ -108,8 +108,8 @@ export const REASONS = [
     code: 10,
     name: 'panic',
     verdict: 'rejected',
-    meaning: 'processing this one event failed on the side of the service, twice.',
-    remedy: 'Send the event_id to support; once they have solved it, send the event with a new event_id.',
+    meaning: 'the service failed twice while it processed this event alone.',
+    remedy: 'Send the event_id to support. After the repair, send the event with a new event_id.',
     charge: 'service',
   },
   {
@@ -118,7 +118,7 @@ export const REASONS = [
     verdict: 'skipped',
     meaning: 'currency is missing or not in the table of currencies.',
     remedy:
-      'Use a code of the table, or ask for the currency to be added; then send the event with a new event_id.',
+      'Use a code of the table, or ask support to add the currency. Then send the event with a new event_id.',
     charge: 'operator',
   },
   {
@@ -141,7 +141,7 @@ export const REASONS = [
     code: 23,
     name: 'game_not_allowed',
     verdict: 'skipped',
-    meaning: 'the brand lists the games of its promotions, and the event names none of them.',
+    meaning: 'the brand lists the games of its promotions, but the event names none of them.',
     remedy: 'Nothing to do. A corrected event needs a new event_id.',
     charge: 'nobody',
   },
@@ -157,9 +157,9 @@ export const REASONS = [
     code: 25,
     name: 'game_unknown',
     verdict: 'skipped',
-    meaning: "the operator's catalogue holds games, and the bet or settled names no active one.",
+    meaning: "the operator's catalogue holds games, but the bet or settled names no active game.",
     remedy:
-      'Add the game to the catalogue: later events of it count. To have this event count, send it with a new event_id.',
+      'Add the game to the catalogue: later events of the game count then. Send this event again with a new event_id if it should count.',
     charge: 'operator',
   },
   {
@@ -196,7 +196,7 @@ const outcomeByCode = new Map<number, Outcome>([
 const rankByName = new Map<Reason, number>(REASONS.map((entry, rank) => [entry.name, rank]));
 
 /** The remedy for a duplicate of an accepted event whose content differs: two events share one id. */
-export const OTHER_CONTENT_REMEDY = 'Give each event an event_id of its own.';
+export const OTHER_CONTENT_REMEDY = 'Give each event its own event_id.';
 
 export function reasonInfo(reason: Reason): ReasonInfo {
   return byName.get(reason)!;
@@ -220,7 +220,7 @@ export function usesIdUp(reason: Reason): boolean {
  */
 export function duplicateRemedy({ verdict, reason }: Outcome, contentDiffers: boolean): string | null {
   if (reason === null) return contentDiffers ? OTHER_CONTENT_REMEDY : null;
-  if (contentDiffers) return `It was ${verdict} under this id: send it under a new one.`;
+  if (contentDiffers) return `It was ${verdict} under this id: send it under a new id.`;
   const { charge, remedy } = reasonInfo(reason);
   return charge === 'nobody' ? null : `It was ${verdict} under this id. ${remedy}`;
 }
@@ -237,17 +237,17 @@ export function outcomeOfCode(code: number): Outcome | undefined {
 
 /** Why a record goes to the dead-letter topic instead of getting a verdict (S4, S5). */
 export const DEAD_LETTER_REASONS = [
-  { code: 1, name: 'unclaimed', meaning: 'no connection claims the record, so nobody owns its verdict' },
+  { code: 1, name: 'unclaimed', meaning: 'no connection claims the record, so its verdict has no owner' },
   {
     code: 2,
     name: 'schema_unknown',
-    meaning: 'the schema registry does not know the schema id the record names',
+    meaning: 'the schema registry does not know the schema id of the record',
   },
   {
     code: 3,
     name: 'undecodable',
     meaning:
-      'the record batch cannot be read: it is damaged, of an unknown codec or of a format before Kafka 0.11, or decompresses to more than is allowed; the dead letter holds the whole batch',
+      'the record batch cannot be read: it is damaged, has an unknown codec or a format before Kafka 0.11, or decompresses to more than the limit. The dead letter holds the whole batch',
   },
 ] as const;
 export type DeadLetterReason = (typeof DEAD_LETTER_REASONS)[number]['name'];

@@ -1,4 +1,6 @@
-/** What the arguments ask for, what the help teaches, and what is told of an error. */
+/** Reading of arguments, content of the help, and explanations of errors. */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { COMMANDS } from '../../../src/cli';
 import { explain, Unable } from '../../../src/cli/explain-error';
 import { helpOf, overview, readArguments } from '../../../src/cli/usage';
@@ -58,13 +60,16 @@ describe('arguments', () => {
     ['wroker', 'there is no command "wroker"; did you mean worker?'],
     ['rewind', 'there is no command "rewind"'],
     ['replay', 'replay needs --topic TOPIC'],
-    ['retention', 'the command is "retention apply"'],
+    ['retention', 'the command "retention" is incomplete; did you mean "retention apply"?'],
     [
       'reference',
-      'the commands are "reference apply", "reference export", "reference history", "reference rollback"',
+      'the command "reference" is incomplete; its commands are "reference apply", "reference export", "reference history", "reference rollback"',
     ],
-    ['dead-letters lst', 'the commands are "dead-letters list", "dead-letters replay"'],
-    ['--drain worker', 'the command comes first, then its options: --drain'],
+    [
+      'dead-letters lst',
+      'the command "dead-letters" is incomplete; its commands are "dead-letters list", "dead-letters replay"',
+    ],
+    ['--drain worker', 'the option --drain comes before the command; write the command first'],
     ['worker --drian', 'worker has no option --drian; did you mean --drain?'],
     ['worker --colour', 'worker has no option --colour'],
     ['worker -d', 'worker has no option -d'],
@@ -81,7 +86,7 @@ describe('arguments', () => {
     ['publish a --topic', '--topic needs a value: --topic TOPIC'],
     ['publish a --topic --connection c', '--topic needs a value: --topic TOPIC'],
     ['publish a --topic=', '--topic needs a value: --topic TOPIC'],
-    ['erase-player --operator a --player -77', '--player needs a value: --player=-77, if it is that'],
+    ['erase-player --operator a --player -77', '--player needs a value: --player=-77, if that is the value'],
     ['publish a --topic t --topic=u', '--topic is given twice'],
     ['worker --drain --drain', '--drain is given twice'],
     [
@@ -162,6 +167,22 @@ describe('help', () => {
   });
 });
 
+describe('docs/commands.md', () => {
+  const document = readFileSync(join(__dirname, '..', '..', '..', 'docs', 'commands.md'), 'utf8');
+  const sections = new Map(
+    document.split(/^### /m).map((section) => [section.slice(0, section.indexOf('\n')), section] as const),
+  );
+
+  test.each(COMMANDS.map((command) => [command.name, command] as const))(
+    'has a section for %s with its exit codes',
+    (name, { exits }) => {
+      const section = sections.get(name) ?? '';
+      expect(document).toContain(`| [${name}](#${name.replace(' ', '-')}) |`);
+      for (const code of [0, 1] as const) expect(section).toContain(`| ${code} | ${exits[code]} |\n`);
+    },
+  );
+});
+
 describe('an error that a person can mend is a sentence with the remedy', () => {
   const error = (message: string, fields: object) => Object.assign(new Error(message), fields);
   const refused = error('connect ECONNREFUSED 127.0.0.1:5432', { code: 'ECONNREFUSED' });
@@ -183,7 +204,7 @@ describe('an error that a person can mend is a sentence with the remedy', () => 
         'connect',
         error('SASL: SCRAM-SERVER-FIRST-MESSAGE: client password must be a string', {}),
       ),
-      /^Postgres asks for a password, and there is none\. Set DATABASE_PASSWORD/,
+      /^Postgres requires a password, and none is set\. Set DATABASE_PASSWORD/,
     ],
     [
       'a socket that is not there',
@@ -217,7 +238,7 @@ describe('an error that a person can mend is a sentence with the remedy', () => 
     [
       'too few replicas in sync',
       error('not enough', { name: 'KafkaJSProtocolError', type: 'NOT_ENOUGH_REPLICAS' }),
-      /^Kafka answered: not enough\. Start the brokers that are missing, or lower min\.insync\.replicas/,
+      /^Kafka answered: not enough\. Start the missing brokers, or lower min\.insync\.replicas/,
     ],
     [
       'no offsets topic, behind the words of the client',
@@ -225,7 +246,7 @@ describe('an error that a person can mend is a sentence with the remedy', () => 
         name: 'KafkaJSGroupCoordinatorNotFound',
         cause: error('no', { name: 'KafkaJSProtocolError', type: 'GROUP_COORDINATOR_NOT_AVAILABLE' }),
       }),
-      /^Kafka answered: no\. Start the brokers that are missing: .*offsets\.topic\.replication\.factor\.$/,
+      /^Kafka answered: no\. Start the missing brokers\. .*offsets\.topic\.replication\.factor\.$/,
     ],
     [
       'a full disk of Postgres',
@@ -235,7 +256,7 @@ describe('an error that a person can mend is a sentence with the remedy', () => 
     [
       'a lock that another session holds',
       error('canceling statement due to lock timeout', { code: '55P03' }),
-      /find the session in pg_stat_activity/,
+      /Find it in pg_stat_activity/,
     ],
     [
       'a topic that a start has waited for',
@@ -250,7 +271,7 @@ describe('an error that a person can mend is a sentence with the remedy', () => 
     [
       'a port that is taken',
       error('listen EADDRINUSE: address already in use :::8080', { code: 'EADDRINUSE' }),
-      /^HTTP_PORT cannot be served: listen EADDRINUSE.* Set it to a port that is free/,
+      /^HTTP_PORT cannot be served: listen EADDRINUSE.* Set it to a free port/,
     ],
     [
       'what a command cannot do, whatever it came from',

@@ -148,7 +148,7 @@ describe('events', () => {
           {
             reason: 'no_idempotency_key',
             field: '',
-            detail: 'the payload is a number, and has to be an object',
+            detail: 'the payload is a number, and must be an object',
           },
         ],
       },
@@ -161,7 +161,7 @@ describe('events', () => {
   test('what needs stored state is said to be left out', async () => {
     await checked(lines(aBet()));
     expect(output).toContain(
-      'Not looked at: brand and game rules (--reference and --connection add them); what is stored',
+      'Not checked: brand and game rules (--reference and --connection add them); stored state',
     );
   });
 });
@@ -174,7 +174,7 @@ describe('duplicates', () => {
     expect(code).toBe(1);
     expect(told).toEqual([
       'events:3: duplicate  /event_id: line 1 is the same event. Nothing to do.',
-      'events:4: duplicate  /event_id: line 1 has it, with other content. Give each event an event_id of its own.',
+      'events:4: duplicate  /event_id: line 1 has it, with other content. Give each event its own event_id.',
     ]);
     expect(summary).toBe('events: 4 events: 2 accepted, 0 rejected, 0 skipped, 2 duplicate');
   });
@@ -239,7 +239,7 @@ describe('what a file may be', () => {
     const { lines: told } = await checked(lines([bad], aBet()));
     expect(told).toEqual([
       expect.stringMatching(
-        /^events:1: rejected\/no_idempotency_key .*is an array of 1 value, and has to be an object/,
+        /^events:1: rejected\/no_idempotency_key .*is an array of 1 value, and must be an object/,
       ),
     ]);
   });
@@ -350,9 +350,7 @@ test('reference data that is not UTF-8 is refused, as reference apply does', asy
 test('reference data is read no further than it may be long', async () => {
   const rules = { reference: file('huge.yaml', Buffer.alloc(MAX_REFERENCE_BYTES + 1, '#')), connection: 'c' };
   expect(await checked(lines(aBet()), { rules })).toMatchObject({ code: 2, summary: '' });
-  expect(errors).toMatch(
-    /huge\.yaml:1:1: \S+ has more than 16777216 characters, which is the limit\. Shorten/,
-  );
+  expect(errors).toMatch(/huge\.yaml:1:1: \S+ has more than 16777216 characters, the limit\. Shorten/);
 });
 
 describe('a document over several lines, where lines are wanted', () => {
@@ -505,9 +503,9 @@ describe('what the webhook would not take, whatever the events say [W1]', () => 
     const { code, lines: told, summary } = await checked(content, by('hook'));
     expect(told).toEqual([
       expect.stringMatching(
-        /^events:1: warning: a request with this event has 1048\d{3} bytes, and 1048576 at most, unless agreed otherwise: the webhook would answer 413\.$/,
+        /^events:1: warning: a request with this event has 1048\d{3} bytes, more than the limit of 1048576, unless agreed otherwise: the webhook would answer 413\.$/,
       ),
-      expect.stringMatching(/^events:2: warning: the event holds more than 20000 JSON values/),
+      expect.stringMatching(/^events:2: warning: the event has more than 20000 JSON values/),
     ]);
     expect([code, summary]).toEqual([1, expect.stringContaining('3 accepted')]);
     expect((await checked(content, by('stream'))).code).toBe(0);
@@ -523,7 +521,7 @@ describe('what the webhook would not take, whatever the events say [W1]', () => 
     errors = '';
     expect((await checked(document(501), by('hook'))).code).toBe(1);
     expect(errors).toMatch(
-      /: warning: as one request the document has 501 events and .* promo-intake send divides it\.\n/,
+      /: warning: as one request, the document has 501 events and .* promo-intake send divides it\.\n/,
     );
     errors = '';
     expect((await checked(document(500), by('hook'))).code).toBe(0);

@@ -153,6 +153,6 @@ test('a replay counts what it decides once, and publishes it again where that fa
 
   refusals = 99;
   await expect(decide(source, records)).rejects.toThrow(
-    't/0 is decided from offset 0 on, and its verdicts are not published: the verdict topic refuses',
+    't/0 is decided from offset 0 on, but its verdicts are not published: the verdict topic refuses',
   );
 });

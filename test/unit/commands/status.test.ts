@@ -49,7 +49,7 @@ test('a partition whose oldest record has no time that it can have is judged by 
   expect(assess(facts({ oldestSeconds })).partitions).toMatchObject([{ lag_seconds: 70, undecided: true }]);
   const never = value([]);
   expect(needs({ oldestSeconds, balance: never })).toEqual([
-    'for how long records of t/0 wait cannot be told',
+    'the age of the waiting records of t/0 is unknown',
   ]);
 });
 
@@ -93,11 +93,11 @@ test('a topic that is not to be read any more is told, and needs nobody', () => 
   const report = assess(facts({ balance, positions }));
   expect(report).toMatchObject({
     needs_a_person: [],
-    notes: ['nobody reads old any more; 7 records of it are not decided'],
+    notes: ['no worker reads old any more, and 7 records of it are not decided'],
     lag: { records: 2, seconds: 5 },
     partitions: [at],
   });
-  expect(describe(report)).toContain('nobody reads old any more; 7 records of it are not decided');
+  expect(describe(report)).toContain('no worker reads old any more, and 7 records of it are not decided');
   expect(assess(facts({ balance, positions: value([{ ...old, low: 15, high: 15 }]) })).notes).toEqual([]);
 });
 
@@ -135,7 +135,7 @@ test.each<[string, Partial<Facts>, RegExp]>([
     {
       balance: value([{ ...at, decidedUpTo: 9, recordsRead: 9, became: 8, deadLetters: 0, idleSeconds: 1 }]),
     },
-    /9 records were read, and 8 are counted/,
+    /9 records were read, but 8 have a counted result/,
   ],
   ['invariants are damaged', { damages: value(4) }, /4 damages/],
 ])('where %s, it says so', (_, more, expected) => {
@@ -146,7 +146,7 @@ test('what cannot be reached is told once, and hides nothing of the rest', () =>
   const gone = { unknown: 'Kafka is away' };
   const report = assess(facts({ positions: gone, members: gone }));
   expect(report).toMatchObject({
-    needs_a_person: ['not known: lag, members of the group: Kafka is away'],
+    needs_a_person: ['unknown: lag, members of the group: Kafka is away'],
     lag: gone,
     balance: { records_read: 9 },
   });
@@ -163,7 +163,7 @@ test('of a partition that did not say for how long its records wait, that is tol
   );
   expect(report).toMatchObject({
     needs_a_person: [
-      'for how long records of t/1 wait cannot be told: Kafka returned no more records within 15000 ms',
+      'the age of the waiting records of t/1 is unknown: Kafka returned no more records within 15000 ms',
     ],
     lag: { records: 7, seconds: null },
     partitions: [{ lag_seconds: 5 }, { lag_seconds: null }, { lag_seconds: 0 }],
@@ -175,7 +175,7 @@ test('of a partition that did not say for how long its records wait, that is tol
 test('a topic that ends before what is committed has no lag, and is told', () => {
   const report = assess(facts({ positions: value([{ ...at, low: 0, high: 3, committed: 10 }]) }));
   expect(report).toMatchObject({
-    needs_a_person: [expect.stringMatching(/^t\/0: offset 10 is committed, and Kafka ends at 3: /)],
+    needs_a_person: [expect.stringMatching(/^t\/0: offset 10 is committed, but Kafka ends at 3: /)],
     lag: { records: 0, seconds: 0 },
   });
 });

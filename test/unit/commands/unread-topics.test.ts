@@ -29,6 +29,6 @@ test('no more than twenty are named, and each says what to do', () => {
   const found = unreadTopics(many, read);
   expect(found).toHaveLength(20);
   expect(describeUnread([{ topic: 'acme-casino-event', meant: 'acme-casino-events' }])).toEqual([
-    'nobody reads acme-casino-event, which looks like a topic of events (is acme-casino-events meant?): name it in a connection of the reference data, or have its sender send elsewhere',
+    'no worker reads acme-casino-event, which looks like a topic of events (did the sender mean acme-casino-events?): add it to a connection of the reference data, or correct the topic of its sender',
   ]);
 });

@@ -23,7 +23,7 @@ const told = (partition: StoredPartition, at: Position[], passed: [string, Reada
 test('a partition that is decided as far as it is committed is told in a line [U1]', () => {
   expect(told(stored(), [position()])).toEqual({
     lines: [
-      't/0: 10 records decided, up to offset 10; 10 is committed, 12 is the end; of the 10 offsets from 0 on, 10 hold decided records',
+      't/0: 10 records decided, up to offset 10; 10 is committed, 12 is the end; 10 of the 10 offsets from 0 on hold decided records',
     ],
     problems: [],
   });
@@ -46,7 +46,7 @@ test.each<[string, StoredPartition, Position[], RegExp]>([
     'a topic made anew',
     stored(),
     [position({ high: 3, committed: 3 })],
-    /the topic was made anew: its offsets cannot be/,
+    /the topic was created again: its offsets cannot be/,
   ],
   [
     'nothing left in Kafka',
@@ -58,7 +58,7 @@ test.each<[string, StoredPartition, Position[], RegExp]>([
     'what Kafka has deleted after it was decided',
     stored({ offsets: 4 }),
     [position({ low: 5 })],
-    /; of the 5 offsets from 5 on, 4 hold decided records; 1 do not: markers, /,
+    /; 4 of the 5 offsets from 5 on hold decided records; 1 do not: markers, /,
   ],
 ])('%s is told [D3]', (_, partition, positions, expected) => {
   const { lines } = told(partition, positions);
@@ -69,14 +69,14 @@ test('what is committed and neither decided nor to be read is no damage, and rec
   const beyond = position({ committed: 12 });
   expect(told(stored(), [beyond]).problems).toEqual([]);
   expect(told(stored(), [beyond], [['t/0', { count: 2, first: 10 }]]).problems).toEqual([
-    'I2 t/0: offset 12 is committed, and 2 records before it are not decided, the first at offset 10',
+    'I2 t/0: offset 12 is committed, but 2 records before it are not decided, the first at offset 10',
   ]);
 });
 
 test('a store that knows nothing of a topic made anew, of which offsets are committed, has lost it [U1]', () => {
   const anew = position({ high: 8, committed: 3 });
   expect(told(stored(), [anew]).problems).toEqual([
-    'I2 t/0: offset 3 is committed, and 8 is the end: the topic was made anew, and of what is committed of it the store knows nothing',
+    'I2 t/0: offset 3 is committed, but the partition ends at 8: the topic was created again, and the store has none of its committed records',
   ]);
   expect(told(stored({ isAnew: true }), [anew]).problems).toEqual([]);
   // Nobody has read it yet.
@@ -114,7 +114,7 @@ test('records of dropped months are passed over where a row of them may be gone,
 
 test('what Kafka deleted before it was read is a damage [U1]', () => {
   expect(told(stored(), [position({ low: 11 })]).problems).toEqual([
-    'I2 t/0: offsets 10 to 10 were deleted from Kafka before they were read; whether they held records cannot be told',
+    'I2 t/0: offsets 10 to 10 were deleted from Kafka before they were read; it is unknown whether they held records',
   ]);
   // Here they were read, and held nothing: a marker, say.
   expect(told(stored(), [position({ low: 11, committed: 12 })]).problems).toEqual([]);

@@ -56,7 +56,7 @@ it('a duplicate of an accepted event needs nothing, unless its content differs',
     ...{ first_verdict: 'accepted', first_reason: null, content_differs: false },
   });
   expect(told(duplicateOf(null, true))).toMatchObject({
-    remedy: 'Give each event an event_id of its own.',
+    remedy: 'Give each event its own event_id.',
     needs_new_event_id: true,
   });
 });
@@ -64,8 +64,8 @@ it('a duplicate of an accepted event needs nothing, unless its content differs',
 it.each([
   ['bad_amount', false, /^It was rejected under this id\. Send the exact amount .* with a new event_id\.$/],
   ['currency_unknown', false, /^It was skipped under this id\. Use a code .* with a new event_id\.$/],
-  ['bad_amount', true, /^It was rejected under this id: send it under a new one\.$/],
-  ['below_min_bet', true, /^It was skipped under this id: send it under a new one\.$/],
+  ['bad_amount', true, /^It was rejected under this id: send it under a new id\.$/],
+  ['below_min_bet', true, /^It was skipped under this id: send it under a new id\.$/],
 ] as const)('a duplicate of %s, content differs %s: the remedy is %s', (reason, differs, remedy) => {
   expect(told(duplicateOf(reason, differs))).toMatchObject({ remedy: expect.stringMatching(remedy) });
 });

@@ -82,26 +82,26 @@ describe('a payload without a usable event_id is rejected as no_idempotency_key 
     );
     expect(detailOf('{')).toEqual(fault('', 'the payload ends too early, at byte 1: it was cut off'));
     expect(detailOf('[]')).toEqual(
-      fault('', 'the payload is an array of 0 values, and has to be an object: send each event by itself'),
+      fault('', 'the payload is an array of 0 values, and must be an object: send each event by itself'),
     );
     expect(detailOf(JSON.stringify('{"event_id":"e-1"}'))).toEqual(
       fault('', 'the payload is a JSON text that holds JSON: it was encoded twice'),
     );
-    expect(detailOf('"p-secret"')).toEqual(fault('', 'the payload is a text, and has to be an object'));
+    expect(detailOf('"p-secret"')).toEqual(fault('', 'the payload is a text, and must be an object'));
     expect(judge({ type: 'not_json' }, SEVERAL)).toEqual({
       type: 'unkeyed',
       faults: fault('', 'the payload cannot be decoded'),
     });
     expect(detailOf('{}')).toEqual(fault('/event_id', 'event_id is missing'));
     expect(detailOf('{"event_id":7}')).toEqual(
-      fault('/event_id', 'event_id is the number 7, and has to be a text'),
+      fault('/event_id', 'event_id is the number 7, and must be a text'),
     );
     expect(detailOf('{"event_id":""}')).toEqual(fault('/event_id', 'event_id is empty'));
     expect(detailOf('{"event_id":"\\u0000"}')).toEqual(
       fault('/event_id', 'event_id holds U+0000: "\\u0000"'),
     );
     const batch =
-      'event_id is missing: the object has a key "events", so it is a batch of 2 events where one event belongs: a record holds one event, and only the webhook takes batches';
+      'event_id is missing: the object has a key "events", so it is a batch of 2 events. A record holds one event, and only the webhook accepts batches';
     expect(detailOf('{"events":[{},{}]}')).toEqual(fault('/event_id', batch));
     expect(detailOf('{"eventId":"e-1"}')).toEqual(
       fault('/event_id', 'event_id is missing; there is "eventId": did you mean event_id?'),

@@ -51,7 +51,7 @@ describe('a body is one event or a batch [S1] [W6]', () => {
     [
       'a byte order mark',
       '\ufeff{}',
-      'no JSON: the body begins with a byte order mark, which makes it no JSON: send UTF-8 without one',
+      'no JSON: the body begins with a byte order mark, so it is no JSON: send UTF-8 without one',
     ],
     [
       'bytes that are not UTF-8',
@@ -61,9 +61,9 @@ describe('a body is one event or a batch [S1] [W6]', () => {
     [
       'lines of events',
       '{}\n{}',
-      'no JSON: the body holds several JSON values, the next one from byte 3 on, as NDJSON does: send each by itself',
+      'no JSON: the body holds several JSON values like NDJSON, the second one at byte 3: send each by itself',
     ],
-    ['an array', '[{}]', 'JSON: the body is an array; put it into an object: {"events": [...]}'],
+    ['an array', '[{}]', 'JSON: the body is an array; send it inside an object: {"events": [...]}'],
     ['a text', '"e"', 'JSON: the body is not an object'],
     ['null', 'null', 'JSON: the body is not an object'],
     ['events that are an object', '{"events":{}}', 'JSON: events is not an array'],

@@ -315,7 +315,7 @@ describe('the faults tell an operator everything that has to be mended', () => {
   });
 
   it.each([
-    ['malformed', '/spec', 'spec is the text "x", and has to be "promo.event.v1"', aBet({ spec: 'x' })],
+    ['malformed', '/spec', 'spec is the text "x", and must be "promo.event.v1"', aBet({ spec: 'x' })],
     ['malformed', '/spec', 'spec is missing', without(aBet(), 'spec')],
     [
       'malformed',
@@ -324,11 +324,11 @@ describe('the faults tell an operator everything that has to be mended', () => {
       aBet({ occurred_at: 'now' }),
     ],
     ['malformed', '/round_id', 'round_id is empty', aBet({ round_id: '' })],
-    ['malformed', '/game/id', 'game.id is the number 1, and has to be a text', aBet({ game: { id: 1 } })],
+    ['malformed', '/game/id', 'game.id is the number 1, and must be a text', aBet({ game: { id: 1 } })],
     [
       'malformed',
       '/events',
-      'the object has a key "events", so it is a batch of 0 events where one event belongs: a record holds one event, and only the webhook takes batches',
+      'the object has a key "events", so it is a batch of 0 events. A record holds one event, and only the webhook accepts batches',
       aBet({ events: [] }),
     ],
     ['malformed', '/round_id', 'round_id holds U+0000: "\\u0000"', aBet({ round_id: '\0' })],
@@ -362,14 +362,9 @@ describe('the faults tell an operator everything that has to be mended', () => {
       'occurred_at is missing; there is "occuredAt": did you mean occurred_at?',
       { ...without(aBet(), 'occurred_at'), occuredAt: '' },
     ],
-    [
-      'malformed',
-      '/player_ref',
-      'player_ref is a number, and has to be a text',
-      { ...aBet(), player_ref: 5 },
-    ],
-    ['malformed', '/game', 'game is the text "g1", and has to be an object', aBet({ game: 'g1' })],
-    ['bad_amount', '/amount', 'amount is the number 10.5, and has to be a text', { ...aBet(), amount: 10.5 }],
+    ['malformed', '/player_ref', 'player_ref is a number, and must be a text', { ...aBet(), player_ref: 5 }],
+    ['malformed', '/game', 'game is the text "g1", and must be an object', aBet({ game: 'g1' })],
+    ['bad_amount', '/amount', 'amount is the number 10.5, and must be a text', { ...aBet(), amount: 10.5 }],
     [
       'bad_amount',
       '/amount',
@@ -398,7 +393,7 @@ describe('the faults tell an operator everything that has to be mended', () => {
       `currency "XXX" is not in the table: ${CURRENCIES.map(({ code }) => code).join(', ')}`,
       aBet({ currency: 'XXX' }),
     ],
-    ['zero_amount', '/amount', 'an amount of zero counts nothing', aBet({ amount: '0' })],
+    ['zero_amount', '/amount', 'an amount of zero has no effect', aBet({ amount: '0' })],
   ])('%s at %s: %s', (reason, field, detail, event) => {
     expect(judgeBytes(bytesOf(event)).faults).toEqual([{ reason, field, detail }]);
   });

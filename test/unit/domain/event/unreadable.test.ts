@@ -10,7 +10,7 @@ const BET = JSON.stringify(aBet());
 describe('a payload that cannot be read is named [V3]', () => {
   it.each<[string | Buffer, RegExp]>([
     ['', /^is empty$/],
-    ['  \n', /^holds nothing but blanks$/],
+    ['  \n', /^holds only blanks$/],
     [`\uFEFF${BET}`, /^begins with a byte order mark/],
     [Buffer.from(BET, 'utf16le'), /^is UTF-16/],
     [Buffer.from(`\uFEFF${BET}`, 'utf16le'), /^is UTF-16/],
@@ -25,14 +25,17 @@ describe('a payload that cannot be read is named [V3]', () => {
     ['event_id;kind;amount\ne-1;bet;1.00', /^looks like CSV/],
     ['e-1,bet,1.00', /^looks like CSV/],
     ['1,bet,1.00', /^looks like CSV/],
-    [`${BET}\n${BET}`, new RegExp(`^holds several JSON values, the next one from byte ${BET.length + 1} on`)],
+    [
+      `${BET}\n${BET}`,
+      new RegExp(`^holds several JSON values like NDJSON, the second one at byte ${BET.length + 1}`),
+    ],
     [BET.slice(0, 40), /^ends too early, at byte 40: it was cut off$/],
     [BET.slice(0, -1), new RegExp(`^ends too early, at byte ${BET.length - 1}: it was cut off$`)],
     ['<event/>', /^begins with "<"/],
     ["{'a':1}", /^is no JSON from byte 1 on: a text is written with ", not with '$/],
     ['{"a":1,}', /^is no JSON from byte 7 on: there is a comma before the closing bracket$/],
-    ['{"a":"x\ny"}', /^is no JSON from byte 7 on: a line feed, tab/],
-    ['{"a":x}', /^is no JSON from byte 5 on: "x" cannot stand there$/],
+    ['{"a":"x\ny"}', /^is no JSON from byte 7 on: write a line feed, tab/],
+    ['{"a":x}', /^is no JSON from byte 5 on: "x" is not allowed here$/],
   ])('%s', (bytes, why) => {
     expect(whyUnreadable(Buffer.from(bytes))).toMatch(why);
     expect(judgeBytes(Buffer.from(bytes)).faults[0]?.detail).toMatch(
@@ -62,9 +65,9 @@ describe('a payload that cannot be read is named [V3]', () => {
 
   it('no more than a mebibyte is looked at, and what is told holds no more than a character of it', () => {
     const long = `{"a":"${'x'.repeat(3 * 1024 ** 2)}"`;
-    expect(whyUnreadable(Buffer.from(long))).toBe('is no JSON, behind byte 1048576');
+    expect(whyUnreadable(Buffer.from(long))).toBe('is no JSON, after byte 1048576');
     expect(whyUnreadable(Buffer.concat([Buffer.from(long), Buffer.from([0xff])]))).toBe(
-      'is not valid UTF-8, behind byte 1048576',
+      'is not valid UTF-8, after byte 1048576',
     );
     const player = bytesOf(aBet({ player_ref: 'p-secret' }))
       .toString()

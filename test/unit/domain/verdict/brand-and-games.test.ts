@@ -63,7 +63,7 @@ describe('which brand an event is of [V8]', () => {
       {
         reason: 'no_brand',
         field: '/brand',
-        detail: 'the connection carries several brands, and brand is missing',
+        detail: 'the connection carries several brands, but brand is missing',
       },
     ]);
     expect(faultOf(aBet(), ONE_BRAND)).toEqual([
@@ -71,7 +71,7 @@ describe('which brand an event is of [V8]', () => {
         reason: 'brand_unexpected',
         field: '/brand',
         detail:
-          'the connection carries one brand, "main", and brand is present all the same, as the text "main"',
+          'the connection carries one brand, "main", so brand must be absent, but it is the text "main"',
       },
     ]);
     expect(faultOf(aBet({ brand: 'x' }))).toEqual([
@@ -249,7 +249,7 @@ describe('an event that is set aside is told where and why', () => {
   const strict = (games: { deny: string[]; allow?: string[] }) =>
     aConnection({ brands: [aBrand({ games })] });
   const catalogue = aConnection({ catalogue: [{ id: 'g2', active: true }] });
-  const NO_GAME = 'the event names no game, and the catalogue holds games';
+  const NO_GAME = 'the event names no game, but the catalogue holds games';
   const minimum = aConnection({ brands: [aBrand({ minBet: { EUR: '100' } })] });
 
   it.each([
@@ -257,14 +257,14 @@ describe('an event that is set aside is told where and why', () => {
     [
       'game_not_allowed',
       '/game/id',
-      'the game "g1" is not among those that the brand allows',
+      'the game "g1" is not on the list of games that the brand allows',
       aBet(),
       strict({ deny: [], allow: [] }),
     ],
     [
       'game_not_allowed',
       '/game',
-      'the event names no game, and the brand lists the games that it allows',
+      'the event names no game, but the brand lists the games that it allows',
       without(aBet(), 'game'),
       strict({ deny: [], allow: [] }),
     ],
@@ -281,7 +281,7 @@ describe('an event that is set aside is told where and why', () => {
     [
       'game_unknown',
       '/game/id',
-      'the catalogue has no active game "g1": it is there, and not active',
+      'the catalogue has no active game "g1": it lists the game as inactive',
       aBet(),
       aConnection({ catalogue: [{ id: 'g1', active: false }] }),
     ],

@@ -79,7 +79,7 @@ describe('reasons [V2]', () => {
     ({ name, remedy }) => {
       expect(remedy).toMatch(/\bnew event_ids?\b/);
       expect(duplicateRemedy(outcomeOf(name), true)).toMatch(
-        /^It was (rejected|skipped) under this id: send it under a new one\.$/,
+        /^It was (rejected|skipped) under this id: send it under a new id\.$/,
       );
       expect(duplicateRemedy(outcomeOf(name), false) ?? 'new event_id').toMatch(/\bnew event_ids?\b/);
     },
