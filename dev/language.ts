@@ -79,7 +79,7 @@ function wordsOf(text: string): string[] {
 }
 
 function isSql(text: string): boolean {
-  return /^\s*(select|insert|update|delete|with|create|alter|grant|revoke|lock|copy|explain|drop|set|do)\b[^.]*\b(from|into|set|select|as|table|on|local|values|begin)\b/i.test(
+  return /^\s*(select|insert|update|delete|with|create|alter|grant|revoke|lock|copy|explain|drop|set|do)\b(?:[^.]|\.(?=\S))*\b(from|into|set|select|as|table|on|local|values|begin)\b/i.test(
     text,
   );
 }

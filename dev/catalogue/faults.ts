@@ -55,9 +55,9 @@ const WEBHOOK_UNIT = 'test/unit/webhook/handler.test.ts';
 
 /** The name of the test of one kind of outage. */
 const outage = (name: string): string =>
-  `${name}: undecided, no event id is used up, and all is decided once it is over`;
+  `${name}: undecided, no event id is used up, and all events are decided once it is over`;
 const FULL_DISK =
-  'a disk that is full: undecided, no event id is used up, and all is decided once there is room';
+  'a disk that is full: undecided, no event id is used up, and all events are decided once there is room';
 const withoutTrace = (name: string): string =>
   `a store that cannot decide: ${name} leaves all undecided, without a trace`;
 
@@ -78,10 +78,10 @@ export const FAULTS: readonly FaultGroup[] = [
           [SWEEP]: [
             ...['plain', 'with a dead letter'].map(
               (kind) =>
-                `cut at each message of the transaction that decides a batch ${kind}, and of the one that finds it decided`,
+                `cut at each message of the transaction that decides a batch ${kind}, and of the one that finds the batch decided`,
             ),
-            'cut at each message of a new connection to Postgres, and of taking up a partition',
-            'every point was followed by progress within 35 s',
+            'cut at each message of a new connection to Postgres, and of the start of a partition',
+            'the worker makes progress within 35 s of every point',
           ],
         },
       },
@@ -105,14 +105,14 @@ export const FAULTS: readonly FaultGroup[] = [
           [SWEEP]: [
             ...['plain', 'with a dead letter'].map(
               (kind) =>
-                `kill -9 at each message of the transaction that decides a batch ${kind}, and of the one that finds it decided`,
+                `kill -9 at each message of the transaction that decides a batch ${kind}, and of the one that finds the batch decided`,
             ),
-            'kill -9 at each message of a new connection to Postgres, and of taking up a partition',
+            'kill -9 at each message of a new connection to Postgres, and of the start of a partition',
             'kill -9 at each request to Kafka that a batch makes, and at its answer',
           ],
           [OFFSETS]: [
-            'a crash: between the transaction and the offset commit loses nothing, and what is read again is answered, no duplicate',
-            'a crash: in the middle of the load: every record has a verdict in the stream, and repeats are equal',
+            'a crash: between the transaction and the offset commit loses nothing, and records that are read again are no duplicates',
+            'a crash: in the middle of the load: every record has a verdict in the topic, and repeated verdicts are equal',
           ],
         },
       },
@@ -122,7 +122,7 @@ export const FAULTS: readonly FaultGroup[] = [
         sees: '`members of the group do not read their partitions`, then `partitions assigned`',
         tests: {
           [PROCESSES]: [
-            'a member that Kafka goes on counting though it was killed: another worker joins anew, once, and has its partitions',
+            'a killed member that Kafka still counts: another worker rejoins, once, and gets its partitions',
           ],
         },
       },
@@ -132,11 +132,11 @@ export const FAULTS: readonly FaultGroup[] = [
         sees: '`signal received`, `stopping`, `stopped`; exit code 0, or 1 and `stopped at the deadline; records in flight are read again`, `connections did not close in time, dropping them`',
         tests: {
           [OFFSETS]: [
-            'SIGTERM: in the middle of the load: ends with 0, and what is committed is what is decided',
+            'SIGTERM: in the middle of the load: ends with 0, and the committed offsets are those of the decided records',
           ],
           [UNDECIDED_TESTS]: [
             'Postgres stopped: SIGTERM ends the wait at once',
-            'Postgres hangs: SIGTERM ends the worker within SHUTDOWN_SECONDS, a second one at once; nothing is lost',
+            'Postgres hangs: SIGTERM ends the worker within SHUTDOWN_SECONDS, a second SIGTERM at once; no event is lost',
           ],
         },
       },
@@ -147,7 +147,7 @@ export const FAULTS: readonly FaultGroup[] = [
         sees: `\`partitions assigned\` by both, ${READ_AGAIN}`,
         tests: {
           [PROCESSES]: [
-            'a zombie: SIGSTOP in the middle of a load beyond the session timeout, and SIGCONT when another worker has its partitions',
+            'a zombie: SIGSTOP under load beyond the session timeout, and SIGCONT once another worker has its partitions',
           ],
         },
       },
@@ -157,7 +157,7 @@ export const FAULTS: readonly FaultGroup[] = [
         sees: 'no answer from `/livez`, then `partitions assigned`',
         tests: {
           [PROCESSES]: [
-            'an event loop that is blocked beyond the session timeout: health does not answer, then all goes on',
+            'an event loop that is blocked beyond the session timeout: health does not answer, then the worker continues',
           ],
         },
       },
@@ -185,10 +185,10 @@ export const FAULTS: readonly FaultGroup[] = [
         sees: '`standard output cannot be written (ENOSPC): the results are incomplete`; nothing where the reader ended',
         tests: {
           [LOG]: [
-            'results to a pipe whose reader is gone: the command ends without a word, with the code of its work',
-            'results to a device without room: the command says so in one sentence, and ends with 1',
+            'results to a pipe whose reader is gone: the command ends without output, with the exit code of its work',
+            'results to a device without room: the command reports it in one sentence, and ends with 1',
             'results to a pipe whose reader has stopped: the command waits, and SIGTERM ends it',
-            'results of a change to a pipe whose reader is gone: the change is made, and the code is 0',
+            'results of a change to a pipe whose reader is gone: the change is made, and the exit code is 0',
           ],
         },
       },
@@ -198,7 +198,7 @@ export const FAULTS: readonly FaultGroup[] = [
         sees: '`the membership of the group has ended; rejoining` where it was set back',
         tests: {
           [PROCESSES]: ['forward', 'back'].map(
-            (direction) => `a clock that jumps a day ${direction}: what comes then is decided and committed`,
+            (direction) => `a clock that jumps a day ${direction}: later records are decided and committed`,
           ),
         },
       },
@@ -213,11 +213,11 @@ export const FAULTS: readonly FaultGroup[] = [
         sees: 'warnings with `"client":"Connection"`; where it lasts also `the Kafka client restarts`, `cannot check topics, retrying`; `/livez` stays 200, since a restart would not help',
         tests: {
           [KAFKA]: [
-            'a broker that is killed and started again: the worker goes on by itself',
-            'all brokers away for three minutes: liveness holds, and all is decided within 35 s of their return',
+            'a broker that is killed and started again: the worker continues by itself',
+            'all brokers away for three minutes: liveness holds, and all records are decided within 35 s of their return',
           ],
           [LONG]: [
-            'long faults: Kafka stopped and started again: the worker goes on by itself, and takes up new topics, too',
+            'long faults: Kafka stopped and started again: the worker continues by itself, and reads new topics, too',
           ],
         },
       },
@@ -227,7 +227,7 @@ export const FAULTS: readonly FaultGroup[] = [
         sees: 'the same',
         tests: {
           [LONG]: [
-            'long faults: Kafka hangs for half a minute: what was sent meanwhile is decided within 35 s of its end',
+            'long faults: Kafka hangs for half a minute: records sent meanwhile are decided within 35 s of its end',
             'long faults: Kafka hangs for longer than LIVENESS_SECONDS: liveness holds, since a restart would not help, and SIGTERM ends the worker in time',
           ],
         },
@@ -238,7 +238,7 @@ export const FAULTS: readonly FaultGroup[] = [
         sees: '`Kafka is not ready, retrying`, then `the worker cannot start`; exit code 1',
         tests: {
           [LONG]: [
-            'long faults: a worker whose Kafka does not come up says so and ends with 1 after a minute',
+            'long faults: a worker whose Kafka does not come up reports it and ends with 1 after a minute',
           ],
         },
       },
@@ -247,12 +247,16 @@ export const FAULTS: readonly FaultGroup[] = [
         does: 'Drops what it has not decided, and goes on with what it is given. A batch under way is decided, and not committed by the old owner.',
         sees: `\`partitions assigned\`, ${READ_AGAIN}`,
         tests: {
-          [KAFKA]: ['a rebalance every two seconds: all is decided once, and the load gets on meanwhile'],
-          [GROUPS]: [
-            'workers that join and leave under load: lose nothing, and what is read twice is no duplicate',
-            'a partition that is undecided and full while the group rebalances: is read again by its next owner, who waits 1 s first, and is decided once it can be',
+          [KAFKA]: [
+            'a rebalance every two seconds: all events are decided once, and the load progresses meanwhile',
           ],
-          [LONG]: ['long faults: three workers that are killed and replaced in turn: the same tables'],
+          [GROUPS]: [
+            'workers that join and leave under load: lose no event, and records that are read twice are no duplicates',
+            'a partition that is undecided and full while the group rebalances: is read again by its next owner, which waits 1 s first and decides it once the store can',
+          ],
+          [LONG]: [
+            'long faults: three workers that are killed and replaced in turn: the same tables as an undisturbed run',
+          ],
         },
       },
       {
@@ -261,8 +265,8 @@ export const FAULTS: readonly FaultGroup[] = [
         sees: '`partitions assigned`; before that `topic does not exist; it is read once it exists`',
         tests: {
           [GROUPS]: [
-            'topics: new partitions of a topic are taken up within 60 s',
-            'topics: a missing topic is reported once, stops no other, and is taken up within 60 s once it exists',
+            'topics: new partitions of a topic are read within 60 s',
+            'topics: a missing topic is reported once, stops no other topic, and is read within 60 s of its creation',
           ],
         },
       },
@@ -272,7 +276,7 @@ export const FAULTS: readonly FaultGroup[] = [
         sees: READ_AGAIN,
         tests: {
           [KAFKA]: [
-            'offsets set back, or lost: what is read again is answered as before, and is no duplicate',
+            'offsets set back, or lost: records that are read again are answered as before, and are no duplicates',
           ],
         },
       },
@@ -282,9 +286,11 @@ export const FAULTS: readonly FaultGroup[] = [
         sees: '`records were passed over`, which has the offsets; `promo_intake_gap_records_total`; `promo-intake verify` names the records',
         tests: {
           [KAFKA]: [
-            'offsets set forward: what was passed over is told by the worker, and what it committed itself is not',
+            'offsets set forward: the worker logs the records that were passed over, and none after its own commits',
           ],
-          [VERIFY]: ['verify: names what was committed and not decided, and what the store contradicts'],
+          [VERIFY]: [
+            'verify: names records that were committed and not decided, and contradictions within the store',
+          ],
         },
       },
       {
@@ -293,9 +299,9 @@ export const FAULTS: readonly FaultGroup[] = [
         sees: '`the partition continues from another Kafka cluster`; `verify` on the new cluster',
         tests: {
           [CLUSTERS]: [
-            'a move back to the offsets that the group had left alarms nobody, and what was copied back are duplicates',
-            'a store that is restored to before the move is noticed on the new cluster, which is read from its beginning',
-            'a topic that the mirror has renamed goes on as under its old name',
+            'a move back to the old offsets of the group raises no alarm, and records that were copied back are duplicates',
+            'a store that is restored to a time before the move is noticed on the new cluster, which is read from its beginning',
+            'a topic that the mirror has renamed continues as under its old name',
           ],
         },
       },
@@ -305,7 +311,7 @@ export const FAULTS: readonly FaultGroup[] = [
         sees: '`the Kafka client has ended`: `The brokers belong to another Kafka cluster than at the start`',
         tests: {
           [CLUSTERS]: [
-            'a source whose brokers turn out to be of another cluster ends, and hands nothing over',
+            'a source ends without handing over a record if its brokers belong to another cluster',
           ],
         },
       },
@@ -315,11 +321,11 @@ export const FAULTS: readonly FaultGroup[] = [
         sees: '`records were deleted before they were read`, which has the offsets; `promo_intake_gap_records_total`; `promo-intake verify` names the offsets until they are passed. With `--drain`: `records were deleted before they were decided`',
         tests: {
           [KAFKA]: [
-            'retention that overruns a worker: what is left is decided, and the gap is told by the worker and by verify',
+            'retention that overruns a worker: the remaining records are decided, and worker and verify report the gap',
           ],
           [OFFSETS]: [
-            'worker --drain: records that are deleted before they are decided: ends with 1, once everything else is decided',
-            'worker --drain: records that are deleted with their topic before they are decided: ends with 1, once everything else is decided',
+            'worker --drain: records that are deleted before they are decided: ends with 1 once all other records are decided',
+            'worker --drain: records that are deleted with their topic before they are decided: ends with 1 once all other records are decided',
           ],
         },
       },
@@ -327,7 +333,9 @@ export const FAULTS: readonly FaultGroup[] = [
         fault: 'Gaps of compaction',
         does: 'Reads over them; `worker --drain` ends all the same.',
         sees: 'nothing',
-        tests: { [LONG]: ['long faults: gaps of compaction are no end: a compacted topic is drained'] },
+        tests: {
+          [LONG]: ['long faults: gaps of compaction do not end a drain: a compacted topic is drained'],
+        },
       },
       {
         fault: 'A topic is deleted, and made again',
@@ -335,7 +343,7 @@ export const FAULTS: readonly FaultGroup[] = [
         sees: '`topic does not exist; it is read once it exists`',
         tests: {
           [GROUPS]: [
-            'topics: a topic that is deleted and made again starts at offset 0: its new records are decided, and other topics go on',
+            'topics: a topic that is deleted and created again starts at offset 0: its new records are decided, and other topics continue',
           ],
         },
       },
@@ -345,8 +353,8 @@ export const FAULTS: readonly FaultGroup[] = [
         sees: '`Kafka throttles requests of this process by a quota`, once a minute; after a minute without a record also `Kafka throttles every fetch, and no record arrives ...`, an error; `promo_intake_kafka_throttled_seconds_total`',
         tests: {
           [THROTTLING]: [
-            'a consumer byte quota of 50 kB/s slows a worker down and costs it no membership',
-            'a batch larger than ten seconds of the quota never arrives, which the log says after a minute; a larger quota helps',
+            'a consumer byte quota of 50 kB/s slows a worker down and does not cost it its membership',
+            'a batch larger than ten seconds of the quota never arrives; the log reports it after a minute, and a larger quota helps',
           ],
         },
       },
@@ -356,7 +364,7 @@ export const FAULTS: readonly FaultGroup[] = [
         sees: '`Kafka is not ready, retrying`, then `the worker cannot start`, with the topic, the request and the remedy',
         tests: {
           [START]: [
-            'a topic with more replicas than brokers is asked for until the start is over, since brokers may still join',
+            'a topic with more replicas than brokers is requested until the start ends, since brokers may still join',
           ],
         },
       },
@@ -366,7 +374,7 @@ export const FAULTS: readonly FaultGroup[] = [
         sees: '`cannot read a topic, retrying; other topics continue`, an error, every ten minutes; `promo_intake_refused_partitions`',
         tests: {
           [SECURITY]: [
-            'a topic that a worker may not read is told of, and stops no other; it is read once the ACL allows it',
+            'a topic that a worker may not read is logged and stops no other; it is read once the ACL allows it',
           ],
         },
       },
@@ -376,7 +384,7 @@ export const FAULTS: readonly FaultGroup[] = [
         does: 'Other partitions go on, and workers start. It is read once it has a leader. `status`, `verify` and `worker --drain` say that they cannot tell.',
         sees: '`cannot read a topic, retrying; other topics continue`, an error, every ten minutes; `promo_intake_refused_partitions`',
         tests: {
-          [DISKS]: ['a partition without a leader holds up neither the others nor workers that start'],
+          [DISKS]: ['a partition without a leader delays neither other partitions nor starting workers'],
         },
       },
       {
@@ -386,7 +394,7 @@ export const FAULTS: readonly FaultGroup[] = [
         tests: {
           [RECORDS]: ['transactions: aborted records are never decided'],
           [OFFSETS]: [
-            'worker --drain: waits for an open transaction, whose records are in the topic already, and for what stands behind it',
+            'worker --drain: waits for an open transaction, whose records are in the topic already, and for the records behind it',
           ],
         },
       },
@@ -397,9 +405,9 @@ export const FAULTS: readonly FaultGroup[] = [
         tests: {
           [KAFKA]: ['records of 10 MiB and bombs, on several partitions at once: memory stays bounded'],
           [HOSTILE]: [
-            'decides what stands behind a bomb, 300,000 tiny records, 100,000 headers and a 10 MiB record',
+            'decides the records behind a bomb, 300,000 tiny records, 100,000 headers and a 10 MiB record',
           ],
-          [DISKS]: ['a batch that a disk has changed is a dead letter, though it could be read'],
+          [DISKS]: ['a batch whose bytes a disk has changed is a dead letter, although they could be parsed'],
         },
       },
       {
@@ -409,15 +417,15 @@ export const FAULTS: readonly FaultGroup[] = [
         sees: 'a record with too many headers: `records sent to the dead-letter topic`, `promo_intake_dead_letters_total{reason="undecodable"}`; nothing of the others',
         tests: {
           [HOSTILE_BYTES]: [
-            'a valid record that is large beside its value, compressed: 40 batches with a key of 60 MiB, by gzip: memory is bounded, and others are decided meanwhile',
-            'a valid record that is large beside its value, compressed: 40 batches with a key of 60 MiB, by snappy: memory is bounded, and others are decided meanwhile',
-            'a valid record that is large beside its value, compressed: 40 batches with a key of 60 MiB, by lz4: memory is bounded, and others are decided meanwhile',
-            'a valid record that is large beside its value, compressed: 40 batches with a key of 60 MiB, by zstd: memory is bounded, and others are decided meanwhile',
-            'a valid record that is large beside its value, compressed: 40 batches with a header of 60 MiB: memory is bounded, and others are decided meanwhile',
-            'a valid record that is large beside its value, compressed: a key or a header of 60 MiB on each of 12 partitions, several of them one after the other: memory is bounded',
-            'a valid record that is large beside its value, compressed: dead letters with keys and headers of 60 MiB: memory is bounded while they are sent, and others are decided',
-            'records of very many headers: 200 of 99,999 that nobody claims, and as many on a topic of their own: memory is bounded, and others are decided meanwhile',
-            'records of very many headers: 4,000 of 1,000 that nobody claims, in batches of a few kilobytes: memory is bounded, and others are decided meanwhile',
+            'large keys and headers, compressed: 40 batches with a key of 60 MiB, by gzip: memory is bounded, and other records are decided meanwhile',
+            'large keys and headers, compressed: 40 batches with a key of 60 MiB, by snappy: memory is bounded, and other records are decided meanwhile',
+            'large keys and headers, compressed: 40 batches with a key of 60 MiB, by lz4: memory is bounded, and other records are decided meanwhile',
+            'large keys and headers, compressed: 40 batches with a key of 60 MiB, by zstd: memory is bounded, and other records are decided meanwhile',
+            'large keys and headers, compressed: 40 batches with a header of 60 MiB: memory is bounded, and other records are decided meanwhile',
+            'large keys and headers, compressed: a key or a header of 60 MiB on 12 partitions, some of them in sequence: memory is bounded',
+            'large keys and headers, compressed: dead letters with keys and headers of 60 MiB: memory is bounded while they are sent, and other records are decided',
+            'very many headers: 200 unclaimed records of 99,999, and as many on a topic of their own: memory is bounded, and other records are decided',
+            'very many headers: 4,000 unclaimed records of 1,000, in batches of a few kilobytes: memory is bounded, and other records are decided',
           ],
         },
       },
@@ -427,7 +435,7 @@ export const FAULTS: readonly FaultGroup[] = [
         sees: UNDECIDED,
         tests: {
           [UNDECIDED_TESTS]: [
-            'a dead-letter topic that refuses: leaves the record undecided: what stands before it is decided, other partitions go on, and it is sent when the topic accepts',
+            'a dead-letter topic that refuses: leaves the record undecided: records before it are decided, other partitions continue, and it is sent when the topic accepts it',
           ],
           [WAITS_TESTS]: [
             'publishing verdicts: is tried until it succeeds, without deciding again, before the offset is committed',
@@ -445,15 +453,15 @@ export const FAULTS: readonly FaultGroup[] = [
         sees: UNDECIDED,
         tests: {
           [UNDECIDED_TESTS]: [
-            'Postgres stopped: every partition waits 1, 2, 4, 8 s and stays with its member; when it is back, all is decided',
-            'Postgres ended in the middle of the load: by its operator and by a crash: the worker lives, and decides everything once',
+            'Postgres stopped: every partition waits 1, 2, 4, 8 s and stays with its member; once Postgres is back, all records are decided',
+            'Postgres ended in the middle of the load: by its operator and by a crash: the worker survives, and decides every event once',
           ],
           [LEDGER]: ['active', 'idle in transaction'].map(
             (state) =>
               `a store that cannot decide: a connection that the store ends while it is ${state} leaves all undecided, and the worker lives on`,
           ),
           [LONG]: [
-            'long faults: Postgres stopped for 40 s and a worker killed three times: the tables of an undisturbed run, but for which of bet and refund came first',
+            'long faults: Postgres stopped for 40 s and a worker killed three times: the same tables but for the order of bet and refund',
           ],
         },
       },
@@ -463,7 +471,7 @@ export const FAULTS: readonly FaultGroup[] = [
         sees: `${UNDECIDED}: \`no answer within\``,
         tests: {
           [UNDECIDED_TESTS]: [
-            'Postgres hangs: in the middle of the load, for longer than an answer is waited for: the worker lives, and decides everything once',
+            'Postgres hangs: in the middle of the load, for longer than the worker waits for an answer: the worker survives, and decides every event once',
           ],
           [LEDGER]: [
             'a store that cannot decide: a store that falls silent in the middle of a batch leaves all undecided, and is given up',
@@ -476,9 +484,9 @@ export const FAULTS: readonly FaultGroup[] = [
         sees: '`Postgres is not ready, retrying`, then `the worker cannot start`; exit code 1',
         tests: {
           [UNDECIDED_TESTS]: [
-            'at the start: Postgres may come later than its worker, which answers health from the start',
+            'at the start: Postgres may start later than its worker, which answers health checks from the start',
           ],
-          [OPERATION]: ['the start: on a database that lacks migrations says so and ends with 1'],
+          [OPERATION]: ['the start: on a database that lacks migrations reports it and ends with 1'],
         },
       },
       {
@@ -487,7 +495,7 @@ export const FAULTS: readonly FaultGroup[] = [
         sees: UNDECIDED,
         tests: {
           [POSTGRES]: [
-            'failover to a server at another address, in the middle of a load: the worker goes on there',
+            'failover to a server at another address, in the middle of a load: the worker continues there',
           ],
         },
       },
@@ -496,7 +504,7 @@ export const FAULTS: readonly FaultGroup[] = [
         does: `Waits 5 s for it, then the batch is undecided. The others go on.`,
         sees: `${UNDECIDED}: \`canceling statement due to lock timeout\``,
         tests: {
-          [UNDECIDED_TESTS]: ['a partition that is locked: is undecided, and the others go on'],
+          [UNDECIDED_TESTS]: ['a partition that is locked: is undecided, and the other partitions continue'],
           [LEDGER]: [
             'a store that cannot decide: a lock held too long and a statement that runs too long leave all undecided',
           ],
@@ -557,7 +565,7 @@ export const FAULTS: readonly FaultGroup[] = [
         sees: '`promo_intake_batch_seconds`',
         tests: {
           [POSTGRES]: [
-            'answers that take two seconds: what comes is decided, slowly, and on new connections and by a new worker, too',
+            'answers that take two seconds: events are decided, slowly, also on new connections and by a new worker',
           ],
         },
       },
@@ -590,7 +598,7 @@ export const FAULTS: readonly FaultGroup[] = [
         sees: '`event failed twice and is rejected as panic`, `promo_intake_verdicts_total{reason="panic"}`',
         tests: {
           [POSTGRES]: [
-            'a trigger that fails one event: it is rejected as a panic, told, and the rest is decided',
+            'a trigger that fails one event: the event is rejected as panic and logged, and the rest is decided',
           ],
           [LEDGER]: [
             'an event that fails alone, twice: stays undecided beyond ten panics a minute, and is decided once the minute is over',
@@ -611,13 +619,13 @@ export const FAULTS: readonly FaultGroup[] = [
             'is down',
             'takes longer than five seconds',
             'answers 500',
-            'answers 404 without saying that it does not know the id',
+            'answers 404 without the code of an unknown id',
           ].map(
             (fault) =>
-              `a registry that ${fault}: its records wait, others go on, and all is decided once it answers`,
+              `a registry that ${fault}: its records wait, others continue, and all are decided once it answers`,
           ),
           [UNDECIDED_TESTS]: [
-            'a registry that is away: leaves its records undecided, and others go on; when it is back, they are decided',
+            'a registry that is away: leaves its records undecided, and other records continue; once it is back, they are decided',
           ],
         },
       },
@@ -746,10 +754,10 @@ export const FAULTS: readonly FaultGroup[] = [
         sees: '`the store has lost decided events; reading them again`; `verify` ends with 1 until then, and names each partition',
         tests: {
           [POSTGRES]: [
-            'failover to a standby that was behind, with nothing new to read: what it lacks is read again',
+            'failover to a standby that was behind, with no new records: the records that it lacks are read again',
           ],
           [RESTORE]: [
-            'a restored store is behind its group: verify says so, and workers mend it by themselves',
+            'a restored store is behind its group: verify reports it, and workers repair it by themselves',
           ],
           [WAITS_TESTS]: [
             'a store that has lost what it had decided: has it read again before anything that waits behind it, without a wait',
@@ -763,8 +771,8 @@ export const FAULTS: readonly FaultGroup[] = [
         sees: '`cannot send some or all traces`, once a minute; `last traces not sent in time` at its end',
         tests: {
           [TRACES]: [
-            'a collector that: refuses is told once, and holds nothing up',
-            'a collector that: never answers is told once, and holds nothing up',
+            'a collector that: refuses is logged once, and delays nothing',
+            'a collector that: never answers is logged once, and delays nothing',
           ],
         },
       },

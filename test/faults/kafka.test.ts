@@ -45,7 +45,7 @@ async function sendWhenBack(
   return all - before - records.length;
 }
 
-together('a broker that is killed and started again: the worker goes on by itself [U1]', () =>
+together('a broker that is killed and started again: the worker continues by itself [U1]', () =>
   inOwnWorld({ need: ['kafka'] }, { topics: { main: 2 } }, async (world, { kafka }) => {
     await produce(world.topics.main, logins('before', 500, 2), { brokers: world.brokers });
     const worker = await world.started({ BATCH_EVENTS: '10' });
@@ -66,7 +66,7 @@ together('a broker that is killed and started again: the worker goes on by itsel
 );
 
 long(
-  'all brokers away for three minutes: liveness holds, and all is decided within 35 s of their return [U1 U5]',
+  'all brokers away for three minutes: liveness holds, and all records are decided within 35 s of their return [U1 U5]',
   () =>
     inOwnWorld({ need: ['kafka'] }, { topics: { main: 2 } }, async (world, { kafka }) => {
       await produce(world.topics.main, logins('before', 10, 2), { brokers: world.brokers });
@@ -86,22 +86,24 @@ long(
     }),
 );
 
-together('a rebalance every two seconds: all is decided once, and the load gets on meanwhile [U1 K3]', () =>
-  inWorld({ topics: { main: 4 }, settings: { BATCH_EVENTS: '10' } }, async (world) => {
-    const { main } = world.topics;
-    const worker = await world.started();
-    const decided: number[] = [];
-    for (let n = 0; n < 8; n++) {
-      await produce(main, logins(`load-${n}`, 50, 4));
-      await passThrough(world);
-      const { records = 0 } = await world.balance();
-      decided.push(records);
-    }
-    expect(decided.at(-1)).toBeGreaterThan(decided[2] ?? 0);
-    await untilCaughtUp(world, main);
-    await allAcceptedOnce(world, 8 * 50 * 4);
-    expect(worker.logged('partitions assigned').length).toBeGreaterThan(5);
-  }),
+together(
+  'a rebalance every two seconds: all events are decided once, and the load progresses meanwhile [U1 K3]',
+  () =>
+    inWorld({ topics: { main: 4 }, settings: { BATCH_EVENTS: '10' } }, async (world) => {
+      const { main } = world.topics;
+      const worker = await world.started();
+      const decided: number[] = [];
+      for (let n = 0; n < 8; n++) {
+        await produce(main, logins(`load-${n}`, 50, 4));
+        await passThrough(world);
+        const { records = 0 } = await world.balance();
+        decided.push(records);
+      }
+      expect(decided.at(-1)).toBeGreaterThan(decided[2] ?? 0);
+      await untilCaughtUp(world, main);
+      await allAcceptedOnce(world, 8 * 50 * 4);
+      expect(worker.logged('partitions assigned').length).toBeGreaterThan(5);
+    }),
 );
 
 /**
@@ -124,7 +126,7 @@ async function passThrough({ groupId, topics, brokers }: World<'main'>): Promise
 }
 
 together(
-  'offsets set back, or lost: what is read again is answered as before, and is no duplicate [K3]',
+  'offsets set back, or lost: records that are read again are answered as before, and are no duplicates [K3]',
   () =>
     inWorld({ topics: { main: 2 } }, async (world) => {
       const { main } = world.topics;
@@ -147,7 +149,7 @@ together(
 );
 
 together(
-  'offsets set forward: what was passed over is told by the worker, and what it committed itself is not',
+  'offsets set forward: the worker logs the records that were passed over, and none after its own commits',
   () =>
     inWorld({ topics: { main: 2 } }, async (world) => {
       const { main } = world.topics;
@@ -176,7 +178,7 @@ together(
 );
 
 together(
-  'retention that overruns a worker: what is left is decided, and the gap is told by the worker and by verify [U1]',
+  'retention that overruns a worker: the remaining records are decided, and worker and verify report the gap [U1]',
   () =>
     inWorld({ topics: { main: 1 } }, async (world) => {
       const { main } = world.topics;

@@ -156,7 +156,9 @@ for (const name of SINK_NAMES) {
           expect(await isLive(port)).toBe(true);
           if (name === 'a pipe whose reader has stopped') {
             sink.read();
-            await until('what waited is written', END_MS, () => sink.read().includes('partitions assigned'));
+            await until('the waiting lines are written', END_MS, () =>
+              sink.read().includes('partitions assigned'),
+            );
           }
           child.kill('SIGTERM');
           expect(await endOf(child)).toBe(0);
@@ -248,14 +250,14 @@ async function checked(
 }
 
 together(
-  'results to a pipe whose reader is gone: the command ends without a word, with the code of its work',
+  'results to a pipe whose reader is gone: the command ends without output, with the exit code of its work',
   () =>
     checked('a pipe whose reader is gone', async (child, errorOutput) => {
       expect([await endOf(child), errorOutput()]).toEqual([1, '']);
     }),
 );
 
-together('results to a device without room: the command says so in one sentence, and ends with 1', () =>
+together('results to a device without room: the command reports it in one sentence, and ends with 1', () =>
   checked('a device without room', async (child, errorOutput) => {
     const code = await endOf(child);
     expect([code, errorOutput()]).toEqual([
@@ -275,17 +277,19 @@ together('results to a pipe whose reader has stopped: the command waits, and SIG
   }),
 );
 
-together('results of a change to a pipe whose reader is gone: the change is made, and the code is 0', () =>
-  inWorld({ topics: { main: 1 } }, async ({ databaseUrl, rows }) => {
-    const directory = mkdtempSync(join(tmpdir(), 'apply-'));
-    const file = join(directory, 'reference.json');
-    writeFileSync(file, JSON.stringify({ operators: [{ id: 'later', active: true }] }));
-    await withCommand(
-      'a pipe whose reader is gone',
-      (sink) =>
-        run(['reference', 'apply', file, '--allow-removal'], { DATABASE_URL: databaseUrl }, sink, 'pipe'),
-      async (child) => expect(await endOf(child)).toBe(0),
-    ).finally(() => rmSync(directory, { recursive: true }));
-    expect(await rows('select max(version) as version from promo.reference_versions')).toEqual([['2']]);
-  }),
+together(
+  'results of a change to a pipe whose reader is gone: the change is made, and the exit code is 0',
+  () =>
+    inWorld({ topics: { main: 1 } }, async ({ databaseUrl, rows }) => {
+      const directory = mkdtempSync(join(tmpdir(), 'apply-'));
+      const file = join(directory, 'reference.json');
+      writeFileSync(file, JSON.stringify({ operators: [{ id: 'later', active: true }] }));
+      await withCommand(
+        'a pipe whose reader is gone',
+        (sink) =>
+          run(['reference', 'apply', file, '--allow-removal'], { DATABASE_URL: databaseUrl }, sink, 'pipe'),
+        async (child) => expect(await endOf(child)).toBe(0),
+      ).finally(() => rmSync(directory, { recursive: true }));
+      expect(await rows('select max(version) as version from promo.reference_versions')).toEqual([['2']]);
+    }),
 );

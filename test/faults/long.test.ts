@@ -23,7 +23,7 @@ const login = (event_id: string, partition = 0, key: string | null = null): Outg
 async function untilDone(world: World<string>, topic: string, milliseconds: number): Promise<void> {
   const ends = await world.ends(topic);
   await until(
-    'all is committed',
+    'all offsets are committed',
     milliseconds,
     async () => (await world.committed(topic)).join() === ends.join(),
   );
@@ -47,7 +47,7 @@ async function untilDone(world: World<string>, topic: string, milliseconds: numb
   }
 
   together(
-    'Postgres stopped for 40 s and a worker killed three times: the tables of an undisturbed run, but for which of bet and refund came first [U1 U2 R1] [K3]',
+    'Postgres stopped for 40 s and a worker killed three times: the same tables but for the order of bet and refund [U1 U2 R1] [K3]',
     () =>
       inOwnWorld(
         { need: ['postgres'] },
@@ -93,31 +93,33 @@ async function untilDone(world: World<string>, topic: string, milliseconds: numb
       ),
   );
 
-  together('three workers that are killed and replaced in turn: the same tables [U1 R1 K3]', () =>
-    inWorld({ topics: { main: 4 }, settings: { BATCH_EVENTS: '20' } }, async (world) => {
-      undisturbed ??= withoutFaults();
-      const { main } = world.topics;
-      const workers: RunningCommand[] = [await world.started(), world.start(), world.start()];
-      const sending = (async () => {
-        for (let from = 0; from < feed.length; from += 50) {
-          await produce(main, feed.slice(from, from + 50));
-          await sleep(0.3 * SECOND);
+  together(
+    'three workers that are killed and replaced in turn: the same tables as an undisturbed run [U1 R1 K3]',
+    () =>
+      inWorld({ topics: { main: 4 }, settings: { BATCH_EVENTS: '20' } }, async (world) => {
+        undisturbed ??= withoutFaults();
+        const { main } = world.topics;
+        const workers: RunningCommand[] = [await world.started(), world.start(), world.start()];
+        const sending = (async () => {
+          for (let from = 0; from < feed.length; from += 50) {
+            await produce(main, feed.slice(from, from + 50));
+            await sleep(0.3 * SECOND);
+          }
+        })();
+        for (let round = 0; round < 4; round++) {
+          await sleep(7 * SECOND);
+          const victim = workers.shift();
+          await (round % 2 === 0 ? victim?.kill() : victim?.stop());
+          workers.push(world.start());
         }
-      })();
-      for (let round = 0; round < 4; round++) {
-        await sleep(7 * SECOND);
-        const victim = workers.shift();
-        await (round % 2 === 0 ? victim?.kill() : victim?.stop());
-        workers.push(world.start());
-      }
-      await sending;
-      await untilDone(world, main, 2 * MINUTE);
-      expect(await outcomeOf(world)).toEqual(await undisturbed);
-    }),
+        await sending;
+        await untilDone(world, main, 2 * MINUTE);
+        expect(await outcomeOf(world)).toEqual(await undisturbed);
+      }),
   );
 
   together(
-    'Kafka stopped and started again: the worker goes on by itself, and takes up new topics, too [U6 U1]',
+    'Kafka stopped and started again: the worker continues by itself, and reads new topics, too [U6 U1]',
     () =>
       inOwnWorld({ need: ['kafka'] }, { topics: { main: 2 } }, async (world, { kafka }) => {
         const { main } = world.topics;
@@ -143,7 +145,7 @@ async function untilDone(world: World<string>, topic: string, milliseconds: numb
   );
 
   together(
-    'Kafka hangs for half a minute: what was sent meanwhile is decided within 35 s of its end [U1]',
+    'Kafka hangs for half a minute: records sent meanwhile are decided within 35 s of its end [U1]',
     () =>
       inOwnWorld({ need: ['kafka'] }, { topics: { main: 3 } }, async (world, { kafka }) => {
         const { main } = world.topics;
@@ -186,7 +188,7 @@ async function untilDone(world: World<string>, topic: string, milliseconds: numb
       }),
   );
 
-  together('a worker whose Kafka does not come up says so and ends with 1 after a minute', () =>
+  together('a worker whose Kafka does not come up reports it and ends with 1 after a minute', () =>
     inWorld({ topics: { main: 1 } }, async (world) => {
       const began = Date.now();
       const worker = world.start({ KAFKA_BROKERS: '127.0.0.1:1' });
@@ -196,7 +198,7 @@ async function untilDone(world: World<string>, topic: string, milliseconds: numb
     }),
   );
 
-  together('gaps of compaction are no end: a compacted topic is drained [U10]', () =>
+  together('gaps of compaction do not end a drain: a compacted topic is drained [U10]', () =>
     inWorld(
       {
         topics: {
@@ -225,7 +227,7 @@ async function untilDone(world: World<string>, topic: string, milliseconds: numb
         await produceInTransaction(main, [login('aborted', 0, 'key-9')], 'abort');
         await sleep(0.4 * SECOND);
         await produce(main, [login('last', 0, 'key-0')]);
-        await until('it is compacted', 2 * MINUTE, async () => {
+        await until('the topic is compacted', 2 * MINUTE, async () => {
           await sleep(SECOND);
           return (await readTopic(main)).length <= 8;
         });

@@ -128,8 +128,9 @@ const OUTAGES: Readonly<Record<string, Outage>> = {
 };
 
 for (const [name, outage] of Object.entries(OUTAGES)) {
-  together(`${name}: undecided, no event id is used up, and all is decided once it is over [U1 U2 V9]`, () =>
-    inWorld({ topics: { main: PARTITIONS } }, (world) => survive(world, outage)),
+  together(
+    `${name}: undecided, no event id is used up, and all events are decided once it is over [U1 U2 V9]`,
+    () => inWorld({ topics: { main: PARTITIONS } }, (world) => survive(world, outage)),
   );
 }
 
@@ -140,7 +141,7 @@ const whereDisksCanBeMade = diskProblem === null ? together : test.skip;
 const SMALL_DISK_MIB = 24;
 
 whereDisksCanBeMade(
-  `a disk that is full${diskProblem === null ? '' : ` (skipped: ${diskProblem})`}: undecided, no event id is used up, and all is decided once there is room [U1 U2 V9]`,
+  `a disk that is full${diskProblem === null ? '' : ` (skipped: ${diskProblem})`}: undecided, no event id is used up, and all events are decided once there is room [U1 U2 V9]`,
   async () => {
     const disk = mkdtempSync(join(tmpdir(), 'promo-small-disk-'));
     chmodSync(disk, 0o755);
@@ -211,7 +212,7 @@ function smallDiskProblem(): string | null {
 // --- the others
 
 together(
-  'a trigger that fails one event: it is rejected as a panic, told, and the rest is decided [V9]',
+  'a trigger that fails one event: the event is rejected as panic and logged, and the rest is decided [V9]',
   () =>
     inWorld({ topics: { main: PARTITIONS } }, async (world) => {
       const { main } = world.topics;
@@ -238,7 +239,7 @@ together(
 const LATENCY_MS = 2 * SECOND;
 
 together(
-  'answers that take two seconds: what comes is decided, slowly, and on new connections and by a new worker, too [U1]',
+  'answers that take two seconds: events are decided, slowly, also on new connections and by a new worker [U1]',
   () =>
     inWorld({ topics: { main: PARTITIONS } }, async (world) => {
       const { main } = world.topics;
@@ -273,7 +274,7 @@ together(
  * A worker loses its store in the middle of a load, and finds another one at the same address with the copied
  * data.
  */
-const failover = (copied: 'before the end' | 'all of it') => () =>
+const failover = (copied: 'the events before the failover' | 'all events') => () =>
   inOwnWorld({ need: ['postgres'] }, { topics: { main: PARTITIONS } }, async (world, { postgres }) => {
     const { main } = world.topics;
     const each = 2_000;
@@ -303,7 +304,7 @@ const failover = (copied: 'before the end' | 'all of it') => () =>
         // All requests in flight end, one way or another.
         await sleep(SECOND);
         await replicate(world.databaseUrl, heirUrl.href);
-        if (copied === 'before the end') {
+        if (copied === 'the events before the failover') {
           line.become('open');
           await untilCaughtUp(world, main);
           await world.untilDecided(each * PARTITIONS);
@@ -318,12 +319,12 @@ const failover = (copied: 'before the end' | 'all of it') => () =>
           // The group may have committed all records before. Records that the new server lacks show whether
           // work goes on.
           await until(
-            'more is decided there',
+            'more events are decided there',
             leftOf(switchedAt),
             async () => !isDeepStrictEqual(await rowsOf(client, sums), copiedSums),
           );
           const whole = [[String(each * PARTITIONS), String(each * PARTITIONS)]];
-          await until('all is decided', 60 * SECOND, async () =>
+          await until('all events are decided', 60 * SECOND, async () =>
             isDeepStrictEqual(await rowsOf(client, sums), whole),
           );
           expect(await damagesOf(client)).toEqual([]);
@@ -331,7 +332,7 @@ const failover = (copied: 'before the end' | 'all of it') => () =>
         expect(worker.hasEnded()).toBe(false);
         expect(worker.logged('partition is undecided').length).toBeGreaterThan(0);
         const lost = worker.logged('the store has lost decided events; reading them again');
-        expect(lost.length).toBe(copied === 'all of it' ? 0 : PARTITIONS);
+        expect(lost.length).toBe(copied === 'all events' ? 0 : PARTITIONS);
         await verifySound(world, heirUrl.href);
         await worker.stop();
       } finally {
@@ -345,12 +346,12 @@ const failover = (copied: 'before the end' | 'all of it') => () =>
   });
 
 together(
-  'failover to a server at another address, in the middle of a load: the worker goes on there [U1 K3]',
-  failover('all of it'),
+  'failover to a server at another address, in the middle of a load: the worker continues there [U1 K3]',
+  failover('all events'),
 );
 together(
-  'failover to a standby that was behind, with nothing new to read: what it lacks is read again [U1 D2]',
-  failover('before the end'),
+  'failover to a standby that was behind, with no new records: the records that it lacks are read again [U1 D2]',
+  failover('the events before the failover'),
 );
 
 const TABLES = `select format('promo_store.%I', c.relname), string_agg(quote_ident(a.attname), ', ' order by a.attnum)

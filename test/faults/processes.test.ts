@@ -35,7 +35,7 @@ async function busy(world: World<'main'>, each: number, more: Settings = {}): Pr
 }
 
 together(
-  'a zombie: SIGSTOP in the middle of a load beyond the session timeout, and SIGCONT when another worker has its partitions [U1 K3 U3]',
+  'a zombie: SIGSTOP under load beyond the session timeout, and SIGCONT once another worker has its partitions [U1 K3 U3]',
   () =>
     inWorld({ topics: { main: PARTITIONS } }, async (world) => {
       const { main } = world.topics;
@@ -59,7 +59,7 @@ together(
 );
 
 together(
-  'a member that Kafka goes on counting though it was killed: another worker joins anew, once, and has its partitions [U1]',
+  'a killed member that Kafka still counts: another worker rejoins, once, and gets its partitions [U1]',
   () =>
     inWorld({ topics: { main: 2 * PARTITIONS } }, async (world) => {
       const { main } = world.topics;
@@ -82,7 +82,7 @@ together(
 );
 
 together(
-  'an event loop that is blocked beyond the session timeout: health does not answer, then all goes on [U1 K3]',
+  'an event loop that is blocked beyond the session timeout: health does not answer, then the worker continues [U1 K3]',
   () =>
     inWorld({ topics: { main: PARTITIONS } }, async (world) => {
       const { main } = world.topics;
@@ -106,7 +106,7 @@ for (const [direction, ms] of [
   ['forward', DAY_MS],
   ['back', -DAY_MS],
 ] as const) {
-  together(`a clock that jumps a day ${direction}: what comes then is decided and committed [U1 U3]`, () =>
+  together(`a clock that jumps a day ${direction}: later records are decided and committed [U1 U3]`, () =>
     inWorld({ topics: { main: PARTITIONS } }, async (world) => {
       const { main } = world.topics;
       const worker = await busy(world, 500, disturbed(`jump:${ms}`));

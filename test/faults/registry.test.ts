@@ -56,12 +56,12 @@ const FAULTS: Readonly<Record<string, readonly [Answer | 'closed', RegExp]>> = {
   'is down': ['closed', /registry/],
   'takes longer than five seconds': [() => undefined, /registry/],
   'answers 500': [answer(500, '{"error_code":50001,"message":"Error in the backend data store"}'), /500/],
-  'answers 404 without saying that it does not know the id': [answer(404, '<html>not here</html>'), /404/],
+  'answers 404 without the code of an unknown id': [answer(404, '<html>not here</html>'), /404/],
 };
 
 for (const [fault, [instead, error]] of Object.entries(FAULTS)) {
   together(
-    `a registry that ${fault}: its records wait, others go on, and all is decided once it answers [S3 U2 U3]`,
+    `a registry that ${fault}: its records wait, others continue, and all are decided once it answers [S3 U2 U3]`,
     async () => {
       const id = await new TestRegistry(schemaRegistryUrl()).jsonSchema();
       const front = await inFrontOfRegistry();

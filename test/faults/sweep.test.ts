@@ -28,7 +28,7 @@ const KINDS: readonly BatchKind[] = ['plain', 'with a dead letter'];
 for (const strike of STRIKES) {
   for (const kind of KINDS) {
     together(
-      `${strike} at each message of the transaction that decides a batch ${kind}, and of the one that finds it decided [U1 K3 S5 S7]`,
+      `${strike} at each message of the transaction that decides a batch ${kind}, and of the one that finds the batch decided [U1 K3 S5 S7]`,
       () =>
         inSweep({ kind, partitions: PARTITIONS }, async (sweep) => {
           const { first, lost, again } = await recordDecision(sweep);
@@ -41,7 +41,7 @@ for (const strike of STRIKES) {
   }
 
   together(
-    `${strike} at each message of a new connection to Postgres, and of taking up a partition [U1]`,
+    `${strike} at each message of a new connection to Postgres, and of the start of a partition [U1]`,
     () =>
       inSweep({ kind: 'plain', partitions: PARTITIONS }, async (sweep) => {
         sweep.disconnect();
@@ -236,6 +236,6 @@ async function strikeRequest(
   });
 }
 
-test('every point was followed by progress within 35 s', () => {
+test('the worker makes progress within 35 s of every point', () => {
   expect(swept.filter(({ resumedMs }) => !(resumedMs < PROGRESS_MS))).toEqual([]);
 });

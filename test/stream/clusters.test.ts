@@ -135,7 +135,7 @@ async function translate(
 const NOTE = /^promo-intake \d+/;
 
 async function untilCaughtUp({ groupId }: World<'main'>, topic: string, brokers: string[]): Promise<void> {
-  await until('all is committed', CAUGHT_UP_MS, async () => {
+  await until('all offsets are committed', CAUGHT_UP_MS, async () => {
     const committed = await committedOffsets(groupId, topic, brokers);
     return committed.join() === (await endOffsets(topic, brokers)).join();
   });
@@ -185,7 +185,7 @@ describe.each([
   ['larger', 40],
 ])('a move to a cluster whose offsets are %s, and back', (_, before) => {
   test(
-    'decides every event once, alarms nobody, and leaves both clusters sound [U9] [K3] [U1]',
+    'decides every event once, raises no alarm, and leaves both clusters sound [U9] [K3] [U1]',
     () =>
       inWorld({ topics: { main: 2 } }, async (world) => {
         const { main } = world.topics;
@@ -231,7 +231,7 @@ describe.each([
 });
 
 test(
-  'a move back to the offsets that the group had left alarms nobody, and what was copied back are duplicates [U9] [V1]',
+  'a move back to the old offsets of the group raises no alarm, and records that were copied back are duplicates [U9] [V1]',
   () =>
     inWorld({ topics: { main: 2 } }, async (world) => {
       const { main } = world.topics;
@@ -251,7 +251,7 @@ test(
 );
 
 test(
-  'a store that is restored to before the move is noticed on the new cluster, which is read from its beginning [U9] [U1]',
+  'a store that is restored to a time before the move is noticed on the new cluster, which is read from its beginning [U9] [U1]',
   () =>
     inWorld({ topics: { main: 2 } }, async (world) => {
       const { main } = world.topics;
@@ -268,7 +268,7 @@ test(
         await worker.waitForLog(LOST);
         await produce(main, logins(1), { brokers: b });
         await until(
-          'all is decided again',
+          'all records are decided again',
           CAUGHT_UP_MS,
           async () =>
             (await withClient(backup.url, (client) => rowsOf(client, ACCEPTED)))[0]?.[0] ===
@@ -284,7 +284,7 @@ test(
 const ACCEPTED = 'select sum(accepted) from promo.partitions';
 
 test(
-  'a topic that the mirror has renamed goes on as under its old name [U9]',
+  'a topic that the mirror has renamed continues as under its old name [U9]',
   () =>
     inWorld({ topics: { main: 2 } }, async (world) => {
       const { main } = world.topics;
@@ -302,7 +302,7 @@ test(
 );
 
 test(
-  'a round goes on over the move: its bet came on one cluster, its refund on the other [U9] [R1]',
+  'a round continues across the move: its bet came on one cluster, its refund on the other [U9] [R1]',
   () =>
     inWorld({ topics: { main: 2 } }, async (world) => {
       const { main } = world.topics;
@@ -324,7 +324,7 @@ test(
 );
 
 test(
-  'a source whose brokers turn out to be of another cluster ends, and hands nothing over [U9]',
+  'a source ends without handing over a record if its brokers belong to another cluster [U9]',
   async () => {
     const topic = await freshTopic('test.cluster', { partitions: 1 });
     await produce(topic, [{ value: 'x' }]);

@@ -61,7 +61,7 @@ async function leaders(brokers: string[], topic: string): Promise<Map<number, nu
   }
 }
 
-test('a batch that a disk has changed is a dead letter, though it could be read [S4] [S5]', async () => {
+test('a batch whose bytes a disk has changed is a dead letter, although they could be parsed [S4] [S5]', async () => {
   const world = await makeWorld({ topics: { acme: 1 }, servers });
   const { acme } = world.topics;
   const bets = ['before', 'changed', 'behind'].map((event_id) =>
@@ -88,7 +88,7 @@ test('a batch that a disk has changed is a dead letter, though it could be read 
   }
 });
 
-test('a partition without a leader holds up neither the others nor workers that start [U3]', async () => {
+test('a partition without a leader delays neither other partitions nor starting workers [U3]', async () => {
   const world = await makeWorld({ topics: { acme: PARTITIONS, other: 2 }, servers });
   const { acme } = world.topics;
   const { brokers } = world;
@@ -104,7 +104,7 @@ test('a partition without a leader holds up neither the others nor workers that 
     const led = [...Array(PARTITIONS).keys()].filter((partition) => !gone.includes(partition));
     expect([gone.length > 0, led.length > 0]).toEqual([true, true]);
     rmSync(lost, { recursive: true });
-    await until('they have no leader', LOST_MS, async () => {
+    await until('the partitions have no leader', LOST_MS, async () => {
       const found = await leaders(brokers, acme);
       return gone.every((partition) => found.get(partition) === -1);
     });
@@ -113,7 +113,7 @@ test('a partition without a leader holds up neither the others nor workers that 
     const second = await world.started();
     await produce(acme, bets(led), { brokers });
     await world.untilDecided(PARTITIONS + led.length);
-    await until('both tell of theirs', LOST_MS, async () => {
+    await until('both workers report their partitions', LOST_MS, async () => {
       const counts = await Promise.all(
         [first, second].map((worker) => worker.metric(`promo_intake_refused_partitions{topic="${acme}"}`)),
       );
@@ -125,7 +125,7 @@ test('a partition without a leader holds up neither the others nor workers that 
 
     // A group that has committed nothing asks Kafka where the partitions begin.
     await world.started({ KAFKA_GROUP_ID: `${world.groupId}.anew` });
-    await until('it has read the others from their beginning', LOST_MS, async () => {
+    await until('the worker has read the other partitions from their beginning', LOST_MS, async () => {
       return (await world.redeliveries()) >= 2 * led.length;
     });
     await world.expectSound();

@@ -52,7 +52,7 @@ function startLoad(topic: string): () => Promise<number> {
 }
 
 describe('workers that join and leave under load', () => {
-  together('lose nothing, and what is read twice is no duplicate [U1 K3]', () =>
+  together('lose no event, and records that are read twice are no duplicates [U1 K3]', () =>
     inWorld({ topics: { main: 4 }, settings: { BATCH_EVENTS: '20' } }, async (world) => {
       const { main } = world.topics;
       const stopLoad = startLoad(main);
@@ -70,7 +70,7 @@ describe('workers that join and leave under load', () => {
         each = await stopLoad();
       }
       await world.untilDecided(4 * each, LONG);
-      await until('all is committed', LONG, async () =>
+      await until('all offsets are committed', LONG, async () =>
         (await world.committed(main)).every((offset) => offset === each),
       );
       expect(await world.balance()).toEqual({ records: 4 * each, accepted: 4 * each });
@@ -79,46 +79,52 @@ describe('workers that join and leave under load', () => {
 });
 
 describe('a partition that is undecided and full while the group rebalances', () => {
-  together('is read again by its next owner, who waits 1 s first, and is decided once it can be [U2]', () =>
-    inWorld({ topics: { main: 2 } }, async (world) => {
-      const { main } = world.topics;
-      const mebibyte = 'x'.repeat(1024 * 1024);
-      await produce(main, [login('first', 0), login('first-1', 1)]);
-      const patient = await world.started();
-      await world.untilDecided(2);
-      const waits = (worker: RunningCommand) =>
-        worker.logged('partition is undecided').map(({ waitMs }) => Number(waitMs) / 1_000);
-      await withClient(world.databaseUrl, async (holder) => {
-        await holder.query('begin');
-        await holder.query(
-          'select from promo_store.partitions where topic = $1 and partition = 0 for update',
-          [main],
+  together(
+    'is read again by its next owner, which waits 1 s first and decides it once the store can [U2]',
+    () =>
+      inWorld({ topics: { main: 2 } }, async (world) => {
+        const { main } = world.topics;
+        const mebibyte = 'x'.repeat(1024 * 1024);
+        await produce(main, [login('first', 0), login('first-1', 1)]);
+        const patient = await world.started();
+        await world.untilDecided(2);
+        const waits = (worker: RunningCommand) =>
+          worker.logged('partition is undecided').map(({ waitMs }) => Number(waitMs) / 1_000);
+        await withClient(world.databaseUrl, async (holder) => {
+          await holder.query('begin');
+          await holder.query(
+            'select from promo_store.partitions where topic = $1 and partition = 0 for update',
+            [main],
+          );
+          // More than a worker keeps of one partition, so that the partition is paused.
+          for (let n = 0; n < 8; n++) await produce(main, [login(`big-${n}`, 0, { padding: mebibyte })]);
+          await until('it has waited twice', LONG, () => waits(patient).length >= 2);
+          const guest = await world.started();
+          await patient.waitForLog(assigned(1));
+          await until('the new owner has waited', LONG, () =>
+            [patient, guest].some((worker) => waits(worker).length > 0 && lastAssigned(worker) === 1),
+          );
+          expect(await guest.stop()).toEqual({ code: 0, signal: null });
+          await until('it is back', LONG, () => lastAssigned(patient) === 2);
+          const before = waits(patient).length;
+          await until('it waits again', LONG, () => waits(patient).length > before);
+          expect(waits(patient)[before]).toBe(1);
+          expect(waits(patient).slice(0, 2)).toEqual([1, 2]);
+          await holder.query('rollback');
+        });
+        await world.untilDecided(10, LONG);
+        await until(
+          'all offsets are committed',
+          LONG,
+          async () => (await world.committed(main)).join() === '9,1',
         );
-        // More than a worker keeps of one partition, so that the partition is paused.
-        for (let n = 0; n < 8; n++) await produce(main, [login(`big-${n}`, 0, { padding: mebibyte })]);
-        await until('it has waited twice', LONG, () => waits(patient).length >= 2);
-        const guest = await world.started();
-        await patient.waitForLog(assigned(1));
-        await until('the new owner has waited', LONG, () =>
-          [patient, guest].some((worker) => waits(worker).length > 0 && lastAssigned(worker) === 1),
-        );
-        expect(await guest.stop()).toEqual({ code: 0, signal: null });
-        await until('it is back', LONG, () => lastAssigned(patient) === 2);
-        const before = waits(patient).length;
-        await until('it waits again', LONG, () => waits(patient).length > before);
-        expect(waits(patient)[before]).toBe(1);
-        expect(waits(patient).slice(0, 2)).toEqual([1, 2]);
-        await holder.query('rollback');
-      });
-      await world.untilDecided(10, LONG);
-      await until('all is committed', LONG, async () => (await world.committed(main)).join() === '9,1');
-      expect(await world.balance()).toEqual({ records: 10, accepted: 10 });
-    }),
+        expect(await world.balance()).toEqual({ records: 10, accepted: 10 });
+      }),
   );
 });
 
 describe('topics', () => {
-  together('new partitions of a topic are taken up within 60 s [U6]', () =>
+  together('new partitions of a topic are read within 60 s [U6]', () =>
     inWorld({ topics: { main: 1 } }, async (world) => {
       const { main } = world.topics;
       await produce(main, [login('old')]);
@@ -138,7 +144,7 @@ describe('topics', () => {
   );
 
   together(
-    'a missing topic is reported once, stops no other, and is taken up within 60 s once it exists [U6]',
+    'a missing topic is reported once, stops no other topic, and is read within 60 s of its creation [U6]',
     () =>
       inWorld<'main'>(
         {
@@ -173,30 +179,28 @@ describe('topics', () => {
       ),
   );
 
-  together(
-    'a topic that new reference data names is taken up within 60 s; one that it no longer names is left [U6 C6] [C9]',
-    () =>
-      inWorld<'first' | 'second'>(
-        {
-          topics: { first: 1, second: 1 },
-          operators: ({ first }) => [anOperator({ connections: [connectionOf(first)] })],
-        },
-        async (world) => {
-          const { first, second } = world.topics;
-          await produce(first, [login('first')]);
-          await produce(second, [login('second')]);
-          await world.started();
-          await world.untilDecided(1);
-          await world.apply([anOperator({ connections: [connectionOf(second)] })]);
-          await world.untilDecided(2, TAKEN_UP_MS);
-          await produce(first, [login('first-later')]);
-          await sleep(1_000);
-          expect(await world.verdicts()).toEqual({ first: 'accepted', second: 'accepted' });
-        },
-      ),
+  together('new reference data adds and removes topics of running workers within 60 s [U6 C6] [C9]', () =>
+    inWorld<'first' | 'second'>(
+      {
+        topics: { first: 1, second: 1 },
+        operators: ({ first }) => [anOperator({ connections: [connectionOf(first)] })],
+      },
+      async (world) => {
+        const { first, second } = world.topics;
+        await produce(first, [login('first')]);
+        await produce(second, [login('second')]);
+        await world.started();
+        await world.untilDecided(1);
+        await world.apply([anOperator({ connections: [connectionOf(second)] })]);
+        await world.untilDecided(2, TAKEN_UP_MS);
+        await produce(first, [login('first-later')]);
+        await sleep(1_000);
+        expect(await world.verdicts()).toEqual({ first: 'accepted', second: 'accepted' });
+      },
+    ),
   );
 
-  together('KAFKA_TOPICS names the topics that are read, whatever the reference data says [U6]', () =>
+  together('workers read exactly the topics of KAFKA_TOPICS, whatever the reference data names [U6]', () =>
     inWorld({ topics: { first: 1, second: 1 } }, async (world) => {
       const { first, second } = world.topics;
       await produce(first, [login('first')]);
@@ -208,7 +212,7 @@ describe('topics', () => {
     }),
   );
 
-  together('a topic of no connection that KAFKA_TOPICS names holds dead letters [S4]', () =>
+  together('records of a topic in KAFKA_TOPICS that no connection names become dead letters [S4]', () =>
     inWorld<'main' | 'stray'>(
       {
         topics: { main: 1, stray: 1 },
@@ -240,7 +244,7 @@ describe('topics', () => {
   );
 
   together(
-    'a topic that is deleted and made again starts at offset 0: its new records are decided, and other topics go on [K3 U6]',
+    'a topic that is deleted and created again starts at offset 0: its new records are decided, and other topics continue [K3 U6]',
     () => inWorld({ topics: { main: 1, other: 1 } }, (world) => madeAgain(world)),
   );
 });

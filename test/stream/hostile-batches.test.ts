@@ -45,7 +45,7 @@ const login = (eventId: string): TestRecord => ({
 });
 
 it(
-  'decides what stands behind a bomb, 300,000 tiny records, 100,000 headers and a 10 MiB record [S4] [S8]',
+  'decides the records behind a bomb, 300,000 tiny records, 100,000 headers and a 10 MiB record [S4] [S8]',
   () =>
     inWorld<'main'>(ONE_BRAND, async (world) => {
       const [broker = ''] = world.brokers;
@@ -96,12 +96,12 @@ const INFLATING: Record<string, () => Buffer> = {
   'arrays beside one another': () => Buffer.from(`{"event_id":"e","x":[${'[],'.repeat(LARGE / 3)}0]}`),
   'objects beside one another': () => Buffer.from(`{"event_id":"e","x":[${'{},'.repeat(LARGE / 3)}0]}`),
   'arrays within one another': () => Buffer.alloc(LARGE, '['),
-  'as many members as are read': () =>
+  'almost as many members as the limit allows': () =>
     Buffer.from(`{"event_id":"e","x":{${Array.from({ length: 900_000 }, (_, n) => `"k${n}":0`).join()}}}`),
 };
 
 it(
-  'decides what stands behind values and headers that are many times their size in memory [V3] [S8]',
+  'decides the records behind values and headers that take many times their size in memory [V3] [S8]',
   () =>
     inWorld<'main'>(
       {

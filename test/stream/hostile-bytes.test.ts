@@ -220,9 +220,9 @@ function beside(
 const acceptedOf = async (world: World<Topics>, name: Topics) =>
   (await world.balance(world.topics[name])).accepted ?? 0;
 
-describe('a valid record that is large beside its value, compressed', () => {
+describe('large keys and headers, compressed', () => {
   it.each(Object.keys(CODECS) as (keyof typeof CODECS)[])(
-    '40 batches with a key of 60 MiB, by %s: memory is bounded, and others are decided meanwhile [S8]',
+    '40 batches with a key of 60 MiB, by %s: memory is bounded, and other records are decided meanwhile [S8]',
     (codec) =>
       beside(
         async ({ topics }, broker) => {
@@ -241,7 +241,7 @@ describe('a valid record that is large beside its value, compressed', () => {
   );
 
   it(
-    '40 batches with a header of 60 MiB: memory is bounded, and others are decided meanwhile [S8]',
+    '40 batches with a header of 60 MiB: memory is bounded, and other records are decided meanwhile [S8]',
     () =>
       beside(
         async ({ topics }, broker) => {
@@ -255,7 +255,7 @@ describe('a valid record that is large beside its value, compressed', () => {
   );
 
   it(
-    'a key or a header of 60 MiB on each of 12 partitions, several of them one after the other: memory is bounded [S8]',
+    'a key or a header of 60 MiB on 12 partitions, some of them in sequence: memory is bounded [S8]',
     () =>
       beside(
         async ({ topics }, broker) => {
@@ -273,7 +273,7 @@ describe('a valid record that is large beside its value, compressed', () => {
   );
 
   it(
-    'dead letters with keys and headers of 60 MiB: memory is bounded while they are sent, and others are decided [S5 S8]',
+    'dead letters with keys and headers of 60 MiB: memory is bounded while they are sent, and other records are decided [S5 S8]',
     () =>
       beside(
         async ({ topics }, broker) => {
@@ -290,9 +290,9 @@ describe('a valid record that is large beside its value, compressed', () => {
   );
 });
 
-describe('records of very many headers', () => {
+describe('very many headers', () => {
   it(
-    '200 of 99,999 that nobody claims, and as many on a topic of their own: memory is bounded, and others are decided meanwhile [S4 S5]',
+    '200 unclaimed records of 99,999, and as many on a topic of their own: memory is bounded, and other records are decided [S4 S5]',
     () =>
       beside(
         async ({ topics }, broker) => {
@@ -313,7 +313,7 @@ describe('records of very many headers', () => {
   );
 
   it(
-    '4,000 of 1,000 that nobody claims, in batches of a few kilobytes: memory is bounded, and others are decided meanwhile [S5]',
+    '4,000 unclaimed records of 1,000, in batches of a few kilobytes: memory is bounded, and other records are decided [S5]',
     () =>
       beside(
         async ({ topics }, broker) => {

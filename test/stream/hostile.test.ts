@@ -114,7 +114,7 @@ function giants(schemas: Schemas): Outgoing[] {
 }
 
 it(
-  'whatever is sent: no partition stops, every good event is decided, and memory is bounded [S2 S3 S4 S5 V3 D3]',
+  'hostile records: no partition stops, every good event is decided, and memory is bounded [S2 S3 S4 S5 V3 D3]',
   () =>
     inWorld(
       {
@@ -195,7 +195,7 @@ it(
 );
 
 it(
-  'batches that decompress to 44 MiB, on more partitions than may hold as much: memory is bounded, and all is decided',
+  'batches that decompress to 44 MiB, on more partitions than may hold that much at once: memory is bounded, and all records are decided',
   () => {
     const partitions = 14;
     const each = 704;
@@ -227,7 +227,7 @@ it(
 );
 
 it(
-  'records of 60 MiB that nobody claims, compressed, on each partition: memory is bounded while their dead letters are sent',
+  'unclaimed compressed records of 60 MiB on each partition: memory is bounded while their dead letters are sent',
   () => {
     const partitions = 4;
     return inWorld(

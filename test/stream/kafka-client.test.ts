@@ -17,33 +17,35 @@ const LIVENESS = 30;
 const login = (event_id: string) => ({ value: bytesOf(aLogin({ event_id })) });
 
 describe('liveness', () => {
-  together('fails once the client neither fetches nor tries to, though the process answers [U5]', () =>
-    inWorld({ topics: { main: 1 } }, async (world) => {
-      const worker = await world.started({
-        LIVENESS_SECONDS: String(LIVENESS),
-        NODE_OPTIONS: `--require ${join(ROOT, 'test/support/disturbed-client.js')}`,
-      });
-      await produce(world.topics.main, [login('before')]);
-      await world.untilDecided(1);
-      worker.signal('SIGUSR2');
-      const began = Date.now();
-      await until('liveness fails', 2 * LIVENESS * SECOND, async () => {
-        const { status, text } = await worker.get('/livez');
-        expect([200, 503]).toContain(status);
-        if (status === 503) expect(text).toBe('stuck\n');
-        return status === 503;
-      });
-      expect(Date.now() - began).toBeGreaterThan((LIVENESS - 1) * SECOND);
-      // The effect of the restart.
-      await produce(world.topics.main, [login('behind')]);
-      await worker.kill();
-      await world.started();
-      await world.untilDecided(2);
-      // Of the warnings logged with the fault, only the harmless one is left out.
-      const warned = worker.log().flatMap(({ warning }) => warning ?? []);
-      expect(warned).toContain('OtherWarning');
-      expect(warned).not.toContain('TimeoutNegativeWarning');
-    }),
+  together(
+    'fails once the client neither fetches nor tries to fetch, although the process answers [U5]',
+    () =>
+      inWorld({ topics: { main: 1 } }, async (world) => {
+        const worker = await world.started({
+          LIVENESS_SECONDS: String(LIVENESS),
+          NODE_OPTIONS: `--require ${join(ROOT, 'test/support/disturbed-client.js')}`,
+        });
+        await produce(world.topics.main, [login('before')]);
+        await world.untilDecided(1);
+        worker.signal('SIGUSR2');
+        const began = Date.now();
+        await until('liveness fails', 2 * LIVENESS * SECOND, async () => {
+          const { status, text } = await worker.get('/livez');
+          expect([200, 503]).toContain(status);
+          if (status === 503) expect(text).toBe('stuck\n');
+          return status === 503;
+        });
+        expect(Date.now() - began).toBeGreaterThan((LIVENESS - 1) * SECOND);
+        // The effect of the restart.
+        await produce(world.topics.main, [login('behind')]);
+        await worker.kill();
+        await world.started();
+        await world.untilDecided(2);
+        // Of the warnings logged with the fault, only the harmless one is left out.
+        const warned = worker.log().flatMap(({ warning }) => warning ?? []);
+        expect(warned).toContain('OtherWarning');
+        expect(warned).not.toContain('TimeoutNegativeWarning');
+      }),
   );
 
   const AWAY = [
@@ -52,7 +54,7 @@ describe('liveness', () => {
   ] as const;
   // A broker that takes connections and never answers is the harder case for the client.
   for (const [fault, begin] of process.env.FAULTS === 'all' ? AWAY : AWAY.slice(0, 1)) {
-    together(`holds while Kafka ${fault}: the client goes on trying [U5]`, () =>
+    together(`holds while Kafka ${fault}: the client keeps trying [U5]`, () =>
       inOwnWorld({ need: ['kafka'] }, { topics: { main: 1 } }, async (world, { kafka }) => {
         const { main } = world.topics;
         const worker = await world.started({ LIVENESS_SECONDS: String(LIVENESS) });
@@ -77,41 +79,47 @@ describe('liveness', () => {
 });
 
 describe('readiness', () => {
-  together('flaps neither while the store is away nor while others join and leave the group [U3 U5]', () =>
-    inOwnWorld({ need: ['postgres'] }, { topics: { main: 2 } }, async (world, { postgres }) => {
-      const worker = await world.started();
-      const seen = new Set<number>();
-      let watching = true;
-      const watch = (async () => {
-        while (watching) {
-          seen.add((await worker.get('/readyz')).status);
-          await sleep(50);
+  together(
+    'does not flap while the store is away, or while other members join and leave the group [U3 U5]',
+    () =>
+      inOwnWorld({ need: ['postgres'] }, { topics: { main: 2 } }, async (world, { postgres }) => {
+        const worker = await world.started();
+        const seen = new Set<number>();
+        let watching = true;
+        const watch = (async () => {
+          while (watching) {
+            seen.add((await worker.get('/readyz')).status);
+            await sleep(50);
+          }
+        })();
+        // The first error explains more.
+        watch.catch(() => undefined);
+        try {
+          const second = await world.started();
+          await postgres.stop();
+          await produce(world.topics.main, [login('meanwhile')]);
+          await worker
+            .waitForLog('partition is undecided')
+            .catch(() => second.waitForLog('partition is undecided'));
+          await second.kill();
+          await until(
+            'the group misses the other member',
+            MINUTE,
+            () => worker.logged('partitions assigned').length >= 3,
+          );
+          await postgres.start();
+          await world.untilDecided(1, MINUTE);
+        } finally {
+          watching = false;
         }
-      })();
-      // The first error explains more.
-      watch.catch(() => undefined);
-      try {
-        const second = await world.started();
-        await postgres.stop();
-        await produce(world.topics.main, [login('meanwhile')]);
-        await worker
-          .waitForLog('partition is undecided')
-          .catch(() => second.waitForLog('partition is undecided'));
-        await second.kill();
-        await until('the other is missed', MINUTE, () => worker.logged('partitions assigned').length >= 3);
-        await postgres.start();
-        await world.untilDecided(1, MINUTE);
-      } finally {
-        watching = false;
-      }
-      await watch;
-      expect([...seen]).toEqual([200]);
-    }),
+        await watch;
+        expect([...seen]).toEqual([200]);
+      }),
   );
 });
 
 describe('a connection that is reset in the middle of an answer', () => {
-  together('is forgotten with what came of the answer: the next one reads on [U3]', () =>
+  together('is discarded with the part of the answer that came, and the next connection reads on [U3]', () =>
     inWorld({ topics: { main: 1 } }, async (world) => {
       await produce(
         world.topics.main,
@@ -142,7 +150,7 @@ describe('a connection that is reset in the middle of an answer', () => {
   );
 });
 
-describe('a client that has ended for good', () => {
+describe('a client that has failed for good', () => {
   /** It shares no protocol with our worker, so the group no longer accepts our worker. */
   const stranger: PartitionAssigner = () => ({
     name: 'Stranger',
@@ -162,7 +170,7 @@ describe('a client that has ended for good', () => {
     }),
   });
 
-  together('is made anew, and where that ends as often as five times, the worker ends with 1', () =>
+  together('is replaced, and the fifth failure in a row ends the worker with 1', () =>
     inWorld({ topics: { main: 1 } }, async (world) => {
       const inTheWay = kafkaClient(world.brokers).consumer({
         groupId: world.groupId,

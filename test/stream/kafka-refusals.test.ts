@@ -90,8 +90,8 @@ async function causeOfDeath(settings: Settings, args: readonly string[] = []): P
 const GROUP_ACL =
   /Group authorization failed\. Grant the Kafka user of this process Describe and Read on the group KAFKA_GROUP_ID\. .*groups whose names begin with it/;
 
-describe('a user without ACLs for', () => {
-  test('a topic is shown none, and the command says how to name or grant it', async () => {
+describe('a user without ACLs', () => {
+  test('for a topic does not see it, and the command says how to name the topic or grant access', async () => {
     expect(await refused(['dead-letters', 'list'], asUser())).toMatch(
       /^Kafka has no topic .*, or hides it from this user\. Set DEAD_LETTER_TOPIC as for the workers, .* or grant the Kafka user Describe on the topic$/m,
     );
@@ -101,7 +101,7 @@ describe('a user without ACLs for', () => {
     );
   });
 
-  test('groups is refused each command with the group that it lacks', async () => {
+  test('for groups is refused by each command, which names the group', async () => {
     const replay = ['replay', '--topic', world.topics.main, '--partition', '0', '--from-offset', '0'];
     for (const args of [['verify'], replay, ['dead-letters', 'list']])
       expect([args, await refused(args, asUser())]).toEqual([args, expect.stringMatching(GROUP_ACL)]);
@@ -109,13 +109,13 @@ describe('a user without ACLs for', () => {
     expect(await causeOfDeath(asUser(), ['--drain'])).toMatch(GROUP_ACL);
   });
 
-  test('writing is refused by publish with the ACL that it lacks', async () => {
+  test('for writing is refused by publish, which names the missing ACL', async () => {
     expect(await refused(['publish', EVENTS, '--topic', world.topics.main], asUser())).toMatch(
       /not delivered: lines 1.*Topic authorization failed\]\. Grant the Kafka user .* Describe and Write on a topic that it writes/,
     );
   });
 
-  test('reading is refused by dead-letters with the ACL that it lacks', async () => {
+  test('for reading is refused by dead-letters, which names the missing ACL', async () => {
     await acls(
       ['dead-letters', 'replay', 'verify'].flatMap((purpose) =>
         allow(GROUP, `${world.groupId}.${purpose}-`, READ, DESCRIBE, DELETE).map((entry) => ({
@@ -131,14 +131,14 @@ describe('a user without ACLs for', () => {
 });
 
 describe('a group', () => {
-  test('that is full says so, and how many may be in it', async () => {
+  test('that is full ends the worker, and the error names the setting of its size', async () => {
     await Promise.all([world.started(), world.started()]);
     expect(await causeOfDeath(plain())).toMatch(
       /reached its max size\..*Run fewer workers, or raise group\.max\.size of the brokers/,
     );
   });
 
-  test('that another protocol uses says so', async () => {
+  test('that uses another protocol ends the worker, and the error names the setting of the group', async () => {
     const groupId = `${world.groupId}-other`;
     const other = kafkaClient(world.brokers).consumer({
       groupId,

@@ -76,7 +76,7 @@ const ten = (partition: number) =>
 async function read(topic: string, groupId: string, to: readonly number[]): Promise<Member> {
   const member = new Member(groupId, topic);
   await member.source.start(member);
-  await until('everything is read', DEADLINE_MS, async () =>
+  await until('all records are read', DEADLINE_MS, async () =>
     to.every((offset, partition) => member.readTo(partition) === offset),
   );
   return member;
@@ -100,7 +100,7 @@ function answerOfOffsets(topic: string, offset: number): Buffer {
 }
 
 together(
-  'begins where its own group has committed, whatever other clients of the process are told',
+  'begins at the committed offset of its own group, whatever offsets other clients of the process read',
   async () => {
     const topic = await freshTopic('heard', { partitions: 1 });
     await produce(topic, ten(0));
@@ -113,7 +113,7 @@ together(
       answers.push(asOther(() => offsetFetchResponse.decode(answerOfOffsets(topic, 3))));
     };
     await member.source.start(member);
-    await until('everything is read', DEADLINE_MS, async () => member.readTo(0) === 10);
+    await until('all records are read', DEADLINE_MS, async () => member.readTo(0) === 10);
     expect(await Promise.all(answers)).toMatchObject([
       { responses: [{ topic, partitions: [{ offset: '3' }] }] },
     ]);
@@ -122,7 +122,7 @@ together(
   },
 );
 
-together('goes back no more once the partition was another member’s', async () => {
+together('does not rewind a partition that another member has owned since', async () => {
   const topic = await freshTopic('back', { partitions: 2 });
   const groupId = aGroup();
   await produce(topic, [...ten(0), ...ten(1)]);
@@ -135,7 +135,7 @@ together('goes back no more once the partition was another member’s', async ()
   };
   const second = new Member(groupId, topic);
   await second.source.start(second);
-  await until('both have one', DEADLINE_MS, async () =>
+  await until('both members have a partition', DEADLINE_MS, async () =>
     [first, second].every(({ partitions }) => partitions.length === 1),
   );
   const [theirs = -1] = second.partitions;
@@ -146,9 +146,9 @@ together('goes back no more once the partition was another member’s', async ()
   expect(first.gaps).toEqual([]);
 });
 
-describe('of a topic that is made anew', () => {
+describe('of a topic that is created again', () => {
   const remade = async (topic: string): Promise<void> => {
-    await until('the topic is made anew', DEADLINE_MS, () =>
+    await until('the topic is created again', DEADLINE_MS, () =>
       withAdmin((admin) =>
         admin.createTopics({ topics: [{ topic, numPartitions: 1 }], waitForLeaders: true }),
       ).then(
@@ -159,31 +159,28 @@ describe('of a topic that is made anew', () => {
   };
   const stale = (topic: string) => [{ topic, partition: 0, offset: 10, expectedUpTo: 10 }];
 
-  together(
-    'nothing is committed of what was read before, as long as nobody has asked for it since',
-    async () => {
-      const topic = await freshTopic('remade', { partitions: 1 });
-      const groupId = aGroup();
-      await produce(topic, ten(0));
-      const member = await read(topic, groupId, [10]);
-      // Paused, so that no fetch can notice that the topic is gone.
-      member.source.pause({ topic, partition: 0 });
-      await withAdmin((admin) => admin.deleteTopics({ topics: [topic] }));
-      const commit = () =>
-        member.source.commit(stale(topic)).then(
-          () => 'committed',
-          () => 'refused',
-        );
-      await until('Kafka knows no such topic', DEADLINE_MS, async () => (await commit()) === 'refused');
-      await remade(topic);
-      const until5 = Date.now() + 5_000;
-      while (Date.now() < until5) expect(await commit()).toBe('refused');
-      expect((await committedOffsets(groupId, topic))[0] ?? -1).not.toBe(10);
-      await member.source.stop();
-    },
-  );
+  together('no offset of the old topic is committed before the new topic is fetched', async () => {
+    const topic = await freshTopic('remade', { partitions: 1 });
+    const groupId = aGroup();
+    await produce(topic, ten(0));
+    const member = await read(topic, groupId, [10]);
+    // Paused, so that no fetch can notice that the topic is gone.
+    member.source.pause({ topic, partition: 0 });
+    await withAdmin((admin) => admin.deleteTopics({ topics: [topic] }));
+    const commit = () =>
+      member.source.commit(stale(topic)).then(
+        () => 'committed',
+        () => 'refused',
+      );
+    await until('Kafka knows no such topic', DEADLINE_MS, async () => (await commit()) === 'refused');
+    await remade(topic);
+    const until5 = Date.now() + 5_000;
+    while (Date.now() < until5) expect(await commit()).toBe('refused');
+    expect((await committedOffsets(groupId, topic))[0] ?? -1).not.toBe(10);
+    await member.source.stop();
+  });
 
-  together('nothing is committed beyond what was read since', async () => {
+  together('no offset beyond the records of the new topic is committed', async () => {
     const topic = await freshTopic('remade', { partitions: 1 });
     const groupId = aGroup();
     await produce(topic, ten(0));
@@ -191,7 +188,7 @@ describe('of a topic that is made anew', () => {
     await withAdmin((admin) => admin.deleteTopics({ topics: [topic] }));
     await remade(topic);
     await produce(topic, ten(0).slice(0, 4));
-    await until('the new one is read', DEADLINE_MS, async () => member.readTo(0) === 4);
+    await until('the new topic is read', DEADLINE_MS, async () => member.readTo(0) === 4);
     await member.source.commit([{ topic, partition: 0, offset: 2, expectedUpTo: 2 }]);
     await member.source.commit(stale(topic));
     expect(await committedOffsets(groupId, topic)).toEqual([2]);

@@ -29,7 +29,7 @@ const together = sideBySide(4 * LONG);
 
 describe('a verdict', () => {
   together(
-    'that is too large for its topic names its event by the key instead of the id, and the partition goes on [S7]',
+    'that is too large for its topic names its event by the key instead of the id, and the partition continues [S7]',
     () =>
       inWorld({ topics: { main: 1, verdicts: 1 } }, async (world) => {
         const { main, verdicts } = world.topics;
@@ -53,7 +53,7 @@ describe('a verdict', () => {
 
 describe('a crash', () => {
   together(
-    'between the transaction and the offset commit loses nothing, and what is read again is answered, no duplicate [U1 K3]',
+    'between the transaction and the offset commit loses nothing, and records that are read again are no duplicates [U1 K3]',
     () =>
       inWorld({ topics: { main: 1, verdicts: 1 } }, async (world) => {
         const { main, verdicts } = world.topics;
@@ -97,7 +97,7 @@ describe('a crash', () => {
   );
 
   together(
-    'in the middle of the load: every record has a verdict in the stream, and repeats are equal [S7 U1]',
+    'in the middle of the load: every record has a verdict in the topic, and repeated verdicts are equal [S7 U1]',
     () =>
       inWorld({ topics: { main: 2, verdicts: 1 } }, async (world) => {
         const { main, verdicts } = world.topics;
@@ -132,7 +132,7 @@ async function openAmong(topic: string): Promise<OpenTransaction> {
 }
 
 describe('worker --drain', () => {
-  together('ends at once where there is nothing to decide [U10]', () =>
+  together('ends at once where there is no record to decide [U10]', () =>
     inWorld({ topics: { main: 3 } }, async (world) => {
       await world.drain();
       expect(await world.balance()).toEqual({});
@@ -140,7 +140,7 @@ describe('worker --drain', () => {
   );
 
   together(
-    'waits for an open transaction, whose records are in the topic already, and for what stands behind it [U10]',
+    'waits for an open transaction, whose records are in the topic already, and for the records behind it [U10]',
     () =>
       inWorld({ topics: { main: 1 } }, async (world) => {
         const { main } = world.topics;
@@ -148,7 +148,7 @@ describe('worker --drain', () => {
         const worker = world.start({}, { drain: true });
         await worker.waitForLog('partitions assigned');
         await until(
-          'what stands before it is committed',
+          'the record before it is committed',
           LONG,
           async () => (await world.committed(main))[0] === 1,
         );
@@ -166,7 +166,7 @@ describe('worker --drain', () => {
   );
 
   together(
-    'shows how much stands behind an open transaction, and for how long, a worker that has just begun, too [U1]',
+    'shows how many records wait behind an open transaction, and for how long, also in a worker that has just started [U1]',
     () =>
       inWorld({ topics: { main: 1 } }, async (world) => {
         const { main } = world.topics;
@@ -178,19 +178,19 @@ describe('worker --drain', () => {
         await first.kill();
         const second = await world.started();
         await until(
-          'it has waited for a second',
+          'the oldest record has waited for a second',
           LONG,
           async () => (await second.metric(lag('seconds'))) > 1,
         );
         expect(await second.metric(lag('records'))).toBe(3);
         await open.end('commit');
         await world.untilDecided(4);
-        await until('nothing waits', LONG, async () => (await second.metric(lag('records'))) === 0);
+        await until('no record waits', LONG, async () => (await second.metric(lag('records'))) === 0);
         expect(await second.metric(lag('seconds'))).toBe(0);
       }),
   );
 
-  together('of two workers: each ends with 0, once both have decided everything [U10]', () =>
+  together('of two workers: each ends with 0 once both have decided all records [U10]', () =>
     inWorld({ topics: { main: 4 } }, async (world) => {
       const { main } = world.topics;
       for (let partition = 0; partition < 4; partition++) {
@@ -205,7 +205,7 @@ describe('worker --drain', () => {
     }),
   );
 
-  const ENDS_WITH_1 = 'before they are decided: ends with 1, once everything else is decided [U10]';
+  const ENDS_WITH_1 = 'before they are decided: ends with 1 once all other records are decided [U10]';
   const deletions: Record<string, (topic: string) => Promise<void>> = {
     [`records that are deleted ${ENDS_WITH_1}`]: (topic) =>
       withAdmin(async (admin) => {
@@ -235,7 +235,7 @@ describe('worker --drain', () => {
       }),
     );
 
-  together('told to stop before everything is decided does not end with 0 [U10]', () =>
+  together('that is stopped before all records are decided does not end with 0 [U10]', () =>
     inWorld({ topics: { main: 1 } }, async (world) => {
       const open = await openTransaction(world.topics.main, logins(1));
       const worker = await world.started({}, { drain: true });
@@ -246,26 +246,28 @@ describe('worker --drain', () => {
 });
 
 describe('SIGTERM', () => {
-  together('in the middle of the load: ends with 0, and what is committed is what is decided [U1]', () =>
-    inWorld({ topics: { main: 3 } }, async (world) => {
-      const { main } = world.topics;
-      for (let partition = 0; partition < 3; partition++)
-        await produce(main, logins(3_000, `p${partition}`, partition));
-      // Far from done by then, even if the test is delayed.
-      const worker = await world.started({ BATCH_EVENTS: '5' });
-      await world.untilDecided(200);
-      expect(await worker.stop(20_000)).toEqual({ code: 0, signal: null });
-      const decided = await world.rows('select partition, next_offset from promo.partitions order by 1');
-      const committed = await world.committed(main);
-      expect(decided.map(([partition, next]) => [Number(partition), Number(next)])).toEqual(
-        committed.flatMap((offset, partition) => (offset < 0 ? [] : [[partition, offset]])),
-      );
-      const { accepted = 0 } = await world.balance();
-      expect(accepted).toBeGreaterThanOrEqual(200);
-      expect(accepted).toBeLessThan(9_000);
-      expect(await world.redeliveries()).toBe(0);
-      await world.drain();
-      expect(await world.balance()).toEqual({ records: 9_000, accepted: 9_000 });
-    }),
+  together(
+    'in the middle of the load: ends with 0, and the committed offsets are those of the decided records [U1]',
+    () =>
+      inWorld({ topics: { main: 3 } }, async (world) => {
+        const { main } = world.topics;
+        for (let partition = 0; partition < 3; partition++)
+          await produce(main, logins(3_000, `p${partition}`, partition));
+        // Far from done by then, even if the test is delayed.
+        const worker = await world.started({ BATCH_EVENTS: '5' });
+        await world.untilDecided(200);
+        expect(await worker.stop(20_000)).toEqual({ code: 0, signal: null });
+        const decided = await world.rows('select partition, next_offset from promo.partitions order by 1');
+        const committed = await world.committed(main);
+        expect(decided.map(([partition, next]) => [Number(partition), Number(next)])).toEqual(
+          committed.flatMap((offset, partition) => (offset < 0 ? [] : [[partition, offset]])),
+        );
+        const { accepted = 0 } = await world.balance();
+        expect(accepted).toBeGreaterThanOrEqual(200);
+        expect(accepted).toBeLessThan(9_000);
+        expect(await world.redeliveries()).toBe(0);
+        await world.drain();
+        expect(await world.balance()).toEqual({ records: 9_000, accepted: 9_000 });
+      }),
   );
 });

@@ -14,7 +14,7 @@ const together = sideBySide(3 * LONG);
 const MARKER = 'XMARKERX';
 
 describe('logs', () => {
-  together('hold no player_ref, no payload, no key and no header of a record, at any level', () =>
+  together('hold no player_ref, payload, key or header of a record, at any level', () =>
     inWorld<'main' | 'shared' | 'verdicts'>(
       {
         topics: { main: 1, shared: 1, verdicts: 1 },
@@ -78,7 +78,7 @@ describe('logs', () => {
     ),
   );
 
-  together('are one JSON object a line, and hold no password of an address', () =>
+  together('are one JSON object per line, and hold no password of an address', () =>
     inWorld({ topics: { main: 1 } }, async (world) => {
       await produce(world.topics.main, [{ value: bytesOf(aLogin()) }]);
       const worker = await world.drain({
@@ -97,7 +97,7 @@ describe('logs', () => {
 });
 
 describe('health and metrics', () => {
-  together('answer from the start to the end, and count what was decided [D3]', () =>
+  together('answer from the start to the end, and count the decided records [D3]', () =>
     inWorld({ topics: { main: 2 } }, async (world) => {
       const { main } = world.topics;
       const event = aDeposit();
@@ -107,7 +107,11 @@ describe('health and metrics', () => {
       ]);
       const worker = await world.started();
       // A batch is counted before its offset is committed.
-      await until('all is committed', LONG, async () => (await world.committed(main)).join() === '3,1');
+      await until(
+        'all offsets are committed',
+        LONG,
+        async () => (await world.committed(main)).join() === '3,1',
+      );
       expect(await worker.get('/livez')).toEqual({ status: 200, text: 'live\n' });
       expect(await worker.get('/readyz')).toEqual({ status: 200, text: 'ready\n' });
       expect((await worker.get('/')).status).toBe(404);
@@ -153,7 +157,7 @@ describe('the start', () => {
     expect(worker.log()).toEqual([]);
   });
 
-  together('on a database that lacks migrations says so and ends with 1', () =>
+  together('on a database that lacks migrations reports it and ends with 1', () =>
     inWorld({ topics: { main: 1 } }, async (world) => {
       const empty = await freshDatabase();
       try {
@@ -167,7 +171,7 @@ describe('the start', () => {
     }),
   );
 
-  together('for which a topic of its own is compacted says so and ends with 1', () =>
+  together('with a compacted dead-letter or verdict topic reports it and ends with 1', () =>
     inWorld({ topics: { main: 1 } }, async (world) => {
       const configEntries = [{ name: 'cleanup.policy', value: 'compact,delete' }];
       await withAdmin(
@@ -187,7 +191,7 @@ describe('the start', () => {
     }),
   );
 
-  together('on a port that is taken says so and ends with 1', () =>
+  together('on a port that is in use reports it and ends with 1', () =>
     inWorld({ topics: { main: 1 } }, async (world) => {
       const holder = createServer();
       await new Promise<void>((resolve) => holder.listen(0, '127.0.0.1', resolve));
@@ -204,7 +208,7 @@ describe('the start', () => {
     }),
   );
 
-  together('makes the dead-letter topic and the verdict topic where they are missing [S5 S7]', () =>
+  together('creates the dead-letter topic and the verdict topic where they are missing [S5 S7]', () =>
     inWorld({ topics: { main: 1 } }, async (world) => {
       const verdictTopic = `${world.topics.main}.verdicts`;
       const workers = [1, 2].map(() => world.start({ VERDICT_TOPIC: verdictTopic }, { drain: true }));
@@ -217,7 +221,7 @@ describe('the start', () => {
   );
 
   together(
-    'before any reference data was applied reads nothing, lives, and takes it up when it is there [U6]',
+    'before any reference data is applied reads nothing and stays live, and reads once data is applied [U6]',
     () =>
       inWorld<'main'>({ topics: { main: 1 }, operators: () => [] }, async (world) => {
         const { main } = world.topics;
@@ -232,7 +236,7 @@ describe('the start', () => {
 });
 
 describe('the end', () => {
-  together('comes by itself once everything is closed: no timer and no connection is left behind', () =>
+  together('comes without an exit call once everything is closed: no timer and no connection is left', () =>
     inWorld({ topics: { main: 1, verdicts: 1 } }, async (world) => {
       await produce(world.topics.main, [{ value: bytesOf(aLogin()) }]);
       const worker = await world.started({ VERDICT_TOPIC: world.topics.verdicts });

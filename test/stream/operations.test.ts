@@ -22,7 +22,7 @@ const parsed = ({ output }: { output: string }): unknown => JSON.parse(output);
 const together = sideBySide(240_000);
 
 describe('status', () => {
-  together('tells lag in records and seconds, and asks for a person where no worker reads it', () =>
+  together('reports lag in records and seconds, and a problem where no worker reads the partition', () =>
     inWorld({ topics: { main: 2 } }, async (world) => {
       const { main } = world.topics;
       await produce(main, logins(3, 'a'));
@@ -53,7 +53,7 @@ describe('status', () => {
     }),
   );
 
-  together('tells of Kafka where Postgres is away, and of Postgres where Kafka is', () =>
+  together('reports Kafka while Postgres is away, and Postgres while Kafka is away', () =>
     inWorld({ topics: { main: 1 } }, async (world) => {
       await produce(world.topics.main, logins(1, 'a'));
       await world.drain();
@@ -77,8 +77,8 @@ describe('status', () => {
   );
 });
 
-describe('a topic that looks like one of events and that nobody reads', () => {
-  together('is named by a running worker, its metric and status, until a connection names it', () =>
+describe('a topic that looks like a topic of events, and that no worker reads', () => {
+  together('is reported by a running worker, its metric and status, until a connection names it', () =>
     inWorld({ topics: { main: 1 } }, async (world) => {
       const { main } = world.topics;
       // One topic lacks a letter; the other begins as the documents recommend.
@@ -129,7 +129,7 @@ describe('a topic that looks like one of events and that nobody reads', () => {
 
 describe('dead-letters', () => {
   together(
-    'are listed without what they hold, and replayed once a connection claims them [S4] [S5] [K1]',
+    'are listed without their content, and replayed once a connection claims them [S4] [S5] [K1]',
     () =>
       inWorld({ topics: { main: 2 } }, async (world) => {
         const { main } = world.topics;
@@ -215,7 +215,7 @@ describe('dead-letters', () => {
       }),
   );
 
-  together('a record as large as can be read is a dead letter that can be read [S5] [S8]', () =>
+  together('a record of the largest readable size becomes a dead letter that can be read [S5] [S8]', () =>
     inWorld({ topics: { main: 1 } }, async (world) => {
       const { main } = world.topics;
       await world.apply([
@@ -233,7 +233,7 @@ describe('dead-letters', () => {
 
 describe('dead-letters replay', () => {
   together(
-    'sends what fits compressed only, goes on behind a record that is too large, and says which that is',
+    'sends records that fit only when compressed, skips a record that is too large, and names it',
     () =>
       inWorld({ topics: { main: 1, other: 1 } }, async (world) => {
         const { main, other } = world.topics;
@@ -264,7 +264,7 @@ describe('dead-letters replay', () => {
       }),
   );
 
-  together('tells what went wrong first, also where its end cannot be noted', () =>
+  together('reports the first error, also where the end of the operation cannot be recorded', () =>
     inWorld({ topics: { main: 1 } }, async (world) => {
       const { main } = world.topics;
       const shared = [connectionOf(main, { id: 'one' }), connectionOf(main, { id: 'two' })];
@@ -288,7 +288,7 @@ describe('dead-letters replay', () => {
 
 describe('replay', () => {
   together(
-    'answers what is decided as it was, and decides what the group had passed over, beside a worker [K3] [U1] [S7]',
+    'answers decided records as before, and decides records that the group had passed over, beside a worker [K3] [U1] [S7]',
     () =>
       inWorld({ topics: { main: 1, verdicts: 1 } }, async (world) => {
         const { main, verdicts } = world.topics;

@@ -218,11 +218,11 @@ describe('one record is one event', () => {
     });
   });
 
-  it('a refusal is a verdict like any other [V2 G1]', () => {
+  it('a rejection or skip is a verdict like any other [V2 G1]', () => {
     expect(decided('zero', 'nobody')).toEqual({ zero: 'skipped/zero_amount', nobody: 'rejected/no_player' });
   });
 
-  it('a tombstone, an empty value and what is no JSON have no key: counted, never stored [V3]', async () => {
+  it('a tombstone, an empty value and a value that is no JSON have no key: counted, never stored [V3]', async () => {
     expect(await world.balance(world.topics.main)).toEqual({
       records: 12,
       accepted: 4,
@@ -233,7 +233,7 @@ describe('one record is one event', () => {
     });
   });
 
-  it('an event that comes again is a duplicate, with equal or with other content [V1 K4]', async () => {
+  it('an event that comes again is a duplicate, whether its content is equal or not [V1 K4]', async () => {
     const deliveries = await world.rows(
       'select event_id, content_differs, source_offset from promo.deliveries where source_topic = $1 order by 3',
       [world.topics.main],
@@ -261,14 +261,14 @@ describe('batches', () => {
     });
   });
 
-  it('small records before and behind a giant of the same batch are decided', () => {
+  it('small records before and after a giant of the same batch are decided', () => {
     const events = ['giant', ...[1, 2, 3].flatMap((n) => [`small-before-${n}`, `small-behind-${n}`])];
     expect(events.map((id) => verdicts[id])).toEqual(events.map(() => 'accepted'));
   });
 });
 
 describe('transactions', () => {
-  it('records of committed transactions are decided, between others and behind aborted ones, too', () => {
+  it('records of committed transactions are decided, also between other records and behind aborted ones', () => {
     const events = ['committed-1', 'committed-2', 'behind-aborted', 'both-2', 'between', 'before-the-tail'];
     expect(events.map((id) => verdicts[id])).toEqual(events.map(() => 'accepted'));
   });
@@ -280,7 +280,7 @@ describe('transactions', () => {
     );
   });
 
-  it('a drained group has committed the ends of all partitions, markers and aborted records included [U10]', async () => {
+  it('a drained group has committed up to the end of each partition, markers and aborted records included [U10]', async () => {
     const { transactions, empty } = world.topics;
     const ends = await world.ends(transactions);
     expect(ends).toEqual([expect.any(Number), 3, 3, 0]);
@@ -289,8 +289,8 @@ describe('transactions', () => {
   });
 });
 
-describe('whose a record is', () => {
-  it('a topic of one connection is that connection’s, whatever the header says [C4]', async () => {
+describe('the connection of a record', () => {
+  it('a topic that one connection names belongs to that connection, whatever the header claims [C4]', async () => {
     expect(decided('solo', 'solo-claiming')).toEqual({ solo: 'accepted', 'solo-claiming': 'accepted' });
     const rows = await world.rows(
       "select distinct connection_id, operator_id, brand from promo.verdicts where event_id like 'solo%'",
@@ -310,7 +310,7 @@ describe('whose a record is', () => {
     ]);
   });
 
-  it('without header, with an unknown, a contradicting or an inexact one a record is a dead letter [C5 S4]', () => {
+  it('a record is a dead letter if its header is missing, unknown, contradictory or inexact [C5 S4]', () => {
     const letters = deadLettersOf(world.topics.shared);
     expect(letters.map(({ value }) => eventIdOf(value))).toEqual([
       ...[
@@ -353,12 +353,12 @@ describe('whose a record is', () => {
     });
   });
 
-  it('a tombstone that nobody claims is a dead letter without value [S5]', () => {
+  it('an unclaimed tombstone is a dead letter without value [S5]', () => {
     const letter = deadLettersOf(world.topics.shared).find(({ key }) => key === 'unclaimed-tombstone');
     expect(letter?.value).toBeNull();
   });
 
-  it('dead letters are counted, logged without their content, and block nothing [S5 D3]', async () => {
+  it('dead letters are counted, are logged without their content, and block no record [S5 D3]', async () => {
     expect(await world.balance(world.topics.shared)).toEqual({
       records: 12,
       accepted: 4,
@@ -405,12 +405,12 @@ describe('the Confluent wire format', () => {
     expect(letter?.value?.subarray(0, 5)).toEqual(framed(2_000_000_000, ''));
   });
 
-  it('values without a frame may stand beside framed ones [S2]', () => {
+  it('values without a frame may be mixed with framed values [S2]', () => {
     expect(verdicts.unframed).toBe('accepted');
   });
 });
 
-describe('the verdict stream', () => {
+describe('the verdict topic', () => {
   const messages = () => published.map(({ value }) => JSON.parse(value?.toString() ?? ''));
   const about = (source: { topic: string; offset: number }) =>
     messages().find((m) => m.source.topic === source.topic && m.source.offset === String(source.offset));
@@ -451,13 +451,13 @@ describe('the verdict stream', () => {
     }
   });
 
-  it('all about one event has one key, feed and event together [S7]', () => {
+  it('all messages about one event have one key, made of its feed and event_id [S7]', () => {
     const keys = published.filter(({ value }) => value?.includes('"resent"')).map(({ key }) => key);
     expect(keys).toEqual(Array(3).fill('["acme","resent"]'));
   });
 });
 
-it('what was read is the sum of what became of it [D3]', async () => {
+it('the number of records read is the sum of their results [D3]', async () => {
   const { records, ...became } = await world.balance();
   expect(Object.values(became).reduce((sum, count) => sum + count, 0)).toBe(records);
 });

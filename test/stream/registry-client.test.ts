@@ -167,7 +167,7 @@ it.each([0, 2_000_000_000, 2 ** 31 - 1, 2 ** 31, 2 ** 32 - 1])(
   },
 );
 
-it('an address with a wrong path leaves the value undecided, and does not call its schema unknown', async () => {
+it('an address with a wrong path leaves the value undecided, and does not make its schema unknown', async () => {
   const wrong = makeWireFormat({ registryUrl: new URL('/wrong', address).href, timeoutMs: TIMEOUT_MS });
   await expect(wrong.decode(framed(1, '{}'))).rejects.toThrow(RegistryUnavailable);
 });
@@ -180,7 +180,7 @@ describe('a registry that goes away', () => {
   });
   afterAll(() => line.close());
 
-  it('leaves new schemas undecided, decodes known ones, and is asked again when it is back', async () => {
+  it('leaves values of new schemas undecided, decodes values of known ones, and is asked again when it is back', async () => {
     const known = await register(jsonSchema(), { schemaType: 'JSON' });
     const other = await register(jsonSchema(), { schemaType: 'JSON' });
     const json = { type: 'json', bytes: Buffer.from('{}') };

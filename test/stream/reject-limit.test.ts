@@ -43,12 +43,16 @@ async function untilPaused(worker: RunningCommand, topic: string, partitions: nu
 
 async function untilCommitted(world: World<string>, topic: string): Promise<void> {
   const ends = await world.ends(topic);
-  await until('all is committed', LONG, async () => (await world.committed(topic)).join() === ends.join());
+  await until(
+    'all offsets are committed',
+    LONG,
+    async () => (await world.committed(topic)).join() === ends.join(),
+  );
 }
 
 describe('a limit on rejected events', () => {
   together(
-    'pauses a topic that bad reference data would reject, beside others; mended data decides all that waited [U7] [U8]',
+    'pauses a topic that bad reference data would reject, and no other topic; corrected data decides all waiting records [U7] [U8]',
     () =>
       inWorld(
         {
@@ -69,7 +73,7 @@ describe('a limit on rejected events', () => {
           expect(Number(rejected)).toBeGreaterThan(Number(events) / 2);
           await untilPaused(worker, main, 2);
           await produce(other, [{ value: bytesOf(aLogin({ event_id: 'beside', brand: 'second' })) }]);
-          await until('the other topic goes on', LONG, async () => 'beside' in (await world.verdicts()));
+          await until('the other topic continues', LONG, async () => 'beside' in (await world.verdicts()));
           // Several tries later the counts are the same. Two partitions may have met the limit at the same
           // moment, with a batch each.
           const { rejected: before = 0 } = await world.balance(main);
@@ -105,7 +109,7 @@ describe('a limit on rejected events', () => {
   );
 
   together(
-    'pauses a topic whose schemas are unknown; a worker without it takes them for what they are [U7] [U8]',
+    'pauses a topic whose schemas are unknown; a worker without the limit makes dead letters of its records [U7] [U8]',
     () =>
       inWorld(
         { topics: { main: 1 }, settings: { SCHEMA_REGISTRY_URL: schemaRegistryUrl() } },
@@ -126,7 +130,7 @@ describe('a limit on rejected events', () => {
       ),
   );
 
-  together('is off unless it is set: everything is rejected, and nothing waits [U7]', () =>
+  together('is off unless it is set: every event is rejected, and none waits [U7]', () =>
     inWorld({ topics: { main: 2 } }, async (world) => {
       await produce(world.topics.main, logins('nobody', 400));
       const worker = await world.drain();

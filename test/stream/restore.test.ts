@@ -54,7 +54,7 @@ function copy(from: string, to: string, owner: { uid: number; gid: number }, lea
     lchownSync(join(to, path), owner.uid, owner.gid);
 }
 
-test('a restored store is behind its group: verify says so, and workers mend it by themselves [K3] [U1] [L3]', async () => {
+test('a restored store is behind its group: verify reports it, and workers repair it by themselves [K3] [U1] [L3]', async () => {
   const [archive, backup] = [join(directory, 'archive'), join(directory, 'backup')];
   mkdirSync(archive);
   // A server that recovers first syncs all of its files, which takes seconds. No crash is tested here.

@@ -25,7 +25,7 @@ async function run(args: readonly string[], settings: Settings): Promise<string[
   return command.output().trim().split('\n');
 }
 
-test('the migrator migrates and grants, the writer decides a feed, the reader verifies it, the janitor drops months [D1] [U1]', async () => {
+test('the migrator migrates and grants, the writer decides a feed, the reader verifies it, and the janitor drops months [D1] [U1]', async () => {
   const database = await freshDatabase();
   const topic = await freshTopic('roles', { partitions: 2 });
   const directory = await mkdtemp(join(tmpdir(), 'promo-roles-'));

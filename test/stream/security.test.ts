@@ -136,9 +136,9 @@ function certified(url?: string): Settings {
 const lines = (count: number, name: string) =>
   Array.from({ length: count }, (_, index) => JSON.stringify(aBet({ event_id: `${name}-${index}` })));
 
-describe('a feed is sent and decided over TLS to Postgres, and to Kafka by', () => {
+describe('a feed is sent and decided over TLS to Postgres, and to Kafka with', () => {
   test.each<[string, () => Settings, ((url: string) => Settings)?]>([
-    ['TLS with a client certificate, of which there is one for Postgres, too', mutual, certified],
+    ['TLS with a client certificate, and another one for Postgres', mutual, certified],
     ['PLAIN and TLS', () => withPassword('PLAIN')],
     ['SCRAM-SHA-256 and TLS', () => withPassword('SCRAM-SHA-256')],
     ['SCRAM-SHA-512 and TLS', () => withPassword('SCRAM-SHA-512')],
@@ -164,12 +164,12 @@ describe('a feed is sent and decided over TLS to Postgres, and to Kafka by', () 
     });
   });
 
-  test('OAUTHBEARER, which asks for the scope', () => {
+  test('OAUTHBEARER, which requests the scope', () => {
     expect(secured.tokens.scopes).toContain('events');
   });
 });
 
-describe('refused in a sentence that names the setting:', () => {
+describe('a refusal names the setting in one sentence:', () => {
   const publish = async (settings: Settings) =>
     run(['publish', secured.file('one.ndjson', '{}\n'), '--topic', 'none'], settings);
   const wrong = newSecret();
@@ -203,7 +203,7 @@ describe('refused in a sentence that names the setting:', () => {
       /^Kafka: the token endpoint refused us: HTTP 401: invalid_client\. Correct .*KAFKA_SASL_OAUTHBEARER_CLIENT_SECRET/,
     ],
     [
-      'a token that the brokers do not take',
+      'a token that the brokers refuse',
       () => ({ ...withToken(), ...otherTokens() }),
       /^Kafka refused the login: SASL OAUTHBEARER authentication failed: invalid_token\. .*KAFKA_SASL_OAUTHBEARER_SCOPE/,
     ],
@@ -213,7 +213,7 @@ describe('refused in a sentence that names the setting:', () => {
       /^Kafka: the token endpoint did not answer: .* signed by an unknown authority: .*NODE_EXTRA_CA_CERTS\.$/,
     ],
     [
-      'a token endpoint that is not there',
+      'a token endpoint that does not exist',
       () => ({ ...withToken(), KAFKA_SASL_OAUTHBEARER_TOKEN_ENDPOINT_URL: 'http://127.0.0.1:1/token' }),
       /^Kafka: the token endpoint did not answer: .*KAFKA_SASL_OAUTHBEARER_TOKEN_ENDPOINT_URL/,
     ],
@@ -238,22 +238,22 @@ describe('refused in a sentence that names the setting:', () => {
       /^Kafka cannot be reached: .*certificate has expired\. Its certificate has expired or is not valid yet/,
     ],
     [
-      'TLS to a port without',
+      'TLS to a port without TLS',
       () => ({ ...tls(), KAFKA_BROKERS: secured.servers.kafkaBrokers, KAFKA_SECURITY_PROTOCOL: 'SSL' }),
       /^Kafka cannot be reached: .* KAFKA_SECURITY_PROTOCOL fits their port\.$/,
     ],
     [
-      'no TLS to a port with it',
+      'no TLS to a port with TLS',
       () => secured.kafkaAt('MUTUAL'),
       /^Kafka cannot be reached: .* KAFKA_SECURITY_PROTOCOL fits their port\.$/,
     ],
     [
-      'no user at a port that wants one',
+      'no user at a port that requires one',
       () => secured.kafkaAt('SASL_OPEN'),
       /^Kafka cannot be reached: .* KAFKA_SECURITY_PROTOCOL fits their port\.$/,
     ],
     [
-      'a user at a port without',
+      'a user at a port without users',
       () => ({ ...withoutTls(), KAFKA_BROKERS: secured.servers.kafkaBrokers }),
       /^Kafka answered: .* Correct KAFKA_SECURITY_PROTOCOL/,
     ],
@@ -289,7 +289,7 @@ describe('refused in a sentence that names the setting:', () => {
       /^Postgres answered: password authentication failed .* DATABASE_PASSWORD\. Postgres gives the same answer for an expired password/,
     ],
     [
-      'no TLS where the server wants it',
+      'no TLS where the server requires it',
       () => ({
         DATABASE_URL: database().DATABASE_URL,
         DATABASE_SSL_MODE: undefined,
@@ -298,7 +298,7 @@ describe('refused in a sentence that names the setting:', () => {
       /^Postgres answered: .*no encryption\. Set DATABASE_SSL_MODE to verify-full/,
     ],
     [
-      'no client certificate where the server wants one',
+      'no client certificate where the server requires one',
       () => ({ DATABASE_URL: database(undefined, {}, 'certified').DATABASE_URL }),
       /^Postgres answered: .*\. Set DATABASE_SSL_CERT_FILE and DATABASE_SSL_KEY_FILE\.$/,
     ],
@@ -308,7 +308,7 @@ describe('refused in a sentence that names the setting:', () => {
     expect(code).toBe(1);
   });
 
-  test('a worker says the same from its first try on', async () => {
+  test('a worker logs the same sentence from its first try on', async () => {
     await inWorld({ servers: secured.servers, topics: { main: 1 } }, async (world) => {
       for (const [settings, expected] of [
         [
@@ -340,14 +340,14 @@ describe('refused in a sentence that names the setting:', () => {
   }
 });
 
-test('migrate shows Postgres a client certificate where it wants one', async () => {
+test('migrate presents a client certificate where Postgres requires one', async () => {
   expect(await run(['migrate'], certified())).toEqual({
     code: 0,
     output: expect.stringMatching(/^ran 0001_/),
   });
 });
 
-describe('a schema registry by https', () => {
+describe('a schema registry over https', () => {
   const [password, token] = [newSecret(), newSecret()];
   const basic = `Basic ${Buffer.from(`${USER}:${password}`).toString('base64')}`;
   let door: Serving;
@@ -394,7 +394,7 @@ describe('a schema registry by https', () => {
   test.each<[string, Settings, RegExp]>([
     ['a wrong token', { SCHEMA_REGISTRY_TOKEN: 'wrong' }, /HTTP 401; check .*SCHEMA_REGISTRY_TOKEN/],
     ['an unknown authority', { NODE_EXTRA_CA_CERTS: undefined }, /check NODE_EXTRA_CA_CERTS/],
-  ])('leaves undecided with %s, and says so', async (_, settings, expected) => {
+  ])('leaves records undecided with %s, and the log says why', async (_, settings, expected) => {
     await inWorld({ servers: secured.servers, topics: { main: 1 } }, async (world) => {
       await produceFramed(world);
       const worker = start(['worker'], { HTTP_PORT: '0', ...world.settings, ...registry(settings) });
@@ -414,8 +414,8 @@ describe('a schema registry by https', () => {
   }
 });
 
-describe('secrets in files are read anew at the next connect:', () => {
-  test('the client secret and the tokens that it brings, over several times that the brokers ask again', async () => {
+describe('secrets in files are read again at the next connection:', () => {
+  test('the client secret and its tokens, over several reauthentications', async () => {
     const { tokens } = secured;
     const file = secured.file('client-secret', `${tokens.clientSecret}\n`);
     tokens.lifetimeSeconds = (2 * REAUTHENTICATE_MS) / SECOND;
@@ -433,7 +433,7 @@ describe('secrets in files are read anew at the next connect:', () => {
       tokens.clientSecret = newSecret();
       secured.secrets.set('next client secret', tokens.clientSecret);
       secured.file('client-secret', tokens.clientSecret);
-      await until('the second token after that is given', LONG, () => tokens.given.length >= given + 2);
+      await until('the second token after that is issued', LONG, () => tokens.given.length >= given + 2);
       await send(world, 'after', 50);
       await world.untilDecided(50);
       expect(
@@ -521,7 +521,7 @@ test('with a topic of its own and an ACL an operator can write no feed but its o
   );
 });
 
-test('a topic that a worker may not read is told of, and stops no other; it is read once the ACL allows it', async () => {
+test('a topic that a worker may not read is logged and stops no other; it is read once the ACL allows it', async () => {
   await inWorld({ servers: secured.servers, topics: { acme: 2, bravo: 2 } }, async (world) => {
     const { acme, bravo } = world.topics;
     const allow = allowing(OPERATOR);
@@ -573,7 +573,7 @@ test('a topic that a worker may not read is told of, and stops no other; it is r
     await createAcls(world.brokers, allow(TOPIC, acme, READ));
     await world.untilDecided(60);
     await worker.waitForLog('topic is readable again');
-    await until('nothing is refused', 40 * SECOND, async () =>
+    await until('no partition is refused', 40 * SECOND, async () =>
       (await metric()).every((line) => line.endsWith(' 0')),
     );
     expect(worker.logged('partitions assigned')).toHaveLength(1);
@@ -624,7 +624,7 @@ test('a topic that a worker may not read is told of, and stops no other; it is r
   });
 });
 
-test('no command that ran here has written a secret, nor a part of a key', async () => {
+test('no command of this test run has written a secret or a part of a key', async () => {
   for (const [index, token] of secured.tokens.given.entries()) secured.secrets.set(`token ${index}`, token);
   const all = commands.map((command) => command.output()).join('\n');
   expect(commands.length).toBeGreaterThan(30);

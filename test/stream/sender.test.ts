@@ -28,7 +28,7 @@ const numbered = (count: number, bytes: number) =>
 const numberOf = ({ value }: { value: Buffer | null }) => Number(value?.toString().split(' ')[0]);
 
 test(
-  'sends more than a broker takes at once, each message once and those of a partition in order',
+  'sends more than a broker accepts at once, each message once and the messages of a partition in order',
   async () => {
     const topic = await freshTopic('sender', { partitions: 2 });
     await sender.send(topic, numbered(8_000, 400), encodeMessages());
@@ -44,7 +44,7 @@ test(
 );
 
 test(
-  'sends by halves what a broker takes only in smaller batches, each message once and in order',
+  'halves a batch that a broker refuses as too large, and sends each message once and in order',
   async () => {
     const topic = await freshTopic('sender', { partitions: 1, config: { 'max.message.bytes': '100000' } });
     // Two requests: the first is refused, the second is not.
@@ -55,7 +55,7 @@ test(
 );
 
 test(
-  'sends what stands beside messages that are too large, and says which these were',
+  'sends the messages beside those that are too large, and names the latter',
   async () => {
     const topic = await freshTopic('sender', { partitions: 3, config: { 'max.message.bytes': '20000' } });
     const messages: OutgoingMessage[] = numbered(300, 100).map((message, index) =>
@@ -78,7 +78,7 @@ test(
 );
 
 test(
-  'notices that a topic was made anew with fewer partitions, and then uses those',
+  'notices that a topic was created again with fewer partitions, and then uses those',
   async () => {
     const topic = await freshTopic('sender', { partitions: 4 });
     await sender.send(topic, numbered(100, 10), encodeMessages());

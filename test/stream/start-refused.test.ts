@@ -48,7 +48,7 @@ public class SmallMessages implements CreateTopicPolicy {
 }`;
 
 testWhere(policyNeeds)(
-  'a topic that a policy of the brokers refuses is named at once, with the reason of the policy and what to do',
+  'a topic that a policy of the brokers refuses is named at once, with the reason and the remedy',
   () =>
     inOwnWorld(
       {
@@ -71,7 +71,7 @@ testWhere(policyNeeds)(
 );
 
 it(
-  'a topic with more replicas than brokers is asked for until the start is over, since brokers may still join',
+  'a topic with more replicas than brokers is requested until the start ends, since brokers may still join',
   () =>
     inOwnWorld(
       { need: ['kafka'], kafkaExtras: extras({ 'default.replication.factor': '3' }) },
@@ -99,7 +99,7 @@ it(
 );
 
 it(
-  'a cluster with too few brokers for its offsets topic is named by a command that asks for offsets',
+  'a command that reads offsets reports a cluster with too few brokers for its offsets topic',
   () =>
     inOwnWorld(
       { need: ['kafka'], kafkaExtras: extras({ 'offsets.topic.replication.factor': '3' }) },
@@ -119,7 +119,7 @@ it(
 );
 
 it(
-  'a session timeout that the brokers refuse ends the worker at once and names the setting, which helps',
+  'a session timeout that the brokers refuse ends the worker at once, and correcting the named setting helps',
   () =>
     inOwnWorld(
       { need: ['kafka'], kafkaExtras: extras({ 'group.min.session.timeout.ms': '20000' }) },
@@ -140,7 +140,7 @@ it(
 );
 
 it(
-  'an advertised address that does not resolve is blamed on the listener of the brokers, not on KAFKA_BROKERS',
+  'the error for an advertised address that does not resolve names the listener of the brokers, not KAFKA_BROKERS',
   async () => {
     const servers = await ownServers({
       need: ['kafka'],

@@ -43,13 +43,13 @@ const throttledSeconds = (worker: RunningCommand, request: string): Promise<numb
 
 async function untilCommitted(world: World<'main'>, milliseconds: number): Promise<void> {
   const ends = await world.ends(world.topics.main);
-  await until(`all is committed to ${ends}`, milliseconds, async () => {
+  await until(`all offsets are committed to ${ends}`, milliseconds, async () => {
     return (await world.committed(world.topics.main)).join() === ends.join();
   });
 }
 
 it(
-  'a consumer byte quota of 50 kB/s slows a worker down and costs it no membership [U1]',
+  'a consumer byte quota of 50 kB/s slows a worker down and does not cost it its membership [U1]',
   () =>
     inWorld({ topics: { main: 2 }, servers }, async (world) => {
       const broker = servers.kafkaBrokers;
@@ -80,7 +80,7 @@ it(
 );
 
 it(
-  'a worker that is throttled joins a rebalance in time, and both members go on [U1]',
+  'a worker that is throttled joins a rebalance in time, and both members continue [U1]',
   () =>
     inWorld({ topics: { main: 2 }, servers }, async (world) => {
       const broker = servers.kafkaBrokers;
@@ -104,7 +104,7 @@ it(
 );
 
 it(
-  'a batch larger than ten seconds of the quota never arrives, which the log says after a minute; a larger quota helps',
+  'a batch larger than ten seconds of the quota never arrives; the log reports it after a minute, and a larger quota helps',
   () =>
     inWorld({ topics: { main: 2 }, servers }, async (world) => {
       const broker = servers.kafkaBrokers;
@@ -129,7 +129,7 @@ it(
 );
 
 it(
-  'producer and request quotas are told apart by the metric',
+  'the metric distinguishes producer quotas from request quotas',
   () =>
     inWorld({ topics: { main: 2, verdicts: 1 }, servers }, async (world) => {
       const broker = servers.kafkaBrokers;

@@ -33,7 +33,7 @@ const record = (id: string, traceparent?: string) => ({
 
 describe('a batch', () => {
   together(
-    'is a span that is linked to those of its producers, with a child for each step of its transaction',
+    'is a span with links to the spans of its producers, and with a child for each step of its transaction',
     () =>
       withCollector(200, async (collector, world) => {
         await produce(world.topics.main, [
@@ -95,7 +95,7 @@ describe('a batch', () => {
       }),
   );
 
-  together('that cannot be decided is a span with the error, and its step too', () =>
+  together('that cannot be decided is a span with the error, and so is the step that failed', () =>
     withCollector(200, async (collector, world) => {
       const worker = await world.started({
         OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: `${collector.endpoint}/elsewhere`,
@@ -120,7 +120,7 @@ describe('a batch', () => {
     }),
   );
 
-  together('of which none is sampled is decided all the same', () =>
+  together('without any sampled record is decided all the same', () =>
     withCollector(200, async (collector, world) => {
       await produce(world.topics.main, [record('1', `00-${TRACE}-1111111111111111-01`)]);
       await world.drain({
@@ -135,7 +135,7 @@ describe('a batch', () => {
 });
 
 describe('a request to the webhook', () => {
-  together('is a span below that of its sender, with a child for each step of its transaction', () =>
+  together('is a child of the span of its sender, with a child for each step of its transaction', () =>
     withCollector(200, async (collector, world) => {
       const secret = aSecret();
       await world.apply([anOperator({ connections: [{ id: MARKER, transport: 'webhook' }] })]);
@@ -173,9 +173,9 @@ describe('a request to the webhook', () => {
   );
 });
 
-describe('what the store has lost', () => {
+describe('a decision that the store has lost', () => {
   for (const sampler of ['always_on', 'always_off']) {
-    together(`is read again where batches are traced, by ${sampler}`, () =>
+    together(`is made again while batches are traced, by ${sampler}`, () =>
       withCollector(200, async (collector, world) => {
         const worker = await world.started({
           OTEL_EXPORTER_OTLP_ENDPOINT: collector.endpoint,
@@ -202,7 +202,7 @@ describe('a collector that', () => {
     ['never answers', null, 'last traces not sent in time'],
   ];
   for (const [what, answer, said] of refusals) {
-    together(`${what} is told once, and holds nothing up`, () =>
+    together(`${what} is logged once, and delays nothing`, () =>
       withCollector(answer, async (collector, world) => {
         await produce(world.topics.main, [record('1')]);
         const worker = await world.drain({
@@ -218,7 +218,7 @@ describe('a collector that', () => {
   }
 });
 
-test('a worker that traces nothing does not load the SDK', () => {
+test('a worker without tracing does not load the SDK', () => {
   const loaded = `require(${JSON.stringify(program().replace(/cli\.js$/, 'commands/worker.js'))});
     console.log(Object.keys(require.cache).filter((path) => /opentelemetry.(sdk|exporter|otlp|core|resources)/.test(path)).length)`;
   expect(execFileSync(process.execPath, ['-e', loaded], { encoding: 'utf8' })).toBe('0\n');

@@ -37,7 +37,7 @@ const assignments = (worker: RunningCommand) => worker.logged('partitions assign
 
 describe('Postgres stopped', () => {
   together(
-    'every partition waits 1, 2, 4, 8 s and stays with its member; when it is back, all is decided [U2 U3 U5]',
+    'every partition waits 1, 2, 4, 8 s and stays with its member; once Postgres is back, all records are decided [U2 U3 U5]',
     () =>
       inOwnWorld({ need: ['postgres'] }, { topics: { main: 2 } }, async (world, { postgres }) => {
         const { main } = world.topics;
@@ -56,7 +56,7 @@ describe('Postgres stopped', () => {
 
         await postgres.stop();
         await produce(main, [login('meanwhile-0', 0), login('meanwhile-1', 1)]);
-        await until('both have waited four times', 40 * SECOND, () =>
+        await until('both partitions have waited four times', 40 * SECOND, () =>
           workers.every((worker) => waitsOf(worker).length >= 4),
         );
         const [health] = await Promise.all(workers.map((worker) => worker.get('/livez')));
@@ -80,7 +80,11 @@ describe('Postgres stopped', () => {
         }
         expect(workers.map(assignments)).toEqual(assigned);
         expect(await world.balance()).toEqual({ records: 4, accepted: 4 });
-        await until('all is committed', LONG, async () => (await world.committed(main)).join() === '2,2');
+        await until(
+          'all offsets are committed',
+          LONG,
+          async () => (await world.committed(main)).join() === '2,2',
+        );
         expect(await Promise.all(workers.map((worker) => worker.stop()))).toEqual(
           [0, 0].map((code) => ({ code, signal: null })),
         );
@@ -111,7 +115,7 @@ describe('Postgres stopped', () => {
 });
 
 describe('Postgres ended in the middle of the load', () => {
-  together('by its operator and by a crash: the worker lives, and decides everything once [U1 U2]', () =>
+  together('by its operator and by a crash: the worker survives, and decides every event once [U1 U2]', () =>
     inOwnWorld({ need: ['postgres'] }, { topics: { main: 4 } }, async (world, { postgres }) => {
       const { main } = world.topics;
       const each = 1_000;
@@ -129,7 +133,7 @@ describe('Postgres ended in the middle of the load', () => {
       await postgres.kill();
       await postgres.start();
       await world.untilDecided(4 * each, LONG);
-      await until('all is committed', LONG, async () =>
+      await until('all offsets are committed', LONG, async () =>
         (await world.committed(main)).every((offset) => offset === each),
       );
       expect(worker.hasEnded()).toBe(false);
@@ -141,7 +145,7 @@ describe('Postgres ended in the middle of the load', () => {
 
 describe('Postgres hangs', () => {
   together(
-    'in the middle of the load, for longer than an answer is waited for: the worker lives, and decides everything once [U1 U2]',
+    'in the middle of the load, for longer than the worker waits for an answer: the worker survives, and decides every event once [U1 U2]',
     () =>
       inOwnWorld({ need: ['postgres'] }, { topics: { main: 8 } }, async (world, { postgres }) => {
         const { main } = world.topics;
@@ -160,7 +164,7 @@ describe('Postgres hangs', () => {
         await sleep(12 * SECOND);
         await postgres.resume();
         await world.untilDecided(8 * each, LONG);
-        await until('all is committed', LONG, async () =>
+        await until('all offsets are committed', LONG, async () =>
           (await world.committed(main)).every((offset) => offset === each),
         );
         expect(worker.hasEnded()).toBe(false);
@@ -168,45 +172,47 @@ describe('Postgres hangs', () => {
       }),
   );
 
-  together('SIGTERM ends the worker within SHUTDOWN_SECONDS, a second one at once; nothing is lost', () =>
-    inOwnWorld({ need: ['postgres'] }, { topics: { main: 1 } }, async (world, { postgres }) => {
-      const { main } = world.topics;
-      const hangs = async (event: string, seconds: string) => {
-        const worker = await world.started({ SHUTDOWN_SECONDS: seconds });
-        await postgres.suspend();
-        await produce(main, [login(event)]);
-        // Long enough for the record to be fetched and to wait for Postgres; no message reports this.
-        await sleep(3 * SECOND);
-        return worker;
-      };
+  together(
+    'SIGTERM ends the worker within SHUTDOWN_SECONDS, a second SIGTERM at once; no event is lost',
+    () =>
+      inOwnWorld({ need: ['postgres'] }, { topics: { main: 1 } }, async (world, { postgres }) => {
+        const { main } = world.topics;
+        const hangs = async (event: string, seconds: string) => {
+          const worker = await world.started({ SHUTDOWN_SECONDS: seconds });
+          await postgres.suspend();
+          await produce(main, [login(event)]);
+          // Long enough for the record to be fetched and to wait for Postgres; no message reports this.
+          await sleep(3 * SECOND);
+          return worker;
+        };
 
-      const patient = await hangs('first', '4');
-      expect(await patient.stop()).toEqual({ code: 1, signal: null });
-      const at = (line: string) => Date.parse(patient.logged(line)[0]?.time ?? '');
-      const took = at('stopped at the deadline; records in flight are read again') - at('signal received');
-      expect(took).toBeGreaterThan(3 * SECOND);
-      expect(took).toBeLessThan(5.5 * SECOND);
-      expect(patient.logged('stopped at the deadline; records in flight are read again')).toHaveLength(1);
-      expect(patient.logged('connections did not close in time, dropping them')).toHaveLength(1);
-      await postgres.resume();
+        const patient = await hangs('first', '4');
+        expect(await patient.stop()).toEqual({ code: 1, signal: null });
+        const at = (line: string) => Date.parse(patient.logged(line)[0]?.time ?? '');
+        const took = at('stopped at the deadline; records in flight are read again') - at('signal received');
+        expect(took).toBeGreaterThan(3 * SECOND);
+        expect(took).toBeLessThan(5.5 * SECOND);
+        expect(patient.logged('stopped at the deadline; records in flight are read again')).toHaveLength(1);
+        expect(patient.logged('connections did not close in time, dropping them')).toHaveLength(1);
+        await postgres.resume();
 
-      const hurried = await hangs('second', '60');
-      hurried.signal('SIGTERM');
-      await hurried.waitForLog('signal received');
-      const began = Date.now();
-      hurried.signal('SIGTERM');
-      expect(await hurried.ending()).toEqual({ code: 1, signal: null });
-      expect(Date.now() - began).toBeLessThan(1 * SECOND);
-      await postgres.resume();
+        const hurried = await hangs('second', '60');
+        hurried.signal('SIGTERM');
+        await hurried.waitForLog('signal received');
+        const began = Date.now();
+        hurried.signal('SIGTERM');
+        expect(await hurried.ending()).toEqual({ code: 1, signal: null });
+        expect(Date.now() - began).toBeLessThan(1 * SECOND);
+        await postgres.resume();
 
-      await world.drain();
-      expect(await world.verdicts()).toEqual({ first: 'accepted', second: 'accepted' });
-    }),
+        await world.drain();
+        expect(await world.verdicts()).toEqual({ first: 'accepted', second: 'accepted' });
+      }),
   );
 });
 
 describe('a partition that is locked', () => {
-  together('is undecided, and the others go on [U2 U3]', () =>
+  together('is undecided, and the other partitions continue [U2 U3]', () =>
     inWorld({ topics: { main: 4 } }, async (world) => {
       const { main } = world.topics;
       const onAll = (name: string) =>
@@ -240,7 +246,7 @@ describe('a partition that is locked', () => {
 
 describe('a dead-letter topic that refuses', () => {
   together(
-    'leaves the record undecided: what stands before it is decided, other partitions go on, and it is sent when the topic accepts [S6 U3]',
+    'leaves the record undecided: records before it are decided, other partitions continue, and it is sent when the topic accepts it [S6 U3]',
     () =>
       inWorld(
         {
@@ -264,11 +270,11 @@ describe('a dead-letter topic that refuses', () => {
           ]);
           await world.untilDecided(4);
           await until(
-            'what is decided is committed',
+            'the decided records are committed',
             LONG,
             async () => (await world.committed(shared)).join() === '2,2',
           );
-          await until('it is tried again', LONG, () => waitsOf(worker).length >= 2);
+          await until('the dead letter is retried', LONG, () => waitsOf(worker).length >= 2);
           expect(Object.keys(await world.verdicts()).sort()).toEqual([
             'before-1',
             'before-2',
@@ -291,7 +297,7 @@ describe('a dead-letter topic that refuses', () => {
 
 describe('a registry that is away', () => {
   together(
-    'leaves its records undecided, and others go on; when it is back, they are decided [S3 U3]',
+    'leaves its records undecided, and other records continue; once it is back, they are decided [S3 U3]',
     async () => {
       const id = await new TestRegistry(schemaRegistryUrl()).jsonSchema();
       const { line, address } = await throughLine(schemaRegistryUrl());
@@ -309,7 +315,7 @@ describe('a registry that is away', () => {
           ]);
           const worker = await world.started();
           await world.untilDecided(2);
-          await until('it is tried again', LONG, () => waitsOf(worker).length >= 2);
+          await until('the dead letter is retried', LONG, () => waitsOf(worker).length >= 2);
           expect(Object.keys(await world.verdicts()).sort()).toEqual(['before', 'other']);
           line.become('open');
           await world.untilDecided(4);
@@ -323,8 +329,8 @@ describe('a registry that is away', () => {
   );
 });
 
-describe('a registry that is away: a record that nobody claims', () => {
-  together('is a dead letter, and holds nobody up', async () => {
+describe('a registry that is away: an unclaimed record', () => {
+  together('is a dead letter, and delays no other record', async () => {
     const { line, address } = await throughLine(schemaRegistryUrl());
     line.become('broken');
     try {
@@ -362,7 +368,7 @@ describe('a registry that is away: a record that nobody claims', () => {
 });
 
 describe('at the start', () => {
-  together('Postgres may come later than its worker, which answers health from the start [U5]', () =>
+  together('Postgres may start later than its worker, which answers health checks from the start [U5]', () =>
     inOwnWorld({ need: ['postgres'] }, { topics: { main: 1 } }, async (world, { postgres }) => {
       await produce(world.topics.main, [login('e')]);
       await postgres.stop();

@@ -41,59 +41,65 @@ const setOffset = ({ groupId }: World<string>, topic: string, offset: number): P
 const together = sideBySide(240_000);
 
 describe('verify', () => {
-  together('finds nothing beside running workers, and says what offsets hold no record [U1] [D3]', () =>
-    inWorld({ topics: { main: 1 } }, async (world) => {
-      const { main } = world.topics;
-      await produce(main, logins(3, 'a'));
-      await aborted(world, main);
-      await produceInTransaction(main, [...logins(2, 'a'), { value: 'no json' }], 'commit');
-      await world.drain();
-      // The last record is followed by a marker, which is committed and unknown to the store.
-      expect(await world.committed(main)).toEqual([10]);
-      expect(await verify(world)).toEqual({
-        code: 0,
-        lines: [
-          `${main}/0: 6 records decided, up to offset 9; 10 is committed, 10 is the end; 6 of the 9 offsets from 0 on hold decided records; 3 do not: markers, aborted or compacted records, the rest of unreadable batches, or rows of dropped months`,
-          'sound',
-        ],
-      });
+  together(
+    'finds no problem beside running workers, and explains offsets that hold no record [U1] [D3]',
+    () =>
+      inWorld({ topics: { main: 1 } }, async (world) => {
+        const { main } = world.topics;
+        await produce(main, logins(3, 'a'));
+        await aborted(world, main);
+        await produceInTransaction(main, [...logins(2, 'a'), { value: 'no json' }], 'commit');
+        await world.drain();
+        // The last record is followed by a marker, which is committed and unknown to the store.
+        expect(await world.committed(main)).toEqual([10]);
+        expect(await verify(world)).toEqual({
+          code: 0,
+          lines: [
+            `${main}/0: 6 records decided, up to offset 9; 10 is committed, 10 is the end; 6 of the 9 offsets from 0 on hold decided records; 3 do not: markers, aborted or compacted records, the rest of unreadable batches, or rows of dropped months`,
+            'sound',
+          ],
+        });
 
-      const worker = await world.started();
-      await produce(main, logins(2_000, 'more'));
-      const during = await verify(world);
-      expect(during).toMatchObject({ code: 0, lines: [expect.stringContaining(`${main}/0: `), 'sound'] });
-      await worker.stop();
-    }),
-  );
-
-  together('names what was committed and not decided, and what the store contradicts [U1] [D3]', () =>
-    inWorld({ topics: { main: 1, other: 2 } }, async (world) => {
-      const { main, other } = world.topics;
-      await produce(main, logins(3, 'a'));
-      await produce(other, logins(1, 'other'));
-      await world.drain();
-      await aborted(world, main);
-      await produce(main, logins(4, 'passed'));
-      await setOffset(world, main, 8);
-      await world.pool.query(`delete from promo_store.history where event_id = 'a-1'`);
-      const { code, lines } = await verify(world);
-      expect(code).toBe(1);
-      expect(lines.sort()).toEqual([
-        expect.stringMatching(
-          /^I1 .+: a-1: the event is decided \(verdict_id \d+\) and has no verdict, though/,
-        ),
-        `I2 ${main}/0: offset 8 is committed, but 2 records before it are not decided, the first at offset 6`,
-        'not sound: 2 problems are told above',
-        `${main}/0: 3 records decided, up to offset 3; 8 is committed, 10 is the end; of the 3 offsets from 0 on, 3 hold decided records`,
-        `${other}/0: 1 record decided, up to offset 1; 1 is committed, 1 is the end; of the 1 offsets from 0 on, 1 hold decided records`,
-      ]);
-      // The remaining data has to be sound.
-      await world.pool.query('truncate promo_store.history, promo_store.event_keys, promo_store.partitions');
-    }),
+        const worker = await world.started();
+        await produce(main, logins(2_000, 'more'));
+        const during = await verify(world);
+        expect(during).toMatchObject({ code: 0, lines: [expect.stringContaining(`${main}/0: `), 'sound'] });
+        await worker.stop();
+      }),
   );
 
   together(
-    'names what was committed of a topic that the store knows nothing of, as after a restore [U1] [D3]',
+    'names records that were committed and not decided, and contradictions within the store [U1] [D3]',
+    () =>
+      inWorld({ topics: { main: 1, other: 2 } }, async (world) => {
+        const { main, other } = world.topics;
+        await produce(main, logins(3, 'a'));
+        await produce(other, logins(1, 'other'));
+        await world.drain();
+        await aborted(world, main);
+        await produce(main, logins(4, 'passed'));
+        await setOffset(world, main, 8);
+        await world.pool.query(`delete from promo_store.history where event_id = 'a-1'`);
+        const { code, lines } = await verify(world);
+        expect(code).toBe(1);
+        expect(lines.sort()).toEqual([
+          expect.stringMatching(
+            /^I1 .+: a-1: the event is decided \(verdict_id \d+\) and has no verdict, though/,
+          ),
+          `I2 ${main}/0: offset 8 is committed, but 2 records before it are not decided, the first at offset 6`,
+          'not sound: 2 problems are told above',
+          `${main}/0: 3 records decided, up to offset 3; 8 is committed, 10 is the end; of the 3 offsets from 0 on, 3 hold decided records`,
+          `${other}/0: 1 record decided, up to offset 1; 1 is committed, 1 is the end; of the 1 offsets from 0 on, 1 hold decided records`,
+        ]);
+        // The remaining data has to be sound.
+        await world.pool.query(
+          'truncate promo_store.history, promo_store.event_keys, promo_store.partitions',
+        );
+      }),
+  );
+
+  together(
+    'names committed records of a topic that the store does not know, as after a restore [U1] [D3]',
     () =>
       inWorld({ topics: { main: 1 } }, async (world) => {
         const { main } = world.topics;
@@ -109,35 +115,37 @@ describe('verify', () => {
       }),
   );
 
-  together('names what was passed over and left undecided, when what is behind it is decided [U1] [D3]', () =>
-    inWorld({ topics: { main: 1 } }, async (world) => {
-      const { main } = world.topics;
-      await produce(main, logins(2, 'a'));
-      await world.drain();
-      await aborted(world, main);
-      await produce(main, logins(3, 'passed'));
-      await setOffset(world, main, 7);
-      await produce(main, logins(2, 'b'));
-      await world.drain();
-      const { code, lines } = await verify(world);
-      expect([code, ...lines.sort()]).toEqual([
-        1,
-        `I2 ${main}/0: offset 10 is committed, but 2 records before it are not decided, the first at offset 5`,
-        'not sound: 1 problem is told above',
-        expect.stringContaining(`${main}/0: 5 records decided, up to offset 10; `),
-      ]);
+  together(
+    'names records that were passed over and left undecided, once the records behind them are decided [U1] [D3]',
+    () =>
+      inWorld({ topics: { main: 1 } }, async (world) => {
+        const { main } = world.topics;
+        await produce(main, logins(2, 'a'));
+        await world.drain();
+        await aborted(world, main);
+        await produce(main, logins(3, 'passed'));
+        await setOffset(world, main, 7);
+        await produce(main, logins(2, 'b'));
+        await world.drain();
+        const { code, lines } = await verify(world);
+        expect([code, ...lines.sort()]).toEqual([
+          1,
+          `I2 ${main}/0: offset 10 is committed, but 2 records before it are not decided, the first at offset 5`,
+          'not sound: 1 problem is told above',
+          expect.stringContaining(`${main}/0: 5 records decided, up to offset 10; `),
+        ]);
 
-      const { KAFKA_BROKERS, KAFKA_GROUP_ID, DATABASE_URL } = world.settings;
-      const range = ['--topic', main, '--partition', '0', '--from-offset', '5', '--to-offset', '6'];
-      const replay = new RunningCommand(['replay', ...range, '--confirm'], {
-        ...{ KAFKA_BROKERS, KAFKA_GROUP_ID, DATABASE_URL },
-      });
-      expect((await replay.ending(100_000)).code).toBe(0);
-      expect(await verify(world)).toMatchObject({ code: 0, lines: [expect.anything(), 'sound'] });
-    }),
+        const { KAFKA_BROKERS, KAFKA_GROUP_ID, DATABASE_URL } = world.settings;
+        const range = ['--topic', main, '--partition', '0', '--from-offset', '5', '--to-offset', '6'];
+        const replay = new RunningCommand(['replay', ...range, '--confirm'], {
+          ...{ KAFKA_BROKERS, KAFKA_GROUP_ID, DATABASE_URL },
+        });
+        expect((await replay.ending(100_000)).code).toBe(0);
+        expect(await verify(world)).toMatchObject({ code: 0, lines: [expect.anything(), 'sound'] });
+      }),
   );
 
-  together('counts what was committed and not decided, however much of it came in one batch', () =>
+  together('counts records that were committed and not decided, however many came in one batch', () =>
     // The records are from 1970: with any retention, the broker deletes them at its next check.
     inWorld({ topics: { main: { partitions: 1, config: { 'retention.ms': '-1' } } } }, async (world) => {
       const { main } = world.topics;

@@ -63,7 +63,11 @@ async function core(world: World<Topic>, node: string | undefined, compressions 
   await world.untilDecided(2 * compressions.length + 4, LONG);
   for (const topic of [main, shared]) {
     const ends = await world.ends(topic);
-    await until('all is committed', LONG, async () => (await world.committed(topic)).join() === ends.join());
+    await until(
+      'all offsets are committed',
+      LONG,
+      async () => (await world.committed(topic)).join() === ends.join(),
+    );
   }
   expect(await second.stop()).toEqual({ code: 0, signal: null });
   await world.drain(settings);
@@ -95,7 +99,7 @@ async function core(world: World<Topic>, node: string | undefined, compressions 
   );
 
   it(
-    'Kafka 3.9 and Postgres 15: a feed ends as on the newest ones [R1]',
+    'Kafka 3.9 and Postgres 15: a feed gives the same tables as on the newest versions [R1]',
     () =>
       inOwnWorld({ need: ['kafka', 'postgres'], ...OLD }, { topics: { main: 4 } }, async (old) => {
         const feed = makeFeed(SEED, 2_000);

@@ -277,6 +277,6 @@ function complete<Name extends string>(
 ): Record<Name, string> {
   const isComplete = (record: Partial<Record<Name, string>>): record is Record<Name, string> =>
     names.every((name) => record[name] !== undefined);
-  if (!isComplete(made)) throw new Error('a topic was not made');
+  if (!isComplete(made)) throw new Error('a topic was not created');
   return made;
 }
