@@ -53,7 +53,11 @@ describe('alerts', () => {
     const sections = RUNBOOK.split(/^## /m).slice(1);
     expect(sections.map((section) => section.split('\n', 1)[0])).toEqual(alerts.map(({ name }) => name));
     for (const section of sections)
-      expect(section.match(/^\*\*[A-Z][a-z ]+\b/gm)).toEqual(['**Meaning', '**Look here', '**Do this']);
+      expect(section.match(/^\*\*[A-Z][a-z ]+\b/gm)).toEqual([
+        '**Meaning',
+        '**First look',
+        '**Causes and remedies',
+      ]);
   });
 
   test('name only metrics that there are', () => {
