@@ -117,7 +117,7 @@ test('chart, image and package have one version, that of the newest release in t
   const manifest: unknown = JSON.parse(textOf('package.json'));
   const version = String(at(manifest, 'version'));
   expect(read(join(CHART, 'Chart.yaml'))).toMatchObject({ version, appVersion: version });
-  expect(/^## (\d.*)$/m.exec(textOf('CHANGELOG.md'))?.[1]).toBe(version);
+  expect(/^## \[(\d[^\]]*)\]/m.exec(textOf('CHANGELOG.md'))?.[1]).toBe(version);
   const images = textOf('docs', 'kubernetes.md').match(/(?<=registry\.example\.com\/promo-intake:)[\w.]+/g);
   expect(new Set(images)).toEqual(new Set([version]));
 });
