@@ -8,7 +8,7 @@ import { type Goal, type Result, readResult } from './result';
 import { capacityTable, scaleOutTable } from './scale-out';
 import { type Table, tableMarkdown } from './table';
 
-const DOCUMENTS = [join('docs', 'performance.md'), join('docs', 'operations.md')];
+const DOCUMENTS = [join('docs', 'performance.md'), join('docs', 'operations', 'sizing.md')];
 const MODES_MARK = 'modes';
 const GOALS_MARK = 'goals';
 /** Marks of tables that are made of the runs of `throughput`. */

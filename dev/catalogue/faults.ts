@@ -750,7 +750,7 @@ export const FAULTS: readonly FaultGroup[] = [
       {
         fault:
           'Postgres has lost what it had committed: a standby took over that was behind, or it is restored from a backup',
-        does: 'Notices by the next batch of a partition, or by a look at what the store knows, as it takes up the partition and every 20 s. It reads again what was lost, as far as Kafka still has it, before anything behind it: docs/operations.md.',
+        does: 'Notices by the next batch of a partition, or by a look at what the store knows, as it takes up the partition and every 20 s. It reads again what was lost, as far as Kafka still has it, before anything behind it: docs/operations/backup-and-restore.md.',
         sees: '`the store has lost decided events; reading them again`; `verify` ends with 1 until then, and names each partition',
         tests: {
           [POSTGRES]: [

@@ -92,7 +92,7 @@ export function renderConfiguration(command: string): string {
       'Beside the settings above, which are its own, the SDK of OpenTelemetry reads by itself: `OTEL_RESOURCE_ATTRIBUTES`; `OTEL_EXPORTER_OTLP_TIMEOUT` (10,000 ms),',
       '`OTEL_EXPORTER_OTLP_COMPRESSION`, `OTEL_EXPORTER_OTLP_CERTIFICATE`, `OTEL_EXPORTER_OTLP_CLIENT_KEY` and `OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE`, each also with',
       'TRACES behind OTLP; `OTEL_BSP_MAX_QUEUE_SIZE` (2,048 spans wait at most, and what comes beyond is dropped), `OTEL_BSP_MAX_EXPORT_BATCH_SIZE` (512) and',
-      '`OTEL_BSP_SCHEDULE_DELAY` (5,000 ms). [operations.md](operations.md#traces) has what a trace tells.',
+      '`OTEL_BSP_SCHEDULE_DELAY` (5,000 ms). [traces](operations/traces.md) has what a trace tells.',
     ),
   ]);
 }

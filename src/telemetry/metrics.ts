@@ -167,7 +167,8 @@ export function makeMetrics(role?: Role) {
       describe('paused_partitions', {
         of: 'worker',
         help: 'Undecided partitions whose topic is paused, since too many of its events would be rejected.',
-        action: 'Mend the reference data or the schemas, or raise the limit: docs/operations.md.',
+        action:
+          'Correct the reference data or the schemas, or raise the limit: docs/operations/reject-limit.md.',
         labels: ['topic'],
       }),
     ),
@@ -242,7 +243,7 @@ export function makeMetrics(role?: Role) {
       describe('kafka_throttled_seconds_total', {
         help: 'Seconds for which brokers throttled this process by a quota, by request.',
         action:
-          'Raise the quota of the user or client id, or share it among fewer workers: docs/operations.md. A worker that is throttled stays in its group, and its lag grows.',
+          'Raise the quota of the user or client id, or share it among fewer workers: docs/operations/quotas.md. A worker that is throttled stays in its group, and its lag grows.',
         labels: ['request'],
       }),
     ),

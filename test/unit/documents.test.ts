@@ -1,14 +1,36 @@
 /** The documents that a newcomer reads first: their length, their figures, their paths and their links. */
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
-import { basename, dirname, join } from 'node:path';
+import { basename, dirname, join, relative } from 'node:path';
 import { projectRoot as ROOT } from '../../dev/servers/download';
 
 const README_LINES = 110;
 const RECORDS = readdirSync(join(ROOT, 'docs/adr')).map((name) => `docs/adr/${name}`);
 const RECORD_LINES = 45;
-const LINKED = ['README.md', 'ARCHITECTURE.md', 'CONTRIBUTING.md', 'docs/README.md', ...RECORDS];
+/** Directories with documents of ours. */
+const DIRECTORIES = ['docs', 'schemas', 'helm', 'test', 'dev'];
+const PAGES = documentsBelow('docs');
+const DOCUMENTS = [
+  ...readdirSync(ROOT).filter((name) => name.endsWith('.md')),
+  ...DIRECTORIES.flatMap(documentsBelow),
+];
+/** Files that name documents in comments, help, errors and annotations. */
+const NAMING = [
+  ...['src', 'dev', 'helm', 'migrations', 'schemas'].flatMap((directory) => filesOf(directory)),
+  ...DOCUMENTS,
+];
 /** Figures of the README are copies of measured ones. */
 const FIGURES = 'docs/performance.md';
+
+function filesOf(directory: string): string[] {
+  return readdirSync(join(ROOT, directory), { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile() && !entry.parentPath.includes('node_modules'))
+    .map((entry) => relative(ROOT, join(entry.parentPath, entry.name)))
+    .sort();
+}
+
+function documentsBelow(directory: string): string[] {
+  return filesOf(directory).filter((path) => path.endsWith('.md'));
+}
 
 const read = (path: string): string => readFileSync(join(ROOT, path), 'utf8');
 
@@ -46,16 +68,30 @@ function anchorsOf(path: string): string[] {
   return [...withoutCode(read(path)).matchAll(/^#+ (.+)$/gm)].map(([, heading = '']) => anchorOf(heading));
 }
 
+/** Whether a path from the root, with or without an anchor, leads to a file and to a heading of it. */
+function leadsSomewhere(target: string): boolean {
+  const [file = '', anchor] = target.split('#');
+  if (!existsSync(join(ROOT, file))) return false;
+  return anchor === undefined || anchorsOf(file).includes(anchor);
+}
+
+function linksOf(markdown: string): string[] {
+  return [...withoutCode(markdown).matchAll(/\]\(([^)\s]+)\)/g)].map(([, link = '']) => link);
+}
+
+/** The target of a link of a document, as a path from the root. */
+function targetOf(path: string, link: string): string {
+  return link.startsWith('#') ? `${path}${link}` : join(dirname(path), link);
+}
+
 /** The links that lead to no file, or to no heading of it. */
-function brokenLinks(path: string): string[] {
-  const links = [...withoutCode(read(path)).matchAll(/\]\(([^)\s]+)\)/g)].map(([, link = '']) => link);
-  return links.filter((link) => {
-    if (/^[a-z]+:/.test(link)) return false;
-    const [file = '', anchor] = link.split('#');
-    const target = file === '' ? path : join(dirname(path), file);
-    if (!existsSync(join(ROOT, target))) return true;
-    return anchor !== undefined && !anchorsOf(target).includes(anchor);
-  });
+function brokenLinks(path: string, markdown = read(path)): string[] {
+  return linksOf(markdown).filter((link) => !/^[a-z]+:/.test(link) && !leadsSomewhere(targetOf(path, link)));
+}
+
+/** Documents that a text names by their path from the root, such as docs/runbook.md#promointakelag. */
+function namedDocuments(text: string): string[] {
+  return [...text.matchAll(/(?<![\w./-])docs\/[\w/-]+\.md(?:#[a-z0-9_-]+)?/g)].map(([path]) => path);
 }
 
 test(`the README has at most ${README_LINES} lines`, () => {
@@ -94,8 +130,49 @@ test('every file in the diagrams of ARCHITECTURE.md exists', () => {
   expect(files.filter((each) => !existsSync(join(ROOT, each)))).toEqual([]);
 });
 
-test.each(LINKED)('every relative link of %s leads to a file and a heading', (path) => {
+test.each(DOCUMENTS)('every relative link of %s leads to a file and a heading', (path) => {
   expect(brokenLinks(path)).toEqual([]);
+});
+
+test('a link to a missing file or heading is noticed', () => {
+  const links = [
+    '[a](no-such.md)',
+    '[b](README.md#no-such)',
+    '[c](#no-such)',
+    '[d](README.md)',
+    '[e](#versions)',
+  ];
+  expect(brokenLinks('README.md', links.join('\n'))).toEqual(['no-such.md', 'README.md#no-such', '#no-such']);
+});
+
+test('every document that a source, a chart file or a document names exists, with its heading', () => {
+  const named = NAMING.flatMap((path) => namedDocuments(read(path)).map((target) => ({ path, target })));
+  expect(named.length).toBeGreaterThan(50);
+  expect(named.filter(({ target }) => !leadsSomewhere(target))).toEqual([]);
+});
+
+test('the index has every page of docs', () => {
+  const indexed = linksOf(read('docs/README.md')).map(
+    (link) => targetOf('docs/README.md', link).split('#')[0],
+  );
+  const ofDecisions = /^docs\/adr\/\d/;
+  const pages = PAGES.filter((path) => path !== 'docs/README.md' && !ofDecisions.test(path));
+  expect(pages.length).toBeGreaterThan(25);
+  expect(pages.filter((path) => !indexed.includes(path))).toEqual([]);
+});
+
+test('the index of operations has every page of its directory', () => {
+  const indexed = linksOf(read('docs/operations.md')).map(
+    (link) => targetOf('docs/operations.md', link).split('#')[0],
+  );
+  expect(documentsBelow('docs/operations').filter((path) => !indexed.includes(path))).toEqual([]);
+});
+
+test('the table of migrations has a row for each, in their order', () => {
+  const rows = [...read('docs/operations/migrations.md').matchAll(/^\| (\d{4}_\w+) \|/gm)].map(
+    ([, name]) => name,
+  );
+  expect(rows).toEqual(filesOf('migrations').map((path) => basename(path, '.sql')));
 });
 
 test('.nvmrc names the Node that the tests run on', () => {

@@ -14,6 +14,7 @@ import { projectRoot as ROOT } from '../../dev/servers/download';
 /** Directories and files whose comments and documents are checked. */
 const CHECKED: readonly string[] = [
   'ARCHITECTURE.md',
+  'CHANGELOG.md',
   'CONTRIBUTING.md',
   'README.md',
   'dev',
@@ -21,11 +22,13 @@ const CHECKED: readonly string[] = [
   'docs/adr',
   'docs/commands.md',
   'docs/kubernetes.md',
+  'docs/operations',
   'docs/operations.md',
   'docs/operators.md',
   'docs/queries.md',
   'docs/rules.md',
   'docs/runbook.md',
+  'docs/security.md',
   'src',
   'test/faults',
   'test/model',

@@ -29,7 +29,7 @@ test('the command is started with the variables and the options of its first lin
   expect(Object.keys(environment)).not.toEqual([]);
 });
 
-test.each(['docs/operations.md', 'docs/operators.md'])(
+test.each(['docs/operations/deploy.md', 'docs/operators.md'])(
   '%s tells the variables and the options of the command',
   (path) => {
     const { args, environment } = productCommand(join(projectRoot, 'src', 'cli.ts'), []);
