@@ -168,6 +168,15 @@ test('the index of operations has every page of its directory', () => {
   expect(documentsBelow('docs/operations').filter((path) => !indexed.includes(path))).toEqual([]);
 });
 
+test('every log message that the runbook looks for is in a source', () => {
+  const sources = filesOf('src').map(read).join('\n');
+  const messages = [...read('docs/runbook.md').matchAll(/^logs '([^']+)'/gm)].map(
+    ([, message = '']) => message,
+  );
+  expect(messages.length).toBeGreaterThan(8);
+  expect(messages.filter((message) => !sources.includes(message))).toEqual([]);
+});
+
 test('the table of migrations has a row for each, in their order', () => {
   const rows = [...read('docs/operations/migrations.md').matchAll(/^\| (\d{4}_\w+) \|/gm)].map(
     ([, name]) => name,
