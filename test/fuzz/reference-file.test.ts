@@ -21,6 +21,7 @@ import {
 } from '../../src/reference-file/reference-file';
 import { fromDocumentJson, toDocumentJson } from '../../src/reference-file/stored';
 import { MAX_ALIASED, MAX_LENGTH } from '../../src/reference-file/yaml';
+import { anyCharacter } from '../support/texts';
 
 const SCHEMAS = join(__dirname, '../../schemas');
 const schemaText = readFileSync(join(SCHEMAS, 'reference.schema.json'), 'utf8');
@@ -428,7 +429,7 @@ test('texts of YAML 1.1 that look like flags are texts', () => {
 });
 
 const anyText = fc
-  .string({ unit: 'binary', minLength: 1, maxLength: 12 })
+  .string({ unit: anyCharacter, minLength: 1, maxLength: 12 })
   .filter((text) => !text.includes('\0'));
 const anyName = fc
   .string({ unit: 'grapheme', minLength: 1, maxLength: 12 })
@@ -589,7 +590,7 @@ describe('any text', () => {
   ];
 
   test.each([
-    ['of characters', fc.string({ unit: 'binary', maxLength: 200 })],
+    ['of characters', fc.string({ unit: anyCharacter, maxLength: 200 })],
     [
       'of pieces of YAML',
       fc.array(fc.constantFrom(...fragments), { maxLength: 60 }).map((parts) => parts.join('')),

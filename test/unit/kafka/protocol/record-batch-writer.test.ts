@@ -9,6 +9,7 @@ import {
   RecordBatch,
 } from '../../../../src/kafka/protocol/record-batch-writer';
 import { codecs, plainHeaders, readFetch, sealed } from '../../../support/record-batch';
+import { anyCharacter } from '../../../support/texts';
 
 const NOW = 1_760_000_000_123;
 
@@ -43,12 +44,12 @@ const around = (units: Readonly<Record<string, number>>) =>
     .tuple(fc.constantFrom(...Object.entries(units)), fc.nat(70))
     .map(([[letter, length], more]) => letter.repeat(length + more));
 const content = fc.oneof(
-  { weight: 20, arbitrary: fc.string({ unit: 'binary' }) },
+  { weight: 20, arbitrary: fc.string({ unit: anyCharacter }) },
   { weight: 20, arbitrary: fc.uint8Array().map((bytes) => Buffer.from(bytes)) },
   { weight: 20, arbitrary: around({ a: 10, ä: 5, '√': 2, '𝄞': 1 }) },
   { weight: 1, arbitrary: around({ a: 8_130, ä: 4_040, '√': 2_680, '𝄞': 2_010 }) },
 );
-const headerName = fc.oneof(fc.constant('h'), fc.string({ unit: 'binary' }));
+const headerName = fc.oneof(fc.constant('h'), fc.string({ unit: anyCharacter }));
 const message: fc.Arbitrary<OutgoingMessage> = fc.record({
   key: fc.option(content),
   value: fc.option(content),
