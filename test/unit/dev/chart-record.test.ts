@@ -29,6 +29,10 @@ test('only a whole run is recorded as passed', () => {
       change();
       expect(digestOfChart(root)).not.toBe(before);
     }
+    const before = digestOfChart(root);
+    mkdirSync(join(root, 'helm/promo-intake/files/dashboards'), { recursive: true });
+    writeFileSync(join(root, 'helm/promo-intake/files/dashboards/own.json'), '{}');
+    expect(digestOfChart(root)).toBe(before);
   } finally {
     rmSync(root, { recursive: true, force: true });
   }

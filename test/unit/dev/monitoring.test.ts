@@ -1,5 +1,5 @@
 /** Alerts, runbook, dashboards and documents name metrics that exist, and one another. */
-import { readdirSync, readFileSync } from 'node:fs';
+import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { projectRoot as ROOT } from '../../../dev/servers/download';
 import { makeMetrics } from '../../../src/telemetry/metrics';
@@ -87,6 +87,12 @@ describe('alerts', () => {
 });
 
 describe('panels', () => {
+  test('fit into one ConfigMap, which kubectl apply copies into an annotation of at most 256 KiB', () => {
+    const directory = join(ROOT, 'helm', 'promo-intake', 'files', 'dashboards');
+    const bytes = readdirSync(directory).map((file) => statSync(join(directory, file)).size);
+    expect(bytes.reduce((sum, size) => sum + size, 0)).toBeLessThan(200 * 1024);
+  });
+
   test('each say what they show, and name only metrics that there are', () => {
     expect(panels().length).toBeGreaterThan(0);
     for (const { title, description, expressions } of panels()) {
