@@ -2,39 +2,116 @@
 SHELL := /bin/bash
 export PATH := $(CURDIR)/node_modules/.bin:$(PATH)
 
+# Each layer of test/README.md that is a Jest project has a target. `unit` and `chart` have their own.
+LAYERS := fuzz simulation dev ledger mutants model stream webhook faults monitoring commands
+
 .DEFAULT_GOAL := help
-.PHONY: help install build dev-build unit test test-faults lint generate demo stack image chart chart-tools cluster-test container-test manifests bench soak simulate audit sbom clean
+.PHONY: help watch unit lint format generate build dev-build install stack demo $(LAYERS) test test-faults simulate soak bench mutation \
+  chart chart-tools cluster-test container-test manifests image audit sbom clean
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 16
+	@awk -F ':.*## ' '/^##@ / { printf "%s%s\n", n++ ? "\n" : "", substr($$0, 5) } /^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+# ONLY=words picks test files by their path, NAME=words picks tests by their title.
+SELECTED = $(if $(NAME),-t '$(NAME)') $(if $(ONLY),-- $(ONLY))
+# Some unit tests wait for a deadline; a third process uses the time.
+UNIT_WORKERS ?= 3
 
 node_modules/.package-lock.json: package.json package-lock.json
 	@command -v npm > /dev/null || { echo 'npm is missing: install Node.js 20.12 or newer, which brings npm'; exit 1; }
 	npm ci --ignore-scripts --no-audit --no-fund
 	@touch $@
 
-install: node_modules/.package-lock.json ## install what package-lock.json names
+##@ Every day
+# The compiler outlives a first SIGTERM in watch mode.
+watch: install ## on each save, check types and run the unit tests of changed files; Ctrl-C ends it
+	@trap : INT TERM; tsc --noEmit --watch --preserveWatchOutput -p test/tsconfig.json & compiler=$$!; \
+	  jest --watch --selectProjects unit $(SELECTED); kill -KILL $$compiler
+
+unit: install ## run the tests that need no server; ONLY=words of a path, NAME=words of a title
+	@jest --selectProjects unit --maxWorkers=$(UNIT_WORKERS) $(SELECTED)
+
+lint: install ## check style and types
+	@npm run --silent lint
+
+format: install ## write all sources in the style that lint checks
+	@npm run --silent format
+
+generate: dev-build ## write the generated files, docs/tables.md among them (uses or starts Postgres)
+	@node build/dev/generate.js && node build/dev/generate.js tables
 
 build: install ## compile to dist/
-	npm run --silent build
+	@npm run --silent build
 
-dev-build: build
-	npm run --silent build:dev
+dev-build: build ## compile the tools of dev/ to build/
+	@npm run --silent build:dev
 
-unit: install ## tests that need no server
-	jest --selectProjects unit --maxWorkers=100%
+install: node_modules/.package-lock.json ## install the packages of package-lock.json
 
-test: dev-build ## everything that is checked: style, types, generated files, every test on real servers
+##@ Servers
+stack: dev-build ## start Kafka, Postgres and a schema registry, and print their addresses
+	@exec node build/dev/stack.js
+
+demo: dev-build ## watch events go through Kafka into the verdict tables of Postgres
+	@exec node build/dev/demo.js
+
+##@ Tests
+test: dev-build ## run every check and every test, on real servers (20 minutes)
 	@node build/dev/test.js
 
-test-faults: dev-build ## every fault, those that take minutes too, and what came of each (20 minutes)
+test-faults: dev-build ## run the tests of every fault, also those of minutes, and print the results (20 minutes)
 	@node build/dev/faults.js
 
-lint: install ## style, types
-	npm run --silent lint
+# The seeds are random, or one is given: SEED=n, WITHOUT=records and faults to leave out.
+SEEDS ?= 10000
+simulate: install ## run random seeds of the simulator; SEEDS=number, or SEED=n of test/README.md
+	@FIRST_SEED=$$(( RANDOM * 32768 + RANDOM )) SEEDS=$(SEEDS) $(if $(SEED),SEED=$(SEED)) $(if $(WITHOUT),WITHOUT=$(WITHOUT)) \
+	  jest --selectProjects simulation --testPathPatterns simulation.test
 
-stack: dev-build ## start Kafka, Postgres and a schema registry, print their addresses, keep them up
-	@exec node build/dev/stack.js
+soak: dev-build ## load for MINUTES=60 while workers come and go and Kafka restarts
+	@BENCH=unrest $(if $(MINUTES),BENCH_MINUTES=$(MINUTES)) node build/dev/bench.js
+
+bench: dev-build ## measure; BENCH=mode of docs/performance.md
+	@exec node build/dev/bench.js
+
+mutation: dev-build ## change each line of the rules, and look for a test that fails (half an hour)
+	@node build/dev/mutation.js
+
+##@ One layer of tests; ONLY=words of a path, NAME=words of a title
+fuzz: ## random and hostile input
+simulation: ## the worker over models of its servers, in virtual time
+dev: ## the servers of development, and the demo
+ledger: ## decisions in Postgres
+mutants: ## defects that a test has to notice
+model: ## random histories against a small model of the rules
+stream: ## the worker on Kafka
+webhook: ## the webhook on its servers
+faults: ## the faults of docs/faults.md; FAULTS=all adds those that take minutes
+monitoring: ## metrics, alerts and panels
+commands: ## the commands as people run them
+
+# A whole layer ends with the table of `make test`. A part of it lists its tests.
+$(LAYERS): dev-build
+	@$(if $(strip $(SELECTED)),jest --selectProjects $@ --maxWorkers=2 --verbose $(SELECTED),node build/dev/test.js $@)
+
+##@ Chart and image
+# A tool that cannot be built is named, and its checks are skipped.
+chart: dev-build ## check the chart, on an API server too, and record that it passed
+	@node build/dev/chart.js tools || true
+	@jest --selectProjects chart --json --outputFile=build/chart-results.json
+	@node build/dev/chart.js passed build/chart-results.json
+
+chart-tools: dev-build ## build the tools of `make chart` (Go; ten minutes, once); TOOLS='helm kubeconform'
+	@node build/dev/chart.js tools $(TOOLS)
+
+cluster-test: dev-build ## install, upgrade and break the release on a Kubernetes (root, Go; or KUBECONFIG=, IMAGE=)
+	@exec node build/dev/cluster.js
+
+container-test: dev-build ## test the image, and the servers as containers (an engine; or root and Debian)
+	@node build/dev/container-test.js || test $$? -eq 3
+
+manifests: dev-build ## write the objects of Helm to build/manifests; VALUES='file...', RELEASE=, NAMESPACE=
+	@RELEASE='$(or $(RELEASE),promo-intake)' NAMESPACE='$(or $(NAMESPACE),default)' node build/dev/chart.js manifests $(or $(VALUES),helm/promo-intake/examples/minimal.yaml)
 
 # podman's own format has no HEALTHCHECK. Named by its version; IMAGE=name:tag names it otherwise, BUILD_OPTIONS are those of docker build, such as --build-arg NODE_IMAGE=...
 IMAGE ?= promo-intake:$(shell sed -nE 's/^  "version": "(.*)",/\1/p' package.json)
@@ -46,46 +123,8 @@ image: ## build the container image; IMAGE=name:tag, BUILD_OPTIONS='--build-arg 
 	  --build-arg REVISION="$$(git rev-parse HEAD 2> /dev/null || echo unknown)" \
 	  --build-arg CREATED="$$(git log -1 --format=%cI 2> /dev/null || echo unknown)" $(BUILD_OPTIONS) .
 
-chart-tools: dev-build ## build what the chart is checked with (Go; ten minutes, once), or TOOLS='helm kubeconform'
-	@node build/dev/chart.js tools $(TOOLS)
-
-# What cannot be built is said, and skips its checks.
-chart: dev-build ## check the chart: lint, templates, schemas, score, bad values, a real API server
-	@node build/dev/chart.js tools || true
-	@jest --selectProjects chart --json --outputFile=build/chart-results.json
-	@node build/dev/chart.js passed build/chart-results.json
-
-cluster-test: dev-build ## install, upgrade, drain and break the release on a real Kubernetes: one of this machine (root, Go), or KUBECONFIG= IMAGE=
-	@exec node build/dev/cluster.js
-
-container-test: dev-build ## test the image, and the servers as containers, on the engine that answers or on one that is started for it (root, Debian)
-	@node build/dev/container-test.js || test $$? -eq 3
-
-manifests: dev-build ## write what Helm would install to build/manifests; VALUES='file...', RELEASE=, NAMESPACE=
-	@RELEASE='$(or $(RELEASE),promo-intake)' NAMESPACE='$(or $(NAMESPACE),default)' node build/dev/chart.js manifests $(or $(VALUES),helm/promo-intake/examples/minimal.yaml)
-
-demo: dev-build ## watch real events go through a real Kafka into verdict tables in a real Postgres
-	@exec node build/dev/demo.js
-
-bench: dev-build ## measure; BENCH=mode, see docs/performance.md
-	@exec node build/dev/bench.js
-
-soak: dev-build ## load for MINUTES=60 while workers come and go and Kafka is started anew: nothing lost, nothing twice
-	@BENCH=unrest $(if $(MINUTES),BENCH_MINUTES=$(MINUTES)) node build/dev/bench.js
-
-# Seeds that were drawn, unless one is given: SEED=n, WITHOUT=what is left out of it.
-SEEDS ?= 10000
-simulate: install ## run the simulator; SEEDS=how many or SEED=which, see test/README.md
-	@FIRST_SEED=$$(( RANDOM * 32768 + RANDOM )) SEEDS=$(SEEDS) $(if $(SEED),SEED=$(SEED)) $(if $(WITHOUT),WITHOUT=$(WITHOUT)) \
-	  jest --selectProjects simulation --testPathPatterns simulation.test
-
-mutation: dev-build ## change the rules one by one and see that a test notices (half an hour)
-	@node build/dev/mutation.js
-
-generate: dev-build ## write the generated files (with the tables: needs Postgres or starts one)
-	@node build/dev/generate.js && node build/dev/generate.js tables
-
-audit: ## fail on known vulnerabilities, high or worse, in what the product is made of (asks the registry)
+##@ Packages
+audit: ## fail on known vulnerabilities of the product's packages, high or worse (asks the registry)
 	@npm audit --omit=dev --audit-level=high || { echo 'audit: not passed. Where npm says above that the endpoint returned an error, the registry gave no answer and nothing is known.'; exit 1; }
 
 # npm leaves out packages that tools of development share with the product, and names the product by its folder. So it is asked in a folder of that name, about what the image has.
@@ -100,9 +139,9 @@ writeFileSync(`$${folder}/package.json`, JSON.stringify(manifest));
 writeFileSync(`$${folder}/package-lock.json`, JSON.stringify(lock));
 endef
 export PRODUCT_ALONE
-sbom: ## write build/sbom.cdx.json, a CycloneDX list of the packages of the image
+sbom: ## write build/sbom.cdx.json, the packages of the image as CycloneDX
 	@mkdir -p build && folder=$$(mktemp -d) && trap "rm -rf '$$folder'" EXIT && node -e "$$PRODUCT_ALONE" "$$folder/promo-intake" && \
 	  (cd "$$folder/promo-intake" && npm sbom --sbom-format=cyclonedx --sbom-type=application --package-lock-only) > build/sbom.cdx.json && echo build/sbom.cdx.json
 
-clean: ## remove what was built
+clean: ## remove dist, build and coverage
 	rm -rf dist build coverage

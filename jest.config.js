@@ -3,6 +3,7 @@ const layer = (name, extra = {}) => ({
   displayName: name,
   testMatch: [`<rootDir>/test/${name}/**/*.test.ts`],
   testEnvironment: 'node',
+  watchPathIgnorePatterns: ['<rootDir>/(build|dist|coverage|\\.stack)/'],
   transform: {
     '^.+\\.ts$': [
       '@swc/jest',
