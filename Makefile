@@ -18,8 +18,9 @@ SELECTED = $(if $(NAME),-t '$(NAME)') $(if $(ONLY),-- $(ONLY))
 UNIT_WORKERS ?= 3
 
 node_modules/.package-lock.json: package.json package-lock.json
-	@command -v npm > /dev/null || { echo 'npm is missing: install Node.js 20.12 or newer, which brings npm'; exit 1; }
-	npm ci --ignore-scripts --no-audit --no-fund
+	@command -v npm > /dev/null || { echo 'npm is missing: install Node.js 22.15 or newer, which brings npm'; exit 1; }
+	@echo 'installing the packages of package-lock.json (once; a minute or two)'
+	@npm ci --ignore-scripts --no-audit --no-fund --loglevel=error > /dev/null
 	@touch $@
 
 ##@ Every day

@@ -3,6 +3,7 @@
  * tables` writes those that need Postgres. With --check it writes nothing; it names the files that differ,
  * and the exit code is 1.
  */
+import './own-node';
 import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { parseArgs } from 'node:util';

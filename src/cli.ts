@@ -7,6 +7,7 @@
 import { access, constants, stat } from 'node:fs/promises';
 import { DONE, FAILED, USAGE } from './cli/exit-codes';
 import { causesOf, explain } from './cli/explain-error';
+import { nodeProblem } from './cli/node-version';
 import { codeWithOutput, endStuckOutput, guardOutput, outputFlushed } from './cli/output';
 import { packageVersion } from './cli/package-version';
 import { guard } from './cli/terminal';
@@ -178,7 +179,7 @@ export const COMMANDS: readonly Command[] = [
       compression: {
         value: 'CODEC',
         choices: COMPRESSIONS,
-        help: `${COMPRESSIONS.join(', ')} (default none; zstd needs Node 22.15)`,
+        help: `${COMPRESSIONS.join(', ')} (default none)`,
       },
       force: { help: 'also send lines that are no JSON objects; the exit code is still 1 then' },
     },
@@ -279,6 +280,14 @@ function interruption(): AbortSignal {
 
 // --- running
 
+/** Runs the command, unless this Node.js is too old: then the modules of a command may not even load. */
+async function run(argv: readonly string[]): Promise<number> {
+  const problem = nodeProblem(process.versions.node);
+  if (problem === undefined) return main(argv);
+  console.error(problem);
+  return USAGE;
+}
+
 async function main(argv: readonly string[]): Promise<number> {
   const request = readArguments(argv, COMMANDS);
   switch (request.type) {
@@ -345,12 +354,11 @@ if (require.main === module) {
       });
     }
   }
-  // Node 24 warns of a timer in the past, which the Kafka client sets at each start (kafkajs#1751).
   process.removeAllListeners('warning').on('warning', ({ name, message }) => {
-    if (name !== 'TimeoutNegativeWarning') console.error(`${name}: ${message}`);
+    console.error(`${name}: ${message}`);
   });
   guardOutput();
-  main(process.argv.slice(2))
+  run(process.argv.slice(2))
     .catch((error: unknown) => {
       const { message, code } = explain(error);
       console.error(message);

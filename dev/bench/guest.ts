@@ -2,8 +2,9 @@
  * The benchmark as a guest on Kafka and Postgres: connections with deadlines, and removal of everything that
  * the benchmark made.
  */
-import { type Admin, Kafka, logLevel } from 'kafkajs';
+import type { Admin, Kafka } from 'kafkajs';
 import { Client } from 'pg';
+import { quietKafka } from '../servers/kafka-client';
 import { removeFromKafka } from '../servers/topics';
 
 const CONNECT_TIMEOUT_MS = 5_000;
@@ -12,10 +13,9 @@ const STATEMENT_TIMEOUT_MS = 60_000;
 const REMOVAL_DEADLINE_MS = 45_000;
 
 export function kafkaAt(brokers: string): Kafka {
-  return new Kafka({
+  return quietKafka({
     clientId: 'promo-bench',
     brokers: brokers.split(','),
-    logLevel: logLevel.NOTHING,
     connectionTimeout: CONNECT_TIMEOUT_MS,
     retry: { retries: 4, initialRetryTime: 100, maxRetryTime: 1_000 },
   });

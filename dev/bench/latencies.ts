@@ -2,7 +2,6 @@
  * Latency of records, from their scheduled send to the answered commit. Joins the sends of a producer with
  * the log of a worker.
  */
-import { groupBy } from '../../src/lib/group-by';
 import type { Weighted } from './statistics';
 
 /** Consecutive records of one tick and one partition. */
@@ -28,8 +27,8 @@ export interface DecidedUpTo {
  */
 export function latenciesOf(sent: readonly Sent[], decided: readonly DecidedUpTo[]): Weighted[] {
   const latencies: Weighted[] = [];
-  const batchesOf = groupBy(decided, ({ partition }) => partition);
-  for (const [partition, sends] of groupBy(sent, (each) => each.partition)) {
+  const batchesOf = Map.groupBy(decided, ({ partition }) => partition);
+  for (const [partition, sends] of Map.groupBy(sent, (each) => each.partition)) {
     const batches = (batchesOf.get(partition) ?? []).toSorted((a, b) => a.at - b.at);
     let index = 0;
     for (const { scheduledAt, baseOffset, count } of sends.toSorted((a, b) => a.baseOffset - b.baseOffset)) {

@@ -31,8 +31,6 @@ const PROGRAM_NODE_OPTIONS = [
   '--min-semi-space-size=32',
   '--max-semi-space-size=32',
   '--no-parallel-scavenge',
-  // kafkajs 2.2.4 sets timers in the past, which Node 24 warns of. The warning is harmless.
-  '--disable-warning=TimeoutNegativeWarning',
 ];
 
 export const PARTITIONS = 8;

@@ -1,7 +1,5 @@
 /** The log of a worker: when it got partitions, which batches it decided, and which work it retried. */
 
-import { groupBy } from '../../src/lib/group-by';
-
 export interface DecidedBatch {
   /** Milliseconds since 1970, after the commit was answered. */
   readonly at: number;
@@ -103,7 +101,7 @@ function retryOf(entry: object, at: number): Retry {
  */
 export function lostToRetries({ batches, again, undecided }: WorkerLog): number {
   let lost = undecided.reduce((sum, { waitMs }) => sum + waitMs, 0);
-  const retriesOf = groupBy(again, ({ topic, partition }) => `${topic}/${partition}`);
+  const retriesOf = Map.groupBy(again, ({ topic, partition }) => `${topic}/${partition}`);
   for (const { topic, partition, at, ms } of batches) {
     const begunAt = at - ms;
     const retries = retriesOf.get(`${topic}/${partition}`) ?? [];

@@ -2,8 +2,9 @@
  * The demo as a guest on servers with given addresses: topics, a group and a database of its own, and their
  * removal.
  */
-import { type Admin, Kafka, logLevel } from 'kafkajs';
+import type { Admin, Kafka } from 'kafkajs';
 import { Client } from 'pg';
+import { quietKafka } from '../servers/kafka-client';
 import { makeTopics, removeFromKafka } from '../servers/topics';
 import { type Log, messageOf } from '../servers/types';
 import { isLeftover, type OwnNames } from './names';
@@ -16,10 +17,9 @@ export const PARTITIONS = 4;
 
 /** A client with few retries: a wrong address shall be reported within seconds. */
 export function kafkaAt(brokers: string): Kafka {
-  return new Kafka({
+  return quietKafka({
     clientId: 'promo-demo',
     brokers: brokers.split(',').map((broker) => broker.trim()),
-    logLevel: logLevel.NOTHING,
     connectionTimeout: CONNECT_TIMEOUT_MS,
     retry: { retries: 4, initialRetryTime: 100, maxRetryTime: 1_000 },
   });

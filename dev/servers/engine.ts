@@ -39,20 +39,6 @@ export function engineIsConceivable(environment: Environment): boolean {
 }
 
 /**
- * Not at the top of the file: Node 20 cannot load it at all, since its undici needs the zstd of newer
- * versions.
- */
-async function load(): Promise<Testcontainers> {
-  try {
-    return await import('testcontainers');
-  } catch (error) {
-    throw new Error(`testcontainers does not load on Node ${process.version}; it needs a newer one`, {
-      cause: error,
-    });
-  }
-}
-
-/**
  * Connects to the engine.
  *
  * @throws with the reason if no engine answers
@@ -61,7 +47,7 @@ export async function connectToEngine(environment: Environment): Promise<Engine>
   if (!engineIsConceivable(environment)) {
     throw new Error('no container engine was found; DOCKER_HOST can name its address');
   }
-  const testcontainers = await load();
+  const testcontainers = await import('testcontainers');
   const client = await within(
     'answer of the container engine',
     ANSWER_DEADLINE_MS,

@@ -2,9 +2,9 @@
 import { randomBytes } from 'node:crypto';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
-import { Kafka, logLevel } from 'kafkajs';
 import { type Context, fetchByMaven, isCached } from './download';
 import { chooseJava, describeJavas, findJavas, findOnPath, type Java } from './java';
+import { quietKafka } from './kafka-client';
 import { LocalServer } from './local-server';
 import { LOOPBACK, withFreePorts } from './ports';
 import type { Environment, KafkaExtras, Missing, Started, StartOptions } from './types';
@@ -67,10 +67,9 @@ export function missingForKafka(version: string, environment: Environment): Miss
 }
 
 export async function connectToKafka(brokers: string, retries = 20): Promise<void> {
-  const admin = new Kafka({
+  const admin = quietKafka({
     clientId: 'local-servers',
     brokers: brokers.split(','),
-    logLevel: logLevel.NOTHING,
     connectionTimeout: 3_000,
     requestTimeout: 5_000,
     retry: { retries, initialRetryTime: 50, maxRetryTime: 500 },

@@ -22,10 +22,8 @@ export function runProgram(
   main: () => Promise<number>,
   codeOf: (error: unknown) => number = () => 1,
 ): void {
-  // kafkajs 2.2.4 sets timers in the past, which Node 24 warns of. The warning is harmless.
   process.removeAllListeners('warning').on('warning', (warning) => {
-    if (warning.name !== 'TimeoutNegativeWarning')
-      process.stderr.write(`${name}: ${warning.name}: ${warning.message}\n`);
+    process.stderr.write(`${name}: ${warning.name}: ${warning.message}\n`);
   });
   // Signal handlers and child processes alone do not keep this program alive.
   setInterval(() => {}, 60_000);

@@ -5,8 +5,7 @@
  */
 
 import { isUtf8 } from 'node:buffer';
-import { constants as zlibConstants } from 'node:zlib';
-import { FAILED, USAGE } from '../cli/exit-codes';
+import { FAILED } from '../cli/exit-codes';
 import { Unable } from '../cli/explain-error';
 import {
   isBatchOfEvents,
@@ -63,10 +62,6 @@ const MAX_WAITING_BYTES = 8 * 1024 * 1024;
 export async function publish(options: PublishOptions, stop: AbortSignal): Promise<number> {
   const { file, topic, connection, compression, force } = options;
   const config = readConfig(process.env, PUBLISH_SETTINGS);
-  if (compression === 'zstd' && !('ZSTD_c_compressionLevel' in zlibConstants)) {
-    console.error(`--compression zstd needs Node 22.15 or newer; this is ${process.version}`);
-    return USAGE;
-  }
   // Silent: the client's failures are reported as errors that name their lines.
   const logger = makeLogger('silent');
   const cluster = { ...config.KAFKA, clientId: 'promo-intake-publish' };

@@ -172,14 +172,11 @@ export async function isDoneWithin(work: Promise<unknown>, ms: number): Promise<
   return (await inTime(work, ms)) !== LATE;
 }
 
-/**
- * Logs Node's warnings. It ignores one that Node 24 raises when kafkajs 2.2.4 sets a timer to the past: it is
- * harmless.
- */
+/** Logs Node's warnings. */
 export function logWarnings(logger: Logger): void {
   process.removeAllListeners('warning');
   process.on('warning', ({ name, message }) => {
-    if (name !== 'TimeoutNegativeWarning') logger.warn({ warning: name }, message);
+    logger.warn({ warning: name }, message);
   });
 }
 

@@ -18,7 +18,6 @@ import {
 } from '../domain/verdict/decide';
 import { FeedMap } from '../domain/verdict/feed-map';
 import { newRound, type Round } from '../domain/verdict/round';
-import { groupBy } from '../lib/group-by';
 import { keyOf, type TopicPartition } from '../lib/topic-partition';
 import type { Write } from '../postgres/pipeline';
 import { inTransaction, type Session, type Store } from '../postgres/transaction';
@@ -346,7 +345,7 @@ async function findDecided(session: Session, items: readonly Item[]): Promise<Kn
   const keyed = items.filter((item) => item.type === 'keyed');
   const decided: Known['events'] = new FeedMap();
   await Promise.all(
-    [...groupBy(keyed, ({ feedNo }) => feedNo)].map(([feedNo, ofFeed]) => {
+    [...Map.groupBy(keyed, ({ feedNo }) => feedNo)].map(([feedNo, ofFeed]) => {
       const ids = ofFeed.map(({ eventId }) => eventId);
       return events.findEvents(session, { feedNo, ids }, (id, event) => decided.set(feedNo, id, event));
     }),

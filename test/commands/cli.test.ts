@@ -6,11 +6,12 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import * as zlib from 'node:zlib';
 import { Client } from 'pg';
 import { sleep, until } from '../../dev/servers/deadline';
 import { productCommand } from '../../dev/servers/product';
+import { MAX_DECOMPRESSED_BYTES } from '../../src/kafka/client/client';
 import { aBet } from '../support/builders';
+import { registerCodecs } from '../support/kafkajs-codecs';
 import {
   databaseUrl,
   type FreshDatabase,
@@ -30,6 +31,8 @@ let directory: string;
 let database: FreshDatabase;
 
 beforeAll(async () => {
+  // The reader of this test is the plain client, which has gzip alone.
+  registerCodecs({ maxDecompressedBytes: MAX_DECOMPRESSED_BYTES });
   directory = mkdtempSync(join(tmpdir(), 'promo-commands-'));
   database = await freshDatabase();
 });
@@ -133,6 +136,16 @@ describe('the program', () => {
     });
     const version: unknown = expect.stringMatching(/^promo-intake \d+\.\d+\.\d+\n$/);
     expect(await run(['--version'])).toEqual({ code: 0, output: version, errors: '' });
+  });
+
+  test('on a Node.js that is too old it says so in one sentence, ends with 2, and starts nothing', async () => {
+    const older = "Object.defineProperty(process,'versions',{value:{...process.versions,node:'20.20.2'}})";
+    const NODE_OPTIONS = `--import=data:text/javascript,${encodeURIComponent(older)}`;
+    expect(await run(['worker'], { ...kafka(), DATABASE_URL: database.url, NODE_OPTIONS })).toEqual({
+      code: 2,
+      output: '',
+      errors: 'this is Node.js 20.20.2, and promo-intake needs 22.15 or newer (of line 23, 23.8 or newer)\n',
+    });
   });
 
   test('wrong usage ends with 2, says what is wrong on stderr, and starts nothing', async () => {
@@ -432,7 +445,7 @@ describe('publish', () => {
     }
   });
 
-  test.each(['none', 'gzip', 'snappy', 'lz4', ...('zstdCompress' in zlib ? ['zstd'] : [])])(
+  test.each(['none', 'gzip', 'snappy', 'lz4', 'zstd'])(
     'reads standard input and compresses: %s',
     async (compression) => {
       const topic = await freshTopic('publish');
@@ -440,6 +453,7 @@ describe('publish', () => {
       const args = ['publish', '-', '--topic', topic, '--compression', compression];
       expect(await run(args, kafka(), `${line}\n${line}`)).toMatchObject({ code: 0, errors: '' });
       expect(await countRecords(topic)).toBe(2);
+      expect((await records(topic)).map(({ value }) => String(value))).toEqual([line, line]);
     },
   );
 

@@ -1,11 +1,10 @@
 /** The servers as containers where this machine has an engine with the images, and what happens where an engine is of no help. */
-import { execFileSync } from 'node:child_process';
 import { mkdirSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { sleep, until } from '../../dev/servers/deadline';
 import { type Engine, removeContainers } from '../../dev/servers/engine';
 import { withFreePorts } from '../../dev/servers/ports';
-import { type Problem, testWhere } from '../support/needed';
+import { testWhere } from '../support/needed';
 import { freshTopic, ownServers } from '../support/servers';
 import {
   containersOf,
@@ -46,14 +45,6 @@ beforeEach(() => {
   temporary = openDirectory();
 });
 afterEach(closeDirectory);
-
-/** OLD_NODE, which is tested with where testcontainers does not run on it. */
-function findOldNode(): { readonly path: string } | Problem {
-  const path = process.env.OLD_NODE;
-  if (!path) return { problem: 'OLD_NODE names no Node older than 22' };
-  const version = execFileSync(path, ['--version'], { encoding: 'utf8', timeout: 10_000 }).trim();
-  return Number(/^v(\d+)/.exec(version)?.[1]) < 22 ? { path } : { problem: `OLD_NODE is ${version}` };
-}
 
 const stacks = (): string[] => stackDirectories().map((directory) => basename(directory));
 
@@ -230,22 +221,6 @@ describe('without an engine', () => {
     expect(await ending(forced)).toBe(1);
     expect(forced.errors()).toMatch(/STACK=containers: .*container runtime/);
   });
-
-  testWhere(findOldNode())(
-    'a Node that testcontainers does not run on is told, and processes are used',
-    async ({ path }) => {
-      const DOCKER_HOST = `unix://${join(temporary, 'nobody.sock')}`;
-      const program = runNode(startAnd(build, "['postgres']", KEEP_UP), { STACK: '', DOCKER_HOST }, path);
-      const line = /^no containers: testcontainers does not load on Node v.*; using processes$/m;
-      await until('it uses processes', 20_000, () => line.test(program.errors()));
-      program.process.kill('SIGINT');
-      expect(await ending(program)).toBe(130);
-
-      const forced = runNode([build.stack], { ...CONTAINERS, DOCKER_HOST }, path);
-      expect(await ending(forced)).toBe(1);
-      expect(forced.errors()).toMatch(/STACK=containers: testcontainers does not load on Node v/);
-    },
-  );
 });
 
 test.each([

@@ -1,6 +1,6 @@
 /**
- * The oldest supported versions: `VERSIONS=all npx jest --selectProjects transport versions`. OLD_NODE is the
- * path of a Node 20.
+ * The oldest supported versions: `VERSIONS=all npx jest --selectProjects stream -- versions`. OLD_NODE is the
+ * path of a Node 22.15.
  */
 import { execFileSync } from 'node:child_process';
 import { CompressionTypes } from 'kafkajs';
@@ -115,11 +115,13 @@ async function core(world: World<Topic>, node: string | undefined, compressions 
   );
 
   const { OLD_NODE } = process.env;
-  testWhere(OLD_NODE ? { node: OLD_NODE } : { problem: 'OLD_NODE names no Node 20' })(
-    'Node 20: records of every kind, a crash and a rebalance [S1 S5 S7 U1 K3]',
+  testWhere(OLD_NODE ? { node: OLD_NODE } : { problem: 'OLD_NODE names no Node 22.15' })(
+    'Node 22.15: records of every kind, a crash and a rebalance [S1 S5 S7 U1 K3]',
     ({ node }) =>
       inWorld({ topics: TOPICS, operators }, async (world) => {
-        expect(execFileSync(node, ['--version'], { encoding: 'utf8', timeout: 10_000 })).toMatch(/^v20\./);
+        expect(execFileSync(node, ['--version'], { encoding: 'utf8', timeout: 10_000 })).toMatch(
+          /^v22\.15\./,
+        );
         await core(world, node);
       }),
     LONG,

@@ -112,7 +112,6 @@ export const PACKAGES: Readonly<Record<string, RegExp>> = {
   '@opentelemetry/resources': /^src\/intake\/tracing\.ts$/,
   '@opentelemetry/sdk-trace-base': /^src\/intake\/tracing\.ts$/,
   ajv: /^src\/domain\/(verdict\/judge|event\/fault-words)\.ts$/,
-  fzstd: /^src\/kafka\/protocol\/compression\.ts$/,
   kafkajs: /^src\/kafka\/(client|consumer|admin)\/|^src\/kafka\/producer\.ts$/,
   knex: /^src\/ledger\//,
   pg: /^src\/(postgres|ledger)\//,

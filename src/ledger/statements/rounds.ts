@@ -7,7 +7,6 @@ import { storedId } from '../../domain/event/id-key';
 import { type Currency, currencyOf, currencyOfNo } from '../../domain/event/money';
 import { compareIds, type FeedIds } from '../../domain/verdict/feed-map';
 import { firstCurrency, type Round, type Sums } from '../../domain/verdict/round';
-import { groupBy } from '../../lib/group-by';
 import { arrays, CopyRows, sinceEpoch } from '../../postgres/binary-format';
 import type { Row, Write } from '../../postgres/pipeline';
 import type { Session, Statement } from '../../postgres/transaction';
@@ -228,7 +227,7 @@ export function updatesOf(
   changed: readonly NamedRound[],
   nowMicros: bigint,
 ): { readonly statement: Statement; readonly values: readonly unknown[] }[] {
-  return [...groupBy(changed, ({ feedNo }) => feedNo)].map(([feedNo, ofFeed]) => {
+  return [...Map.groupBy(changed, ({ feedNo }) => feedNo)].map(([feedNo, ofFeed]) => {
     const rounds = ofFeed.map(({ round }) => round);
     const first = rounds.map(firstSums);
     const sum = (name: keyof Sums) => arrays.numeric(first.map((sums) => sums[name]));

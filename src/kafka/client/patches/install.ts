@@ -12,11 +12,13 @@ import { installJoining } from './joining';
 import { installLeaders } from './leaders';
 import { installProduceEncoder } from './produce';
 import { installRefusalTexts } from './refusal-texts';
+import { installRequestTimers } from './request-timers';
 import { installThrottleReports } from './throttling';
 
 /** A second call changes nothing: each patch keeps the original function from when its module was loaded. */
 export function installPatches(decompress: Decompress): void {
   installConnectionReset();
+  installRequestTimers();
   installFetchDecoder(decompress);
   installLeaders();
   installThrottleReports();

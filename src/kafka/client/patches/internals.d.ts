@@ -196,3 +196,32 @@ declare module 'kafkajs/src/network/socketFactory' {
   const makeSocketFactory: () => import('kafkajs').ISocketFactory;
   export = makeSocketFactory;
 }
+
+declare module 'kafkajs/src/network/requestQueue' {
+  class RequestQueue {
+    constructor(options: {
+      readonly maxInFlightRequests: number | null;
+      readonly requestTimeout: number;
+      readonly logger: { readonly debug: () => void };
+    });
+    /** Requests that wait, because too many are in flight or the broker throttles. */
+    readonly pending: readonly unknown[];
+    /** @param ms time for which the broker throttles */
+    maybeThrottle(ms: number): void;
+    push(request: {
+      readonly entry: { readonly correlationId: number };
+      readonly expectResponse: boolean;
+      readonly sendRequest: () => void;
+    }): void;
+    /** Handles a response. */
+    fulfillRequest(response: {
+      readonly correlationId: number;
+      readonly payload: unknown;
+      readonly size: number;
+    }): void;
+    /** Sets the timer of the next check, unless it is set. */
+    scheduleCheckPendingRequests(): void;
+    destroy(): void;
+  }
+  export = RequestQueue;
+}

@@ -176,7 +176,6 @@ describe('record batches', () => {
     [3, 'lz4'],
     [4, 'zstd'],
   ] as const)('reads codec %d, %s', async (number, name) => {
-    if (name === 'zstd' && process.versions.node.startsWith('20')) return; // cannot be compressed there
     const records: TestRecord[] = [{ value: text('x'.repeat(1000)) }, { value: text('y') }];
     const body = await codecs[name].compress({ buffer: encodeRecords(records) });
     const answer = await readFetch(encodeBatch({ attributes: number, records, body }));
