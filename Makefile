@@ -72,7 +72,7 @@ simulate: install ## run random seeds of the simulator; SEEDS=number, or SEED=n 
 soak: dev-build ## load for MINUTES=60 while workers come and go and Kafka restarts
 	@BENCH=unrest $(if $(MINUTES),BENCH_MINUTES=$(MINUTES)) node build/dev/bench.js
 
-bench: dev-build ## measure; BENCH=mode of docs/performance.md
+bench: dev-build ## measure speed and cost; BENCH=help lists the modes
 	@exec node build/dev/bench.js
 
 mutation: dev-build ## change each line of the rules, and look for a test that fails (half an hour)

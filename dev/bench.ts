@@ -1,6 +1,6 @@
 /**
- * `make bench [BENCH=mode]` measures speed and cost on this machine. `bench.js report` writes the measured
- * figures into docs/performance.md, which explains each figure.
+ * `make bench [BENCH=mode]` measures speed and cost on this machine, and `BENCH=help` lists the modes. The
+ * figures go to docs/performance/, from where dev/generate.ts writes them into the documents.
  */
 import { Extent, ExtentError } from './bench/extent';
 import { describeMachine } from './bench/machine';
@@ -8,7 +8,6 @@ import { watchHost } from './bench/measure';
 import type { Mode } from './bench/mode';
 import { DEFAULT_MODE, listModes, MODES } from './bench/modes';
 import { CHECKPOINT_DISTANCE } from './bench/postgres-settings';
-import { writeReport } from './bench/report';
 import { goalText, type Measured, writeResult } from './bench/result';
 import { Stage, wearIn } from './bench/stage';
 import { figure, tableText } from './bench/table';
@@ -18,6 +17,7 @@ import { EXIT_CODES, endingSignal, runProgram } from './servers/program';
 import { Supervisor } from './servers/supervisor';
 
 const USAGE_EXIT_CODE = 2;
+const HELP = 'help';
 
 const begun = performance.now();
 const say = (line: string): void => {
@@ -44,16 +44,12 @@ async function measure(
     name: variant === undefined ? mode.name : `${mode.name}-${variant}`,
     measuredAt: new Date().toISOString(),
     machine,
-    settings: [
-      extent.describe(),
-      ...settings,
-      `of the machine its host took ${figure(takenByHost(), 1)} % meanwhile`,
-    ],
+    settings: [extent.describe(), ...settings, `the host took ${figure(takenByHost(), 1)} % of the CPU`],
   };
   print(mode, [...result.machine, ...result.settings], measured);
   if (mode.isCheck !== true) {
     const files = writeResult(result);
-    say(`written: ${files.join(', ')}; into docs/performance.md by: node build/dev/bench.js report`);
+    say(`written: ${files.join(', ')}; into the documents by: node build/dev/generate.js`);
   }
   if (failure === undefined) return 0;
   say(`failed: ${failure}`);
@@ -104,21 +100,16 @@ async function bench(mode: Mode): Promise<number> {
   }
 }
 
-async function main([command]: readonly string[]): Promise<number> {
-  if (command === 'report') {
-    for (const path of writeReport()) say(`written: ${path}`);
+async function main(): Promise<number> {
+  const name = process.env.BENCH || DEFAULT_MODE;
+  if (name === HELP) {
+    process.stdout.write(`${listModes().join('\n')}\n`);
     return 0;
   }
-  const name = process.env.BENCH || DEFAULT_MODE;
   const mode = MODES.find((each) => each.name === name);
-  if (mode !== undefined && command === undefined) return bench(mode);
-  const problem = command === undefined ? `there is no mode ${name}` : `there is no command ${command}`;
-  process.stderr.write(`${[`${problem}; the modes of BENCH are`, ...listModes()].join('\n')}\n`);
+  if (mode !== undefined) return bench(mode);
+  process.stderr.write(`${[`there is no mode ${name}`, '', ...listModes()].join('\n')}\n`);
   return USAGE_EXIT_CODE;
 }
 
-runProgram(
-  'bench',
-  () => main(process.argv.slice(2)),
-  (error) => (error instanceof ExtentError ? USAGE_EXIT_CODE : 1),
-);
+runProgram('bench', main, (error) => (error instanceof ExtentError ? USAGE_EXIT_CODE : 1));

@@ -13,6 +13,8 @@ export interface Bench {
 export interface Mode {
   readonly name: string;
   readonly about: string;
+  /** It answered a question once: docs/tuning.md has its figures, and no release repeats it. */
+  readonly isExperiment?: true;
   /** It passes or fails, and its figures are not kept. */
   readonly isCheck?: true;
   /**

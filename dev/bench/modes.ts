@@ -44,11 +44,30 @@ export const MODES: readonly Mode[] = [
 
 export const DEFAULT_MODE = throughput.name;
 
-/** A line for each mode, with its extent as one would write it. */
+/** The modes in groups, each with its purpose and its extent as one would write it. */
 export function listModes(): string[] {
   const width = Math.max(...MODES.map(({ name }) => name.length));
-  return MODES.flatMap(({ name, about, extent }) => [
-    `  ${name.padEnd(width)}  ${about}`,
-    `  ${''.padEnd(width)}  ${describeExtent(extent)}`,
-  ]);
+  const group = (title: string, modes: readonly Mode[]) => [
+    title,
+    ...modes.flatMap(({ name, about, extent }) => [
+      `  ${name.padEnd(width)}  ${about}`,
+      `  ${''.padEnd(width)}  ${describeExtent(extent)}`,
+    ]),
+    '',
+  ];
+  const isUsual = ({ isCheck, isExperiment }: Mode) => !isCheck && !isExperiment;
+  return [
+    'usage: make bench BENCH=mode [BENCH_NAME=value ...]',
+    'Lists are comma-separated. BENCH_RATE=0 measures the full rate first, with BENCH_EVENTS events.',
+    '',
+    ...group('modes, with figures in docs/performance.md:', MODES.filter(isUsual)),
+    ...group(
+      'experiments, with figures in docs/tuning.md:',
+      MODES.filter(({ isExperiment }) => isExperiment),
+    ),
+    ...group(
+      'checks, which exit with 1 where a limit is exceeded:',
+      MODES.filter(({ isCheck }) => isCheck),
+    ),
+  ].slice(0, -1);
 }

@@ -4,7 +4,7 @@ import type { Settings } from './stage';
 /** A connection's writes are flushed at this size, for the same reason as FLUSH_MESSAGES (stage.ts). */
 export const FLUSHED: Settings = { backend_flush_after: '256kB' };
 
-/** The settings that docs/performance.md recommends for a server of 24 GiB under hours of load. */
+/** The settings that docs/tuning.md recommends for a server of 24 GiB under hours of load. */
 export const RECOMMENDED: Settings = {
   shared_buffers: '4GB',
   max_wal_size: '16GB',

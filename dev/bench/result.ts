@@ -1,6 +1,6 @@
 /**
- * The result of a mode, as docs/performance/<name>.json keeps it. The figures in docs/performance.md are made
- * of these files.
+ * The result of a mode, as docs/performance/<name>.json keeps it. The tables of the documents are made of
+ * these files.
  */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -83,12 +83,22 @@ export function writeResult(measured: Result, root = projectRoot): string[] {
   const { chart, ...figures } = measured;
   const result: Result = chart === undefined ? figures : { ...figures, chart: finite(chart) };
   mkdirSync(join(root, DIRECTORY), { recursive: true });
-  const files: [string, string][] = [[`${result.name}.json`, `${JSON.stringify(result, null, 2)}\n`]];
+  const files: [string, string][] = [[`${result.name}.json`, resultText(result)]];
   if (result.chart !== undefined) files.push([`${result.name}.svg`, chartSvg(result.chart)]);
   return files.map(([name, content]) => {
     writeFileSync(join(root, DIRECTORY, name), content);
     return join(DIRECTORY, name);
   });
+}
+
+/** JSON with one run on a line, so that a change of one run is a change of one line. */
+function resultText(result: Result): string {
+  const block = (value: unknown): string =>
+    Array.isArray(value) && value.length > 0
+      ? `[\n${value.map((item) => `    ${JSON.stringify(item)}`).join(',\n')}\n  ]`
+      : JSON.stringify(value);
+  const lines = Object.entries(result).map(([key, value]) => `  ${JSON.stringify(key)}: ${block(value)}`);
+  return `{\n${lines.join(',\n')}\n}\n`;
 }
 
 /** Leaves out points that could not be measured: JSON cannot express NaN. */

@@ -13,15 +13,17 @@ const NODE_CORES = 16;
 const NODE_WAL_BYTES_PER_SECOND = 150e6;
 const SECONDS_PER_DAY = 86_400;
 
-/** An operator of some size: events a second at the peak, events a day, retention in days. */
-const EXAMPLE = { peak: 1_000, daily: 30e6, days: 396 } as const;
+/** A worked example: events a second at the peak, events a day, retention in days. */
+const EXAMPLE = { peak: 10_000, daily: 300e6, days: 396 } as const;
+/** One may fail. */
+const MIN_WORKERS = 2;
 
 /**
  * The costs of an event.
  *
  * @param throughput the result of the mode of that name
  */
-function costsOf(throughput: Result) {
+export function costsOf(throughput: Result) {
   const all = throughput.runs.filter(({ name }) => name === 'worker');
   const counted = all.filter(({ counts }) => counts === true);
   // As in the table of the mode: if no run counts, all are shown.
@@ -32,6 +34,7 @@ function costsOf(throughput: Result) {
     storeCores: cost('postgres_cpu_seconds_per_100k') / 1e5,
     walBytes: cost('wal_bytes_per_event'),
     storedBytes: cost('bytes_per_event'),
+    workerMib: cost('rss_mib'),
   };
 }
 
@@ -69,8 +72,8 @@ export function scaleOutTable(throughput: Result): Table {
       ];
     }),
     notes: [
-      `Of the worker's runs above: ${figure(workerCores * 1e6, 1)} microseconds of a worker's core, ${figure(storeCores * 1e6, 1)} of the store's, ${figure(walBytes)} bytes of WAL and ${figure(storedBytes)} stored an event.`,
-      `Pods and nodes ${BUSY * 100} % busy, ${PARTITIONS_PER_POD} partitions a pod, at most ${NODE_WAL_BYTES_PER_SECOND / 1e6} MB/s of WAL a node.`,
+      `Pods and nodes are planned to be ${BUSY * 100} % busy, with ${PARTITIONS_PER_POD} partitions a pod.`,
+      `A node writes at most ${NODE_WAL_BYTES_PER_SECOND / 1e6} MB/s of WAL.`,
     ],
   };
 }
@@ -81,25 +84,37 @@ export function scaleOutTable(throughput: Result): Table {
  * @param throughput the result of the mode of that name
  */
 export function capacityTable(throughput: Result): Table {
-  const { workerCores, storeCores, walBytes, storedBytes } = costsOf(throughput);
+  const { workerCores, storeCores, walBytes, storedBytes, workerMib } = costsOf(throughput);
   const { peak, daily, days } = EXAMPLE;
   const cores = (each: number) => [
     `\`E * ${figure(each * 1e6, 1)} / ${figure(BUSY * 1e6)}\``,
     figure((peak * each) / BUSY, 2),
   ];
+  const workers = Math.max(MIN_WORKERS, Math.ceil((peak * workerCores) / BUSY));
   return {
-    columns: ['', 'formula', `${figure(peak)}/s, ${figure(daily / 1e6)} million a day`],
-    rows: [
-      ['worker cores', ...cores(workerCores)],
-      ['cores of Postgres', ...cores(storeCores)],
-      ['WAL, bytes/s', `\`E * ${figure(walBytes)}\``, figure(peak * walBytes)],
-      [
-        'disk of Postgres, bytes',
-        `\`D * days * ${figure(storedBytes)}\``,
-        `${figure((daily * days * storedBytes) / 1e12, 1)} TB for 13 months; keys and rounds, which stay, grow on`,
-      ],
-      ['partitions of a topic', `${PARTITIONS_PER_POD} a pod, and more than pods ever`, '8'],
+    columns: [
+      '',
+      'formula',
+      `example: E = ${figure(peak)} a second, D = ${figure(daily / 1e6)} million a day`,
     ],
-    notes: [`Cores ${BUSY * 100} % busy. One pod has more than enough here; two, so that one may fail.`],
+    rows: [
+      [`worker cores, ${BUSY * 100} % busy`, ...cores(workerCores)],
+      ['workers', `worker cores, rounded up; at least ${MIN_WORKERS}, so that one may fail`, figure(workers)],
+      [
+        'memory of all workers',
+        `\`workers * ${figure(workerMib)} MiB\``,
+        `${figure(workers * workerMib)} MiB`,
+      ],
+      ['partitions of a topic', `\`workers * ${PARTITIONS_PER_POD}\``, figure(workers * PARTITIONS_PER_POD)],
+      [`cores of Postgres, ${BUSY * 100} % busy`, ...cores(storeCores)],
+      ['WAL a second', `\`E * ${figure(walBytes)}\` bytes`, `${figure((peak * walBytes) / 1e6, 1)} MB`],
+      ['disk a day', `\`D * ${figure(storedBytes)}\` bytes`, `${figure((daily * storedBytes) / 1e9)} GB`],
+      [
+        'disk of Postgres',
+        `\`D * days * ${figure(storedBytes)}\` bytes`,
+        `${figure((daily * days * storedBytes) / 1e12, 1)} TB for 13 months; keys and rounds grow on, since they are never dropped`,
+      ],
+    ],
+    notes: [],
   };
 }

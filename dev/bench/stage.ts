@@ -152,7 +152,7 @@ export class Stage {
    * @throws if Postgres is not ours, or does not know a setting; in that case it goes on as it was
    */
   async restartPostgres(settings: Settings): Promise<void> {
-    if (this.postgres === undefined) throw new Error('Postgres is not ours to start anew');
+    if (this.postgres === undefined) throw new Error('Postgres is not ours to restart');
     await alterSystem(this.serverUrl, settings);
     await this.postgres.stop();
     await this.postgres.start();

@@ -4,6 +4,7 @@ import { dirname, join } from 'node:path';
 import { EVENT_SCHEMA } from '../../src/domain/event/schema';
 import { VERDICT_SCHEMA } from '../../src/publishing/verdict-topic';
 import { ANSWER_SCHEMA } from '../../src/webhook/responses';
+import { reportFiles } from '../bench/report';
 import { CHART, renderChartReadme, renderSchema as renderValuesSchema } from './chart';
 import { renderConfiguration } from './configuration';
 import { renderFaults } from './faults';
@@ -36,6 +37,7 @@ export function generatedFiles(root: string): GeneratedFile[] {
     file(`${CHART}/values.schema.json`, renderValuesSchema(root)),
     file(`${CHART}/README.md`, renderChartReadme(GENERATE_COMMAND, root)),
     file('docs/faults.md', renderFaults(GENERATE_COMMAND)),
+    ...reportFiles(root).map(({ path, text }) => file(path, text)),
   ];
 }
 

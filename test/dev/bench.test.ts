@@ -13,6 +13,7 @@ import { latenciesOf } from '../../dev/bench/latencies';
 import { growthGoal, slopeOf } from '../../dev/bench/memory';
 import { MODES } from '../../dev/bench/modes';
 import { type Entry, settingsTable, VARIANTS } from '../../dev/bench/modes/postgres';
+import { cellOf, keyFigures } from '../../dev/bench/overview';
 import { dueAt, recordsDue, TICK_MS, ticksIn } from '../../dev/bench/pacing';
 import { describeResult, fillMarks, goalsTable } from '../../dev/bench/report';
 import { type Result, readResult, writeResult } from '../../dev/bench/result';
@@ -264,17 +265,24 @@ describe('results', () => {
     }
   });
 
-  test('goals are listed in the order in which a document has its sections', () => {
+  test('goals that are not met come first, then the others, with links to their sections', () => {
     const root = mkdtempSync(join(tmpdir(), 'bench-test-'));
     try {
-      writeResult(RESULT, root);
       const [goal] = RESULT.goals;
-      writeResult({ ...RESULT, name: 'soak', goals: [{ ...goal!, id: 'P6', met: false }] }, root);
-      const marksOf = (...names: string[]) =>
-        names.map((name) => `<!-- bench:${name} -->\n<!-- /bench -->\n`).join('');
-      const of4 = '| P4 | >= 0.9 x | 0.95 x | met | [keys](performance/keys.json) |';
-      const of6 = '| P6 | >= 0.9 x | 0.95 x | **not met** | [soak](performance/soak.json) |';
-      expect(goalsTable(marksOf('goals', 'soak', 'latency', 'keys'), root)).toContain(`${of6}\n${of4}`);
+      writeResult({ ...RESULT, goals: [goal!, { ...goal!, id: 'P5' }] }, root);
+      writeResult({ ...RESULT, name: 'soak', goals: [{ ...goal!, id: 'P6', met: false }, goal!] }, root);
+      const sections = (...names: string[]) =>
+        names.map((name) => `## About ${name}\n\n<!-- bench:${name} -->\n<!-- /bench -->\n`).join('\n');
+      const documents = [
+        { path: 'docs/performance.md', text: sections('goals', 'latency', 'keys') },
+        { path: 'docs/tuning.md', text: sections('soak') },
+      ];
+      const rows = goalsTable(documents, root).split('\n').slice(2);
+      expect(rows).toEqual([
+        '| P6, >= 0.9 x: 0.95 x | **not met** | [About soak](tuning.md#about-soak) |',
+        '| P4, >= 0.9 x: 0.95 x<br>P5, >= 0.9 x: 0.95 x | met | [About keys](#about-keys) |',
+        '| P4, >= 0.9 x: 0.95 x | met | [About soak](tuning.md#about-soak) |',
+      ]);
     } finally {
       rmSync(root, { recursive: true });
     }
@@ -284,17 +292,58 @@ describe('results', () => {
     const text = 'a\n<!-- bench:keys -->\n<!-- /bench -->\nb\n<!-- bench:soak -->\nold\n<!-- /bench -->\n';
     const once = fillMarks(text, (name) => `figures of ${name} for $1`);
     expect(once).toBe(
-      'a\n<!-- bench:keys -->\n\nfigures of keys for $1\n\n<!-- /bench -->\nb\n<!-- bench:soak -->\n\nfigures of soak for $1\n\n<!-- /bench -->\n',
+      'a\n<!-- bench:keys -->\nfigures of keys for $1\n<!-- /bench -->\nb\n<!-- bench:soak -->\nfigures of soak for $1\n<!-- /bench -->\n',
     );
     expect(fillMarks(once, (name) => `figures of ${name} for $1`)).toBe(once);
   });
 
-  test('show table, goals, chart and circumstances in Markdown', () => {
-    const text = describeResult(RESULT);
-    expect(text).toContain('| keys | events/s |\n| --- | ---: |\n| none | 30,000 |\n\nMedians.');
-    expect(text).toContain('- P4, >= 0.9 x: 0.95 x, met.');
-    expect(text).toContain('![Rate <by> size](performance/keys.svg)');
-    expect(text).toContain('Measured on 2026-01-02.\n2 cores\nBENCH_EVENTS=5');
+  test('show table, chart, day, machine, and the command that repeats them', () => {
+    const result = {
+      ...RESULT,
+      settings: ['BENCH_EVENTS=5 BENCH_ROUNDS=2', 'the host took 0.1 % of the CPU', 'a log'],
+    };
+    const text = describeResult(result, ['1 core', '2 cores'], 'docs/adr/0001.md');
+    expect(text).toBe(
+      [
+        '| keys | events/s |\n| --- | ---: |\n| none | 30,000 |',
+        'Medians. Measured on 2026-01-02 on machine 2, where the host took 0.1 % of the CPU. Settings: a log. Repeat: `make bench BENCH=keys BENCH_EVENTS=5 BENCH_ROUNDS=2`. [All runs](../performance/keys.json).',
+        '![Rate <by> size](../performance/keys.svg)',
+      ].join('\n\n'),
+    );
+  });
+
+  test('of which six are the first figures, each by its row and column', () => {
+    const run = { worker_cpu_seconds_per_100k: 1.2, postgres_cpu_seconds_per_100k: 0.9 };
+    const runs = [{ name: 'worker', wal_bytes_per_event: 500, bytes_per_event: 400, rss_mib: 200, ...run }];
+    const tables: Readonly<Record<string, Result['table']>> = {
+      throughput: {
+        columns: ['contender', 'x insert-only', 'RSS MiB', 'events/s'],
+        rows: [
+          ['insert-only', '1.00', '300', '80,000'],
+          ['worker', '1.10', '200', '88,000'],
+        ],
+        notes: [],
+      },
+      latency: { columns: ['load %', 'p50 ms', 'p99 ms'], rows: [['50', '10', '40']], notes: [] },
+      webhook: {
+        columns: ['events a request', 'events/s'],
+        rows: [
+          ['1', '2,000'],
+          ['100', '40,000'],
+        ],
+        notes: [],
+      },
+    };
+    const resultOf = (name: string): Result => ({ ...RESULT, name, runs, table: tables[name]! });
+    expect(keyFigures(resultOf).rows.map(([, measured]) => measured)).toEqual([
+      '88,000, which is 1.10 x a worker that only inserts',
+      'p50 10 ms, p99 40 ms',
+      '12.0 microseconds of the worker, 9.0 of Postgres',
+      '400 bytes stored, 500 bytes of WAL',
+      '200 MiB',
+      '2,000 with one event a request, 40,000 with 100',
+    ]);
+    expect(() => cellOf(resultOf('latency'), '75', 'p50 ms')).toThrow('has no p50 ms of 75');
   });
 
   test('a table in text has its figures below one another', () => {
@@ -320,6 +369,7 @@ describe('what higher rates take', () => {
     postgres_cpu_seconds_per_100k: store,
     wal_bytes_per_event: wal,
     bytes_per_event: 400,
+    rss_mib: 200,
   });
   const resultOf = (runs: Result['runs']): Result => ({
     ...{ name: 'throughput', measuredAt: '', machine: [], settings: [], goals: [] },
@@ -336,15 +386,18 @@ describe('what higher rates take', () => {
     expect(tableOf(...runs)[2]).toEqual(['1,000,000', '12.0', '20', '80', '9.0', '500.0', '4', '34,560']);
   });
 
-  test('stands in formulas, too, with what a deployment of a usual size takes', () => {
+  test('is a formula for each resource, with an example', () => {
     expect(capacityTable(resultOf([run(1.2, 3, 500)])).rows).toEqual([
-      // 1,000 a second, 12 microseconds each, at 60 %.
-      ['worker cores', '`E * 12.0 / 600,000`', '0.02'],
-      ['cores of Postgres', '`E * 30.0 / 600,000`', '0.05'],
-      ['WAL, bytes/s', '`E * 500`', '500,000'],
-      // 30 million a day, 396 days, 400 bytes each.
-      ['disk of Postgres, bytes', '`D * days * 400`', expect.stringMatching(/^4\.8 TB for 13 months/)],
-      ['partitions of a topic', '4 a pod, and more than pods ever', '8'],
+      // 10,000 a second, 12 microseconds each, at 60 %.
+      ['worker cores, 60 % busy', '`E * 12.0 / 600,000`', '0.20'],
+      ['workers', 'worker cores, rounded up; at least 2, so that one may fail', '2'],
+      ['memory of all workers', '`workers * 200 MiB`', '400 MiB'],
+      ['partitions of a topic', '`workers * 4`', '8'],
+      ['cores of Postgres, 60 % busy', '`E * 30.0 / 600,000`', '0.50'],
+      ['WAL a second', '`E * 500` bytes', '5.0 MB'],
+      // 300 million a day, 396 days, 400 bytes each.
+      ['disk a day', '`D * 400` bytes', '120 GB'],
+      ['disk of Postgres', '`D * days * 400` bytes', expect.stringMatching(/^47\.5 TB for 13 months/)],
     ]);
   });
 

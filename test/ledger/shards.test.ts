@@ -1,6 +1,6 @@
 /**
  * Which rows a statement of a decision can reach, by what its plan says of `feed_no`: whether a store that is spread over nodes by feed finds
- * them on one node. docs/performance.md has the same as a table, which this reads.
+ * them on one node. docs/adr/0015-one-postgres-until-it-is-full.md has the same as a table, which this reads.
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -134,10 +134,10 @@ function scansOf(plan: unknown): Scan[] {
 const isJson = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === 'object' && value !== null;
 
-/** What docs/performance.md says, by statement. */
+/** The reach of each statement in the decision record. */
 function documented(): Map<string, string> {
-  const text = readFileSync(join(__dirname, '../../docs/performance.md'), 'utf8');
-  const section = text.slice(text.indexOf('## Beyond one machine'), text.indexOf('## What dominates'));
+  const record = '../../docs/adr/0015-one-postgres-until-it-is-full.md';
+  const section = readFileSync(join(__dirname, record), 'utf8');
   return new Map(
     [...section.matchAll(/^\| ([\w ]+) \| (`[^|]+`) \|/gm)].flatMap(([, reach = '', names = '']) =>
       [...names.matchAll(/`(\w+)`/g)].map(([, name = '']): [string, string] => [name, reach]),
@@ -145,7 +145,7 @@ function documented(): Map<string, string> {
   );
 }
 
-test('each statement of a decision reaches as far as docs/performance.md says', async () => {
+test('each statement of a decision reaches as far as the decision record says', async () => {
   const texts = await statementsOfDecisions();
   const found = await withClient(store.url, async (client) => {
     await client.query(

@@ -105,6 +105,24 @@ test(`each figure of the README is one of ${FIGURES}`, () => {
   expect(figures.filter((figure) => !read(FIGURES).includes(figure))).toEqual([]);
 });
 
+const FIGURES_LINES = 300;
+
+test(`${FIGURES} has at most ${FIGURES_LINES} lines, and begins with six numbers and a formula`, () => {
+  const text = read(FIGURES);
+  expect(text.trimEnd().split('\n').length).toBeLessThanOrEqual(FIGURES_LINES);
+  const [first = '', second = ''] = text.split(/^## /m).slice(1);
+  expect(first.match(/^\| (?!-)[^|]/gm)).toHaveLength(7);
+  expect(second).toMatch(/^Sizing\n.*`E \* [\d.]+ \/ 600,000`/s);
+});
+
+test('a document shows every committed result of the benchmark', () => {
+  const documents = ['docs/performance.md', 'docs/tuning.md'].map(read).join('');
+  const shown = readdirSync(join(ROOT, 'docs/performance')).filter(
+    (name) => !documents.includes(`performance/${name})`),
+  );
+  expect(shown).toEqual([]);
+});
+
 test.each(['ARCHITECTURE.md', 'CONTRIBUTING.md'])('every path that %s names exists', (path) => {
   const paths = pathsOf(read(path));
   expect(paths.length).toBeGreaterThan(20);

@@ -16,6 +16,7 @@ interface Entry {
 export const batch: Mode = {
   name: 'batch',
   about: 'rate by BATCH_EVENTS',
+  isExperiment: true,
   extent: { events: 250_000, rounds: 3, sizes: [500, 1_000, 2_000, 4_000, 8_000] },
   async run(bench) {
     const { stage, extent, say } = bench;
@@ -47,12 +48,6 @@ export const batch: Mode = {
       },
       goals: [],
       runs: entries.map(({ size, run }) => ({ batch_events: size, ...recordOf('worker', run) })),
-      chart: {
-        title: 'Rate by batch size',
-        x: { label: 'BATCH_EVENTS', scale: 'linear' },
-        y: { label: 'events a second', scale: 'linear' },
-        series: [{ name: 'worker', points: bySize.map((list, index) => [sizes[index] ?? 0, rate(list)]) }],
-      },
     };
   },
 };

@@ -13,6 +13,7 @@ type Codec = (typeof CODECS)[number];
 export const compression: Mode = {
   name: 'compression',
   about: 'rate by the compression of the topic',
+  isExperiment: true,
   extent: { events: 250_000, rounds: 3 },
   async run({ stage, extent, say }) {
     const [events, rounds] = [extent.number('events'), extent.number('rounds')];
@@ -47,7 +48,7 @@ export const compression: Mode = {
           figure(of(codec, ({ peakRssMib }) => peakRssMib)),
         ]),
         notes: [
-          'Medians. CPU of worker and Postgres in seconds for 100,000 events. Batches hold some 250 events; what brokers take to compress is done before.',
+          'Medians. CPU of worker and Postgres in seconds for 100,000 events. Batches hold some 250 events. The broker compresses before the run.',
         ],
       },
       goals: [],

@@ -53,7 +53,7 @@ export const duplicates: Mode = {
           times(rate(what) / usual),
         ]),
         notes: [
-          `Medians. Resends are of events that earlier records decided, in their order; the usual rate is that with ${USUAL_SHARE} % of them.`,
+          `Medians. Resends come in the order of the first records. The usual rate is the one with ${USUAL_SHARE} % resends.`,
         ],
       },
       goals: [
@@ -61,18 +61,6 @@ export const duplicates: Mode = {
         goal('redeliveries', 'redeliveries only', REDELIVERIES_GOAL),
       ],
       runs: entries.map(({ what, run }) => ({ read: what, ...recordOf('worker', run) })),
-      chart: {
-        title: 'Rate by the share of resends',
-        x: { label: 'resends, % of the records', scale: 'linear' },
-        y: { label: 'events a second', scale: 'linear' },
-        series: [
-          { name: 'new records', points: shares.map((share) => [share, rate(share)] as const) },
-          {
-            name: 'redeliveries only',
-            points: [0, 100].map((share) => [share, rate('redeliveries')] as const),
-          },
-        ],
-      },
     };
   },
 };

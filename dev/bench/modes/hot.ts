@@ -61,7 +61,7 @@ export const hot: Mode = {
           figure(entry.hotRate),
           figure(entry.retries),
         ]),
-        notes: ['Events a second, decided while the load was on.'],
+        notes: ['Rates are events a second while the load was on.'],
       },
       goals: entries.slice(1).map((entry) => ({
         id: 'P10',

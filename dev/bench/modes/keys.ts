@@ -96,7 +96,7 @@ export const keys: Mode = {
           ]),
         ],
         notes: [
-          `Medians, and of the ratios to the empty tables of the same round. The keys of the runs themselves come on top. Postgres has ${figure(sharedMib)} MiB of shared_buffers for all it holds.`,
+          `Medians. Ratios are to the empty tables of the same round. The keys of the runs themselves come on top. Postgres has ${figure(sharedMib)} MiB of shared_buffers.`,
         ],
       },
       goals: KINDS.flatMap((kind) =>
@@ -106,24 +106,12 @@ export const keys: Mode = {
       ),
       ...(byTime && {
         variant: 'more-memory',
-        settings: [`Postgres started anew with ${settingsText(settings)}`],
+        settings: [`Postgres restarted with ${settingsText(settings)}`],
       }),
       runs: all.flatMap(({ kind, stored, round, indexMib, run, beside }) => [
         { ids: kind, stored, round, index_mib: indexMib, ...recordOf('worker', run) },
         { ids: kind, stored: 0, round, beside: stored, ...recordOf('worker', beside) },
       ]),
-      chart: {
-        title: 'Rate by the number of keys stored before',
-        x: { label: 'keys stored', scale: 'linear' },
-        y: { label: 'events a second', scale: 'linear' },
-        series: KINDS.map((kind) => ({
-          name: `${kind} ids`,
-          points: [
-            [0, emptyRate(kind)] as const,
-            ...sizes.map((stored) => [stored, rate(kind, stored)] as const),
-          ],
-        })),
-      },
     };
   },
 };

@@ -56,8 +56,8 @@ export const latency: Mode = {
           figure(run.takenByHost, 1),
         ]),
         notes: [
-          'Latencies count from the schedule, so that a producer that is late makes them longer, never shorter.',
-          'What the host of a virtual machine took is CPU time that was asked for and given to others (steal).',
+          'Latencies count from the schedule, so a late producer makes them longer, never shorter.',
+          'The host took CPU time that this machine had requested (steal).',
         ],
       },
       goals: goalsOf(levels),

@@ -70,7 +70,7 @@ export const neighbours: Mode = {
 export const neighboursCheck: Mode = {
   ...neighbours,
   name: 'neighbours-check',
-  about: 'the same, as a check: exit code 1 where a goal is missed',
+  about: 'four kinds of attack of the mode neighbours: exit code 1 where a goal is missed',
   isCheck: true,
   extent: { kinds: SHORT_KINDS, rate: 200, seconds: 6 },
   run: (bench) => run(bench, CHECKED_WITHIN_MS),
@@ -113,7 +113,7 @@ async function run(bench: Bench, decidedWithinMs: number): Promise<Measured> {
         figure(entry.webhookMib),
       ]),
       notes: [
-        'Times, answers and probes are those of the well-behaved operator, from the scheduled send to the committed decision (Kafka) or to the answer (webhook). Memory is the highest resident memory of the process.',
+        'Times are those of the well-behaved operator, from the scheduled send to the committed decision (Kafka) or to the answer (webhook). Memory is the highest of the process.',
       ],
     },
     goals,

@@ -9,7 +9,7 @@ import { median } from '../statistics';
 import { figure, type Table, times } from '../table';
 import { publishUsual } from '../usual';
 
-/** Beside memory, the setting that docs/performance.md recommends for a server that only the worker uses. */
+/** Beside memory, the setting that docs/tuning.md recommends for a server that only the worker uses. */
 const FEWER_CHECKPOINTS: Settings = { max_wal_size: '4GB', checkpoint_timeout: '15min' };
 const MORE_MEMORY: Settings = { shared_buffers: '1GB' };
 
@@ -52,6 +52,7 @@ export interface Entry {
 export const postgres: Mode = {
   name: 'postgres',
   about: 'what settings of Postgres give, each beside the defaults',
+  isExperiment: true,
   ownPostgres: true,
   extent: { events: 800_000, rounds: 3 },
   async run(bench) {

@@ -32,6 +32,7 @@ interface Entry {
 export const refund: Mode = {
   name: 'refund',
   about: 'time and memory of refunding a round of up to a million events',
+  isExperiment: true,
   extent: { sizes: [1_000, 100_000, 1_000_000] },
   async run(bench) {
     const sizes = bench.extent.numbers('sizes');
@@ -68,12 +69,6 @@ export const refund: Mode = {
         rss_before_mib: rssBefore,
         rss_highest_mib: rssHighest,
       })),
-      chart: {
-        title: 'Time of a refund by the size of its round',
-        x: { label: 'bets in the round', scale: 'log' },
-        y: { label: 'milliseconds', scale: 'linear' },
-        series: [{ name: 'refund', points: entries.map(({ bets, ms }) => [bets, ms] as const) }],
-      },
     };
   },
 };

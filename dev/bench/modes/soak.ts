@@ -100,7 +100,7 @@ export const soak: Mode = {
         ...recordsOf(samples),
       ],
       settings: [
-        `Postgres started anew with ${settingsText(RECOMMENDED)}`,
+        `Postgres restarted with ${settingsText(RECOMMENDED)}`,
         `flush.messages=${KEPT['flush.messages']} of the topic`,
       ],
       chart: memoryChart('Resident memory at half load', samples),

@@ -148,9 +148,7 @@ function table(runsOf: RunsOf, notCounted: number): Table {
   ];
   const notes = ['Medians. CPU in seconds for 100,000 events, with the start of the process.'];
   if (notCounted > 0)
-    notes.push(
-      `Rounds in which insert-only was below ${LEAST_OF_COPY} x COPY, and which prove nothing: ${notCounted}; their lines of JSON say so.`,
-    );
+    notes.push(`Rounds that do not count, with insert-only below ${LEAST_OF_COPY} x COPY: ${notCounted}.`);
   return { columns, rows, notes };
 }
 

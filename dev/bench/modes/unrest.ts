@@ -49,7 +49,7 @@ type FaultEnds = number[];
 export const unrest: Mode = {
   name: 'unrest',
   about:
-    'nothing lost and nothing twice under a steady load, while workers come and go and Kafka is started anew (make soak)',
+    'nothing lost and nothing twice under a steady load, while workers come and go and Kafka is restarted (make soak)',
   ownKafka: true,
   extent: { rate: 1_000, minutes: 60, rebalance: 30, restart: 120, sample: 10 },
   async run(bench) {
@@ -140,10 +140,12 @@ function describe(outcome: Outcome, samples: readonly Sample[], minutes: number,
         ['records that were read again', figure(readAgain)],
         ['workers that joined; left; were killed', `${faults.joined}; ${faults.left}; ${faults.killed}`],
         ['starts of Kafka after its end; after SIGKILL', `${faults.kafkaStopped}; ${faults.kafkaKilled}`],
-        ...quarterTable(samples, minutes).rows.map(([quarter, rss, most]) => [
-          `RSS MiB, quarter ${quarter}: median; highest`,
-          `${rss}; ${most}`,
-        ]),
+        [
+          'RSS MiB by quarter, median (highest)',
+          quarterTable(samples, minutes)
+            .rows.map(([, rss, most]) => `${rss} (${most})`)
+            .join('; '),
+        ],
       ],
       notes: [`\`promo-intake verify\` ends with: ${verified}.`],
     },
@@ -175,7 +177,7 @@ function describe(outcome: Outcome, samples: readonly Sample[], minutes: number,
       },
       ...recordsOf(samples),
     ],
-    chart: memoryChart('Resident memory while workers come and go and Kafka is started anew', samples),
+    chart: memoryChart('Resident memory while workers come and go and Kafka is restarted', samples),
     ...(isExact ? {} : { failure: 'what was sent and what was decided differ' }),
   };
 }

@@ -59,7 +59,7 @@ export const workers: Mode = {
           'events/s',
           `x ${counts[0]}`,
           'deadlocks',
-          'begun anew',
+          'repeated',
           'undecided',
           'lost %',
         ],
@@ -74,7 +74,7 @@ export const workers: Mode = {
           figure(Math.max(...list.map(({ lostPercent }) => lostPercent)), 2),
         ]),
         notes: [
-          'Rates are medians, counts are sums over the rounds; hot rounds are opened within the run. Lost: of the time in which batches were decided, what passed before their last retry, or in waits; the worst round.',
+          'Rates are medians, counts are sums over the rounds. Lost: the share of the deciding time before a last retry or in waits, in the worst round.',
         ],
       },
       goals: goalsOf(entries),
@@ -83,17 +83,6 @@ export const workers: Mode = {
         lost_percent: lostPercent,
         ...recordOf('workers', run),
       })),
-      chart: {
-        title: 'Rate by the number of workers',
-        x: { label: 'workers in the group', scale: 'linear' },
-        y: { label: 'events a second', scale: 'linear' },
-        series: FEEDS.map((feed) => ({
-          name: feed,
-          points: groups
-            .filter((group) => group.feed === feed)
-            .map(({ workers, list }) => [workers, rate(list)] as const),
-        })),
-      },
     };
   },
 };
@@ -125,7 +114,7 @@ async function measureRun(bench: Bench, feed: Feed, workers: number, round: numb
   });
   await stage.removeTopic(topic);
   say(
-    `${feed}, round ${round}, ${workers} workers: ${figure(rateOf(entry.run))} events/s, ${entry.deadlocks} deadlocks, ${entry.again} batches begun anew`,
+    `${feed}, round ${round}, ${workers} workers: ${figure(rateOf(entry.run))} events/s, ${entry.deadlocks} deadlocks, ${entry.again} batches repeated`,
   );
   return entry;
 }
