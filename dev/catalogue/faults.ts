@@ -438,7 +438,7 @@ export const FAULTS: readonly FaultGroup[] = [
             'a dead-letter topic that refuses: leaves the record undecided: records before it are decided, other partitions continue, and it is sent when the topic accepts it',
           ],
           [WAITS_TESTS]: [
-            'publishing verdicts: is tried until it succeeds, without deciding again, before the offset is committed',
+            'publishing verdicts: is retried until it succeeds, without deciding again, before the offset is committed',
           ],
         },
       },
@@ -461,7 +461,7 @@ export const FAULTS: readonly FaultGroup[] = [
               `a store that cannot decide: a connection that the store ends while it is ${state} leaves all undecided, and the worker lives on`,
           ),
           [LONG]: [
-            'long faults: Postgres stopped for 40 s and a worker killed three times: the same tables but for the order of bet and refund',
+            'long faults: Postgres stopped for 40 s, a worker killed three times: the tables differ only in the order of bet and refund',
           ],
         },
       },
@@ -760,8 +760,8 @@ export const FAULTS: readonly FaultGroup[] = [
             'a restored store is behind its group: verify reports it, and workers repair it by themselves',
           ],
           [WAITS_TESTS]: [
-            'a store that has lost what it had decided: has it read again before anything that waits behind it, without a wait',
-            'a store that has lost what it had decided: is noticed where nothing comes, too',
+            'a store that has lost decided events: makes the partition rewind, without a wait, before any record behind is decided',
+            'a store that has lost decided events: is noticed also while no records come',
           ],
         },
       },

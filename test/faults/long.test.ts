@@ -47,7 +47,7 @@ async function untilDone(world: World<string>, topic: string, milliseconds: numb
   }
 
   together(
-    'Postgres stopped for 40 s and a worker killed three times: the same tables but for the order of bet and refund [U1 U2 R1] [K3]',
+    'Postgres stopped for 40 s, a worker killed three times: the tables differ only in the order of bet and refund [U1 U2 R1] [K3]',
     () =>
       inOwnWorld(
         { need: ['postgres'] },

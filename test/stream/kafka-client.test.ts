@@ -199,7 +199,7 @@ describe('fetches', () => {
   const APART = 50;
   const RECORDS = 200;
 
-  together('begin as far apart as they are told to, and each makes one batch of a partition at most', () =>
+  together('begin FETCH_INTERVAL_MS apart, and each makes at most one batch of a partition', () =>
     inWorld({ topics: { main: 1 } }, async (world) => {
       const worker = await world.started({ FETCH_INTERVAL_MS: String(APART), LOG_LEVEL: 'debug' });
       const began = Date.now();

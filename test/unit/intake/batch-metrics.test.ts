@@ -60,7 +60,7 @@ async function observed(answers: readonly Answer[]) {
 
 const nameOf = (labels: object) => JSON.stringify(Object.entries(labels).sort());
 
-it('no two sets of labels share a count: every outcome, kind, connection, first and duplicate at once', async () => {
+it('each set of labels has its own count: every outcome, kind, connection, first delivery and duplicate', async () => {
   const classes = new Map<string, number>();
   const answers: Answer[] = [];
   for (const connection of connections)
@@ -116,7 +116,7 @@ it('a duplicate is counted by the transports of both deliveries, and whether its
   );
 });
 
-it('what is set when the metrics are asked for is of the partitions that this worker has now', async () => {
+it('gauges that are set at the scrape cover the partitions that this worker has now', async () => {
   const metrics = makeMetrics();
   const lookUps = { hit: 5, miss: 2, failure: 1 };
   const undecided = { ...SOURCE, failures: 3, because: 'x' };
@@ -163,7 +163,7 @@ it('what is set when the metrics are asked for is of the partitions that this wo
   expect(await lines('undecided_seconds')).toContain('promo_intake_undecided_seconds{cause="store"} 0');
 });
 
-it('a topic that is to be read and does not exist is told, till it exists or is to be read no more', async () => {
+it('a missing topic is reported until it exists, or until no connection names it', async () => {
   const metrics = makeMetrics();
   const lines = async (exists: Readonly<Record<string, boolean>>) => {
     observeTopics(metrics, new Map(Object.entries(exists)));
@@ -175,7 +175,7 @@ it('a topic that is to be read and does not exist is told, till it exists or is 
   expect(await lines({ a: true, b: true })).toEqual([line('a', 0), line('b', 0)]);
 });
 
-it('records that are read again and dead letters are no verdicts', async () => {
+it('redeliveries and dead letters do not count as verdicts', async () => {
   const again = outcomes.flatMap((outcome): Decision[] => [
     { type: 'decided', outcome, counted: false, redelivered: true },
     { type: 'duplicate', first: outcome, firstTransport: 'kafka', contentDiffers: true, redelivered: true },
@@ -199,7 +199,7 @@ it('records that are read again and dead letters are no verdicts', async () => {
   );
 });
 
-it('a line of the log names the first records that it tells of, and counts all', async () => {
+it('a log line names the first of its records, and counts all of them', async () => {
   const answers = Array.from({ length: 30 }, (_, offset) => ({
     ...answerOf({ type: 'unstored', deadLetter: null, redelivered: false }, null, null),
     envelope: { ...envelope, offset },

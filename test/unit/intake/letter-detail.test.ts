@@ -12,7 +12,7 @@ test.each([
   ['a claim', ['acme-x'], 'the header connection-id claims "acme-x", which is no connection of this topic'],
   ['two claims', ['a', 'b'], 'the header connection-id claims several connections: "a", "b"'],
   [
-    'a claim that is to harm a terminal',
+    'a claim that would harm a terminal',
     ['\u001b[2J'],
     'the header connection-id claims "\\u001b[2J", which is no connection of this topic',
   ],
@@ -20,12 +20,12 @@ test.each([
   expect(letterDetail({ payload: json, claims }, 'unclaimed')).toBe(detail);
 });
 
-test('however long and many claims are, the detail is short [S5]', () => {
+test('the detail stays short, however long and many the claims are [S5]', () => {
   const claims = Array.from({ length: 1_000 }, (_, n) => `${n}${'x'.repeat(100_000)}`);
   expect(letterDetail({ payload: json, claims }, 'unclaimed').length).toBeLessThan(400);
 });
 
-test('the schema id and what is wrong with a batch are named [S5]', () => {
+test('the detail names the schema id, and the fault of a batch [S5]', () => {
   expect(
     letterDetail({ payload: { type: 'schema_unknown', schemaId: 17 }, claims: [] }, 'schema_unknown'),
   ).toBe('the schema registry has no readable schema of id 17');
@@ -41,7 +41,7 @@ test.each([
   ['no claim', []],
   ['a claim', ['player-7']],
   ['two claims', ['player-7', 'player-8']],
-])('the log says why, and holds no word of the sender: %s [S5]', (_, claims) => {
+])('the log gives the reason, without any text of the sender: %s [S5]', (_, claims) => {
   const cause = letterCause({ payload: json, claims }, 'unclaimed');
   expect(cause).toContain('connection-id');
   expect(cause).not.toContain('player');

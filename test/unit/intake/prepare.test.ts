@@ -30,20 +30,20 @@ const prepared = (...envelopes: readonly Envelope[]) =>
 
 const JSON_EVENT = { type: 'json', bytes: bytesOf(aLogin({ event_id: 'e' })) } as const;
 
-it('a batch that cannot be read is undecodable, whoever sends to its topic: none of its headers can be read', () => {
+it('an unreadable batch is undecodable on any topic, since its headers cannot be read', () => {
   expect(prepared(envelope({ type: 'undecodable', because: 'it is damaged' }))).toEqual(['undecodable']);
 });
 
-it('of a schema that is not known is only what somebody claims', () => {
+it('only a claimed record is a dead letter for its unknown schema', () => {
   const payload = { type: 'schema_unknown', schemaId: 7 } as const;
   expect(prepared(envelope(payload), envelope(payload, 'of-acme'))).toEqual(['unclaimed', 'schema_unknown']);
 });
 
-it('what nobody claims does not wait until it can be decoded', () => {
+it('an unclaimed record does not wait until it can be decoded', () => {
   expect(prepared(envelope(NOT_NOW), envelope(JSON_EVENT, 'of-acme'))).toEqual(['unclaimed', 'e']);
 });
 
-it('what somebody claims waits until it can be decoded, and what stands before it does not', () => {
+it('a claimed record waits until it can be decoded, and the records before it do not', () => {
   const act = () => prepared(envelope(JSON_EVENT, 'of-acme'), envelope(NOT_NOW, 'of-bravo'));
   expect(act).toThrow(PayloadUnavailable);
   expect(act).toThrow(expect.objectContaining({ before: 1, message: 'the registry is away' }));

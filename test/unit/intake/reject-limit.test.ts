@@ -21,13 +21,13 @@ const GOOD = decided();
 const BAD = decided(outcomeOf('brand_unmapped'));
 const times = (count: number, decision: Decision): Decision[] => Array(count).fill(decision);
 
-describe('what counts', () => {
+describe('the events that count', () => {
   test.each<[string, Decision, { events: number; rejected: number }]>([
     ['an accepted event', GOOD, { events: 1, rejected: 0 }],
     ['a skipped one', decided(outcomeOf('zero_amount')), { events: 1, rejected: 0 }],
     ['a rejected one', BAD, { events: 1, rejected: 1 }],
     [
-      'one without key',
+      'an event without key',
       { type: 'unstored', deadLetter: null, redelivered: false },
       { events: 1, rejected: 1 },
     ],
@@ -36,14 +36,18 @@ describe('what counts', () => {
       { type: 'unstored', deadLetter: 'schema_unknown', redelivered: false },
       { events: 1, rejected: 1 },
     ],
-    ['a rejected one that is read again', decided(outcomeOf('malformed'), true), { events: 0, rejected: 0 }],
     [
-      'one without key that is read again',
+      'a rejected event that is read again',
+      decided(outcomeOf('malformed'), true),
+      { events: 0, rejected: 0 },
+    ],
+    [
+      'an event without key that is read again',
       { type: 'unstored', deadLetter: null, redelivered: true },
       { events: 0, rejected: 0 },
     ],
     [
-      'a duplicate of a rejected one',
+      'a duplicate of a rejected event',
       {
         type: 'duplicate',
         first: outcomeOf('malformed'),
@@ -63,7 +67,7 @@ describe('the window', () => {
   const slid = (batches: number[], batch: number) =>
     slide(of(...batches), { events: batch, rejected: 0 }, 100).map(({ events }) => events);
 
-  test('is of whole batches, as few as hold enough events [U7]', () => {
+  test('has whole batches, as few as hold enough events [U7]', () => {
     expect(slid([], 10)).toEqual([10]);
     expect(slid([60, 30], 20)).toEqual([60, 30, 20]);
     expect(slid([60, 80], 20)).toEqual([80, 20]);
@@ -72,14 +76,14 @@ describe('the window', () => {
     expect(slid([60, 30], 8_000)).toEqual([8_000]);
   });
 
-  test('counts small batches together, so that a large window of them is summed up as fast', () => {
+  test('merges small batches, so that a large window of them is summed up as fast', () => {
     let window = slide([], { events: 1, rejected: 1 }, 1_000_000);
     for (let n = 1; n < 10_000; n++) window = slide(window, { events: 1, rejected: n % 2 }, 1_000_000);
     expect(window).toEqual(Array(10).fill({ events: 1_000, rejected: expect.any(Number) }));
     expect(window.reduce((sum, { rejected }) => sum + rejected, 0)).toBe(5_001);
   });
 
-  test('does not keep batches of which nothing counts: they would pile up [U8]', () => {
+  test('does not keep batches without counted events, which would pile up [U8]', () => {
     expect(slid([60], 0)).toEqual([60]);
   });
 });
@@ -93,7 +97,7 @@ test.each<[number, number, number, boolean]>([
   [1_000, 11, 1, true],
   [0, 0, 1, false],
 ])(
-  'of %i events %i rejected are beyond %i percent, from 100 events on: %s [U7]',
+  'of %i events %i rejected exceed %i percent, from 100 events on: %s [U7]',
   (events, rejected, percent, is) => {
     expect(isBeyond([{ events, rejected }], { percent, windowEvents: 1_000, minEvents: 100 })).toBe(is);
   },
@@ -119,7 +123,7 @@ describe('a topic', () => {
     breaker.countCommitted(topic, decisions);
   }
 
-  test('is paused by the batch that would be one too many, and says why [U7]', () => {
+  test('is paused by the batch that would exceed the limit, and the error says why [U7]', () => {
     const breaker = aBreaker();
     decide(breaker, 't', 1, times(12, GOOD));
     decide(breaker, 't', 1, times(12, BAD));
@@ -129,7 +133,7 @@ describe('a topic', () => {
     expect(breaker.isPaused('t')).toBe(true);
   });
 
-  test('that is paused stays so, whatever comes, with the same reference data; others go on [U7]', () => {
+  test('stays paused with the same reference data, whatever comes, and other topics continue [U7]', () => {
     const breaker = aBreaker();
     expect(() => decide(breaker, 't', 1, times(20, BAD))).toThrow(TopicPaused);
     expect(() => decide(breaker, 't', 1, times(20, GOOD))).toThrow(TopicPaused);
@@ -137,14 +141,14 @@ describe('a topic', () => {
     expect([breaker.isPaused('t'), breaker.isPaused('other')]).toEqual([true, false]);
   });
 
-  test('is paused for a batch, too, that was judged before another partition met the limit [U7]', () => {
+  test('is paused also for a batch that was judged before another partition met the limit [U7]', () => {
     const breaker = aBreaker();
     breaker.admit('t', referenceOf(1));
     expect(() => decide(breaker, 't', 1, times(20, BAD))).toThrow(TopicPaused);
     expect(() => breaker.check('t', referenceOf(1), times(20, GOOD))).toThrow(TopicPaused);
   });
 
-  test('goes on with other reference data, and is paused again by what that rejects [U7]', () => {
+  test('continues with other reference data, and is paused again by events that this data rejects [U7]', () => {
     const breaker = aBreaker();
     decide(breaker, 't', 1, times(8, BAD));
     expect(() => decide(breaker, 't', 1, times(2, BAD))).toThrow(TopicPaused);
@@ -153,14 +157,14 @@ describe('a topic', () => {
     expect(breaker.isPaused('t')).toBe(false);
   });
 
-  test('goes on with reference data that has the number of what a failover has lost [U7, C9]', () => {
+  test('continues with reference data that has the number of a version lost in a failover [U7, C9]', () => {
     const breaker = aBreaker();
     expect(() => decide(breaker, 't', 2, times(20, BAD), '100.5')).toThrow(TopicPaused);
     decide(breaker, 't', 2, times(20, GOOD), '200.25');
     expect(breaker.isPaused('t')).toBe(false);
   });
 
-  test('is not paused by a batch within the limit: where two met it at once, or good ones have left the window', () => {
+  test('is not paused by a batch within the limit, even if two met it at once or good ones left the window', () => {
     const breaker = aBreaker();
     // Looked at by two partitions before either was committed.
     for (const bad of [times(20, BAD), times(20, BAD)]) {
@@ -177,7 +181,7 @@ describe('a topic', () => {
     expect(other.isPaused('t')).toBe(false);
   });
 
-  test('is paused by no few events, nor by what was not committed [U7]', () => {
+  test('is not paused by few events, or by events that were not committed [U7]', () => {
     const breaker = aBreaker();
     decide(breaker, 't', 1, times(3, BAD));
     for (let tries = 0; tries < 5; tries++) breaker.check('t', referenceOf(1), times(5, BAD));

@@ -17,14 +17,14 @@ const linked = (...headers: readonly (string | readonly string[] | undefined)[])
     attributes?.['messaging.kafka.offset'],
   ]);
 
-test('are those whose spans were sampled, each once', () => {
+test('links name the sampled spans of the records, each once', () => {
   expect(linked(undefined, header(1), header(2, '00'), header(1), header(3, '03'))).toEqual([
     [trace(1), 1],
     [trace(3), 4],
   ]);
 });
 
-test('are not what is no traceparent', () => {
+test('links leave out headers that are no traceparent', () => {
   const wrong = [
     '',
     'x',
@@ -37,14 +37,14 @@ test('are not what is no traceparent', () => {
   expect(linked(...wrong, 'x'.repeat(1_000_000))).toEqual([]);
 });
 
-test('may say it in a later version of the header, or twice, of which the first counts', () => {
+test('links accept a later version of the header, and take the first of two headers', () => {
   expect(linked(`01-${trace(1)}-${SPAN}-01-more`, [header(2), header(3)])).toEqual([
     [trace(1), 0],
     [trace(2), 1],
   ]);
 });
 
-test(`are ${MAX_LINKS} at most`, () => {
+test(`at most ${MAX_LINKS} links are made`, () => {
   const many = Array.from({ length: 2 * MAX_LINKS }, (_, index) => header(index + 1));
   expect(linked(...many)).toEqual(many.slice(0, MAX_LINKS).map((_, index) => [trace(index + 1), index]));
 });

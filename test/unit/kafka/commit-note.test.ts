@@ -1,7 +1,7 @@
 /** The notes beside committed offsets: those of older versions, of other clusters, and of nobody. */
 import { commitNote, mirroredFrom, readCommitNote } from '../../../src/kafka/commit-note';
 
-it('of the first cluster is the one that older versions write and read [U9]', () => {
+it('of the first cluster has the form that older versions write and read [U9]', () => {
   expect(commitNote({ upTo: 7, cluster: '' })).toBe('promo-intake 7');
   expect(commitNote({ upTo: 7, cluster: '' })).toMatch(/^promo-intake(?: (\d+))?$/);
 });
@@ -14,18 +14,18 @@ it.each([
   [null, null],
   ['promo-intake seven', null],
   ['promo-intake 7 B and more', null],
-  ['of somebody else promo-intake 7', null],
+  ['of another program promo-intake 7', null],
 ])('%j is read as %j', (note, read) => {
   expect(readCommitNote(note)).toEqual(read);
 });
 
-it('is read as it was written, and is empty where nobody knows how far the partition is', () => {
+it('is read as it was written, and is empty where the position is unknown', () => {
   const note = { upTo: 2 ** 52, cluster: 'B' };
   expect(readCommitNote(commitNote(note))).toEqual(note);
   expect(commitNote(null)).toBe('');
 });
 
-it('a mirror may have put names of clusters before that of a topic, eight at most [U9]', () => {
+it('a mirror may put up to eight cluster names before the name of a topic [U9]', () => {
   expect(mirroredFrom('promo')).toEqual(['promo']);
   expect(mirroredFrom('B.A.promo.v1')).toEqual(['B.A.promo.v1', 'A.promo.v1', 'promo.v1', 'v1']);
   expect(mirroredFrom('x.'.repeat(100))).toHaveLength(8);

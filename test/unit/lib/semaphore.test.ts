@@ -1,7 +1,7 @@
 /** Places for so many at once. */
 import { Semaphore } from '../../../src/lib/semaphore';
 
-it('who waits for no longer than a time goes without a place, and leaves it to those behind', async () => {
+it('a waiter that times out takes no place, and leaves it to the waiters behind', async () => {
   const semaphore = new Semaphore(1);
   expect(await semaphore.acquireWithin(0)).toBe(true);
   const hasty = semaphore.acquireWithin(1);

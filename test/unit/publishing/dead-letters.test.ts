@@ -15,7 +15,7 @@ const letter = (offset: number, bytes = 2): DeadLetter => {
 };
 const LARGE = 2 * 1024 ** 2;
 
-it('names the letters that were refused, in the order in which they came [S6]', async () => {
+it('names the refused letters, in the order of their records [S6]', async () => {
   const send: Sender['send'] = async (_, items) => {
     throw new RecordsRefused(new Map([items[2], items[1]].map((item) => [item, 'too large'])));
   };
@@ -28,7 +28,7 @@ it('names the letters that were refused, in the order in which they came [S6]', 
   expect(error).toMatchObject({ message: 'too large', refused: letters.slice(1) });
 });
 
-it('holds no second large letter while the first is on its way, also where that was given up [S5]', async () => {
+it('holds no second large letter while the first is in flight, even after its deadline [S5]', async () => {
   const begun: (() => void)[] = [];
   const send: Sender['send'] = async (_, __, ___, options) => {
     begun.push(() => options?.onSettled?.());

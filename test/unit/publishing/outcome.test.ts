@@ -6,7 +6,7 @@ import { ACCEPTED, outcomeOf as outcomeFor, REASONS, type Reason } from '../../.
 import { outcomeOf } from '../../../src/publishing/outcome';
 import { VERDICT_SCHEMA } from '../../../src/publishing/verdict-topic';
 
-const fault = (reason: Reason): Fault => ({ reason, field: '/amount', detail: 'it is wrong' });
+const fault = (reason: Reason): Fault => ({ reason, field: '/amount', detail: 'the amount is wrong' });
 const matchesSchema = new Ajv2020({ strict: false }).compile({ ...VERDICT_SCHEMA, required: [] });
 
 function told(decision: Decision, faults: readonly Fault[] = []): unknown {
@@ -34,7 +34,7 @@ const decided = (reason: Reason): Extract<Decision, { type: 'decided' }> => ({
 const STORED = REASONS.filter(({ name }) => name !== 'no_idempotency_key');
 
 it.each(STORED)(
-  '$name: the answer and those of its duplicates say that a corrected event needs a new event_id',
+  '$name: the answer, and those of its duplicates, say that a corrected event needs a new event_id',
   ({ name, verdict }) => {
     expect(told(decided(name))).toMatchObject({ verdict, needs_new_event_id: true });
     for (const differs of [false, true])
@@ -45,12 +45,12 @@ it.each(STORED)(
   },
 );
 
-it('an event without a usable event_id may be sent again as it is, once it is corrected', () => {
+it('a corrected event may keep its event_id if the first one had no usable id', () => {
   const decision: Decision = { type: 'unstored', deadLetter: null, redelivered: false };
   expect(told(decision)).toMatchObject({ reason: 'no_idempotency_key', needs_new_event_id: false });
 });
 
-it('a duplicate of an accepted event needs nothing, unless its content differs', () => {
+it('a duplicate of an accepted event needs no action, unless its content differs', () => {
   expect(told(duplicateOf(null, false))).toEqual({
     ...{ verdict: 'duplicate', reason: null, remedy: null },
     ...{ first_verdict: 'accepted', first_reason: null, content_differs: false },
@@ -70,14 +70,14 @@ it.each([
   expect(told(duplicateOf(reason, differs))).toMatchObject({ remedy: expect.stringMatching(remedy) });
 });
 
-it('a duplicate of an event that the rules set aside needs nothing', () => {
+it('a duplicate of a skipped event needs no action', () => {
   expect(told(duplicateOf('below_min_bet', false))).toMatchObject({
     remedy: null,
     first_reason: 'below_min_bet',
   });
 });
 
-it('a duplicate carries the faults that decided, and of other content those of its own', () => {
+it('a duplicate carries the faults of the decision, and its own faults if its content differs', () => {
   const faults = [fault('bad_amount'), fault('no_brand')];
   expect(told(duplicateOf('bad_amount', false), faults)).toMatchObject({ details: faults });
   expect(told(duplicateOf('bad_amount', true), [fault('malformed')])).toMatchObject({
@@ -88,7 +88,7 @@ it('a duplicate carries the faults that decided, and of other content those of i
   expect(told(duplicateOf(null, false), [fault('operator_inactive')])).not.toHaveProperty('details');
 });
 
-it('anomalies are named by every answer that has them, and accepted stays accepted', () => {
+it('every answer with anomalies names them, and accepted stays accepted', () => {
   const anomalies = ['second_settled', 'player_mismatch'] as const;
   const accepted = { type: 'decided', outcome: ACCEPTED, counted: false, redelivered: false } as const;
   expect(told({ ...accepted, anomalies })).toEqual({

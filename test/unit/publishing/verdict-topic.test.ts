@@ -81,7 +81,7 @@ it('gives each event its own id and offset, as JSON [S7]', async () => {
 const LONG = 'ä'.repeat(500);
 const ENDLESS = 'ö'.repeat(2 * 1024 ** 2);
 
-it('names an event by its key where its id is too long for the topic, and where it would be for any [S7]', async () => {
+it('names an event by its key where its id is too long for this topic, or for any topic [S7]', async () => {
   const [first] = fc.sample(answer, 1);
   if (first === undefined) throw new Error('no answer');
   const [short, long, endless] = ['a', LONG, ENDLESS].map(
@@ -120,7 +120,7 @@ it('names an event by its key where its id is too long for the topic, and where 
   ]);
 });
 
-it('sends nothing of a dead letter', async () => {
+it('sends no message for a dead letter', async () => {
   const [first] = fc.sample(answer, 1);
   if (first === undefined) throw new Error('no answer');
   const letter: PublishedAnswer = {

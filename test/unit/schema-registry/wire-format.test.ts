@@ -108,7 +108,7 @@ async function unavailable(decoding: Promise<Decoded> | Decoded): Promise<string
   return error instanceof Error ? error.message : '';
 }
 
-describe('a value that is not framed', () => {
+describe('a value without a frame', () => {
   it.each(['{"event_id":"e-1"}', '', ' ', 'x'])('%j is judged as it is, at once', (value) => {
     const bytes = Buffer.from(value);
     expect(wire.decode(bytes)).toEqual({ type: 'json', bytes });
@@ -131,7 +131,7 @@ describe('a framed value', () => {
     expect(registry.requests).toEqual([]);
   });
 
-  it('of a JSON Schema is the bytes after the frame, whatever they are', async () => {
+  it('of a JSON Schema is the bytes after the frame, whatever these are', async () => {
     registry.answer('/schemas/ids/7', schema({ type: 'object', required: ['a'] }, { schemaType: 'JSON' }));
     for (const payload of ['{"a":1}', '{}', 'not json', '']) {
       expect(await wire.decode(framed(7, Buffer.from(payload)))).toEqual({
@@ -141,7 +141,7 @@ describe('a framed value', () => {
     }
   });
 
-  it('of a JSON Schema that no validator here understands is judged all the same', async () => {
+  it('of a JSON Schema that our validators do not understand is judged all the same', async () => {
     const draft = { $schema: 'https://json-schema.org/draft/2020-12/schema', type: 'no-such-type' };
     registry.answer('/schemas/ids/7', schema(draft, { schemaType: 'JSON' }));
     expect(await wire.decode(framed(7, Buffer.from('{}')))).toEqual({
@@ -159,12 +159,15 @@ describe('a framed value', () => {
       'THRIFT',
       'schema 7 of the registry is of the type "THRIFT", which is not supported: send Avro, JSON Schema or plain JSON',
     ],
-  ])('of a %s schema is not JSON, and its type is named with the way out', async (schemaType, because) => {
-    registry.answer('/schemas/ids/7', json(200, { schema: 'syntax = "proto3";', schemaType }));
-    expect(await wire.decode(framed(7, [0, 10, 1, 65]))).toEqual({ type: 'not_json', because });
-  });
+  ])(
+    'of a %s schema is not JSON, and the error names its type and the remedy',
+    async (schemaType, because) => {
+      registry.answer('/schemas/ids/7', json(200, { schema: 'syntax = "proto3";', schemaType }));
+      expect(await wire.decode(framed(7, [0, 10, 1, 65]))).toEqual({ type: 'not_json', because });
+    },
+  );
 
-  it('waits for the registry once, and never again for the same schema', async () => {
+  it('waits for the registry once, and not again for the same schema', async () => {
     registry.answer('/schemas/ids/7', schema(ONE_STRING));
     expect(wire.decode(framed(7, avroText('e-1')))).toBeInstanceOf(Promise);
     await wire.decode(framed(7, avroText('e-1')));
@@ -173,7 +176,7 @@ describe('a framed value', () => {
     expect(registry.requests.length).toBe(asked);
   });
 
-  it('shares one look-up with all that wait for the same schema', async () => {
+  it('shares one look-up with all values that wait for the same schema', async () => {
     registry.answer('/schemas/ids/7', schema({ type: 'object' }, { schemaType: 'JSON' }));
     await Promise.all(Array.from({ length: 50 }, () => wire.decode(framed(7))));
     expect(registry.requests).toEqual(['/schemas/ids/7']);
@@ -192,14 +195,14 @@ describe('a framed value', () => {
 });
 
 describe('an id that the registry does not know', () => {
-  it('is asked for twice, with a pause, before it counts as unknown', async () => {
+  it('is requested twice, with a pause, before it counts as unknown', async () => {
     const begunMs = performance.now();
     expect(await wire.decode(framed(9))).toEqual({ type: 'schema_unknown', schemaId: 9 });
     expect(registry.requests).toEqual(['/schemas/ids/9', '/schemas/ids/9']);
     expect(performance.now() - begunMs).toBeGreaterThan(50);
   });
 
-  it('that is there the second time is used', async () => {
+  it('that the registry knows the second time is used', async () => {
     registry.answer('/schemas/ids/9', NOT_FOUND, schema({ type: 'object' }, { schemaType: 'JSON' }));
     expect(await wire.decode(framed(9, Buffer.from('{}')))).toEqual({
       type: 'json',
@@ -207,12 +210,12 @@ describe('an id that the registry does not know', () => {
     });
   });
 
-  it('is undecided where the second question has no answer', async () => {
+  it('is undecided if the second request has no answer', async () => {
     registry.answer('/schemas/ids/9', NOT_FOUND, json(503, {}));
     expect(await unavailable(wire.decode(framed(9)))).toContain('HTTP 503');
   });
 
-  it('is not asked for again for some seconds, then is, and may be there by then', async () => {
+  it('is requested again after some seconds only, and may exist by then', async () => {
     const now = performance.now.bind(performance);
     await wire.decode(framed(9));
     expect(wire.decode(framed(9))).toEqual({ type: 'schema_unknown', schemaId: 9 });
@@ -223,7 +226,7 @@ describe('an id that the registry does not know', () => {
     expect(await wire.decode(framed(9, avroText('e-1')))).toEqual(VALUE({ event_id: 'e-1' }));
   });
 
-  it('is not asked for at all where no registry can give such an id', () => {
+  it('is not requested at all if no registry can assign it', () => {
     expect(wire.decode(framed(2 ** 31))).toEqual({ type: 'schema_unknown', schemaId: 2 ** 31 });
     expect(wire.decode(framed(2 ** 32 - 1))).toEqual({ type: 'schema_unknown', schemaId: 2 ** 32 - 1 });
     expect(registry.requests).toEqual([]);
@@ -232,20 +235,20 @@ describe('an id that the registry does not know', () => {
   it.each([
     ['a proxy', text(404, 'default backend - 404')],
     ['a wrong path of a Confluent registry', json(404, { error_code: 404, message: 'HTTP 404 Not Found' })],
-  ])('is undecided where the 404 is that of %s', async (_, answer) => {
+  ])('is undecided if the 404 is that of %s', async (_, answer) => {
     registry.answer('/schemas/ids/9', answer);
     expect(await unavailable(wire.decode(framed(9)))).toMatch(/HTTP 404, .*path of SCHEMA_REGISTRY_URL$/);
     expect(registry.requests.length).toBe(1);
   });
 
-  it('a schema that is not valid Avro is treated like it: its values may be good', async () => {
+  it('an invalid Avro schema is treated like an unknown one, since its values may be good', async () => {
     for (const bad of [{ type: 'record', name: 'Event' }, { type: 'no-such-type' }, 'Missing', [['null']]]) {
       expect(await avro(bad, [0])).toEqual({ type: 'schema_unknown', schemaId: 7 });
     }
   });
 });
 
-describe('a registry that does not answer as it should leaves the value undecided', () => {
+describe('a wrong answer of the registry leaves the value undecided', () => {
   it.each<[string, Answer, string]>([
     ['status 500', json(500, { error_code: 50001, message: 'Error in the backend data store' }), 'HTTP 500'],
     ['status 401', json(401, { error_code: 401, message: 'Unauthorized' }), 'HTTP 401'],
@@ -260,9 +263,9 @@ describe('a registry that does not answer as it should leaves the value undecide
       text(200, '<html>log in</html>'),
       'without a schema, which is no answer of a schema registry',
     ],
-    ['JSON that is no schema', json(200, { message: 'hello' }), 'an answer without a schema'],
+    ['JSON without a schema', json(200, { message: 'hello' }), 'an answer without a schema'],
     [
-      'a connection that ends in mid answer',
+      'a connection that ends within the answer',
       (_, response) =>
         response.writeHead(200, { 'content-length': 100 }).write('{', () => response.destroy()),
       '',
@@ -296,7 +299,7 @@ describe('a registry that does not answer as it should leaves the value undecide
     );
   });
 
-  it('http where the server speaks something else', async () => {
+  it('http where the server speaks another protocol', async () => {
     const server = createTcpServer((socket) =>
       socket.on('error', () => undefined).once('data', () => socket.end('R')),
     );
@@ -310,7 +313,7 @@ describe('a registry that does not answer as it should leaves the value undecide
     server.close();
   });
 
-  it('and all that wait for it, by one request; the next value asks again', async () => {
+  it('and all values that wait for it, after one request; the next value requests it again', async () => {
     registry.answer('/schemas/ids/7', json(500, {}), schema({ type: 'object' }, { schemaType: 'JSON' }));
     await Promise.all(Array.from({ length: 20 }, () => unavailable(wire.decode(framed(7)))));
     expect(registry.requests.length).toBe(1);
@@ -320,7 +323,7 @@ describe('a registry that does not answer as it should leaves the value undecide
     });
   });
 
-  it('a hanging answer to the Avro client does not spoil the next look-up', async () => {
+  it('a hanging answer to the Avro client does not affect the next look-up', async () => {
     const hanging: Answer = (_, response) => void response.writeHead(200).write('{');
     const good = schema(ONE_STRING);
     registry.answer('/schemas/ids/7', good, hanging, good);
@@ -328,7 +331,7 @@ describe('a registry that does not answer as it should leaves the value undecide
     expect(await wire.decode(framed(7, avroText('e-1')))).toEqual(VALUE({ event_id: 'e-1' }));
   });
 
-  it('values of schemas that are known are decoded meanwhile', async () => {
+  it('values of known schemas are decoded meanwhile', async () => {
     registry.answer('/schemas/ids/7', schema(ONE_STRING));
     await wire.decode(framed(7, avroText('e-1')));
     await registry.stop();
@@ -349,7 +352,7 @@ describe('a registry that does not answer as it should leaves the value undecide
 });
 
 describe('the address of the registry', () => {
-  it('may hold credentials, which are sent with each request and shown in no error', async () => {
+  it('may hold credentials, which are sent with each request and appear in no error', async () => {
     const registryUrl = `http://us%40er:se%3Acret@${registry.address}`;
     const secured = makeWireFormat({ registryUrl, timeoutMs: TIMEOUT_MS });
     registry.answer('/schemas/ids/7', schema(ONE_STRING));
@@ -439,14 +442,14 @@ describe('an Avro value', () => {
     );
   });
 
-  it('is itself where a union could mean two things', async () => {
+  it('is itself where a union is ambiguous', async () => {
     const kind = { type: 'enum', name: 'Kind', symbols: ['bet'] };
     expect(await avro(avroRecord({ name: 'kind', type: ['string', kind] }), [2, 0])).toEqual(
       VALUE({ kind: 'bet' }),
     );
   });
 
-  it('keeps what a logical type stands on', async () => {
+  it('keeps the base type of a logical type', async () => {
     const fields = [
       { name: 'at', type: { type: 'long', logicalType: 'timestamp-millis' } },
       { name: 'amount', type: { type: 'bytes', logicalType: 'decimal', precision: 9, scale: 2 } },
@@ -457,7 +460,7 @@ describe('an Avro value', () => {
     );
   });
 
-  it('rounds a long above 2^53, and does not lose its event', async () => {
+  it('rounds a long above 2^53, and keeps its event', async () => {
     const fields = [
       { name: 'sequence', type: 'long' },
       { name: 'event_id', type: 'string' },
@@ -536,9 +539,9 @@ describe('bytes that do not fit their Avro schema', () => {
     ['a number that is cut off', avroRecord({ name: 'n', type: 'long' }), [0x80]],
     ['a double that is cut off', avroRecord({ name: 'n', type: 'double' }), [0, 0, 0]],
     ['a boolean of 2', avroRecord({ name: 'b', type: 'boolean' }), [2]],
-    ['a branch that is not there', avroRecord({ name: 'u', type: OPTIONAL }), [4]],
+    ['a branch that does not exist', avroRecord({ name: 'u', type: OPTIONAL }), [4]],
     ['a negative branch', avroRecord({ name: 'u', type: OPTIONAL }), [1]],
-    ['a symbol that is not there', kind, [2]],
+    ['a symbol that does not exist', kind, [2]],
     ['an array that claims billions of strings', { type: 'array', items: 'string' }, [...claim, 0]],
     ['an array that claims billions of nulls', { type: 'array', items: 'null' }, [...claim, 0]],
     ['a map that claims billions', { type: 'map', values: 'null' }, [...claim, 0]],
@@ -586,7 +589,7 @@ describe('whatever the bytes', () => {
   const optional = fc.option(string, { nil: null });
   const long = fc.integer({ min: -(2 ** 50), max: 2 ** 50 });
 
-  it('what the common client encodes is decoded to the same, less the nulls', async () => {
+  it('values that the common client encodes are decoded to the same, without nulls', async () => {
     registry.answer('/schemas/ids/7', schema(EVENT));
     const client = new SchemaRegistry({ host: `http://${registry.address}` });
     const event = fc.record({
@@ -617,7 +620,7 @@ describe('whatever the bytes', () => {
     );
   });
 
-  it('random bytes are a value or do not fit, and nothing else', async () => {
+  it('random bytes are a value or do not fit, and have no other result', async () => {
     registry.answer('/schemas/ids/7', schema(EVENT));
     await wire.decode(framed(7));
     fc.assert(

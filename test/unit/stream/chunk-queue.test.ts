@@ -23,8 +23,8 @@ const OVERHEAD = queueOf(chunk([], 1)).bytes;
 /** Memory that a record takes beside its value, once it is read. */
 const RECORD_OVERHEAD = 400;
 
-describe('records that wait', () => {
-  it('are given in their order, over the chunks in which they came, and stay until they are removed', async () => {
+describe('waiting records', () => {
+  it('are returned in order, across the chunks in which they came, and stay until they are removed', async () => {
     const queue = queueOf(chunk([record(0), record(1)], 2), chunk([record(2)], 3), chunk([record(3)], 4));
     expect(offsets(await queue.peek(EVERYTHING, EVERYTHING))).toEqual([0, 1, 2, 3]);
     expect(offsets(await queue.peek(3, EVERYTHING))).toEqual([0, 1, 2]);
@@ -38,7 +38,7 @@ describe('records that wait', () => {
     expect(await queue.peek(EVERYTHING, EVERYTHING)).toEqual([]);
   });
 
-  it('are given from behind those of another batch, too, where that has not taken them all', async () => {
+  it('are also returned from behind the records of another batch', async () => {
     const queue = queueOf(chunk([record(0), record(1), record(2)], 3), chunk([record(3), record(4)], 5));
     expect(offsets(await queue.peek(2, EVERYTHING))).toEqual([0, 1]);
     expect(offsets(await queue.peek(2, EVERYTHING, 2))).toEqual([2, 3]);
@@ -49,7 +49,7 @@ describe('records that wait', () => {
     expect(offsets(await queue.peek(9, EVERYTHING))).toEqual([4]);
   });
 
-  it('are unread in chunks of which none was given yet', async () => {
+  it('count as unread in chunks of which no record was returned yet', async () => {
     const queue = queueOf(
       chunk([record(0, 100), record(1, 100)], 2),
       chunk([record(2, 100)], 3),
@@ -63,7 +63,7 @@ describe('records that wait', () => {
     expect(queue.hasUnread(0)).toBe(false);
   });
 
-  it('are as many as fit into so many bytes, and one at least', async () => {
+  it('are returned up to the limit in bytes, and at least one', async () => {
     const queue = queueOf(chunk([record(0, 800), record(1, 800), record(2, null), record(3)], 4));
     const first = 800 + RECORD_OVERHEAD;
     expect(offsets(await queue.peek(EVERYTHING, 1))).toEqual([0]);
@@ -90,7 +90,7 @@ describe('records that wait', () => {
     expect(OVERHEAD).toBeGreaterThan(0);
   });
 
-  it('stay bytes until it is their turn: no chunk is opened, and no record read, before it is asked for', async () => {
+  it('stay bytes until they are requested: no chunk is opened and no record read before', async () => {
     const read: number[] = [];
     const opened: number[] = [];
     const watched = (records: readonly StreamRecord[], nextOffset: number): Chunk => ({
@@ -124,10 +124,10 @@ describe('records that wait', () => {
   });
 });
 
-describe('what records keep decompressed', () => {
+describe('the decompressed size of records', () => {
   const MIB = 1024 * 1024;
 
-  it('counts whole, however small they are: no further chunk is opened once it is as much as a batch may hold', async () => {
+  it('counts whole chunks, however small the records: none is opened beyond the limit of a batch', async () => {
     const many = Array.from({ length: 40 }, (_, offset) => chunk([record(offset)], offset + 1, 60 * MIB));
     const queue = queueOf(...many);
     expect(offsets(await queue.peek(EVERYTHING, 4 * MIB))).toEqual([0]);
@@ -138,7 +138,7 @@ describe('what records keep decompressed', () => {
     expect(offsets(await whole.peek(EVERYTHING, 4 * MIB))).toEqual([0, 1]);
   });
 
-  it('is let go at once where a chunk turns out to hold no record', async () => {
+  it('is released at once when a chunk turns out to hold no record', async () => {
     const shares = new QueueShares();
     const queue = new ChunkQueue(shares);
     for (let offset = 0; offset < 40; offset++) queue.push(chunk([], offset + 1, 60 * MIB));
@@ -148,39 +148,39 @@ describe('what records keep decompressed', () => {
   });
 });
 
-describe('how far the partition is', () => {
+describe('the position of the partition', () => {
   const takeAll = async (queue: ChunkQueue) =>
     queue.remove((await queue.peek(EVERYTHING, EVERYTHING)).length);
 
-  it('is behind the record that was removed last, where others of its chunk wait', async () => {
+  it('is behind the last removed record while other records of its chunk wait', async () => {
     // 3, 5 and 6 were left out: markers, or compacted away.
     const queue = queueOf(chunk([record(2), record(4), record(7)], 10));
     await queue.peek(2, EVERYTHING);
     expect([queue.remove(1), queue.remove(1)]).toEqual([3, 5]);
   });
 
-  it('is behind what was left out at the end of a chunk, once its last record is removed', async () => {
+  it('is behind the hidden offsets at the end of a chunk once its last record is removed', async () => {
     const queue = queueOf(chunk([record(0), record(1)], 5), chunk([record(5)], 6));
     await queue.peek(2, EVERYTHING);
     expect(queue.remove(2)).toBe(5);
     expect(await takeAll(queue)).toBe(6);
   });
 
-  it('is behind the chunks without any record that follow, once they were looked into', async () => {
+  it('is behind the following chunks without records once these were opened', async () => {
     const queue = queueOf(chunk([record(0)], 1), chunk([], 4), chunk([], 9), chunk([record(9)], 10));
     await queue.peek(2, EVERYTHING);
     expect(queue.remove(1)).toBe(9);
     expect(offsets(await queue.peek(EVERYTHING, EVERYTHING))).toEqual([9]);
   });
 
-  it('is behind a chunk without any record that nothing stands before', async () => {
+  it('is behind a chunk without records if no record waits before it', async () => {
     const queue = queueOf(chunk([], 4));
     expect([queue.isEmpty, await queue.peek(EVERYTHING, EVERYTHING)]).toEqual([false, []]);
     expect(queue.remove(0)).toBe(4);
     expect([queue.isEmpty, queue.bytes]).toEqual([true, 0]);
   });
 
-  it('is not behind a chunk that came later, where records before it wait', async () => {
+  it('is not behind a later chunk while records before it wait', async () => {
     const queue = queueOf(chunk([record(0), record(1)], 2), chunk([], 7));
     await queue.peek(EVERYTHING, EVERYTHING);
     expect(queue.remove(1)).toBe(1);
@@ -246,7 +246,7 @@ describe('the share of a queue', () => {
   };
   const stateOf = (queue: ChunkQueue) => (queue.isFull ? 'full' : queue.isLow ? 'low' : 'half');
 
-  it('is 8 MiB where no other holds anything, so that half of it outlasts a fetch', () => {
+  it('is 8 MiB where no other queue holds records, so that half of it outlasts a fetch', () => {
     const states = [3.9, 4.1, 7.9, 8.1].map((mib) => stateOf(holding(mib * MIB, new QueueShares())));
     expect(states).toEqual(['low', 'half', 'half', 'full']);
   });
@@ -256,14 +256,14 @@ describe('the share of a queue', () => {
     [4, 2],
     [8, 1],
     [100, 1],
-  ])('is among %i that hold something %i MiB', (count, mib) => {
+  ])('is, among %i queues with records, %i MiB', (count, mib) => {
     const shares = new QueueShares();
     for (let other = 1; other < count; other++) holding(1, shares);
     expect(stateOf(holding((mib - 0.1) * MIB, shares))).toBe('half');
     expect(stateOf(holding((mib + 0.1) * MIB, shares))).toBe('full');
   });
 
-  it('grows again once others hold nothing any more, whether that was decided or given up', async () => {
+  it('grows again once the records of other queues are decided or dropped', async () => {
     const shares = new QueueShares();
     const [one, decided, givenUp] = [holding(5 * MIB, shares), holding(1, shares), holding(1, shares)];
     new ChunkQueue(shares).clear();
@@ -286,7 +286,7 @@ describe('a chunk that cannot be opened now', () => {
     return { ...inner, open };
   };
 
-  it('holds up what stands behind it, and is opened with the next look', async () => {
+  it('delays the records behind it, and is opened at the next try', async () => {
     const queue = queueOf(chunk([], 1), refusing(2), chunk([record(2)], 3));
     await expect(queue.peek(EVERYTHING, EVERYTHING)).rejects.toThrow('no memory');
     await expect(queue.peek(EVERYTHING, EVERYTHING)).rejects.toThrow('no memory');
@@ -294,7 +294,7 @@ describe('a chunk that cannot be opened now', () => {
     expect(queue.remove(2)).toBe(3);
   });
 
-  it('holds up nothing that stands before it', async () => {
+  it('does not delay the records before it', async () => {
     const queue = queueOf(chunk([record(0)], 1), refusing(1), chunk([record(2)], 3));
     expect(offsets(await queue.peek(EVERYTHING, EVERYTHING))).toEqual([0]);
     expect(queue.remove(1)).toBe(1);
@@ -302,7 +302,7 @@ describe('a chunk that cannot be opened now', () => {
   });
 });
 
-describe('what is decompressed', () => {
+describe('a decompressed chunk', () => {
   const MIB = 1024 * 1024;
   /** A queue of two records in a chunk, how often that was opened, and what is taken of it when it is its turn. */
   const compressed = (mib: number, shares: QueueShares) => {
@@ -323,7 +323,7 @@ describe('what is decompressed', () => {
     return { queue, opened, turn };
   };
 
-  it('stays so between two turns, as far as it is 64 MiB in all; beyond, it is decompressed anew from where it goes on', async () => {
+  it('is kept between two turns within 64 MiB in all; beyond, it is decompressed again where it continues', async () => {
     const shares = new QueueShares();
     const all = [40, 24, 1].map((mib) => compressed(mib, shares));
     for (const { turn } of all) expect(await turn()).toEqual([0]);
@@ -332,7 +332,7 @@ describe('what is decompressed', () => {
     expect(all.every(({ queue }) => queue.isEmpty)).toBe(true);
   });
 
-  it('leaves its room to others when it is given up, decided, or in its turn', async () => {
+  it('leaves its room to other chunks when it is dropped, decided, or in its turn', async () => {
     const shares = new QueueShares();
     const [givenUp, decided, inTurn, last] = [1, 2, 3, 4].map(() => compressed(60, shares));
     await givenUp?.turn();
@@ -346,7 +346,7 @@ describe('what is decompressed', () => {
     expect(last?.opened).toEqual([undefined]);
   });
 
-  it('stays so while the registry is asked, as far as it is 64 MiB in all, and leaves its room to others after', async () => {
+  it('is kept during a request to the registry, within 64 MiB in all, and then leaves its room', async () => {
     const shares = new QueueShares();
     const [asking, other] = [compressed(40, shares), compressed(40, shares)];
     await asking.queue.peek(2, EVERYTHING);
@@ -358,7 +358,7 @@ describe('what is decompressed', () => {
     expect([asking.opened, other.opened]).toEqual([[undefined], [undefined]]);
   });
 
-  it('of which nothing could be decided waits as well, or is decompressed anew', async () => {
+  it('of which no record was decided is dropped as well beyond the limit, and decompressed again', async () => {
     const shares = new QueueShares();
     await compressed(60, shares).turn();
     const { queue, opened } = compressed(5, shares);
@@ -369,7 +369,7 @@ describe('what is decompressed', () => {
   });
 });
 
-it('a queue does what its model does, whatever comes and whatever is taken', async () => {
+it('a queue behaves as its model does, for any sequence of pushes and removals', async () => {
   const gap = fc.oneof(fc.constant(0), fc.nat(3));
   const size = fc.option(fc.nat(1_000));
   const push = fc.record({

@@ -169,7 +169,7 @@ function setUp(options: {
     beginAt:
       options.beginAt ??
       (async () => {
-        throw new Error('a move that nobody made');
+        throw new Error('a move without a mirror');
       }),
     readDecidedUpTo: options.readDecidedUpTo ?? (async (partitions) => partitions.map(() => 0)),
     batchEvents: options.batchEvents ?? 100,
@@ -234,7 +234,7 @@ describe('an undecided partition', () => {
     expect(clock.waits.map((ms) => ms / SECOND)).toEqual([1, 2, 4, 1, 2]);
   });
 
-  it('that gets on by a part of its batch waits 1 s again [U2]', async () => {
+  it('that decided a part of its batch waits 1 s again [U2]', async () => {
     const inPart: Decide = async (_, envelopes) => ({
       answers: envelopes.slice(0, 1).map(answer),
       undecided: new Error('the rest cannot be decided'),
@@ -247,7 +247,7 @@ describe('an undecided partition', () => {
     expect(source.commits).toEqual(['t/0 1', 't/0 2', 't/0 3']);
   });
 
-  it('lets the others go on [U3]', async () => {
+  it('does not stop the other partitions [U3]', async () => {
     const decide: Decide = (from, envelopes) =>
       (from.partition === 0 ? storeIsDown : decideAll)(from, envelopes);
     const { clock, source, stream, assign, deliver, undecidedPartitions } = setUp({ decide });
@@ -261,7 +261,7 @@ describe('an undecided partition', () => {
     ]);
   });
 
-  it('lets the others go on while many wait, however few are decided at once [U3]', async () => {
+  it('does not stop the other partitions while many wait, however few are decided at once [U3]', async () => {
     const decide: Decide = (from, envelopes) =>
       (from.partition < 10 ? storeIsDown : decideAll)(from, envelopes);
     const { clock, source, assign, deliver } = setUp({ decide, partitionsAtOnce: 1 });
@@ -271,7 +271,7 @@ describe('an undecided partition', () => {
     expect(source.commits).toEqual(['t/10 1', 't/11 1']);
   });
 
-  it('is no standstill: every try counts as progress [U5]', async () => {
+  it('is not stalled: every try counts as progress [U5]', async () => {
     const { clock, stream, assign, deliver } = setUp({ decide: storeIsDown });
     await assign(0);
     deliver(0, [0]);
@@ -283,7 +283,7 @@ describe('an undecided partition', () => {
     expect(idleMs).toBeLessThanOrEqual(30 * SECOND);
   });
 
-  it('waits no longer once it is told to stop, and commits nothing of it [U2]', async () => {
+  it('stops waiting when the worker stops, and commits nothing of its batch [U2]', async () => {
     const { clock, source, stream, assign, deliver, undecidedPartitions } = setUp({ decide: storeIsDown });
     await assign(0);
     deliver(0, [0]);
@@ -299,7 +299,7 @@ describe('an undecided partition', () => {
     expect(await undecidedPartitions()).toBe(0);
   });
 
-  it('waits no longer once it is lost; its next owner starts at 1 s [U2]', async () => {
+  it('stops waiting once it is revoked; its next owner starts at 1 s [U2]', async () => {
     const { clock, source, assign, deliver, state, undecidedPartitions } = setUp({ decide: storeIsDown });
     await assign(0);
     deliver(0, [0]);
@@ -316,7 +316,7 @@ describe('an undecided partition', () => {
     expect(source.commits).toEqual(['t/0 1']);
   });
 
-  it('is so because of a defect of ours, too [U2]', async () => {
+  it('waits also after an error of our own code [U2]', async () => {
     const { clock, assign, deliver } = setUp({
       decide: async () => {
         throw new TypeError('a defect');
@@ -328,7 +328,7 @@ describe('an undecided partition', () => {
     expect(clock.waits.map((ms) => ms / SECOND)).toEqual([1, 2, 4]);
   });
 
-  it('for a record that cannot be decoded now: what stands before it is decided [S3]', async () => {
+  it('with a record that cannot be decoded now decides the records before it [S3]', async () => {
     let registryIsBack = false;
     const { clock, source, decided, assign, deliver, state } = setUp({
       decode: async (bytes) => {
@@ -355,7 +355,7 @@ describe('an undecided partition', () => {
 });
 
 describe('publishing verdicts', () => {
-  it('is tried until it succeeds, without deciding again, before the offset is committed [S7]', async () => {
+  it('is retried until it succeeds, without deciding again, before the offset is committed [S7]', async () => {
     let refused = 3;
     const { clock, source, decided, assign, deliver } = setUp({
       publish: async () => {
@@ -372,7 +372,7 @@ describe('publishing verdicts', () => {
     expect(clock.waits.map((ms) => ms / SECOND)).toEqual([1, 2, 4]);
   });
 
-  it('that waits holds no memory of the records: neither they nor what they were fetched in', async () => {
+  it('that waits holds neither the records nor their fetch in memory', async () => {
     const published: string[][] = [];
     const { clock, source, assign, deliver, deliverBytes, state } = setUp({
       publish: async (_, answers) => {
@@ -395,7 +395,7 @@ describe('publishing verdicts', () => {
     expect([...source.paused]).toEqual(['t/1']);
   });
 
-  it('that fails when we are told to stop commits nothing: the next owner publishes [S7]', async () => {
+  it('that fails while the worker stops commits nothing: the next owner publishes [S7]', async () => {
     const { clock, source, stream, assign, deliver } = setUp({
       publish: async () => {
         throw new Error('the verdict topic refuses');
@@ -410,7 +410,7 @@ describe('publishing verdicts', () => {
 });
 
 describe('commits', () => {
-  it('hold what was left out at the end of a chunk: markers, aborted and compacted records [U10]', async () => {
+  it('cover the hidden offsets at the end of a chunk: markers, aborted and compacted records [U10]', async () => {
     const { clock, source, assign, deliver } = setUp({});
     await assign(0, 1, 2);
     deliver(0, [0, 1], 5);
@@ -444,7 +444,7 @@ describe('commits', () => {
     expect(source.commits).toEqual(['t/0 2', 't/0 3']);
   });
 
-  it('that fail are tried again with what was decided meanwhile [U1]', async () => {
+  it('that fail are retried together with the records decided meanwhile [U1]', async () => {
     let fail = (): void => {};
     const { clock, source, assign, deliver } = setUp({});
     await assign(0, 1, 2);
@@ -465,7 +465,7 @@ describe('commits', () => {
     expect(source.commits).toEqual(['t/0 2', 't/1 1', 't/2 1']);
   });
 
-  it('of a generation that is over are dropped: the partition may be another worker’s [U1]', async () => {
+  it('of an old generation are dropped: the partition may belong to another worker [U1]', async () => {
     const { clock, source, assign, deliver } = setUp({});
     await assign(0, 1);
     source.commitFails = 'the group is rebalancing';
@@ -479,7 +479,7 @@ describe('commits', () => {
     expect(source.commits).toEqual(['t/1 1']);
   });
 
-  it('are not made for a batch that was under way when its partition was lost [U1]', async () => {
+  it('are not made for a batch that was in flight when its partition was revoked [U1]', async () => {
     let decideNow = (): void => {};
     const { clock, source, decided, assign, deliver } = setUp({
       decide: async (from, envelopes) => {
@@ -499,7 +499,7 @@ describe('commits', () => {
     expect(source.commits).toEqual([]);
   });
 
-  it('what is decided in the very step in which a commit ends is committed, too [U1]', async () => {
+  it('include a batch that is decided in the very step in which a commit ends [U1]', async () => {
     // The decision begins to end some steps before the commit does: in one of these runs both end in the same step.
     for (let steps = 0; steps < 30; steps++) {
       let commitNow = (): void => {};
@@ -530,8 +530,8 @@ describe('commits', () => {
   });
 });
 
-describe('told to stop', () => {
-  it('finishes what is being decided, commits it, begins nothing more, and leaves the group [U1]', async () => {
+describe('a stopping worker', () => {
+  it('finishes the batches in flight, commits them, begins no other, and leaves the group [U1]', async () => {
     let decideNow = (): void => {};
     const { clock, source, stream, assign, deliver } = setUp({
       batchEvents: 2,
@@ -555,7 +555,7 @@ describe('told to stop', () => {
     expect(source.stopped).toBe(true);
   });
 
-  it('commits what was decided since the last commit, without the wait between two [U1]', async () => {
+  it('commits the records decided since the last commit, without the wait between commits [U1]', async () => {
     const { clock, source, stream, assign, deliver } = setUp({});
     await assign(0);
     deliver(0, [0]);
@@ -568,7 +568,7 @@ describe('told to stop', () => {
     expect(source.commits).toEqual(['t/0 1', 't/0 2']);
   });
 
-  it('waits for what hangs no longer than the deadline', async () => {
+  it('waits for a hanging batch no longer than the deadline', async () => {
     const { clock, source, stream, assign, deliver } = setUp({ decide: () => new Promise(() => {}) });
     await assign(0);
     deliver(0, [0]);
@@ -583,8 +583,8 @@ describe('told to stop', () => {
   });
 });
 
-describe('what is decided', () => {
-  it('is the record as it came, with its payload decoded: value, key, headers, time and offset [S5]', async () => {
+describe('a decided record', () => {
+  it('has its value, key, headers, timestamp and offset as they came, and a decoded payload [S5]', async () => {
     const seen: Envelope[] = [];
     const { clock, source, assign } = setUp({
       decide: (from, envelopes) => {
@@ -647,7 +647,7 @@ describe('what is decided', () => {
     ]);
   });
 
-  it('goes on behind what was left out in the middle of a batch, too, and with a batch over several chunks', async () => {
+  it('may follow hidden offsets within a batch, and share its batch with other chunks', async () => {
     const batches: number[] = [];
     const { clock, source, assign, deliver } = setUp({
       batchEvents: 3,
@@ -669,7 +669,7 @@ describe('what is decided', () => {
 });
 
 describe('memory', () => {
-  it('a partition is paused while it holds more than 1 MiB, where seven others hold something', async () => {
+  it('a partition is paused while it holds more than 1 MiB, if seven other partitions hold records', async () => {
     const { clock, source, assign, deliver, deliverBytes } = setUp({ decide: storeIsDown, batchEvents: 1 });
     await assign(0, 1, 2, 3, 4, 5, 6, 7);
     for (let other = 1; other < 8; other++) deliver(other, [0]);
@@ -684,7 +684,7 @@ describe('memory', () => {
     expect([...source.paused]).toEqual(['t/0']);
   });
 
-  it('a partition that alone holds something is paused while it holds more than 8 MiB, and resumed below half of it', async () => {
+  it('a partition that alone holds records is paused above 8 MiB, and resumed below half of that', async () => {
     const { clock, source, state, assign, deliverBytes } = setUp({ decide: storeIsDown, batchEvents: 1 });
     await assign(0);
     const paused: boolean[] = [];
@@ -705,7 +705,7 @@ describe('memory', () => {
     expect(source.commits.at(-1)).toBe('t/0 5');
   });
 
-  it('a partition begins with a small batch, and each next one may hold twice as many, up to the setting', async () => {
+  it('a partition begins with a small batch, and each next batch may hold twice as many events, up to the setting', async () => {
     const sizesWith = async (batchEvents: number) => {
       const sizes: number[] = [];
       const { clock, assign, deliver } = setUp({
@@ -727,7 +727,7 @@ describe('memory', () => {
     expect((await sizesWith(400)).slice(0, 3)).toEqual([250, 400, 400]);
   });
 
-  it('a batch that cannot be decided is tried again as half of it, until it can be', async () => {
+  it('a batch that cannot be decided is halved until it can be', async () => {
     const sizes: number[] = [];
     const { clock, assign, deliver } = setUp({
       decide: async (from, envelopes) => {
@@ -746,7 +746,7 @@ describe('memory', () => {
     expect(sizes.filter((size) => size <= 70).reduce((sum, size) => sum + size, 0)).toBe(300);
   });
 
-  it('no answer to a fetch is missing while all partitions are paused: none is sent', async () => {
+  it('while all partitions are paused no fetch is sent, so that no answer is overdue', async () => {
     const { clock, stream, state, assign, deliverBytes } = setUp({ decide: storeIsDown });
     await assign(0, 1);
     for (const partition of [0, 1]) deliverBytes(partition, 0, 9 * MEBIBYTE);
@@ -773,7 +773,7 @@ describe('memory', () => {
     expect(Math.max(...batches)).toBeLessThanOrEqual(4);
   });
 
-  it('the schemas of 64 records are asked for at once: who sends ever new ones does not hold up those beside it', async () => {
+  it('the schemas of 64 records are requested at once: many new schemas do not delay other records', async () => {
     const asked: string[] = [];
     let answer: () => void = () => undefined;
     const answered = new Promise<void>((resolve) => {
@@ -798,7 +798,7 @@ describe('memory', () => {
     expect(decided).toEqual(records.map(({ offset }) => `t/0 ${offset}`));
   });
 
-  it('shows why a partition waits, and counts those whose topic is paused [U7]', async () => {
+  it('the status shows why a partition waits, and counts the partitions of paused topics [U7]', async () => {
     let failure = new Error('the store is down');
     const { clock, stream, state, metrics, assign, deliver } = setUp({
       decide: async () => ({ answers: [], undecided: failure }),
@@ -845,7 +845,7 @@ describe('memory', () => {
     expect(new Set(decided)).toEqual(new Set(['t/0 0', 't/1 0', 't/1 1', 't/1 2']));
   });
 
-  it('records that wait for the registry together leave it once', async () => {
+  it('records that wait for the registry together leave their turn once', async () => {
     let left = 0;
     const { envelopes } = await decodeRecords(
       [0, 1, 2].map((offset) => streamRecord(offset, Buffer.from('framed'))),
@@ -879,7 +879,7 @@ describe('partitions that are decided at the same time', () => {
     return { clock, begun, sent };
   }
 
-  it('are read and judged one by one: the next when all that one writes is on its way', async () => {
+  it('are read and judged one by one: the next once all writes of the one before are sent', async () => {
     const { clock, begun, sent } = await threeThatHang(LARGE_BYTES);
     expect(begun).toEqual([0]);
     sent.get(0)?.();
@@ -890,7 +890,7 @@ describe('partitions that are decided at the same time', () => {
     expect(begun).toEqual([0, 1, 2]);
   });
 
-  it('wait for one that waits for the store 100 ms at most [U3]', async () => {
+  it('wait at most 100 ms for a partition that waits for the store [U3]', async () => {
     const { clock, begun, sent } = await threeThatHang(LARGE_BYTES);
     await clock.pass(99);
     expect(begun).toEqual([0]);
@@ -904,12 +904,12 @@ describe('partitions that are decided at the same time', () => {
     expect(begun).toEqual([0, 1, 2]);
   });
 
-  it('wait for nobody where little of them waits', async () => {
+  it('do not wait for each other while few of their records wait', async () => {
     const { begun } = await threeThatHang(LARGE_BYTES / 2);
     expect(begun).toEqual([0, 1, 2]);
   });
 
-  it('do not wait for one whose schema the registry is asked for', async () => {
+  it('do not wait for a partition that waits for the registry', async () => {
     const { clock, decided, assign, deliverBytes } = setUp({
       decode: (bytes) =>
         bytes.length > LARGE_BYTES ? new Promise(() => undefined) : { type: 'json', bytes },
@@ -967,7 +967,7 @@ describe('the next batch of a partition', () => {
     return partition;
   }
 
-  it('is begun once what one writes is on its way, and answered behind it', async () => {
+  it('begins once all writes of the one before are sent, and is answered after it', async () => {
     const { begun, source, send, end, clock } = await isAtTheSecond();
     expect(begun).toEqual(['0 behind 0', '1 behind 1', '2 behind 2']);
     // Only one is begun behind another.
@@ -982,7 +982,7 @@ describe('the next batch of a partition', () => {
     expect(source.commits.at(-1)).toBe('t/0 3');
   });
 
-  it('is begun when it comes, too', async () => {
+  it('begins also when its records come later', async () => {
     const { begun, send, end, clock, deliverLarge } = await aPartition();
     deliverLarge(0, 1);
     await send(0);
@@ -994,14 +994,14 @@ describe('the next batch of a partition', () => {
     expect(begun[2]).toBe('2 behind 2');
   });
 
-  it('is not begun behind the first of all: the store may know what is behind it [U1]', async () => {
+  it('does not begin behind the first batch of all: the store may know later records [U1]', async () => {
     const { begun, send, deliverLarge } = await aPartition();
     deliverLarge(0, 5);
     await send(0);
     expect(begun).toEqual(['0 behind 0']);
   });
 
-  it('is not begun where all before it was answered again: the store may know more than is read [U1]', async () => {
+  it('does not begin behind redeliveries alone: the store may know later records [U1]', async () => {
     const redelivered = (envelope: Envelope): Answer => ({
       ...answer(envelope),
       decision: { type: 'unstored', deadLetter: 'unclaimed', redelivered: true },
@@ -1020,7 +1020,7 @@ describe('the next batch of a partition', () => {
     expect(begun).toEqual(['1 behind 1', '2 behind 2', '3 behind 3']);
   });
 
-  it('is not begun where little waits', async () => {
+  it('does not begin while few records wait', async () => {
     const { begun, deliver, send, end } = await aPartition();
     for (let offset = 0; offset <= 5; offset++) deliver(0, [offset]);
     await send(0);
@@ -1029,7 +1029,7 @@ describe('the next batch of a partition', () => {
     expect(begun).toEqual(['0 behind 0', '1 behind 1']);
   });
 
-  it('is not begun where another partition could be decided instead', async () => {
+  it('does not begin while another partition could be decided instead', async () => {
     const { begun, assign, deliverBytes, send, end } = await aPartition({ partitionsAtOnce: 2 });
     await assign(0, 1);
     for (let offset = 0; offset <= 5; offset++) for (const to of [0, 1]) deliverBytes(to, offset, MEBIBYTE);
@@ -1042,7 +1042,7 @@ describe('the next batch of a partition', () => {
     expect(begun).toEqual(['0 behind 0', '0 behind 0', '1 behind 1', '1 behind 1']);
   });
 
-  it('is begun anew where the one before cannot be decided, whatever came of it [U1] [U2]', async () => {
+  it('begins again if the one before cannot be decided, whatever its own result [U1] [U2]', async () => {
     const { begun, clock, source, state, decided, send, end } = await isAtTheSecond();
     await send(2);
     await end(1, TIMEOUT);
@@ -1055,7 +1055,7 @@ describe('the next batch of a partition', () => {
     expect(source.commits).toEqual(['t/0 1', 't/0 2', 't/0 6']);
   });
 
-  it('is tried anew like any other where it cannot be decided itself [U2]', async () => {
+  it('is retried like any other if it cannot be decided itself [U2]', async () => {
     const { begun, clock, source, state, send, end } = await isAtTheSecond();
     await send(2);
     await end(2, TIMEOUT);
@@ -1068,7 +1068,7 @@ describe('the next batch of a partition', () => {
     expect(source.commits.at(-1)).toEqual('t/0 6');
   });
 
-  it('does not believe a store that was asked too early: it is asked again [U1]', async () => {
+  it('ignores a position that the store reported too early, and reads it again [U1]', async () => {
     const { begun, clock, source, end } = await isAtTheSecond();
     await end(2, new StoreBehind(1));
     await end(1);
@@ -1078,7 +1078,7 @@ describe('the next batch of a partition', () => {
     expect(clock.waits).toEqual([]);
   });
 
-  it('that waited too long for the one before to commit is begun anew, without a wait [U2]', async () => {
+  it('that waited too long for the commit of the one before begins again, without a wait [U2]', async () => {
     const held = Object.assign(new Error('canceling statement due to lock timeout'), { code: '55P03' });
     const { begun, clock, send, end } = await isAtTheSecond();
     await send(2);
@@ -1091,7 +1091,7 @@ describe('the next batch of a partition', () => {
     expect(clock.waits).toEqual([SECOND]);
   });
 
-  it('does not undo that the one before is tried again as half of it [U2]', async () => {
+  it('does not prevent the one before from being halved [U2]', async () => {
     const { begun, clock, deliver, deliverBytes, send, end } = await aPartition({ batchEvents: 4 });
     deliver(0, [0]);
     await end(0);
@@ -1131,7 +1131,7 @@ describe('the next batch of a partition', () => {
     expect(decided).toEqual(['t/0 0', 't/0 1', 't/0 2', 't/0 3', 't/0 4']);
   });
 
-  it('keeps its records while the one before is answered, though they are more than may rest decompressed [U1]', async () => {
+  it('keeps its records while the one before is answered, beyond the limit of decompressed bytes [U1]', async () => {
     const { begun, source, decided, clock, deliver, send, end } = await aPartition({ batchEvents: 2 });
     deliver(0, [0]);
     await end(0);
@@ -1148,7 +1148,7 @@ describe('the next batch of a partition', () => {
     expect([decided, source.commits.at(-1)]).toEqual([['t/0 0', 't/0 1', 't/0 2', 't/0 3'], 't/0 4']);
   });
 
-  it('of which nothing is left but what nobody reads is committed with what is before it [U10]', async () => {
+  it('without visible records is committed with the records before it [U10]', async () => {
     const { begun, source, clock, deliver, send, end } = await aPartition();
     deliver(0, [0]);
     await end(0);
@@ -1162,7 +1162,7 @@ describe('the next batch of a partition', () => {
     expect(source.commits.at(-1)).toBe('t/0 7');
   });
 
-  it('is published and committed where we are told to stop, and nothing more is begun [U1]', async () => {
+  it('is published and committed when the worker stops, and no other begins [U1]', async () => {
     const { begun, source, stream, send, end } = await isAtTheSecond();
     await send(2);
     const stopped = stream.stop(SECOND);
@@ -1189,7 +1189,7 @@ describe('the next batch of a partition', () => {
       return { ...partition, published, verdicts };
     }
 
-    it('is decided, and one behind it, which wait without their records [S7]', async () => {
+    it('is decided, like the one behind it, and both wait without their records [S7]', async () => {
       const { begun, clock, source, published, verdicts, send, end, deliverLarge } = await refusing();
       await send(2);
       await end(2);
@@ -1219,7 +1219,7 @@ describe('the next batch of a partition', () => {
       expect(records.map((record) => record.deref())).toEqual([undefined]);
     });
 
-    it('is neither published nor committed where we are told to stop: the next owner does it [S7] [U1]', async () => {
+    it('is neither published nor committed when the worker stops: the next owner does it [S7] [U1]', async () => {
       const { source, stream, published, end } = await refusing();
       const stopped = stream.stop(SECOND);
       await end(2);
@@ -1230,7 +1230,7 @@ describe('the next batch of a partition', () => {
   });
 });
 
-describe('a store that has lost what it had decided', () => {
+describe('a store that has lost decided events', () => {
   /** What it holds of partition 0. */
   const aStore = () => {
     const held = { upTo: 0 };
@@ -1242,7 +1242,7 @@ describe('a store that has lost what it had decided', () => {
     return { held, decide, readDecidedUpTo: async () => [held.upTo] };
   };
 
-  it('has it read again before anything that waits behind it, without a wait [U1] [D2]', async () => {
+  it('makes the partition rewind, without a wait, before any record behind is decided [U1] [D2]', async () => {
     const { held, ...store } = aStore();
     const { clock, source, stream, decided, assign, deliver } = setUp(store);
     await assign(0);
@@ -1263,7 +1263,7 @@ describe('a store that has lost what it had decided', () => {
     expect(stream.undecided()).toEqual([]);
   });
 
-  it('is noticed by what the worker before has committed with the offset [U1]', async () => {
+  it('is noticed by the note that the worker before has committed with the offset [U1]', async () => {
     const { held, ...store } = aStore();
     const { clock, source, assign, begin, deliver } = setUp(store);
     held.upTo = 5;
@@ -1278,7 +1278,7 @@ describe('a store that has lost what it had decided', () => {
     expect(source.commits).toEqual(['t/0 5', 't/0 10']);
   });
 
-  it('decides nothing anew before the group is set back, and is undecided for as long [S7] [U1]', async () => {
+  it('decides nothing before the rewound offset is committed, and is undecided until then [S7] [U1]', async () => {
     const { held, ...store } = aStore();
     const { clock, source, stream, decided, assign, begin, deliver } = setUp(store);
     held.upTo = 5;
@@ -1302,7 +1302,7 @@ describe('a store that has lost what it had decided', () => {
     expect([source.commits[0], source.commits.at(-1)]).toEqual(['t/0 5', 't/0 8']);
   });
 
-  it('does not set the group back once its partition is revoked [U1]', async () => {
+  it('does not commit a rewound offset once its partition is revoked [U1]', async () => {
     const { held, ...store } = aStore();
     const { clock, source, assign, begin, deliver } = setUp(store);
     held.upTo = 5;
@@ -1324,7 +1324,7 @@ describe('a store that has lost what it had decided', () => {
     expect(source.commits).toEqual([]);
   });
 
-  it('stays to be asked about offsets that somebody else has set, until a record comes behind them [U1]', async () => {
+  it('is asked about offsets that another program has set, until a record comes behind them [U1]', async () => {
     const { held, ...store } = aStore();
     const { clock, source, metrics, assign, begin, deliver } = setUp(store);
     held.upTo = 5;
@@ -1340,7 +1340,7 @@ describe('a store that has lost what it had decided', () => {
     expect((await metrics.gapRecords.get()).values.map(({ value }) => value)).toEqual([4]);
   });
 
-  it('passes nothing over of a log that was cut off, of which it knows more than is read [U1] [S7]', async () => {
+  it('skips no record of a truncated log, of which it knows later offsets [U1] [S7]', async () => {
     const { held, ...store } = aStore();
     const { clock, source, decided, assign, begin, deliver } = setUp(store);
     held.upTo = 8;
@@ -1355,7 +1355,7 @@ describe('a store that has lost what it had decided', () => {
     expect(source.commits).toEqual(['t/0 6', 't/0 10']);
   });
 
-  it('is noticed where nothing comes, too [U1]', async () => {
+  it('is noticed also while no records come [U1]', async () => {
     const { held, ...store } = aStore();
     const { clock, source, assign, begin } = setUp(store);
     held.upTo = 7;
@@ -1370,7 +1370,7 @@ describe('a store that has lost what it had decided', () => {
     expect(source.wentBack).toEqual(['t/0 5']);
   });
 
-  it('is not looked for where no worker has said how far it was [U1]', async () => {
+  it('is not checked where no worker has committed a note of its position [U1]', async () => {
     const { clock, source, assign, begin, deliver } = setUp(aStore());
     await assign(0);
     begin(0, null);
@@ -1380,7 +1380,7 @@ describe('a store that has lost what it had decided', () => {
     expect(source.commits).toEqual(['t/0 10']);
   });
 
-  it('that does not answer is asked again', async () => {
+  it('that does not answer is asked again at the next check', async () => {
     let asked = 0;
     const { clock, source, assign, begin } = setUp({
       readDecidedUpTo: async () => {
@@ -1394,7 +1394,7 @@ describe('a store that has lost what it had decided', () => {
     expect(source.wentBack).toEqual(['t/0 3']);
   });
 
-  it('resumes a partition that was paused for what waited', async () => {
+  it('resumes a partition that was paused for its waiting records', async () => {
     const { held, ...store } = aStore();
     const { clock, source, assign, begin, deliverBytes } = setUp(store);
     held.upTo = 5;
@@ -1414,7 +1414,7 @@ describe('lag', () => {
     return { lag, waits: waitsSince !== null };
   };
 
-  it('is told of what nobody can read yet, as behind an open transaction, from the first fetch on [U6]', async () => {
+  it('includes records behind an open transaction, which cannot be read yet, from the first fetch on [U6]', async () => {
     const { clock, stream, assign, begin, end, deliver } = setUp({});
     await assign(0);
     expect(lagOf(stream)).toEqual({ lag: null, waits: false });
@@ -1435,7 +1435,7 @@ describe('lag', () => {
     expect(lagOf(stream)).toEqual({ lag: 0, waits: false });
   });
 
-  it('counts from the beginning where nothing is committed, and not what is deleted', async () => {
+  it('counts from the beginning where no offset is committed, without deleted records', async () => {
     const { stream, assign, begin, end } = setUp({});
     await assign(0);
     begin(0, null);
@@ -1447,7 +1447,7 @@ describe('lag', () => {
     expect(lagOf(stream)).toEqual({ lag: 0, waits: false });
   });
 
-  it('of a topic that was made anew counts from its first record, not from the offset of the old one', async () => {
+  it('of a topic that was created again counts from its first record, not from the offset of the old topic', async () => {
     const { clock, stream, assign, begin, end, deliver } = setUp({});
     await assign(0);
     begin(0, 100, 100);
@@ -1465,7 +1465,7 @@ describe('fetches of an old generation', () => {
     return { clock, gate: new FetchGate(clock) };
   };
 
-  it('are kept back until every broker’s loop has begun a fetch in the new one', () => {
+  it('are discarded until the loop of each broker has begun a fetch of the new one', () => {
     const { gate } = gateOf();
     gate.onFetchStart(1);
     gate.onFetchStart(2);
@@ -1478,7 +1478,7 @@ describe('fetches of an old generation', () => {
     expect(gate.isClosed()).toBe(false);
   });
 
-  it('of a broker that is gone are waited for as long as they may take', async () => {
+  it('of a broker that is gone are awaited as long as a fetch may take', async () => {
     const { clock, gate } = gateOf();
     gate.onFetchStart(1);
     gate.close();
@@ -1488,7 +1488,7 @@ describe('fetches of an old generation', () => {
     expect(gate.isClosed()).toBe(false);
   });
 
-  it('there are none when the group is joined for the first time', () => {
+  it('do not exist when the group is joined for the first time', () => {
     const { gate } = gateOf();
     gate.close();
     expect(gate.isClosed()).toBe(false);
@@ -1522,7 +1522,7 @@ describe('an offset that a mirror has copied from another Kafka cluster', () => 
   it.each([
     ['smaller', 90, 30],
     ['larger', 90, 3_000],
-  ])('is gone on from, without an alarm, where it is %s than the old one [U9]', async (_, upTo, offset) => {
+  ])('is continued from without an alarm, where it is %s than the old one [U9]', async (_, upTo, offset) => {
     const { clock, source, metrics, begun, decided, assign, begin, deliver } = onB({ 'A t': 90 });
     await assign(0);
     begin(0, upTo, offset);
@@ -1537,7 +1537,7 @@ describe('an offset that a mirror has copied from another Kafka cluster', () => 
     ]);
   });
 
-  it('is read again from the beginning of the new cluster, where the store has lost what its note says [U9] [U1]', async () => {
+  it('leads to a rewind to the beginning of the new cluster, if the store has lost events that its note counts [U9] [U1]', async () => {
     const { clock, source, begun, decided, assign, begin, deliver } = onB({ 'A t': 89 });
     await assign(0);
     begin(0, 90, 30);
@@ -1554,7 +1554,7 @@ describe('an offset that a mirror has copied from another Kafka cluster', () => 
     expect(new Set(source.notedClusters)).toEqual(new Set(['B']));
   });
 
-  it('is read again from where the new cluster was left, where it was read before [U9] [U1]', async () => {
+  it('leads to a rewind to the position on the new cluster, if that was read before [U9] [U1]', async () => {
     const { clock, source, assign, begin, deliver } = onB({ 'A t': 89, 'B t': 20 });
     await assign(0);
     begin(0, 90, 30);
@@ -1563,7 +1563,7 @@ describe('an offset that a mirror has copied from another Kafka cluster', () => 
     expect(source.wentBack).toEqual(['t/0 20']);
   });
 
-  it('is looked after where nothing comes, too [U9] [U1]', async () => {
+  it('is checked also while no records come [U9] [U1]', async () => {
     const store: Record<string, number> = { 'A t': 90 };
     const { clock, source, assign, begin } = onB(store);
     await assign(0);
@@ -1586,7 +1586,7 @@ describe('an offset that a mirror has copied from another Kafka cluster', () => 
     expect(begun).toEqual([]);
   });
 
-  it('is known by the name that the topic had before a mirror renamed it [U9]', async () => {
+  it('is recognized by the name of the topic before a mirror renamed it [U9]', async () => {
     const { clock, source, assign } = onB({ 'A t': 0, 'A events.t': 90 });
     await assign(0);
     source.listener?.onAssigned([{ topic: 'A.events.t', partition: 0 }]);
@@ -1596,7 +1596,7 @@ describe('an offset that a mirror has copied from another Kafka cluster', () => 
     expect([source.wentBack, source.commits]).toEqual([[], ['A.events.t/0 31']]);
   });
 
-  it('with a note of our own cluster, is behind the store that has only the first one [U9] [U1]', async () => {
+  it('with a note of our own cluster rewinds, if the store knows only its first cluster [U9] [U1]', async () => {
     // A store of before the move, which B now counts as its first cluster: its rows are those of A.
     const { clock, source, assign, begin, deliver } = setUp({
       cluster: { id: 'B', name: '' },
@@ -1609,7 +1609,7 @@ describe('an offset that a mirror has copied from another Kafka cluster', () => 
     expect(source.wentBack).toEqual(['t/0 0']);
   });
 
-  it('waits where the store does not answer, and alarms nobody [U9]', async () => {
+  it('waits while the store does not answer, and raises no alarm [U9]', async () => {
     let asked = 0;
     const { clock, source, decided, assign, begin, deliver } = setUp({
       cluster: { id: 'B', name: 'B' },

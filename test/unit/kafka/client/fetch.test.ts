@@ -50,10 +50,10 @@ async function heard(answer: Buffer): Promise<string[]> {
 beforeAll(() => installFetchDecoder(async (_, bytes) => bytes));
 
 it.each([
-  ['an end, where there is nothing', NOTHING, 0, 't/0 ends at 9, begins at 3'],
+  ['an end, without records', NOTHING, 0, 't/0 ends at 9, begins at 3'],
   ['an end, with a batch', BATCH, 0, 't/0 ends at 9, begins at 3'],
   [
-    'an end, with a batch and the begin of another',
+    'an end, with a batch and the beginning of another',
     Buffer.concat([BATCH, DAMAGED]),
     0,
     't/0 ends at 9, begins at 3',
@@ -65,14 +65,9 @@ it.each([
     't/0 is refused: Not authorized to access topics: [Topic authorization failed]',
   ],
   // The topic may have been made anew: what was read of it before is not to be committed.
-  ['an offset that the log has not', NOTHING, OUT_OF_RANGE, 't/0 is missing'],
+  ['an offset that the log does not have', NOTHING, OUT_OF_RANGE, 't/0 is missing'],
   // Else it is fetched again and again, at once and without a word.
-  [
-    'a batch that says it is longer than all that came',
-    DAMAGED,
-    0,
-    't/0 is refused: its next batch is damaged',
-  ],
+  ['a batch that claims more bytes than came', DAMAGED, 0, 't/0 is refused: its next batch is damaged'],
 ])('%s is told', async (_, records, errorCode, expected) => {
   expect(await heard(answerWith(records, errorCode))).toEqual([expected]);
 });

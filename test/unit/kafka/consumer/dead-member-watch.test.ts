@@ -30,8 +30,8 @@ function seen(at: (second: number) => readonly (readonly [number, number])[], se
   return null;
 }
 
-describe('a member that stands still', () => {
-  test('commits nothing for a while, though there is something to read', () => {
+describe('a member that makes no progress', () => {
+  test('commits nothing for some time, although it has records to read', () => {
     expect(
       seen((second) => [
         [second, second + 1],
@@ -42,7 +42,7 @@ describe('a member that stands still', () => {
     ).toEqual({ second: 8, ids: ['other'] });
   });
 
-  test('may be found by one that has nothing to read itself', () => {
+  test('may be found by a member that has no records to read itself', () => {
     expect(
       seen(() => [
         [3, 3],
@@ -53,7 +53,7 @@ describe('a member that stands still', () => {
     ).toEqual({ second: 8, ids: ['other'] });
   });
 
-  test('is counted from when there is something to read', () => {
+  test('is timed from the first record that it could read', () => {
     expect(
       seen((second) => [
         [3, 3],
@@ -65,23 +65,23 @@ describe('a member that stands still', () => {
   });
 
   test.each([
-    ['has nothing to read', () => [5, 5] as const, () => [7, 7] as const],
+    ['has no records to read', () => [5, 5] as const, () => [7, 7] as const],
     [
-      'gets on with another of its partitions',
+      'makes progress on another of its partitions',
       () => [5, 9] as const,
       (second: number) => [second, second + 1] as const,
     ],
     [
-      'gets on with another now and then',
+      'makes progress on another one now and then',
       () => [5, 9] as const,
       (second: number) => [Math.floor(second / 7), 90] as const,
     ],
-    ['gets on slowly', (second: number) => [Math.floor(second / 7), 90] as const, () => [7, 7] as const],
-  ])('is none that %s', (_, first, second) => {
+    ['makes slow progress', (second: number) => [Math.floor(second / 7), 90] as const, () => [7, 7] as const],
+  ])('is not a member that %s', (_, first, second) => {
     expect(seen((at) => [[at, at], first(at), second(at), [4, 4]])).toBeNull();
   });
 
-  test('is none while we stand still, too', () => {
+  test('is not reported while we make no progress either', () => {
     expect(
       seen(() => [
         [3, 4],
@@ -92,7 +92,7 @@ describe('a member that stands still', () => {
     ).toBeNull();
   });
 
-  test('is counted anew after the group has shared out its partitions', () => {
+  test('is timed again after a rebalance', () => {
     const still = new StillMembers(STILL_MS);
     const look = (second: number) =>
       still.observe(
@@ -108,7 +108,7 @@ describe('a member that stands still', () => {
   });
 });
 
-describe('joining anew', () => {
+describe('rejoining', () => {
   const minute = 60_000;
   const times = (limit: JoinLimit, from: number, to: number): number[] => {
     const found: number[] = [];
@@ -116,11 +116,11 @@ describe('joining anew', () => {
     return found;
   };
 
-  test('happens at once, then after 1, 2, 4 ... minutes, and at last each hour', () => {
+  test('happens at once, then after 1, 2, 4 ... minutes, and in the end each hour', () => {
     expect(times(new JoinLimit(), 0, 300 * minute)).toEqual([0, 1, 3, 7, 15, 31, 63, 123, 183, 243]);
   });
 
-  test('happens at once again where the last time is long ago', () => {
+  test('happens at once again when the last time was long ago', () => {
     const limit = new JoinLimit();
     times(limit, 0, 10 * minute);
     expect(times(limit, 200 * minute, 210 * minute)).toEqual([0, 1, 3, 7]);

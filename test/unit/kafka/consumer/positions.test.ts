@@ -25,7 +25,7 @@ function setUp() {
 }
 const upTo = (partition: typeof ONE, offset: number) => ({ ...partition, offset, expectedUpTo: offset });
 
-it('goes on where the group has committed; only the first answer says where that is', () => {
+it('a partition continues at the committed offset, which only the first answer reports', () => {
   const { positions, told } = setUp();
   positions.onCommitted(ONE, 5, null);
   positions.onCommitted(ONE, 3, null);
@@ -33,7 +33,7 @@ it('goes on where the group has committed; only the first answer says where that
   expect(told).toEqual(['t/1 begins at 5, decided to null']);
 });
 
-it('tells of offsets that were passed over, and of a log that begins anew before anything of it was handed over', () => {
+it('offsets that were passed over are reported, and a log that is new before any record of it is delivered', () => {
   const { positions, told } = setUp();
   positions.onCommitted(ONE, 5, null);
   expect(positions.advance(ONE, 8, 9)).toBe(true);
@@ -47,7 +47,7 @@ it('tells of offsets that were passed over, and of a log that begins anew before
   ]);
 });
 
-it('has no doubts of a log of which it has handed nothing over', async () => {
+it('a log of which no record was delivered is not in doubt', async () => {
   const { positions, sent, send } = setUp();
   positions.onCommitted(ONE, 5, null);
   positions.markInDoubt(ONE);
@@ -56,7 +56,7 @@ it('has no doubts of a log of which it has handed nothing over', async () => {
   expect(sent).toEqual(['t/1@2']);
 });
 
-it('is void once a partition begins anew under what was handed over of it, until the group assigns anew', async () => {
+it('a commit is refused once the log is new under delivered records, until the next assignment', async () => {
   const { positions, sent, send } = setUp();
   expect(positions.advance(ONE, 0, 9)).toBe(true);
   expect(positions.advance(ONE, 0, 2)).toBe(false);
@@ -68,7 +68,7 @@ it('is void once a partition begins anew under what was handed over of it, until
   expect(positions.advance(ONE, 0, 2)).toBe(true);
 });
 
-it('going back is none of these', () => {
+it('a rewind is not reported as a jump', () => {
   const { positions, told } = setUp();
   positions.advance(ONE, 0, 9);
   positions.rewindTo(ONE, 4);
@@ -77,7 +77,7 @@ it('going back is none of these', () => {
   expect(told).toEqual([]);
 });
 
-it('commits nothing beyond what was fetched, and nothing of a partition in doubt until it ends where it was fetched to', async () => {
+it('no commit exceeds the fetched records; a partition in doubt waits for its old high watermark', async () => {
   const { positions, sent, send } = setUp();
   positions.advance(ONE, 0, 9);
   positions.advance(TWO, 0, 9);

@@ -38,7 +38,7 @@ function setUp() {
   };
 }
 
-it('are asked for again after 1, 2, 4 ... 30 s, and no more than that', () => {
+it('refused partitions are retried after 1, 2, 4 ... 30 s, and at most every 30 s', () => {
   const { refused, fetchAfter, changes } = setUp();
   const waits: number[] = [];
   for (let tries = 0; tries < 7; tries++) {
@@ -51,7 +51,7 @@ it('are asked for again after 1, 2, 4 ... 30 s, and no more than that', () => {
   expect(changes).toEqual(['t/0 not allowed']);
 });
 
-it('are told of once a topic, anew for another reason and after ten minutes, and when all of them are read again', () => {
+it('one line a topic is logged, again for another reason and after ten minutes, and at recovery', () => {
   const { refused, lines, changes, fetchAfter } = setUp();
   const refusal = 'cannot read a topic, retrying; other topics continue';
   refused.refuse(of(0), NOT_ALLOWED);
@@ -72,7 +72,7 @@ it('are told of once a topic, anew for another reason and after ten minutes, and
   expect(changes).toEqual(['t/0 not allowed', 't/1 not allowed', 't/1 null', 't/0 null']);
 });
 
-it('stay paused where they are full, too, and are not resumed while they are refused', () => {
+it('full partitions stay paused, and refused ones are not resumed', () => {
   const { refused, out, fetchAfter } = setUp();
   refused.pause(of(0));
   refused.refuse(of(0), NOT_ALLOWED);
@@ -85,7 +85,7 @@ it('stay paused where they are full, too, and are not resumed while they are ref
   expect([...out]).toEqual([]);
 });
 
-it('are tried at once where the group has shared out its partitions', () => {
+it('refused partitions are retried at once after a rebalance', () => {
   const { refused, out, fetchAfter } = setUp();
   refused.pause(of(2));
   refused.refuse(of(0), NOT_ALLOWED);
@@ -99,7 +99,7 @@ it('are tried at once where the group has shared out its partitions', () => {
   expect(fetchAfter(0)).toEqual(['t/0']);
 });
 
-it('are asked for at once where another broker answers while they are left out', () => {
+it('refused partitions are retried at once where another broker answers without them', () => {
   const { refused, fetchAfter } = setUp();
   refused.refuse(of(0), NOT_ALLOWED);
   refused.refuse(of(1), NOT_ALLOWED);

@@ -27,7 +27,7 @@ const endOf = (producerId: bigint, firstOffset: number, type: 'abort' | 'commit'
 });
 
 describe('record batches', () => {
-  it('gives back offset, timestamp, key, value and headers of each record', async () => {
+  it('give the offset, timestamp, key, value and headers of each record', async () => {
     const { records, lastOffset } = await readFetch(
       encodeBatch({
         firstOffset: 40,
@@ -80,19 +80,19 @@ describe('record batches', () => {
     ['one without a value', [['connection-id', null]], ['']],
     ['several', ['a', 'b', 'a'].map((id) => ['connection-id', text(id)]), ['a', 'b', 'a']],
     ['one that is not UTF-8', [['connection-id', Buffer.from([0xff, 0x61])]], ['\ufffda']],
-  ])('claims what its header says: %s [C5]', async (_, headers, claims) => {
+  ])('have the claims of their headers: %s [C5]', async (_, headers, claims) => {
     const { records } = await readFetch(encodeBatch({ records: [{ headers }] }));
     expect(records.map((record) => record.claims)).toEqual([claims]);
   });
 
-  it('gives the time of the append where the topic keeps that', async () => {
+  it('have the time of the append where the topic is set to it', async () => {
     const { records } = await readFetch(
       encodeBatch({ attributes: 0x08, maxTimestamp: 77n, records: [{ timestampDelta: 5n }] }),
     );
     expect(records[0]?.timestamp).toBe('77');
   });
 
-  it('keeps times exact that a number cannot hold', async () => {
+  it('keep timestamps exact that a number cannot hold', async () => {
     const firstTimestamp = 9_223_372_036_854_775_000n;
     const { records } = await readFetch(encodeBatch({ firstTimestamp, records: [{ timestampDelta: 7n }] }));
     expect(records[0]?.timestamp).toBe('9223372036854775007');
@@ -105,7 +105,7 @@ describe('record batches', () => {
     ]);
   });
 
-  it('a time may be missing, before 1970, or earlier than the first of its batch', async () => {
+  it('may have a timestamp that is missing, before 1970, or earlier than the first of the batch', async () => {
     const times = async (firstTimestamp: bigint, ...deltas: bigint[]) => {
       const records = deltas.map((timestampDelta) => ({ timestampDelta }));
       return (await readFetch(encodeBatch({ firstTimestamp, records }))).records.map(
@@ -116,7 +116,7 @@ describe('record batches', () => {
     expect(await times(5n, -6n, -5n, 1n)).toEqual(['-1', '0', '6']);
   });
 
-  it('the key and the time of a record are those of its own bytes, however often and in whatever order they are asked for', async () => {
+  it('read key and timestamp of a record from its own bytes, in any order and any number of times', async () => {
     const keys = [text('a'), null, text(''), text('k'.repeat(300)), text('z')];
     const { records } = await readFetch(
       encodeBatch({
@@ -136,7 +136,7 @@ describe('record batches', () => {
     }
   });
 
-  it('is one record that says so, where any bit of it is another one than was made [S4]', async () => {
+  it('with any flipped bit are one undecodable record [S4]', async () => {
     const records = [{ value: text('10.50') }, { value: text('9') }];
     const whole = encodeBatch({ firstOffset: 7, records });
     for (let bit = 8 * 17; bit < 8 * whole.length; bit++) {
@@ -149,7 +149,7 @@ describe('record batches', () => {
     }
   });
 
-  it('leaves a last batch that was cut off for the next fetch', async () => {
+  it('leave a last batch that was cut off for the next fetch', async () => {
     const whole = encodeBatch({ records: [{ value: text('a') }] });
     const cut = encodeBatch({ firstOffset: 1, records: [{ value: text('b') }] });
     for (let length = 0; length < cut.length; length++) {
@@ -159,12 +159,12 @@ describe('record batches', () => {
     }
   });
 
-  it('leaves out records before the offset that was asked for', async () => {
+  it('leave out records before the requested offset', async () => {
     const bytes = encodeBatch({ records: [{}, {}, {}] });
     expect((await readFetch(bytes, [], 2)).records.map(({ offset }) => offset)).toEqual([2]);
   });
 
-  it('takes the end of a batch from its header, since compaction may have removed its last records', async () => {
+  it('take the end of a batch from its header, since compaction may have removed its last records', async () => {
     const { records, lastOffset } = await readFetch(encodeBatch({ lastOffsetDelta: 9, records: [{}, {}] }));
     expect(records).toHaveLength(2);
     expect(lastOffset).toBe(9);
@@ -182,7 +182,7 @@ describe('record batches', () => {
     expect(answer.records.map(({ value }) => value?.length)).toEqual([1000, 1]);
   });
 
-  it('reads any batch back as it was written', async () => {
+  it('of any content are read as they were written', async () => {
     const bytes = fc.option(fc.uint8Array({ maxLength: 40 }).map((array) => Buffer.from(array)));
     const record = fc.record({
       key: bytes,
@@ -219,13 +219,13 @@ describe('transactions', () => {
   const stream = (...batches: TestBatch[]) => Buffer.concat(batches.map(encodeBatch));
   const values = (records: { value: Buffer | null }[]) => records.map(({ value }) => value?.toString());
 
-  it('leaves out markers, and counts them in the last offset', async () => {
+  it('hide markers, and count them in the last offset', async () => {
     const { records, lastOffset } = await readFetch(stream(of(1n, 0, 'a'), endOf(1n, 1, 'commit')));
     expect(values(records)).toEqual(['a']);
     expect(lastOffset).toBe(1);
   });
 
-  it('leaves out the records of an aborted transaction, and only those', async () => {
+  it('hide the records of an aborted transaction, and only those', async () => {
     const bytes = stream(
       of(1n, 0, 'kept'),
       of(2n, 1, 'aborted'),
@@ -238,7 +238,7 @@ describe('transactions', () => {
     expect(values(records)).toEqual(['kept', 'kept too', 'later']);
   });
 
-  it('does not take a record for a marker because its key is four zero bytes', async () => {
+  it('show a record whose key is four zero bytes, like that of a marker', async () => {
     const bytes = stream(
       of(2n, 0, 'aborted', Buffer.alloc(4)),
       of(2n, 1, 'aborted too'),
@@ -247,7 +247,7 @@ describe('transactions', () => {
     expect((await readFetch(bytes, [{ producerId: 2n, firstOffset: 0 }])).records).toEqual([]);
   });
 
-  it('follows several aborted transactions of several producers', async () => {
+  it('of several producers may be aborted side by side', async () => {
     const bytes = stream(
       of(1n, 0, 'a1'),
       of(2n, 1, 'b1'),
@@ -286,21 +286,21 @@ const expectUndecodable = async (batch: TestBatch, message: RegExp) => {
 };
 
 describe('a batch that cannot be read', () => {
-  it('stands as one record that holds it whole, and the next batch is read', async () => {
+  it('becomes one record that holds all its bytes, and the next batch is read', async () => {
     await expectUndecodable(
       { attributes: 1, firstOffset: 7, lastOffsetDelta: 3, count: 4, body: text('no gzip') },
       /gzip/,
     );
   });
 
-  it('is one that decompresses to more than is allowed', async () => {
+  it('decompresses to more than the limit', async () => {
     await expectUndecodable(
       { attributes: 1, count: 1, body: gzipSync(Buffer.alloc(8 * 1024 * 1024)) },
       /1048576/,
     );
   });
 
-  it("is one whose records' offsets are not rising, or not its own", async () => {
+  it('has records whose offsets do not rise, or are not its own', async () => {
     const withDeltas = (...deltas: number[]): TestBatch => ({
       lastOffsetDelta: 3,
       records: deltas.map((offsetDelta) => ({ offsetDelta })),
@@ -317,7 +317,7 @@ describe('a batch that cannot be read', () => {
     ]);
   });
 
-  it('is a marker that cannot be read, which ends the aborted transaction of its producer all the same', async () => {
+  it('may be a marker, which ends the aborted transaction of its producer all the same', async () => {
     const marker = { attributes: TRANSACTIONAL | CONTROL, producerId: 1n, count: 1, body: text('') };
     await expectUndecodable(marker, /do not fit/);
     const bytes = [
@@ -354,15 +354,15 @@ describe('a batch that cannot be read', () => {
     };
     const DELTAS = [0, 14, -1_000, 2 ** 31 - 1];
 
-    it.each(DELTAS)('ends where the next one begins, and not after %i', async (delta) => {
+    it.each(DELTAS)('ends where the next batch begins, and not after %i', async (delta) => {
       expect(await read(damaged(delta), good(110), good(111))).toEqual(['(100)', 110, 111, 'to 111']);
     });
 
-    it.each(DELTAS)('is left for the next fetch where it comes last, and says %i', async (delta) => {
+    it.each(DELTAS)('is left for the next fetch where it comes last, and claims %i', async (delta) => {
       expect(await read(good(99), damaged(delta))).toEqual([99, 'to 99']);
     });
 
-    it('passes nothing over where it is alone', async () => {
+    it('skips no record where it comes alone', async () => {
       expect(await read(damaged(14))).toEqual(['(100)', 'to 109']);
       expect(await read(damaged(2 ** 31 - 1))).toEqual(['(100)', 'to 109']);
       expect(await read(damaged(-1_000))).toEqual(['(100)', 'to 100']);
@@ -370,7 +370,7 @@ describe('a batch that cannot be read', () => {
       expect(await read(damaged(9, -1))).toEqual(['(100)', 'to 100']);
     });
 
-    it('begins no aborted transaction that begins behind it', async () => {
+    it('does not begin an aborted transaction that begins behind it', async () => {
       const of = (firstOffset: number, producerId: bigint) =>
         encodeBatch({ attributes: TRANSACTIONAL, producerId, firstOffset, records: [{ value: text('x') }] });
       const bytes = Buffer.concat([damaged(30), of(110, 1n), of(111, 1n)]);
@@ -379,7 +379,7 @@ describe('a batch that cannot be read', () => {
     });
   });
 
-  it('of an aborted transaction keeps nothing of what was fetched with it [U3]', async () => {
+  it('of an aborted transaction does not keep its fetch in memory [U3]', async () => {
     const bytes = encodeBatch({ attributes: TRANSACTIONAL, producerId: 1n, records: [{ value: text('x') }] });
     const open = () => {
       const fetched = new Fetched(bytes, [{ producerId: 1n, firstOffset: 0 }], async (_, body) => body);
@@ -390,7 +390,7 @@ describe('a batch that cannot be read', () => {
     expect([chunks.length, fetched.deref()]).toEqual([1, undefined]);
   });
 
-  it('is one with an unknown codec, another format, or more records than bytes', async () => {
+  it('has an unknown codec, another format, or more records than bytes', async () => {
     await expectUndecodable({ attributes: 6, count: 1, body: text('x') }, /codec 6/);
     await expectUndecodable({ magic: 3, count: 0 }, /format 3/);
     await expectUndecodable({ count: 2_000_000_000, body: text('x') }, /do not fit/);
@@ -411,7 +411,7 @@ describe('a record of more than 1,000 headers', () => {
   const read = async (records: TestRecord[]) =>
     (await readFetch(encodeBatch({ firstOffset: 5, records }))).records;
 
-  it('cannot be read: its own bytes are one record, and those beside it are read [S4]', async () => {
+  it('is undecodable: its own bytes become one record, and the records beside it are read [S4]', async () => {
     const many: TestRecord = {
       key: text('k'),
       value: text('v'),
@@ -434,7 +434,7 @@ describe('a record of more than 1,000 headers', () => {
     expect(odd?.size).toBe(whole.length - 2);
   });
 
-  it('is none with 1,000, nor with ours beside them, which a dead letter has [S4 S5]', async () => {
+  it('is a different record than one of 1,000, or one of 1,000 with the headers of a dead letter [S4 S5]', async () => {
     const ours = OURS.map((name): [string, Buffer | null] => [name, text('x')]);
     const replayed: [string, Buffer | null] = ['dead-letter-replayed', text('x')];
     const counts = async (...of: [string, Buffer | null][][]) =>
@@ -446,7 +446,7 @@ describe('a record of more than 1,000 headers', () => {
     expect(await counts(headers(1_007), headers(1_008, 'source-topic'))).toEqual([0, 0]);
   });
 
-  it('is read no further than it says that it is long', async () => {
+  it('is read no further than its own length', async () => {
     const end = encodeRecords([{ headers: headers(5_000) }]);
     const short = Buffer.concat([Buffer.from([14]), end.subarray(2, 9)]);
     await expectUndecodable({ count: 1, lastOffsetDelta: 0, body: short }, /ends beyond|does not end/);
@@ -455,7 +455,7 @@ describe('a record of more than 1,000 headers', () => {
 });
 
 describe('the size of a record', () => {
-  it('is that of all its bytes, and of what its headers take once they are read', async () => {
+  it('counts all its bytes, and the memory that its headers take once they are read', async () => {
     const sizeOf = async (record: TestRecord) =>
       (await readFetch(encodeBatch({ records: [record] }))).records[0]?.size ?? 0;
     const none = await sizeOf({});
@@ -476,7 +476,7 @@ describe('a message of an old format', () => {
   const messages: (OldTestMessage & { what: string })[] = [
     { what: 'the shortest', magic: 0, offset: 3, value: null },
     { what: 'a short one', magic: 0, offset: 4, key: text('k'), value: text('a') },
-    { what: 'one with a time', magic: 1, offset: 5, timestamp, value: text('b'.repeat(100)) },
+    { what: 'one with a timestamp', magic: 1, offset: 5, timestamp, value: text('b'.repeat(100)) },
     { what: 'one without', magic: 1, offset: 8, value: text('c') },
     // Of those that it holds it has the offset of the last.
     { what: 'a compressed one', magic: 1, offset: 12, attributes: 1, timestamp: 7n, value: text('gzip') },
@@ -484,7 +484,7 @@ describe('a message of an old format', () => {
   ];
   const batch = encodeBatch({ firstOffset: 14, records: [{ value: text('next') }] });
 
-  it('stands as one record that holds it whole, at its offset, and what is behind it is read', async () => {
+  it('becomes one record that holds all its bytes, at its offset, and the next batch is read', async () => {
     const bytes = messages.map(encodeOldMessage);
     const { records, lastOffset } = await readFetch(Buffer.concat([...bytes, batch]));
     expect(lastOffset).toBe(14);
@@ -501,7 +501,7 @@ describe('a message of an old format', () => {
     expect(records.at(-1)?.value?.toString()).toBe('next');
   });
 
-  it.each(messages)('goes on behind itself where it comes alone: $what', async ({ what: _, ...message }) => {
+  it.each(messages)('ends at its own offset where it comes alone: $what', async ({ what: _, ...message }) => {
     const { records, lastOffset } = await readFetch(encodeOldMessage(message));
     expect(records).toHaveLength(1);
     expect(lastOffset).toBe(message.offset);
@@ -523,10 +523,10 @@ describe('a batch that cannot be decompressed now', () => {
   const coded = (code: string) => Object.assign(new Error('failed'), { code });
 
   it.each([
-    ['no memory for what it becomes', new RangeError('Array buffer allocation failed')],
-    ['the same, as Node says it', coded('ERR_MEMORY_ALLOCATION_FAILED')],
+    ['no memory for the decompressed bytes', new RangeError('Array buffer allocation failed')],
+    ['the same, with the code of Node', coded('ERR_MEMORY_ALLOCATION_FAILED')],
     ['anything unknown', new Error('never seen')],
-  ])('is no damaged one: %s', async (_, error) => {
+  ])('is not a damaged batch: %s', async (_, error) => {
     await expect(failingWith(error)).rejects.toBe(error);
   });
 
@@ -539,14 +539,14 @@ describe('a batch that cannot be decompressed now', () => {
     ['Z_BUF_ERROR', true],
     ['ZSTD_error_corruption_detected', true],
     ['ZSTD_error_frameParameter_windowTooLarge', true],
-  ])('is told from a damaged one by what node:zlib says: %s', async (code, isDamaged) => {
+  ])('differs from a damaged batch by the code of node:zlib: %s', async (code, isDamaged) => {
     const decode = async () => Promise.reject(coded(code));
     const error = await inflate('gzip', decode, bytes, 1, 1).catch((thrown: unknown) => thrown);
     expect(error instanceof DecompressionError).toBe(isDamaged);
     if (!isDamaged) expect(error).toMatchObject({ code });
   });
 
-  it('large ones are decompressed one at a time, and keep no small one waiting', async () => {
+  it('leaves its turn: large batches are decompressed one at a time, and delay no small one', async () => {
     const mebibyte = 1024 ** 2;
     let [running, most] = [0, 0];
     let goOn: () => void = () => undefined;

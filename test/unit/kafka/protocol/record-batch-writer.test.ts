@@ -59,7 +59,7 @@ const message: fc.Arbitrary<OutgoingMessage> = fc.record({
 });
 
 describe('a record batch that is written', () => {
-  it('holds what it was given, as a reader finds it', async () => {
+  it('is read as it was written', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(message, { minLength: 1, maxLength: 20 }), async (messages) => {
         const batch = await batchOf(messages);
@@ -78,7 +78,7 @@ describe('a record batch that is written', () => {
     [1, 1],
     [2, 0],
     [0, 1],
-  ])('takes large messages, %d before and %d behind a small one', async (before, behind) => {
+  ])('holds large messages, %d before and %d after a small one', async (before, behind) => {
     const mebibyte = 1024 ** 2;
     // Around the length at which the length of a length changes, too.
     for (const size of [mebibyte, mebibyte + 1, 5 * mebibyte]) {
@@ -92,7 +92,7 @@ describe('a record batch that is written', () => {
     }
   });
 
-  it('is written around a large message, which takes its memory once', () => {
+  it('does not copy a large message', () => {
     const encoded = new MessageEncoder().encode({
       key: 'k',
       value: Buffer.alloc(5 * 1024 ** 2),
@@ -148,7 +148,7 @@ describe('the partition of a key', () => {
     );
   });
 
-  it('is any that has a leader where there is no key', () => {
+  it('is any partition with a leader where there is no key', () => {
     const choose = chooserOf(
       partitions.map((each) => ({ ...each, leader: each.partitionId % 2 === 0 ? 1 : -1 })),
     );
