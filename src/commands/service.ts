@@ -1,10 +1,8 @@
 /**
- * The shared parts of the commands that serve until a signal stops them (worker and webhook). At the start
- * they wait for Postgres and Kafka. While they serve, they create the tables of the coming months. The
- * shutdown has a deadline.
+ * The parts that worker and webhook share, and the process around both. lifecycle.ts has the order in which
+ * parts start and stop.
  */
 import type { Logger } from 'pino';
-import { FAILED } from '../cli/exit-codes';
 import { explainShortly, Unable } from '../cli/explain-error';
 import { lacksMigrations } from '../cli/remedies';
 import type { KafkaSettings } from '../config/kafka';
@@ -24,6 +22,7 @@ import { type Health, serveHealth } from '../telemetry/health-server';
 import { startHeartbeat } from '../telemetry/heartbeat';
 import { limitRate, makeLogger } from '../telemetry/logger';
 import type { Metrics } from '../telemetry/metrics';
+import { type Part, runService, type Service } from './lifecycle';
 
 /** How often the tables of the coming months are checked and created. */
 const MONTHS_EVERY_MS = 3_600_000;
@@ -35,20 +34,47 @@ const START_RETRY_MS = 2_000;
  * transaction take nearly twenty seconds.
  */
 const START_TRY_MS = 25_000;
-/** Closing connections may take this long, even if deciding has used the whole time of the shutdown. */
-export const CLOSE_WITHIN_MS = 500;
 /** How often a heartbeat file that cannot be written is reported. */
 const HEARTBEAT_FAULT_EVERY_MS = 60_000;
-/** The longest time to send the last traces. Half of the time left for closing limits them too. */
+/** The longest time to send the last traces. Half of the time of their part limits them too. */
 const LAST_TRACES_WITHIN_MS = 2_000;
+
+/** A service, with the settings and tools of the process around it. */
+export interface ServedService extends Service {
+  readonly healthAt: { readonly port: number; readonly file: string | undefined };
+  readonly metrics: Metrics;
+  readonly logger: Logger;
+}
+
+/**
+ * Runs a service as this process: until SIGTERM, SIGINT or the end of one of its parts.
+ *
+ * @returns the exit code
+ */
+export async function serve({ healthAt, metrics, logger, ...service }: ServedService): Promise<number> {
+  logWarnings(logger);
+  const { code, isClean } = await runService(service, {
+    clock: systemClock,
+    logger,
+    onSignal(listener) {
+      for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => listener(signal));
+    },
+    exitNow: (code) => process.exit(code),
+    openHealth: (health) => openHealth(healthAt, health, metrics, logger),
+  });
+  // A hanging connection would keep the process alive. Nothing is lost: the next owner reads uncommitted
+  // records again, and senders without an answer retry.
+  if (!isClean) process.exit(code);
+  return code;
+}
 
 /**
  * Serves health and metrics on HTTP_PORT, and keeps the file of LIVENESS_HEARTBEAT fresh if it is set.
  *
  * @throws Unable if the file cannot be created
  */
-export async function showHealth(
-  { port, file }: { readonly port: number; readonly file: string | undefined },
+async function openHealth(
+  { port, file }: ServedService['healthAt'],
   health: Health,
   metrics: Metrics,
   logger: Logger,
@@ -74,14 +100,36 @@ export async function showHealth(
   }
 }
 
-/** Creates the tables of the coming months regularly. @returns a function that stops it */
-export function keepMonths(store: Store, logger: Logger): () => void {
-  const timer = setInterval(() => {
+/** The part that creates the tables of the coming months regularly. */
+export function monthsPart(store: Store, logger: Logger): Part<NodeJS.Timeout> {
+  const ensure = () => {
     ensureMonths(store).catch((error: unknown) =>
       logger.error({ error: messageOf(error) }, 'cannot create the tables of the next months'),
     );
-  }, MONTHS_EVERY_MS);
-  return () => clearInterval(timer);
+  };
+  return {
+    name: 'months',
+    start: () => setInterval(ensure, MONTHS_EVERY_MS),
+    stop: async (timer) => clearInterval(timer),
+  };
+}
+
+/** The part of the traces; its value is null if they are off. Late traces never change the exit code. */
+export function tracingPart(
+  traces: Traces | null,
+  options: Omit<TracingOptions, 'headers'>,
+  logger: Logger,
+): Part<Tracing | null> {
+  return {
+    name: 'traces',
+    start: () => loadTracing(traces, options, logger),
+    async stop(tracing, withinMs) {
+      if (tracing === null) return;
+      const mostMs = Math.min(LAST_TRACES_WITHIN_MS, withinMs / 2);
+      if ((await inTime(systemClock, tracing.close(), mostMs)) === LATE)
+        logger.warn('last traces not sent in time');
+    },
+  };
 }
 
 /**
@@ -168,35 +216,11 @@ async function withinDeadline<T>(work: Promise<T>, stop: AbortSignal, ms: number
   }
 }
 
-export async function isDoneWithin(work: Promise<unknown>, ms: number): Promise<boolean> {
-  return (await inTime(work, ms)) !== LATE;
-}
-
 /** Logs Node's warnings. */
-export function logWarnings(logger: Logger): void {
+function logWarnings(logger: Logger): void {
   process.removeAllListeners('warning');
   process.on('warning', ({ name, message }) => {
     logger.warn({ warning: name }, message);
-  });
-}
-
-/** A signal that SIGTERM or SIGINT aborts. A second one ends the process at once. */
-export function stopSignal(logger: Logger): AbortSignal {
-  const controller = new AbortController();
-  for (const signal of ['SIGTERM', 'SIGINT'] as const) {
-    process.on(signal, () => {
-      if (controller.signal.aborted) process.exit(FAILED);
-      logger.info({ signal }, 'signal received');
-      controller.abort();
-    });
-  }
-  return controller.signal;
-}
-
-export function aborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve();
-    else signal.addEventListener('abort', () => resolve(), { once: true });
   });
 }
 
@@ -204,7 +228,7 @@ export function aborted(signal: AbortSignal): Promise<void> {
  * Loads tracing only if it is configured: the OpenTelemetry SDK costs a tenth of a second of CPU and some
  * MiB.
  */
-export async function loadTracing(
+async function loadTracing(
   traces: Traces | null,
   options: Omit<TracingOptions, 'headers'>,
   logger: Logger,
@@ -212,12 +236,6 @@ export async function loadTracing(
   if (traces === null) return null;
   const { makeTracing } = await import('../intake/tracing.js');
   return makeTracing({ ...options, headers: traces.headers }, logger);
-}
-
-/** Sends the last traces. They never delay the exit beyond the limit, and never change the exit code. */
-export async function closeInTime(tracing: Tracing, withinMs: number, logger: Logger): Promise<void> {
-  if (!(await isDoneWithin(tracing.close(), Math.min(LAST_TRACES_WITHIN_MS, withinMs))))
-    logger.warn('last traces not sent in time');
 }
 
 /** Measures the steps of each transaction, and traces them if tracing is on. */

@@ -157,7 +157,7 @@ export async function lookAgain(
 
 async function part<T>(work: () => Promise<T>, withinMs = PART_WITHIN_MS): Promise<Part<T>> {
   try {
-    const value = await inTime(work(), Math.min(withinMs, MAX_TIMER_MS));
+    const value = await inTime(systemClock, work(), Math.min(withinMs, MAX_TIMER_MS));
     return value === LATE ? { unknown: `no answer within ${withinMs / 1000} s` } : { value };
   } catch (error) {
     return { unknown: explainShortly(error) };

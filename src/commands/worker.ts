@@ -11,11 +11,11 @@ import type { Reference } from '../domain/reference';
 import { DEAD_LETTER_REASONS } from '../domain/verdict/reasons';
 import { makeIntake } from '../intake/intake';
 import { makeRejectBreaker } from '../intake/reject-limit';
-import { type Drain, makeDrain } from '../kafka/admin/drain';
+import { makeDrain } from '../kafka/admin/drain';
 import { makeKafka, readClusterId } from '../kafka/client/client';
 import { makeKafkaSource } from '../kafka/consumer/group-source';
-import type { ReadCluster, ReadDecidedUpTo } from '../kafka/moved-offsets';
-import { makeSender, type Sender } from '../kafka/producer';
+import type { ReadDecidedUpTo } from '../kafka/moved-offsets';
+import { makeSender } from '../kafka/producer';
 import { beginAt, makeLedger, nameOfCluster, readDecidedUpTo } from '../ledger/decide-batch';
 import { makeReferences } from '../ledger/reference-store';
 import { systemClock } from '../lib/clock';
@@ -30,21 +30,8 @@ import { makeStream, type Stream } from '../stream/stream';
 import { observeState, observeThrottling, observeTopics } from '../stream/worker-metrics';
 import { makeLogger } from '../telemetry/logger';
 import { makeMetrics } from '../telemetry/metrics';
-import {
-  aborted,
-  CLOSE_WITHIN_MS,
-  closeInTime,
-  isDoneWithin,
-  keepMonths,
-  loadTracing,
-  logWarnings,
-  makeStart,
-  needStore,
-  needTopics,
-  observeSteps,
-  showHealth,
-  stopSignal,
-} from './service';
+import { BY_SIGNAL, FAILURE } from './lifecycle';
+import { makeStart, monthsPart, needStore, needTopics, observeSteps, serve, tracingPart } from './service';
 import { WORKER_SETTINGS } from './settings';
 import { unreadTopics } from './unread-topics';
 
@@ -53,153 +40,148 @@ export async function worker(options: { drain: boolean }): Promise<number> {
   const config = readSettings();
   const metrics = makeMetrics('worker');
   const logger = makeLogger(config.LOG_LEVEL, 'stdout', () => metrics.logLinesDropped.inc());
-  logWarnings(logger);
   const wireFormat = makeWireFormat({ ...config.SCHEMA_REGISTRY, timeoutMs: REGISTRY_TIMEOUT_MS });
   const version = await packageVersion();
   metrics.buildInfo.set({ version, node: process.versions.node }, 1);
-  metrics.beforeScrape = () => observeState(metrics, stream, wireFormat.lookUps);
+  metrics.beforeScrape = () => observeState(metrics, running, wireFormat.lookUps);
   for (const { name } of DEAD_LETTER_REASONS) metrics.deadLetters.inc({ reason: name }, 0);
-  const stop = stopSignal(logger);
-  let stream: Stream | null = null;
-  let connectingAt = systemClock.now();
-  const health = await showHealth(
-    { port: config.HTTP_PORT, file: config.LIVENESS_HEARTBEAT },
-    {
-      // A worker that is trying to reach Kafka is alive: a restart would not help.
-      live: () =>
-        Math.min(stream?.idleMs() ?? 0, systemClock.now() - connectingAt) < config.LIVENESS_SECONDS * 1000,
-      ready: () => stream?.joined() ?? false,
-      notes: () => stream?.undecided().map(describeUndecided) ?? [],
-    },
-    metrics,
-    logger,
-  );
+  /** For the metrics, which are read before there is a stream. */
+  let running: Stream | null = null;
 
-  const pool = makePool(
-    {
-      ...config.DATABASE,
-      maxConnections: config.PARTITIONS_AT_ONCE + 2,
-      applicationName: 'promo-intake',
-    },
-    logger,
-  );
-  const references = makeReferences(pool);
-  const wantedTopics = withoutOwn([config.DEAD_LETTER_TOPIC, config.VERDICT_TOPIC], logger, async () => {
-    return config.KAFKA_TOPICS ?? [...(await references.reload()).topics.keys()];
-  });
-  const reportUnread = makeUnreadReport(
-    [config.DEAD_LETTER_TOPIC, config.VERDICT_TOPIC],
+  return serve({
+    name: 'worker',
+    healthAt: { port: config.HTTP_PORT, file: config.LIVENESS_HEARTBEAT },
     metrics,
     logger,
-    () => references.current(),
-  );
-  const onConnecting = () => {
-    connectingAt = systemClock.now();
-  };
-  const onThrottled = observeThrottling(metrics, logger);
-  const kafka = makeKafka({ ...config.KAFKA, clientId: 'promo-intake', onConnecting, onThrottled }, logger);
-  let sender: Sender;
-  let cluster: ReadCluster;
-  const readDecided: ReadDecidedUpTo = (partitions) =>
-    readDecidedUpTo(
-      pool,
-      partitions.map((each) => ({ cluster: cluster.name, ...each })),
-    );
-  let drain: Drain | null = null;
-  try {
-    const step = makeStart(stop, logger);
-    await needStore(step, config.DATABASE, pool);
-    await needTopics(step, config.KAFKA, [config.DEAD_LETTER_TOPIC, config.VERDICT_TOPIC], logger);
-    const id = await step('Kafka', () => readClusterId(kafka));
-    cluster = { id, name: await step('Postgres', () => nameOfCluster(pool, id)) };
-    sender = await step('Kafka', () => makeSender(kafka));
-    if (options.drain)
-      drain = await step('Kafka', async () =>
-        makeDrain(
-          kafka,
-          config.KAFKA_GROUP_ID,
-          await wantedTopics(),
-          { cluster, readDecidedUpTo: readDecided },
-          logger,
-        ),
+    stopWithinMs: config.SHUTDOWN_SECONDS * 1000,
+    codeOf: (reason) => (reason === 'drained' || (reason === BY_SIGNAL && !options.drain) ? DONE : FAILED),
+    async start({ start, stop }) {
+      const pool = await start({
+        name: 'postgres',
+        start: () =>
+          makePool(
+            {
+              ...config.DATABASE,
+              maxConnections: config.PARTITIONS_AT_ONCE + 2,
+              applicationName: 'promo-intake',
+            },
+            logger,
+          ),
+        stop: (pool) => pool.end(),
+      });
+      const references = makeReferences(pool);
+      const own = [config.DEAD_LETTER_TOPIC, config.VERDICT_TOPIC];
+      const wantedTopics = withoutOwn(own, logger, async () => {
+        return config.KAFKA_TOPICS ?? [...(await references.reload()).topics.keys()];
+      });
+      let connectingAt = systemClock.now();
+      const onConnecting = () => {
+        connectingAt = systemClock.now();
+      };
+      const onThrottled = observeThrottling(metrics, logger);
+      const kafka = makeKafka(
+        { ...config.KAFKA, clientId: 'promo-intake', onConnecting, onThrottled },
+        logger,
       );
-  } catch (error) {
-    if (stop.aborted) logger.info('stopped before the start was complete');
-    else logger.fatal({ error: explainShortly(error) }, 'the worker cannot start');
-    // A pending attempt to connect would keep the process alive.
-    process.exit(stop.aborted && !options.drain ? DONE : FAILED);
-  }
+      const step = makeStart(stop, logger);
+      await needStore(step, config.DATABASE, pool);
+      await needTopics(step, config.KAFKA, own, logger);
+      const id = await step('Kafka', () => readClusterId(kafka));
+      const cluster = { id, name: await step('Postgres', () => nameOfCluster(pool, id)) };
+      const readDecided: ReadDecidedUpTo = (partitions) =>
+        readDecidedUpTo(
+          pool,
+          partitions.map((each) => ({ cluster: cluster.name, ...each })),
+        );
+      const sender = await start({
+        name: 'producer',
+        start: () => step('Kafka', () => makeSender(kafka)),
+        stop: (sender) => sender.stop(),
+      });
+      if (options.drain)
+        await start({
+          name: 'drain',
+          start: () =>
+            step('Kafka', async () =>
+              makeDrain(
+                kafka,
+                config.KAFKA_GROUP_ID,
+                await wantedTopics(),
+                { cluster, readDecidedUpTo: readDecided },
+                logger,
+              ),
+            ),
+          stop: (drain) => drain.close(),
+          ended: (drain, stop) => drain.until(stop),
+        });
+      const tracing = await start(
+        tracingPart(config.TRACES, { groupId: config.KAFKA_GROUP_ID, version }, logger),
+      );
+      await start(monthsPart(pool, logger));
 
-  const endMonths = keepMonths(pool, logger);
-  const failed = new AbortController();
-  const source = makeKafkaSource(
-    kafka,
-    {
-      groupId: config.KAFKA_GROUP_ID,
-      clusterId: cluster.id,
-      fetchIntervalMs: config.FETCH_INTERVAL_MS,
-      wantedTopics,
-      onTopics: (exists, all) => {
-        observeTopics(metrics, exists);
-        reportUnread(all, [...exists.keys()]);
-      },
-      onFatal: (error) => {
-        logger.fatal({ error: explainShortly(error) }, 'Kafka client ended');
-        failed.abort();
-      },
+      let fail = (): void => undefined;
+      const failed = new Promise<string>((resolve) => {
+        fail = () => resolve(FAILURE);
+      });
+      const reportUnread = makeUnreadReport(own, metrics, logger, () => references.current());
+      const source = makeKafkaSource(
+        kafka,
+        {
+          groupId: config.KAFKA_GROUP_ID,
+          clusterId: cluster.id,
+          fetchIntervalMs: config.FETCH_INTERVAL_MS,
+          wantedTopics,
+          onTopics: (exists, all) => {
+            observeTopics(metrics, exists);
+            reportUnread(all, [...exists.keys()]);
+          },
+          onFatal: (error) => {
+            logger.fatal({ error: explainShortly(error) }, 'Kafka client ended');
+            fail();
+          },
+        },
+        logger,
+      );
+      const ledger = makeLedger(pool, { cluster: cluster.name, observe: observeSteps(metrics, tracing) });
+      const plainIntake = makeIntake({
+        ledger,
+        references,
+        sendDeadLetters: makeSendDeadLetters(sender, config.DEAD_LETTER_TOPIC),
+        breaker: config.REJECT_LIMIT === null ? undefined : makeRejectBreaker(config.REJECT_LIMIT, logger),
+        logger,
+        onRetry: (failure) => metrics.retries.inc({ class: failure }),
+        now: systemClock.now,
+      });
+      const stream = makeStream({
+        source,
+        intake: tracing?.traced(plainIntake) ?? plainIntake,
+        wireFormat,
+        publishVerdicts:
+          config.VERDICT_TOPIC === undefined ? null : makePublishVerdicts(sender, config.VERDICT_TOPIC),
+        cluster,
+        readDecidedUpTo: readDecided,
+        beginAt: ({ topic, partition }, offset) =>
+          beginAt(pool, { topic, partition, cluster: cluster.name }, offset),
+        clock: systemClock,
+        logger,
+        metrics,
+        batchEvents: config.BATCH_EVENTS,
+        partitionsAtOnce: config.PARTITIONS_AT_ONCE,
+      });
+      running = stream;
+      await start({
+        name: 'stream',
+        start: () => stream.start(),
+        stop: (_, withinMs) => stream.stop(withinMs),
+        // A worker that is trying to reach Kafka is alive: a restart would not help.
+        isLive: () =>
+          Math.min(stream.idleMs(), systemClock.now() - connectingAt) < config.LIVENESS_SECONDS * 1000,
+        isReady: () => stream.joined(),
+        notes: () => stream.undecided().map(describeUndecided),
+        ended: () => failed,
+      });
     },
-    logger,
-  );
-  const tracing = await loadTracing(config.TRACES, { groupId: config.KAFKA_GROUP_ID, version }, logger);
-  const ledger = makeLedger(pool, { cluster: cluster.name, observe: observeSteps(metrics, tracing) });
-  const plainIntake = makeIntake({
-    ledger,
-    references,
-    sendDeadLetters: makeSendDeadLetters(sender, config.DEAD_LETTER_TOPIC),
-    breaker: config.REJECT_LIMIT === null ? undefined : makeRejectBreaker(config.REJECT_LIMIT, logger),
-    logger,
-    onRetry: (failure) => metrics.retries.inc({ class: failure }),
-    now: systemClock.now,
   });
-  stream = makeStream({
-    source,
-    intake: tracing?.traced(plainIntake) ?? plainIntake,
-    wireFormat,
-    publishVerdicts:
-      config.VERDICT_TOPIC === undefined ? null : makePublishVerdicts(sender, config.VERDICT_TOPIC),
-    cluster,
-    readDecidedUpTo: readDecided,
-    beginAt: ({ topic, partition }, offset) =>
-      beginAt(pool, { topic, partition, cluster: cluster.name }, offset),
-    clock: systemClock,
-    logger,
-    metrics,
-    batchEvents: config.BATCH_EVENTS,
-    partitionsAtOnce: config.PARTITIONS_AT_ONCE,
-  });
-
-  await stream.start();
-  const reason = await Promise.race([
-    aborted(stop).then(() => 'stop requested'),
-    aborted(failed.signal).then(() => 'failed'),
-    ...(drain === null ? [] : [drain.until(stop)]),
-  ]);
-
-  const stopBy = systemClock.now() + config.SHUTDOWN_SECONDS * 1000;
-  logger.info({ reason }, 'stopping');
-  endMonths();
-  const finished = await stream.stop(config.SHUTDOWN_SECONDS * 1000 - CLOSE_WITHIN_MS);
-  const closeWithinMs = Math.max(CLOSE_WITHIN_MS, stopBy - systemClock.now());
-  const lastTraces = tracing && closeInTime(tracing, closeWithinMs / 2, logger);
-  const closing = Promise.allSettled([drain?.close(), sender.stop(), health.close(), pool.end(), lastTraces]);
-  const closed = await isDoneWithin(closing, closeWithinMs);
-  if (!closed) logger.warn({ closeWithinMs }, 'connections did not close in time, dropping them');
-  logger.info('stopped');
-  const code = reason === 'drained' || (reason === 'stop requested' && !options.drain) ? DONE : FAILED;
-  // A hanging connection would keep the process alive. Nothing is lost: the next owner reads uncommitted
-  // records again.
-  if (!finished || !closed) process.exit(FAILED);
-  return code;
 }
 
 const readSettings = () => readConfig(process.env, WORKER_SETTINGS);

@@ -1,6 +1,6 @@
 /** Sends messages to Kafka: verdicts, dead letters, and the input of `publish`. */
 import { CompressionTypes, type Kafka, KafkaJSProtocolError } from 'kafkajs';
-import { inTime, LATE } from '../lib/clock';
+import { inTime, LATE, systemClock } from '../lib/clock';
 import { codecs, connectedAdmin, MAX_DECOMPRESSED_BYTES } from './client/client';
 import { KafkaProblem, noPartition, noTopic } from './client/errors';
 import { EncodedBatch } from './client/patches/produce';
@@ -348,7 +348,7 @@ function murmur2(bytes: Buffer, start: number, end: number): number {
 }
 
 async function withDeadline<T>(work: Promise<T>, ms: number, message: string): Promise<T> {
-  const result = await inTime(work, ms);
+  const result = await inTime(systemClock, work, ms);
   if (result === LATE) throw new Error(message);
   return result;
 }

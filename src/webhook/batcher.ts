@@ -1,14 +1,9 @@
 /**
- * Requests wait here for their turn to be decided. When a slot frees, the waiting requests of one connection
- * are decided in one batch. A transaction costs nearly the same for one event as for a hundred, and most
- * senders send one event a request.
- *
- * After a failure the connection's requests are decided one by one, then in batches that double each time.
- * Otherwise one request that cannot be decided, or a slow store, would keep the others from being decided.
- *
- * Connections take turns, and no connection ever has all slots (docs/rules.md, W8).
+ * Requests wait here for their turn to be decided, in batches. A transaction costs nearly the same for one
+ * event as for a hundred, and most senders send one event a request.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
+import type { Clock, Timer } from '../lib/clock';
 
 /** The most events in a batch. A single request may have more, and is then a batch of its own. */
 const MAX_BATCH_EVENTS = 1_000;
@@ -41,26 +36,37 @@ export interface BatchResult<A> {
   readonly isWhole: boolean;
 }
 
-interface Waiting<R extends Sized, A> {
+/** The states of a request: see Batcher. */
+type RequestState = 'waiting' | 'deciding' | 'answered' | 'refused';
+
+interface Queued<R extends Sized, A> {
   readonly request: R;
   /** Runs work in the async context of the request, so that its spans belong to its trace. */
   readonly inContext: (work: () => void) => void;
   readonly resolve: (answer: A) => void;
   readonly reject: (error: unknown) => void;
-  readonly timer: NodeJS.Timeout;
+  state: RequestState;
+  /** Refuses the request once it has waited too long. */
+  timer: Timer | undefined;
 }
 
-interface Queue<R extends Sized, A> {
-  readonly waiting: Waiting<R, A>[];
+/** The states of a connection: see Batcher. */
+type ConnectionState = 'idle' | 'waiting' | 'deciding' | 'backlogged';
+
+interface Connection<R extends Sized, A> {
+  /** Its requests in state `waiting`, in the order of their arrival. */
+  readonly waiting: Queued<R, A>[];
+  state: ConnectionState;
   /** The most events in the next batch. */
   batchLimit: number;
   /** Slots in use by the connection. */
   running: number;
-  /** When the last request arrived, by performance.now(). */
+  /** When the last request arrived, by the clock. */
   lastRequestAt: number;
 }
 
 export interface BatcherOptions<R extends Sized, A> {
+  readonly clock: Clock;
   /** Slots: transactions that run at once. */
   readonly count: number;
   /**
@@ -73,98 +79,160 @@ export interface BatcherOptions<R extends Sized, A> {
 }
 
 /**
- * @returns a function that decides a request in its turn, or answers `busy` or `beyondShare` after `withinMs`
+ * The states of a request:
+ *
+ *     waiting --- a slot is free, and its batch is taken ---> deciding --- its batch has ended ---> answered
+ *        \------ no slot within the time ---> refused
+ *
+ * A request whose batch fails is `answered` too: with the error.
+ *
+ * The states of a connection, by its requests:
+ *
+ *     idle <----> waiting: requests wait, none of its batches runs
+ *      ^             | a slot is free
+ *      v             v
+ *     deciding <-> backlogged: batches run, and further requests wait
+ *
+ * - `waiting` and `backlogged` connections take turns, one batch a turn, in the order of the set `turns`.
+ * - No connection ever has all slots (docs/rules.md, W8): beyond its share it stays `backlogged`.
+ * - After a failure a connection's requests are decided one by one, then in batches that double each time.
+ *   Otherwise one request that cannot be decided, or a slow store, would keep the others from being decided.
  */
-export function makeBatcher<R extends Sized, A>({ count, busy, beyondShare, decide }: BatcherOptions<R, A>) {
+export class Batcher<R extends Sized, A> {
   /** By connection id. Only connections with a secret get here, so the map is bounded. */
-  const queues = new Map<string, Queue<R, A>>();
+  private readonly connections = new Map<string, Connection<R, A>>();
   /** Connections with waiting requests, in the order of their turns. */
-  const turns = new Set<string>();
-  let free = count;
+  private readonly turns = new Set<string>();
+  private free: number;
 
-  function queueOf(connectionId: string): Queue<R, A> {
-    let queue = queues.get(connectionId);
-    if (queue === undefined) {
-      queue = { waiting: [], batchLimit: MAX_BATCH_EVENTS, running: 0, lastRequestAt: 0 };
-      queues.set(connectionId, queue);
+  constructor(private readonly options: BatcherOptions<R, A>) {
+    this.free = options.count;
+  }
+
+  /** Slots in use, and requests that wait for one. */
+  get load(): { readonly taken: number; readonly waiting: number } {
+    let count = 0;
+    for (const { waiting } of this.connections.values()) count += waiting.length;
+    return { taken: this.options.count - this.free, waiting: count };
+  }
+
+  /** Decides a request in its turn, or answers `busy` or `beyondShare` after `withinMs`. */
+  decide(connectionId: string, request: R, withinMs: number): Promise<A> {
+    return new Promise((resolve, reject) => {
+      const inContext = AsyncLocalStorage.snapshot();
+      const queued: Queued<R, A> = {
+        request,
+        inContext,
+        resolve,
+        reject,
+        state: 'waiting',
+        timer: undefined,
+      };
+      const connection = this.connectionOf(connectionId);
+      connection.lastRequestAt = this.options.clock.now();
+      connection.waiting.push(queued);
+      this.settle(connectionId, connection);
+      this.startBatches();
+      if (this.isWaiting(queued))
+        queued.timer = this.options.clock.after(withinMs, () => this.refuse(connectionId, queued));
+    });
+  }
+
+  /** Reads the state again: a batch may have been taken meanwhile. */
+  private isWaiting({ state }: Queued<R, A>): boolean {
+    return state === 'waiting';
+  }
+
+  private connectionOf(connectionId: string): Connection<R, A> {
+    let connection = this.connections.get(connectionId);
+    if (connection === undefined) {
+      connection = { waiting: [], state: 'idle', batchLimit: MAX_BATCH_EVENTS, running: 0, lastRequestAt: 0 };
+      this.connections.set(connectionId, connection);
     }
-    return queue;
+    return connection;
+  }
+
+  /** Moves a connection to the state that its requests give it, and in or out of the turns. */
+  private settle(connectionId: string, connection: Connection<R, A>): void {
+    const hasWaiting = connection.waiting.length > 0;
+    if (connection.running > 0) connection.state = hasWaiting ? 'backlogged' : 'deciding';
+    else connection.state = hasWaiting ? 'waiting' : 'idle';
+    if (hasWaiting) this.turns.add(connectionId);
+    else this.turns.delete(connectionId);
   }
 
   /** The number of active connections, at least 1. */
-  function countActive(): number {
-    const since = performance.now() - ACTIVE_FOR_MS;
+  private countActive(): number {
+    const since = this.options.clock.now() - ACTIVE_FOR_MS;
     let active = 0;
-    for (const { lastRequestAt, running } of queues.values())
-      if (lastRequestAt > since || running > 0) active++;
+    for (const { lastRequestAt, state } of this.connections.values())
+      if (lastRequestAt > since || state === 'deciding' || state === 'backlogged') active++;
     return Math.max(1, active);
   }
 
   /** The slots that each of the active connections may use at once. */
-  function shareOf(active: number): number {
+  private shareOf(active: number): number {
+    const { count } = this.options;
     return Math.max(1, Math.min(count - LEFT_TO_OTHERS, Math.ceil(count / active)));
   }
 
-  function startBatches(): void {
-    if (turns.size === 0) return;
-    const active = countActive();
-    const share = shareOf(active);
-    while (free > 0) {
-      const connectionId = [...turns].find((each) => queueOf(each).running < share);
+  private startBatches(): void {
+    if (this.turns.size === 0) return;
+    const active = this.countActive();
+    const share = this.shareOf(active);
+    while (this.free > 0) {
+      const connectionId = [...this.turns].find((each) => this.connectionOf(each).running < share);
       if (connectionId === undefined) return;
-      const queue = queueOf(connectionId);
-      const batch = takeBatch(queue, active > 1 ? SMALLER_BESIDE_OTHERS : 1);
-      turns.delete(connectionId);
-      if (queue.waiting.length > 0) turns.add(connectionId);
-      for (const { timer } of batch) clearTimeout(timer);
-      free--;
-      queue.running++;
-      batch[0]?.inContext(() => void run(connectionId, queue, batch));
+      const connection = this.connectionOf(connectionId);
+      const batch = takeBatch(connection, active > 1 ? SMALLER_BESIDE_OTHERS : 1);
+      for (const queued of batch) {
+        queued.state = 'deciding';
+        this.options.clock.cancel(queued.timer);
+      }
+      this.free--;
+      connection.running++;
+      // The connection moves behind the others, until its next turn.
+      this.turns.delete(connectionId);
+      this.settle(connectionId, connection);
+      batch[0]?.inContext(() => void this.run(connectionId, connection, batch));
     }
   }
 
-  async function run(
+  private async run(
     connectionId: string,
-    queue: Queue<R, A>,
-    batch: readonly Waiting<R, A>[],
+    connection: Connection<R, A>,
+    batch: readonly Queued<R, A>[],
   ): Promise<void> {
     try {
       const requests = batch.map(({ request }) => request);
-      const { answers, isWhole } = await decide(connectionId, requests);
-      queue.batchLimit = isWhole ? Math.min(MAX_BATCH_EVENTS, queue.batchLimit * 2) : 1;
+      const { answers, isWhole } = await this.options.decide(connectionId, requests);
+      connection.batchLimit = isWhole ? Math.min(MAX_BATCH_EVENTS, connection.batchLimit * 2) : 1;
       batch.forEach(({ resolve, reject }, index) => {
         const answer = answers[index];
         if (answer === undefined) reject(new Error('a request has no answer'));
         else resolve(answer);
       });
     } catch (error) {
-      queue.batchLimit = 1;
+      connection.batchLimit = 1;
       for (const { reject } of batch) reject(error);
     } finally {
-      free++;
-      queue.running--;
-      startBatches();
+      for (const queued of batch) queued.state = 'answered';
+      this.free++;
+      connection.running--;
+      this.settle(connectionId, connection);
+      this.startBatches();
     }
   }
 
-  function expire(connectionId: string, late: Waiting<R, A>): void {
-    const { waiting, running } = queueOf(connectionId);
+  private refuse(connectionId: string, late: Queued<R, A>): void {
+    const connection = this.connectionOf(connectionId);
+    const { waiting, running } = connection;
     waiting.splice(waiting.indexOf(late), 1);
-    if (waiting.length === 0) turns.delete(connectionId);
-    late.resolve(free > 0 && running >= shareOf(countActive()) ? beyondShare : busy);
+    late.state = 'refused';
+    this.settle(connectionId, connection);
+    const { busy, beyondShare } = this.options;
+    late.resolve(this.free > 0 && running >= this.shareOf(this.countActive()) ? beyondShare : busy);
   }
-
-  return (connectionId: string, request: R, withinMs: number): Promise<A> =>
-    new Promise((resolve, reject) => {
-      const inContext = AsyncLocalStorage.snapshot();
-      const timer = setTimeout(() => expire(connectionId, waiting), withinMs);
-      const waiting: Waiting<R, A> = { request, inContext, resolve, reject, timer };
-      const queue = queueOf(connectionId);
-      queue.lastRequestAt = performance.now();
-      queue.waiting.push(waiting);
-      turns.add(connectionId);
-      startBatches();
-    });
 }
 
 /**
@@ -173,9 +241,9 @@ export function makeBatcher<R extends Sized, A>({ count, busy, beyondShare, deci
  * @param smaller divides the limits
  */
 function takeBatch<R extends Sized, A>(
-  { waiting, batchLimit }: Queue<R, A>,
+  { waiting, batchLimit }: Connection<R, A>,
   smaller: number,
-): Waiting<R, A>[] {
+): Queued<R, A>[] {
   const most = {
     events: Math.min(batchLimit, MAX_BATCH_EVENTS / smaller),
     bytes: MAX_BATCH_BYTES / smaller,

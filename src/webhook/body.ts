@@ -3,6 +3,7 @@
  * doubles as it grows. A body is limited in bytes and in pieces: each piece costs time, even a small one.
  */
 import type { IncomingMessage } from 'node:http';
+import type { Clock } from '../lib/clock';
 
 /** The most pieces (chunks or packets) of one body: 256 bytes each in a body of 1 MiB. */
 export const MAX_PIECES = 4_096;
@@ -79,14 +80,14 @@ export function readRequestBody(request: IncomingMessage, maxBytes: number): Bod
 }
 
 /** Reads and discards the rest of a refused body. @returns whether the body ended within the limits */
-export function drainBody(request: IncomingMessage): Promise<boolean> {
+export function drainBody(clock: Clock, request: IncomingMessage): Promise<boolean> {
   if (request.complete) {
     request.resume();
     return Promise.resolve(true);
   }
   return new Promise((resolve) => {
     let [bytes, pieces] = [0, 0];
-    const timer = setTimeout(() => done(false), DRAIN_WITHIN_MS);
+    const timer = clock.after(DRAIN_WITHIN_MS, () => done(false));
     const onData = (piece: Buffer) => {
       bytes += piece.length;
       if (++pieces > MAX_PIECES || bytes > DRAIN_BYTES) done(false);
@@ -94,7 +95,7 @@ export function drainBody(request: IncomingMessage): Promise<boolean> {
     const onEnd = () => done(true);
     const onClose = () => done(false);
     const done = (isWhole: boolean) => {
-      clearTimeout(timer);
+      clock.cancel(timer);
       request.off('data', onData).off('end', onEnd).off('close', onClose);
       resolve(isWhole);
     };

@@ -7,6 +7,7 @@
 import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
+import type { Clock } from '../lib/clock';
 import { networkOf, plainAddress } from './address';
 
 /**
@@ -27,13 +28,13 @@ export interface Peer {
   readonly signedIds: Set<string>;
   /** The responses to its requests that are not answered yet. */
   readonly responses: Set<ServerResponse>;
-  /** When its last response closed, by performance.now(). */
+  /** When its last response closed, by the clock. */
   idleSince: number;
   /** Bytes received when its last answer left. Any further bytes belong to a request that has begun. */
   bytesAnswered: number;
   /** Whether this service has ended it and reported why. */
   isEnded: boolean;
-  /** Since when an answer has waited to be read, by performance.now(); null if no answer waits. */
+  /** Since when an answer has waited to be read, by the clock; null if no answer waits. */
   unreadSince: number | null;
 }
 
@@ -43,6 +44,7 @@ export interface ConnectionLimits {
 }
 
 export interface ConnectionsDeps {
+  readonly clock: Pick<Clock, 'now'>;
   readonly limits: ConnectionLimits;
   readonly isProxy: (address: string) => boolean;
   /** Ends a connection and reports it. */
@@ -85,7 +87,7 @@ export class Connections {
     const address = plainAddress(socket.remoteAddress ?? '');
     const peer: Peer = {
       ...{ socket, address, network: networkOf(address), isProxy: this.deps.isProxy(address) },
-      ...{ signedIds: new Set(), responses: new Set(), idleSince: performance.now(), unreadSince: null },
+      ...{ signedIds: new Set(), responses: new Set(), idleSince: this.deps.clock.now(), unreadSince: null },
       ...{ bytesAnswered: 0, isEnded: false },
     };
     // On CONNECT Node removes its own listener. Without a listener, a reset would end the process.

@@ -47,7 +47,7 @@ export interface DecidedRequest {
 }
 
 export function makeDeciding(
-  { intake, logger, metrics }: DecidingDeps,
+  { intake, clock, logger, metrics }: DecidingDeps,
   publishing: Publishing | null,
   reports: Reports,
 ) {
@@ -57,12 +57,12 @@ export function makeDeciding(
   ): Promise<BatchResult<DecidedRequest>> => {
     const requestIds = requests.slice(0, MAX_LOGGED_REQUESTS).map(({ requestId }) => requestId);
     const origin = { connectionId, requestIds };
-    const began = performance.now();
+    const began = clock.now();
     const envelopes = requests.flatMap(({ events }) => events.map(envelopeOf));
     const { answers, undecided } = await intake.decideRequest(origin, envelopes);
     let published: Promise<void> | null = null;
     if (answers.length > 0) {
-      observeBatch({ metrics, logger }, origin, answers, performance.now() - began);
+      observeBatch({ metrics, logger }, origin, answers, clock.now() - began);
       published = publishing?.publish(origin, answers.map(withoutRecord)) ?? null;
       // If every request is decided only in part, no request awaits the promise: its rejection needs a
       // handler.

@@ -10,9 +10,9 @@
  */
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { maxValuesOf, readBody } from '../domain/event/request-body';
-import { inTime, LATE } from '../lib/clock';
+import { type Clock, inTime, LATE } from '../lib/clock';
 import { messageOf } from '../lib/errors';
-import { makeBatcher } from './batcher';
+import { Batcher } from './batcher';
 import { MAX_PIECES, readRequestBody } from './body';
 import {
   type DecidedRequest,
@@ -61,7 +61,7 @@ export interface WebhookDeps extends DecidingDeps {
   readonly slots: number;
   readonly maxEvents: number;
   readonly maxBytes: number;
-  /** Traces each signed request. @param traceparent the request's header @param began by performance.now() */
+  /** Traces each signed request. @param traceparent the request's header @param began by the clock */
   readonly observe?: (
     traceparent: unknown,
     began: number,
@@ -77,7 +77,7 @@ export interface WebhookDeps extends DecidingDeps {
 export interface Incoming {
   readonly request: IncomingMessage;
   readonly requestId: string;
-  /** By performance.now(). */
+  /** By the clock. */
   readonly began: number;
   /** The sender's address as it is logged, and its network, which is the key of the limits per address. */
   readonly address: string;
@@ -102,24 +102,38 @@ interface Claimed {
   readonly secrets: readonly Buffer[];
 }
 
-/**
- * @returns the function that answers a request. It throws if the request breaks off, and on a defect of this
- * service.
- */
-export function makeHandler(deps: WebhookDeps): (incoming: Incoming) => Promise<HttpAnswer> {
-  const { secretsOf, now, maxBytes, maxEvents, metrics, reports } = deps;
+export interface Handler {
+  /** Answers a request. Throws if the request breaks off, and on a defect of this service. */
+  answer(incoming: Incoming): Promise<HttpAnswer>;
+  /** What requests hold now: everything is 0 once the last one is answered. */
+  load(): HandlerLoad;
+}
+
+export interface HandlerLoad {
+  readonly reading: number;
+  readonly deciding: number;
+  readonly slots: number;
+  /** Requests that wait for a place or for a slot. */
+  readonly waiting: number;
+  /** Signed requests whose answer is in flight. */
+  readonly replays: number;
+}
+
+export function makeHandler(deps: WebhookDeps): Handler {
+  const { clock, secretsOf, now, maxBytes, maxEvents, metrics, reports } = deps;
   const { slotWithinMs = SLOT_WITHIN_MS, answerWithinMs = ANSWER_WITHIN_MS } = deps;
   const { observe = (_traceparent, _began, answer) => answer() } = deps;
   const limits = { maxEvents, maxValues: maxValuesOf(maxEvents) };
-  const reading = new Places(READING);
-  const deciding = new Places(DECIDING);
+  const reading = new Places({ clock, ...READING });
+  const deciding = new Places({ clock, ...DECIDING });
   const publishing = publishingOf(deps);
   const replays = makeReplays<HttpAnswer>({
     now,
     // A refusal is not kept: a retry may be answered otherwise.
     textOf: (answer) => (isRefusal(answer) ? null : answer.body),
   });
-  const decide = makeBatcher<ReadRequest, DecidedRequest>({
+  const batcher = new Batcher<ReadRequest, DecidedRequest>({
+    clock,
     count: deps.slots,
     busy: { answer: REFUSALS.busy, published: null },
     beyondShare: { answer: REFUSALS.beyondShare, published: null },
@@ -157,8 +171,8 @@ export function makeHandler(deps: WebhookDeps): (incoming: Incoming) => Promise<
     origin: { isSigned: boolean },
   ): Promise<HttpAnswer> {
     const { request, network } = incoming;
-    const waitUntil = performance.now() + slotWithinMs;
-    const left = () => Math.max(0, waitUntil - performance.now());
+    const waitUntil = clock.now() + slotWithinMs;
+    const left = () => Math.max(0, waitUntil - clock.now());
     // Anyone can name a connection id, but not from the address of its true sender. So the address is part of
     // the key.
     const from = incoming.hasSigned(connectionId) ? '' : network;
@@ -193,13 +207,13 @@ export function makeHandler(deps: WebhookDeps): (incoming: Incoming) => Promise<
         if (replay.isAgain) metrics.webhookReplays.inc({ connection: connectionId });
         void Promise.allSettled([replay.answer, incoming.sent]).then(([decided]) => {
           const isRefused = decided.status === 'fulfilled' && isRefusal(decided.value);
-          if (isRefused && read.bytes.length > LARGE_BYTES) evictDeciding = releaseLater(held);
+          if (isRefused && read.bytes.length > LARGE_BYTES) evictDeciding = releaseLater(clock, held);
           else held.release();
         });
         return answerInTime(replay.answer);
       });
     } finally {
-      if (isRefusedLate) evictReading = releaseLater(place);
+      if (isRefusedLate) evictReading = releaseLater(clock, place);
       else place.release();
     }
   }
@@ -207,7 +221,7 @@ export function makeHandler(deps: WebhookDeps): (incoming: Incoming) => Promise<
   /** The answer, or the refusal `late` if deciding takes too long. */
   async function answerInTime(decided: Promise<HttpAnswer>): Promise<HttpAnswer> {
     // The timer must not keep the process alive: once the server is closed there is nobody to answer.
-    const answer = await inTime(decided, answerWithinMs, false);
+    const answer = await inTime(clock, decided, answerWithinMs, false);
     return answer === LATE ? REFUSALS.late : answer;
   }
 
@@ -229,7 +243,7 @@ export function makeHandler(deps: WebhookDeps): (incoming: Incoming) => Promise<
     const { events, bytes, values } = read;
     metrics.webhookInProgress.inc();
     try {
-      const { answer, published } = await decide(
+      const { answer, published } = await batcher.decide(
         connectionId,
         { requestId, address, events, bytes, values },
         withinMs,
@@ -253,7 +267,7 @@ export function makeHandler(deps: WebhookDeps): (incoming: Incoming) => Promise<
     }
   }
 
-  return async (incoming) => {
+  async function answer(incoming: Incoming): Promise<HttpAnswer> {
     const { request, requestId, address } = incoming;
     const named = connectionOf(request.url ?? '');
     const secrets = named === null ? [] : secretsOf(named);
@@ -263,17 +277,29 @@ export function makeHandler(deps: WebhookDeps): (incoming: Incoming) => Promise<
       connectionId: secrets.length > 0 ? named : null,
     };
     const head = readHead(request, named, secrets);
-    const answer = 'status' in head ? head : await answerClaimed(incoming, head, origin);
+    const given = 'status' in head ? head : await answerClaimed(incoming, head, origin);
     // An undecided request was already reported, with its cause.
-    if (isRefusal(answer) && answer !== REFUSALS.undecided) reports.refused(origin, answer);
-    return answer;
+    if (isRefusal(given) && given !== REFUSALS.undecided) reports.refused(origin, given);
+    return given;
+  }
+
+  return {
+    answer,
+    load: () => ({
+      reading: reading.load.taken,
+      deciding: deciding.load.taken,
+      slots: batcher.load.taken,
+      waiting: reading.load.waiting + deciding.load.waiting + batcher.load.waiting,
+      replays: replays.inFlight(),
+    }),
   };
 }
+
 /** Releases a place after REFUSED_FOR_MS. @returns a function that releases it at once */
-function releaseLater(place: Place): () => void {
-  const timer = setTimeout(() => place.release(), REFUSED_FOR_MS).unref();
+function releaseLater(clock: Clock, place: Place): () => void {
+  const timer = clock.after(REFUSED_FOR_MS, () => place.release(), false);
   return () => {
-    clearTimeout(timer);
+    clock.cancel(timer);
     place.release();
   };
 }

@@ -2,12 +2,14 @@
  * A fixed number of places that senders share. No sender takes more than its share. Waiting senders take
  * turns. A slow holder is evicted if another request waits for a place.
  */
+import type { Clock, Timer } from '../lib/clock';
 
 /** A holder keeps its place for at least this time, even if others wait. */
 const KEPT_FOR_MS = 100;
 const CHECK_EVERY_MS = 50;
 
 export interface PlacesOptions {
+  readonly clock: Clock;
   readonly places: number;
   /** The most places of one sender. */
   readonly share: number;
@@ -43,7 +45,7 @@ export class Places {
   private readonly queues = new Map<string, Waiter[]>();
   private taken = 0;
   private waiting = 0;
-  private checks: NodeJS.Timeout | undefined;
+  private checks: Timer | undefined;
 
   constructor(private readonly options: PlacesOptions) {}
 
@@ -53,19 +55,19 @@ export class Places {
    * @param evict called once the holder is slow and others wait: it must then release its place soon
    */
   take(sender: string, withinMs: number, evict: (() => void) | null = null): Promise<Place | NoPlace> {
-    const { places, share, waitingShare } = this.options;
+    const { places, share, waitingShare, clock } = this.options;
     if (this.taken < places && this.heldBy(sender) < share) return Promise.resolve(this.hold(sender, evict));
     if (this.queueOf(sender).length >= waitingShare) return Promise.resolve('share');
     if (this.waiting >= this.options.waiting && !this.shed(sender)) return Promise.resolve('short');
     return new Promise((resolve) => {
-      const timer = setTimeout(() => {
+      const timer = clock.after(withinMs, () => {
         this.forget(sender, waiter);
         resolve(this.heldBy(sender) >= share ? 'share' : 'short');
-      }, withinMs);
+      });
       const waiter: Waiter = {
         evict,
         settle(result) {
-          clearTimeout(timer);
+          clock.cancel(timer);
           resolve(result);
         },
       };
@@ -73,8 +75,13 @@ export class Places {
       if (queue === undefined) this.queues.set(sender, [waiter]);
       else queue.push(waiter);
       this.waiting++;
-      this.checks ??= setInterval(() => this.evictSlowHolders(), CHECK_EVERY_MS);
+      this.checks ??= clock.after(CHECK_EVERY_MS, () => this.check());
     });
+  }
+
+  /** Places in use, and requests that wait for one. */
+  get load(): { readonly taken: number; readonly waiting: number } {
+    return { taken: this.taken, waiting: this.waiting };
   }
 
   private heldBy(sender: string): number {
@@ -86,7 +93,7 @@ export class Places {
   }
 
   private hold(sender: string, evict: (() => void) | null): Place {
-    const holder: Holder = { sender, since: performance.now(), evict, isEvicted: false };
+    const holder: Holder = { sender, since: this.options.clock.now(), evict, isEvicted: false };
     const held = this.holders.get(sender);
     if (held === undefined) this.holders.set(sender, new Set([holder]));
     else held.add(holder);
@@ -121,7 +128,7 @@ export class Places {
     this.waiting--;
     if (queue.length === 0) this.queues.delete(sender);
     if (this.waiting > 0) return;
-    clearInterval(this.checks);
+    this.options.clock.cancel(this.checks);
     this.checks = undefined;
   }
 
@@ -136,12 +143,18 @@ export class Places {
     return true;
   }
 
+  /** Repeats while requests wait. */
+  private check(): void {
+    this.evictSlowHolders();
+    this.checks = this.options.clock.after(CHECK_EVERY_MS, () => this.check());
+  }
+
   /**
    * Evicts a slow holder for each waiting request. The holder is one of the same sender if its share is used
    * up, else one of the sender with the most slow holders.
    */
   private evictSlowHolders(): void {
-    const before = performance.now() - KEPT_FOR_MS;
+    const before = this.options.clock.now() - KEPT_FOR_MS;
     for (const [sender, queue] of this.queues) {
       const isOwn = this.heldBy(sender) >= this.options.share;
       for (let count = 0; count < queue.length; count++) {

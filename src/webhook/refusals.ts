@@ -5,6 +5,7 @@
  * connection ids are logged. Events, players and secrets never are.
  */
 import type { Logger } from 'pino';
+import type { Clock } from '../lib/clock';
 import type { Metrics, UndecidedCause } from '../telemetry/metrics';
 import { REFUSALS, type Refusal } from './responses';
 
@@ -44,8 +45,14 @@ export type DropReason =
 
 export type Reports = ReturnType<typeof makeReports>;
 
-export function makeReports({ logger, metrics }: { readonly logger: Logger; readonly metrics: Metrics }) {
-  const logLimited = makeRateLimit((level, line, message) => logger[level](line, message));
+export interface ReportsDeps {
+  readonly logger: Logger;
+  readonly metrics: Metrics;
+  readonly clock: Pick<Clock, 'now'>;
+}
+
+export function makeReports({ logger, metrics, clock }: ReportsDeps) {
+  const logLimited = makeRateLimit(clock, (level, line, message) => logger[level](line, message));
   const countRefusal = (status: number, token: string, connection: string) =>
     metrics.webhookRefusals.inc({ status: String(status), token, connection });
   return {
@@ -87,12 +94,15 @@ type Level = 'warn' | 'error';
  * Rate-limits log lines by kind and sender. The first line is logged at once. The next one after
  * LINE_EVERY_MS has the number of lines suppressed since.
  */
-function makeRateLimit(log: (level: Level, line: object, message: string) => void) {
+function makeRateLimit(
+  clock: Pick<Clock, 'now'>,
+  log: (level: Level, line: object, message: string) => void,
+) {
   /** The last line by kind and sender, the oldest first. */
   const last = new Map<string, { at: number; suppressed: number }>();
   let [lines, since, suppressedInAll] = [0, 0, 0];
   return (kind: string, sender: string, line: object, message: string, level: Level = 'warn'): void => {
-    const now = performance.now();
+    const now = clock.now();
     const key = `${kind} ${sender}`;
     const seen = last.get(key);
     if (seen !== undefined && now - seen.at < LINE_EVERY_MS) {

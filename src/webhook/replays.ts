@@ -50,6 +50,8 @@ export interface Replays<A> {
     until: number,
     decide: () => Promise<A>,
   ): { readonly isAgain: boolean; readonly answer: Promise<A> };
+  /** The number of answers in flight. */
+  inFlight(): number;
 }
 
 export function makeReplays<A>({ textOf, now, keptBytes = KEPT_BYTES }: ReplaysOptions<A>): Replays<A> {
@@ -118,6 +120,11 @@ export function makeReplays<A>({ textOf, now, keptBytes = KEPT_BYTES }: ReplaysO
         () => own.inFlight.delete(signature),
       );
       return { isAgain: false, answer };
+    },
+    inFlight() {
+      let count = 0;
+      for (const own of connections.values()) count += own.inFlight.size;
+      return count;
     },
   };
 }

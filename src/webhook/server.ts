@@ -60,12 +60,12 @@ export interface ServerDeps extends Omit<WebhookDeps, 'ended' | 'reports'> {
 
 /** Starts the webhook's server. @param port 0 for any free port */
 export async function serveWebhook(port: number, deps: ServerDeps): Promise<Webhook> {
-  const { metrics, logger, requestWithinMs = REQUEST_WITHIN_MS, readWithinMs = READ_WITHIN_MS } = deps;
+  const { clock, metrics, logger, requestWithinMs = REQUEST_WITHIN_MS, readWithinMs = READ_WITHIN_MS } = deps;
   const ended = new AbortController();
   const reports = makeReports(deps);
   const addresses = makeAddresses(deps.trustedProxies);
-  const connections = new Connections({ limits: deps.limits, isProxy: addresses.isProxy, drop });
-  const handle = makeHandler({ ...deps, reports, ended: ended.signal });
+  const connections = new Connections({ clock, limits: deps.limits, isProxy: addresses.isProxy, drop });
+  const handler = makeHandler({ ...deps, reports, ended: ended.signal });
   const inFlight = new Set<IncomingMessage>();
   let isDraining = false;
   let onIdle = (): void => undefined;
@@ -99,7 +99,7 @@ export async function serveWebhook(port: number, deps: ServerDeps): Promise<Webh
     }
     // If the response ended now, Node would close the connection and cut off a sender that still sends.
     response.write(body);
-    const isWhole = await drainBody(request);
+    const isWhole = await drainBody(clock, request);
     if (isWhole) response.end();
     else if (!peer.socket.destroyed) drop(peer, 'drain');
   }
@@ -110,11 +110,11 @@ export async function serveWebhook(port: number, deps: ServerDeps): Promise<Webh
 
   async function answer(exchange: Exchange): Promise<void> {
     const { request, response, peer, requestId } = exchange;
-    const began = performance.now();
+    const began = clock.now();
     const address = addresses.senderOf(peer.address, request.headers);
     let given: HttpAnswer;
     try {
-      given = await handle({
+      given = await handler.answer({
         ...{ request, requestId, began, address, network: networkOf(address), sent: exchange.sent },
         hasSigned: (id) => !peer.isProxy && peer.signedIds.has(id),
         onSigned: (id) => connections.sign(peer, id),
@@ -134,7 +134,7 @@ export async function serveWebhook(port: number, deps: ServerDeps): Promise<Webh
       given = REFUSALS.undecided;
     }
     metrics.webhookRequests.inc({ status: String(given.status) });
-    metrics.webhookSeconds.observe((performance.now() - began) / 1000);
+    metrics.webhookSeconds.observe((clock.now() - began) / 1000);
     await send(exchange, given);
   }
 
@@ -157,7 +157,7 @@ export async function serveWebhook(port: number, deps: ServerDeps): Promise<Webh
       const sent = new Promise<void>((resolve) => {
         response.once('close', () => {
           peer.responses.delete(response);
-          peer.idleSince = performance.now();
+          peer.idleSince = clock.now();
           peer.bytesAnswered = peer.socket.bytesRead;
           inFlight.delete(request);
           if (inFlight.size === 0) onIdle();
@@ -210,14 +210,15 @@ export async function serveWebhook(port: number, deps: ServerDeps): Promise<Webh
     failSocket(socket, () => LATE_BODY);
   }
 
-  /** Drops connections whose peer does not read its answers. */
+  /** Drops connections whose peer does not read its answers. Repeats until the server is closed. */
   function dropUnreadPeers(): void {
-    const now = performance.now();
+    const now = clock.now();
     for (const peer of connections.all()) {
       if (peer.socket.writableLength === 0) peer.unreadSince = null;
       else if (peer.unreadSince === null) peer.unreadSince = now;
       else if (now - peer.unreadSince > readWithinMs) drop(peer, 'unread');
     }
+    checks = clock.after(CHECK_EVERY_MS, dropUnreadPeers, false);
   }
 
   const options = {
@@ -240,7 +241,7 @@ export async function serveWebhook(port: number, deps: ServerDeps): Promise<Webh
     failSocket(socket, ({ responses }) => failureOf(error, responses.size > 0)),
   );
   const served = await listenAt(server, port);
-  const checks = setInterval(dropUnreadPeers, CHECK_EVERY_MS).unref();
+  let checks = clock.after(CHECK_EVERY_MS, dropUnreadPeers, false);
   server.on('error', (error) => logger.error({ error: error.message }, 'a connection could not be taken'));
   const beforeScrape = metrics.beforeScrape;
   metrics.beforeScrape = () => {
@@ -258,14 +259,13 @@ export async function serveWebhook(port: number, deps: ServerDeps): Promise<Webh
       return new Promise((resolve) => {
         const timers = [
           // A closing server no longer applies requestTimeout, so late bodies are ended here.
-          setTimeout(() => {
+          clock.after(requestWithinMs, () => {
             for (const request of inFlight) if (!request.complete) failLate(request);
-          }, requestWithinMs),
-          setTimeout(() => end(false), withinMs),
+          }),
+          clock.after(withinMs, () => end(false)),
         ];
         const end = (inTime: boolean) => {
-          for (const timer of timers) clearTimeout(timer);
-          clearInterval(checks);
+          for (const timer of [...timers, checks]) clock.cancel(timer);
           ended.abort();
           server.closeAllConnections();
           resolve(inTime);

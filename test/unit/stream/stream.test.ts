@@ -10,7 +10,7 @@ import { FetchGate } from '../../../src/kafka/consumer/membership';
 import type { Progress, RecordSource, SourceListener } from '../../../src/kafka/port';
 import type { StreamRecord } from '../../../src/kafka/protocol/record';
 import { StoreBehind } from '../../../src/ledger/failures';
-import type { Clock } from '../../../src/lib/clock';
+import type { Clock, Timer } from '../../../src/lib/clock';
 import type { Header } from '../../../src/lib/record-header';
 import type { TopicPartition } from '../../../src/lib/topic-partition';
 import { StoreError } from '../../../src/postgres/errors';
@@ -28,7 +28,8 @@ const MEBIBYTE = 1024 * 1024;
 
 class FakeClock implements Clock {
   private time = 0;
-  private sleepers: { until: number; wake: () => void }[] = [];
+  private sleepers: { until: number; wake: () => void; timer?: number }[] = [];
+  private timers = 0;
   /** Every wait of a second or more that was begun: those of undecided partitions. Between two commits it is less. */
   readonly waits: number[] = [];
 
@@ -47,6 +48,15 @@ class FakeClock implements Clock {
         resolve();
       });
     });
+  }
+
+  after(ms: number, run: () => void): number {
+    this.sleepers.push({ until: this.time + ms, wake: run, timer: ++this.timers });
+    return this.timers;
+  }
+
+  cancel(timer: Timer | undefined): void {
+    this.sleepers = this.sleepers.filter((each) => each.timer === undefined || each.timer !== timer);
   }
 
   /** Lets time pass, and everything happen that it brings. */

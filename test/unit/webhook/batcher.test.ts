@@ -1,6 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { sleep } from '../../../dev/servers/deadline';
-import { makeBatcher } from '../../../src/webhook/batcher';
+import { systemClock } from '../../../src/lib/clock';
+import { Batcher } from '../../../src/webhook/batcher';
 
 interface Request {
   readonly name: string;
@@ -19,7 +20,8 @@ const request = (name: string, events = 1, bytes = 100): Request => ({
 /** Slots whose turns are ended by hand. */
 function makeTurns(count: number, withinMs = 5_000) {
   const begun: { turn: string; end: (isWhole?: boolean) => void; fail: () => void }[] = [];
-  const inTurn = makeBatcher<Request, string>({
+  const batcher = new Batcher<Request, string>({
+    clock: systemClock,
     count,
     busy: 'busy',
     beyondShare: 'beyond its share',
@@ -33,7 +35,7 @@ function makeTurns(count: number, withinMs = 5_000) {
         });
       }),
   });
-  const decide = (connection: string, asked: Request) => inTurn(connection, asked, withinMs);
+  const decide = (connection: string, asked: Request) => batcher.decide(connection, asked, withinMs);
   return { decide, begun, turns: () => begun.map(({ turn }) => turn) };
 }
 
@@ -197,7 +199,8 @@ test('what fails gives its slot back, and is told to all that it was of', async 
 test('a turn runs in the context of the first request that it is of, so that a trace finds its own', async () => {
   const context = new AsyncLocalStorage<string>();
   const seen: (string | undefined)[] = [];
-  const decide = makeBatcher<Request, string>({
+  const batcher = new Batcher<Request, string>({
+    clock: systemClock,
     count: 1,
     busy: 'busy',
     beyondShare: 'beyond its share',
@@ -208,7 +211,7 @@ test('a turn runs in the context of the first request that it is of, so that a t
     },
   });
   await Promise.all(
-    ['a', 'b', 'c'].map((name) => context.run(name, () => decide('hook', request(name), 5_000))),
+    ['a', 'b', 'c'].map((name) => context.run(name, () => batcher.decide('hook', request(name), 5_000))),
   );
   expect(seen).toEqual(['a', 'b']);
 });

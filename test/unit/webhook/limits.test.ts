@@ -2,6 +2,7 @@
 import { Writable } from 'node:stream';
 import pino from 'pino';
 import { until } from '../../../dev/servers/deadline';
+import { systemClock } from '../../../src/lib/clock';
 import { makeMetrics } from '../../../src/telemetry/metrics';
 import { makeAddresses, networkOf } from '../../../src/webhook/address';
 import { MAX_RETRY_AFTER_MS, retryAfterMs } from '../../../src/webhook/client';
@@ -80,7 +81,7 @@ describe('a log line on refusals [W8]', () => {
     lines.length = 0;
     // The clock of each test begins again.
     jest.advanceTimersByTime(120_000);
-    reports = makeReports({ logger, metrics });
+    reports = makeReports({ logger, metrics, clock: systemClock });
   });
   afterEach(() => {
     jest.useRealTimers();
@@ -125,7 +126,7 @@ describe('a log line on refusals [W8]', () => {
 });
 
 describe('places that senders share [W8]', () => {
-  const LIMITS = { places: 4, share: 3, waiting: 4, waitingShare: 3 };
+  const LIMITS = { clock: systemClock, places: 4, share: 3, waiting: 4, waitingShare: 3 };
   const make = () => {
     const places = new Places(LIMITS);
     const given: string[] = [];
