@@ -21,7 +21,9 @@ const LOCKS = [...CONFLICTS, 'read-only'] as const;
 const KAFKA = ['refused', 'answer lost', 'silence before', 'silence after'] as const;
 /** Faults of messages, which go to several partitions. */
 const MESSAGES = [...KAFKA, 'part of it taken'] as const;
-/** Faults of the whole world, which strike while a worker waits. */
+/** Faults of the senders of requests. */
+const SENDERS = ['client goes away'] as const;
+/** Faults of the whole world, which strike while a worker or a pod waits. */
 const WORLD = [
   ...([
     'store away',
@@ -68,6 +70,11 @@ const POINTS = {
   decode: ['registry away', ...WORLD],
   'wait of an undecided partition': WORLD,
   'wait of an offset commit': WORLD,
+  'request body': [...SENDERS, ...WORLD],
+  'wait for a slot': [...SENDERS, ...WORLD],
+  'decide requests': [...SENDERS, ...WORLD],
+  'wait of a publisher': WORLD,
+  'answer a request': [...SENDERS, 'answer lost', ...WORLD],
 } as const satisfies Record<string, readonly string[]>;
 export type Point = keyof typeof POINTS;
 export type Fault = (typeof POINTS)[Point][number];

@@ -14,13 +14,12 @@ import { placeOf } from '../model/verify';
 import { brief } from '../support/ledger';
 import type { SentMessage } from '../support/record-batch';
 import type { Log } from './broker-model';
-import { documentOf, isFromRecreatedLog, type SimulatedRecord } from './plan';
+import { documentOf, isFromRecreatedLog, type PlannedRequest, type SimulatedRecord } from './plan';
+import { must, nameOf, Violation } from './promise';
+import { feedNameOf, type RequestMonitor } from './request-monitor';
 import type { Scheduler } from './scheduler';
 import type { StoreModel, Transaction } from './store-model';
 import type { Values } from './wire';
-
-/** A promise that was broken, by the name of the invariant. */
-export class Violation extends Error {}
 
 /** I9: a partition makes progress within this time after the last fault. */
 const PROGRESS_WITHIN_MS = 35_000;
@@ -84,6 +83,7 @@ export class Monitor {
   constructor(
     private readonly scheduler: Scheduler,
     private readonly recordAt: (coordinates: Coordinates) => SimulatedRecord | null | undefined,
+    private readonly ofRequests: RequestMonitor,
   ) {}
 
   // --- the store
@@ -99,7 +99,7 @@ export class Monitor {
     const history = transaction.appended.filter(({ table }) => table === 'history');
     must(keys.length === history.length, 'I1', 'keys and verdicts of a transaction differ in number');
     for (const { table, values } of transaction.appended) {
-      this.onAppended(table, values, transaction);
+      this.onAppended(store, table, values, transaction);
       const partition = this.partitionNames.get(values.partition_no ?? '') ?? '';
       if (isFromRecreatedLog(values.event_id) && !this.followed.has(partition))
         this.followed.set(partition, store.committed);
@@ -119,14 +119,16 @@ export class Monitor {
   }
 
   /** The store has lost its last transactions: only the remaining ones count. */
-  onFallBack({ appended }: StoreModel): void {
+  onFallBack(store: StoreModel): void {
     const before = [...this.stored.keys()];
+    const noteLost = this.ofRequests.onFallBack();
     for (const known of [this.stored, this.rows.verdicts, this.rows.resends, this.unstored, this.sums])
       known.clear();
     this.settledRounds.clear();
     this.verdictIds.clear();
     for (const table of ['history', 'resends', 'unstored'] as const)
-      for (const { values } of appended[table]) this.onAppended(table, values, null);
+      for (const { values } of store.appended[table]) this.onAppended(store, table, values, null);
+    noteLost();
     for (const place of before) {
       if (this.stored.has(place)) continue;
       this.lost.add(place);
@@ -201,8 +203,15 @@ export class Monitor {
   }
 
   /** @param transaction null where the transaction was checked before */
-  private onAppended(table: string, values: Values, transaction: Transaction | null): void {
+  private onAppended(
+    store: StoreModel,
+    table: string,
+    values: Values,
+    transaction: Transaction | null,
+  ): void {
     if (table === 'panics') return;
+    if (table === 'history') this.onVerdict(store, values, transaction);
+    if (values.partition_no === null) return;
     const partition = this.partitionNames.get(values.partition_no ?? '') ?? '';
     const place = `${partition}/${values.source_offset}${markOf(values.event_id)}`;
     if (table === 'history') {
@@ -210,17 +219,9 @@ export class Monitor {
       must(outcome !== undefined, 'I1', `${place} has the outcome ${values.outcome}`);
       this.decided(place, [outcome?.verdict, outcome?.reason].filter(Boolean).join('/'));
       count(this.rows.verdicts, partition);
-      const id = values.verdict_id ?? '';
-      must(!this.verdictIds.has(id), 'I1', `the verdict id ${id} was given twice`);
-      this.verdictIds.add(id);
-      const version = Number(values.reference_version);
-      const beganUnder = transaction?.beganUnder ?? version;
-      must(version === beganUnder, 'C9', `${place} is judged by version ${version}, not ${beganUnder}`);
       const { at } = this.sourceOf(values);
       const isPanic = outcome?.reason === 'panic';
       must(!isPanic || this.record(at).poison !== null, 'V9', `${place} is a panic for no fault of its own`);
-      must(values.counted !== 't' || values.outcome === '0', 'I4', `${place} counts and is not accepted`);
-      this.addToRound(place, values);
     } else if (table === 'resends') {
       const first = outcomeOfCode(Number(values.first_outcome));
       const name = [first?.verdict, first?.reason].filter(Boolean).join('/');
@@ -231,6 +232,20 @@ export class Monitor {
       count(this.unstored, partition);
     }
     this.progressAt.set(partition, this.scheduler.now());
+  }
+
+  /** Checks a verdict of any transport. */
+  private onVerdict(store: StoreModel, values: Values, transaction: Transaction | null): void {
+    const { verdict_id, event_id, reference_version, counted, outcome } = values;
+    this.ofRequests.onVerdict(store, values);
+    const id = verdict_id ?? '';
+    must(!this.verdictIds.has(id), 'I1', `the verdict id ${id} was given twice`);
+    this.verdictIds.add(id);
+    const version = Number(reference_version);
+    const beganUnder = transaction?.beganUnder ?? version;
+    must(version === beganUnder, 'C9', `${event_id} is judged by version ${version}, not ${beganUnder}`);
+    must(counted !== 't' || outcome === '0', 'I4', `${event_id} counts and is not accepted`);
+    this.addToRound(`${event_id}`, values);
   }
 
   private decided(place: string, what: string): void {
@@ -334,6 +349,10 @@ export class Monitor {
   onVerdicts(messages: readonly SentMessage[]): void {
     for (const { value } of messages) {
       const { source, details, anomalies, ...message } = JSON.parse(String(value));
+      if (source === null) {
+        this.ofRequests.onPublished(message);
+        continue;
+      }
       const place = `${placeOf(source.topic, source.partition, source.offset)}${markOf(message.event_id)}`;
       const stored = this.stored.get(place);
       const wasLost = this.lost.has(place);
@@ -416,7 +435,7 @@ export class Monitor {
    * Every record is decided, dead-lettered or counted, and its answer is published. The answers follow the
    * rules, in the order in which the records were decided.
    */
-  checkEnd(store: StoreModel, logs: Iterable<Log>): void {
+  checkEnd(store: StoreModel, logs: Iterable<Log>, requests: readonly PlannedRequest[]): void {
     for (const log of logs) {
       const partition = keyOf(log.source);
       log.entries.forEach((entry, offset) => {
@@ -435,10 +454,10 @@ export class Monitor {
       });
     }
     must(store.deadlocks === 0, 'U4', 'workers have met in a deadlock, which the order of locks forbids');
-    this.checkRules(store);
+    this.checkRules(store, requests);
   }
 
-  private checkRules(store: StoreModel): void {
+  private checkRules(store: StoreModel, requests: readonly PlannedRequest[]): void {
     const model = new ReferenceModel(documentOf(1));
     const history = store.appended.history.map(({ values }) => values);
     history.sort((a, b) => Number(a.verdict_id) - Number(b.verdict_id));
@@ -446,24 +465,28 @@ export class Monitor {
     const lastOffset = new Map<string, number>();
     const decided = new Set<string>();
     for (const values of history) {
-      const { at, place } = this.sourceOf(values);
-      const log = `${keyOf(at)}${at.isRecreated ? MARK : ''}`;
-      const last = lastOffset.get(log) ?? -1;
-      must(at.offset > last || this.passedOver.has(place), 'D2', `${place} is decided behind a later one`);
-      lastOffset.set(log, Math.max(last, at.offset));
-      decided.add(place);
       // The number of a version may have belonged to another document before. The store has then lost all
       // records that the old document judged.
       const version = Number(values.reference_version);
       const reference = references.get(version) ?? documentIn(store, version);
       references.set(version, reference);
       model.reference = reference;
+      if (values.partition_no === null) {
+        this.ofRequests.checkRow(store, model, requests, values);
+        continue;
+      }
+      const { at, place } = this.sourceOf(values);
+      const log = `${keyOf(at)}${at.isRecreated ? MARK : ''}`;
+      const last = lastOffset.get(log) ?? -1;
+      must(at.offset > last || this.passedOver.has(place), 'D2', `${place} is decided behind a later one`);
+      lastOffset.set(log, Math.max(last, at.offset));
+      decided.add(place);
       const record = this.record(at);
       const taken = model.take(deliveryOf(place, record));
       const name = record.poison === null ? taken : 'rejected/panic';
       must(name === this.stored.get(place), 'rules', `${place} is ${this.stored.get(place)}, not ${name}`);
       if (record.poison !== null) continue;
-      const verdict = model.verdictOf(feedName(store, values.feed_no), values.event_id ?? '');
+      const verdict = model.verdictOf(feedNameOf(store, values.feed_no), values.event_id ?? '');
       must(
         verdict?.counted === (values.counted === 't'),
         'rules',
@@ -478,10 +501,11 @@ export class Monitor {
         .replace(/of rejected\/malformed/, (found) => (record.poison === null ? found : 'of rejected/panic'));
       must(taken === stored, 'rules', `${place} is ${stored}, by the rules ${taken}`);
     }
+    this.ofRequests.checkEnd(store, model, requests);
     for (const row of store.rounds.values()) {
       const round = row.newest;
       if (round === undefined) continue;
-      const refundedBy = model.refundedBy(feedName(store, round.feed_no), round.round_id ?? '');
+      const refundedBy = model.refundedBy(feedNameOf(store, round.feed_no), round.round_id ?? '');
       must(
         refundedBy === round.refunded_by,
         'I3',
@@ -533,22 +557,6 @@ function documentIn({ references }: StoreModel, version: number): ReferenceDocum
   return fromDocumentJson(JSON.parse(document));
 }
 
-function feedName(store: StoreModel, no: string | null | undefined): string {
-  return store.numbers.find(([type, , , number]) => type === 'feed' && number === no)?.[2] ?? '';
-}
-
-function nameOf(message: Record<string, unknown>): string {
-  const { verdict, reason, first_verdict, first_reason, content_differs } = message;
-  if (reason === 'no_idempotency_key') return 'without key';
-  if (verdict !== 'duplicate') return [verdict, reason].filter(Boolean).join('/');
-  const first = [first_verdict, first_reason].filter(Boolean).join('/');
-  return `duplicate of ${first}${content_differs === true ? ', differs' : ''}`;
-}
-
 function count(map: Map<string, number>, key: string): void {
   map.set(key, (map.get(key) ?? 0) + 1);
-}
-
-function must(holds: boolean, invariant: string, what: string): void {
-  if (!holds) throw new Violation(`${invariant}: ${what}`);
 }

@@ -3,7 +3,7 @@
  * data, the faults.
  */
 import { makeRandom, type Random } from '../../dev/random';
-import type { ReferenceDocument } from '../../src/domain/reference';
+import type { ConnectionEntry, ReferenceDocument } from '../../src/domain/reference';
 import { STORE_CHECK_MS } from '../../src/stream/stream';
 import { makeEvents, type PlannedRecord, REFERENCE } from '../model/plan';
 import type { Content, Json } from '../support/ledger';
@@ -30,8 +30,27 @@ export interface SimulatedPartition {
   readonly recreated: readonly (SimulatedRecord | null)[];
 }
 
+/** A request to the webhook, which its sender repeats until it is answered. */
+export interface PlannedRequest {
+  /** The id that the sender gives it. */
+  readonly id: string;
+  readonly connection: string;
+  readonly events: readonly Json[];
+  readonly body: Buffer;
+  readonly atMs: number;
+}
+
 export interface SimulationPlan {
   readonly seed: number;
+  /** In the order of their numbers, which follow those of the records. */
+  readonly requests: readonly PlannedRequest[];
+  /** Processes of the webhook; none where there are no requests. */
+  readonly pods: number;
+  /** Transactions of a pod at once. */
+  readonly slots: number;
+  readonly publishesRequests: boolean;
+  /** Whether the first messages of each pod are refused, so that its publisher has to wait. */
+  readonly refusesFirstMessages: boolean;
   readonly partitions: readonly SimulatedPartition[];
   readonly workers: number;
   readonly batchEvents: number;
@@ -47,7 +66,7 @@ export interface SimulationPlan {
   readonly rewindAtMs: number | null;
 }
 
-/** Records and faults that are left out of a run, to find the smallest run that still fails. */
+/** Records, requests and faults that are left out of a run, to find the smallest run that still fails. */
 export interface Without {
   readonly records: ReadonlySet<number>;
   readonly faults: ReadonlySet<number>;
@@ -134,9 +153,14 @@ export function makePlan(seed: number, without: Without = WITHOUT_NOTHING): Simu
     const recreated = recreatedEvents(places[place]?.connections ?? []);
     return { ...log, recreated: recreated.filter(() => !without.records.has(number++)) };
   });
+  const webhook = makeRequests(makeRandom(seed * 7 + 12), needs.webhook === true, partitions).filter(
+    () => !without.records.has(number++),
+  );
   return {
     seed,
     partitions,
+    requests: webhook,
+    ...ofPods(makeRandom(seed * 7 + 13), webhook.length, needs),
     workers: isCrowd ? 3 : 2 + random.below(2),
     batchEvents: isCrowd ? 8 + random.below(12) : 1 + random.below(random.pick(isBacklog ? [4, 8] : [4, 20])),
     partitionsAtOnce: (isCrowd || isBacklog ? 2 : 1) + random.below(3),
@@ -154,6 +178,67 @@ export function makePlan(seed: number, without: Without = WITHOUT_NOTHING): Simu
       without: without.faults,
     },
     rewindAtMs: needs.rewind || random.chance(0.1) ? 100 + random.below(1_500) : null,
+  };
+}
+
+/** The webhook connections of each operator. Each shares its feed with connections of Kafka. */
+const HOOKS: Readonly<Record<string, readonly ConnectionEntry[]>> = {
+  acme: [
+    { id: 'acme-hook', transport: 'webhook' },
+    { id: 'acme-hook-solo', transport: 'webhook', brand: 'main' },
+  ],
+  bravo: [{ id: 'bravo-hook', transport: 'webhook' }],
+};
+
+/** Chance that a seed has a webhook. */
+const WEBHOOK_CHANCE = 0.35;
+
+/**
+ * The requests of a seed. Half of their events also come by Kafka, with the same event_id. Requests of one
+ * connection that share an event_id share its content, so that a stored row shows which content was decided.
+ */
+function makeRequests(
+  random: Random,
+  isNeeded: boolean,
+  partitions: readonly SimulatedPartition[],
+): PlannedRequest[] {
+  if (!isNeeded && !random.chance(WEBHOOK_CHANCE)) return [];
+  const event = makeEvents(random, { eventIds: 30, roundIds: 5 });
+  const contents = new Map<string, Json>();
+  const ofKafka = new Map<string, Json[]>();
+  for (const { topic, entries } of partitions)
+    for (const entry of entries) {
+      const operator = topic.startsWith('bravo') || entry?.connection === 'bravo-shared' ? 'bravo' : 'acme';
+      const { content = null, poison = null } = entry ?? {};
+      if (content === null || Buffer.isBuffer(content) || poison !== null) continue;
+      const known = ofKafka.get(operator);
+      if (known === undefined) ofKafka.set(operator, [content]);
+      else known.push(content);
+    }
+  const spreadMs = random.pick([5, 300, 3_000, 15_000]);
+  return Array.from({ length: 1 + random.below(isNeeded ? 10 : 7) }, (_, index): PlannedRequest => {
+    const connection = random.pick(['acme-hook', 'acme-hook', 'acme-hook', 'acme-hook-solo', 'bravo-hook']);
+    const twins = ofKafka.get(connection.startsWith('bravo') ? 'bravo' : 'acme') ?? [];
+    const events = Array.from({ length: random.pick([1, 1, 1, 2, 5]) }, (): Json => {
+      const made = twins.length > 0 && random.chance(0.5) ? random.pick(twins) : event(false);
+      const content = made === null || Buffer.isBuffer(made) ? { event_id: 7 } : made;
+      const key = `${connection} ${content.event_id}`;
+      const first = contents.get(key) ?? content;
+      contents.set(key, first);
+      return first;
+    });
+    const body = Buffer.from(JSON.stringify(events.length === 1 ? events[0] : { events }));
+    return { id: `request-${index}`, connection, events, body, atMs: random.below(spreadMs) };
+  });
+}
+
+function ofPods(random: Random, requests: number, { webhook, refused }: Needs) {
+  const slots = 1 + random.below(3);
+  return {
+    pods: requests === 0 ? 0 : 1 + random.below(2),
+    slots: webhook === true ? 1 : slots,
+    publishesRequests: webhook === true || random.chance(0.7),
+    refusesFirstMessages: refused === true,
   };
 }
 
@@ -198,6 +283,8 @@ interface Needs {
   readonly deadLetters?: boolean;
   readonly poison?: boolean;
   readonly framed?: boolean;
+  readonly webhook?: boolean;
+  readonly refused?: boolean;
 }
 const NEEDS: Partial<Record<Point, Needs>> = {
   decided_up_to: { idle: true },
@@ -207,6 +294,11 @@ const NEEDS: Partial<Record<Point, Needs>> = {
   decode: { framed: true },
   write: { deadLetters: true },
   'send dead letters': { deadLetters: true },
+  'request body': { webhook: true },
+  'wait for a slot': { webhook: true },
+  'decide requests': { webhook: true },
+  'wait of a publisher': { webhook: true, refused: true },
+  'answer a request': { webhook: true },
 };
 
 /**
@@ -261,6 +353,7 @@ export function documentOf(version: number): ReferenceDocument {
   return {
     operators: REFERENCE.operators.map((operator) => ({
       ...operator,
+      connections: [...operator.connections, ...(HOOKS[operator.id] ?? [])],
       brands: operator.brands.map((brand) => ({
         ...brand,
         active: brand.id === 'second' ? version % 2 === 1 : brand.active,

@@ -30,9 +30,10 @@ export async function shrink(seed: number, problem: string, sabotage: Sabotage =
   };
   let least: Without = { records: new Set(), faults: new Set() };
   let struck = (await run(least)).struck.map(({ number }) => number);
-  const total = makePlan(seed).partitions.reduce(
+  const { partitions, requests } = makePlan(seed);
+  const total = partitions.reduce(
     (sum, { entries, recreated }) => sum + entries.length + recreated.length,
-    0,
+    requests.length,
   );
 
   const tryWithout = async (records: readonly number[], faults: readonly number[]): Promise<boolean> => {

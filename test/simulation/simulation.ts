@@ -7,6 +7,7 @@ import { makeRandom } from '../../dev/random';
 import { feedIdOf } from '../../src/domain/reference';
 import { makeIntake } from '../../src/intake/intake';
 import type { RecordSource } from '../../src/kafka/port';
+import type { Sender } from '../../src/kafka/producer';
 import type { StreamRecord } from '../../src/kafka/protocol/record';
 import { type Ledger, makeLedger, readDecidedUpTo } from '../../src/ledger/decide-batch';
 import { makeReferences } from '../../src/ledger/reference-store';
@@ -16,13 +17,16 @@ import { makeSendDeadLetters } from '../../src/publishing/dead-letters';
 import { makePublishVerdicts } from '../../src/publishing/verdict-topic';
 import { toDocumentJson } from '../../src/reference-file/stored';
 import { type Decoded, RegistryUnavailable, type WireFormat } from '../../src/schema-registry/wire-format';
-import { makeStream, type Stream } from '../../src/stream/stream';
+import { makeStream } from '../../src/stream/stream';
 import { makeMetrics } from '../../src/telemetry/metrics';
 import { aValue } from '../support/chunk';
 import { BrokerModel, type Log } from './broker-model';
 import { type Coverage, Faults, type WorldFault } from './faults';
-import { type Coordinates, Monitor, Violation } from './monitor';
+import { type Coordinates, Monitor } from './monitor';
 import { BUG, documentOf, type SimulatedRecord, type SimulationPlan } from './plan';
+import { Violation } from './promise';
+import { RequestMonitor } from './request-monitor';
+import { type RequestIntake, Requests } from './requests';
 import { Actor, Scheduler } from './scheduler';
 import { ModelPool, type Network } from './store-client';
 import { StoreModel } from './store-model';
@@ -52,6 +56,7 @@ export interface Sabotage {
   readonly source?: (source: RecordSource) => RecordSource;
   readonly ledger?: (ledger: Ledger) => Ledger;
   readonly clock?: (clock: Clock) => Clock;
+  readonly requests?: (intake: RequestIntake) => RequestIntake;
 }
 
 export async function simulate(
@@ -77,10 +82,16 @@ export async function simulate(
   };
 }
 
-interface Worker {
+/** A process of the run: a worker, or a pod of the webhook. */
+interface Running {
   readonly actor: Actor;
-  readonly stream: Stream;
   isStopping: boolean;
+  /** Stops as SIGTERM does. @returns whether all was done within the deadline */
+  stop(deadlineMs: number): Promise<boolean>;
+  /** The process is gone. @param vanishes without a word to anybody */
+  onKilled?(vanishes: boolean): void;
+  /** Starts another process in its place. */
+  replace(): void;
 }
 
 class World {
@@ -91,7 +102,8 @@ class World {
   private readonly broker: BrokerModel;
   private readonly monitor: Monitor;
   private readonly network: Network;
-  private readonly workers = new Map<string, Worker>();
+  private readonly running = new Map<string, Running>();
+  private readonly requests: Requests;
   private readonly outside = new Actor('world');
   private started = 0;
   /** Documents of the reference data, including versions that the store has lost. */
@@ -117,7 +129,8 @@ class World {
         if (this.strike(fault, worker)) took();
       }),
     );
-    this.monitor = new Monitor(scheduler, (coordinates) => this.recordAt(coordinates));
+    const requestMonitor = new RequestMonitor(scheduler, documentOf(1), plan.publishesRequests);
+    this.monitor = new Monitor(scheduler, (coordinates) => this.recordAt(coordinates), requestMonitor);
     this.store = new StoreModel(
       scheduler,
       chance(4),
@@ -147,6 +160,20 @@ class World {
         this.broken ??= error;
       },
     };
+    this.requests = new Requests({
+      ...{ plan, scheduler, faults: this.faults, random: chance(8), monitor: requestMonitor, metrics },
+      store: (pod) => new ModelPool(this.network, pod, plan.slots + 1),
+      sender: (pod) => {
+        const sender = this.broker.sender(pod, { [VERDICTS]: 'send verdicts' });
+        return plan.refusesFirstMessages ? refusingFirst(sender) : sender;
+      },
+      verdictTopic: VERDICTS,
+      clock: (pod) => this.clock(pod),
+      sabotage: sabotage.requests,
+      onDefect: (error) => {
+        this.broken ??= error;
+      },
+    });
     this.nameEverything();
     this.applyReference();
   }
@@ -154,17 +181,28 @@ class World {
   async run(): Promise<void> {
     this.produce();
     for (let worker = 0; worker < this.plan.workers; worker++) this.startWorker();
+    for (let pod = 0; pod < this.plan.pods; pod++) this.startPod();
+    this.requests.send();
     const { rewindAtMs } = this.plan;
     if (rewindAtMs !== null)
       this.scheduler.after(rewindAtMs, this.outside, 'set back', () => this.strike('offsets set back', ''));
     while (!this.isDone()) {
       if (this.scheduler.steps > MAX_STEPS) throw new Violation('end: it never comes to an end');
-      if (!(await this.scheduler.step())) throw new Violation('I9: nothing can happen any more');
-      if (this.broken !== null) throw this.broken;
+      await this.step();
       this.checkTime();
     }
+    if (this.plan.pods > 0)
+      await this.requests.settle(
+        () => this.step(),
+        () => this.faults.lastEffect,
+      );
     await this.stopAll();
-    this.monitor.checkEnd(this.store, this.broker.logs.values());
+    this.monitor.checkEnd(this.store, this.broker.logs.values(), this.plan.requests);
+  }
+
+  private async step(): Promise<void> {
+    if (!(await this.scheduler.step())) throw new Violation('I9: nothing can happen any more');
+    if (this.broken !== null) throw this.broken;
   }
 
   private watched(check: () => void): void {
@@ -185,13 +223,18 @@ class World {
       (sum, each) => sum + (this.recreated.has(each.topic) ? each.recreated : each.entries).length,
       0,
     );
-    return entries === expected && this.monitor.isAllDecided(this.broker.logs.values());
+    return (
+      entries === expected &&
+      this.requests.areAnswered &&
+      this.monitor.isAllDecided(this.broker.logs.values())
+    );
   }
 
   private checkTime(): void {
     const lastEffect = Math.max(
       this.faults.lastEffect,
       ...this.plan.partitions.map(({ laterMs }) => laterMs),
+      ...this.plan.requests.map(({ atMs }) => atMs),
     );
     const late = this.scheduler.now() - lastEffect;
     if (late <= 0) return;
@@ -205,10 +248,10 @@ class World {
     this.isOver = true;
     const began = this.scheduler.now();
     const stopping = new Set<Actor>();
-    for (const { actor, stream, isStopping } of this.workers.values()) {
+    for (const { actor, stop, isStopping } of this.running.values()) {
       if (isStopping) continue;
       stopping.add(actor);
-      void stream.stop(STOP_DEADLINE_MS).then((inTime) => {
+      void stop(STOP_DEADLINE_MS).then((inTime) => {
         stopping.delete(actor);
         if (!inTime && this.faults.lastEffect <= began)
           this.broken ??= new Violation('stop: a worker with nothing to do does not stop in time');
@@ -359,7 +402,11 @@ class World {
       largeBatchBytes,
       partitionsAtOnce: plan.partitionsAtOnce,
     });
-    this.workers.set(actor.name, { actor, stream, isStopping: false });
+    this.running.set(actor.name, {
+      ...{ actor, isStopping: false },
+      stop: (deadlineMs) => stream.stop(deadlineMs),
+      replace: () => this.startWorker(),
+    });
     stream.start().catch((error: unknown) => {
       this.broken ??= error;
     });
@@ -367,10 +414,36 @@ class World {
     faults.lasts(0);
   }
 
+  private startPod(): void {
+    const pod = this.requests.startPod();
+    this.running.set(pod.actor.name, {
+      ...{ actor: pod.actor, isStopping: false },
+      stop: () => this.requests.stop(pod),
+      onKilled: (vanishes) => this.requests.kill(pod, vanishes),
+      replace: () => this.startPod(),
+    });
+  }
+
   private clock(actor: Actor): Clock {
     const { scheduler } = this;
+    const timers = new Map<number, () => void>();
+    let last = 0;
     return {
       now: () => scheduler.now(),
+      after(ms, run) {
+        const timer = ++last;
+        const over = () => {
+          timers.delete(timer);
+          run();
+        };
+        timers.set(timer, scheduler.after(ms, actor, 'timer', over));
+        return timer;
+      },
+      cancel(timer) {
+        if (typeof timer !== 'number') return;
+        timers.get(timer)?.();
+        timers.delete(timer);
+      },
       sleep: (ms, signal) =>
         new Promise((resolve) => {
           if (signal.aborted) {
@@ -444,7 +517,7 @@ class World {
 
   /** @returns whether the fault changed anything: the store may already be away, or the worker dead */
   private strike(fault: WorldFault, name: string): boolean {
-    const worker = this.workers.get(name);
+    const worker = this.running.get(name);
     this.scheduler.note('world', `${fault} (${name})`);
     this.faults.lasts(0);
     switch (fault) {
@@ -500,7 +573,7 @@ class World {
       case 'worker stopped':
         if (worker === undefined || !worker.actor.alive || worker.isStopping) return false;
         worker.isStopping = true;
-        void worker.stream.stop(STOP_DEADLINE_MS).then(() => {
+        void worker.stop(STOP_DEADLINE_MS).then(() => {
           this.kill(worker, false);
         });
         return true;
@@ -606,10 +679,11 @@ class World {
     return true;
   }
 
-  private kill(worker: Worker, vanishes: boolean): void {
+  private kill(worker: Running, vanishes: boolean): void {
     const { actor } = worker;
     actor.alive = false;
-    this.workers.delete(actor.name);
+    this.running.delete(actor.name);
+    worker.onKilled?.(vanishes);
     for (const connection of [...this.network.connections]) {
       if (connection.worker !== actor) continue;
       if (vanishes) connection.vanish();
@@ -617,10 +691,23 @@ class World {
     }
     if (vanishes) this.faults.lasts(VANISHED_MS);
     this.broker.watch(actor);
-    this.scheduler.after(this.random.pick([300, 3_000, 8_000]), this.outside, 'a worker starts', () =>
-      this.startWorker(),
+    this.scheduler.after(this.random.pick([300, 3_000, 8_000]), this.outside, 'a process starts', () =>
+      worker.replace(),
     );
   }
+}
+
+/** A topic that refuses the first messages of a process, which may repeat them. */
+function refusingFirst(sender: Sender): Sender {
+  let hasRefused = false;
+  return {
+    ...sender,
+    async send(topic, items, encode) {
+      if (hasRefused) return sender.send(topic, items, encode);
+      hasRefused = true;
+      throw new Error('send verdicts: refused');
+    },
+  };
 }
 
 /**
