@@ -133,7 +133,7 @@ export function compare(
       return [
         ...(isOfOldLog
           ? [
-              `I2 ${key}: offset ${committed} is committed, but the partition ends at ${high}: the topic was created again, and the store has none of its committed records`,
+              `I2 ${key}: offset ${committed} is committed, but the partition ends at ${high}. The topic was created again, and the store has none of its committed records`,
             ]
           : []),
         ...(missed === undefined
@@ -168,7 +168,7 @@ function describe(stored: StoredPartition, position: Position | undefined): stri
     parts.push('the topic was created again, or its log was truncated: an offset may name a record of each');
   } else if (decidedUpTo > low) {
     const without = decidedUpTo - low - offsets;
-    parts.push(`${offsets} of the ${decidedUpTo - low} offsets from ${low} on hold decided records`);
+    parts.push(`${offsets} of ${decidedUpTo - low} offsets from ${low} on hold decided records`);
     if (without > 0)
       parts.push(
         `${without} do not: markers, aborted or compacted records, the rest of unreadable batches, or rows of dropped months`,

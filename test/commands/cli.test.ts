@@ -47,7 +47,7 @@ interface Run {
   errors: string;
 }
 
-/** Starts the program with nothing of this process's settings. */
+/** Starts the program without the settings of this process. */
 function start(args: readonly string[], settings: Readonly<Record<string, string>> = {}) {
   const command = productCommand(program(), args);
   const child = spawn(command.file, command.args, {
@@ -63,7 +63,7 @@ function start(args: readonly string[], settings: Readonly<Record<string, string
   child.stderr.setEncoding('utf8').on('data', (text: string) => {
     errors += text;
   });
-  child.stdin.on('error', () => {}); // it may end before it has read everything
+  child.stdin.on('error', () => {}); // it may end before it has read all input
   const timer = setTimeout(() => child.kill('SIGKILL'), DEADLINE_MS);
   const ended: Promise<Run> = once(child, 'close').then(([code, signal]: unknown[]) => {
     clearTimeout(timer);
@@ -148,7 +148,7 @@ describe('the program', () => {
     });
   });
 
-  test('wrong usage ends with 2, says what is wrong on stderr, and starts nothing', async () => {
+  test('wrong usage ends with 2, explains itself on stderr, and starts nothing', async () => {
     expect(await run([])).toMatchObject({ code: 2, output: '' });
     expect(await run(['worker', '--drian'])).toEqual({
       code: 2,
@@ -164,7 +164,7 @@ describe('the program', () => {
     });
   });
 
-  test('the webhook tells all that keeps it from starting at once, and none of its secrets', async () => {
+  test('the webhook reports all wrong settings together, and none of its secrets', async () => {
     const wrong = { WEBHOOK_SECRETS: '{"hook":"XSECRETX"}', WEBHOOK_SLOTS: '0', VERDICT_TOPIC: 'verdicts' };
     const { code, errors } = await run(['webhook'], wrong);
     expect([
@@ -177,7 +177,7 @@ describe('the program', () => {
     expect(errors).not.toContain('SECRETX');
   });
 
-  test('health tells what a worker answers, or that none does', async () => {
+  test('health prints the answer of a worker, or its absence', async () => {
     const server = createServer(({ url }, response) =>
       response.writeHead(url === '/livez' ? 200 : 503).end('so it is\n'),
     );
@@ -207,9 +207,9 @@ describe('the program', () => {
     expect(await run(['health', '--url', 'worker:8080'])).toMatchObject({ code: 2, output: '' });
     expect(await run(['health'], { HTTP_PORT: '0' })).toMatchObject({
       code: 2,
-      errors: expect.stringContaining('name the address by --url'),
+      errors: expect.stringContaining('give the address with --url'),
     });
-    // Ports that browsers ask nothing of.
+    // Ports that browsers block.
     expect(await run(['health'], { HTTP_PORT: '6000' })).toMatchObject({
       code: 1,
       errors: expect.stringMatching(/no answer: (?!bad port)/),
@@ -221,7 +221,7 @@ describe('the program', () => {
     });
   });
 
-  test('all wrong settings are told at once', async () => {
+  test('all wrong settings are reported together', async () => {
     const { code, errors } = await run(['worker'], { DATABASE_URL: 'x', HTTP_PORT: 'y' });
     expect(code).toBe(2);
     for (const name of ['KAFKA_BROKERS', 'DATABASE_URL', 'HTTP_PORT']) expect(errors).toContain(`${name}: `);
@@ -231,7 +231,7 @@ describe('the program', () => {
 describe('migrate and reference apply', () => {
   const reference = 'schemas/examples/reference.yaml';
 
-  test('bring a new database into use, and change nothing the second time', async () => {
+  test('prepare a new database, and change nothing the second time', async () => {
     const settings = { DATABASE_URL: database.url };
     expect(await run(['reference', 'apply', reference], settings)).toEqual({
       code: 1,
@@ -258,7 +258,7 @@ describe('migrate and reference apply', () => {
     });
     expect(await run(['reference', 'apply', '--dry-run', reference], settings)).toMatchObject({
       code: 0,
-      output: expect.stringContaining('nothing changes'),
+      output: expect.stringContaining('no changes; version'),
     });
   });
 
@@ -269,11 +269,11 @@ describe('migrate and reference apply', () => {
       /^Postgres cannot be reached: .*ECONNREFUSED/,
     ],
     [
-      'there is no such database',
+      'the database does not exist',
       () => Object.assign(new URL(databaseUrl()), { pathname: '/promo_test_none' }).href,
       /^Postgres answered: .* does not exist\. Create the database/,
     ],
-  ])('where %s, say so in a sentence and without the password', async (_, url, expected) => {
+  ])('if %s, they explain it in a sentence without the password', async (_, url, expected) => {
     const { password } = new URL(url());
     for (const args of [['migrate'], ['reference', 'apply', reference]]) {
       const { code, output, errors } = await run(args, { DATABASE_URL: url() });
@@ -284,8 +284,8 @@ describe('migrate and reference apply', () => {
   });
 });
 
-describe('reference data that was in force before', () => {
-  test('is printed whole to whoever reads slowly', async () => {
+describe('earlier versions of reference data', () => {
+  test('are printed completely to a slow reader', async () => {
     const own = await freshDatabase();
     const settings = { DATABASE_URL: own.url };
     const ids = Array.from({ length: 20_000 }, (_, n) => `a-game-with-a-long-name-${n}`);
@@ -296,7 +296,7 @@ describe('reference data that was in force before', () => {
       expect(await run(['reference', 'apply', '-'], settings, json(document))).toMatchObject({ code: 0 });
       const { child, ended } = start(['reference', 'export'], settings);
       child.stdout.pause();
-      // Longer than it takes to print it, and to end in spite of what still holds it.
+      // Longer than the printing, and than the end in spite of open handles.
       await sleep(6_000);
       child.stdout.resume();
       const { code, output } = await ended;
@@ -308,7 +308,7 @@ describe('reference data that was in force before', () => {
     }
   });
 
-  test('is listed, printed as a file that changes nothing, and put into force again as a new version', async () => {
+  test('are listed, printed as a file without changes, and put into force again as a new version', async () => {
     const own = await freshDatabase();
     const settings = { DATABASE_URL: own.url };
     try {
@@ -322,7 +322,7 @@ describe('reference data that was in force before', () => {
       const exported = await run(['reference', 'export'], settings);
       expect(await run(['reference', 'apply', '-'], settings, exported.output)).toMatchObject({
         code: 0,
-        output: 'nothing changes; version 1 stays in force\n',
+        output: 'no changes; version 1 stays in force\n',
       });
       const emptied = ['reference', 'apply', '-', '--allow-removal'];
       expect(await run(emptied, settings, 'operators: []')).toMatchObject({ code: 0 });
@@ -366,16 +366,14 @@ describe('reference data that was in force before', () => {
 });
 
 describe('retention and erasure', () => {
-  test('run on an empty store, tell what they do, and refuse what makes no sense', async () => {
+  test('run on an empty store, print their work, and refuse wrong options', async () => {
     const own = await freshDatabase();
     const settings = { DATABASE_URL: own.url };
     try {
       await run(['migrate'], settings);
       expect(await run(['retention', 'apply', '--keep-months', '13', '--dry-run'], settings)).toMatchObject({
         code: 0,
-        output: expect.stringMatching(
-          /^kept is \d{4}-\d\d-01 and later; .*there is nothing to drop\ndry run/s,
-        ),
+        output: expect.stringMatching(/^kept: \d{4}-\d\d-01 and later; .*there is nothing to drop\ndry run/s),
       });
       expect(await run(['retention', 'apply', '--keep-months', '0'], settings)).toMatchObject({ code: 2 });
       await run(['reference', 'apply', 'schemas/examples/reference.yaml'], settings);
@@ -383,7 +381,7 @@ describe('retention and erasure', () => {
         code: 0,
         errors: '',
         output: expect.stringMatching(
-          /^0 verdicts, 0 rounds so far\nerased: 0 verdicts now name erased:1;.*left to do/s,
+          /^0 verdicts, 0 rounds so far\nerased: 0 verdicts now name erased:1;.*still to do/s,
         ),
       });
       expect(await run(['erase-player', '--operator', 'none'], settings, 'p-1')).toMatchObject({
@@ -402,7 +400,7 @@ describe('retention and erasure', () => {
 });
 
 describe('publish', () => {
-  test('sends the bytes of each line as they are, keyed by player, with the connection', async () => {
+  test('sends the bytes of each line unchanged, keyed by player, with the connection', async () => {
     const topic = await freshTopic('publish', { partitions: 3 });
     const bets = Array.from({ length: 60 }, (_, index) => aBet({ player_ref: `p${index % 5}` }));
     const odd = [
@@ -422,7 +420,7 @@ describe('publish', () => {
       ['publish', path, '--topic', topic, '--connection', 'c1', '--force'],
       kafka(),
     );
-    // They are sent, and no event: a script has to see that.
+    // They are sent, but are no events: the exit code reports that to scripts.
     expect([code, output]).toEqual([1, expect.stringMatching(/: 64 events, .*; 2 are no JSON objects\n$/)]);
     expect(errors).toBe(
       [2, 3].map((line) => `${path}:${line}: warning: is no JSON object; it is sent unchanged\n`).join(''),
@@ -457,7 +455,7 @@ describe('publish', () => {
     },
   );
 
-  test('reports a line that the broker does not take, and sends the others once', async () => {
+  test('reports a line that the broker refuses, and sends the others once', async () => {
     const config = { 'max.message.bytes': '20000' };
     const topic = await freshTopic('publish', { partitions: 2, config });
     const lines = Array.from({ length: 200 }, (_, index) =>
@@ -472,7 +470,7 @@ describe('publish', () => {
     expect(await countRecords(topic)).toBe(198);
   });
 
-  test('sends no line that is no JSON object unless it is forced to, and says what each is', async () => {
+  test('sends a line that is no JSON object only with --force, and explains each', async () => {
     const topic = await freshTopic('publish');
     const lines = [json(aBet()), '\ufeff{}', 'e-1;bet;1.00', '{"half":', '5', '"text"', json(aBet())];
     const { code, output, errors } = await run(['publish', '-', '--topic', topic], kafka(), lines.join('\n'));
@@ -494,7 +492,7 @@ describe('publish', () => {
     ]);
   });
 
-  test('sends no batch as if it were an event, and nothing of a document over several lines', async () => {
+  test('does not send a batch as an event, nor a document over several lines', async () => {
     const topic = await freshTopic('publish');
     const batch = { spec: 'promo.event.v1', events: [aBet(), aBet()] };
     const input = [aBet(), batch, [aBet()], { ...aBet(), events: [] }].map(json).join('\n');
@@ -518,7 +516,7 @@ describe('publish', () => {
     expect(await countRecords(topic)).toBe(2);
   });
 
-  test('sends nothing to a topic that does not exist, and does not make it', async () => {
+  test('sends nothing to a missing topic, and does not create the topic', async () => {
     const topic = `publish.missing.${randomBytes(6).toString('hex')}`;
     expect(await run(['publish', '-', '--topic', topic], kafka(), json(aBet()))).toEqual({
       code: 1,
@@ -528,7 +526,7 @@ describe('publish', () => {
     expect(await withAdmin((admin) => admin.listTopics())).not.toContain(topic);
   });
 
-  test('tells what is sent where the file cannot be read any further', async () => {
+  test('prints the number of sent lines when the file cannot be read to its end', async () => {
     const topic = await freshTopic('publish');
     expect(await run(['publish', '/proc/self/mem', '--topic', topic], kafka())).toEqual({
       code: 1,
@@ -537,7 +535,7 @@ describe('publish', () => {
     });
   });
 
-  test('goes on where nobody reads what it tells beside', async () => {
+  test('continues when nobody reads its messages', async () => {
     const topic = await freshTopic('publish');
     const { child, ended } = start(['publish', '-', '--topic', topic, '--force'], kafka());
     child.stderr.destroy();
@@ -546,7 +544,7 @@ describe('publish', () => {
     expect(await countRecords(topic)).toBe(5);
   });
 
-  test('says in a sentence that Kafka cannot be reached', async () => {
+  test('explains in a sentence that Kafka cannot be reached', async () => {
     const { code, errors } = await run(['publish', '-', '--topic', 't'], { KAFKA_BROKERS: '127.0.0.1:1' });
     expect([code, errors]).toEqual([
       1,
@@ -554,7 +552,7 @@ describe('publish', () => {
     ]);
   });
 
-  test('ends cleanly on Ctrl-C: what it read is sent, half a line is not', async () => {
+  test('ends cleanly on Ctrl-C: complete lines are sent, half a line is not', async () => {
     const topic = await freshTopic('publish');
     const { child, ended } = start(['publish', '-', '--topic', topic], kafka());
     child.stdin.write(`${json(aBet())}\n${json(aBet())}\n{"half":`);
@@ -568,7 +566,7 @@ describe('publish', () => {
     expect(await countRecords(topic)).toBe(2);
   });
 
-  test('stops when Kafka is away for long, and says where to go on', async () => {
+  test('stops when Kafka is away for a long time, and prints the line from which to continue', async () => {
     const servers = await ownServers({ need: ['kafka'] });
     try {
       const brokers = servers.kafkaBrokers.split(',');
@@ -577,7 +575,7 @@ describe('publish', () => {
         KAFKA_BROKERS: servers.kafkaBrokers,
       });
       child.stdin.write(`${json(aBet())}\n`);
-      // That the record is there does not mean that its acknowledgement is.
+      // The record may be in Kafka before its acknowledgement arrives.
       await until('a record is acknowledged', DEADLINE_MS, () => errorsSoFar().includes('-: 1 event,'));
       await servers.kafka?.kill();
       child.stdin.write(`${json(aBet())}\n${json(aBet())}\n`);
@@ -592,7 +590,7 @@ describe('publish', () => {
 });
 
 describe('check', () => {
-  test('needs neither settings nor servers, and ends with 1 where an event is not accepted', async () => {
+  test('needs neither settings nor servers, and ends with 1 if an event is not accepted', async () => {
     expect(await run(['check', '-'], {}, json(aBet()))).toMatchObject({ code: 0, errors: '' });
     expect(await run(['check', file(json(aBet({ amount: '-1' })))])).toMatchObject({
       code: 1,
@@ -600,7 +598,7 @@ describe('check', () => {
     });
   });
 
-  test('ends quietly when its reader has gone', async () => {
+  test('ends quietly when its reader is gone', async () => {
     const { child, ended } = start(['check', '-', '--json']);
     child.stdout.destroy();
     child.stdin.end(`${json(aBet())}\n`.repeat(20_000));

@@ -14,7 +14,7 @@ const DOCUMENTS = [
     .map((name) => join('docs', name)),
 ];
 
-/** The blocks of SQL that readers are told to run. */
+/** The blocks of SQL in the documents. */
 const QUERIES = DOCUMENTS.flatMap((document) =>
   [...readFileSync(join(ROOT, document), 'utf8').matchAll(/^```sql\n(.+?)^```/gms)].map(
     ([, sql = ''], index) => ({
@@ -42,7 +42,7 @@ afterAll(async () => {
   await database.drop();
 });
 
-/** Months are dropped by the janitor; what a panic said may name players, and only the owner reads it. */
+/** The janitor drops months. The text of a panic may hold players, so only the owner reads it. */
 function urlFor(sql: string): string {
   if (sql.includes('drop_months')) {
     return janitor.url;
@@ -50,7 +50,7 @@ function urlFor(sql: string): string {
   return sql.includes('promo_store.panics') ? database.url : reader.url;
 }
 
-test.each(QUERIES)('$name runs for the role that it is meant for', async ({ sql }) => {
+test.each(QUERIES)('$name runs for its role', async ({ sql }) => {
   await withClient(urlFor(sql), (client) =>
     expect(client.query(sql)).resolves.toMatchObject({ command: 'SELECT' }),
   );

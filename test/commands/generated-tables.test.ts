@@ -13,11 +13,11 @@ beforeAll(async () => {
 });
 afterAll(() => database.drop());
 
-test('docs/tables.md is what the migrations make', () => {
+test('docs/tables.md agrees with the migrations', () => {
   expect(driftOf([tablesFile(content)], ROOT)).toEqual([]);
 });
 
-test('every view for analysts, and every column of it, has a comment', () => {
+test('every view for analysts, and each of its columns, has a comment', () => {
   const views = content.split('\n## ')[1]?.split('\n### ').slice(1) ?? [];
   expect(views.map((view) => view.split('\n')[0])).toEqual(
     [

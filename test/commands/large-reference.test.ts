@@ -42,7 +42,7 @@ afterEach(async () => {
   await dropDatabase(database);
 });
 
-/** Applies a file. @returns the exit code, the output, and the most memory in MiB */
+/** Applies a file. @returns the exit code, the output, and the peak memory in MiB */
 async function apply(file: string): Promise<{ code: unknown; text: string; mib: number }> {
   const { file: node, args, environment } = productCommand(program(), ['reference', 'apply', file]);
   const { PATH, HOME } = process.env;
@@ -65,7 +65,7 @@ test.each([
   ['reference.json', Buffer.from(JSON_TEXT)],
   ['reference.json.gz', gzipSync(JSON_TEXT)],
   ['reference.yaml', Buffer.from(YAML_TEXT)],
-])('%s with 50,000 games is applied, twice, within the memory of the job', async (name, bytes) => {
+])('%s with 50,000 games is applied twice within the memory of the job', async (name, bytes) => {
   const file = join(directory, name);
   writeFileSync(file, bytes);
   const first = await apply(file);
@@ -79,11 +79,11 @@ test.each([
   console.log(`${name}: ${Math.round(first.mib)} and ${Math.round(second.mib)} MiB of ${limit}`);
 });
 
-test('a gzipped file is fewer bytes than a ConfigMap or a Secret holds', () => {
+test('a gzipped file fits into a ConfigMap or a Secret', () => {
   expect(gzipSync(JSON_TEXT).length).toBeLessThan(1024 * 1024 * 0.5);
 });
 
-test('a gzipped file that is cut, and a fault in one, are told with their place', async () => {
+test('a truncated gzipped file, and a fault in one, are reported with their place', async () => {
   const file = join(directory, 'reference.json.gz');
   writeFileSync(file, gzipSync(JSON_TEXT).subarray(0, 1_000));
   expect(await apply(file)).toMatchObject({

@@ -1,4 +1,4 @@
-/** Refusals of Postgres, provoked on a real server: commands name the cause and a remedy that fits it. */
+/** Refusals of a real Postgres: commands print the cause and the right remedy. */
 import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import { migratedDatabase, withClient } from '../support/ledger';
@@ -50,7 +50,7 @@ describe('a role', () => {
       /too many connections for role .*\. Close connections of this user, or run: alter role \.\.\. connection limit N\.$/,
     ],
     [
-      'that only reads by default',
+      'that is read-only by default',
       'set default_transaction_read_only = on',
       'reset default_transaction_read_only',
       /read-only transaction\. If the server is a standby, .* Else turn default_transaction_read_only off: .*\.$/,
@@ -77,7 +77,7 @@ describe('a role', () => {
     expect(await refused(line.split(' '), settings)).toMatch(expected);
   });
 
-  test('that may not create in the database is refused migrate', async () => {
+  test('without permission to create in the database is refused migrate', async () => {
     const empty = await freshDatabase();
     try {
       const url = new URL(role.url);
@@ -90,7 +90,7 @@ describe('a role', () => {
     }
   });
 
-  test('that may not connect to the database', async () => {
+  test('without permission to connect to the database', async () => {
     const closed = await freshDatabase();
     try {
       const url = new URL(role.url);
@@ -109,7 +109,7 @@ describe('a role', () => {
 
 test.each<[string, url: () => string, expected: RegExp]>([
   [
-    'a database that takes no connections',
+    'a database that accepts no connections',
     () => databaseUrl().replace(/\/[^/]*$/, '/template0'),
     /not currently accepting connections\. Run: alter database \.\.\. allow_connections true\./,
   ],
@@ -152,7 +152,7 @@ describe('a server that is no Postgres', () => {
   });
 });
 
-test('migrate of an older version says that the database is newer, and does not mix the two', async () => {
+test('migrate of an older version reports that the database is newer, and changes nothing', async () => {
   const own = await migratedDatabase();
   try {
     await withClient(own, (client) =>

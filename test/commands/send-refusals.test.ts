@@ -1,4 +1,4 @@
-/** A wrong --url of `send`: the command names the cause and what to correct. */
+/** A wrong --url of `send`: the command prints the cause and the correction. */
 import { randomBytes } from 'node:crypto';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer as createHttpServer } from 'node:http';
@@ -38,7 +38,7 @@ test.each<[string, () => string, RegExp]>([
   [
     'another web server',
     () => `http://127.0.0.1:${portOf(http)}`,
-    /not taken: it answered 404\. It is no webhook of promo-intake, or not at this path: correct --url/,
+    /not accepted: it answered 404\. It is no webhook of promo-intake, or not at this path: correct --url/,
   ],
   [
     'https at a port of http',

@@ -1,4 +1,4 @@
-/** Large results and a slow reader: the command waits, and keeps no more than a part of the result for the reader. */
+/** Large results and a slow reader: the command waits, and keeps at most a part of the result. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
@@ -19,7 +19,7 @@ import { program, ROOT } from '../support/worker';
 
 jest.setTimeout(180_000);
 
-/** Of each result: several times what may wait. */
+/** The size of each result: several times the limit of waiting bytes. */
 const COUNT = 10_000;
 const HALTED_MS = 4_000;
 /** A part, and one byte more for each character that JSON escapes; results here have none. */
@@ -86,7 +86,7 @@ async function halted(child: ChildProcess): Promise<string> {
   return text;
 }
 
-/** Found in a result of which nothing is lost. */
+/** Texts of a complete result. */
 function whole(name: string): string[] {
   if (name.startsWith('dead-letters')) return ['a-topic', String(COUNT - 1)];
   if (name === 'reference apply, of faults') return [`operators[${COUNT - 1}]`, 'nothing was applied'];

@@ -1,4 +1,4 @@
-/** What a command writes to a terminal, and a signal that would open it to a debugger. */
+/** Output of a command to a terminal, and a signal that would open it to a debugger. */
 import { spawn, spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
@@ -36,11 +36,11 @@ function start(args: readonly string[], settings: Readonly<Record<string, string
   return { child, ended, said: () => said };
 }
 
-/** Changes the title, moves up and clears the line, in 7 and in 8 bits; hides what follows; and begins a line of its own. */
+/** Changes the title, moves up and clears the line, in 7 and in 8 bits; hides text; begins a new line. */
 const HOSTILE = '\x1b]0;title\x07\x1b[1A\x1b[2K\x9b31m\u202e\r\nevents: sent in 0.1 s; 1 event: 1 accepted';
 const isPrintable = (text: string) => /^[\t\n -~]*$/.test(text);
 
-/** Sends an event to a server that answers everything so. */
+/** Sends an event to a server with this answer to all requests. */
 async function sendTo(answer: (response: ServerResponse) => void, ...more: string[]) {
   const server = createServer((request, response) => {
     request.resume().on('end', () => answer(response));
@@ -67,13 +67,13 @@ test.each<[string, (response: ServerResponse) => void, string[]]>([
   ['a message', (response) => response.writeHead(400).end(JSON.stringify({ message: HOSTILE })), []],
   ['details and a remedy', (response) => response.end(JSON.stringify({ verdicts: [verdict] })), []],
   ['an answer in JSON', (response) => response.end(JSON.stringify({ verdicts: [verdict] })), ['--json']],
-])('send shows what a server says, and does not obey it: %s', async (_, answer, more) => {
+])('send prints an answer with escape sequences escaped: %s', async (_, answer, more) => {
   const said = await sendTo(answer, ...more);
   expect([said, isPrintable(said)]).toEqual([expect.stringContaining('\\u001b'), true]);
   expect(said).not.toMatch(/^events: sent/m);
 });
 
-test('the name of a file and an argument are shown, and not obeyed', async () => {
+test('the name of a file and an argument are printed escaped', async () => {
   const file = join(directory, '\x1b[31m\x9b1Aodd');
   writeFileSync(file, '{}\n');
   for (const args of [
@@ -91,7 +91,7 @@ test('the name of a file and an argument are shown, and not obeyed', async () =>
   }
 });
 
-test('JSON that is printed stays the same JSON', async () => {
+test('printed JSON stays the same JSON', async () => {
   const run = start(['check', '-', '--json']);
   run.child.stdin.end(JSON.stringify({ ...aLogin({ event_id: HOSTILE }), kind: HOSTILE }));
   expect(await run.ended).toBe(1);
@@ -100,7 +100,7 @@ test('JSON that is printed stays the same JSON', async () => {
   expect(JSON.parse(line)).toMatchObject({ event_id: HOSTILE });
 });
 
-test('a line of the log is shown, and not obeyed', () => {
+test('a line of the log is printed escaped', () => {
   const log = `require('./dist/telemetry/logger').makeLogger('info').warn({ error: ${JSON.stringify(HOSTILE)} }, 'x')`;
   const { stdout } = spawnSync(process.execPath, ['-e', log], { cwd: ROOT, encoding: 'utf8' });
   expect([stdout, isPrintable(stdout)]).toEqual([expect.stringContaining('\\u009b31m'), true]);

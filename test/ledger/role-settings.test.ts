@@ -171,7 +171,7 @@ test('commands that change the store at the same time wait for each other', asyn
       }),
     );
     for (const [code, output] of ended)
-      expect([code, output]).toEqual([0, expect.stringContaining('kept is')]);
+      expect([code, output]).toEqual([0, expect.stringContaining('kept: ')]);
   } finally {
     await dropRoles(store.url, [role.name]);
     await store.close();

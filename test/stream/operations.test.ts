@@ -108,9 +108,9 @@ describe('a topic that looks like a topic of events, and that no worker reads', 
         });
         const text = (await run(world, ['status'])).output;
         expect(text).toContain(
-          `nobody reads ${near}, which looks like a topic of events (is ${main} meant?): name it`,
+          `no worker reads ${near}, which looks like a topic of events (did the sender mean ${main}?). Add it`,
         );
-        expect(text).toContain(`nobody reads ${prefixed}, which looks like a topic of events: name it`);
+        expect(text).toContain(`no worker reads ${prefixed}, which looks like a topic of events. Add it`);
 
         const connections = [main, near, prefixed].map((topic) => connectionOf(topic));
         await world.apply([anOperator({ connections })]);

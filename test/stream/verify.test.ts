@@ -55,7 +55,7 @@ describe('verify', () => {
         expect(await verify(world)).toEqual({
           code: 0,
           lines: [
-            `${main}/0: 6 records decided, up to offset 9; 10 is committed, 10 is the end; 6 of the 9 offsets from 0 on hold decided records; 3 do not: markers, aborted or compacted records, the rest of unreadable batches, or rows of dropped months`,
+            `${main}/0: 6 records decided, up to offset 9; 10 is committed, 10 is the end; 6 of 9 offsets from 0 on hold decided records; 3 do not: markers, aborted or compacted records, the rest of unreadable batches, or rows of dropped months`,
             'sound',
           ],
         });
@@ -88,7 +88,7 @@ describe('verify', () => {
           ),
           `I2 ${main}/0: offset 8 is committed, but 2 records before it are not decided, the first at offset 6`,
           'not sound: 2 problems are told above',
-          `${main}/0: 3 records decided, up to offset 3; 8 is committed, 10 is the end; of the 3 offsets from 0 on, 3 hold decided records`,
+          `${main}/0: 3 records decided, up to offset 3; 8 is committed, 10 is the end; 3 of 3 offsets from 0 on hold decided records`,
           `${other}/0: 1 record decided, up to offset 1; 1 is committed, 1 is the end; of the 1 offsets from 0 on, 1 hold decided records`,
         ]);
         // The remaining data has to be sound.

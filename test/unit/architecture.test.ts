@@ -68,7 +68,7 @@ describe('files that keep the rules', () => {
 const DOMAIN = { 'src/domain/event/money.ts': 'export const a = 1;' };
 const STORE = { 'src/ledger/decide-batch.ts': 'export const b = 1;' };
 
-/** A way to break a rule, with what is said about it. */
+/** A way to break a rule, with its message. */
 const BREACHES: readonly (readonly [Rule, string, Record<string, string>, string])[] = [
   [
     'direction',
@@ -132,19 +132,19 @@ const BREACHES: readonly (readonly [Rule, string, Record<string, string>, string
   ],
   [
     'direction',
-    'a file belongs nowhere',
+    'a file belongs to no layer',
     { ...DOMAIN, 'src/utils.ts': "import './domain/event/money';" },
     'src/utils.ts:1: the file belongs to no layer',
   ],
   [
     'cycles',
-    'two files import one another',
+    'two files import each other',
     { 'src/domain/a.ts': "import './b';", 'src/domain/b.ts': "import './a';" },
     'src/domain/a.ts -> src/domain/b.ts -> src/domain/a.ts',
   ],
   [
     'cycles',
-    'three files do, by types alone, beside the way in',
+    'three files do, by types only, behind another file',
     {
       'src/domain/a.ts': "import type { B } from './b';",
       'src/domain/b.ts': "import type { C } from './c';",
@@ -197,7 +197,7 @@ const BREACHES: readonly (readonly [Rule, string, Record<string, string>, string
   ],
   [
     'packages',
-    'a package is new',
+    'a package has no home',
     { 'src/domain/verdict/decide.ts': "import _ from 'lodash';" },
     'src/domain/verdict/decide.ts:1: the package lodash has no home',
   ],

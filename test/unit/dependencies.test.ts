@@ -1,4 +1,4 @@
-/** What the project is made of: exactly what package-lock.json names, without anything that runs when it is installed. */
+/** Dependencies: exactly the packages of package-lock.json, and no scripts at installation. */
 import { execFileSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -82,7 +82,7 @@ test('every package comes from a registry, with the digest of its content', () =
   expect(namesOf(packages.filter(([, { integrity = '' }]) => !/^sha512-/.test(integrity)))).toEqual([]);
 });
 
-test('the bill of materials names the product by its name and version, and the packages of its image alone', () => {
+test('the bill of materials has name and version of the product, and only the packages of its image', () => {
   execFileSync('make', ['--silent', 'sbom'], { cwd: ROOT, stdio: ['ignore', 'ignore', 'inherit'] });
   const bom: {
     readonly metadata: { readonly component: { readonly name: string; readonly version: string } };
@@ -95,13 +95,13 @@ test('the bill of materials names the product by its name and version, and the p
   expect(bom.components.map((component) => component['bom-ref']).sort()).toEqual(refs.sort());
 });
 
-test('nothing is run when a package is installed, and every install takes what the lockfile names', () => {
+test('no install runs scripts of packages, and every install follows the lockfile', () => {
   expect(read('.npmrc')).toMatch(/^ignore-scripts=true$/m);
   const installs = read('Makefile').match(/npm (ci|i|install)\b.*/g) ?? [];
   expect(installs).toEqual([expect.stringMatching(/^npm ci --ignore-scripts /)]);
 });
 
-test('of the product only protobufjs has an install script: it compares version numbers, and nothing needs it', () => {
+test('of the product only protobufjs has an install script, which only compares version numbers', () => {
   expect(namesOf(ofTheProduct.filter(([, { hasInstallScript }]) => hasInstallScript))).toEqual([
     'node_modules/protobufjs',
   ]);

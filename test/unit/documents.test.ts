@@ -84,7 +84,7 @@ function targetOf(path: string, link: string): string {
   return link.startsWith('#') ? `${path}${link}` : join(dirname(path), link);
 }
 
-/** The links that lead to no file, or to no heading of it. */
+/** The links without a file, or without a heading in it. */
 function brokenLinks(path: string, markdown = read(path)): string[] {
   return linksOf(markdown).filter((link) => !/^[a-z]+:/.test(link) && !leadsSomewhere(targetOf(path, link)));
 }

@@ -1,4 +1,4 @@
-/** The table of hazards in test/README.md names tests that there are. */
+/** The table of hazards in test/README.md names existing tests. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
@@ -16,13 +16,13 @@ const rows = section
     return [hazard, file, title];
   });
 
-it('has the hazards that are known', () => {
+it('has the known hazards', () => {
   expect(rows.length).toBeGreaterThanOrEqual(20);
 });
 
 it.each(rows)('%s: %s', (_, file, title) => {
   const text = readFileSync(join(TESTS, file), 'utf8');
   const behind = text.split(title).slice(1);
-  // The rules that it is about, at most, and then its quotation mark.
+  // At most its rules, and then its quotation mark.
   expect(behind.filter((rest) => /^(\s*\[[^\]]*\])*['`]/.test(rest))).not.toEqual([]);
 });

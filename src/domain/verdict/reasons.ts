@@ -68,7 +68,7 @@ export const REASONS = [
     name: 'bad_amount',
     verdict: 'rejected',
     meaning:
-      'amount is not usable. It is missing although the kind needs it, is no plain decimal string, has more decimals than the currency, or does not fit a signed 64-bit number of minor units.',
+      'amount is missing although the kind needs it, or is no plain decimal string. Or it has more decimals than the currency, or does not fit a signed 64-bit number of minor units.',
     remedy: 'Send the exact amount as a decimal string, with a new event_id.',
     charge: 'operator',
   },
@@ -247,7 +247,7 @@ export const DEAD_LETTER_REASONS = [
     code: 3,
     name: 'undecodable',
     meaning:
-      'the record batch cannot be read: it is damaged, has an unknown codec or a format before Kafka 0.11, or decompresses to more than the limit. The dead letter holds the whole batch',
+      'the record batch cannot be read. It is damaged, has an unknown codec or a format before Kafka 0.11, or decompresses to more than the limit. The dead letter holds the whole batch',
   },
 ] as const;
 export type DeadLetterReason = (typeof DEAD_LETTER_REASONS)[number]['name'];

@@ -19,7 +19,7 @@ import { MigrationProblem } from '../../../src/ledger/migrate';
 import { StoreError } from '../../../src/postgres/errors';
 
 const read = (line: string) => readArguments(line === '' ? [] : line.split(' '), COMMANDS);
-/** What the command would be run with. */
+/** The arguments with which the command would run. */
 function given(line: string): unknown {
   const request = read(line);
   if (request.type !== 'run') return request;
@@ -103,13 +103,16 @@ describe('arguments', () => {
     expect(problem(line)).toBe(expected);
   });
 
-  test.each(['--help', '-h'])('%s is the overview alone, and the help of a command behind one', (flag) => {
-    expect(read(flag)).toEqual({ type: 'help', command: undefined });
-    expect(read(`publish ${flag}`)).toEqual({ type: 'help', command: commandNamed('publish') });
-    expect(read(`reference ${flag}`)).toEqual({ type: 'help', command: commandNamed('reference apply') });
-    // Who asks for help is helped, whatever else is wrong.
-    expect(read(`worker --drian extra ${flag}`)).toEqual({ type: 'help', command: commandNamed('worker') });
-  });
+  test.each(['--help', '-h'])(
+    '%s shows the overview, and behind a command the help of the command',
+    (flag) => {
+      expect(read(flag)).toEqual({ type: 'help', command: undefined });
+      expect(read(`publish ${flag}`)).toEqual({ type: 'help', command: commandNamed('publish') });
+      expect(read(`reference ${flag}`)).toEqual({ type: 'help', command: commandNamed('reference apply') });
+      // A request for help is answered even if other arguments are wrong.
+      expect(read(`worker --drian extra ${flag}`)).toEqual({ type: 'help', command: commandNamed('worker') });
+    },
+  );
 
   test('--version', () => {
     expect(read('--version')).toEqual({ type: 'version' });
@@ -117,7 +120,7 @@ describe('arguments', () => {
 });
 
 describe('help', () => {
-  test('the overview names every command in a line that fits a terminal', () => {
+  test('the overview has a line for every command, each as wide as a terminal at most', () => {
     for (const { name, summary } of COMMANDS) {
       expect(overview(COMMANDS)).toContain(`  ${name}`);
       expect(overview(COMMANDS).replace(/\s+/g, ' ')).toContain(summary);
@@ -132,7 +135,7 @@ describe('help', () => {
   });
 
   test.each(COMMANDS.map((command) => [command.name, command] as const))(
-    '%s tells its usage, an example, options, settings and exit codes',
+    '%s has usage, example, options, settings and exit codes',
     (name, command) => {
       const help = helpOf(command);
       const words = help.replace(/\s+/g, ' ');
@@ -149,14 +152,14 @@ describe('help', () => {
     },
   );
 
-  test('examples are right: each can be run as it is written', () => {
+  test('every example can be run as it is written', () => {
     for (const { name, example } of COMMANDS) {
       const [, line = ''] = example.split('promo-intake ');
       expect([name, read(line).type]).toEqual([name, 'run']);
     }
   });
 
-  test('the settings that the help names are those that the command reads', () => {
+  test('the help lists the settings that the command reads', () => {
     expect(commandNamed('worker').settings).toEqual(WORKER_SETTINGS);
     expect(commandNamed('publish').settings).toEqual(PUBLISH_SETTINGS);
     expect(commandNamed('status').settings).toEqual(STATUS_SETTINGS);
@@ -183,13 +186,13 @@ describe('docs/commands.md', () => {
   );
 });
 
-describe('an error that a person can mend is a sentence with the remedy', () => {
+describe('an error that a person can resolve is a sentence with the remedy', () => {
   const error = (message: string, fields: object) => Object.assign(new Error(message), fields);
   const refused = error('connect ECONNREFUSED 127.0.0.1:5432', { code: 'ECONNREFUSED' });
 
   test.each([
     ['a refused connection', refused, /^Postgres cannot be reached: connect ECONNREFUSED .* DATABASE_URL/],
-    ['one of the store', new StoreError('connect', refused), /^Postgres cannot be reached/],
+    ['an error of the store', new StoreError('connect', refused), /^Postgres cannot be reached/],
     ['several attempts', new AggregateError([refused]), /^Postgres cannot be reached: connect ECONNREFUSED/],
     [
       'a wrong password',
@@ -199,7 +202,7 @@ describe('an error that a person can mend is a sentence with the remedy', () => 
     ['missing tables', error('no', { code: '42P01' }), /Run: promo-intake migrate$/],
     ['missing functions', error('no', { code: '42883' }), /Run: promo-intake migrate$/],
     [
-      'no password where one is asked for',
+      'no password for a server that requires one',
       new StoreError(
         'connect',
         error('SASL: SCRAM-SERVER-FIRST-MESSAGE: client password must be a string', {}),
@@ -207,7 +210,7 @@ describe('an error that a person can mend is a sentence with the remedy', () => 
       /^Postgres requires a password, and none is set\. Set DATABASE_PASSWORD/,
     ],
     [
-      'a socket that is not there',
+      'a missing socket',
       error('connect ENOENT /run/.s.PGSQL.5432', { code: 'ENOENT' }),
       /^Postgres cannot be reached: connect ENOENT \/run\/\.s\.PGSQL\.5432\. Check/,
     ],
@@ -217,7 +220,7 @@ describe('an error that a person can mend is a sentence with the remedy', () => 
       /^Postgres cannot be reached: Query read timeout/,
     ],
     [
-      'a migration that got no lock, whatever the store said',
+      'a migration that got no lock, with any message of the store',
       new MigrationProblem('0005.sql got no lock in 120 s', { cause: error('lock', { code: '55P03' }) }),
       /^0005\.sql got no lock in 120 s$/,
     ],
@@ -241,7 +244,7 @@ describe('an error that a person can mend is a sentence with the remedy', () => 
       /^Kafka answered: not enough\. Start the missing brokers, or lower min\.insync\.replicas/,
     ],
     [
-      'no offsets topic, behind the words of the client',
+      'no offsets topic, behind the message of the client',
       error('Failed to find group coordinator: no', {
         name: 'KafkaJSGroupCoordinatorNotFound',
         cause: error('no', { name: 'KafkaJSProtocolError', type: 'GROUP_COORDINATOR_NOT_AVAILABLE' }),
@@ -259,7 +262,7 @@ describe('an error that a person can mend is a sentence with the remedy', () => 
       /Find it in pg_stat_activity/,
     ],
     [
-      'a topic that a start has waited for',
+      'a topic for which a start waited',
       new Error('Kafka: t is missing', { cause: new KafkaProblem('t is missing. Make it') }),
       /^t is missing\. Make it$/,
     ],
@@ -274,7 +277,7 @@ describe('an error that a person can mend is a sentence with the remedy', () => 
       /^HTTP_PORT cannot be served: listen EADDRINUSE.* Set it to a free port/,
     ],
     [
-      'what a command cannot do, whatever it came from',
+      'a failure of a command, with any cause',
       new Unable('t/0 is undecided at offset 7', { cause: refused }),
       /^t\/0 is undecided at offset 7$/,
     ],
@@ -283,7 +286,7 @@ describe('an error that a person can mend is a sentence with the remedy', () => 
     expect(explain(cause)).toEqual({ message: expect.stringMatching(expected), code: 1 });
   });
 
-  test('wrong settings are told all at once, and end with 2', () => {
+  test('wrong settings are reported together, with exit code 2', () => {
     const fault = { problem: 'is not set', remedy: 'Set it' };
     const faults = [
       { setting: 'A', ...fault },
@@ -312,7 +315,7 @@ describe('an error that a person can mend is a sentence with the remedy', () => 
     });
   });
 
-  test('a defect is told with its stack, but without the password of an address', () => {
+  test('a defect is reported with its stack, but without the password of an address', () => {
     const { message } = explain(new TypeError('no host in postgres://promo:s3cret@db/promo'));
     expect(message).toContain('postgres://promo:***@db/promo');
     expect(message).toContain('cli.test.ts');

@@ -1,4 +1,4 @@
-/** `check`: what it says of a file. The command itself, with files of the test's own. */
+/** The output of `check` for files that the tests write. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -46,7 +46,7 @@ function file(name: string, content: string | Buffer): string {
 
 interface Checked {
   code: number;
-  /** What is said of the events, without the directory of the file. */
+  /** The output about the events, without the directory of the file. */
   lines: string[];
   summary: string;
 }
@@ -92,7 +92,7 @@ describe('events', () => {
     });
   });
 
-  test('every fault of an event is told with its field and remedy, the deciding one with the verdict', async () => {
+  test('every fault of an event is reported with field and remedy, the deciding fault with the verdict', async () => {
     const { code, lines: told } = await checked(lines(aBet(), aBet({ round_id: '', amount: '1.505' })));
     expect(code).toBe(1);
     expect(told).toEqual([
@@ -107,7 +107,7 @@ describe('events', () => {
     expect(summary).toBe('events: 1 event: 0 accepted, 0 rejected, 1 skipped (1 zero_amount), 0 duplicate');
   });
 
-  test('the player is never told, whatever is wrong', async () => {
+  test('the output never holds the player', async () => {
     const player_ref = 'SECRET-PLAYER';
     const content = `${lines(
       { ...aBet({ player_ref, event_id: 'same' }), amount: 1 },
@@ -133,7 +133,7 @@ describe('events', () => {
     ]);
   });
 
-  test('--json is an object an event, accepted ones too', async () => {
+  test('--json prints one object per event, also for accepted events', async () => {
     const bet = aBet();
     expect(await checkedAsJson(lines(aLogin('a'), bet, { ...bet, amount: '9' }, 5))).toEqual([
       { line: 1, event_id: 'a', verdict: 'accepted', reason: null, faults: [] },
@@ -158,7 +158,7 @@ describe('events', () => {
     );
   });
 
-  test('what needs stored state is said to be left out', async () => {
+  test('the output says that stored state is not checked', async () => {
     await checked(lines(aBet()));
     expect(output).toContain(
       'Not checked: brand and game rules (--reference and --connection add them); stored state',
@@ -167,7 +167,7 @@ describe('events', () => {
 });
 
 describe('duplicates', () => {
-  test('tell the line of the first, and whether the content differs', async () => {
+  test('have the line of the first event, and whether the content differs', async () => {
     const bet = aBet({ amount: '1.5' });
     const same = { ...bet, amount: '1.50', extra: true };
     const { code, lines: told, summary } = await checked(lines(bet, aBet(), same, { ...bet, amount: '2' }));
@@ -194,10 +194,10 @@ describe('duplicates', () => {
   });
 });
 
-describe('what a file may be', () => {
+describe('the form of a file', () => {
   const bad = aBet({ amount: '-1' });
 
-  test('lines, blank ones and carriage returns among them', async () => {
+  test('lines, also blank lines and carriage returns', async () => {
     const { lines: told } = await checked(`\n${JSON.stringify(aBet())}\r\n  \n${JSON.stringify(bad)}`);
     expect(told).toEqual([expect.stringMatching(/^events:4: rejected\/bad_amount/)]);
   });
@@ -228,14 +228,14 @@ describe('what a file may be', () => {
     ['one event over several lines', JSON.stringify(bad, null, 2)],
     ['an array in one line', JSON.stringify([bad])],
     ['a batch in one line', JSON.stringify({ events: [bad] })],
-    ['a batch whose key is escaped and given twice', `{"events":1,"\\u0065vents":[${JSON.stringify(bad)}]}`],
+    ['a batch whose key is escaped and repeated', `{"events":1,"\\u0065vents":[${JSON.stringify(bad)}]}`],
   ])('%s', async (_, content) => {
     const { lines: told } = await checked(`\n${content}\n\n`);
     expect(told).toEqual([expect.stringMatching(/^events:2: rejected\/bad_amount/)]);
     expect(errors).toMatch(/is one JSON document.*publish sends lines/);
   });
 
-  test('an array behind which another line follows is a line that is no event', async () => {
+  test('an array with another line behind it is a line without an event', async () => {
     const { lines: told } = await checked(lines([bad], aBet()));
     expect(told).toEqual([
       expect.stringMatching(
@@ -244,13 +244,13 @@ describe('what a file may be', () => {
     ]);
   });
 
-  test('a file that is no document as a whole is read by lines, and that is said', async () => {
+  test('a file that is not one document is read by lines, with a message', async () => {
     const { lines: told } = await checked(`{"event_id":\n${lines(aBet())}`);
     expect(told).toEqual([expect.stringMatching(/^events:1: rejected\/no_idempotency_key/)]);
     expect(errors).toContain('is not one JSON document as a whole');
   });
 
-  test('what is too long for one document is read by lines, and that is said', async () => {
+  test('a file that is too long for one document is read by lines, with a message', async () => {
     const said: string[] = [];
     const half = Buffer.alloc(33 * 1024 * 1024, ' ').fill('{"a":1},', 0, 8);
     async function* blocks() {
@@ -264,7 +264,7 @@ describe('what a file may be', () => {
     expect(said).toEqual(['is too long to be read as one JSON document, so each line is taken for an event']);
   });
 
-  test('a line that is too long for any record makes no document of the others', async () => {
+  test('a line that is too long for a record makes no document of the other lines', async () => {
     const said: string[] = [];
     async function* blocks() {
       yield [{ number: 1, bytes: Buffer.from('[') }];
@@ -280,23 +280,23 @@ describe('what a file may be', () => {
     expect(said).toEqual([expect.stringContaining('too long')]);
   });
 
-  test('an event with the key of a batch, and an id, is one event, as it is to the worker', async () => {
+  test('an event with an id and the key of a batch is one event, as for the worker', async () => {
     const { lines: told } = await checked(lines({ event_id: 'b-1', events: [aBet(), aBet()] }));
     expect(told[0]).toMatch(/^events:1: rejected\/malformed /);
   });
 
-  test('a mark of the order of bytes in front hides no document', async () => {
+  test('a byte order mark does not hide a document', async () => {
     const { lines: told } = await checked(`\uFEFF${JSON.stringify([bad], null, 2)}`);
     expect(told).toEqual([expect.stringMatching(/^events:2: rejected\/bad_amount/)]);
     expect(errors).toContain('is one JSON document');
   });
 
-  test('nor one event over several lines', async () => {
+  test('a byte order mark does not hide one event over several lines', async () => {
     const { lines: told } = await checked(`\uFEFF${JSON.stringify(bad, null, 2)}`);
     expect(told).toEqual([expect.stringMatching(/^events:1: rejected\/bad_amount/)]);
   });
 
-  test('nothing is clean', async () => {
+  test('an empty file is clean', async () => {
     expect(await checked('')).toMatchObject({ code: 0, summary: expect.stringContaining('0 events') });
   });
 });
@@ -326,19 +326,19 @@ operators:
     expect(output).not.toContain('brand and game rules');
   });
 
-  test('a connection that it has not is wrong usage, and those that it has are named', async () => {
+  test('an unknown connection is wrong usage, and the known connections are listed', async () => {
     expect(await withRules('severel', aBet())).toEqual([2]);
     expect(errors).toContain('has no connection severel. Its connections: several, solo');
   });
 
-  test('faults of the reference data are told, and nothing is checked', async () => {
+  test('faults of the reference data are reported, and nothing is checked', async () => {
     const rules = { reference: file('reference.yaml', 'operators: [{ id: 5 }]'), connection: 'c' };
     expect(await checked(lines(aBet()), { rules })).toMatchObject({ code: 2, summary: '' });
     expect(errors).toMatch(/reference\.yaml:1:\d+: operators/);
   });
 });
 
-test('reference data that is not UTF-8 is refused, as reference apply does', async () => {
+test('reference data that is not UTF-8 is refused, as by reference apply', async () => {
   const rules = {
     reference: file('latin-1.yaml', Buffer.from('# caf\xe9\noperators: []', 'latin1')),
     connection: 'c',
@@ -347,16 +347,16 @@ test('reference data that is not UTF-8 is refused, as reference apply does', asy
   expect(errors).toMatch(/latin-1\.yaml:1:6: The file is not UTF-8: byte 6, 0xe9, .* Save it as UTF-8\.\n/);
 });
 
-test('reference data is read no further than it may be long', async () => {
+test('reference data is read only up to its largest length', async () => {
   const rules = { reference: file('huge.yaml', Buffer.alloc(MAX_REFERENCE_BYTES + 1, '#')), connection: 'c' };
   expect(await checked(lines(aBet()), { rules })).toMatchObject({ code: 2, summary: '' });
   expect(errors).toMatch(/huge\.yaml:1:1: \S+ has more than 16777216 characters, the limit\. Shorten/);
 });
 
-describe('a document over several lines, where lines are wanted', () => {
+describe('a document over several lines, for a reader of lines', () => {
   const event = aBet();
   const refuse = (from: number, to: number) => new Error(`${from}-${to}`);
-  /** The numbers of the lines that came before each block, and what came of it in the end. */
+  /** The numbers of the lines before each block, and the result. */
   async function passed(
     ...blocks: string[]
   ): Promise<{ numbers: number[]; error: string; heldAt: number[] }> {
@@ -385,31 +385,31 @@ describe('a document over several lines, where lines are wanted', () => {
     ],
     ['an array of one event', `[\n${JSON.stringify(event)}\n]`, '2-4'],
     ['a batch', `{"note": "}]\\"",\n\n"events": [\n${JSON.stringify(event)},\n{}]}`, '2-6'],
-    ['two events, one after the other', '{\n}\n{\n}', '2-3'],
-    ['an array behind a mark of the order of bytes', `\uFEFF[\n${JSON.stringify(event)}\n]`, '2-4'],
-    ['what never ends', `[\n${`"${'x'.repeat(1024 * 1024)}",\n`.repeat(9)}`, '2-10'],
-  ])('%s is refused, and nothing of it is handed over', async (_, text, expected) => {
+    ['two events in a row', '{\n}\n{\n}', '2-3'],
+    ['an array behind a byte order mark', `\uFEFF[\n${JSON.stringify(event)}\n]`, '2-4'],
+    ['an array that never ends', `[\n${`"${'x'.repeat(1024 * 1024)}",\n`.repeat(9)}`, '2-10'],
+  ])('%s is refused, and none of its lines is returned', async (_, text, expected) => {
     expect(await passed(`\n${text}\n`)).toMatchObject({ numbers: [], error: expected });
   });
 
   test.each([
     ['events', lines(event, event), 2],
     ['a batch in one line', lines({ events: [event] }, event), 2],
-    ['half an event, and whole ones', `{"half":\n${lines(event, event)}`, 3],
+    ['half an event, and whole events', `{"half":\n${lines(event, event)}`, 3],
     ['an array that begins and never ends, and events', `[\n${lines(event, event)}`, 3],
     ['a string that is not closed', `{"a\n":1}`, 2],
-    ['brackets that do not fit', '{"a":[\n]]}', 2],
+    ['brackets that do not match', '{"a":[\n]]}', 2],
     ['a document with a mistake in it', '{\n"a": b\n}', 3],
     ['half an event alone', '{"half":', 1],
     ['text', 'x\n{\n}', 3],
-  ])('%s: no such document, and every line is handed over', async (_, text, count) => {
+  ])('%s: no document, and every line is returned', async (_, text, count) => {
     expect(await passed(text)).toMatchObject({
       numbers: Array.from({ length: count }, (_, index) => index + 1),
       error: '',
     });
   });
 
-  test('a line that is too long for any record, within a document: nothing of it is handed over', async () => {
+  test('no line of a document with a line that is too long for a record is returned', async () => {
     async function* blocks() {
       yield [{ number: 1, bytes: Buffer.from('[') }];
       yield [{ number: 2, bytes: null }];
@@ -422,7 +422,7 @@ describe('a document over several lines, where lines are wanted', () => {
     expect(handedOver).toEqual([]);
   });
 
-  test('lines are handed over as they come', async () => {
+  test('lines are returned as they arrive', async () => {
     const one = lines(event);
     expect(await passed(`${one}\n`, `${one}\n`, one)).toMatchObject({ heldAt: [0, 1, 2] });
     expect(await passed('{"half":\n', `${one}\n`, `${one}\n`, one)).toMatchObject({ heldAt: [0, 0, 0, 3] });
@@ -430,11 +430,11 @@ describe('a document over several lines, where lines are wanted', () => {
 
   test.each<[string, unknown, boolean]>([
     ['an array of events', [event], true],
-    ['an array of what is none', [1, 'a'], false],
+    ['an array without events', [1, 'a'], false],
     ['a batch', { spec: 'promo.event.v1', events: [event] }, true],
     ['an event with the key of a batch', { ...event, events: [event] }, false],
     ['an event without an id', { ...event, event_id: undefined }, false],
-    ['something else of that name', { events: 5 }, false],
+    ['a number at that key', { events: 5 }, false],
   ])('%s', (_, json, expected) => {
     expect(isBatchOfEvents(JSON.parse(JSON.stringify(json)))).toBe(expected);
   });
@@ -452,7 +452,7 @@ describe('lines', () => {
   const texts = (found: readonly Line[]) =>
     found.map(({ number, bytes }) => [number, bytes?.toString('latin1')]);
 
-  test('are the same however their bytes come', async () => {
+  test('are the same for every division of their bytes', async () => {
     const text = '{"a":1}\n\n \t\r\n{"b":"\u00e9"}\r\n\nlast';
     const whole = texts(await split(text));
     expect(whole.map(([number]) => number)).toEqual([1, 4, 6]);
@@ -465,12 +465,12 @@ describe('lines', () => {
     }
   });
 
-  test('keep every byte but the line feed', async () => {
+  test('keep every byte except the line feed', async () => {
     const found = await split(Buffer.from([0xef, 0xbb, 0xbf, 0x00, 0xff, 0x0d, 0x0a]));
     expect(found.map(({ bytes }) => bytes)).toEqual([Buffer.from([0xef, 0xbb, 0xbf, 0x00, 0xff, 0x0d])]);
   });
 
-  test('that are too long for any record are not held, and the next is read', async () => {
+  test('that are too long for a record are not kept, and the next line is read', async () => {
     const half = Buffer.alloc(MAX_LINE_BYTES / 2 + 1, 'x');
     const found = await split(half, half, '\nnext');
     expect(found[0]).toEqual({ number: 1, bytes: null });
@@ -478,7 +478,7 @@ describe('lines', () => {
   });
 });
 
-describe('what the webhook would not take, whatever the events say [W1]', () => {
+describe('limits of the webhook, for valid and for wrong events [W1]', () => {
   const reference = () =>
     file(
       'hook.yaml',
@@ -494,7 +494,7 @@ describe('what the webhook would not take, whatever the events say [W1]', () => 
   const by = (connection: string) => ({ rules: { reference: reference(), connection } });
   const login = (more: object = {}, id = 'e-1') => ({ ...aLogin(id), ...more });
 
-  it('an event that is too large, or of too many values, by the webhook alone', async () => {
+  it('an event that is too large, or has too many values, only for a webhook', async () => {
     const content = lines(
       login({ note: 'x'.repeat(1024 ** 2) }, 'large'),
       login({ note: Array.from({ length: 20_000 }, () => 1) }, 'many'),
@@ -515,7 +515,7 @@ describe('what the webhook would not take, whatever the events say [W1]', () => 
     ]);
   });
 
-  it('a document of more events than a request has', async () => {
+  it('a document with more events than a request may have', async () => {
     const document = (count: number) =>
       JSON.stringify({ events: Array.from({ length: count }, (_, index) => login({}, `e-${index}`)) });
     errors = '';
@@ -529,7 +529,7 @@ describe('what the webhook would not take, whatever the events say [W1]', () => 
   });
 });
 
-it('counts one fault as one', async () => {
+it('counts one fault once', async () => {
   const rules = { reference: file('bad.yaml', 'operators: 5\n'), connection: 'x' };
   expect((await checked('{}', { rules })).code).toBe(2);
   expect(errors).toMatch(/: 1 fault; nothing was checked\n$/);

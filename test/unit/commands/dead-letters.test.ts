@@ -1,4 +1,4 @@
-/** What `dead-letters list` tells of a letter, and which letters `dead-letters replay` sends. */
+/** The lines of `dead-letters list`, and the letters that `dead-letters replay` sends. */
 import {
   asJson,
   describe as describeLetters,
@@ -20,15 +20,15 @@ const letter = (more: Partial<Listed> = {}): Listed => ({
 });
 const counts = new Map([['unclaimed', 1]]);
 
-test('why it is there, where it came from and when', () => {
+test('a listed dead letter has reason, source and time', () => {
   expect(describeLetters([letter()], counts, 0, 'dead')).toEqual([
     '2026-11-22T10:00:01.000Z unclaimed: t/0 offset 7 of 2026-11-22T10:00:00.000Z, 9 bytes; at 3 offset 4',
     'dead: 1 dead letters (1 unclaimed)',
   ]);
 });
 
-// A sender that writes microseconds or nanoseconds for milliseconds; a header that is no number.
-test.each([1.7e18, 8.64e15 + 1, -9e15, Number.NaN])('a time that is none is told as such: %d', (ms) => {
+// A sender that writes microseconds or nanoseconds instead of milliseconds; a header that is no number.
+test.each([1.7e18, 8.64e15 + 1, -9e15, Number.NaN])('an impossible time is shown as unknown: %d', (ms) => {
   const odd = letter({ sourceTimestampMs: ms, writtenMs: ms });
   expect(describeLetters([odd], counts, 0, 'dead')[0]).toBe(
     'an unknown time unclaimed: t/0 offset 7 of an unknown time, 9 bytes; at 3 offset 4',
@@ -36,9 +36,9 @@ test.each([1.7e18, 8.64e15 + 1, -9e15, Number.NaN])('a time that is none is told
   expect(asJson([odd], counts, 0, 'dead').newest).toMatchObject([{ written_at: null, source_time: null }]);
 });
 
-describe('what is sent back', () => {
+describe('a dead letter to send back', () => {
   const source = { topic: 't', partition: 0, offset: 7, timestampMs: 1_000 };
-  /** A dead letter of the record at `from`, and how it was found. */
+  /** A dead letter of the record at `from`, with its own place. */
   function found(text: string, from: Partial<typeof source>, headers: readonly Header[] = []) {
     const { topic, partition, offset, timestampMs } = { ...source, ...from };
     const ours = {
@@ -65,14 +65,14 @@ describe('what is sent back', () => {
   const sent = (...letters: ReturnType<typeof found>[]) =>
     [...makePlan(undefined).choose(letters).values()].flat().map(({ message }) => message);
 
-  test('a record is sent once a run, however many dead letters it has left', () => {
+  test('a record with several dead letters is sent once per run', () => {
     const trace: Header = ['trace', Buffer.from('a')];
     const first = found('e', {}, [trace]);
     const [back] = sent(first, found('e', {}, [trace]));
     expect(back).toMatchObject({ key: first.record.key, value: first.record.value, partition: 0 });
     const headers = headersOf(back!);
     expect(headers).toEqual([trace, ['dead-letter-replayed', Buffer.from('t/0@7 1000')]]);
-    // Nobody claimed it again.
+    // No connection claimed it again.
     const second = found('e', { offset: 9, timestampMs: 3_000 }, headers);
     const [again, ...more] = sent(first, second);
     expect([headersOf(again!), more]).toEqual([headers, []]);
@@ -80,11 +80,11 @@ describe('what is sent back', () => {
     expect(sent(third, second, first)).toHaveLength(1);
   });
 
-  test('a topic that was made anew has other records at the same offsets', () => {
+  test('a topic that was created again has other records at the same offsets', () => {
     expect(sent(found('e', {}), found('e', { timestampMs: 1_001 }), found('another', {}))).toHaveLength(3);
   });
 
-  test('nobody passes as the record of another by its header', () => {
+  test('a header cannot claim the record of another sender', () => {
     const claimed: Header = ['dead-letter-replayed', Buffer.from('t/0@7 1000')];
     expect(sent(found('forged', { offset: 8 }, [claimed]), found('e', {}))).toHaveLength(2);
   });

@@ -1,4 +1,4 @@
-/** The secrets of a webhook that runs: how often their file is read, and when a change counts. */
+/** Secrets of a running webhook: how often their file is read, and when a change takes effect. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -9,7 +9,7 @@ import { aSecret } from '../../support/webhook';
 
 const logger = makeLogger('silent');
 
-test('a flood of requests reads their file once a second, and a change counts after a second [W4] [W8]', () => {
+test('a flood of requests reads the file once a second, and a change takes effect after a second [W4] [W8]', () => {
   let reads = 0;
   let now = 0;
   let text = JSON.stringify({ hook: aSecret() });
@@ -31,14 +31,14 @@ test('a flood of requests reads their file once a second, and a change counts af
   expect([...secrets().keys()]).toEqual(['hook']);
   now = 21_000;
   expect([...secrets().keys()]).toEqual(['other']);
-  // What cannot be used changes nothing, and is not tried for each request either.
+  // Invalid secrets change nothing, and are not read again for each request.
   text = '{';
   now = 22_000;
   expect([...secrets().keys()]).toEqual(['other']);
   expect(reads).toBe(13);
 });
 
-test('a file that is gone for a moment changes nothing, and a new one counts', () => {
+test('a file that is missing for a moment changes nothing, and a new file takes effect', () => {
   const directory = mkdtempSync(join(tmpdir(), 'secrets-'));
   try {
     const file = join(directory, 'secrets.json');

@@ -1,4 +1,4 @@
-/** Which offsets a replay is of, and which records are dead letters. */
+/** The offsets of a replay, and the records that are dead letters. */
 
 import { timeOf } from '../../../src/cli/option-values';
 import { makeDecide, rangesOf, refuseUnknown } from '../../../src/commands/replay';
@@ -20,7 +20,7 @@ const positions = [
 ];
 const range = (partition: number, from: number, to: number) => ({ topic: 't', partition, from, to });
 
-test('a replay is of what Kafka still has and the group has read [U1]', () => {
+test('a replay covers the offsets that Kafka still has and the group has read [U1]', () => {
   const since = new Map([
     [0, 5],
     [1, 7],
@@ -35,15 +35,21 @@ test('a replay is of what Kafka still has and the group has read [U1]', () => {
   expect(rangesOf(bounds(), positions, since, until)).toEqual([range(0, 10, 50)]);
 });
 
-test('offsets are of one partition, the last one included', () => {
+test('offsets belong to one partition, and the last one is included', () => {
   const offsets = bounds({ partition: 0, fromOffset: 20, toOffset: 29 });
   expect(rangesOf(offsets, positions, null, null)).toEqual([range(0, 20, 30)]);
   expect(rangesOf(bounds({ partition: 0, fromOffset: 90 }), positions, null, null)).toEqual([]);
 });
 
 test.each<[string, number | undefined, string, string[], RegExp]>([
-  ['a topic that Kafka has not', undefined, 'none', ['none'], /^Kafka has no topic none, /],
-  ['a partition that the topic has not', 99, 't', ['t'], /^t has no partition 99\. Correct --partition$/],
+  ['a topic that Kafka does not have', undefined, 'none', ['none'], /^Kafka has no topic none, /],
+  [
+    'a partition that the topic does not have',
+    99,
+    't',
+    ['t'],
+    /^t has no partition 99\. Correct --partition$/,
+  ],
   ['a topic that no connection names', 1, 't', ['other'], /^no connection .* names t: .* dead letters/],
 ])('%s is not replayed', (_, partition, topic, named, expected) => {
   const known = positions.filter((position) => position.topic === topic);
@@ -73,7 +79,7 @@ describe('a dead letter', () => {
     headers,
   };
 
-  test('says why it is there, and keeps the headers that it came with [S5]', () => {
+  test('has its reason, and keeps the headers of the record [S5]', () => {
     expect(readLetter(record)).toEqual({
       reason: 'unclaimed',
       source: { topic: 't', partition: 3, offset: 7 },
@@ -98,7 +104,7 @@ test.each([
   ['2026-11-22T10:00:00Z', Date.UTC(2026, 10, 22, 10)],
   ['2026-11-22T10:00+02:00', Date.UTC(2026, 10, 22, 8)],
   ['2026-11-22T10:00:00.250Z', Date.UTC(2026, 10, 22, 10, 0, 0, 250)],
-  // November has 30 days, and nobody means the first of December.
+  // November has 30 days: the first of December is not meant.
   ['2026-11-31T00:00:00Z', undefined],
   ['2026-11-22T10:00:00', undefined],
   ['2026-11-22', undefined],
@@ -117,7 +123,7 @@ const anAnswer = (envelope: Envelope): Answer => ({
   decision: { type: 'unstored', deadLetter: null, redelivered: false },
 });
 
-test('a replay counts what it decides once, and publishes it again where that fails, without deciding it again [S7] [D3]', async () => {
+test('a replay counts a decision once, and retries a failed publish without deciding again [S7] [D3]', async () => {
   const decided: number[] = [];
   const published: number[] = [];
   const waits: number[] = [];

@@ -1,4 +1,4 @@
-/** What `status` makes of what it has seen of Kafka and of the store, and what it shows of the settings. */
+/** The report of `status` from the facts of Kafka and of the store, and its settings. */
 import { assess, type Facts, lookAgain } from '../../../src/commands/status';
 import { describe } from '../../../src/commands/status-report';
 import { describeConfig } from '../../../src/config/config';
@@ -21,7 +21,7 @@ const facts = (more: Partial<Facts> = {}): Facts => ({
 });
 const needs = (more: Partial<Facts>) => assess(facts(more)).needs_a_person;
 
-test('lag that is worked off needs nobody [U1]', () => {
+test('lag that workers reduce needs no person [U1]', () => {
   expect(assess(facts())).toMatchObject({
     needs_a_person: [],
     schema: { newest: '0001', missing: [] },
@@ -44,7 +44,7 @@ test('a partition that waits for over a minute with nothing decided is undecided
   ]);
 });
 
-test('a partition whose oldest record has no time that it can have is judged by when something was decided last [U2]', () => {
+test('a partition whose oldest record has an impossible time is judged by its last decision [U2]', () => {
   const oldestSeconds = new Map([['t/0', null]]);
   expect(assess(facts({ oldestSeconds })).partitions).toMatchObject([{ lag_seconds: 70, undecided: true }]);
   const never = value([]);
@@ -53,7 +53,7 @@ test('a partition whose oldest record has no time that it can have is judged by 
   ]);
 });
 
-test('a partition that decides while it is looked at is not undecided, however old its records say they are', async () => {
+test('a partition that decides during the report is not undecided, for any age of its records', async () => {
   const old = facts({ oldestSeconds: new Map([['t/0', 7_200]]), balance: value([]) });
   expect(assess(old).partitions).toMatchObject([{ undecided: true }]);
   const asked = async (idleSeconds: number, committed = 10) => {
@@ -65,11 +65,11 @@ test('a partition that decides while it is looked at is not undecided, however o
   expect(await asked(2, 12)).toMatchObject({ needs_a_person: [], lag: { records: 0 } });
   expect((await asked(3_600)).partitions).toMatchObject([{ undecided: true }]);
   expect(await lookAgain(old, async () => ({ unknown: 'away' }))).toEqual(old);
-  // Where nothing seems to be wrong, nobody waits for a second look.
+  // Without a problem there is no second look.
   await expect(lookAgain(facts(), () => Promise.reject(new Error('asked again')))).resolves.toEqual(facts());
 });
 
-test('a topic that is not to be read any more is told, and needs nobody', () => {
+test('a topic that is no longer read is listed, and needs no person', () => {
   const old = { topic: 'old', partition: 0, low: 0, high: 20, committed: null };
   const balance = value([
     { ...at, decidedUpTo: 9, recordsRead: 9, became: 9, deadLetters: 1, idleSeconds: 70 },
@@ -101,12 +101,12 @@ test('a topic that is not to be read any more is told, and needs nobody', () => 
   expect(assess(facts({ balance, positions: value([{ ...old, low: 15, high: 15 }]) })).notes).toEqual([]);
 });
 
-test('where Kafka has forgotten what was committed, the store knows how far it is', () => {
+test('when Kafka has dropped the committed offset, the store has the position', () => {
   const lagOf = (low: number, high: number) =>
     assess(facts({ positions: value([{ ...at, low, high, committed: null }]) })).lag;
   expect(lagOf(0, 12)).toMatchObject({ records: 3 });
   expect(lagOf(10, 12)).toMatchObject({ records: 2 });
-  // A topic that was made anew.
+  // A topic that was created again.
   expect(lagOf(0, 5)).toMatchObject({ records: 5 });
 });
 
@@ -138,11 +138,11 @@ test.each<[string, Partial<Facts>, RegExp]>([
     /9 records were read, but 8 have a counted result/,
   ],
   ['invariants are damaged', { damages: value(4) }, /4 damages/],
-])('where %s, it says so', (_, more, expected) => {
+])('reports: %s', (_, more, expected) => {
   expect(needs(more)).toEqual([expect.stringMatching(expected)]);
 });
 
-test('what cannot be reached is told once, and hides nothing of the rest', () => {
+test('an unreachable server is reported once, and the report has all other parts', () => {
   const gone = { unknown: 'Kafka is away' };
   const report = assess(facts({ positions: gone, members: gone }));
   expect(report).toMatchObject({
@@ -154,7 +154,7 @@ test('what cannot be reached is told once, and hides nothing of the rest', () =>
   expect(assess(facts({ versions: noStore, balance: noStore })).lag).toMatchObject({ records: 2 });
 });
 
-test('of a partition that did not say for how long its records wait, that is told, whatever others said', () => {
+test('a partition whose lag in seconds is unknown is reported, also when others are known', () => {
   const other = { ...at, partition: 1, low: 0, high: 9, committed: 4 };
   const idle = { ...at, partition: 2, low: 0, high: 4, committed: 4 };
   const positions = value([{ ...at, low: 0, high: 12, committed: 10 }, other, idle]);
@@ -168,11 +168,11 @@ test('of a partition that did not say for how long its records wait, that is tol
     lag: { records: 7, seconds: null },
     partitions: [{ lag_seconds: 5 }, { lag_seconds: null }, { lag_seconds: 0 }],
   });
-  // A look that failed late, when all had said it.
+  // A read that failed late, after all partitions had answered.
   expect(needs({ oldestUnknown: 'no answer within 20 s' })).toEqual([]);
 });
 
-test('a topic that ends before what is committed has no lag, and is told', () => {
+test('a topic that ends before its committed offset has no lag, and is reported', () => {
   const report = assess(facts({ positions: value([{ ...at, low: 0, high: 3, committed: 10 }]) }));
   expect(report).toMatchObject({
     needs_a_person: [expect.stringMatching(/^t\/0: offset 10 is committed, but Kafka ends at 3: /)],
@@ -180,7 +180,7 @@ test('a topic that ends before what is committed has no lag, and is told', () =>
   });
 });
 
-test('settings are shown as they take effect, and none of them shows a secret', () => {
+test('settings are shown with their effective values, and without secrets', () => {
   const secret = 's3cret';
   const shown = describeConfig(
     {
@@ -204,7 +204,7 @@ test('settings are shown as they take effect, and none of them shows a secret', 
   );
 });
 
-it('compares Kafka with partitions of its own cluster alone [U9]', () => {
+it('compares Kafka only with partitions of its own cluster [U9]', () => {
   const of = (cluster: string | null) => ({
     ...at,
     ...{ decidedUpTo: 9, recordsRead: 9, became: 9, deadLetters: 0, idleSeconds: 1, cluster },

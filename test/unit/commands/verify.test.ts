@@ -1,4 +1,4 @@
-/** What `verify` makes of what it has read of Kafka and of the store. */
+/** The output of `verify` for the facts of Kafka and of the store. */
 import { compare, unaccounted } from '../../../src/commands/verify';
 import type { Position } from '../../../src/kafka/admin/offsets';
 import type { Readable } from '../../../src/kafka/consumer/range-reader';
@@ -20,10 +20,10 @@ const damage = (more: Partial<Damage> = {}): Damage => ({
 const told = (partition: StoredPartition, at: Position[], passed: [string, Readable][] = []) =>
   compare(at, { keptSinceMs: 0, partitions: [partition], damages: [] }, new Map(passed));
 
-test('a partition that is decided as far as it is committed is told in a line [U1]', () => {
+test('a partition that is decided up to its committed offset has a line [U1]', () => {
   expect(told(stored(), [position()])).toEqual({
     lines: [
-      't/0: 10 records decided, up to offset 10; 10 is committed, 12 is the end; 10 of the 10 offsets from 0 on hold decided records',
+      't/0: 10 records decided, up to offset 10; 10 is committed, 12 is the end; 10 of 10 offsets from 0 on hold decided records',
     ],
     problems: [],
   });
@@ -43,7 +43,7 @@ test.each<[string, StoredPartition, Position[], RegExp]>([
     /^t\/0: 10 records decided, up to offset 10; Kafka has no such partition$/,
   ],
   [
-    'a topic made anew',
+    'a topic that was created again',
     stored(),
     [position({ high: 3, committed: 3 })],
     /the topic was created again: its offsets cannot be/,
@@ -55,17 +55,17 @@ test.each<[string, StoredPartition, Position[], RegExp]>([
     /; 12 is committed, 12 is the end; Kafka has nothing before offset 12$/,
   ],
   [
-    'what Kafka has deleted after it was decided',
+    'a range that Kafka deleted after its decision',
     stored({ offsets: 4 }),
     [position({ low: 5 })],
-    /; 4 of the 5 offsets from 5 on hold decided records; 1 do not: markers, /,
+    /; 4 of 5 offsets from 5 on hold decided records; 1 do not: markers, /,
   ],
-])('%s is told [D3]', (_, partition, positions, expected) => {
+])('%s is reported [D3]', (_, partition, positions, expected) => {
   const { lines } = told(partition, positions);
   expect(lines).toEqual([expect.stringMatching(expected)]);
 });
 
-test('what is committed and neither decided nor to be read is no damage, and records there are one [U1]', () => {
+test('committed offsets without a readable record are no damage, and undecided records there are [U1]', () => {
   const beyond = position({ committed: 12 });
   expect(told(stored(), [beyond]).problems).toEqual([]);
   expect(told(stored(), [beyond], [['t/0', { count: 2, first: 10 }]]).problems).toEqual([
@@ -73,17 +73,17 @@ test('what is committed and neither decided nor to be read is no damage, and rec
   ]);
 });
 
-test('a store that knows nothing of a topic made anew, of which offsets are committed, has lost it [U1]', () => {
+test('a store without the decided records of a topic that was created again has lost them [U1]', () => {
   const anew = position({ high: 8, committed: 3 });
   expect(told(stored(), [anew]).problems).toEqual([
-    'I2 t/0: offset 3 is committed, but the partition ends at 8: the topic was created again, and the store has none of its committed records',
+    'I2 t/0: offset 3 is committed, but the partition ends at 8. The topic was created again, and the store has none of its committed records',
   ]);
   expect(told(stored({ isAnew: true }), [anew]).problems).toEqual([]);
-  // Nobody has read it yet.
+  // The group has not read it yet.
   expect(told(stored(), [position({ high: 8, committed: null })]).problems).toEqual([]);
 });
 
-test('what is beyond the end of the log is not looked for in Kafka [U1]', () => {
+test('offsets beyond the end of the log are not searched in Kafka [U1]', () => {
   const lookedFor = (partition: StoredPartition, at: Position) =>
     unaccounted([at], { partitions: [partition], keptSinceMs: 0 }).flatMap(({ ranges }) =>
       ranges.map(({ from, to }) => ({ from, to })),
@@ -97,7 +97,7 @@ test('what is beyond the end of the log is not looked for in Kafka [U1]', () => 
   expect(lookedFor(stored({ decidedUpTo: 6 }), position())).toEqual([{ from: 6, to: 10 }]);
 });
 
-test('records of dropped months are passed over where a row of them may be gone, and not where they were never decided [U1]', () => {
+test('records of dropped months are no damage, unless they were never decided [U1]', () => {
   const gaps = [{ from: 4, to: 5 }];
   const partition = stored({ gaps, decidedUpTo: 6 });
   expect(unaccounted([position()], { partitions: [partition], keptSinceMs: 1_000 })).toEqual([
@@ -112,15 +112,15 @@ test('records of dropped months are passed over where a row of them may be gone,
   ]);
 });
 
-test('what Kafka deleted before it was read is a damage [U1]', () => {
+test('records that Kafka deleted before they were read are a damage [U1]', () => {
   expect(told(stored(), [position({ low: 11 })]).problems).toEqual([
     'I2 t/0: offsets 10 to 10 were deleted from Kafka before they were read; it is unknown whether they held records',
   ]);
-  // Here they were read, and held nothing: a marker, say.
+  // Here the offsets were read, and held no records, as a marker.
   expect(told(stored(), [position({ low: 11, committed: 12 })]).problems).toEqual([]);
 });
 
-test('damages of the store are told with where they are, and how many more there are [D3]', () => {
+test('damages of the store are printed with their place, and with the number of further damages [D3]', () => {
   const damages = [
     damage({ inAll: 250 }),
     damage({ where: [], inAll: 250 }),
@@ -140,7 +140,7 @@ test('a store that cannot be reached is an error of the store', async () => {
   await expect(inspect(nobody, [])).rejects.toBeInstanceOf(StoreError);
 });
 
-describe('after a move to another cluster, before anything is read there', () => {
+describe('after a move to another cluster, before the first read there', () => {
   const elsewhere = [
     { topic: 't', partition: 0, decidedUpTo: 90, cluster: 'A', isFirst: true },
     { topic: 'of.b', partition: 0, decidedUpTo: 40, cluster: 'B', isFirst: false },
@@ -152,20 +152,20 @@ describe('after a move to another cluster, before anything is read there', () =>
     ['t', { upTo: 90, cluster: '' }, 0],
     ['A.t', { upTo: 90, cluster: '' }, 0],
     ['of.b', { upTo: 40, cluster: 'B' }, 0],
-    // What the store has lost of the other cluster, or never had, is looked for.
+    // Records that the store has lost or never had of the other cluster are searched.
     ['t', { upTo: 91, cluster: '' }, 1],
     ['t', { upTo: 1, cluster: 'C' }, 1],
     ['other', { upTo: 1, cluster: '' }, 1],
     ['t', null, 1],
   ])(
-    'of %s with the note %j, the records before the offset are looked for in %i partitions [U9]',
+    'of %s with the note %j, the records before the offset are searched in %i partitions [U9]',
     (topic, note, partitions) => {
       expect(lookedForOf(topic, note)).toBe(partitions);
     },
   );
 });
 
-it('looks for nothing before the offset at which a group came to the cluster [U9]', () => {
+it('searches nothing before the first offset of the group on the cluster [U9]', () => {
   const rangesOf = (gap: { from: number; to: number }) =>
     unaccounted([position()], { partitions: [stored({ gaps: [gap], beginsAt: 6 })], keptSinceMs: 0 }).flatMap(
       ({ ranges }) => ranges,

@@ -58,7 +58,7 @@ describe('Kafka', () => {
     KAFKA_SASL_OAUTHBEARER_CLIENT_SECRET: 'XSECRETX',
   };
 
-  test('is spoken to in plain text where nothing is said', () => {
+  test('uses plain text by default', () => {
     expect(read({})).toEqual({
       brokers: ['kafka-0:9092'],
       tls: undefined,
@@ -73,21 +73,18 @@ describe('Kafka', () => {
     ['[::1]:9092', '"[::1]:9092" is not host:port'],
     // A password is not repeated.
     ['a:1,promo:XSECRETX@kafka:9092', 'its entry 2 is not host:port'],
-  ])('is found by names and ports: not by %s', (brokers, problem) => {
+  ])('needs names and ports of brokers: not %s', (brokers, problem) => {
     expect(faults({ KAFKA_BROKERS: brokers })).toEqual([expect.stringContaining(problem)]);
   });
 
-  test.each(['PLAIN', 'SCRAM-SHA-256', 'SCRAM-SHA-512'])(
-    'is shown a user and a password: %s',
-    (mechanism) => {
-      const { tls, sasl } = read({ ...SASL_SSL, KAFKA_SASL_MECHANISM: mechanism, ...USER });
-      expect(tls).toEqual({ ca: undefined, cert: undefined, key: undefined, passphrase: undefined });
-      expect(sasl).toEqual({ mechanism, username: 'promo', password: expect.any(Function) });
-      expect(sasl && 'password' in sasl && sasl.password()).toBe('XSECRETX');
-    },
-  );
+  test.each(['PLAIN', 'SCRAM-SHA-256', 'SCRAM-SHA-512'])('gets a user and a password: %s', (mechanism) => {
+    const { tls, sasl } = read({ ...SASL_SSL, KAFKA_SASL_MECHANISM: mechanism, ...USER });
+    expect(tls).toEqual({ ca: undefined, cert: undefined, key: undefined, passphrase: undefined });
+    expect(sasl).toEqual({ mechanism, username: 'promo', password: expect.any(Function) });
+    expect(sasl && 'password' in sasl && sasl.password()).toBe('XSECRETX');
+  });
 
-  test('is shown tokens', () => {
+  test('gets tokens', () => {
     const { tls, sasl } = read({
       KAFKA_SECURITY_PROTOCOL: 'SASL_PLAINTEXT',
       KAFKA_SASL_MECHANISM: 'OAUTHBEARER',
@@ -106,7 +103,7 @@ describe('Kafka', () => {
     });
   });
 
-  test('is shown a certificate, whose files are read anew each time', () => {
+  test('gets a certificate, whose files are read again each time', () => {
     const path = file('renewed.crt', cert);
     const { tls } = read({
       KAFKA_SECURITY_PROTOCOL: 'SSL',
@@ -157,15 +154,15 @@ describe('Kafka', () => {
       ],
     ],
     [
-      'PLAIN with what is for tokens',
+      'PLAIN with settings of tokens',
       { ...SASL_SSL, KAFKA_SASL_MECHANISM: 'PLAIN', ...USER, KAFKA_SASL_OAUTHBEARER_SCOPE: 'x' },
       [/^KAFKA_SASL_OAUTHBEARER_SCOPE: is not used .* set KAFKA_SASL_MECHANISM to OAUTHBEARER\.$/],
     ],
     [
-      'a user and a CA without a protocol that has them',
+      'a user and a CA without a protocol that uses them',
       { KAFKA_SSL_CA_FILE: '/ca.crt', KAFKA_SASL_MECHANISM: 'PLAIN', ...USER },
       [
-        // The file does not exist either.
+        // The file is missing too.
         /^KAFKA_SSL_CA_FILE: the file \/ca\.crt cannot be read \(ENOENT\)/,
         /^KAFKA_SSL_CA_FILE: is not used with KAFKA_SECURITY_PROTOCOL=PLAINTEXT\. Remove it, or set/,
         /^KAFKA_SASL_MECHANISM: is not used/,
@@ -174,14 +171,14 @@ describe('Kafka', () => {
       ],
     ],
     [
-      'a secret given twice',
+      'a secret that is set twice',
       { ...SASL_SSL, KAFKA_SASL_MECHANISM: 'PLAIN', ...USER, KAFKA_SASL_PASSWORD_FILE: '/password' },
       [
         /^KAFKA_SASL_PASSWORD: is set, but KAFKA_SASL_PASSWORD_FILE is set as well\. Remove one of the two\.$/,
       ],
     ],
     [
-      'a file for what is no secret',
+      'a file for a setting that is no secret',
       { KAFKA_SASL_USERNAME_FILE: '/user' },
       [/^KAFKA_SASL_USERNAME_FILE: is not a setting/],
     ],
@@ -197,13 +194,13 @@ describe('Kafka', () => {
         /^KAFKA_SASL_OAUTHBEARER_TOKEN_ENDPOINT_URL: has a user or a password\. Remove it, and set KAFKA_SASL_OAUTHBEARER_CLIENT_ID and KAFKA_SASL_OAUTHBEARER_CLIENT_SECRET\.$/,
       ],
     ],
-  ])('is not connected to with %s', (_, settings, expected) => {
+  ])('refuses %s', (_, settings, expected) => {
     expect(faults(settings)).toEqual(expected.map((each) => expect.stringMatching(each)));
   });
 
   test.each<[string, () => Settings, RegExp]>([
     [
-      'a CA file that holds none',
+      'a CA file without a certificate',
       () => ({ CA: file('no.crt', 'XX') }),
       /^KAFKA_SSL_CA_FILE: the file .* holds no certificate\. .* PEM/,
     ],
@@ -234,7 +231,7 @@ describe('Kafka', () => {
       /^KAFKA_SSL_CERT_FILE: the file .* holds a certificate that expired on .* Replace the certificate/,
     ],
     [
-      'a key with a password that nobody says',
+      'a key whose password is not set',
       () => ({ CERT: file('c.crt', cert), KEY: file('p.key', String(encryptedKey)) }),
       /^KAFKA_SSL_KEY_FILE: .* has a password\. .* KAFKA_SSL_KEY_PASSWORD/,
     ],
@@ -243,7 +240,7 @@ describe('Kafka', () => {
       () => ({ CERT: file('c.crt', cert), KEY: file('p.key', String(encryptedKey)), KEYPW: 'XSECRETX' }),
       /^KAFKA_SSL_KEY_FILE: cannot be read with KAFKA_SSL_KEY_PASSWORD/,
     ],
-  ])('is not connected to with %s', (_, files, expected) => {
+  ])('refuses %s', (_, files, expected) => {
     const names: Settings = {
       CA: 'KAFKA_SSL_CA_FILE',
       CERT: 'KAFKA_SSL_CERT_FILE',
@@ -256,7 +253,7 @@ describe('Kafka', () => {
     ]);
   });
 
-  test('a secret in a file is read anew each time, without the line break at its end', () => {
+  test('a secret in a file is read again each time, without the line break at its end', () => {
     const path = file('password', 'one\n');
     const { sasl } = read({
       ...SASL_SSL,
@@ -270,7 +267,7 @@ describe('Kafka', () => {
     expect(password()).toBe(' two');
   });
 
-  test('what is printed of a configuration, or said of it, holds no secret', () => {
+  test('printed configurations and error texts hold no secret', () => {
     const settings = { ...SASL_SSL, KAFKA_SASL_MECHANISM: 'PLAIN', ...USER };
     const config = readConfig(
       { KAFKA_BROKERS: 'k:1', ...settings, DATABASE_URL: 'postgres://promo:XSECRETX@db/promo' },
@@ -297,7 +294,7 @@ describe('Postgres', () => {
   const faults = (settings: Settings) => faultsOf(() => read(settings));
   const DATABASE_URL = 'postgres://promo@db:5433/pro%20mo';
 
-  test('is reached as its address says, the password apart from it', () => {
+  test('uses its address, and keeps the password separate', () => {
     const { databaseUrl, password, tls } = read({
       DATABASE_URL: 'postgres://promo:p%40ss@db/promo?application_name=a',
     });
@@ -326,7 +323,7 @@ describe('Postgres', () => {
     });
   });
 
-  test('is reached without a password, too: libpq’s variables may say it', () => {
+  test('needs no password: the variables of libpq may have it', () => {
     expect(clientConfig(read({ DATABASE_URL }))).toEqual({
       host: 'db',
       port: 5433,
@@ -342,7 +339,7 @@ describe('Postgres', () => {
     ['the address', { DATABASE_URL: `${DATABASE_URL}?sslmode=verify-full` }, true],
     ['the address, without', { DATABASE_URL: `${DATABASE_URL}?sslmode=disable` }, false],
     [
-      'the setting, which outdoes a lax address',
+      'the setting, which overrides an address without verification',
       { DATABASE_URL: `${DATABASE_URL}?sslmode=require`, DATABASE_SSL_MODE: 'verify-full' },
       true,
     ],
@@ -351,7 +348,7 @@ describe('Postgres', () => {
     expect([databaseUrl, tls !== undefined]).toEqual([DATABASE_URL, expected]);
   });
 
-  test('a password in an address in a file is read anew each time', () => {
+  test('a password in an address in a file is read again each time', () => {
     const path = file('url', 'postgres://promo:one@db/promo\n');
     const { password } = read({ DATABASE_URL_FILE: path });
     expect(password?.()).toBe('one');
@@ -362,7 +359,7 @@ describe('Postgres', () => {
   test.each<[string, Settings, RegExp[]]>([
     ['no address', {}, [/^DATABASE_URL: is not set\. .* DATABASE_URL_FILE/]],
     [
-      'what is not supported',
+      'a parameter that is not supported',
       { DATABASE_URL: `${DATABASE_URL}?target_session_attrs=read-write`, PGCHANNELBINDING: 'require' },
       [
         /^DATABASE_URL: has a parameter that is not supported\. Keep only sslmode,/,
@@ -392,7 +389,7 @@ describe('Postgres', () => {
     ],
     ...['postgres://u:p@h/100%', 'postgres://u:p@h%zz/x', 'postgres://u%4:1p@h/x'].map(
       (url): [string, Settings, RegExp[]] => [
-        `a "%" that begins no code: ${url}`,
+        `a "%" that does not begin an escape code: ${url}`,
         { DATABASE_URL: url },
         [/^DATABASE_URL: has a "%" that does not begin an escape code\. Write a "%" as %25\.$/],
       ],
@@ -423,7 +420,7 @@ describe('Postgres', () => {
       { DATABASE_URL, DATABASE_SSL_MODE: 'verify-full', DATABASE_SSL_KEY_PASSWORD: 'c' },
       [/^DATABASE_SSL_CERT_FILE: is not set/, /^DATABASE_SSL_KEY_FILE: is not set/],
     ],
-  ])('is not connected to with %s', (_, settings, expected) => {
+  ])('refuses %s', (_, settings, expected) => {
     expect(faults(settings)).toEqual(expected.map((each) => expect.stringMatching(each)));
   });
 });
@@ -433,7 +430,7 @@ describe('the schema registry', () => {
   const SCHEMA_REGISTRY_URL = 'https://registry:8081';
   const BASIC = { SCHEMA_REGISTRY_USERNAME: 'a', SCHEMA_REGISTRY_PASSWORD: 'b' };
 
-  test('may be absent, open, or ask for a user or a token', () => {
+  test('may be absent, open, or require a user or a token', () => {
     expect(read({})).toEqual({ registryUrl: undefined, authorization: undefined });
     expect(read({ SCHEMA_REGISTRY_URL }).authorization).toBeUndefined();
     expect(read({ SCHEMA_REGISTRY_URL, ...BASIC }).authorization?.()).toBe('Basic YTpi');
@@ -478,7 +475,7 @@ describe('the schema registry', () => {
       { SCHEMA_REGISTRY_URL: 'https://a:b@registry', SCHEMA_REGISTRY_TOKEN: 'x' },
       [/^SCHEMA_REGISTRY_TOKEN: is not used beside a user in SCHEMA_REGISTRY_URL/],
     ],
-  ])('is not asked with %s', (_, settings, expected) => {
+  ])('refuses %s', (_, settings, expected) => {
     expect(faultsOf(() => read(settings))).toEqual(expected.map((each) => expect.stringMatching(each)));
   });
 });
@@ -488,7 +485,7 @@ describe('the webhook', () => {
   const secrets = (value: unknown) => ({ WEBHOOK_SECRETS: JSON.stringify(value) });
   const faults = (settings: Settings) => faultsOf(() => readConfig(settings, ['WEBHOOK']));
 
-  test('needs secrets, and has all else by default', () => {
+  test('needs secrets, and has defaults for all other settings', () => {
     expect(faults({})).toEqual([
       expect.stringMatching(/^WEBHOOK_SECRETS: is not set\. Set it, .* or WEBHOOK_SECRETS_FILE to a file/),
     ]);
@@ -502,7 +499,7 @@ describe('the webhook', () => {
     });
   });
 
-  test('takes one secret of a connection, or several while one is replaced', () => {
+  test('accepts one secret of a connection, or several during a rotation', () => {
     const { WEBHOOK } = readConfig(secrets({ a: secretOf(24), 'b/ä': [secretOf(64), secretOf(32)] }), [
       'WEBHOOK',
     ]);
@@ -549,7 +546,7 @@ describe('the webhook', () => {
       'has a secret where an id belongs, at entry 1: exchange',
     ],
     [
-      'the second of them',
+      'the second pair exchanged',
       { a: secretOf(32), [secretOf(33)]: 'b' },
       'has a secret where an id belongs, at entry 2',
     ],
@@ -562,8 +559,12 @@ describe('the webhook', () => {
       'has a secret where an id belongs, at entry 1',
     ],
     ['both bare', { [bare]: bare }, 'has a wrong form in the secret of entry 1: it is not whsec_'],
-    ['one for two', { [bare]: secretOf(32), a: secretOf(32) }, 'has the same secret for entry 1 and "a"'],
-  ])('never repeats a secret that stands in the place of an id: %s', (_, value, problem) => {
+    [
+      'one secret for two',
+      { [bare]: secretOf(32), a: secretOf(32) },
+      'has the same secret for entry 1 and "a"',
+    ],
+  ])('never repeats a secret in the place of an id: %s', (_, value, problem) => {
     const told = faults(secrets(value)).join('\n');
     expect(told).toContain(`WEBHOOK_SECRETS: ${problem}`);
     for (const secret of [secretOf(32), secretOf(33), bare, 'HIDDENX'])
@@ -571,7 +572,7 @@ describe('the webhook', () => {
         if (secret.slice(at, at + 6) !== 'whsec_') expect(told).not.toContain(secret.slice(at, at + 6));
   });
 
-  test('refuses what is not JSON, and tells all faults at once', () => {
+  test('refuses text that is not JSON, and reports all faults together', () => {
     const wrong = { WEBHOOK_SECRETS: 'XSECRETX', WEBHOOK_PORT: '70000', WEBHOOK_MAX_EVENTS: '8001' };
     expect(faults(wrong)).toEqual([
       expect.stringMatching(/^WEBHOOK_PORT: "70000" is not a whole number from 0 to 65535/),
@@ -594,11 +595,11 @@ describe('a variable that is no setting', () => {
     ['SHUTDOWN_SECS', '5'],
     ['WEBHOOK_PORTS', '8081'],
     ['KAFKA_SERVICE_HOSTS', 'kafka'],
-  ])('but begins like one is refused: %s=%s', (name, value) => {
+  ])('is refused if it begins like a setting: %s=%s', (name, value) => {
     expect(faults({ [name]: value })).toEqual([expect.stringMatching(`^${name}: is not a setting\\. `)]);
   });
 
-  test('is let be where Kubernetes sets it for a service beside', () => {
+  test('is ignored if Kubernetes sets it for a service', () => {
     const address = 'tcp://10.0.0.1:9092';
     const own = { KAFKA_SERVICE_HOST: '10.0.0.1', KAFKA_SERVICE_PORT: '9092', KAFKA_SERVICE_PORT_HTTP: '1' };
     const linked = {
@@ -611,14 +612,14 @@ describe('a variable that is no setting', () => {
   });
 });
 
-test('Node may not be told to verify no certificates', () => {
+test('verification of certificates cannot be turned off in Node', () => {
   expect(faultsOf(() => readConfig({ NODE_TLS_REJECT_UNAUTHORIZED: '0' }, []))).toEqual([
     expect.stringMatching(/^NODE_TLS_REJECT_UNAUTHORIZED: turns off the verification of certificates\. /),
   ]);
   expect(faultsOf(() => readConfig({ NODE_TLS_REJECT_UNAUTHORIZED: '1' }, []))).toEqual([]);
 });
 
-test('the faults of all connections are told at once', () => {
+test('the faults of all connections are reported together', () => {
   const settings = {
     KAFKA_SECURITY_PROTOCOL: 'SASL_SSL',
     DATABASE_SSL_MODE: 'prefer',
@@ -640,7 +641,7 @@ describe('topics', () => {
   const faults = (settings: Settings) =>
     faultsOf(() => readConfig(settings, ['KAFKA_TOPICS', 'VERDICT_TOPIC', 'DEAD_LETTER_TOPIC', 'HTTP_PORT']));
 
-  test('that are written to are others than those that are read, and than one another', () => {
+  test('that are written differ from those that are read, and from each other', () => {
     expect(faults({ KAFKA_TOPICS: 'a,b', VERDICT_TOPIC: 'c', DEAD_LETTER_TOPIC: 'd' })).toEqual([]);
     expect(faults({ VERDICT_TOPIC: 'promo.event.v1.dead-letter' })).toEqual([
       'VERDICT_TOPIC: is the same as DEAD_LETTER_TOPIC. Use a separate topic.',
@@ -659,7 +660,7 @@ describe('a limit on rejected events', () => {
   const read = (settings: Settings) => readConfig(settings, ['REJECT_LIMIT']).REJECT_LIMIT;
   const faults = (settings: Settings) => faultsOf(() => read(settings));
 
-  test('is off unless it is set, and looks at a thousand events then', () => {
+  test('is off by default, and counts the last thousand events when it is set', () => {
     expect(read({})).toBeNull();
     expect(read({ REJECT_LIMIT_PERCENT: '50' })).toEqual({
       percent: 50,
@@ -668,7 +669,7 @@ describe('a limit on rejected events', () => {
     });
   });
 
-  test('is refused where it cannot be used: out of range, of more events than it looks at, or left out', () => {
+  test('is refused out of range, above its window, or without the percentage', () => {
     for (const REJECT_LIMIT_PERCENT of ['0', '100', '0.5', 'half'])
       expect(faults({ REJECT_LIMIT_PERCENT })).toEqual([
         expect.stringMatching(/^REJECT_LIMIT_PERCENT: .* is not a whole number from 1 to 99/),
@@ -691,7 +692,7 @@ describe('traces', () => {
   const faults = (settings: Settings) => faultsOf(() => read(settings));
   const COLLECTOR = { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://collector:4318' };
 
-  test('are off unless there is a collector, and where OpenTelemetry is told to be', () => {
+  test('are off without a collector, and when a setting of OpenTelemetry turns them off', () => {
     expect(read({ OTEL_SERVICE_NAME: 'promo', OTEL_RESOURCE_ATTRIBUTES: 'a=b' })).toBeNull();
     expect(read({ ...COLLECTOR, OTEL_SDK_DISABLED: 'true' })).toBeNull();
     expect(read({ ...COLLECTOR, OTEL_TRACES_EXPORTER: 'none' })).toBeNull();
@@ -707,7 +708,7 @@ describe('traces', () => {
     expect(traced?.headers?.()).toBe('api-key=XSECRETX');
   });
 
-  test('are refused where the SDK would do something else than was asked for', () => {
+  test('are refused if the SDK would not follow a setting', () => {
     expect(faults({ OTEL_EXPORTER_OTLP_ENDPOINT: 'collector:4317' })).toEqual([
       expect.stringMatching(/^OTEL_EXPORTER_OTLP_ENDPOINT: is not an address/),
     ]);
@@ -730,7 +731,7 @@ describe('traces', () => {
     ]);
   });
 
-  test('leave alone what others in the same environment are told by', () => {
+  test('leave settings of other programs in the same environment alone', () => {
     const others = [
       ...['METRICS_ENDPOINT', 'LOGS_HEADERS', 'TRACES_TIMEOUT', 'COMPRESSION', 'CLIENT_KEY'],
       ...['METRICS_TEMPORALITY_PREFERENCE', 'METRICS_DEFAULT_HISTOGRAM_AGGREGATION'],

@@ -1,14 +1,14 @@
-/** Not in the layer of the chart, which is what the record is written by. */
+/** Outside the layer of the chart, because that layer writes the record. */
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { digestOfChart, record, recordedDigest } from '../../../dev/chart/record';
 
-test('the chart is the one that make chart has last passed', () => {
+test('the chart equals the last one that passed make chart', () => {
   expect(`${digestOfChart()}: else run make chart`).toBe(`${recordedDigest()}: else run make chart`);
 });
 
-test('only a whole run is recorded as passed', () => {
+test('only a complete run is recorded as passed', () => {
   const root = mkdtempSync(join(tmpdir(), 'record-'));
   try {
     mkdirSync(join(root, 'helm/promo-intake'), { recursive: true });

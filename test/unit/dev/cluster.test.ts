@@ -1,4 +1,4 @@
-/** What `make cluster-test` reads and prints, and that its files fit together. */
+/** Input and output of `make cluster-test`, and the agreement of its files. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseAllDocuments } from 'yaml';
@@ -10,7 +10,7 @@ import { projectRoot } from '../../../dev/servers/download';
 import { isNode } from '../../../dev/syntax';
 
 describe('a line of the watch', () => {
-  test('tells a pod', () => {
+  test('describes a pod', () => {
     expect(readState('MODIFIED|w-1|False|2|2026-11-22T04:00:00Z|137|OOMKilled')).toEqual({
       ...{ name: 'w-1', isReady: false, restarts: 2, isEnding: true, isGone: false },
       ...{ exitCode: 137, endedBefore: 'OOMKilled' },
@@ -26,11 +26,11 @@ describe('a line of the watch', () => {
     });
   });
 
-  test('a pod that is not scheduled yet has nothing', () => {
+  test('a pod that is not scheduled yet has no fields', () => {
     expect(readState('ADDED|w-1|||||')).toMatchObject({ isReady: false, restarts: 0 });
   });
 
-  test('what is half written is none', () => {
+  test('an incomplete line has no pod', () => {
     expect(readState('')).toBeUndefined();
     expect(readState('ADDED')).toBeUndefined();
   });
@@ -51,7 +51,7 @@ describe('a history of pods', () => {
   });
   const both = [state('a'), state('b')];
 
-  test('a rollout that is in order: new ones first', () => {
+  test('a correct rollout starts new pods first', () => {
     const history = historyOf(
       [
         ...both,
@@ -66,16 +66,16 @@ describe('a history of pods', () => {
     expect(history).toEqual({ leastReady: 2, flapped: [], restarts: 0, exitCodes: new Map([['a', 0]]) });
   });
 
-  test('one that is told to end is none that is ready', () => {
+  test('a terminating pod is not ready', () => {
     expect(historyOf([...both, state('a', { isEnding: true }), state('c')], 2).leastReady).toBe(1);
   });
 
-  test('what comes one after the other at the beginning does not count', () => {
+  test('pods that start in a row at the beginning do not count', () => {
     expect(historyOf(both, 2).leastReady).toBe(2);
     expect(historyOf([state('a')], 2).leastReady).toBe(0);
   });
 
-  test('a pod that is not ready for a moment has flapped, one that starts anew has not', () => {
+  test('a pod that is not ready for a moment has flapped, and a restarting pod has not', () => {
     expect(historyOf([...both, state('a', { isReady: false }), state('a')], 2)).toMatchObject({
       flapped: ['a'],
       leastReady: 1,
@@ -102,7 +102,7 @@ test('the report has a row for each step, and the counts last', () => {
   expect(reportOf([]).at(-1)).toBe('0 passed, 0 failed');
 });
 
-test('images are ours, unless a cluster and an image are given', () => {
+test('the images are built, unless a cluster and an image are given', () => {
   const ours = imagesOf({ IMAGE: 'given:1' });
   expect(ours.worker).not.toBe('given:1');
   expect(ours.upgrade).not.toBe(ours.worker);
@@ -113,11 +113,11 @@ test('images are ours, unless a cluster and an image are given', () => {
   expect(imagesOf({ STACK_KAFKA_IMAGE: 'mirror/kafka:4' }).kafka).toBe('mirror/kafka:4');
 });
 
-test('programs of the system are found behind those of the PATH', () => {
+test('programs of the system are found after those of the PATH', () => {
   expect(withSystem({ PATH: '/a:/b' }).PATH).toMatch(/^\/a:\/b:.*\/usr\/sbin/);
 });
 
-test('every image of the servers is put in by its name, and no pod asks for more than the namespace allows', () => {
+test('every image of the servers is inserted by its name, and no pod requests more than the namespace allows', () => {
   const text = readFileSync(join(projectRoot, 'dev', 'cluster', 'servers.yaml'), 'utf8');
   const objects = parseAllDocuments(text).map((document): unknown => document.toJS());
   const images = objects.flatMap((object) => {

@@ -30,7 +30,7 @@ const groups = (...names: string[]): FaultGroup[] => [
   },
 ];
 
-test('tests are known by their names without rules, and without why they were skipped', () => {
+test('tests are known by their names without rules and without the reason of a skip', () => {
   expect(ran(['stops [U1] [V9]', 'passed'], ['is full (skipped: no disk): waits', 'pending'])).toEqual([
     { file: 'test/faults/a.test.ts', name: 'a store: stops', status: 'passed' },
     { file: 'test/faults/a.test.ts', name: 'a store: is full: waits', status: 'skipped' },
@@ -38,7 +38,7 @@ test('tests are known by their names without rules, and without why they were sk
   expect(() => readRan({}, '/project')).toThrow('no list of results');
 });
 
-test('of each fault it is told what came of its tests', () => {
+test('each fault has the results of its tests', () => {
   const tests = ran(['stops', 'passed'], ['hangs', 'passed'], ['is full', 'pending'], ['is slow', 'failed']);
   expect(outcomesOf(groups('stops', 'hangs', 'is full'), tests, null)).toEqual([
     { fault: 'it stops', result: '2 passed, 1 skipped', problems: [] },
@@ -48,7 +48,7 @@ test('of each fault it is told what came of its tests', () => {
   ]);
 });
 
-test('a test that was skipped in a run of all faults is a problem, but for those that may be', () => {
+test('a skipped test in a run of all faults is a problem, unless its skip is allowed', () => {
   const tests = ran(['stops', 'passed'], ['is full', 'pending']);
   const asked = groups('stops', 'is full');
   expect(outcomesOf(asked, tests, {})).toEqual([
@@ -60,7 +60,7 @@ test('a test that was skipped in a run of all faults is a problem, but for those
   ]);
 });
 
-test('what may be skipped stands in the table', () => {
+test('allowed skips are in the table', () => {
   const named = FAULTS.flatMap(({ faults }) =>
     faults.flatMap(({ tests }) =>
       Object.entries(tests).flatMap(([file, names]) => names.map((name) => `${file} ${name}`)),
@@ -69,25 +69,25 @@ test('what may be skipped stands in the table', () => {
   for (const test of Object.keys(MAY_BE_SKIPPED)) expect(named).toContain(test);
 });
 
-test('a fault that names a test that there is not is a problem', () => {
+test('a fault with a missing test is a problem', () => {
   expect(outcomesOf(groups('stops'), ran(['halts', 'passed']), null)[0]?.problems).toEqual([
     'there is no test "a store: stops" in test/faults/a.test.ts',
   ]);
 });
 
-test('a test of the layer that no fault names is a problem', () => {
+test('a test of the layer without a fault is a problem', () => {
   expect(withoutFault(groups('stops'), ran(['stops', 'passed'], ['hangs', 'passed']))).toEqual([
     'no fault of dev/catalogue/faults.ts names the test "a store: hangs" in test/faults/a.test.ts',
   ]);
 });
 
-test('each fault has a test, and stands in the table once', () => {
+test('each fault has a test, and is in the table once', () => {
   const faults = FAULTS.flatMap((group) => group.faults);
   expect(faults.filter(({ tests }) => Object.values(tests).flat().length === 0)).toEqual([]);
   expect(new Set(faults.map(({ fault }) => fault)).size).toBe(faults.length);
 });
 
-test('the page of tests names those of each fault, by file and name', () => {
+test('the page of tests lists the tests of each fault, by file and name', () => {
   expect(renderTests(groups('stops'))).toContain(
     '## Postgres\n\n### it stops\n\n- `test/faults/a.test.ts`: a store: stops\n',
   );

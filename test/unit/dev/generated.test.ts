@@ -19,11 +19,11 @@ beforeEach(() => {
 afterEach(() => rmSync(directory, { recursive: true, force: true }));
 
 // docs/tables.md needs a database: test/commands/generated-tables.test.ts.
-test.each(files)('$path is what its source says', (file) => {
+test.each(files)('$path agrees with its source', (file) => {
   expect(driftOf([file], ROOT)).toEqual([]);
 });
 
-describe('a file that is not what it is generated from', () => {
+describe('a file that differs from its source', () => {
   const file: GeneratedFile = { path: 'docs/some.md', content: 'one\ntwo\nthree\n', command: 'make it' };
 
   test.each([
@@ -43,13 +43,13 @@ describe('a file that is not what it is generated from', () => {
       'one\ntwo',
       'docs/some.md differs from what it is generated from, first in line 3; run: make it',
     ],
-  ])('is named with the command that makes it, where it %s', (_, committed, message) => {
+  ])('is reported with the command that generates it, if it %s', (_, committed, message) => {
     mkdirSync(join(directory, 'docs'));
     if (committed !== undefined) writeFileSync(join(directory, file.path), committed);
     expect(driftOf([file], directory)).toEqual([message]);
   });
 
-  test('is written, with its directory, and nothing else is', () => {
+  test('is written with its directory, and no other file is', () => {
     expect(writeFiles([file], directory)).toEqual(['docs/some.md']);
     expect(driftOf([file], directory)).toEqual([]);
     expect(writeFiles([file], directory)).toEqual([]);
@@ -60,7 +60,7 @@ describe('schemas/VERDICTS.md', () => {
   const lines = contentOf('schemas/VERDICTS.md').split('\n');
   const names = lines.flatMap((line) => /^\| `(\w+)`/.exec(line)?.[1] ?? []);
 
-  test('lists every reason in order of precedence, and the dead letters after them', () => {
+  test('lists every reason in order of precedence, then the dead letters', () => {
     expect(names).toEqual([...REASONS, ...DEAD_LETTER_REASONS].map(({ name }) => name));
   });
 });
@@ -74,7 +74,7 @@ describe('docs/configuration.md', () => {
     );
   });
 
-  test('names exactly the prefixes under which unknown variables are refused', () => {
+  test('has exactly the prefixes of refused unknown variables', () => {
     const refused = (prefix: string): boolean => {
       try {
         readConfig({ [`${prefix}OTHER`]: 'x' }, []);
@@ -110,12 +110,12 @@ describe('docs/configuration.md', () => {
     expect(settingsByFile(directory)).toEqual(new Map([['some', new Set(names)]]));
   });
 
-  test('is not made where a command names its settings in a way that cannot be read', () => {
+  test('is not generated if the settings of a command cannot be read', () => {
     writeFileSync(join(directory, 'some.ts'), 'readConfig(process.env, namesOf(options));');
     expect(() => settingsByFile(directory)).toThrow('src/commands/some.ts: write the settings');
   });
 
-  test('names the commands as they are called, each with the settings that its source reads', () => {
+  test('has each command with the settings that its source reads', () => {
     const rows = text.split('\n').filter((line) => /^\| `\w+`/.test(line));
     const readers = new Set(
       rows.flatMap(
@@ -142,7 +142,7 @@ describe('docs/configuration.md', () => {
 describe('docs/metrics.md', () => {
   const lines = contentOf('docs/metrics.md').split('\n');
 
-  test('says of every metric its type, labels, meaning and what to do when it moves', () => {
+  test('has type, labels, meaning and action of every metric', () => {
     const rows = lines.filter((line) => line.startsWith('| `promo_intake_') && line.split('|').length > 4);
     expect(rows).toHaveLength(makeMetrics().actions.size);
     for (const row of rows)
@@ -151,7 +151,7 @@ describe('docs/metrics.md', () => {
       );
   });
 
-  test('says of every label that a metric has, and of no other, what its values are', () => {
+  test('has the values of every label of a metric, and of no other label', () => {
     const used = makeMetrics()
       .registry.getMetricsAsArray()
       .filter(({ name }) => name.startsWith(OWN_PREFIX))

@@ -5,7 +5,7 @@ const object = (kind: string, name: string, annotations = ''): string =>
 const hook = (weight: string, name = 'pre-install,pre-upgrade'): string =>
   `  annotations:\n    helm.sh/hook: ${name}\n    helm.sh/hook-weight: "${weight}"\n`;
 
-test('manifests: a file for each weight of the hooks, in their order, so that no job starts before the one that it needs has ended', () => {
+test('manifests: a file for each weight of the hooks, in order, so that a job starts after the job before it', () => {
   const rendered = [
     object('Service', 'worker'),
     object('Job', 'reference', hook('10')),
@@ -29,14 +29,14 @@ test('manifests: a file for each weight of the hooks, in their order, so that no
   ]);
 });
 
-test('manifests: without hooks, the release and its test alone', () => {
+test('manifests: without hooks, only the release and its test', () => {
   expect(manifestFiles(object('Service', 'worker')).map(({ name }) => name)).toEqual([
     '1-release.yaml',
     '2-test.yaml',
   ]);
 });
 
-test('an object that kubectl apply does not take is named in one sentence, with the remedy', () => {
+test('an object that kubectl apply refuses is reported in one sentence, with the remedy', () => {
   const object = (bytes: number) =>
     `apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: here-reference\ndata: {a: ${'x'.repeat(bytes)}}\n`;
   expect(tooLargeForApply(`---\n${object(10)}---\n${object(100)}`)).toBeUndefined();

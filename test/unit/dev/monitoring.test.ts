@@ -1,4 +1,4 @@
-/** Alerts, runbook, dashboards and documents name metrics that exist, and one another. */
+/** Alerts, runbook, dashboards and documents have existing metrics, and fit together. */
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { projectRoot as ROOT } from '../../../dev/servers/download';
@@ -11,7 +11,7 @@ const alerts = alertsOf(RULES);
 const known = makeMetrics().registry.getMetricsAsArray();
 const ours = [...makeMetrics().actions.keys()];
 
-/** Metrics that a text names, without what Prometheus puts behind the name of a histogram. */
+/** Metrics in a text, without the suffixes that Prometheus adds to the name of a histogram. */
 function namedIn(text: string): string[] {
   const histograms = new Set(
     known.filter(({ type }) => String(type) === 'histogram').map(({ name }) => name),
@@ -28,7 +28,7 @@ function unknownIn(text: string): string[] {
   return namedIn(text).filter((name) => !names.has(name));
 }
 
-test('a name that is in no list is noticed', () => {
+test('an unknown name is noticed', () => {
   expect(unknownIn('rate(promo_intake_verdict_total[5m])')).toEqual(['promo_intake_verdict_total']);
   expect(unknownIn('promo_intake_batch_seconds_bucket + promo_intake_lag_records_sum')).toEqual([
     'promo_intake_lag_records_sum',
@@ -49,7 +49,7 @@ describe('alerts', () => {
     }
   });
 
-  test('have a section of the runbook each, and no section is without one', () => {
+  test('have one section of the runbook each, and each section has an alert', () => {
     const sections = RUNBOOK.split(/^## /m).slice(1);
     expect(sections.map((section) => section.split('\n', 1)[0])).toEqual(alerts.map(({ name }) => name));
     for (const section of sections)
@@ -60,11 +60,11 @@ describe('alerts', () => {
       ]);
   });
 
-  test('name only metrics that there are', () => {
+  test('name only existing metrics', () => {
     expect(alerts.flatMap(({ expression }) => unknownIn(expression))).toEqual([]);
   });
 
-  test('look at the workers of one release alone', () => {
+  test('select only the workers of one release', () => {
     for (const { name, expression } of alerts) {
       const metrics = expression.match(/\bpromo_intake_\w+(\{[^}]*\})?/g) ?? [];
       expect([name, metrics.length > 0]).toEqual([name, true]);
@@ -73,7 +73,7 @@ describe('alerts', () => {
     }
   });
 
-  test('can be made faster for tests: every duration and every limit in seconds', () => {
+  test('can be made faster for tests, in every duration and every limit in seconds', () => {
     const quick = faster(RULES, 100);
     expect(quick).toContain(
       '(promo_intake_fetch_age_seconds{SELECTOR} < 0.6 and promo_intake_assigned_partitions',
@@ -93,7 +93,7 @@ describe('panels', () => {
     expect(bytes.reduce((sum, size) => sum + size, 0)).toBeLessThan(200 * 1024);
   });
 
-  test('each say what they show, and name only metrics that there are', () => {
+  test('each have a description, and only existing metrics', () => {
     expect(panels().length).toBeGreaterThan(0);
     for (const { title, description, expressions } of panels()) {
       expect([title, description]).toEqual([title, expect.stringMatching(/\.$/)]);
@@ -106,7 +106,7 @@ describe('panels', () => {
     expect(ours.filter((name) => !shown.has(name))).toEqual([]);
   });
 
-  test('show of metrics that every process of Node.js has those of workers alone', () => {
+  test('show metrics of Node.js processes only for workers', () => {
     const ofProcesses = panels()
       .flatMap(({ expressions }) => expressions)
       .filter((expression) => /\b(process|nodejs)_/.test(expression));
@@ -125,7 +125,7 @@ describe('panels', () => {
     expect(found).toEqual(['sum by (pod) (promo_intake_assigned_partitions{namespace=~"$namespace"})']);
   });
 
-  test('take no worker that has no partition for one that reads', () => {
+  test('do not count a worker without partitions as a reader', () => {
     const ages = panels()
       .flatMap(({ expressions }) => expressions)
       .filter((expression) => expression.includes('fetch_age_seconds'));
@@ -134,7 +134,7 @@ describe('panels', () => {
       expect(age).toMatch(/ and on \(namespace, pod\) promo_intake_assigned_partitions\{[^}]*\} > 0\)$/);
   });
 
-  test('that stand for now show what is now, and not what was when there were workers', () => {
+  test('with current values do not show values of workers that are gone', () => {
     const values = panels().filter(({ row, isNow }) => row === panels()[0]?.row && isNow);
     expect(values.map(({ title }) => title)).toEqual([
       'Kafka: last answer to a fetch',
@@ -145,7 +145,7 @@ describe('panels', () => {
     ]);
   });
 
-  test('that look at rates say how often is scraped, so that enough samples are looked at', () => {
+  test('with rates have the scrape interval, so that they cover enough samples', () => {
     for (const { title, expressions, interval } of panels())
       expect([title, interval]).toEqual([
         title,
@@ -153,7 +153,7 @@ describe('panels', () => {
       ]);
   });
 
-  test('of the first row say whose the trouble is', () => {
+  test('of the first row name the cause of the trouble', () => {
     const first = panels().filter(({ row }) => row === panels()[0]?.row);
     expect(first[0]?.row).toBe('Us, Kafka or Postgres?');
     for (const whose of ['Us', 'Kafka', 'Postgres'])
@@ -161,7 +161,7 @@ describe('panels', () => {
   });
 });
 
-test('documents name only metrics that there are', () => {
+test('documents name only existing metrics', () => {
   const files = ['README.md', ...readdirSync(join(ROOT, 'docs')).map((file) => join('docs', file))];
   const wrong = files
     .filter((file) => file.endsWith('.md'))

@@ -1,4 +1,4 @@
-/** What a mutation run comes to: dev/mutation.ts over a report of Stryker's. */
+/** The result of a mutation run: dev/mutation.ts over a report of Stryker. */
 import { readExplanations, readReport, scoreOf } from '../../../dev/mutation';
 
 const SOURCE = 'const a = 1;\n  if (a > 0) return;\n';
@@ -22,7 +22,7 @@ const explained = {
   why: 'a is never 0',
 };
 
-it('a mutant that no test notices is a problem unless it is explained', () => {
+it('a surviving mutant is a problem unless it is explained', () => {
   const mutants = readReport(
     report(
       { at: 'one', status: 'Killed', replacement: '2' },
@@ -40,14 +40,14 @@ it('a mutant that no test notices is a problem unless it is explained', () => {
   });
 });
 
-it('an explanation of what no longer survives is a problem', () => {
+it('an explanation of a mutant that no longer survives is a problem', () => {
   const mutants = readReport(report({ at: 'condition', status: 'Killed', replacement: 'a >= 0' }));
   expect(scoreOf(mutants, [explained]).problems).toEqual([
     'test/mutation/equivalent.json explains what does not survive: src/domain/a.ts: a > 0 -> a >= 0',
   ]);
 });
 
-it('a change of several lines is told whole', () => {
+it('a change of several lines is printed completely', () => {
   const location = { start: { line: 1, column: 7 }, end: { line: 2, column: 5 } };
   const json = {
     files: { a: { source: SOURCE, mutants: [{ location, status: 'Survived', replacement: '{}' }] } },
@@ -55,7 +55,7 @@ it('a change of several lines is told whole', () => {
   expect(readReport(json)[0]?.change).toBe('a = 1;\n  if -> {}');
 });
 
-it('what has another form is refused', () => {
+it('a report of another form is refused', () => {
   for (const wrong of [null, {}, { files: { a: {} } }, { files: { a: { source: '', mutants: [{}] } } }])
     expect(() => readReport(wrong)).toThrow('the report');
   for (const wrong of [{}, [1], [{ file: 'a' }]])

@@ -1,4 +1,4 @@
-/** How the product is started by what shows, measures and tests it. */
+/** How the demo, the benchmark and the tests start the product. */
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -17,7 +17,7 @@ const file = (name: string, text: string): string => {
   return path;
 };
 
-test('the command is started with the variables and the options of its first line', () => {
+test('the command starts with the variables and the options of its first line', () => {
   const cli = file('cli.js', '#!/usr/bin/env -S A=1 B=x=y node --one=1 --two\n// more\n');
   expect(productCommand(cli, ['worker', '--drain'])).toEqual({
     file: process.execPath,
@@ -30,7 +30,7 @@ test('the command is started with the variables and the options of its first lin
 });
 
 test.each(['docs/operations/deploy.md', 'docs/operators.md'])(
-  '%s tells the variables and the options of the command',
+  '%s has the variables and the options of the command',
   (path) => {
     const { args, environment } = productCommand(join(projectRoot, 'src', 'cli.ts'), []);
     const variables = Object.entries(environment).map(([name, value]) => `${name}=${value}`);
@@ -46,11 +46,11 @@ test.each([
   '#!/usr/bin/env node',
   '#!/usr/bin/env -S A=1 node',
   '#!/usr/bin/env -S node --one=1',
-])('a first line that says neither is no command of ours: %j', (line) => {
+])('a first line without both is no command of ours: %j', (line) => {
   expect(() => productCommand(file('cli.js', `${line}\n`), [])).toThrow('no variables or no options');
 });
 
-test('what was not built, or is older than its sources, is refused', () => {
+test('a product that was not built, or is older than its sources, is refused', () => {
   const sources = join(directory, 'src');
   mkdirSync(join(sources, 'inside'), { recursive: true });
   const cli = join(directory, 'cli.js');
@@ -65,7 +65,7 @@ test('what was not built, or is older than its sources, is refused', () => {
   expect(() => requireProduct(cli, sources)).toThrow('dist is older than src/inside/b.ts');
 });
 
-test('of an environment no setting of the product is inherited', () => {
+test('no setting of the product is inherited from an environment', () => {
   const environment = {
     PATH: '/bin',
     LC_ALL: 'C',

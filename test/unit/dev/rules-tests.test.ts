@@ -1,4 +1,4 @@
-/** The list of what needs a test, and the page that is made of it. */
+/** The list of rules that need a test, and its page. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { CHAPTERS, REQUIREMENTS, readLines } from '../../../dev/catalogue/rules';
@@ -30,18 +30,18 @@ describe('tags are the brackets that end a title', () => {
   });
 });
 
-describe('the list of what needs a test', () => {
+describe('the list of rules that need a test', () => {
   it('has every rule of docs/rules.md, and each tag once', () => {
     expect(problemsOf(REQUIREMENTS, everythingProven, rules)).toEqual([]);
   });
 
-  it('refuses a line that is not of three parts', () => {
+  it('refuses a line without three parts', () => {
     for (const line of ['V1 | one verdict', 'V1 | one verdict | somewhere', 'V1 | | domain', 'V1|a|domain|b'])
       expect(() => readLines('Rules', line)).toThrow('not "tag | label | proof"');
   });
 });
 
-describe('what is wrong is told', () => {
+describe('each problem is reported', () => {
   const [V1, W1] = [
     { tag: 'V1', label: 'one verdict', proof: 'domain' as const },
     { tag: 'W1', label: 'webhook', proof: 'open' as const },
@@ -93,7 +93,7 @@ describe('what is wrong is told', () => {
   });
 });
 
-it('only tests that passed prove anything', () => {
+it('only passed tests prove a rule', () => {
   const assertion = (status: string) => ({
     status,
     title: `is ${status} [V1]`,
@@ -110,7 +110,7 @@ it('only tests that passed prove anything', () => {
   expect(() => readCited({}, '/project')).toThrow('no list of results');
 });
 
-it('the page names the tests of each line, a few of many, and what has none', () => {
+it('the page lists the tests of each line, a few of many, and lines without a test', () => {
   const chapters = [
     readLines('Rules', 'V1 | one verdict | domain\nV2 | order | domain\nW1 | webhook | open'),
   ];
@@ -127,7 +127,7 @@ it('the page names the tests of each line, a few of many, and what has none', ()
   expect(render(CHAPTERS, [])).toContain('### U10: drain');
 });
 
-it('the titles of a rule are found in the sources, with their places', () => {
+it('titles with a rule are found in the sources, with their places', () => {
   const found = citationsOf('U9', ROOT);
   expect(found.length).toBeGreaterThan(3);
   for (const { place, title } of found) {

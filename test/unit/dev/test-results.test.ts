@@ -13,7 +13,7 @@ import {
   summarize,
 } from '../../../dev/test-results';
 
-/** A file's result as Jest writes it. */
+/** The result of a file in the form of Jest. */
 const jestFile = (path: string, statuses: readonly string[], fields: Record<string, unknown> = {}) => ({
   name: join(ROOT, path),
   startTime: 1_000,
@@ -31,8 +31,8 @@ const jestFile = (path: string, statuses: readonly string[], fields: Record<stri
 const read = (...testResults: unknown[]) => readJestResults({ testResults }, ROOT);
 const passed = (layer: string, test = 'it works'): Result => ({ layer, test, status: 'passed' });
 
-describe('what Jest wrote', () => {
-  test('is read by layer', () => {
+describe('the results of Jest', () => {
+  test('are read by layer', () => {
     const { results, seconds } = read(
       jestFile('test/unit/domain/event/money.test.ts', ['passed', 'failed']),
       jestFile('test/unit/codecs.test.ts', ['passed']),
@@ -61,7 +61,7 @@ describe('what Jest wrote', () => {
     ]);
   });
 
-  test('a file that fails after its tests have passed is one failed test more', () => {
+  test('a file that fails after its tests have passed is an additional failed test', () => {
     const file = jestFile('test/unit/a.test.ts', ['passed'], {
       status: 'failed',
       message: 'afterAll failed',
@@ -70,7 +70,7 @@ describe('what Jest wrote', () => {
   });
 
   test.each([[null], [{}], [{ testResults: [{}] }], [{ testResults: [jestFile('a', [], { name: 7 })] }]])(
-    'is not guessed at where it is something else: %j',
+    'have no other form: %j',
     (json) => {
       expect(() => readJestResults(json, ROOT)).toThrow(/jest wrote/);
     },
@@ -83,13 +83,13 @@ describe('a run', () => {
     ['model', 999],
   ]);
 
-  /** Seconds that a layer may take, as the last but one column has them. */
+  /** The budget of a layer in seconds, as in its column. */
   const budgetOf = (layer: string) => {
     const { minutes = Number.NaN } = LAYERS.find(({ name }) => name === layer) ?? {};
     return String(minutes * 60).padStart(6);
   };
 
-  test('ends with the line that tools read', () => {
+  test('ends with the line for tools', () => {
     const summary = summarize(['unit'], [passed('unit'), passed('unit')], seconds);
     expect(printSummary(summary).split('\n')).toEqual([
       'layer  passed  failed  skipped  seconds  budget',
@@ -98,7 +98,7 @@ describe('a run', () => {
     ]);
   });
 
-  test('names skipped tests where there are any, failures and what took too long, before that line', () => {
+  test('lists skipped tests, failures and slow layers before that line', () => {
     const results: Result[] = [
       passed('unit'),
       { layer: 'unit', test: 'later', status: 'skipped' },
@@ -114,7 +114,7 @@ describe('a run', () => {
     ]);
   });
 
-  test('a layer that ran no test is a failure, and so is one that skipped all of them', () => {
+  test('a layer that ran no test or skipped all tests is a failure', () => {
     const skipped: Result = { layer: 'ledger', test: 'later', status: 'skipped' };
     const summary = summarize(['unit', 'ledger', 'model'], [passed('unit'), skipped], new Map());
     expect(summary.failures.map(({ layer, message }) => `${layer}: ${message}`)).toEqual([
@@ -124,7 +124,7 @@ describe('a run', () => {
     expect(summary.failed).toBe(2);
   });
 
-  test('a layer without a budget is counted all the same', () => {
+  test('a layer without a budget is counted too', () => {
     const summary = summarize(['unit'], [passed('unit'), passed('other')], new Map());
     expect(summary).toMatchObject({ passed: 2, failed: 0 });
     expect(summary.layers).toContainEqual(expect.objectContaining({ name: 'other', budgetSeconds: null }));
@@ -141,7 +141,7 @@ describe('the layers', () => {
     expect([CHECKS, CONTAINERS, ...names].sort()).toEqual(LAYERS.map(({ name }) => name).sort());
   });
 
-  test('stand in test/README.md with their minutes, which make 25 at most where two files are tested at a time', () => {
+  test('are in test/README.md with their minutes, together at most 25 with two files at a time', () => {
     const readme = readFileSync(join(ROOT, 'test', 'README.md'), 'utf8');
     const rows = [...readme.matchAll(/^\| `(\w+)` *\| ([\d.]+) *\|/gm)];
     expect(rows.map(([, name, minutes]) => ({ name, minutes: Number(minutes) }))).toEqual(

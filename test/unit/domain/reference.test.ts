@@ -7,17 +7,17 @@ import { aBrand, aDocument, anOperator, aReference } from '../../support/builder
 describe('a topic that one connection names [C4]', () => {
   const reference = aReference();
 
-  it('belongs to that connection, whatever its records claim', () => {
+  it('belongs to that connection, for any claim of its records', () => {
     for (const claims of [[], ['acme-stream'], ['somebody'], ['a', 'b']])
       expect(claim(reference, 'promo.event.v1', claims)?.id).toBe('acme-stream');
   });
 
-  it('a topic that none names belongs to nobody [S4]', () => {
+  it('a topic without a connection has no owner [S4]', () => {
     for (const claims of [[], ['acme-stream']]) expect(claim(reference, 'another', claims)).toBeUndefined();
   });
 });
 
-describe('on a topic that several connections name the record names its connection [C5]', () => {
+describe('on a topic of several connections, the record names its connection [C5]', () => {
   const shared = (id: string, operatorId: string) =>
     anOperator({
       id: operatorId,
@@ -48,12 +48,12 @@ describe('on a topic that several connections name the record names its connecti
 });
 
 describe('feeds [C3]', () => {
-  it("an operator's own feed has the operator's name, another one has it in front", () => {
+  it("an operator's own feed has the operator's name, another feed has it as a prefix", () => {
     expect(feedIdOf('acme', undefined)).toBe('acme');
     expect(feedIdOf('acme', 'live')).toBe('acme/live');
   });
 
-  it("all connections of an operator share the operator's feed, unless one names another", () => {
+  it("all connections of an operator share the operator's feed, unless one names another feed", () => {
     const connections = [
       { id: 'stream', transport: 'kafka', topic: 't' },
       { id: 'hook', transport: 'webhook' },
@@ -99,7 +99,7 @@ describe('a document is compiled [C1] [C2]', () => {
   const reference = aReference(document);
   const [several, solo, hook] = ['several', 'solo', 'hook'].map((id) => reference.connections.get(id));
 
-  it('a connection knows its operator, transport, topic, and the one brand it carries', () => {
+  it('a connection has its operator, transport, topic, and its only brand', () => {
     expect(several).toMatchObject({ id: 'several', transport: 'kafka', topic: 't', feedId: 'acme' });
     expect(several?.onlyBrand).toBeUndefined();
     expect(solo?.onlyBrand).toBe(solo?.operator.brands.get('main'));
@@ -110,7 +110,7 @@ describe('a document is compiled [C1] [C2]', () => {
     expect(several?.operator).toMatchObject({ id: 'acme', active: false });
   });
 
-  it('a brand knows its games and its minimum in minor units', () => {
+  it('a brand has its games and its minimum in minor units', () => {
     const eur = CURRENCIES.find(({ code }) => code === 'EUR')!;
     const btc = CURRENCIES.find(({ code }) => code === 'BTC')!;
     const main = several?.operator.brands.get('main');
@@ -132,7 +132,7 @@ describe('a document is compiled [C1] [C2]', () => {
     );
   });
 
-  it('a connection that was stored although its brand is not registered fails loudly', () => {
+  it('a stored connection whose brand is not registered is an error', () => {
     const connections = [{ id: 'stream', transport: 'kafka' as const, topic: 't', brand: 'gone' }];
     expect(() => aReference(aDocument(anOperator({ connections, brands: [aBrand()] })))).toThrow(
       'connection stream was stored although its brand gone is not registered',
@@ -143,7 +143,7 @@ describe('a document is compiled [C1] [C2]', () => {
     ['XXX', '1'],
     ['EUR', '0.001'],
     ['EUR', 'x'],
-  ])('a minimum that was stored although it is not valid (%s %s) fails loudly', (code, amount) => {
+  ])('a stored minimum that is not valid (%s %s) is an error', (code, amount) => {
     const broken = aDocument(anOperator({ brands: [aBrand({ minBet: { [code]: amount } })] }));
     expect(() => aReference(broken)).toThrow(
       `brand main: min_bet ${code} was stored although it is not valid`,

@@ -1,9 +1,9 @@
-/** JSON as a tree, compared with the tree that the YAML parser makes of the same text. */
+/** JSON as a tree, compared with the tree of the YAML parser for the same text. */
 import { readJsonTree } from '../../../src/reference-file/json';
 import { FaultReport } from '../../../src/reference-file/report';
 import { readTree } from '../../../src/reference-file/yaml';
 
-/** Reads the text with the YAML parser: the comment makes it no JSON. */
+/** Reads the text with the YAML parser: with the comment it is not JSON. */
 const byYaml = (text: string) => readTree(`${text}\n# a comment\n`, 'a file', new FaultReport(text));
 
 test.each([
@@ -26,6 +26,6 @@ test.each([
   '',
   '# no',
   `${'['.repeat(50)}${']'.repeat(50)}`,
-])('%s is left to the parser of YAML', (text) => {
+])('%s is read by the YAML parser', (text) => {
   expect(readJsonTree(text)).toBeUndefined();
 });

@@ -12,7 +12,7 @@ test('bytes that are UTF-8 are read as their text', () => {
 test.each<[string, (string | number[])[], number, number, number, string]>([
   ['Latin-1', ['operators: []\n# caf', [0xe9], '\n'], 2, 6, 20, '0xe9'],
   ['behind characters of several bytes', ['# \u00e9\u{1f3b0}', [0xff]], 1, 6, 9, '0xff'],
-  ['behind what such bytes are read as', ['\uFFFD\n\uFFFD', [0x80], '\uFFFD'], 2, 2, 8, '0x80'],
+  ['behind replacement characters', ['\uFFFD\n\uFFFD', [0x80], '\uFFFD'], 2, 2, 8, '0x80'],
   ['cut in the middle of a character', ['a', [0xe2, 0x82]], 1, 2, 2, '0xe2'],
   ['UTF-16', [[0xff, 0xfe], 'o\0p\0'], 1, 1, 1, '0xff'],
 ])('the first byte of a file that is not UTF-8 is named: %s', (_, parts, line, column, byte, value) => {

@@ -19,7 +19,7 @@ const scanned = (event: unknown, onlyBrand: string | null = null) => {
 const takes = (event: unknown) => scanned(event) !== undefined;
 
 describe('the fast way takes [F1] [F8]', () => {
-  it.each(KINDS)('a %s, with and without what need not be there', (one) => {
+  it.each(KINDS)('a %s, with and without its optional fields', (one) => {
     const event = anEvent(one);
     expect(takes(event)).toBe(true);
     for (const field of ['brand', 'game']) expect(takes({ ...event, [field]: undefined })).toBe(true);
@@ -28,7 +28,7 @@ describe('the fast way takes [F1] [F8]', () => {
     expect(takes(Object.fromEntries(Object.entries(event).reverse()))).toBe(true);
   });
 
-  it('the fields as they were sent, but for what the kind does not read', () => {
+  it('the fields as they were sent, except fields that the kind does not read', () => {
     const event = aBet({
       event_id: 'e',
       round_id: 'r',
@@ -109,7 +109,7 @@ describe('the fast way takes [F1] [F8]', () => {
       expect(scanned(anEvent('login', { player_ref: text }))?.fields.playerRef).toBe(text);
   });
 
-  it('a text as it stands there, whatever was read before', () => {
+  it('a text unchanged, after any other text', () => {
     const playerOf = (text: string) =>
       scan(Buffer.from(JSON.stringify(anEvent('login', { player_ref: text }))), null)?.fields.playerRef;
     const letters = Array.from({ length: 26 }, (_, index) => String.fromCharCode(0x61 + index));
@@ -123,7 +123,7 @@ describe('the fast way takes [F1] [F8]', () => {
   });
 });
 
-describe('the fast way leaves to the other', () => {
+describe('the fast way leaves to the parser', () => {
   const bet = aBet({ event_id: 'e', round_id: 'r' });
   const text = JSON.stringify(bet);
 
@@ -204,7 +204,7 @@ describe('the fast way leaves to the other', () => {
   });
 
   it.each(['spec', 'event_id', 'kind', 'occurred_at', 'brand', 'round_id', 'amount', 'currency'])(
-    'no value of %s, where the text before it would do',
+    'no value of %s, where the text before it is a valid value',
     (field) => {
       const value = JSON.stringify(bet[field]);
       const others = JSON.stringify({ player_ref: '?', ...without(bet, field, 'player_ref') }).slice(1);
@@ -223,7 +223,7 @@ describe('the fast way leaves to the other', () => {
     }
   });
 
-  it('amounts that a double may not hold, and takes those that it does', () => {
+  it('amounts beyond the precision of a double, and reads all others', () => {
     expect(scanned(aBet({ amount: '9999999999999.99' }))?.fields.amountMinor).toBe(999_999_999_999_999n);
     expect(takes(aBet({ amount: '9999999999999' }))).toBe(true);
     expect(takes(aBet({ amount: '10000000000000' }))).toBe(false);
@@ -235,7 +235,7 @@ describe('the fast way leaves to the other', () => {
     expect(scanned(aBet({ amount: '0.000000001', currency: 'SOL' }))?.fields.amountMinor).toBe(1n);
   });
 
-  it('a login does not read what would stand in the way of a bet [F8]', () => {
+  it('a login ignores fields that would stop a bet [F8]', () => {
     const login = aLogin({ amount: 'x', currency: 'x', round_id: '' });
     expect(scanned(login)).toMatchObject({
       fields: { kind: 'login', amountMinor: null, currency: null, roundId: null },

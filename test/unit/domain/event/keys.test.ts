@@ -61,7 +61,7 @@ describe('the key of an id [K5] [K1] [V3]', () => {
     expect(idKey(id)).toHaveLength(20);
   });
 
-  it('the three classes cannot be taken for one another: their lengths differ', () => {
+  it('the three classes of keys never meet: their lengths differ', () => {
     const short = fc.string({ unit: anyCharacter, maxLength: 15 }).filter((id) => Buffer.byteLength(id) < 16);
     const uuid = fc.uuid();
     const long = fc
@@ -93,7 +93,7 @@ describe('the key of an id [K5] [K1] [V3]', () => {
     expect(hexOf('E-1')).not.toBe(hexOf('e-1'));
   });
 
-  it('a UUID with a character of another script is no UUID, whatever its code', () => {
+  it('a UUID with a character of another script is no UUID, for any code of the character', () => {
     const uuid = '0192f0c1-7f3e-7cc0-b9a5-2f1d8a4c9e01';
     for (const other of ['\u0130', '\u0161', '\uff11', '\u{1f3b0}', '\u0080', '\u007f']) {
       const id = uuid.slice(0, 36 - other.length) + other;
@@ -176,7 +176,7 @@ describe('the hash of values [K4]', () => {
     expect(new Set(lists.map((list) => hashOf(...list))).size).toBe(lists.length);
   });
 
-  it('tells many like values apart, in each of its bits', () => {
+  it('separates many similar values, in each of its bits', () => {
     // Of two million choices of this many values, about one has two equal hashes of 53 bits. These values are
     // the same in each run.
     const count = 100_000;
@@ -192,7 +192,7 @@ describe('the hash of values [K4]', () => {
   });
 });
 
-describe('content is what is read of the event, by value [K4] [K2]', () => {
+describe('content is the fields that are read, by value [K4] [K2]', () => {
   const hashOf = (event: EventJson, connection?: Parameters<typeof judged>[1]) =>
     contentHashOf(judged(event, connection));
   const bet = aBet({ amount: '10.50', occurred_at: '2026-11-21T12:00:00.250Z' });
@@ -204,7 +204,7 @@ describe('content is what is read of the event, by value [K4] [K2]', () => {
     ['an instant in another zone', { occurred_at: '2026-11-21T13:00:00.25+01:00' }],
     ['an instant with digits beyond the microsecond', { occurred_at: '2026-11-21T12:00:00.2500001Z' }],
     ['fields that are not read', { more: 1, game: { id: 'g1', name: 'Book of Tests' } }],
-  ])('the same but for %s', (_, changes) => {
+  ])('is the same with a change of %s', (_, changes) => {
     expect(hashOf({ ...bet, ...changes })).toBe(hashOf(bet));
   });
 
@@ -215,7 +215,7 @@ describe('content is what is read of the event, by value [K4] [K2]', () => {
     expect(spaced).toMatchObject({ contentHash: hashOf(bet) });
   });
 
-  it('a brand that the connection supplies is the brand that another one reads', () => {
+  it('a brand of the connection equals the same brand in the event of another connection', () => {
     expect(hashOf(without(bet, 'brand'), ONE_BRAND)).toBe(hashOf(bet));
   });
 
@@ -262,13 +262,13 @@ describe('content is what is read of the event, by value [K4] [K2]', () => {
     expect(new Set(games).size).toBe(games.length);
   });
 
-  it('with an unknown kind, what only some kinds read is not content', () => {
+  it('with an unknown kind, fields that only some kinds read are not content', () => {
     const unknown = { ...bet, kind: 'bonus' };
     const read = { round_id: 'another', game: { id: 'g2' }, amount: '99', currency: 'USD' };
     expect(hashOf({ ...unknown, ...read })).toBe(hashOf(unknown));
   });
 
-  it('the hash is stored forever: what is read of an event is never put together in another way [K2]', () => {
+  it('the hash is stored forever: the form of the content never changes [K2]', () => {
     const event = {
       ...bet,
       event_id: 'e-1',
@@ -276,8 +276,8 @@ describe('content is what is read of the event, by value [K4] [K2]', () => {
       player_ref: 'p-1',
       occurred_at: '2026-11-21T12:00:00Z',
     };
-    // The store is new in this version and nothing was released before, so these numbers are the first that
-    // anybody stores.
+    // The store is new in this version, and nothing was released before. So these are the first numbers that
+    // are stored.
     expect(hashOf(event)).toBe(6621900199448631);
     expect(hashOf(without({ ...event, player_ref: [1] }, 'spec'))).toBe(2011333768292389);
     expect(hashOf({ ...event, player_ref: { a: 1 } })).toBe(2498805990217525);
@@ -287,7 +287,7 @@ describe('content is what is read of the event, by value [K4] [K2]', () => {
     expect(hashOf(aLogin({ ...event, kind: 'login' }))).toBe(1107881742750506);
   });
 
-  it('the amount is content by value where its currency is unknown, or cannot hold it, too', () => {
+  it('the amount is content by value, also if its currency is unknown or cannot hold it', () => {
     const amounts = (currency: unknown, ...texts: readonly string[]) =>
       new Set(texts.map((amount) => hashOf({ ...bet, currency, amount }))).size;
     expect(amounts('XXX', '10.5', '10.50', '10.500000')).toBe(1);
@@ -308,7 +308,7 @@ describe('content is what is read of the event, by value [K4] [K2]', () => {
     expect(hashOf({ ...bet, game: [] })).not.toBe(hashOf(without(bet, 'game')));
   });
 
-  it('a value is not taken for its text, nor a wrong value for a valid one', () => {
+  it('a value differs from its text, and a wrong value from a valid one', () => {
     expect(hashOf({ ...bet, player_ref: 7 })).not.toBe(hashOf({ ...bet, player_ref: '7' }));
     expect(hashOf({ ...bet, amount: 10.5 })).not.toBe(hashOf(bet));
     expect(hashOf({ ...bet, player_ref: '["p"]' })).not.toBe(hashOf({ ...bet, player_ref: ['p'] }));
@@ -323,7 +323,7 @@ describe('content is what is read of the event, by value [K4] [K2]', () => {
   });
 });
 
-describe('a refused event keeps what is valid by itself [V6]', () => {
+describe('a refused event keeps each field that is valid by itself [V6]', () => {
   const bet = aBet({
     round_id: 'r-1',
     amount: '10.50',
@@ -342,7 +342,7 @@ describe('a refused event keeps what is valid by itself [V6]', () => {
     occurredAtMicros: 1_795_262_400_000_000n,
   };
 
-  it('all of a valid one', () => {
+  it('all fields of a valid event', () => {
     expect(judged(bet)).toMatchObject({ eventId: bet.event_id, fields: all, brandNo: expect.any(Number) });
     expect(judged({ ...bet, spec: 'x' }).fields).toMatchObject(all);
   });
@@ -364,25 +364,21 @@ describe('a refused event keeps what is valid by itself [V6]', () => {
     ['game.id', { game: { id: '\0' } }, { gameId: null }],
     ['amount', { amount: '1,5' }, { amountMinor: null }],
     ['amount', { amount: 10.5 }, { amountMinor: null }],
-    [
-      'currency, without which an amount means nothing',
-      { currency: 'XXX' },
-      { currency: null, amountMinor: null },
-    ],
+    ['currency, which an amount needs', { currency: 'XXX' }, { currency: null, amountMinor: null }],
     ['currency', { currency: null }, { currency: null, amountMinor: null }],
     ['occurred_at', { occurred_at: 'today' }, { occurredAtMicros: null }],
     ['occurred_at', { occurred_at: 7 }, { occurredAtMicros: null }],
     [
-      'kind, without which nothing tells what else is read',
+      'kind, which the other fields need',
       { kind: 'bonus' },
       { kind: null, roundId: null, gameId: null, amountMinor: null, currency: null },
     ],
     ['kind', { kind: 7 }, { kind: null, roundId: null, gameId: null, amountMinor: null, currency: null }],
-  ])('but %s', (_, changes, missing) => {
+  ])('but not the wrong %s', (_, changes, missing) => {
     expect(judged({ ...bet, ...changes }).fields).toMatchObject({ ...all, ...missing });
   });
 
-  it('and nothing that its kind does not read', () => {
+  it('but no field that its kind does not read', () => {
     const { fields } = judged({ ...bet, kind: 'login' });
     expect(fields).toMatchObject({
       ...all,
@@ -400,7 +396,7 @@ describe('a refused event keeps what is valid by itself [V6]', () => {
     });
   });
 
-  it('the brand of a connection that carries one is that brand', () => {
+  it('the brand of a connection with one brand is kept', () => {
     expect(judged(without(bet, 'brand'), ONE_BRAND)).toMatchObject({
       fields: { brand: 'main' },
       brandNo: ONE_BRAND.onlyBrand?.no,
@@ -411,7 +407,7 @@ describe('a refused event keeps what is valid by itself [V6]', () => {
     });
   });
 
-  it('a brand that is registered is known by its number even where the event is refused', () => {
+  it('a registered brand of a refused event is known by its number', () => {
     const connection = aConnection({ active: false });
     const main = connection.operator.brands.get('main')?.no;
     expect(main).toBeGreaterThan(0);

@@ -58,7 +58,7 @@ describe('the currencies [M4]', () => {
     }
   });
 
-  it('are 36, each with a number of its own', () => {
+  it('are 36, each with its own number', () => {
     expect(CURRENCIES).toHaveLength(36);
     expect(new Set(CURRENCIES.map(({ no }) => no)).size).toBe(36);
     for (const currency of CURRENCIES) expect(currencyOfNo(currency.no)).toBe(currency);
@@ -188,7 +188,7 @@ describe('the form of an amount [M1]', () => {
     );
   });
 
-  it('an amount however long has a form like any other', () => {
+  it('an amount of any length has a form', () => {
     const many = 10_000;
     expect(decimalsOf('9'.repeat(many))).toBe(0);
     expect(decimalsOf(`0.${'9'.repeat(many)}`)).toBe(many);
@@ -269,7 +269,7 @@ describe('minor units fit a signed 64-bit integer [M3]', () => {
   });
 
   it.each(TABLE.map(({ scale, codes }) => [scale, codes[0]] as const))(
-    'with %i decimals (%s) the largest amount is taken, one unit more is refused',
+    'with %i decimals (%s) the largest amount is accepted, one unit more is refused',
     (scale, currency) => {
       expect(minorOf(toMajor(MAX_MINOR, scale), currency)).toBe(MAX_MINOR);
       expect(verdictOf(aBet({ amount: toMajor(MAX_MINOR, scale), currency }))).toBe('accepted');
@@ -306,14 +306,14 @@ describe('an amount of zero [G1]', () => {
     expect(verdictOf(aSettled({ amount }))).toBe('skipped/zero_amount');
   });
 
-  it('of an account kind is decided like any other', () => {
+  it('of an account kind is decided like any other amount', () => {
     expect(verdictOf(aDeposit({ amount: '0' }))).toBe('accepted');
     expect(verdictOf(aWithdrawal({ amount: '0.00' }))).toBe('accepted');
     expect(judged(aDeposit({ amount: '0' })).fields.amountMinor).toBe(0n);
   });
 });
 
-describe('minor units can be read in major units [M5]', () => {
+describe('minor units become major units [M5]', () => {
   it.each([
     [0n, 0, '0'],
     [0n, 2, '0.00'],
@@ -339,7 +339,7 @@ describe('minor units can be read in major units [M5]', () => {
   });
 });
 
-describe('an amount in its shortest form, which is content where no currency says more [K4]', () => {
+describe('an amount in its shortest form, which is content if the currency is unknown [K4]', () => {
   it.each([
     ['0', '0'],
     ['0.0', '0'],
@@ -359,13 +359,13 @@ describe('an amount in its shortest form, which is content where no currency say
   });
 
   it.each(['', '.', '1.', '.5', '01', '00', '-1', '1e2', '1,5', ' 1', '1 ', '1.5x', 'x'])(
-    '"%s" has none, as it is no amount',
+    '"%s" has none, because it is no amount',
     (text) => {
       expect(plainDecimal(text)).toBeNull();
     },
   );
 
-  it('two amounts have one shortest form where they are one number, and only there', () => {
+  it('two amounts have the same shortest form exactly if they are the same number', () => {
     const digits = fc.string({ unit: fc.constantFrom('0', '0', '1', '5'), maxLength: 4 });
     const amount = fc
       .tuple(fc.nat(120), digits)

@@ -8,7 +8,7 @@ import { judgeBytes, SEVERAL, verdictOf, verdictOfBytes } from '../world';
 const NO_KEY = 'rejected/no_idempotency_key';
 const KINDS = ['bet', 'win', 'settled', 'refund', 'deposit', 'withdrawal', 'login'];
 
-/** The text of an event with something written right behind the opening brace. */
+/** The text of an event, with an insertion after the opening brace. */
 const textWith = (start: string, event: EventJson = aBet()) =>
   JSON.stringify(event).replace('{', `{${start},`);
 /** The bytes of an event whose player_ref, or event_id, holds the given bytes. */
@@ -23,8 +23,8 @@ describe('a payload without a usable event_id is rejected as no_idempotency_key 
     ['no bytes at all', ''],
     ['blanks', ' \n\t'],
     ['text that is no JSON', 'spec=promo.event.v1'],
-    ['JSON that breaks off', JSON.stringify(aBet()).slice(0, -1)],
-    ['JSON with something behind it', `${JSON.stringify(aBet())}x`],
+    ['JSON that is cut off', JSON.stringify(aBet()).slice(0, -1)],
+    ['JSON with a character behind it', `${JSON.stringify(aBet())}x`],
     ['two events in one record', `${JSON.stringify(aBet())}\n${JSON.stringify(aBet())}`],
     ['JSON with a comment', textWith('/* bet */"x":1')],
     ['JSON with a trailing comma', JSON.stringify(aBet()).replace(/}$/, ',}')],
@@ -73,7 +73,7 @@ describe('a payload without a usable event_id is rejected as no_idempotency_key 
     expect(verdictOf({ events: [aBet(), aBet()] })).toBe(NO_KEY);
   });
 
-  it('the answer says what is wrong and where', () => {
+  it('the answer names the fault and its place', () => {
     const detailOf = (bytes: Buffer | string | null) => judgeBytes(bytes).faults;
     const fault = (field: string, detail: string) => [{ reason: 'no_idempotency_key', field, detail }];
     expect(detailOf(null)).toEqual(fault('', 'the record has no value (a tombstone)'));
@@ -112,7 +112,7 @@ describe('a payload without a usable event_id is rejected as no_idempotency_key 
   });
 });
 
-describe('bytes have to be UTF-8 to the letter [V3]', () => {
+describe('bytes must be exact UTF-8 [V3]', () => {
   it.each([
     ['a byte that UTF-8 never has', [0xff]],
     ['a continuation byte alone', [0x80]],
@@ -156,19 +156,19 @@ describe('bytes have to be UTF-8 to the letter [V3]', () => {
 describe('more than a million values', () => {
   const arrays = (count: number) => `"x":[${'[],'.repeat(count - 1)}[]]`;
 
-  it('are not read, wherever they stand [V3]', () => {
+  it('are not read, at any place [V3]', () => {
     expect(verdictOfBytes(textWith(arrays(1_000_000)))).toBe(NO_KEY);
     expect(verdictOfBytes(textWith(`"x":[${'0,'.repeat(1_000_000)}0]`))).toBe(NO_KEY);
     expect(verdictOfBytes('['.repeat(1_000_001))).toBe(NO_KEY);
   });
 
-  it('are less where commas and brackets stand in texts [V3]', () => {
+  it('are counted without commas and brackets in texts [V3]', () => {
     expect(verdictOfBytes(textWith(`"x":${JSON.stringify(',[{"\\'.repeat(400_000))}`))).toBe('accepted');
     expect(verdictOfBytes(textWith(arrays(400_000)))).toBe('accepted');
   });
 });
 
-describe('what is an object with a usable event_id is judged', () => {
+describe('an object with a usable event_id is judged', () => {
   it('of equal keys the last one wins [V3]', () => {
     const event = aBet();
     expect(verdictOfBytes(textWith('"event_id":7', event))).toBe('accepted');
@@ -184,7 +184,7 @@ describe('what is an object with a usable event_id is judged', () => {
   });
 
   it.each(['__proto__', 'constructor', 'toString', 'hasOwnProperty', 'reason', 'json', ''])(
-    'the key "%s" is one of those that are not listed [F1]',
+    'the key "%s" is not listed [F1]',
     (key) => {
       expect(verdictOfBytes(textWith(`"${key}":{"kind":"bonus","id":"g9"}`))).toBe('accepted');
       expect(verdictOfBytes(textWith(`"${key}":null`))).toBe('accepted');
@@ -201,7 +201,7 @@ describe('what is an object with a usable event_id is judged', () => {
     expect(verdictOfBytes(withId)).toBe('rejected/malformed');
   });
 
-  it('however deep an unread value is nested, the event is judged', () => {
+  it('an event with an unread value of any depth is judged', () => {
     const depth = 200_000;
     const nested = `${'['.repeat(depth)}${']'.repeat(depth)}`;
     expect(verdictOfBytes(textWith(`"more":${nested}`))).toBe('accepted');
@@ -209,7 +209,7 @@ describe('what is an object with a usable event_id is judged', () => {
   });
 
   it.each(['spec', 'brand', 'player_ref', 'kind', 'round_id', 'game', 'currency', 'occurred_at'])(
-    'however deep a wrong %s is nested, the event is malformed',
+    'an event with a wrong %s of any depth is malformed',
     (field) => {
       const depth = 200_000;
       const arrays = `${'['.repeat(depth)}${']'.repeat(depth)}`;
@@ -220,7 +220,7 @@ describe('what is an object with a usable event_id is judged', () => {
     },
   );
 
-  it('any other event_id counts, whatever it looks like and however long it is [V3] [F2] [K5]', () => {
+  it('any other event_id is usable, of any form and length [V3] [F2] [K5]', () => {
     for (const eventId of [' ', '0', 'null', '\u0001', 'é', '😀', '\ufffd', 'x'.repeat(1024 * 1024)])
       expect(verdictOf(aBet({ event_id: eventId }))).toBe('accepted');
   });

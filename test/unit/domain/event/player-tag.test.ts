@@ -37,7 +37,7 @@ describe('the keyed hash of players [K6]', () => {
     expect(half(hash.high) + half(hash.low)).toBe(expected);
   });
 
-  it('is another one for another key, month, salt or player, whatever their letters', () => {
+  it('differs for another key, month, salt or player, with any letters', () => {
     const tagsOf = (key: PlayerKey, month: number) => new PlayerTags(new Map([[month, key]]), month);
     const made = [
       tagsOf(KEY, NOVEMBER).make('r-1', 'p-1'),
@@ -57,7 +57,7 @@ describe('the keyed hash of players [K6]', () => {
     for (const tag of made) expect(Number.isSafeInteger(tag)).toBe(true);
   });
 
-  it('is none without a key, and cannot be compared once its key is gone', () => {
+  it('needs a key, and cannot be compared after its key is deleted', () => {
     const both = new PlayerTags(new Map([[NOVEMBER, KEY]]), NOVEMBER);
     const tag = both.make('r', 'p');
     const later = new PlayerTags(new Map([[DECEMBER, ANOTHER]]), DECEMBER);
@@ -99,7 +99,7 @@ describe('the content of an event as it is stored [K4] [K6]', () => {
     expect(stored(bet, noTags)).toBe(BigInt(contentHashOf(content(bet))));
   });
 
-  it('tells an equal event from one that differs in any field', () => {
+  it('separates an equal event from an event that differs in any field', () => {
     // There are many, so that each bit of both parts appears as 0 and as 1.
     for (let n = 0; n < 2_000; n++) {
       const event = { ...bet, amount: `${n}.00`, player_ref: `p-${n}` };
@@ -116,7 +116,7 @@ describe('the content of an event as it is stored [K4] [K6]', () => {
     }
   });
 
-  it('without the tag tells all but the player', () => {
+  it('without the tag separates all fields except the player', () => {
     const erased = withoutTag(stored(bet));
     expect(differsFromStored(erased, content({ ...bet, player_ref: 'x' }), tags)).toBe(false);
     for (const change of [{ amount: '1.00' }, { brand: 'b' }, { kind: 'win' }, { player_ref: 7 }])
@@ -125,13 +125,13 @@ describe('the content of an event as it is stored [K4] [K6]', () => {
     expect(differsFromStored(FORGOTTEN, content({ ...bet, amount: '1.00' }), tags)).toBe(false);
   });
 
-  it('of a month whose key is gone is compared by all but the player', () => {
+  it('of a month without a key is compared by all fields except the player', () => {
     const later = new PlayerTags(new Map([[DECEMBER, ANOTHER]]), DECEMBER);
     expect(differsFromStored(stored(bet), content({ ...bet, player_ref: 'x' }), later)).toBe(false);
     expect(differsFromStored(stored(bet), content({ ...bet, amount: '1.00' }), later)).toBe(true);
   });
 
-  it('holds no player but in the tag, and of one that is not valid the type', () => {
+  it('has the player only in the tag, and of an invalid player its type', () => {
     const rest = (event: EventJson) => withoutTag(stored(event));
     expect(rest({ ...bet, player_ref: 'x' })).toBe(rest(bet));
     const tag = (event: EventJson) => stored(event) & 0xffffffn;
@@ -152,7 +152,7 @@ describe('the content of an event as it is stored [K4] [K6]', () => {
     );
   });
 
-  it('is kept forever: what it is made of is never put together in another way [K2]', () => {
+  it('is kept forever: its form never changes [K2]', () => {
     const event = {
       ...bet,
       event_id: 'e-1',
@@ -166,14 +166,14 @@ describe('the content of an event as it is stored [K4] [K6]', () => {
   });
 });
 
-describe('a round whose events come in one batch [K6] [A3]', () => {
+describe('a round whose events are in one batch [K6] [A3]', () => {
   const round = aBet({ round_id: 'r', player_ref: 'p' });
   const items = (players: readonly string[]) =>
     players.map((player_ref, offset) =>
       itemOf(judged({ ...round, event_id: `e-${offset}`, player_ref }), SEVERAL, { partitionNo: 1, offset }),
     );
 
-  it('has its tag hashed once, and each event of its player has that tag', () => {
+  it('hashes its tag once, for all events of its player', () => {
     const tags = new PlayerTags(new Map([[NOVEMBER, KEY]]), NOVEMBER);
     const hashed = jest.spyOn(tags, 'makeFor');
     const events = items(['p', 'p', 'p', 'p']);
@@ -183,7 +183,7 @@ describe('a round whose events come in one batch [K6] [A3]', () => {
     expect(events[0]?.playerTag).toBe(tags.make('r', 'p'));
   });
 
-  it('has a tag of its own hashed for each event of another player', () => {
+  it('hashes another tag for each event of another player', () => {
     const tags = new PlayerTags(new Map([[NOVEMBER, KEY]]), NOVEMBER);
     const events = items(['p', 'q', 'p', 'q']);
     const { decisions } = decide(events, { ...new World().known, tags });

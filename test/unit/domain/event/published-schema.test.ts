@@ -43,7 +43,7 @@ describe('EVENT_SCHEMA [F1] [F2] [F5] [F7] [F8] [F9]', () => {
     expect(listed).toEqual(CURRENCIES.map(({ code, scale }) => [code, scale]));
   });
 
-  it('the file of it that is published is the same', () => {
+  it('is equal to its published file', () => {
     const path = join(__dirname, '../../../../schemas/promo.event.v1.json');
     expect(JSON.parse(readFileSync(path, 'utf8'))).toEqual(JSON.parse(JSON.stringify(EVENT_SCHEMA)));
   });

@@ -33,7 +33,7 @@ describe('a body is one event or a batch [S1] [W6]', () => {
       ['"\\""', '"\\\\"', '"]"', '"\\u005d"'],
     ],
     [
-      'what is no event',
+      'an event that is no object',
       '{"events":[null,true,-1.5e+3,"a",[[]]]}',
       ['null', 'true', '-1.5e+3', '"a"', '[[]]'],
     ],
@@ -73,7 +73,7 @@ describe('a body is one event or a batch [S1] [W6]', () => {
   });
 });
 
-test('a batch of more events than there may be is none, and what is made of more values than are read [W1] [V3]', () => {
+test('a batch with too many events or too many values is refused [W1] [V3]', () => {
   const batch = (count: number) => JSON.stringify({ events: Array(count).fill(0) });
   expect([read(batch(10)).length, read(batch(11))]).toEqual([10, 'too many']);
   // The object and its array are two values, and each comma is one more.
@@ -81,7 +81,7 @@ test('a batch of more events than there may be is none, and what is made of more
   expect([read(values(20_000)).length, read(values(20_001))]).toEqual([1, 'too many values']);
 });
 
-test('an event of a batch is judged as a record with its bytes would be, and for itself [D1]', () => {
+test('an event of a batch is judged by itself, like a record with its bytes [D1]', () => {
   const events = [aBet(), { ...aBet(), amount: 5 }, 'no event', { ...aBet(), events: [] }];
   const body = readBody(bytesOf(JSON.stringify({ events })), LIMITS);
   if (body.type !== 'events') throw new Error(body.type);

@@ -25,7 +25,7 @@ const MALFORMED = 'rejected/malformed';
 const VALUES: readonly unknown[] = [null, true, false, 0, 1.5, '', 'text', [], ['x'], {}, { id: 'g1' }];
 const isObject = (value: unknown) => typeof value === 'object' && value !== null && !Array.isArray(value);
 
-describe('each kind with the fields it needs is accepted', () => {
+describe('each kind with its required fields is accepted', () => {
   it.each([
     ['bet', 'bet'],
     ['win', 'win'],
@@ -113,32 +113,32 @@ describe('a field of a wrong type', () => {
         expect([kind, value, verdictOf(anEvent(kind, { [field]: value }))]).toEqual([kind, value, expected]);
   });
 
-  it('game that is no object makes malformed [F7] [V4]', () => {
+  it('a game that is no object makes malformed [F7] [V4]', () => {
     for (const kind of ROUND_KINDS)
       for (const game of VALUES.filter((value) => !isObject(value)))
         expect([kind, game, verdictOf(anEvent(kind, { game }))]).toEqual([kind, game, MALFORMED]);
   });
 
-  it('game.id that is no string makes malformed [F7] [V4]', () => {
+  it('a game.id that is no string makes malformed [F7] [V4]', () => {
     for (const kind of ROUND_KINDS)
       for (const id of VALUES.filter((value) => typeof value !== 'string'))
         expect([kind, id, verdictOf(anEvent(kind, { game: { id } }))]).toEqual([kind, id, MALFORMED]);
   });
 
-  it('a number as amount is refused even where it is whole [M1]', () => {
+  it('a number as amount is refused, even a whole number [M1]', () => {
     for (const amount of [0, 10, 10.5, -1, 1e300]) {
       expect(verdictOf(anEvent('bet', { amount }))).toBe('rejected/bad_amount');
       expect(verdictOf(aDeposit({ amount, currency: 'JPY' }))).toBe('rejected/bad_amount');
     }
   });
 
-  it('spec other than promo.event.v1 makes malformed [F2] [V4]', () => {
+  it('a spec other than promo.event.v1 makes malformed [F2] [V4]', () => {
     for (const spec of ['promo.event.v2', 'promo.event.v1 ', 'Promo.Event.V1', 'promo.event', ''])
       expect(verdictOf(aBet({ spec }))).toBe(MALFORMED);
   });
 });
 
-describe('what a kind does not read is never looked at [F8]', () => {
+describe('fields that a kind does not read are ignored [F8]', () => {
   const unreadOf = (kind: string) => [
     ...(ROUND_KINDS.includes(kind) ? [] : ['round_id', 'game']),
     ...(kind === 'login' ? ['amount', 'currency'] : []),
@@ -154,7 +154,7 @@ describe('what a kind does not read is never looked at [F8]', () => {
         ]);
   });
 
-  it('with an unknown kind only the fields that all kinds share are read', () => {
+  it('with an unknown kind, only the fields that all kinds share are read', () => {
     const unknown = aBet({ kind: 'bonus' });
     for (const field of ['round_id', 'game', 'amount', 'currency']) {
       expect(verdictOf(without(unknown, field))).toBe('rejected/op_unknown');
@@ -165,7 +165,7 @@ describe('what a kind does not read is never looked at [F8]', () => {
       expect(verdictOf({ ...unknown, [field]: 7 })).toBe(MALFORMED);
   });
 
-  it('with a kind that is missing or no string, likewise', () => {
+  it('with a missing kind, or a kind that is no string, likewise', () => {
     const kindless = without(anEvent('bet', { amount: 7, currency: 7, round_id: 7, game: 7 }), 'kind');
     expect(faultsOf(kindless)).toEqual(['malformed /kind']);
   });
@@ -248,7 +248,7 @@ describe('brand and player_ref have up to 255 bytes of UTF-8 [F3] [F4] [V4]', ()
   });
 });
 
-describe('a text that is read and that the store cannot hold [V4] [V5]', () => {
+describe('a text that the store cannot hold, in a field that is read [V4] [V5]', () => {
   const UNSTORABLE = ['\0', 'a\0b', '\ud83d', '\ude00', 'a\ude00\ud83db', '\udfff'];
 
   it.each([
@@ -276,13 +276,13 @@ describe('a text that is read and that the store cannot hold [V4] [V5]', () => {
     expect(verdictOf(aBet({ kind: 'bet\0' }))).toBe(MALFORMED);
   });
 
-  it('whatever is not listed may hold it', () => {
+  it('fields that are not listed may hold it', () => {
     expect(verdictOf(aBet({ more: '\0', game: { id: 'g1', more: '\ud800' } }))).toBe('accepted');
   });
 });
 
-describe('the faults tell an operator everything that has to be mended', () => {
-  it('each once, the deciding one first', () => {
+describe('the faults list everything that an operator has to correct', () => {
+  it('each once, the deciding fault first', () => {
     const event: EventJson = {
       event_id: 'e-1',
       spec: 'v1',
@@ -412,12 +412,12 @@ describe('the faults tell an operator everything that has to be mended', () => {
     expect(faultsOf(aBet({ player_ref: 'é'.repeat(128) }))).toEqual(['malformed /player_ref']);
   });
 
-  it('an event that is accepted has none', () => {
+  it('an accepted event has no faults', () => {
     expect(faultsOf(aWin())).toEqual([]);
   });
 });
 
-describe('without a connection an event is judged by the contract alone', () => {
+describe('without a connection, an event is judged only by the contract', () => {
   it('brand, games and catalogue are left out', () => {
     const judgedAlone = (event: EventJson) => judge({ type: 'json', bytes: bytesOf(event) }, undefined);
     expect(judgedAlone(without(aBet(), 'brand'))).toMatchObject({ refusal: null, brandNo: null, faults: [] });

@@ -8,7 +8,7 @@ import { judgeBytes, judgingMs } from '../world';
 
 const BET = JSON.stringify(aBet());
 
-describe('a payload that cannot be read is named [V3]', () => {
+describe('the message for an unreadable payload [V3]', () => {
   it.each<[string | Buffer, RegExp]>([
     ['', /^is empty$/],
     ['  \n', /^holds only blanks$/],
@@ -44,7 +44,7 @@ describe('a payload that cannot be read is named [V3]', () => {
     );
   });
 
-  it('the place in what is not UTF-8 is the first byte that is of no character', () => {
+  it('has the first byte that belongs to no character, for bytes that are not UTF-8', () => {
     const invalid = fc.constantFrom(
       [0xff],
       [0xc3],
@@ -64,7 +64,7 @@ describe('a payload that cannot be read is named [V3]', () => {
     );
   });
 
-  it('no more than a mebibyte is looked at, and what is told holds no more than a character of it', () => {
+  it('is found within one mebibyte, and holds at most one character of the payload', () => {
     const long = `{"a":"${'x'.repeat(3 * 1024 ** 2)}"`;
     expect(whyUnreadable(Buffer.from(long))).toBe('is no JSON, after byte 1048576');
     expect(whyUnreadable(Buffer.concat([Buffer.from(long), Buffer.from([0xff])]))).toBe(
@@ -76,7 +76,7 @@ describe('a payload that cannot be read is named [V3]', () => {
     expect(whyUnreadable(Buffer.from(player))).not.toContain('secret');
   });
 
-  it('costs in proportion to the bytes', () => {
+  it('costs time in proportion to the bytes', () => {
     const broken = (bytes: number) => Buffer.from(`[${'['.repeat(bytes)}x`);
     judgingMs(broken(100_000));
     const small = judgingMs(broken(100_000)) + 1;

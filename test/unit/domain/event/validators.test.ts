@@ -22,7 +22,7 @@ function isDate(date: string): boolean {
 }
 const matchesSchema = independent.compile(EVENT_SCHEMA);
 
-describe('any validator finds malformed what our judge does [V4]', () => {
+describe('any validator refuses the events that our judge finds malformed [V4]', () => {
   const VALUES: readonly unknown[] = [
     null,
     true,
@@ -86,7 +86,7 @@ describe('any validator finds malformed what our judge does [V4]', () => {
     }
   });
 
-  it('the date-time of the schema is read alike', () => {
+  it('the date-time of the schema is read in the same way', () => {
     const digit = (max: number) => fc.integer({ min: 0, max }).map((n) => String(n).padStart(2, '0'));
     const text = fc
       .tuple(

@@ -21,20 +21,20 @@ const verdictsOf = (kinds: readonly string[], changes: EventJson, operator: Part
 const each = (kinds: readonly string[], verdict: string) =>
   Object.fromEntries(kinds.map((kind) => [kind, verdict]));
 
-describe('which brand an event is of [V8]', () => {
-  it('a connection of several brands needs one [C2]', () => {
+describe('the brand of an event [V8]', () => {
+  it('a connection with several brands needs a brand [C2]', () => {
     for (const kind of KINDS) expect(verdictOf(without(anEvent(kind), 'brand'))).toBe('rejected/no_brand');
     expect(verdictOf(aBet({ brand: 'main' }))).toBe('accepted');
   });
 
-  it('a connection of one brand forbids it, be it the right one or empty [C2]', () => {
+  it('a connection with one brand forbids it, even the right or an empty brand [C2]', () => {
     for (const kind of KINDS)
       for (const brand of ['main', 'nobody', ''])
         expect(verdictOf(anEvent(kind, { brand }), ONE_BRAND)).toBe('rejected/brand_unexpected');
     expect(verdictOf(without(aBet(), 'brand'), ONE_BRAND)).toBe('accepted');
   });
 
-  it('a brand that the operator has not is unmapped, an empty one too', () => {
+  it('a brand that the operator does not have is unmapped, also an empty brand', () => {
     for (const brand of ['nobody', 'Main', 'main ', '', 'acme', '__proto__', 'constructor'])
       expect(verdictOf(aBet({ brand }))).toBe('rejected/brand_unmapped');
   });
@@ -45,7 +45,7 @@ describe('which brand an event is of [V8]', () => {
     expect(verdictOf(without(aBet(), 'brand'), other)).toBe('rejected/no_brand');
   });
 
-  it('a brand that is not active, or whose operator is not, takes no event', () => {
+  it('an inactive brand, or a brand of an inactive operator, accepts no event', () => {
     const brandOff = { brands: [aBrand({ active: false }), aBrand({ id: 'other' })] };
     const operatorOff = { active: false };
     expect(verdictsOf(KINDS, {}, brandOff)).toEqual(each(KINDS, 'rejected/operator_inactive'));
@@ -57,7 +57,7 @@ describe('which brand an event is of [V8]', () => {
       );
   });
 
-  it('each fault is at /brand and says what is the matter', () => {
+  it('each fault is at /brand and explains itself', () => {
     const faultOf = (event: EventJson, connection = SEVERAL) => judged(event, connection).faults;
     expect(faultOf(without(aBet(), 'brand'))).toEqual([
       {
@@ -95,7 +95,7 @@ describe('which brand an event is of [V8]', () => {
 });
 
 describe('zero [G1]', () => {
-  it('a bet or settled of zero is skipped, every other kind is decided [G5]', () => {
+  it('a bet or settled of zero is skipped, every other kind with zero is decided [G5]', () => {
     const moneyKinds = KINDS.filter((kind) => kind !== 'login');
     expect(verdictsOf(moneyKinds, { amount: '0' }, {})).toEqual({
       ...each(['bet', 'settled'], 'skipped/zero_amount'),
@@ -123,7 +123,7 @@ describe('games [G2]', () => {
     });
   });
 
-  it('where games are listed, another game is skipped', () => {
+  it('with a list of games, another game is skipped', () => {
     expect(verdictsOf(KINDS, { game: { id: 'g3' } }, withGames({ allow: ['g1', 'g2'] }))).toEqual({
       ...each(READ, 'skipped/game_not_allowed'),
       ...each(NOT_READ, 'accepted'),
@@ -133,7 +133,7 @@ describe('games [G2]', () => {
     );
   });
 
-  it('where games are listed, an event that names none is skipped', () => {
+  it('with a list of games, an event without a game is skipped', () => {
     const connection = aConnection(withGames({ allow: ['g1'] }));
     expect(verdictOf(without(aBet(), 'game'), connection)).toBe('skipped/game_not_allowed');
     expect(verdictOf(aWin({ game: {} }), connection)).toBe('skipped/game_not_allowed');
@@ -151,13 +151,13 @@ describe('games [G2]', () => {
     expect(verdictOf(aBet(), connection)).toBe('skipped/game_denied');
   });
 
-  it('a list of denied games lets pass what names no game', () => {
+  it('a list of denied games accepts an event without a game', () => {
     const connection = aConnection(withGames({ deny: ['g9', ''] }));
     expect(verdictOf(without(aBet(), 'game'), connection)).toBe('accepted');
     expect(verdictOf(aBet({ game: { id: '' } }), connection)).toBe('skipped/game_denied');
   });
 
-  it('the rules are those of the brand that the event names, or that the connection carries', () => {
+  it('the rules come from the brand of the event or of the connection', () => {
     const brands = [aBrand({ games: { deny: ['g1'] } }), aBrand({ id: 'other' })];
     const connection = aConnection({ brands });
     expect(verdictOf(aBet({ brand: 'main' }), connection)).toBe('skipped/game_denied');
@@ -187,18 +187,18 @@ describe('the smallest bet [G3]', () => {
     expect(verdictOf(aBet({ amount, currency }), connection)).toBe(expected);
   });
 
-  it('is asked of bets alone [G5]', () => {
+  it('applies only to bets [G5]', () => {
     expect(verdictsOf(KINDS, { amount: '0.01' }, { brands })).toEqual({
       ...each(KINDS, 'accepted'),
       bet: 'skipped/below_min_bet',
     });
   });
 
-  it('is not asked of an amount that is none', () => {
+  it('does not apply to an invalid amount', () => {
     expect(faultsOf(aBet({ amount: '1,5' }), connection)).toEqual(['bad_amount /amount']);
   });
 
-  it('is that of the brand', () => {
+  it('belongs to the brand', () => {
     const two = aConnection({ brands: [...brands, aBrand({ id: 'other' })] });
     expect(verdictOf(aBet({ amount: '0.01', brand: 'other' }), two)).toBe('accepted');
   });
@@ -210,7 +210,7 @@ describe('the catalogue [G4]', () => {
     { id: 'g2', active: false },
   ];
 
-  it('a bet or settled names an active game of it', () => {
+  it('a bet or settled needs an active game of it', () => {
     expect(verdictsOf(KINDS, { game: { id: 'g1' } }, { catalogue })).toEqual(each(KINDS, 'accepted'));
     for (const game of [{ id: 'g2' }, { id: 'g3' }, { id: '' }, { id: 'constructor' }, {}])
       expect(verdictsOf(KINDS, { game }, { catalogue })).toEqual({
@@ -220,20 +220,20 @@ describe('the catalogue [G4]', () => {
     expect(verdictOf(without(aBet(), 'game'), aConnection({ catalogue }))).toBe('skipped/game_unknown');
   });
 
-  it('a single entry that is not active is a catalogue', () => {
+  it('a single inactive entry is a catalogue', () => {
     const connection = aConnection({ catalogue: [{ id: 'g2', active: false }] });
     expect(verdictOf(aBet(), connection)).toBe('skipped/game_unknown');
     expect(verdictOf(without(aSettled(), 'game'), connection)).toBe('skipped/game_unknown');
   });
 
-  it('without a catalogue any game counts, and an event without a game', () => {
+  it('without a catalogue, any game counts, and also an event without a game', () => {
     expect(verdictOf(aBet({ game: { id: 'whatever' } }))).toBe('accepted');
     expect(verdictOf(without(aBet(), 'game'))).toBe('accepted');
   });
 });
 
 describe('account kinds read no promotion rule [G5]', () => {
-  it('whatever the brand and the catalogue say', () => {
+  it('for any brand and catalogue', () => {
     const strict = {
       brands: [aBrand({ games: { deny: ['g1'], allow: [] }, minBet: { EUR: '1000' } })],
       catalogue: [{ id: 'g2', active: true }],
@@ -245,7 +245,7 @@ describe('account kinds read no promotion rule [G5]', () => {
   });
 });
 
-describe('an event that is set aside is told where and why', () => {
+describe('the fault of a skipped event has a place and a reason', () => {
   const strict = (games: { deny: string[]; allow?: string[] }) =>
     aConnection({ brands: [aBrand({ games })] });
   const catalogue = aConnection({ catalogue: [{ id: 'g2', active: true }] });

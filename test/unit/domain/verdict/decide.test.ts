@@ -27,7 +27,7 @@ const fresh = (counted: boolean, outcome = ACCEPTED) => ({
 describe('an event gets one verdict [V1]', () => {
   const bet = aBet();
 
-  it('the same event twice in one batch: the second is a duplicate', () => {
+  it('the second of two equal events in a batch is a duplicate', () => {
     const { decisions } = decide([item(bet, at(0)), item(bet, at(1))], nothingKnown());
     expect(decisions).toEqual([
       fresh(true),
@@ -79,7 +79,7 @@ describe('an event gets one verdict [V1]', () => {
     }
   });
 
-  it('whether the content differs from the first is told [K4]', () => {
+  it('a duplicate has a mark for content that differs from the first [K4]', () => {
     const again = (changes: object) =>
       decide([item(bet, at(0)), item({ ...bet, ...changes }, at(1))], nothingKnown()).decisions[1];
     expect(again({})).toMatchObject({ contentDiffers: false });
@@ -87,7 +87,7 @@ describe('an event gets one verdict [V1]', () => {
     expect(again({ amount: '10.51' })).toMatchObject({ contentDiffers: true });
   });
 
-  it('the first delivery stays the one that others are compared with [K2]', () => {
+  it('later deliveries are compared with the first [K2]', () => {
     const known = nothingKnown();
     const changed = { ...bet, amount: '99' };
     const { decisions } = decide([item(bet, at(0)), item(changed, at(1)), item(bet, at(2))], known);
@@ -95,10 +95,10 @@ describe('an event gets one verdict [V1]', () => {
   });
 });
 
-describe('a record that is read again is no resend [K3]', () => {
+describe('a record that is read again is no duplicate [K3]', () => {
   const bet = aBet();
 
-  it('it is answered with the verdict it has, and counts nothing further', () => {
+  it('it gets its verdict again, and counts nothing more', () => {
     const known = nothingKnown();
     decide([item(bet, at(3))], known);
     expect(decide([item(bet, at(3))], known).decisions).toEqual([
@@ -112,13 +112,13 @@ describe('a record that is read again is no resend [K3]', () => {
     expect(decide([item(bet, at(3, 2))], known).decisions).toMatchObject([{ type: 'duplicate' }]);
   });
 
-  it('equal coordinates with another event are a topic made anew: the event is decided', () => {
+  it('another event at the same coordinates means a topic that was created again: it is decided', () => {
     const known = nothingKnown();
     decide([item(bet, at(0))], known);
     expect(decide([item(aBet(), at(0))], known).decisions).toEqual([fresh(true)]);
   });
 
-  it('a duplicate that is read again makes no second delivery, and says what it said', () => {
+  it('a duplicate that is read again makes no second delivery, and has the same answer', () => {
     const duplicate = item({ ...bet, amount: '99' }, at(5));
     const resends = new Map([[deliveryKey(duplicate.feedNo, duplicate.eventId, at(5)), true]]);
     const known = nothingKnown({ resends });
@@ -146,7 +146,7 @@ describe('a record that is read again is no resend [K3]', () => {
     expect(decisions[1]).toMatchObject({ contentDiffers: false, redelivered: true });
   });
 
-  it('deliveries are told apart by partition, offset, feed and event', () => {
+  it('deliveries differ by partition, offset, feed and event', () => {
     const keys = [
       deliveryKey(1, 'a', at(1, 1)),
       deliveryKey(1, 'b', at(1, 1)),
@@ -164,7 +164,7 @@ describe('a record that is read again is no resend [K3]', () => {
   });
 });
 
-describe('what gets no verdict row [V3] [S4]', () => {
+describe('a delivery without a verdict row [V3] [S4]', () => {
   const unstored = (offset: number, deadLetter: 'unclaimed' | null = null) => ({
     type: 'unstored' as const,
     source: at(offset),
@@ -184,7 +184,7 @@ describe('what gets no verdict row [V3] [S4]', () => {
     expect(changedRounds.size).toBe(0);
   });
 
-  it('read again it is told by its coordinates together with its bytes', () => {
+  it('is recognized when it is read again, by its coordinates and bytes', () => {
     const known = nothingKnown({ unstored: new Set([unstoredKey(at(0), 42n)]) });
     const items = [
       unstored(0),
@@ -204,8 +204,8 @@ describe('what gets no verdict row [V3] [S4]', () => {
   });
 });
 
-describe('a batch is decided in the order of arrival, each event on its own [D2] [S1]', () => {
-  it('an invalid event does not touch the others', () => {
+describe('a batch is decided in the order of arrival, each event by itself [D2] [S1]', () => {
+  it('an invalid event does not affect the others', () => {
     const { decisions } = decide(
       [item(aBet(), at(0)), item(aBet({ spec: 'x' }), at(1)), item(aLogin(), at(2))],
       nothingKnown(),
@@ -213,14 +213,14 @@ describe('a batch is decided in the order of arrival, each event on its own [D2]
     expect(decisions).toEqual([fresh(true), fresh(false, outcomeOf('malformed')), fresh(true)]);
   });
 
-  it('an account event that is set aside is not counted', () => {
+  it('a skipped account event is not counted', () => {
     const deposit = item(aDeposit({ currency: 'XXX' }), at(0));
     expect(decide([deposit], nothingKnown()).decisions).toEqual([
       fresh(false, outcomeOf('currency_unknown')),
     ]);
   });
 
-  it('a refund earlier in the batch is seen, and so is a settled', () => {
+  it('an earlier refund or settled of the same batch takes effect', () => {
     const bet = aBet();
     const { decisions } = decide(
       [
@@ -239,7 +239,7 @@ describe('a batch is decided in the order of arrival, each event on its own [D2]
     ]);
   });
 
-  it('the rounds that events touched are named, for writing back', () => {
+  it('the changed rounds are listed, to be stored', () => {
     const bet = item(aBet({ event_id: 'e-1' }), at(0));
     const known = nothingKnown();
     const { changedRounds } = decide(
@@ -250,7 +250,7 @@ describe('a batch is decided in the order of arrival, each event on its own [D2]
     expect([...changedRounds]).toEqual([known.rounds.get(bet.feedNo, bet.fields.roundId!)]);
   });
 
-  it('a round that is known is changed in its place, and one that no event touched is not named', () => {
+  it('a known round changes in place, and an unchanged round is not listed', () => {
     const [mine, other] = [item(aBet(), at(0)), item(aBet(), at(1))];
     const known = nothingKnown();
     decide([mine, other], known);
@@ -264,7 +264,7 @@ describe('a batch is decided in the order of arrival, each event on its own [D2]
     expect(known.rounds.values()).toHaveLength(2);
   });
 
-  it('a stored round goes on from its state', () => {
+  it('a stored round continues from its state', () => {
     const bet = aBet();
     const { feedNo } = SEVERAL;
     const earlier = nothingKnown();
@@ -275,7 +275,7 @@ describe('a batch is decided in the order of arrival, each event on its own [D2]
     expect(decisions).toEqual([fresh(false, outcomeOf('round_refunded'))]);
   });
 
-  it('events and rounds of two feeds do not meet, whatever their ids [K1] [C3]', () => {
+  it('events and rounds of two feeds stay separate, for any ids [K1] [C3]', () => {
     const bet = aBet();
     const elsewhere = { ...SEVERAL, feedNo: SEVERAL.feedNo + 1 };
     const known = nothingKnown();
@@ -302,7 +302,7 @@ describe('a batch is decided in the order of arrival, each event on its own [D2]
     ['kind of a round', { fields: { ...judged(aBet()).fields, kind: 'login' as const } }],
     ['player', { fields: { ...judged(aBet()).fields, playerRef: null } }],
     ['brand', { brandNo: null }],
-  ])('an event of a round without %s is a defect of judging, and fails alone [V9]', (_, lacking) => {
+  ])('an event of a round without %s is a defect of judging, and fails by itself [V9]', (_, lacking) => {
     const broken = { ...item(aBet(), at(0)), ...lacking };
     expect(() => decide([broken], nothingKnown())).toThrow('a round event lacks kind, player or brand');
   });

@@ -91,7 +91,7 @@ it('the index lists every file, once', () => {
     for (const file of after) expect(existsSync(join(EXAMPLES, file))).toBe(true);
 });
 
-it('a file is named by its verdict and reason', () => {
+it('the name of a file has its verdict and reason', () => {
   const folders = { accepted: 'valid/', rejected: 'invalid/', skipped: 'skipped/', duplicate: 'duplicate/' };
   for (const { file, verdict, reason } of index.examples) {
     const folder = Object.entries(folders).find(([name]) => name === verdict)?.[1];
@@ -102,6 +102,6 @@ it('a file is named by its verdict and reason', () => {
 it('every reason that an event can have has an example [V2]', () => {
   const shown = new Set(index.examples.map(({ reason }) => reason));
   const missing = REASONS.filter(({ name }) => !shown.has(name)).map(({ name }) => name);
-  // A panic is no fault of an event.
+  // An event does not cause a panic by its content.
   expect(missing).toEqual(['panic']);
 });

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { FeedMap } from '../../../../src/domain/verdict/feed-map';
 
 describe('values by feed and id [K1] [C3]', () => {
-  it('an id names another value in another feed', () => {
+  it('an id has another value in another feed', () => {
     const map = new FeedMap<string>();
     map.set(1, 'a', 'one');
     map.set(2, 'a', 'two');
@@ -16,7 +16,7 @@ describe('values by feed and id [K1] [C3]', () => {
     expect([map.get(1, 'a'), map.get(2, 'a')]).toEqual(['changed', 'two']);
   });
 
-  it('nothing is there that was not set, whatever its name', () => {
+  it('a value that was not set is missing, for any name', () => {
     const map = new FeedMap<undefined | string>();
     for (const id of ['', '__proto__', 'constructor', 'get', '1']) {
       expect([map.has(1, id), map.get(1, id)]).toEqual([false, undefined]);
@@ -27,7 +27,7 @@ describe('values by feed and id [K1] [C3]', () => {
     expect(new FeedMap().inOrder()).toEqual([]);
   });
 
-  it('feeds and ids are told in an order that does not depend on who set them when', () => {
+  it('the order of feeds and ids does not depend on the order of insertion', () => {
     const map = new FeedMap<number>();
     // Feeds as numbers, ids by UTF-16. Any order would do, if every writer has the same.
     for (const feedNo of [10, 9, 100])
@@ -36,7 +36,7 @@ describe('values by feed and id [K1] [C3]', () => {
     expect(map.inOrder()).toEqual([9, 10, 100].map((feedNo) => ({ feedNo, ids })));
   });
 
-  it('it is a map by feed and id, for any use of it', () => {
+  it('it behaves as a map by feed and id', () => {
     const feedNo = fc.constantFrom(1, 2, 11, 2 ** 31 - 1);
     const id = fc.oneof(fc.constantFrom('a', 'b', '1', '', '/'), fc.string({ maxLength: 3 }));
     fc.assert(

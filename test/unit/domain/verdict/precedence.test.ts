@@ -111,19 +111,19 @@ it.each(PAIRS.map(([first, second]) => [first.verdict, second.verdict, [first, s
   },
 );
 
-it('any set of faults makes the first of them [V2]', () => {
+it('any set of faults gives the reason of the first [V2]', () => {
   const sets = fc.subarray([...FAULTS], { minLength: 1 }).filter(areCompatible);
   fc.assert(fc.property(sets, (faults) => expect(verdictWith(faults)).toBe(faults[0]?.verdict)));
 });
 
-it('the faults above are all reasons of table 7.1 but panic, in the order of REASONS [V2]', () => {
+it('the faults above are all reasons of V2 except panic, in the order of REASONS [V2]', () => {
   const ofEvents = REASONS.filter(({ name }) => name !== 'panic');
   expect(FAULTS.map(({ verdict }) => verdict)).toEqual(
     ofEvents.map(({ verdict, name }) => `${verdict}/${name}`),
   );
 });
 
-it('a duplicate comes before every reason that is stored [V1] [V2]', () => {
+it('a duplicate comes before every stored reason [V1] [V2]', () => {
   const faulty = [
     { spec: 'x' },
     { kind: 'bonus' },
@@ -161,12 +161,12 @@ describe('an amount and its currency [V7]', () => {
     expect(verdictOf(aBet({ kind: 'settled', amount, currency }))).toBe(expected);
   });
 
-  it('bad form without any currency is bad_amount, good form without one currency_unknown', () => {
+  it('without a currency, an amount of wrong form is bad_amount, and any other is currency_unknown', () => {
     expect(verdictOf(without(aBet({ amount: '1,5' }), 'currency'))).toBe('rejected/bad_amount');
     expect(verdictOf(without(aBet({ amount: '0.000' }), 'currency'))).toBe('skipped/currency_unknown');
   });
 
-  it('a currency of a wrong type is malformed whatever the amount', () => {
+  it('a currency of a wrong type is malformed, with any amount', () => {
     expect(verdictOf(anEvent('bet', { amount: '1,5', currency: null }))).toBe('rejected/malformed');
   });
 });

@@ -41,11 +41,11 @@ const COMMITTED = [
 ] as const;
 
 describe('reasons [V2]', () => {
-  it('stand in the order of table 7.1, with codes that never change', () => {
+  it('have the order of V2, and codes that never change', () => {
     expect(REASONS.map(({ code, verdict, name }) => [code, verdict, name])).toEqual(COMMITTED);
   });
 
-  it('have a code each, none of them that of accepted', () => {
+  it('have one code each, different from the code of accepted', () => {
     const codes = [ACCEPTED.code, ...REASONS.map(({ code }) => code)];
     expect(new Set(codes).size).toBe(codes.length);
   });
@@ -60,13 +60,13 @@ describe('reasons [V2]', () => {
     expect(reasonInfo(reason)).toMatchObject({ code, verdict, name: reason });
   });
 
-  it('0 is accepted, and a code that is not known is nothing', () => {
+  it('0 is accepted, and an unknown code has no outcome', () => {
     expect(ACCEPTED).toEqual({ verdict: 'accepted', reason: null, code: 0 });
     expect(outcomeOfCode(0)).toBe(ACCEPTED);
     expect(outcomeOfCode(11)).toBeUndefined();
   });
 
-  it('tell an operator what is the matter and what to do', () => {
+  it('have a meaning and a remedy for operators', () => {
     for (const { name, meaning, remedy, charge } of REASONS) {
       expect([name, meaning]).toEqual([name, expect.stringMatching(/^[a-z].{20,}\.$/s)]);
       expect([name, remedy]).toEqual([name, expect.stringMatching(/^[A-Z].{10,}\.$/s)]);
@@ -85,7 +85,7 @@ describe('reasons [V2]', () => {
     },
   );
 
-  it('charge whoever has to act: the service with a panic alone, nobody where nothing is to be done', () => {
+  it('charge the service only with a panic, and nobody if there is nothing to do', () => {
     const chargedTo = (who: string) => REASONS.filter(({ charge }) => charge === who).map(({ name }) => name);
     expect(chargedTo('service')).toEqual(['panic']);
     expect(chargedTo('nobody')).toEqual([
@@ -101,7 +101,7 @@ describe('reasons [V2]', () => {
 });
 
 describe('the other closed lists', () => {
-  it('dead letters have reasons of their own, with codes that never change [S4]', () => {
+  it('dead letters have their own reasons, with codes that never change [S4]', () => {
     expect(DEAD_LETTER_REASONS.map(({ code, name }) => [code, name])).toEqual([
       [1, 'unclaimed'],
       [2, 'schema_unknown'],
@@ -132,7 +132,7 @@ describe('the wait of an undecided partition [U2]', () => {
     ]);
   });
 
-  it('never grows beyond, and never ends', () => {
+  it('has a limit, and no end', () => {
     for (const failures of [16, 17, 100, 1_100, 1e9, Number.MAX_SAFE_INTEGER])
       expect(backoffMs(failures)).toBe(30_000);
   });

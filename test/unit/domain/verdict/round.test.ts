@@ -34,8 +34,8 @@ const after = (...events: Parameters<World['deliver']>[0]) => {
   return world;
 };
 
-describe('what counts [R7] [R1]', () => {
-  it('a bet, a win and the settled of a round that stands', () => {
+describe('these events count [R7] [R1]', () => {
+  it('a bet, a win and the settled of a round without a refund', () => {
     const world = new World();
     expect(world.deliver([bet, win, settled])).toEqual(['accepted', 'accepted', 'accepted']);
     expect(world.net()).toEqual({ 'bet EUR': 1000n, 'settled EUR': 1000n, 'win EUR': 2500n });
@@ -55,7 +55,7 @@ describe('what counts [R7] [R1]', () => {
     expect(world.entries).toEqual([]);
   });
 
-  it('no rejected and no skipped event [V1]', () => {
+  it('not a rejected or skipped event [V1]', () => {
     const world = after(aBet({ spec: 'x' }), aBet({ amount: '0' }), aBet({ currency: 'XXX' }));
     expect(world.entries).toEqual([]);
   });
@@ -132,7 +132,7 @@ describe('after the refund [R3]', () => {
     expect(world.entries).toEqual([]);
   });
 
-  it('a bet that is set aside for a reason of table 7.1 that stands before keeps that reason [V2]', () => {
+  it('a bet that is skipped for an earlier reason of V2 keeps that reason [V2]', () => {
     const catalogue = [{ id: 'g1', active: false }];
     const world = after(refund);
     expect(world.deliver([anotherBet(bet, { amount: '0' })])).toEqual(['skipped/zero_amount']);
@@ -146,7 +146,7 @@ describe('after the refund [R3]', () => {
   });
 });
 
-describe('what has no effect on the round [R5]', () => {
+describe('no effect on the round [R5] has', () => {
   it.each([
     ['rejected', aRefund(bet, { amount: '1,5' })],
     ['rejected for its brand', aRefund(bet, { brand: 'nobody' })],
@@ -158,13 +158,13 @@ describe('what has no effect on the round [R5]', () => {
     expect(world.net()).toEqual({ 'bet EUR': 1000n, 'settled EUR': 1000n });
   });
 
-  it('a duplicate that calls itself a refund [V1]', () => {
+  it('a duplicate whose kind is refund [V1]', () => {
     const world = after(bet);
     expect(world.deliver([aRefund(bet, { event_id: bet.event_id })])).toEqual(['duplicate']);
     expect(world.round.refundedBy).toBeNull();
   });
 
-  it('a rejected event: the round does not even begin', () => {
+  it('a rejected event: the round does not begin', () => {
     expect(after(aBet({ brand: 'nobody' })).known.rounds.values()).toEqual([]);
   });
 });
@@ -184,21 +184,21 @@ describe('one settled a round [R6]', () => {
     expect(world.round.secondSettled).toBe(false);
   });
 
-  it('one that is not accepted is not the first', () => {
+  it('a settled that is not accepted is not the first', () => {
     const world = after(bet, aSettledOf(bet, { amount: '0' }), aSettledOf(bet, { amount: '1,5' }));
     expect(world.round.settled).toBe(false);
     expect(world.deliver([settled])).toEqual(['accepted']);
     expect(world.round.secondSettled).toBe(false);
   });
 
-  it('another round has a settled of its own', () => {
+  it('another round has its own settled', () => {
     const world = after(settled, aSettled());
     expect(world.known.rounds.values().map(({ secondSettled }) => secondSettled)).toEqual([false, false]);
   });
 });
 
 describe('anomalies of a round [A2]', () => {
-  it('what settled has to add up to: bets that are accepted or below the minimum, by currency [A2]', () => {
+  it('settled is compared with the sum of bets that are accepted or below the minimum, by currency [A2]', () => {
     const world = new World();
     const connection = aConnection({ brands: [aBrand({ minBet: { EUR: '1.00' } })] });
     const small = anotherBet(bet, { amount: '0.40' });
@@ -211,14 +211,14 @@ describe('anomalies of a round [A2]', () => {
     ]);
   });
 
-  it('a bet that another rule sets aside is not part of the sum [A2]', () => {
+  it('a bet that another rule skips is not part of the sum [A2]', () => {
     const world = new World();
     const catalogue = [{ id: 'g2', active: true }];
     world.deliver([bet], aConnection({ catalogue }));
     expect([...world.round.sums.values()]).toEqual([{ bet: 0n, win: 0n, settled: 0n, belowMinBet: 0n }]);
   });
 
-  it('an event of an unknown currency is of no currency [A3]', () => {
+  it('an event with an unknown currency has no currency [A3]', () => {
     expect([...after(aBet({ currency: 'XXX' })).round.sums]).toEqual([]);
   });
 
@@ -232,7 +232,7 @@ describe('anomalies of a round [A2]', () => {
   };
   const none = { playerMismatch: false, brandMismatch: false, currencies: ['EUR'] };
 
-  it('events that agree are no anomaly [A3]', () => {
+  it('matching events are no anomaly [A3]', () => {
     expect(noted(bet, win, settled, refund)).toEqual(none);
   });
 
@@ -257,7 +257,7 @@ describe('anomalies of a round [A2]', () => {
   });
 });
 
-describe('the answer of the event that makes an anomaly names it [A4]', () => {
+describe('the answer of an event has the anomalies that it makes [A4]', () => {
   const other = aBrand({ id: 'other' });
   const connection = aConnection({ brands: [aBrand({ minBet: { EUR: '1.00' } }), other] });
   /** The anomalies that each answer names. */
@@ -269,7 +269,7 @@ describe('the answer of the event that makes an anomaly names it [A4]', () => {
       return decision.anomalies ?? [];
     });
 
-  it('every settled after the first is a second one, and one that is skipped is none [A1]', () => {
+  it('every settled after the first is an anomaly, but not a skipped one [A1]', () => {
     const more = [aSettledOf(bet), aSettledOf(bet, { amount: '0' }), aSettledOf(bet, { amount: '7' })];
     expect(named(new World(), bet, settled, ...more)).toEqual([
       ...[[], []],
@@ -296,7 +296,7 @@ describe('the answer of the event that makes an anomaly names it [A4]', () => {
     ['brand_mismatch', { brand: 'other' }],
     ['currency_mismatch', { currency: 'USD' }],
   ])(
-    '%s is named by each event that differs from the first of its round, skipped ones too [A3]',
+    '%s is in the answer of each event that differs from the first of its round, also of a skipped one [A3]',
     (anomaly, changes) => {
       const [odd, zero] = [aWinOf(bet, changes), anotherBet(bet, { ...changes, amount: '0' })];
       expect(named(new World(), bet, odd, win, zero, aRefund(bet, changes))).toEqual([
@@ -307,7 +307,7 @@ describe('the answer of the event that makes an anomaly names it [A4]', () => {
     },
   );
 
-  it('several at once stand in one order', () => {
+  it('several anomalies have a fixed order', () => {
     const odd = aSettledOf(bet, { player_ref: 'p-2', brand: 'other', currency: 'USD' });
     expect(named(new World(), bet, odd)).toEqual([
       [],
@@ -315,7 +315,7 @@ describe('the answer of the event that makes an anomaly names it [A4]', () => {
     ]);
   });
 
-  it('a record that is read again and a duplicate name what the round has then and the event takes part in [K3]', () => {
+  it('a redelivery and a duplicate have the current anomalies of the round that the event takes part in [K3]', () => {
     const world = new World();
     const stranger = aWinOf(bet, { player_ref: 'p-2' });
     expect(named(world, settled, stranger)).toEqual([['settled_mismatch'], ['player_mismatch']]);
@@ -337,7 +337,7 @@ describe('the answer of the event that makes an anomaly names it [A4]', () => {
     expect(again(settled, 92)).toMatchObject({ type: 'duplicate', anomalies: ['second_settled'] });
   });
 
-  it('what the answers of a round name is what its state has in the end, but for sums that later events even out', () => {
+  it('the answers of a round have all anomalies of its final state, except resolved sums', () => {
     const event = fc
       .record({
         kind: fc.constantFrom('bet', 'bet', 'win', 'settled', 'refund'),
@@ -407,7 +407,7 @@ describe('the order of arrival does not matter [R1] [R8]', () => {
     };
   };
 
-  it('a round that stands ends the same in any order', () => {
+  it('a round without a refund ends in the same state for any order', () => {
     fc.assert(
       fc.property(inAnyOrder(false), ({ events, shuffled }) => {
         expect(outcomeOf(shuffled)).toEqual(outcomeOf(events));
@@ -415,7 +415,7 @@ describe('the order of arrival does not matter [R1] [R8]', () => {
     );
   });
 
-  it('a round that is refunded ends at zero in any order, whether its bets came before the refund or after it', () => {
+  it('a refunded round ends at zero in any order of its bets and its refund', () => {
     const refunded = inAnyOrder(true).filter(({ events }) => events.some(({ kind }) => kind === 'refund'));
     fc.assert(
       fc.property(refunded, ({ events, shuffled }) => {
@@ -456,13 +456,13 @@ describe('one feed, several connections [R9] [C3]', () => {
   const stream = SEVERAL;
   const solo = { ...aConnection({}, { id: 'acme-solo', brand: 'main' }), feedNo: stream.feedNo };
 
-  it('an event that came by one is a duplicate by the other, whatever brand mode the other has', () => {
+  it('an event that came by one connection is a duplicate by the other, in any brand mode', () => {
     const world = after(bet);
     expect(world.deliver([bet], solo)).toEqual(['duplicate']);
     expect(world.deliver([without(bet, 'brand')], solo)).toEqual(['duplicate']);
   });
 
-  it('a refund by one reverses what came by the other', () => {
+  it('a refund by one connection reverses events of the other', () => {
     const world = after(bet);
     expect(world.deliver([without(refund, 'brand')], solo)).toEqual(['accepted']);
     expect(world.net()).toEqual({ 'bet EUR': 0n });
@@ -475,7 +475,7 @@ describe('one feed, several connections [R9] [C3]', () => {
     expect(world.net()).toEqual({ 'bet EUR': 0n });
   });
 
-  it('another feed is another space of ids and rounds [K1]', () => {
+  it('another feed has other ids and rounds [K1]', () => {
     const elsewhere = { ...SEVERAL, feedNo: SEVERAL.feedNo + 1 };
     const world = after(bet);
     expect(world.deliver([bet, refund], elsewhere)).toEqual(['accepted', 'accepted']);
