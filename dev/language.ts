@@ -2,8 +2,8 @@
  * Checks sources, migrations and documents for plain English. A sentence has at most 25 words, a comment at
  * most 110 columns, and neither holds a word of the list. CONTRIBUTING.md has the rules of writing.
  */
-import { readdirSync, statSync } from 'node:fs';
-import { join } from 'node:path';
+import { readdirSync, readFileSync, statSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
 import { isNode, parseSource, type SyntaxNode, textOf } from './syntax';
 
 /** Words of a sentence. Code between backticks counts as one word, an address as none. */
@@ -52,7 +52,16 @@ export function filesBelow(root: string, path: string): string[] {
 /** Problems of a file, by its extension: of a source, a migration, or a document. */
 export function checkText(path: string, text: string): LanguageProblem[] {
   if (path.endsWith('.ts')) return [...checkComments(text), ...checkStrings(text)];
-  return path.endsWith('.sql') ? checkSql(text) : checkDocument(text);
+  return path.endsWith('.sql') ? checkSql(text, laterMigrations(path)) : checkDocument(text);
+}
+
+/** The text of the migrations that run after one. */
+function laterMigrations(path: string): string {
+  const directory = dirname(path);
+  return readdirSync(directory)
+    .filter((name) => name.endsWith('.sql') && name > basename(path))
+    .map((name) => readFileSync(join(directory, name), 'utf8'))
+    .join('\n');
 }
 
 /** The fewest words of a string that is a text for people. */
@@ -84,23 +93,29 @@ function isSql(text: string): boolean {
   );
 }
 
-/** Problems of the comments of a migration, and of the comments that it stores on tables and columns. */
-export function checkSql(source: string): LanguageProblem[] {
+/**
+ * Problems of the comments of a migration, and of the comments that it stores on tables and columns. The
+ * check leaves out indented statements in a comment, and stored comments that a later migration replaces.
+ */
+export function checkSql(source: string, later = ''): LanguageProblem[] {
   const lines = source.split('\n');
   const wide = lines.flatMap((line, index) =>
     /^\s*--/.test(line) && line.length > MAX_COLUMNS
       ? [{ line: index + 1, message: `has ${line.length} columns; a comment has at most ${MAX_COLUMNS}` }]
       : [],
   );
-  const asComments = lines.map((line) => (/^\s*--/.test(line) ? line.replace(/--+/, '//') : ''));
-  const stored = [...source.matchAll(/^comment on [^']* is\s+'(?<text>(?:[^']|'')*)'/gm)].map(
-    ({ index, groups }) => ({
+  const asComments = lines.map((line) => (/^\s*--(?! {3})/.test(line) ? line.replace(/--+/, '//') : ''));
+  const replaced = new Set([...later.matchAll(STORED)].map(({ groups }) => groups?.object));
+  const stored = [...source.matchAll(STORED)]
+    .filter(({ groups }) => !replaced.has(groups?.object))
+    .map(({ index, groups }) => ({
       line: source.slice(0, index).split('\n').length,
       text: groups?.text ?? '',
-    }),
-  );
+    }));
   return [...wide, ...[...commentsOf(asComments), ...stored].flatMap(checkPassage)];
 }
+
+const STORED = /^comment on (?<object>[^'(]*)(\([^)]*\))? is\s+'(?<text>(?:[^']|'')*)'/gm;
 
 /** Problems of the comments of a TypeScript source. */
 export function checkComments(source: string): LanguageProblem[] {

@@ -1,9 +1,12 @@
--- The tables of the intake: reference data, keys and history of events, rounds, counters; and the views for analysts.
+-- Creates the tables of the intake: reference data, keys and history of events, rounds, counters. Also
+-- creates the views for analysts.
 --
--- Locks: creates only, nothing waits. Time: instant. Safe while older workers run: there are none before it.
+-- Locks: only creates, and waits for nothing. Time: instant. Safe while older workers run: there are none
+-- before it.
 --
--- Two schemas. `promo` is what people and tools read: views with names and texts. `promo_store` is what the worker writes: numbers for
--- names, at most 20 bytes for ids. Uniqueness (event_keys) and rounds last forever; history, resends and unstored are dropped by month.
+-- Two schemas. People and tools read `promo`: views with names and texts. The worker writes `promo_store`:
+-- numbers in place of names, and at most 20 bytes in place of an id. Keys (event_keys) and rounds last
+-- forever. Retention drops history, resends and unstored by month.
 
 create schema if not exists promo_store;
 create schema if not exists promo;
@@ -213,8 +216,8 @@ comment on column promo_store.history.player_ref is 'The player; null where it w
 comment on column promo_store.history.game_id is 'The game; null where none was named.';
 comment on column promo_store.history.unmapped_brand is 'Brand text that is not registered for the operator.';
 create index history_player on promo_store.history (player_ref);
--- Rows lie in the order in which they were decided. Verdicts and rounds are numbered in that order, so that these columns need no entry a row:
--- an index on each, of the usual kind, costs a tenth of the throughput.
+-- Rows lie in the order in which they were decided. Verdicts and rounds are numbered in that order, so BRIN
+-- is enough for these columns. A B-tree on each of them costs a tenth of the throughput.
 create index history_order on promo_store.history using brin (verdict_id, decided_at, occurred_at timestamptz_minmax_multi_ops,
   round_no int8_minmax_multi_ops) with (pages_per_range = 32);
 
@@ -271,8 +274,8 @@ comment on column promo_store.panics.payload is 'The delivery''s payload, byte f
 
 -- ---------------------------------------------------------------- rounds, forever
 
--- A quarter of each page is room for the events of other batches than the one that opened the round: a row that has to leave its page is entered into
--- each index again.
+-- A quarter of each page stays free for later events of its rounds. A row that has to leave its page gets a
+-- new entry in each index.
 create table promo_store.rounds (
   round_no bigint not null,
   opened_at timestamptz not null default now(),
@@ -333,12 +336,14 @@ begin
       name := parent || '_' || to_char(month, 'YYYY_MM');
       continue when to_regclass('promo_store.' || name) is not null;
       perform pg_advisory_xact_lock(4915023772); -- workers that start together make a month once
-      -- Read from the table: what to_regclass answers may be kept from before the lock.
+      -- Read the catalog table: to_regclass may answer from a cache that is older than the lock.
       continue when exists (select from pg_class where relnamespace = 'promo_store'::regnamespace and relname = name);
-      -- Made apart and attached: unlike "partition of", that lets writers of the parent go on.
+      -- Create the table alone and attach it: writers of the parent go on, which "partition of" would not
+      -- allow.
       execute format('create table promo_store.%I (like promo_store.%I including defaults including comments)', name, parent);
       execute format('comment on table promo_store.%I is %L', name, 'One month of ' || parent || '.');
-      -- BRIN finds what is summarized, which a vacuum does. By default it waits for a fifth of the table.
+      -- A BRIN index finds only summarized blocks, and a vacuum summarizes them. By default a vacuum waits
+      -- for a fifth of the table.
       execute format('alter table promo_store.%I set (autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 100000)', name);
       execute format('alter table promo_store.%I attach partition promo_store.%I for values from (%L) to (%L)',
         parent, name, month::timestamp at time zone 'utc', (month + interval '1 month')::timestamp at time zone 'utc');
@@ -412,7 +417,7 @@ comment on column promo.verdicts.source_partition is 'Kafka partition of the dec
 comment on column promo.verdicts.source_offset is 'Kafka offset of the deciding delivery.';
 
 create function promo.verdict_of(feed text, event text) returns setof promo.verdicts language sql stable parallel safe as $$
-  -- By a value, not by a join: the planner carries a value, and no join, into what this is joined with.
+  -- Compare with a value, not by a join: the planner pushes a value, but no join, into the joined tables.
   select v.* from promo.verdicts v where v.verdict_id = (
     select k.verdict_id from promo_store.event_keys k
     where k.feed_no = (select f.feed_no from promo_store.feeds f where f.feed_id = feed) and k.event_key = promo_store.id_key(event))

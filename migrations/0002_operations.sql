@@ -1,13 +1,17 @@
--- promo.check_invariants(): whether what is stored is sound; promo.drop_months_before(): retention that leaves it checkable; and what lets
--- roles do with few privileges what they have to (see src/ledger/roles.ts): functions that run as the owner, for those that are granted them.
+-- promo.check_invariants() checks whether the stored data is sound. promo.drop_months_before() is retention,
+-- and keeps the store checkable. Functions that run as the owner let roles work with few privileges (see
+-- src/ledger/roles.ts).
 --
--- Locks: waits for a vacuum by hand of the large tables, for one against wraparound, and for an index build of theirs; workers and readers wait for nothing. Time: instant. Safe
--- while older workers run: the replaced ensure_months does for them what it did.
+-- Locks: waits for a manual vacuum of the large tables, for a vacuum against wraparound, and for an index
+-- build of them. Workers and readers wait for nothing. Time: instant. Safe while older workers run: the new
+-- ensure_months does for them what the old one did.
 --
--- What runs as the owner finds names in pg_catalog first, and in pg_temp last: whoever may make temporary tables and types could put theirs in the place of ours otherwise.
+-- Functions of the owner look names up in pg_catalog first, and in pg_temp last. Otherwise a role that may
+-- create temporary tables and types could put its own in place of ours.
 --
--- What a check has to know is what may be missing. Keys, rounds and counters are kept forever, history, resends and unstored are not: so it is
--- noted when a month's table was made, when it was dropped, and how many counted rows were dropped with it.
+-- The check has to know which rows may be missing. Keys, rounds and counters are kept forever; history,
+-- resends and unstored are not. So the store notes when a month's table was created, when it was dropped, and
+-- how many counted rows were dropped with it.
 
 create table promo_store.months (
   parent text not null,
@@ -34,10 +38,11 @@ comment on column promo_store.dropped_rows.duplicates is 'Rows of resends.';
 comment on column promo_store.dropped_rows.dead_letters is 'Rows of unstored that were dead letters.';
 comment on column promo_store.dropped_rows.without_key is 'Rows of unstored that had no usable event_id.';
 
--- An analyze reads a block for each row of its sample, wherever it lies: by default 30,000 of each table, whenever it has grown by a tenth. Of tables
--- that memory does not hold these are as many reads from the disk, and commits wait behind them: where the disk does 500 of them a second, for a minute, in
--- which a worker with half of its full load fell behind by 11 s. No statement of a worker needs more than to know which columns differ from row to row, and
--- what people ask of the views is found by indexes.
+-- An analyze reads a block for each row of its sample, wherever the row lies. By default it samples 30,000
+-- rows of each table, whenever the table has grown by a tenth. Where memory does not hold the tables, each
+-- block is a read from disk, and commits wait behind these reads. On a disk with 500 reads a second that
+-- lasted a minute. Meanwhile a worker with half of its full load fell behind by 11 s. The worker's
+-- statements only need to know which columns differ from row to row. Indexes serve queries of the views.
 create function promo_store.sample_little(table_name text) returns void language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
   execute (
@@ -51,7 +56,8 @@ comment on function promo_store.sample_little is 'Lets a table be sampled by 900
 revoke execute on function promo_store.sample_little from public;
 
 create or replace function promo_store.ensure_months(months_ahead int default 2) returns int language plpgsql
--- Attaching a partition is the owner's right. The bounds of months are written as text and read again: as they are, whatever a database, a role or a session is set to.
+-- Only the owner may attach a partition. The settings fix how the bounds of months are written as text and
+-- parsed, whatever a database, a role or a session uses.
 security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC' set datestyle = 'ISO'
 as $$
 declare
@@ -66,12 +72,14 @@ begin
       name := parent || '_' || to_char(month, 'YYYY_MM');
       continue when to_regclass('promo_store.' || name) is not null;
       perform pg_advisory_xact_lock(4915023772); -- workers that start together make a month once
-      -- Read from the table: what to_regclass answers may be kept from before the lock.
+      -- Read the catalog table: to_regclass may answer from a cache that is older than the lock.
       continue when exists (select from pg_class where relnamespace = 'promo_store'::regnamespace and relname = name);
-      -- Made apart and attached: unlike "partition of", that lets writers of the parent go on.
+      -- Create the table alone and attach it: writers of the parent go on, which "partition of" would not
+      -- allow.
       execute format('create table promo_store.%I (like promo_store.%I including defaults including comments)', name, parent);
       execute format('comment on table promo_store.%I is %L', name, 'One month of ' || parent || '.');
-      -- BRIN finds what is summarized, which a vacuum does. By default it waits for a fifth of the table.
+      -- A BRIN index finds only summarized blocks, and a vacuum summarizes them. By default a vacuum waits
+      -- for a fifth of the table.
       execute format('alter table promo_store.%I set (autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 100000)', name);
       perform promo_store.sample_little(name);
       execute format('alter table promo_store.%I attach partition promo_store.%I for values from (%L) to (%L)',
@@ -82,9 +90,10 @@ begin
     end loop;
     month := month + interval '1 month';
   end loop;
-  -- Not while a vacuum is at it, for which a worker that starts need not wait: it is asked for each hour.
+  -- Skip a table that a vacuum holds: a starting worker need not wait, and the hourly call tries again.
   perform set_config('lock_timeout', '500ms', true);
-  -- What came to a month since its last vacuum is summarized by no further one once the month is over, but by these; so are the rows of an erasure.
+  -- Once a month is over, only these settings make a vacuum summarize its last rows, and rows that an erasure
+  -- changed.
   for name in
     select t.name from promo_store.month_tables() t join pg_class c on c.relnamespace = 'promo_store'::regnamespace and c.relname = t.name
     where t.month < date_trunc('month', now() at time zone 'utc') and not coalesce('autovacuum_vacuum_insert_threshold=0' = any(c.reloptions), false)
@@ -121,7 +130,7 @@ begin
   end if;
   perform pg_catalog.pg_advisory_xact_lock(4915023772); -- one at a time, and none while months are made
   for old in select * from promo_store.month_tables() t where t.month < kept_from at time zone 'utc' loop
-    -- Readers go on while the rows are counted. Writers have no business in a month that is over.
+    -- Readers go on while the rows are counted. Nothing writes to a past month.
     execute format('lock table promo_store.%I in share mode', old.name);
   end loop;
 
@@ -136,7 +145,7 @@ begin
   group by partition_no
   on conflict (partition_no) do update set duplicates = d.duplicates + excluded.duplicates,
     dead_letters = d.dead_letters + excluded.dead_letters, without_key = d.without_key + excluded.without_key;
-  -- Payloads may hold player data, and go with the verdicts that they belong to.
+  -- Payloads may hold player data, so they are deleted with their verdicts.
   delete from promo_store.panics where decided_at < kept_from;
 
   for old in select * from promo_store.month_tables() t where t.month < kept_from at time zone 'utc' order by t.month, t.name loop
@@ -187,10 +196,11 @@ comment on function promo_store.key_text is 'An id as far as its key tells it: a
 
 create function promo.check_invariants()
 returns table (invariant text, what text, feed_id text, event_id text, round_id text, source text, in_all bigint)
--- Stable: every statement in it sees what the calling one sees, so that workers may go on meanwhile.
+-- Stable: every statement in it sees the snapshot of the calling statement, so workers may go on meanwhile.
 language plpgsql stable
 security definer set search_path = pg_catalog, pg_temp
--- Everything is read once and joined by hashes. What the planner knows of a growing table may be old, and a nested loop over millions would not end.
+-- Read everything once and join by hashes. Statistics of a growing table may be old, and a nested loop over
+-- millions of rows would not end.
 set enable_nestloop = off
 set jit = off
 set max_parallel_workers_per_gather = 0
@@ -204,8 +214,8 @@ declare
   all_unstored constant boolean := (select all_counted from promo_store.kept_from('unstored'));
   last_dropped bigint := 0;
 begin
-  -- The highest verdict_id whose month may have been dropped. Keys have no time; numbers and times are taken together, though not in one step,
-  -- so that they agree to the minute.
+  -- The highest verdict_id whose month may have been dropped. Keys have no time. A number and its time are
+  -- taken at nearly the same moment, so they agree to the minute.
   if kept_history > '-infinity' then
     select coalesce(max(verdict_id) filter (where decided_at < kept_history + interval '1 minute'), min(verdict_id) - 1, 9223372036854775807)
     into last_dropped from promo_store.history;
@@ -222,7 +232,8 @@ begin
         when k.verdict_id is null then true
         else h.feed_no <> k.feed_no or h.outcome <> k.outcome
           or h.partition_no is distinct from k.partition_no or h.source_offset is distinct from k.source_offset
-          -- promo_store.id_key, compared from its other side: to look for the pattern of a UUID takes longer than all the rest.
+          -- The same as promo_store.id_key, computed from the key: matching the pattern of a UUID takes
+          -- longer than all the rest.
           or not case octet_length(k.event_key)
             when 16 then h.event_id = encode(k.event_key, 'hex')::uuid::text
             when 20 then k.event_key = substr(sha256(convert_to(h.event_id, 'UTF8')), 1, 20)
@@ -328,7 +339,8 @@ begin
     group by round_no, currency_no
   ),
   rounds as (
-    -- Of a round that was opened before what is kept, rows may be missing: then its state may only hold more.
+    -- A round may be older than the kept history. Then events may be missing, and the round's sums may only
+    -- be higher than those of its events.
     select round_no,
       sum(counted_settled) as counted_settled, sum(refunds) as refunds, min(first_feed) as first_feed, max(last_feed) as last_feed,
       bool_or(bet <> 0 or win <> 0 or settled <> 0 or below_min_bet <> 0) as differs,
@@ -422,9 +434,10 @@ create function promo.verdict_id_of(feed text, event text) returns bigint langua
   select verdict_id from promo.events where feed_id = feed and event_key = promo_store.id_key(event)
 $$;
 comment on function promo.verdict_id_of is 'Number of the verdict on one event, by feed_id and event_id; null where it was never decided. Its row: where verdict_id = (select promo.verdict_id_of(feed, event)).';
--- It answers with all columns, and is refused to whoever may not read all of them; but not to whoever may, as it was while it looked the event up by itself.
+-- It returns all columns, so Postgres refuses a role that may not read all of them. The function before
+-- looked the event up itself, and was refused to a role that may read all columns, too.
 create or replace function promo.verdict_of(feed text, event text) returns setof promo.verdicts language sql stable parallel safe as $$
-  -- By a value, not by a join: the planner carries a value, and no join, into what this is joined with.
+  -- Compare with a value, not by a join: the planner pushes a value, but no join, into the joined tables.
   select v.* from promo.verdicts v where v.verdict_id = (select promo.verdict_id_of(feed, event))
 $$;
 comment on column promo.verdicts.event_id is 'The event''s id, unique forever in its feed. To look one up use promo.verdict_id_of or promo.verdict_of: no index leads from here.';

@@ -1,8 +1,9 @@
--- The log of operations: who changed or read again what is stored, when, and how much of it. With it what operations need of the store: what
--- retention would drop, players erased in batches, and which version of schema and reference data a database has.
+-- Adds the log of operations: who changed stored data or had records read again, when, and how much. Also
+-- adds functions and views for operations: the tables that retention would drop, erasure of players in
+-- batches, the versions of schema and reference data.
 --
--- Locks: creates and replaces only, nothing waits. Time: instant. Safe while older workers run: they know nothing of it, and
--- promo.drop_months_before does what it did, and logs it.
+-- Locks: only creates and replaces, and waits for nothing. Time: instant. Safe while older workers run: they
+-- do not use the log. promo.drop_months_before works as before, and also logs.
 
 create table promo_store.operations (
   operation_no bigint generated always as identity primary key,
@@ -43,7 +44,7 @@ as $$
 declare
   number bigint;
 begin
-  -- verify believes what is noted of retention, and retention and erasures note themselves.
+  -- verify trusts the notes of retention. Only retention and erasures may log themselves.
   if operation not in ('replay', 'dead_letter_replay', 'reference_rollback') then
     raise exception '% is no operation that is noted by itself', operation using errcode = 'invalid_parameter_value';
   end if;
@@ -120,7 +121,7 @@ begin
   end if;
   perform pg_catalog.pg_advisory_xact_lock(4915023772); -- one at a time, and none while months are made or players erased
   for old in select * from promo_store.month_tables() t where t.month < kept_from at time zone 'utc' loop
-    -- Readers go on while the rows are counted. Writers have no business in a month that is over.
+    -- Readers go on while the rows are counted. Nothing writes to a past month.
     execute format('lock table promo_store.%I in share mode', old.name);
   end loop;
 
@@ -135,7 +136,7 @@ begin
   group by partition_no
   on conflict (partition_no) do update set duplicates = d.duplicates + excluded.duplicates,
     dead_letters = d.dead_letters + excluded.dead_letters, without_key = d.without_key + excluded.without_key;
-  -- Payloads may hold player data, and go with the verdicts that they belong to.
+  -- Payloads may hold player data, so they are deleted with their verdicts.
   delete from promo_store.panics where decided_at < kept_from;
 
   for old in select * from promo_store.month_tables() t where t.month < kept_from at time zone 'utc' order by t.month, t.name loop
@@ -145,7 +146,7 @@ begin
     dropped := dropped || old.name;
     return next old.name;
   end loop;
-  -- A daily run that finds nothing to do is not worth a line.
+  -- A daily run that drops nothing is not logged.
   if cardinality(dropped) > 0 then
     insert into promo_store.operations (operation, began_at, ended_at, request, outcome)
     values ('retention', began, clock_timestamp(), jsonb_build_object('first_kept', kept_from at time zone 'utc'), jsonb_build_object('dropped', dropped));
@@ -159,7 +160,7 @@ create function promo.erase_player(operator text, player text, most int default 
   out erasure_no bigint, out verdicts bigint, out rounds bigint, out payloads bigint, out is_done boolean)
 language plpgsql
 security definer set search_path = pg_catalog, pg_temp
--- Each statement is to go by its index, whatever the planner knows of a growing table.
+-- Force each statement to use its index: the planner's statistics of a growing table may be old.
 set enable_seqscan = off
 set lock_timeout = '5s'
 as $$
@@ -179,7 +180,7 @@ begin
     raise exception 'name a player, and how many rows to change at most' using errcode = 'invalid_parameter_value';
   end if;
   if erasure is null then
-    -- The player is not noted anywhere: an erasure that names whom it erased would be none.
+    -- The player's name is stored nowhere: it would undo the erasure.
     insert into promo_store.operations (operation, request, outcome)
     values ('erasure', jsonb_build_object('operator', operator), '{"verdicts": 0, "rounds": 0, "payloads": 0}')
     returning operation_no into erasure_no;
@@ -211,7 +212,8 @@ begin
   end loop;
   is_done := verdicts < most;
 
-  -- The hash of round and player names nobody, but would confirm a guess. Locked in the order in which workers lock rounds.
+  -- The hash of round and player names nobody, but it confirms a guess of the player. Lock in the order in
+  -- which workers lock rounds.
   with mine as materialized (
     select r.feed_no, r.round_key from promo_store.rounds r where r.round_no = any(round_nos) and r.player_hash is not null
     order by r.feed_no, r.round_key for update
@@ -220,11 +222,12 @@ begin
   get diagnostics rounds = row_count;
 
   if is_done then
-    -- What failed is kept as it came, whoever it is about, and a name may stand in it in any form: escaped, or in Avro. So all of the operator's go.
+    -- A failed payload is stored byte for byte. It may contain the name in any form, escaped or in Avro, so
+    -- all payloads of the operator are deleted.
     update promo_store.panics p set payload = null, error = replacement
     where p.payload is not null
-      -- By a value: a join would read all of history.
-      -- Both times are of one transaction, and lead to its month: without them all months are looked through.
+      -- Compare with a value: a join would read all of history. Both rows have the time of one transaction.
+      -- The time selects the month; without it, Postgres searches all months.
       and (select h.feed_no from promo_store.history h where h.verdict_id = p.verdict_id
         and h.decided_at between p.decided_at - interval '1 hour' and p.decided_at + interval '1 hour' limit 1) = any(feeds);
     get diagnostics payloads = row_count;

@@ -1,28 +1,32 @@
--- Ranges of time of promo.ledger and promo.deliveries by an index, the scale of promo.rounds, and comments that say what a query has to reckon with.
+-- Adds indexes for time ranges of promo.ledger and promo.deliveries, and the scale of promo.rounds. Comments
+-- say what a query has to take into account.
 --
--- Locks: workers wait with writing rounds and resends until both indexes are made, and are undecided after 5 s. Time: one reading of rounds and one
--- of resends, 1.3 s and 2.4 s for 4 million of each. Where there are many more rounds, make their index before, which stops nobody:
---   create index concurrently rounds_refunded_at on promo_store.rounds (refunded_at) where refunded_at is not null
--- An index that such a build has left unfinished is dropped first, which waits for the readers under way, and others wait behind it.
--- Safe while older workers run: they know nothing of it.
+-- Locks: workers wait to write rounds and resends until both indexes are built, and are undecided after 5 s.
+-- Time: one read of rounds and one of resends, 1.3 s and 2.4 s for 4 million of each. With many more rounds,
+-- build their index before, which blocks nobody:
+--   create index concurrently rounds_refunded_at on promo_store.rounds (refunded_at)
+--     where refunded_at is not null
+-- An interrupted build leaves an invalid index. The migration drops it first, which waits for running
+-- readers, and others wait behind it. Safe while older workers run: they do not use the index.
 
 -- ---------------------------------------------------------------- ranges of time
 
--- What a build without locks that was broken off has left behind.
+-- An interrupted concurrent build leaves an invalid index behind.
 do $$
 begin
   if exists (select from pg_index where indexrelid = to_regclass('promo_store.rounds_refunded_at') and not indisvalid) then
     drop index promo_store.rounds_refunded_at;
   end if;
 end $$;
--- An entry for each refund and none for another round, so that what is usual costs nothing. A refund changes refunded_by, and so enters its row anew anyway.
+-- The index has an entry for each refund and none for other rounds, so the usual round costs nothing. A
+-- refund changes refunded_by, so Postgres writes new index entries for its row in any case.
 create index if not exists rounds_refunded_at on promo_store.rounds (refunded_at) where refunded_at is not null;
--- Rows lie in the order in which they were received, as those of history.
+-- Rows lie in the order in which they were received, like those of history.
 create index resends_order on promo_store.resends using brin (received_at) with (pages_per_range = 32);
 
 -- ---------------------------------------------------------------- what people read
 
--- Last, since whoever reads promo.rounds waits from here on.
+-- Last, since readers of promo.rounds wait from here on.
 create or replace view promo.rounds as
 select
   f.operator_id,
@@ -107,7 +111,8 @@ join promo_store.feeds f on f.feed_no = h.feed_no
 left join promo_store.brands b on b.brand_no = h.brand_no
 left join promo_store.currencies u on u.currency_no = h.currency_no
 where h.counted and r.refunded_by is not null
-  -- What is counted of a round is decided between its begin and its refund, or up to a day beside that, where clocks are set: the months of other times are not looked through.
+  -- Counted events of a round are decided between its opening and its refund. One day on each side allows for
+  -- clocks that were set. So Postgres skips other months.
   and h.decided_at >= r.opened_at - interval '1 day' and h.decided_at <= coalesce(r.refunded_at, 'infinity') + interval '1 day';
 comment on view promo.ledger is 'What counts: one entry for each counted event, and for each entry of a refunded round one reversal that names it. Derived, so that a refund costs the same whatever the round holds. History is kept by month: dropped months are not shown, and a reversal lives as long as the entry that it reverses, whatever month it was entered in. Which rounds were refunded is in promo.rounds forever.';
 comment on column promo.ledger.event_id is 'The counted event; for a reversal, the refund that caused it. No index leads from here alone. The entries of a counted event: see verdict_id. Those that a refund caused: where event_id = the refund collate "default" and reverses_entry_id is not null.';

@@ -1,8 +1,10 @@
--- How far the log of a partition is decided as it is now, where its topic was made anew or its log was cut off: offsets begin low again there, and
--- what the store holds of the topic before lies beyond them. Without it a store that has lost what it had decided of the new log is not noticed.
+-- Adds how far the current log of a partition is decided, where its topic was recreated or its log was
+-- truncated. Offsets restart low there, and the store's offsets of the old log are higher. Without the
+-- column, a store that lost decided records of the new log goes unnoticed.
 --
--- Locks: takes promo_store.partitions for a moment, which waits for the batches under way, and for whoever reads it: a long query on promo.verdicts,
--- verify, pg_dump. Time: instant. Safe while older workers run: they leave the new column as it is, which is null at first.
+-- Locks: takes promo_store.partitions for a moment. It waits for running batches, and for readers of the
+-- table: a long query on promo.verdicts, verify, pg_dump. Time: instant. Safe while older workers run: they
+-- leave the new column null.
 
 alter table promo_store.partitions add column decided_up_to bigint;
 comment on column promo_store.partitions.next_offset is 'One past the highest offset ever decided. A record beyond it cannot have been seen before.';
@@ -44,7 +46,7 @@ as $$
     union all select partition_no, source_offset from promo_store.resends
     union all select partition_no, source_offset from promo_store.unstored
   ),
-  -- With one past the last, so that what is missing at the end is a gap, too.
+  -- Add one past the last offset, so that missing offsets at the end are a gap, too.
   decided as (
     select distinct w.partition_no, o.source_offset from wanted w join rows_of o on o.partition_no = w.partition_no
       and o.source_offset >= w.low and o.source_offset < w.decided_up_to

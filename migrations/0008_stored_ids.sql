@@ -1,10 +1,11 @@
--- Rounds and duplicates have no id of more than 65,536 bytes any more, but its beginning and its digest: the indexes by which they are found are to keep the order of ids, and
--- such an index cannot hold an id of megabytes.
+-- Rounds and duplicates store an id of more than 65,536 bytes as its beginning and its digest. Their indexes
+-- are going to keep the order of ids, and such an index cannot hold an id of megabytes.
 --
--- Where nobody has sent such ids: no locks, and one reading of rounds and duplicates, 1 s for 4 million rounds (762 MB). Where somebody has, the tables that hold such ids are written
--- anew, twice, with all their indexes: workers and readers wait for rounds and duplicates meanwhile, and the disk holds three times as much. Take rounds and resends out of publications
--- before, and begin no dump, no verify and nothing else with a snapshot of its own meanwhile: to a snapshot from before, a table that is written anew is empty.
--- Safe while older workers run: they store longer ids whole.
+-- Where nobody has sent such ids: no locks, and one read of rounds and duplicates, 1 s for 4 million rounds
+-- (762 MB). Otherwise the tables that hold such ids are rewritten twice, with all their indexes. Meanwhile
+-- workers and readers wait for rounds and duplicates, and the disk holds three times as much. Take rounds and
+-- resends out of publications before. Start no dump, no verify and no other long snapshot meanwhile: a
+-- rewritten table is empty to an older snapshot. Safe while older workers run: they store longer ids whole.
 
 create function promo.stored_id(id text) returns text language sql immutable parallel safe as $$
   select case when octet_length(id) <= 65536 then id else left(id, 1000) || '... sha256:' || encode(sha256(convert_to(id, 'UTF8')), 'hex') end
@@ -20,15 +21,16 @@ begin
     and not exists (select from promo_store.resends where octet_length(event_id) > 65536) then
     return;
   end if;
-  -- Both at once, as in 0009: a batch that has locked a round may wait to write a duplicate.
+  -- Lock both tables at once, as 0009 does: a batch that locked a round may wait to write a duplicate.
   lock table promo_store.rounds, promo_store.resends in access exclusive mode;
   tables := array(
     select 'promo_store.rounds'::regclass where exists (select from promo_store.rounds where octet_length(round_id) > 65536)
     union all select distinct tableoid::regclass from promo_store.resends where octet_length(event_id) > 65536);
   update promo_store.rounds set round_id = promo.stored_id(round_id) where octet_length(round_id) > 65536;
   update promo_store.resends set event_id = promo.stored_id(event_id) where octet_length(event_id) > 65536;
-  -- Twice, and each time without the rows as they were before. An index takes these, too, as long as any transaction of the server is older than the change: the long ids
-  -- would be entered all the same, and one of 8 MB takes Postgres all memory of a machine.
+  -- Rewrite twice, the second time without the rows from before. An index takes old rows, too, as long as any
+  -- transaction of the server is older than the change. So long ids would still be indexed, and an id of 8 MB
+  -- takes Postgres all memory of a machine.
   foreach long in array tables loop
     execute format('alter table %s set unlogged', long);
     execute format('alter table %s set logged', long);

@@ -1,16 +1,23 @@
--- Rounds and duplicates are found by their ids through indexes in which ids that follow one another lie beside one another, no more by hashes.
+-- Indexes that keep the order of ids find rounds and duplicates by id, instead of hash indexes. Ids that
+-- follow one another lie beside one another.
 --
--- Locks: workers and readers wait for rounds and duplicates until the indexes are made; workers are undecided after 5 s. Time: 8 s for 4 million rounds
--- (762 MB) and a million duplicates (97 MB) with UUIDs of version 7, 26 s with random ones. Where there are many millions, and none of more than 65,536 bytes among them
--- (octet_length(round_id), octet_length(event_id)), make them before, which stops nobody, those of duplicates for each month:
---   create index concurrently rounds_id_in_order on promo_store.rounds using spgist (round_id) with (fillfactor = 100)
---   create index concurrently on promo_store.resends_2026_11 using spgist (event_id) with (fillfactor = 100)
--- It takes those that are there, as they are, and makes the others. Safe while older workers run, unless somebody sends them ids of megabytes: they store them whole.
+-- Locks: workers and readers wait for rounds and duplicates until the indexes are built; workers are
+-- undecided after 5 s. Time: 8 s for 4 million rounds (762 MB) and a million duplicates (97 MB) with UUIDs of
+-- version 7. With random UUIDs it is 26 s. With many millions, and no id of more than 65,536 bytes
+-- (octet_length(round_id), octet_length(event_id)), build them before, which blocks nobody. Build those of
+-- duplicates for each month:
+--   create index concurrently rounds_id_in_order on promo_store.rounds using spgist (round_id)
+--     with (fillfactor = 100)
+--   create index concurrently on promo_store.resends_2026_11 using spgist (event_id)
+--     with (fillfactor = 100)
+-- The migration uses existing indexes as they are, and builds the others. Safe while older workers run,
+-- unless a sender sends them ids of megabytes: they store them whole.
 
--- Both, before anything is done: a batch that has locked a round and waits to write it would be waited for in the end, and that is a deadlock.
+-- Lock both tables before any change. A batch that locked a round and waits to write it would wait for this
+-- migration, and the migration for the batch: a deadlock.
 lock table promo_store.rounds, promo_store.resends in access exclusive mode;
 
--- What builds without locks that were broken off have left behind: taken as it is, it would make the whole index one that is not used.
+-- Interrupted concurrent builds leave invalid indexes behind. One of them would make the whole index invalid.
 do $$
 declare
   unfinished regclass;
@@ -22,10 +29,12 @@ begin
     execute format('drop index %s', unfinished);
   end loop;
 end $$;
--- A hash puts each id on a page of its own choice, whatever the ids are: with millions of rounds every new one changes another page, which after a checkpoint is
--- written to the log whole. A trie keeps ids that begin alike together, so that those of a time, as of UUIDs of version 7, share pages. Of the
--- kinds of index that keep an order it is the one that takes ids of more than 2,700 bytes; but it takes a long id apart into one level after the other, and
--- copies what is left of it each time: that is why ids are shortened (0008). Pages are filled, as ids that are ordered come to the end.
+-- A hash index puts each id on a random page. With millions of rounds every new id changes another page, and
+-- after a checkpoint Postgres writes each changed page whole to the WAL. A trie keeps ids with a common
+-- beginning together, so ids of one time share pages, such as UUIDs of version 7. Among the indexes that keep
+-- an order, only the trie takes ids of more than 2,700 bytes. But it splits a long id into levels, and copies
+-- the rest of the id at each level, so 0008 shortened ids. Pages are filled completely, since ordered ids are
+-- added at the end.
 create index if not exists rounds_id_in_order on promo_store.rounds using spgist (round_id) with (fillfactor = 100);
 create index resends_event_in_order on promo_store.resends using spgist (event_id) with (fillfactor = 100);
 drop index promo_store.rounds_id, promo_store.resends_event;

@@ -1,14 +1,15 @@
--- An erasure looks through the panics in transactions of their own, a thousand at a time, once there are no more verdicts to change: one look for all of
--- them grew with what is kept, of all operators, held the rounds of the last verdicts meanwhile, and failed for good beyond a minute.
+-- An erasure searches the panics in transactions of their own, a thousand at a time, after it has changed all
+-- verdicts. A single search of all panics grew with the kept data of all operators, and held the rounds of
+-- the last verdicts meanwhile. Beyond a minute it always failed.
 --
--- Locks: none that anybody waits for. Time: none.
--- Safe while older workers run, and for an older erase-player, which calls it until it is done.
+-- Locks: none that anybody waits for. Time: none. Safe while older workers run, and for an older
+-- erase-player, which repeats the call until is_done.
 
 create or replace function promo.erase_player(operator text, player text, most int default 10000, erasure bigint default null,
   out erasure_no bigint, out verdicts bigint, out rounds bigint, out payloads bigint, out is_done boolean)
 language plpgsql
 security definer set search_path = pg_catalog, pg_temp
--- Each statement is to go by its index, whatever the planner knows of a growing table.
+-- Force each statement to use its index: the planner's statistics of a growing table may be old.
 set enable_seqscan = off
 set lock_timeout = '5s'
 as $$
@@ -31,7 +32,7 @@ begin
     raise exception 'name a player, and how many rows to change at most' using errcode = 'invalid_parameter_value';
   end if;
   if erasure is null then
-    -- The player is not noted anywhere: an erasure that names whom it erased would be none.
+    -- The player's name is stored nowhere: it would undo the erasure.
     insert into promo_store.operations (operation, request, outcome)
     values ('erasure', jsonb_build_object('operator', operator), '{"verdicts": 0, "rounds": 0, "payloads": 0}')
     returning operation_no into erasure_no;
@@ -63,7 +64,8 @@ begin
   end loop;
   is_done := false;
 
-  -- The hash of round and player names nobody, but would confirm a guess. Locked in the order in which workers lock rounds.
+  -- The hash of round and player names nobody, but it confirms a guess of the player. Lock in the order in
+  -- which workers lock rounds.
   with mine as materialized (
     select r.feed_no, r.round_key from promo_store.rounds r where r.round_no = any(round_nos) and r.player_hash is not null
     order by r.feed_no, r.round_key for update
@@ -71,17 +73,18 @@ begin
   update promo_store.rounds r set player_hash = null from mine where r.feed_no = mine.feed_no and r.round_key = mine.round_key;
   get diagnostics rounds = row_count;
 
-  -- Each is looked for in history: so many at once, and in transactions of their own, which hold no round.
+  -- Each panic is looked up in history. So a transaction takes a limited number of them, and holds no round.
   if verdicts = 0 then
     select coalesce((o.outcome ->> 'panics_up_to')::bigint, 0) into up_to from promo_store.operations o where o.operation_no = erasure_no;
     select max(p.verdict_id), count(*) into last_looked, looked from (
       select n.verdict_id from promo_store.panics n where n.verdict_id > up_to and n.payload is not null order by n.verdict_id limit least(most, 1000)
     ) p;
-    -- What failed is kept as it came, whoever it is about, and a name may stand in it in any form: escaped, or in Avro. So all of the operator's go.
+    -- A failed payload is stored byte for byte. It may contain the name in any form, escaped or in Avro, so
+    -- all payloads of the operator are deleted.
     update promo_store.panics p set payload = null, error = replacement
     where p.verdict_id > up_to and p.verdict_id <= last_looked and p.payload is not null
-      -- By a value: a join would read all of history.
-      -- Both times are of one transaction, and lead to its month: without them all months are looked through.
+      -- Compare with a value: a join would read all of history. Both rows have the time of one transaction.
+      -- The time selects the month; without it, Postgres searches all months.
       and (select h.feed_no from promo_store.history h where h.verdict_id = p.verdict_id
         and h.decided_at between p.decided_at - interval '1 hour' and p.decided_at + interval '1 hour' limit 1) = any(feeds);
     get diagnostics payloads = row_count;

@@ -1,33 +1,44 @@
--- Look-ups by round_id and by the event_id of a duplicate use B-trees of bounded keys. An id of more than 1,000 bytes is indexed, and shown by the views, as its first
--- 200 characters and its SHA-256. Before, ids such as a, aa, aaa ... made the index of ids a chain, along which each longer id walked: a sender could stop the writers of a store.
+-- Look-ups by round_id and by the event_id of a duplicate use B-trees of bounded keys. An id of more than
+-- 1,000 bytes is indexed, and shown by the views, as its first 200 characters and its SHA-256. Before, ids
+-- such as a, aa, aaa ... turned the index of ids into a chain, and each longer id walked along it. So a
+-- sender could stop the writers of a store.
 --
--- Locks: readers of rounds, verdicts, the ledger and duplicates wait, and workers wait, until two indexes are made; workers are undecided after 5 s. Time: 5 s for 2 million rounds
--- (340 MB) and half a million duplicates, in proportion to their number, whatever their ids are. Where there are many millions, make the indexes before, which stops nobody; make those of
--- duplicates for each month:
---   create index concurrently rounds_id_bounded on promo_store.rounds (("varchar"(round_id::varchar, case when octet_length(round_id) <= 1000 then 1004 else 204 end, true)::text
+-- Locks: readers of rounds, verdicts, the ledger and duplicates wait, and workers wait, until two indexes are
+-- built; workers are undecided after 5 s. Time: 5 s for 2 million rounds (340 MB) and half a million
+-- duplicates, in proportion to their number, whatever their ids are. With many millions, build the indexes
+-- before, which blocks nobody. Build those of duplicates for each month:
+--   create index concurrently rounds_id_bounded on promo_store.rounds (("varchar"(round_id::varchar,
+--     case when octet_length(round_id) <= 1000 then 1004 else 204 end, true)::text
 --     || case when octet_length(round_id) <= 1000 then ''
 --     when length(round_id) = 1075 and substr(round_id, 1001, 11) = '... sha256:' then right(round_id, 75)
---     else '... sha256:' || encode(sha256(decode(replace(round_id, '\', '\\'), 'escape')), 'hex') end) text_pattern_ops)
---   create index concurrently on promo_store.resends_2026_11 (("varchar"(event_id::varchar, case when octet_length(event_id) <= 1000 then 1004 else 204 end, true)::text
+--     else '... sha256:' || encode(sha256(decode(replace(round_id, '\', '\\'), 'escape')), 'hex') end)
+--     text_pattern_ops)
+--   create index concurrently on promo_store.resends_2026_11 (("varchar"(event_id::varchar,
+--     case when octet_length(event_id) <= 1000 then 1004 else 204 end, true)::text
 --     || case when octet_length(event_id) <= 1000 then ''
 --     when length(event_id) = 1075 and substr(event_id, 1001, 11) = '... sha256:' then right(event_id, 75)
---     else '... sha256:' || encode(sha256(decode(replace(event_id, '\', '\\'), 'escape')), 'hex') end) text_pattern_ops)
--- The migration takes the indexes that are there, as they are, and makes the others. Safe while older workers run: they store ids as before, and the indexes shorten them.
+--     else '... sha256:' || encode(sha256(decode(replace(event_id, '\', '\\'), 'escape')), 'hex') end)
+--     text_pattern_ops)
+-- The migration uses existing indexes as they are, and builds the others. Safe while older workers run: they
+-- store ids as before, and the indexes shorten them.
 
--- The planner puts the body of the function in place of a call, and so finds the indexes, which have the same expression. For that each function in it has to be immutable, which
--- convert_to is not. And the whole has to be strict, which a case alone is not: otherwise verdicts are joined with all rounds before any is left out. The function varchar returns an id
--- of up to 1,000 bytes as it is, and the first 200 characters of a longer one.
+-- The planner puts the body of the function in place of a call, and so finds the indexes, which have the same
+-- expression. For that each function in it has to be immutable, which convert_to is not. The whole has to be
+-- strict, too, which a case alone is not. Otherwise Postgres joins verdicts with all rounds before it filters
+-- them. The function varchar returns an id of up to 1,000 bytes unchanged, and the first 200 characters of a
+-- longer one.
 create or replace function promo.stored_id(id text) returns text language sql immutable parallel safe return
   "varchar"(id::varchar, case when octet_length(id) <= 1000 then 1004 else 204 end, true)::text
   || case when octet_length(id) <= 1000 then ''
-  -- An id of more than 65,536 bytes, as rounds and duplicates keep it: it has its digest already.
+  -- Rounds and duplicates already store an id of more than 65,536 bytes with its digest.
   when length(id) = 1075 and substr(id, 1001, 11) = '... sha256:' then right(id, 75)
   else '... sha256:' || encode(sha256(decode(replace(id, '\', '\\'), 'escape')), 'hex') end;
-comment on function promo.stored_id is 'An id as views of rounds and duplicates show it: itself, or in place of one of more than 1,000 bytes its first 200 characters and its SHA-256.';
+comment on function promo.stored_id is 'An id as views of rounds and duplicates show it. In place of an id of more than 1,000 bytes, its first 200 characters and its SHA-256.';
 
 -- ---------------------------------------------------------------- what people read
 
--- Before the tables are locked: readers lock a view before its tables, and another order is a deadlock.
+-- Replace the views before the tables are locked: readers lock a view before its tables, and another order is
+-- a deadlock.
 create or replace view promo.verdicts as
 select
   f.operator_id,
@@ -107,7 +118,8 @@ join promo_store.feeds f on f.feed_no = h.feed_no
 left join promo_store.brands b on b.brand_no = h.brand_no
 left join promo_store.currencies u on u.currency_no = h.currency_no
 where h.counted and r.refunded_by is not null
-  -- What is counted of a round is decided between its begin and its refund, or up to a day beside that, where clocks are set: the months of other times are not looked through.
+  -- Counted events of a round are decided between its opening and its refund. One day on each side allows for
+  -- clocks that were set. So Postgres skips other months.
   and h.decided_at >= r.opened_at - interval '1 day' and h.decided_at <= coalesce(r.refunded_at, 'infinity') + interval '1 day';
 
 create or replace view promo.deliveries as
@@ -177,17 +189,18 @@ cross join lateral (values
 ) as a (anomaly, present)
 where a.present;
 
-comment on column promo.rounds.round_id is 'The round''s id, unique forever in its feed. One of more than 1,000 bytes as promo.stored_id has it.';
-comment on column promo.deliveries.event_id is 'The event''s id. One of more than 1,000 bytes as promo.stored_id has it.';
-comment on column promo_store.rounds.round_id is 'The round''s id. Of one of more than 65,536 bytes the first 1,000 characters and its SHA-256.';
-comment on column promo_store.resends.event_id is 'The event''s id. Of one of more than 65,536 bytes the first 1,000 characters and its SHA-256.';
+comment on column promo.rounds.round_id is 'The round''s id, unique forever in its feed. An id of more than 1,000 bytes is shown as promo.stored_id returns it.';
+comment on column promo.deliveries.event_id is 'The event''s id. An id of more than 1,000 bytes is shown as promo.stored_id returns it.';
+comment on column promo_store.rounds.round_id is 'The round''s id. Of an id of more than 65,536 bytes the first 1,000 characters and its SHA-256.';
+comment on column promo_store.resends.event_id is 'The event''s id. Of an id of more than 65,536 bytes the first 1,000 characters and its SHA-256.';
 
 -- ---------------------------------------------------------------- indexes
 
--- Both, before anything is done: a batch that has locked a round and waits to write a duplicate would wait for this migration, and the migration for the batch.
+-- Lock both tables before any change. A batch that locked a round and waits to write a duplicate would wait
+-- for this migration, and the migration for the batch.
 lock table promo_store.rounds, promo_store.resends in access exclusive mode;
 
--- Builds without locks that were broken off leave invalid indexes behind. An invalid one would make the whole index invalid.
+-- Interrupted concurrent builds leave invalid indexes behind. One of them would make the whole index invalid.
 do $$
 declare
   unfinished regclass;
@@ -199,8 +212,9 @@ begin
     execute format('drop index %s', unfinished);
   end loop;
 end $$;
--- text_pattern_ops compares bytes, whatever the collation of the database. Ids that follow one another lie beside one another, as in the indexes of 0009. A look-up and an insert take
--- some 20 comparisons of at most 1,000 bytes each, whatever a sender's ids are.
+-- text_pattern_ops compares bytes, whatever the collation of the database. Ids that follow one another lie
+-- beside one another, as in the indexes of 0009. A look-up or an insert takes some 20 comparisons of at most
+-- 1,000 bytes each, whatever ids a sender chooses.
 create index if not exists rounds_id_bounded on promo_store.rounds (("varchar"(round_id::varchar, case when octet_length(round_id) <= 1000 then 1004 else 204 end, true)::text
   || case when octet_length(round_id) <= 1000 then ''
   when length(round_id) = 1075 and substr(round_id, 1001, 11) = '... sha256:' then right(round_id, 75)
@@ -213,7 +227,7 @@ drop index promo_store.rounds_id, promo_store.resends_event;
 alter index promo_store.rounds_id_bounded rename to rounds_id;
 alter index promo_store.resends_event_bounded rename to resends_event;
 
--- The planner keeps statistics of an indexed expression of its own, by a sample of its own.
+-- Postgres keeps separate statistics of an indexed expression, from a separate sample.
 create or replace function promo_store.sample_little(table_name text) returns void language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   of_index text;
@@ -234,5 +248,6 @@ end
 $$;
 select promo_store.sample_little(relname) from pg_class
 where relnamespace = 'promo_store'::regnamespace and relkind = 'r' and (relname = 'rounds' or relispartition);
--- Until a table is analyzed the planner takes an expression to have 200 values, and reads all of history for the verdicts of one round.
+-- Until a table is analyzed, the planner assumes 200 different values of an expression, and reads all of
+-- history for the verdicts of one round.
 analyze promo_store.rounds, promo_store.resends;

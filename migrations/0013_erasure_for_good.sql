@@ -1,12 +1,16 @@
--- Erasure leaves nothing by which a player could be guessed. The hash of an event's content is in two parts, and the part that covers the player is
--- keyed by month: an erasure takes it out, and retention drops the key with the month.
+-- After an erasure, no stored value confirms a guess of the player. The hash of an event's content has two
+-- parts. The part that covers the player is keyed by month: an erasure removes it, and retention drops the
+-- key with the month.
 --
--- Locks: adds a column to rounds and sets the replica identity of history's months. It waits for batches under way and for long queries; workers and
--- readers wait behind it, for a moment. Time: instant. No row is rewritten. Afterwards `migrate` forgets the hashes of players erased before,
--- one erasure a transaction, which nobody waits for; where that is broken off, run migrate again.
--- Safe while older workers run. They compare content by the hash over everything. In a store that holds events, that hash is written until the first
--- month that begins a week or more after this migration: replace all older workers before. One that is left reports a duplicate of an event with
--- the newer hash as content_differs. In rounds an older worker finds no hash beside a newer tag, and reports no mismatch.
+-- Locks: adds a column to rounds and sets the replica identity of history's months. It waits for running
+-- batches and for long queries; workers and readers wait behind it for a moment. Time: instant, since no row
+-- is rewritten. Afterwards `migrate` forgets the hashes of players erased before, one erasure a transaction,
+-- and nobody waits for it. Run migrate again if this is interrupted.
+--
+-- Safe while older workers run. They compare content by the hash over everything. In a store that holds
+-- events, workers write that hash until the first month that begins a week or more after this migration.
+-- Replace all older workers before then. An older worker reports a duplicate of an event with the newer hash
+-- as content_differs. In rounds it finds no hash beside a newer tag, and reports no mismatch.
 
 create table promo_store.player_keys (
   month date primary key,
@@ -14,7 +18,7 @@ create table promo_store.player_keys (
 );
 comment on table promo_store.player_keys is 'The key of the tags of players of each month, made with the month''s tables and dropped with them. Without its key a tag confirms no guess of a player.';
 comment on column promo_store.player_keys.month is 'First day of the month (UTC) in which events were decided and rounds were opened.';
-comment on column promo_store.player_keys.key is '16 random bytes. Null: a month of before tags, whose hashes older workers can still read.';
+comment on column promo_store.player_keys.key is '16 random bytes. Null: a month from before tags, whose hashes older workers can still read.';
 
 create function promo_store.new_player_key() returns bytea language sql volatile set search_path = pg_catalog, pg_temp as $$
   select substr(sha256(convert_to(gen_random_uuid()::text || gen_random_uuid()::text, 'UTF8')), 1, 16)
@@ -30,16 +34,16 @@ create table promo_store.untagged (
   table_name text,
   next_page bigint
 );
-comment on table promo_store.untagged is 'One row: how far the hashes without a key are forgotten, of players erased before there were tags and of months that are dropped.';
+comment on table promo_store.untagged is 'One row: how far the hashes without a key are forgotten. These are hashes of players erased before there were tags, and of dropped months.';
 comment on column promo_store.untagged.is_only is 'Always true: there is one row.';
-comment on column promo_store.untagged.until is 'From then on events have tags.';
-comment on column promo_store.untagged.erased_up_to is 'So far, in the order of texts, the hashes of players erased before are forgotten.';
-comment on column promo_store.untagged.dropped_before is 'Hashes of before this month are forgotten, or are being forgotten.';
-comment on column promo_store.untagged.verdicts_below is 'Verdicts below this one are of dropped months.';
-comment on column promo_store.untagged.table_name is 'The table that is under way; null where none is.';
-comment on column promo_store.untagged.next_page is 'The page of the table to go on with.';
+comment on column promo_store.untagged.until is 'Events decided since then have tags.';
+comment on column promo_store.untagged.erased_up_to is 'Label of the last erased player whose hashes are forgotten. Players are forgotten in the order of these labels, as texts.';
+comment on column promo_store.untagged.dropped_before is 'Hashes from before this month are forgotten, or are being forgotten.';
+comment on column promo_store.untagged.verdicts_below is 'Verdicts with a lower number belong to dropped months.';
+comment on column promo_store.untagged.table_name is 'The table in progress; null where there is none.';
+comment on column promo_store.untagged.next_page is 'The next page of that table to read.';
 
--- A store without events has no older workers. In any other one they have at least a week.
+-- A store without events has no older workers. In any other store, older workers have at least a week.
 insert into promo_store.player_keys (month, key)
 select t.month, case when t.month >= now() at time zone 'utc' + interval '7 days' or not exists (select from promo_store.event_keys) then promo_store.new_player_key() end
 from promo_store.month_tables() t where t.parent = 'history' and t.month >= date_trunc('month', now() at time zone 'utc');
@@ -63,7 +67,8 @@ begin
     join promo_store.event_keys k on k.feed_no = f.feed_no and k.event_key = f.event_key
     order by k.feed_no, k.event_key for update of k
   )
-  -- A hash of zero or more is one of before tags, over everything. The lowest number says that nothing is known; the last 24 bits are the player's tag.
+  -- A hash of zero or more covers everything and is older than tags. The lowest number means unknown. The
+  -- last 24 bits are the player's tag.
   update promo_store.event_keys k set content_hash = case when k.content_hash >= 0 or mine.is_whole then -9223372036854775808
     else k.content_hash & ~16777215::bigint end
   from mine where k.feed_no = mine.feed_no and k.event_key = mine.event_key;
@@ -71,13 +76,13 @@ begin
   return forgotten;
 end
 $$;
-comment on function promo_store.forget_content is 'Takes what covers the player out of the content hashes of events, and answers with how many it changed.';
+comment on function promo_store.forget_content is 'Removes the part that covers the player from the content hashes of events, and returns how many it changed.';
 
 create or replace function promo.erase_player(operator text, player text, most int default 10000, erasure bigint default null,
   out erasure_no bigint, out verdicts bigint, out rounds bigint, out payloads bigint, out is_done boolean)
 language plpgsql
 security definer set search_path = pg_catalog, pg_temp
--- Each statement is to go by its index, whatever the planner knows of a growing table.
+-- Force each statement to use its index: the planner's statistics of a growing table may be old.
 set enable_seqscan = off
 set lock_timeout = '5s'
 as $$
@@ -102,7 +107,7 @@ begin
     raise exception 'name a player, and how many rows to change at most' using errcode = 'invalid_parameter_value';
   end if;
   if erasure is null then
-    -- The player is not noted anywhere: an erasure that names whom it erased would be none.
+    -- The player's name is stored nowhere: it would undo the erasure.
     insert into promo_store.operations (operation, request, outcome)
     values ('erasure', jsonb_build_object('operator', operator), '{"verdicts": 0, "rounds": 0, "payloads": 0}')
     returning operation_no into erasure_no;
@@ -125,7 +130,7 @@ begin
     execute format(
       'with mine as (
          update promo_store.%1$I set player_ref = $4,
-           -- A brand that nobody registered is a text of the sender, which may name the player.
+           -- The sender wrote an unregistered brand, so it may contain the name of the player.
            unmapped_brand = case when brand_no is null and unmapped_brand <> %2$L then $4 else unmapped_brand end
          where ctid = any(array(select ctid from promo_store.%1$I where player_ref = $1 and feed_no = any($2) limit $3 for update))
          returning round_no, row(feed_no, promo_store.id_key(event_id), brand_no is null)::promo_store.forgotten_key as key)
@@ -137,7 +142,8 @@ begin
   end loop;
   is_done := false;
 
-  -- Tags and hashes of players name nobody, and confirm a guess. Rounds first and keys behind them, each in order: as workers lock them.
+  -- Tags and hashes name nobody, but they confirm a guess of the player. Lock rounds first and then keys,
+  -- each in order, as workers do.
   with mine as materialized (
     select r.feed_no, r.round_key from promo_store.rounds r
     where r.round_no = any(round_nos) and (r.player_tag is not null or r.player_hash is not null)
@@ -147,23 +153,25 @@ begin
   get diagnostics rounds = row_count;
   perform promo_store.forget_content(forgotten);
 
-  -- Each is looked for in history: so many at once, and in transactions of their own, which hold no round.
+  -- Each panic is looked up in history. So a transaction takes a limited number of them, and holds no round.
   if verdicts = 0 then
     select coalesce((o.outcome ->> 'panics_up_to')::bigint, 0) into up_to from promo_store.operations o where o.operation_no = erasure_no;
     select max(p.verdict_id), count(*) into last_looked, looked from (
       select n.verdict_id from promo_store.panics n where n.verdict_id > up_to and n.payload is not null order by n.verdict_id limit least(most, 1000)
     ) p;
-    -- What failed is kept as it came, whoever it is about, and a name may stand in it in any form: escaped, or in Avro. So all of the operator's go.
+    -- A failed payload is stored byte for byte. It may contain the name in any form, escaped or in Avro, so
+    -- all payloads of the operator are deleted.
     with mine as materialized (
       select p.verdict_id, h.feed_no, h.event_id from promo_store.panics p
-      -- Both times are of one transaction, and lead to its month: without them all months are looked through.
+      -- Both rows have the time of one transaction. The time selects the month; without it, Postgres searches
+      -- all months.
       cross join lateral (select h.feed_no, h.event_id from promo_store.history h where h.verdict_id = p.verdict_id
         and h.decided_at between p.decided_at - interval '1 hour' and p.decided_at + interval '1 hour' limit 1) h
       where p.verdict_id > up_to and p.verdict_id <= last_looked and p.payload is not null and h.feed_no = any(feeds)
     ), changed as (
       update promo_store.panics p set payload = null, error = replacement from mine where p.verdict_id = mine.verdict_id
     )
-    -- The hash of such an event covers a player whom history does not name.
+    -- The hash of such an event covers a player that history does not name.
     select count(*), array_agg(row(feed_no, promo_store.id_key(event_id), true)::promo_store.forgotten_key) into payloads, found_keys from mine;
     perform promo_store.forget_content(found_keys);
     is_done := looked < least(most, 1000);
@@ -189,7 +197,7 @@ declare
   erased text;
   found_keys promo_store.forgotten_key[];
 begin
-  -- After the last label there is none: an erasure of today needs nothing more.
+  -- Start after the last label. A player erased by this version needs nothing more.
   foreach month in array coalesce(months, '{}') loop
     execute format('select player_ref from promo_store.%I where player_ref > $1 and player_ref < %L order by player_ref limit 1', month, 'erased;')
       into found using up_to;
@@ -209,12 +217,13 @@ begin
   return erased;
 end
 $$;
-comment on function promo_store.forget_next_erased is 'Forgets the content hashes of the next player that was erased before there were tags, and answers with the label in the player''s place; null where no such player is left.';
+comment on function promo_store.forget_next_erased is 'Forgets the content hashes of the next player that was erased before there were tags. Returns the label in the player''s place; null where no such player is left.';
 
 -- ---------------------------------------------------------------- months
 
 create or replace function promo_store.ensure_months(months_ahead int default 2) returns int language plpgsql
--- Attaching a partition is the owner's right. The bounds of months are written as text and read again: as they are, whatever a database, a role or a session is set to.
+-- Only the owner may attach a partition. The settings fix how the bounds of months are written as text and
+-- parsed, whatever a database, a role or a session uses.
 security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC' set datestyle = 'ISO'
 as $$
 declare
@@ -229,16 +238,19 @@ begin
       name := parent || '_' || to_char(month, 'YYYY_MM');
       continue when to_regclass('promo_store.' || name) is not null;
       perform pg_advisory_xact_lock(4915023772); -- workers that start together make a month once
-      -- Read from the table: what to_regclass answers may be kept from before the lock.
+      -- Read the catalog table: to_regclass may answer from a cache that is older than the lock.
       continue when exists (select from pg_class where relnamespace = 'promo_store'::regnamespace and relname = name);
-      -- Made apart and attached: unlike "partition of", that lets writers of the parent go on.
+      -- Create the table alone and attach it: writers of the parent go on, which "partition of" would not
+      -- allow.
       execute format('create table promo_store.%I (like promo_store.%I including defaults including comments)', name, parent);
       execute format('comment on table promo_store.%I is %L', name, 'One month of ' || parent || '.');
-      -- BRIN finds what is summarized, which a vacuum does. By default it waits for a fifth of the table.
+      -- A BRIN index finds only summarized blocks, and a vacuum summarizes them. By default a vacuum waits
+      -- for a fifth of the table.
       execute format('alter table promo_store.%I set (autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 100000)', name);
       perform promo_store.sample_little(name);
       if parent = 'history' then
-        -- An erasure updates these rows, which a publication of the table refuses without an identity. No column is unique.
+        -- An erasure updates these rows. A publication refuses updates of a table without an identity, and no
+        -- column is unique.
         execute format('alter table promo_store.%I replica identity full', name);
         insert into promo_store.player_keys (month, key) values (month, promo_store.new_player_key())
           on conflict on constraint player_keys_pkey do nothing;
@@ -251,9 +263,10 @@ begin
     end loop;
     month := month + interval '1 month';
   end loop;
-  -- Not while a vacuum is at it, for which a worker that starts need not wait: it is asked for each hour.
+  -- Skip a table that a vacuum holds: a starting worker need not wait, and the hourly call tries again.
   perform set_config('lock_timeout', '500ms', true);
-  -- What came to a month since its last vacuum is summarized by no further one once the month is over, but by these; so are the rows of an erasure.
+  -- Once a month is over, only these settings make a vacuum summarize its last rows, and rows that an erasure
+  -- changed.
   for name in
     select t.name from promo_store.month_tables() t join pg_class c on c.relnamespace = 'promo_store'::regnamespace and c.relname = t.name
     where t.month < date_trunc('month', now() at time zone 'utc') and not coalesce('autovacuum_vacuum_insert_threshold=0' = any(c.reloptions), false)
@@ -287,7 +300,7 @@ begin
   end if;
   perform pg_catalog.pg_advisory_xact_lock(4915023772); -- one at a time, and none while months are made or players erased
   for old in select * from promo_store.month_tables() t where t.month < kept_from at time zone 'utc' loop
-    -- Readers go on while the rows are counted. Writers have no business in a month that is over.
+    -- Readers go on while the rows are counted. Nothing writes to a past month.
     execute format('lock table promo_store.%I in share mode', old.name);
   end loop;
 
@@ -302,9 +315,10 @@ begin
   group by partition_no
   on conflict (partition_no) do update set duplicates = d.duplicates + excluded.duplicates,
     dead_letters = d.dead_letters + excluded.dead_letters, without_key = d.without_key + excluded.without_key;
-  -- Payloads may hold player data, and go with the verdicts that they belong to.
+  -- Payloads may hold player data, so they are deleted with their verdicts.
   delete from promo_store.panics where decided_at < kept_from;
-  -- Without the key, tags of players in event_keys and rounds confirm no guess. No row of these has to be rewritten.
+  -- Without the key, tags in event_keys and rounds confirm no guess of a player. No row of these tables has
+  -- to change.
   delete from promo_store.player_keys where month < kept_from at time zone 'utc';
 
   for old in select * from promo_store.month_tables() t where t.month < kept_from at time zone 'utc' order by t.month, t.name loop
@@ -314,7 +328,7 @@ begin
     dropped := dropped || old.name;
     return next old.name;
   end loop;
-  -- A daily run that finds nothing to do is not worth a line.
+  -- A daily run that drops nothing is not logged.
   if cardinality(dropped) > 0 then
     insert into promo_store.operations (operation, began_at, ended_at, request, outcome)
     values ('retention', began, clock_timestamp(), jsonb_build_object('first_kept', kept_from at time zone 'utc'), jsonb_build_object('dropped', dropped));
@@ -342,7 +356,7 @@ begin
   rounds := 0;
   select * into going from promo_store.untagged u for update;
   if going.table_name is null then
-    -- All that has no tag is of dropped months, and forgotten.
+    -- All rows without tags belong to dropped months, and are forgotten.
     is_done := coalesce(going.dropped_before >= going.until, false);
     if is_done then
       return;
@@ -356,7 +370,7 @@ begin
     going.dropped_before := kept_from;
     going.table_name := 'event_keys';
     going.next_page := 0;
-    -- Keys have no time. Verdicts are numbered in the order of time, to the minute.
+    -- Keys have no time. The order of verdict numbers is the order of time, to the minute.
     select coalesce(
       (select min(h.verdict_id) from promo_store.history h where h.decided_at < kept_from + interval '1 hour'),
       (select min(h.verdict_id) from promo_store.history h), 9223372036854775807) into going.verdicts_below;
@@ -369,7 +383,7 @@ begin
       using going.verdicts_below;
     get diagnostics events = row_count;
   else
-    -- In the order in which workers lock rounds.
+    -- Lock in the order in which workers lock rounds.
     execute format('with mine as materialized (
         select feed_no, round_key from promo_store.rounds where %s and player_hash is not null and opened_at < $1 order by feed_no, round_key for update)
       update promo_store.rounds r set player_hash = null from mine where r.feed_no = mine.feed_no and r.round_key = mine.round_key', page_range)
@@ -386,13 +400,13 @@ begin
     next_page = going.next_page;
 end
 $$;
-comment on function promo.forget_dropped_players is 'Forgets the hashes of players without a key in events and rounds of dropped months, so many pages of a table at once, until is_done. Nothing to do where there were tags from the first month on.';
+comment on function promo.forget_dropped_players is 'Forgets the hashes of players without a key in events and rounds of dropped months. A call reads at most the given number of pages: repeat it until is_done. Where tags exist since the first month, there is nothing to do.';
 revoke execute on function promo.forget_dropped_players from public;
 
 -- ---------------------------------------------------------------- what is there
 
-comment on column promo_store.event_keys.content_hash is 'Hash of the content. Negative: 9 bits of month, 30 bits over everything but the player, 24 bits of the player''s tag, which an erasure takes out. Zero or more: 53 bits over everything, of before tags. The lowest number: forgotten.';
-comment on column promo_store.rounds.player_hash is 'Hash of the round and its first event''s player, of before tags. Forgotten with the player, or with the month.';
+comment on column promo_store.event_keys.content_hash is 'Hash of the content. Negative: 9 bits of month, 30 bits over everything but the player, 24 bits of the player''s tag, which an erasure removes. Zero or more: 53 bits over everything, from before tags. The lowest number: forgotten.';
+comment on column promo_store.rounds.player_hash is 'Hash of the round and its first event''s player, from before tags. Forgotten with the player, or with the month.';
 comment on column promo_store.history.player_ref is 'The player; null where it was not valid; erased:N after an erasure.';
 comment on column promo_store.history.unmapped_brand is 'Brand text that is not registered for the operator; erased:N after an erasure.';
 

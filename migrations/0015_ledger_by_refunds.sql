@@ -1,12 +1,16 @@
--- Time ranges of promo.ledger by the table of refunds (0014), what counts now in promo.verdicts, game and time of an entry, the newest verdicts, and a check of what is stored
--- with a fifth of the disk that it needed.
+-- promo.ledger finds time ranges by the table of refunds (0014). promo.verdicts shows which verdicts count
+-- now. An entry has game and time, and promo.newest_since() finds the newest verdicts. The check of stored
+-- data needs a fifth of the disk that it needed.
 --
--- Locks: takes promo.ledger, promo.verdicts and, for one setting, promo_store.rounds for a moment at the end. Whoever reads the views waits meanwhile; workers wait for nothing.
--- Time: one look at each refund, 1 s for 20,000 of them, during which nobody waits. Safe while older workers run: they know nothing of it, and the trigger of 0014 notes their refunds.
+-- Locks: takes promo.ledger, promo.verdicts and, for one setting, promo_store.rounds for a moment at the end.
+-- Readers of the views wait meanwhile; workers wait for nothing. Time: one read of each refund, 1 s for
+-- 20,000 of them, during which nobody waits. Safe while older workers run: they do not use the views, and the
+-- trigger of 0014 records their refunds.
 
 -- ---------------------------------------------------------------- refunds from before 0014
 
--- The trigger is there since 0014, which waited for all writers: what it does not note is committed, and seen here.
+-- The trigger exists since 0014, which waited for all writers. So a refund that the trigger did not record is
+-- committed, and visible here.
 insert into promo_store.refunds (round_no, opened_at, refunded_at, refunded_by)
 select round_no, opened_at, refunded_at, refunded_by from promo_store.rounds where refunded_by is not null
 on conflict do nothing;
@@ -17,10 +21,10 @@ analyze promo_store.refunds;
 create function promo.entries_since(since timestamptz, until timestamptz default 'infinity') returns timestamptz language sql stable
 security definer set search_path = pg_catalog, pg_temp
 as $$
-  -- A day beside, as the view has it.
+  -- One day earlier, as in the view.
   select least(since, (select min(opened_at) from promo_store.refunds where refunded_at >= since and refunded_at < until) - interval '1 day')
 $$;
-comment on function promo.entries_since is 'The time from which the events were decided whose entries and reversals were entered in a range of time. Where many months are kept, ask promo.ledger for a range by it: where entered_at >= X and decided_at >= promo.entries_since(X). History from before is not read then.';
+comment on function promo.entries_since is 'A lower bound of decided_at for the entries and reversals that were entered in a time range. Where many months are kept, add it to a query of promo.ledger: where entered_at >= X and decided_at >= promo.entries_since(X). Then Postgres reads no older history.';
 revoke execute on function promo.entries_since from public;
 
 
@@ -43,7 +47,7 @@ begin
   end loop;
 end
 $$;
-comment on function promo.newest_since is 'The time since which so many verdicts were decided; by default the time of the newest. Null where nothing is stored. The newest 50: where decided_at >= (select promo.newest_since(50)) order by decided_at desc limit 50.';
+comment on function promo.newest_since is 'The time since which the given number of verdicts was decided; by default the time of the newest verdict. Null where nothing is stored. The newest 50: where decided_at >= (select promo.newest_since(50)) order by decided_at desc limit 50.';
 revoke execute on function promo.newest_since from public;
 
 -- ---------------------------------------------------------------- invariants
@@ -53,10 +57,11 @@ comment on type promo_store.damaged_round is 'A damage of a round, as promo.chec
 
 create or replace function promo.check_invariants()
 returns table (invariant text, what text, feed_id text, event_id text, round_id text, source text, in_all bigint)
--- Stable: every statement in it sees what the calling one sees, so that workers may go on meanwhile.
+-- Stable: every statement in it sees the snapshot of the calling statement, so workers may go on meanwhile.
 language plpgsql stable
 security definer set search_path = pg_catalog, pg_temp
--- Everything is read once and joined by hashes. What the planner knows of a growing table may be old, and a nested loop over millions would not end.
+-- Read everything once and join by hashes. Statistics of a growing table may be old, and a nested loop over
+-- millions of rows would not end.
 set enable_nestloop = off
 set jit = off
 set max_parallel_workers_per_gather = 0
@@ -69,10 +74,10 @@ declare
   all_duplicates constant boolean := (select all_counted from promo_store.kept_from('resends'));
   all_unstored constant boolean := (select all_counted from promo_store.kept_from('unstored'));
   last_dropped bigint := 0;
-  -- Rows are told apart by a hash of their number: of 256 buckets only those are joined whose contents differ.
+  -- A hash of the number divides rows into 256 buckets. Only buckets whose contents differ are joined.
   bad int[];
   doubled int[];
-  -- A round's sums take memory or disk: a pass for each 2 GB of history bounds both.
+  -- The sums of rounds take memory or disk. One pass for each 2 GB of history limits both.
   passes constant int := 1 + (select coalesce(sum(pg_relation_size(i.inhrelid)), 0) / 2147483648
     from pg_inherits i where i.inhparent = 'promo_store.history'::regclass);
   found promo_store.damaged_round[] := '{}';
@@ -80,22 +85,23 @@ declare
   found_in_all bigint := 0;
   damages_now bigint;
 begin
-  -- The highest verdict_id whose month may have been dropped. Keys have no time; numbers and times are taken together, though not in one step,
-  -- so that they agree to the minute.
+  -- The highest verdict_id whose month may have been dropped. Keys have no time. A number and its time are
+  -- taken at nearly the same moment, so they agree to the minute.
   if kept_history > '-infinity' then
     select coalesce(max(verdict_id) filter (where decided_at < kept_history + interval '1 minute'), min(verdict_id) - 1, 9223372036854775807)
     into last_dropped from promo_store.history;
   end if;
 
-  -- A number that two events share in all tables differs nowhere.
+  -- Where two events share a number in all tables, no comparison of tables finds it.
   select coalesce(array_agg(distinct hashint8(verdict_id) & 255), '{}') into doubled
   from (select verdict_id from promo_store.history group by verdict_id having count(*) > 1) d;
 
-  -- I1. The contents of a bucket are equal where their counts and the sums of their hashes are.
+  -- I1. Two buckets have equal contents where their counts and sums of hashes are equal.
   select coalesce(array_agg(bucket), '{}') into bad from (
     select bucket from (
       select hashint8(verdict_id) & 255 as bucket, count(*) as rows, sum(hash_record_extended(row(verdict_id, feed_no, outcome, partition_no, source_offset,
-        -- promo_store.id_key without its search for the pattern of a UUID, which takes longer than all the rest. An id that only looks like a UUID has its bucket joined.
+        -- The same as promo_store.id_key without matching the pattern of a UUID, which takes longer than all
+        -- the rest. An id that only looks like a UUID makes its bucket differ, and the bucket is joined.
         case
           when octet_length(event_id) < 16 then convert_to(event_id, 'UTF8')
           when event_id like '________-____-____-____-____________' and event_id = lower(event_id) then convert_to(replace(event_id, '-', ''), 'UTF8')
@@ -128,7 +134,8 @@ begin
         when k.verdict_id is null then true
         else h.feed_no <> k.feed_no or h.outcome <> k.outcome
           or h.partition_no is distinct from k.partition_no or h.source_offset is distinct from k.source_offset
-          -- promo_store.id_key, compared from its other side: to look for the pattern of a UUID takes longer than all the rest.
+          -- The same as promo_store.id_key, computed from the key: matching the pattern of a UUID takes
+          -- longer than all the rest.
           or not case octet_length(k.event_key)
             when 16 then h.event_id = encode(k.event_key, 'hex')::uuid::text
             when 20 then k.event_key = substr(sha256(convert_to(h.event_id, 'UTF8')), 1, 20)
@@ -236,7 +243,8 @@ begin
     group by round_no, currency_no
   ),
   rounds as (
-    -- Of a round that was opened before what is kept, rows may be missing: then its state may only hold more.
+    -- A round may be older than the kept history. Then events may be missing, and the round's sums may only
+    -- be higher than those of its events.
     select round_no,
       sum(counted_settled) as counted_settled, sum(refunds) as refunds, min(first_feed) as first_feed, max(last_feed) as last_feed,
       bool_or(bet <> 0 or win <> 0 or settled <> 0 or below_min_bet <> 0) as differs,
@@ -276,7 +284,7 @@ begin
   from unnest(found) d left join promo_store.feeds f using (feed_no)
   order by d.round_no, d.what limit most;
 
-  -- I4. The entries as they should be and as they are, with the events that should have none.
+  -- I4. The expected entries and the entries of the view, with the events that should have none.
   select coalesce(array_agg(bucket), '{}') into bad from (
     select bucket from (
       select hashint8(verdict_id) & 255 as bucket, count(*) as rows, sum(hash_record_extended(row(verdict_id, reverses_entry_id, amount_minor), 0)) as hashes
@@ -332,7 +340,7 @@ comment on function promo.check_invariants is 'What of the stored contradicts it
 
 -- ---------------------------------------------------------------- what people read
 
--- Last, since whoever reads these views waits from here on.
+-- Last, since readers of these views wait from here on.
 create or replace view promo.verdicts as
 select
   f.operator_id,
@@ -420,19 +428,21 @@ join promo_store.feeds f on f.feed_no = h.feed_no
 left join promo_store.brands b on b.brand_no = h.brand_no
 left join promo_store.currencies u on u.currency_no = h.currency_no
 where h.counted
-  -- What is counted of a round is decided between its begin and its refund, or up to a day beside that, where clocks are set: the months of other times are not looked through.
+  -- Counted events of a round are decided between its opening and its refund. One day on each side allows for
+  -- clocks that were set. So Postgres skips other months.
   and h.decided_at >= x.opened_at - interval '1 day' and h.decided_at <= coalesce(x.refunded_at, 'infinity') + interval '1 day';
 
--- A parallel hash join of history with rounds puts all events without a round on one side, has one hash for all of them, and divides them in vain: it wrote 17 GB for a week.
+-- In a parallel hash join of history with rounds, all events without a round have the same hash. Postgres
+-- splits their batch in vain: it wrote 17 GB for a week.
 alter table promo_store.rounds set (parallel_workers = 0);
 comment on column promo.ledger.game_id is 'Game of the event, where it names one.';
-comment on column promo.ledger.occurred_at is 'When the event happened, by the event; for a reversal, when the event happened that it reverses.';
-comment on column promo.ledger.decided_at is 'When the event was decided; for a reversal, when the event was decided that it reverses. With promo.entries_since it keeps a query from reading older history.';
+comment on column promo.ledger.occurred_at is 'Time of the event, as the event states it; for a reversal, the time of the reversed event.';
+comment on column promo.ledger.decided_at is 'When the event was decided; for a reversal, when the reversed event was decided. With promo.entries_since it keeps a query from reading older history.';
 comment on column promo.ledger.event_id is 'The counted event; for a reversal, the refund that caused it. No index finds entries by event_id alone. The entries of a counted event: see verdict_id. The reversals of a refund: where event_id = the refund and reverses_entry_id is not null.';
 comment on column promo.ledger.round_id is 'Round of the entry; null for account kinds. round_id in (select ...) reads all of history; some hundred rounds are found one by one by: from (select ...) s cross join lateral (select * from promo.ledger v where v.feed_id = s.feed_id and v.round_id = s.round_id offset 0) v.';
 comment on column promo.ledger.entered_at is 'When the event, or the refund, was decided. What is decided later may be seen earlier: see docs/operations.md before you copy by it. The time of the newest verdict: promo.newest_since(1). The newest entries: where entered_at >= (select promo.newest_since(50)) order by entered_at desc limit 50. Where many months are kept: see promo.entries_since.';
 comment on column promo.verdicts.counts_now is 'Whether it counts now: it was counted, and its round is not refunded. Sum amounts of verdicts by this column, not by counted.';
-comment on column promo.verdicts.counted is 'Whether it is an entry of promo.ledger. It stays true after a refund, since the ledger then has a reversal beside the entry: a sum of amounts over it is too high by what was refunded. See counts_now.';
+comment on column promo.verdicts.counted is 'Whether it is an entry of promo.ledger. It stays true after a refund, since the ledger then has a reversal beside the entry. A sum of amounts by this column is too high by the refunded amounts. See counts_now.';
 comment on column promo.verdicts.decided_at is 'When it was decided. Ranges of it are found by an index; max(decided_at) and order by decided_at read all of history. The time of the newest: promo.newest_since(1). The newest 50: where decided_at >= (select promo.newest_since(50)) order by decided_at desc limit 50.';
 comment on column promo.verdicts.event_id is 'The event''s id, unique forever in its feed. No index leads from here, and event_id = ... reads all of history. Look one up by where verdict_id = (select promo.verdict_id_of(feed, event)), or by promo.verdict_of(feed, event).';
 comment on column promo.verdicts.round_id is 'Round of a bet, win, settled or refund, as in promo.rounds. round_id in (select ...) reads all of history; some hundred rounds are found one by one by: from (select ...) s cross join lateral (select * from promo.verdicts v where v.feed_id = s.feed_id and v.round_id = s.round_id offset 0) v.';

@@ -1,21 +1,34 @@
--- Locks that only the store's own roles can take. Any role that may connect can hold an advisory lock of any number. One that held ours stopped batches under contention,
--- new months, retention and erasure. Batches now lock rows of promo_store.feeds, and months and erasures lock the table promo_store.months, by functions of the owner.
--- Also: refunds are found by a B-tree of bounded keys. The hash index before let a sender choose ids of one hash, and each further refund walked along all of them.
+-- Only the store's own roles can take the locks of the store. Any role that may connect can hold an advisory
+-- lock of any number. A role that held ours stopped batches under contention, new months, retention and
+-- erasure. Batches now lock rows of promo_store.feeds. Months and erasures lock the table promo_store.months,
+-- by functions of the owner.
 --
--- Locks: readers of rounds, verdicts and the ledger wait, and workers wait, until one index is made. Time: 1 s for 200,000 refunds, in proportion to their number. Where there are many
--- millions, make it before, which stops nobody:
---   create index concurrently refunds_by_bounded on promo_store.refunds (("varchar"((refunded_by collate "default")::varchar, case when octet_length(refunded_by collate "default") <= 1000 then 1004 else 204 end, true)::text
+-- Also: refunds are found by a B-tree of bounded keys. With the hash index, a sender could choose ids of one
+-- hash, and each further refund walked along all of them.
+--
+-- Locks: readers of rounds, verdicts and the ledger wait, and workers wait, until one index is built. Time: 1
+-- s for 200,000 refunds, in proportion to their number. With many millions, build it before, which blocks
+-- nobody:
+--   create index concurrently refunds_by_bounded on promo_store.refunds (("varchar"(
+--     (refunded_by collate "default")::varchar,
+--     case when octet_length(refunded_by collate "default") <= 1000 then 1004 else 204 end, true)::text
 --     || case when octet_length(refunded_by collate "default") <= 1000 then ''
---     when length(refunded_by collate "default") = 1075 and substr(refunded_by collate "default", 1001, 11) = '... sha256:' then right(refunded_by collate "default", 75)
---     else '... sha256:' || encode(sha256(decode(replace(refunded_by collate "default", '\', '\\'), 'escape')), 'hex') end) collate "C" text_pattern_ops)
--- The migration takes the index that is there, as it is.
--- Safe while older workers run. They call the same functions for months, and go on with advisory locks of feeds beside the new locks: unique keys decide who was first, and the loser
--- decides again. A function for months or an erasure that began before this migration does not exclude one that begins after it: where the two meet, one fails and changes nothing.
+--     when length(refunded_by collate "default") = 1075
+--     and substr(refunded_by collate "default", 1001, 11) = '... sha256:'
+--     then right(refunded_by collate "default", 75)
+--     else '... sha256:' || encode(sha256(decode(replace(refunded_by collate "default", '\', '\\'),
+--     'escape')), 'hex') end) collate "C" text_pattern_ops)
+-- The migration uses an existing index as it is.
+--
+-- Safe while older workers run. They call the same functions for months, and take advisory locks of feeds
+-- beside the new locks. Unique keys decide which batch was first, and the loser decides again. A month
+-- function or an erasure that began before this migration does not exclude one that begins after it. Where
+-- the two meet, one fails and changes nothing.
 
 -- ---------------------------------------------------------------- feeds
 
 create function promo_store.lock_feeds(feeds int[]) returns void language plpgsql
--- Locks of rows need the right to update them. A writer has no such right on feeds.
+-- A row lock needs the right to update. A writer has no such right on feeds.
 security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
@@ -24,7 +37,7 @@ end
 $$;
 comment on function promo_store.lock_feeds is 'Waits until no other batch holds one of these feeds, and holds them until the end of the transaction.';
 revoke execute on function promo_store.lock_feeds from public;
--- Roles that `grant` made writers decide under contention before it runs again.
+-- Roles that an older `grant` made writers can decide under contention before `grant` runs again.
 do $$
 declare
   writer text;
@@ -42,7 +55,8 @@ $$;
 -- ---------------------------------------------------------------- months and erasure
 
 create or replace function promo_store.ensure_months(months_ahead int default 2) returns int language plpgsql
--- Attaching a partition is the owner's right. The bounds of months are written as text and read again: as they are, whatever a database, a role or a session is set to.
+-- Only the owner may attach a partition. The settings fix how the bounds of months are written as text and
+-- parsed, whatever a database, a role or a session uses.
 security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC' set datestyle = 'ISO'
 as $$
 declare
@@ -57,22 +71,25 @@ begin
       name := parent || '_' || to_char(month, 'YYYY_MM');
       continue when to_regclass('promo_store.' || name) is not null;
       lock table promo_store.months in share row exclusive mode; -- workers that start together make a month once
-      -- Read from the table: what to_regclass answers may be kept from before the lock.
+      -- Read the catalog table: to_regclass may answer from a cache that is older than the lock.
       continue when exists (select from pg_class where relnamespace = 'promo_store'::regnamespace and relname = name);
-      -- Made apart and attached: unlike "partition of", that lets writers of the parent go on.
+      -- Create the table alone and attach it: writers of the parent go on, which "partition of" would not
+      -- allow.
       execute format('create table promo_store.%I (like promo_store.%I including defaults including comments)', name, parent);
       execute format('comment on table promo_store.%I is %L', name, 'One month of ' || parent || '.');
-      -- BRIN finds what is summarized, which a vacuum does. By default it waits for a fifth of the table. Look-ups read all rows behind the last one.
+      -- A BRIN index finds only summarized blocks, and a vacuum summarizes them. By default a vacuum waits
+      -- for a fifth of the table. Until then look-ups read all rows behind the last summarized block.
       execute format('alter table promo_store.%I set (autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 10000)', name);
       if parent = 'history' then
-        -- An erasure updates these rows, which a publication of the table refuses without an identity. No column is unique.
+        -- An erasure updates these rows. A publication refuses updates of a table without an identity, and no
+        -- column is unique.
         execute format('alter table promo_store.%I replica identity full', name);
         insert into promo_store.player_keys (month, key) values (month, promo_store.new_player_key())
           on conflict on constraint player_keys_pkey do nothing;
       end if;
       execute format('alter table promo_store.%I attach partition promo_store.%I for values from (%L) to (%L)',
         parent, name, month, month + interval '1 month');
-      -- Behind the attach, which makes the indexes: an index of an expression has statistics of its own.
+      -- After the attach, which creates the indexes: an indexed expression has separate statistics.
       perform promo_store.sample_little(name);
       insert into promo_store.months (parent, month, made_at) values (parent, month, clock_timestamp())
         on conflict on constraint months_pkey do update set made_at = excluded.made_at, dropped_at = null;
@@ -80,9 +97,10 @@ begin
     end loop;
     month := month + interval '1 month';
   end loop;
-  -- Not while a vacuum is at it, for which a worker that starts need not wait: it is asked for each hour.
+  -- Skip a table that a vacuum holds: a starting worker need not wait, and the hourly call tries again.
   perform set_config('lock_timeout', '500ms', true);
-  -- What came to a month since its last vacuum is summarized by no further one once the month is over, but by these; so are the rows of an erasure.
+  -- Once a month is over, only these settings make a vacuum summarize its last rows, and rows that an erasure
+  -- changed.
   for name in
     select t.name from promo_store.month_tables() t join pg_class c on c.relnamespace = 'promo_store'::regnamespace and c.relname = t.name
     where t.month < date_trunc('month', now() at time zone 'utc') and not coalesce('autovacuum_vacuum_insert_threshold=0' = any(c.reloptions), false)
@@ -111,12 +129,12 @@ declare
   old record;
 begin
   if kept_from is null or kept_from > date_trunc('month', now() at time zone 'utc') at time zone 'utc' then
-    raise exception 'only months that are over can be dropped: % is not, or is none', coalesce(first_kept::text, 'null')
+    raise exception 'only months that are over can be dropped: % is later, or is no date', coalesce(first_kept::text, 'null')
       using errcode = 'invalid_parameter_value';
   end if;
   lock table promo_store.months in share row exclusive mode; -- one at a time, and none while months are made or players erased
   for old in select * from promo_store.month_tables() t where t.month < kept_from at time zone 'utc' loop
-    -- Readers go on while the rows are counted. Writers have no business in a month that is over.
+    -- Readers go on while the rows are counted. Nothing writes to a past month.
     execute format('lock table promo_store.%I in share mode', old.name);
   end loop;
 
@@ -131,9 +149,10 @@ begin
   group by partition_no
   on conflict (partition_no) do update set duplicates = d.duplicates + excluded.duplicates,
     dead_letters = d.dead_letters + excluded.dead_letters, without_key = d.without_key + excluded.without_key;
-  -- Payloads may hold player data, and go with the verdicts that they belong to.
+  -- Payloads may hold player data, so they are deleted with their verdicts.
   delete from promo_store.panics where decided_at < kept_from;
-  -- Without the key, tags of players in event_keys and rounds confirm no guess. No row of these has to be rewritten.
+  -- Without the key, tags in event_keys and rounds confirm no guess of a player. No row of these tables has
+  -- to change.
   delete from promo_store.player_keys where month < kept_from at time zone 'utc';
 
   for old in select * from promo_store.month_tables() t where t.month < kept_from at time zone 'utc' order by t.month, t.name loop
@@ -143,7 +162,7 @@ begin
     dropped := dropped || old.name;
     return next old.name;
   end loop;
-  -- A daily run that finds nothing to do is not worth a line.
+  -- A daily run that drops nothing is not logged.
   if cardinality(dropped) > 0 then
     insert into promo_store.operations (operation, began_at, ended_at, request, outcome)
     values ('retention', began, clock_timestamp(), jsonb_build_object('first_kept', kept_from at time zone 'utc'), jsonb_build_object('dropped', dropped));
@@ -155,7 +174,7 @@ create or replace function promo.erase_player(operator text, player text, most i
   out erasure_no bigint, out verdicts bigint, out rounds bigint, out payloads bigint, out is_done boolean)
 language plpgsql
 security definer set search_path = pg_catalog, pg_temp
--- Each statement is to go by its index, whatever the planner knows of a growing table.
+-- Force each statement to use its index: the planner's statistics of a growing table may be old.
 set enable_seqscan = off
 set lock_timeout = '5s'
 as $$
@@ -180,7 +199,7 @@ begin
     raise exception 'name a player, and how many rows to change at most' using errcode = 'invalid_parameter_value';
   end if;
   if erasure is null then
-    -- The player is not noted anywhere: an erasure that names whom it erased would be none.
+    -- The player's name is stored nowhere: it would undo the erasure.
     insert into promo_store.operations (operation, request, outcome)
     values ('erasure', jsonb_build_object('operator', operator), '{"verdicts": 0, "rounds": 0, "payloads": 0}')
     returning operation_no into erasure_no;
@@ -203,7 +222,7 @@ begin
     execute format(
       'with mine as (
          update promo_store.%1$I set player_ref = $4,
-           -- A brand that nobody registered is a text of the sender, which may name the player.
+           -- The sender wrote an unregistered brand, so it may contain the name of the player.
            unmapped_brand = case when brand_no is null and unmapped_brand <> %2$L then $4 else unmapped_brand end
          where ctid = any(array(select ctid from promo_store.%1$I where player_ref = $1 and feed_no = any($2) limit $3 for update))
          returning round_no, row(feed_no, promo_store.id_key(event_id), brand_no is null)::promo_store.forgotten_key as key)
@@ -215,7 +234,8 @@ begin
   end loop;
   is_done := false;
 
-  -- Tags and hashes of players name nobody, and confirm a guess. Rounds first and keys behind them, each in order: as workers lock them.
+  -- Tags and hashes name nobody, but they confirm a guess of the player. Lock rounds first and then keys,
+  -- each in order, as workers do.
   with mine as materialized (
     select r.feed_no, r.round_key from promo_store.rounds r
     where r.round_no = any(round_nos) and (r.player_tag is not null or r.player_hash is not null)
@@ -225,23 +245,25 @@ begin
   get diagnostics rounds = row_count;
   perform promo_store.forget_content(forgotten);
 
-  -- Each is looked for in history: so many at once, and in transactions of their own, which hold no round.
+  -- Each panic is looked up in history. So a transaction takes a limited number of them, and holds no round.
   if verdicts = 0 then
     select coalesce((o.outcome ->> 'panics_up_to')::bigint, 0) into up_to from promo_store.operations o where o.operation_no = erasure_no;
     select max(p.verdict_id), count(*) into last_looked, looked from (
       select n.verdict_id from promo_store.panics n where n.verdict_id > up_to and n.payload is not null order by n.verdict_id limit least(most, 1000)
     ) p;
-    -- What failed is kept as it came, whoever it is about, and a name may stand in it in any form: escaped, or in Avro. So all of the operator's go.
+    -- A failed payload is stored byte for byte. It may contain the name in any form, escaped or in Avro, so
+    -- all payloads of the operator are deleted.
     with mine as materialized (
       select p.verdict_id, h.feed_no, h.event_id from promo_store.panics p
-      -- Both times are of one transaction, and lead to its month: without them all months are looked through.
+      -- Both rows have the time of one transaction. The time selects the month; without it, Postgres searches
+      -- all months.
       cross join lateral (select h.feed_no, h.event_id from promo_store.history h where h.verdict_id = p.verdict_id
         and h.decided_at between p.decided_at - interval '1 hour' and p.decided_at + interval '1 hour' limit 1) h
       where p.verdict_id > up_to and p.verdict_id <= last_looked and p.payload is not null and h.feed_no = any(feeds)
     ), changed as (
       update promo_store.panics p set payload = null, error = replacement from mine where p.verdict_id = mine.verdict_id
     )
-    -- The hash of such an event covers a player whom history does not name.
+    -- The hash of such an event covers a player that history does not name.
     select count(*), array_agg(row(feed_no, promo_store.id_key(event_id), true)::promo_store.forgotten_key) into payloads, found_keys from mine;
     perform promo_store.forget_content(found_keys);
     is_done := looked < least(most, 1000);
@@ -256,7 +278,8 @@ begin
 end
 $$;
 
--- Months of now and to come. Those that are over have a threshold of their own, and those without any were made by hand.
+-- Change the current month and future months. Past months have a threshold of their own, and tables without a
+-- threshold were created by hand.
 do $$
 declare
   month text;
@@ -269,12 +292,12 @@ begin
   end loop;
 end
 $$;
--- Months that were made since 0011 have indexes that are sampled by 30,000 rows.
+-- Indexes of months that were created since 0011 are sampled by 30,000 rows.
 select promo_store.sample_little(relname) from pg_class where relnamespace = 'promo_store'::regnamespace and relkind = 'r' and relispartition;
 
 -- ---------------------------------------------------------------- refunds
 
--- The view before its tables: readers lock them in this order, and another one is a deadlock.
+-- Replace the view before its tables are locked: readers lock in this order, and another order is a deadlock.
 create or replace view promo.ledger as
 select
   h.verdict_id * 2 as entry_id,
@@ -306,7 +329,8 @@ select
   h.verdict_id * 2 + 1,
   f.operator_id,
   f.feed_id,
-  -- The collations are those of the function's body and of this column: otherwise the planner does not find the index.
+  -- The same collations as in the body of the function and in this column: otherwise the planner does not
+  -- find the index.
   promo.stored_id(x.refunded_by collate "default") collate "C",
   promo.stored_id(r.round_id),
   b.brand_id,
@@ -329,13 +353,15 @@ join promo_store.feeds f on f.feed_no = h.feed_no
 left join promo_store.brands b on b.brand_no = h.brand_no
 left join promo_store.currencies u on u.currency_no = h.currency_no
 where h.counted
-  -- What is counted of a round is decided between its begin and its refund, or up to a day beside that, where clocks are set: the months of other times are not looked through.
+  -- Counted events of a round are decided between its opening and its refund. One day on each side allows for
+  -- clocks that were set. So Postgres skips other months.
   and h.decided_at >= x.opened_at - interval '1 day' and h.decided_at <= coalesce(x.refunded_at, 'infinity') + interval '1 day';
 
--- Both, before anything is done: a batch that has locked a round and waits to note its refund would wait for this migration, and the migration for the batch.
+-- Lock both tables before any change. A batch that locked a round and waits to write its refund would wait
+-- for this migration, and the migration for the batch.
 lock table promo_store.rounds, promo_store.refunds in access exclusive mode;
 
--- A build without locks that was broken off leaves an invalid index behind.
+-- An interrupted concurrent build leaves an invalid index behind.
 do $$
 begin
   if exists (select from pg_index where indexrelid = to_regclass('promo_store.refunds_by_bounded') and not indisvalid) then
@@ -349,11 +375,11 @@ create index if not exists refunds_by_bounded on promo_store.refunds (("varchar"
   else '... sha256:' || encode(sha256(decode(replace(refunded_by collate "default", '\', '\\'), 'escape')), 'hex') end) collate "C" text_pattern_ops);
 drop index promo_store.refunds_refunded_by;
 alter index promo_store.refunds_by_bounded rename to refunds_refunded_by;
--- As few rows are sampled as of the other columns.
+-- Sample as few rows as for the other columns.
 alter index promo_store.refunds_refunded_by alter column 1 set statistics 3;
 analyze promo_store.refunds;
--- Nothing reads by it any more, and it was of the same kind.
+-- Nothing reads this index any more, and it was a hash index, too.
 drop index promo_store.rounds_refunded_by;
 
-comment on column promo.ledger.event_id is 'The counted event; for a reversal, the refund that caused it, and of an id of more than 1,000 bytes what promo.stored_id makes of it. No index finds entries by event_id alone. The entries of a counted event: see verdict_id. The reversals of a refund: where event_id = promo.stored_id(refund) and reverses_entry_id is not null.';
+comment on column promo.ledger.event_id is 'The counted event; for a reversal, the refund that caused it. An id of a refund of more than 1,000 bytes is shown as promo.stored_id returns it. No index finds entries by event_id alone. The entries of a counted event: see verdict_id. The reversals of a refund: where event_id = promo.stored_id(refund) and reverses_entry_id is not null.';
 comment on column promo.rounds.refunded_by is 'event_id of the refund. No index leads from here. The round of a refund: see round_id of promo.verdict_of(feed, refund).';

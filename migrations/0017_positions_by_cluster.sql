@@ -1,17 +1,19 @@
--- Positions belong to a Kafka cluster. After a move to another cluster the same topic, partition and offset are another record. With one row for both clusters
--- a worker took a store that was whole for one that had lost records, and did not notice a store that had lost some.
+-- Positions belong to a Kafka cluster. After a move to another cluster, the same topic, partition and offset
+-- are another record. With one row for both clusters, a worker reported lost records of a store that was
+-- whole, and missed records that a store had lost.
 --
--- Locks: takes promo_store.partitions for a moment. It waits for the batches under way and for readers of the table: a long query on promo.verdicts, verify,
--- pg_dump. Time: instant, since the table has one row for each Kafka partition. Safe while older workers run: their rows are those of the first cluster, as are
--- all rows before this migration. Move to another cluster only once every worker runs this version.
+-- Locks: takes promo_store.partitions for a moment. It waits for running batches, and for readers of the
+-- table: a long query on promo.verdicts, verify, pg_dump. Time: instant, since the table has one row for each
+-- Kafka partition. Safe while older workers run: their rows, and all rows before this migration, belong to
+-- the first cluster. Move to another cluster only after every worker runs this version.
 
 alter table promo_store.partitions
   add column cluster_id text not null default '',
   add column begins_at bigint,
   drop constraint partitions_topic_partition_key,
   add constraint partitions_topic_partition_cluster_id_key unique (topic, partition, cluster_id);
-comment on table promo_store.partitions is 'One row for each partition of a Kafka cluster: what became of its records, counted in the transaction that decided them.';
-comment on column promo_store.partitions.partition_no is 'Number that stands for topic and partition of a Kafka cluster in storage.';
+comment on table promo_store.partitions is 'One row for each partition of a Kafka cluster, with counters of the results of its records. The transaction that decides records also counts them.';
+comment on column promo_store.partitions.partition_no is 'Number of topic and partition of a Kafka cluster in storage.';
 comment on column promo_store.partitions.cluster_id is 'Id of the Kafka cluster; empty for the first cluster of this store (see first_cluster).';
 comment on column promo_store.partitions.begins_at is 'The offset from which the partition was last read after a move from another cluster. Records before it were decided on that cluster. Null where there was no move.';
 
@@ -19,12 +21,12 @@ create table promo_store.first_cluster (
   is_first boolean primary key default true check (is_first),
   cluster_id text not null
 );
-comment on table promo_store.first_cluster is 'The Kafka cluster that this store was filled from first: one row, or none before the first worker of this version.';
-comment on column promo_store.first_cluster.is_first is 'True: there is one row at most.';
+comment on table promo_store.first_cluster is 'The first Kafka cluster of this store: one row, or none before the first worker of this version.';
+comment on column promo_store.first_cluster.is_first is 'Always true: there is at most one row.';
 comment on column promo_store.first_cluster.cluster_id is 'Id of the cluster, as its brokers give it.';
 
 create function promo_store.claim_cluster(cluster text) returns text language plpgsql
--- A writer has no right on the table: a row that is there never changes.
+-- A writer has no right on the table, so an existing row never changes.
 security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
@@ -35,7 +37,7 @@ begin
   return (select f.cluster_id from promo_store.first_cluster f);
 end
 $$;
-comment on function promo_store.claim_cluster is 'The first cluster of this store. Takes the given one where the store has none yet.';
+comment on function promo_store.claim_cluster is 'Returns the first cluster of this store, and stores the given one where there is none yet.';
 revoke execute on function promo_store.claim_cluster from public;
 
 create or replace view promo.partitions as
@@ -60,7 +62,7 @@ select
 from promo_store.partitions;
 comment on view promo.partitions is 'The balance of each partition of a Kafka cluster: records_read = verdicts + duplicate_deliveries + redeliveries + dead_letters + events_without_key. After a move to another cluster a partition has a row for each of the clusters.';
 comment on column promo.partitions.kafka_cluster is 'Id of the Kafka cluster. Null until a worker of this version has started.';
-comment on column promo.partitions.is_first_cluster is 'It is a partition of the cluster that this store began with.';
+comment on column promo.partitions.is_first_cluster is 'Whether the partition belongs to the store''s first cluster.';
 comment on column promo.partitions.begins_at is 'The offset from which the partition was last read after a move from another cluster. Records before it were decided on that cluster. Null where there was no move.';
 
 create function promo_store.decided_offsets(topics text[], partitions int[], lows bigint[], most_gaps int, cluster text default null)
@@ -71,7 +73,7 @@ set enable_nestloop = off
 as $$
   with lines as (
     select p.*, coalesce(p.decided_up_to, p.next_offset) as up_to,
-      -- Of a topic that was made again since, the offset is one of the old log.
+      -- After the topic was recreated, this offset belongs to the old log.
       case when p.decided_up_to is null or p.begins_at <= p.decided_up_to then p.begins_at end as begins
     from promo_store.partitions p
     where cluster is null or p.cluster_id = cluster
@@ -87,7 +89,7 @@ as $$
     union all select partition_no, source_offset from promo_store.resends
     union all select partition_no, source_offset from promo_store.unstored
   ),
-  -- With one past the last, so that what is missing at the end is a gap, too.
+  -- Add one past the last offset, so that missing offsets at the end are a gap, too.
   decided as (
     select distinct w.partition_no, o.source_offset from wanted w join rows_of o on o.partition_no = w.partition_no
       and o.source_offset >= w.low and o.source_offset < w.decided_up_to
@@ -111,10 +113,10 @@ as $$
   select w.topic, w.partition, w.decided_up_to, w.is_anew, w.records, coalesce(c.offsets, 0), coalesce(g.gaps_from, '{}'), coalesce(g.gaps_to, '{}'), w.begins
   from wanted w left join counted c on c.partition_no = w.partition_no left join gaps g on g.partition_no = w.partition_no
 $$;
-comment on function promo_store.decided_offsets(text[], int[], bigint[], int, text) is 'How far the log of each partition of a Kafka cluster is decided, whether it was made anew, the records read for the first time, the offsets from a low one on that rows stand for, the last of those in between that none stands for, and where it was read from after a move. Of every cluster where none is given.';
+comment on function promo_store.decided_offsets(text[], int[], bigint[], int, text) is 'How far the log of each partition of a Kafka cluster is decided, and whether the log was recreated. Also the records read for the first time, and the first offset after a move. From the low offset on: the number of offsets with a row, and the last offset without one. Without a cluster, the partitions of all clusters.';
 revoke execute on function promo_store.decided_offsets(text[], int[], bigint[], int, text) from public;
 
--- Roles that `grant` made writers and readers keep what they need before `grant` runs again.
+-- Roles that an older `grant` made writers and readers keep their rights until `grant` runs again.
 do $$
 declare
   role_of_before record;

@@ -1,17 +1,21 @@
--- promo.check_invariants() compares sums of hashes first, and looks for the damage itself only where they differ; promo.check_month() checks one month. The comments
--- of promo.verdicts and promo.ledger list the fast form of each slow query. promo.newest_since() reads the newest rows once, where it read them up to 8 times.
+-- promo.check_invariants() compares sums of hashes first, and searches for the damage itself only where they
+-- differ. promo.check_month() checks one month. The comments of promo.verdicts and promo.ledger list the fast
+-- form of each slow query. promo.newest_since() reads the newest rows once. Before, it read them up to 8
+-- times.
 --
--- Locks: replaces a function and comments, and waits for nobody; a check that runs meanwhile ends with the old function. Time: instant. Safe while older workers
--- run: they do not use these functions.
+-- Locks: replaces a function and comments, and waits for nobody. A check that runs meanwhile ends with the
+-- old function. Time: instant. Safe while older workers run: they do not use these functions.
 --
--- Not done: an index by which order by decided_at or event_id = ... would be fast. A B-tree of decided_at costs 0.9 microseconds of CPU and 65 bytes of WAL an event, which is
--- 5 % of all CPU of worker and Postgres and 13 % of the WAL; an index of event_id or round_no costs more.
+-- Not done: an index that makes order by decided_at or event_id = ... fast. A B-tree of decided_at costs 0.9
+-- microseconds of CPU and 65 bytes of WAL an event. That is 5 % of all CPU of worker and Postgres, and 13 %
+-- of the WAL. An index of event_id or round_no costs more.
 
 create function promo_store.find_damages(of_month date)
 returns table (invariant text, what text, feed_id text, event_id text, round_id text, source text, in_all bigint)
--- Stable: every statement in it sees the state that the calling one sees, so that workers may go on meanwhile.
+-- Stable: every statement in it sees the snapshot of the calling statement, so workers may go on meanwhile.
 language plpgsql stable set search_path = pg_catalog, pg_temp
--- Everything is read once and joined by hashes. The planner's knowledge of a growing table may be old, and a nested loop over millions would not end.
+-- Read everything once and join by hashes. Statistics of a growing table may be old, and a nested loop over
+-- millions of rows would not end.
 set enable_nestloop = off
 set jit = off
 set work_mem = '64MB'
@@ -25,23 +29,23 @@ declare
   month_begins constant timestamptz := of_month::timestamp at time zone 'utc';
   month_ends constant timestamptz := (of_month + interval '1 month') at time zone 'utc';
   last_dropped bigint := 0;
-  -- The verdicts and rounds to look at, by their numbers, and the times between which these verdicts were given.
+  -- The range of numbers of the verdicts and rounds to check, and the range of time of these verdicts.
   first_id bigint := -9223372036854775808;
   last_id bigint := 9223372036854775807;
   from_time timestamptz := '-infinity';
   to_time timestamptz := 'infinity';
   first_round bigint;
   last_round bigint;
-  -- Counts and sums of hashes. Two sets of rows are equal where these are, but for a chance of one in billions.
+  -- Counts and sums of hashes. Equal sums mean equal sets of rows, but for a chance of one in billions.
   verdicts numeric[];
   keys jsonb;
   rounds numeric[];
   entries numeric[];
   has_doubled boolean;
   doubled int[] := '{}';
-  -- Rows are divided by a hash of their number: of 256 buckets only those are joined whose contents differ.
+  -- A hash of the number divides rows into 256 buckets. Only buckets whose contents differ are joined.
   bad int[] := '{}';
-  -- A round's sums take memory or disk: a pass for each 2 GB of history bounds both.
+  -- The sums of rounds take memory or disk. One pass for each 2 GB of history limits both.
   passes constant int := 1 + (select coalesce(sum(pg_relation_size(i.inhrelid)), 0) / 2147483648
     from pg_inherits i where i.inhparent = 'promo_store.history'::regclass);
   found promo_store.damaged_round[] := '{}';
@@ -49,21 +53,22 @@ declare
   found_in_all bigint := 0;
   damages_now bigint;
 begin
-  -- The highest verdict_id whose month may have been dropped. Keys have no time; numbers and times are taken together, though not in one step,
-  -- so that they agree to the minute.
+  -- The highest verdict_id whose month may have been dropped. Keys have no time. A number and its time are
+  -- taken at nearly the same moment, so they agree to the minute.
   if kept_history > '-infinity' then
     last_dropped := (select coalesce(max(verdict_id) filter (where decided_at < kept_history + interval '1 minute'), min(verdict_id) - 1, 9223372036854775807)
       from promo_store.history);
   end if;
   if of_month is not null then
-    -- Nothing was decided in a month to come, and nothing is kept where history is empty since months were dropped.
+    -- A future month has no verdicts. Where all months were dropped and history is empty, nothing is kept.
     if month_begins > now() or last_dropped = 9223372036854775807 then
       return;
     end if;
     from_time := month_begins - interval '1 day';
     to_time := month_ends + interval '1 day';
-    -- Up to the next numbers of other months, so that the month's first and last verdict are missed, too, where they are gone.
-    -- The second of each two reads whole months, where the day beside the month has no verdict.
+    -- The range reaches to the nearest numbers of other months, so that a lost first or last verdict of the
+    -- month is noticed, too. The second query of each pair reads whole months. It runs where the day beside
+    -- the month has no verdict.
     first_id := greatest(last_dropped + 1, coalesce(
       (select max(verdict_id) + 1 from promo_store.history where decided_at >= from_time and decided_at < month_begins),
       (select max(verdict_id) + 1 from promo_store.history where decided_at < month_begins)));
@@ -71,13 +76,13 @@ begin
       (select min(verdict_id) - 1 from promo_store.history where decided_at >= month_ends and decided_at < to_time),
       (select min(verdict_id) - 1 from promo_store.history where decided_at >= month_ends),
       last_id);
-    -- Batches that commit around midnight have numbers that are out of order.
+    -- Batches that commit around midnight have numbers out of order.
     first_id := least(first_id, (select min(verdict_id) from promo_store.history where decided_at >= month_begins and decided_at < month_begins + interval '1 day'));
     last_id := greatest(last_id, (select max(verdict_id) from promo_store.history where decided_at >= month_ends - interval '1 day' and decided_at < month_ends));
   end if;
 
   raise notice 'reading history and rounds (step 1 of 4)';
-  -- By execute: Postgres gives an assignment and a select into no parallel workers.
+  -- Use execute: Postgres gives no parallel workers to an assignment or a select into.
   execute $sums$
     select array[
       count(*) filter (where in_ids),
@@ -123,7 +128,8 @@ begin
       from promo_store.event_keys where verdict_id between $2 and $3 group by partition_no
     ) k
   $sums$ into keys using last_dropped, first_id, last_id, from_time, to_time;
-  -- A number that two events share in all tables differs nowhere: of the numbers of each 32 in a row a bit is set twice.
+  -- Where two events share a number in all tables, no comparison of tables finds it. So 32 consecutive
+  -- numbers set one bit each, and a bit that is set twice is a shared number.
   execute $sums$
     select exists (
       select from promo_store.history where verdict_id between $2 and $3
@@ -136,11 +142,13 @@ begin
   end if;
   if doubled <> '{}' or kept_history > '-infinity' and of_month is null
     or verdicts[1:2] <> (select array[coalesce(sum(rows), 0), coalesce(sum(hashes), 0)] from jsonb_to_recordset(keys) as k (rows numeric, hashes numeric)) then
-    -- I1. The contents of a bucket are equal where their counts and the sums of their hashes are.
+    -- I1. Two buckets have equal contents where their counts and sums of hashes are equal.
     select coalesce(array_agg(bucket), '{}') into bad from (
       select bucket from (
         select hashint8(verdict_id) & 255 as bucket, count(*) as rows, sum(hash_record_extended(row(verdict_id, feed_no, outcome, partition_no, source_offset,
-          -- promo_store.id_key without its search for the pattern of a UUID, which takes longer than all the rest. An id that only looks like a UUID has its bucket joined.
+          -- The same as promo_store.id_key without matching the pattern of a UUID, which takes longer than
+          -- all the rest. An id that only looks like a UUID makes its bucket differ, and the bucket is
+          -- joined.
           case
             when octet_length(event_id) < 16 then convert_to(event_id, 'UTF8')
             when event_id like '________-____-____-____-____________' and event_id = lower(event_id) then convert_to(replace(event_id, '-', ''), 'UTF8')
@@ -176,7 +184,8 @@ begin
           when k.verdict_id is null then true
           else h.feed_no <> k.feed_no or h.outcome <> k.outcome
             or h.partition_no is distinct from k.partition_no or h.source_offset is distinct from k.source_offset
-            -- promo_store.id_key, compared from its other side: to look for the pattern of a UUID takes longer than all the rest.
+            -- The same as promo_store.id_key, computed from the key: matching the pattern of a UUID takes
+            -- longer than all the rest.
             or not case octet_length(k.event_key)
               when 16 then h.event_id = encode(k.event_key, 'hex')::uuid::text
               when 20 then k.event_key = substr(sha256(convert_to(h.event_id, 'UTF8')), 1, 20)
@@ -195,7 +204,7 @@ begin
         when event_id is null then format('the event is decided (verdict_id %s) and has no verdict, though its month was not dropped', verdict_id)
         when event_key is not null then format('key and verdict (verdict_id %s) of the event disagree on id, outcome or source', verdict_id)
         when exists (select from promo_store.event_keys k where k.feed_no = d.feed_no and k.event_key = promo_store.id_key(d.event_id))
-          then format('the event has another verdict (verdict_id %s) than that of its key', verdict_id)
+          then format('the event has a verdict (verdict_id %s) other than that of its key', verdict_id)
         else format('the event has a verdict (verdict_id %s) and no key: it could be decided again', verdict_id)
       end,
       f.feed_id, coalesce(event_id, promo_store.key_text(event_key)), null::text, null::text, in_all
@@ -235,16 +244,16 @@ begin
       ) as n (name, counter, found, all_there)
     ),
     damages as (
-      select distinct 'I2' as invariant, format('next_offset is %s, and the record at offset %s is decided', next_offset, last_offset) as what, source
+      select distinct 'I2' as invariant, format('next_offset is %s, but the record at offset %s is decided', next_offset, last_offset) as what, source
       from compared where last_offset >= next_offset
       union all
-      select distinct 'I5', format('%s records were read, and %s are counted as what became of them', records_read, became), source
+      select distinct 'I5', format('%s records were read, but the counters of their results add up to %s', records_read, became), source
       from compared where records_read <> became
       union all
-      select 'I5', format('%s %s are counted, and there are rows of %s%s', counter, name, found, case when all_there then '' else ' and of dropped months' end), source
+      select 'I5', format('%s %s are counted, but there are rows of %s%s', counter, name, found, case when all_there then '' else ' and of dropped months' end), source
       from compared where counter <> found and (all_there or counter < found)
       union all
-      select 'I5', format('%s rows are of the partition number %s, which stands for no partition',
+      select 'I5', format('%s rows have the partition number %s, but no partition has this number',
         accepted + rejected + skipped + duplicates + dead_letters + without_key, partition_no), null
       from counted_rows where partition_no not in (select partition_no from promo_store.partitions)
     )
@@ -275,7 +284,7 @@ begin
     first_round := first_id;
     last_round := last_id;
   elsif kept_history > '-infinity' and of_month is null then
-    -- Of these some events may be dropped, so that only an exact look decides.
+    -- Some events of these rounds may be dropped, so only an exact comparison decides.
     first_round := first_id;
     last_round := last_dropped;
   end if;
@@ -314,7 +323,8 @@ begin
       group by round_no, currency_no
     ),
     rounds as (
-      -- Of a round that was opened before what is kept, rows may be missing: then its state may only hold more.
+      -- A round may be older than the kept history. Then events may be missing, and the round's sums may only
+      -- be higher than those of its events.
       select round_no,
         sum(counted_settled) as counted_settled, sum(refunds) as refunds, min(first_feed) as first_feed, max(last_feed) as last_feed,
         bool_or(bet <> 0 or win <> 0 or settled <> 0 or below_min_bet <> 0) as differs,
@@ -331,16 +341,16 @@ begin
     ),
     damages as (
       select round_no, r.feed_no, r.round_id, unnest(array_remove(array[
-        case when r.round_no is null then format('events of the round number %s are stored, and no such round', round_no) end,
+        case when r.round_no is null then format('events of the round number %s are stored, but no such round', round_no) end,
         case when e.first_feed <> r.feed_no or e.last_feed <> r.feed_no then 'events of another feed are stored with the round' end,
         case when e.counted_settled > 1 then format('%s settled of the round are counted', e.counted_settled) end,
-        case when e.counted_settled > 0 and not r.settled then 'a settled is counted, and the round does not know of it' end,
-        case when e.refunds > 0 and r.refunded_by is null then 'a refund of the round is accepted, and the round is not refunded: its sum is not 0' end,
+        case when e.counted_settled > 0 and not r.settled then 'a settled is counted, but the round is not marked as settled' end,
+        case when e.refunds > 0 and r.refunded_by is null then 'a refund of the round is accepted, but the round is not refunded: its sum is not 0' end,
         case when not a.is_accepted or r.refunded_by is not null and r.opened_at >= kept_history and coalesce(e.refunds, 0) = 0
           then format('the round is refunded by %s, which is no accepted refund of it: its sum is 0', r.refunded_by) end,
-        case when (r.refunded_by is null) <> (r.refunded_at is null) then 'the round has one of refunded_by and refunded_at' end,
+        case when (r.refunded_by is null) <> (r.refunded_at is null) then 'the round has only one of refunded_by and refunded_at' end,
         case when r.round_no is not null and case when r.opened_at >= kept_history then e.differs else e.exceeds end
-          then format('its counted events are not what the round holds; they differ, in minor units of a currency, by %s', e.difference) end
+          then format('the sums of its counted events and of the round differ, in minor units of a currency, by %s', e.difference) end
       ], null)) as what
       from rounds e
       full join (select * from promo_store.rounds where round_no between first_round and last_round and (hashint8(round_no) & 2147483647) % passes = pass) r using (round_no) left join refunds a using (round_no)
@@ -362,7 +372,7 @@ begin
     from promo.ledger where decided_at >= $4 and decided_at < $5 and verdict_id between $2 and $3
   $sums$ into entries using last_dropped, first_id, last_id, from_time, to_time;
   if verdicts[3] > 0 or doubled <> '{}' or verdicts[7:8] <> entries then
-    -- I4. The entries as they should be and as they are, with the events that should have none.
+    -- I4. The expected entries and the entries of the view, with the events that should have none.
     select coalesce(array_agg(bucket), '{}') into bad from (
       select bucket from (
         select hashint8(verdict_id) & 255 as bucket, count(*) as rows, sum(hash_record_extended(row(verdict_id, reverses_entry_id, amount_minor), 0)) as hashes
@@ -396,15 +406,15 @@ begin
     ),
     damages as (
       select distinct verdict_id, v.feed_no, v.event_id, v.round_id, unnest(array_remove(array[
-        case when v.verdict_id is null then format('an entry belongs to no verdict (verdict_id %s)', verdict_id) end,
-        case when v.counted and v.outcome <> 0 then 'an entry belongs to the event, which is not accepted' end,
-        case when v.counted and (v.kind is null or v.kind = 4) then 'an entry belongs to the event, which is a refund or of no known kind' end,
-        case when v.counted and (v.kind <= 4) <> (v.round_id is not null) then 'the entry has no round, or one though it is of an account kind' end,
-        case when v.counted and (v.kind = 7) <> (v.amount_minor is null) then 'the entry has no amount, or one though it is a login' end,
+        case when v.verdict_id is null then format('an entry has no verdict (verdict_id %s)', verdict_id) end,
+        case when v.counted and v.outcome <> 0 then 'the event has an entry, but is not accepted' end,
+        case when v.counted and (v.kind is null or v.kind = 4) then 'the event has an entry, but is a refund or of no known kind' end,
+        case when v.counted and (v.kind <= 4) <> (v.round_id is not null) then 'the entry has no round, or is of an account kind and has one' end,
+        case when v.counted and (v.kind = 7) <> (v.amount_minor is null) then 'the entry has no amount, or is of a login and has one' end,
         case when coalesce(e.entries, 0) <> v.counted::int then format('the event has %s entries', coalesce(e.entries, 0)) end,
         case when coalesce(e.reversals, 0) <> (v.counted and v.refunded)::int or e.misnamed > 0
-          then format('%s reversals belong to the entry, where %s should', coalesce(e.reversals, 0), (v.counted and v.refunded)::int) end,
-        case when v.refunded and e.reversals = 1 and e.amount_minor <> 0 then format('entry and reversal are not 0 together, but %s', e.amount_minor) end
+          then format('the entry has %s reversals, but should have %s', coalesce(e.reversals, 0), (v.counted and v.refunded)::int) end,
+        case when v.refunded and e.reversals = 1 and e.amount_minor <> 0 then format('entry and reversal add up to %s, not to 0', e.amount_minor) end
       ], null)) as what
       from verdicts v full join entries e using (verdict_id)
     )
@@ -414,7 +424,7 @@ begin
   end if;
 end
 $$;
-comment on function promo_store.find_damages is 'The damages of everything stored (null), or of the month that a date is in. See promo.check_invariants and promo.check_month.';
+comment on function promo_store.find_damages is 'The damages of everything stored (null), or of the month of the given date. See promo.check_invariants and promo.check_month.';
 revoke execute on function promo_store.find_damages from public;
 
 create or replace function promo.check_invariants()
@@ -426,7 +436,7 @@ begin
   return query select * from promo_store.find_damages(null);
 end
 $$;
-comment on function promo.check_invariants is 'The damages of everything stored: a row for each, at most 100 of an invariant, and none where everything is sound. Reads everything, and raises a notice for each of its four steps. May run beside workers, and on a replica. One month alone: promo.check_month.';
+comment on function promo.check_invariants is 'The damages of everything stored: a row for each, at most 100 of an invariant, and none where everything is sound. Reads everything, and raises a notice for each of its four steps. May run beside workers, and on a replica. For one month: promo.check_month.';
 
 create function promo.check_month(month date)
 returns table (invariant text, what text, feed_id text, event_id text, round_id text, source text, in_all bigint)
@@ -444,7 +454,7 @@ begin
   return query select * from promo_store.find_damages(of_month);
 end
 $$;
-comment on function promo.check_month is 'The damages of one month (UTC): I1, I3 and I4 of the events decided and the rounds opened in the month that the date is in, as promo.check_invariants names them. It reads the history of the month, that of later months for events of these rounds, all rounds and all keys. The counters (I2 and I5) belong to no month: only promo.check_invariants compares them.';
+comment on function promo.check_month is 'The damages of one month (UTC). It checks I1, I3 and I4 of promo.check_invariants for the events decided and the rounds opened in the month of the date. It reads the history of the month, later history of these rounds, all rounds and all keys. The counters (I2 and I5) belong to no month: only promo.check_invariants compares them.';
 revoke execute on function promo.check_month from public;
 
 -- ---------------------------------------------------------------- the newest verdicts
@@ -460,7 +470,8 @@ declare
   since timestamptz;
   found_rows int;
 begin
-  -- The last pages of a month hold the newest rows, nearly in order. The time of the last of so many of them is one since which at least so many were decided.
+  -- The last pages of a month hold the newest rows, nearly in order. Sort their rows, newest first, and take
+  -- the time of the row at the wanted place. At least the wanted number of verdicts was decided since then.
   for month_table in select t.name from promo_store.month_tables() t where t.parent = 'history' order by t.month desc loop
     pages := pg_relation_size(format('promo_store.%I', month_table)::regclass) / current_setting('block_size')::bigint;
     continue when pages = 0;
@@ -472,7 +483,8 @@ begin
     return (select min(t.decided_at)
       from (select h.decided_at from promo_store.history h where h.decided_at >= since order by h.decided_at desc limit wanted) t);
   end if;
-  -- Too few rows there: look back further and further. Each look reads the newest blocks, which no vacuum has summarized.
+  -- These pages have too few rows: look back further and further. Each step reads the newest blocks, which no
+  -- vacuum has summarized.
   loop
     since := now() - looked_back;
     select count(*), min(t.decided_at) into found_rows, since
@@ -485,16 +497,16 @@ begin
 end
 $$;
 
--- Without this a query that names one of them gets no parallel workers.
+-- Without this, a query that calls one of them gets no parallel workers.
 alter function promo.newest_since(int) parallel safe;
 alter function promo.entries_since(timestamptz, timestamptz) parallel safe;
 
 -- ---------------------------------------------------------------- what people read
 
 comment on view promo.verdicts is 'One row for each decided event: accepted, rejected or skipped. Duplicates are in promo.deliveries. History is kept by month; dropped months are not shown. Indexes find verdict_id, round_id, player_ref, and ranges of decided_at and occurred_at.';
-comment on view promo.ledger is 'The entries that count: one for each counted event, and for each entry of a refunded round one reversal that names it. Derived, so that a refund costs the same whatever the round holds. History is kept by month: dropped months are not shown, and a reversal lives as long as the entry that it reverses, whatever month it was entered in. Which rounds were refunded is in promo.rounds forever. Indexes find verdict_id, round_id, player_ref, and ranges of entered_at.';
-comment on column promo.verdicts.event_id is 'The event''s id, unique forever in its feed. No index finds it, and event_id = ... reads all of history. Look one up by where verdict_id = (select promo.verdict_id_of(feed, event)), or by promo.verdict_of(feed, event).';
-comment on column promo.verdicts.round_id is 'Round of a bet, win, settled or refund, as in promo.rounds. An index finds one round, or a list of up to a hundred. round_id in (select ...) reads all of history: the last query below finds such rounds one by one.';
-comment on column promo.ledger.round_id is 'Round of the entry; null for account kinds. An index finds one round, or a list of up to a hundred. round_id in (select ...) reads all of history: a query below finds such rounds one by one.';
-comment on column promo.ledger.entered_at is 'When the event, or the refund, was decided. An event that is decided later may be seen earlier: see docs/operations.md before you copy by it. The time of the newest verdict: promo.newest_since(1). The newest entries: see the first query below. Where many months are kept: see promo.entries_since.';
+comment on view promo.ledger is 'The entries that count: one for each counted event, and for each entry of a refunded round one reversal that names it. Derived, so that a refund costs the same whatever the round holds. History is kept by month: dropped months are not shown. A reversal is kept as long as the entry that it reverses, whatever month it was entered in. promo.rounds shows forever which rounds were refunded. Indexes find verdict_id, round_id, player_ref, and ranges of entered_at.';
+comment on column promo.verdicts.event_id is 'The event''s id, unique forever in its feed. No index finds it, and a query with event_id = ... reads all of history. Look one up by where verdict_id = (select promo.verdict_id_of(feed, event)), or by promo.verdict_of(feed, event).';
+comment on column promo.verdicts.round_id is 'Round of a bet, win, settled or refund, as in promo.rounds. An index finds one round, or a list of up to a hundred. A query with round_id in (select ...) reads all of history: the last query below finds such rounds one by one.';
+comment on column promo.ledger.round_id is 'Round of the entry; null for account kinds. An index finds one round, or a list of up to a hundred. A query with round_id in (select ...) reads all of history: a query below finds such rounds one by one.';
+comment on column promo.ledger.entered_at is 'When the event, or the refund, was decided. A transaction may show an event later than one with a later time: see docs/operations.md before you copy by it. The time of the newest verdict: promo.newest_since(1). The newest entries: see the first query below. Where many months are kept: see promo.entries_since.';
 comment on column promo.rounds.refunded_by is 'event_id of the refund. No index finds it. The round of a refund: see the last query below.';

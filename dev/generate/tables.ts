@@ -32,18 +32,18 @@ export async function renderTables(databaseUrl: string, command: string): Promis
       generatedFrom('the comments in migrations/', command),
       '# Tables',
       paragraph(
-        'The schema `promo` is for reading: views with names and texts, whose columns stay. The schema `promo_store` behind it is the',
-        "worker's own; its tables are listed so that a migration shows what it changes, and may look otherwise in the next version. Tables",
-        'that are partitioned have a partition for each month, which are left out here.',
+        'The schema `promo` is for reading: views with names and texts, whose columns stay. The worker writes the schema `promo_store`.',
+        'Its tables are listed so that a change of a migration is visible here, and they may change in the next version. This page leaves',
+        'out the monthly partitions of partitioned tables.',
       ),
       '## Views of schema promo',
       paragraph(
-        'The role of a reader (`promo-intake grant --reader`) sees no `player_ref`, here of `promo.verdicts` and `promo.ledger`: name the other columns, since `select *` is refused',
-        'there, as is `promo.verdict_of`, in whose place `promo.verdict_id_of` leads to a verdict.',
+        'The role of a reader (`promo-intake grant --reader`) may not read `player_ref` of `promo.verdicts` and `promo.ledger`. Name the other columns, since Postgres refuses `select *`',
+        'there. It also refuses `promo.verdict_of`: use `promo.verdict_id_of` instead.',
       ),
       paragraph(
-        'Some conditions that come to mind first read all of history, because an index for them would cost more than 2 % of the throughput: `order by decided_at desc limit 50`,',
-        '`max(decided_at)`, `event_id = ...` and `round_id in (select ...)`. The queries below the columns of a view are the forms that read little. A test bounds the blocks that each of them reads.',
+        'Some common conditions read all of history: `order by decided_at desc limit 50`, `max(decided_at)`, `event_id = ...` and `round_id in (select ...)`. An index for them would',
+        'cost more than 2 % of the throughput. The queries below the columns of a view are the fast forms. A test limits the blocks that each of them reads.',
       ),
       ...views.flatMap(({ oid, name, comment }) => [
         `### promo.${name}`,

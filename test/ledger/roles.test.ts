@@ -191,7 +191,7 @@ test.each(['writer', 'maintainer'] as const)(
     await withClient(roleOf(name).url, async (client) => {
       for (const operation of ['retention', 'erasure', 'anything'])
         await expect(client.query('select promo.begin_operation($1, $2)', [operation, '{}'])).rejects.toThrow(
-          `${operation} is no operation that is noted by itself`,
+          `${operation} cannot be logged by this function`,
         );
     });
   },
