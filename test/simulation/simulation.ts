@@ -386,7 +386,7 @@ class World {
       // The group of the simulation never moves to another cluster.
       cluster: { id: null, name: '' },
       beginAt: async () => {
-        throw new Error('a move that nobody made');
+        throw new Error('a move without a mirror');
       },
       readDecidedUpTo: (partitions) => readDecidedUpTo(store, partitions),
       publishVerdicts: async (from, answers) => {

@@ -1,4 +1,4 @@
-/** What a decided batch adds to the metrics: each answer under its own labels, and under no other's. */
+/** A decided batch in the metrics: each answer counts under its own labels, and under no others. */
 import { pino } from 'pino';
 import { KINDS } from '../../../src/domain/event/event';
 import type { Connection } from '../../../src/domain/reference';
@@ -68,7 +68,7 @@ it('each set of labels has its own count: every outcome, kind, connection, first
       for (const decision of decisions) {
         const answer = answerOf(decision, kind, connection);
         const name = nameOf(labelsOf(answer));
-        // Numbers of answers that tell classes apart which were swapped, or put together.
+        // Different numbers of answers reveal classes that were swapped or merged.
         const times = 1 + (answers.length % 3);
         for (let i = 0; i < times; i++) answers.push(answer);
         classes.set(name, (classes.get(name) ?? 0) + times);
@@ -76,7 +76,7 @@ it('each set of labels has its own count: every outcome, kind, connection, first
   const { of, increments } = await observed(answers);
   const counted = (await of('verdicts')).map(({ labels, value }) => [nameOf(labels), value] as const);
   expect(new Map(counted)).toEqual(classes);
-  // no_idempotency_key is the one reason that two decisions stand for, of which the store knows but one.
+  // Two decisions have the reason no_idempotency_key, and the store knows only one of them.
   expect(increments).toBe(decisions.length * (1 + KINDS.length) * connections.length);
 });
 

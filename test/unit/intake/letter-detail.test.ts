@@ -1,4 +1,4 @@
-/** What a dead letter says of itself, so that its sender can be found. */
+/** The detail of a dead letter, by which its sender can be found. */
 import { letterCause, letterDetail } from '../../../src/intake/letter-detail';
 
 const json = { type: 'json', bytes: null } as const;

@@ -1,11 +1,11 @@
-/** Whose an envelope is, and what is judged of it: what nobody owns, and what cannot be decoded. */
+/** The connection of an envelope, and its judgement: unclaimed records, and undecodable ones. */
 import type { Envelope } from '../../../src/intake/delivery';
 import { prepare } from '../../../src/intake/prepare';
 import { PayloadUnavailable } from '../../../src/intake/undecided';
 import { aDocument, aLogin, anOperator, aReference, bytesOf } from '../../support/builders';
 
 const TOPIC = 'shared';
-/** A topic of two connections: the header of a record says whose it is. */
+/** A topic of two connections: the header of a record names its connection. */
 const REFERENCE = aReference(
   aDocument(
     ...['acme', 'bravo'].map((id) =>

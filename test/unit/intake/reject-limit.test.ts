@@ -1,4 +1,4 @@
-/** The limit on rejected events: what is counted, when a topic is paused, and when it goes on (docs/rules.md, U7, U8). */
+/** The limit on rejected events: counting, the pause of a topic, and its end (docs/rules.md, U7, U8). */
 import type { Decision } from '../../../src/domain/verdict/decide';
 import { ACCEPTED, outcomeOf } from '../../../src/domain/verdict/reasons';
 import {
@@ -166,7 +166,7 @@ describe('a topic', () => {
 
   test('is not paused by a batch within the limit, even if two met it at once or good ones left the window', () => {
     const breaker = aBreaker();
-    // Looked at by two partitions before either was committed.
+    // Two partitions checked the limit before either was committed.
     for (const bad of [times(20, BAD), times(20, BAD)]) {
       breaker.countCommitted('t', bad);
       breaker.countCommitted('t', times(15, GOOD));

@@ -1,4 +1,4 @@
-/** The producers that a batch is linked to. */
+/** The links from the span of a batch to the spans of its producers. */
 
 import { linksOf, MAX_LINKS } from '../../../src/intake/tracing';
 import type { Header } from '../../../src/lib/record-header';

@@ -1,4 +1,4 @@
-/** The notes beside committed offsets: those of older versions, of other clusters, and of nobody. */
+/** The notes beside committed offsets: of older versions, of other clusters, and of other programs. */
 import { commitNote, mirroredFrom, readCommitNote } from '../../../src/kafka/commit-note';
 
 it('of the first cluster has the form that older versions write and read [U9]', () => {

@@ -1,4 +1,4 @@
-/** Places for so many at once. */
+/** A limited number of places. */
 import { Semaphore } from '../../../src/lib/semaphore';
 
 it('a waiter that times out takes no place, and leaves it to the waiters behind', async () => {

@@ -1,4 +1,4 @@
-/** How dead letters are sent: which of them was refused, and large ones one at a time, also where one was given up that is still on its way. */
+/** Sending dead letters: the names of refused ones, and one large letter at a time, even after a deadline. */
 import type { DeadLetter } from '../../../src/intake/delivery';
 import { LettersRefused } from '../../../src/intake/undecided';
 import { RecordsRefused, type Sender } from '../../../src/kafka/producer';

@@ -1,4 +1,4 @@
-/** What answers and verdict messages tell of a decision: the remedy, the details, and whether a corrected event needs a new event_id. */
+/** The fields of answers and verdict messages: remedy, details, and whether a new event_id is needed. */
 import Ajv2020 from 'ajv/dist/2020';
 import type { Fault } from '../../../src/domain/event/event';
 import type { Decision } from '../../../src/domain/verdict/decide';
@@ -11,7 +11,7 @@ const matchesSchema = new Ajv2020({ strict: false }).compile({ ...VERDICT_SCHEMA
 
 function told(decision: Decision, faults: readonly Fault[] = []): unknown {
   const fields = outcomeOf({ decision, faults });
-  if (fields === null) throw new Error('nothing is told');
+  if (fields === null) throw new Error('the answer has no fields');
   const message: unknown = JSON.parse(`{${fields}}`);
   expect([matchesSchema(message), matchesSchema.errors]).toEqual([true, null]);
   return message;
@@ -83,7 +83,7 @@ it('a duplicate carries the faults of the decision, and its own faults if its co
   expect(told(duplicateOf('bad_amount', true), [fault('malformed')])).toMatchObject({
     details: [fault('malformed')],
   });
-  // After a change of the reference data the same content has other faults: these did not decide.
+  // After a change of the reference data the same content has other faults, which did not decide.
   expect(told(duplicateOf('brand_unmapped', false), [fault('below_min_bet')])).not.toHaveProperty('details');
   expect(told(duplicateOf(null, false), [fault('operator_inactive')])).not.toHaveProperty('details');
 });

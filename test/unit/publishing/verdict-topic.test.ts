@@ -1,4 +1,4 @@
-/** Messages about accepted events, which are written one over the other: whatever ids look like, each holds what is its own. */
+/** Messages about accepted events share one buffer: each has its own id, whatever the ids look like. */
 import fc from 'fast-check';
 import { ACCEPTED, outcomeOf } from '../../../src/domain/verdict/reasons';
 import { RecordsRefused } from '../../../src/kafka/producer';
@@ -12,7 +12,7 @@ import { messagesOf, type SentMessage } from '../../support/record-batch';
 const SOURCE = { topic: 'töpic "1"', partition: 3 };
 const CONNECTIONS = [aConnection(), aConnection({ id: 'ümlaut' }, { id: '"quoted"' })];
 
-/** Ids of few lengths, so that many are written over others; of letters that JSON writes in another way, too. */
+/** Ids of few lengths, so that many overwrite others. Some have letters that JSON escapes. */
 const plain = fc.constantFrom('a', 'i', '7', ' ', '~', '/');
 const any = fc.constantFrom('a', '"', '\\', '\n', '\u007f', 'ä', '\u2028', '√', '𝄞');
 const id = fc
@@ -111,7 +111,7 @@ it('names an event by its key where its id is too long for this topic, or for an
     return [source.offset, eventId, eventKey, JSON.parse(String(key))[1]];
   });
   const keyOf = (eventId: string) => idKey(eventId).toString('hex');
-  // An answer that waits to be published does not keep such an id.
+  // An answer that waits for publication does not keep such an id in memory.
   expect([endless.eventId, endless.eventKey]).toEqual([null, keyOf(ENDLESS)]);
   expect(named).toEqual([
     ['0', 'a', undefined, 'a'],

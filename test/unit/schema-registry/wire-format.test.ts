@@ -12,7 +12,7 @@ import { varint } from '../../support/record-batch';
 import { anyCharacter } from '../../support/texts';
 
 const TIMEOUT_MS = 300;
-/** Longer than the pause between two questions and than the time limit. */
+/** Longer than the pause between two requests, and than the time limit. */
 const SOON_MS = 2_000;
 
 type Answer = (request: IncomingMessage, response: ServerResponse) => void;
@@ -33,7 +33,7 @@ const text =
     response.end(body);
   };
 
-/** A registry of one's own making: the answers to a path are given in turn, the last one from then on. */
+/** A registry of the test: it gives the answers of a path in turn, and then repeats the last one. */
 class Registry {
   readonly requests: string[] = [];
   readonly authorizations: (string | undefined)[] = [];
@@ -86,7 +86,7 @@ function framed(id: number, payload: Buffer | number[] = []): Buffer {
   return Buffer.concat([frame, Buffer.from(payload)]);
 }
 
-/** How Avro writes a short string. */
+/** A short string in Avro. */
 const avroText = (value: string): number[] => [Buffer.byteLength(value) * 2, ...Buffer.from(value)];
 const avroRecord = (...fields: object[]) => ({ type: 'record', name: 'Event', namespace: 'promo', fields });
 const ONE_STRING = avroRecord({ name: 'event_id', type: 'string' });
@@ -414,7 +414,7 @@ describe('an Avro value', () => {
         long: 128,
         double: 0.1,
         float: 1.5,
-        // Nothing that a field of an event may be: no object either.
+        // A value that no field of an event may have, and no object either.
         bytes: true,
         fixed: true,
         kind: 'win',
@@ -523,7 +523,7 @@ describe('bytes that do not fit their Avro schema', () => {
 
   const NULLS = Array.from({ length: 1_000 }, (_, index) => ({ name: `f${index}`, type: 'null' }));
   const ONE_BOOLEAN = [{ name: 'b', type: 'boolean' }];
-  /** A block of so many items of one byte, 0, and the end. */
+  /** A block of this number of items of one byte, 0, and the end. */
   const many = (count: number) => [...varint(count), ...Array<number>(count + 1).fill(0)];
 
   it.each<[string, unknown, number[]]>([

@@ -1,4 +1,4 @@
-/** Records that wait to be decided: what is taken from them, how far the partition is, and what memory they hold. */
+/** Records that wait to be decided: their order, the position of the partition, and the memory they hold. */
 import fc from 'fast-check';
 import type { Chunk } from '../../../src/kafka/port';
 import type { StreamRecord } from '../../../src/kafka/protocol/record';
@@ -18,9 +18,9 @@ const queueOf = (...chunks: readonly Chunk[]) => {
 };
 const offsets = (records: readonly StreamRecord[]) => records.map(({ offset }) => offset);
 
-/** Memory that a chunk takes beside its bytes. */
+/** Memory that a chunk takes in addition to its bytes. */
 const OVERHEAD = queueOf(chunk([], 1)).bytes;
-/** Memory that a record takes beside its value, once it is read. */
+/** Memory that a record takes in addition to its value, once it is read. */
 const RECORD_OVERHEAD = 400;
 
 describe('waiting records', () => {
@@ -42,7 +42,7 @@ describe('waiting records', () => {
     const queue = queueOf(chunk([record(0), record(1), record(2)], 3), chunk([record(3), record(4)], 5));
     expect(offsets(await queue.peek(2, EVERYTHING))).toEqual([0, 1]);
     expect(offsets(await queue.peek(2, EVERYTHING, 2))).toEqual([2, 3]);
-    // It was read further than this batch goes.
+    // It was read beyond the end of this batch.
     expect(offsets(await queue.peek(9, EVERYTHING, 1))).toEqual([1, 2, 3, 4]);
     expect(queue.remove(2)).toBe(2);
     expect(queue.remove(2)).toBe(4);
@@ -133,7 +133,7 @@ describe('the decompressed size of records', () => {
     expect(offsets(await queue.peek(EVERYTHING, 4 * MIB))).toEqual([0]);
     queue.remove(1);
     expect(offsets(await queue.peek(EVERYTHING, 61 * MIB))).toEqual([1, 2]);
-    // What is open already is taken to its end.
+    // A chunk that is open already is read to its end.
     const whole = queueOf(chunk([record(0), record(1)], 2, 60 * MIB), chunk([record(2)], 3, 60 * MIB));
     expect(offsets(await whole.peek(EVERYTHING, 4 * MIB))).toEqual([0, 1]);
   });
@@ -153,7 +153,7 @@ describe('the position of the partition', () => {
     queue.remove((await queue.peek(EVERYTHING, EVERYTHING)).length);
 
   it('is behind the last removed record while other records of its chunk wait', async () => {
-    // 3, 5 and 6 were left out: markers, or compacted away.
+    // 3, 5 and 6 are hidden: markers, or compacted away.
     const queue = queueOf(chunk([record(2), record(4), record(7)], 10));
     await queue.peek(2, EVERYTHING);
     expect([queue.remove(1), queue.remove(1)]).toEqual([3, 5]);
@@ -188,10 +188,10 @@ describe('the position of the partition', () => {
   });
 });
 
-/** What two chunks take decompressed may stay, three may not. */
+/** Two decompressed chunks of this size stay in memory, three do not. */
 const MUCH = 31 * 1024 * 1024;
 
-/** The same, as simple as can be: one entry a record, and one for each end of a chunk. */
+/** A simple model of the queue: one entry a record, and one for each end of a chunk. */
 class Model {
   private entries: (StreamRecord | { end: number })[] = [];
 
@@ -238,7 +238,7 @@ class Model {
 
 describe('the share of a queue', () => {
   const MIB = 1024 * 1024;
-  /** A queue that holds so much, but for what chunks take beside their bytes. */
+  /** A queue that holds these bytes, and the overhead of its chunk. */
   const holding = (bytes: number, shares: QueueShares) => {
     const queue = new ChunkQueue(shares);
     queue.push(chunk([record(0, bytes)], 1));
@@ -304,7 +304,7 @@ describe('a chunk that cannot be opened now', () => {
 
 describe('a decompressed chunk', () => {
   const MIB = 1024 * 1024;
-  /** A queue of two records in a chunk, how often that was opened, and what is taken of it when it is its turn. */
+  /** A queue of one chunk with two records, the offsets at which it opened, and a turn of one record. */
   const compressed = (mib: number, shares: QueueShares) => {
     const queue = new ChunkQueue(shares);
     const inner = chunk([record(0), record(1)], 2, mib * MIB);

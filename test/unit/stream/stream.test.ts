@@ -1,6 +1,6 @@
 /**
- * The loop of a partition above its port: waits, commits, flow of memory. Time and the source are the test's own, so that a wait of half a
- * minute takes none.
+ * The loop of a partition above its port: waits, commits, and limits of memory. Clock and source belong to
+ * the test, so that a wait of half a minute takes no time.
  */
 
 import type { Answer, Envelope } from '../../../src/intake/delivery';
@@ -30,7 +30,7 @@ class FakeClock implements Clock {
   private time = 0;
   private sleepers: { until: number; wake: () => void; timer?: number }[] = [];
   private timers = 0;
-  /** Every wait of a second or more that was begun: those of undecided partitions. Between two commits it is less. */
+  /** All waits of at least a second: those of undecided partitions. Waits between commits are shorter. */
   readonly waits: number[] = [];
 
   now(): number {
@@ -59,7 +59,7 @@ class FakeClock implements Clock {
     this.sleepers = this.sleepers.filter((each) => each.timer === undefined || each.timer !== timer);
   }
 
-  /** Lets time pass, and everything happen that it brings. */
+  /** Lets time pass, with all that is due in it. */
   async pass(ms: number): Promise<void> {
     const end = this.time + ms;
     await settle();
@@ -79,7 +79,7 @@ class FakeClock implements Clock {
   }
 }
 
-/** Lets everything happen that needs no time. */
+/** Runs all work that needs no time. */
 async function settle(): Promise<void> {
   for (let i = 0; i < 5; i++) await new Promise((resolve) => setImmediate(resolve));
 }
@@ -87,10 +87,10 @@ async function settle(): Promise<void> {
 class FakeSource implements RecordSource {
   listener: SourceListener | null = null;
   readonly commits: string[] = [];
-  /** What the commits said of how far the store has decided. */
+  /** The position of the store in the note of each commit. */
   readonly notes: (number | null)[] = [];
   readonly wentBack: string[] = [];
-  /** Of each commit, the cluster whose offset the note has. */
+  /** The cluster in the note of each commit. */
   readonly notedClusters: string[] = [];
   readonly paused = new Set<string>();
   stopped = false;
@@ -195,10 +195,10 @@ function setUp(options: {
       if (source.listener === null) await stream.start();
       listener().onAssigned(partitions.map(partition));
     },
-    /** As Kafka tells of the offset at which a partition begins. */
+    /** Positions the partition, as Kafka does after an assignment. */
     begin: (number: number, expectedUpTo: number | null, offset = expectedUpTo, cluster = '') =>
       listener().onPositioned(partition(number), offset, expectedUpTo, cluster),
-    /** As a broker answers a fetch. */
+    /** Reports the high watermark, as the answer to a fetch does. */
     end: (number: number, offset: number, start = 0) =>
       listener().onHighWatermark(partition(number), offset, start),
     /** Delivers records with these offsets as one chunk. */
@@ -214,7 +214,7 @@ function setUp(options: {
 }
 
 const SECOND = 1_000;
-/** In which everything decided is committed. */
+/** Within this time all decided records are committed. */
 const BETWEEN_COMMITS = 100;
 
 describe('an undecided partition', () => {
@@ -394,7 +394,7 @@ describe('publishing verdicts', () => {
     deliver(0, [0]);
     await clock.pass(SECOND);
     state.decide = storeIsDown;
-    // More than a half of what all queues may hold: too much only beside another that holds something.
+    // More than half of the limit of all queues: too much only while another queue holds records.
     deliverBytes(1, 0, 5 * 1024 * 1024);
     expect([...source.paused]).toEqual([]);
     expect(new Set(published.flat())).toEqual(
@@ -510,7 +510,7 @@ describe('commits', () => {
   });
 
   it('include a batch that is decided in the very step in which a commit ends [U1]', async () => {
-    // The decision begins to end some steps before the commit does: in one of these runs both end in the same step.
+    // The decision ends some steps before the commit, by run. In one of these runs both end together.
     for (let steps = 0; steps < 30; steps++) {
       let commitNow = (): void => {};
       let decideNow = (): void => {};
@@ -689,7 +689,7 @@ describe('memory', () => {
       paused.push(source.paused.has('t/0'));
     }
     await clock.pass(0);
-    // With what a chunk takes beside its bytes, four of these are more than one.
+    // With the overhead of chunks, four of these are more than one.
     expect(paused).toEqual([false, false, false, true, true]);
     expect([...source.paused]).toEqual(['t/0']);
   });
@@ -702,7 +702,7 @@ describe('memory', () => {
       deliverBytes(0, offset, 2 * MEBIBYTE);
       paused.push(source.paused.has('t/0'));
     }
-    // With what a chunk takes beside its bytes, four of these are more than eight.
+    // With the overhead of chunks, four of these are more than eight.
     expect(paused).toEqual([false, false, false, true, true]);
     const whileDecided: boolean[] = [];
     state.decide = (from, envelopes) => {
@@ -870,10 +870,10 @@ describe('memory', () => {
 });
 
 describe('partitions that are decided at the same time', () => {
-  /** So much of a partition that it takes turns. */
+  /** Enough bytes for a partition to take turns with others. */
   const LARGE_BYTES = 64 * 1024;
 
-  /** Partitions 0 to 2 with a record of such a size each, of whose batches nothing comes back. */
+  /** Partitions 0 to 2 with one record of this size each, whose batches never end. */
   async function threeThatHang(bytes: number) {
     const begun: number[] = [];
     const sent = new Map<number, () => void>();
@@ -906,7 +906,7 @@ describe('partitions that are decided at the same time', () => {
     expect(begun).toEqual([0]);
     await clock.pass(1);
     expect(begun).toEqual([0, 1]);
-    // Its turn is over: this one is told nothing of the turn of another.
+    // Its turn is over: this call does not end the turn of another.
     sent.get(0)?.();
     await clock.pass(99);
     expect(begun).toEqual([0, 1]);
@@ -933,7 +933,7 @@ describe('partitions that are decided at the same time', () => {
 });
 
 describe('the next batch of a partition', () => {
-  /** A partition with a batch for each record, in a store that is done with each when it is told. Where so much as a mebibyte waits, the next one is begun. */
+  /** A partition with one batch a record, which the test ends. The next one begins once 1 MiB waits. */
   async function aPartition(options: Partial<Parameters<typeof setUp>[0]> = {}) {
     const begun: string[] = [];
     const tries: { whenSent: () => void; end: (undecided?: Error) => void }[] = [];
@@ -958,7 +958,7 @@ describe('the next batch of a partition', () => {
     return {
       ...stream,
       begun,
-      /** Records of a mebibyte, one after the other. */
+      /** Delivers consecutive records of a mebibyte each. */
       deliverLarge(from: number, to: number) {
         for (let offset = from; offset <= to; offset++) stream.deliverBytes(0, offset, MEBIBYTE);
       },
@@ -967,7 +967,7 @@ describe('the next batch of a partition', () => {
     };
   }
 
-  /** Where the first of many records is decided, and the second is in the store. */
+  /** The state in which the first of many records is decided, and the second is in the store. */
   async function isAtTheSecond(options: Partial<Parameters<typeof setUp>[0]> = {}) {
     const partition = await aPartition(options);
     partition.deliverLarge(0, 5);
@@ -980,10 +980,10 @@ describe('the next batch of a partition', () => {
   it('begins once all writes of the one before are sent, and is answered after it', async () => {
     const { begun, source, send, end, clock } = await isAtTheSecond();
     expect(begun).toEqual(['0 behind 0', '1 behind 1', '2 behind 2']);
-    // Only one is begun behind another.
+    // Only one batch begins behind another.
     await send(2);
     expect(begun.length).toBe(3);
-    // Answered first, it is committed behind the one before.
+    // Its answer comes first, and its commit after the batch before it.
     await end(2);
     await clock.pass(BETWEEN_COMMITS);
     expect(source.commits).toEqual(['t/0 1']);
@@ -1096,7 +1096,7 @@ describe('the next batch of a partition', () => {
     await end(1);
     expect(begun.slice(2)).toEqual(['2 behind 2', '2 behind 2']);
     expect(clock.waits).toEqual([]);
-    // With nothing before it, somebody else holds the partition.
+    // With no batch before it, another worker holds the partition.
     await end(3, new StoreError('lock_partition', held));
     expect(clock.waits).toEqual([SECOND]);
   });
@@ -1206,7 +1206,7 @@ describe('the next batch of a partition', () => {
       await send(3);
       await end(3);
       expect(begun).toEqual(['0 behind 0', '1 behind 1', '2 behind 2', '3 behind 3']);
-      // Of what all queues may hold, nothing is taken by what is decided.
+      // Decided records take nothing of the limit of all queues.
       deliverLarge(6, 10);
       expect([...source.paused]).toEqual([]);
       expect(published).toEqual([0]);
@@ -1241,7 +1241,7 @@ describe('the next batch of a partition', () => {
 });
 
 describe('a store that has lost decided events', () => {
-  /** What it holds of partition 0. */
+  /** A store that has decided partition 0 up to `held.upTo`. */
   const aStore = () => {
     const held = { upTo: 0 };
     const decide: Decide = async (_, envelopes, expectedUpTo = 0) => {
@@ -1266,7 +1266,7 @@ describe('a store that has lost decided events', () => {
     deliver(0, [5], 8);
     await clock.pass(2 * BETWEEN_COMMITS);
     expect(decided.map((each) => each.split(' ')[1]).join(' ')).toBe('0 1 2 3 2 3 4 5');
-    // In between the group stands where the store does, lest a next owner find both beyond what nobody has published.
+    // In between, the store's offset is committed. Otherwise a next owner would miss unpublished verdicts.
     expect(source.commits).toEqual(['t/0 4', 't/0 2', 't/0 8']);
     expect(source.notes).toEqual([4, 2, 6]);
     expect(clock.waits).toEqual([]);
@@ -1282,7 +1282,7 @@ describe('a store that has lost decided events', () => {
     deliver(0, [9]);
     await clock.pass(BETWEEN_COMMITS);
     expect(source.wentBack).toEqual(['t/0 5']);
-    // Kafka has nothing of 5 to 8 any more: what is left is decided.
+    // Kafka has deleted 5 to 8: the remaining records are decided.
     deliver(0, [9]);
     await clock.pass(BETWEEN_COMMITS);
     expect(source.commits).toEqual(['t/0 5', 't/0 10']);
@@ -1506,7 +1506,7 @@ describe('fetches of an old generation', () => {
 });
 
 describe('an offset that a mirror has copied from another Kafka cluster', () => {
-  /** Of cluster B, whose store began with A: how far it has decided partition 0 of each cluster and topic. */
+  /** A worker on cluster B, whose store began with A, and has these positions by cluster and topic. */
   const onB = (decided: Record<string, number>) => {
     const begun: string[] = [];
     const decide: Decide = async (_, envelopes, expectedUpTo = 0) => {
@@ -1607,7 +1607,7 @@ describe('an offset that a mirror has copied from another Kafka cluster', () => 
   });
 
   it('with a note of our own cluster rewinds, if the store knows only its first cluster [U9] [U1]', async () => {
-    // A store of before the move, which B now counts as its first cluster: its rows are those of A.
+    // A store from before the move, which counts B as its first cluster: its rows are those of A.
     const { clock, source, assign, begin, deliver } = setUp({
       cluster: { id: 'B', name: '' },
       readDecidedUpTo: async (list) => list.map(({ cluster }) => (cluster === undefined ? 90 : 0)),

@@ -1,4 +1,4 @@
-/** What an answer to a fetch says of a partition, beside its records. */
+/** The facts about a partition in the answer to a fetch, beside its records. */
 import fetchResponse from 'kafkajs/src/protocol/requests/fetch/v11/response';
 import {
   type AnswerListener,
@@ -14,7 +14,7 @@ const int = (bytes: 2 | 4 | 8, value: number): Buffer => {
   return buffer;
 };
 
-/** Of partition 0 of the topic t, which begins at 3 and ends at 9. https://kafka.apache.org/protocol#The_Messages_Fetch */
+/** The answer for partition 0 of the topic t, which begins at 3 and ends at 9. https://kafka.apache.org/protocol#The_Messages_Fetch */
 const answerWith = (records: Buffer, errorCode = 0): Buffer =>
   Buffer.concat([
     ...[int(4, 0), int(2, 0), int(4, 0)],
@@ -26,7 +26,7 @@ const answerWith = (records: Buffer, errorCode = 0): Buffer =>
 
 const NOTHING = Buffer.alloc(0);
 const BATCH = encodeBatch({ records: [{ value: Buffer.from('{}') }] });
-/** Its length says that there is more of it. */
+/** Its length names more bytes than it has. */
 const DAMAGED = Buffer.concat([BATCH.subarray(0, 8), int(4, 1_000_000), BATCH.subarray(12)]);
 const NOT_ALLOWED = 29;
 const OUT_OF_RANGE = 1;
@@ -64,9 +64,9 @@ it.each([
     NOT_ALLOWED,
     't/0 is refused: Not authorized to access topics: [Topic authorization failed]',
   ],
-  // The topic may have been made anew: what was read of it before is not to be committed.
+  // The topic may have been created again. Offsets of the old topic must not be committed.
   ['an offset that the log does not have', NOTHING, OUT_OF_RANGE, 't/0 is missing'],
-  // Else it is fetched again and again, at once and without a word.
+  // Otherwise the fetch would be repeated at once, without end and without a log line.
   ['a batch that claims more bytes than came', DAMAGED, 0, 't/0 is refused: its next batch is damaged'],
 ])('%s is told', async (_, records, errorCode, expected) => {
   expect(await heard(answerWith(records, errorCode))).toEqual([expected]);

@@ -21,7 +21,7 @@ afterEach(() => {
   queue.destroy();
 });
 
-/** Sends a request, or has it wait. */
+/** Sends a request, or queues it. */
 function push(correlationId: number): void {
   queue.push({
     entry: Object.assign({ correlationId }, { resolve: () => undefined, reject: () => undefined }),

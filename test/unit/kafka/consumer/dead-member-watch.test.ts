@@ -1,4 +1,4 @@
-/** Which members of a group are taken for dead, and how often that makes a worker join anew. */
+/** Which members of a group count as dead, and how often a worker rejoins for that. */
 import {
   type GroupMember,
   type GroupPosition,
@@ -14,7 +14,7 @@ const member = (id: string, ...partitions: number[]): GroupMember => ({
 });
 const MEMBERS = [member(OURS, 0), member('other', 1, 2), member('third', 3)];
 
-/** Looks each second at where the group stands, partition by partition: [committed, end]. Who stands still when first. */
+/** Observes [committed, end] of each partition each second. Returns the first stalled members. */
 function seen(at: (second: number) => readonly (readonly [number, number])[], seconds = 30) {
   const still = new StillMembers(STILL_MS);
   for (let second = 0; second <= seconds; second++) {

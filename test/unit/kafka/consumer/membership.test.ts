@@ -1,4 +1,4 @@
-/** What the client cannot do while it restarts. */
+/** Calls that the client cannot serve while it restarts. */
 
 import { makeKafka } from '../../../../src/kafka/client/client';
 import { ignoreWhileRestarting } from '../../../../src/kafka/consumer/membership';

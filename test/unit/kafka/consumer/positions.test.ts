@@ -1,4 +1,4 @@
-/** Where a member stands in its partitions: what it makes of offsets that do not follow, and which it commits. */
+/** The fetch positions of a member: jumps that it reports, and offsets that it commits. */
 import pino from 'pino';
 import { FetchPositions, type Offsets } from '../../../../src/kafka/consumer/positions';
 

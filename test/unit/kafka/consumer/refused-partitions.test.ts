@@ -1,4 +1,4 @@
-/** Partitions that a broker does not let us read: when fetches ask for them, and what is said of them. */
+/** Partitions that a broker does not let us read: when fetches retry them, and the log lines about them. */
 import pino from 'pino';
 import { RefusedPartitions } from '../../../../src/kafka/consumer/refused-partitions';
 
@@ -29,7 +29,7 @@ function setUp() {
   );
   return {
     ...{ refused, out, lines, changes },
-    /** A fetch begins after so long. */
+    /** Begins a fetch after this time. */
     fetchAfter(ms: number) {
       now += ms;
       refused.onFetchStart();
@@ -90,7 +90,7 @@ it('refused partitions are retried at once after a rebalance', () => {
   refused.pause(of(2));
   refused.refuse(of(0), NOT_ALLOWED);
   fetchAfter(0);
-  // As the membership does, which resumes all that it has.
+  // The membership does the same: it resumes all its partitions.
   out.clear();
   refused.onAssigned();
   expect(fetchAfter(0)).toEqual([]);

@@ -337,7 +337,7 @@ describe('a batch that cannot be read', () => {
   });
 
   describe('with a damaged header', () => {
-    /** Ten records from offset 100 on, whose header is changed behind its checksum to say that there are others. */
+    /** Ten records from offset 100 on. Their header was changed after the checksum: other offsets. */
     const damaged = (lastOffsetDelta: number, count = 10) => {
       const bytes = encodeBatch({ firstOffset: 100, records: Array.from({ length: 10 }, () => ({})) });
       bytes.writeInt32BE(lastOffsetDelta, 23);
@@ -429,7 +429,7 @@ describe('a record of more than 1,000 headers', () => {
     const [, odd] = records;
     const whole = encodeRecords([{ ...many, offsetDelta: 1 }]);
     expect(odd).toMatchObject({ key: null, headers: [], claims: [], timestamp: '1007' });
-    // Behind its length, which takes two bytes.
+    // After its length, which takes two bytes.
     expect(odd?.value).toEqual(whole.subarray(2));
     expect(odd?.size).toBe(whole.length - 2);
   });
@@ -442,7 +442,7 @@ describe('a record of more than 1,000 headers', () => {
     expect(
       await counts(headers(1_000), [...headers(1_000), replayed], [...headers(1_000), replayed, ...ours]),
     ).toEqual([1_000, 1_001, 1_007]);
-    // As many of others are too many, and so are ours given more often.
+    // The same number of other headers is too many. So are the headers of a dead letter given twice.
     expect(await counts(headers(1_007), headers(1_008, 'source-topic'))).toEqual([0, 0]);
   });
 
@@ -471,14 +471,14 @@ describe('the size of a record', () => {
 });
 
 describe('a message of an old format', () => {
-  /** Bits that a batch has its last offset in would say what no offset is. */
+  /** In the place of the last offset of a batch, these bits are no valid offset. */
   const timestamp = 0x7fff_ffff_ffff_ffffn;
   const messages: (OldTestMessage & { what: string })[] = [
     { what: 'the shortest', magic: 0, offset: 3, value: null },
     { what: 'a short one', magic: 0, offset: 4, key: text('k'), value: text('a') },
     { what: 'one with a timestamp', magic: 1, offset: 5, timestamp, value: text('b'.repeat(100)) },
     { what: 'one without', magic: 1, offset: 8, value: text('c') },
-    // Of those that it holds it has the offset of the last.
+    // Its offset is that of the last message that it holds.
     { what: 'a compressed one', magic: 1, offset: 12, attributes: 1, timestamp: 7n, value: text('gzip') },
     { what: 'a long one', magic: 0, offset: 13, value: text('d'.repeat(500)) },
   ];
@@ -560,7 +560,7 @@ describe('a batch that cannot be decompressed now', () => {
       running--;
       return Buffer.alloc(1);
     };
-    // Whether their bytes say so, or not.
+    // Whether their bytes name that size, or not.
     const all = [1, 9 * mebibyte, 1].map((said) => inflate('gzip', large, bytes, 64 * mebibyte, said));
     const small = async () => Buffer.from('small');
     expect(String(await inflate('gzip', small, bytes, 64 * mebibyte, 1))).toBe('small');

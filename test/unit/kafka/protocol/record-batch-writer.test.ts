@@ -13,7 +13,7 @@ import { anyCharacter } from '../../../support/texts';
 
 const NOW = 1_760_000_000_123;
 
-/** A batch that is told what it will take, and one that has to grow. */
+/** The same messages in a batch of the right capacity, and in one that has to grow. */
 async function batchOf(messages: readonly OutgoingMessage[], compressor: Compressor | null = null) {
   const encoder = new MessageEncoder();
   const [roomy, narrow] = [new RecordBatch(100_000), new RecordBatch(0)];
@@ -28,7 +28,7 @@ async function batchOf(messages: readonly OutgoingMessage[], compressor: Compres
 
 const bytesOf = (content: string | Buffer) => (typeof content === 'string' ? Buffer.from(content) : content);
 
-/** As a reader gets it: bytes. */
+/** The bytes that a reader gets. */
 function asRead({ key, value, headers }: OutgoingMessage) {
   const bytes = (content: string | Buffer | null) => (content === null ? null : bytesOf(content));
   return {
@@ -38,7 +38,7 @@ function asRead({ key, value, headers }: OutgoingMessage) {
   };
 }
 
-/** Texts around the lengths at which the length of a length changes, 64 and 8,192 bytes, of letters that take more than they seem to, too. */
+/** Texts around 64 and 8,192 bytes, where the length field grows. Some letters take more than one byte. */
 const around = (units: Readonly<Record<string, number>>) =>
   fc
     .tuple(fc.constantFrom(...Object.entries(units)), fc.nat(70))
@@ -80,7 +80,7 @@ describe('a record batch that is written', () => {
     [0, 1],
   ])('holds large messages, %d before and %d after a small one', async (before, behind) => {
     const mebibyte = 1024 ** 2;
-    // Around the length at which the length of a length changes, too.
+    // Also around the length at which the length field grows.
     for (const size of [mebibyte, mebibyte + 1, 5 * mebibyte]) {
       const large = { key: 'k', value: Buffer.alloc(size, 'large '), headers: [] };
       const small = { key: null, value: 'small', headers: [] };
