@@ -179,6 +179,23 @@ test('the index has every page of docs', () => {
   expect(pages.filter((path) => !indexed.includes(path))).toEqual([]);
 });
 
+test('a procedure says when, what it needs, its steps, how to see that it worked, and how to go back', () => {
+  const parts = ['When', 'You need', 'Steps', 'How to see that it worked', 'How to go back'];
+  const procedures = documentsBelow('docs/operations').flatMap((path) =>
+    read(path)
+      .split(/^## /m)
+      .filter((section) => section.includes('**When.**'))
+      .map((section) => ({
+        section: `${path}: ${section.split('\n', 1)[0]}`,
+        parts: [...section.matchAll(/^\*\*([A-Z][a-z ]+)\.\*\*/gm)]
+          .map(([, part = '']) => part)
+          .filter((part) => parts.includes(part)),
+      })),
+  );
+  expect(procedures.length).toBeGreaterThan(12);
+  expect(procedures).toEqual(procedures.map(({ section }) => ({ section, parts })));
+});
+
 test('the index of operations has every page of its directory', () => {
   const indexed = linksOf(read('docs/operations.md')).map(
     (link) => targetOf('docs/operations.md', link).split('#')[0],
