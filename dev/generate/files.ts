@@ -1,6 +1,7 @@
 /** The generated files, and their comparison with the committed ones. */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { CURRENCIES } from '../../src/domain/event/money';
 import { EVENT_SCHEMA } from '../../src/domain/event/schema';
 import { VERDICT_SCHEMA } from '../../src/publishing/verdict-topic';
 import { ANSWER_SCHEMA } from '../../src/webhook/responses';
@@ -31,6 +32,7 @@ export function generatedFiles(root: string): GeneratedFile[] {
     file('schemas/promo.event.v1.json', renderSchema(EVENT_SCHEMA)),
     file('schemas/promo.verdict.v1.json', renderSchema(VERDICT_SCHEMA)),
     file('schemas/promo.answer.v1.json', renderSchema(ANSWER_SCHEMA)),
+    file(REFERENCE_SCHEMA, withCurrencies(readIfThere(join(root, REFERENCE_SCHEMA)) ?? '')),
     file('schemas/VERDICTS.md', renderVerdicts(GENERATE_COMMAND)),
     file('docs/configuration.md', renderConfiguration(GENERATE_COMMAND)),
     file('docs/metrics.md', renderMetrics(GENERATE_COMMAND)),
@@ -43,6 +45,17 @@ export function generatedFiles(root: string): GeneratedFile[] {
 
 export function tablesFile(content: string): GeneratedFile {
   return { path: 'docs/tables.md', content, command: GENERATE_TABLES_COMMAND };
+}
+
+/** The schema of reference files, written by hand except for the list of currencies. */
+const REFERENCE_SCHEMA = 'schemas/reference.schema.json';
+const CURRENCY_LIST = /("enum": \[\n\s*)"JPY",[^\]]*?(\n\s*\])/;
+
+/** @throws where the schema has no list of currencies */
+function withCurrencies(schema: string): string {
+  if (!CURRENCY_LIST.test(schema)) throw new Error(`${REFERENCE_SCHEMA} has no list of currencies`);
+  const codes = CURRENCIES.map(({ code }) => `"${code}"`).join(', ');
+  return schema.replace(CURRENCY_LIST, (_, before: string, after: string) => `${before}${codes}${after}`);
 }
 
 /** In the order of the source, in which people read it. */

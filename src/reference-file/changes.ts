@@ -1,7 +1,9 @@
 /** Describes the changes that applying reference data would make, for the person who is about to apply it. */
 import {
+  type BrandEntry,
   type ConnectionEntry,
   feedIdOf,
+  type GameEntry,
   type OperatorEntry,
   type ReferenceDocument,
 } from '../domain/reference';
@@ -113,37 +115,60 @@ function itemsOf(document: ReferenceDocument): Map<string, Item> {
       fields: new Map(fields),
     });
     return [
-      item('operator', operator.id, [['active', String(operator.active)]]),
+      item('operator', operator.id, operatorFields(operator)),
       ...operator.connections.map((it) => item('connection', it.id, connectionFields(operator, it))),
       ...operator.brands.map((it) => item('brand', it.id, brandFields(it))),
-      ...operator.catalogue.map((it) => item('game', it.id, [['active', String(it.active)]])),
+      ...operator.catalogue.map((it) => item('game', it.id, gameFields(it))),
     ];
   });
   return new Map(items.map((item) => [JSON.stringify([item.what, item.operatorId, item.ownId]), item]));
+}
+
+/**
+ * Keys without words of their own, each with its JSON. Documents without differences count as equal, so a
+ * difference that is not reported would not be applied.
+ */
+function otherFields(others: object): (readonly [string, Shown])[] {
+  return Object.entries(others).flatMap(([name, value]) =>
+    value === undefined ? [] : [[name, JSON.stringify(value)] as const],
+  );
+}
+
+function operatorFields(operator: OperatorEntry): (readonly [string, Shown])[] {
+  const { id: _, active, connections: _1, brands: _2, catalogue: _3, ...others } = operator;
+  return [['active', String(active)], ...otherFields(others)];
+}
+
+function gameFields({ id: _, active, ...others }: GameEntry): (readonly [string, Shown])[] {
+  return [['active', String(active)], ...otherFields(others)];
 }
 
 function connectionFields(
   operator: OperatorEntry,
   connection: ConnectionEntry,
 ): (readonly [string, Shown])[] {
-  const { transport, topic, brand, feed } = connection;
+  const { id: _, transport, topic, brand, feed, ...others } = connection;
   return [
     ['transport', transport],
     ...(topic === undefined ? [] : [['topic', topic] as const]),
     ['carries', brand === undefined ? 'several brands' : `only brand ${plain(brand)}`],
     ['feed', feedIdOf(operator.id, feed)],
+    ...otherFields(others),
   ];
 }
 
-function brandFields(brand: OperatorEntry['brands'][number]): (readonly [string, Shown])[] {
-  const { deny, allow } = brand.games;
+function brandFields(brand: BrandEntry): (readonly [string, Shown])[] {
+  const { id: _, active, games, minBet, ...others } = brand;
+  const { deny, allow, ...otherGames } = games;
   return [
-    ['active', String(brand.active)],
+    ['active', String(active)],
     ...(deny.length === 0 ? [] : [['games.deny', deny] as const]),
     ...(allow === undefined ? [] : [['games.allow', allow] as const]),
-    ...Object.entries(brand.minBet)
+    ...otherFields(otherGames).map(([name, shown]) => [`games.${name}`, shown] as const),
+    ...Object.entries(minBet)
       .sort(([a], [b]) => compare(a, b))
       .map(([code, amount]) => [`min_bet.${code}`, amount] as const),
+    ...otherFields(others),
   ];
 }
 
