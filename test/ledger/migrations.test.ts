@@ -112,8 +112,11 @@ const QUERIES = `
 select format('select array[%s]::text from %s order by 1', string_agg(format('%I::text', attname), ', ' order by attnum), attrelid::regclass)
 from pg_attribute join pg_class c on c.oid = attrelid
 where relnamespace in ('promo'::regnamespace, 'promo_store'::regnamespace) and relkind in ('r', 'p', 'v') and not relispartition
-  and relname not like 'migrations%' and attnum > 0 and not attisdropped
+  and relname not like 'migrations%' and relname <> 'currencies' and attnum > 0 and not attisdropped
 group by attrelid`;
+
+/** A migration may add a currency, and changes none. */
+const CURRENCIES = 'select currency_no, code, scale, unit from promo_store.currencies';
 
 const contentsOf = async (client: Client, queries: readonly TextRow[]): Promise<[string, TextRow[]][]> => {
   const contents: [string, TextRow[]][] = [];
@@ -193,10 +196,11 @@ test('every earlier version is brought to the same shape, with what it holds [D1
     const url = await database();
     expect(await migrate(url, { upTo: name })).toEqual(names.slice(0, index + 1));
     expect(await pendingMigrations(url)).toEqual(names.slice(index + 1));
-    const { queries, before } = await withClient(url, async (client) => {
+    const { queries, before, currencies } = await withClient(url, async (client) => {
       await client.query(HELD);
       const queries = await rowsOf(client, QUERIES);
-      return { queries, before: await contentsOf(client, queries) };
+      const currencies = await rowsOf(client, CURRENCIES);
+      return { queries, before: await contentsOf(client, queries), currencies };
     });
 
     expect(await migrate(url)).toEqual(names.slice(index + 1));
@@ -204,6 +208,7 @@ test('every earlier version is brought to the same shape, with what it holds [D1
     expect(await shapeOf(url)).toEqual(shape);
     await withClient(url, async (client) => {
       expect(await contentsOf(client, queries)).toEqual(before);
+      expect(await rowsOf(client, CURRENCIES)).toEqual(expect.arrayContaining(currencies));
       expect(
         await rowsOf(client, 'select event_id, amount_minor, currency from promo.ledger order by entry_id'),
       ).toEqual(HELD_ENTRIES);

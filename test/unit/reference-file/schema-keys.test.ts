@@ -1,6 +1,6 @@
 /**
- * Each key of the schema of reference files: a change of it is stored, read back and reported. `reference
- * apply` stores nothing where no change is reported.
+ * A change of any key of the reference schema is stored, read back and reported. Without a reported change,
+ * `reference apply` stores nothing.
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
