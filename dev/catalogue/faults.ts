@@ -417,11 +417,11 @@ export const FAULTS: readonly FaultGroup[] = [
         sees: 'a record with too many headers: `records sent to the dead-letter topic`, `promo_intake_dead_letters_total{reason="undecodable"}`; nothing of the others',
         tests: {
           [HOSTILE_BYTES]: [
-            'large keys and headers, compressed: 40 batches with a key of 60 MiB, by gzip: memory is bounded, and other records are decided meanwhile',
-            'large keys and headers, compressed: 40 batches with a key of 60 MiB, by snappy: memory is bounded, and other records are decided meanwhile',
-            'large keys and headers, compressed: 40 batches with a key of 60 MiB, by lz4: memory is bounded, and other records are decided meanwhile',
-            'large keys and headers, compressed: 40 batches with a key of 60 MiB, by zstd: memory is bounded, and other records are decided meanwhile',
-            'large keys and headers, compressed: 40 batches with a header of 60 MiB: memory is bounded, and other records are decided meanwhile',
+            'large keys and headers, compressed: 16 batches with a key of 60 MiB, by gzip: memory is bounded, and other records are decided meanwhile',
+            'large keys and headers, compressed: 16 batches with a key of 60 MiB, by snappy: memory is bounded, and other records are decided meanwhile',
+            'large keys and headers, compressed: 16 batches with a key of 60 MiB, by lz4: memory is bounded, and other records are decided meanwhile',
+            'large keys and headers, compressed: 16 batches with a key of 60 MiB, by zstd: memory is bounded, and other records are decided meanwhile',
+            'large keys and headers, compressed: 16 batches with a header of 60 MiB: memory is bounded, and other records are decided meanwhile',
             'large keys and headers, compressed: a key or a header of 60 MiB on 12 partitions, some of them in sequence: memory is bounded',
             'large keys and headers, compressed: dead letters with keys and headers of 60 MiB: memory is bounded while they are sent, and other records are decided',
             'very many headers: 200 unclaimed records of 99,999, and as many on a topic of their own: memory is bounded, and other records are decided',

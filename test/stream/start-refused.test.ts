@@ -159,15 +159,13 @@ it(
       const line = await worker.waitForLog(({ msg }) => msg.includes('is not ready, retrying'));
       expect(line.error).toMatch(remedy);
       await worker.kill();
-      for (const [command, settings] of [
-        [['status'], { DATABASE_URL: database }],
-        [['verify'], { DATABASE_URL: database }],
-        [['dead-letters', 'list'], {}],
-      ] as const) {
-        const running = new RunningCommand(command, { ...kafka, ...settings });
+      const commands = [['status'], ['verify'], ['dead-letters', 'list']].map(async (command) => {
+        const running = new RunningCommand(command, { ...kafka, DATABASE_URL: database });
         const { code } = await running.ending(60 * SECOND);
-        expect([command, code, running.output()]).toEqual([command, 1, expect.stringMatching(remedy)]);
-      }
+        return [command, code, running.output()];
+      });
+      for (const ended of await Promise.all(commands))
+        expect(ended).toEqual([ended[0], 1, expect.stringMatching(remedy)]);
     } finally {
       await servers.stop();
       await dropDatabase(database);

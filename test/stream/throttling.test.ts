@@ -1,14 +1,13 @@
 /**
  * Quotas of the brokers: a throttled worker stays in its group, and its metrics show which quota delays it.
  */
-import type { Servers } from '../../dev/servers';
 import { sleep, until } from '../../dev/servers/deadline';
 import { aLogin, bytesOf } from '../support/builders';
 import { type Outgoing, produce } from '../support/kafka';
 import { setQuota } from '../support/quotas';
-import { ownServers } from '../support/servers';
 import type { RunningCommand } from '../support/worker';
-import { inWorld, type World } from './world';
+import { sideBySide } from './side-by-side';
+import { inOwnWorld, type World } from './world';
 
 const SECOND = 1_000;
 const DEADLINE_MS = 300 * SECOND;
@@ -17,11 +16,8 @@ const THROTTLED = 'Kafka throttles requests of this process by a quota';
 
 const NEVER = 'Kafka throttles every fetch, and no record arrives';
 
-let servers: Servers;
-beforeAll(async () => {
-  servers = await ownServers({ need: ['kafka'] });
-}, DEADLINE_MS);
-afterAll(() => servers.stop(), DEADLINE_MS);
+/** Each test has its own Kafka, since a quota is set for the client id of all workers. */
+const together = sideBySide(DEADLINE_MS);
 
 /** Logins of a size, in two partitions. */
 const loginsOf = (name: string, count: number, bytes: number): Outgoing[] =>
@@ -36,6 +32,8 @@ async function produceInBatches(topic: string, records: readonly Outgoing[], bro
     await produce(topic, records.slice(from, from + BATCH), { brokers: [broker] });
 }
 const BATCH = 50;
+/** Of a kilobyte: a quota of 50 kB/s lets half a megabyte through at once, and then needs 14 s. */
+const RECORDS = 1_200;
 
 const assignments = (worker: RunningCommand): number => worker.logged('partitions assigned').length;
 const throttledSeconds = (worker: RunningCommand, request: string): Promise<number> =>
@@ -48,107 +46,87 @@ async function untilCommitted(world: World<'main'>, milliseconds: number): Promi
   });
 }
 
-it(
+together(
   'a consumer byte quota of 50 kB/s slows a worker down and does not cost it its membership [U1]',
   () =>
-    inWorld({ topics: { main: 2 }, servers }, async (world) => {
-      const broker = servers.kafkaBrokers;
+    inOwnWorld({ need: ['kafka'] }, { topics: { main: 2 } }, async (world) => {
+      const [broker = ''] = world.brokers;
       await setQuota(broker, CLIENT, 'consumer_byte_rate', 50_000);
-      try {
-        await produceInBatches(world.topics.main, loginsOf('slow', 2_000, 1_000), broker);
-        const worker = await world.started();
-        await untilCommitted(world, 120 * SECOND);
-        expect(assignments(worker)).toBe(1);
-        expect(await worker.metric('promo_intake_rebalance_seconds_count')).toBe(1);
-        expect(await throttledSeconds(worker, 'fetch')).toBeGreaterThan(10);
-        const [line, ...more] = worker.logged(THROTTLED);
-        expect(line).toMatchObject({
-          level: 'warn',
-          request: 'fetch',
-          broker,
-          throttleMs: expect.any(Number),
-        });
-        expect(more.length).toBeLessThanOrEqual(2);
-        const stopAt = Date.now();
-        expect(await worker.stop()).toEqual({ code: 0, signal: null });
-        expect(Date.now() - stopAt).toBeLessThan(8 * SECOND);
-      } finally {
-        await setQuota(broker, CLIENT, 'consumer_byte_rate', null);
-      }
-    }),
-  DEADLINE_MS,
-);
-
-it(
-  'a worker that is throttled joins a rebalance in time, and both members continue [U1]',
-  () =>
-    inWorld({ topics: { main: 2 }, servers }, async (world) => {
-      const broker = servers.kafkaBrokers;
-      await setQuota(broker, CLIENT, 'consumer_byte_rate', 50_000);
-      try {
-        await produceInBatches(world.topics.main, loginsOf('both', 2_000, 1_000), broker);
-        const first = await world.started();
-        await sleep(5 * SECOND);
-        const beganAt = Date.now();
-        const second = await world.started();
-        expect(Date.now() - beganAt).toBeLessThan(12 * SECOND);
-        await first.waitForLog(() => assignments(first) === 2);
-        await untilCommitted(world, 120 * SECOND);
-        expect([assignments(first), assignments(second)]).toEqual([2, 1]);
-        expect(await first.metric('promo_intake_rebalance_seconds_count')).toBe(2);
-      } finally {
-        await setQuota(broker, CLIENT, 'consumer_byte_rate', null);
-      }
-    }),
-  DEADLINE_MS,
-);
-
-it(
-  'a batch larger than ten seconds of the quota never arrives; the log reports it after a minute, and a larger quota helps',
-  () =>
-    inWorld({ topics: { main: 2 }, servers }, async (world) => {
-      const broker = servers.kafkaBrokers;
-      await setQuota(broker, CLIENT, 'consumer_byte_rate', 20_000);
-      try {
-        const worker = await world.started();
-        await produce(world.topics.main, loginsOf('large', 2, 400_000), { brokers: [broker] });
-        const line = await worker.waitForLog(({ msg }) => msg.startsWith(NEVER), 120 * SECOND);
-        expect(line).toMatchObject({ level: 'error', broker, throttleMs: expect.any(Number) });
-        expect(line.everyFetchForMs).toBeGreaterThanOrEqual(60_000);
-        expect(await world.balance()).toEqual({});
-        expect(assignments(worker)).toBe(1);
-        // Ten seconds of the new quota exceed the batch.
-        await setQuota(broker, CLIENT, 'consumer_byte_rate', 100_000);
-        await untilCommitted(world, 120 * SECOND);
-        expect(worker.log().filter(({ msg }) => msg.startsWith(NEVER))).toHaveLength(1);
-      } finally {
-        await setQuota(broker, CLIENT, 'consumer_byte_rate', null);
-      }
-    }),
-  DEADLINE_MS,
-);
-
-it(
-  'the metric distinguishes producer quotas from request quotas',
-  () =>
-    inWorld({ topics: { main: 2, verdicts: 1 }, servers }, async (world) => {
-      const broker = servers.kafkaBrokers;
-      const worker = await world.started({ VERDICT_TOPIC: world.topics.verdicts });
-      await setQuota(broker, CLIENT, 'producer_byte_rate', 20_000);
-      await produce(world.topics.main, loginsOf('verdicts', 2_000, 10), { brokers: [broker] });
-      await until('produce requests are throttled', 60 * SECOND, async () => {
-        return (await throttledSeconds(worker, 'produce')) > 0;
-      });
-      await setQuota(broker, CLIENT, 'producer_byte_rate', null);
-      expect(await throttledSeconds(worker, 'other')).toBe(0);
-      await setQuota(broker, CLIENT, 'request_percentage', 0.05);
-      await until('other requests are throttled', 60 * SECOND, async () => {
-        return (await throttledSeconds(worker, 'other')) > 0;
-      });
-      await sleep(20 * SECOND);
-      await setQuota(broker, CLIENT, 'request_percentage', null);
+      await produceInBatches(world.topics.main, loginsOf('slow', RECORDS, 1_000), broker);
+      const worker = await world.started();
       await untilCommitted(world, 120 * SECOND);
       expect(assignments(worker)).toBe(1);
+      expect(await worker.metric('promo_intake_rebalance_seconds_count')).toBe(1);
+      expect(await throttledSeconds(worker, 'fetch')).toBeGreaterThan(10);
+      const [line, ...more] = worker.logged(THROTTLED);
+      expect(line).toMatchObject({
+        level: 'warn',
+        request: 'fetch',
+        broker,
+        throttleMs: expect.any(Number),
+      });
+      expect(more.length).toBeLessThanOrEqual(2);
+      const stopAt = Date.now();
+      expect(await worker.stop()).toEqual({ code: 0, signal: null });
+      expect(Date.now() - stopAt).toBeLessThan(8 * SECOND);
     }),
-  DEADLINE_MS,
+);
+
+together('a worker that is throttled joins a rebalance in time, and both members continue [U1]', () =>
+  inOwnWorld({ need: ['kafka'] }, { topics: { main: 2 } }, async (world) => {
+    const [broker = ''] = world.brokers;
+    await setQuota(broker, CLIENT, 'consumer_byte_rate', 50_000);
+    await produceInBatches(world.topics.main, loginsOf('both', RECORDS, 1_000), broker);
+    const first = await world.started();
+    await sleep(5 * SECOND);
+    const beganAt = Date.now();
+    const second = await world.started();
+    expect(Date.now() - beganAt).toBeLessThan(12 * SECOND);
+    await first.waitForLog(() => assignments(first) === 2);
+    await untilCommitted(world, 120 * SECOND);
+    expect([assignments(first), assignments(second)]).toEqual([2, 1]);
+    expect(await first.metric('promo_intake_rebalance_seconds_count')).toBe(2);
+  }),
+);
+
+together(
+  'a batch larger than ten seconds of the quota never arrives; the log reports it after a minute, and a larger quota helps',
+  () =>
+    inOwnWorld({ need: ['kafka'] }, { topics: { main: 2 } }, async (world) => {
+      const [broker = ''] = world.brokers;
+      await setQuota(broker, CLIENT, 'consumer_byte_rate', 20_000);
+      const worker = await world.started();
+      await produce(world.topics.main, loginsOf('large', 2, 400_000), { brokers: [broker] });
+      const line = await worker.waitForLog(({ msg }) => msg.startsWith(NEVER), 120 * SECOND);
+      expect(line).toMatchObject({ level: 'error', broker, throttleMs: expect.any(Number) });
+      expect(line.everyFetchForMs).toBeGreaterThanOrEqual(60_000);
+      expect(await world.balance()).toEqual({});
+      expect(assignments(worker)).toBe(1);
+      // Ten seconds of the new quota exceed the batch.
+      await setQuota(broker, CLIENT, 'consumer_byte_rate', 100_000);
+      await untilCommitted(world, 120 * SECOND);
+      expect(worker.log().filter(({ msg }) => msg.startsWith(NEVER))).toHaveLength(1);
+    }),
+);
+
+together('the metric distinguishes producer quotas from request quotas', () =>
+  inOwnWorld({ need: ['kafka'] }, { topics: { main: 2, verdicts: 1 } }, async (world) => {
+    const [broker = ''] = world.brokers;
+    const worker = await world.started({ VERDICT_TOPIC: world.topics.verdicts });
+    await setQuota(broker, CLIENT, 'producer_byte_rate', 20_000);
+    await produce(world.topics.main, loginsOf('verdicts', 2_000, 10), { brokers: [broker] });
+    await until('produce requests are throttled', 60 * SECOND, async () => {
+      return (await throttledSeconds(worker, 'produce')) > 0;
+    });
+    await setQuota(broker, CLIENT, 'producer_byte_rate', null);
+    expect(await throttledSeconds(worker, 'other')).toBe(0);
+    await setQuota(broker, CLIENT, 'request_percentage', 0.05);
+    await until('other requests are throttled', 60 * SECOND, async () => {
+      return (await throttledSeconds(worker, 'other')) > 0;
+    });
+    await sleep(20 * SECOND);
+    await setQuota(broker, CLIENT, 'request_percentage', null);
+    await untilCommitted(world, 120 * SECOND);
+    expect(assignments(worker)).toBe(1);
+  }),
 );
