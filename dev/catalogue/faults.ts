@@ -72,7 +72,7 @@ export const FAULTS: readonly FaultGroup[] = [
     faults: [
       {
         fault: 'Its connection to Postgres is cut, at any message of a transaction or of connecting',
-        does: 'Decides the batch again, from a wait of 1 s on. Where the transaction had been committed and only the answer was lost, its records are recognized and answered as before.',
+        does: 'Decides the batch again, after a wait of 1 s at first. If the transaction had committed and only its answer was lost, its records are recognized and answered as before.',
         sees: `${UNDECIDED}; \`the store closed a connection\``,
         tests: {
           [SWEEP]: [
@@ -87,7 +87,7 @@ export const FAULTS: readonly FaultGroup[] = [
       },
       {
         fault: 'Its connection to Kafka is cut, at any request or answer',
-        does: 'Connects anew. Verdicts and dead letters are sent again, equal to the first; an offset is committed once it can be.',
+        does: 'Connects again. It sends verdicts and dead letters again, equal to the first ones, and retries the offset commit.',
         sees: '`offset commit failed`, `the Kafka client restarts`, `partition is undecided` where a message could not be sent',
         tests: {
           [SWEEP]: [
@@ -98,8 +98,8 @@ export const FAULTS: readonly FaultGroup[] = [
       },
       {
         fault:
-          'It is killed (SIGKILL, out of memory), at any of these points, between COMMIT and the offset commit, too',
-        does: 'The group gives its partitions to another worker after 10 s, which reads again from the committed offset and answers what is decided as before.',
+          'It is killed (SIGKILL, out of memory) at any of these points, also between COMMIT and the offset commit',
+        does: 'After 10 s the group assigns its partitions to another worker. That one reads from the committed offset again, and answers decided records as before.',
         sees: `restart of the pod, ${READ_AGAIN}`,
         tests: {
           [SWEEP]: [
@@ -117,8 +117,8 @@ export const FAULTS: readonly FaultGroup[] = [
         },
       },
       {
-        fault: 'It was killed, and Kafka goes on counting it as a member of the group',
-        does: 'Another worker sees within 12 s that the member commits nothing of what it could read, while its own partitions get on. It joins anew, which makes Kafka ask who is there, and has the partitions 15 s later. Where that changes nothing, since the member lives and is undecided, it joins anew after 1 min, 2, 4 ... 60.',
+        fault: 'It was killed, and Kafka still counts it as a member of the group',
+        does: 'Within 12 s another worker, which makes progress itself, sees that the member commits nothing although it has records to read. It rejoins, so that Kafka checks the members, and gets the partitions 15 s later. If the member is alive and only undecided, nothing changes: then the worker rejoins after 1, 2, 4 ... 60 min.',
         sees: '`members of the group do not read their partitions`, then `partitions assigned`',
         tests: {
           [PROCESSES]: [
@@ -128,7 +128,7 @@ export const FAULTS: readonly FaultGroup[] = [
       },
       {
         fault: 'SIGTERM in the middle of a batch',
-        does: 'Finishes what is under way within SHUTDOWN_SECONDS, commits it, and leaves the group. What waits is left to the next owner.',
+        does: 'Finishes the batches in flight within SHUTDOWN_SECONDS, commits them, and leaves the group. The next owner reads the waiting records.',
         sees: '`signal received`, `stopping`, `stopped`; exit code 0, or 1 and `stopped at the deadline; records in flight are read again`, `connections did not close in time, dropping them`',
         tests: {
           [OFFSETS]: [
@@ -142,8 +142,8 @@ export const FAULTS: readonly FaultGroup[] = [
       },
       {
         fault:
-          'It is frozen beyond the session timeout (SIGSTOP, a machine that sleeps), and goes on while another has its partitions',
-        does: 'Postgres ends its open transactions after 15 s. What it still decides is recognized by the other, and the other way round; it joins the group anew.',
+          'It is frozen beyond the session timeout (SIGSTOP, a machine that sleeps), and continues while another worker has its partitions',
+        does: 'Postgres ends its open transactions after 15 s. Each of the two workers recognizes the records that the other has decided. The frozen one rejoins the group.',
         sees: `\`partitions assigned\` by both, ${READ_AGAIN}`,
         tests: {
           [PROCESSES]: [
@@ -153,7 +153,7 @@ export const FAULTS: readonly FaultGroup[] = [
       },
       {
         fault: 'Its event loop is blocked beyond the session timeout',
-        does: 'The same; nobody is answered meanwhile.',
+        does: 'The same. It answers no request meanwhile.',
         sees: 'no answer from `/livez`, then `partitions assigned`',
         tests: {
           [PROCESSES]: [
@@ -163,9 +163,9 @@ export const FAULTS: readonly FaultGroup[] = [
       },
       {
         fault:
-          'Its log cannot be written: a full disk, a pipe whose reader has stopped, a pipe or a terminal that is gone; of worker, worker --drain and webhook',
-        does: 'Goes on. 1 MiB of lines wait, the lines beyond are dropped. SIGTERM ends the process as always.',
-        sees: '`promo_intake_log_lines_dropped_total`; `log lines were dropped while the log could not be written`, with their number, once lines can be written again',
+          'Its log cannot be written: a full disk, a pipe whose reader has stopped, a pipe or a terminal that is gone (worker, `worker --drain`, webhook)',
+        does: 'Continues. Up to 1 MiB of lines wait, and further lines are dropped. SIGTERM ends the process as always.',
+        sees: '`promo_intake_log_lines_dropped_total`; once lines can be written again, `log lines were dropped while the log could not be written` with their number',
         tests: {
           [LOG]: [
             'a device without room',
@@ -181,8 +181,8 @@ export const FAULTS: readonly FaultGroup[] = [
       },
       {
         fault: 'The results of a command cannot be written',
-        does: 'Does its work to the end, with the exit code of the work. A reader that ended, as head does, is no fault; without room the command ends with 1. While a reader has stopped, the command waits, and SIGTERM ends it within 2 s.',
-        sees: '`standard output cannot be written (ENOSPC): the results are incomplete`; nothing where the reader ended',
+        does: 'Completes its work, and ends with the exit code of the work. A reader that ended, as `head` does, is no fault. Without room the command ends with 1. While the reader has stopped, the command waits, and SIGTERM ends it within 2 s.',
+        sees: '`standard output cannot be written (ENOSPC): the results are incomplete`; no sign if the reader ended',
         tests: {
           [LOG]: [
             'results to a pipe whose reader is gone: the command ends without output, with the exit code of its work',
@@ -194,8 +194,8 @@ export const FAULTS: readonly FaultGroup[] = [
       },
       {
         fault: 'Its clock jumps, forward or back',
-        does: 'Goes on: its own waits are by a clock that only goes forward. The Kafka client, set back, sends no heartbeat: after 20 s the worker joins the group anew.',
-        sees: '`the membership of the group has ended; rejoining` where it was set back',
+        does: 'Continues: its own waits use a monotonic clock. After a jump back the Kafka client sends no heartbeat, and the worker rejoins the group after 20 s.',
+        sees: '`the membership of the group has ended; rejoining` after a jump back',
         tests: {
           [PROCESSES]: ['forward', 'back'].map(
             (direction) => `a clock that jumps a day ${direction}: later records are decided and committed`,
@@ -208,9 +208,9 @@ export const FAULTS: readonly FaultGroup[] = [
     title: 'Kafka',
     faults: [
       {
-        fault: 'A broker that restarts or crashes, or all of them away for minutes',
-        does: 'Connects again and again. Within 35 s of their return it has gone on by itself.',
-        sees: 'warnings with `"client":"Connection"`; where it lasts also `the Kafka client restarts`, `cannot check topics, retrying`; `/livez` stays 200, since a restart would not help',
+        fault: 'A broker restarts or crashes, or all brokers are away for minutes',
+        does: 'Connects again and again. It continues by itself within 35 s of their return.',
+        sees: 'warnings with `"client":"Connection"`; if it lasts, also `the Kafka client restarts` and `cannot check topics, retrying`; `/livez` stays 200, since a restart would not help',
         tests: {
           [KAFKA]: [
             'a broker that is killed and started again: the worker continues by itself',
@@ -222,9 +222,9 @@ export const FAULTS: readonly FaultGroup[] = [
         },
       },
       {
-        fault: 'Brokers that hang: connections stay up, and nothing answers',
-        does: 'Gives a request up after 15 s, and goes on within 35 s of the end. SIGTERM ends it in time.',
-        sees: 'the same',
+        fault: 'Brokers hang: connections stay up, and no answer comes',
+        does: 'Ends a request after 15 s, and continues within 35 s of the end of the fault. SIGTERM ends it in time.',
+        sees: 'the same signs',
         tests: {
           [LONG]: [
             'long faults: Kafka hangs for half a minute: records sent meanwhile are decided within 35 s of its end',
@@ -233,8 +233,8 @@ export const FAULTS: readonly FaultGroup[] = [
         },
       },
       {
-        fault: 'Kafka is not there when a worker starts',
-        does: 'Tries for a minute.',
+        fault: 'Kafka is away when a worker starts',
+        does: 'Retries for a minute, and then ends with 1.',
         sees: '`Kafka is not ready, retrying`, then `the worker cannot start`; exit code 1',
         tests: {
           [LONG]: [
@@ -243,8 +243,8 @@ export const FAULTS: readonly FaultGroup[] = [
         },
       },
       {
-        fault: 'Rebalances: workers that come, go and crash, one every few seconds',
-        does: 'Drops what it has not decided, and goes on with what it is given. A batch under way is decided, and not committed by the old owner.',
+        fault: 'Rebalances: every few seconds a worker joins, leaves or crashes',
+        does: 'Drops its undecided records, and continues with the partitions that it is assigned. A batch in flight is decided, and the old owner does not commit its offset.',
         sees: `\`partitions assigned\`, ${READ_AGAIN}`,
         tests: {
           [KAFKA]: [
@@ -252,7 +252,7 @@ export const FAULTS: readonly FaultGroup[] = [
           ],
           [GROUPS]: [
             'workers that join and leave under load: lose no event, and records that are read twice are no duplicates',
-            'a partition that is undecided and full while the group rebalances: is read again by its next owner, which waits 1 s first and decides it once the store can',
+            'an undecided and full partition in a rebalance: is read again by its next owner, which waits 1 s first and decides it once the store can',
           ],
           [LONG]: [
             'long faults: three workers that are killed and replaced in turn: the same tables as an undisturbed run',
@@ -260,8 +260,8 @@ export const FAULTS: readonly FaultGroup[] = [
         },
       },
       {
-        fault: 'Partitions are added, or topics',
-        does: 'Takes them up within 60 s, from their beginning.',
+        fault: 'Partitions or topics are added',
+        does: 'Reads them within 60 s, from their beginning.',
         sees: '`partitions assigned`; before that `topic does not exist; it is read once it exists`',
         tests: {
           [GROUPS]: [
@@ -271,8 +271,8 @@ export const FAULTS: readonly FaultGroup[] = [
         },
       },
       {
-        fault: 'Committed offsets are set back, or lost',
-        does: 'Reads again and answers as before; nothing is a duplicate of itself.',
+        fault: 'Committed offsets are set back or lost',
+        does: 'Reads the records again, and answers as before. No record is a duplicate of itself.',
         sees: READ_AGAIN,
         tests: {
           [KAFKA]: [
@@ -281,8 +281,8 @@ export const FAULTS: readonly FaultGroup[] = [
         },
       },
       {
-        fault: 'Committed offsets are set forward, by somebody else',
-        does: 'Goes on there: what lies between is not read.',
+        fault: 'Another program sets committed offsets forward',
+        does: 'Continues from there, and does not read the records between.',
         sees: '`records were passed over`, which has the offsets; `promo_intake_gap_records_total`; `promo-intake verify` names the records',
         tests: {
           [KAFKA]: [
@@ -295,7 +295,7 @@ export const FAULTS: readonly FaultGroup[] = [
       },
       {
         fault: 'The group moves to another Kafka cluster, or back, and a mirror translates its offsets',
-        does: 'Goes on there. Offsets of the other cluster are compared with nothing. A store that has lost decisions is noticed on each cluster.',
+        does: 'Continues on the new cluster. Offsets of the other cluster are not compared with it. A store that has lost decisions is noticed on each cluster.',
         sees: '`the partition continues from another Kafka cluster`; `verify` on the new cluster',
         tests: {
           [CLUSTERS]: [
@@ -307,7 +307,7 @@ export const FAULTS: readonly FaultGroup[] = [
       },
       {
         fault: 'The address of the brokers leads a running worker to another Kafka cluster',
-        does: 'Ends, and commits nothing there. Started again, it goes on as after a move.',
+        does: 'Ends, and commits no offset there. After a restart it continues as after a move.',
         sees: '`the Kafka client has ended`: `The brokers belong to another Kafka cluster than at the start`',
         tests: {
           [CLUSTERS]: [
@@ -316,9 +316,9 @@ export const FAULTS: readonly FaultGroup[] = [
         },
       },
       {
-        fault: 'Retention deletes records before they were read',
-        does: 'Goes on with the oldest record there is. `worker --drain` does not wait for what is deleted, nor for a topic that is, and ends with 1.',
-        sees: '`records were deleted before they were read`, which has the offsets; `promo_intake_gap_records_total`; `promo-intake verify` names the offsets until they are passed. With `--drain`: `records were deleted before they were decided`',
+        fault: 'Retention deletes records before they are read',
+        does: 'Continues with the oldest record that is left. `worker --drain` does not wait for deleted records or topics, and ends with 1.',
+        sees: '`records were deleted before they were read`, which has the offsets; `promo_intake_gap_records_total`; `promo-intake verify` names the offsets until the group has passed them. With `--drain`: `records were deleted before they were decided`',
         tests: {
           [KAFKA]: [
             'retention that overruns a worker: the remaining records are decided, and worker and verify report the gap',
@@ -330,16 +330,16 @@ export const FAULTS: readonly FaultGroup[] = [
         },
       },
       {
-        fault: 'Gaps of compaction',
-        does: 'Reads over them; `worker --drain` ends all the same.',
-        sees: 'nothing',
+        fault: 'Compaction leaves gaps',
+        does: 'Reads past them. `worker --drain` ends all the same.',
+        sees: 'no sign',
         tests: {
           [LONG]: ['long faults: gaps of compaction do not end a drain: a compacted topic is drained'],
         },
       },
       {
-        fault: 'A topic is deleted, and made again',
-        does: 'Other topics go on. The new one is read from its beginning; its records are new, whatever offsets they have.',
+        fault: 'A topic is deleted and created again',
+        does: 'Other topics continue. The new topic is read from its beginning. Its records are new, whatever their offsets.',
         sees: '`topic does not exist; it is read once it exists`',
         tests: {
           [GROUPS]: [
@@ -348,8 +348,8 @@ export const FAULTS: readonly FaultGroup[] = [
         },
       },
       {
-        fault: 'A quota of the brokers throttles a worker, down to one that no batch fits',
-        does: 'It reads more slowly and keeps its membership. A batch larger than ten seconds of `consumer_byte_rate` never arrives: the quota has to be raised.',
+        fault: 'A quota of the brokers throttles a worker, even below the size of a batch',
+        does: 'Reads more slowly, and keeps its membership. A batch larger than ten seconds of `consumer_byte_rate` never arrives: raise the quota.',
         sees: '`Kafka throttles requests of this process by a quota`, once a minute; after a minute without a record also `Kafka throttles every fetch, and no record arrives ...`, an error; `promo_intake_kafka_throttled_seconds_total`',
         tests: {
           [THROTTLING]: [
@@ -359,8 +359,8 @@ export const FAULTS: readonly FaultGroup[] = [
         },
       },
       {
-        fault: 'Fewer brokers than a topic of our own needs replicas, as while brokers start',
-        does: 'A start retries for a minute, since brokers may still join. Then it ends with 1.',
+        fault: 'There are fewer brokers than a topic of our own needs replicas, as while brokers start',
+        does: 'Retries for a minute, since brokers may still join. Then it ends with 1.',
         sees: '`Kafka is not ready, retrying`, then `the worker cannot start`, with the topic, the request and the remedy',
         tests: {
           [START]: [
@@ -369,8 +369,8 @@ export const FAULTS: readonly FaultGroup[] = [
         },
       },
       {
-        fault: 'A topic may not be read, by its ACL, or a broker cannot read it from its disk',
-        does: 'Other topics go on. It asks again at least twice a minute, and reads on once it may.',
+        fault: 'An ACL forbids reading a topic, or a broker cannot read it from its disk',
+        does: 'Other topics continue. The worker retries at least twice a minute, and reads on once it can.',
         sees: '`cannot read a topic, retrying; other topics continue`, an error, every ten minutes; `promo_intake_refused_partitions`',
         tests: {
           [SECURITY]: [
@@ -380,8 +380,8 @@ export const FAULTS: readonly FaultGroup[] = [
       },
       {
         fault:
-          'A partition has no leader, as where a broker or a disk is away that alone held it; of a topic that is read, or of any other',
-        does: 'Other partitions go on, and workers start. It is read once it has a leader. `status`, `verify` and `worker --drain` say that they cannot tell.',
+          'A partition of any topic has no leader, as when the only broker or disk with its data is away',
+        does: 'Other partitions continue, and workers can start. The partition is read once it has a leader. `status`, `verify` and `worker --drain` report that they cannot read it.',
         sees: '`cannot read a topic, retrying; other topics continue`, an error, every ten minutes; `promo_intake_refused_partitions`',
         tests: {
           [DISKS]: ['a partition without a leader delays neither other partitions nor starting workers'],
@@ -389,8 +389,8 @@ export const FAULTS: readonly FaultGroup[] = [
       },
       {
         fault: 'Aborted and open transactions',
-        does: 'Aborted records are never decided. What stands behind an open transaction waits for its end.',
-        sees: 'nothing of aborted ones. An open one: `promo_intake_lag_records`, and `promo_intake_lag_seconds`, by which the alert PromoIntakeLag fires',
+        does: 'Aborted records are never decided. Records behind an open transaction wait for its end.',
+        sees: 'none for aborted transactions. For an open one: `promo_intake_lag_records` and `promo_intake_lag_seconds`, which raises the alert PromoIntakeLag',
         tests: {
           [RECORDS]: ['transactions: aborted records are never decided'],
           [OFFSETS]: [
@@ -400,7 +400,7 @@ export const FAULTS: readonly FaultGroup[] = [
       },
       {
         fault: 'Records of 10 MiB, compression bombs, hundreds of thousands of tiny records, damaged batches',
-        does: 'Decides what can be read. A batch that cannot, or is beyond 64 MiB when decompressed, is one dead letter. Memory stays bounded.',
+        does: 'Decides the readable records. A batch that is unreadable, or larger than 64 MiB when decompressed, becomes one dead letter. Memory stays bounded.',
         sees: '`records sent to the dead-letter topic`, `promo_intake_dead_letters_total{reason="undecodable"}`',
         tests: {
           [KAFKA]: ['records of 10 MiB and bombs, on several partitions at once: memory stays bounded'],
@@ -413,8 +413,8 @@ export const FAULTS: readonly FaultGroup[] = [
       {
         fault:
           'Valid records whose keys or headers are 60 MiB, compressed to a few kilobytes; records with a thousand headers and more',
-        does: 'Decides them one at a time, in the memory that the chart gives. A record with more than 1,000 headers is a dead letter. Other operators wait no longer than 2 s.',
-        sees: 'a record with too many headers: `records sent to the dead-letter topic`, `promo_intake_dead_letters_total{reason="undecodable"}`; nothing of the others',
+        does: 'Decides them one at a time, within the memory limit of the chart. A record with more than 1,000 headers becomes a dead letter. Other operators wait at most 2 s.',
+        sees: 'a record with too many headers: `records sent to the dead-letter topic`, `promo_intake_dead_letters_total{reason="undecodable"}`; none for the others',
         tests: {
           [HOSTILE_BYTES]: [
             'large keys and headers, compressed: 16 batches with a key of 60 MiB, by gzip: memory is bounded, and other records are decided meanwhile',
@@ -423,7 +423,7 @@ export const FAULTS: readonly FaultGroup[] = [
             'large keys and headers, compressed: 16 batches with a key of 60 MiB, by zstd: memory is bounded, and other records are decided meanwhile',
             'large keys and headers, compressed: 16 batches with a header of 60 MiB: memory is bounded, and other records are decided meanwhile',
             'large keys and headers, compressed: a key or a header of 60 MiB on 12 partitions, some of them in sequence: memory is bounded',
-            'large keys and headers, compressed: dead letters with keys and headers of 60 MiB: memory is bounded while they are sent, and other records are decided',
+            'large keys and headers, compressed: dead letters with keys and headers of 60 MiB: memory is bounded meanwhile, and other records are decided',
             'very many headers: 200 unclaimed records of 99,999, and as many on a topic of their own: memory is bounded, and other records are decided',
             'very many headers: 4,000 unclaimed records of 1,000, in batches of a few kilobytes: memory is bounded, and other records are decided',
           ],
@@ -431,11 +431,11 @@ export const FAULTS: readonly FaultGroup[] = [
       },
       {
         fault: 'The dead-letter topic or the verdict topic refuses',
-        does: 'What stands before the record is decided, the record waits. Verdicts are published again without deciding again.',
+        does: 'Decides the records before the refused one, which waits. Publishes verdicts again without deciding again.',
         sees: UNDECIDED,
         tests: {
           [UNDECIDED_TESTS]: [
-            'a dead-letter topic that refuses: leaves the record undecided: records before it are decided, other partitions continue, and it is sent when the topic accepts it',
+            'a dead-letter topic that refuses: leaves the record undecided until it accepts: records before it are decided, and other partitions continue',
           ],
           [WAITS_TESTS]: [
             'publishing verdicts: is retried until it succeeds, without deciding again, before the offset is committed',
@@ -448,7 +448,7 @@ export const FAULTS: readonly FaultGroup[] = [
     title: 'Postgres',
     faults: [
       {
-        fault: 'Restart, crash, admin shutdown, minutes away',
+        fault: 'It restarts, crashes, is shut down by its operator, or is away for minutes',
         does: WAITS,
         sees: UNDECIDED,
         tests: {
@@ -466,8 +466,8 @@ export const FAULTS: readonly FaultGroup[] = [
         },
       },
       {
-        fault: 'It hangs: connections stay up, and nothing answers',
-        does: 'Gives an answer up after 10 s and the connection with it; then the same.',
+        fault: 'It hangs: connections stay up, and no answer comes',
+        does: 'Ends the connection after 10 s without an answer. Then as above.',
         sees: `${UNDECIDED}: \`no answer within\``,
         tests: {
           [UNDECIDED_TESTS]: [
@@ -479,8 +479,8 @@ export const FAULTS: readonly FaultGroup[] = [
         },
       },
       {
-        fault: 'It is not there when a worker starts, or lacks migrations',
-        does: 'Tries for a minute; without the migrations it does not start.',
+        fault: 'It is away when a worker starts, or lacks migrations',
+        does: 'Retries for a minute, and then ends with 1. Without the migrations the worker does not start.',
         sees: '`Postgres is not ready, retrying`, then `the worker cannot start`; exit code 1',
         tests: {
           [UNDECIDED_TESTS]: [
@@ -490,8 +490,8 @@ export const FAULTS: readonly FaultGroup[] = [
         },
       },
       {
-        fault: 'Failover to a server at another address',
-        does: 'Looks its address up at each new connection, and goes on there. Nothing of a session has to be taken along.',
+        fault: 'It fails over to a server at another address',
+        does: 'Resolves the address at each new connection, and continues there. It depends on no state of a session.',
         sees: UNDECIDED,
         tests: {
           [POSTGRES]: [
@@ -500,8 +500,8 @@ export const FAULTS: readonly FaultGroup[] = [
         },
       },
       {
-        fault: 'A lock that another session holds',
-        does: `Waits 5 s for it, then the batch is undecided. The others go on.`,
+        fault: 'Another session holds a lock',
+        does: `Waits 5 s for the lock. Then the batch is undecided, and the other partitions continue.`,
         sees: `${UNDECIDED}: \`canceling statement due to lock timeout\``,
         tests: {
           [UNDECIDED_TESTS]: ['a partition that is locked: is undecided, and the other partitions continue'],
@@ -511,14 +511,14 @@ export const FAULTS: readonly FaultGroup[] = [
         },
       },
       {
-        fault: 'A statement that runs too long',
-        does: `Is ended after 8 s. ${WAITS}`,
+        fault: 'A statement runs too long',
+        does: `Ends the statement after 8 s. ${WAITS}`,
         sees: `${UNDECIDED}: \`canceling statement due to statement timeout\``,
         tests: { [POSTGRES]: [outage('a statement that runs too long')] },
       },
       {
         fault: 'Deadlocks, serialization failures, lost races',
-        does: 'Decides again at once, at most five times, in smaller batches; then the batch is undecided.',
+        does: 'Decides again at once, at most five times, in smaller batches. Then the batch is undecided.',
         sees: '`batch is decided again`',
         tests: {
           [LEDGER]: [
@@ -531,7 +531,7 @@ export const FAULTS: readonly FaultGroup[] = [
         },
       },
       {
-        fault: 'A disk that is full',
+        fault: 'Its disk is full',
         does: WAITS,
         sees: `${UNDECIDED}: \`No space left on device\``,
         tests: {
@@ -540,7 +540,7 @@ export const FAULTS: readonly FaultGroup[] = [
         },
       },
       {
-        fault: 'Too many connections',
+        fault: 'It has too many connections',
         does: WAITS,
         sees: `${UNDECIDED}: \`too many connections\``,
         tests: {
@@ -549,7 +549,7 @@ export const FAULTS: readonly FaultGroup[] = [
         },
       },
       {
-        fault: 'Read-only, as a standby is',
+        fault: 'It is read-only, as a standby is',
         does: WAITS,
         sees: `${UNDECIDED}: \`read-only transaction\``,
         tests: {
@@ -560,7 +560,7 @@ export const FAULTS: readonly FaultGroup[] = [
         },
       },
       {
-        fault: 'Answers that take two seconds',
+        fault: 'Its answers take two seconds',
         does: 'Decides, slowly: two or three round trips a batch. A new connection may take 15 s.',
         sees: '`promo_intake_batch_seconds`',
         tests: {
@@ -570,8 +570,8 @@ export const FAULTS: readonly FaultGroup[] = [
         },
       },
       {
-        fault: 'A missing grant',
-        does: `${WAITS} A bad deploy costs time, and no event.`,
+        fault: 'A grant is missing',
+        does: `${WAITS} A bad deployment costs time, and no event.`,
         sees: `${UNDECIDED}: \`permission denied\``,
         tests: {
           [POSTGRES]: [outage('a missing grant')],
@@ -581,7 +581,7 @@ export const FAULTS: readonly FaultGroup[] = [
         },
       },
       {
-        fault: 'A missing or changed column or table',
+        fault: 'A column or table is missing or changed',
         does: 'The same.',
         sees: `${UNDECIDED}: \`does not exist\``,
         tests: {
@@ -593,8 +593,8 @@ export const FAULTS: readonly FaultGroup[] = [
         },
       },
       {
-        fault: 'A trigger or a value that fails one event',
-        does: 'The batch is divided until the event is alone. Where it fails twice it is stored as `rejected/panic` with its payload; the rest is decided. Beyond ten a minute of its worker it waits instead.',
+        fault: 'A trigger or a value makes one event fail',
+        does: 'Halves the batch until the event is alone. If it fails twice, it is stored as `rejected/panic` with its payload, and the rest is decided. Beyond ten panics a minute of a worker, the event waits instead.',
         sees: '`event failed twice and is rejected as panic`, `promo_intake_verdicts_total{reason="panic"}`',
         tests: {
           [POSTGRES]: [
@@ -612,7 +612,7 @@ export const FAULTS: readonly FaultGroup[] = [
     faults: [
       {
         fault: 'It is down, takes longer than 5 s, or answers 500, or 404 as a proxy would',
-        does: 'A record whose schema is not known yet waits, with what stands behind it. Records without a frame, of known schemas, and other partitions go on.',
+        does: 'A record of a new schema waits, with the records behind it in its partition. Records without a frame or of known schemas, and other partitions, continue.',
         sees: UNDECIDED,
         tests: {
           [REGISTRY]: [
@@ -631,7 +631,7 @@ export const FAULTS: readonly FaultGroup[] = [
       },
       {
         fault: 'It does not know the id',
-        does: 'Asks a second time; then the record is a dead letter.',
+        does: 'Asks a second time. Then the record becomes a dead letter.',
         sees: '`records sent to the dead-letter topic`, `promo_intake_dead_letters_total{reason="schema_unknown"}`',
         tests: {
           [REGISTRY]: [
@@ -646,16 +646,16 @@ export const FAULTS: readonly FaultGroup[] = [
     faults: [
       {
         fault: 'Postgres is away',
-        does: 'Answers 503 with Retry-After, and keeps nothing. Sent again once Postgres is back, the request is decided.',
+        does: 'Answers 503 with `Retry-After`, and stores nothing. The request is decided when it is sent again once Postgres is back.',
         sees: '`request is undecided`, `promo_intake_retries_total{class="undecided"}`; `/livez` and `/readyz` stay 200',
         tests: {
           [WEBHOOK]: ['while Postgres is away requests are undecided, and sent again they are decided'],
         },
       },
       {
-        fault: 'It is killed, at any moment',
-        does: 'What was committed stays, and whoever was not answered sends again: a duplicate, which is told the verdict that stands.',
-        sees: 'connections that end; nothing in the store',
+        fault: 'It is killed at any moment',
+        does: 'Committed decisions stay. A sender without an answer sends again. Its events are then duplicates, and the answer has their verdicts.',
+        sees: 'connections that end; no trace in the store',
         tests: {
           [WEBHOOK_STORM]: [
             'whatever senders race and whichever webhook dies, an event has one verdict, and all are told that one',
@@ -663,8 +663,8 @@ export const FAULTS: readonly FaultGroup[] = [
         },
       },
       {
-        fault: 'More comes than it can decide, or a transaction hangs',
-        does: 'Answers 503 with Retry-After to whoever waits for more than 0.5 s for a slot, and within 20 s to whoever has one.',
+        fault: 'More requests come than it can decide, or a transaction hangs',
+        does: 'Answers 503 with `Retry-After`: after 0.5 s without a slot, and after at most 20 s with one.',
         sees: '`promo_intake_webhook_requests_total{status="503"}`, `promo_intake_webhook_requests_in_progress`, `a request is refused`',
         tests: {
           [WEBHOOK]: [
@@ -677,7 +677,7 @@ export const FAULTS: readonly FaultGroup[] = [
       },
       {
         fault: 'The verdict topic refuses, or Kafka is away',
-        does: 'Publishes the verdicts that are stored again, after 1 s, doubling to 30 s, and answers then; whoever waits for 20 s is answered 503. Nothing more is decided meanwhile: 503.',
+        does: 'Publishes the stored verdicts again, after 1 s, doubling to 30 s, and then answers. A request that waits for 20 s is answered 503. New requests are answered 503 meanwhile.',
         sees: '`verdicts are not published`, `request is undecided` with the cause kafka',
         tests: {
           [WEBHOOK_UNIT]: [
@@ -687,7 +687,7 @@ export const FAULTS: readonly FaultGroup[] = [
       },
       {
         fault: 'A sender leaves in the middle of a request, or sends it slower than 10 s',
-        does: 'Decides nothing of it; the connection ends. Others are served meanwhile.',
+        does: 'Decides none of its events, and ends the connection. Other senders are served meanwhile.',
         sees: '`a request is broken off`, `promo_intake_webhook_requests_total{status="broken_off"}`',
         tests: {
           [WEBHOOK_UNIT]: [
@@ -698,7 +698,7 @@ export const FAULTS: readonly FaultGroup[] = [
       },
       {
         fault: 'A sender speaks no HTTP/1.1, or resets its connection at any moment',
-        does: 'Answers 400, 405, 408 or 431 where the sender can still read it, and ends the connection. Others are served.',
+        does: 'Answers 400, 405, 408 or 431 where the sender can still read it, and ends the connection. Other senders are served.',
         sees: '`a connection is dropped` with `why`, `promo_intake_webhook_dropped_total`',
         tests: {
           [WEBHOOK_RAW]: [
@@ -708,7 +708,7 @@ export const FAULTS: readonly FaultGroup[] = [
         },
       },
       {
-        fault: 'One sender sends more than its share, or keeps connections and half requests open',
+        fault: 'One sender sends more than its share, or keeps connections or unfinished requests open',
         does: 'Answers that sender 429 with Retry-After, or ends its connections: first those without a valid signature, then slow bodies. Other senders are served.',
         sees: '`a request is refused`, `a connection is dropped`, `promo_intake_webhook_refusals_total`, `promo_intake_webhook_dropped_total`',
         tests: {
@@ -736,7 +736,7 @@ export const FAULTS: readonly FaultGroup[] = [
       },
       {
         fault: 'The file of its secrets becomes wrong',
-        does: 'Goes on with those that it had.',
+        does: 'Keeps the secrets that it had.',
         sees: '`changed secrets are not valid, keeping the old ones`',
         tests: {
           [WEBHOOK]: ['secrets in a file are followed, and a file that has become wrong changes nothing'],
@@ -745,12 +745,12 @@ export const FAULTS: readonly FaultGroup[] = [
     ],
   },
   {
-    title: 'What was lost, and who only looks on',
+    title: 'Lost data, and observers',
     faults: [
       {
         fault:
-          'Postgres has lost what it had committed: a standby took over that was behind, or it is restored from a backup',
-        does: 'Notices by the next batch of a partition, or by a look at what the store knows, as it takes up the partition and every 20 s. It reads again what was lost, as far as Kafka still has it, before anything behind it: docs/operations/backup-and-restore.md.',
+          'Postgres has lost committed data: a standby that was behind took over, or it is restored from a backup',
+        does: 'Notices it by the next batch of a partition. Without records it notices it by a check of the store, at an assignment and every 20 s. It first reads the lost records again that Kafka still has: docs/operations/backup-and-restore.md.',
         sees: '`the store has lost decided events; reading them again`; `verify` ends with 1 until then, and names each partition',
         tests: {
           [POSTGRES]: [
@@ -767,8 +767,8 @@ export const FAULTS: readonly FaultGroup[] = [
       },
       {
         fault: 'The collector of traces refuses, hangs or is away',
-        does: 'Decides. Traces wait up to a limit, and are dropped then.',
-        sees: '`cannot send some or all traces`, once a minute; `last traces not sent in time` at its end',
+        does: 'Decides as always. Traces wait up to a limit, and then are dropped.',
+        sees: '`cannot send some or all traces`, once a minute; `last traces not sent in time` when the worker ends',
         tests: {
           [TRACES]: [
             'a collector that: refuses is logged once, and delays nothing',

@@ -78,7 +78,7 @@ describe('workers that join and leave under load', () => {
   );
 });
 
-describe('a partition that is undecided and full while the group rebalances', () => {
+describe('an undecided and full partition in a rebalance', () => {
   together(
     'is read again by its next owner, which waits 1 s first and decides it once the store can [U2]',
     () =>

@@ -273,7 +273,7 @@ describe('large keys and headers, compressed', () => {
   );
 
   it(
-    'dead letters with keys and headers of 60 MiB: memory is bounded while they are sent, and other records are decided [S5 S8]',
+    'dead letters with keys and headers of 60 MiB: memory is bounded meanwhile, and other records are decided [S5 S8]',
     () =>
       beside(
         async ({ topics }, broker) => {
