@@ -1,6 +1,6 @@
 /**
- * LZ4 as Kafka uses it since message format 1: blocks within frames. In plain JavaScript, because native
- * bindings break from one Node to the next.
+ * LZ4 as Kafka uses it since message format 1: blocks within frames. Written here, because packages do not
+ * refuse what exceeds a limit: docs/adr/0002-record-batches-and-codecs-in-typescript.md.
  *
  * The reader takes linked, independent and stored blocks, a content size, and several frames in a row. It
  * refuses dictionaries, the legacy frame and skippable frames. It skips the checksums: the broker has
