@@ -130,6 +130,7 @@ export async function worker(options: { drain: boolean }): Promise<number> {
           groupId: config.KAFKA_GROUP_ID,
           clusterId: cluster.id,
           fetchIntervalMs: config.FETCH_INTERVAL_MS,
+          watchesDeadMembers: config.KAFKA_DEAD_MEMBER_WATCH === 'enabled',
           wantedTopics,
           onTopics: (exists, all) => {
             observeTopics(metrics, exists);

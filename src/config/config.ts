@@ -74,6 +74,14 @@ export const SETTINGS = {
     example: 'promo.event.v1,promo.event.v1.solo',
     parse: list(topicProblem, 'promo.event.v1,promo.event.v1.solo'),
   }),
+  KAFKA_DEAD_MEMBER_WATCH: setting({
+    describe:
+      'enabled or disabled. Enabled: a worker rejoins the group where another member commits nothing although it has records to read. Kafka then drops that member if it is dead.',
+    fallback: 'enabled',
+    example: 'enabled',
+    // Not on and off: YAML reads these as true and false.
+    parse: oneOf(['enabled', 'disabled'], 'enabled or disabled'),
+  }),
   ...database.settings,
   ...registry.settings,
   VERDICT_TOPIC: setting({

@@ -82,6 +82,30 @@ together(
 );
 
 together(
+  'a killed member that Kafka still counts: nobody rejoins where KAFKA_DEAD_MEMBER_WATCH is disabled [U1]',
+  () =>
+    inWorld({ topics: { main: 2 * PARTITIONS } }, async (world) => {
+      const { main } = world.topics;
+      const living = await world.started({ KAFKA_DEAD_MEMBER_WATCH: 'disabled' });
+      const dead = world.start(disturbed(`kept:${KEPT_MS}`));
+      await dead.waitForLog('partitions assigned');
+      await living.waitForLog(() => assignments(living) === 2);
+      await dead.kill();
+      await produce(main, loginsIn(2 * PARTITIONS, 'first', 10));
+      await world.untilDecided(PARTITIONS * 10);
+      // With the watch the worker rejoins within 12 s.
+      await sleep(20 * SECOND);
+      expect(living.logged(STILL)).toEqual([]);
+      expect(assignments(living)).toBe(2);
+      expect(await living.stop()).toEqual({ code: 0, signal: null });
+      // The group is empty without the living worker, so a new one gets all partitions.
+      await world.started();
+      await untilCaughtUp(world, main);
+      await allAcceptedOnce(world, 2 * PARTITIONS * 10);
+    }),
+);
+
+together(
   'an event loop that is blocked beyond the session timeout: health does not answer, then the worker continues [U1 K3]',
   () =>
     inWorld({ topics: { main: PARTITIONS } }, async (world) => {

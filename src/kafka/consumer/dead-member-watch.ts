@@ -3,6 +3,9 @@
  *
  * Kafka 4.4 may fail to time out a member that dies at the same moment as its broker. The member's partitions
  * then stop until the next rebalance, which removes the member.
+ *
+ * The record docs/adr/0016-the-dead-member-watch.md has the issues of Kafka, and the condition for the
+ * removal of this file.
  */
 import { type Admin, AssignerProtocol, type Kafka } from 'kafkajs';
 import type { Logger } from 'pino';

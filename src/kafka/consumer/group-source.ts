@@ -37,6 +37,8 @@ export interface KafkaSourceOptions {
    * The least time between the starts of two fetches that return records; LEAST_FETCH_INTERVAL_MS by default.
    */
   readonly fetchIntervalMs?: number;
+  /** Whether to rejoin where another member looks dead; false by default. */
+  readonly watchesDeadMembers?: boolean;
   /** Called where the client has ended too many times in a row, or Kafka refuses the worker. */
   readonly onFatal: (error: Error) => void;
 }
@@ -158,7 +160,8 @@ export function makeKafkaSource(kafka: Kafka, options: KafkaSourceOptions, logge
   return {
     async start(to) {
       listener = to;
-      following = Promise.all([follow(), memberWatch.watch(stopping.signal)]);
+      const watching = options.watchesDeadMembers === true ? memberWatch.watch(stopping.signal) : undefined;
+      following = Promise.all([follow(), watching]);
     },
     pause: (partition) => membership?.pause(partition),
     resume: (partition) => membership?.resume(partition),
