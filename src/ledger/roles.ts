@@ -61,16 +61,44 @@ const GRANTS: Readonly<Record<Role, readonly string[]>> = {
   maintainer: [...STATUS, LOG, 'execute on function promo.erase_player(text, text, int, bigint)'],
 };
 
+/**
+ * Functions that act with the rights of the owner, or on behalf of one that does. Postgres lets every role
+ * call a new function. Migrations revoke that. A dump that is restored without privileges loses this again.
+ */
+const CLOSED_FUNCTIONS: readonly string[] = [
+  'promo.begin_operation(text, jsonb)',
+  'promo.end_operation(bigint, jsonb)',
+  'promo.check_invariants()',
+  'promo.check_month(date)',
+  'promo.drop_months_before(date)',
+  'promo.retention_plan(date)',
+  'promo.forget_dropped_players(int)',
+  'promo.erase_player(text, text, int, bigint)',
+  'promo.newest_since(int)',
+  'promo.entries_since(timestamptz, timestamptz)',
+  'promo_store.ensure_months(int)',
+  'promo_store.lock_feeds(int[])',
+  'promo_store.claim_cluster(text)',
+  'promo_store.note_refund()',
+  'promo_store.decided_offsets(text[], int[], bigint[], int, text)',
+  'promo_store.find_damages(date)',
+  'promo_store.sample_little(text)',
+];
+
 export interface Grantee {
   readonly role: Role;
   /** The name in pg_roles. */
   readonly name: string;
 }
 
-/** Statements that give each grantee the rights of its roles and revoke all other rights in our schemas. */
+/**
+ * Statements that give each grantee the rights of its roles and revoke all other rights in our schemas. They
+ * also close the functions of the owner to all other roles.
+ */
 export function grantStatements(grantees: readonly Grantee[]): string[] {
   const names = [...new Set(grantees.map(({ name }) => escapeIdentifier(name)))];
   return [
+    `revoke execute on function ${CLOSED_FUNCTIONS.join(', ')} from public`,
     ...names.flatMap((name) =>
       ['all tables in schema', 'all sequences in schema', 'all functions in schema', 'schema'].map(
         (objects) => `revoke all on ${objects} promo, promo_store from ${name}`,

@@ -313,6 +313,22 @@ test('granting again takes what else a role was granted, and two roles may be on
   expect(await isAllowed('nobody', `select promo.drop_months_before('2020-01-01')`)).toBe(true);
 });
 
+test('after a restore without privileges, granting again closes the functions of the owner to other roles', async () => {
+  const open = `select n.nspname || '.' || p.proname from pg_proc p join pg_namespace n on n.oid = p.pronamespace
+    where n.nspname in ('promo', 'promo_store') and p.prosecdef and has_function_privilege('public', p.oid, 'execute')`;
+  const namesOf = async (): Promise<unknown[]> =>
+    (await store.pool.query({ text: open, rowMode: 'array' })).rows;
+  const closed = await namesOf();
+  await store.pool.query('grant execute on all functions in schema promo, promo_store to public');
+  expect((await namesOf()).length).toBeGreaterThan(12);
+  expect(await isAllowed('reader', `select promo.drop_months_before('2020-01-01')`)).toBe(true);
+  await grantRoles(store.url, grantees());
+  expect([closed, await namesOf()]).toEqual([[], []]);
+  expect(await isAllowed('reader', `select promo.drop_months_before('2020-01-01')`)).toBe(false);
+  expect(await isAllowed('writer', `select promo.erase_player('acme', 'p', 1, null)`)).toBe(false);
+  expect(await isAllowed('janitor', `select promo.drop_months_before('2020-01-01')`)).toBe(true);
+});
+
 test('a role that is not there, or to whom nothing can be refused, is granted nothing', async () => {
   const superuser = new URL(store.url).username;
   const granted = grantRoles(store.url, [
