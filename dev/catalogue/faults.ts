@@ -252,7 +252,7 @@ export const FAULTS: readonly FaultGroup[] = [
           ],
           [GROUPS]: [
             'workers that join and leave under load: lose no event, and records that are read twice are no duplicates',
-            'an undecided and full partition in a rebalance: is read again by its next owner, which waits 1 s first and decides it once the store can',
+            'an undecided and full partition in a rebalance: is read again by its next owner, which waits 1 s and decides once the store can',
           ],
           [LONG]: [
             'long faults: three workers that are killed and replaced in turn: the same tables as an undisturbed run',

@@ -37,7 +37,7 @@ const LARGE_BATCH_BYTES = 64 * 1024;
  */
 const AHEAD_BYTES = 1024 * 1024;
 
-/** What all partitions of a worker share to decide batches. */
+/** The parts that all partitions of a worker share to decide batches. */
 export interface DecidingShared {
   /** Limits how many batches are decided at once. */
   readonly slots: Semaphore;
@@ -73,8 +73,8 @@ export interface BatchResult {
    */
   readonly decided: DecidedPrefix | null;
   /**
-   * Why the rest of the batch could not be decided. Null where all of it was, and where the batch was aborted
-   * or has to be begun again.
+   * Why the rest of the batch could not be decided. Null if the whole batch was decided, or if it was aborted
+   * or has to begin again.
    */
   readonly undecided: Error | null;
 }

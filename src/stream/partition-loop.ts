@@ -41,7 +41,7 @@ export interface PartitionStatus extends TopicPartition {
   readonly undecided: UndecidedPartition | null;
 }
 
-/** What all partitions of a worker share. */
+/** The parts that all partitions of a worker share. */
 export interface LoopShared extends DecidingShared {
   readonly committer: Committer;
   /** Called before each try of a batch. */

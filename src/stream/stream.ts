@@ -2,7 +2,7 @@
  * The stream: one loop for each partition that the group assigns to this worker, and one committer for all
  * loops.
  *
- * Partitions are independent: an undecided partition waits while the others go on (docs/rules.md, U1-U6).
+ * Partitions are independent: an undecided partition waits while the others continue (docs/rules.md, U1-U6).
  */
 
 import type { SourceListener } from '../kafka/port';

@@ -195,7 +195,7 @@ async function fill(world: Main): Promise<void> {
   }
 }
 
-/** Why no small file system can be made here; null where it can. */
+/** The reason why no small file system can be created here; null if one can. */
 function smallDiskProblem(): string | null {
   const directory = mkdtempSync(join(tmpdir(), 'promo-no-disk-'));
   try {
@@ -317,7 +317,7 @@ const failover = (copied: 'the events before the failover' | 'all events') => ()
         await untilCaughtUp(world, main, switchedAt);
         await withClient(heirUrl.href, async (client) => {
           // The group may have committed all records before. Records that the new server lacks show whether
-          // work goes on.
+          // work continues.
           await until(
             'more events are decided there',
             leftOf(switchedAt),

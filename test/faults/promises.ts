@@ -1,6 +1,6 @@
 /**
- * The promises that hold under every fault: no record is lost, none is decided twice, and work goes on within
- * 35 s.
+ * The promises that hold under every fault: no record is lost, none is decided twice, and work continues
+ * within 35 s.
  */
 import { until } from '../../dev/servers/deadline';
 import type { World } from '../stream/world';
@@ -38,7 +38,7 @@ export async function untilCaughtUp(
   });
 }
 
-/** The remaining time within which work has to go on. */
+/** The remaining time within which work has to continue. */
 export const leftOf = (endedAt: number): number => PROGRESS_MS - (Date.now() - endedAt);
 
 /**

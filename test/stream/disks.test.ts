@@ -123,7 +123,7 @@ test('a partition without a leader delays neither other partitions nor starting 
     for (const worker of [first, second])
       expect(worker.log().filter(({ msg }) => complaints.includes(String(msg)))).toEqual([]);
 
-    // A group that has committed nothing asks Kafka where the partitions begin.
+    // A group without committed offsets asks Kafka where the partitions begin.
     await world.started({ KAFKA_GROUP_ID: `${world.groupId}.anew` });
     await until('the worker has read the other partitions from their beginning', LOST_MS, async () => {
       return (await world.redeliveries()) >= 2 * led.length;

@@ -79,47 +79,45 @@ describe('workers that join and leave under load', () => {
 });
 
 describe('an undecided and full partition in a rebalance', () => {
-  together(
-    'is read again by its next owner, which waits 1 s first and decides it once the store can [U2]',
-    () =>
-      inWorld({ topics: { main: 2 } }, async (world) => {
-        const { main } = world.topics;
-        const mebibyte = 'x'.repeat(1024 * 1024);
-        await produce(main, [login('first', 0), login('first-1', 1)]);
-        const patient = await world.started();
-        await world.untilDecided(2);
-        const waits = (worker: RunningCommand) =>
-          worker.logged('partition is undecided').map(({ waitMs }) => Number(waitMs) / 1_000);
-        await withClient(world.databaseUrl, async (holder) => {
-          await holder.query('begin');
-          await holder.query(
-            'select from promo_store.partitions where topic = $1 and partition = 0 for update',
-            [main],
-          );
-          // More than a worker keeps of one partition, so that the partition is paused.
-          for (let n = 0; n < 8; n++) await produce(main, [login(`big-${n}`, 0, { padding: mebibyte })]);
-          await until('it has waited twice', LONG, () => waits(patient).length >= 2);
-          const guest = await world.started();
-          await patient.waitForLog(assigned(1));
-          await until('the new owner has waited', LONG, () =>
-            [patient, guest].some((worker) => waits(worker).length > 0 && lastAssigned(worker) === 1),
-          );
-          expect(await guest.stop()).toEqual({ code: 0, signal: null });
-          await until('it is back', LONG, () => lastAssigned(patient) === 2);
-          const before = waits(patient).length;
-          await until('it waits again', LONG, () => waits(patient).length > before);
-          expect(waits(patient)[before]).toBe(1);
-          expect(waits(patient).slice(0, 2)).toEqual([1, 2]);
-          await holder.query('rollback');
-        });
-        await world.untilDecided(10, LONG);
-        await until(
-          'all offsets are committed',
-          LONG,
-          async () => (await world.committed(main)).join() === '9,1',
+  together('is read again by its next owner, which waits 1 s and decides once the store can [U2]', () =>
+    inWorld({ topics: { main: 2 } }, async (world) => {
+      const { main } = world.topics;
+      const mebibyte = 'x'.repeat(1024 * 1024);
+      await produce(main, [login('first', 0), login('first-1', 1)]);
+      const patient = await world.started();
+      await world.untilDecided(2);
+      const waits = (worker: RunningCommand) =>
+        worker.logged('partition is undecided').map(({ waitMs }) => Number(waitMs) / 1_000);
+      await withClient(world.databaseUrl, async (holder) => {
+        await holder.query('begin');
+        await holder.query(
+          'select from promo_store.partitions where topic = $1 and partition = 0 for update',
+          [main],
         );
-        expect(await world.balance()).toEqual({ records: 10, accepted: 10 });
-      }),
+        // More than a worker keeps of one partition, so that the partition is paused.
+        for (let n = 0; n < 8; n++) await produce(main, [login(`big-${n}`, 0, { padding: mebibyte })]);
+        await until('the partition has waited twice', LONG, () => waits(patient).length >= 2);
+        const guest = await world.started();
+        await patient.waitForLog(assigned(1));
+        await until('the new owner has waited', LONG, () =>
+          [patient, guest].some((worker) => waits(worker).length > 0 && lastAssigned(worker) === 1),
+        );
+        expect(await guest.stop()).toEqual({ code: 0, signal: null });
+        await until('the partition is assigned again', LONG, () => lastAssigned(patient) === 2);
+        const before = waits(patient).length;
+        await until('the partition waits again', LONG, () => waits(patient).length > before);
+        expect(waits(patient)[before]).toBe(1);
+        expect(waits(patient).slice(0, 2)).toEqual([1, 2]);
+        await holder.query('rollback');
+      });
+      await world.untilDecided(10, LONG);
+      await until(
+        'all offsets are committed',
+        LONG,
+        async () => (await world.committed(main)).join() === '9,1',
+      );
+      expect(await world.balance()).toEqual({ records: 10, accepted: 10 });
+    }),
   );
 });
 
@@ -257,7 +255,7 @@ async function madeAgain(world: World<'main' | 'other'>): Promise<void> {
   );
   const worker = await world.started();
   await world.untilDecided(4);
-  await until('they are committed', LONG, async () => (await world.committed(main))[0] === 4);
+  await until('all offsets are committed', LONG, async () => (await world.committed(main))[0] === 4);
 
   await withAdmin((admin) => admin.deleteTopics({ topics: [main] }));
   await produce(other, [login('other-1')]);
@@ -272,7 +270,7 @@ async function madeAgain(world: World<'main' | 'other'>): Promise<void> {
   // Another event takes the place of old-0. old-1 is sent again, at another offset than before.
   await produce(main, [login('new-0'), login('new-1'), login('old-1')]);
   await world.untilDecided(7, TAKEN_UP_MS);
-  await until('they are committed', LONG, async () => (await world.committed(main))[0] === 3);
+  await until('all offsets are committed', LONG, async () => (await world.committed(main))[0] === 3);
   expect(await world.balance(main)).toEqual({ records: 7, accepted: 6, duplicate_deliveries: 1 });
   expect(worker.hasEnded()).toBe(false);
 }

@@ -1,5 +1,5 @@
 /**
- * The offsets from which a member goes on, and those that it may commit. Meanwhile others ask Kafka,
+ * The offsets from which a member continues, and those that it may commit. Meanwhile others ask Kafka,
  * partitions move, and topics are recreated.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
@@ -141,7 +141,7 @@ together('does not rewind a partition that another member has owned since', asyn
   const [theirs = -1] = second.partitions;
   first.whenAssigned = () => undefined;
   await second.source.stop();
-  await until('it is read again', DEADLINE_MS, async () => first.readTo(theirs) === 10);
+  await until('the partition is read again', DEADLINE_MS, async () => first.readTo(theirs) === 10);
   expect(await first.firstOffset(theirs)).toBe(8);
   expect(first.gaps).toEqual([]);
 });

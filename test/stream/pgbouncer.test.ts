@@ -12,7 +12,7 @@ jest.setTimeout(240_000);
 
 const problem = pgbouncerProblem();
 const whereThereIsOne = problem === undefined ? test : test.skip;
-const TITLE = `through pgbouncer in transaction mode two workers decide what they decide without${problem ? ` (skipped: ${problem})` : ''}`;
+const TITLE = `through pgbouncer in transaction mode two workers reach the same decisions as without it${problem ? ` (skipped: ${problem})` : ''}`;
 
 /** Fewer connections than one worker would hold by itself, so that the workers have to share them. */
 const POOL = 3;

@@ -606,7 +606,7 @@ test('a topic that a worker may not read is logged and stops no other; it is rea
       world.brokers,
     );
     try {
-      await until('it is refused again', 40 * SECOND, async () =>
+      await until('the partition is refused again', 40 * SECOND, async () =>
         (await metric()).some((line) => line.endsWith(' 2')),
       );
     } finally {

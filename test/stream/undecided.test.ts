@@ -1,6 +1,6 @@
 /**
  * Records that cannot be decided now wait: for Postgres, for a lock, for the dead-letter topic, for the
- * registry. All other records go on. A test that stops Postgres has a Postgres of its own.
+ * registry. All other records are decided. A test that stops Postgres has a Postgres of its own.
  */
 import { sleep, until } from '../../dev/servers/deadline';
 import { aBrand, aLogin, anOperator, bytesOf } from '../support/builders';
@@ -96,7 +96,11 @@ describe('Postgres stopped', () => {
       await produce(world.topics.main, [login('before')]);
       const worker = await world.started();
       await world.untilDecided(1);
-      await until('it is committed', LONG, async () => (await world.committed(world.topics.main))[0] === 1);
+      await until(
+        'the record is committed',
+        LONG,
+        async () => (await world.committed(world.topics.main))[0] === 1,
+      );
       await postgres.stop();
       await produce(world.topics.main, [login('meanwhile')]);
       await worker.waitForLog(
@@ -230,7 +234,11 @@ describe('a partition that is locked', () => {
         await worker.waitForLog('partition is undecided');
         await produce(main, onAll('third'));
         await world.untilDecided(10);
-        await until('it is committed', LONG, async () => (await world.committed(main)).join() === '1,3,3,3');
+        await until(
+          'the record is committed',
+          LONG,
+          async () => (await world.committed(main)).join() === '1,3,3,3',
+        );
         const [wait] = worker.logged('partition is undecided');
         expect(wait).toMatchObject({ partition: 0, waitMs: 1_000 });
         expect(wait?.error).toMatch(/lock/);

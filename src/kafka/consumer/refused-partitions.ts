@@ -1,6 +1,6 @@
 /**
  * Partitions that cannot be read: a broker refuses access, there is no leader, or the next batch is damaged.
- * Fetches include such a partition only from time to time, and the other partitions go on.
+ * Fetches include such a partition only from time to time, and the other partitions continue.
  */
 import type { Consumer } from 'kafkajs';
 import type { Logger } from 'pino';

@@ -194,8 +194,8 @@ function memoryOf({ length, buffer }: Buffer): number {
 
 const NO_RECORDS: RecordCursor = { bytes: 0, next: () => null };
 /**
- * A closure made in `chunksFrom` would keep the whole fetch in memory while its chunk waits. This one holds
- * nothing.
+ * A closure created in `chunksFrom` would keep the whole fetch in memory while its chunk waits. This one
+ * holds nothing.
  */
 const openNothing = () => NO_RECORDS;
 

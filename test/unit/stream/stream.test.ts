@@ -1115,7 +1115,7 @@ describe('the next batch of a partition', () => {
     expect(begun.slice(3)).toEqual(['1,2 behind 1']);
   });
 
-  it('keeps its place while it is decompressed and the one before is answered', async () => {
+  it('keeps its place while it is decompressed and the batch before it is answered', async () => {
     const { begun, source, decided, clock, deliver, send, end } = await aPartition({ batchEvents: 3 });
     deliver(0, [0]);
     await end(0);
@@ -1532,7 +1532,7 @@ describe('an offset that a mirror has copied from another Kafka cluster', () => 
   it.each([
     ['smaller', 90, 30],
     ['larger', 90, 3_000],
-  ])('is continued from without an alarm, where it is %s than the old one [U9]', async (_, upTo, offset) => {
+  ])('raises no alarm where it is %s than the old one [U9]', async (_, upTo, offset) => {
     const { clock, source, metrics, begun, decided, assign, begin, deliver } = onB({ 'A t': 90 });
     await assign(0);
     begin(0, upTo, offset);
