@@ -44,6 +44,34 @@ export interface KafkaSourceOptions {
 }
 
 /**
+ * The states of a worker in its group:
+ *
+ *     out ----> joining ----> member <----> rejoining
+ *      |         ^   ^          |               |
+ *      v         |   |          v               |
+ *     topicless -+   +------ leaving <----------+
+ *
+ * - out: in no group: at the begin, and after a join that failed. The next check of the topics joins.
+ * - topicless: none of the wanted topics exists. A check that finds one joins.
+ * - joining: a membership is being made. A failure leads back to out.
+ * - member: a membership reads the topics.
+ * - rejoining: a member that leaves at the next check, so that the group rebalances. A rebalance by itself
+ *   makes it a member again.
+ * - leaving: the membership ends, since it is rejoining, the topics have changed, or the client has ended.
+ *   It leads to joining or topicless. A failed try is repeated at the next check.
+ */
+type State =
+  | { readonly name: 'out' | 'topicless' | 'joining' }
+  | {
+      readonly name: 'member' | 'rejoining' | 'leaving';
+      readonly membership: Membership;
+      readonly topics: readonly string[];
+    };
+
+/** The membership of a state that has one. */
+const membershipOf = (state: State) => ('membership' in state ? state.membership : null);
+
+/**
  * The consumer group. Records are delivered as they are fetched: the position in a partition runs ahead of
  * the committed offset.
  *
@@ -54,25 +82,24 @@ export function makeKafkaSource(kafka: Kafka, options: KafkaSourceOptions, logge
   const { groupId } = options;
   let listener: SourceListener;
   let admin: Admin | null = null;
-  let membership: Membership | null = null;
-  let subscribed: readonly string[] | null = null;
+  let state: State = { name: 'out' };
   let endsInARow = 0;
   let following: Promise<unknown> = Promise.resolve();
-  /** Whether to rejoin the group although this worker's own membership works. */
-  let wantsToRejoin = false;
   const memberWatch = makeMemberWatch(
     kafka,
     {
       groupId,
       self() {
-        const id = membership?.memberId() ?? null;
+        if (state.name !== 'member' && state.name !== 'rejoining') return null;
+        const { membership, topics } = state;
+        const id = membership.memberId();
         // A member that fetches nothing cannot judge the others.
         // Neither can a member that brokers throttle: the other members share its quota.
-        const isFetching = membership?.isStalled() === false && !membership.isThrottled();
-        return id !== null && isFetching && subscribed !== null ? { id, topics: subscribed } : null;
+        const isFetching = !membership.isStalled() && !membership.isThrottled();
+        return id !== null && isFetching ? { id, topics } : null;
       },
       onDeadMembers() {
-        wantsToRejoin = true;
+        if (state.name === 'member') state = { ...state, name: 'rejoining' };
       },
     },
     logger,
@@ -99,24 +126,36 @@ export function makeKafkaSource(kafka: Kafka, options: KafkaSourceOptions, logge
     const topics = await presentTopics();
     // Without topics there are no fetches: only this check shows that the worker is alive.
     if (topics.length === 0) listener.onActive();
-    const isJoined =
-      topics.join() === subscribed?.join() && membership?.hasEnded() !== true && !wantsToRejoin;
-    if (stopping.signal.aborted || isJoined) return;
-    subscribed = null;
-    wantsToRejoin = false;
-    if (membership?.hasEnded()) logger.warn({ groupId }, 'the membership of the group has ended; rejoining');
-    await membership?.leave();
-    membership = null;
+    if (stopping.signal.aborted || isSettled(state, topics)) return;
+    if ('membership' in state) {
+      const { membership } = state;
+      state = { ...state, name: 'leaving' };
+      if (membership.hasEnded()) logger.warn({ groupId }, 'the membership of the group has ended; rejoining');
+      await membership.leave();
+    }
+    state = { name: 'out' };
     logger.info({ topics }, topics.length === 0 ? 'there are no topics to read yet' : 'reading topics');
-    if (topics.length === 0) listener.onAssigned([]);
-    else membership = await joinGroup(kafka, topics, { ...options, ...callbacks, listener, logger });
-    subscribed = topics;
+    if (topics.length === 0) {
+      state = { name: 'topicless' };
+      listener.onAssigned([]);
+    } else await join(topics);
+  }
+
+  async function join(topics: readonly string[]): Promise<void> {
+    state = { name: 'joining' };
+    try {
+      const membership = await joinGroup(kafka, topics, { ...options, ...callbacks, listener, logger });
+      state = { name: 'member', membership, topics };
+    } catch (error) {
+      state = { name: 'out' };
+      throw error;
+    }
   }
 
   const callbacks = {
     onAssigned() {
       memberWatch.onRebalanced();
-      wantsToRejoin = false;
+      if (state.name === 'rejoining') state = { ...state, name: 'member' };
     },
     onFetched() {
       // Not before the first fetch: a client may join each time, and end with its first fetch.
@@ -140,20 +179,14 @@ export function makeKafkaSource(kafka: Kafka, options: KafkaSourceOptions, logge
       } catch (error) {
         // Without a membership only these checks show that the worker is alive. A restart would not bring
         // back the store or Kafka.
-        if (membership === null) listener.onActive();
+        if (membershipOf(state) === null) listener.onActive();
         waitMs = TOPIC_RETRY_MS;
         logger.warn({ error: messageOf(error), retryMs: waitMs }, 'cannot check topics, retrying');
       }
       const checkAt = systemClock.now() + waitMs;
       do {
         await systemClock.sleep(TOPIC_RETRY_MS, stopping.signal);
-      } while (
-        systemClock.now() < checkAt &&
-        membership?.isStalled() !== true &&
-        membership?.hasEnded() !== true &&
-        !wantsToRejoin &&
-        !stopping.signal.aborted
-      );
+      } while (systemClock.now() < checkAt && !needsCheck(state) && !stopping.signal.aborted);
     }
   }
 
@@ -163,10 +196,11 @@ export function makeKafkaSource(kafka: Kafka, options: KafkaSourceOptions, logge
       const watching = options.watchesDeadMembers === true ? memberWatch.watch(stopping.signal) : undefined;
       following = Promise.all([follow(), watching]);
     },
-    pause: (partition) => membership?.pause(partition),
-    resume: (partition) => membership?.resume(partition),
-    rewindTo: (partition, offset) => membership?.rewindTo(partition, offset),
+    pause: (partition) => membershipOf(state)?.pause(partition),
+    resume: (partition) => membershipOf(state)?.resume(partition),
+    rewindTo: (partition, offset) => membershipOf(state)?.rewindTo(partition, offset),
     async commit(progress) {
+      const membership = membershipOf(state);
       if (membership === null) throw new Error('the worker is not a member of the group');
       await membership.commit(progress);
     },
@@ -174,7 +208,19 @@ export function makeKafkaSource(kafka: Kafka, options: KafkaSourceOptions, logge
       stopping.abort();
       // A consumer that is stopped while it still joins would continue by itself.
       await following;
-      await Promise.all([membership?.leave(), admin?.disconnect()]);
+      await Promise.all([membershipOf(state)?.leave(), admin?.disconnect()]);
     },
   };
+}
+
+/** Whether a check has nothing to change: the topics are those that are read, by a membership that works. */
+function isSettled(state: State, topics: readonly string[]): boolean {
+  if (state.name === 'topicless') return topics.length === 0;
+  return state.name === 'member' && topics.join() === state.topics.join() && !state.membership.hasEnded();
+}
+
+/** Whether the next check of the topics must not wait. */
+function needsCheck(state: State): boolean {
+  const membership = membershipOf(state);
+  return state.name === 'rejoining' || membership?.isStalled() === true || membership?.hasEnded() === true;
 }

@@ -93,6 +93,25 @@ export interface MembershipDeps {
   readonly logger: Logger;
 }
 
+/**
+ * The states of a membership:
+ *
+ *     joining ----> member <----> rejoining       any but left ---> leaving <---> left
+ *        ^            |               |
+ *        |<-----------+<--------------+  the client restarts
+ *        +----> ended <---------------+  the client has ended for good (also from member)
+ *
+ * - joining: the client has no assignment: at the begin, and while it restarts.
+ * - member: the group has assigned partitions. The group hears from this member.
+ * - rejoining: the group rebalances. The partitions of before are read on until the next assignment.
+ * - ended: the client will not come back. The group source replaces the membership.
+ * - leaving: this worker leaves, or the brokers belong to another cluster. Nothing that arrives counts.
+ * - left: the client is disconnected. A client that restarts nevertheless has to leave again.
+ *
+ * A stalled membership is in any of the states: its fetches have stopped for STALLED_MS.
+ */
+type State = 'joining' | 'member' | 'rejoining' | 'ended' | 'leaving' | 'left';
+
 export async function joinGroup(
   kafka: Kafka,
   topics: readonly string[],
@@ -101,19 +120,20 @@ export async function joinGroup(
   const { groupId, fetchIntervalMs = LEAST_FETCH_INTERVAL_MS, listener, onAssigned, onEnd, logger } = deps;
   const sessionTimeoutMs = sessionTimeoutOf(kafka);
   const rebalanceTimeoutMs = Math.max(REBALANCE_TIMEOUT_MS, REBALANCE_SESSIONS * sessionTimeoutMs);
-  let hasLeft = false;
-  let isDisconnected = false;
-  let hasClientEnded = false;
+  let state: State = 'joining';
+  /** Whether this worker has given the membership up. */
+  const hasLeft = () => state === 'leaving' || state === 'left';
   let fetchBeganAt = systemClock.now();
   let fetchedAt = systemClock.now();
-  /** When the group last heard from this member; null while the client is still joining. */
-  let lastHeardAt: number | null = null;
+  /** When the group last heard from this member. Without meaning while it is joining. */
+  let lastHeardAt = systemClock.now();
+  /** When the group began to assign partitions. Without meaning for a member. */
+  let rebalancingSince = systemClock.now();
   let commitOffsets: EachBatchPayload['commitOffsetsIfNecessary'] | null = null;
   const gate = new FetchGate(systemClock);
   const positions = new FetchPositions(listener, logger);
   /** The partitions assigned to this member, by `keyOf`. */
   let assignedKeys: ReadonlySet<string> = new Set();
-  let rebalancingSince: number | null = systemClock.now();
   let memberId: string | null = null;
   let throttledUntil = Number.NEGATIVE_INFINITY;
 
@@ -130,7 +150,7 @@ export async function joinGroup(
       maxRetryTime: MAX_RETRY_MS,
       retries: RETRIES,
       // A consumer that leaves during a crash would come back otherwise.
-      restartOnFailure: async () => !hasLeft,
+      restartOnFailure: async () => !hasLeft(),
     },
   });
   const pauses: Pick<Consumer, 'pause' | 'resume'> = {
@@ -142,14 +162,14 @@ export async function joinGroup(
   );
   const answers: AnswerListener = {
     end(partition, offset, start) {
-      if (hasLeft) return;
+      if (hasLeft()) return;
       deps.onFetched();
       refused.onAnswered(partition);
       positions.onHighWatermark(partition, offset);
       listener.onHighWatermark(partition, offset, start);
     },
     refused(partition, error) {
-      if (hasLeft) return;
+      if (hasLeft()) return;
       deps.onFetched();
       refused.refuse(partition, error);
     },
@@ -161,24 +181,27 @@ export async function joinGroup(
       throttledUntil = systemClock.now() + ms;
     },
     joining() {
-      rebalancingSince ??= systemClock.now();
+      if (state !== 'member') return;
+      state = 'rejoining';
+      rebalancingSince = systemClock.now();
     },
     joined(clusterId) {
-      if (hasLeft || clusterId === null || deps.clusterId == null || clusterId === deps.clusterId) return;
+      if (hasLeft() || clusterId === null || deps.clusterId == null || clusterId === deps.clusterId) return;
       // Records of the new cluster are ignored, and no offset of the old cluster is committed to the new one.
-      hasLeft = true;
+      state = 'leaving';
       commitOffsets = null;
       listener.onAssigned([]);
       onEnd(clusterChanged(deps.clusterId, clusterId));
     },
     committed(partition, offset, note) {
-      if (!hasLeft) positions.onCommitted(partition, offset, note);
+      if (!hasLeft()) positions.onCommitted(partition, offset, note);
     },
   };
   consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => {
-    if (hasLeft) return;
-    if (rebalancingSince !== null) listener.onRebalanced(systemClock.now() - rebalancingSince);
-    rebalancingSince = null;
+    if (hasLeft()) return;
+    if (state !== 'member') listener.onRebalanced(systemClock.now() - rebalancingSince);
+    // A client that has ended is replaced, whatever it still does.
+    if (state !== 'ended') state = 'member';
     memberId = payload.memberId;
     const partitions = Object.entries(payload.memberAssignment).flatMap(([topic, numbers]) =>
       numbers.map((partition) => ({ topic, partition })),
@@ -196,23 +219,23 @@ export async function joinGroup(
     listener.onAssigned(partitions);
   });
   consumer.on(consumer.events.CRASH, ({ payload }) => {
-    if (hasLeft) return;
-    lastHeardAt = null;
-    rebalancingSince ??= systemClock.now();
+    if (hasLeft()) return;
+    if (state === 'member') rebalancingSince = systemClock.now();
     if (payload.restart) {
+      if (state !== 'ended') state = 'joining';
       logger.warn({ error: messageOf(payload.error) }, 'the Kafka client restarts');
       return;
     }
     // Without a restart the consumer has ended (kafkajs#1445), even after a transient error such as a
     // coordinator that moves.
-    hasClientEnded = true;
+    state = 'ended';
     onEnd(sessionRefusal(kafka, payload.error) ?? payload.error);
   });
   consumer.on(consumer.events.HEARTBEAT, () => {
     lastHeardAt = systemClock.now();
   });
   consumer.on(consumer.events.FETCH_START, ({ payload }) => {
-    if (isDisconnected) leaveAgain();
+    if (state === 'left') leaveAgain();
     fetchBeganAt = systemClock.now();
     listener.onActive();
     gate.onFetchStart(payload.nodeId);
@@ -228,7 +251,7 @@ export async function joinGroup(
 
   async function handOver(payload: EachBatchPayload): Promise<void> {
     const { batch, resolveOffset, commitOffsetsIfNecessary } = payload;
-    if (hasLeft) return;
+    if (hasLeft()) return;
     if (gate.isClosed() || positions.isVoid) {
       // The batch is not resolved, so it is fetched again.
       await systemClock.sleep(GATE_CHECK_MS, NEVER);
@@ -256,13 +279,12 @@ export async function joinGroup(
    * decides.
    */
   function leaveAgain(): void {
-    isDisconnected = false;
     membership.leave().catch((error: unknown) => {
       logger.warn(
         { groupId, error: messageOf(error) },
         'cannot stop a consumer that restarted after it left',
       );
-      isDisconnected = true;
+      state = 'left';
     });
   }
 
@@ -285,18 +307,18 @@ export async function joinGroup(
     },
     isStalled,
     isThrottled: () => systemClock.now() < throttledUntil + THROTTLED_KEPT_MS,
-    memberId: () => (rebalancingSince === null ? memberId : null),
+    memberId: () => (state === 'member' ? memberId : null),
     // A stalled client has met an error, and restarts by itself.
     hasEnded: () =>
-      hasClientEnded ||
+      state === 'ended' ||
       positions.isVoid ||
       (!isStalled() &&
-        lastHeardAt !== null &&
+        (state === 'member' || state === 'rejoining') &&
         systemClock.now() - lastHeardAt > rebalanceTimeoutMs + UNHEARD_BEYOND_MS),
     async leave() {
-      hasLeft = true;
+      state = 'leaving';
       await consumer.disconnect();
-      isDisconnected = true;
+      state = 'left';
     },
   };
   try {
