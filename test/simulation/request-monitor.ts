@@ -95,9 +95,9 @@ export class RequestMonitor {
     }
     const delivery = `${pod} ${signature}`;
     const before = this.answers.get(delivery) ?? body;
-    must(before === body, 'W7', `${id} is answered ${before}, and ${body} when it is repeated`);
+    must(before === body, 'W7', `${id} is answered ${inShort(before)}, then ${inShort(body)}`);
     this.answers.set(delivery, body);
-    const { verdicts }: { verdicts: Record<string, unknown>[] } = JSON.parse(body);
+    const verdicts = verdictsIn(body);
     must(
       verdicts.length === events.length,
       'W5',
@@ -207,6 +207,12 @@ export class RequestMonitor {
   }
 }
 
+function verdictsIn(body: string): Record<string, unknown>[] {
+  const { verdicts }: { verdicts: Record<string, unknown>[] } = JSON.parse(body);
+  return verdicts;
+}
+
+const inShort = (body: string) => verdictsIn(body).map(nameOf).join(' and ');
 const eventOf = ({ events }: PlannedRequest, id: unknown) => events.find(({ event_id }) => event_id === id);
 const isId = (value: unknown): value is string => typeof value === 'string' && value !== '';
 const keyOf = (feed: string, eventId: string | null | undefined) => `${feed}/${eventId}`;
