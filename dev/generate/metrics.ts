@@ -9,10 +9,9 @@ export function renderMetrics(command: string): string {
     generatedFrom('the list in src/telemetry/telemetry.ts', command),
     '# Metrics',
     paragraph(
-      'A worker, or a webhook, serves them in the Prometheus text format at `/metrics` on `HTTP_PORT`. No label ever holds a player, an event or anything',
-      'else whose values are without number, and what belongs to a partition is gone once another worker has it. Times are in seconds. Where the',
-      'conventions of OpenTelemetry for messaging have a name for the same, it is given. Beside these, the usual metrics of a Node.js process are served (names that begin with',
-      '`process_` and `nodejs_`).',
+      'A worker, or a webhook, serves them in the Prometheus text format at `/metrics` on `HTTP_PORT`. No label holds a player, an event or any other unbounded value.',
+      'The series of a partition end once another worker has it. Times are in seconds. A name in brackets is the name of the same metric in the messaging',
+      'conventions of OpenTelemetry. The process also serves the usual metrics of Node.js, whose names begin with `process_` and `nodejs_`.',
     ),
     table(
       ['name', 'type', 'labels', 'meaning', 'when it moves'],

@@ -98,7 +98,7 @@ export async function limitConnect(client: Client, names: readonly string[]): Pr
     ...(losers.length === 0
       ? []
       : [
-          `${named(losers)} would lose access: each of them owns something in it, has privileges there or is connected`,
+          `${named(losers)} would lose access: each of them owns an object in it, has privileges there or is connected`,
         ]),
   ];
   if (reasons.length > 0)

@@ -159,6 +159,6 @@ export async function inspect(
 }
 
 function gapsOf(from: unknown, to: unknown): Gap[] {
-  if (!Array.isArray(from) || !Array.isArray(to)) throw new Error('the store told no gaps');
+  if (!Array.isArray(from) || !Array.isArray(to)) throw new Error('the store returned no gaps');
   return from.map((offset, index) => ({ from: Number(offset), to: Number(to[index]) }));
 }

@@ -73,7 +73,7 @@ select set_config(name, '0', true) from pg_settings where name = 'transaction_ti
 const HOLDS_GUARD = `select from pg_locks
 where pid = pg_backend_pid() and relation = to_regclass('${GUARD}') and mode = 'ShareUpdateExclusiveLock' and granted`;
 const LOST_GUARD =
-  'the connection that keeps other migrators away was ended: connect to Postgres itself, or through a pooler that ends no idle transaction, and run it again';
+  'the connection that excludes other migrators ended: connect to Postgres itself, or through a pooler that keeps idle transactions, and run migrate again';
 
 /** Waits for the guard. @throws MigrationProblem where another migrator takes too long */
 export async function takeGuard(
@@ -137,7 +137,7 @@ async function excludeOldMigrators(client: Client, giveUpAt: number, timeoutMs: 
 
 function otherMigrator(timeoutMs: number, cause?: unknown): MigrationProblem {
   return new MigrationProblem(
-    `another migrator has been at work for more than ${timeoutMs / 1000} s: pg_stat_activity has it as promo-intake-migrate. Wait until it ends, and run it again`,
+    `another migrator has run for more than ${timeoutMs / 1000} s: pg_stat_activity shows it as promo-intake-migrate. Wait until it ends, and run migrate again`,
     { cause },
   );
 }

@@ -146,7 +146,7 @@ async function retryWhileLocked(
       giveUpAt ??= Date.now() + triesMs;
       if (Date.now() > giveUpAt)
         throw new MigrationProblem(
-          `${name} got no lock in ${triesMs / 1000} s, and changed nothing: see in pg_stat_activity what runs for so long, and run it again`,
+          `${name} got no lock in ${triesMs / 1000} s, and changed nothing: find the session that holds the lock in pg_stat_activity, and run migrate again`,
           { cause: error },
         );
       onWait(name);
@@ -161,7 +161,7 @@ async function checkEncoding(client: Client): Promise<void> {
   const encoding = rows[0]?.server_encoding;
   if (encoding !== 'UTF8')
     throw new MigrationProblem(
-      `the database is encoded in ${encoding}, which lacks characters that events may hold: use one that is made with ENCODING UTF8`,
+      `the database is encoded in ${encoding}, which lacks characters that events may contain: use a database created with ENCODING UTF8`,
     );
 }
 

@@ -103,7 +103,7 @@ async function loadReference(store: Store, loaded: Reference | undefined): Promi
     if (loaded !== undefined && isSameVersion(loaded, inForce)) return loaded;
     if (loaded !== undefined && isBefore(inForce, loaded))
       throw new LostReference(
-        `the store has lost version ${loaded.version} of the reference data, and has ${inForce.version}: apply it again, or restart this process where ${inForce.version} is right`,
+        `the store has lost version ${loaded.version} of the reference data, and now has ${inForce.version}: apply it again, or restart this process where ${inForce.version} is right`,
       );
     const [current] = await session.query(CURRENT);
     const numbers = new Map<string, number>();

@@ -19,7 +19,7 @@ export function makeLogger(
 
 function reportDropped(lines: number, error: string): string {
   const time = new Date().toISOString();
-  const msg = 'log lines were dropped while the log could not be written';
+  const msg = 'log lines dropped while the log could not be written';
   return `${JSON.stringify({ level: 'warn', time, lines, error, msg })}\n`;
 }
 

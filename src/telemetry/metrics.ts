@@ -12,19 +12,19 @@ export const LABELS = {
   transport: 'the transport that brought it again: kafka or webhook',
   content: 'same or differs',
   class:
-    'undecided: the partition waits, or the store could not decide a request, which is answered 503; again: the batch met other writers and is decided again at once; data: the batch is halved to find the event that fails',
+    'With `undecided` the partition waits, or the webhook answers 503. With `again` the batch met other writers and is decided again at once. With `data` the batch is halved to find the event that fails',
   cause:
-    'store: Postgres; kafka: what is published is refused; registry; limit: the topic is paused; reference: there is no reference data, or none that can be read; worker: anything else',
-  step: 'connect: a connection of the pool; find: begin, the lock of the partition, what is decided already, in a small batch the locks of its rounds; lock: those of a large one; decide: the rules; write: the rows and the commit',
-  result: 'hit, miss: the registry was asked; failure: it did not answer',
+    'Postgres (`store`). A topic that refuses verdicts or dead letters (`kafka`). The schema registry (`registry`). A paused topic (`limit`). Missing or unreadable reference data (`reference`). Anything else (`worker`)',
+  step: 'Get a connection of the pool (`connect`). Begin, lock the partition, find decided events, and lock the rounds of a small batch (`find`). Lock the rounds of a large batch (`lock`). Apply the rules (`decide`). Write the rows and commit (`write`)',
+  result: 'hit; miss: the registry was asked; failure: the registry did not answer',
   request: 'fetch, produce, or other: joins, heartbeats, commits and look-ups',
-  status: 'the HTTP status of the answer; broken_off where the sender left before its request was whole',
+  status: 'the HTTP status of the answer; broken_off where the sender aborted the request',
   token: 'the first words of the message of a refusal, up to its colon, such as signature_invalid',
-  why: 'full, address: another connection took its place; late_head, late_body, unread: the sender sent, or read, too slowly; pipelined: too many requests at once; drain: a refused body did not end; tls, http2, connect, not_http, large_head: what came is no request',
+  why: 'Another connection took its place (`full`, `address`). The sender sent or read too slowly (`late_head`, `late_body`, `unread`). Too many requests at once (`pipelined`). A refused body did not end (`drain`). The bytes are no request (`tls`, `http2`, `connect`, `not_http`, `large_head`)',
   signed: 'yes, no',
-  topic: 'a topic that is to be read',
-  partition: 'a number of a partition that this worker has now',
-  state: 'deciding, or undecided: it waits, and more workers would not help',
+  topic: 'a topic of the reference data',
+  partition: 'the number of a partition of this worker',
+  state: 'deciding; or undecided: the partition waits, and more workers would not help',
   version: 'of promo-intake',
   node: 'of Node.js',
 } as const;
@@ -70,7 +70,7 @@ export function makeMetrics(role?: Role) {
       describe('verdicts_total', {
         help: 'Deliveries answered, by verdict, reason, kind and connection.',
         action:
-          'Rejected ones of one connection are its sender’s to mend: schemas/VERDICTS.md says how. The reason panic is ours.',
+          'Where events of one connection are rejected, its sender has to correct them: see schemas/VERDICTS.md. The reason panic is a defect of promo-intake.',
         labels: ['verdict', 'reason', 'kind', 'connection'],
       }),
     ),
@@ -78,7 +78,7 @@ export function makeMetrics(role?: Role) {
       describe('duplicates_total', {
         help: 'Deliveries of events that were decided before, by the transport of the first and of this one, and whether the content differs.',
         action:
-          'Resends are harmless. Ask the sender about differing content: it uses an id twice, and promo.deliveries has the events.',
+          'Resends are harmless. Where the content differs, the sender uses an id twice: ask it, and find the events in promo.deliveries.',
         labels: ['first', 'transport', 'content'],
       }),
     ),
@@ -87,7 +87,7 @@ export function makeMetrics(role?: Role) {
         of: 'worker',
         help: 'Records that were read again and answered as before.',
         action:
-          'Some with each rebalance and restart. Look for what makes workers come and go where it does not end.',
+          'A rebalance or restart causes some. Where they continue, find the reason for which workers restart or leave the group.',
       }),
     ),
     deadLetters: new Counter(
@@ -95,22 +95,23 @@ export function makeMetrics(role?: Role) {
         of: 'worker',
         help: 'Records sent to the dead-letter topic, by reason.',
         action:
-          'Find the sender in the dead-letter topic; unclaimed ones need a connection in the reference data.',
+          'Find the sender in the dead-letter topic. The reason unclaimed needs a connection in the reference data.',
         labels: ['reason'],
       }),
     ),
     gapRecords: new Counter(
       describe('gap_records_total', {
         of: 'worker',
-        help: 'Offsets that were passed over: Kafka had deleted their records before they were read, or somebody set the offsets forward.',
-        action: 'Have the sender send that time again, which is safe, and give the topic a longer retention.',
+        help: 'Offsets that were skipped: Kafka had deleted their records before a worker read them, or the committed offsets were set forward.',
+        action:
+          'Have the sender send the events of that time again, which is safe, and give the topic a longer retention.',
         labels: ['topic'],
       }),
     ),
     batchEvents: new Histogram({
       ...describe('batch_events', {
         help: 'Events in a decided batch.',
-        action: 'Full batches (BATCH_EVENTS) say that a worker is behind: see the lag.',
+        action: 'Full batches (BATCH_EVENTS) mean that a worker is behind: see the lag.',
       }),
       buckets: [1, 10, 100, 500, 1000, 2000, 4000, 8000],
     }),
@@ -118,16 +119,16 @@ export function makeMetrics(role?: Role) {
       ...describe('batch_seconds', {
         help: 'Seconds from a decoded batch to its committed transaction (messaging.process.duration).',
         action:
-          'Where it grows, the steps of the transaction say whether Postgres or the worker takes the time.',
+          'Where it grows, promo_intake_transaction_step_seconds shows whether Postgres or the worker takes the time.',
       }),
       buckets: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
     }),
     decideSeconds: new Histogram({
       ...describe('decide_seconds', {
         of: 'worker',
-        help: 'Seconds from the time of a record, its append where the topic keeps that, to its commit: of the first record of each batch, which waited longest.',
+        help: 'Seconds from the timestamp of a record to its committed transaction. Measured on the first record of each batch, which waited longest. The timestamp is the append time where the topic keeps it.',
         action:
-          'Where it grows and batch_seconds does not, records wait for their turn: add workers up to the partitions.',
+          'Where it grows and batch_seconds does not, records wait in the queue: add workers, at most one for each partition.',
       }),
       buckets: [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800],
     }),
@@ -135,16 +136,16 @@ export function makeMetrics(role?: Role) {
       ...describe('transaction_step_seconds', {
         help: 'Seconds of a deciding transaction, by step.',
         action:
-          'connect: Postgres refuses or lacks connections; find and lock: locks or a cold cache; write: its disk; decide: CPU of the worker.',
+          'For connect, check the connections of Postgres. For find and lock, check locks and the cache. For write, check the disk of Postgres. For decide, check the CPU of the worker.',
         labels: ['step'],
       }),
       buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
     }),
     retries: new Counter(
       describe('retries_total', {
-        help: 'Waits of undecided partitions, and batches that were decided again, by class.',
+        help: 'Waits of undecided partitions, and retried batches, by class.',
         action:
-          'undecided: see promo_intake_undecided_seconds; again: senders that spread a round over partitions cost time; data: look for panics.',
+          'undecided: see promo_intake_undecided_seconds. again: a sender that spreads a round over partitions costs time. data: look for panics.',
         labels: ['class'],
       }),
     ),
@@ -152,14 +153,15 @@ export function makeMetrics(role?: Role) {
       describe('undecided_partitions', {
         of: 'worker',
         help: 'Partitions that wait because their next record cannot be decided now.',
-        action: 'See promo_intake_undecided_seconds; /readyz names the partitions and what they wait for.',
+        action: 'See promo_intake_undecided_seconds. /readyz names the partitions and their causes.',
       }),
     ),
     undecidedSeconds: new Gauge(
       describe('undecided_seconds', {
         of: 'worker',
-        help: 'Seconds that the oldest undecided partition has waited, by what it waits for now; 0 where none does.',
-        action: 'Mend the cause. Nothing is lost, and no restart helps, but where the cause is limit.',
+        help: 'Seconds that the oldest undecided partition has waited, by cause; 0 where no partition waits.',
+        action:
+          'Resolve the cause. Nothing is lost. A restart does not help, except where the cause is limit.',
         labels: ['cause'],
       }),
     ),
@@ -175,26 +177,26 @@ export function makeMetrics(role?: Role) {
     missingTopics: new Gauge(
       describe('missing_topics', {
         of: 'worker',
-        help: '1 for a topic that is to be read and does not exist, else 0; as the last look at Kafka told.',
+        help: '1 for a topic of the reference data that did not exist at the last check, else 0.',
         action:
-          'Make the topic, or correct its name in the reference data; what the user may not Describe does not exist for it.',
+          'Create the topic, or correct its name in the reference data. A topic that the user may not Describe does not exist for it.',
         labels: ['topic'],
       }),
     ),
     unreadTopics: new Gauge(
       describe('unread_topics', {
         of: 'worker',
-        help: 'Topics that look like topics of events and that nobody reads, as the last look at Kafka found: promo.event.v1 begins their name, or it is close to one that is read.',
+        help: 'Topics of events that had no reader at the last check. Their name begins with promo.event.v1, or is close to the name of a topic that is read.',
         action:
-          'The log and `promo-intake status` name them. Name the topic in a connection of the reference data, or have its sender send elsewhere: what stands there gets no verdict.',
+          'The log and `promo-intake status` name them. Name the topic in a connection of the reference data, or have its sender use another topic: its records get no verdict.',
       }),
     ),
     refusedPartitions: new Gauge(
       describe('refused_partitions', {
         of: 'worker',
-        help: 'Partitions of this worker that a broker does not let it read, that have no leader, or whose next batch is damaged.',
+        help: 'Partitions of this worker that a broker refuses to serve, that have no leader, or whose next batch is damaged.',
         action:
-          'The log says why: an ACL without Read on the topic, a broker or a disk that is away, or one that cannot be read. Other topics go on, and this one does within 30 s once it can be read.',
+          'The log has the reason: an ACL without Read on the topic, a missing broker or disk, or a damaged disk. Other topics continue. This one continues within 30 s once it is readable.',
         labels: ['topic'],
       }),
     ),
@@ -202,24 +204,24 @@ export function makeMetrics(role?: Role) {
       describe('assigned_partitions', {
         of: 'worker',
         help: 'Partitions that the group has given to this worker.',
-        action: 'None for minutes: more workers than partitions, or the worker is not in its group.',
+        action: '0 for minutes: there are more workers than partitions, or the worker is not in its group.',
       }),
     ),
     lagRecords: new Gauge(
       describe('lag_records', {
         of: 'worker',
-        help: 'Offsets between what is decided of a partition and its end, as the last fetch told; of each partition of this worker.',
+        help: 'Offsets between the last decided record of a partition and its high watermark at the last fetch, for each partition of this worker.',
         action:
-          'Add workers up to the partitions while state is deciding; undecided ones get on by themselves once they can.',
+          'While state is deciding, add workers, at most one for each partition. Undecided partitions continue by themselves once their cause is resolved.',
         labels: ['topic', 'partition', 'state'],
       }),
     ),
     lagSeconds: new Gauge(
       describe('lag_seconds', {
         of: 'worker',
-        help: 'Age of the oldest fetched record that is not decided. Where all of them are and the partition goes on, as behind an open transaction, the seconds since that was seen. Else 0.',
+        help: 'Age of the oldest fetched record that is not decided. Where all are decided and the partition has more, as behind an open transaction, the seconds since a worker saw that. Else 0.',
         action:
-          'As for promo_intake_lag_records. It grows while Postgres is away, which the state tells, and where a transaction of a producer is not ended.',
+          'As for promo_intake_lag_records. It grows while Postgres is away, with the state undecided, and while a producer leaves a transaction open.',
         labels: ['topic', 'partition', 'state'],
       }),
     ),
@@ -227,15 +229,16 @@ export function makeMetrics(role?: Role) {
       describe('fetch_age_seconds', {
         of: 'worker',
         help: 'Seconds since a broker last answered a fetch; usually less than one.',
-        action: 'Beyond a minute: the brokers, the way to them or the ACLs; or the worker has no partition.',
+        action:
+          'Above a minute: check the brokers, the network and the ACLs. Or the worker has no partition.',
       }),
     ),
     rebalanceSeconds: new Histogram({
       ...describe('rebalance_seconds', {
         of: 'worker',
-        help: 'Seconds of a rebalance in which this worker fetched nothing; its count is that of rebalances.',
+        help: 'Seconds of a rebalance in which this worker fetched nothing; the count is the number of rebalances.',
         action:
-          'Some with each rollout. Otherwise look for workers that restart, or that the group takes for dead.',
+          'A rollout causes some. Otherwise look for workers that restart, or that the group removes as dead.',
       }),
       buckets: [0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 60],
     }),
@@ -243,16 +246,16 @@ export function makeMetrics(role?: Role) {
       describe('kafka_throttled_seconds_total', {
         help: 'Seconds for which brokers throttled this process by a quota, by request.',
         action:
-          'Raise the quota of the user or client id, or share it among fewer workers: docs/operations/quotas.md. A worker that is throttled stays in its group, and its lag grows.',
+          'Raise the quota of the user or client id, or share it among fewer workers: docs/operations/quotas.md. A throttled worker stays in its group, and its lag grows.',
         labels: ['request'],
       }),
     ),
     registryLookUps: new Counter(
       describe('registry_lookups_total', {
         of: 'worker',
-        help: 'Records that name a schema, by how it was found.',
+        help: 'Records that name a schema, by the result of the look-up.',
         action:
-          'Failures: the registry is away, and what needs it waits. Misses without end: a sender with ever new schemas.',
+          'Failures: the registry is away, and its partitions wait. Continuous misses: a sender registers new schemas all the time.',
         labels: ['result'],
       }),
     ),
@@ -261,26 +264,27 @@ export function makeMetrics(role?: Role) {
       describe('log_lines_dropped_total', {
         help: 'Log lines that were dropped, since the log could not be written.',
         action:
-          'Look at what the log is written to: a disk that is full, a pipe or terminal whose reader has stopped or is gone. The process goes on.',
+          'Check the target of the log: a full disk, or a pipe or terminal whose reader has stopped or is gone. The process continues.',
       }),
     ),
     healthConnectionsDropped: new Counter(
       describe('health_connections_dropped_total', {
-        help: 'Connections to HTTP_PORT that were dropped, the oldest first, since there were too many in all or of one address.',
+        help: 'Connections to HTTP_PORT that were dropped, the oldest first, since there were too many in all or from one address.',
         action:
-          'Find who opens connections to HTTP_PORT and sends no request. Probes and scrapes go on; networkPolicy.from says who may reach the port.',
+          'Find the client that opens connections to HTTP_PORT and sends no request. Probes and scrapes continue. networkPolicy.from lists the peers that may reach the port.',
       }),
     ),
     healthRequestsRefused: new Counter(
       describe('health_requests_refused_total', {
         help: 'Requests to HTTP_PORT that were answered 429, since their address sent too many in a second.',
-        action: 'Have its owner ask less often; networkPolicy.from says who may reach the port.',
+        action:
+          'Make that client send fewer requests. networkPolicy.from lists the peers that may reach the port.',
       }),
     ),
     buildInfo: new Gauge(
       describe('build_info', {
         help: '1, with the version of promo-intake and of Node.js.',
-        action: 'Two versions for longer than a rollout: look at the rollout.',
+        action: 'Two versions for longer than a rollout: check the rollout.',
         labels: ['version', 'node'],
       }),
     ),

@@ -27,9 +27,9 @@ export function makeWebhookMetrics(describe: Describe) {
     webhookRequests: new Counter(
       describe('webhook_requests_total', {
         of: 'webhook',
-        help: 'Requests to the webhook, by the status of the answer; broken_off: its sender left before the request was whole.',
+        help: 'Requests to the webhook, by the status of the answer. broken_off: the sender aborted the request.',
         action:
-          '401: the sender’s secret or clock. 400, 403, 413, 415: its message says what to mend. 429: one sender is beyond its share. 503: the log says whether Postgres is away or all slots are taken; more pods help against the second.',
+          '401: the secret or the clock of the sender is wrong. 400, 403, 413, 415: the message of the answer has the correction. 429: one sender is beyond its share. 503: the log shows whether Postgres is away or all slots are taken. More pods help where all slots are taken.',
         labels: ['status'],
       }),
     ),
@@ -38,16 +38,16 @@ export function makeWebhookMetrics(describe: Describe) {
         of: 'webhook',
         help: 'Requests that were answered without a decision, by status, first word of the message, and connection.',
         action:
-          'The log line `a request is refused` has the address, the request id and the message. 429 of one connection: its sender sends more at once than its share.',
+          'The log line `request refused` has the address, the request id and the message. 429 of one connection: its sender has more requests in flight than its share.',
         labels: ['status', 'token', 'connection'],
       }),
     ),
     webhookDropped: new Counter(
       describe('webhook_dropped_total', {
         of: 'webhook',
-        help: 'Network connections that the webhook ended before their sender did, by the reason.',
+        help: 'Network connections that the webhook ended before their sender did, by reason.',
         action:
-          'full or address: find the address in the log line `a connection is dropped`, and limit it in front of the webhook. tls, http2 or not_http: the sender or the load balancer speaks another protocol. unread: its sender does not read the answers.',
+          'For full or address, find the address in the log line `connection dropped`, and limit it in front of the webhook. For tls, http2 or not_http, the sender or the load balancer uses another protocol. For unread, the sender does not read its answers.',
         labels: ['why'],
       }),
     ),
@@ -63,9 +63,9 @@ export function makeWebhookMetrics(describe: Describe) {
     webhookReplays: new Counter(
       describe('webhook_replays_total', {
         of: 'webhook',
-        help: 'Requests with a signature that was answered before: they were given the same answer, and wrote nothing.',
+        help: 'Requests with a signature that was answered before. They got the same answer, and wrote nothing.',
         action:
-          'Some where a proxy or a client sends a request again. Many: look at who replays requests of this connection.',
+          'A proxy or client that retries causes some. Many: find the client that replays requests of this connection.',
         labels: ['connection'],
       }),
     ),
@@ -74,7 +74,7 @@ export function makeWebhookMetrics(describe: Describe) {
         of: 'webhook',
         help: 'Requests to the webhook that wait for a slot or are being decided.',
         action:
-          'Usually few. Where they stay many, Postgres is slow (transaction_step_seconds) or there is more than the pods can take: add some.',
+          'Usually few. Where they stay many, Postgres is slow (transaction_step_seconds), or the load is too high for the pods: add pods.',
       }),
     ),
     webhookSeconds: new Histogram({

@@ -46,7 +46,7 @@ export function readRequestBody(request: IncomingMessage, maxBytes: number): Bod
     const onEnd = () => settle({ type: 'whole', bytes: (buffer ?? NO_BYTES).subarray(0, length) });
     const onClose = () => {
       stop();
-      reject(new Error('the request has broken off'));
+      reject(new Error('the sender aborted the request'));
     };
     const stop = () => {
       request.off('data', onData).off('end', onEnd).off('close', onClose);

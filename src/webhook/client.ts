@@ -86,7 +86,7 @@ export async function sendBatch(
     if (status >= 300 && status < 400)
       return {
         type: 'refused',
-        because: `it leads to ${inOneLine(response.headers.get('location') ?? '')}: name that`,
+        because: `it redirects to ${inOneLine(response.headers.get('location') ?? '')}: use that address in --url`,
       };
   } catch (error) {
     const code = String(causeOf(error)?.code);
@@ -133,13 +133,13 @@ export function retryAfterMs(headers: Headers): number {
 }
 
 const NO_WEBHOOK =
-  'It is no webhook of promo-intake, or not at this path: correct --url, to which /v1/events/ID is added';
+  'There is no webhook of promo-intake at this address: correct --url, without /v1/events/ID';
 
 /** Remedies for errors without an answer, by Node's error code or message. */
 const REMEDIES: readonly [codes: RegExp, remedy: string][] = [
   [
     /^(UNABLE_TO_|SELF_SIGNED_|DEPTH_ZERO_)/,
-    'No authority that is known here has signed its certificate: look at NODE_EXTRA_CA_CERTS',
+    'No known authority signed its certificate: check NODE_EXTRA_CA_CERTS',
   ],
   [
     /^ERR_TLS_CERT_ALTNAME_INVALID$/,
@@ -150,9 +150,9 @@ const REMEDIES: readonly [codes: RegExp, remedy: string][] = [
   [/^(ENOTFOUND|EAI_AGAIN|ECONNREFUSED)$/, 'Check the host and the port in --url, and that the webhook runs'],
   [
     /^(UND_ERR_SOCKET|ECONNRESET|HPE_)/,
-    'Where each try ends so, correct --url: http where the webhook speaks https, or no webhook at that port',
+    'If each try ends like this, correct --url: the webhook may need https, or another program uses that port',
   ],
-  [/^bad port$/, 'No web client connects to this port: correct the port in --url'],
+  [/^bad port$/, 'HTTP clients refuse to use this port: correct the port in --url'],
 ];
 
 /** Statuses below 500 that are retried. All from 500 on are retried too. */

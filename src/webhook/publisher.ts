@@ -59,7 +59,7 @@ export function makePublishing({
         if (ended.aborted) throw error;
         const waitMs = backoffMs(++failures);
         onFailure();
-        logger.warn({ failures, waitMs, error: messageOf(error) }, 'verdicts are not published');
+        logger.warn({ failures, waitMs, error: messageOf(error) }, 'cannot publish verdicts, retrying');
         await clock.sleep(waitMs, ended);
         if (ended.aborted) throw error;
       }

@@ -60,30 +60,30 @@ export function makeReports({ logger, metrics, clock }: ReportsDeps) {
       const { status, token, body } = refusal;
       countRefusal(status, token, connectionId ?? '');
       const line = { requestId, address, connectionId, isSigned, status, answer: body };
-      logLimited(`${status} ${token}`, connectionId ?? address, line, 'a request is refused');
+      logLimited(`${status} ${token}`, connectionId ?? address, line, 'request refused');
     },
     /** @param connectionIds ids with a signed request over this network connection */
     dropped(why: DropReason, address: string, connectionIds: Iterable<string>, more: object = {}): void {
       metrics.webhookDropped.inc({ why });
       const line = { why, address, connectionIds: [...connectionIds], ...more };
-      logLimited(why, address, line, 'a connection is dropped');
+      logLimited(why, address, line, 'connection dropped');
     },
     /** The sender left in the middle of a request. */
     brokenOff(requestId: string, address: string, connectionIds: Iterable<string>): void {
       metrics.webhookRequests.inc({ status: 'broken_off' });
       const line = { requestId, address, connectionIds: [...connectionIds] };
-      logLimited('broken_off', address, line, 'a request is broken off');
+      logLimited('broken_off', address, line, 'request aborted by the sender');
     },
     undecided({ requestId, address, connectionId }: Sent, cause: UndecidedCause, error: string): void {
       metrics.retries.inc({ class: 'undecided' });
       countRefusal(REFUSALS.undecided.status, REFUSALS.undecided.token, connectionId ?? '');
       const line = { connectionId, cause, error, requestId, address };
-      logLimited(cause, connectionId ?? address, line, 'request is undecided');
+      logLimited(cause, connectionId ?? address, line, 'request undecided');
     },
     /** A defect of this service prevented the answer. */
     failed(requestId: string, address: string, error: string): void {
       countRefusal(REFUSALS.undecided.status, REFUSALS.undecided.token, '');
-      logLimited('failed', '', { requestId, address, error }, 'a request could not be answered', 'error');
+      logLimited('failed', '', { requestId, address, error }, 'cannot answer a request', 'error');
     },
   };
 }

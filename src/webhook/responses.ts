@@ -21,12 +21,12 @@ export const ANSWER_SCHEMA = {
   $id: 'urn:promo-intake:promo.answer.v1',
   title: "The webhook's answer to a request whose events are decided",
   description:
-    'The verdict on each event of the request, in the order of the events. It is committed before it is told.',
+    'The verdict on each event of the request, in the order of the events. Each verdict is committed before the answer is sent.',
   type: 'object',
   required: ['spec', 'connection_id', 'verdicts'],
   properties: {
     spec: { const: ANSWER_SPEC },
-    connection_id: { description: 'Connection that the request came by.', type: 'string' },
+    connection_id: { description: 'Connection of the request.', type: 'string' },
     verdicts: {
       type: 'array',
       items: {
@@ -34,7 +34,7 @@ export const ANSWER_SCHEMA = {
         required: ['event_id', 'verdict', 'reason', 'remedy'],
         properties: {
           event_id: {
-            description: 'The event, or null where it holds no usable event_id.',
+            description: 'The event_id, or null where the event has no usable event_id.',
             type: ['string', 'null'],
           },
           ...OUTCOME_PROPERTIES,
@@ -107,9 +107,9 @@ export function isRefusal(answer: HttpAnswer): answer is Refusal {
 
 /** Each message begins with a stable token for programs. The rest is for people and may change. */
 export const REFUSALS = {
-  noSuchPath: refusal(404, 'invalid request: events are taken at POST /v1/events/{connection_id}'),
+  noSuchPath: refusal(404, 'invalid request: send events to POST /v1/events/{connection_id}'),
   noSuchMethod: {
-    ...refusal(405, 'invalid request: events are taken by POST'),
+    ...refusal(405, 'invalid request: send events by POST'),
     headers: { allow: 'POST' },
   },
   noJson: refusal(
@@ -118,19 +118,19 @@ export const REFUSALS = {
   ),
   unauthorized: refusal(
     401,
-    'unauthorized: the connection has no secret here; ask whoever runs the service for one',
+    'unauthorized: the connection has no secret here; ask the operator of the service for one',
   ),
   unsigned: refusal(
     401,
-    'signature_missing: webhook-id, webhook-timestamp and webhook-signature are needed, as Standard Webhooks has them',
+    'signature_missing: send webhook-id, webhook-timestamp and webhook-signature, as Standard Webhooks specifies',
   ),
   stale: refusal(
     401,
-    `signature_stale: webhook-timestamp is not within ${TIMESTAMP_WINDOW_SECONDS} s of the time here; it is in seconds since 1970, and made anew for each try`,
+    `signature_stale: webhook-timestamp is not within ${TIMESTAMP_WINDOW_SECONDS} s of the time here; send seconds since 1970, and a new time with each try`,
   ),
   wronglySigned: refusal(
     401,
-    'signature_invalid: no signature is that of webhook-id.webhook-timestamp.body by a secret of the connection',
+    'signature_invalid: no signature matches webhook-id.webhook-timestamp.body and a secret of the connection',
   ),
   noConnection: refusal(
     403,
@@ -139,13 +139,16 @@ export const REFUSALS = {
   ),
   suspended: refusal(
     403,
-    'operator_suspended: the operator is not active, and nothing of the request is decided; ask support, then send the same events again',
+    'operator_suspended: the operator is not active, and no event was decided; ask support, then send the same events again',
     'ERROR_CODE_BUSINESS_REJECTED',
   ),
   tooLarge: (bytes: number) =>
-    refusal(413, `invalid request: the body has more than ${bytes} bytes; send its events in several`),
+    refusal(
+      413,
+      `invalid request: the body has more than ${bytes} bytes; send its events in several requests`,
+    ),
   tooMany: (events: number) =>
-    refusal(413, `invalid request: the batch has more than ${events} events; send them in several`),
+    refusal(413, `invalid request: the batch has more than ${events} events; send them in several requests`),
   tooManyValues: (values: number) =>
     refusal(
       413,
@@ -159,15 +162,15 @@ export const REFUSALS = {
   tooManyHeaders: (headers: number) =>
     refusal(431, `invalid request: the request has more than ${headers} headers; send fewer`),
   noHost: refusal(400, 'invalid request: the header Host is missing'),
-  noExpectation: refusal(417, 'invalid request: only Expect: 100-continue is known; leave the header out'),
+  noExpectation: refusal(417, 'invalid request: only Expect: 100-continue is supported; omit the header'),
   malformed: (isJson: boolean, problem: string) =>
     refusal(400, `${isJson ? 'invalid request' : 'invalid json body'}: ${problem}`),
   tooSlow: limited('the body came too slowly while other requests waited; send the same request again'),
   beyondShare: limited(
-    'the connection, or its address, has as many requests under way as it may; send the same request again once they are answered',
+    'the connection, or its address, has too many requests in flight; send the same request again once they are answered',
   ),
   busy: later('overloaded: no slot became free in time; send the same request again'),
-  crowded: later('overloaded: too many requests are under way; send the same request again'),
+  crowded: later('overloaded: too many requests are in flight; send the same request again'),
   undecided: later('undecided: the events could not be decided now; send the same request again'),
   /** As `undecided`, but the events may be decided after all. */
   late: later('undecided: the events could not be decided in time; send the same request again'),

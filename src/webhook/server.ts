@@ -242,7 +242,7 @@ export async function serveWebhook(port: number, deps: ServerDeps): Promise<Webh
   );
   const served = await listenAt(server, port);
   let checks = clock.after(CHECK_EVERY_MS, dropUnreadPeers, false);
-  server.on('error', (error) => logger.error({ error: error.message }, 'a connection could not be taken'));
+  server.on('error', (error) => logger.error({ error: error.message }, 'cannot accept a connection'));
   const beforeScrape = metrics.beforeScrape;
   metrics.beforeScrape = () => {
     beforeScrape();

@@ -29,7 +29,7 @@ export function missingHeaders(headers: IncomingHttpHeaders): string {
 /** Describes a time outside the window. @param nowMs milliseconds since 1970 */
 export function describeSkew({ timestamp }: SignedHeaders, nowMs: number): string {
   if (MILLISECONDS.test(timestamp)) return `${quoted(timestamp)} is in milliseconds`;
-  if (!/^\d{1,12}$/.test(timestamp)) return `${quoted(timestamp)} is no number of seconds`;
+  if (!/^\d{1,12}$/.test(timestamp)) return `${quoted(timestamp)} is not a number of seconds`;
   const ahead = Number(timestamp) - Math.floor(nowMs / 1000);
   return `it is ${Math.abs(ahead)} s ${ahead > 0 ? 'ahead of' : 'behind'} the time here`;
 }
@@ -39,8 +39,8 @@ export function describeSignature(secrets: readonly Buffer[], headers: SignedHea
   const mistakes = new Set(headers.signatures.map(mistakeOfForm));
   if (!mistakes.has(null)) return [...mistakes].join('; ');
   if (body.length <= MAX_HASHED_BYTES && secrets.some((secret) => isSignedByText(secret, headers, body)))
-    return 'the secret was used as a text: decode the base64 behind whsec_ into bytes first';
-  return 'look at the secret, and that the very bytes are signed that are sent, with the webhook-id and webhook-timestamp of the headers';
+    return 'the secret was used as a text: decode the base64 after whsec_ into bytes first';
+  return 'check the secret, and sign exactly the bytes that you send, with the webhook-id and webhook-timestamp of the headers';
 }
 
 /** @returns null if the signature has the right form */
@@ -48,7 +48,7 @@ function mistakeOfForm(signature: string): string | null {
   const [version = '', ...rest] = signature.split(',');
   const text = rest.join(',');
   if (rest.length === 0) return 'a signature begins with "v1,"';
-  if (version !== 'v1') return `the version is ${quoted(version)}, and only v1 is known`;
+  if (version !== 'v1') return `the version is ${quoted(version)}, and only v1 is supported`;
   if (text.length === HEX_LENGTH && /^[0-9a-f]+$/i.test(text))
     return 'the signature is in hexadecimal digits: write its bytes in base64';
   if (/^[\w-]+=*$/.test(text) && /[-_]/.test(text))

@@ -1,4 +1,4 @@
-/** The limits on what a sender can take hold beside a well-behaved sender: see dev/bench/modes/neighbours.ts. */
+/** The limits on a sender protect a well-behaved neighbour: see dev/bench/modes/neighbours.ts. */
 import { compile } from '../dev/programs';
 import { runCheck } from './run-check';
 

@@ -1,9 +1,12 @@
-/** A mode of the benchmark that passes or fails, run as `make bench` runs it. */
+/** Runs a mode of the benchmark that passes or fails, as `make bench` does. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { text } from 'node:stream/consumers';
 
-/** How it ended, and where that is not with 0, how far it came. Prints its table. @param bench file of the compiled benchmark */
+/**
+ * @returns the exit code, and the output if it is not 0. Prints the table. @param bench file of the compiled
+ * benchmark
+ */
 export async function runCheck(
   bench: string,
   environment: Readonly<Record<string, string>>,

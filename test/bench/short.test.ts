@@ -1,4 +1,7 @@
-/** What a decided event costs, beside an insert-only worker in the same run: a change that makes it dear does not pass. */
+/**
+ * The cost of a decided event, beside an insert-only worker in the same run. A change that makes an event
+ * expensive fails this test.
+ */
 import { compile } from '../dev/programs';
 import { runCheck } from './run-check';
 
@@ -10,7 +13,7 @@ beforeAll(() => {
   bench = compile('test-bench').bench;
 });
 
-test('the worker keeps its cost and its rate beside insert-only (the limits stand in dev/bench/modes/short.ts)', async () => {
+test('the worker keeps its cost and its rate beside insert-only (limits of dev/bench/modes/short.ts)', async () => {
   const ended = await runCheck(bench, { BENCH: 'short' }, DEADLINE_MS);
   expect(ended).toEqual({ code: 0, told: '' });
 });

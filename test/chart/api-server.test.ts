@@ -1,4 +1,7 @@
-/** What only an API server refuses: selectors that cannot be, ports out of range, requests above limits, Pod Security. */
+/**
+ * Faults that only an API server refuses: impossible selectors, ports out of range, requests above limits,
+ * Pod Security.
+ */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { ApiServer } from '../../dev/chart/api-server';
@@ -23,7 +26,7 @@ jest.setTimeout(120_000);
 const needed = [findTool('helm'), findTool('etcd'), findTool('kube-apiserver'), findSchemas()];
 const withServer = testWith(...needed);
 const MINIMAL = ['--values', example('minimal.yaml')];
-/** What pods need to be there, and no controller makes here. */
+/** Objects that pods need, and that no controller creates here. */
 const NAMESPACE = 'games';
 
 let server: ApiServer;
@@ -72,35 +75,38 @@ const inOrder = (manifests: readonly Manifest[]): Manifest[] => {
 };
 
 for (const name of EXAMPLES) {
-  withServer(`all of ${name} is taken without a warning, and applied again changes nothing`, async () => {
-    // A name of its own: a Job that is there cannot be changed.
-    const own = ['--set', `fullnameOverride=${name.replace('.yaml', '')}`];
-    const manifests = inOrder(manifestsOf(['--values', example(name), ...own]));
-    const versions = async () =>
-      Promise.all(
-        manifests.map(async (manifest) => [
-          manifest.kind,
-          at((await server.get(manifest)).body, 'metadata.resourceVersion'),
-        ]),
-      );
-    for (const manifest of manifests) await apply(manifest);
-    const first = await versions();
-    for (const manifest of manifests) await apply(manifest);
-    expect(await versions()).toEqual(first);
-  });
+  withServer(
+    `everything of ${name} is accepted without a warning, and a second apply changes nothing`,
+    async () => {
+      // A new name: an existing Job cannot be changed.
+      const own = ['--set', `fullnameOverride=${name.replace('.yaml', '')}`];
+      const manifests = inOrder(manifestsOf(['--values', example(name), ...own]));
+      const versions = async () =>
+        Promise.all(
+          manifests.map(async (manifest) => [
+            manifest.kind,
+            at((await server.get(manifest)).body, 'metadata.resourceVersion'),
+          ]),
+        );
+      for (const manifest of manifests) await apply(manifest);
+      const first = await versions();
+      for (const manifest of manifests) await apply(manifest);
+      expect(await versions()).toEqual(first);
+    },
+  );
 }
 
-withServer('the pod of docs/kubernetes.md for commands is taken without a warning', async () => {
+withServer('the pod of docs/kubernetes.md for commands is accepted without a warning', async () => {
   const pod = commandPod();
   await apply({ ...pod, metadata: { ...Object(pod.metadata), namespace: NAMESPACE } });
 });
 
-withServer('workers of which the old ones have to be gone first are taken', async () => {
+withServer('workers whose old pods have to end first are accepted', async () => {
   const args = [...MINIMAL, '--set', 'fullnameOverride=recreate,worker.strategy.type=Recreate'];
   for (const manifest of manifestsOf(args).filter(({ kind }) => kind === 'Deployment')) await apply(manifest);
 });
 
-withServer('what cannot be is refused', async () => {
+withServer('impossible objects are refused', async () => {
   const worker = (set: string): Manifest => {
     const found = manifestsOf([...MINIMAL, '--set', `fullnameOverride=other,${set}`]).find(
       ({ kind }) => kind === 'Deployment',
@@ -126,7 +132,7 @@ withServer(
   'Helm installs, upgrades and rolls back, and a pod changes only where its own values do',
   async () => {
     const helm = (...args: string[]) => {
-      // Without the jobs: nobody runs them here.
+      // Without jobs: nothing runs them here.
       const { status, output } = runTool('helm', [
         ...args,
         '--namespace',

@@ -1,4 +1,4 @@
-/** What Helm makes of the chart. */
+/** The manifests that Helm renders from the chart. */
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -33,7 +33,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(directory, { recursive: true, force: true }));
 
-/** The pods of a release, with what they are in. */
+/** The pods of a release, with the objects that contain them. */
 function podsOf(manifests: readonly Manifest[]): { name: string; labels: unknown; spec: unknown }[] {
   return manifests.flatMap((manifest) => {
     const job = at(manifest, 'spec.jobTemplate') ?? manifest;
@@ -116,7 +116,7 @@ describe.each(EXAMPLES)('%s', (name) => {
     }
   });
 
-  withHelm('has pods that a namespace with Pod Security "restricted" takes', () => {
+  withHelm('has pods that a namespace with Pod Security "restricted" accepts', () => {
     for (const { name: pod, spec } of podsOf([...manifestsOf(values), commandPod()])) {
       expect([pod, spec]).toEqual([
         pod,
@@ -141,13 +141,14 @@ describe.each(EXAMPLES)('%s', (name) => {
     findTool('helm'),
     findTool('kubeconform'),
     findSchemas(),
-  )('has only fields that Kubernetes 1.34 and the operators know, of their types', () => {
+  )('has only fields that Kubernetes 1.34 and the operators know, with their types', () => {
     const rendered = template(values).stdout;
     expect(conform(rendered)).toMatch(/ Valid: [1-9]\d*, Invalid: 0, Errors: 0, Skipped: 0$/);
   });
 
-  // Without a limit on CPU by choice; a tag of ours does not move; what is written is the log, which the node turns over.
-  testWith(findTool('helm'), findTool('kube-score'))('is faultless to kube-score', () => {
+  // Exceptions: no CPU limit by choice, our tags do not move, and the only written data is the log, which the
+  // node rotates.
+  testWith(findTool('helm'), findTool('kube-score'))('has no faults for kube-score', () => {
     const ignored = 'container-ephemeral-storage-request-and-limit,container-image-pull-policy';
     const args = [
       'score',
@@ -180,7 +181,7 @@ testWith(
   findTool('helm'),
   findTool('kubeconform'),
   findSchemas(),
-)('a field that nobody knows is noticed', () => {
+)('an unknown field is noticed', () => {
   const rendered = template(MINIMAL).stdout;
   expect(conform(rendered.replace('minReadySeconds:', 'minReadySecs:'))).toContain(
     "'minReadySecs' not allowed",
@@ -193,58 +194,52 @@ testWith(findTool('helm-unittest'))('the suites of the chart pass', () => {
   expect([status, output]).toEqual([0, expect.stringMatching(/Tests: +[1-9]\d* passed, \d+ total/)]);
 });
 
-withHelm(
-  'every setting that is given reaches the worker or the webhook, by its name or that of its file',
-  () => {
-    const values: Record<'settings' | 'secrets' | 'files', Record<string, unknown>> = {
-      settings: {},
-      secrets: {},
-      files: {},
-    };
-    const expected: string[] = [];
-    for (const [name, { secret, parse, fallback, example: text }] of Object.entries<Setting<unknown>>(
-      SETTINGS,
-    )) {
-      const { accepts } = parse;
-      expected.push(secret ? `${name}_FILE` : name);
-      if (secret) values.secrets[name] = { secret: 'some', key: name };
-      else if (accepts !== undefined && 'file' in accepts)
-        values.files[name] = { configMap: 'some', key: name };
-      else
-        values.settings[name] = accepts !== undefined && 'least' in accepts ? Number(fallback ?? text) : text;
-    }
-    const file = join(directory, 'values.yaml');
-    writeFileSync(file, stringify(values));
-    const manifests = manifestsOf(['--values', file, '--set', 'webhook.enabled=true']);
-    const podOf = (component: string) => {
-      const name = `here-promo-intake-${component}`;
-      const found = manifests.find(
-        (manifest) => at(manifest, 'kind') === 'Deployment' && at(manifest, 'metadata.name') === name,
-      );
-      const [container] = listAt(found, 'spec.template.spec.containers');
-      const [volume] = listAt(found, 'spec.template.spec.volumes');
-      return { env: listAt(container, 'env'), files: listAt(volume, 'projected.sources') };
-    };
-    const ofWebhook = PUBLISHING_WEBHOOK_SETTINGS.flatMap(settingsOf).flatMap((name) => [
-      name,
-      `${name}_FILE`,
-    ]);
-    const wanted = {
-      worker: expected.filter((name) => !name.startsWith('WEBHOOK_')),
-      webhook: expected.filter((name) => ofWebhook.some((each) => each === name)),
-    };
-    for (const [component, names] of Object.entries(wanted)) {
-      const { env, files } = podOf(component);
-      expect(env.map((each) => at(each, 'name')).sort()).toEqual(names.sort());
-      expect(files).toHaveLength(names.filter((name) => name.endsWith('_FILE')).length);
-    }
-    // Helm reads numbers as floats, which it would write with an exponent some time.
-    expect(podOf('worker').env).toContainEqual({ name: 'BATCH_EVENTS', value: '8000' });
-    expect(podOf('webhook').env).toContainEqual({ name: 'WEBHOOK_MAX_BYTES', value: '1048576' });
-  },
-);
+withHelm('every given setting reaches the worker or the webhook, by its name or that of its file', () => {
+  const values: Record<'settings' | 'secrets' | 'files', Record<string, unknown>> = {
+    settings: {},
+    secrets: {},
+    files: {},
+  };
+  const expected: string[] = [];
+  for (const [name, { secret, parse, fallback, example: text }] of Object.entries<Setting<unknown>>(
+    SETTINGS,
+  )) {
+    const { accepts } = parse;
+    expected.push(secret ? `${name}_FILE` : name);
+    if (secret) values.secrets[name] = { secret: 'some', key: name };
+    else if (accepts !== undefined && 'file' in accepts)
+      values.files[name] = { configMap: 'some', key: name };
+    else
+      values.settings[name] = accepts !== undefined && 'least' in accepts ? Number(fallback ?? text) : text;
+  }
+  const file = join(directory, 'values.yaml');
+  writeFileSync(file, stringify(values));
+  const manifests = manifestsOf(['--values', file, '--set', 'webhook.enabled=true']);
+  const podOf = (component: string) => {
+    const name = `here-promo-intake-${component}`;
+    const found = manifests.find(
+      (manifest) => at(manifest, 'kind') === 'Deployment' && at(manifest, 'metadata.name') === name,
+    );
+    const [container] = listAt(found, 'spec.template.spec.containers');
+    const [volume] = listAt(found, 'spec.template.spec.volumes');
+    return { env: listAt(container, 'env'), files: listAt(volume, 'projected.sources') };
+  };
+  const ofWebhook = PUBLISHING_WEBHOOK_SETTINGS.flatMap(settingsOf).flatMap((name) => [name, `${name}_FILE`]);
+  const wanted = {
+    worker: expected.filter((name) => !name.startsWith('WEBHOOK_')),
+    webhook: expected.filter((name) => ofWebhook.some((each) => each === name)),
+  };
+  for (const [component, names] of Object.entries(wanted)) {
+    const { env, files } = podOf(component);
+    expect(env.map((each) => at(each, 'name')).sort()).toEqual(names.sort());
+    expect(files).toHaveLength(names.filter((name) => name.endsWith('_FILE')).length);
+  }
+  // Helm parses numbers as floats, and would print some with an exponent.
+  expect(podOf('worker').env).toContainEqual({ name: 'BATCH_EVENTS', value: '8000' });
+  expect(podOf('webhook').env).toContainEqual({ name: 'WEBHOOK_MAX_BYTES', value: '1048576' });
+});
 
-withHelm('bad values are refused with their place', () => {
+withHelm('invalid values are refused with their place', () => {
   const refusals: readonly [string, RegExp][] = [
     ['worker.replica=3', /at '\/worker': additional properties 'replica' not allowed/],
     ['settings.KAFKA_BROKER=k:9092', /at '\/settings': additional properties 'KAFKA_BROKER' not allowed/],
@@ -268,8 +263,8 @@ withHelm('bad values are refused with their place', () => {
   }
 });
 
-withHelm('names that YAML takes for something else are texts', () => {
-  // What Kubernetes reads is YAML 1.1.
+withHelm('names that YAML could parse as other types are texts', () => {
+  // Kubernetes reads YAML 1.1.
   const isText = (value: unknown): boolean => value === undefined || typeof value === 'string';
   const named = (release: string, namespace: string, own: readonly string[]) => {
     const { status, stdout, output } = runTool('helm', [
@@ -306,7 +301,7 @@ withHelm('names that YAML takes for something else are texts', () => {
   }
 });
 
-withHelm('dashboards and alerts are what stands in files/', () => {
+withHelm('dashboards and alerts are those of files/', () => {
   const chart = join(directory, 'promo-intake');
   cpSync(CHART, chart, { recursive: true });
   const dashboard = '{"title": "{{ $labels.pod }}"}\n';

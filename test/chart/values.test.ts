@@ -1,4 +1,4 @@
-/** What values may be: by the schema alone, for which no tool is needed. */
+/** The values that the schema allows. These checks need no tool. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import Ajv from 'ajv';
@@ -14,7 +14,7 @@ const schema: unknown = JSON.parse(readFileSync(join(CHART, 'values.schema.json'
 const validate = new Ajv({ allErrors: true, strict: false }).compile(isNode(schema) ? schema : {});
 const read = (path: string): unknown => parse(readFileSync(path, 'utf8'));
 
-/** As Helm lays values over the defaults. */
+/** Merges values over the defaults, as Helm does. */
 function merged(defaults: unknown, values: unknown): unknown {
   if (!isNode(defaults) || !isNode(values)) return values;
   const names = Object.entries(values).map(([name, value]) => [name, merged(defaults[name], value)]);
@@ -34,23 +34,23 @@ test.each(EXAMPLES)('%s is allowed', (name) => {
   expect(refused(merged(read(join(CHART, 'values.yaml')), read(example(name))))).toEqual([]);
 });
 
-test('the defaults are allowed, and a switch for a chart that this one is part of', () => {
+test('the defaults are allowed, and so is a switch of a parent chart', () => {
   expect(refused({ enabled: false })).toEqual([]);
   expect(refused(read(join(CHART, 'values.yaml')))).toEqual([]);
 });
 
-test('each setting of the service has one place, and nothing else has', () => {
+test('each setting of the service has one place, and other names have none', () => {
   const places = ['settings', 'secrets', 'files'].flatMap((map) => {
     const properties = at(schema, `properties.${map}.properties`);
     return isNode(properties) ? Object.keys(properties) : [];
   });
-  // The address may stand in the open where it holds no password.
+  // The address may be plain text where it contains no password.
   expect(places.sort()).toEqual([...Object.keys(SETTINGS), 'DATABASE_URL', 'NODE_EXTRA_CA_CERTS'].sort());
 });
 
 test.each([
-  ['a name that is no value', { worker: { replica: 3 } }, '/worker/replica'],
-  ['a setting that is none', { settings: { KAFKA_BROKER: 'k:9092' } }, '/settings/KAFKA_BROKER'],
+  ['an unknown value', { worker: { replica: 3 } }, '/worker/replica'],
+  ['an unknown setting', { settings: { KAFKA_BROKER: 'k:9092' } }, '/settings/KAFKA_BROKER'],
   [
     'a secret among the settings',
     { settings: { KAFKA_SASL_PASSWORD: 'x' } },
@@ -64,33 +64,33 @@ test.each([
   ['a secret as text', { secrets: { KAFKA_SASL_PASSWORD: 'x' } }, '/secrets/KAFKA_SASL_PASSWORD'],
   ['a secret without a key', { secrets: { DATABASE_URL: { secret: 's' } } }, '/secrets/DATABASE_URL'],
   ['a broker without a port', { settings: { KAFKA_BROKERS: 'kafka' } }, '/settings/KAFKA_BROKERS'],
-  ['a level that is none', { settings: { LOG_LEVEL: 'verbose' } }, '/settings/LOG_LEVEL'],
-  ['a number beyond its bounds', { settings: { SHUTDOWN_SECONDS: 601 } }, '/settings/SHUTDOWN_SECONDS'],
+  ['an unknown level', { settings: { LOG_LEVEL: 'verbose' } }, '/settings/LOG_LEVEL'],
+  ['a number out of range', { settings: { SHUTDOWN_SECONDS: 601 } }, '/settings/SHUTDOWN_SECONDS'],
   ['a number as text', { settings: { BATCH_EVENTS: '100' } }, '/settings/BATCH_EVENTS'],
-  ['a port that only root may serve', { settings: { HTTP_PORT: 80 } }, '/settings/HTTP_PORT'],
+  ['a port that only root may open', { settings: { HTTP_PORT: 80 } }, '/settings/HTTP_PORT'],
   ['no port', { settings: { SHUTDOWN_SECONDS: 20 } }, '/settings'],
   ['no time to shut down', { settings: { HTTP_PORT: 8080 } }, '/settings'],
-  [
-    'a label that pods are selected by',
-    { commonLabels: { 'app.kubernetes.io/name': 'casino' } },
-    '/commonLabels',
-  ],
+  ['a label of the pod selector', { commonLabels: { 'app.kubernetes.io/name': 'casino' } }, '/commonLabels'],
   ['a name with a dot', { fullnameOverride: 'promo.intake' }, '/fullnameOverride'],
   ['a name that begins with a digit', { fullnameOverride: '1promo' }, '/fullnameOverride'],
   ['a part of a name with a dot', { nameOverride: 'a.b' }, '/nameOverride'],
   ['scrapes too far apart for the alerts', { metrics: { intervalSeconds: 121 } }, '/metrics/intervalSeconds'],
   ['no workers', { worker: { replicas: 0 } }, '/worker/replicas'],
   ['scaling to zero', { autoscaling: { minReplicas: 0 } }, '/autoscaling/minReplicas'],
-  ['a digest that is none', { image: { digest: 'latest' } }, '/image/digest'],
+  ['an invalid digest', { image: { digest: 'latest' } }, '/image/digest'],
   [
     'Kafka settings for the migration',
     { migration: { settings: { KAFKA_BROKERS: 'k:1' } } },
     '/migration/settings/KAFKA_BROKERS',
   ],
-  ['a role that is an option', { migration: { grant: { writer: '--print' } } }, '/migration/grant/writer'],
-  ['a monitor that is none', { metrics: { monitor: 'pod' } }, '/metrics/monitor'],
   [
-    'reference data of two places',
+    'a role that looks like an option',
+    { migration: { grant: { writer: '--print' } } },
+    '/migration/grant/writer',
+  ],
+  ['an unknown monitor', { metrics: { monitor: 'pod' } }, '/metrics/monitor'],
+  [
+    'reference data from two sources',
     { reference: { existing: { secret: 'a', configMap: 'b', key: 'k' } } },
     '/reference/existing',
   ],
@@ -98,7 +98,7 @@ test.each([
   expect(refused(values)).toContain(place);
 });
 
-test('a value without a comment does not get into the README', () => {
+test('a value without a comment is refused in the README', () => {
   expect(() => readValues('# One.\na: 1\nb: 2\n')).toThrow('b has no comment');
   expect(readValues('# The file.\n\n# One.\na: 1\n# Two.\nb:\n  # Three.\n  c: [1]\n')).toEqual([
     { path: ['a'], comment: 'One.', fallback: '1' },
@@ -107,12 +107,12 @@ test('a value without a comment does not get into the README', () => {
   ]);
 });
 
-test('the tools are of the version of Kubernetes that is said', () => {
+test('the tools have the stated version of Kubernetes', () => {
   const pins = readFileSync(join(projectRoot, 'dev/chart/cluster/go.mod'), 'utf8');
   expect(pins).toMatch(new RegExp(`\\tk8s.io/kubernetes v${KUBERNETES_VERSION}\\b`));
 });
 
-test('chart, image and package have one version, that of the newest release in the list of changes', () => {
+test('chart, image and package have the version of the newest release in CHANGELOG.md', () => {
   const textOf = (...path: string[]): string => readFileSync(join(projectRoot, ...path), 'utf8');
   const manifest: unknown = JSON.parse(textOf('package.json'));
   const version = String(at(manifest, 'version'));

@@ -38,7 +38,7 @@ test.each<[string, () => string, RegExp]>([
   [
     'another web server',
     () => `http://127.0.0.1:${portOf(http)}`,
-    /not accepted: it answered 404\. It is no webhook of promo-intake, or not at this path: correct --url/,
+    /not accepted: it answered 404\. There is no webhook of promo-intake at this address: correct --url/,
   ],
   [
     'https at a port of http',
@@ -54,7 +54,7 @@ test.each<[string, () => string, RegExp]>([
   [
     'a server of another protocol',
     () => `http://127.0.0.1:${portOf(other)}`,
-    /sent again in 1 s: .*\. Where each try ends so, correct --url: http where the webhook speaks https/,
+    /sent again in 1 s: .*\. If each try ends like this, correct --url: the webhook may need https/,
   ],
 ])('%s', async (_, url, expected) => {
   const command = new RunningCommand(

@@ -1,4 +1,4 @@
-/** Each metric moves by what it is about, on a real worker; and no more lines come than partitions and connections. */
+/** Each metric moves on a real worker. The number of series stays that of partitions and connections. */
 import { until } from '../../dev/servers/deadline';
 import { framed } from '../stream/registry';
 import { inWorld } from '../stream/world';
@@ -16,7 +16,7 @@ const login = (id: string, more: object = {}): Outgoing => ({
   value: bytesOf(aLogin({ event_id: id, ...more })),
 });
 
-/** Every line of our own metrics by name and labels. */
+/** Every series of our own metrics, by name and labels. */
 async function linesOf(worker: RunningCommand): Promise<Map<string, number>> {
   const { text } = await worker.get('/metrics');
   return new Map(
@@ -27,7 +27,7 @@ async function linesOf(worker: RunningCommand): Promise<Map<string, number>> {
   );
 }
 
-it('each metric moves by what it is about', () =>
+it('each metric moves with its subject', () =>
   inWorld(
     {
       topics: { main: 2 },
@@ -110,7 +110,7 @@ it('each metric moves by what it is about', () =>
       await untilIs('retries_total{class="data"}', (retries) => retries > 0);
       await world.rows('drop trigger refuse on promo_store.history');
 
-      // A second worker takes a partition over: its lines are there, and ours are gone.
+      // A second worker takes a partition over: the first one serves no series of it any more.
       await world.started();
       await untilIs('assigned_partitions', (partitions) => partitions === 1);
       const shared = await linesOf(worker);

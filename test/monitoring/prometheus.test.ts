@@ -1,4 +1,7 @@
-/** Alerts and dashboards on a real Prometheus, which scrapes real workers. Skipped, by name, where the machine has none. */
+/**
+ * Alerts and dashboards on a real Prometheus, which scrapes real workers. Skipped, by name, on a machine
+ * without Prometheus.
+ */
 import { spawn } from 'node:child_process';
 import { closeSync, constants, copyFileSync, mkdtempSync, openSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -29,11 +32,14 @@ const INTERVAL_MS = 500;
 const HOUR_MS = 3_600_000;
 /** The client id of workers, by which the broker throttles them. */
 const CLIENT = 'promo-intake';
-/** Each waits so long in the store that its topic lags, and no so long that the store gives up. */
+/**
+ * Each event waits long enough in the store that its topic lags, and not so long that the statement times
+ * out.
+ */
 const SLOW_EVENTS = 60;
 
 testWith(findPrometheus('promtool'))(
-  'promtool finds every alert valid, and each fires when it should, and not before',
+  'promtool finds every alert valid, and each fires at its time and not before',
   () => {
     const directory = mkdtempSync(join(tmpdir(), 'promtool-'));
     try {
@@ -58,7 +64,7 @@ const WORKERS = 'namespace="test",pod=~"worker-.*"';
 const SCALING_OF_WORKERS = selecting(WORKERS, SCALING);
 
 testWith(findPrometheus('promtool'))(
-  'what KEDA scales by is the lag that is being decided, of this release, and nothing while the store is away or nobody is scraped',
+  'KEDA scales by the deciding lag of this release, and not while the store is away or nothing is scraped',
   () => {
     const directory = mkdtempSync(join(tmpdir(), 'promtool-'));
     const labels = (pod: string) => `namespace="test", pod="${pod}"`;
@@ -78,7 +84,7 @@ testWith(findPrometheus('promtool'))(
         lag('worker-1', 2, 'undecided', '500000x30 stale'),
         lag('other-0', 0, 'deciding', '700000x50'),
         waits('kafka', '90x30 stale'),
-        // Minute 10 to 19.
+        // Minutes 10 to 19.
         waits('store', '0x9 30+60x9 0x10 stale'),
       ],
       promql_expr_test: [
@@ -115,7 +121,7 @@ const logins = (name: string, count: number, brand = 'main', more: Partial<Outgo
     ...more,
   }));
 
-/** What the store does to events by their ids: as a defect, as a full disk, and as one that is slow. */
+/** The effect of the store on events, by their ids: a defect, a full disk, and a slow store. */
 const DISTURB = `create sequence panics;
 create function disturb() returns trigger language plpgsql as $$ begin
   if new.event_id like 'panic%' and nextval('panics') <= 2 then raise exception 'of this event'; end if;
@@ -125,7 +131,7 @@ create function disturb() returns trigger language plpgsql as $$ begin
 create trigger disturb before insert on promo_store.history for each row execute function disturb();`;
 
 testWith(findPrometheus('prometheus'))(
-  'each alert fires by its fault, and every query of every panel returns series',
+  'each alert fires at its fault, and each query of each panel returns series',
   () =>
     inOwnWorld(
       { need: ['kafka'] },
@@ -154,7 +160,7 @@ testWith(findPrometheus('prometheus'))(
         const [broker = ''] = brokers;
         const send = (topic: string, records: readonly Outgoing[]) => produce(topic, records, { brokers });
         await world.pool.query(DISTURB);
-        // The group stood at 0, and two of the records behind it are gone before it comes back.
+        // The group was at offset 0, and two later records are gone before it comes back.
         await send(topics.gap, logins('gap', 4));
         await withAdmin(async (admin) => {
           await admin.setOffsets({
@@ -162,7 +168,7 @@ testWith(findPrometheus('prometheus'))(
             topic: topics.gap,
             partitions: [{ partition: 0, offset: '0' }],
           });
-          // Asked first, so that the client knows the topic.
+          // Requested first, so that the client knows the topic.
           await admin.fetchTopicOffsets(topics.gap);
           await admin.deleteTopicRecords({ topic: topics.gap, partitions: [{ partition: 0, offset: '2' }] });
         }, brokers);
@@ -194,17 +200,18 @@ testWith(findPrometheus('prometheus'))(
             intervalMs: INTERVAL_MS,
           },
           async (prometheus) => {
-            // In portions: the limit looks at batches, and a share needs two points in time.
+            // In portions: the limit counts batches, and a rate needs two points in time.
             const feeding = feed(async (n) => {
               await send(topics.main, [...logins(`good-${n}`, 6), ...logins(`bad-${n}`, 4, 'none')]);
               await send(topics.paused, logins(`paused-${n}`, 10, 'none'));
               await byWebhook(aLogin());
-              // As a load balancer that speaks another protocol, a sender that replays, and one without a secret.
+              // Like a load balancer with another protocol, a sender that replays requests, and one without a
+              // secret.
               await say(webhook.port, 'no http\r\n\r\n', true);
               await say(webhook.port, replayed, false);
               await byWebhook(aLogin(), { secret: aSecret() });
             });
-            // Each is a line of the log, with its request id, that cannot be written.
+            // Each logs a line with its request id, and the log cannot be written.
             const logging = feed(
               () =>
                 Promise.all(
@@ -219,19 +226,20 @@ testWith(findPrometheus('prometheus'))(
               const others = expected.filter((name) => !later.includes(name));
               await untilFired(prometheus, fired, others);
               await logging.end();
-              // It may have fired before: Prometheus takes up what it scrapes seconds after its start, and till then there is no worker.
+              // The alert may have fired before: Prometheus scrapes first some seconds after its start, and
+              // sees no worker before.
               expect(await prometheus.firing()).not.toContain('PromoIntakeNotReading');
               await setQuota(broker, CLIENT, 'consumer_byte_rate', 5_000);
               await untilFired(prometheus, fired, [...others, 'PromoIntakeThrottled']);
               await setQuota(broker, CLIENT, 'consumer_byte_rate', null);
-              // A fetch that is throttled for half a second is a minute late to the faster rules.
+              // A fetch that is throttled for half a second is a minute late for the accelerated rules.
               await until('it is read again', LONG, async () => {
                 const firing = await prometheus.firing();
                 return !firing.includes('PromoIntakeNotReading');
               });
               fired.delete('PromoIntakeNotReading');
               await everyPanelHasSeries(prometheus);
-              // One topic is stuck in the store, so that nothing is scaled.
+              // One topic is stuck in the store, so nothing is scaled.
               expect(await prometheus.query(SCALING_OF_WORKERS.split(' unless ')[0] ?? '')).toHaveLength(1);
               expect(await prometheus.query(SCALING_OF_WORKERS)).toEqual([]);
               await feeding.end();
@@ -247,7 +255,10 @@ testWith(findPrometheus('prometheus'))(
     ),
 );
 
-/** Sends bytes over a connection of their own, and waits for the answer. @param ends whether that ends the connection */
+/**
+ * Sends bytes over a new connection, and waits for the answer. @param ends whether the bytes end the
+ * connection
+ */
 async function say(port: number, bytes: string, ends: boolean): Promise<void> {
   const line = dial(port);
   line.socket.write(bytes);
@@ -256,7 +267,7 @@ async function say(port: number, bytes: string, ends: boolean): Promise<void> {
   line.socket.destroy();
 }
 
-/** Requests that a sender has under way, and an id of a request that makes a long line of the log. */
+/** Requests in flight of a sender, and a request id that makes a long log line. */
 const AT_ONCE = 16;
 const LONG_ID = { 'x-request-id': 'i'.repeat(128) };
 
@@ -282,7 +293,7 @@ async function startWithoutLog(databaseUrl: string, secret: string) {
   return { port, healthPort, end: () => void child.kill('SIGKILL') };
 }
 
-/** Does something again and again, after such a pause, until it is ended. */
+/** Repeats an action with a pause until it is stopped. */
 function feed(work: (n: number) => Promise<unknown>, pauseMs = 250): { end(): Promise<void> } {
   let ended = false;
   const running = (async () => {

@@ -1,4 +1,6 @@
-/** Each limit on a sender of docs/security.md that a running webhook over a real Postgres can be brought to. */
+/**
+ * Each limit of docs/security.md on a sender that a test can reach on a running webhook over a real Postgres.
+ */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, request as httpRequest, type IncomingMessage, type ServerResponse } from 'node:http';
 import { tmpdir } from 'node:os';
@@ -22,18 +24,17 @@ const from = (forwarded: string) => ({
 });
 
 describe('the address of a sender [W8]', () => {
-  /** The addresses that the log has of refused requests, in their order. */
-  const logged = (command: RunningCommand) =>
-    command.logged('a request is refused').map(({ address }) => address);
+  /** The addresses of refused requests in the log, in order. */
+  const logged = (command: RunningCommand) => command.logged('request refused').map(({ address }) => address);
 
-  test('is that of X-Forwarded-For behind a trusted proxy alone', () =>
+  test('is that of X-Forwarded-For only behind a trusted proxy', () =>
     withWebhook({}, async ({ webhook, send }) => {
       await send(aLogin(), from('198.51.100.1'));
       await until('it is logged', 5_000, () => logged(webhook.command).length === 1);
       expect(logged(webhook.command)).toEqual(['127.0.0.1']);
     }));
 
-  test('is the last one that a trusted proxy has seen, whatever is written before it', () =>
+  test('is the last one that a trusted proxy has seen, whatever addresses come before it', () =>
     withWebhook(TRUSTED, async ({ webhook, send }) => {
       const headers = [
         ...['198.51.100.1', '1.1.1.1, 198.51.100.2', '1.1.1.1, 198.51.100.3, 127.0.0.2, 127.0.0.3'],
@@ -47,7 +48,7 @@ describe('the address of a sender [W8]', () => {
       expect(logged(webhook.command)).toEqual(expected);
     }));
 
-  /** Requests whose bodies do not come, from behind a proxy. */
+  /** Requests whose bodies do not come, through a proxy. */
   const half = (port: number, address: string): Line => {
     const line = dial(port);
     const more = [`x-forwarded-for: ${address}`];
@@ -55,7 +56,7 @@ describe('the address of a sender [W8]', () => {
     return line;
   };
 
-  test('is one for all addresses of an IPv6 /64, and not for those of others', () =>
+  test('counts as one for all addresses of an IPv6 /64, and for no others', () =>
     withWebhook(TRUSTED, async ({ webhook }) => {
       const { command, port } = webhook;
       const networks = Array.from({ length: 24 }, (_, n) => half(port, `2001:db8:0:${n + 1}::1`));
@@ -66,14 +67,14 @@ describe('the address of a sender [W8]', () => {
       await until('they are gone', 5_000, async () => (await answered(command, 'broken_off')) === 24);
 
       const one = Array.from({ length: 24 }, (_, n) => half(port, `2001:db8::${n + 1}`));
-      // It reads 16 bodies at once. The slow ones go for those that wait.
+      // The webhook reads 16 bodies at once. The slow ones give their places to those that wait.
       await until('8 are refused', 5_000, () => one.flatMap((line) => line.statuses()).length === 8);
       expect(new Set(one.flatMap((line) => line.statuses()))).toEqual(new Set([429]));
       for (const { socket } of one) socket.destroy();
     }));
 });
 
-test('an answer that is not read ends its connection after ten seconds, and costs others nothing [W8]', () =>
+test('an unread answer ends its connection after ten seconds, and others are served [W8]', () =>
   withWebhook({}, async ({ webhook, send }) => {
     const { command, port } = webhook;
     // Answers of a megabyte: each names the ids of its events.
@@ -95,13 +96,13 @@ test('an answer that is not read ends its connection after ten seconds, and cost
     });
     expect(performance.now() - began).toBeGreaterThan(9_000);
     expect(slowest).toBeLessThan(2_000);
-    expect(command.logged('a connection is dropped')).toMatchObject([
+    expect(command.logged('connection dropped')).toMatchObject([
       { why: 'unread', address: '127.0.0.1', connectionIds: [HOOK] },
     ]);
     line.socket.destroy();
   }));
 
-test('a replay whose answer has gone for others is decided again: as duplicates, and without a new row of an event [W7] [W8]', () =>
+test('a replay whose answer was evicted is decided again: as duplicates, and without a new row of an event [W7] [W8]', () =>
   withWebhook({}, async ({ world, webhook, send }) => {
     const { command, port } = webhook;
     const body = JSON.stringify({ events: [aLogin({ event_id: 'a' }), aLogin({ event_id: 'b' })] });
@@ -119,7 +120,7 @@ test('a replay whose answer has gone for others is decided again: as duplicates,
     const rows = await stored();
     expect([await again(), await replays(), rows.length]).toEqual([first, 1, 2]);
 
-    // A megabyte of ids each, which are stored nowhere: 2 MiB of memory.
+    // A megabyte of ids each, which are not stored: 2 MiB of memory.
     for (let n = 0; n < 12; n++) {
       const ids = Array.from({ length: 450 }, (_, m) => `${n}-${m}-${'e'.repeat(2_000)}`);
       expect(
@@ -134,17 +135,17 @@ test('a replay whose answer has gone for others is decided again: as duplicates,
     expect((await stored()).filter(([id]) => id === 'a' || id === 'b')).toEqual(rows);
   }));
 
-test('refusals of one sender are a line a minute, and those of many a hundred; all are counted [W8]', () =>
+test('refusals of one sender are one line a minute, and those of many senders a hundred; all are counted [W8]', () =>
   withWebhook(TRUSTED, async ({ webhook, send }) => {
     const { command } = webhook;
-    const lines = () => command.logged('a request is refused');
+    const lines = () => command.logged('request refused');
     for (let n = 0; n < 50; n++) await send(aLogin(), from('198.51.100.1'));
     expect(lines()).toHaveLength(1);
     for (let n = 0; n < 150; n++) await send(aLogin(), from(`203.0.113.${n}`));
     expect(lines()).toHaveLength(100);
     const refused = 'promo_intake_webhook_refusals_total{status="401",token="unauthorized",connection=""}';
     expect(await command.metric(refused)).toBe(200);
-    // A line for each answer of another kind, too, had there been room.
+    // Other kinds of refusal have their lines in the same limit.
     await send(aLogin(), { ...from('198.51.100.1'), method: 'PUT' });
     expect(lines()).toHaveLength(100);
     expect(await answered(command, 405)).toBe(1);
@@ -165,7 +166,7 @@ describe('send', () => {
     });
   };
 
-  test('waits as long as the webhook asks for where it is short of slots, and sends again', () =>
+  test('waits as long as an overloaded webhook asks for, and sends again', () =>
     withWebhook({ WEBHOOK_SLOTS: '1' }, async ({ world, webhook, send }) => {
       await withClient(world.databaseUrl, async (client) => {
         await client.query(LOCK_KEYS);
@@ -187,7 +188,7 @@ describe('send', () => {
       expect(Object.keys(await world.verdicts())).toContain('a');
     }));
 
-  /** A proxy that refuses the first request by itself, as rate limiters do, and passes the next ones on. */
+  /** A proxy that refuses the first request itself, as rate limiters do, and forwards the next ones. */
   async function behindProxy(
     port: number,
     refuse: (response: ServerResponse) => void,
@@ -220,7 +221,7 @@ describe('send', () => {
   test.each([
     [429, 'seconds', () => '4'],
     [503, 'a date', () => new Date(Date.now() + 4_000).toUTCString()],
-  ])('waits after %i for as long as Retry-After says in %s, and no shorter', (status, _, retryAfter) =>
+  ])('waits after %i for at least as long as Retry-After says in %s', (status, _, retryAfter) =>
     withWebhook({}, async ({ world, webhook }) => {
       await behindProxy(
         webhook.port,
@@ -237,7 +238,7 @@ describe('send', () => {
     }),
   );
 
-  test('takes a longer Retry-After for the limit, and can be stopped meanwhile', () =>
+  test('caps a longer Retry-After at the limit, and can be stopped meanwhile', () =>
     withWebhook({}, async ({ webhook }) => {
       await behindProxy(
         webhook.port,
@@ -253,11 +254,12 @@ describe('send', () => {
     }));
 });
 
-test('an unsigned flood reads the file of the secrets once a second, and a rotation still counts [W4] [W8]', async () => {
+test('during a flood of unsigned requests the secrets file is read once a second, and a rotation still works [W4] [W8]', async () => {
   const directory = mkdtempSync(join(tmpdir(), 'webhook-'));
   const file = join(directory, 'secrets.json');
   const next = aSecret();
-  // A large file, as of a service with many operators: to read it for each request would take all of the time.
+  // A large file, like that of a service with many operators. One read for each request would take all of the
+  // time.
   const others = Object.fromEntries(Array.from({ length: 2_000 }, (_, n) => [`other-${n}`, aSecret()]));
   writeFileSync(file, JSON.stringify({ ...others, [HOOK]: secret }));
   try {
@@ -272,7 +274,7 @@ test('an unsigned flood reads the file of the secrets once a second, and a rotat
         const began = performance.now();
         await Promise.all([flood(), flood(), flood(), flood()]);
         const seconds = (performance.now() - began) / 1_000;
-        // The file is 130 KB: 400 reads would be 52 MB.
+        // The file has 130 KB: 400 reads would be 52 MB.
         expect(readsOf(webhook.command) - reads).toBeLessThan((seconds + 2) * 150_000 + 2_000_000);
         writeFileSync(file, JSON.stringify({ ...others, [HOOK]: next }));
         await until(
@@ -288,9 +290,12 @@ test('an unsigned flood reads the file of the secrets once a second, and a rotat
   }
 });
 
-/** Bytes that a process has read so far, of files and sockets. @throws where the system does not tell, which only Linux does */
+/**
+ * Bytes that a process has read so far, from files and sockets. @throws where the system does not report it:
+ * only Linux does
+ */
 function readsOf({ pid }: RunningCommand): number {
   const [, bytes] = /^rchar: (\d+)$/m.exec(readFileSync(`/proc/${pid}/io`, 'utf8')) ?? [];
-  if (bytes === undefined) throw new Error('the system does not tell how much the process has read');
+  if (bytes === undefined) throw new Error('the system does not report how much the process has read');
   return Number(bytes);
 }

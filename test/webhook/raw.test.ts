@@ -1,4 +1,7 @@
-/** What no client library sends: each is answered where it can be, counted, logged with the address, and ends no process. */
+/**
+ * Requests that no client library sends. Each is answered where possible, counted, and logged with its
+ * address. None ends the process.
+ */
 import { sleep, until } from '../../dev/servers/deadline';
 import { answered, dropped, HOOK, type Scene, secret, withWebhook } from '../stream/scene';
 import { aBet } from '../support/ledger';
@@ -11,7 +14,7 @@ afterEach(killWorkers);
 const body = JSON.stringify(aBet());
 const signed = (...more: string[]) => signedHead({ connectionId: HOOK, secret, body, more });
 const POST = ['POST /v1/events/acme-hook HTTP/1.1', 'host: here', 'content-type: application/json'];
-/** An unsigned request with such lines in its head. */
+/** An unsigned request with these lines in its head. */
 const post = (lines: readonly string[], content = '') =>
   `${[...POST, ...lines].join('\r\n')}\r\n\r\n${content}`;
 
@@ -31,10 +34,10 @@ const NOT_HTTP: Counted = ['dropped', 'not_http'];
 const BROKEN_OFF: Counted = ['answered', 'broken_off'];
 
 const TRIES: Readonly<Record<string, Try>> = {
-  'a request line that is none': {
-    ...{ bytes: 'G E T /\r\n\r\n', status: 400, message: /no HTTP/, counted: NOT_HTTP },
+  'an invalid request line': {
+    ...{ bytes: 'G E T /\r\n\r\n', status: 400, message: /not HTTP/, counted: NOT_HTTP },
   },
-  'nothing but bytes': { bytes: Buffer.alloc(64, 0xff), status: 400, counted: NOT_HTTP },
+  'random bytes': { bytes: Buffer.alloc(64, 0xff), status: 400, counted: NOT_HTTP },
   'a head that is too large': {
     ...{ bytes: post([`x: ${'y'.repeat(20_000)}`]), status: 431, counted: ['dropped', 'large_head'] },
   },
@@ -42,7 +45,7 @@ const TRIES: Readonly<Record<string, Try>> = {
     bytes: post(Array.from({ length: 300 }, (_, n) => `h${n}: 1`)),
     ...{ status: 431, message: /more than 200 headers/, counted: ['answered', '431'] },
   },
-  'a chunk size that is none': {
+  'an invalid chunk size': {
     bytes: post(
       [
         ...['transfer-encoding: chunked', 'webhook-id: 1', 'webhook-signature: v1,x'],
@@ -50,7 +53,7 @@ const TRIES: Readonly<Record<string, Try>> = {
       ],
       'zz\r\n',
     ),
-    ...{ status: 400, message: /no HTTP.*chunk size/is, counted: NOT_HTTP },
+    ...{ status: 400, message: /not HTTP.*chunk size/is, counted: NOT_HTTP },
   },
   'the hello of TLS': {
     bytes: Buffer.from('16030100c8010000c40303', 'hex'),
@@ -88,20 +91,20 @@ const TRIES: Readonly<Record<string, Try>> = {
   },
   'two lengths': {
     bytes: post(['content-length: 5', 'content-length: 6'], '12345'),
-    ...{ status: 400, message: /no HTTP.*Content-Length/is, counted: NOT_HTTP },
+    ...{ status: 400, message: /not HTTP.*Content-Length/is, counted: NOT_HTTP },
   },
   'a length and chunks': {
     bytes: post(['content-length: 5', 'transfer-encoding: chunked'], '0\r\n\r\n'),
-    ...{ status: 400, message: /no HTTP/, counted: NOT_HTTP },
+    ...{ status: 400, message: /not HTTP/, counted: NOT_HTTP },
   },
-  'an encoding of transfer that is not known': {
+  'an unknown transfer encoding': {
     ...{ bytes: post(['transfer-encoding: gzip']), status: 400, counted: NOT_HTTP },
   },
-  'a header name that is none': { bytes: post(['a b: c']), status: 400, counted: NOT_HTTP },
+  'an invalid header name': { bytes: post(['a b: c']), status: 400, counted: NOT_HTTP },
   'no host': {
     ...{ bytes: 'GET / HTTP/1.1\r\n\r\n', status: 400, message: /Host/, counted: ['answered', '400'] },
   },
-  'an expectation that is not known': {
+  'an unknown expectation': {
     ...{ bytes: post(['expect: a-miracle']), status: 417, counted: ['answered', '417'] },
   },
 };
@@ -117,7 +120,7 @@ function leave({ socket }: Line, how: Try['leaves']): void {
 }
 
 describe('a sender that speaks no HTTP, or leaves in the middle [W6] [W8]', () => {
-  test('is answered, counted and logged, and the process goes on', () =>
+  test('is answered, counted and logged, and the process continues', () =>
     withWebhook({}, async ({ webhook, send }) => {
       const { command, port } = webhook;
       const failures: string[] = [];
@@ -139,25 +142,25 @@ describe('a sender that speaks no HTTP, or leaves in the middle [W6] [W8]', () =
         } catch (error) {
           failures.push(`${name}: ${error instanceof Error ? error.message : error}`);
         }
-        // What is answered, and what breaks off, is no other kind of it.
+        // No line of another kind was logged.
         expect([name, command.hasEnded()]).toEqual([name, false]);
       }
       expect(failures).toEqual([]);
-      const lines = command.logged('a connection is dropped');
+      const lines = command.logged('connection dropped');
       for (const why of ['not_http', 'large_head', 'tls', 'connect', 'http2'])
         expect(lines).toContainEqual(
           expect.objectContaining({ why, address: '127.0.0.1', requestId: expect.any(String) }),
         );
-      expect(command.logged('a request is broken off')).toContainEqual(
+      expect(command.logged('request aborted by the sender')).toContainEqual(
         expect.objectContaining({ address: '127.0.0.1', connectionIds: [], requestId: expect.any(String) }),
       );
-      expect(new Set(command.logged('a request is refused').map(({ status }) => status))).toEqual(
+      expect(new Set(command.logged('request refused').map(({ status }) => status))).toEqual(
         new Set([400, 401, 404, 405, 417, 431]),
       );
       expect((await send(aBet())).status).toBe(200);
     }));
 
-  test('ends no process by a reset at any moment', () =>
+  test('does not end the process by a reset at any moment', () =>
     withWebhook({}, async ({ webhook, send }) => {
       const texts = [
         ...['', 'CONNECT a:1 HTTP/1.1\r\nhost: a\r\n\r\n', 'no http\r\n\r\n', post(['content-length: 5'])],
@@ -182,21 +185,21 @@ describe('a request that waits for 100 Continue [W6]', () => {
   const expecting = (line: Line, more: readonly string[] = []) =>
     line.socket.write(signed('expect: 100-continue', ...more));
 
-  test('is told to go on once there is a place for its body, and is decided', () =>
+  test('gets 100 Continue once there is a place for its body, and is decided', () =>
     withWebhook({}, async ({ webhook }) => {
       const line = dial(webhook.port);
       expecting(line);
-      await until('it is told to go on', 5_000, () => line.text().includes('HTTP/1.1 100 Continue'));
+      await until('it gets 100 Continue', 5_000, () => line.text().includes('HTTP/1.1 100 Continue'));
       line.socket.write(body);
       await until('it is answered', 5_000, () => line.statuses().length === 2);
       expect(line.statuses()).toEqual([100, 200]);
-      // The connection is signed now, and kept.
+      // The connection is signed now, and stays open.
       line.socket.write(signedText({ connectionId: HOOK, secret, body }));
       await until('it is answered again', 5_000, () => line.statuses().length === 3);
       line.socket.destroy();
     }));
 
-  test('is refused without its body where its head is enough, and its connection ends at once', () =>
+  test('is refused by its head alone where possible, and its connection ends at once', () =>
     withWebhook({}, async ({ webhook, ...scene }: Scene) => {
       const line = dial(webhook.port);
       const began = performance.now();
@@ -204,7 +207,7 @@ describe('a request that waits for 100 Continue [W6]', () => {
       const text = await line.closed();
       expect(line.statuses()).toEqual([401]);
       expect(text).toMatch(/^connection: close\r$/im);
-      // It does not wait for a body that nobody sends.
+      // The webhook does not wait for the missing body.
       expect(performance.now() - began).toBeLessThan(1_500);
       expect(await dropped(webhook.command, 'drain')).toBe(0);
       expect((await scene.send(aBet())).status).toBe(200);

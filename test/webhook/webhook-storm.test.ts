@@ -1,9 +1,10 @@
 /**
- * Senders that race for the same events and rounds over several webhooks, which are killed in the middle, while a worker reads the same events from
- * Kafka. Whoever is not answered sends again. Then each event has one verdict, whoever was answered was told that one, and so is whoever reads the topic of
- * verdicts.
+ * Senders race for the same events and rounds over several webhooks, which are killed in the middle. A worker
+ * reads the same events from Kafka. A sender without an answer sends again. At the end each event has one
+ * verdict, and all answers and the topic of verdicts have the same one.
  *
- * A seed repeats what is sent and when somebody is killed. Who comes first is decided by Postgres and the operating system.
+ * A seed repeats the sent events and the times of the kills. Postgres and the operating system decide which
+ * delivery is first.
  */
 import { makeRandom, type Random } from '../../dev/random';
 import { sleep, until } from '../../dev/servers/deadline';
@@ -26,13 +27,13 @@ const REQUESTS = 25;
 const KILLS = 3;
 const IDS = { eventIds: 900, roundIds: 40 };
 
-/** What a sender was told of an event. */
+/** The answer of a sender on one event. */
 interface Told {
   readonly eventId: string;
   readonly answer: string;
 }
 
-test(`whatever senders race and whichever webhook dies, an event has one verdict, and all are told that one [D1] [R1] [R9] [V1] [W5] [S7]`, async () => {
+test(`an event has one verdict, and all answers have that one, however senders race and webhooks die [D1] [R1] [R9] [V1] [W5] [S7]`, async () => {
   try {
     await inWorld(
       {
@@ -61,7 +62,7 @@ test(`whatever senders race and whichever webhook dies, an event has one verdict
 async function storm(world: World<'main' | 'verdicts'>): Promise<void> {
   const random = makeRandom(seed);
   const event = makeEvents(random, IDS);
-  /** Of few events, so that they meet; without those that are no JSON. */
+  /** Of few events, so that senders meet, and without malformed JSON. */
   const events = (count: number) =>
     Array.from({ length: count }, (): unknown => event(false)).filter(isEvent);
   const { KAFKA_BROKERS } = world.settings;
@@ -81,7 +82,7 @@ async function storm(world: World<'main' | 'verdicts'>): Promise<void> {
 
   const told: Told[] = [];
   let unanswered = 0;
-  /** Sends to any webhook until it is answered. */
+  /** Sends to any webhook until one answers. */
   async function send(batch: readonly EventJson[], own: Random): Promise<void> {
     for (;;) {
       const { port } = own.pick(webhooks);
@@ -144,11 +145,11 @@ async function storm(world: World<'main' | 'verdicts'>): Promise<void> {
   const [[refunded] = []] = await world.rows('select count(*) from promo.rounds where refunded');
   expect(Number(refunded)).toBeGreaterThan(0);
   process.stdout.write(
-    `storm: seed ${seed}: ${told.length} answers, ${firsts.size} first ones, ${unanswered} requests not answered, ${refunded} rounds refunded\n`,
+    `storm: seed ${seed}: ${told.length} answers, ${firsts.size}first answers, ${unanswered} requests not answered, ${refunded} rounds refunded\n`,
   );
 }
 
-/** The verdict that stands, by what was told. */
+/** The verdict that counts, according to the answers. */
 function standingIn(answer: string): string {
   return /^duplicate of (\S+?)(, differs)?$/.exec(answer)?.[1] ?? answer;
 }

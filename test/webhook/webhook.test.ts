@@ -28,7 +28,7 @@ function untilOneWaits(client: Client): Promise<void> {
   });
 }
 
-test('what it takes in is decided, stored and answered as what workers read [S1] [W5] [D1]', () =>
+test('its events are decided, stored and answered like those that workers read [S1] [W5] [D1]', () =>
   withWebhook({}, async ({ world, send }) => {
     expect((await send(aBet({ event_id: 'alone' }))).verdicts).toEqual(['accepted']);
     const batch = {
@@ -76,7 +76,7 @@ test('what it takes in is decided, stored and answered as what workers read [S1]
     expect(await world.rows('select count(*) from promo.deliveries')).toEqual([['7']]);
   }));
 
-test('an event that came by one transport is a duplicate by the other, and a refund reverses what came by either [R9]', () =>
+test('an event from one transport is a duplicate by the other, and a refund reverses events of both [R9]', () =>
   withWebhook({}, async ({ world, webhook, send }) => {
     const twice = aLogin({ event_id: 'twice' });
     const again = aLogin({ event_id: 'again' });
@@ -117,7 +117,7 @@ test('an event that came by one transport is a duplicate by the other, and a ref
     expect(await webhook.command.metric(resent)).toBe(1);
   }));
 
-test('what is not of the connection, of now, or a request at all is refused before anything is decided [W1] [W2] [W4] [W6]', () =>
+test('a wrong connection, a wrong time or an invalid request is refused before any event is decided [W1] [W2] [W4] [W6]', () =>
   withWebhook({ WEBHOOK_MAX_EVENTS: '3', WEBHOOK_MAX_BYTES: '2000' }, async ({ world, webhook, send }) => {
     const event = aLogin();
     const minute = 60_000;
@@ -154,7 +154,7 @@ test('what is not of the connection, of now, or a request at all is refused befo
     expect((await send(event, { method: 'PUT' })).headers.get('allow')).toBe('POST');
     expect(await world.verdicts()).toEqual({});
     expect(await webhook.command.metric('promo_intake_webhook_requests_total{status="401"}')).toBe(9);
-    // Four minutes are within the window, and what is as large as it may be is taken.
+    // Four minutes are within the window, and the largest allowed request is accepted.
     expect((await send(event, ago(4))).verdicts).toEqual(['accepted']);
     const room = 2_000 - JSON.stringify({ ...event, note: '' }).length;
     expect((await send({ ...event, note: 'x'.repeat(room) })).verdicts).toEqual(['duplicate of accepted']);
@@ -162,7 +162,7 @@ test('what is not of the connection, of now, or a request at all is refused befo
     expect((await send(event, header('content-type', 'application/json; charset=utf-8'))).status).toBe(200);
   }));
 
-test('unless it is set otherwise, a request has 500 events and 1 MiB at most [W1]', () =>
+test('by default a request has 500 events and 1 MiB at most [W1]', () =>
   withWebhook({}, async ({ world, send }) => {
     const event = aLogin();
     const asLargeAs = (bytes: number) => ({
@@ -177,7 +177,7 @@ test('unless it is set otherwise, a request has 500 events and 1 MiB at most [W1
     expect((await send(asLargeAs(1024 ** 2))).verdicts).toEqual(['duplicate of accepted']);
   }));
 
-test('a body whose length nobody told is refused once it is too long', () =>
+test('a body without Content-Length is refused once it is too long', () =>
   withWebhook({ WEBHOOK_MAX_BYTES: '2000' }, async ({ webhook }) => {
     const body = new ReadableStream({
       pull(controller) {
@@ -204,7 +204,7 @@ test('a body whose length nobody told is refused once it is too long', () =>
     ]);
   }));
 
-test('where no slot is free within half a second a request is told to come again, and what has one is decided [W3]', () =>
+test('a request without a free slot within half a second is answered 503, and one with a slot is decided [W3]', () =>
   withWebhook({ WEBHOOK_SLOTS: '1' }, async ({ world, webhook, send }) => {
     await withClient(world.databaseUrl, async (client) => {
       await client.query(LOCK_KEYS);
@@ -226,7 +226,7 @@ test('where no slot is free within half a second a request is told to come again
     expect(await webhook.command.metric('promo_intake_webhook_requests_total{status="503"}')).toBe(1);
   }));
 
-test('while Postgres is away requests are undecided, and sent again they are decided [W5] [U1]', () =>
+test('while Postgres is away requests are undecided, and they are decided when sent again [W5] [U1]', () =>
   inOwnWorld({ need: ['postgres'] }, { topics, operators }, async (world, { postgres }) => {
     const { command, port } = await startWebhook({ DATABASE_URL: world.databaseUrl }, { [HOOK]: secret });
     const send = senderTo(port, HOOK, secret);
@@ -240,7 +240,7 @@ test('while Postgres is away requests are undecided, and sent again they are dec
     ]);
     expect((await command.get('/livez')).status).toBe(200);
     expect(await command.metric('promo_intake_retries_total{class="undecided"}')).toBe(1);
-    expect(command.logged('request is undecided')).toMatchObject([
+    expect(command.logged('request undecided')).toMatchObject([
       {
         ...{ connectionId: HOOK, cause: 'store', address: '127.0.0.1' },
         requestId: answer.headers.get('x-request-id'),
@@ -253,7 +253,7 @@ test('while Postgres is away requests are undecided, and sent again they are dec
     expect(await world.verdicts()).toEqual({ before: 'accepted', meanwhile: 'accepted' });
   }));
 
-test('a request that is refused is told what is wrong with it [W2] [W4]', () =>
+test('the answer to a refused request names its fault [W2] [W4]', () =>
   withWebhook({}, async ({ send }) => {
     const message = async (...request: Parameters<Sending>): Promise<unknown> => {
       const answer: unknown = JSON.parse((await send(...request)).text);
@@ -282,7 +282,7 @@ test('a request that is refused is told what is wrong with it [W2] [W4]', () =>
     );
   }));
 
-test('a connection counts as soon as it is in the reference data, and no longer than that [C6] [C9] [W6]', () =>
+test('a connection is accepted exactly as long as it is in the reference data [C6] [C9] [W6]', () =>
   withWebhook(
     { WEBHOOK_SECRETS: JSON.stringify({ [HOOK]: secret, later: ofLater }) },
     async ({ world, webhook, send }) => {
@@ -340,7 +340,7 @@ test('a request of a suspended operator is answered 403 and uses up no event_id;
     ]);
   }));
 
-test('a duplicate of a rejected event says so, why, and that a corrected event needs a new event_id [S7] [W5] [V8]', () =>
+test('the answer to a duplicate of a rejected event has the reason, and asks for a new event_id [S7] [W5] [V8]', () =>
   withWebhook({}, async ({ world, send }) => {
     const bad = { ...aBet({ event_id: 'bad' }), amount: '1,50' };
     const good = aBet({ event_id: 'bad' });
@@ -370,10 +370,10 @@ test('a duplicate of a rejected event says so, why, and that a corrected event n
     expect(await world.verdicts()).toEqual({ bad: 'rejected/bad_amount' });
   }));
 
-/** SECRETS_READ_EVERY_MS, and what the machine takes beside it. */
+/** SECRETS_READ_EVERY_MS, and a margin for a slow machine. */
 const COUNTS_WITHIN_MS = 2_000;
 
-test('secrets in a file are followed, and a file that has become wrong changes nothing [W4]', async () => {
+test('a changed secrets file is used, and an invalid one changes nothing [W4]', async () => {
   const directory = mkdtempSync(join(tmpdir(), 'webhook-'));
   const file = join(directory, 'secrets.json');
   const next = aSecret();
@@ -410,7 +410,7 @@ test('secrets in a file are followed, and a file that has become wrong changes n
   }
 });
 
-test('verdicts are published where a topic is set for them, with the anomalies that their answers name [S7] [A4]', () =>
+test('verdicts are published where a verdict topic is set, with the anomalies of their answers [S7] [A4]', () =>
   inWorld({ topics: { verdicts: 1 }, operators: () => operators({}) }, async (world) => {
     const { port } = await startWebhook(
       {
@@ -468,7 +468,7 @@ test('verdicts are published where a topic is set for them, with the anomalies t
   }));
 
 describe('the process', () => {
-  test('answers what is under way when it is told to stop, and ends with 0 [W5]', () =>
+  test('answers requests in flight after a signal to stop, and ends with 0 [W5]', () =>
     withWebhook({}, async ({ world, webhook, send }) => {
       await withClient(world.databaseUrl, async (client) => {
         await client.query(LOCK_KEYS);
@@ -486,7 +486,7 @@ describe('the process', () => {
       expect(await world.verdicts()).toEqual({ 'under-way': 'accepted' });
     }));
 
-  test('goes on for as long as load balancers take to learn that it ends, and ends the connections', () =>
+  test('serves on until load balancers know that it stops, and then ends the connections', () =>
     withWebhook({ WEBHOOK_DRAIN_SECONDS: '2' }, async ({ webhook, send }) => {
       expect((await send(aLogin())).headers.get('connection')).toBe('keep-alive');
       webhook.command.signal('SIGTERM');
@@ -497,7 +497,7 @@ describe('the process', () => {
       expect(await webhook.command.ending()).toEqual({ code: 0, signal: null });
     }));
 
-  test('serves the metrics that are its own, and none of a worker', () =>
+  test('serves its own metrics, and none of a worker', () =>
     withWebhook({}, async ({ webhook, send }) => {
       await send({ events: [aLogin(), aLogin()] });
       const { text } = await webhook.command.get('/metrics');
@@ -532,7 +532,7 @@ describe('the process', () => {
       expect(await webhook.command.metric('promo_intake_webhook_request_seconds_count')).toBe(1);
     }));
 
-  test('does not start at a port that is taken, and says which setting names it', () =>
+  test('does not start at a port that is taken, and names the setting', () =>
     withWebhook({}, async ({ world, webhook }) => {
       const settings = { DATABASE_URL: world.databaseUrl, WEBHOOK_PORT: String(webhook.port) };
       await expect(startWebhook(settings, { [HOOK]: secret })).rejects.toThrow(
@@ -557,7 +557,7 @@ describe('send', () => {
     );
   };
 
-  test('sends the events of a file, as many a request as one may hold, and tells what became of those that are not simply accepted', () =>
+  test('sends the events of a file in full requests, and prints the verdict of each event that is not simply accepted', () =>
     withWebhook({}, async ({ world, webhook }) => {
       const events = Array.from({ length: 1_200 }, (_, index) => aLogin({ event_id: `e-${index}` }));
       const lines = [...events, aBet({ event_id: 'zero', amount: '0' }), events[3]].map((each) =>
@@ -597,7 +597,7 @@ describe('send', () => {
       expect(Object.keys(await world.verdicts())).toHaveLength(1_202);
     }));
 
-  test('tells of what was sent before which verdict stands, so that a first try that was not answered hides nothing', () =>
+  test('prints the first verdict of resent events, so that an unanswered first try hides nothing', () =>
     withWebhook({}, async ({ webhook }) => {
       const events = [aBet(), aBet({ amount: '0' }), { ...aLogin(), spec: 'x' }];
       const lines = events.map((each) => JSON.stringify(each)).join('\n');
@@ -624,7 +624,7 @@ describe('send', () => {
     expect(command.output()).toContain(told);
   });
 
-  test('tells what was sent of a file that cannot be read to its end', () =>
+  test('reports the sent part of a file that cannot be read to its end', () =>
     withWebhook({}, async ({ webhook }) => {
       const command = new RunningCommand(
         ['send', '/proc/self/mem', '--url', `http://127.0.0.1:${webhook.port}`, '--connection', HOOK],
@@ -636,7 +636,7 @@ describe('send', () => {
       );
     }));
 
-  test('sends events of many fields in as many requests as their values need', () =>
+  test('splits events of many fields into as many requests as their values need', () =>
     withWebhook({}, async ({ world, webhook }) => {
       const fields = Object.fromEntries(Array.from({ length: 90 }, (_, index) => [`own_${index}`, index]));
       const lines = Array.from({ length: 400 }, () => JSON.stringify({ ...aLogin(), ...fields }));
@@ -646,7 +646,7 @@ describe('send', () => {
       expect(Object.keys(await world.verdicts())).toHaveLength(400);
     }));
 
-  test('leaves out what would have its whole request refused, and says so', () =>
+  test('skips lines that would make their whole request fail, and reports them', () =>
     withWebhook({}, async ({ world, webhook }) => {
       const long = JSON.stringify({ ...aLogin(), note: 'x'.repeat(1024 ** 2) });
       const lines = [aLogin({ event_id: 'a' }), aLogin({ event_id: 'b' })].map((each) =>
@@ -664,7 +664,7 @@ describe('send', () => {
       expect(await world.verdicts()).toEqual({ a: 'accepted', b: 'accepted' });
     }));
 
-  test('sends again what is not answered, until it is', () =>
+  test('sends unanswered requests again until they are answered', () =>
     inWorld({ topics, operators }, async (world) => {
       const settings = { DATABASE_URL: world.databaseUrl };
       const before = await startWebhook(settings, { [HOOK]: secret });
@@ -678,7 +678,7 @@ describe('send', () => {
       expect(await world.verdicts()).toEqual({ a: 'accepted' });
     }));
 
-  test('ends where it is refused in the middle of a document, of which no part can be sent by itself', () =>
+  test('ends where it is refused in the middle of a document, which cannot be sent in part', () =>
     withWebhook({ WEBHOOK_MAX_EVENTS: '1' }, async ({ webhook }) => {
       const command = run(JSON.stringify([aLogin(), aLogin()]), webhook.port);
       expect(await command.ending()).toEqual({ code: 1, signal: null });
@@ -687,7 +687,7 @@ describe('send', () => {
       );
     }));
 
-  test('ends where it is refused, and says where to go on', () =>
+  test('ends where it is refused, and prints where to continue', () =>
     withWebhook({ WEBHOOK_SECRETS: JSON.stringify({ [HOOK]: aSecret() }) }, async ({ webhook }) => {
       const command = run(JSON.stringify(aLogin()), webhook.port);
       expect(await command.ending()).toEqual({ code: 1, signal: null });

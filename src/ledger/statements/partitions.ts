@@ -77,7 +77,7 @@ export async function partitionNoOf(
   { topic, partition, cluster = FIRST_CLUSTER }: ClusterPartition,
 ): Promise<number> {
   const [row] = await session.query(PARTITION_NO, [topic, partition, cluster]);
-  if (row === undefined) throw new LostRace('another worker took up the partition');
+  if (row === undefined) throw new LostRace('another worker took over the partition');
   return Number(row[0]);
 }
 

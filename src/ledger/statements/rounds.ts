@@ -65,7 +65,8 @@ export async function lockRounds(
   const idOf = idFinder(ids);
   for (const row of rows) {
     const roundId = idOf(row[0] ?? '');
-    if (roundId === undefined) throw unreadable(LOCK_ROUNDS.name, 'a round that was not asked for');
+    if (roundId === undefined)
+      throw unreadable(LOCK_ROUNDS.name, 'the store returned a round that was not requested');
     found({ feedNo, roundId, round: readRound(row) });
   }
 }
@@ -89,7 +90,8 @@ export async function readRounds(
   const idOf = idFinder(ids);
   for (const row of rows) {
     const roundId = idOf(row[0] ?? '');
-    if (roundId === undefined) throw unreadable(READ_ROUNDS.name, 'a round that was not asked for');
+    if (roundId === undefined)
+      throw unreadable(READ_ROUNDS.name, 'the store returned a round that was not requested');
     found({ feedNo, roundId, round: readRound(row) });
   }
 }

@@ -14,7 +14,7 @@ afterEach(() => served.close());
 
 const ask = (path: string, method = 'GET') => fetch(`http://127.0.0.1:${served.port}${path}`, { method });
 
-test('the head of an answer is that of the whole one', async () => {
+test('HEAD returns the headers of GET', async () => {
   for (const path of ['/livez', '/readyz', '/metrics', '/none']) {
     const [whole, head] = [await ask(path), await ask(path, 'HEAD')];
     expect([head.status, head.headers.get('content-type')]).toEqual([
@@ -26,7 +26,7 @@ test('the head of an answer is that of the whole one', async () => {
   }
 });
 
-test('other methods are told which there are', async () => {
+test('other methods get the list of allowed ones', async () => {
   const answer = await ask('/livez', 'POST');
   expect([answer.status, answer.headers.get('allow')]).toEqual([405, 'GET, HEAD']);
 });
@@ -93,7 +93,7 @@ async function statusText(path: string): Promise<{ text: string }> {
   return { text: await (await ask(path)).text() };
 }
 
-test('an address that asks too often in a second is answered 429, and others are answered', async () => {
+test('an address with too many requests in a second is answered 429, and others are served', async () => {
   const statuses = await Promise.all(
     Array.from({ length: 80 }, () =>
       ask('/livez').then(

@@ -38,14 +38,14 @@ test('the probe passes while the process lives, and fails 15 s after its last be
   expect(existsSync(file)).toBe(false);
 });
 
-test('a process that does not live sets no time', () => {
+test('a process that is not live does not update the file', () => {
   const file = join(directory, 'live');
   const end = startHeartbeat(file, () => false, fail);
   expect(probe(file)).toBe(1);
   end();
 });
 
-test('a file that cannot be made is an error, and one that cannot be written later is reported', () => {
+test('a file that cannot be created is an error, and one that cannot be written later is reported', () => {
   expect(() => startHeartbeat(join(directory, 'none', 'live'), () => true, fail)).toThrow('ENOENT');
   jest.useFakeTimers();
   const file = join(directory, 'live');

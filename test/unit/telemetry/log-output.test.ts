@@ -29,7 +29,7 @@ function destination() {
 
 const report = (lines: number, error: string) => `dropped ${lines} ${error}\n`;
 
-test('a line is written at once, and one that is cut goes on where it was cut', () => {
+test('a line is written at once, and a partly written one continues', () => {
   const to = destination();
   const output = makeLogOutput(to.write, report);
   output.write('one\n');
@@ -66,7 +66,7 @@ test.each(['EAGAIN', 'ENOSPC', 'EPIPE', 'EIO'])(
   },
 );
 
-test('lines that are tiny count with what they take of memory', () => {
+test('tiny lines count with the memory that they take', () => {
   const to = destination();
   const output = makeLogOutput(to.write, report);
   let dropped = 0;
@@ -78,7 +78,7 @@ test('lines that are tiny count with what they take of memory', () => {
   expect(20_000 - dropped).toBeLessThan(10_000);
 });
 
-test('while it waits, a line costs no try of its own', () => {
+test('while lines wait, a new line causes no further try', () => {
   const to = destination();
   const output = makeLogOutput(to.write, report);
   to.allow(0, 'ENOSPC');
@@ -86,7 +86,7 @@ test('while it waits, a line costs no try of its own', () => {
   expect(to.tries()).toBe(1);
 });
 
-test('the end of the process waits half a second for the lines that wait, and no longer', () => {
+test('the end of the process waits at most half a second for waiting lines', () => {
   jest.useRealTimers();
   const to = destination();
   const output = makeLogOutput(to.write, report);

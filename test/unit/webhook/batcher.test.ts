@@ -17,7 +17,7 @@ const request = (name: string, events = 1, bytes = 100): Request => ({
   values: events,
 });
 
-/** Slots whose turns are ended by hand. */
+/** Slots whose turns the test ends. */
 function makeTurns(count: number, withinMs = 5_000) {
   const begun: { turn: string; end: (isWhole?: boolean) => void; fail: () => void }[] = [];
   const batcher = new Batcher<Request, string>({
@@ -42,7 +42,7 @@ function makeTurns(count: number, withinMs = 5_000) {
 const settled = () => sleep(1);
 const MEBIBYTE = 1024 ** 2;
 
-test('a request is decided at once where a slot is free, and those that wait meanwhile together [W3]', async () => {
+test('a request is decided at once where a slot is free, and waiting ones are decided together [W3]', async () => {
   const { decide, begun, turns } = makeTurns(1);
   const answers = ['a', 'b', 'c'].map((name) => decide('hook', request(name)));
   expect(turns()).toEqual(['hook: a']);
@@ -60,21 +60,18 @@ test.each([
     { first: 1, b: 3 * MEBIBYTE, c: MEBIBYTE, d: 1, e: 8 * MEBIBYTE, f: 1 },
     (name: string, bytes: number) => request(name, 1, bytes),
   ],
-])(
-  'no more are decided together than %s, but for a request that has more by itself',
-  async (_, sizes, sized) => {
-    const { decide, begun, turns } = makeTurns(1);
-    const answers = Object.entries(sizes).map(([name, size]) => decide('hook', sized(name, size)));
-    for (let turn = 0; turn < 5; turn++) {
-      begun[turn]?.end();
-      await settled();
-    }
-    expect(turns()).toEqual(['hook: first', 'hook: b c', 'hook: d', 'hook: e', 'hook: f']);
-    await Promise.all(answers);
-  },
-);
+])('a batch has at most %s, except for a single larger request', async (_, sizes, sized) => {
+  const { decide, begun, turns } = makeTurns(1);
+  const answers = Object.entries(sizes).map(([name, size]) => decide('hook', sized(name, size)));
+  for (let turn = 0; turn < 5; turn++) {
+    begun[turn]?.end();
+    await settled();
+  }
+  expect(turns()).toEqual(['hook: first', 'hook: b c', 'hook: d', 'hook: e', 'hook: f']);
+  await Promise.all(answers);
+});
 
-test('where not all could be decided requests go by themselves, and then in company again that doubles', async () => {
+test('after a failure requests are decided one by one, and then in batches that double again', async () => {
   const { decide, begun, turns } = makeTurns(1);
   const names = Array.from({ length: 11 }, (_, index) => `${index}`);
   const answers = names.map((name) => decide('hook', request(name)));
@@ -109,7 +106,7 @@ test('connections take turns, however much one of them sends', async () => {
   await Promise.all(answers);
 });
 
-test('one connection has all slots but one, and as many turns go on as there are slots [W8]', async () => {
+test('one connection has all slots but one, and all slots are used [W8]', async () => {
   const { decide, begun, turns } = makeTurns(3);
   const answers = ['a', 'b', 'c', 'd'].map((name) => decide('loud', request(name)));
   expect(turns()).toEqual(['loud: a', 'loud: b']);
@@ -117,7 +114,7 @@ test('one connection has all slots but one, and as many turns go on as there are
   expect(turns()).toEqual(['loud: a', 'loud: b', 'quiet: e']);
   begun[2]?.end();
   await settled();
-  // The quiet one has its turn before the loud one has more than its share.
+  // The quiet connection has its turn before the loud one exceeds its share.
   expect(turns()).toEqual(['loud: a', 'loud: b', 'quiet: e', 'quiet: f']);
   begun[1]?.end();
   await settled();
@@ -126,7 +123,7 @@ test('one connection has all slots but one, and as many turns go on as there are
   await Promise.all(answers);
 });
 
-test('a request waits in vain for its connection’s share, or for a slot, and the two are told apart [W3] [W8]', async () => {
+test('a request times out for the share of its connection, or for a slot, with different answers [W3] [W8]', async () => {
   const { decide, begun } = makeTurns(2, 50);
   const first = decide('loud', request('a'));
   expect(await decide('loud', request('b'))).toBe('beyond its share');
@@ -143,7 +140,7 @@ test('while several connections are active, each has an equal share of the slots
   expect(turns()).toEqual(['quiet: q', 'loud: a', 'loud: b']);
   begun[1]?.end();
   await settled();
-  // Two of them would be more than a hundred events.
+  // Two of them would have more than a hundred events.
   expect(turns().at(-1)).toBe('loud: c');
   for (let turn = 0; turn < 8; turn++) {
     begun[turn]?.end();
@@ -152,7 +149,7 @@ test('while several connections are active, each has an equal share of the slots
   await Promise.all(answers);
 });
 
-test('no more JSON values are decided together than one request may have', async () => {
+test('a batch has at most the JSON values of one request', async () => {
   const { decide, begun, turns } = makeTurns(1);
   const sized = (name: string, values: number) => ({ ...request(name), values });
   const answers = [decide('hook', request('a'))];
@@ -166,7 +163,7 @@ test('no more JSON values are decided together than one request may have', async
   await Promise.all(answers);
 });
 
-test('who has waited for too long is told so, and is not decided any more [W3]', async () => {
+test('a request that has waited too long is refused, and is no longer decided [W3]', async () => {
   const { decide, begun, turns } = makeTurns(1, 50);
   const first = decide('hook', request('a'));
   const late = [decide('hook', request('b')), decide('other', request('c'))];
@@ -179,7 +176,7 @@ test('who has waited for too long is told so, and is not decided any more [W3]',
   expect(await Promise.all([first, next])).toEqual(['answer to a', 'answer to d']);
 });
 
-test('what fails gives its slot back, and is told to all that it was of', async () => {
+test('a failure releases its slot, and reaches all requests of the batch', async () => {
   const { decide, begun, turns } = makeTurns(1);
   const answers = ['a', 'b', 'c'].map((name) => decide('hook', request(name)));
   begun[0]?.end();
@@ -196,7 +193,7 @@ test('what fails gives its slot back, and is told to all that it was of', async 
   expect(await next).toBe('answer to d');
 });
 
-test('a turn runs in the context of the first request that it is of, so that a trace finds its own', async () => {
+test('a batch runs in the context of its first request, so that its trace continues', async () => {
   const context = new AsyncLocalStorage<string>();
   const seen: (string | undefined)[] = [];
   const batcher = new Batcher<Request, string>({

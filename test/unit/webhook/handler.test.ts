@@ -1,4 +1,7 @@
-/** The webhook over real sockets, with an intake that does what a store cannot be made to do: wait, fail as nobody foresaw, be refused the verdict topic. */
+/**
+ * The webhook over real sockets, with an intake that does what a real store does not do on request. It waits,
+ * fails unexpectedly, or cannot publish to the verdict topic.
+ */
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { until } from '../../../dev/servers/deadline';
@@ -19,7 +22,7 @@ const key = Buffer.from(secret.slice('whsec_'.length), 'base64');
 const connection = aConnection();
 const ACCEPTED = { verdict: 'accepted', reason: null, code: 0 } as const;
 
-/** All of them accepted. */
+/** Accepts all of them. */
 const accepted = (envelopes: readonly Envelope[]): IntakeResult => ({
   answers: envelopes.map((envelope) => ({
     ...{ envelope, connection, eventId: `e-${envelope.offset}`, kind: 'bet', faults: [] },
@@ -50,7 +53,7 @@ async function serve(decide: WebhookDeps['intake']['decideRequest'], more: Parti
   return { webhook, send: senderTo(webhook.port, 'hook', secret) };
 }
 
-/** The begin of a request that never comes to its end. */
+/** The beginning of a request that is never completed. */
 const HEAD = [
   'POST /v1/events/hook HTTP/1.1',
   ...['host: here', 'content-type: application/json', 'content-length: 100', 'webhook-id: 1'],
@@ -83,7 +86,7 @@ async function inProgress(): Promise<number> {
   return values[0]?.value ?? 0;
 }
 
-test('who waits for too long is told to come again, and what is under way keeps its slot [W5]', async () => {
+test('a request that waits too long is answered 503, and requests in flight keep their slots [W5]', async () => {
   const { send } = await serve(never, { slots: 1, answerWithinMs: 1_000 });
   const late = await send(aBet());
   expect([late.status, late.headers.get('retry-after')]).toEqual([503, '1']);
@@ -91,7 +94,7 @@ test('who waits for too long is told to come again, and what is under way keeps 
   expect((await send(aBet())).text).toContain('overloaded');
 });
 
-test('requests that wait are decided together, and each is answered for itself: with its verdicts, where all of its events are decided [W5]', async () => {
+test('waiting requests are decided together, and each gets its own answer: its verdicts, if all its events are decided [W5]', async () => {
   let decided: ((result: IntakeResult) => void) | undefined;
   const batches: (readonly Envelope[])[] = [];
   const { send } = await serve(
@@ -109,7 +112,7 @@ test('requests that wait are decided together, and each is answered for itself: 
     await until('it has come', 5_000, async () => (await inProgress()) === sent.length);
   }
   decided?.(accepted(batches[0] ?? []));
-  await until('the others are under way', 5_000, () => batches.length === 2);
+  await until('the others are in flight', 5_000, () => batches.length === 2);
   const [, together = []] = batches;
   expect(together).toHaveLength(5);
   // Four of them are decided before the store goes away.
@@ -123,7 +126,7 @@ test('requests that wait are decided together, and each is answered for itself: 
   ]);
 });
 
-test('what nobody has signed who knows the secret is not decided [W4]', async () => {
+test('a request without a signature by the secret is not decided [W4]', async () => {
   const decided: unknown[] = [];
   const { webhook } = await serve(async (_, envelopes) => {
     decided.push(...envelopes);
@@ -134,7 +137,7 @@ test('what nobody has signed who knows the secret is not decided [W4]', async ()
   expect(decided).toEqual([]);
 });
 
-test('a request of which a part is decided is to be sent again, also where its connection is gone since [W5] [W6]', async () => {
+test('a partly decided request is answered 503, also where its connection was removed meanwhile [W5] [W6]', async () => {
   let decided = 1;
   const { send } = await serve(async (_, envelopes) => ({
     answers: accepted(envelopes).answers.slice(0, decided),
@@ -145,7 +148,7 @@ test('a request of which a part is decided is to be sent again, also where its c
   expect((await send({ events: [aBet(), aBet()] })).status).toBe(403);
 });
 
-test('a request without events is refused where its connection is [W6]', async () => {
+test('a request without events is refused like others of its connection [W6]', async () => {
   let undecided: Error | null = null;
   const { send } = await serve(async (_, envelopes) => ({ ...accepted(envelopes), undecided }));
   expect((await send({ events: [] })).status).toBe(200);
@@ -155,7 +158,7 @@ test('a request without events is refused where its connection is [W6]', async (
   expect((await send({ events: [] })).status).toBe(503);
 });
 
-test('what nobody foresaw is undecided, and told without its details: sent again is safe', async () => {
+test('an unexpected error leaves a request undecided, and the answer has no details', async () => {
   const { send } = await serve(() => Promise.reject(new Error('XSECRETX')));
   const { status, text } = await send(aBet());
   expect([status, text]).toEqual([503, expect.stringContaining('"undecided: ')]);
@@ -163,7 +166,7 @@ test('what nobody foresaw is undecided, and told without its details: sent again
   expect(await requests('503')).toBe(1);
 });
 
-test('verdicts are answered once they are published; while the topic refuses, nothing more is decided [S7] [W5]', async () => {
+test('verdicts are answered once they are published; while the topic refuses, no more requests are decided [S7] [W5]', async () => {
   let refuses = true;
   let decided = 0;
   const published: number[] = [];
@@ -189,7 +192,7 @@ test('verdicts are answered once they are published; while the topic refuses, no
   expect(published).toEqual([2, 1]);
 });
 
-test('verdicts that are decided while others are published are published together, in their order [S7]', async () => {
+test('verdicts that are decided during a publish are published together, in order [S7]', async () => {
   const batches: number[][] = [];
   let go = (): void => undefined;
   let place = 0;
@@ -217,17 +220,17 @@ test('verdicts that are decided while others are published are published togethe
   expect(batches).toEqual([[0], [1, 2]]);
 });
 
-test('a sender who leaves before his request is whole is counted, and nothing of it is decided', async () => {
+test('a sender that aborts its request is counted, and nothing of the request is decided', async () => {
   const { webhook } = await serve(() => Promise.reject(new Error('nothing was sent')));
   const socket = talk(webhook, HALF);
   await once(socket, 'ready');
-  // A request that comes behind it is answered, so it has been seen.
+  // A later request is answered, so the earlier one has arrived.
   expect((await fetch(`http://127.0.0.1:${webhook.port}/none`)).status).toBe(404);
   socket.destroy();
   await until('it is counted', 5_000, async () => (await requests('broken_off')) === 1);
 });
 
-test('who does not send a request to its end in time is let go, and others are served meanwhile', async () => {
+test('a sender that does not complete a request in time is dropped, and others are served meanwhile', async () => {
   const { webhook, send } = await serve(async (_, envelopes) => accepted(envelopes), {
     requestWithinMs: 1_500,
   });
@@ -238,14 +241,14 @@ test('who does not send a request to its end in time is let go, and others are s
   await Promise.all(ended);
 }, 20_000);
 
-test('requests that come half keep nobody out: the slow ones go for others, are told so, and give their places back [W8]', async () => {
+test('half-sent requests block nobody: slow ones are answered, and give their places to others [W8]', async () => {
   const { webhook, send } = await serve(async (_, envelopes) => accepted(envelopes));
   const answers: string[] = [];
   for (let round = 0; round < 2; round++) {
     const sockets = Array.from({ length: 64 }, () => talk(webhook, HALF));
     for (const socket of sockets) socket.on('data', (text: Buffer) => answers.push(text.toString()));
-    await until('some have gone for others', 5_000, () => answers.length >= (round + 1) * 10);
-    // All of one address: a signed request waits as long as one of them may keep its place, and no longer.
+    await until('some gave their places to others', 5_000, () => answers.length >= (round + 1) * 10);
+    // All from one address: a signed request waits as long as one of them may keep its place, and no longer.
     expect((await send(aBet())).status).toBe(200);
     for (const socket of sockets) socket.destroy();
     await until('all are gone', 5_000, async () => (await send(aBet())).status === 200);
@@ -257,7 +260,7 @@ test('requests that come half keep nobody out: the slow ones go for others, are 
   expect(await requests('503')).toBe(0);
 }, 30_000);
 
-/** Collects what comes over a socket. */
+/** Collects the bytes of a socket. */
 function heard(socket: Socket): () => string {
   let text = '';
   socket.on('data', (part: Buffer) => {
@@ -266,7 +269,7 @@ function heard(socket: Socket): () => string {
   return () => text;
 }
 
-/** A signed request as it goes over the wire. */
+/** A signed request as bytes of the wire. */
 function signedText(body: string, more: readonly string[] = []): string {
   const head = { id: `msg-${body.length}-${more.length}`, timestamp: String(Math.floor(Date.now() / 1000)) };
   const lines = [
@@ -281,7 +284,7 @@ function signedText(body: string, more: readonly string[] = []): string {
 
 const GET_NONE = 'GET /none HTTP/1.1\r\nhost: here\r\n\r\n';
 
-test('a connection without a valid signature ends with its first answer; one with such a signature is used again, also after a refusal [W8]', async () => {
+test('a connection without a valid signature ends with its first answer; a signed one is reused, also after a refusal [W8]', async () => {
   const { webhook } = await serve(async (_, envelopes) => accepted(envelopes), { maxBytes: 1_000 });
   const body = 'x'.repeat(5_000);
   const head = HEAD.map((line) => line.replace('content-length: 100', `content-length: ${body.length}`));
@@ -303,7 +306,7 @@ test('a connection without a valid signature ends with its first answer; one wit
   signed.destroy();
 });
 
-test('a request that comes again with its signature is given the same answer, also while it is under way, and is decided once [W7]', async () => {
+test('a replayed request gets the same answer, also while the first is in flight, and is decided once [W7]', async () => {
   let decided = 0;
   let go = (): void => undefined;
   const { webhook } = await serve(async (_, envelopes) => {
@@ -315,7 +318,7 @@ test('a request that comes again with its signature is given the same answer, al
   });
   const text = signedText(JSON.stringify(aBet()));
   const both = [talk(webhook, text), talk(webhook, text)].map(heard);
-  await until('both are under way', 5_000, async () => (await replays()) === 1);
+  await until('both are in flight', 5_000, async () => (await replays()) === 1);
   go();
   await until('both are answered', 5_000, () => both.every((each) => each().includes('accepted')));
   const later = heard(talk(webhook, text));
@@ -328,7 +331,7 @@ async function replays(): Promise<number> {
   return values[0]?.value ?? 0;
 }
 
-test('each answer has the id of its request: the sender’s own where it is fit for the log, else one of ours', async () => {
+test('each answer has the id of its request: the id of the sender where it is safe for the log, else a new one', async () => {
   const { webhook, send } = await serve(async (_, envelopes) => accepted(envelopes));
   const idOf = async (given: string) =>
     (await send(aBet(), { headers: { 'x-request-id': given } })).headers.get('x-request-id');
@@ -338,16 +341,16 @@ test('each answer has the id of its request: the sender’s own where it is fit 
   expect(none.headers.get('x-request-id')).toMatch(/^[0-9a-f-]{36}$/);
 });
 
-test('a body in pieces of a byte is refused before it has cost much, and holds no memory [W8]', async () => {
+test('a body in pieces of a byte is refused early, and holds no memory [W8]', async () => {
   const { webhook } = await serve(never);
   const head = HEAD.map((line) => line.replace('content-length: 100', 'transfer-encoding: chunked'));
   const socket = talk(webhook, `${head.join('\r\n')}\r\n\r\n${'1\r\n \r\n'.repeat(20_000)}`);
-  // It is cut off while it sends on, so its answer may not get to it.
+  // The connection ends while the client still sends, so the client may not read the answer.
   await until('it is cut off', 5_000, () => socket.closed);
   expect(await requests('413')).toBe(1);
 });
 
-test('a body of more JSON values than a request may hold is refused, and nothing of it is decided [W1] [W8]', async () => {
+test('a body with too many JSON values is refused, and nothing of it is decided [W1] [W8]', async () => {
   let decided = 0;
   const { send } = await serve(async (_, envelopes) => {
     decided++;
@@ -359,7 +362,7 @@ test('a body of more JSON values than a request may hold is refused, and nothing
   expect((await send(event(19_000))).status).toBe(200);
 });
 
-test('of too many connections those without a valid signature go first, and a signed one is served [W8]', async () => {
+test('of too many connections those without a valid signature are dropped first, and a signed one is served [W8]', async () => {
   const { webhook } = await serve(async (_, envelopes) => accepted(envelopes), {
     limits: { connections: 50, perAddress: 50 },
   });
@@ -373,7 +376,7 @@ test('of too many connections those without a valid signature go first, and a si
   for (const socket of [signed, ...idle]) socket.destroy();
 });
 
-test('what is no request is answered with a reason, and TLS is told apart', async () => {
+test('bytes that are no request are answered with a reason, and TLS with its own', async () => {
   const { webhook } = await serve(never);
   const answer = async (sent: string | Buffer) => {
     const socket = connect(webhook.port, '127.0.0.1');
@@ -383,14 +386,14 @@ test('what is no request is answered with a reason, and TLS is told apart', asyn
     return text().replace(/^HTTP\/1.1 (\d+).*"message":"([^"]*)".*$/s, '$1 $2');
   };
   expect(await answer(Buffer.from('160301020001', 'hex'))).toMatch(/^400 .*without TLS/);
-  expect(await answer('no http\r\n\r\n')).toMatch(/^400 .*no HTTP/);
+  expect(await answer('no http\r\n\r\n')).toMatch(/^400 .*the bytes are not HTTP/);
   expect(await answer('CONNECT a:1 HTTP/1.1\r\nhost: a\r\n\r\n')).toMatch(/^405 /);
   expect(await answer(`GET / HTTP/1.1\r\nhost: a\r\nx: ${'y'.repeat(20_000)}\r\n\r\n`)).toMatch(/^431 /);
   expect(await answer('GET / HTTP/1.1\r\n\r\n')).toMatch(/^400 .*Host/);
   expect(await answer('GET / HTTP/1.0\r\n\r\n')).toMatch(/^404 /);
 });
 
-test('health checks of load balancers are answered where requests are sent to', async () => {
+test('health checks of load balancers are answered on the port of requests', async () => {
   const { webhook } = await serve(never);
   const url = `http://127.0.0.1:${webhook.port}/readyz`;
   expect((await fetch(url)).status).toBe(200);
@@ -399,7 +402,7 @@ test('health checks of load balancers are answered where requests are sent to', 
 });
 
 describe('a webhook that closes', () => {
-  test('answers what is under way, and ends the connections', async () => {
+  test('answers requests in flight, and ends the connections', async () => {
     let release = (): void => undefined;
     const begun = new Promise<void>((begin) => {
       release = begin;
@@ -423,7 +426,7 @@ describe('a webhook that closes', () => {
     expect(await closed).toBe(true);
   });
 
-  test('waits for no connection by which nothing comes, or not to its end', async () => {
+  test('waits for no idle connection, and for no incomplete request', async () => {
     const { webhook } = await serve(never);
     const silent = talk(webhook, '');
     await once(silent, 'ready');
@@ -442,10 +445,10 @@ describe('a webhook that closes', () => {
     half.destroy();
   }, 40_000);
 
-  test('waits no longer than it may', async () => {
+  test('waits no longer than its limit', async () => {
     const { webhook, send } = await serve(never, { answerWithinMs: 1_000 });
     const sent = send(aBet()).catch(() => 'cut');
-    await until('it is under way', 5_000, async () => (await inProgress()) === 1);
+    await until('it is in flight', 5_000, async () => (await inProgress()) === 1);
     expect(await webhook.close(200)).toBe(false);
     expect(await sent).toBe('cut');
   });

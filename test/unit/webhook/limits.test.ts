@@ -1,4 +1,6 @@
-/** Limits of the webhook whose edges a running server cannot be brought to in a second: minutes, addresses, clocks. */
+/**
+ * Limits of the webhook whose edges a running server does not reach in a second: minutes, addresses, clocks.
+ */
 import { Writable } from 'node:stream';
 import pino from 'pino';
 import { until } from '../../../dev/servers/deadline';
@@ -17,11 +19,11 @@ describe('the address of a sender [W8]', () => {
     senderOf(peer, forwarded === undefined ? {} : { 'x-forwarded-for': forwarded });
 
   test.each([
-    ['that is no proxy, whatever it writes', '203.0.113.9', '198.51.100.1', '203.0.113.9'],
+    ['that is no proxy, whatever header it sends', '203.0.113.9', '198.51.100.1', '203.0.113.9'],
     ['behind a proxy', '127.0.0.1', '198.51.100.1', '198.51.100.1'],
-    ['behind three of them', '127.0.0.1', '198.51.100.1, 10.0.0.1, 10.2.3.4', '198.51.100.1'],
+    ['behind three proxies', '127.0.0.1', '198.51.100.1, 10.0.0.1, 10.2.3.4', '198.51.100.1'],
     [
-      'behind two, which writes another one before it',
+      'behind two, with a forged address before it',
       '127.0.0.1',
       '1.1.1.1, 198.51.100.1, 10.0.0.1',
       '198.51.100.1',
@@ -31,17 +33,17 @@ describe('the address of a sender [W8]', () => {
     ['of IPv4 in its IPv6 form', '127.0.0.1', '::ffff:198.51.100.1', '198.51.100.1'],
     ['behind a proxy of IPv6', 'fd00::1', '198.51.100.1', '198.51.100.1'],
     ['that is a proxy itself', '127.0.0.1', '10.0.0.1', '10.0.0.1'],
-    ['that is not named', '127.0.0.1', undefined, '127.0.0.1'],
-    ['that is named by nothing', '127.0.0.1', '', '127.0.0.1'],
-    ['that is named by a name', '127.0.0.1', 'unknown', '127.0.0.1'],
-    ['behind an entry that is no address', '127.0.0.1', '198.51.100.1, garbage, 10.0.0.1', '10.0.0.1'],
-    ['in what is no list', '127.0.0.1', ', ,;=\u0000,', '127.0.0.1'],
+    ['without the header', '127.0.0.1', undefined, '127.0.0.1'],
+    ['with an empty header', '127.0.0.1', '', '127.0.0.1'],
+    ['with a host name in the header', '127.0.0.1', 'unknown', '127.0.0.1'],
+    ['behind an invalid entry', '127.0.0.1', '198.51.100.1, garbage, 10.0.0.1', '10.0.0.1'],
+    ['in an invalid list', '127.0.0.1', ', ,;=\u0000,', '127.0.0.1'],
     ['more than ten proxies away', '127.0.0.1', `198.51.100.1${', 10.0.0.1'.repeat(10)}`, '10.0.0.1'],
   ])('%s', (_, peer, forwarded, sender) => {
     expect(from(peer, forwarded)).toBe(sender);
   });
 
-  test('is read in no time, however long the header is', () => {
+  test('is read fast, however long the header is', () => {
     const long = `${'1.1.1.1,'.repeat(100_000)}198.51.100.1`;
     const began = performance.now();
     expect(from('127.0.0.1', long)).toBe('198.51.100.1');
@@ -79,7 +81,7 @@ describe('a log line on refusals [W8]', () => {
   beforeEach(() => {
     jest.useFakeTimers({ doNotFake: ['nextTick', 'setImmediate'] });
     lines.length = 0;
-    // The clock of each test begins again.
+    // Each test starts its own clock.
     jest.advanceTimersByTime(120_000);
     reports = makeReports({ logger, metrics, clock: systemClock });
   });
@@ -87,7 +89,7 @@ describe('a log line on refusals [W8]', () => {
     jest.useRealTimers();
   });
 
-  test('is written once a minute for each kind and sender, and the next one says how many were left out', () => {
+  test('is written once a minute for each kind and sender, and the next one has the number of suppressed ones', () => {
     for (let n = 0; n < 50; n++) {
       refuse('198.51.100.1');
       refuse('198.51.100.2');
@@ -100,7 +102,7 @@ describe('a log line on refusals [W8]', () => {
       ['198.51.100.2', 401],
       ['198.51.100.1', 404],
       ['198.51.100.1', 'tls'],
-      ['198.51.100.1', 'a request is broken off'],
+      ['198.51.100.1', 'request aborted by the sender'],
     ]);
     jest.advanceTimersByTime(59_000);
     refuse('198.51.100.1');
@@ -110,7 +112,7 @@ describe('a log line on refusals [W8]', () => {
     expect(lines.slice(5)).toMatchObject([{ address: '198.51.100.1', status: 401, suppressed: 50 }]);
   });
 
-  test('is one of a hundred a minute, whoever sends; all are counted, and the next line says how many were left out', async () => {
+  test('is one of at most a hundred a minute for all senders; all are counted, and the next line has the number of suppressed ones', async () => {
     const before = await refusals();
     for (let n = 0; n < 5_000; n++) refuse(`10.0.${n >> 8}.${n & 255}`);
     expect([lines.length, (await refusals()) - before]).toEqual([100, 5_000]);
@@ -140,13 +142,13 @@ describe('places that senders share [W8]', () => {
   };
   const settled = () => new Promise<void>((resolve) => setTimeout(resolve, 20));
 
-  test('a sender has its share of them at most, and those that wait take turns', async () => {
+  test('a sender has at most its share of them, and waiting ones take turns', async () => {
     const { take, given, held } = make();
     for (let n = 0; n < 5; n++) void take('much');
     void take('little');
     void take('other');
     await settled();
-    // Three of one sender, which waits for its own with one place free.
+    // Three of one sender wait for its share, and one place stays free.
     expect(given).toEqual(['much', 'much', 'much', 'little']);
     held[0]?.release();
     await settled();
@@ -157,7 +159,7 @@ describe('places that senders share [W8]', () => {
     for (const place of held) place.release();
   });
 
-  test('a sender that waits for too many, or for too long, is refused for its own share, and others for ours', async () => {
+  test('a sender beyond its share is refused for its share, and others for the overload', async () => {
     const { take, given, held } = make();
     for (let n = 0; n < 6; n++) void take('much', 50);
     await take('much', 50);
@@ -174,14 +176,14 @@ describe('places that senders share [W8]', () => {
     for (const place of held) place.release();
   });
 
-  test('a slow holder is asked to let go for one that waits', async () => {
+  test('a slow holder gives its place to one that waits', async () => {
     const { take, given, held } = make();
     let asked = 0;
     for (let n = 0; n < 3; n++) void take('slow', 3_000, () => void asked++);
     void take('also', 3_000, () => void asked++);
     await settled();
     void take('quick');
-    await until('one of the sender with the most is asked', 5_000, () => asked === 1);
+    await until('the sender with the most places gives one up', 5_000, () => asked === 1);
     held[0]?.release();
     await settled();
     expect([given.at(-1), asked]).toEqual(['quick', 1]);
@@ -189,7 +191,7 @@ describe('places that senders share [W8]', () => {
   });
 });
 
-describe('answers that are kept for replays [W7] [W8]', () => {
+describe('stored answers for replays [W7] [W8]', () => {
   const TEXT = 'x'.repeat(200);
   const make = () => {
     let decided = 0;
@@ -215,7 +217,7 @@ describe('answers that are kept for replays [W7] [W8]', () => {
     expect(await send('busy', 'b-0')).toBe(false);
   });
 
-  test('take no more memory than the limit, however many there are', async () => {
+  test('take no more memory than the limit, for any number of answers', async () => {
     const { send, decided } = make();
     for (let n = 0; n < 500; n++) await send('busy', `b-${n}`);
     let again = 0;
@@ -230,10 +232,10 @@ describe('the wait that Retry-After asks for', () => {
   test.each([
     ['seconds', { 'retry-after': '7' }, 7_000],
     ['a date', { 'retry-after': 'Thu, 26 Nov 2026 12:00:09 GMT', date: NOW }, 9_000],
-    ['a date that has passed', { 'retry-after': 'Thu, 26 Nov 2026 11:00:00 GMT', date: NOW }, 0],
+    ['a past date', { 'retry-after': 'Thu, 26 Nov 2026 11:00:00 GMT', date: NOW }, 0],
     ['nothing', {}, 0],
     ['no number', { 'retry-after': 'soon' }, 0],
-    ['less than nothing', { 'retry-after': '-5' }, 0],
+    ['a negative number', { 'retry-after': '-5' }, 0],
     ['more than the limit', { 'retry-after': '86400' }, MAX_RETRY_AFTER_MS],
     ['more digits than numbers have', { 'retry-after': '9'.repeat(400) }, MAX_RETRY_AFTER_MS],
     ['a date years ahead', { 'retry-after': 'Thu, 26 Nov 2099 12:00:00 GMT', date: NOW }, MAX_RETRY_AFTER_MS],
@@ -241,7 +243,7 @@ describe('the wait that Retry-After asks for', () => {
     expect(retryAfterMs(new Headers(headers))).toBe(waitMs);
   });
 
-  test('as a date, by our own clock where the answer names none', () => {
+  test('is counted from our own clock where the answer has no date', () => {
     const at = new Date(Date.now() + 20_000).toUTCString();
     const waitMs = retryAfterMs(new Headers({ 'retry-after': at }));
     expect(waitMs).toBeGreaterThanOrEqual(18_000);

@@ -1,4 +1,7 @@
-/** What a refused request is told of its mistake, and that nobody without the secret is told more than its own headers say. */
+/**
+ * The answer to a refused request names its mistake. Without the secret, a sender learns nothing beyond its
+ * own headers.
+ */
 import { createHmac, randomBytes } from 'node:crypto';
 import { sign } from '../../../src/webhook/signature';
 import {
@@ -27,9 +30,9 @@ test.each([
   ['1789996400', 'it is 3600 s behind the time here'],
   ['1790000301', 'it is 301 s ahead of the time here'],
   ['1790000000000', '"1790000000000" is in milliseconds'],
-  ['2026-09-21', '"2026-09-21" is no number of seconds'],
-  ['\u001b[31m', '"\\u001b[31m" is no number of seconds'],
-])('says how far a time is from ours: %s [W2]', (timestamp, expected) => {
+  ['2026-09-21', '"2026-09-21" is not a number of seconds'],
+  ['\u001b[31m', '"\\u001b[31m" is not a number of seconds'],
+])('names the difference of a time: %s [W2]', (timestamp, expected) => {
   expect(describeSkew({ ...about, timestamp, signatures: [] }, 1_790_000_000_999)).toBe(expected);
 });
 
@@ -41,21 +44,21 @@ test.each<[string, string, RegExp]>([
   ['too short', 'v1,abcd', /has 4 characters/],
   ['the secret as a text', `v1,${hmac(`whsec_${written}`).digest('base64')}`, /used as a text: decode/],
   ['its base64 as a text', `v1,${hmac(written).digest('base64')}`, /used as a text: decode/],
-  ['another secret', `v1,${hmac('another').digest('base64')}`, /^look at the secret/],
+  ['another secret', `v1,${hmac('another').digest('base64')}`, /^check the secret/],
 ])('names the usual mistakes of a signature: %s [W4]', (_, signature, mistake) => {
   expect(told([signature])).toMatch(mistake);
 });
 
-test('of several signatures one in the right form is looked at', () => {
-  expect(told(['v1,abcd', sign(randomBytes(32), about, body)])).toMatch(/^look at the secret/);
+test('of several signatures those in the right form are checked', () => {
+  expect(told(['v1,abcd', sign(randomBytes(32), about, body)])).toMatch(/^check the secret/);
 });
 
 test('a large body is not hashed again', () => {
   const large = Buffer.alloc(65_537);
-  expect(told([sign(Buffer.from(written), about, large)], large)).toMatch(/^look at the secret/);
+  expect(told([sign(Buffer.from(written), about, large)], large)).toMatch(/^check the secret/);
 });
 
-test('what is told holds no part of a secret or of the signature that would have been right', () => {
+test('a message contains no part of a secret or of the right signature', () => {
   const right = sign(secret, about, body);
   for (const signature of [`v1,${hmac(written).digest('base64')}`, 'v1,x', right.replace('v1,', 'v2,')]) {
     const text = told([signature]);
@@ -72,6 +75,6 @@ test.each([
     'Content-Type is "application/json", Content-Encoding is "gzip"',
   ],
   [{ 'content-type': 'x'.repeat(500) }, `Content-Type is "${'x'.repeat(60)}"... (500 characters)`],
-])('says of which type a body came: %j', (headers, expected) => {
+])('names the type of a body: %j', (headers, expected) => {
   expect(describeType(headers)).toBe(expected);
 });

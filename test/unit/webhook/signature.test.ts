@@ -1,4 +1,4 @@
-/** Signatures as senders make them: by the library of Standard Webhooks itself. */
+/** Signatures as senders create them: by the library of Standard Webhooks itself. */
 import { randomBytes } from 'node:crypto';
 import { Webhook } from 'standardwebhooks';
 import {
@@ -23,13 +23,13 @@ function signed(body = BODY, key = secret): SignedHeaders {
 const isOurs = (headers: SignedHeaders, body = BODY, secrets = [secret]) =>
   validSignature(secrets, headers, Buffer.from(body)) !== null;
 
-describe('a signature is by a secret of the connection [W4]', () => {
-  test('made by the library, and ours are its', () => {
+describe('a signature needs a secret of the connection [W4]', () => {
+  test('created by the library is valid, and ours equal its', () => {
     expect(isOurs(signed())).toBe(true);
     expect(sign(secret, signed(), Buffer.from(BODY))).toBe(signed().signatures[0]);
   });
 
-  test('while a secret is replaced either counts, and so does one of several signatures', () => {
+  test('during a rotation either secret is valid, and one valid signature of several is enough', () => {
     const next = randomBytes(24);
     expect(isOurs(signed(BODY, next), BODY, [secret, next])).toBe(true);
     const both = [...signed(BODY, next).signatures, ...signed().signatures];
@@ -49,12 +49,12 @@ describe('a signature is by a secret of the connection [W4]', () => {
     expect(isOurs({ ...signed(), ...change }, body)).toBe(false);
   });
 
-  test('nothing is signed where there is no secret', () => {
+  test('without a secret no signature is valid', () => {
     expect(isOurs(signed(), BODY, [])).toBe(false);
   });
 });
 
-describe('a request is of now [W2]', () => {
+describe('a request has a current time [W2]', () => {
   test.each([
     [-301, false],
     [-300, true],
@@ -66,14 +66,14 @@ describe('a request is of now [W2]', () => {
   });
 
   test.each(['', 'now', '-1', '1e9', `${NOW}.5`, ` ${NOW}`, `${NOW_MS}`, '9'.repeat(30), '２'])(
-    'what is no number of seconds is not: %j',
+    'an invalid number of seconds is not: %j',
     (timestamp) => {
       expect(isTimely({ ...signed(), timestamp }, NOW_MS)).toBe(false);
     },
   );
 });
 
-test('all three headers are needed, and signatures stand between blanks [W4]', () => {
+test('all three headers are needed, and blanks separate signatures [W4]', () => {
   const { id, timestamp, signature } = SIGNATURE_HEADERS;
   const headers = { [id]: 'msg_1', [timestamp]: '1', [signature]: 'v1,a v1,b' };
   expect(readSignedHeaders(headers)).toEqual({ id: 'msg_1', timestamp: '1', signatures: ['v1,a', 'v1,b'] });
