@@ -474,7 +474,7 @@ export const FAULTS: readonly FaultGroup[] = [
             'Postgres hangs: in the middle of the load, for longer than the worker waits for an answer: the worker survives, and decides every event once',
           ],
           [LEDGER]: [
-            'a store that cannot decide: a store that falls silent in the middle of a batch leaves all undecided, and is given up',
+            'a store that cannot decide: a store that falls silent in the middle of a batch leaves all events undecided, and its connection is discarded',
           ],
         },
       },
@@ -506,7 +506,7 @@ export const FAULTS: readonly FaultGroup[] = [
         tests: {
           [UNDECIDED_TESTS]: ['a partition that is locked: is undecided, and the other partitions continue'],
           [LEDGER]: [
-            'a store that cannot decide: a lock held too long and a statement that runs too long leave all undecided',
+            'a store that cannot decide: a lock held too long and a statement that runs too long leave all events undecided',
           ],
         },
       },
@@ -526,7 +526,7 @@ export const FAULTS: readonly FaultGroup[] = [
               (name) =>
                 `a store that cannot decide: ${name} is decided again at once, and is undecided after five tries`,
             ),
-            'a store that cannot decide: a real deadlock with a foreign writer is decided again, and all of it is decided',
+            'a store that cannot decide: a batch that meets a real deadlock with a foreign writer is retried, and decided as a whole',
           ],
         },
       },
@@ -555,7 +555,7 @@ export const FAULTS: readonly FaultGroup[] = [
         tests: {
           [POSTGRES]: [outage('a database that is read-only')],
           [LEDGER]: [
-            'a store that cannot decide: a read-only store leaves all undecided, and decides once it takes writes again',
+            'a store that cannot decide: a read-only store leaves all events undecided, and decides once it accepts writes again',
           ],
         },
       },
@@ -601,7 +601,7 @@ export const FAULTS: readonly FaultGroup[] = [
             'a trigger that fails one event: the event is rejected as panic and logged, and the rest is decided',
           ],
           [LEDGER]: [
-            'an event that fails alone, twice: stays undecided beyond ten panics a minute, and is decided once the minute is over',
+            'an event that fails twice alone: stays undecided beyond ten panics a minute, and is decided once the minute is over',
           ],
         },
       },

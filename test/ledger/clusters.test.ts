@@ -29,25 +29,25 @@ const howFar = (...clusters: string[]) =>
     clusters.map((cluster) => ({ ...source, cluster })),
   );
 
-test('records of another cluster at the same offset are other records, whatever they hold [U9] [K3]', async () => {
+test('records of another cluster at the same offset are other records, whatever their content [U9] [K3]', async () => {
   const [a, b] = [aBet({ event_id: 'a' }), aBet({ event_id: 'b' })];
-  // An event, a duplicate, and a record that only its bytes and its coordinates tell from others.
+  // An event, a duplicate, and a record that only its bytes and its coordinates distinguish from others.
   expect(await on('')(0, 0, a, a, NO_JSON)).toEqual(['accepted', 'duplicate of accepted', 'without key']);
   const onB = on('B');
   expect(await onB(0, 0, b, a, NO_JSON)).toEqual(['accepted', 'duplicate of accepted', 'without key']);
 
   expect(await store.rows('select redeliveries from promo.partitions')).toEqual([['0'], ['0']]);
   expect(await store.value('select count(*) from promo.deliveries')).toBe('2');
-  // Of the same cluster they are the same.
+  // On the same cluster they are the same.
   await onB(0, 0, b, a, NO_JSON);
   expect(await store.value('select sum(redeliveries) from promo.partitions')).toBe('3');
 });
 
-test('how far a partition is decided on one cluster says nothing of another one [U9] [U1]', async () => {
+test('each cluster has its own position of a partition [U9] [U1]', async () => {
   await on('')(0, 0, ...Array.from({ length: 90 }, () => aBet()));
   await on('B')(30, 0, aBet());
   expect(await howFar('', 'B', 'C')).toEqual([90, 31, 0]);
-  // Back, behind what was decided there, and on B once more.
+  // Back on A, before the position that was decided there, and on B once more.
   await on('')(90, 90, aBet());
   await on('B')(31, 31, aBet());
   expect(await howFar('', 'B')).toEqual([91, 32]);
@@ -55,7 +55,7 @@ test('how far a partition is decided on one cluster says nothing of another one 
 });
 
 describe('the first cluster of a store', () => {
-  test('is the one that is named first, and stays it [U9]', async () => {
+  test('is the one that is named first, for good [U9]', async () => {
     expect(await nameOfCluster(store.pool, null)).toBe('');
     await on('')(0, 0, aBet());
     expect(await store.rows('select kafka_cluster, is_first_cluster from promo.partitions')).toEqual([
@@ -73,14 +73,15 @@ describe('the first cluster of a store', () => {
     ]);
   });
 
-  test('is none of those under whose name it has partitions [U9]', async () => {
-    // As where the store is restored to before its first cluster was noted, and a worker goes on.
+  test('is no cluster under whose id the store has partitions [U9]', async () => {
+    // Like a store that was restored to a time before it stored its first cluster, and a worker that
+    // continues.
     await on('B')(0, 0, aBet());
     expect(await nameOfCluster(store.pool, 'B')).toBe('B');
     expect(await nameOfCluster(store.pool, 'A')).toBe('');
   });
 
-  test('is named once, also by two workers that start together [U9]', async () => {
+  test('is stored once, also by two workers that start together [U9]', async () => {
     const names = await Promise.all(['A', 'B', 'A', 'B'].map((id) => nameOfCluster(store.pool, id)));
     expect(names.filter((name) => name === '')).toHaveLength(2);
     expect(names[0]).toBe(names[2]);
@@ -88,7 +89,7 @@ describe('the first cluster of a store', () => {
   });
 });
 
-test('verify looks at the cluster that it is asked about, from where the group came to it [U9]', async () => {
+test('verify checks the requested cluster, from the offset at which the group moved to it [U9]', async () => {
   await nameOfCluster(store.pool, 'A');
   await on('')(0, 0, ...Array.from({ length: 9 }, () => aBet()));
   await beginAt(store.pool, { ...source, cluster: 'B' }, 30);
@@ -104,13 +105,13 @@ test('verify looks at the cluster that it is asked about, from where the group c
     partitions: [{ decidedUpTo: 9, offsets: 9, gaps: [], beginsAt: null }],
     elsewhere: [{ ...source, decidedUpTo: 36, cluster: 'B', isFirst: false }],
   });
-  // Back to A, where a mirror has put copies of what was decided on B.
+  // Back to A, where a mirror has put copies of the records decided on B.
   await beginAt(store.pool, { ...source, cluster: '' }, 12);
   await on('')(12, 9, aBet());
   expect(await lookAt('A')).toMatchObject({ partitions: [{ decidedUpTo: 13, offsets: 1, gaps: [] }] });
 });
 
-test('an older version goes on with the partitions of the first cluster [U9]', async () => {
+test('an older version continues the partitions of the first cluster [U9]', async () => {
   await on('')(0, 0, aBet());
   // As the versions before 0017 wrote and read them.
   const opened = await store.rows(

@@ -1,4 +1,7 @@
-/** Batches that open the same rounds at the same time: after one has undone another's work they take their turn (R1, U4). */
+/**
+ * Batches that open the same rounds at the same time. After one has made another one's work void, they take
+ * turns (R1, U4).
+ */
 
 import { sleep, until } from '../../dev/servers/deadline';
 import type { Ledger } from '../../src/ledger/decide-batch';
@@ -14,7 +17,7 @@ afterEach(() => store.close());
 
 type Batch = Parameters<Ledger['decideBatch']>[0];
 
-/** A writer whose batches all take their turn, or none of them, and do something before they commit. */
+/** A writer whose batches all take turns, or never do, with an action before the commit. */
 const writer = (contended: boolean, beforeCommit: () => Promise<void> = async () => {}) =>
   store.writer({
     wrap: (ledger) => ({
@@ -23,7 +26,7 @@ const writer = (contended: boolean, beforeCommit: () => Promise<void> = async ()
     }),
   });
 
-/** A batch of one event that is decided, and commits only when it is let go. */
+/** A batch of one event that is decided, and commits only when the test allows it. */
 async function heldBatch(contended: boolean, event: ReturnType<typeof aBet>) {
   let holds = (): void => {};
   let letGo = (): void => {};
@@ -43,7 +46,7 @@ async function heldBatch(contended: boolean, event: ReturnType<typeof aBet>) {
   return { first, letGo };
 }
 
-/** Whether each of the ledger's batches takes its turn, where it loses a race at some of them. */
+/** Whether each batch of the ledger takes a turn, where some of them lose a race. */
 async function turnsOf(batches: number, races: readonly number[]): Promise<boolean[]> {
   const turns: boolean[] = [];
   const worker = store.writer({
@@ -62,14 +65,14 @@ async function turnsOf(batches: number, races: readonly number[]): Promise<boole
 }
 const times = (count: number, turn: boolean) => Array.from({ length: count }, () => turn);
 
-test('after a lost race two hundred batches take their turn, then it is tried without again [U4]', async () => {
+test('after a lost race two hundred batches take turns, then batches run without turns again [U4]', async () => {
   expect(await turnsOf(500, [0, 251])).toEqual([
     ...[...times(1, false), ...times(200, true), ...times(51, false)],
     ...[...times(200, true), ...times(50, false)],
   ]);
 });
 
-test('a race that is lost while batches take their turn begins the two hundred anew [U4]', async () => {
+test('a race that is lost while batches take turns restarts the two hundred [U4]', async () => {
   expect(await turnsOf(400, [0, 100])).toEqual([
     ...times(1, false),
     ...times(300, true),
@@ -81,7 +84,7 @@ test.each([
   ['writes its event', { event_id: 'e', round_id: 'other' }, 'duplicate of accepted, differs'],
   ['opens its round', { event_id: 'f', round_id: 'r' }, 'accepted'],
 ])(
-  'a batch to which another worker %s first is decided again at once, and takes its turn [U4] [V1]',
+  'a batch is retried at once where another worker %s first, and takes a turn [U4] [V1]',
   async (_, ours, answer) => {
     const { first, letGo } = await heldBatch(false, aBet({ event_id: 'e', round_id: 'r' }));
     const turns: boolean[] = [];
@@ -104,7 +107,7 @@ test.each([
   },
 );
 
-test('a batch that takes its turn waits for those of its feed that do, and for nobody else [R1] [C3]', async () => {
+test('a batch that takes a turn waits for the turns of its feed, and for no other batch [R1] [C3]', async () => {
   const { first, letGo } = await heldBatch(true, aBet({ round_id: 'first' }));
   // Another feed of the operator, and a batch of the same feed that met no race.
   expect(await writer(true).partition('acme.apart').read(aBet())).toEqual(['accepted']);
@@ -127,7 +130,7 @@ test('a batch that takes its turn waits for those of its feed that do, and for n
   expect([await first, await second]).toEqual([['accepted'], ['accepted']]);
 });
 
-test('batches of a topic that take their turn are judged once the one before them has sent its writes [U4]', async () => {
+test('batches of a topic that take turns are judged once the one before has sent its writes [U4]', async () => {
   let batches = 0;
   const begun: string[] = [];
   const held = new Map<string, () => void>();
@@ -158,7 +161,7 @@ test('batches of a topic that take their turn are judged once the one before the
   const first = read('acme', 0, 'first');
   await isHeld('first before');
   const second = read('acme', 1, 'second');
-  // Another topic's batch does not wait for them.
+  // A batch of another topic does not wait for them.
   const other = read('acme.apart', 0, 'other');
   await isHeld('other before');
   await sleep(50);
@@ -173,9 +176,9 @@ test('batches of a topic that take their turn are judged once the one before the
 });
 
 test.each([
-  ['the key of an event, with its writes on their way, has told so', 1, { event_id: 'e', round_id: 'other' }],
-  ['a round, before it is decided, has told nothing', 0, { event_id: 'f', round_id: 'r' }],
-])('a batch that waits for another writer to let go of %s', async (_, told, ours) => {
+  ['the key of an event, with its writes sent, calls onSent', 1, { event_id: 'e', round_id: 'other' }],
+  ['a round, before it is decided, does not call onSent', 0, { event_id: 'f', round_id: 'r' }],
+])('a batch that waits for another writer to let go of %s', async (_, calls, ours) => {
   await store.partition('acme', 1).read(aBet({ round_id: 'r' }));
   const { first, letGo } = await heldBatch(false, aBet({ event_id: 'e', round_id: 'r' }));
   let sent = 0;
@@ -184,14 +187,14 @@ test.each([
     sent++;
   });
   await store.untilOneWaits();
-  expect(sent).toBe(told);
+  expect(sent).toBe(calls);
   letGo();
   await first;
   expect((await second).undecided).toBeNull();
   expect(sent).toBeGreaterThan(0);
 });
 
-test('a batch that fails in its turn leaves it to the next [U4]', async () => {
+test('a batch that fails in its turn passes the turn to the next [U4]', async () => {
   let batches = 0;
   const worker = store.writer({
     wrap: (ledger) => ({
@@ -208,7 +211,7 @@ test('a batch that fails in its turn leaves it to the next [U4]', async () => {
   expect(await worker.partition('acme', 1).read(aBet())).toEqual(['accepted']);
 });
 
-test('a batch that waits for its turn longer than the store lets it asks again at once, and is decided [U4]', async () => {
+test('a batch that waits for its turn beyond the lock timeout asks again at once, and is decided [U4]', async () => {
   const feedNo = await store.value(`select feed_no from promo_store.feeds where feed_id = 'acme'`);
   await withClient(store.url, async (holder) => {
     await holder.query('begin');
@@ -220,7 +223,7 @@ test('a batch that waits for its turn longer than the store lets it asks again a
   });
 }, 20_000);
 
-test('batches of several feeds that take their turn never deadlock, in whatever order their feeds come [U4] [C3]', async () => {
+test('batches of several feeds that take turns never deadlock, whatever the order of their feeds [U4] [C3]', async () => {
   const [operators, rounds] = [['acme-shared', 'bravo-shared'], 10];
   const before = await store.deadlocks();
   for (let n = 0; n < rounds; n++) {
@@ -242,12 +245,12 @@ test('batches of several feeds that take their turn never deadlock, in whatever 
     ['acme', String(rounds * 6)],
     ['bravo', String(rounds * 6)],
   ]);
-  // Whoever loses by one is decided again, and says nothing of it here.
+  // A batch that loses is decided again, and is not counted here.
   expect(await store.deadlocks()).toBe(before);
 });
 
-test('partitions that share all of their rounds decide all of their events, and each round as one [R1] [U4]', async () => {
-  // A prime, so that each partition goes through all of the rounds in a step of its own.
+test('partitions that share all rounds decide all events, and each round has one result [R1] [U4]', async () => {
+  // A prime number, so that each partition goes through all rounds in a step of its own.
   const [partitions, batches, rounds] = [4, 5, 23];
   const undecided: string[] = [];
   await Promise.all(

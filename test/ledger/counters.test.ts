@@ -1,4 +1,4 @@
-/** The balance of a partition: what was read is what became of it. */
+/** The balance of a partition: each record that was read is counted by its result. */
 import { aBet, aDeposit, aRefund, aSettled, freshStore, type TestStore } from '../support/ledger';
 
 let store: TestStore;
@@ -13,7 +13,7 @@ const unbalanced = () =>
      or verdicts <> accepted + rejected + skipped`,
   );
 
-test('each record read is counted once as what became of it, in the transaction that decided it [D3]', async () => {
+test('each record read is counted once by its result, in the transaction that decided it [D3]', async () => {
   const acme = store.partition('acme');
   const bet = aBet();
   const records = [
@@ -46,7 +46,7 @@ test('each record read is counted once as what became of it, in the transaction 
   expect(await unbalanced()).toEqual([]);
 });
 
-test('partitions and topics are counted apart, and next_offset never goes back [D2] [D3]', async () => {
+test('partitions and topics have separate counters, and next_offset never decreases [D2] [D3]', async () => {
   await store.partition('acme', 0).readAt(10, aBet(), aBet());
   await store.partition('acme', 1).readAt(3, aBet());
   await store.partition('acme.second', 0).readAt(0, aBet(), null);
@@ -81,7 +81,7 @@ test('offsets beyond 32 bits are kept [K3]', async () => {
   ).toEqual([['1099511640121'], ['1099511640122']]);
 });
 
-test('what stays undecided is not counted [U1] [D3]', async () => {
+test('undecided events are not counted [U1] [D3]', async () => {
   const acme = store.partition('acme');
   await acme.read(aBet());
   await store.pool.query('alter table promo_store.history rename to away');

@@ -1,4 +1,4 @@
-/** An event is decided once, whichever way and however often it comes. */
+/** An event is decided once, however often and by whichever way it comes. */
 import { LettersRefused } from '../../src/intake/undecided';
 import { readDecidedUpTo } from '../../src/ledger/decide-batch';
 import {
@@ -30,7 +30,7 @@ const verdicts = () =>
   store.rows('select feed_id, event_id, verdict, connection_id from promo.verdicts order by verdict_id');
 
 describe('duplicates', () => {
-  test('an event twice in one batch is decided once and noted as one delivery [V1] [K1]', async () => {
+  test('an event twice in one batch is decided once and stored as one further delivery [V1] [K1]', async () => {
     const bet = aBet({ event_id: 'e' });
 
     expect(await store.partition('acme').read(bet, bet)).toEqual(['accepted', 'duplicate of accepted']);
@@ -43,7 +43,7 @@ describe('duplicates', () => {
     expect(await store.value('select sum(amount_minor) from promo.ledger')).toBe('1050');
   });
 
-  test('an event that comes again in a later batch is a duplicate and changes nothing [V1]', async () => {
+  test('an event that comes again in a later batch is a duplicate, and changes nothing [V1]', async () => {
     const partition = store.partition('acme');
     const bet = aBet({ event_id: 'e' });
     await partition.read(bet);
@@ -96,7 +96,7 @@ describe('duplicates', () => {
     'two workers that meet the same %s in opposite orders never deadlock [V1] [U4] [R1]',
     async (_, table, event) => {
       const before = await store.deadlocks();
-      // Slow enough that both are in the middle of it at once.
+      // Slow enough that both batches overlap.
       await store.pool.query(`
       create function slow() returns trigger language plpgsql as $$ begin perform pg_sleep(0.005); return new; end $$;
       create trigger slow before insert on promo_store.${table} for each row execute function slow()`);
@@ -142,7 +142,7 @@ describe('duplicates', () => {
     ['a rejected event', { kind: 'jump' }, 'rejected/op_unknown'],
     ['a skipped event', { amount: '0' }, 'skipped/zero_amount'],
   ])(
-    '%s uses its event_id up: the mended event is a duplicate with other content [V8] [K2] [V1]',
+    '%s uses its event_id up: the corrected event is a duplicate with other content [V8] [K2] [V1]',
     async (_, fault, verdict) => {
       const partition = store.partition('acme');
       expect(await partition.read(aBet({ event_id: 'e', ...fault }))).toEqual([verdict]);
@@ -155,7 +155,7 @@ describe('duplicates', () => {
     },
   );
 
-  test('a duplicate says whether its content differs, compared by value and only by what is read [K4]', async () => {
+  test('a duplicate says whether its content differs, compared by value and by known fields only [K4]', async () => {
     const partition = store.partition('acme');
     const bet = aBet({
       event_id: 'e',
@@ -211,7 +211,7 @@ describe('duplicates', () => {
 });
 
 describe('records read again', () => {
-  test('a record read again is answered with the verdict it has, and is no duplicate [K3] [D3]', async () => {
+  test('a redelivered record is answered with its verdict, and is no duplicate [K3] [D3]', async () => {
     const partition = store.partition('acme');
     const records = [
       aBet({ event_id: 'a' }),
@@ -230,7 +230,7 @@ describe('records read again', () => {
     });
   });
 
-  test('a record is known however the batches are cut when it is read again [K3] [R1]', async () => {
+  test('a redelivered record is recognized, however it is batched [K3] [R1]', async () => {
     const partition = store.partition('acme');
     const records = Array.from({ length: 7 }, (_, i) => aBet({ event_id: `e${i % 5}`, amount: `${i + 1}` }));
     const first = [
@@ -248,7 +248,7 @@ describe('records read again', () => {
     expect(again).toEqual(first.slice(1).map((answer) => `${answer}, again`));
   });
 
-  test('a batch that is partly new answers the old part again and decides the rest [K3] [D3]', async () => {
+  test('a partly new batch answers its old part again and decides the rest [K3] [D3]', async () => {
     const partition = store.partition('acme');
     const [a, b, c] = [aBet(), aBet(), aBet()];
     await partition.readAt(0, a, b);
@@ -257,7 +257,7 @@ describe('records read again', () => {
     expect(await store.balance('acme')).toEqual({ records_read: 4, accepted: 3, redeliveries: 1 });
   });
 
-  test('a duplicate that is read again makes no second delivery, and says the same of its content [K3] [K4]', async () => {
+  test('a redelivered duplicate is no second delivery, and gets the same answer on its content [K3] [K4]', async () => {
     const partition = store.partition('acme');
     const bet = aBet({ event_id: 'e' });
     const records = [bet, bet, { ...bet, amount: '11' }];
@@ -277,7 +277,7 @@ describe('records read again', () => {
     });
   });
 
-  test('two workers that both believe to own the partition decide its batch once [K3] [D2]', async () => {
+  test('two workers that both believe that they own the partition decide its batch once [K3] [D2]', async () => {
     const [left, right] = [store.writer(), store.writer()];
     for (let batch = 0; batch < 10; batch++) {
       const bet = aBet({ event_id: `e${batch}`, round_id: `r${batch}` });
@@ -286,7 +286,8 @@ describe('records read again', () => {
         [left, right].map((worker) => worker.partition('acme').readAt(batch * 4, ...records)),
       );
       const decided = ['accepted', 'duplicate of accepted', 'without key', 'accepted'];
-      // Each record once by either worker: who meets the other takes the batch in halves.
+      // Each record is decided once by one of the workers: a worker that meets the other takes the batch in
+      // halves.
       decided.forEach((answer, record) => {
         expect(answers.map((of) => of[record]).sort()).toEqual([answer, `${answer}, again`]);
       });
@@ -297,7 +298,7 @@ describe('records read again', () => {
     });
   });
 
-  test('a topic made anew starts at 0 again: other events at the same coordinates are decided [K3]', async () => {
+  test('a recreated topic starts at 0: other events at the same coordinates are decided [K3]', async () => {
     const partition = store.partition('acme');
     const [a, b] = [aBet({ event_id: 'a' }), aBet({ event_id: 'b' })];
     await partition.readAt(0, a, a, null, b);
@@ -312,7 +313,7 @@ describe('records read again', () => {
     expect(await store.value('select count(*) from promo.deliveries')).toBe('2');
   });
 
-  test('of a topic made anew the store knows how far it is, and so what of it is lost [K3] [U1]', async () => {
+  test('the store knows the position of a recreated topic, and so notices lost records [K3] [U1]', async () => {
     const { intake, pool } = store.writer();
     const source = { topic: 'acme', partition: 0 };
     const bets = (count: number, from: number) =>
@@ -326,13 +327,13 @@ describe('records read again', () => {
 
     expect((await intake.decide(source, first, 0)).answers.map(brief)).toEqual(['accepted', 'accepted']);
     expect(await howFar()).toEqual([[2], [['10', '2']]]);
-    // What another owner of the partition has not noticed yet, and what is replayed, says nothing of how far it is.
+    // Batches of another owner that does not know of the new log, and replays, do not change the position.
     await intake.decide(source, first.slice(0, 1), 0);
     await intake.decide(source, bets(1, 1));
     expect(await howFar()).toEqual([[2], [['10', '2']]]);
     await intake.decide(source, second, 2);
     expect(await howFar()).toEqual([[4], [['10', '4']]]);
-    // As where a standby takes over that has not received the last of it.
+    // Like a standby that takes over without having received the last transactions.
     const lost = await intake.decide(source, bets(1, 6), 6);
     expect([lost.answers, lost.undecided]).toEqual([[], expect.objectContaining({ decidedUpTo: 4 })]);
 
@@ -340,7 +341,7 @@ describe('records read again', () => {
     expect(await howFar()).toEqual([[12], [['12', '12']]]);
   });
 
-  test('what is replayed behind a hole leaves the store where it was: workers still notice the hole [U1]', async () => {
+  test('a replay after a gap does not move the position, so workers still notice the gap [U1]', async () => {
     const { intake, pool } = store.writer();
     const source = { topic: 'acme', partition: 0 };
     await intake.decide(source, [anEnvelope(aBet(), 0)], 0);
@@ -364,7 +365,7 @@ describe('records read again', () => {
 });
 
 describe('records without a verdict row', () => {
-  test('events without key are counted once by their coordinates, and counted as read again [V3] [D3]', async () => {
+  test('events without key are counted once by their coordinates, and redelivered ones as redeliveries [V3] [D3]', async () => {
     const partition = store.partition('acme');
     const records = [null, Buffer.from('not json'), { ...aBet(), event_id: '' }, Buffer.from('[]')];
     expect(await partition.readAt(0, ...records)).toEqual(records.map(() => 'without key'));
@@ -375,7 +376,7 @@ describe('records without a verdict row', () => {
     expect(await store.value('select count(*) from promo.verdicts')).toBe('0');
   });
 
-  test('dead letters are counted once by their coordinates, and sent again where they are read again [S4] [S5] [D3]', async () => {
+  test('dead letters are counted once by their coordinates, and sent again when redelivered [S4] [S5] [D3]', async () => {
     const partition = store.partition('shared');
     const bet = aBet();
     expect((await partition.attempt(0, [bet])).answers.map(brief)).toEqual(['dead letter unclaimed']);
@@ -388,7 +389,7 @@ describe('records without a verdict row', () => {
     ]);
   });
 
-  test('each reason of a dead letter is noted by its number [S4]', async () => {
+  test('each reason of a dead letter is stored by its number [S4]', async () => {
     const { intake } = store.writer();
     const schemaUnknown = {
       ...anEnvelope(aBet(), 0),
@@ -409,7 +410,7 @@ describe('records without a verdict row', () => {
     ]);
   });
 
-  test('where the dead-letter topic refuses one letter for what it is, what is before it is decided, other letters included [S6]', async () => {
+  test('where the dead-letter topic refuses one letter, the records before it are decided, with their letters [S6]', async () => {
     const sent: number[] = [];
     const worker = store.writer({
       sendDeadLetters: async (letters) => {
@@ -429,7 +430,7 @@ describe('records without a verdict row', () => {
     expect(await store.balance('shared')).toEqual({ records_read: 2, accepted: 1, dead_letters: 1 });
   });
 
-  test('while the dead-letter topic refuses, the record and what is behind it stay undecided, and nothing is stored of them [S6] [U1]', async () => {
+  test('while the dead-letter topic refuses, the record and later ones stay undecided, and leave no trace [S6] [U1]', async () => {
     const worker = store.writer({
       sendDeadLetters: async () => {
         throw new Error('broker says no');

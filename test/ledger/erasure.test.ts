@@ -1,4 +1,7 @@
-/** What an erasure leaves: nothing by which the player could be recovered, and all that duplicates and rounds need otherwise. */
+/**
+ * After an erasure, no stored value confirms a guess of the player. Duplicates and rounds still have all that
+ * they need.
+ */
 import { join } from 'node:path';
 import { until } from '../../dev/servers/deadline';
 import { migrate, migrationNames } from '../../src/ledger/migrate';
@@ -42,7 +45,7 @@ afterEach(() => store.close());
 
 const erase = (batch = 1_000) =>
   erasePlayer(store.url, BY, { operator: 'acme', player: PLAYER, batch }, () => undefined);
-/** Makes the store one whose older workers may still run: hashes are those of before tags. */
+/** Turns the store into one whose older workers may still run: its hashes are from before tags. */
 const withoutTags = () => store.pool.query('update promo_store.player_keys set key = null');
 const withTags = () =>
   store.pool.query('update promo_store.player_keys set key = promo_store.new_player_key()');
@@ -72,7 +75,7 @@ describe.each([
   ['with tags', async () => {}],
   ['with the hashes of before tags', withoutTags],
 ])('a store %s', (_, prepare) => {
-  test('gives no erased player away, whoever tries all candidates [K6]', async () => {
+  test('reveals no erased player to a search of all candidates [K6]', async () => {
     await prepare();
     await store.partition('acme').read(...EVENTS);
     expect(await guessed()).toEqual(EVERYTHING);
@@ -81,7 +84,7 @@ describe.each([
     expect(await damagesOf(store.pool)).toEqual([]);
   });
 
-  test('gives none away to the role of workers, which knows the rest of each event [K6]', async () => {
+  test('reveals none to the role of workers, which knows the rest of each event [K6]', async () => {
     await prepare();
     const writer = await makeRole(store.url, 'writer');
     try {
@@ -113,7 +116,7 @@ describe.each([
     }
   });
 
-  test('a resend after an erasure is a duplicate, and brings the player back nowhere [K6] [V1]', async () => {
+  test('a resend after an erasure is a duplicate, and stores the player nowhere [K6] [V1]', async () => {
     await prepare();
     await store.partition('acme').read(...EVENTS);
     await erase();
@@ -121,16 +124,16 @@ describe.each([
     expect(again).toEqual(EVENTS.map(() => 'duplicate of accepted'));
     expect(await anotherWriter('acme').readAt(0, ...EVENTS)).toEqual(EVENTS.map(() => 'accepted, again'));
     expect(await guessed()).toEqual(NOTHING);
-    // In no table, in whatever column.
+    // The player is in no column of any table.
     for (const [table, rows] of Object.entries(await store.contents()))
       expect([table, JSON.stringify(rows).includes(PLAYER)]).toEqual([table, false]);
   });
 
-  test('erases the event of a panic, whose player history does not name [V9] [K6]', async () => {
+  test('erases the event of a panic, although history does not name its player [V9] [K6]', async () => {
     await prepare();
     const [login] = [aLogin({ ...mine, event_id: 'p' })];
     await store.partition('acme').read(login);
-    // As a panic is stored: nothing of the event but its id, and the payload.
+    // A stored panic has only the event's id and the payload.
     await store.pool.query(
       `update promo_store.history set outcome = 10, player_ref = null, kind = null, brand_no = null, counted = false;
        update promo_store.event_keys set outcome = 10;
@@ -153,7 +156,7 @@ describe.each([
   });
 });
 
-test('a duplicate of an erased event is told from other content but for the player [K4] [K6]', async () => {
+test('a duplicate of an erased event is compared by its content, except the player [K4] [K6]', async () => {
   const acme = store.partition('acme');
   await acme.read(...EVENTS);
   const second = store.partition('acme.second');
@@ -176,7 +179,7 @@ test('a duplicate of an erased event is told from other content but for the play
   ]);
 });
 
-test('of an event without tags nothing is compared after its erasure [K4] [K6]', async () => {
+test('an event without tags is not compared after its erasure [K4] [K6]', async () => {
   await withoutTags();
   await store.partition('acme').read(...EVENTS);
   await withTags();
@@ -187,7 +190,7 @@ test('of an event without tags nothing is compared after its erasure [K4] [K6]',
   expect(await writer.read({ ...EVENTS[1], amount: '8.00' })).toEqual(['duplicate of accepted']);
 });
 
-test('another player of a round is noticed by tag and by the hash of before, and the erased one no more [A3] [K6]', async () => {
+test('another player of a round is noticed by tag and by old hash, and an erased player no more [A3] [K6]', async () => {
   await withoutTags();
   await anotherWriter('acme').read(aBet({ ...mine, round_id: 'old' }), aBet({ ...mine, round_id: 'old-2' }));
   await withTags();
@@ -210,9 +213,9 @@ test('another player of a round is noticed by tag and by the hash of before, and
   expect(await mismatches()).toEqual(['new', 'new-2', 'old', 'old-2']);
 });
 
-test('a round that an older worker goes on with is compared by its hash beside the tag [A3] [K6]', async () => {
+test('a round that an older worker continues is compared by the hash beside the tag [A3] [K6]', async () => {
   await store.partition('acme').read(aBet({ ...mine, round_id: 'r' }));
-  // It finds no hash, and stores its own.
+  // The older worker finds no hash, and stores its own.
   await withoutTags();
   await store.pool.query('update promo_store.rounds set player_tag = null');
   await anotherWriter('acme.second').read(aWin({ ...mine, round_id: 'r' }));
@@ -223,7 +226,7 @@ test('a round that an older worker goes on with is compared by its hash beside t
   expect(await store.rows('select anomaly from promo.anomalies')).toEqual([['player_mismatch']]);
 });
 
-test('a brand that nobody registered goes with the player, and so does all of the content hash [K6]', async () => {
+test('an unregistered brand is erased with the player, and so is all of the content hash [K6]', async () => {
   await store.partition('acme').read(aLogin({ ...mine, brand: PLAYER, event_id: 'u' }));
   await erase();
   expect(await store.rows('select verdict, brand, player_ref from promo.verdicts')).toEqual([
@@ -232,7 +235,7 @@ test('a brand that nobody registered goes with the player, and so does all of th
   expect(await store.value('select content_hash from promo_store.event_keys')).toBe(String(-(2n ** 63n)));
 });
 
-test('a player_ref that is not valid is in no hash but by its type, since no erasure would find it [K6]', async () => {
+test('an invalid player_ref is hashed only by its type, since no erasure would find it [K6]', async () => {
   const acme = store.partition('acme');
   await acme.read(aBet({ player_ref: 4711, event_id: 'n' }), aBet({ player_ref: 4712, event_id: 'm' }));
   const [[one] = [], [other] = []] = await store.rows('select content_hash from promo_store.event_keys');
@@ -240,7 +243,7 @@ test('a player_ref that is not valid is in no hash but by its type, since no era
 });
 
 describe('a publication of all tables', () => {
-  test('does not keep an erasure from its rows, in months that are there and in those to come [K6]', async () => {
+  test('does not prevent an erasure, in existing and in future months [K6]', async () => {
     await store.partition('acme').read(...EVENTS, aLogin({ ...mine, brand: 'unknown' }));
     await store.pool.query(
       `insert into promo_store.panics (verdict_id, error, payload) select verdict_id, 'no', 'x' from promo.verdicts limit 1`,
@@ -252,7 +255,7 @@ describe('a publication of all tables', () => {
     );
     expect(months).toEqual(Array.from({ length: 6 }, () => ['f']));
     expect(await erase(2)).toMatchObject({ verdicts: 6, rounds: 2, payloads: 1 });
-    // A month to come, as the present one will be.
+    // A future month with the tables of the current one.
     const later = await store.value(
       `select max(relname::text) from pg_class where relname ~ '^history_20' and relkind = 'r'`,
     );
@@ -269,7 +272,7 @@ describe('a publication of all tables', () => {
 });
 
 describe('retention', () => {
-  /** Makes all that is stored that of an old month, with the key that the month had. */
+  /** Moves all stored rows to an old month, with the key of that month. */
   async function moveToOldMonth(): Promise<void> {
     await store.pool.query(`
       create table promo_store.history_2020_02 partition of promo_store.history for values from ('2020-02-01 00:00:00+00') to ('2020-03-01 00:00:00+00');
@@ -279,7 +282,7 @@ describe('retention', () => {
   }
   const dropOld = () => dropMonthsBefore(store.url, BY, '2020-04-01');
 
-  test('drops the key of a month with the month: what its tags cover confirms no guess [K6]', async () => {
+  test('drops the key of a month with the month, so its tags confirm no guess [K6]', async () => {
     await store.partition('acme').read(...EVENTS);
     const rest = await knownOfEvents(store.pool);
     const players = () => playersOfEvents(store.pool, rest, CANDIDATES);
@@ -291,7 +294,7 @@ describe('retention', () => {
     await dropOld();
     expect(await players()).toEqual([]);
     expect(await playersOfRounds(store.pool, CANDIDATES)).toEqual([]);
-    // Events are told from other content all the same, and a round takes the next player for its first.
+    // Events still differ from other content, and a round takes the next player as its first.
     const writer = anotherWriter('acme.second');
     expect(
       await writer.read(EVENTS[1] ?? {}, { ...EVENTS[1], player_ref: 'x' }, { ...EVENTS[1], amount: '9.00' }),
@@ -302,7 +305,7 @@ describe('retention', () => {
     expect(await store.rows('select anomaly from promo.anomalies')).toEqual([['player_mismatch']]);
   });
 
-  test('forgets the hashes of before tags of dropped months, in steps that can be broken off [K6]', async () => {
+  test('forgets the hashes from before tags of dropped months, in steps that can be interrupted [K6]', async () => {
     await withoutTags();
     await store.pool.query(`update promo_store.untagged set until = '2020-06-01'`);
     await store.partition('acme').read(...EVENTS);
@@ -324,7 +327,7 @@ describe('retention', () => {
       rounds: await playersOfRounds(store.pool, CANDIDATES),
     });
     await moveToOldMonth();
-    // What is kept keeps its hashes.
+    // Kept months keep their hashes.
     expect(await forgetDroppedPlayers(store.url)).toEqual({ events: 0, rounds: 0 });
     expect(await guess()).toEqual(EVERYTHING);
     await dropOld();
@@ -333,7 +336,7 @@ describe('retention', () => {
 
     const step = async () => (await store.rows('select * from promo.forget_dropped_players(1)'))[0];
     expect(await step()).toEqual(['5', '0', 'f']);
-    // Broken off, and gone on with.
+    // Interrupt the steps, and continue.
     expect(await forgetDroppedPlayers(store.url)).toEqual({ events: 0, rounds: 2 });
     expect(await guess()).toEqual(NOTHING);
     expect(await step()).toEqual(['0', '0', 't']);
@@ -350,7 +353,7 @@ describe('retention', () => {
 
 describe('the migration to tags', () => {
   const BEFORE = async () => (await migrationNames()).filter((name) => name < '0013').at(-1) ?? '';
-  /** Two players that were erased, with the hashes that erasures left then, and one that was not. */
+  /** Two erased players, with the hashes that erasures left then, and one that is not erased. */
   const HELD = `
 insert into promo_store.operators (operator_id) values ('held');
 insert into promo_store.feeds (operator_no, operator_id, feed_id) values (1, 'held', 'held');
@@ -381,7 +384,7 @@ select n, now(), 1, 1, 1, 8, false, 'h-' || n, case when n % 3 = 0 then 'p-3' el
       await withClient(url, async (holder) => {
         await holder.query(HELD);
         await holder.query('create publication everything for all tables');
-        // It waits at an event of the second one.
+        // The migration waits at an event of the second player.
         await holder.query('begin');
         await holder.query(`select from promo_store.event_keys where verdict_id = 2 for update`);
         const program = startProgram(join(__dirname, 'migrate-program.ts'), { DATABASE_URL: url });
@@ -407,7 +410,7 @@ select n, now(), 1, 1, 1, 8, false, 'h-' || n, case when n % 3 = 0 then 'p-3' el
     }
   });
 
-  test('leaves the hash that older workers compare by, for a week and until the month after, where events are stored [K6]', async () => {
+  test('keeps the hash of older workers for a week and until the next month, where events are stored [K6]', async () => {
     const { url, drop } = await freshDatabase();
     try {
       await migrate(url, { upTo: await BEFORE() });
@@ -440,7 +443,7 @@ select n, now(), 1, 1, 1, 8, false, 'h-' || n, case when n % 3 = 0 then 'p-3' el
     }
   });
 
-  test('has tags from the first event on in a store that is new [K6]', async () => {
+  test('has tags from the first event on in a new store [K6]', async () => {
     await store.partition('acme').read(...EVENTS);
     expect(await store.value('select bool_and(content_hash < 0) from promo_store.event_keys')).toBe('t');
     expect(
@@ -449,11 +452,11 @@ select n, now(), 1, 1, 1, 8, false, 'h-' || n, case when n % 3 = 0 then 'p-3' el
   });
 });
 
-test('another store has other keys, which a worker notices with its reference data [C9] [K6]', async () => {
+test('another store has other keys, and a worker notices them by its reference data [C9] [K6]', async () => {
   const partition = store.partition('acme');
   await partition.read(EVENTS[0] ?? {});
   await withTags();
-  // As with another store: the same version of other reference data.
+  // Like another store: the same version of other reference data.
   await store.pool.query(
     `update promo_store.reference_versions set applied_at = applied_at + interval '1 second'`,
   );

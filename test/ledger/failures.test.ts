@@ -1,4 +1,4 @@
-/** What a failing store means for the events: undecided without a trace, decided again, or one panic. */
+/** The effect of a failing store on events: undecided without a trace, decided again, or one panic. */
 import { randomBytes } from 'node:crypto';
 import { connect, createServer, type Socket } from 'node:net';
 import { MAX_PANICS_PER_MINUTE } from '../../src/intake/panic-limit';
@@ -32,7 +32,10 @@ afterEach(async () => {
 
 const verdicts = () => store.rows('select event_id, verdict, reason from promo.verdicts order by verdict_id');
 
-/** Makes every insert into history fail whose event_id begins with "poison", unless it is stored as a panic. */
+/**
+ * Makes each insert of an event whose id begins with "poison" into history fail, unless it is stored as a
+ * panic.
+ */
 const failOnPoison = (body = `raise exception 'poisoned'`) =>
   store.pool.query(`
     create function fail() returns trigger language plpgsql as $$
@@ -44,7 +47,7 @@ const failOnPoison = (body = `raise exception 'poisoned'`) =>
 
 const healed = () => store.pool.query('drop function fail cascade');
 
-describe('an event that fails alone, twice', () => {
+describe('an event that fails twice alone', () => {
   test('is stored as rejected/panic with its payload, and the rest of the batch is decided in order [V9]', async () => {
     await failOnPoison();
     const events = [
@@ -105,7 +108,7 @@ describe('an event that fails alone, twice', () => {
     ]);
   });
 
-  test('is left undecided where a number that the store gave by itself is taken [V9] [U1]', async () => {
+  test('stays undecided where a number from the store is already taken [V9] [U1]', async () => {
     await failOnPoison('raise unique_violation');
     const result = await store.partition('acme').attempt(0, [aBet({ event_id: 'poison' }), aBet()]);
     expect([result.answers, result.undecided]).toEqual([[], expect.any(StoreError)]);
@@ -128,7 +131,7 @@ describe('an event that fails alone, twice', () => {
     ).toEqual(['accepted', 'rejected/panic', 'accepted', 'accepted']);
   });
 
-  test('leaves nothing of what its batch had begun to change where its row cannot be made [V9] [R1]', async () => {
+  test('leaves no change of its batch where its row cannot be encoded [V9] [R1]', async () => {
     const worker = store.writer({
       fewEvents: 0,
       wrap: (ledger) => ({
@@ -156,7 +159,7 @@ describe('an event that fails alone, twice', () => {
     expect(await store.balance('acme')).toEqual({ records_read: 4, accepted: 3, rejected: 1 });
   });
 
-  test('that fails once only is decided as it is [V9]', async () => {
+  test('that fails only once is decided normally [V9]', async () => {
     let failures = 1;
     const worker = store.writer({
       wrap: (ledger) => ({
@@ -171,7 +174,7 @@ describe('an event that fails alone, twice', () => {
     expect(await store.value('select count(*) from promo_store.panics')).toBe('0');
   });
 
-  test('that meets another writer in one of its tries is decided again at once [V9] [U4]', async () => {
+  test('that meets another writer in one of its tries is retried at once [V9] [U4]', async () => {
     const failures = [
       new TypeError('once'),
       new LostRace('first'),
@@ -221,7 +224,7 @@ describe('an event that fails alone, twice', () => {
 
     now += 59_000;
     expect((await partition.attempt(10, events.slice(10))).answers).toEqual([]);
-    // What does not fail is decided meanwhile.
+    // Events that do not fail are decided meanwhile.
     expect(await partition.readAt(100, aBet({ event_id: 'sound' }))).toEqual(['accepted']);
     now += 1_001;
     expect((await partition.attempt(10, events.slice(10))).answers).toHaveLength(3);
@@ -239,7 +242,7 @@ describe('an event that fails alone, twice', () => {
     expect(await store.value('select count(*) from promo_store.panics')).toBe(String(MAX_PANICS_PER_MINUTE));
   });
 
-  test('a resend of equal content says so [V9] [K4]', async () => {
+  test('the answer to a resend says whether its content is equal [V9] [K4]', async () => {
     await failOnPoison();
     const bet = aBet({ event_id: 'poison' });
     await store.partition('acme').read(bet);
@@ -249,7 +252,7 @@ describe('an event that fails alone, twice', () => {
 
 describe('a store that cannot decide', () => {
   const seed = aBet({ event_id: 'first', round_id: 'known' });
-  /** A batch that touches every table that a decision writes, over a store that holds something already. */
+  /** A batch that touches every table of a decision, in a store that already holds rows. */
   const batch = [
     aBet({ event_id: 'a', round_id: 'known' }),
     aSettled({ event_id: 'b', round_id: 'new' }),
@@ -284,7 +287,7 @@ describe('a store that cannot decide', () => {
     ['rounds', 'update'] as const,
     ['partitions', 'update'] as const,
   ])(
-    'a missing permission on %s (%s) leaves all undecided, without a trace [V9] [U1]',
+    'a missing permission on %s (%s) leaves all events undecided, without a trace [V9] [U1]',
     async (table, right) => {
       const role = `promo_test_${randomBytes(6).toString('hex')}`;
       const url = new URL(store.url);
@@ -313,7 +316,7 @@ describe('a store that cannot decide', () => {
     ['a missing table', 'alter table promo_store.event_keys rename to keys'],
     ['a missing sequence', 'drop sequence promo_store.batch_numbers'],
     [
-      'a new column that must not be null',
+      'a new column that is not null',
       'alter table promo_store.rounds add column shard int not null default 1; alter table promo_store.rounds alter column shard drop default',
     ],
     [
@@ -328,7 +331,7 @@ describe('a store that cannot decide', () => {
       'a missing month',
       `do $$ begin execute 'drop table promo_store.history_' || to_char(now() at time zone 'utc', 'YYYY_MM'); end $$`,
     ],
-  ])('%s leaves all undecided, without a trace and without a panic [V9] [U1]', async (_, change) => {
+  ])('%s leaves all events undecided, without a trace and without a panic [V9] [U1]', async (_, change) => {
     const changed = await freshStore({ own: true });
     changed.damaged = true;
     try {
@@ -344,7 +347,7 @@ describe('a store that cannot decide', () => {
     }
   });
 
-  test('a read-only store leaves all undecided, and decides once it takes writes again [V9] [U1]', async () => {
+  test('a read-only store leaves all events undecided, and decides once it accepts writes again [V9] [U1]', async () => {
     const name = new URL(store.url).pathname.slice(1);
     await store.pool.query(`alter database ${name} set default_transaction_read_only = on`);
     const worker = store.writer({ maxConnections: 1 });
@@ -352,11 +355,11 @@ describe('a store that cannot decide', () => {
     await withClient(store.url, (client) =>
       client.query(`begin read write; alter database ${name} reset default_transaction_read_only; commit`),
     );
-    // Not by the connection that it had, which is read-only for as long as it lives.
+    // A new connection decides: the old one stays read-only.
     expect(await worker.partition('acme').readAt(1, ...batch)).toEqual(answers);
   });
 
-  test('a lock held too long and a statement that runs too long leave all undecided [V9] [U1]', async () => {
+  test('a lock held too long and a statement that runs too long leave all events undecided [V9] [U1]', async () => {
     const slow = await freshStore({ own: true });
     try {
       await slow.pool.query(`
@@ -383,7 +386,7 @@ describe('a store that cannot decide', () => {
     }
   });
 
-  /** Errors that cannot be had from a healthy server: a trigger reports them in its name. */
+  /** A healthy server does not report these errors, so a trigger reports them by name. */
   test.each<[string, string, string?]>([
     ['disk full', '53100'],
     ['out of memory', '53200'],
@@ -395,12 +398,13 @@ describe('a store that cannot decide', () => {
     ['an internal error', 'XX000'],
     ['a syntax error', '42601'],
     ['an unknown code', 'ZZ999'],
-    // Of the events no statement says that: it is the first that needs a transaction's number.
-    ['transaction ids that run out', '54000', 'update on promo_store.partitions'],
+    // No statement on events reports it: the first statement that needs a transaction id does.
+    ['exhausted transaction ids', '54000', 'update on promo_store.partitions'],
   ])(
-    '%s leaves all undecided, without a trace [V9] [U1]',
+    '%s leaves all events undecided, without a trace [V9] [U1]',
     async (_, code, by = 'insert on promo_store.history') => {
-      // It lasts for as many tries as it takes to find an event in the batch: taken for the event's fault, it would become a panic.
+      // The error lasts for as many tries as the search for an event takes. If it counted against the event,
+      // the event would become a panic.
       await store.pool.query(`
       create sequence tries;
       create function fail() returns trigger language plpgsql as $$ begin
@@ -431,20 +435,20 @@ describe('a store that cannot decide', () => {
     const result = await store.writer().partition('acme').attempt(20, [aBet(), aBet()]);
     expect(result.answers.map(brief)).toEqual([]);
     expect(classify(result.undecided)).toBe('again');
-    // Whole, then the first half four times.
+    // The whole batch fails once, and its first half four times.
     expect(await store.value(`select last_value from tries`)).toBe('-996');
   });
 
-  test('a store that loses the first half of a batch before the second is decided is noticed by it [U1] [U4]', async () => {
+  test('a store that loses the first half of a batch is noticed when the second half is decided [U1] [U4]', async () => {
     let tries = 0;
     const worker = store.writer({
       wrap: (ledger) => ({
         ...ledger,
         async decideBatch(batch) {
           tries++;
-          if (tries === 1) throw new LostRace('somebody else was first');
+          if (tries === 1) throw new LostRace('another writer was first');
           const decisions = await ledger.decideBatch(batch);
-          // As a standby that had received all but this transaction.
+          // Like a standby that received everything but this transaction.
           if (tries === 2) await store.pool.query('update promo_store.partitions set decided_up_to = 10');
           return decisions;
         },
@@ -460,13 +464,13 @@ describe('a store that cannot decide', () => {
     expect(tries).toBe(3);
   });
 
-  test('a batch that is divided is on its way once the last part of it is', async () => {
+  test('a divided batch counts as sent once its last part is sent', async () => {
     const told: string[] = [];
     const worker = store.writer({
       wrap: (ledger) => ({
         ...ledger,
         async decideBatch(batch) {
-          if (told.push(`${batch.items.length}`) === 1) throw new LostRace('somebody else was first');
+          if (told.push(`${batch.items.length}`) === 1) throw new LostRace('another writer was first');
           return ledger.decideBatch(batch);
         },
       }),
@@ -476,9 +480,10 @@ describe('a store that cannot decide', () => {
     expect(told).toEqual(['3', '2', '1', 'sent']);
   });
 
-  test('a real deadlock with a foreign writer is decided again, and all of it is decided [U4]', async () => {
+  test('a batch that meets a real deadlock with a foreign writer is retried, and decided as a whole [U4]', async () => {
     const rounds = ['x', 'y'];
-    // A session looks for a deadlock once, so long after it began to wait. Both wait by then, and the worker alone looks.
+    // A session checks for a deadlock once, some time after it began to wait. Both wait by then, and only the
+    // worker checks.
     const worker = store.writer({ maxConnections: 1 });
     await worker.pool.query(`set deadlock_timeout = '3s'`);
     const partition = worker.partition('acme');
@@ -503,7 +508,7 @@ describe('a store that cannot decide', () => {
   });
 
   test.each(['active', 'idle in transaction'])(
-    'a connection that the store ends while it is %s leaves all undecided, and the worker lives on [V9] [U1]',
+    'a connection that the store ends while it is %s leaves all events undecided, and the worker continues [V9] [U1]',
     async (state) => {
       const worker = store.writer({
         name: 'promo-test-victim',
@@ -531,7 +536,8 @@ describe('a store that cannot decide', () => {
       if (result.undecided instanceof Error) expect(classify(result.undecided)).toBe('undecided');
       const after = await store.contents();
       expect({ ...after, partitions: null }).toEqual({ ...before, partitions: null });
-      // What a client of pg emits without a listener would end a worker; here it would fail the test.
+      // A client of pg that emits an error without a listener would end a worker. Here it would fail the
+      // test.
       await new Promise((resolve) => setTimeout(resolve, 200));
 
       if (state === 'active') await healed();
@@ -539,7 +545,7 @@ describe('a store that cannot decide', () => {
     },
   );
 
-  test('a store that falls silent in the middle of a batch leaves all undecided, and is given up [V9] [U1]', async () => {
+  test('a store that falls silent in the middle of a batch leaves all events undecided, and its connection is discarded [V9] [U1]', async () => {
     const way = await aWay(new URL(store.url));
     const silenced = new TestStore(way.url, { own: true });
     const worker = silenced.writer({ maxConnections: 1, sendDeadLetters: async () => way.fallSilent() });
@@ -549,7 +555,7 @@ describe('a store that cannot decide', () => {
       expect(result.undecided?.message).toMatch(/^commit: no answer within/);
       expect(performance.now() - began).toBeLessThan(15_000);
       way.speakAgain();
-      // On another connection: the only one there may be was given up.
+      // On another connection: the pool discarded its only one.
       expect(await worker.partition('acme').readAt(1, ...batch)).toEqual(answers);
     } finally {
       await silenced.disconnect();
@@ -557,7 +563,7 @@ describe('a store that cannot decide', () => {
     }
   });
 
-  test('a store that does not answer at all leaves all undecided [V9] [U1]', async () => {
+  test('a store that does not answer leaves all events undecided [V9] [U1]', async () => {
     const url = new URL(store.url);
     url.port = '1';
     const gone = new TestStore(url.href, { own: true });
@@ -568,7 +574,7 @@ describe('a store that cannot decide', () => {
   });
 });
 
-/** A way to a server that can fall silent: whatever is on it stays up, and nothing comes through any more. */
+/** A proxy to a server that can fall silent: its connections stay open, and no byte passes any more. */
 async function aWay(url: URL) {
   const sockets: Socket[] = [];
   let speaks = true;
@@ -584,14 +590,14 @@ async function aWay(url: URL) {
         isHeard &&= speaks;
         if (isHeard) to.write(bytes);
       });
-      // Nor is an end heard of.
+      // The end of a connection is not passed on, either.
       from.on('close', () => speaks && to.destroy());
       from.on('error', () => speaks && to.destroy());
     }
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const address = server.address();
-  if (address === null || typeof address === 'string') throw new Error('the way has no port');
+  if (address === null || typeof address === 'string') throw new Error('the proxy has no port');
   const through = new URL(url);
   through.host = `127.0.0.1:${address.port}`;
   return {

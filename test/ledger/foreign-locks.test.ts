@@ -1,4 +1,4 @@
-/** A role that may connect and nothing else holds all locks that it can: nothing of the service waits for it (U4, D2). */
+/** A role that may only connect holds all locks that it can. Nothing of the service waits for it (U4, D2). */
 import type { Client } from 'pg';
 import type { Ledger } from '../../src/ledger/decide-batch';
 import { migrate, migrationNames } from '../../src/ledger/migrate';
@@ -36,7 +36,7 @@ async function besideStranger(url: string, work: (stranger: Client) => Promise<v
   }
 }
 
-/** What comes of it within so many seconds. */
+/** The result of `work` within the given number of seconds. */
 async function within<T>(seconds: number, work: Promise<T>): Promise<T | 'too late'> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<'too late'>((resolve) => {
@@ -63,7 +63,7 @@ test('batches under contention are decided [U4]', async () => {
   });
 });
 
-test('months are made and dropped, and players are erased [D2]', async () => {
+test('months are created and dropped, and players are erased [D2]', async () => {
   await store.partition('acme').read(aBet());
   await store.pool.query(`create table promo_store.history_2020_01 partition of promo_store.history
     for values from ('2020-01-01 00:00:00+00') to ('2020-02-01 00:00:00+00')`);
@@ -81,7 +81,7 @@ test('months are made and dropped, and players are erased [D2]', async () => {
   });
 });
 
-describe('months and erasures exclude one another as before, and hold up no reader', () => {
+describe('months and erasures exclude one another as before, and block no reader', () => {
   const MAKE = 'select promo_store.ensure_months(4)';
   const DROP = `select promo.drop_months_before('2020-02-01')`;
   const ERASE = `select promo.erase_player('acme', 'nobody')`;
@@ -118,7 +118,7 @@ describe('months and erasures exclude one another as before, and hold up no read
     expect(await waitsFor(holds, asks)).toBe(waits);
   });
 
-  test.each([MAKE, DROP, ERASE])('after %s readers and dumps go on', async (holds) => {
+  test.each([MAKE, DROP, ERASE])('readers and dumps continue after %s', async (holds) => {
     for (const read of [
       'select * from promo.check_invariants()',
       'select count(*) from promo.operations',
@@ -154,7 +154,7 @@ describe('migrate', () => {
     try {
       await older.query('select pg_advisory_lock($1)', [MIGRATE_LOCK]);
       await expect(migrate(url, { guardTimeoutMs: 1_500 })).rejects.toThrow(
-        'another migrator has been at work for more than 1.5 s',
+        'another migrator has run for more than 1.5 s',
       );
       const migrating = migrate(url);
       expect(await within(2, migrating)).toBe('too late');
@@ -165,12 +165,12 @@ describe('migrate', () => {
     }
   });
 
-  test('waits for another one, and says so at the end [D1]', async () => {
+  test('waits for another one, and reports it at the end [D1]', async () => {
     const url = await database('0001_intake.sql');
     await withClient(url, async (other) => {
       await other.query('begin; lock table promo_store.migrate_guard in share update exclusive mode');
       await expect(migrate(url, { guardTimeoutMs: 1_000 })).rejects.toThrow(
-        'another migrator has been at work for more than 1 s',
+        'another migrator has run for more than 1 s',
       );
       await other.query('rollback');
     });
@@ -187,7 +187,7 @@ describe('migrate', () => {
     expect(await migrate(url)).toEqual(await migrationNames());
   });
 
-  test('ends where the transaction that keeps others away is ended [D1]', async () => {
+  test('ends where the transaction that excludes others ends [D1]', async () => {
     const url = await database('0004_time_ranges.sql');
     await withClient(url, async (holder) => {
       await holder.query('begin; select from promo_store.partitions');
@@ -198,7 +198,7 @@ describe('migrate', () => {
               `select pg_terminate_backend(pid) from pg_locks where relation = 'promo_store.migrate_guard'::regclass`,
             ),
         }),
-      ).rejects.toThrow('the connection that keeps other migrators away was ended');
+      ).rejects.toThrow('the connection that excludes other migrators ended');
       await failed;
       await holder.query('rollback');
     });

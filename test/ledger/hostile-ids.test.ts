@@ -1,4 +1,7 @@
-/** Ids that a sender makes up to slow down the indexes by which ids are found: each costs what any id of its length costs. */
+/**
+ * Ids that a sender chooses in order to slow down the indexes of ids. Each costs as much as any id of its
+ * length.
+ */
 import { randomBytes } from 'node:crypto';
 import type { Client } from 'pg';
 import { aBet, freshStore, rowsOf, type TestStore, withClient } from '../support/ledger';
@@ -15,7 +18,7 @@ const LONG = 60_000;
 const REQUESTS = 6;
 const IDS_IN_A_REQUEST = 16;
 
-/** Milliseconds that each request takes whose events have these ids, and those of their duplicates. */
+/** Milliseconds of each request with events of these ids, and of the requests with their duplicates. */
 async function timeOf(topic: string, idOf: (n: number) => string): Promise<number> {
   const partition = store.partition(topic);
   const began = performance.now();
@@ -30,7 +33,7 @@ async function timeOf(topic: string, idOf: (n: number) => string): Promise<numbe
   return (performance.now() - began) / REQUESTS / 2;
 }
 
-test('after ids a, aa, aaa ... requests with long ids take no longer than before, and so do their duplicates [K5] [U1]', async () => {
+test('after ids a, aa, aaa ... neither requests with long ids nor their duplicates take longer than before [K5] [U1]', async () => {
   const acme = store.partition('acme.second');
   for (let length = 1; length < 6_000; length += 1_000) {
     const bets = Array.from({ length: 1_000 }, (_, n) => {
@@ -47,18 +50,18 @@ test('after ids a, aa, aaa ... requests with long ids take no longer than before
 
 /** Ids in SQL, by a number n from 1 on. */
 const SHAPES = {
-  'a chain of prefixes up to the bound': `case when n <= 1000 then repeat('a', n) else repeat('a', 900) || lpad(n::text, 100, 'a') end`,
-  'a chain of prefixes beyond the bound': `repeat('b', n)`,
+  'a chain of prefixes up to the limit': `case when n <= 1000 then repeat('a', n) else repeat('a', 900) || lpad(n::text, 100, 'a') end`,
+  'a chain of prefixes beyond the limit': `repeat('b', n)`,
   'a prefix of 900 bytes': `repeat('c', 900) || md5(n::text) || md5((n + 1)::text)`,
   'all but the last bytes': `repeat('d', 992) || lpad(to_hex(n), 8, '0')`,
   'a chain with 90 branches at each level': `repeat('e', n % 900) || chr(33 + n / 900 % 90)`,
-  'all but what is behind 60,000 bytes': `repeat('f', 60000) || n`,
+  'all but the bytes after 60,000': `repeat('f', 60000) || n`,
 } as const;
 const USUAL = 'md5(n::text)';
 const [ROWS, MORE] = [4_000, 1_000];
 const [LONG_ROWS, MORE_LONG] = [600, 100];
 
-/** Statements that insert what has the ids, from number $1 to number $2, and look one of them up. */
+/** Statements that insert rows with the ids from number $1 to number $2, and look one of them up. */
 const TABLES = [
   [
     'rounds by their id',
@@ -82,7 +85,7 @@ const TABLES = [
   ],
 ] as const;
 
-/** What a statement took, by the store's own count. */
+/** The execution time of a statement, as the store measures it. */
 async function costOf(client: Client, statement: string, values: readonly unknown[] = []) {
   const plan = (await rowsOf(client, `explain (analyze, buffers, timing off) ${statement}`, values)).join(
     '\n',
@@ -97,13 +100,13 @@ async function costOf(client: Client, statement: string, values: readonly unknow
 
 describe.each(TABLES)('%s', (_name, insert, look) => {
   test.each(Object.entries(SHAPES))(
-    'are found, and written, as fast where their ids share %s [K5]',
+    'are found and written as fast where their ids share %s [K5]',
     async (_, id) => {
       store.damaged = true;
       await withClient(store.url, async (client) => {
         const isLong = id.includes('60000');
         const [rows, more] = isLong ? [LONG_ROWS, MORE_LONG] : [ROWS, MORE];
-        /** Milliseconds for so many rows behind those that are there: the best of three. */
+        /** Milliseconds to insert rows beside the existing ones: the best of three. */
         const timeOfMore = async (ids: string, first: number) => {
           const times = [];
           for (let from = first; from < first + 3 * more; from += more)
@@ -128,7 +131,7 @@ describe.each(TABLES)('%s', (_name, insert, look) => {
         );
         const found = await costOf(client, `${look} $1`, [wanted]);
         expect(found.plan).toMatch(/Index Cond: \(\(*"varchar"/);
-        // The table's own page, a name or two, and a path through the index.
+        // The page of the table, one or two of the names, and a path through the index.
         expect(found.pages).toBeLessThan(40);
         expect((await rowsOf(client, `${look} $1`, [wanted])).length).toBe(1);
       });
@@ -136,7 +139,7 @@ describe.each(TABLES)('%s', (_name, insert, look) => {
   );
 });
 
-test('no index is made of hashes that a sender can compute: ids of one hash would make a chain [K5]', async () => {
+test('no index consists of hashes that a sender can compute: ids of one hash would form a chain [K5]', async () => {
   const hashed = await store.rows(
     `select indexname from pg_indexes where schemaname = 'promo_store' and indexdef like '% USING hash %'`,
   );

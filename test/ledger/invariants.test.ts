@@ -1,6 +1,6 @@
 /**
- * promo.check_invariants(): silent on every sound store (each test of this layer and of the model ends with it, see TestStore.close), and
- * it names what is damaged by hand.
+ * promo.check_invariants() is silent on every sound store, and names each damage made by hand. Each test of
+ * this layer and of the model ends with the check (see TestStore.close).
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -23,7 +23,7 @@ import {
 
 const MIGRATION = readFileSync(join(__dirname, '../../migrations/0015_ledger_by_refunds.sql'), 'utf8');
 
-/** Every kind of row: verdicts of each outcome, rounds that stand and that are refunded, all that a record can become. */
+/** Every kind of row: verdicts of each outcome, open and refunded rounds, each result of a record. */
 async function play(store: TestStore): Promise<void> {
   const acme = store.partition('acme');
   const records = [
@@ -49,7 +49,7 @@ async function play(store: TestStore): Promise<void> {
   await store
     .partition('acme.second', 2)
     .read(aBet({ event_id: 'bet', amount: '7' }), Buffer.from('7'), null);
-  // Nobody claims it.
+  // No connection claims it.
   await store.partition('shared').read(aBet());
 }
 
@@ -59,7 +59,7 @@ const inOrder = (damages: readonly TextRow[]): TextRow[] =>
 
 const found = async (client: Pool | Client): Promise<TextRow[]> => inOrder(await damagesOf(client));
 
-/** The damages of this month, or of a month to come. */
+/** The damages of the current month, or of a future one. */
 const foundInMonth = async (client: Pool | Client, later = '0 months'): Promise<TextRow[]> =>
   inOrder(
     await rowsOf(
@@ -84,7 +84,7 @@ describe('a damage is named', () => {
     return `insert into promo_store.history (${columns.join(', ')})
       select ${columns.map((column) => changes[column] ?? column).join(', ')} from promo_store.history where event_id = '${event}'`;
   };
-  /** As the view of migrations/0015_ledger_by_refunds.sql, up to its union. */
+  /** The view of migrations/0015_ledger_by_refunds.sql, up to its union. */
   const ledgerWithoutReversals =
     MIGRATION.match(/create or replace view promo\.ledger as\n(.+?)\nunion all/s)?.[1] ?? '';
   const sentence = (text: RegExp): unknown => expect.stringMatching(text);
@@ -92,7 +92,7 @@ describe('a damage is named', () => {
   test.each<[invariant: string, name: string, damage: string, expected: unknown[][]]>([
     [
       'I1',
-      'a verdict that is gone',
+      'a missing verdict',
       `delete from promo_store.history where event_id = 'rejected'`,
       [
         [
@@ -106,13 +106,13 @@ describe('a damage is named', () => {
     ],
     [
       'I1',
-      'the verdict on a long id that is gone, told by its digest',
+      'a missing verdict on a long id, named by its digest',
       `delete from promo_store.history where event_id like 'a deposit%'`,
       [['I1', sentence(/ has no verdict, though/), 'acme', sentence(/^[0-9a-f]{40}$/), '1']],
     ],
     [
       'I1',
-      'a key that is gone',
+      'a missing key',
       `delete from promo_store.event_keys where event_key = promo_store.id_key('rejected')`,
       [
         [
@@ -133,13 +133,13 @@ describe('a damage is named', () => {
     ],
     [
       'I1',
-      'a verdict that is there twice',
+      'a doubled verdict',
       copyOf('rejected', {}),
       [['I1', sentence(/^2 verdicts have the verdict_id \d+$/), 'acme', 'rejected', '1']],
     ],
     [
       'I1',
-      'a verdict that was changed',
+      'a changed verdict',
       `update promo_store.history set outcome = 21 where event_id = 'rejected'`,
       [
         [
@@ -158,7 +158,7 @@ describe('a damage is named', () => {
       'a deposit with an id that is longer than any key',
     ].map((id): [string, string, string, unknown[][]] => [
       'I1',
-      `an event_id that was changed: ${id}`,
+      `a changed event_id: ${id}`,
       `update promo_store.history set event_id = translate(event_id, 'd0ö', 'e1e') where event_id = '${id}'`,
       [
         [
@@ -172,19 +172,19 @@ describe('a damage is named', () => {
     ]),
     [
       'I1',
-      'the source of a key that was changed',
+      'a changed source of a key',
       `update promo_store.event_keys set source_offset = 0 where event_key = promo_store.id_key('rejected')`,
       [['I1', sentence(/disagree on id, outcome or source$/), 'acme', 'rejected', '1']],
     ],
     [
       'I2',
-      'a next_offset that lies before a decided record',
+      'a next_offset before a decided record',
       `update promo_store.partitions set next_offset = 14 where topic = 'acme'`,
       [['I2', 'next_offset is 14, but the record at offset 14 is decided', 'acme/0', '1']],
     ],
     [
       'I3',
-      'a round that forgot its refund',
+      'a round that lost its refund',
       `update promo_store.rounds set refunded_by = null, refunded_at = null where round_id = 'refunded'`,
       [
         [
@@ -198,7 +198,7 @@ describe('a damage is named', () => {
     ],
     [
       'I3',
-      'a round that is refunded by nobody',
+      'a round that is refunded by a missing event',
       `update promo_store.rounds set refunded_by = 'nobody', refunded_at = now() where round_id = 'valid'`,
       [
         [
@@ -232,7 +232,7 @@ describe('a damage is named', () => {
     ],
     [
       'I3',
-      'the sum of a round that was changed',
+      'a changed sum of a round',
       `update promo_store.rounds set bet_minor = bet_minor + 1 where round_id = 'valid'`,
       [
         [
@@ -246,25 +246,25 @@ describe('a damage is named', () => {
     ],
     [
       'I3',
-      'the sum of a round in its second currency',
+      'a changed sum of a round in its second currency',
       `update promo_store.rounds set other_sums = jsonb_set(other_sums, '{USD,bet}', '"301"') where round_id = 'valid'`,
       [['I3', sentence(/ by bet -1, win 0, settled 0, /), 'acme', 'valid', '1']],
     ],
     [
       'I3',
-      'the sum of bets below the minimum',
+      'a changed sum of bets below the minimum',
       `update promo_store.rounds set below_min_bet_minor = 0 where round_id = 'valid'`,
       [['I3', sentence(/, below the minimum 5$/), 'acme', 'valid', '1']],
     ],
     [
       'I3',
-      'the amount of a counted event that was changed',
+      'a changed amount of a counted event',
       `update promo_store.history set amount_minor = 201 where event_id = 'win'`,
       [['I3', sentence(/ by bet 0, win 1, settled 0, /), 'acme', 'valid', '1']],
     ],
     [
       'I3',
-      'a counted event that counts no more',
+      'a counted event that no longer counts',
       `update promo_store.history set counted = false where event_id = 'win'`,
       [['I3', sentence(/ by bet 0, win -200, settled 0, /), 'acme', 'valid', '1']],
     ],
@@ -279,13 +279,13 @@ describe('a damage is named', () => {
     ],
     [
       'I3',
-      'a round that forgot that it is settled',
+      'a round that is no longer marked as settled',
       `update promo_store.rounds set settled = false where round_id = 'valid'`,
       [['I3', 'a settled is counted, but the round is not marked as settled', 'acme', 'valid', '1']],
     ],
     [
       'I3',
-      'a round that is gone, with what it is to the ledger',
+      'a missing round, with its damage of the ledger',
       `delete from promo_store.rounds where round_id = '018f2f3e-0000-7000-8000-00000000000a'`,
       [
         ['I3', sentence(/^events of the round number \d+ are stored, but no such round$/), '1'],
@@ -348,13 +348,13 @@ describe('a damage is named', () => {
     ],
     [
       'I5',
-      'a record that was read and became nothing',
+      'a record that was read and has no result',
       `update promo_store.partitions set records_read = records_read + 1 where topic = 'acme'`,
       [['I5', '26 records were read, but the counters of their results add up to 25', 'acme/0', '1']],
     ],
     [
       'I5',
-      'a verdict that was counted as another',
+      'a verdict that was counted as another one',
       `update promo_store.partitions set accepted = accepted - 1, skipped = skipped + 1 where topic = 'acme'`,
       [
         ['I5', '10 accepted events are counted, but there are rows of 11', 'acme/0', '2'],
@@ -363,25 +363,25 @@ describe('a damage is named', () => {
     ],
     [
       'I5',
-      'a delivery that is gone',
+      'a missing delivery',
       `delete from promo_store.resends where partition_no = ${partition('acme')}`,
       [['I5', '1 duplicate deliveries are counted, but there are rows of 0', 'acme/0', '1']],
     ],
     [
       'I5',
-      'a dead letter that is gone',
+      'a missing dead letter',
       `delete from promo_store.unstored where dead_letter is not null`,
       [['I5', '1 dead letters are counted, but there are rows of 0', 'shared/0', '1']],
     ],
     [
       'I5',
-      'a record without key that is there twice',
+      'a doubled record without key',
       `insert into promo_store.unstored select * from promo_store.unstored where partition_no = ${partition('acme')}`,
       [['I5', '1 events without key are counted, but there are rows of 2', 'acme/0', '1']],
     ],
     [
       'I5',
-      'a partition that is gone',
+      'a missing partition',
       `delete from promo_store.partitions where topic = 'shared'`,
       [['I5', sentence(/^1 rows have the partition number \d+, but no partition has this number$/), '1']],
     ],
@@ -410,7 +410,7 @@ describe('a damage is named', () => {
     }
   });
 
-  test('a hundred times for an invariant, with how many there are in all [D3]', async () => {
+  test('at most a hundred times for each invariant, with the number of all [D3]', async () => {
     const store = await freshStore();
     store.damaged = true;
     try {
@@ -434,7 +434,7 @@ describe('a sound store has no damages', () => {
   });
   afterEach(() => store.close());
 
-  /** All that is stored becomes three months old; there are tables of all months since. */
+  /** Makes all stored rows three months old, and creates the tables of all months since. */
   async function age(): Promise<void> {
     await store.pool.query(`
       do $$
@@ -494,7 +494,7 @@ describe('a sound store has no damages', () => {
     await writing;
   });
 
-  test('after its months were dropped, and what is left is still compared [L3] [K1] [D3]', async () => {
+  test('after months were dropped, and the rest is still compared [L3] [K1] [D3]', async () => {
     await play(store);
     await age();
     expect(await damagesOf(store.pool)).toEqual([]);
@@ -515,7 +515,7 @@ describe('a sound store has no damages', () => {
     expect(await damagesOf(store.pool)).toEqual([]);
   });
 
-  test('and what is damaged after months were dropped is named all the same [L3] [K1] [D3]', async () => {
+  test('and a damage after months were dropped is named, too [L3] [K1] [D3]', async () => {
     await play(store);
     await age();
     await drop('1 month');
@@ -523,8 +523,8 @@ describe('a sound store has no damages', () => {
     for (const event_id of ['kept', 'later', 'last'])
       await second.read(aBet({ event_id, round_id: event_id }));
     await withClient(store.url, async (client) => {
-      await client.query(`begin;
-        delete from promo_store.history where event_id = 'later';
+      await client.query('begin');
+      await client.query(`delete from promo_store.history where event_id = 'later';
         update promo_store.history set amount_minor = 1051 where event_id = 'last';
         update promo_store.rounds set refunded_by = 'small' where round_id = 'refunded';
         update promo_store.partitions set duplicates = 0, redeliveries = redeliveries + 1 where topic = 'acme' and partition = 0`);
@@ -547,7 +547,7 @@ describe('a sound store has no damages', () => {
         ['I3', expect.stringMatching(/ by bet 1, /), 'acme', 'last', '3'],
         ['I5', '0 duplicate deliveries are counted, but there are rows of 1', 'acme/0', '1'],
       ]);
-      // The refund of a round of a dropped month is left to the whole check.
+      // Only the whole check notices the refund of a round of a dropped month.
       expect(await foundInMonth(client)).toEqual([
         [
           'I1',
@@ -563,7 +563,7 @@ describe('a sound store has no damages', () => {
     });
   });
 
-  test('after months were dropped by hand, or made anew [D3]', async () => {
+  test('after months were dropped by hand, or created again [D3]', async () => {
     await play(store);
     for (const parent of ['history', 'resends', 'unstored']) {
       await store.pool.query(
@@ -576,7 +576,7 @@ describe('a sound store has no damages', () => {
     expect(await damagesOf(store.pool)).toEqual([]);
   });
 
-  test('and a month whose history was dropped cannot be checked alone [D3]', async () => {
+  test('and a dropped month cannot be checked alone [D3]', async () => {
     await play(store);
     await age();
     await drop('1 month');
@@ -586,7 +586,7 @@ describe('a sound store has no damages', () => {
     expect(await foundInMonth(store.pool)).toEqual([]);
   });
 
-  test('and a check says which step it is at [D3]', async () => {
+  test('and a check reports its current step [D3]', async () => {
     await play(store);
     const steps = await withClient(store.url, async (client) => {
       const notices: (string | undefined)[] = [];
@@ -602,7 +602,7 @@ describe('a sound store has no damages', () => {
     ]);
   });
 
-  test('and months that are not over cannot be dropped [D2]', async () => {
+  test('and the current month cannot be dropped [D2]', async () => {
     await expect(drop('-1 month')).rejects.toThrow('only months that are over can be dropped');
     await expect(store.rows('select promo.drop_months_before(null)')).rejects.toThrow(
       'only months that are over',

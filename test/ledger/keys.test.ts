@@ -1,4 +1,4 @@
-/** Ids of any length and form, and the keys and names that stand for them in the store. */
+/** Ids of any length and form, and the keys and names that replace them in the store. */
 import { hash } from 'node:crypto';
 import fc from 'fast-check';
 import { KINDS, kindCode } from '../../src/domain/event/event';
@@ -17,7 +17,7 @@ afterEach(() => store.close());
 
 const MEBIBYTE = 2 ** 20;
 
-test('an event_id and a round_id of 1 MiB are stored, found again and told from their like [V3] [K5]', async () => {
+test('an event_id and a round_id of 1 MiB are stored, found and distinguished from similar ones [V3] [K5]', async () => {
   const long = (last: string) => 'é'.repeat(MEBIBYTE / 2 - 1) + last;
   const [one, other] = [long('a'), long('b')];
   const acme = store.partition('acme');
@@ -51,7 +51,7 @@ test('an event_id and a round_id of 1 MiB are stored, found again and told from 
   expect(await store.value('select max(length(event_key)) from promo_store.event_keys')).toBe('20');
 });
 
-test('ids as long as a record can be are no more work than others: an event, its round, its refund and their resends [K5]', async () => {
+test('the longest possible ids cost no more than others: an event, its round, its refund and their resends [K5]', async () => {
   const long = (last: string) => 'x'.repeat(32 * MEBIBYTE) + last;
   const acme = store.partition('acme');
   const bet = aBet({ event_id: long('a'), round_id: long('r') });
@@ -64,7 +64,7 @@ test('ids as long as a record can be are no more work than others: an event, its
   expect(await store.value('select max(length(round_id)) from promo.rounds')).toBe('275');
 }, 60_000);
 
-test('an id as it is stored is itself up to 65,536 bytes, else its beginning and its digest [K5]', () => {
+test('a stored id is the id itself up to 65,536 bytes, else its beginning and its digest [K5]', () => {
   const ids = [
     'a'.repeat(65_536),
     'a'.repeat(65_537),
@@ -80,7 +80,7 @@ test('an id as it is stored is itself up to 65,536 bytes, else its beginning and
   expect(ids.map(storedId).map(storedId)).toEqual(ids.map(storedId));
 });
 
-test('an id as views show it is itself up to 1,000 bytes, else its beginning and its digest, however it is stored [K5]', async () => {
+test('an id in a view is the id itself up to 1,000 bytes, else its beginning and its digest, however it is stored [K5]', async () => {
   const shown = (id: string) => `${[...id].slice(0, 200).join('')}... sha256:${hash('sha256', id)}`;
   const whole = ['a'.repeat(1_000), 'é'.repeat(500), '\u{1F3B0}'.repeat(250)];
   const long = [
@@ -102,13 +102,16 @@ test('an id as views show it is itself up to 1,000 bytes, else its beginning and
     ).flat();
   expect(await askFor(whole)).toEqual(whole);
   expect(await askFor(long)).toEqual(long.map(shown));
-  // As an older version stores it, as this version stores it, and as it was shown before.
+  // As older versions store and show an id, and as this version does.
   expect(await askFor(long.map(storedId))).toEqual(long.map(shown));
   expect(await askFor(long.map(shown))).toEqual(long.map(shown));
   expect(Math.max(...long.map((id) => Buffer.byteLength(shown(id))))).toBeLessThan(1_000);
 });
 
-/** What is written of the events with the numbers $1 to $2, a round each, and a duplicate of each. Their ids are UUIDs of version 7, a millisecond apart. */
+/**
+ * Writes the events with the numbers $1 to $2, with a round and a duplicate each. Their ids are UUIDs of
+ * version 7, a millisecond apart.
+ */
 const WITH_TIMED_IDS = Object.entries({
   event_keys: `(verdict_id, content_hash, feed_no, outcome, event_key) select n, n, 1, 0, uuid_send(id)`,
   rounds: `(round_no, feed_no, round_key, round_id) select n, 1, uuid_send(id), id::text`,
@@ -119,12 +122,12 @@ const WITH_TIMED_IDS = Object.entries({
     cross join lateral (select (lpad(to_hex(1700000000000 + n), 12, '0') || substr(md5(n::text), 13))::uuid) i (id)`,
 );
 
-test('ids that are ordered by time change few pages of an index, however many are stored', async () => {
+test('ids that are ordered by time change few pages of an index, for any number of stored ids', async () => {
   const [stored, more] = [100_000, 1_000];
   store.damaged = true;
   await withClient(store.url, async (client) => {
     for (const insert of WITH_TIMED_IDS) await client.query(insert, [1, stored]);
-    // From then on a page that is changed is written to the log whole, once.
+    // From then on, Postgres writes each changed page to the WAL once as a whole.
     await client.query('checkpoint');
     const pages: number[] = [];
     for (const insert of WITH_TIMED_IDS) {
@@ -176,7 +179,7 @@ test('the key of an id in SQL is that of the code [K5]', async () => {
   );
 });
 
-test('the key that the store has for an event is the key of its id [K1] [K5]', async () => {
+test('the stored key of an event is the key of its id [K1] [K5]', async () => {
   const ids = ['short', '0192f0c1-7f3e-7cc0-b9a5-2f1d8a4c9e01', 'longer than sixteen bytes', 'ÄÖÜäöüß'];
   await store.partition('acme').read(...ids.map((id) => aBet({ event_id: id, round_id: id })));
   expect(
@@ -188,7 +191,7 @@ test('the key that the store has for an event is the key of its id [K1] [K5]', a
   ).toEqual(ids.map((id) => [id, id]));
 });
 
-test('currencies in the store are those of the code, with their numbers and scales [M4]', async () => {
+test('the store has the currencies of the code, with their numbers and scales [M4]', async () => {
   expect(
     await store.rows('select currency_no, code, scale, unit from promo_store.currencies order by 1'),
   ).toEqual(
@@ -201,7 +204,7 @@ test('currencies in the store are those of the code, with their numbers and scal
   );
 });
 
-test('verdicts, reasons and kinds in the store are those of the code, and there are no others [V1] [V2] [F5]', async () => {
+test('the store has the verdicts, reasons and kinds of the code, and no others [V1] [V2] [F5]', async () => {
   const outcomes = new Map([
     [ACCEPTED.code, ACCEPTED],
     ...REASONS.map(({ code, name }) => [code, outcomeOf(name)] as const),

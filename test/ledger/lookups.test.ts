@@ -1,8 +1,10 @@
-/** Look-ups of analysts and support on a history of a million events: by index, and in time. */
+/**
+ * Look-ups of analysts and support in a history of a million events: each uses an index, and is fast enough.
+ */
 import type { Client } from 'pg';
 import { freshStore, rowsOf, type TestStore, type TextRow, withClient } from '../support/ledger';
 
-/** LOOKUP_EVENTS=20000000 LOOKUP_REPORT=1 takes a quarter of an hour and prints what each look-up took. */
+/** LOOKUP_EVENTS=20000000 LOOKUP_REPORT=1 takes a quarter of an hour and prints the time of each look-up. */
 const EVENTS = Number(process.env.LOOKUP_EVENTS ?? 1_000_000);
 const DEADLINE_MS = 120_000 + EVENTS / 10;
 jest.setTimeout(DEADLINE_MS);
@@ -13,35 +15,36 @@ const DAYS = 60;
 let store: TestStore;
 beforeAll(async () => {
   store = await freshStore({ own: true });
-  // Millions of rows as a store of years would have them, without all that belongs to them.
+  // Millions of rows as in a store of years, without the rows that belong to them.
   store.damaged = true;
   await store.partition('acme').read({ event_id: 'opens the partition' });
   await fill();
 });
 afterAll(() => store.close());
 
-/** Verdicts and rounds are numbered from the number of their batch on, with gaps between the batches. */
+/** Verdicts and rounds are numbered from the number of their batch, with gaps between batches. */
 const numberOf = (n: string) => `((${n}) / 2000 * 8192 + (${n}) % 2000)`;
-/** As many as begin in two days where six events come a second. */
+/** The rounds that begin in two days, at six events a second. */
 const LATE_ROUNDS = 200_000;
 /**
- * Every fifth event opens a round. Three in ten come up to two days after their round began, as where it is a bet on a match to come; the rest
- * belong to one of the last 1,000 rounds.
+ * Every fifth event opens a round. Three in ten events come up to two days after their round began, like a
+ * bet on a later match. The rest belong to one of the last 1,000 rounds.
  */
-const opener = `case when n % 5 = 1 then n
-  when n % 10 in (3, 5, 8) then n / 5 * 5 + 1 - (random() * least(n / 5, ${LATE_ROUNDS}))::int * 5
-  else greatest(1, n / 5 * 5 + 1 - (random() * 1000)::int * 5) end`;
-/** Every twentieth round was refunded, ten minutes after it was opened: what comes later counts nothing. */
+const lateOpener = `n / 5 * 5 + 1 - (random() * least(n / 5, ${LATE_ROUNDS}))::int * 5`;
+const recentOpener = 'n / 5 * 5 + 1 - (random() * 1000)::int * 5';
+const opener = `case when n % 5 = 1 then n when n % 10 in (3, 5, 8) then ${lateOpener}
+  else greatest(1, ${recentOpener}) end`;
+/** Every twentieth round was refunded ten minutes after its opening: later events count nothing. */
 const isRefunded = 'n % 20 = 0';
 /** Every tenth round has events of two players. */
 const isContradictory = 'n % 10 = 3';
-/** As many duplicates as a quarter of the events, over the same days. */
+/** Duplicates of a quarter of the events, over the same days. */
 const RESENDS = Math.floor(EVENTS / 4);
 const timeOf = (n: string, all: number) => `now() - interval '${DAYS} days' * (1 - (${n})::float8 / ${all})`;
 
 /**
- * Events of the last 60 days in the order in which they would have been decided. What autovacuum does in the background of a worker's
- * day (statistics, summaries of new blocks) is done by one vacuum.
+ * Events of the last 60 days in the order of their decisions. One vacuum does the work of a day of
+ * autovacuum: statistics, and summaries of new blocks.
  */
 async function fill(): Promise<void> {
   await withClient(
@@ -83,7 +86,7 @@ async function fill(): Promise<void> {
       insert into promo_store.event_keys (verdict_id, content_hash, source_offset, feed_no, partition_no, outcome, event_key)
       select ${numberOf('n')}, n, n, 1, 1, 0, promo_store.id_key('event-' || n) from generate_series(1, ${EVENTS}) n`);
       for (const definition of indexes) await client.query(definition);
-      // An index that is made again has lost how little of it is sampled.
+      // A rebuilt index has lost the setting of its small sample.
       await client.query(`select promo_store.sample_little(relname) from pg_class
         where relnamespace = 'promo_store'::regnamespace and relkind = 'r' and (relname = 'rounds' or relispartition)`);
       await client.query('vacuum analyze');
@@ -92,7 +95,10 @@ async function fill(): Promise<void> {
   );
 }
 
-/** Drops the indexes of what is filled and returns their definitions: made afterwards they are the same, in a fifth of the time. */
+/**
+ * Drops the indexes of the filled tables and returns their definitions. Built afterwards, they are the same
+ * in a fifth of the time.
+ */
 async function withoutIndexes(client: Client): Promise<string[]> {
   const indexes = await rowsOf(
     client,
@@ -106,25 +112,20 @@ async function withoutIndexes(client: Client): Promise<string[]> {
 const middle = Math.floor(EVENTS / 10) * 5 + 1;
 const middleRound = Math.floor(EVENTS / 10);
 const refundedRound = Math.floor(EVENTS / 1_000) * 100;
-/** How many events a round has in history. */
+/** The number of events of a round in history. */
 const eventsOf = (round: number) =>
   `select count(*) from promo_store.history where round_no = ${numberOf(`${round} * 5 - 4`)}`;
 
 const countedOf = (round: number) => `${eventsOf(round)} and counted`;
 
-/** What is looked up by which values, and how many rows that gives: a number, or a query for it. */
+/** Each look-up with its values and its number of rows: a number, or a query for it. */
 type Lookup = readonly [name: string, sql: string, values: readonly string[], rows: number | string];
 
-const BY_REFUND = 'what a refund reversed';
+const BY_REFUND = 'the reversals of a refund';
 const lookups: readonly Lookup[] = [
   ['an event by its id', 'select * from promo.verdict_of($1, $2)', ['acme', `event-${middle}`], 1],
-  ['an event that never was', 'select * from promo.verdict_of($1, $2)', ['acme', 'nothing'], 0],
-  [
-    'an event of a feed that is none',
-    'select * from promo.verdict_of($1, $2)',
-    ['nobody', `event-${middle}`],
-    0,
-  ],
+  ['an unknown event', 'select * from promo.verdict_of($1, $2)', ['acme', 'nothing'], 0],
+  ['an event of an unknown feed', 'select * from promo.verdict_of($1, $2)', ['nobody', `event-${middle}`], 0],
   ['an event of another feed', 'select * from promo.verdict_of($1, $2)', ['bravo', `event-${middle}`], 0],
   [
     'an event by the number of its verdict',
@@ -145,7 +146,7 @@ const lookups: readonly Lookup[] = [
     1,
   ],
   [
-    'an event ever decided',
+    'an event of any month',
     'select * from promo.events where feed_id = $1 and event_key = promo_store.id_key($2)',
     ['acme', `event-${middle}`],
     1,
@@ -213,7 +214,7 @@ const lookups: readonly Lookup[] = [
   ],
 ];
 
-/** Ranges that hold about so many events, wherever in time. */
+/** Ranges with about this number of events, anywhere in time. */
 const rangeOf = (view: string, column: string, events: number, daysAgo: number) => {
   const width = `interval '${DAYS} days' * ${events / EVENTS}`;
   const from = `now() - interval '${daysAgo} days'`;
@@ -223,7 +224,7 @@ const rangeOf = (view: string, column: string, events: number, daysAgo: number) 
 const asLiterals = (sql: string, values: readonly string[]) =>
   values.reduce((text, value, index) => text.replaceAll(`$${index + 1}`, `'${value}'`), sql);
 
-/** The ways in which a client may ask: the plan is made for the values, or for any values. */
+/** The ways in which a client may query: the plan is made for the values, or for any values. */
 const WAYS = {
   literals: (client: Client, sql: string, values: readonly string[], options: string) =>
     rowsOf(client, `${options} ${asLiterals(sql, values)}`),
@@ -249,11 +250,14 @@ const WAYS = {
   },
 };
 
-/** A plan that reads a whole table that holds something. */
+/** A plan that reads a whole table that has rows. */
 const scanOf = (tables: string) =>
   new RegExp(`Seq Scan on (${tables})\\w* \\w+ +\\(cost=0\\.00\\.\\.(?!0\\.00 )`);
 
-/** The best of several, until one is fast enough: what is measured is the plan, not this machine's disk, nor what else it is busy with. */
+/**
+ * The best of several runs, until one is fast enough. The test measures the plan, not the disk or the load of
+ * this machine.
+ */
 async function expectFast(explain: (options: string) => Promise<TextRow[]>): Promise<string> {
   const tries: { plan: string; milliseconds: number }[] = [];
   for (let i = 0; i < MAX_TRIES && !tries.some(({ milliseconds }) => milliseconds < LIMIT_MS); i++) {
@@ -265,7 +269,7 @@ async function expectFast(explain: (options: string) => Promise<TextRow[]>): Pro
   );
   if (process.env.LOOKUP_REPORT)
     process.stdout.write(`${milliseconds} ms  ${expect.getState().currentTestName}\n${plan}\n`);
-  // A month to come is empty, which the planner knows: it costs nothing.
+  // A future month is empty, and the planner knows it: it costs nothing.
   expect(plan).not.toMatch(scanOf('history|rounds|resends|event_keys'));
   expect(milliseconds).toBeLessThan(LIMIT_MS);
   return plan;
@@ -277,7 +281,7 @@ describe.each(Object.entries(WAYS))('by %s', (_, ask) => {
     await withClient(store.url, async (client) => {
       expect(await ask(client, sql, values, '')).toHaveLength(expected);
       const plan = await expectFast((options) => ask(client, sql, values, options));
-      // All refunds are few beside the entries of a player, and may be read whole for these.
+      // All refunds are few beside the entries of a player, so the planner may read all of them.
       if (name === BY_REFUND) expect(plan).not.toMatch(scanOf('refunds'));
     });
   });
@@ -315,7 +319,7 @@ test.each(AGES)(
 );
 
 test.each(AGES)(
-  'rounds that were opened in a range of time that began %d days ago are found by an index in less than 50 ms',
+  'rounds opened in a range of time that began %d days ago are found by an index in less than 50 ms',
   async (days) => {
     const sql = rangeOf('rounds', 'opened_at', 500, days);
     expect((await store.rows(sql)).length).toBeGreaterThan(50);
@@ -324,7 +328,7 @@ test.each(AGES)(
 );
 
 test.each(AGES)(
-  'anomalies of rounds that were opened in a range of time that began %d days ago are found by an index in less than 50 ms',
+  'anomalies of rounds opened in a range of time that began %d days ago are found by an index in less than 50 ms',
   async (days) => {
     const sql = rangeOf('anomalies', 'opened_at', 500, days);
     const found = await store.rows(sql);

@@ -1,4 +1,7 @@
-/** Migrations: forward, twice, two at once, killed in the middle, several databases on one server. */
+/**
+ * Migrations run forward, twice, two at once, and on several databases of one server. Some are killed on the
+ * way.
+ */
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Client } from 'pg';
@@ -33,7 +36,10 @@ afterEach(async () => {
   for (const made of databases.splice(0)) await made.drop();
 });
 
-/** Everything that a migration makes, as text: schemas, tables, columns, constraints, indexes, views, functions, privileges, comments. */
+/**
+ * Every object that a migration creates, as text: schemas, tables, columns, constraints, indexes, views,
+ * functions, privileges, comments.
+ */
 const SHAPE = `
 with ours as (select oid, nspname, nspacl from pg_namespace where nspname in ('promo', 'promo_store'))
 select 'schema', nspname, '', concat_ws(' ', nspacl, obj_description(oid, 'pg_namespace')) from ours
@@ -54,7 +60,7 @@ order by 1, 2, 3`;
 
 const shapeOf = (url: string): Promise<TextRow[]> => withClient(url, (client) => rowsOf(client, SHAPE));
 
-/** What decided the events of HELD. */
+/** The reference data that decided the events of HELD. */
 const HELD_OPERATOR: ReferenceDocument['operators'][number] = {
   id: 'held',
   active: true,
@@ -64,8 +70,8 @@ const HELD_OPERATOR: ReferenceDocument['operators'][number] = {
 };
 
 /**
- * What a worker of the first version left behind: a refunded round, one of two currencies, a login, a rejected event, a duplicate, a
- * record without a key and a dead letter.
+ * Rows that a worker of the first version left. Rounds: a refunded one, and one of two currencies. Events: a
+ * login, a rejected event, a duplicate, a record without a key, a dead letter.
  */
 const HELD = `
 select nextval('promo_store.batch_numbers');
@@ -107,7 +113,7 @@ insert into promo_store.unstored (received_at, source_offset, value_hash, partit
 values (now(), 9, 1, 1, 1, null), (now(), 10, 1, 1, null, 1);
 drop table held_events`;
 
-/** Queries for all that tables and views hold, by the columns that they have now. */
+/** Queries for all rows of tables and views, by their current columns. */
 const QUERIES = `
 select format('select array[%s]::text from %s order by 1', string_agg(format('%I::text', attname), ', ' order by attnum), attrelid::regclass)
 from pg_attribute join pg_class c on c.oid = attrelid
@@ -124,7 +130,7 @@ const contentsOf = async (client: Client, queries: readonly TextRow[]): Promise<
   return contents;
 };
 
-/** Decides something and reads it back. */
+/** Decides some events and reads them back. */
 async function expectItWorks(url: string): Promise<void> {
   const store = new TestStore(url, { own: true });
   try {
@@ -151,7 +157,7 @@ const HELD_ENTRIES = [
   ['held-login', '0', null],
 ];
 
-/** Reads again what is held, and goes on from there. */
+/** Reads the held records again, and continues after them. */
 async function expectItIsKnown(url: string): Promise<void> {
   const store = new TestStore(url, { own: true });
   try {
@@ -174,7 +180,7 @@ async function expectItIsKnown(url: string): Promise<void> {
   }
 }
 
-test('an empty database is brought to this version, and once more changes nothing [D1]', async () => {
+test('an empty database is migrated to this version, and a second run changes nothing [D1]', async () => {
   const url = await database();
   expect(await pendingMigrations(url)).toEqual(await migrationNames());
 
@@ -187,7 +193,7 @@ test('an empty database is brought to this version, and once more changes nothin
   await expectItWorks(url);
 });
 
-test('every earlier version is brought to the same shape, with what it holds [D1]', async () => {
+test('every earlier version is migrated to the same shape, with its rows [D1]', async () => {
   const names = await migrationNames();
   const fresh = await database();
   await migrate(fresh);
@@ -219,8 +225,9 @@ test('every earlier version is brought to the same shape, with what it holds [D1
   }
 });
 
-test('months begin at midnight UTC, whatever the zone and the style of dates that the database is set to [D2]', async () => {
-  // Up to 17 the name of a zone that a time is written with may be read as another's: CST, of Shanghai, is Chicago's.
+test('months begin at midnight UTC, whatever time zone and date style the database has [D2]', async () => {
+  // Up to Postgres 17, the abbreviation of one zone may be parsed as that of another: CST of Shanghai is
+  // parsed as Chicago's.
   const servers = await ownServers({ need: ['postgres'], postgresVersion: '15' });
   try {
     const { url, drop } = await freshDatabase(servers.databaseUrl);
@@ -248,7 +255,10 @@ test('months begin at midnight UTC, whatever the zone and the style of dates tha
   }
 });
 
-/** Statements by which a migration says that its indexes can be made before it, without a lock; those of one month for the one that is now. */
+/**
+ * Statements by which a migration lets its indexes be built before it, without a lock. The statements of one
+ * month become those of the current month.
+ */
 async function statementsBefore(name: string): Promise<string[]> {
   const text = await readFile(join(MIGRATIONS, name), 'utf8');
   const month = new Date().toISOString().slice(0, 7).replace('-', '_');
@@ -265,7 +275,7 @@ test.each([
   ['0009_ids_in_order.sql', '0008_stored_ids.sql', 2],
   ['0011_bounded_ids.sql', '0010_erasure_of_panics.sql', 2],
   ['0016_locks_of_our_own.sql', '0015_ledger_by_refunds.sql', 1],
-])('%s takes the indexes that it says can be made before it [D1]', async (name, upTo, count) => {
+])('%s uses the indexes that its comment lets be built before it [D1]', async (name, upTo, count) => {
   const url = await database();
   await migrate(url, { upTo });
   const statements = await statementsBefore(name);
@@ -291,7 +301,7 @@ test.each([
   expect(await shapeOf(url)).toEqual(await shapeOf(fresh));
 });
 
-test('each is a transaction of its own, which lets go of its locks before the next [D1]', async () => {
+test('each is a transaction of its own, which releases its locks before the next [D1]', async () => {
   const url = await database();
   await migrate(url);
   const transactions = await withClient(url, (client) =>
@@ -300,7 +310,7 @@ test('each is a transaction of its own, which lets go of its locks before the ne
   expect(transactions).toEqual([[String((await migrationNames()).length)]]);
 });
 
-test('ids that an older version stored whole are shortened, and gone before an index keeps their order, whatever else runs [K5]', async () => {
+test('long ids of an older version are shortened before an index keeps their order, beside an open transaction [K5]', async () => {
   const url = await database();
   await migrate(url, { upTo: '0007_rounds_by_time.sql' });
   const sizes = `select pg_relation_size(reltoastrelid)::int > 0 from pg_class
@@ -311,7 +321,7 @@ test('ids that an older version stored whole are shortened, and gone before an i
       update promo_store.resends set event_id = repeat('z', 200000)`);
     expect(await rowsOf(client, sizes)).toEqual([['t'], ['t']]);
   });
-  // While anything of the server is older than the change, an index takes rows, too, as they were before it.
+  // While a transaction of the server is older than the change, an index also takes rows in their old state.
   await withClient(databaseUrl(), async (other) => {
     await other.query('begin');
     await other.query('select pg_current_xact_id()');
@@ -325,7 +335,7 @@ test('ids that an older version stored whole are shortened, and gone before an i
   });
 });
 
-test('0009_ids_in_order.sql waits for a batch that has locked its rounds, and that goes on [U4]', async () => {
+test('0009_ids_in_order.sql waits for a batch that has locked its rounds, and the batch continues [U4]', async () => {
   const url = await database();
   await migrate(url, { upTo: '0008_stored_ids.sql' });
   await withClient(url, async (batch) => {
@@ -344,7 +354,7 @@ test('0009_ids_in_order.sql waits for a batch that has locked its rounds, and th
   });
 });
 
-test('a database that lacks characters is refused, and nothing is made in it', async () => {
+test('a database that lacks characters is refused, and stays empty', async () => {
   const made = await freshDatabase(databaseUrl(), `encoding 'LATIN1' locale 'C' template template0`);
   databases.push(made);
   await expect(migrate(made.url)).rejects.toThrow('encoded in LATIN1');
@@ -353,7 +363,7 @@ test('a database that lacks characters is refused, and nothing is made in it', a
   ).toEqual([[null]]);
 });
 
-test('two at once are one after the other, on one database and on several of one server [D1]', async () => {
+test('two at once run one after the other, on one database and on several of one server [D1]', async () => {
   const [one, other] = [await database(), await database()];
   const ran = await Promise.all([migrate(one), migrate(other), migrate(one), migrate(other), migrate(one)]);
   expect(ran.flat().sort()).toEqual([...(await migrationNames()), ...(await migrationNames())].sort());
@@ -362,11 +372,11 @@ test('two at once are one after the other, on one database and on several of one
   await expectItWorks(other);
 });
 
-describe('a lock that somebody holds for long, as a query of hours does', () => {
+describe('a lock that another session holds for long, like a query of hours', () => {
   /** 0005 changes promo_store.partitions, which every batch locks. */
   const untilPartitions = '0004_time_ranges.sql';
 
-  test('is waited for without holding up workers, and taken when it is free', async () => {
+  test('is awaited without blocking workers, and taken when it is free', async () => {
     const url = await database();
     await migrate(url, { upTo: untilPartitions });
     await withClient(url, async (holder) => {
@@ -375,7 +385,7 @@ describe('a lock that somebody holds for long, as a query of hours does', () => 
       const waits: string[] = [];
       const migrating = migrate(url, { onWait: (name) => waits.push(name) });
       await until('it has given up once', 20_000, async () => waits.length === 1);
-      // Nobody queues behind it now.
+      // No session queues behind the migration now.
       await withClient(url, async (client) => {
         // A worker would wait for five seconds.
         await client.query(`set lock_timeout = '4s'`);
@@ -390,7 +400,7 @@ describe('a lock that somebody holds for long, as a query of hours does', () => 
     await expectItWorks(url);
   });
 
-  test('is told at the end, and nothing is changed', async () => {
+  test('is reported at the end, and nothing is changed', async () => {
     const url = await database();
     await migrate(url, { upTo: untilPartitions });
     const shape = await shapeOf(url);
@@ -398,7 +408,7 @@ describe('a lock that somebody holds for long, as a query of hours does', () => 
       await holder.query('begin');
       await holder.query('select from promo_store.partitions');
       await expect(migrate(url, { triesMs: 1_000 })).rejects.toThrow(
-        '0005_decided_up_to.sql got no lock in 1 s, and changed nothing: see in pg_stat_activity',
+        '0005_decided_up_to.sql got no lock in 1 s, and changed nothing: find the session that holds the lock in pg_stat_activity',
       );
       await holder.query('commit');
     });
@@ -408,7 +418,7 @@ describe('a lock that somebody holds for long, as a query of hours does', () => 
   });
 });
 
-test('one that fails is told by its name and what the store says of it, without its text', async () => {
+test('one that fails is reported by its name and the error of the store, without its text', async () => {
   const url = await database();
   await withClient(url, (client) =>
     client.query('create schema promo_store; create table promo_store.history ()'),
@@ -416,7 +426,7 @@ test('one that fails is told by its name and what the store says of it, without 
   await expect(migrate(url)).rejects.toThrow(/^0001_intake\.sql: relation "history" already exists$/);
 });
 
-test('a statement of minutes is ended soon after whoever asked for it is gone', async () => {
+test('a statement of minutes ends soon after its client is gone', async () => {
   const url = await database();
   const marked = 'select pg_sleep(300) as asked_by_somebody_who_is_gone';
   const running = () =>
@@ -431,16 +441,21 @@ test('a statement of minutes is ended soon after whoever asked for it is gone', 
     () => 'gone',
   );
   await until('it runs', 20_000, async () => (await running())[0]?.[0] === '1');
-  // Without a word of farewell, as of a process that was killed.
+  // Without a closing message, like a killed process.
   client.connection.stream.destroy();
   expect(await asked).toBe('gone');
   await until('it is ended', 30_000, async () => (await running())[0]?.[0] === '0');
 });
 
-/** Of the first migration one of the first tables, one of the middle and the last; one of a later migration, and an index of the last. */
+/**
+ * Relations of the first migration: one of the first tables, one in the middle and the last. One of a later
+ * migration, and an index of the last.
+ */
 const RELATIONS = ['operators', 'history', 'rounds', 'operations', 'resends_order'];
 
-/** Does something to a migration in the middle: it waits for somebody who is making a table of the same name. */
+/**
+ * Interrupts a migration in the middle, while it waits for a session that creates a table of the same name.
+ */
 async function inTheMiddle(
   url: string,
   relation: string,
@@ -462,7 +477,7 @@ const untilItWaits = (holder: Client): Promise<void> =>
     return (await holder.query(waiting)).rowCount === 1;
   });
 
-test('one that is killed in the middle leaves nothing in the way of the next [D1] [U1]', async () => {
+test('one that is killed in the middle does not block the next [D1] [U1]', async () => {
   const whole = await database();
   await migrate(whole);
   const shape = await shapeOf(whole);
@@ -483,7 +498,7 @@ test('one that is killed in the middle leaves nothing in the way of the next [D1
   }
 });
 
-test('one whose connections the server ends in the middle leaves nothing in the way of the next [D1] [U1]', async () => {
+test('one whose connections the server ends in the middle does not block the next [D1] [U1]', async () => {
   const url = await database();
   for (const relation of RELATIONS) {
     await inTheMiddle(url, relation, async (holder) => {

@@ -1,4 +1,4 @@
-/** History is kept by month and dropped by month; what was decided stays decided. */
+/** History is kept and dropped by month. Decided events stay decided. */
 import { ensureMonths } from '../../src/ledger/decide-batch';
 import {
   aBet,
@@ -22,7 +22,9 @@ afterEach(() => store.close());
 
 const thisMonth = async () => `${await store.value(`select to_char(now() at time zone 'utc', 'YYYY_MM')`)}`;
 
-/** What the operations guide does with an old month. The tests' events are all of this month. */
+/**
+ * Drops an old month as the operations guide describes. The events of the tests are all of the current month.
+ */
 async function dropMonth(): Promise<void> {
   const month = await thisMonth();
   for (const parent of ['history', 'resends', 'unstored']) {
@@ -34,7 +36,7 @@ async function dropMonth(): Promise<void> {
 const tables = () =>
   store.rows(`select relname from pg_class where relispartition and relkind = 'r' order by 1`);
 
-test('this month and the next two have tables, and asking again makes none [D2]', async () => {
+test('this month and the next two have tables, and a second call creates none [D2]', async () => {
   const expected = await store.rows(
     `select parent || '_' || to_char(now() at time zone 'utc' + ahead * interval '1 month', 'YYYY_MM')
      from unnest(array['history', 'resends', 'unstored']) parent, generate_series(0, 2) ahead order by 1`,
@@ -44,7 +46,7 @@ test('this month and the next two have tables, and asking again makes none [D2]'
   expect(await tables()).toEqual(expected);
 });
 
-test('a new month is summarized each 10,000 rows, and few of its rows are sampled [D2]', async () => {
+test('a new month is summarized after each 10,000 rows, and few of its rows are sampled [D2]', async () => {
   const [[name] = []] = await store.rows(
     `select 'resends_' || to_char(now() at time zone 'utc' + interval '3 months', 'YYYY_MM')`,
   );
@@ -61,7 +63,7 @@ test('a new month is summarized each 10,000 rows, and few of its rows are sample
   expect(sampled).toEqual([['3']]);
 });
 
-test('a month that is over is vacuumed for the last rows that came to it, and after an erasure', async () => {
+test('a past month is vacuumed for its last rows, and after an erasure', async () => {
   await store.pool.query(`create table promo_store.history_2020_01 partition of promo_store.history
     for values from ('2020-01-01 00:00:00+00') to ('2020-02-01 00:00:00+00')`);
   const settings = () =>
@@ -70,7 +72,7 @@ test('a month that is over is vacuumed for the last rows that came to it, and af
        and 'autovacuum_vacuum_insert_threshold=0' = any(reloptions) group by 1`,
     );
   expect(await settings()).toEqual([]);
-  // A worker that starts waits for no vacuum of it.
+  // A starting worker does not wait for a vacuum.
   await withClient(store.url, async (vacuum) => {
     await vacuum.query('begin; lock table promo_store.history_2020_01 in share update exclusive mode');
     await ensureMonths(store.pool);
@@ -108,7 +110,7 @@ test('months begin and end at midnight UTC, whatever the zone of the session [D2
   expect(bound).toContain(`FROM ('${first} 00:00:00+00')`);
 });
 
-test('no large table is analyzed by more than 900 rows, nor is any month that is made later', async () => {
+test('no large table is analyzed by more than 900 rows, and no later month is', async () => {
   await dropMonth();
   await store.pool.query('select promo_store.ensure_months(14)');
   const targets = await store.rows(
@@ -154,7 +156,7 @@ test('after its month is dropped an event is still a duplicate, with its verdict
   ]);
 });
 
-test('after its month is dropped an event has no verdict to look at, but what became of it is still told [K1] [K2]', async () => {
+test('after its month is dropped an event has no verdict row, but its result is still known [K1] [K2]', async () => {
   await acme.read(aBet({ event_id: 'a' }), aBet({ event_id: 'b', amount: '0' }));
   const verdicts = () =>
     store.rows(
@@ -186,7 +188,7 @@ test('after its month is dropped an event has no verdict to look at, but what be
   ).toEqual([['skipped']]);
 });
 
-test('after its month is dropped a record read again is still no duplicate [K3]', async () => {
+test('after its month is dropped a redelivered record is still no duplicate [K3]', async () => {
   const bet = aBet();
   await acme.readAt(0, bet);
   await dropMonth();
@@ -211,7 +213,7 @@ test('after its month is dropped a refunded round stays refunded and at zero [L3
   ).toEqual([['t', 'f', '10.50', '10.50', '0', '0']]);
 });
 
-test('a refund of a round whose bets were dropped brings what stands of it to zero [L3] [R2]', async () => {
+test('a refund of a round with dropped bets brings its remaining sum to zero [L3] [R2]', async () => {
   await acme.read(aBet(), aBet({ amount: '1' }));
   await dropMonth();
   await acme.read(aWin({ event_id: 'w', amount: '2' }));
@@ -224,7 +226,7 @@ test('a refund of a round whose bets were dropped brings what stands of it to ze
   expect(await acme.read(aRefund({ event_id: 'f' }), aBet())).toEqual(['accepted', 'skipped/round_refunded']);
 
   expect(await rounds()).toEqual([['t', 'f', '11.50', '2.00', '0', '0']]);
-  // The ledger holds what is left of history: entry and reversal go together.
+  // The ledger shows the kept history: an entry and its reversal are dropped together.
   expect(await store.rows('select event_id, kind, amount_minor from promo.ledger order by entry_id')).toEqual(
     [
       ['w', 'win', '200'],

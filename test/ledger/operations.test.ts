@@ -1,4 +1,4 @@
-/** What operations do to the store: players erased, months dropped, each with its line in the log. */
+/** The effect of operations on the store: erased players, dropped months, each with its line in the log. */
 import {
   beginOperation,
   dropMonthsBefore,
@@ -20,7 +20,7 @@ import {
 } from '../support/ledger';
 
 const BY = { requestedBy: 'ops@desk' };
-/** With what JSON and SQL write in their own ways. */
+/** Letters that JSON and SQL escape. */
 const PLAYER = `Ålice "the' p-7`;
 
 let store: TestStore;
@@ -59,7 +59,7 @@ describe('erasure', () => {
     ...['accepted', 'skipped/zero_amount', 'accepted', 'accepted', 'accepted', 'accepted'],
     ...['rejected/brand_unmapped', 'accepted'],
   ];
-  /** Everything that people read, without players. */
+  /** All that analysts read, without players. */
   const rest = async () => ({
     verdicts: await store.rows(
       'select verdict_id, event_id, verdict, reason, amount, round_id, counted from promo.verdicts order by 1',
@@ -88,7 +88,7 @@ describe('erasure', () => {
     await store.pool.query(
       `update promo_store.rounds set opened_at = '2020-01-04' where round_id in ('r-1', 'r-2')`,
     );
-    // As many producers write what is not ASCII: no name can be found in it as it stands.
+    // Many producers escape non-ASCII letters, so the name does not appear in this payload as it is written.
     const payload = Buffer.from(
       JSON.stringify(mine).replace(
         PLAYER,
@@ -105,7 +105,7 @@ describe('erasure', () => {
     let batches = 0;
     const erased = await erase(PLAYER, 3, () => batches++);
     expect(erased).toEqual({ erasure: 1, verdicts: 8, rounds: 3, payloads: 1 });
-    // Three of verdicts, and one of panics.
+    // Three steps of verdicts, and one of panics.
     expect(batches).toBe(4);
     expect(await players()).toEqual(['acme: another', 'acme: erased:1', `bravo: ${PLAYER}`]);
     expect(await rest()).toEqual(before);
@@ -121,7 +121,7 @@ describe('erasure', () => {
     const done = '{"rounds": 3, "payloads": 1, "verdicts": 8}';
     expect(await log()).toEqual([['erasure', 'ops@desk', '{"operator": "acme"}', done, 't']]);
 
-    // What is read again is answered as it was, and what is sent again is the same content.
+    // A redelivered record gets its answer of before, and a resent event has the same content.
     expect(await acme.readAt(0, ...events)).toEqual(answers.map((answer) => `${answer}, again`));
     expect(await store.partition('acme.second').read(...events)).toEqual(
       answers.map((answer) => `duplicate of ${answer}`),
@@ -130,7 +130,7 @@ describe('erasure', () => {
     expect(await erase(PLAYER)).toEqual({ erasure: 2, verdicts: 0, rounds: 0, payloads: 0 });
   });
 
-  test('looks through the panics of all operators in steps, and takes those of its own', async () => {
+  test('searches the panics of all operators in steps, and erases those of its own', async () => {
     const logins = Array.from({ length: 5 }, () => aLogin());
     await store.partition('acme').read(...logins);
     await store.partition('bravo').read(...logins);
@@ -151,7 +151,7 @@ describe('erasure', () => {
     expect((await log()).map((line) => line[3])).toEqual(['{"rounds": 0, "payloads": 5, "verdicts": 0}']);
   });
 
-  test('goes on beside workers, and the rounds of the erased player go on as rounds do [R2] [R6]', async () => {
+  test('runs beside workers, and the rounds of the erased player continue as usual [R2] [R6]', async () => {
     const acme = store.partition('acme');
     const bets = Array.from({ length: 60 }, (_, n) => aBet({ ...mine, round_id: `r-${n}` }));
     await acme.read(...bets);
@@ -170,7 +170,7 @@ describe('erasure', () => {
     expect(await store.rows('select * from promo.anomalies')).toEqual([]);
   });
 
-  test('is refused for an operator that there is not, and for an erasure that is over', async () => {
+  test('is refused for an unknown operator, and for a finished erasure', async () => {
     await expect(
       erasePlayer(store.url, BY, { operator: 'none', player: 'p', batch: 1 }, () => {}),
     ).rejects.toThrow(/there is no operator 'none'/);
@@ -182,7 +182,7 @@ describe('erasure', () => {
   });
 });
 
-test('retention tells what it would drop, drops it, and is logged only where it dropped anything', async () => {
+test('retention lists the tables, drops them, and is logged only where it dropped one', async () => {
   await oldMonth();
   const { firstKept, tables } = await planRetention(store.url, 13);
   expect(firstKept).toMatch(/^20\d\d-\d\d-01$/);
@@ -202,7 +202,7 @@ test('retention tells what it would drop, drops it, and is logged only where it 
   ]);
 });
 
-test('when reference data was applied is told in UTC, however the server writes times', async () => {
+test('the time of applied reference data is shown in UTC, whatever time zone the server has', async () => {
   await store.pool.query(`do $$ begin
     execute format('alter database %I set timezone = %L', current_database(), 'Asia/Tokyo');
     execute format('alter database %I set datestyle = %L', current_database(), 'SQL, DMY');
@@ -214,7 +214,7 @@ test('when reference data was applied is told in UTC, however the server writes 
   expect(seconds).toBeLessThan(3_600);
 });
 
-test('the log says who did what, and an operation ends once', async () => {
+test('the log has each operation and its role, and an operation ends once', async () => {
   const number = await beginOperation(store.url, BY, 'replay', { topic: 't' });
   expect(await log()).toEqual([['replay', 'ops@desk', '{"topic": "t"}', null, 'f']]);
   await endOperation(store.url, number, { redeliveries: 3 });
@@ -222,7 +222,7 @@ test('the log says who did what, and an operation ends once', async () => {
   await expect(endOperation(store.url, number, {})).rejects.toThrow(/no operation 1 of \w+ is under way/);
 });
 
-test('a snapshot sees what was there when it began, and nothing is written in it', async () => {
+test('a snapshot sees the rows from its beginning, and allows no writes', async () => {
   const options = { timeoutMs: 10_000, isSnapshot: true };
   const seen = await inStore(store.url, options, async (query) => {
     const before = await query('select count(*)::int from promo.operations');

@@ -1,7 +1,8 @@
 /**
- * Every statement of a batch goes to its rows by an index, whatever the planner believed of the tables when the session made its plan,
- * which lives on while they grow. `VERSIONS=all npx jest --selectProjects ledger plans` looks at each supported Postgres; else the oldest comes with that of
- * the run, since before 17 statements have texts of their own.
+ * Every statement of a batch finds its rows by an index. That holds whatever statistics of the tables the
+ * session had when it made its plan, which stays while they grow. `VERSIONS=all npx jest --selectProjects
+ * ledger plans` checks each supported Postgres. By default the oldest runs beside that of the run, since
+ * statements have other texts before 17.
  */
 
 import { lockRounds, readRounds } from '../../src/ledger/statements/rounds';
@@ -12,7 +13,7 @@ import { ownServers } from '../support/servers';
 const OF_THE_RUN = 'the Postgres of the run';
 const versions = process.env.VERSIONS === 'all' ? ['15', '16', '17', '18'] : ['15', OF_THE_RUN];
 
-/** Columns that each condition of an index of the statement has to name. */
+/** Columns that each index condition of the statement has to name. */
 const CONDITIONS: Readonly<Record<string, readonly string[]>> = {
   find_events: ['feed_no', 'event_key'],
   find_resends: ['partition_no', 'source_offset'],
@@ -21,10 +22,13 @@ const CONDITIONS: Readonly<Record<string, readonly string[]>> = {
   read_rounds: ['feed_no', 'round_key'],
   update_rounds: ['feed_no', 'round_key'],
 };
-/** Before 17 rounds are found by their keys, and changed by their numbers, which are unique. */
+/** Before 17, rounds are found by their keys, and changed by their numbers, which are unique. */
 const BY_NUMBER = /^\(round_no = ANY \(.*\)\)$/;
 
-/** What was in the tables when they were analyzed, if they were: so many rows, each of a feed of its own or all of one. */
+/**
+ * The rows of the tables at the time of the analyze, if there was one. Each is in a feed of its own, or all
+ * are in one.
+ */
 const KNOWN = [
   { rows: 0, perFeed: 1, analyzed: false },
   { rows: 60, perFeed: 1, analyzed: false },
@@ -36,7 +40,7 @@ const KNOWN = [
 ];
 
 async function fill(store: TestStore, { rows, perFeed, analyzed }: (typeof KNOWN)[number]): Promise<void> {
-  // Made-up rows.
+  // Generated rows.
   store.damaged = true;
   const feedNo = `1000 + n / ${perFeed}`;
   const keyOf = (column: string) => `promo_store.id_key('id-' || n) as ${column}`;
@@ -58,7 +62,7 @@ async function fill(store: TestStore, { rows, perFeed, analyzed }: (typeof KNOWN
   });
 }
 
-/** The plans that the store's only session has for what it prepared. */
+/** The plans of the prepared statements of the store's only session. */
 async function plansOf(store: TestStore): Promise<Map<string, string>> {
   const prepared = await store.rows(
     `select name, array_to_json(parameter_types) from pg_prepared_statements where name <> 'begin'`,
@@ -96,7 +100,7 @@ describe.each(versions)('on %s', (version) => {
   afterEach(() => store.close());
 
   test.each(KNOWN)(
-    'planned for $rows rows, $perFeed in a feed, analyzed: $analyzed, a statement asks an index for all that it knows of its rows',
+    'planned for $rows rows, $perFeed in a feed, analyzed: $analyzed, a statement uses an index with all its conditions',
     async (known) => {
       await fill(store, known);
       const acme = store.partition('acme');
@@ -130,7 +134,7 @@ describe.each(versions)('on %s', (version) => {
     },
   );
 
-  test('rounds are locked in ascending order, in whatever order they are asked for [U4]', async () => {
+  test('rounds are locked in ascending order, in whatever order they are requested [U4]', async () => {
     const ids = ['r-3', 'r-1', 'r-4', 'r-2'];
     await store.partition('acme').read(...ids.map((id) => aBet({ event_id: id, round_id: id })));
     const locked: string[] = [];

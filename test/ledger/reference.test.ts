@@ -1,4 +1,4 @@
-/** Reference data in force: applied whole, never stale, and what is gone stops being used. */
+/** Reference data in force: applied as a whole, never stale, and removed entries are no longer used. */
 import type { OperatorEntry, ReferenceDocument } from '../../src/domain/reference';
 import { undecidedCause } from '../../src/intake/undecided';
 import { applyReference, makeReferences } from '../../src/ledger/reference-store';
@@ -23,7 +23,7 @@ const closed = withAcme(() => ({ active: false }));
 const versions = async () =>
   (await store.rows('select reference_version from promo.verdicts order by verdict_id')).flat();
 
-test('the version that decided is stored with each verdict, and applying the same data makes none [C6] [C9]', async () => {
+test('each verdict has the version that decided it, and applying the same data creates none [C6] [C9]', async () => {
   const acme = store.partition('acme');
   await acme.read(aBet());
   expect(await store.apply({ ...REFERENCE })).toBe(1);
@@ -33,7 +33,7 @@ test('the version that decided is stored with each verdict, and applying the sam
   expect(await versions()).toEqual(['1', '1', '2']);
 });
 
-test('a worker that has old data in memory uses what was applied between two of its batches [C9] [V8]', async () => {
+test('a worker with old data in memory uses the data that was applied between two of its batches [C9] [V8]', async () => {
   const workers = [store.writer().partition('acme', 0), store.writer().partition('acme', 1)];
   for (const worker of workers) expect(await worker.read(aBet())).toEqual(['accepted']);
   await store.apply(closed);
@@ -43,18 +43,18 @@ test('a worker that has old data in memory uses what was applied between two of 
   expect(await versions()).toEqual(['1', '1', '2', '2', '3', '3']);
 });
 
-test('data that has the number of a version which the store has lost is used, though a worker knows the number [C9]', async () => {
+test('data with the number of a lost version is used, although a worker knows the number [C9]', async () => {
   const acme = store.writer().partition('acme', 0);
   await store.apply(closed);
   expect(await acme.read(aBet())).toEqual(['rejected/operator_inactive']);
-  // As where a standby takes over that has not received it, and other data is applied then.
+  // Like a standby that takes over without having received the data, after which other data is applied.
   await store.rows('delete from promo_store.reference_versions where version = 2');
   expect(await store.apply(withAcme(() => ({ catalogue: [], active: true })))).toBe(1);
   expect(await store.apply(withAcme(() => ({ catalogue: [{ id: 'g1', active: true }] })))).toBe(2);
   expect(await acme.read(aBet())).toEqual(['skipped/game_unknown']);
 });
 
-test('where the store has lost what a worker has judged by, nothing is judged by what was before it, until it is applied again [C9] [V8]', async () => {
+test('a store that lost the data of a worker judges nothing by older data, until the data is applied again [C9] [V8]', async () => {
   const acme = store.writer().partition('acme', 0);
   await store.apply(withAcme(() => ({ catalogue: [{ id: 'g1', active: true }] })));
   expect(await acme.read(aBet())).toEqual(['skipped/game_unknown']);
@@ -62,18 +62,19 @@ test('where the store has lost what a worker has judged by, nothing is judged by
   const { answers, undecided } = await acme.attempt(1, [aBet()]);
   expect([answers, undecidedCause(undecided)]).toEqual([[], 'reference']);
   expect(undecided?.message).toMatch(
-    /^the store has lost version 2 of the reference data, and has 1: apply it again/,
+    /^the store has lost version 2 of the reference data, and now has 1: apply it again/,
   );
-  // Whoever begins now knows nothing of it.
+  // A worker that starts now knows nothing of it.
   expect(await store.writer().partition('acme', 1).read(aBet())).toEqual(['accepted']);
   await store.apply(withAcme(() => ({ catalogue: [{ id: 'g1', active: true }] })));
   expect(await acme.readAt(1, aBet())).toEqual(['skipped/game_unknown']);
 });
 
-test('data that is applied while a batch is under way is used whole by the next, and never by half of this one [C6] [C9] [D2]', async () => {
+test('data that is applied during a batch is used by the next batch, and not by half of this one [C6] [C9] [D2]', async () => {
   const events = Array.from({ length: 5 }, () => aBet());
   const seen: string[][] = [];
-  // Between judging and the transaction: the batch is judged again. Inside the transaction: it began before.
+  // Between judging and the transaction, the batch is judged again. Inside the transaction, the batch began
+  // before.
   for (const moment of ['before', 'inside'] as const) {
     let applied = false;
     const apply = async () => {
@@ -108,7 +109,7 @@ test('data that is applied while a batch is under way is used whole by the next,
   expect(await store.partition('acme').read(aBet())).toEqual(['accepted']);
 });
 
-test('applying never waits for a worker, and no worker waits for applying [C9]', async () => {
+test('neither applying waits for a worker, nor a worker for applying [C9]', async () => {
   const worker = store.writer({
     wrap: (ledger) => ({
       ...ledger,
@@ -125,7 +126,7 @@ test('applying never waits for a worker, and no worker waits for applying [C9]',
   expect(await versions()).toEqual(['1']);
 });
 
-test('data that changes faster than a batch can be judged leaves the batch undecided [C9] [U4]', async () => {
+test('a batch stays undecided where data changes faster than it is judged [C9] [U4]', async () => {
   let active = false;
   const worker = store.writer({
     wrap: (ledger) => ({
@@ -149,7 +150,7 @@ test('before any data is applied nothing is decided [C6] [U1]', async () => {
   expect(result.answers).toEqual([]);
 });
 
-test('what is gone stops being used, and decided events stay as they are, with their names [C6]', async () => {
+test('removed entries are no longer used, and decided events keep their names [C6]', async () => {
   const bet = aBet({ brand: 'second' });
   await store.partition('acme').read(bet);
   const before = await store.rows('select v::text from promo.verdicts v');
@@ -167,7 +168,7 @@ test('what is gone stops being used, and decided events stay as they are, with t
   ]);
   expect(await store.partition('acme.second').read(aDeposit())).toEqual(['dead letter unclaimed']);
 
-  // What comes back is who it was.
+  // An entry that comes back is the same as before.
   await store.apply(REFERENCE);
   expect(await store.partition('acme', 2).read(bet, aBet({ brand: 'second' }))).toEqual([
     'duplicate of accepted',
@@ -178,7 +179,7 @@ test('what is gone stops being used, and decided events stay as they are, with t
   ]);
 });
 
-test('an event that its operator may not send any more is still answered as before when it is read again [C6] [K3]', async () => {
+test('a redelivered event is answered as before, although its operator may no longer send it [C6] [K3]', async () => {
   const acme = store.partition('acme');
   const bet = aBet();
   await acme.readAt(0, bet);
@@ -186,7 +187,7 @@ test('an event that its operator may not send any more is still answered as befo
   expect(await acme.readAt(0, bet)).toEqual(['accepted, again']);
 });
 
-test('removing an operator or a connection is told apart from other changes, and nothing is stored where it is not approved [C7]', async () => {
+test('the removal of an operator or a connection needs approval, and without it nothing is stored [C7]', async () => {
   const without = { operators: REFERENCE.operators.slice(1) };
   const refused = await applyReference(
     store.pool,
@@ -204,7 +205,7 @@ test('removing an operator or a connection is told apart from other changes, and
   expect(await store.partition('acme').read(aBet())).toEqual(['accepted']);
 });
 
-test('two that apply at once are applied one after the other, and the later sees what the earlier did [C6]', async () => {
+test('two that apply at once run one after the other, and the second sees the changes of the first [C6]', async () => {
   const pool = store.writer({ maxConnections: 4 }).pool;
   const documents = [1, 2, 3, 4].map((n) => withAcme(() => ({ catalogue: [{ id: `g${n}`, active: true }] })));
   const applied = await Promise.all(
@@ -214,7 +215,7 @@ test('two that apply at once are applied one after the other, and the later sees
   expect((await makeReferences(pool).current()).version).toBe(5);
 });
 
-test('data whose lists stand in another order is the same data [C6]', async () => {
+test('data with its lists in another order is the same data [C6]', async () => {
   const turned = {
     operators: REFERENCE.operators
       .map(({ brands, connections, ...operator }) => ({
@@ -226,7 +227,7 @@ test('data whose lists stand in another order is the same data [C6]', async () =
   };
   const { version, changes } = await applyReference(store.pool, asRead(turned), () => true);
   expect(changes).toEqual([]);
-  // "Empty: nothing was stored" says Applied.changes.
+  // "Empty: nothing was stored" is the comment of Applied.changes.
   expect(version).toBe(1);
 });
 

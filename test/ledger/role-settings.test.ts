@@ -1,4 +1,7 @@
-/** Settings that an administrator may give a role: dates, intervals, bytes and names read and written otherwise change nothing of ours. */
+/**
+ * An administrator may give a role settings that change how dates, intervals, bytes and names are read and
+ * written. They change no result.
+ */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { until } from '../../dev/servers/deadline';
 import {
@@ -53,7 +56,7 @@ describe('under a role with unusual settings', () => {
       store: store.pool,
       async settle() {
         await sleep(150);
-        await until('whatever runs has come to a lock', 10_000, async () => {
+        await until('all running statements wait for a lock', 10_000, async () => {
           return (await owner.value(RUNNING)) === '0';
         });
       },
@@ -73,7 +76,7 @@ describe('under a role with unusual settings', () => {
 const RUNNING = `select count(*) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()
   and backend_type = 'client backend' and state = 'active' and wait_event_type is distinct from 'Lock'`;
 
-/** Without times of the clock, which differ between two stores. */
+/** Leaves out times of the clock, which differ between two stores. */
 const STORED = ['verdicts', 'ledger', 'rounds', 'anomalies'].map(
   (view) =>
     `select (to_jsonb(v) - '{decided_at,entered_at,opened_at,refunded_at}'::text[])::text from promo.${view} v order by 1`,
@@ -112,7 +115,7 @@ test('the same events get the same verdicts, and the store stays sound', async (
   }
 });
 
-test('commands print the same, with dates as ISO 8601 has them', async () => {
+test('commands print the same, with dates in ISO 8601', async () => {
   const store = await freshStore({ own: true });
   const role = await unusualRole(store);
   try {

@@ -1,4 +1,4 @@
-/** Roles of the database: what each of them is refused, and that what it needs is enough. */
+/** Roles of the database: the statements that each role is refused, and the work that it can do. */
 import { ensureMonths } from '../../src/ledger/decide-batch';
 import { type Grantee, grantRoles, grantStatements, UnfitRole } from '../../src/ledger/roles';
 import { aBet, aRefund, damagesOf, freshStore, rowsOf, TestStore, withClient } from '../support/ledger';
@@ -24,7 +24,7 @@ beforeAll(async () => {
   await store
     .partition('acme')
     .read(aBet({ event_id: 'a' }), aBet({ event_id: 'a' }), aRefund(), null, aBet({ event_id: 'b' }));
-  // A month that is over, to be dropped.
+  // A past month, to be dropped.
   await store.pool.query(`create table promo_store.history_2020_01 partition of promo_store.history
     for values from ('2020-01-01 00:00:00+00') to ('2020-02-01 00:00:00+00')`);
 });
@@ -36,7 +36,9 @@ afterAll(async () => {
   await store.close();
 });
 
-/** Runs a statement as a role, and takes it back. @returns whether it is allowed; any other error is thrown */
+/**
+ * Runs a statement as a role, and rolls it back. @returns whether it is allowed; any other error is thrown
+ */
 async function isAllowed(role: Name, statement: string): Promise<boolean> {
   return withClient(roleOf(role).url, async (client) => {
     await client.query('begin');
@@ -54,7 +56,7 @@ async function isAllowed(role: Name, statement: string): Promise<boolean> {
 }
 
 const STORED = ['event_keys', 'history', 'resends', 'unstored', 'panics', 'rounds', 'partitions'];
-/** Without columns. */
+/** Lists the tables without columns. */
 const EMPTY = 'migrate_guard';
 const ALL_TABLES = [
   ...STORED,
@@ -78,7 +80,7 @@ const ALL_TABLES = [
 const month = `to_char(now() at time zone 'utc', 'YYYY_MM')`;
 const inMonth = (statement: string) =>
   `do $$ begin execute format('${statement}', 'history_' || ${month}); end $$`;
-/** Of columns that are the same in every table of that kind. */
+/** Columns that are the same in every table of that kind. */
 const anyColumn: Readonly<Record<string, string>> = {
   ...{
     event_keys: 'outcome',
@@ -102,9 +104,9 @@ const anyColumn: Readonly<Record<string, string>> = {
   },
 };
 
-/** A statement, and who is allowed it; everybody else is refused. */
+/** Statements, and the roles that may run each of them. All other roles are refused. */
 const TABLE: readonly (readonly [statement: string, allowed: readonly Name[]])[] = [
-  // What is decided stays as it is: for everybody but the owner.
+  // Only the owner may change decided rows.
   ...ALL_TABLES.flatMap((table) => [
     [`delete from promo_store.${table}`, []] as const,
     [`truncate promo_store.${table}`, []] as const,
@@ -122,7 +124,7 @@ const TABLE: readonly (readonly [statement: string, allowed: readonly Name[]])[]
   ['update promo_store.event_keys set content_hash = 1, verdict_id = 1', []],
   ['update promo_store.rounds set round_no = 1', []],
   ['update promo_store.partitions set partition_no = default', []],
-  // What a worker does.
+  // The work of a worker.
   [`insert into promo_store.event_keys values (1, 1, 1, 1, 1, 0, 'x')`, ['writer']],
   [`insert into promo_store.panics (verdict_id, error) values (1, 'x')`, ['writer']],
   [`insert into promo_store.partitions (topic, partition) values ('t', 1)`, ['writer']],
@@ -133,7 +135,7 @@ const TABLE: readonly (readonly [statement: string, allowed: readonly Name[]])[]
   [`select nextval('promo_store.batch_numbers')`, ['writer']],
   [`select setval('promo_store.batch_numbers', 1)`, []],
   ['select promo_store.ensure_months(2)', ['writer']],
-  // What would hold up others.
+  // Statements that would block others.
   ['select promo_store.lock_feeds(array[1])', ['writer']],
   ['select from promo_store.feeds for key share', []],
   ...['months', 'feeds', 'migrate_guard'].map(
@@ -142,7 +144,7 @@ const TABLE: readonly (readonly [statement: string, allowed: readonly Name[]])[]
   ['select document from promo_store.reference_versions', ['writer']],
   [`insert into promo_store.reference_versions (version, document) values (7, '{}')`, []],
   [`insert into promo_store.operators (operator_id) values ('x')`, []],
-  // What holds player data.
+  // Rows with player data.
   ['select player_ref from promo_store.history', []],
   ['select payload from promo_store.panics', []],
   ['select player_ref from promo.verdicts', []],
@@ -151,7 +153,7 @@ const TABLE: readonly (readonly [statement: string, allowed: readonly Name[]])[]
   ['select * from promo.ledger', []],
   [inMonth('table promo_store.%I'), []],
   ['select key from promo_store.player_keys', ['writer']],
-  // What analysts read.
+  // Views for analysts.
   ...['events', 'deliveries', 'rounds', 'anomalies'].map(
     (view) => [`select * from promo.${view}`, ['reader']] as const,
   ),
@@ -161,18 +163,18 @@ const TABLE: readonly (readonly [statement: string, allowed: readonly Name[]])[]
   [`select * from promo.verdict_of('acme', 'a')`, []],
   ['select * from promo.check_invariants()', ['reader']],
   [`select * from promo_store.decided_offsets('{t}', '{0}', '{0}', 1)`, ['reader']],
-  // What everybody may know.
+  // Functions for every role.
   ...['partitions', 'operations', 'migrations', 'reference_versions'].map(
     (view) => [`select * from promo.${view}`, ['writer', 'reader', 'janitor', 'maintainer']] as const,
   ),
-  // What operations do. Their log is added to, and nobody who is in it can change it.
+  // Operations. A role may add to their log, and no role in the log may change it.
   [`select promo.begin_operation('replay', '{}')`, ['writer', 'maintainer']],
   [`insert into promo_store.operations (operation, request) values ('replay', '{}')`, []],
   [`select * from promo.erase_player('acme', 'nobody')`, ['maintainer']],
   [`select * from promo.retention_plan('2020-02-01')`, ['janitor']],
   [`select promo.drop_months_before('2020-02-01')`, ['janitor']],
   ['select * from promo.forget_dropped_players()', ['janitor']],
-  // Of the whole database.
+  // Rights on the whole database.
   ['create schema another', []],
   ['create table promo.another ()', []],
   ['create table promo_store.another ()', []],
@@ -186,7 +188,7 @@ test.each(TABLE)('%s: allowed to %j', async (statement, allowed) => {
 });
 
 test.each(['writer', 'maintainer'] as const)(
-  '%s notes no retention, by which verify would pass over records',
+  '%s cannot log a retention, which would make verify ignore records',
   async (name) => {
     await withClient(roleOf(name).url, async (client) => {
       for (const operation of ['retention', 'erasure', 'anything'])
@@ -197,7 +199,7 @@ test.each(['writer', 'maintainer'] as const)(
   },
 );
 
-test('what a role makes for its session takes the place of no name that the owner uses', async () => {
+test('temporary objects of a role replace no name that the owner uses', async () => {
   const ran = `raise exception 'ran as %', current_user`;
   await withClient(roleOf('reader').url, async (client) => {
     await client.query(
@@ -222,7 +224,7 @@ test('what a role makes for its session takes the place of no name that the owne
   expect(open).toEqual([]);
 });
 
-test('whoever is a member of the reader and may see players looks verdicts up, also after roles are granted anew', async () => {
+test('a member of the reader that may see players can look verdicts up, also after a second grant', async () => {
   const { name: analyst, url } = await makeRole(store.url, 'analyst');
   try {
     await withClient(store.url, async (client) => {
@@ -239,7 +241,7 @@ test('whoever is a member of the reader and may see players looks verdicts up, a
   }
 });
 
-test('the tables of the list above are all that there are, so that no new one is left out', async () => {
+test('the list above has all tables, so that no new one is missing', async () => {
   const found = await store.rows(
     `select relname from pg_class where relnamespace = 'promo_store'::regnamespace and relkind in ('r', 'p') and not relispartition`,
   );
@@ -270,7 +272,7 @@ test('the reader looks a verdict up by the id of its event, without its player',
   expect(await look('never sent')).toEqual([]);
 });
 
-test('the writer decides, makes months, and leaves a sound store', async () => {
+test('the writer decides, creates months, and leaves a sound store', async () => {
   const limited = new TestStore(roleOf('writer').url, { own: true });
   limited.damaged = true; // It may not look.
   try {
@@ -299,7 +301,7 @@ test('the writer decides, makes months, and leaves a sound store', async () => {
   expect(await withClient(roleOf('reader').url, damagesOf)).toEqual([]);
 });
 
-test('granting again takes what else a role was granted, and two roles may be one', async () => {
+test('a second grant revokes other privileges of a role, and one role may be both', async () => {
   await store.pool.query(`grant select on promo_store.history to ${roleOf('nobody').name};
     grant delete on promo_store.event_keys to ${roleOf('nobody').name}`);
   const name = roleOf('nobody').name;
@@ -329,7 +331,7 @@ test('after a restore without privileges, granting again closes the functions of
   expect(await isAllowed('janitor', `select promo.drop_months_before('2020-01-01')`)).toBe(true);
 });
 
-test('a role that is not there, or to whom nothing can be refused, is granted nothing', async () => {
+test('a missing role, and a role that cannot be limited, is granted nothing', async () => {
   const superuser = new URL(store.url).username;
   const granted = grantRoles(store.url, [
     { role: 'writer', name: 'no such role' },
@@ -382,7 +384,7 @@ describe('the right to connect to the database', () => {
     });
     expect(await connects(stranger.url)).toBe(false);
     expect(await connects(writer.url)).toBe(true);
-    // A role that comes later is granted it as well.
+    // Also grant connect to a role that is created later.
     const reader = await aRole('reader');
     expect(await connects(reader.url)).toBe(false);
     await grantRoles(own.url, [{ role: 'reader', name: reader.name }]);
@@ -390,7 +392,7 @@ describe('the right to connect to the database', () => {
     expect(await connects(stranger.url)).toBe(false);
   });
 
-  test('stays where another role would lose access, and the statements name each such role', async () => {
+  test('stays public where another role would lose access, and the statements name each such role', async () => {
     const writer = await aRole('writer');
     const uses = {
       owner: await aRole('owner'),
@@ -425,7 +427,7 @@ describe('the right to connect to the database', () => {
     });
   });
 
-  test('stays where the owner of the tables is not that of the database, who is named', async () => {
+  test('stays public where the database has another owner than the tables, and the answer names the owner', async () => {
     const [owner, writer] = [await aRole('owner'), await aRole('writer')];
     await own.pool.query(`do $$ declare each record; begin
       for each in select nspname from pg_namespace where nspname in ('promo', 'promo_store') loop

@@ -1,4 +1,4 @@
-/** Rounds as the store keeps them: what counts, what a refund removes, and what analysts are shown. */
+/** Rounds in the store: counted sums, removal by a refund, and the views for analysts. */
 import {
   aBet,
   aDeposit,
@@ -30,7 +30,7 @@ const sums = () =>
 const anomalies = () => store.rows('select round_id, anomaly from promo.anomalies order by 1, 2');
 
 describe('a refund', () => {
-  test('removes what was counted of its round, exactly once, and names what it reverses [R2] [L1]', async () => {
+  test('removes the counted sums of its round exactly once, and names the reversed entries [R2] [L1]', async () => {
     expect(
       await acme.read(
         aBet({ event_id: 'b1', amount: '10.00' }),
@@ -60,7 +60,7 @@ describe('a refund', () => {
     expect(await sums()).toEqual(['bet', 'settled', 'win'].map((kind) => ['r-1', kind, 'EUR', '0']));
   });
 
-  test('makes every later bet and settled of the round skipped, a win and a refund accepted without counting [R3] [R7]', async () => {
+  test('skips every later bet and settled of its round, and accepts a win and a refund without counting [R3] [R7]', async () => {
     expect(await acme.read(aRefund(), aBet(), aSettled(), aWin(), aRefund())).toEqual([
       'accepted',
       'skipped/round_refunded',
@@ -80,7 +80,7 @@ describe('a refund', () => {
     ]);
   });
 
-  test('by another connection of the feed removes the round too [R9]', async () => {
+  test('by another connection of the feed removes the round, too [R9]', async () => {
     await acme.read(aBet(), aSettled());
     await store.partition('acme.solo').read(aRefund({ brand: undefined }));
     expect((await sums()).map((row) => row[3])).toEqual(['0', '0']);
@@ -101,7 +101,7 @@ describe('a refund', () => {
     expect(await sums()).toEqual([['r-1', 'bet', 'EUR', '2100']]);
   });
 
-  test('of zero refunds, and no game rule holds it back [G1] [G2] [R2]', async () => {
+  test('of zero refunds its round, and no game rule prevents it [G1] [G2] [R2]', async () => {
     expect(await acme.read(aBet(), aRefund({ amount: '0', game: { id: 'g9' } }), aBet())).toEqual([
       'accepted',
       'accepted',
@@ -109,11 +109,11 @@ describe('a refund', () => {
     ]);
   });
 
-  test('costs the same whatever the round holds [R4]', async () => {
+  test('costs the same for any number of events in the round [R4]', async () => {
     const many = Array.from({ length: 5_000 }, () => aBet({ round_id: 'big', amount: '1' }));
     await acme.read(...many);
     await acme.read(aBet({ round_id: 'small' }));
-    // Twenty thousand more, as decided before, but without their keys: the refund must not touch them.
+    // Twenty thousand more decided events, without their keys: the refund must not touch them.
     store.damaged = true;
     await store.pool.query(`
       insert into promo_store.history select verdict_id + 8192 * n, decided_at, occurred_at, amount_minor, round_no, source_offset, feed_no,
@@ -131,7 +131,7 @@ describe('a refund', () => {
         [event_id],
       );
     };
-    // Its key, its verdict, the round, the partition's counters.
+    // Its key, its verdict, the round, the counters of the partition.
     expect(await rowsWritten('small-refund', 'small')).toBe('4');
     const began = performance.now();
     expect(await rowsWritten('big-refund', 'big')).toBe('4');
@@ -143,7 +143,7 @@ describe('a refund', () => {
 });
 
 describe('settled', () => {
-  test('counts once a round; a second is accepted, counts nothing and is an anomaly [R6] [A1]', async () => {
+  test('counts once for each round; a second one is accepted, counts nothing and is an anomaly [R6] [A1]', async () => {
     expect(
       await acme.read(aBet(), aSettled({ event_id: 's1' }), aSettled({ event_id: 's2', amount: '99' })),
     ).toEqual(['accepted', 'accepted', 'accepted']);
@@ -154,7 +154,7 @@ describe('settled', () => {
     expect(await anomalies()).toEqual([['r-1', 'second_settled']]);
   });
 
-  test('must be the sum of the bets, those below the minimum included and other skipped ones not [A2]', async () => {
+  test('must be the sum of the bets, with those below the minimum and without other skipped ones [A2]', async () => {
     await acme.read(
       ...[aBet({ round_id: 'even' }), aSettled({ round_id: 'even' })],
       ...[aBet({ round_id: 'odd' }), aSettled({ round_id: 'odd', amount: '1' })],
@@ -179,7 +179,7 @@ test.each([
   ['small, whose rounds are locked at once', 500],
   ['large, whose decided rounds are read without a lock', 0],
 ])(
-  'the answer names the anomaly that its event makes, and so do the answers after it, in a batch that is %s [A4] [K3]',
+  'the answer names the anomaly of its event, and so do later answers, in a batch that is %s [A4] [K3]',
   async (_, fewEvents) => {
     const writer = store.writer({ fewEvents });
     const partition = writer.partition('acme');
@@ -196,7 +196,7 @@ test.each([
     expect(await read(0, settled, aLogin())).toEqual([['settled_mismatch'], []]);
     expect(await read(0, settled, aLogin())).toEqual([['settled_mismatch'], []]);
     expect(await read(2, bet, second, stranger)).toEqual([[], ['second_settled'], ['player_mismatch']]);
-    // Read again behind a crash, and sent again: among events that are decided for the first time.
+    // Read again after a crash, and sent again, among events that are decided for the first time.
     expect(await read(2, bet, second, stranger, aBet({ round_id: 'r-2' }))).toEqual([
       ...[[], ['second_settled'], ['player_mismatch']],
       [],
@@ -209,7 +209,7 @@ test.each([
   },
 );
 
-test('a round whose events disagree on player, brand or currency is shown; rejected events do not speak [A3]', async () => {
+test('a round whose events disagree on player, brand or currency is an anomaly; rejected events do not count [A3]', async () => {
   await acme.read(
     ...[aBet({ round_id: 'player' }), aWin({ round_id: 'player', player_ref: 'p-2' })],
     ...[aBet({ round_id: 'brand' }), aWin({ round_id: 'brand', brand: 'second' })],
@@ -255,7 +255,7 @@ test('a round is the same in one batch, in batches of one, and over two partitio
   for (const round of ['single', 'backwards', 'spread']) expect(of(round)).toEqual(of('whole'));
 });
 
-test('a round that is opened in the state in which a batch leaves it has the row of one that came to it step by step [R1]', async () => {
+test('a round that one batch opens has the same row as a round that several batches change step by step [R1]', async () => {
   const uuid = '0192f0c1-7f3e-7cc0-b9a5-2f1d8a4c9e01';
   const events = (round: string): Json[] => [
     aBet({ round_id: round, amount: '3.00' }),
@@ -268,7 +268,7 @@ test('a round that is opened in the state in which a batch leaves it has the row
     aRefund({ event_id: `refund of ${round}`, round_id: round }),
   ];
   const ids = ['short', uuid, 'longer than sixteen bytes', 'é€🎰'];
-  // Half of the batch is of rounds that are there, in other orders, so that both are met by one transaction.
+  // Half of the batch belongs to existing rounds, in other orders, so that one transaction meets both.
   const atOnce = ids.map((id) => `${id} 1`);
   const stepByStep = ids.map((id) => `${id} 2`);
   for (const [position] of events('').entries())
@@ -297,7 +297,7 @@ test('a round that is opened in the state in which a batch leaves it has the row
   expect(await store.value('select count(*) - count(distinct round_no) from promo_store.rounds')).toBe('0');
 });
 
-test('a rejected event that is the first to name a round is shown with it, and the round stands as if it were new [R5] [V6]', async () => {
+test('a rejected event that names a round first is shown with it, and the round is as good as new [R5] [V6]', async () => {
   await acme.read(aBet({ event_id: 'x', spec: 'other', player_ref: 'p-9' }));
   expect(await store.rows('select event_id, verdict, round_id from promo.verdicts')).toEqual([
     ['x', 'rejected', 'r-1'],
@@ -337,7 +337,7 @@ test('sums may exceed 64 bits, in the ledger and in the rounds, for every scale 
   ]);
 });
 
-test('deposits, withdrawals and logins are entries without a round; a login is 0 without currency [L1] [G5] [R7]', async () => {
+test('deposits, withdrawals and logins are entries without a round; a login has 0 and no currency [L1] [G5] [R7]', async () => {
   expect(
     await acme.read(
       aDeposit({ event_id: 'd', amount: '10.50', round_id: 5, game: 'x' }),
@@ -357,7 +357,7 @@ test('deposits, withdrawals and logins are entries without a round; a login is 0
   ]);
 });
 
-test('entries are only ever added: what a later refund reverses keeps its entry_id and its amount [L2]', async () => {
+test('entries are only added: an entry that a later refund reverses keeps its entry_id and its amount [L2]', async () => {
   const entries = () =>
     store.rows('select t::text from promo.ledger t where reverses_entry_id is null order by entry_id');
   await acme.read(aBet(), aBet({ round_id: 'r-2' }), aDeposit());
@@ -371,7 +371,7 @@ test('entries are only ever added: what a later refund reverses keeps its entry_
   expect(await store.value('select count(*) - count(distinct entry_id) from promo.ledger')).toBe('0');
 });
 
-test('verdict ids ascend in the order in which the events of a round were decided, whoever decided them [D2] [R8]', async () => {
+test('verdict ids ascend in the order in which events of a round were decided, by any worker [D2] [R8]', async () => {
   const writers = [0, 1, 2].map((n) => store.writer().partition('acme', n));
   for (let i = 0; i < 20; i++) {
     await Promise.all(
@@ -380,7 +380,7 @@ test('verdict ids ascend in the order in which the events of a round were decide
       ),
     );
   }
-  // A bet that counts was decided before the refund, one that is skipped after it.
+  // A counted bet was decided before the refund, and a skipped one after it.
   expect(
     await store.value(
       `select count(*) from promo.verdicts b join promo.verdicts f on f.round_id = b.round_id and f.kind = 'refund'

@@ -1,6 +1,7 @@
 /**
- * Which rows a statement of a decision can reach, by what its plan says of `feed_no`: whether a store that is spread over nodes by feed finds
- * them on one node. docs/adr/0015-one-postgres-until-it-is-full.md has the same as a table, which this reads.
+ * Checks which rows a statement of a decision can reach, by the conditions of its plan on `feed_no`. In a
+ * store that is spread over nodes by feed, such a statement finds its rows on one node.
+ * The test reads the table of statements in docs/adr/0015-one-postgres-until-it-is-full.md.
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -18,7 +19,7 @@ import {
   withClient,
 } from '../support/ledger';
 
-/** Small, and nothing of an event: every node has a copy of each. */
+/** Small tables without events: every node has a copy of each. */
 const REFERENCE = [
   'operators',
   'feeds',
@@ -37,7 +38,7 @@ beforeEach(async () => {
 });
 afterEach(() => store.close());
 
-/** A store that keeps the text of all that it is asked, by name. */
+/** A store that records the text of each statement, by name. */
 function recorded(inner: Store, texts: Map<string, string>): Store {
   const note = ({ name, text }: Statement) => texts.set(name, text);
   return {
@@ -59,7 +60,7 @@ function recorded(inner: Store, texts: Map<string, string>): Store {
   };
 }
 
-/** Has everything decided that makes the worker ask anything of its store. */
+/** Decides a batch that makes the worker send each of its statements. */
 async function statementsOfDecisions(): Promise<Map<string, string>> {
   const texts = new Map<string, string>();
   let contended = false;
@@ -99,7 +100,7 @@ async function reachOf(client: Client, text: string): Promise<Reach> {
   return conditions.every(isOfPartition) ? 'one Kafka partition' : 'every node';
 }
 
-/** As the store plans it once for all values. */
+/** The plan of the store for any values. */
 async function planOf(client: Client, text: string): Promise<unknown> {
   await client.query(`prepare asked as ${text}`);
   const [[types] = []] = await rowsOf(
@@ -120,13 +121,13 @@ interface Scan {
   readonly condition: string;
 }
 
-/** The scans of tables in a plan but those that every node has, with all that they look for. */
+/** The scans of tables in a plan, except those that every node has, with all their conditions. */
 function scansOf(plan: unknown): Scan[] {
   if (Array.isArray(plan)) return plan.flatMap(scansOf);
   if (!isJson(plan)) return [];
   const table = String(plan['Relation Name'] ?? '').replace(/_\d{4}_\d{2}$/, '');
   const isScan = table !== '' && plan['Node Type'] !== 'ModifyTable' && !REFERENCE.includes(table);
-  // What a bitmap looks for in its index is said again by the scan that it is for.
+  // The scan of a bitmap repeats the conditions of its index.
   const condition = ['Index Cond', 'Recheck Cond', 'Filter'].map((name) => plan[name] ?? '').join(' ');
   return [...(isScan ? [{ table, condition }] : []), ...Object.values(plan).flatMap(scansOf)];
 }
@@ -158,7 +159,7 @@ test('each statement of a decision reaches as far as the decision record says', 
   expect(Object.fromEntries(found)).toEqual(Object.fromEntries(documented()));
 });
 
-test('what has a feed is unique by it, but for the number of a round, and refers to nothing', async () => {
+test('tables with a feed are unique by it, except by the number of a round, and have no foreign keys', async () => {
   const unique = await store.rows(
     `
     select i.indexrelid::regclass::text,

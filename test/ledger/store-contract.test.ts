@@ -1,4 +1,7 @@
-/** Postgres as the ledger relies on it; test/simulation/store-contract.test.ts holds the simulator's model against the same scripts. */
+/**
+ * The behaviour of Postgres on which the ledger relies. test/simulation/store-contract.test.ts runs the same
+ * scripts against the simulator's model.
+ */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { until } from '../../dev/servers/deadline';
 import { freshStore, REFERENCE } from '../support/ledger';
@@ -6,7 +9,7 @@ import { describeStoreContract } from '../support/store-contract';
 
 jest.setTimeout(60_000);
 
-/** Longer than a statement takes that need not wait. */
+/** Longer than a statement takes that does not wait. */
 const SETTLED_MS = 150;
 
 const RUNNING = `select count(*) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()
@@ -22,7 +25,7 @@ describeStoreContract(async () => {
     async settle() {
       await sleep(SETTLED_MS);
       await until(
-        'whatever runs has come to a lock',
+        'all running statements wait for a lock',
         10_000,
         async () => (await store.value(RUNNING)) === '0',
       );

@@ -1,6 +1,7 @@
 /**
- * Queries of analysts on a million verdicts with 1 % refunds. No vacuum has seen the newest 50,000. Bounds
- * are blocks read, not times: blocks do not depend on the machine. RANGE_EVENTS=3700000 fills a larger store.
+ * Queries of analysts on a million verdicts with 1 % refunds. No vacuum has seen the newest 50,000. The
+ * limits are blocks read, not times, since blocks do not depend on the machine. RANGE_EVENTS=3700000 fills a
+ * larger store.
  */
 
 import { readFileSync } from 'node:fs';
@@ -18,7 +19,7 @@ jest.setTimeout(FILL_MS);
 let store: TestStore;
 /** Blocks of all months of history, and of rounds. */
 let allBlocks: number;
-/** Ids of the store for those of the documents. */
+/** Replaces the ids of the documents by ids of the store. */
 let ids: Readonly<Record<string, string | null>>;
 beforeAll(async () => {
   store = await freshStore({ own: true });
@@ -49,7 +50,7 @@ beforeAll(async () => {
   expect(Object.values(ids)).not.toContain(null);
 });
 afterAll(() => {
-  // A test of its own checks that the store is sound, and one check is enough.
+  // One test checks that the store is sound, and one check is enough.
   store.damaged = true;
   return store.close();
 });
@@ -60,7 +61,7 @@ const BY_DAY = `select brand, (entered_at at time zone 'utc')::date as day, kind
 from promo.ledger where operator_id = 'acme' and kind <> 'login' and ${WEEK} group by brand, day, kind, currency`;
 
 interface Reading {
-  /** From memory or disk. */
+  /** Counts blocks from memory and from disk. */
   readonly blocks: number;
   readonly writtenToDisk: number;
   readonly rows: number;
@@ -92,7 +93,7 @@ async function read(sql: string): Promise<Reading> {
 const SCAN_OF_HISTORY =
   /"Node Type":"Seq Scan"[^{}]*"Relation Name":"history_\d+_\d+"[^{}]*"Total Cost":(?!0\b)/;
 
-/** The blocks of SQL of a document, by their first line. */
+/** The SQL blocks of a document, by their first line. */
 function queriesOf(document: string): [title: string, sql: string][] {
   const text = readFileSync(join(ROOT, document), 'utf8');
   return [...text.matchAll(/^```sql\n(.+?)^```/gms)].map(([, sql = '']) => [
@@ -101,7 +102,10 @@ function queriesOf(document: string): [title: string, sql: string][] {
   ]);
 }
 
-/** The most that a documented query may read, by the begin of its first line: a share of all blocks of history and rounds. */
+/**
+ * The limit of each documented query, by the beginning of its first line: a share of all blocks of history
+ * and rounds.
+ */
 const BOUNDS: Readonly<Record<string, number>> = {
   'docs/queries.md -- Counted amounts by brand, day': 1.2,
   'docs/queries.md -- Counted bets less counted wins': 1.2,
@@ -130,7 +134,7 @@ const BOUNDS: Readonly<Record<string, number>> = {
 };
 const DOCUMENTED = ['docs/queries.md', 'docs/tables.md'].flatMap(queriesOf);
 
-test('each query of the documents has a bound, and each bound a query', () => {
+test('each query of the documents has a limit, and each limit a query', () => {
   const isBound = (title: string) => Object.keys(BOUNDS).filter((begin) => title.startsWith(begin));
   expect(DOCUMENTED.filter(([title]) => isBound(title).length !== 1)).toEqual([]);
   expect(
@@ -139,30 +143,30 @@ test('each query of the documents has a bound, and each bound a query', () => {
   expect(DOCUMENTED.length).toBeGreaterThan(20);
 });
 
-test.each(DOCUMENTED)('%s reads no more than its bound', async (title, sql) => {
+test.each(DOCUMENTED)('%s reads no more blocks than its limit', async (title, sql) => {
   const bound = Object.entries(BOUNDS).find(([begin]) => title.startsWith(begin))?.[1] ?? 0;
   const { blocks } = await read(sql.replace(/'([er]-\d)'/g, (_, id: string) => `'${ids[id]}'`));
   expect(blocks).toBeLessThan(bound * allBlocks);
 });
 
-/** What an analyze of 900 rows notes where its sample holds next to no refunded round. */
+/** The statistics of an analyze whose sample of 900 rows contains almost no refunded round. */
 const UNLUCKY = `update pg_statistic set stanullfrac = 0.999999 where starelid = 'promo_store.rounds'::regclass and staattnum in
   (select attnum from pg_attribute where attrelid = 'promo_store.rounds'::regclass and attname in ('refunded_at', 'refunded_by'))`;
 
 test.each(['analyze promo_store.refunds', 'analyze promo_store.rounds', UNLUCKY])(
-  'a week of the ledger reads each block of history twice at most after: %s',
+  'a query for a week of the ledger reads each block of history at most twice after: %s',
   async (sample) => {
     await store.rows(sample);
     expect((await read(BY_DAY)).blocks).toBeLessThan(2 * allBlocks);
     const { blocks } = await read(
       `select entry_id, entered_at, event_id, round_id, amount from promo.ledger where ${WEEK} order by entered_at, entry_id`,
     );
-    // With round_id an entry may be looked up in rounds by itself, four blocks each.
+    // With round_id, Postgres may look an entry up in rounds, for four blocks each.
     expect(blocks).toBeLessThan(2 * allBlocks + (4 * EVENTS) / 5);
   },
 );
 
-test('the planner knows how many refunds a week has, within a half', async () => {
+test('the planner estimates the refunds of a week within half of their number', async () => {
   const week = `select from promo_store.refunds where ${WEEK.replace('entered_at', 'refunded_at')}`;
   const expected = Number(/rows=(\d+)/.exec((await store.rows(`explain ${week}`)).flat().join('\n'))?.[1]);
   const found = Number(await store.value(`select count(*) from (${week}) r`));
@@ -171,7 +175,7 @@ test('the planner knows how many refunds a week has, within a half', async () =>
   expect(expected / found).toBeLessThan(1.5);
 });
 
-test('the copy of the ledger reads the history since its oldest refunded round began, and misses no entry', async () => {
+test('the copy of the ledger reads the history since its oldest refunded round, and misses no entry', async () => {
   const from = `(select promo.newest_since(1) - interval '1 hour')`;
   const range = `from promo.ledger where entered_at >= ${from}`;
   const bounded = `${range} and decided_at >= (select promo.entries_since(${from}))`;
@@ -192,7 +196,7 @@ test('the newest verdicts are found without a scan of history', async () => {
   expect(await store.rows(newest)).toHaveLength(50);
   const { plan } = await read(newest);
   expect(plan).not.toMatch(SCAN_OF_HISTORY);
-  // So would a scan show.
+  // A scan would show like this.
   expect((await read('select max(decided_at) from promo.verdicts')).plan).toMatch(SCAN_OF_HISTORY);
 });
 
@@ -208,7 +212,7 @@ test('many rounds are found by an index, one by one', async () => {
   expect((await read(oneByOne)).plan).not.toMatch(SCAN_OF_HISTORY);
 });
 
-test('what a refund reversed is found by its event_id in the natural form', async () => {
+test('the reversals of a refund are found by its event_id alone', async () => {
   const refund = await store.value(
     'select refunded_by from promo.rounds where refunded and counted_bet > 0 limit 1',
   );
@@ -219,7 +223,7 @@ test('what a refund reversed is found by its event_id in the natural form', asyn
   expect(plan).not.toMatch(/"Node Type":"Seq Scan"[^{}]*"Relation Name":"rounds"/);
 });
 
-test('what counts now of the verdicts is what the ledger sums up to, and counted is more', async () => {
+test('the verdicts with counts_now have the sums of the ledger, and those with counted have more', async () => {
   const [[now, counted] = []] = await store.rows(
     `select sum(amount) filter (where counts_now), sum(amount) filter (where counted) from promo.verdicts where kind <> 'settled'`,
   );
@@ -238,11 +242,11 @@ test('a check of everything stored reads history four times, and writes less tha
   const blocksOfKeys = Number(
     await store.value(`select pg_relation_size('promo_store.event_keys') / ${BLOCK}`),
   );
-  // Each of three processes reads all rounds for itself.
+  // Each of three processes reads all rounds.
   expect(blocks).toBeLessThan(5 * allBlocks + blocksOfKeys);
 });
 
-test('a check of one month reads its history four times, and none of the others', async () => {
+test('a check of one month reads its history four times, and no other month', async () => {
   const { rows, blocks } = await read(`select * from promo.check_month(${monthBefore(0)})`);
   expect(rows).toBe(0);
   const [ofMonth, ofOthers] = (
@@ -255,7 +259,7 @@ test('a check of one month reads its history four times, and none of the others'
   expect((await read(`select * from promo.check_month(${monthBefore(31)})`)).rows).toBe(0);
 });
 
-test('a refund is noted with its round, whether it comes first or later, and follows what is done to the round by hand', async () => {
+test('a refund is stored with its round, first or later, and follows manual changes of the round', async () => {
   const own = await freshStore();
   const acme = own.partition('acme');
   await acme.read(

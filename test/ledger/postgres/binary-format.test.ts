@@ -1,4 +1,6 @@
-/** Postgres' binary formats as Postgres reads them: rows of COPY, arrays as parameters, and keys on their way back to ids. */
+/**
+ * Postgres reads our binary formats: rows of COPY, arrays as parameters, and keys on their way back to ids.
+ */
 
 import fc from 'fast-check';
 import { parseInstant } from '../../../src/domain/event/timestamp';
@@ -13,14 +15,14 @@ import { anyCharacter } from '../../support/texts';
 
 let store: TestStore;
 beforeAll(async () => {
-  // Its own, since the databases that serve again are dropped before this file closes it.
+  // A database of its own, since shared databases are dropped before this file closes them.
   store = await freshStore({ own: true });
 });
 afterAll(() => store.close());
 
 type Texts = (string | null)[];
 
-/** What a table holds after a COPY of rows, as text, in the order of its first column. */
+/** The rows of a table after a COPY, as text, in the order of the first column. */
 async function copied(columns: string, rows: CopyRows): Promise<Row[]> {
   return inTransaction(store.pool, async (session) => {
     await session.write([
@@ -31,7 +33,7 @@ async function copied(columns: string, rows: CopyRows): Promise<Row[]> {
   });
 }
 
-/** Values that went through COPY into a column, as text. */
+/** Passes values by COPY into a column, and returns them as text. */
 async function throughCopy<T>(
   type: string,
   values: readonly T[],
@@ -46,7 +48,7 @@ async function throughCopy<T>(
   return (await copied(`n int, value ${type}`, rows)).map(([, value]) => value ?? null);
 }
 
-describe('what is written at once', () => {
+describe('statements of one request', () => {
   const rowsOf = (values: readonly number[]) => {
     const rows = new CopyRows();
     for (const value of values) {
@@ -64,7 +66,7 @@ describe('what is written at once', () => {
   const tables = (...names: string[]) =>
     names.map((name) => ({ name, text: `create temp table ${name} (n int primary key) on commit drop` }));
 
-  test('runs in its order, each COPY with the rows that are its own', async () => {
+  test('run in their order, each COPY with its own rows', async () => {
     const [counts] = await inTransaction(store.pool, async (session) => {
       await session.write([
         ...tables('a', 'b'),
@@ -78,7 +80,7 @@ describe('what is written at once', () => {
     expect(counts).toEqual(['10', '4999950000']);
   });
 
-  test('ends at what fails, which is named; the rows behind it are passed over, and the connection serves on', async () => {
+  test('end at the failing one, which the error names; later rows are skipped, and the connection stays usable', async () => {
     const many = upTo(200_000);
     for (const failing of [
       copyInto('a', [1, 1]),
@@ -95,7 +97,7 @@ describe('what is written at once', () => {
   });
 });
 
-/** Values that went through a parameter, as text. */
+/** Passes values by a parameter, and returns them as text. */
 async function throughArray(type: string, array: Buffer): Promise<Texts> {
   const rows = await store.rows(
     `select value from unnest($1::${type}[]) with ordinality as t (value, n) order by n`,
@@ -122,7 +124,7 @@ describe('numbers', () => {
       10n ** 8n + 1n,
       10n ** 12n,
     ],
-    // On both sides of what a double holds exactly, and of 64 bits.
+    // Below and above the largest exact integer of a double, and of 64 bits.
     ...[2n ** 53n - 1n, 2n ** 53n, 2n ** 53n + 1n, 2n ** 63n - 1n, 2n ** 63n, 2n ** 64n],
     ...[
       10n ** 16n,
@@ -135,12 +137,12 @@ describe('numbers', () => {
     ],
   ];
 
-  test('a numeric is what it was, however large and however many zeros it ends with [M5]', async () => {
+  test('a numeric keeps its value, however large and with any number of final zeros [M5]', async () => {
     expect(await throughCopy('numeric', numerics, (rows, value) => rows.numericValue(value))).toEqual(
       numerics.map(String),
     );
     expect(await throughArray('numeric', arrays.numeric(numerics))).toEqual(numerics.map(String));
-    // As good as any other: sums, comparisons and their text are those of the number.
+    // It is as good as any other numeric: its sums, comparisons and text are those of the number.
     const [[equal] = []] = await store.rows(
       `select bool_and(value = text::numeric and value + 1 - 1 = text::numeric and scale(value) = 0 and hash_numeric(value) = hash_numeric(text::numeric))
        from unnest($1::numeric[], $2::text[]) as t (value, text)`,
@@ -149,7 +151,7 @@ describe('numbers', () => {
     expect(equal).toBe('t');
   });
 
-  test('any numeric of zero and more is what it was [M5]', async () => {
+  test('any numeric of zero or more keeps its value [M5]', async () => {
     const value = fc.oneof(
       fc.bigInt({ min: 0n, max: 10n ** 6n }),
       fc.bigInt({ min: 0n, max: 2n ** 70n }),
@@ -165,7 +167,7 @@ describe('numbers', () => {
     );
   });
 
-  test('an integer of each size is what it was, as number and as bigint, and null', async () => {
+  test('an integer of each size keeps its value, as number and as bigint, and null', async () => {
     const int8 = [
       ...[
         0,
@@ -202,7 +204,7 @@ describe('numbers', () => {
     expect(await throughArray('boolean', arrays.bool(bool))).toEqual(letters);
   });
 
-  test('any integer that a double holds is what it was', async () => {
+  test('any integer of a double keeps its value', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(fc.maxSafeInteger(), { minLength: 100, maxLength: 100 }), async (values) => {
         expect(await throughArray('bigint', arrays.int8(values))).toEqual(values.map(String));
@@ -211,7 +213,7 @@ describe('numbers', () => {
     );
   });
 
-  test('a time is its microseconds since 2000', async () => {
+  test('a time is the number of microseconds since 2000', async () => {
     const texts = [
       '2026-11-21 12:00:00.123456+00',
       '1999-12-31 23:59:59.999999+00',
@@ -229,7 +231,7 @@ describe('texts', () => {
   const lengths = [0, 1, 63, 64, 65, 66, 255, 256, 1_000, 100_000];
   const texts = [
     ...lengths.map((length) => 'x'.repeat(length)),
-    // A letter that is not ASCII at the beginning, in the middle, as the last one, in what is short and in what is not.
+    // A non-ASCII letter at the beginning, in the middle and at the end, in short and in long texts.
     ...[1, 2, 62, 63, 64, 65, 200].flatMap((length) => [
       `é${'x'.repeat(length - 1)}`,
       `${'x'.repeat(length - 1)}é`,
@@ -265,12 +267,12 @@ describe('texts', () => {
     null,
   ];
 
-  test('a text is what it was, of any length and of any letters, and null', async () => {
+  test('a text of any length and letters keeps its value, and null', async () => {
     expect(await throughCopy('text', texts, (rows, value) => rows.textValue(value))).toEqual(texts);
     expect(await throughArray('text', arrays.text(texts))).toEqual(texts);
   });
 
-  test('what stands behind a text that is not ASCII is not touched by it', async () => {
+  test('a text that is not ASCII does not change the fields after it', async () => {
     const rows = new CopyRows();
     rows.row(4);
     rows.textValue('a');
@@ -280,7 +282,7 @@ describe('texts', () => {
     expect(await copied('a text, b text, c int, d text', rows)).toEqual([['a', 'xxxé', '7', 'b']]);
   });
 
-  test('any text that can be stored is what it was', async () => {
+  test('any text that can be stored keeps its value', async () => {
     const text = fc.string({ unit: anyCharacter, maxLength: 70 }).map((value) => value.replaceAll('\0', ''));
     await fc.assert(
       fc.asyncProperty(fc.array(fc.option(text), { minLength: 50, maxLength: 50 }), async (values) => {
@@ -291,7 +293,7 @@ describe('texts', () => {
     );
   });
 
-  test('a JSON value is what it was, and null', async () => {
+  test('a JSON value keeps its value, and null', async () => {
     const values = [
       {},
       { EUR: { bet: '9'.repeat(40), name: 'é€🎰"\\' } },
@@ -322,7 +324,7 @@ describe('rows and arrays', () => {
     }
   });
 
-  test('rows of every type grow beyond any buffer, and the buffers serve again', async () => {
+  test('rows of every type may exceed any buffer, and the buffers are reused', async () => {
     const count = 3_000;
     const expected = Array.from({ length: count }, (_, n): Texts => {
       const text = `${'x'.repeat(n % 130)}${n % 7 === 0 ? 'é' : ''}`;
@@ -334,7 +336,8 @@ describe('rows and arrays', () => {
         n % 5 === 0 ? null : `{"n": ${n}}`,
       ];
     });
-    // The second time in the buffer of the first, which holds other rows; the third time in that of many.
+    // The second time in the buffer of the first, which holds other rows. The third time in a buffer of many
+    // rows.
     for (const size of [10, count, 3, count]) {
       const rows = new CopyRows();
       for (const [n, isThird, text, power, json] of expected.slice(0, size)) {
@@ -351,7 +354,7 @@ describe('rows and arrays', () => {
     }
   });
 
-  test('rows that are written while others are on their way stay apart', async () => {
+  test('rows that are written while others are in flight stay separate', async () => {
     const jobs = Array.from({ length: 12 }, async (_, job) => {
       const values = Array.from({ length: 500 }, (_, n) => `${job}-${n}-${'x'.repeat((job * 37 + n) % 90)}`);
       expect(await throughCopy('text', values, (rows, value) => rows.textValue(value))).toEqual(values);
@@ -359,7 +362,7 @@ describe('rows and arrays', () => {
     await Promise.all(jobs);
   });
 
-  test('rows that the store refused are not mixed up with the next ones', async () => {
+  test('refused rows are not mixed with the next ones', async () => {
     for (let i = 0; i < 3; i++) {
       await expect(
         throughCopy('smallint', [1, 2, 3], (rows, value) => rows.int4Value(value)),
@@ -370,7 +373,7 @@ describe('rows and arrays', () => {
   });
 });
 
-describe('keys that stand for ids [K1] [K5]', () => {
+describe('keys of ids [K1] [K5]', () => {
   const UUID = '0192f0c1-7f3e-7cc0-b9a5-2f1d8a4c9e01';
   const ids = [
     ...['e', 'x'.repeat(15), 'é'.repeat(7), '🎰🎰🎰', '\u0001', '\\x41', '\ufeff', ' ', '00', 'é€🎰 \uffff'],
@@ -391,7 +394,7 @@ describe('keys that stand for ids [K1] [K5]', () => {
   ];
   const hexOf = (id: string) => `\\x${idKey(id).toString('hex')}`;
 
-  test('ids of all three classes, in one array and in one COPY, have the keys that the store makes of them', async () => {
+  test('ids of all three classes have the keys of the store, in one array and in one COPY', async () => {
     const keys = ids.map(hexOf);
     expect(await throughArray('bytea', arrays.formatted(ids, ID_KEY))).toEqual(keys);
     expect(await throughCopy('bytea', ids, (rows, id) => rows.formatted(id, ID_KEY))).toEqual(keys);
@@ -405,13 +408,13 @@ describe('keys that stand for ids [K1] [K5]', () => {
     ).toEqual(keys);
   });
 
-  test('a key that the store answers with leads back to its id, whatever its class', async () => {
+  test('a key in an answer of the store leads back to its id, in each class', async () => {
     const idOf = idFinder(ids);
     const answered = await throughArray('bytea', arrays.formatted(ids, ID_KEY));
     expect(answered.map((key) => idOf(key ?? ''))).toEqual(ids);
   });
 
-  test('any ids are found by their keys, in any order, each as the one it was', async () => {
+  test('any ids are found by their keys, in any order', async () => {
     const id = fc
       .oneof(
         fc.uuid(),
@@ -433,22 +436,22 @@ describe('keys that stand for ids [K1] [K5]', () => {
     );
   });
 
-  test('a digest that was not asked for leads to no id', () => {
+  test('a digest that was not requested leads to no id', () => {
     const idOf = idFinder(['short', UUID, 'long, but another one']);
     expect(idOf(hexOf('this one was not asked for'))).toBeUndefined();
     expect(idOf(hexOf('long, but another one'))).toBe('long, but another one');
     expect(idFinder([])(hexOf('this one was not asked for'))).toBeUndefined();
   });
 
-  test('no short id is taken for a UUID or for a digest: a key of 16 bytes, or of 20, is of no short id', () => {
-    // A text of the 16 bytes that a UUID has: as an id it is too long to be its own key.
+  test('no short id is mistaken for a UUID or a digest: no short id has a key of 16 or 20 bytes', () => {
+    // A text of the 16 bytes of a UUID: as an id it is too long to be its own key.
     const sixteen = Buffer.from('61616161616161616161616161616161', 'hex').toString();
     expect(idKey('61616161-6161-6161-6161-616161616161').toString()).toBe(sixteen);
     expect(idKey(sixteen)).toHaveLength(20);
     const both = [sixteen, '61616161-6161-6161-6161-616161616161'];
     const idOf = idFinder(both);
     expect(both.map((id) => idOf(hexOf(id)))).toEqual(both);
-    // The longest ids that are their own keys have 15 bytes, however many letters these are.
+    // The longest ids that are their own keys have 15 bytes, in any number of letters.
     for (const longest of ['a'.repeat(15), 'é'.repeat(7), '€'.repeat(5), '🎰'.repeat(3)]) {
       expect(idKey(longest).length).toBeLessThan(16);
       expect(idKey(`${longest}xx`).length).toBe(
@@ -458,7 +461,7 @@ describe('keys that stand for ids [K1] [K5]', () => {
   });
 });
 
-test('settings of a transaction end with it: every statement is to use its index, planned once for any values', async () => {
+test('settings of a transaction end with it: each statement uses its index, planned once for any values', async () => {
   const settings = [
     'enable_seqscan',
     'enable_nestloop',

@@ -1,4 +1,7 @@
-/** Several statements in one request: who is answered, who fails, and what the connection is good for afterwards. */
+/**
+ * Several statements in one request: which ones are answered, which fail, and how far the connection is
+ * usable afterwards.
+ */
 import type { PoolClient } from 'pg';
 import type { StoreError } from '../../../src/postgres/errors';
 import { type PipelinedQuery, parametersOf, type Row, sendQueries } from '../../../src/postgres/pipeline';
@@ -23,7 +26,7 @@ interface Question {
   readonly values?: readonly unknown[];
 }
 
-/** Asks all of it in one request: the rows of each, or the error in words. */
+/** Sends all statements in one request. @returns the rows of each, or the text of its error */
 function asked(questions: readonly Question[], deadlineMs = DEADLINE_MS): Promise<(Row[] | string)[]> {
   const statements: PipelinedQuery[] = [];
   const answers = questions.map(
@@ -42,11 +45,11 @@ const TWO = { name: 'two', text: 'select $1::text || n from generate_series(1, 2
 const ANSWER_OF_TWO = [['row 1'], ['row 2']];
 const FAILS = { name: 'fails', text: 'select 1 / $1::int', values: [0] };
 
-test('each statement is given its own rows, as text or null', async () => {
+test('each statement gets its own rows, as text or null', async () => {
   expect(await asked([ONE, TWO, { ...FAILS, values: [1] }])).toEqual([[['1', null]], ANSWER_OF_TWO, [['1']]]);
 });
 
-test('a statement that stands twice in a request, or was asked before, is prepared once', async () => {
+test('a statement that is twice in a request, or was sent before, is prepared once', async () => {
   expect(await asked([TWO, TWO])).toEqual([ANSWER_OF_TWO, ANSWER_OF_TWO]);
   expect(await asked([TWO])).toEqual([ANSWER_OF_TWO]);
 });
@@ -55,16 +58,16 @@ test.each([
   ['runs into an error', FAILS, 'fails: division by zero (22012)'],
   ['cannot be prepared', { name: 'wrong', text: 'selec' }, 'wrong: syntax error at or near "selec" (42601)'],
 ])(
-  'where one %s, those before it are answered, and those behind it do not run',
+  'where one %s, the statements before it are answered, and those after it do not run',
   async (_, failing, error) => {
     expect(await asked([ONE, failing, TWO, FAILS])).toEqual([[['1', null]], error, error, error]);
-    // What did not run was not prepared either, and is now.
+    // The statements that did not run were not prepared either, so they are prepared now.
     expect(await asked([TWO, ONE])).toEqual([ANSWER_OF_TWO, [['1', null]]]);
     expect(await asked([failing])).toEqual([error]);
   },
 );
 
-test('two texts of one name are a mistake that nothing is sent of', async () => {
+test('two texts of one name are a mistake, and nothing is sent', async () => {
   await asked([ONE]);
   const other = { name: 'one', text: 'select 2' };
   const error = 'another statement has the name one (undefined)';
@@ -72,13 +75,13 @@ test('two texts of one name are a mistake that nothing is sent of', async () => 
   expect(await asked([ONE, TWO])).toEqual([[['1', null]], ANSWER_OF_TWO]);
 });
 
-test('what is not answered in time fails from the first statement on, since Postgres answers all of them together', async () => {
+test('a late answer fails the request from its first statement on, since Postgres answers all statements together', async () => {
   const slow = { name: 'slow', text: 'select pg_sleep(30)' };
   const error = 'one: no answer within 100 ms (undefined)';
   expect(await asked([ONE, slow, TWO], 100)).toEqual([error, error, error]);
 });
 
-test('no timer is left behind', async () => {
+test('no timer leaks', async () => {
   const timers = () => process.getActiveResourcesInfo().filter((kind) => kind === 'Timeout').length;
   await asked([ONE]);
   const before = timers();
